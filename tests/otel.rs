@@ -43,7 +43,7 @@ fn an_application_sees_how_its_locks_fare() {
         client.close().await;
     });
     telemetry.spans.force_flush().expect("they are exported");
-    // What is kept in memory is forgotten at the end.
+    // Figures kept in memory are forgotten at the end.
     let spans = spans.get_finished_spans().expect("they are kept");
     telemetry.end().expect("it is exported");
     let counts = counted(&metrics);

@@ -72,13 +72,13 @@ fn files_open_with_what_they_are() {
 }
 
 #[test]
-fn doc_comments_name_their_subject() {
+fn comments_name_their_subject() {
     let files = files(&["src", "tests"], &["rs"]);
     let opens_badly = |line: &Line| {
         let opener = line.words().find(|word| !word.is_empty());
         opener.is_some_and(|opener| OPENERS.contains(&opener))
     };
-    refuse(files.iter().flat_map(|file| file.doc_comments().filter(opens_badly)));
+    refuse(files.iter().flat_map(|file| file.comments().filter(opens_badly)));
 }
 
 #[test]
@@ -170,14 +170,14 @@ impl File {
         numbered.map(|(index, text)| self.line(index + 1, text))
     }
 
-    /// The first line of each doc comment.
-    fn doc_comments(&self) -> impl Iterator<Item = Line<'_>> {
+    /// The first line of each comment.
+    fn comments(&self) -> impl Iterator<Item = Line<'_>> {
         let mut inside = false;
         self.lines().filter(move |line| {
             let text = line.text.trim_start();
-            let is_doc = text.starts_with("///") || text.starts_with("//!");
-            let was_inside = mem::replace(&mut inside, is_doc);
-            is_doc && !was_inside
+            let is_comment = text.starts_with("//");
+            let was_inside = mem::replace(&mut inside, is_comment);
+            is_comment && !was_inside
         })
     }
 

@@ -136,7 +136,7 @@ pub fn contests(
 fn contest(setting: Setting, peer: &Peer) -> Result<Contest, String> {
     peer.installed()?;
     let Setting { kind, crowd, each_way, .. } = setting;
-    // What stands for the floor needs no second node.
+    // The round trip that stands for the floor needs no second node.
     let count = if peer.name == FLOOR.name { 1 } else { setting.nodes };
     let nodes = Nodes::start(peer.service, kind, count, each_way)?;
     let (waits, ping) = nodes.beside_ping(|| peer.contended(&nodes.addresses(), crowd));

@@ -119,7 +119,7 @@ impl Crowd {
             let patience = EpollTimeout::from(5000_u16);
             let ready = self.epoll.wait(&mut events, patience).expect("sockets can be awaited");
             assert!(ready > 0, "nobody got an answer for five seconds");
-            // What has come in when the time is found to be over still counts.
+            // Answers that have come in when the time is found to be over still count.
             let counts = lap.elapsed < time;
             if counts {
                 lap.elapsed = start.elapsed();

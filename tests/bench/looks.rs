@@ -32,7 +32,7 @@ pub fn run(kind: Kind, options: &Options, report: &mut Report) {
         drop(exporter);
         let mut top = top(&node[0]);
         let shown = Cost::of(&server, looks, || {});
-        // Its terminal is gone with this.
+        // The program's terminal is gone with this.
         let _ = top.kill();
         let _ = top.wait();
         let nobody = before.min(Cost::of_nothing(&server, looks));
@@ -82,7 +82,7 @@ impl Cost {
     /// While somebody looks each second. Each look has a longest command, and the middle one of these
     /// counts: now and then another program has the machine in the midst of a command.
     fn of(server: &Server, looks: u32, mut look: impl FnMut()) -> Cost {
-        // What was there before is no look.
+        // Lines from before are no look.
         thread::sleep(EVERY);
         let (begun, before) = (Instant::now(), cpu_seconds(server));
         let mut longest = Vec::new();

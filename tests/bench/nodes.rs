@@ -127,7 +127,7 @@ impl Distance {
         let bare = pings(&mut Pipe::new(&bystander), each_way);
         let distance =
             Distance { links, _bystander: bystander, wanted: 2e3 * each_way.as_secs_f64() + bare };
-        // What the link itself takes is part of its length.
+        // The time of the link itself is part of its length.
         let over = (pings(&mut distance.pipe(), each_way) - distance.wanted) / 2e3;
         distance.links.shorten(Duration::from_secs_f64(over.max(0.0)));
         Ok(distance)

@@ -83,7 +83,7 @@ fn add(kind: Kind, all: &[Series], report: &mut Report) {
             add(what, ours, theirs.peer.name, theirs, target);
         }
     }
-    // What four more nodes cost, beside what they cost another.
+    // The cost of four more nodes, beside their cost to another.
     let [one, several] = ONE_AND_FIVE;
     for (peer, target) in [(&DLOCK, Target::AtMost(1.5)), (&PEERS[0], Target::None)] {
         let what = format!("{}: {ACQUIRE}, {}", peer.name, so_many_nodes(several));

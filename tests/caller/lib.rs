@@ -150,7 +150,7 @@ unsafe extern "C" fn heard(ctx: Ctx, _argv: *mut Str, _argc: c_int) -> c_int {
 unsafe extern "C" fn on_event(ctx: Ctx, _class: c_int, name: *const c_char, _key: Str) -> c_int {
     // SAFETY: see the top of the file.
     let name = unsafe { CStr::from_ptr(name) }.to_bytes();
-    // What is called may cause events itself: those are not answered with calls again.
+    // A called command may cause events itself: those are not answered with calls again.
     let Ok(mut listener) = LISTENER.try_lock() else { return 0 };
     let Listener { orders, heard } = &mut *listener;
     for (_, words) in orders.iter().filter(|(event, _)| event == name) {

@@ -112,7 +112,7 @@ fn three_nodes_work_and_end_with_it(kind: Kind) {
 
 #[apply(on_two_servers)]
 fn a_node_behind_sentinels_fails_over(kind: Kind) {
-    // Its own ports: else another one would start a server where this one's Sentinels look for theirs.
+    // Ports of this test alone: else another one would start a server where this one's Sentinels look for theirs.
     let port = ports::free_row(6).to_string();
     let (child, urls) = start(kind, &["--sentinel", "--port", &port]);
     let sentinels = ports_of(&urls[0]);

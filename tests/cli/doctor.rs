@@ -169,7 +169,7 @@ fn states_that_are_hazards(kind: Kind) {
     }
     assert_finds(&nodes, "hint", "lease_bound", "CONFIG SET dlock.usual-ttl 600000");
 
-    // Its log is not complete, so it may have forgotten leases.
+    // The node's log is not complete, so it may have forgotten leases.
     servers[1].run("CONFIG SET appendonly no");
     servers[1].kill();
     let found = findings(&nodes, 1);
@@ -322,7 +322,7 @@ fn a_user_who_may_not_do_everything(kind: Kind) {
 fn a_good_set_is_silent(kind: Kind) {
     let servers = good_set(kind);
     assert_silent(&addresses(&servers));
-    // What it tries out leaves no trace.
+    // Doctor's trials leave no trace.
     assert!(servers[0].run("KEYS *").items().is_empty());
     assert_eq!(servers[0].info_number("dlock", "dlock_denials"), 0);
 }

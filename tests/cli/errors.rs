@@ -28,7 +28,7 @@ fn wrong_usage_is_an_event_where_programs_read() {
         let told = error["message"].as_str().unwrap_or_default();
         assert!(told.contains(message) && !told.contains("Usage:"), "{words:?}: {told}");
     }
-    // What comes after -- is the command's.
+    // Words after -- are the command's.
     let said = dlock_at(&["127.0.0.1:1".to_owned()], &["run", "--nonsense", "--", "x", "--json"]);
     assert!(said.with_code(64).err.starts_with("error: "));
 }

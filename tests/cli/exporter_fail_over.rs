@@ -90,7 +90,7 @@ fn each_primary_of_a_cluster_tells_of_its_hot_keys_also_after_a_fail_over() {
     eventually("it is shown in the place of the other", || {
         shown(&exporter) == up(&cluster, [1, 2, 3])
     });
-    // What it counts is its own; the others go on, though a cluster that is down sends waiters away.
+    // The new primary counts for itself; the others go on, though a cluster that is down sends waiters away.
     assert_eq!(waiting(&cluster, 3, &keys[0]), None);
     assert!(waiting(&cluster, 1, &keys[1]).is_some());
     let _next = cluster.nodes[3].waiter(&format!("DLOCK.ACQUIRE {} carol 60000 WAIT 0", keys[0]));

@@ -90,7 +90,7 @@ fn run_goes_on_over_a_fail_over_and_says_who_is_the_primary() {
 fn run_holds_keys_at_several_primaries_while_one_of_them_fails_over(kind: Kind) {
     let mut cluster = Cluster::start(kind);
     let replica = cluster.replica_of(1);
-    // What is to be waited out is tried in tests/hazards; this is about who holds, and who is next.
+    // Quarantine after a promotion is tried in tests/hazards; this is about who holds, and who is next.
     replica.run("CONFIG SET dlock.quarantine off");
     let folder = tempfile::tempdir().expect("there is room");
     let file = |name: &str| folder.path().join(name);

@@ -39,7 +39,7 @@ fn a_command_and_all_it_started_are_killed_when_they_do_not_end_in_time() {
         node.run("DLOCK.BREAK job");
     }
     let begun = Instant::now();
-    // Its output ends only when the last of its processes has.
+    // The output ends only when the last of the processes has ended.
     let said = running.ended().with_code(75);
     let took = begun.elapsed();
     assert_eq!(said.out, "in\nasked\n");

@@ -16,7 +16,7 @@ fn a_retry_finds_the_lock_taken_by_itself(kind: Kind) {
     let set = "SET job alice-1 NX PX 60000";
     let (mut late, mut alice) = an_answer_too_late(&network, "OK", set);
     assert_eq!(server.run("GET job").text(), "alice-1", "it is hers");
-    // Whether she comes with the same value or with a new one.
+    // She comes with the same value, or with a new one.
     for again in [set, "SET job alice-2 NX PX 60000"] {
         for _ in 0..5 {
             assert!(alice.run(again).is_null(), "and she is told that it is taken");

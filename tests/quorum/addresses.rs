@@ -309,7 +309,7 @@ fn what_a_server_answers_after_it_has_lost_its_place_does_not_count() {
 
         quorum[2].network().lead_to(stranger.port());
         while told.try_recv().is_err() {
-            // When a node is silent for as long as that it is asked over another connection.
+            // A node that is silent for as long as that is asked over another connection.
             client.lock("other").ttl(TTL).try_acquire().await.ok();
         }
         assert_eq!(stranger.holders("job").len(), 0);

@@ -213,7 +213,7 @@ fn kill(cluster: &mut Cluster, slot: usize) {
 pub fn migrate(cluster: &Cluster, slot: usize, is_cancelled: bool, rng: &mut StdRng) {
     let (owner, _) = pair(cluster, slot);
     let source = &cluster.nodes[owner];
-    // What it may have forgotten it would not give away.
+    // A node would not give away a lock that it may have forgotten.
     eventually("the node is not in quarantine", || source.node("granting").text() != "quarantine");
     let others: Vec<usize> = (0..cluster.nodes.len())
         .filter(|node| *node != owner && cluster.nodes[*node].node("role").text() == "primary")

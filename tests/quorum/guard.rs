@@ -83,7 +83,7 @@ fn a_guard_is_held_no_longer_than_its_longest_time() {
         assert_within(took, ms(2_200));
         assert!(!guard.is_valid());
         assert_eq!(guard.valid_for(), ms(0));
-        // What is left of the lease stays until the guard goes, and no longer than it runs.
+        // The rest of the lease stays until the guard goes, and no longer than it runs.
         let (next, took) = timed(wait_for(&client, "job", TTL)).await;
         assert_within(took, ms(1_000));
         assert!(next.fence() > guard.fence());
@@ -100,7 +100,7 @@ fn a_guard_says_why_it_is_over_before_its_keeper_has_noticed() {
         for (ttl, most, why) in [(60_000, 100, "max_hold"), (100, 60_000, "not_renewed")] {
             let lock = client.lock("job").ttl(ms(ttl)).max_hold(ms(most));
             let guard = lock.try_acquire().await.expect("it is free");
-            // Its keeper is a task of this thread.
+            // The guard's keeper is a task of this thread.
             std::thread::sleep(ms(150));
             let loss = guard.check().expect_err("it is over");
             assert_eq!((loss.fence, loss.why.name()), (guard.fence(), why));
@@ -180,7 +180,7 @@ fn a_guard_that_is_not_renewed_has_one_lease_and_more_if_it_asks() {
             let waiting = tokio::spawn(bob.lock("job").ttl(ms(5_000)).unrenewed().acquire());
             let loss = guard.lost().await;
             assert!(matches!(loss.why, LossReason::Expired), "{loss}");
-            // What was granted while it waited is made a whole lease, once.
+            // A lease granted to a waiter is made a whole one, once.
             let next = waiting.await.expect("no panic").expect("it is its turn");
             assert!(next.fence() > guard.fence());
             until("it is a whole lease", || quorum[0].holder("job")["ttl-ms"].int() > 2_500).await;

@@ -303,7 +303,7 @@ fn an_ephemeral_guard_ends_with_the_connection_to_which_a_late_request_has_tied_
         let lock = alice.lock("job").ttl(ms(60_000)).ephemeral();
         let waiting = tokio::spawn(lock.acquire());
         until("alice waits", || node.node("waiters").int() == 1).await;
-        // What ties the lock that she has waited for to a connection.
+        // The request that ties the lock that she has waited for to a connection.
         network.keep_back_from(Way::Up, "EPHEMERAL");
         busy.release().await.expect("it is held");
         let guard = waiting.await.expect("no panic").expect("it is asked for over another one");

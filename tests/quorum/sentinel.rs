@@ -47,7 +47,7 @@ fn a_guard_goes_on_when_a_replica_that_knows_its_lease_is_promoted(kind: Kind) {
 fn waiters_are_served_in_the_order_of_their_new_queue_after_a_fail_over(kind: Kind) {
     const WAITERS: usize = 20;
     let mut node = Watched::start(kind, 1);
-    // What is to be waited out is tried in tests/hazards; this is about who follows.
+    // Quarantine after a promotion is tried in tests/hazards; this is about who follows.
     node.servers[1].run("CONFIG SET dlock.quarantine off");
     run(async {
         let client = connect(&[node.url()]).await;

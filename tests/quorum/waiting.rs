@@ -99,7 +99,7 @@ fn waits_that_are_given_up_in_the_moment_of_the_grant_leave_no_lock_held_by_nobo
                 release.await.expect("it is held");
             }
             quorum.assert_empty_within(ms(0));
-            // What nobody holds is given back, and does not last as long as its lease.
+            // A grant that nobody holds is given back, and does not last as long as its lease.
             let expired = quorum.iter().map(|node| node.info_number("dlock", "dlock_expiries"));
             assert_eq!(expired.sum::<i64>(), 0, "on {size} nodes");
         });

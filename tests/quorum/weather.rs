@@ -212,7 +212,7 @@ impl Contender {
         let longest = if rng.random_range(0..12) == 0 { 700 } else { 12 };
         let until = Instant::now() + ms(rng.random_range(0..longest));
         loop {
-            // What is valid after this moment was so at this moment.
+            // A guard that is valid after this moment was so at this moment.
             let now = Instant::now();
             if !guard.is_valid() {
                 break;

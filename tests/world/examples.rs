@@ -215,7 +215,7 @@ fn a_request_that_comes_late_takes_no_lock(library: Library, kind: Kind) {
     let server = Server::start(kind);
     let network = Proxy::start(server.port());
     let programs = library.programs();
-    // Its first request is on the way when it asks again, on a new connection: after a time-out, or
+    // The first request is on the way when the client asks again, on a new connection: after a time-out, or
     // because the first one was cut.
     network.keep_back_from(Way::Up, "DLOCK.ACQUIRE");
     let is_cut = matches!(library, Library::Ioredis | Library::NodeRedis);

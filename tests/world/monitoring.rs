@@ -71,7 +71,7 @@ fn systemd_finds_the_unit_good_and_safe() {
         assert_eq!(said.code, Some(0), "{said:#?}");
         said
     };
-    // Its page of the manual is installed with the program.
+    // The page of the manual is installed with the program.
     assert_eq!(analyze(&["verify", "--man=no"]).err, "");
     // 10 is a service that may do everything.
     analyze(&["security", "--offline=true", "--threshold=20", "--no-pager"]);

@@ -129,7 +129,7 @@ fn it_can_be_read_in_the_light_in_the_dark_and_on_a_telephone() {
         (DESK, Scheme::Dark),
         (TELEPHONE, Scheme::Light),
         (TELEPHONE, Scheme::Dark),
-        // What magnifies 400 %.
+        // A factor that magnifies to 400 %.
         ((320, 400), Scheme::Light),
     ] {
         browser.open(&exporter.url, size, scheme);

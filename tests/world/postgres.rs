@@ -155,7 +155,7 @@ impl Postgres {
 
 impl Drop for Postgres {
     fn drop(&mut self) {
-        // Its own way to end at once, children and all.
+        // PostgreSQL's own way to end at once, children and all.
         let _ = kill(Pid::from_raw(self.server.id() as i32), Signal::SIGQUIT);
         let _ = self.server.wait();
     }

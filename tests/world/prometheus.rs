@@ -166,7 +166,7 @@ const SECRET: &str = "$2b$04$oZ4Ziy9KcSMQeuPGz9F7Uu36mpaaql0j4eVUcKNYhAS2w/ZvJxb
 
 #[test]
 fn every_question_of_the_dashboard_has_an_answer() {
-    // What has a limit is shown with it.
+    // A figure that has a limit is shown with it.
     let server = Server::build(Kind::Redis82).config("maxmemory 1gb").start();
     let exporter = Exporter::start(&[format!("127.0.0.1:{}", server.port())], &[]);
     let prometheus = Prometheus::of(&exporter);

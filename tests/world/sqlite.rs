@@ -83,7 +83,7 @@ struct Session {
 impl Session {
     fn open(file: &Path) -> Session {
         let mut program = Command::new("sh");
-        // What goes wrong is printed where the rest is.
+        // Errors are printed where the rest is.
         program.args(["-c", "exec sqlite3 -batch \"$0\" 2>&1"]).arg(file);
         program.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut process = program.spawn().expect("there is a shell");

@@ -205,7 +205,7 @@ impl Node {
             return Err(Reason::TooManyDone(most));
         }
         check_memory(host)?;
-        // Who takes the lock next gets a larger fence than the claim had, whatever this node granted.
+        // The next holder gets a larger fence than the claim had, whatever this node granted.
         let Some(fence) = terms.fence.filter(|fence| *fence > granted) else {
             return Ok(Owner::default());
         };

@@ -90,7 +90,7 @@ impl Tmux {
 
 impl Drop for Tmux {
     fn drop(&mut self) {
-        // What runs in the window is told that its terminal is gone.
+        // The program in the window is told that its terminal is gone.
         let _ = self.server.kill();
         let _ = self.server.wait();
     }

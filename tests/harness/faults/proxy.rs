@@ -370,7 +370,7 @@ impl Shared {
                 }
                 let (passes, cut) = network.pass(way, bytes.len());
                 if cut {
-                    // What is not let through counts as taken by nobody.
+                    // Bytes that are not let through count as taken by nobody.
                     network.taken[way as usize] -= (bytes.len() - passes) as u64;
                 }
                 bytes.truncate(passes);

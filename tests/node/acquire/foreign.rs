@@ -215,7 +215,7 @@ fn its_end_and_its_expiry_are_told_as_the_servers_own_commands_would(kind: Kind)
     for request in ["SET job old-client", "DLOCK.EXTEND job old-client 60000"] {
         server.run(request);
     }
-    // What changes nothing is not told.
+    // A request that changes nothing makes no event.
     assert_eq!(server.run("DLOCK.EXTEND job other 60000").int(), 0);
     assert_eq!(server.run("DLOCK.RELEASE job other").int(), 0);
     assert_eq!(server.run("DLOCK.RELEASE job old-client").int(), 1);

@@ -51,7 +51,7 @@ fn a_place_survives_its_connection_and_client_kill(kind: Kind) {
     assert_eq!(server.holders("job"), ["dropped"]);
     assert!(server.run("DLOCK.ACQUIRE job dropped 60000").int() > 0);
     server.run("DLOCK.RELEASE job dropped");
-    // What its turn brings is tied to nobody's connection until it asks again.
+    // A grant by a turn is tied to no connection until the token asks again.
     assert_eq!(server.holders("job"), ["killed"]);
     let mut again = server.client();
     assert!(again.run("DLOCK.ACQUIRE job killed 3600000 EPHEMERAL").int() > 0);

@@ -272,7 +272,7 @@ fn what_arrives_counts_as_memory_of_locks_before_the_slot_is_there(kind: Kind) {
     assert!(memory(target) >= memory(source), "{} of {}", memory(target), memory(source));
     let take = format!("DLOCK.ACQUIRE {own} bob 60000");
     assert_eq!(target.run(&take).code(), "TOOMANYLOCKS");
-    // What ends at the source arrives no more.
+    // A lock that ends at the source arrives no more.
     source.client().pipeline((0..1_999).map(|n| format!("DLOCK.RELEASE {{{key}}}{n} alice")));
     eventually("the target has heard of it", || keys_with(target, slot) == 1);
     assert!(target.run(&take).is_int());

@@ -21,7 +21,7 @@ fn a_node_whose_state_file_cannot_say_what_arrives_does_not_take_the_slot(kind: 
         cluster.until_migration_is(Migration::Failed, node);
     }
     assert_eq!(source.run(&format!("DLOCK.CHECK {key} alice")).int(), fence);
-    // When it can write again, all is well.
+    // Once the server can write again, all is well.
     target.free_disk();
     eventually("it writes again", || target.node("durable").text() == "yes");
     cluster.let_migrations_go(0);

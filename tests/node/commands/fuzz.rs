@@ -39,7 +39,7 @@ fn random_requests_leave_a_server_that_lives_and_nothing_held(kind: Kind) {
                 old.close();
             }
             2 => {
-                // Whether it arrives or not: the server may have closed the connection.
+                // This may not arrive: the server may have closed the connection.
                 let _ = clients[at].try_send_raw(&fuzz.garbage());
                 clients[at] = server.client();
             }

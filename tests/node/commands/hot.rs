@@ -54,7 +54,7 @@ fn keys_of_any_bytes_and_any_length_are_listed_in_bounded_memory(kind: Kind) {
     let shown = &all.items()[0];
     assert_eq!(shown.at("key").bytes(), &long[..256]);
     assert_eq!(shown.at("key-bytes").int() as usize, long.len());
-    // Its queue is found all the same.
+    // The key's queue is found all the same.
     let mut waiter = server.client();
     waiter.send_args(&[b"DLOCK.ACQUIRE", &long[..], b"carol", b"60000", b"WAIT", b"0"]);
     server.until_blocked(1);

@@ -97,7 +97,7 @@ fn a_mark_moves_as_any_key_and_takes_the_place_of_a_lock(kind: Kind) {
         let fence = leave_done(&mut primary.client(), "job", "60000 META text");
         let before = mark(&primary, "job");
         let mut bob = if way.starts_with("RENAME") {
-            // Who holds the other lock, or waits for it, loses it as by any other key.
+            // The holder of the other lock, and its waiters, lose it as by any other key.
             primary.run("DLOCK.ACQUIRE other holder 60000");
             Some(primary.waiter("DLOCK.ACQUIRE other bob 60000 WAIT 0"))
         } else {
@@ -109,7 +109,7 @@ fn a_mark_moves_as_any_key_and_takes_the_place_of_a_lock(kind: Kind) {
             assert_eq!(bob.recv().code(), "UNBLOCKED");
             assert!(primary.run("DLOCK.CHECK other holder").is_null());
         } else {
-            // What is in the other database comes back by the same way.
+            // The key in the other database comes back in the same way.
             primary.run("SWAPDB 0 1");
         }
         assert_done(&primary, moved, fence);

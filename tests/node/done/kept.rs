@@ -69,7 +69,7 @@ fn the_time_goes_on_while_the_server_is_down(kind: Kind) {
             } else if way == "rewritten" {
                 rewrite(&server);
             }
-            // It starts again at the present time: an hour later.
+            // The server starts again at the present time: an hour later.
             server.kill();
             server.start_again();
             let (left, _) = read(&server.run("DLOCK.ACQUIRE long bob 60000"));

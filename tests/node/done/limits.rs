@@ -44,7 +44,7 @@ fn one_mark_too_many_is_refused_to_its_user_alone(kind: Kind) {
     }
     assert_eq!(app.run("EXEC").items()[0].code(), "TOOMANYDONE");
     assert_eq!(server.holders("app:3"), ["alice"]);
-    // Who says it again has one already; a limit that has fallen takes nothing away.
+    // A holder that repeats DONE has a mark already; a limit that has fallen takes nothing away.
     let before = mark(&server, "app:1");
     assert_eq!(app.run("DLOCK.RELEASE app:1 alice DONE 600000 META text").int(), 1);
     server.run("CONFIG SET dlock.max-done 1");

@@ -243,7 +243,7 @@ fn an_eviction_in_another_database_leaves_clients_in_theirs(kind: Kind) {
         client.run(&format!("DLOCK.ACQUIRE job t{db} 60000"));
     }
     for (db, client) in clients.iter_mut().enumerate() {
-        // Its own command makes the server evict.
+        // The client's own command makes the server evict.
         client.run("CONFIG SET maxmemory-policy allkeys-random");
         client.run("CONFIG SET maxmemory 1");
         assert_eq!(client.run("SET text any").code(), "OOM");

@@ -109,7 +109,7 @@ fn full_memory_refuses_what_needs_more_and_a_new_mark(kind: Kind) {
     assert_eq!(server.run("DLOCK.FENCED new 8 GET data").code(), "OOM");
     assert_eq!(server.run("DLOCK.FENCED new 8").code(), "OOM");
     assert_eq!(server.run("EXISTS new").int(), 0);
-    // What frees memory, and what reads, goes through.
+    // Commands that free memory, and those that read, go through.
     assert_eq!(server.run("DLOCK.FENCED mark 8 GET data").text(), "1");
     assert_eq!(server.run("DLOCK.FENCED mark 9 DEL data").int(), 1);
 }
@@ -125,7 +125,7 @@ fn the_keys_of_any_command_are_found(kind: Kind) {
         ("DLOCK.FENCED mark 7 XREAD COUNT 1 STREAMS s 0", vec!["mark", "s"]),
         ("DLOCK.FENCED mark 7 DLOCK.CHECK lock token", vec!["mark", "lock"]),
         ("DLOCK.GUARD lock token OBJECT ENCODING a", vec!["lock", "a"]),
-        // What is refused when it runs has none.
+        // A command that is refused when it runs has none.
         ("DLOCK.FENCED mark 7 NOPE a", vec!["mark"]),
         ("DLOCK.FENCED mark 7 GET", vec!["mark"]),
         ("DLOCK.FENCED mark 7 DLOCK.GUARD lock token GET a", vec!["mark"]),
@@ -329,7 +329,7 @@ fn what_has_written_has_raised_the_mark_whatever_it_says(kind: Kind) {
             assert_eq!(late.code(), "STALE");
         }
     }
-    // What is the server's own has certainly not begun.
+    // A command of the server itself has certainly not begun.
     for words in ["NOPE a", "GET", "SET data 3", "EVAL x 0"] {
         let refused = eve.run(&format!("DLOCK.FENCED mark {} {words}", fence + 1));
         assert!(refused.is_error(), "{words}: {refused:?}");

@@ -73,7 +73,7 @@ impl Model {
         if random.random_range(0..4) == 0 {
             let token = *["alice", "bob"].choose(random).expect("two");
             let words = format!("DLOCK.GUARD lock {token} {inner}");
-            // What cannot be inside is said first.
+            // A command that cannot be inside is refused first.
             if token == "bob" && !inner.starts_with("BLPOP") {
                 self.texts = before;
                 return (words, Said::NotHeld);

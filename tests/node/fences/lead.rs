@@ -107,7 +107,7 @@ fn who_has_too_many_keys_ahead_is_refused_and_nobody_else(kind: Kind) {
         ["DLOCK.ACQUIRE more eve 60000", &format!("DLOCK.EXTEND more eve 60000 FENCE {far}")]
             .map(|request| eve.run(request));
     raise[1].assert_error("TOOFAR", "this user");
-    // What comes as she says, or near the clock, is not refused.
+    // A fence as she proposes, or near the clock, is not refused.
     let near = wall_clock::micros(0) + SECOND;
     assert!(eve.run(&format!("DLOCK.ACQUIRE near eve 60000 FENCE {near}")).int() >= near);
     assert!(eve.run("DLOCK.ACQUIRE hers:7 eve 60000").int() > far);

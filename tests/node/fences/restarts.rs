@@ -83,7 +83,7 @@ fn fences_grow_over_a_wall_clock_that_went_back_a_day(kind: Kind) {
         let mut server = with_movable_clock(kind);
         let last = move_clock(&server, DAY);
         end(&mut server);
-        // Its clock is the real one again.
+        // The server's clock is the real one again.
         server.start_again();
         let fence = server.next_fence();
         assert!(fence > last, "{fence} after {last}");

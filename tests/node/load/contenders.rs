@@ -197,7 +197,7 @@ impl<'c> Contender<'c> {
     /// Works under a lock for a while, and ends that in one way or another.
     fn hold(&mut self, held: &mut Held) {
         if held.wish.waits {
-            // Its lease began at some moment in which it still waited.
+            // The lease began at some moment in which the client still waited.
             self.extend(held, held.wish.ttl);
         }
         for _ in 0..EXTENSIONS[self.rng.random_range(0..EXTENSIONS.len())] {

@@ -82,7 +82,7 @@ fn thousands_of_readers_have_a_lock_as_soon_as_the_writer_before_them_gives_up(k
     let server = Server::start(kind);
     server.run("DLOCK.ACQUIRE book holder 3600000 SHARED");
     let mut readers = server.clients(MANY);
-    // How long it takes here to have all of them wait.
+    // The time in which all of them wait, on this machine.
     let mut lined_up = Duration::ZERO;
     for way in ["killed", "disconnected", "withdrawn", "its time is over"] {
         let mut writer = server.client();
@@ -183,7 +183,7 @@ fn thousands_that_wait_for_a_lock_that_is_removed_are_told_and_let_others_throug
 fn thousands_of_keys_are_handed_over_in_the_moment_they_become_free(kind: Kind) {
     let server = Server::start(kind);
     let mut waiters = server.clients(MANY);
-    // How long it takes here to have all of them wait.
+    // The time in which all of them wait, on this machine.
     let mut lined_up = Duration::ZERO;
     for way in ["release", "break", "expire", "disconnect"] {
         let mut holder = server.client();
@@ -235,7 +235,7 @@ fn thousands_of_queue_heads_that_give_up_at_once_let_the_next_through(kind: Kind
     let server = Server::start(kind);
     let mut operator = server.client();
     commands(&mut operator, |n| format!("DLOCK.ACQUIRE k{n} holder 3600000 SHARED"));
-    // How long it takes here to have as many wait.
+    // The time in which as many wait, on this machine.
     let begun = Instant::now();
     drop(server.crowd(MANY, |n| format!("DLOCK.ACQUIRE k{n} writer 60000 WAIT 0")));
     eventually("the rehearsal is over", || server.node("waiters").int() == 0);

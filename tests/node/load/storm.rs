@@ -69,7 +69,7 @@ fn storm(server: &Server) {
     let storm = with_questions(server, || {
         while server.node("leases").int() > 0 {
             assert!(begun.elapsed() < end + 20 * GONE, "they never end");
-            // Its own questions must not disturb what is measured.
+            // The test's own questions must not disturb the measurement.
             thread::sleep(Duration::from_millis(50));
         }
     });

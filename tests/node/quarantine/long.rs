@@ -32,7 +32,7 @@ fn a_long_lease_keeps_its_own_key_waiting_and_no_other(kind: Kind) {
     assert!((300..=337).contains(&node.at("usual-bound-ms").int()), "{node:?}");
     assert!(node.at("lease-bound-ms").int() >= 4 * HOUR, "{node:?}");
     assert_eq!(node.at("long-keys").int(), 1, "{node:?}");
-    // What is said is not forgotten by one crash more.
+    // A bound in the state file is not forgotten by one crash more.
     for _ in 0..2 {
         crash(&mut server);
         let left = assert_kept_back(&server, "long", 4 * HOUR);

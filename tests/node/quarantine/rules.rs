@@ -86,7 +86,7 @@ fn a_known_holder_releases(kind: Kind) {
     }
     assert_eq!(server.holders("book"), ["bob"]);
     assert_eq!(server.run("EXISTS job").int(), 0);
-    // What was just released was taken before the crash, perhaps again after the dump.
+    // The lock just released was taken before the crash, perhaps again after the dump.
     for token in ["alice", "bob"] {
         let answer = server.run(&format!("DLOCK.ACQUIRE job {token} 1000"));
         assert_eq!(answer.code(), "QUARANTINE", "{token}");

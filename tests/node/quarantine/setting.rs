@@ -65,7 +65,7 @@ fn off_ends_a_quarantine_at_once_and_serves_who_waits(kind: Kind) {
     server.assert_grants();
     assert_eq!(server.quarantine_lines(), 2, "{}", server.log());
 
-    // What is over does not come back.
+    // A quarantine that is over does not come back.
     assert_eq!(server.run(&format!("CONFIG SET {NAME} auto")).text(), "OK");
     server.assert_grants();
     assert_eq!(server.run(&format!("CONFIG SET {NAME} 60000")).text(), "OK");

@@ -174,7 +174,7 @@ fn a_load_that_is_given_up_leaves_everything_as_it_was(kind: Kind) {
     until_told(&primary, &replica);
     let old = Seen::at(&replica);
 
-    // Its link is cut, and there is none for a while.
+    // The replica's link is cut, and there is none for a while.
     let since = Instant::now();
     change_and_stream_again(&primary, &network);
     assert_reads_go_on(&replica, &old);

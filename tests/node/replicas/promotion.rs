@@ -248,7 +248,7 @@ fn a_primary_that_is_demoted_and_promoted_waits_for_its_own_leases(kind: Kind) {
     let fence = server.run("DLOCK.ACQUIRE job alice 60000").int();
     let since = Instant::now();
     server.run(&format!("REPLICAOF 127.0.0.1 {}", other.port()));
-    // Its lease is gone with its data set.
+    // The lease is gone with the data set.
     other.until_streaming_to(&server);
     eventually("it has the data of the other", || server.run("DBSIZE").int() == 0);
     assert_eq!(server.node("leases").int(), 0);

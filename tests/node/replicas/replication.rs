@@ -130,7 +130,7 @@ fn a_random_life_is_the_same_on_replicas_and_in_their_files(kind: Kind) {
     drop(workload);
     let pictures = primary.pictures();
 
-    // What the replica wrote to its own log.
+    // The replica's own log.
     let digest = replica.digest();
     primary.pause();
     replica.restart();

@@ -68,7 +68,7 @@ fn fill(server: &Server) {
             break;
         }
     }
-    // What ends meanwhile must not make room.
+    // Leases that end meanwhile must not make room.
     server.run("CONFIG SET maxmemory 1000000");
 }
 

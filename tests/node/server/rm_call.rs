@@ -36,7 +36,7 @@ fn a_module_that_would_wait_is_answered_at_once(kind: Kind) {
     assert_eq!(server.traces(), before);
     client.assert_in_step();
 
-    // Its own script, which may not wait either.
+    // A script of the other module, which may not wait either.
     let script = "return redis.call('DLOCK.ACQUIRE','job','bob','60000','WAIT','0')";
     let args = ["CALLER.CALL", "!E", "EVAL", script, "0"];
     assert!(client.run_args(&args).is_null());

@@ -43,7 +43,7 @@ impl<R: Rules> World<R> {
         let World { dice, servers, processes, keys, pairs, nodes, .. } = self;
         for server in servers.iter_mut() {
             server.clock.set(dice, CLOCKS);
-            // What a primary dies without having told is covered by its replica's clock; and one node alone
+            // Fences of which a primary dies without having told are covered by its replica's clock; and one node alone
             // may count from its own.
             if pairs.is_empty() && *nodes > 1 && dice.chance(200) {
                 server.clock.lead(DAY);

@@ -159,7 +159,7 @@ impl<R: Rules> World<R> {
                 *key == self.tasks[task].key && *grant.token == name && runs
             });
             if holds {
-                // What an operator had ended may be back.
+                // A lock that an operator had ended may be back.
                 self.tasks[task].ended = None;
             } else {
                 self.note_end(task, node);

@@ -142,7 +142,7 @@ impl<R: Rules> World<R> {
             if let Machine::Holding(hold) = &task.machine
                 && ended.is_some_and(|nodes| *nodes >= majority)
             {
-                // What was asked before this moment may still lengthen it; clocks differ.
+                // A request before this moment may still lengthen it; clocks differ.
                 task.ended.get_or_insert(self.now + hold.ttl().0 * 1_200);
             }
         }

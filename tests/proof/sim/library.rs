@@ -55,7 +55,7 @@ impl<R: Rules> World<R> {
         let lane = self.tasks[task].lanes.remove(&of).unwrap_or_default();
         let mut wires: Vec<u64> = lane.iter().map(|(wire, _)| *wire).collect();
         wires.retain(|wire| self.wires.get(wire).is_some_and(|wire| wire.is_open));
-        // What is not answered is sent again over another.
+        // A request that is not answered is sent again over another.
         if wires.len() < lane.len() || wires.is_empty() {
             wires.extend(self.ordinary(self.tasks[task].process, of.1));
         }

@@ -63,7 +63,7 @@ impl<R: Rules> World<R> {
             if !to_server || self.dice.chance(500) {
                 return None;
             }
-            // What is in a broken connection can arrive long after what went over the next.
+            // A request in a broken connection can arrive long after one over the next.
             start += self.dice.between(0, self.weather.slowest);
         }
         let wire = self.wires.get_mut(&on)?;

@@ -33,7 +33,7 @@ impl Server {
             }
             Sent::Effect(effect) => {
                 self.knowledge.hears();
-                // What is extended may not be there any more: its primary knows better.
+                // A lease that is extended may not be there any more: the primary knows better.
                 effect.carry_out(&mut self.node, &mut self.host, time);
             }
             Sent::Promise(promise, may_wait) => {

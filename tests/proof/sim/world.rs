@@ -523,7 +523,7 @@ impl<R: Rules> World<R> {
 
     fn server_closes(&mut self, wire: u64) {
         let Some(there) = self.wires.get_mut(&wire) else { return };
-        // What is in it comes first.
+        // Requests in it come first.
         if self.is_library && there.there > self.now {
             let at = there.there + 1;
             return self.at(at, Event::Closed { wire });
