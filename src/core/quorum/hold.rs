@@ -130,8 +130,8 @@ impl<R: Rules> Hold<R> {
                 self.ballot.ask_doubtful(&mut self.out, now);
             }
             Answer::Denied if self.hands_on.is_some() => self.complete(now),
-            // The node forgot the lease, and another client has been there since. It gives back what others need
-            // that wait behind it.
+            // The node forgot the lease, and another client has been there since. That client gives its grant back
+            // after a while, and this request waits for it.
             Answer::Denied if id >= self.first && !asked.ask.blocks() => {
                 self.ballot.wait_behind(&mut self.out, node, now);
             }

@@ -1,6 +1,6 @@
 //! The callbacks of the type `dlock-key`: a lock is stored, rewritten, freed and weighed.
 
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::{c_int, c_void};
 use std::ptr;
 
 use redis_module::raw;
@@ -9,8 +9,9 @@ use dlock_core::command::apply::{Granted, write_grant};
 use dlock_core::snapshot::{self, Unreadable};
 use dlock_core::{Crowd, Grant, Key, Lease, Millis, Mode};
 
+use super::payload;
 use crate::ffi::block::{Block, Inside};
-use crate::ffi::context::{Ctx, api, bytes_of, c_string, now, server_free, variadic};
+use crate::ffi::context::{Ctx, api, bytes_of, now};
 use crate::ffi::kind;
 use crate::server_events::{keys, loading};
 
@@ -35,68 +36,33 @@ unsafe extern "C" fn rdb_load(io: *mut raw::RedisModuleIO, version: c_int) -> *m
     // A later dlock may not even store a string.
     if version > c_int::from(snapshot::VERSION) {
         let version = u8::try_from(version).unwrap_or(u8::MAX);
-        log(io, &unreadable(Unreadable::Version(version)));
+        payload::refuse(io, &unreadable(Unreadable::Version(version)));
         return ptr::null_mut();
     }
-    let mut len = 0;
-    // SAFETY: the server reads a string and hands over its buffer; with HANDLE_IO_ERRORS a short
-    // payload is reported, not fatal.
-    let (buffer, failed) = unsafe {
-        let buffer = api!(RedisModule_LoadStringBuffer(io, &raw mut len));
-        (buffer, api!(RedisModule_IsIOError(io)) != 0)
-    };
-    if buffer.is_null() {
-        return ptr::null_mut();
-    }
-    // SAFETY: the buffer has `len` bytes and is freed below, after the last use.
-    let bytes = unsafe { std::slice::from_raw_parts(buffer.cast::<u8>(), len) };
-    let block = if failed { None } else { load(io, bytes) };
-    // SAFETY: from LoadStringBuffer, and not used any more.
-    unsafe { server_free(buffer.cast()) };
-    block.map_or(ptr::null_mut(), Block::as_ptr)
+    // SAFETY: this is the callback.
+    unsafe { payload::load(io, load) }
 }
 
-fn load(io: *mut raw::RedisModuleIO, bytes: &[u8]) -> Option<Block> {
-    let (mode, holders) = match snapshot::decode(bytes) {
-        Ok(lock) => lock,
-        Err(why) => {
-            log(io, &unreadable(why));
-            return None;
-        }
-    };
-    // SAFETY: the server knows the key of whatever it loads; name and database are copied.
-    let (name, db) = unsafe {
-        let name = api!(RedisModule_GetKeyNameFromIO(io));
-        let name = if name.is_null() { &[][..] } else { bytes_of(name) };
-        (name, api!(RedisModule_GetDbIdFromIO(io)))
-    };
-    let key = Key { db: u32::try_from(db).unwrap_or(0), name };
+fn load(key: Key<'_>, bytes: &[u8]) -> Result<*mut c_void, String> {
+    let (mode, holders) = snapshot::decode(bytes).map_err(unreadable)?;
     let block = build(key, mode, &holders);
     let fence = holders.iter().map(|holder| holder.fence).max();
     let longest = holders.iter().map(|holder| holder.ttl).max();
     match loading::loaded(key, block, fence, longest.unwrap_or(Millis(0))) {
-        Ok(()) => Some(block),
+        Ok(()) => Ok(block.as_ptr()),
         Err(why) => {
             block.leave_keyspace();
-            log(io, &format!("dlock: {why}"));
-            None
+            Err(why.to_owned())
         }
     }
-}
-
-fn log(io: *mut raw::RedisModuleIO, why: &str) {
-    let why = c_string(why);
-    let log = variadic!(RedisModule_LogIOError);
-    // SAFETY: the format takes one C string.
-    unsafe { log(io, c"warning".as_ptr(), c"%s".as_ptr(), why.as_ptr()) };
 }
 
 fn unreadable(why: Unreadable) -> String {
     match why {
         Unreadable::Version(version) => {
-            format!("dlock: a stored lock has version {version}, which a later dlock has written")
+            format!("a stored lock has version {version}, which a later dlock has written")
         }
-        Unreadable::Damaged => "dlock: a stored lock is damaged".to_owned(),
+        Unreadable::Damaged => "a stored lock is damaged".to_owned(),
     }
 }
 
@@ -155,22 +121,9 @@ fn emit(
     mode: Mode,
     grant: Grant<'_>,
 ) {
-    let emit = variadic!(RedisModule_EmitAOF);
     let mut written = Vec::new();
     write_grant(mode, &grant, &mut written);
-    // SAFETY: the arguments are what the format says, as in `Ctx::replicate_apply`.
-    unsafe {
-        emit(
-            io,
-            c"DLOCK.APPLY".as_ptr(),
-            c"sbb".as_ptr(),
-            key,
-            written.as_ptr().cast::<c_char>(),
-            written.len(),
-            grant.meta.as_ptr().cast::<c_char>(),
-            grant.meta.len(),
-        );
-    }
+    payload::emit_apply(io, key, &written, grant.meta);
 }
 
 unsafe extern "C" fn mem_usage(

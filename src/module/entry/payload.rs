@@ -1,0 +1,82 @@
+//! The parts of a value's callbacks that all types share: stored bytes are read, rewritten and refused.
+
+use std::ffi::{c_char, c_void};
+use std::ptr;
+
+use redis_module::raw;
+
+use dlock_core::Key;
+
+use crate::ffi::context::{api, bytes_of, c_string, server_free, variadic};
+
+/// Reads stored bytes, and makes a value of them. NULL, with a line in the log: the server then refuses the
+/// payload or the file.
+///
+/// # Safety
+/// The caller is in the callback that loads a value.
+pub unsafe fn load(
+    io: *mut raw::RedisModuleIO,
+    make: impl FnOnce(Key<'_>, &[u8]) -> Result<*mut c_void, String>,
+) -> *mut c_void {
+    let mut len = 0;
+    // SAFETY: the server reads a string and hands over its buffer; with HANDLE_IO_ERRORS a short
+    // payload is reported, not fatal.
+    let (buffer, failed) = unsafe {
+        let buffer = api!(RedisModule_LoadStringBuffer(io, &raw mut len));
+        (buffer, api!(RedisModule_IsIOError(io)) != 0)
+    };
+    if buffer.is_null() {
+        return ptr::null_mut();
+    }
+    // SAFETY: the buffer has `len` bytes and is freed below, after the last use. The server knows the key of
+    // whatever it loads, and keeps it for the callback.
+    let (bytes, name, db) = unsafe {
+        let name = api!(RedisModule_GetKeyNameFromIO(io));
+        let name = if name.is_null() { &[][..] } else { bytes_of(name) };
+        let db = api!(RedisModule_GetDbIdFromIO(io));
+        (std::slice::from_raw_parts(buffer.cast::<u8>(), len), name, db)
+    };
+    let key = Key { db: u32::try_from(db).unwrap_or(0), name };
+    let value = if failed { None } else { Some(make(key, bytes)) };
+    // SAFETY: from LoadStringBuffer, and not used any more.
+    unsafe { server_free(buffer.cast()) };
+    match value {
+        Some(Ok(value)) => value,
+        Some(Err(why)) => {
+            refuse(io, &why);
+            ptr::null_mut()
+        }
+        None => ptr::null_mut(),
+    }
+}
+
+/// Says in the log why a stored value is refused.
+pub fn refuse(io: *mut raw::RedisModuleIO, why: &str) {
+    let why = c_string(why);
+    let log = variadic!(RedisModule_LogIOError);
+    // SAFETY: the format takes one C string.
+    unsafe { log(io, c"warning".as_ptr(), c"dlock: %s".as_ptr(), why.as_ptr()) };
+}
+
+/// Writes a DLOCK.APPLY into a rewritten AOF.
+pub fn emit_apply(
+    io: *mut raw::RedisModuleIO,
+    key: *mut raw::RedisModuleString,
+    effect: &[u8],
+    meta: &[u8],
+) {
+    let emit = variadic!(RedisModule_EmitAOF);
+    // SAFETY: the arguments are what the format says, as in `Ctx::replicate_apply`.
+    unsafe {
+        emit(
+            io,
+            c"DLOCK.APPLY".as_ptr(),
+            c"sbb".as_ptr(),
+            key,
+            effect.as_ptr().cast::<c_char>(),
+            effect.len(),
+            meta.as_ptr().cast::<c_char>(),
+            meta.len(),
+        );
+    }
+}
