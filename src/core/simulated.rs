@@ -364,9 +364,8 @@ impl Host for MemoryHost {
 
     fn put_done(&mut self, key: Key<'_>, done: Done<'_>, until: Option<Until>) {
         assert!(matches!(self.find(key), Found::Free), "put where something is");
-        // Here both clocks began at the same moment.
-        let until = until.map_or(u64::MAX, |until| until.unix_ms);
-        self.set(&key.to_owned(), Value::Done(done.encode(), Deadline(until)));
+        let end = until.map_or(Deadline(u64::MAX), |until| Deadline::after(self.now, until.left));
+        self.set(&key.to_owned(), Value::Done(done.encode(), end));
     }
 
     fn done_by_user(&mut self) -> u64 {

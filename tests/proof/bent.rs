@@ -60,11 +60,19 @@ pub enum Bend {
     OneRefuses,
     /// Only nodes that have answered are told that an attempt was given up.
     ReleasesAnswered,
+    /// One node's mark makes a lock done.
+    OneMarkIsEnough,
+    /// The marks of two claims add up.
+    AddsMarks,
+    /// A node that has had an earlier claim's mark is taken to have no later one.
+    TrustsOlderMarks,
+    /// A mark that a silent node may have, or a holder may be about to leave, is none.
+    TakesSilenceForNone,
 }
 
 impl Bend {
     /// All of them.
-    pub const ALL: [Bend; 21] = [
+    pub const ALL: [Bend; 25] = [
         Bend::HalfIsEnough,
         Bend::ClaimsSmallest,
         Bend::CountsAbove,
@@ -86,10 +94,21 @@ impl Bend {
         Bend::RenewsAtItsEnd,
         Bend::OneRefuses,
         Bend::ReleasesAnswered,
+        Bend::OneMarkIsEnough,
+        Bend::AddsMarks,
+        Bend::TrustsOlderMarks,
+        Bend::TakesSilenceForNone,
     ];
 }
 
 impl Bend {
+    /// True if it shows where locks are left done.
+    #[must_use]
+    pub fn is_about_marks(self) -> bool {
+        use Bend::{AddsMarks, OneMarkIsEnough, TakesSilenceForNone, TrustsOlderMarks};
+        matches!(self, OneMarkIsEnough | AddsMarks | TrustsOlderMarks | TakesSilenceForNone)
+    }
+
     /// True if the model, in which time stands still, can notice it. The others are for the
     /// simulation.
     #[must_use]
@@ -190,6 +209,28 @@ impl Rules for Bent {
 
     fn believes_gone(&self) -> bool {
         self.0 != Bend::DoubtsGone
+    }
+
+    fn marks(&self, nodes: usize) -> usize {
+        if self.0 == Bend::OneMarkIsEnough { 1 } else { Sound.marks(nodes) }
+    }
+
+    fn is_same_work(&self, fence: Fence, other: Fence) -> bool {
+        self.0 == Bend::AddsMarks || Sound.is_same_work(fence, other)
+    }
+
+    fn outdates(&self, other: Fence, fence: Fence) -> bool {
+        match self.0 {
+            Bend::TrustsOlderMarks => other != fence,
+            _ => Sound.outdates(other, fence),
+        }
+    }
+
+    fn may_be_done(&self, marks: usize, others: usize, nodes: usize) -> bool {
+        match self.0 {
+            Bend::TakesSilenceForNone => marks >= Sound.majority(nodes),
+            _ => Sound.may_be_done(marks, others, nodes),
+        }
     }
 
     fn releases_unanswered(&self) -> bool {

@@ -31,6 +31,7 @@ fn every_mutant_is_killed() {
             Bend::RestsEqually => live(Lives::AtAnyGate, Bent(bend), None),
             Bend::KeepsBehind => live(Lives::BesideTheDeaf, Bent(bend), None),
             _ if bend.is_about_fences() => search(two),
+            _ if bend.is_about_marks() => live(Lives::WithJobs, Bent(bend), None),
             _ => live(Lives::Any, Bent(bend), None),
         };
         report(format!("{bend:?}"), begun, by);

@@ -3,7 +3,7 @@
 //! In reading order: [`coordinator`], what the tests share; [`smoke`]; nodes that fail, [`minority`]
 //! and [`majority`]; networks that fail, [`late`] and [`cut`]; [`gate`], [`waiting`],
 //! [`shared`] and [`limit`] for those who contend; [`guard`], [`holding`], [`loss`], [`fences`] and [`connection`] for who holds;
-//! [`cancelled`] for who gives up; [`weather`] and [`late_writers`], where everything fails at
+//! [`cancelled`] for who gives up; [`done`] for locks that are left done; [`weather`] and [`late_writers`], where everything fails at
 //! random; [`addresses`], [`rights`], [`tls`] and [`tls_shapes`] for how nodes are reached; [`sentinel`] and
 //! [`cluster`] for nodes whose servers change, at random in [`fail_overs`], and with all that can happen
 //! in [`chaos`]: to a cluster ([`chaos_cluster`]), behind Sentinels ([`chaos_sentinels`]), to any server
@@ -24,6 +24,7 @@ mod cluster;
 mod connection;
 mod coordinator;
 mod cut;
+mod done;
 mod example;
 mod fail_overs;
 mod fenced;

@@ -116,7 +116,7 @@ impl Kind {
 impl From<&Error> for Kind {
     fn from(error: &Error) -> Kind {
         match error {
-            Error::Held { .. } => Kind::Held,
+            Error::Held { .. } | Error::Done { .. } => Kind::Held,
             Error::Usage(_) | Error::Duplicate { .. } => Kind::Usage,
             Error::Lost(_) => Kind::Lost,
             Error::NoQuorum { nodes, .. }
@@ -131,7 +131,7 @@ impl From<&Error> for Kind {
 impl From<&NodeState> for Kind {
     fn from(state: &NodeState) -> Kind {
         match state {
-            NodeState::Held => Kind::Held,
+            NodeState::Held | NodeState::Done(_) => Kind::Held,
             NodeState::Unreachable(_) => Kind::Unreachable,
             NodeState::TimedOut(_) => Kind::TimedOut,
             NodeState::Unfit(_) => Kind::Unfit,

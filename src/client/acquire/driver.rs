@@ -1,6 +1,7 @@
 //! Runs one acquisition: sends the requests that the rules want, and passes the answers on to them.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use dlock_core::quorum::{Acquisition, Claim, Failure, Plan, Verdict};
 use dlock_core::words::Instant;
@@ -66,6 +67,7 @@ impl Run {
             wait: options.wait,
             binds: options.ephemeral,
             start_at_gate: memory.is_contended(&wanted.key),
+            again: options.again,
             suspects: shared.nodes.iter().map(|node| node.is_suspect()).collect(),
             seen: memory.seen(),
             seed: rand::random(),
@@ -134,8 +136,14 @@ impl Run {
         let (shared, timeout) = (Arc::clone(&traffic.shared), traffic.timeout);
         debug!(key = %traffic.wanted.key, ?failure, "not acquired");
         traffic.finish();
-        if let Error::Held { key, holder, nodes } = &mut error {
-            *holder = holder::find(&shared, key, nodes, timeout).await.map(Box::new);
+        match &mut error {
+            Error::Held { key, holder, nodes } => {
+                *holder = holder::find(&shared, key, nodes, timeout).await.map(Box::new);
+            }
+            Error::Done { key, fence, by, nodes, .. } => {
+                *by = holder::find_done(&shared, key, (nodes, *fence), timeout).await.map(Box::new);
+            }
+            _ => {}
         }
         error
     }
@@ -193,6 +201,13 @@ impl Going {
                 let (needed, nodes) = (traffic.shared.majority(), traffic.reports_of_an_outage());
                 Error::NoQuorum { key, needed, nodes }
             }
+            Failure::Done(mark) => Error::Done {
+                key,
+                left: Duration::from_millis(mark.left.0),
+                fence: mark.fence.0,
+                by: None,
+                nodes: traffic.reports(),
+            },
             Failure::Refused => Error::Refused { key, nodes: traffic.reports() },
         }
     }

@@ -1,13 +1,15 @@
-//! Finds the holder of a lock that was not acquired, for the error's text.
+//! Finds the holder of a lock that was not acquired, or who left it done, for the error's text.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::StreamExt;
 use futures_util::future::join_all;
+use futures_util::stream::FuturesUnordered;
 use redis::Value;
 use tokio::time::timeout;
 
-use crate::inspect::{HolderInfo, Inspection};
+use crate::inspect::{DoneInfo, HolderInfo, Inspection};
 use crate::key::Key;
 use crate::reach::node::Node;
 use crate::report::{NodeState, Report};
@@ -40,6 +42,28 @@ pub(crate) async fn find(
             None => None,
         };
         Some(HolderInfo { address, ..holder.clone() })
+    };
+    timeout(within, search).await.ok().flatten()
+}
+
+/// Asks the nodes at which the lock is done. Returns the holder of this fence that the first of them names.
+pub(crate) async fn find_done(
+    shared: &Shared,
+    key: &Key,
+    (nodes, fence): (&[Report], u64),
+    within: Duration,
+) -> Option<DoneInfo> {
+    let asked = shared.nodes.iter().zip(nodes);
+    let asked = asked.filter(|(_, report)| matches!(report.state, NodeState::Done(_)));
+    let mut answers: FuturesUnordered<_> =
+        asked.map(|(node, _)| async move { ask(node, key, within).await?.done }).collect();
+    let search = async {
+        while let Some(done) = answers.next().await {
+            if let Some(done) = done.filter(|done| done.fence == fence) {
+                return Some(done);
+            }
+        }
+        None
     };
     timeout(within, search).await.ok().flatten()
 }

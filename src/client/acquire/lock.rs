@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use dlock_core::limits::{MAX_META, MAX_TTL_CEILING};
+use dlock_core::limits::{MAX_DONE_FOR, MAX_META, MAX_TTL_CEILING};
 use dlock_core::words::{Mode, Patience};
 
 use crate::acquire::driver;
@@ -35,6 +35,8 @@ pub struct LockOptions {
     /// Limit of the hold: after this time the lock is lost, even if every renewal succeeds. Others get the
     /// lock when the guard is dropped or released, or when the last lease has ended.
     pub max_hold: Option<Duration>,
+    /// True takes the lock even if its last holder [left it done](Guard::done).
+    pub again: bool,
     /// False asks for one lease without renewal: the lock ends with the lease, unless its guard
     /// [extends](Guard::extend) or releases it before.
     pub renew: bool,
@@ -49,6 +51,7 @@ impl Default for LockOptions {
             ephemeral: false,
             meta: String::new(),
             max_hold: None,
+            again: false,
             renew: true,
         }
     }
@@ -61,10 +64,7 @@ impl LockOptions {
     /// Checks the options, for a client of this many nodes.
     fn check(&self, nodes: usize) -> Result<(), Error> {
         check_ttl(self.ttl)?;
-        if self.meta.len() > MAX_META {
-            let length = self.meta.len();
-            return usage(format!("meta must be at most {MAX_META} bytes long, not {length}"));
-        }
+        check_meta("meta", &self.meta)?;
         if self.max_hold.is_some_and(|max| max.is_zero()) {
             return usage("max_hold must be longer than zero".to_owned());
         }
@@ -142,6 +142,12 @@ impl Lock {
         self
     }
 
+    /// Takes the lock even if its last holder [left it done](Guard::done).
+    pub fn again(mut self) -> Lock {
+        self.wanted.options.again = true;
+        self
+    }
+
     /// Asks for [one lease without renewal](LockOptions::renew).
     pub fn unrenewed(mut self) -> Lock {
         self.wanted.options.renew = false;
@@ -152,7 +158,7 @@ impl Lock {
     /// says.
     ///
     /// # Errors
-    /// [`Error::Held`] when the time is over. Fails also when no majority of the nodes can be used, or they
+    /// [`Error::Held`] when the time is over; [`Error::Done`] at once. Fails also when no majority of the nodes can be used, or they
     /// refuse.
     pub async fn acquire(self) -> Result<Guard, Error> {
         self.check()?;
@@ -183,13 +189,30 @@ impl Lock {
     /// work was done.
     pub async fn run<T>(self, work: impl AsyncFnOnce(&Guard) -> T) -> Result<T, RunError> {
         let guard = self.acquire().await?;
-        let done = tokio::select! {
-            biased;
-            loss = guard.lost() => return Err(loss.into()),
-            done = work(&guard) => done,
-        };
+        let result = guard.during(work(&guard)).await?;
         guard.release().await?;
-        Ok(done)
+        Ok(result)
+    }
+
+    /// Runs a job once per window: acquires the lock, does the work, and leaves the lock
+    /// [done](Guard::done) until `window` after it was acquired, if the work succeeds. If the work fails, the
+    /// lock is released, so that somebody else may try.
+    ///
+    /// # Errors
+    /// Fails as [`run`](Lock::run); with [`Error::Done`] when the work of this window has been done already.
+    pub async fn run_once<T, E>(
+        self,
+        window: Duration,
+        work: impl AsyncFnOnce(&Guard) -> Result<T, E>,
+    ) -> Result<Result<T, E>, RunError> {
+        check_window(window)?;
+        let guard = self.acquire().await?;
+        let result = guard.during(work(&guard)).await?;
+        if result.is_ok() {
+            guard.done(window, "").await?;
+        }
+        guard.release().await?;
+        Ok(result)
     }
 
     /// Checks the options. Acquiring checks them, too.
@@ -219,6 +242,21 @@ pub(crate) fn check_longest(ttl: Duration) -> Result<(), Error> {
     if ttl > Duration::from_millis(MAX_TTL_CEILING) { wrong_ttl(ttl) } else { Ok(()) }
 }
 
+/// Fails if a lock cannot be done for this long.
+pub(crate) fn check_window(window: Duration) -> Result<(), Error> {
+    if (Duration::from_millis(1)..=LONGEST_WINDOW).contains(&window) {
+        return Ok(());
+    }
+    usage(format!("a lock is done for at least 1 ms and at most 400 days, not {window:?}"))
+}
+
+pub(crate) fn check_meta(what: &str, meta: &str) -> Result<(), Error> {
+    if meta.len() <= MAX_META {
+        return Ok(());
+    }
+    usage(format!("{what} must be at most {MAX_META} bytes long, not {}", meta.len()))
+}
+
 fn wrong_ttl(ttl: Duration) -> Result<(), Error> {
     let given = if ttl == Duration::MAX { "without end".to_owned() } else { format!("{ttl:?}") };
     usage(format!("a lease (ttl) must be between 10 ms and 49 days long, not {given}"))
@@ -230,3 +268,4 @@ fn usage(text: String) -> Result<(), Error> {
 
 /// A shorter lease is over, or nearly so, when the answer arrives.
 const SHORTEST_TTL: Duration = Duration::from_millis(10);
+const LONGEST_WINDOW: Duration = Duration::from_millis(MAX_DONE_FOR);

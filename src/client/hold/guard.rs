@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::future::Future;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -9,7 +10,7 @@ use std::time::Duration;
 use dlock_core::words::Instant;
 use tokio::sync::{mpsc, oneshot, watch};
 
-use crate::acquire::lock::check_longest;
+use crate::acquire::lock::{check_longest, check_meta, check_window};
 use crate::clock;
 use crate::key::Key;
 use crate::report::error::{Error, Loss, LossReason};
@@ -57,6 +58,8 @@ pub(crate) enum Order {
     Release(oneshot::Sender<Result<Release, Loss>>, Busy),
     /// The guard is dropped: release.
     Drop(Busy),
+    /// Leave the lock done for this long, with this outcome.
+    Done(Duration, String, oneshot::Sender<Result<(), Loss>>),
     /// Neither renew nor release any more. The answer is the end of the validity.
     Detach(oneshot::Sender<Instant>, Busy),
 }
@@ -204,12 +207,64 @@ impl Guard {
         }
     }
 
+    /// Leaves the lock done: whoever asks for it hears that at once, with the time left and the `outcome`, until
+    /// `window` after this guard has acquired it. For a job that is to run once a window, on whichever host
+    /// comes first. The lock is not held any more. Waits until a majority of the nodes has answered, which
+    /// repeats until the lease is over. The lock is left done even if the future is dropped at once.
+    ///
+    /// When the window is over by now, the lock is free once the guard is released or dropped.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] when the lock is shared or has permits, or the window or the outcome is too long; then it
+    /// is held as before. Fails also when the lock was lost before, or when no majority can be told, or too many
+    /// nodes refuse: then the work may be done again.
+    pub fn done<O: Into<String>>(
+        &self,
+        window: Duration,
+        outcome: O,
+    ) -> impl Future<Output = Result<(), Error>> + Send + use<O> {
+        let outcome = outcome.into();
+        let checked = self.check_done(window, &outcome);
+        let (sender, done) = oneshot::channel();
+        let asked = checked.is_ok() && self.order(Order::Done(window, outcome, sender));
+        let lost = self.lost();
+        async move {
+            checked?;
+            match done.await {
+                Ok(outcome) if asked => Ok(outcome?),
+                _ => Err(lost.await.into()),
+            }
+        }
+    }
+
+    fn check_done(&self, window: Duration, outcome: &str) -> Result<(), Error> {
+        check_window(window)?;
+        check_meta("the outcome", outcome)?;
+        if self.view.is_exclusive {
+            return Ok(());
+        }
+        Err(Error::Usage("only an exclusive lock can be left done".to_owned()))
+    }
+
+    /// Awaits the work, unless the lock is lost before. A lock that the work has left done is not lost.
+    pub(crate) async fn during<T>(&self, work: impl Future<Output = T>) -> Result<T, Loss> {
+        let mut work = pin!(work);
+        tokio::select! {
+            biased;
+            loss = self.lost() => if !matches!(loss.why, LossReason::Done) { return Err(loss) },
+            done = &mut work => return Ok(done),
+        }
+        Ok(work.await)
+    }
+
     /// Releases the lock. Waits until a majority of the nodes has answered, or until the node time-out; the
     /// rest goes on in the background. The lock is released even if the future is dropped at once.
     ///
     /// A node that does not answer, or refuses for the moment (while it loads its data, say, or lacks
     /// replicas), is asked again until it has released the lock, or the lease has ended. The result names
     /// those nodes.
+    ///
+    /// A lock that was left [done](Guard::done) stays so.
     ///
     /// # Errors
     /// Fails when the lock was lost before.

@@ -44,8 +44,17 @@ pub(crate) fn start(mut hold: Hold, traffic: Traffic, claim: Claim) -> Guard {
     let shared = Arc::clone(&traffic.shared);
     let guard = Guard::new(Arc::clone(&view), orders, heard, shared);
     let (since, first) = (clock::now(), None);
-    let keeper =
-        Keeper { hold, traffic, view, since, first, loss, extensions: Vec::new(), paused: false };
+    let keeper = Keeper {
+        hold,
+        traffic,
+        view,
+        since,
+        first,
+        loss,
+        extensions: Vec::new(),
+        finisher: None,
+        paused: false,
+    };
     // The acquisition ends where the hold begins, so this span is not a part of that one.
     let (key, fence) = (&keeper.view.key, keeper.view.fence);
     let span = debug_span!(parent: None, "hold", %key, fence, otel.kind = "client", db.system.name = "redis");
@@ -63,6 +72,8 @@ struct Keeper {
     loss: watch::Sender<Option<Loss>>,
     /// Callers who wait for a renewal of this length, at this moment or later.
     extensions: Vec<(Millis, Instant, Extended)>,
+    /// The caller who leaves the lock done.
+    finisher: Option<oneshot::Sender<Result<(), Loss>>>,
     /// True if this task did not run in time, and the validity ended meanwhile.
     paused: bool,
 }
@@ -86,7 +97,8 @@ impl Keeper {
             let due = self.hold.wake();
             let event = tokio::select! {
                 biased;
-                order = inbox.recv() => Event::Order(order),
+                // A lock that is to be left done is not released before.
+                order = inbox.recv(), if self.finisher.is_none() => Event::Order(order),
                 heard = self.traffic.next() => Event::Heard(heard),
                 () = clock::sleep_until(due) => Event::Due,
             };
@@ -94,6 +106,9 @@ impl Keeper {
             self.note_pause(due, now);
             match event {
                 Event::Order(Some(Order::Extend(ttl, done))) => self.extend(ttl, done),
+                Event::Order(Some(Order::Done(window, outcome, done))) => {
+                    self.finish(window, outcome, done);
+                }
                 Event::Order(Some(Order::Release(done, busy))) => {
                     return self.release(Some(done), busy).await;
                 }
@@ -130,6 +145,23 @@ impl Keeper {
         let (now, ttl) = (clock::now(), clock::millis(ttl));
         self.hold.extend(ttl, now);
         self.extensions.push((ttl, now, done));
+    }
+
+    /// Leaves the lock done until this long after it was acquired. When that is over by now, it is released.
+    fn finish(
+        &mut self,
+        window: Duration,
+        outcome: String,
+        done: oneshot::Sender<Result<(), Loss>>,
+    ) {
+        let now = clock::now();
+        self.finisher = Some(done);
+        self.traffic.outcome = outcome;
+        let left = clock::left(self.since.later(window));
+        if left.is_zero() {
+            return self.hold.release();
+        }
+        self.hold.finish(clock::millis(left), now);
     }
 
     /// Answers callers who wait for a longer lease: granted, or refused.
@@ -215,6 +247,8 @@ impl Keeper {
                     quorum::LossReason::Ended => LossReason::Ended { nodes },
                     quorum::LossReason::Limit => LossReason::MaxHold,
                     quorum::LossReason::Released => LossReason::Released,
+                    quorum::LossReason::Done => LossReason::Done,
+                    quorum::LossReason::NotDone => LossReason::NotDone { nodes },
                 });
                 true
             }
@@ -225,8 +259,14 @@ impl Keeper {
         let loss = self.view.loss(why);
         let counts = &self.traffic.shared.counts;
         counts.held(self.since);
-        if !matches!(loss.why, LossReason::Released | LossReason::Detached) {
+        let meant =
+            matches!(loss.why, LossReason::Released | LossReason::Done | LossReason::Detached);
+        if !meant {
             counts.lost(loss.why.name());
+        }
+        if let Some(finisher) = self.finisher.take() {
+            let is_done = matches!(loss.why, LossReason::Released | LossReason::Done);
+            let _ = finisher.send(if is_done { Ok(()) } else { Err(loss.clone()) });
         }
         debug!(key = %loss.key, fence = loss.fence, why = %loss.why, "not held any more");
         self.view.until.store(0, Ordering::Release);
@@ -249,6 +289,7 @@ impl Keeper {
             let Some(order) = order else { return self.traffic.finish() };
             match order {
                 Order::Extend(_, done) => drop(done.send(self.outcome().map_err(Error::from))),
+                Order::Done(_, _, done) => drop(done.send(self.outcome())),
                 Order::Release(done, busy) => return self.release(Some(done), busy).await,
                 Order::Drop(busy) => return self.release(None, busy).await,
                 Order::Detach(..) => return self.traffic.finish(),
@@ -284,6 +325,10 @@ impl Keeper {
             self.tell_not_released(&release);
         }
         if let Some(done) = done {
+            let outcome = match outcome {
+                Err(loss) if matches!(loss.why, LossReason::Done) => Ok(()),
+                outcome => outcome,
+            };
             let _ = done.send(outcome.map(|()| release));
         }
         self.traffic.finish();

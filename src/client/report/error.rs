@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::inspect::HolderInfo;
+use crate::inspect::{DoneInfo, HolderInfo};
 use crate::key::Key;
 use crate::printable::Printable;
 use crate::report::{Length, Lines, NodeState, Report};
@@ -19,6 +19,20 @@ pub enum Error {
         key: Key,
         /// The holder, if a node named it in time.
         holder: Option<Box<HolderInfo>>,
+        /// The state of each node.
+        nodes: Vec<Report>,
+    },
+    /// The last holder has done its work, and left the lock done for a while.
+    #[error("{} is done for {} more{}{}", Name(.key), Length(*.left), Outcome(.by.as_deref()), Lines(.nodes))]
+    Done {
+        /// The lock.
+        key: Key,
+        /// Time until the lock is free.
+        left: Duration,
+        /// Fence of the holder who has done the work.
+        fence: u64,
+        /// That holder, if a node named it in time.
+        by: Option<Box<DoneInfo>>,
         /// The state of each node.
         nodes: Vec<Report>,
     },
@@ -74,6 +88,7 @@ impl Error {
     pub fn code(&self) -> &'static str {
         match self {
             Error::Held { .. } => "held",
+            Error::Done { .. } => "done",
             Error::NoQuorum { .. } | Error::Connect { .. } => "no_quorum",
             Error::Refused { .. } => "refused",
             Error::Usage(_) | Error::Duplicate { .. } => "usage",
@@ -85,9 +100,10 @@ impl Error {
     #[must_use]
     pub fn key(&self) -> Option<&Key> {
         match self {
-            Error::Held { key, .. } | Error::NoQuorum { key, .. } | Error::Refused { key, .. } => {
-                Some(key)
-            }
+            Error::Held { key, .. }
+            | Error::Done { key, .. }
+            | Error::NoQuorum { key, .. }
+            | Error::Refused { key, .. } => Some(key),
             Error::Lost(loss) => Some(&loss.key),
             Error::Usage(_) | Error::Duplicate { .. } | Error::Connect { .. } => None,
         }
@@ -98,6 +114,7 @@ impl Error {
     pub fn nodes(&self) -> &[Report] {
         match self {
             Error::Held { nodes, .. }
+            | Error::Done { nodes, .. }
             | Error::NoQuorum { nodes, .. }
             | Error::Refused { nodes, .. }
             | Error::Connect { nodes, .. } => nodes,
@@ -186,6 +203,13 @@ pub enum LossReason {
     Paused,
     /// The lock was released.
     Released,
+    /// Its holder has left it done.
+    Done,
+    /// Its holder wanted to leave it done, and too many nodes refused. It was released.
+    NotDone {
+        /// Last known state of each node.
+        nodes: Vec<Report>,
+    },
     /// Its guard was detached: the owner of the token extends and releases it now.
     Detached,
 }
@@ -201,6 +225,8 @@ impl LossReason {
             LossReason::MaxHold => "max_hold",
             LossReason::Paused => "paused",
             LossReason::Released => "released",
+            LossReason::Done => "done",
+            LossReason::NotDone { .. } => "not_done",
             LossReason::Detached => "detached",
         }
     }
@@ -209,7 +235,9 @@ impl LossReason {
     #[must_use]
     pub fn nodes(&self) -> &[Report] {
         match self {
-            LossReason::NotRenewed { nodes } | LossReason::Ended { nodes } => nodes,
+            LossReason::NotRenewed { nodes }
+            | LossReason::Ended { nodes }
+            | LossReason::NotDone { nodes } => nodes,
             _ => &[],
         }
     }
@@ -230,6 +258,10 @@ impl fmt::Display for LossReason {
                 f.write_str("this process was paused until the lease had run out")
             }
             LossReason::Released => f.write_str("it was released"),
+            LossReason::Done => f.write_str("it was left done"),
+            LossReason::NotDone { nodes } => {
+                write!(f, "it could not be left done, and was released{}", Lines(nodes))
+            }
             LossReason::Detached => f.write_str("its guard was detached"),
         }
     }
@@ -241,6 +273,20 @@ pub(crate) struct Name<'a>(pub(crate) &'a Key);
 impl fmt::Display for Name<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "lock {:?}", self.0)
+    }
+}
+
+/// The holder who has done the work, as far as it is known.
+struct Outcome<'a>(Option<&'a DoneInfo>);
+
+impl fmt::Display for Outcome<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(done) = self.0 else { return Ok(()) };
+        write!(f, ": its work was done {} ago", Length(done.since))?;
+        if !done.meta.is_empty() {
+            write!(f, " ({})", Printable(&done.meta))?;
+        }
+        Ok(())
     }
 }
 

@@ -35,6 +35,8 @@ pub enum NodeState {
     Granted(u64),
     /// Somebody else holds the lock there, or waits for it.
     Held,
+    /// Its last holder left the lock done there, and it stays so for this time.
+    Done(Duration),
     /// The lock is not held there any more.
     Gone,
     /// The node cannot be reached.
@@ -60,6 +62,7 @@ impl NodeState {
             NodeState::Answers => "answers",
             NodeState::Granted(_) => "granted",
             NodeState::Held => "held",
+            NodeState::Done(_) => "done",
             NodeState::Gone => "gone",
             NodeState::Unreachable(_) => "unreachable",
             NodeState::TimedOut(_) => "timed_out",
@@ -101,6 +104,7 @@ impl fmt::Display for NodeState {
             NodeState::Answers => f.write_str("answers"),
             NodeState::Granted(fence) => write!(f, "granted, fence {fence}"),
             NodeState::Held => f.write_str("held by somebody else"),
+            NodeState::Done(left) => write!(f, "done, for {} more", Length(*left)),
             NodeState::Gone => f.write_str("not held any more"),
             NodeState::Unreachable(why) => write!(f, "cannot be reached: {why}"),
             NodeState::TimedOut(after) => write!(f, "no answer within {}", Length(*after)),

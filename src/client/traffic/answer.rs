@@ -1,9 +1,11 @@
 //! The meaning of a node's reply, for the quorum's rules and for people.
 
-use dlock_core::limits::MAX_FENCE;
-use dlock_core::quorum::{Answer, Ask, Obstacle};
+use std::time::Duration;
+
+use dlock_core::limits::{MAX_DONE_FOR, MAX_FENCE};
+use dlock_core::quorum::{Answer, Ask, Mark, Obstacle};
 use dlock_core::reason::TOO_FAR;
-use dlock_core::words::Fence;
+use dlock_core::words::{Fence, Millis};
 use redis::Value;
 
 use crate::printable::brief;
@@ -17,6 +19,10 @@ pub(crate) fn read(ask: &Ask, reply: Result<Value, NodeError>) -> (Answer, NodeS
         Err(NodeError::Refused(text)) if let Some(top) = turn(&text) => {
             return (Answer::Turn(top), NodeState::Held);
         }
+        Err(NodeError::Refused(text)) if let Some(mark) = mark(&text) => {
+            let left = Duration::from_millis(mark.left.0);
+            return (Answer::Done(mark), NodeState::Done(left));
+        }
         Err(error) => return refused(error),
     };
     match (ask, &value) {
@@ -29,9 +35,12 @@ pub(crate) fn read(ask: &Ask, reply: Result<Value, NodeError>) -> (Answer, NodeS
             let state = fence.map_or(NodeState::Answers, |fence| NodeState::Granted(fence.0));
             (Answer::Extended, state)
         }
-        (Ask::Extend { .. }, Value::Int(0)) => (Answer::Gone, NodeState::Gone),
+        (Ask::Finish { length, .. }, Value::Int(1)) => {
+            (Answer::Marked, NodeState::Done(Duration::from_millis(length.0)))
+        }
+        (Ask::Extend { .. } | Ask::Finish { .. }, Value::Int(0)) => (Answer::Gone, NodeState::Gone),
         (Ask::Release { .. } | Ask::GiveBack, Value::Int(_)) | (Ask::Ping, _) => {
-            (Answer::Done, NodeState::Answers)
+            (Answer::Answered, NodeState::Answers)
         }
         _ => {
             let text = format!("an unexpected reply: {}", brief(format_args!("{value:?}")));
@@ -50,6 +59,15 @@ pub(crate) fn untied() -> (Answer, NodeState) {
 fn turn(text: &str) -> Option<Fence> {
     let fence = text.strip_prefix("TURN ")?.split(' ').next()?;
     fence.parse().ok().map(Fence)
+}
+
+/// Reads the error of a lock that is done: `DONE left fence …`. A negative time left has no end.
+fn mark(text: &str) -> Option<Mark> {
+    let mut words = text.strip_prefix("DONE ")?.split(' ');
+    let left: i64 = words.next()?.parse().ok()?;
+    let fence = words.next()?.parse().ok()?;
+    let left = u64::try_from(left).unwrap_or(MAX_DONE_FOR);
+    Some(Mark { fence: Fence(fence), left: Millis(left) })
 }
 
 /// The meaning of an error, or of a missing reply.
@@ -71,8 +89,6 @@ const REPLACED: &str = "REPLACED";
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     const ACQUIRE: Ask = Ask::Acquire { fence: None, wait: None };
@@ -89,9 +105,9 @@ mod tests {
         assert_eq!(read(&extend, Ok(Value::Int(1))), (Answer::Extended, NodeState::Granted(9)));
         assert_eq!(read(&extend, Ok(Value::Int(0))), (Answer::Gone, NodeState::Gone));
         let release = Ask::Release { is_final: true };
-        assert_eq!(read(&release, Ok(Value::Int(0))).0, Answer::Done);
-        assert_eq!(read(&Ask::GiveBack, Ok(Value::Int(1))).0, Answer::Done);
-        assert_eq!(read(&Ask::Ping, Ok(Value::Int(0))).0, Answer::Done);
+        assert_eq!(read(&release, Ok(Value::Int(0))).0, Answer::Answered);
+        assert_eq!(read(&Ask::GiveBack, Ok(Value::Int(1))).0, Answer::Answered);
+        assert_eq!(read(&Ask::Ping, Ok(Value::Int(0))).0, Answer::Answered);
         for no_fence in [Value::Okay, Value::Int(0), Value::Int(-7), Value::Int(i64::MAX)] {
             let (answer, state) = read(&ACQUIRE, Ok(no_fence));
             assert_eq!(answer, Answer::Refused(Obstacle::Never), "{state}");

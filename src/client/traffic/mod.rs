@@ -57,6 +57,8 @@ pub(crate) struct Traffic {
     taken: watch::Receiver<()>,
     /// The answer that arrived when such a change was noticed.
     next: Option<Unread>,
+    /// The holder's words when it leaves the lock done.
+    pub(crate) outcome: String,
 }
 
 /// A node's answer to a request, not yet read.
@@ -98,7 +100,8 @@ pub(crate) struct Reply {
 impl Reply {
     /// True if the node granted the request.
     pub(crate) fn is_yes(&self) -> bool {
-        matches!(self.answer, Answer::Granted(_) | Answer::Extended | Answer::Done)
+        use Answer::{Answered, Extended, Granted, Marked};
+        matches!(self.answer, Granted(_) | Extended | Marked | Answered)
     }
 }
 
@@ -120,6 +123,7 @@ impl Traffic {
             changes: shared.nodes.iter().map(|node| node.changes()).collect(),
             returns: shared.nodes.iter().map(|node| node.returns()).collect(),
             next: None,
+            outcome: String::new(),
             shared,
             wanted,
         }
@@ -142,7 +146,10 @@ impl Traffic {
         if is_release(send.ask) {
             return self.release(send, node, &attempt);
         }
-        let command = self.wanted.command(send, &attempt.token);
+        let mut command = self.wanted.command(send, &attempt.token);
+        if send.ask.finishes() && !self.outcome.is_empty() {
+            command.arg("META").arg(self.outcome.as_str());
+        }
         if matches!(send.ask, Ask::Acquire { wait: Some(Wait { turn: true, .. }), .. }) {
             self.warm_up(send.node, &command);
         }

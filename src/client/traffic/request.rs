@@ -17,12 +17,13 @@ pub(crate) struct Wanted {
 
 impl Wanted {
     /// Returns the command for a request of the quorum.
-    pub(crate) fn command(&self, Send { ask, ttl, .. }: Send, token: &Token) -> Cmd {
+    pub(crate) fn command(&self, send: Send, token: &Token) -> Cmd {
+        let Send { ask, ttl, .. } = send;
         match ask {
             Ask::Acquire { fence, wait } => {
                 // A grant after a wait is not tied to the connection that waited.
                 let is_tied = self.options.ephemeral && !ask.blocks();
-                self.acquire(token, ttl, fence, wait, is_tied)
+                self.acquire(send, token, fence, wait, is_tied)
             }
             // A late EXTEND, over an abandoned connection, must not shorten the lease.
             Ask::Extend { fence } => {
@@ -37,6 +38,11 @@ impl Wanted {
                 }
                 command
             }
+            Ask::Finish { length, fence } => {
+                let mut command = release(&self.key, token);
+                command.arg("DONE").arg(length.0).arg("FENCE").arg(fence.0);
+                command
+            }
             Ask::GiveBack => release(&self.key, token),
             // A waiting token holds nothing, so this extends nothing; but a node in quarantine reports its
             // quarantine.
@@ -49,13 +55,13 @@ impl Wanted {
         let Ask::Acquire { fence, wait: Some(wait) } = send.ask else {
             return self.command(send, token);
         };
-        self.acquire(token, send.ttl, fence, Some(Wait { blocks: None, ..wait }), false)
+        self.acquire(send, token, fence, Some(Wait { blocks: None, ..wait }), false)
     }
 
     fn acquire(
         &self,
+        Send { ttl, again, .. }: Send,
         token: &Token,
-        ttl: Millis,
         fence: Option<Fence>,
         wait: Option<Wait>,
         is_tied: bool,
@@ -82,6 +88,9 @@ impl Wanted {
         if let Some(fence) = fence {
             command.arg("FENCE").arg(fence.0);
         }
+        if let Some(again) = again {
+            command.arg("AGAIN").arg(again.0);
+        }
         if is_tied {
             command.arg("EPHEMERAL");
         }
@@ -107,7 +116,7 @@ pub(crate) fn release(key: &Key, token: &Token) -> Cmd {
     command
 }
 
-const ARGUMENTS: usize = 15;
+const ARGUMENTS: usize = 17;
 const ROOM: usize = 128;
 
 #[cfg(test)]
@@ -120,7 +129,8 @@ mod tests {
 
     fn said(command: impl Fn(Send, &Token) -> Cmd, ask: Ask) -> String {
         let token: Token = "0123456789abcdef0123456789abcdef".parse().unwrap();
-        let send = Send { node: 0, attempt: 0, id: 0, ask, ttl: Millis(500) };
+        let again = matches!(ask, Ask::Acquire { wait: None, .. }).then_some(Fence(8));
+        let send = Send { node: 0, attempt: 0, id: 0, ask, ttl: Millis(500), again };
         let packed = command(send, &token).get_packed_command();
         let text = String::from_utf8(packed).unwrap().replace(token.as_str(), "TOKEN");
         let words = text.split("\r\n").filter(|word| !word.starts_with(['*', '$']));
@@ -138,12 +148,14 @@ mod tests {
         let plain = wanted(LockOptions::default());
         assert_eq!(
             words(&plain, Ask::Acquire { fence, wait: None }),
-            "DLOCK.ACQUIRE job TOKEN 500 FENCE 9"
+            "DLOCK.ACQUIRE job TOKEN 500 FENCE 9 AGAIN 8"
         );
         assert_eq!(words(&plain, Ask::Extend { fence }), "DLOCK.EXTEND job TOKEN 500 FENCE 9 GT");
         let release = |is_final| words(&plain, Ask::Release { is_final });
         assert_eq!(release(false), "DLOCK.RELEASE job TOKEN");
         assert_eq!(release(true), "DLOCK.RELEASE job TOKEN FINAL");
+        let finish = Ask::Finish { length: Millis(900), fence: Fence(9) };
+        assert_eq!(words(&plain, finish), "DLOCK.RELEASE job TOKEN DONE 900 FENCE 9");
         assert_eq!(words(&plain, Ask::GiveBack), "DLOCK.RELEASE job TOKEN");
         assert_eq!(words(&plain, Ask::Ping), "DLOCK.EXTEND job TOKEN 500 FENCE 1");
         let options =
@@ -162,8 +174,10 @@ mod tests {
         let taking = Ask::Acquire { fence: None, wait: None };
         let shared = LockOptions { mode: Mode::Shared, ..LockOptions::default() };
         let ephemeral = wanted(LockOptions { ephemeral: true, ..shared });
-        assert_eq!(words(&ephemeral, taking), "DLOCK.ACQUIRE job TOKEN 500 SHARED EPHEMERAL");
-        assert_eq!(words(&wanted(LockOptions::default()), taking), "DLOCK.ACQUIRE job TOKEN 500");
+        let tied = "DLOCK.ACQUIRE job TOKEN 500 SHARED AGAIN 8 EPHEMERAL";
+        assert_eq!(words(&ephemeral, taking), tied);
+        let plain = "DLOCK.ACQUIRE job TOKEN 500 AGAIN 8";
+        assert_eq!(words(&wanted(LockOptions::default()), taking), plain);
         let waits = "DLOCK.ACQUIRE job TOKEN 500 SHARED WAIT 5 KEEP 9";
         assert_eq!(words(&ephemeral, waiting), waits);
         let polls = "DLOCK.ACQUIRE job TOKEN 500 SHARED KEEP 9";

@@ -225,6 +225,9 @@ impl<R: Rules> Acquisition<R> {
 
     /// Judges the nodes' answers so far.
     pub(super) fn step(&mut self, time: Time) {
+        if matches!(self.phase, Phase::Asking { .. }) && self.heeds_marks(time) {
+            return;
+        }
         let gate = match self.phase {
             Phase::Asking { grace } => self.gate(grace.is_some()),
             Phase::Gathering(_) => return self.step_gathering(time),

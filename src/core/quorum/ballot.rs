@@ -56,9 +56,20 @@ impl Outbox {
 
     /// Adds a request. Returns its id.
     pub fn push(&mut self, node: usize, attempt: u32, ask: Ask, ttl: Millis) -> u32 {
+        self.push_over(node, attempt, ask, ttl, None)
+    }
+
+    fn push_over(
+        &mut self,
+        node: usize,
+        attempt: u32,
+        ask: Ask,
+        ttl: Millis,
+        again: Option<Fence>,
+    ) -> u32 {
         let id = self.next_id;
         self.next_id = id.wrapping_add(1);
-        self.queue.push_back(Send { node, attempt, id, ask, ttl });
+        self.queue.push_back(Send { node, attempt, id, ask, ttl, again });
         id
     }
 }
@@ -107,12 +118,18 @@ impl<R: Rules> Ballot<R> {
     /// Asks a node; but none that may have a RELEASE on its way.
     pub fn ask(&mut self, out: &mut Outbox, node: usize, ask: Ask, now: Instant) {
         let ttl = if self.has_stood() { self.lengths.wanted } else { self.lengths.first };
+        // A mark of a former holder that comes late must not keep a node from the next one; and a late request
+        // must not take away the mark of its own holder.
+        let claimed = self.fence.filter(|_| self.has_stood());
+        let earlier = claimed.map(|fence| Fence(fence.0.saturating_sub(1)));
+        let earlier = earlier.filter(|fence| *fence > Fence(0));
         let Some(vote) = self.votes.get_mut(node) else { return };
         if matches!(vote.lease.grant, Grant::Returning(_)) && self.rules.waits_for_return() {
             return;
         }
         let (ttl, binds) = (vote.length(ttl), self.binds);
-        let id = out.push(node, self.attempt, ask, ttl);
+        let again = earlier.or(vote.over).filter(|_| matches!(ask, Ask::Acquire { .. }));
+        let id = out.push_over(node, self.attempt, ask, ttl, again);
         vote.ask(Open { id, ask, sent: now, ttl, binds });
     }
 
@@ -149,7 +166,8 @@ impl<R: Rules> Ballot<R> {
         if let (false, Some(before)) = (goes_on, before) {
             self.ended(node, before, now);
         }
-        Some(Send { node, attempt: self.attempt, id, ask: open.ask, ttl: open.ttl })
+        let Open { ask, ttl, .. } = open;
+        Some(Send { node, attempt: self.attempt, id, ask, ttl, again: None })
     }
 
     /// Fixes the fence when a majority has granted, and raises the nodes below it.
@@ -264,7 +282,8 @@ impl<R: Rules> Ballot<R> {
 
     /// True if a majority has answered yes or no.
     pub fn has_answered(&self) -> bool {
-        self.count(|said| matches!(said, Said::Yes | Said::No)) >= self.majority()
+        let has_answered = |said| matches!(said, Said::Yes | Said::No | Said::Done { .. });
+        self.count(has_answered) >= self.majority()
     }
 
     /// True if a majority may yet answer yes or no.

@@ -22,7 +22,7 @@ impl<R: Rules> Acquisition<R> {
         let known = in_doubt
             .filter(|(_, (said, suspect))| !(**suspect && *said == Said::Nothing))
             .map(|(node, (said, _))| (node, said));
-        { known }.find(|(_, said)| !said.is_failure())
+        { known }.find(|(_, said)| !said.is_failure() && !said.is_done())
     }
 
     /// Queues at a node.
@@ -86,6 +86,13 @@ impl<R: Rules> Acquisition<R> {
                 self.plan.seen = self.plan.seen.max(top);
                 let proposal = self.proposal(time);
                 self.gather(gate, proposal, time);
+            }
+            // The other nodes tell if a majority has the mark.
+            Answer::Done(_) => {
+                if !self.heeds_marks(time) {
+                    self.ballot.withdraw(&mut self.out);
+                    self.ask_all(time);
+                }
             }
             Answer::TooFar if fence.is_some() => {
                 self.ask_gate(gate, asked.blocks(), None, time);
@@ -164,7 +171,7 @@ impl<R: Rules> Acquisition<R> {
             return self.hear_watch(answer, time);
         }
         let Phase::Gathering(Gathering { pings, .. }) = self.phase else { return };
-        if pings.is_some_and(|first| id >= first) && answer == Answer::Done {
+        if pings.is_some_and(|first| id >= first) && answer == Answer::Answered {
             self.gives_way_to(node, time);
         }
     }

@@ -97,16 +97,17 @@ impl<R: Rules> Ballot<R> {
         self.votes.get(node).is_some_and(|vote| vote.held().is_some())
     }
 
-    /// True if a node has failed, and has no new request.
+    /// True if a node has failed, or has a mark that may count, and has no new request.
     pub fn has_failed(&self, node: usize) -> bool {
-        self.votes.get(node).is_some_and(|vote| vote.said.is_failure())
+        self.votes.get(node).is_some_and(|vote| vote.said.is_failure() || vote.said.is_done())
     }
 
     /// The nodes that answer, or may yet, and do not grant; without those that are asked again because
     /// they did not answer: nobody gives way to a node that is gone.
     pub fn lacking(&self) -> impl Iterator<Item = usize> {
         let votes = self.votes.iter().enumerate();
-        let lacking = votes.filter(|(_, vote)| vote.held().is_none() && !vote.missing);
+        let lacks = |vote: &Vote| vote.held().is_none() && !vote.missing && !vote.said.is_done();
+        let lacking = votes.filter(move |(_, vote)| lacks(vote));
         lacking.map(|(node, _)| node)
     }
 }

@@ -57,7 +57,7 @@ impl<R: Rules> Acquisition<R> {
     }
 
     /// Sends a request that waits for a young slice at a node.
-    fn wait_at(&mut self, node: usize, time: Time) {
+    pub(super) fn wait_at(&mut self, node: usize, time: Time) {
         let Phase::Gathering(Gathering { proposal, .. }) = self.phase else { return };
         let fence = self.ballot.rules.proposes(proposal, self.proposal(time));
         let blocks = Some(self.within_deadline(self.slices.young, time));
@@ -99,6 +99,9 @@ impl<R: Rules> Acquisition<R> {
     /// Judges the grants so far.
     pub(super) fn step_gathering(&mut self, time: Time) {
         self.ballot.drop_ended(time.now);
+        if self.heeds_marks(time) {
+            return;
+        }
         for node in 0..self.plan.nodes {
             if self.ballot.is_idle(node, time.now) {
                 self.wait_at(node, time);

@@ -21,6 +21,8 @@ pub struct Hold<R = Sound> {
     limit: Option<Instant>,
     /// Set when the lock is handed on: the time to wait at nodes where another token still holds it.
     hands_on: Option<Millis>,
+    /// Set when the lock is left done: the time for which it is.
+    finishes: Option<Millis>,
     /// The first request of the hold itself; the acquisition sent those before.
     first: u32,
 }
@@ -45,6 +47,10 @@ pub enum LossReason {
     Limit,
     /// The holder gave it back.
     Released,
+    /// The holder left it done, at a majority of the nodes.
+    Done,
+    /// The holder wanted to leave it done, and so many nodes refuse that no majority is left.
+    NotDone,
 }
 
 impl<R: Rules> Hold<R> {
@@ -61,6 +67,7 @@ impl<R: Rules> Hold<R> {
             valid: 0,
             limit: None,
             hands_on: None,
+            finishes: None,
         };
         hold.plan_first_renewal(now);
         hold
@@ -106,7 +113,10 @@ impl<R: Rules> Hold<R> {
     pub fn tick(&mut self, now: Instant) {
         self.look(now);
         if self.is_held() && self.renew_at.is_some_and(|at| now >= at) {
-            self.renew(now);
+            match self.finishes {
+                Some(_) => self.ask_to_finish(now),
+                None => self.renew(now),
+            }
         }
     }
 
@@ -119,6 +129,9 @@ impl<R: Rules> Hold<R> {
         self.look(now);
         if !self.is_held() {
             return;
+        }
+        if self.finishes.is_some() {
+            return self.plan_finish(now);
         }
         self.ballot.settle(&mut self.out, now);
         match answer {
@@ -152,7 +165,7 @@ impl<R: Rules> Hold<R> {
     /// [`ttl`](Self::ttl) goes back to its former value.
     pub fn extend(&mut self, ttl: Millis, now: Instant) {
         self.ballot.want(ttl.max(self.ttl()), now);
-        if self.is_held() {
+        if self.is_held() && self.finishes.is_none() {
             self.renew_at.get_or_insert(now);
             self.renew(now);
         }
@@ -214,7 +227,7 @@ impl<R: Rules> Hold<R> {
     pub fn cut_off(&mut self, node: usize, now: Instant) {
         self.ballot.cut_off(node, now);
         self.look(now);
-        if self.is_held() {
+        if self.is_held() && self.finishes.is_none() {
             self.ballot.renew_at(&mut self.out, node, now);
         }
     }
@@ -222,7 +235,9 @@ impl<R: Rules> Hold<R> {
     /// Notes that the connection to a node is back: asks at once, to know if the node still grants.
     pub fn is_back(&mut self, node: usize, now: Instant) {
         self.look(now);
-        if self.is_held() && self.renew_at.is_some() {
+        if self.finishes.is_some() {
+            self.ask_to_finish(now);
+        } else if self.is_held() && self.renew_at.is_some() {
             self.ballot.renew_at(&mut self.out, node, now);
         }
     }
@@ -233,6 +248,28 @@ impl<R: Rules> Hold<R> {
         if self.is_held() {
             self.state = State::Lost(LossReason::Released);
         }
+    }
+
+    /// Leaves the lock done for this long. The nodes are asked again and again until a majority of them says
+    /// so: then the lock is [`LossReason::Done`]. It is not renewed any more, so that this ends with its lease.
+    pub fn finish(&mut self, length: Millis, now: Instant) {
+        self.look(now);
+        self.finishes = Some(length);
+        self.ask_to_finish(now);
+    }
+
+    fn ask_to_finish(&mut self, now: Instant) {
+        if let Some(length) = self.finishes.filter(|_| self.is_held()) {
+            self.ballot.finish(&mut self.out, length, now);
+            self.look(now);
+            self.plan_finish(now);
+        }
+    }
+
+    fn plan_finish(&mut self, now: Instant) {
+        let State::Held(claim) = self.state else { return };
+        let pause = (claim.until.since(now) / FINISHES).max(SOON);
+        self.renew_at = Some(Instant(now.0.saturating_add(pause)));
     }
 
     fn is_held(&self) -> bool {
@@ -272,10 +309,19 @@ impl<R: Rules> Hold<R> {
             _ if self.limit.is_some_and(|limit| now >= limit) => State::Lost(LossReason::Limit),
             // A claim that ended before an answer came has ended.
             _ if now >= before.until => State::Lost(LossReason::NotRenewed),
+            Some(_) if self.finishes.is_some() && self.ballot.is_finished() => {
+                State::Lost(LossReason::Done)
+            }
+            Some(_) if self.finishes.is_some() && !self.ballot.can_finish() => {
+                State::Lost(LossReason::NotDone)
+            }
             None => State::Lost(LossReason::Ended),
             Some(claim) => State::Held(self.within_limit(claim)),
         };
         let State::Held(after) = self.state else { return };
+        if self.finishes.is_some() {
+            return;
+        }
         let due = self.renew_at;
         if after.until != before.until {
             self.ballot.learn_length();
@@ -291,3 +337,5 @@ impl<R: Rules> Hold<R> {
 /// A lease that is shorter than it should be is renewed after this many µs: short work is done by then,
 /// and needs no renewal.
 const SOON: u64 = 20_000;
+/// Nodes that have not answered are asked to leave the lock done this often in what is left of the lease.
+const FINISHES: u64 = 12;

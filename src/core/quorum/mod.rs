@@ -9,6 +9,7 @@
 //! - [`plan`]: the parameters of an acquisition, and its outcome.
 //! - [`acquisition`]: attempts, until the lock is held or the time is over; `outage` and `back_off`: the
 //!   failures that it counts.
+//! - `marks`: a lock that its last holder left done.
 //! - [`waiting`]: the way contenders wait, and a lock goes from one to the next in one round trip.
 //! - `phase`: the phases of an acquisition; `gate`: the queue of contenders; `gathering`: the requests of
 //!   the next in line, and `gathered`: its grants so far; `tie`: the order between two clients that lack
@@ -26,6 +27,7 @@ mod gathered;
 mod gathering;
 pub mod hold;
 mod length;
+mod marks;
 mod outage;
 mod phase;
 pub mod plan;
@@ -62,6 +64,8 @@ pub struct Send {
     pub ask: Ask,
     /// The length of the lease asked for.
     pub ttl: Millis,
+    /// Of an ACQUIRE: AGAIN. The node grants over a mark up to this fence.
+    pub again: Option<Fence>,
 }
 
 /// A request to a node.
@@ -80,6 +84,13 @@ pub enum Ask {
     Extend {
         /// The fence of the claim.
         fence: Option<Fence>,
+    },
+    /// RELEASE … DONE FENCE: leaves the lock done. A node that has the token's mark says yes again.
+    Finish {
+        /// The time for which the lock is done.
+        length: Millis,
+        /// The fence of the claim.
+        fence: Fence,
     },
     /// RELEASE. No event depends on its answer.
     Release {
@@ -114,6 +125,12 @@ impl Ask {
         self.wait().is_some_and(|wait| wait.keep.is_some())
     }
 
+    /// True if the request leaves the lock done.
+    #[must_use]
+    pub fn finishes(self) -> bool {
+        matches!(self, Ask::Finish { .. })
+    }
+
     fn wait(self) -> Option<Wait> {
         match self {
             Ask::Acquire { wait, .. } => wait,
@@ -133,10 +150,14 @@ pub enum Answer {
     Turn(Fence),
     /// EXTEND: 1.
     Extended,
-    /// EXTEND: 0. The token does not hold the lock, or has a larger fence.
+    /// EXTEND: 0. The token does not hold the lock, or has a larger fence. RELEASE … DONE: 0.
     Gone,
+    /// RELEASE … DONE: 1.
+    Marked,
+    /// ACQUIRE: DONE. The last holder left the lock done.
+    Done(Mark),
     /// RELEASE or a ping: the node has answered.
-    Done,
+    Answered,
     /// The proposal is too far ahead for this node.
     TooFar,
     /// An error after which asking again later makes sense.
@@ -145,6 +166,15 @@ pub enum Answer {
     Silent,
     /// No connection, or a broken one. The request may have arrived.
     Unreachable,
+}
+
+/// A mark that a lock is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Mark {
+    /// The fence of the claim whose work is done.
+    pub fence: Fence,
+    /// The time that is left of it.
+    pub left: Millis,
 }
 
 /// The reason why a node refuses.

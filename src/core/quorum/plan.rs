@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use super::Claim;
+use super::{Claim, Mark};
 use crate::words::{Fence, Millis, Patience};
 
 /// The parameters of an acquisition.
@@ -22,6 +22,8 @@ pub struct Plan {
     pub wait: Patience,
     /// True if contenders are expected: queues at the gate at once.
     pub start_at_gate: bool,
+    /// True if the lock is taken though it is done.
+    pub again: bool,
     /// Nodes that did not answer lately, or are in quarantine: none of them is a gate, if there is
     /// another.
     pub suspects: Vec<bool>,
@@ -69,6 +71,8 @@ pub enum Verdict {
 pub enum Failure {
     /// Another client holds the lock.
     Held,
+    /// The last holder left it done at a majority of the nodes, and this long it stays so.
+    Done(Mark),
     /// No majority answers in time, or grants anything.
     NoQuorum,
     /// So many nodes will never grant the lock that no majority is left.

@@ -143,6 +143,29 @@ pub trait Rules: Clone + Debug {
         ttl.0.saturating_mul(10) + 2_000
     }
 
+    /// The number of nodes whose marks make a lock done.
+    fn marks(&self, nodes: usize) -> usize {
+        self.majority(nodes)
+    }
+
+    /// True if two marks are of the same claim, so that they add up.
+    fn is_same_work(&self, fence: Fence, other: Fence) -> bool {
+        fence == other
+    }
+
+    /// True if a node that has had the mark of `other` certainly has none of `fence` later: when that claim was
+    /// made, the claim of `fence` was over.
+    fn outdates(&self, other: Fence, fence: Fence) -> bool {
+        other > fence
+    }
+
+    /// True if a lock may be done, or may yet become so, by `marks` marks of one claim, where `others` of the
+    /// `nodes` certainly have none. A holder may be about to leave its lock done, and a node that is silent may
+    /// have the mark that is missing.
+    fn may_be_done(&self, _marks: usize, others: usize, nodes: usize) -> bool {
+        nodes - others >= self.majority(nodes)
+    }
+
     /// True if a node that says that the lease is gone ceases to support the claim at once.
     fn believes_gone(&self) -> bool {
         true

@@ -1,7 +1,7 @@
 //! One node's answers, and their effect on the claim.
 
 use super::rules::Rules;
-use super::{Answer, Ask, Obstacle};
+use super::{Answer, Ask, Mark, Obstacle};
 use crate::words::{Fence, Instant, Millis};
 
 /// One node's answers.
@@ -18,6 +18,10 @@ pub(super) struct Vote {
     pub(super) missing: bool,
     /// True if a request waited here, so that the lock can be handed on.
     pub(super) waited: bool,
+    /// The fence of a mark that does not count: requests are granted over it.
+    pub(super) over: Option<Fence>,
+    /// True if the node will not leave the lock done.
+    pub(super) takes_no_mark: bool,
 }
 
 /// A node's last answer.
@@ -30,6 +34,15 @@ pub enum Said {
     Yes,
     /// No: another token holds the lock, or waits.
     No,
+    /// No: the node has a mark.
+    Done {
+        /// The fence of the claim whose work is done.
+        fence: Fence,
+        /// Time of the answer.
+        heard: Instant,
+        /// End of the mark.
+        until: Instant,
+    },
     /// An error: the node does not serve such requests now.
     Refused(Obstacle),
     /// No answer in time, or no connection.
@@ -115,6 +128,11 @@ pub(super) struct Held {
     pub(super) confirmed: bool,
     /// True if the grant went to a blocked request, and the token has not asked again since.
     pub(super) waited: bool,
+    /// The earliest end of the mark, if the node was asked to leave the lock done: the mark keeps others out,
+    /// as the lease did.
+    pub(super) mark_end: Option<Instant>,
+    /// True if the node has the mark.
+    pub(super) marked: bool,
     /// Time from which it has certainly held without a gap; zero: since the claim stands, or
     /// no other client can have had a claim on this node meanwhile.
     pub(super) since: Instant,
@@ -131,6 +149,11 @@ impl Said {
     /// True for an error or a failure: neither yes nor no, and not an open question either.
     pub fn is_failure(self) -> bool {
         matches!(self, Said::Failed | Said::Refused(_))
+    }
+
+    /// True if the node has a mark.
+    pub(super) fn is_done(self) -> bool {
+        matches!(self, Said::Done { .. })
     }
 }
 
@@ -155,7 +178,8 @@ impl Vote {
 
     /// True if the node answers, does not grant, and has no request under way.
     pub(super) fn is_idle(&self) -> bool {
-        self.held().is_none() && self.requests.open.is_none() && !self.said.is_failure()
+        let refuses = self.said.is_failure() || self.said.is_done();
+        self.held().is_none() && self.requests.open.is_none() && !refuses
     }
 
     /// True if an answer may still come in time.
@@ -182,7 +206,7 @@ impl Vote {
     /// Notes a new request.
     pub(super) fn ask(&mut self, open: Open) {
         self.requests.add(open);
-        if self.said.is_failure() {
+        if self.said.is_failure() || self.said.is_done() {
             self.said = Said::Nothing;
         }
     }
@@ -212,6 +236,17 @@ impl Vote {
                 self.lease.ends_by = None;
                 Said::No
             }
+            Answer::Done(Mark { fence, left }) => {
+                (self.lease.grant, self.lease.has_gap) = (Grant::Nothing, true);
+                self.requests.took_back();
+                self.lease.ends_by = None;
+                Said::Done { fence, heard: now, until: now.plus(left) }
+            }
+            Answer::Marked => {
+                self.requests.took_back();
+                self.lease.mark(ask);
+                Said::Yes
+            }
             Answer::Gone => {
                 if rules.believes_gone() {
                     self.lease.grant = Grant::Nothing;
@@ -226,9 +261,8 @@ impl Vote {
             }
             Answer::TooFar => Said::Refused(Obstacle::Never),
             Answer::Refused(why) => {
-                let longer = self.held().filter(|held| why == Obstacle::Never && held.ttl < ttl);
-                if let Some(Held { ttl: grants, .. }) = longer {
-                    self.most = Some(Most { grants, refuses: ttl });
+                if why == Obstacle::Never {
+                    self.never(open);
                 }
                 Said::Refused(why)
             }
@@ -236,14 +270,22 @@ impl Vote {
                 self.requests.may_arrive(open);
                 Said::Failed
             }
-            Answer::Done if ask == Ask::GiveBack => {
+            Answer::Answered if ask == Ask::GiveBack => {
                 self.requests.took_back();
                 (self.lease.ends_by, self.lease.returned) = (None, returning);
                 Said::No
             }
-            Answer::Done => self.said,
+            Answer::Answered => self.said,
         };
         self.missing = self.said.is_failure() && answer != Answer::TooFar;
+    }
+
+    /// Notes what the node refuses for good: to leave the lock done, or a longer lease.
+    fn never(&mut self, Open { ask, ttl, .. }: Open) {
+        self.takes_no_mark |= ask.finishes();
+        if let Some(Held { ttl: grants, .. }) = self.held().filter(|held| held.ttl < ttl) {
+            self.most = Some(Most { grants, refuses: ttl });
+        }
     }
 }
 
@@ -306,8 +348,9 @@ impl Lease {
     fn grant(&mut self, fence: Fence, open: Open, end: Instant, now: Instant) -> Said {
         let Open { ask, sent, ttl, binds, .. } = open;
         let waited = ask.blocks();
-        let mut held =
-            Held { fence, end, ttl, sent, confirmed: !(waited && binds), waited, since: now };
+        let confirmed = !(waited && binds);
+        let (mark_end, marked, since) = (None, false, now);
+        let mut held = Held { fence, end, ttl, sent, confirmed, waited, mark_end, marked, since };
         if let Grant::Held(before) = self.grant
             && before.fence == fence
         {
@@ -334,6 +377,23 @@ impl Lease {
             (_, None) => {}
         }
         Said::Yes
+    }
+
+    /// Notes that the node is asked to leave the lock done, until `end` at the earliest. The node may do so, and
+    /// its answer be lost: the lease may end with the mark, before its time.
+    pub(super) fn may_end(&mut self, end: Instant) {
+        if let Some(held) = self.held_mut() {
+            let end = *held.mark_end.get_or_insert(end);
+            held.end = held.end.min(end);
+        }
+    }
+
+    /// Notes that the lock is left done.
+    fn mark(&mut self, ask: Ask) {
+        if let (Some(held), Ask::Finish { fence, .. }) = (self.held_mut(), ask) {
+            (held.marked, held.confirmed, held.waited) = (true, true, false);
+            (held.fence, held.end) = (held.fence.max(fence), held.mark_end.unwrap_or(held.end));
+        }
     }
 
     /// Notes that the lease may run for this many µs from now.

@@ -97,9 +97,10 @@ impl Place {
             Ask::Extend { fence } => self.extend(attempt, fence, flaw),
             Ask::GiveBack => {
                 self.holders.retain(|holder| holder.attempt != attempt);
-                Answer::Done
+                Answer::Answered
             }
-            Ask::Release { .. } | Ask::Ping => Answer::Done,
+            // The model leaves no lock done.
+            Ask::Release { .. } | Ask::Finish { .. } | Ask::Ping => Answer::Answered,
         }
     }
 

@@ -66,6 +66,7 @@ impl<R: Rules> World<R> {
         pair.queue.clear();
         (pair.follows, pair.leader, pair.deposed) = (false, new, Some(old));
         self.hand_over(node, old, new);
+        self.judge.forget_done(now);
         let may_wait = self.servers[new].knowledge;
         self.servers[new].promote(heard, now);
         self.note_restart();

@@ -90,10 +90,14 @@ impl<R: Rules> World<R> {
         }
         self.breaks_off(place);
         let server = &mut self.servers[place];
+        let marks = server.marks();
         if crash {
             server.crash(&mut self.dice);
         } else {
             server.shut_down(self.now, &mut self.dice);
+        }
+        if server.marks() < marks {
+            self.judge.forget_done(self.now);
         }
         if self.dice.chance(300) && !server.loses_disk {
             server.clock.step(&mut self.dice);

@@ -83,11 +83,17 @@ pub enum Flaw {
     ReplicaEnds,
     /// A replica does not hear of renewals.
     RenewsInSilence,
+    /// A lock that is done is granted to whoever asks.
+    GrantsOverMarks,
+    /// RELEASE … DONE does not compare the token.
+    MarksAnybody,
+    /// The time for which a lock is done begins again when the server starts.
+    MarksBeginAnew,
 }
 
 impl Flaw {
     /// All of them.
-    pub const ALL: [Flaw; 37] = [
+    pub const ALL: [Flaw; 40] = [
         Flaw::NoQuarantine,
         Flaw::ShortQuarantine,
         Flaw::NewGrants,
@@ -125,6 +131,9 @@ impl Flaw {
         Flaw::ReplicaGrants,
         Flaw::ReplicaEnds,
         Flaw::RenewsInSilence,
+        Flaw::GrantsOverMarks,
+        Flaw::MarksAnybody,
+        Flaw::MarksBeginAnew,
     ];
 
     /// The lives in which it shows.
@@ -153,6 +162,7 @@ impl Flaw {
             | F::RefusesNobody
             | F::PromisesByClock => Lives::UnderAttack,
             F::NewGrants | F::NewWaitsShorter | F::CountsAnew => Lives::LosingDisks,
+            F::GrantsOverMarks | F::MarksAnybody | F::MarksBeginAnew => Lives::WithJobs,
             F::TellsTooEarly => Lives::InOrder,
             _ => Lives::Any,
         }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use dlock_core::done::{Done, Until};
 use dlock_core::simulated::Report;
 use dlock_core::{Deadline, Fence, Grant, Holder, Instant, KeyBuf, Mode};
 
@@ -51,6 +52,12 @@ pub const IN_ORDER: &str = "who was first at the gate is served first";
 /// While nothing fails but that nodes are deaf, whoever waits for a lock has it soon after it was given back, and
 /// not only when some lease has ended.
 pub const SOON: &str = "who waits is served soon";
+/// A lock that its holder has left done at a majority of the nodes is taken by nobody as long as these
+/// remember.
+pub const DONE_ONCE: &str = "a lock that was left done is not taken before its time";
+/// Whoever is told that a lock is done hears of one claim, whose mark a majority of the nodes has had, and not
+/// later than its time.
+pub const DONE_BY_MAJORITY: &str = "a lock is done by a majority, for its time";
 /// A replica has every lease whose effects have reached it, and keeps it when it takes over.
 pub const REPLICATED: &str = "a replica that takes over has the leases that have reached it";
 /// Nobody waits for longer than the longest lease in use, unless nobody could tell how long leases are. That
@@ -72,6 +79,8 @@ pub struct Judge {
     leases: BTreeMap<(usize, KeyBuf), Vec<Lease>>,
     /// The largest fence that each node gave each key.
     counted: BTreeMap<(usize, KeyBuf), u64>,
+    /// The last time at which a node has lost marks.
+    forgot: Option<u64>,
     /// The tasks that have come to the gate, and of them, in order, those that have not had the
     /// lock.
     came: BTreeSet<usize>,
@@ -86,6 +95,10 @@ struct KeyRecord {
     /// The largest fence by when it was claimed.
     highest: Vec<(u64, Fence)>,
     guards: Vec<Guard>,
+    /// The fence of each holder that left the lock done, and until when it is so at least.
+    done: Vec<(Fence, u64)>,
+    /// The nodes that had the mark of a fence, and the last end of all.
+    marks: BTreeMap<Fence, (BTreeSet<usize>, u64)>,
     /// The last time at which the operator broke the lock: whoever had begun by then may not know.
     broken: Option<u64>,
 }
@@ -144,6 +157,12 @@ impl Judge {
         if let Some((_, before)) = earlier.filter(|(_, before)| fence <= *before) {
             wrong.push((ORDERED, format!("{fence:?} of task {task} after {before:?}")));
         }
+        if let Some((before, until)) = book.done.iter().find(|(_, until)| now < *until) {
+            wrong.push((
+                DONE_ONCE,
+                format!("task {task} takes what {before:?} left done until {until}"),
+            ));
+        }
         let highest = book.highest.last().map_or(fence, |(_, highest)| fence.max(*highest));
         book.highest.push((now, highest));
         let excused = |guard: &Guard| book.broken.is_some_and(|at| guard.begun <= at);
@@ -157,6 +176,37 @@ impl Judge {
         }
         book.guards.push(guard);
         wrong.into_iter().for_each(|(promise, how)| self.accuse(promise, how));
+    }
+
+    /// A holder has left the lock done, from `since` on.
+    pub fn left_done(&mut self, key: &KeyBuf, fence: Fence, (since, until): (u64, u64), now: u64) {
+        let book = self.keys.entry(key.clone()).or_default();
+        let is_gone = book.broken.max(self.forgot) >= Some(since);
+        if now < until && !is_gone {
+            book.done.push((fence, until));
+        }
+        let later = book.claimed.last_key_value().filter(|(later, _)| **later > fence);
+        let how = later.map(|(later, _)| format!("{fence:?} is told so after {later:?}"));
+        if let Some(how) = how.filter(|_| book.broken.is_none()) {
+            self.accuse(DONE_ONCE, how);
+        }
+    }
+
+    /// A client is told that the lock is done.
+    pub fn told_done(&mut self, key: &KeyBuf, fence: Fence, now: u64, majority: usize) {
+        let marks = self.keys.get(key).and_then(|book| book.marks.get(&fence));
+        let stands =
+            |(nodes, until): &&(BTreeSet<usize>, u64)| nodes.len() >= majority && now < *until;
+        if marks.filter(stands).is_none() {
+            let how = format!("of {fence:?} there were {marks:?} at {now}");
+            self.accuse(DONE_BY_MAJORITY, how);
+        }
+    }
+
+    /// A node has lost marks: what was done may be done again.
+    pub fn forget_done(&mut self, now: u64) {
+        self.forgot = Some(now);
+        self.keys.values_mut().for_each(|book| book.done.clear());
     }
 
     /// A client's request has arrived at the gate.
@@ -188,7 +238,9 @@ impl Judge {
 
     /// The operator broke the lock at a node.
     pub fn excuse(&mut self, key: &KeyBuf, now: u64) {
-        self.keys.entry(key.clone()).or_default().broken = Some(now);
+        let book = self.keys.entry(key.clone()).or_default();
+        book.broken = Some(now);
+        book.done.clear();
     }
 
     /// Hears what a node reported. `find`: the end of a token's lease there, and its fence.
@@ -196,14 +248,16 @@ impl Judge {
         &mut self,
         node: usize,
         log: &[Report],
-        now: Instant,
+        (now, true_now): (Instant, u64),
         find: impl Fn(&KeyBuf, &[u8]) -> Option<(Deadline, Fence)>,
     ) {
         for event in log {
             match event {
-                Report::Done { key, .. } | Report::AllExpired(key, _) => {
+                Report::Done { key, mark, until, .. } => {
                     self.leases_at(node, key).clear();
+                    self.marked(node, key, (mark, *until), true_now);
                 }
+                Report::AllExpired(key, _) => self.leases_at(node, key).clear(),
                 Report::Ended { key, token, .. } => {
                     self.leases_at(node, key).retain(|lease| lease.token != *token);
                 }
@@ -303,6 +357,15 @@ impl Judge {
         }
     }
 
+    fn marked(&mut self, node: usize, key: &KeyBuf, mark: (&[u8], Option<Until>), now: u64) {
+        let (Some(done), Some(until)) = (Done::decode(mark.0), mark.1) else { return };
+        let book = self.keys.entry(key.clone()).or_default();
+        let (nodes, end) = book.marks.entry(done.fence).or_default();
+        nodes.insert(node);
+        // Clocks may be this much slow; and the answer is on its way.
+        *end = (*end).max(now + until.left.0 * 1_006 + ON_ITS_WAY);
+    }
+
     fn counts(&mut self, node: usize, key: KeyBuf, fence: Fence) {
         let counted = self.counted.entry((node, key)).or_default();
         let before = std::mem::replace(counted, fence.0);
@@ -315,3 +378,6 @@ impl Judge {
         self.leases.entry((node, key.clone())).or_default()
     }
 }
+
+/// A message may be on its way for this long, and a process stand still.
+const ON_ITS_WAY: u64 = 10_000_000;

@@ -65,7 +65,7 @@ impl<R: Rules> World<R> {
     /// The connection of a request has broken. Whether it goes over another one now.
     pub(super) fn sends_again(&mut self, task: usize, node: usize, id: u32) -> bool {
         let Some(&under) = self.tasks[task].open.get(&(node, id)) else { return false };
-        let Under { attempt, ask, ttl, again, .. } = under;
+        let Under { attempt, ask, over, ttl, again, .. } = under;
         let is_over = self.tasks[task].is_over() || attempt != self.tasks[task].attempt;
         if !self.is_library || !again || is_over {
             return false;
@@ -84,7 +84,7 @@ impl<R: Rules> World<R> {
                 Machine::Over => {}
             }
         }
-        let request = self.request(task, id, attempt, ask, ttl);
+        let request = self.request(task, id, attempt, (ask, over), ttl);
         self.deliver_over(wire, request);
         true
     }

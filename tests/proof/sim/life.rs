@@ -9,7 +9,7 @@ use dlock_core::quorum::{
     usual_timeout,
 };
 use dlock_core::words::Patience;
-use dlock_core::{Millis, Mode};
+use dlock_core::{Fence, Millis, Mode};
 
 use super::judge::{self, Guard};
 use super::map::Kind;
@@ -82,6 +82,7 @@ impl<R: Rules> World<R> {
             wait,
             start_at_gate: (self.dice.chance(300) || !self.tries_first())
                 && !self.servers[GATE].is_deaf,
+            again: false,
             suspects: self.suspects(process),
             seen: self.processes[process].seen,
             seed: self.dice.number(),
@@ -111,6 +112,7 @@ impl<R: Rules> World<R> {
             attempt: 0,
             means,
             is_astray: false,
+            finishes_since: 0,
             alarm: 0,
         });
         if self.tells {
@@ -144,7 +146,7 @@ impl<R: Rules> World<R> {
         if self.map.is_some() {
             let longest = self.dice.one_of(&[1, 1_000, 20_000]);
             let hold = self.dice.between(0, longest);
-            return Means { hold, renews: true, lengthen: None, patience: None };
+            return Means { hold, renews: true, lengthen: None, finishes: None, patience: None };
         }
         let longest = self.dice.one_of(&[1_000, 100_000, 1_000_000, 3 * ttl.0 * 1_000]);
         let patience = self.dice.one_of(&[3_000, 300_000, 3_000_000]);
@@ -154,7 +156,10 @@ impl<R: Rules> World<R> {
         let factor = if short { factor } else { factor.min(4) };
         let longest = if factor > 4 { 10_000_000 } else { longest };
         let longest = if self.is_library { longest.max(4 * ttl.0 * 1_000) } else { longest };
+        let finishes = (self.has_jobs && self.dice.chance(500))
+            .then(|| Millis(self.dice.one_of(&[300, 1_000, 4_000, 20_000])));
         Means {
+            finishes,
             hold: self.dice.between(100, longest),
             renews: self.dice.chance(750),
             lengthen: (factor > 0).then_some(Millis(ttl.0 * factor)),
@@ -220,6 +225,9 @@ impl<R: Rules> World<R> {
                             self.check_loss(task, fence);
                         }
                         self.judge.holds(&key, task, None);
+                        if let (LossReason::Done, Some(fence)) = (loss, fence) {
+                            self.left_done(task, fence);
+                        }
                         self.ended(task, loss)
                     }
                 }
@@ -278,6 +286,10 @@ impl<R: Rules> World<R> {
         self.remember(task, &acquisition);
         let attempt = self.tasks[task].attempt;
         self.forget(task, attempt);
+        if let Failure::Done(mark) = failure {
+            let key = self.tasks[task].key.clone();
+            return self.judge.told_done(&key, mark.fence, self.now, self.nodes / 2 + 1);
+        }
         let patient = self.tasks[task].wait == Patience::Forever && failure != Failure::Held;
         if patient && failure == Failure::NoQuorum {
             self.judge.accuse(judge::SERVED, format!("task {task} waits through no outage"));
@@ -333,6 +345,7 @@ impl<R: Rules> World<R> {
 
     /// A hold is over: it is given back. Whether there is something to send.
     fn ended(&mut self, task: usize, loss: LossReason) -> bool {
+        self.check_finished(task, loss);
         let Machine::Holding(hold) = &mut self.tasks[task].machine else { return false };
         if loss != LossReason::Released {
             hold.release();
@@ -379,11 +392,11 @@ impl<R: Rules> World<R> {
     }
 
     fn send(&mut self, task: usize, send: Send) {
-        let Send { node, attempt, id, ask, ttl } = send;
+        let Send { node, attempt, id, ask, ttl, again: over } = send;
         let Task { process, timeout, .. } = self.tasks[task];
         self.tasks[task].raised |= matches!(ask, Ask::Extend { fence: Some(_) })
             && matches!(self.tasks[task].machine, Machine::Trying(_));
-        let request = self.request(task, id, attempt, ask, ttl);
+        let request = self.request(task, id, attempt, (ask, over), ttl);
         if matches!(ask, Ask::Release { .. }) {
             return self.release(task, attempt, node, request);
         }
@@ -405,7 +418,7 @@ impl<R: Rules> World<R> {
             self.tasks[task].newest.insert(node, id);
         }
         let (wire_, sent) = (wire.unwrap_or(NOWHERE), self.clock_of(task).now);
-        let under = Under { wire: wire_, attempt, ask, ttl, sent, again };
+        let under = Under { wire: wire_, attempt, ask, over, ttl, sent, again };
         self.tasks[task].open.insert((node, id), under);
         let limit = match ask {
             Ask::Acquire { wait: Some(Wait { blocks: Some(slice), .. }), .. } => {
@@ -430,12 +443,12 @@ impl<R: Rules> World<R> {
         task: usize,
         id: u32,
         attempt: u32,
-        ask: Ask,
+        (ask, over): (Ask, Option<Fence>),
         ttl: Millis,
     ) -> Request {
         let Task { key, mode, .. } = &self.tasks[task];
         let (key, mode, token) = (key.clone(), *mode, token(task, attempt));
-        Request { task, id, ask, token, key, mode, ttl }
+        Request { task, id, ask, token, key, mode, ttl, over }
     }
 
     pub(super) fn deliver_over(&mut self, wire: u64, request: Request) {
@@ -629,8 +642,40 @@ impl<R: Rules> World<R> {
         self.hand_overs = (self.hand_overs.0 + 1, self.hand_overs.1 + u64::from(late));
     }
 
+    /// In calm whoever leaves a lock done succeeds.
+    fn check_finished(&mut self, task: usize, loss: LossReason) {
+        let Task { begun, mode, means, finishes_since, is_astray, .. } = self.tasks[task];
+        let calm = self.calm_since.is_some_and(|calm| begun > calm + 3_000_000);
+        let long = mode == Mode::Exclusive && means.renews && means.finishes >= Some(Millis(1_000));
+        if finishes_since > 0 && calm && long && !is_astray && loss != LossReason::Done {
+            self.judge
+                .accuse(judge::HOLDS_ON, format!("task {task} cannot leave it done: {loss:?}"));
+        }
+    }
+
+    /// A majority of the nodes has the mark: nobody else has the lock before it is over.
+    fn left_done(&mut self, task: usize, fence: Fence) {
+        let Task { ref key, means, finishes_since, is_astray, .. } = self.tasks[task];
+        let Some(length) = means.finishes.filter(|_| !is_astray) else { return };
+        // Clocks may be this much fast.
+        let until = finishes_since + length.0 * 994;
+        self.judge.left_done(key, fence, (finishes_since, until), self.now);
+    }
+
     pub(super) fn give_back(&mut self, task: usize) {
-        let process = self.tasks[task].process;
+        let Task { process, means, .. } = self.tasks[task];
+        let now = self.clock_of(task).now;
+        if let (Machine::Holding(hold), Some(length)) =
+            (&mut self.tasks[task].machine, means.finishes)
+        {
+            hold.finish(length, now);
+            self.tasks[task].finishes_since = self.now;
+            self.say(format!("task {task} leaves the lock done for {length:?}"));
+            // The work is over, and nothing rests on the lock any more.
+            let key = self.tasks[task].key.clone();
+            self.judge.holds(&key, task, None);
+            return self.pump(task);
+        }
         if let Machine::Holding(hold) = &mut self.tasks[task].machine {
             self.given_back = Some((self.now, process));
             hold.release();

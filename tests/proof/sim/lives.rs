@@ -29,13 +29,15 @@ pub enum Lives {
     OfTheLibrary,
     /// Servers that crash come back with an empty disk now and then; their clocks are right, within half a minute.
     LosingDisks,
+    /// Clients leave locks done for a while, some as the library does.
+    WithJobs,
     /// Clocks are right, or are put right, and a client proposes fences that are far ahead.
     UnderAttack,
 }
 
 impl Lives {
     /// All of them, by their names.
-    pub const ALL: [(&str, Lives); 9] = [
+    pub const ALL: [(&str, Lives); 10] = [
         ("sim", Lives::Any),
         ("order", Lives::InOrder),
         ("gates", Lives::AtAnyGate),
@@ -45,13 +47,14 @@ impl Lives {
         ("library", Lives::OfTheLibrary),
         ("attack", Lives::UnderAttack),
         ("disks", Lives::LosingDisks),
+        ("jobs", Lives::WithJobs),
     ];
 
     /// Seeds whose lives, of one kind or another, have shown a mutant that few others show. A change of the
     /// simulation makes other lives of them: whoever finds the mutants' test slow takes new ones from what
     /// it prints.
-    pub const TELLING: [u64; 14] =
-        [33, 34, 46, 49, 107, 135, 142, 323, 360, 648, 2349, 2372, 2765, 2830];
+    pub const TELLING: [u64; 15] =
+        [33, 34, 46, 49, 107, 135, 142, 323, 351, 360, 648, 2349, 2372, 2765, 2830];
 
     /// The command that prints one life event by event.
     pub fn told(self, seed: u64) -> String {
@@ -74,6 +77,10 @@ impl<R: Rules> World<R> {
                 world.is_library = true;
                 let (slow, slowest) = (100, world.dice.one_of(&[200_000, 2_000_000]));
                 world.weather = Weather { slow, slowest, breaks: world.dice.one_of(&[50, 200]) };
+            }
+            Lives::WithJobs => {
+                world.has_jobs = true;
+                world.is_library = world.dice.chance(500);
             }
             Lives::UnderAttack => world.add_an_attack(),
             Lives::LosingDisks => world.lose_disks(),

@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use dlock_core::Reason;
 use dlock_core::command::acquire::Acquire;
 use dlock_core::command::extend::Extend;
-use dlock_core::command::release::Release;
-use dlock_core::quorum::{Answer, Ask, Obstacle, Wait};
-use dlock_core::simulated::{MemoryHost, Report};
+use dlock_core::command::release::{DoneFor, Release};
+use dlock_core::limits::MAX_FENCE;
+use dlock_core::quorum::{Answer, Ask, Mark, Obstacle, Wait};
+use dlock_core::simulated::{MemoryHost, Report, Value};
 use dlock_core::{
-    Acquired, ClientId, Ended, Fence, Grant, KeyBuf, LeaseBound, Millis, Mode, Node, Policy,
-    Promise, Record, Settings, Start, Time, WaiterId,
+    Acquired, ClientId, Deadline, Ended, Fence, Grant, KeyBuf, LeaseBound, Millis, Mode, Node,
+    Policy, Promise, Record, Settings, Start, Time, WaiterId,
 };
 
 use super::attack::ANYBODY;
@@ -100,6 +101,8 @@ pub struct Request {
     pub mode: Mode,
     /// The lease.
     pub ttl: Millis,
+    /// The mark over which it may be granted.
+    pub over: Option<Fence>,
 }
 
 impl Server {
@@ -164,8 +167,12 @@ impl Server {
             self.node.durable.resume(&lost, time.now);
             self.file.write(lost);
         }
+        self.host.now = time.now;
         let back = self.host.grants();
-        self.host.clear();
+        self.host.retain(|value| matches!(value, Value::Done(..)));
+        if self.flaw == Some(Flaw::MarksBeginAnew) {
+            self.begin_marks_anew();
+        }
         for (key, mode, holder) in back {
             let grant = holder.grant();
             self.node.heard_of(key.as_key(), grant.fence, grant.lease.ttl);
@@ -327,6 +334,7 @@ impl Server {
         let time = self.time(now);
         let Request { ask, ref token, ref key, ttl, .. } = *request;
         let key = key.as_key();
+        self.host.now = time.now;
         if let Some(answer) = self.turns_away(ask) {
             return (!matches!(ask, Ask::Release { .. })).then_some(answer);
         }
@@ -348,18 +356,23 @@ impl Server {
                     Err(refusal) => Some(refused(&refusal)),
                 }
             }
+            Ask::Finish { length, fence } => Some(self.finish(
+                request,
+                DoneFor { time: length, fence: Some(fence), meta: b"" },
+                time,
+            )),
             Ask::Release { .. } | Ask::GiveBack => {
                 let token = self.released_by(request);
                 let is_final = ask == Ask::Release { is_final: true };
                 // A release cannot be refused: there are no foreign locks here.
                 let release = Release { token: &token, is_final, done: None };
                 let _ = self.node.release(&mut self.host, key, &release, time);
-                (ask == Ask::GiveBack).then_some(Answer::Done)
+                (ask == Ask::GiveBack).then_some(Answer::Answered)
             }
             Ask::Ping if self.node.is_in_quarantine(time.now) => {
                 Some(Answer::Refused(Obstacle::Quarantine))
             }
-            Ask::Ping => Some(Answer::Done),
+            Ask::Ping => Some(Answer::Answered),
         }
     }
 
@@ -380,8 +393,9 @@ impl Server {
         let (keep, turn) = wait.map_or((None, false), |wait| (wait.keep, wait.turn));
         let turn = turn && self.flaw != Some(Flaw::TellsNobody);
         let (wait, ephemeral, meta) = (wait.and_then(|wait| wait.blocks), false, b"");
-        let acquire =
-            Acquire { token, ttl, mode, wait, keep, turn, fence, again: None, ephemeral, meta };
+        let grants_over = self.flaw == Some(Flaw::GrantsOverMarks);
+        let again = if grants_over { Some(Fence(MAX_FENCE)) } else { request.over };
+        let acquire = Acquire { token, ttl, mode, wait, keep, turn, fence, again, ephemeral, meta };
         match self.node.acquire(&mut self.host, key.as_key(), &acquire, ClientId(wire), time) {
             Ok(Acquired::Granted(fence)) => Some(Answer::Granted(fence)),
             Ok(Acquired::Denied) => Some(Answer::Denied),
@@ -391,6 +405,35 @@ impl Server {
             }
             Err(refusal) => Some(refused(&refusal)),
         }
+    }
+
+    fn finish(&mut self, request: &Request, terms: DoneFor<'_>, time: Time) -> Answer {
+        let key = request.key.as_key();
+        let token: Box<[u8]> = match self.flaw {
+            Some(Flaw::MarksAnybody) => self.released_by(request),
+            _ => request.token.into(),
+        };
+        let release = Release { token: &token, is_final: false, done: Some(terms) };
+        match self.node.release(&mut self.host, key, &release, time) {
+            Ok(true) => Answer::Marked,
+            Ok(false) => Answer::Gone,
+            Err(refusal) => refused(&refusal),
+        }
+    }
+
+    /// The marks stand for ten minutes more.
+    fn begin_marks_anew(&mut self) {
+        let end = Deadline::after(self.host.now, Millis(600_000));
+        for value in self.host.values.values_mut() {
+            if let Value::Done(_, until) = value {
+                *until = end;
+            }
+        }
+    }
+
+    /// The number of its marks.
+    pub fn marks(&self) -> usize {
+        self.host.values.values().filter(|value| matches!(value, Value::Done(..))).count()
     }
 
     /// Holders that are away count as if they had asked.
@@ -410,7 +453,9 @@ impl Server {
         let mut grants = self.host.grants().into_iter();
         let holder = grants.find(|(held, ..)| *held == request.key);
         match holder {
-            Some((_, _, holder)) if self.flaw == Some(Flaw::ReleasesAnybody) => {
+            Some((_, _, holder))
+                if matches!(self.flaw, Some(Flaw::ReleasesAnybody | Flaw::MarksAnybody)) =>
+            {
                 holder.grant().token.into()
             }
             _ => request.token.into(),
@@ -438,6 +483,7 @@ impl Server {
     /// The node's own work.
     pub fn sweep(&mut self, now: u64) {
         let time = self.time(now);
+        self.host.now = time.now;
         if self.flaw != Some(Flaw::TellsLate) {
             self.tell(time);
         }
@@ -488,6 +534,9 @@ impl Server {
 fn refused(refusal: &Reason) -> Answer {
     match refusal {
         Reason::Quarantine { .. } => Answer::Refused(Obstacle::Quarantine),
+        &Reason::Done { left, fence } => {
+            Answer::Done(Mark { fence, left: left.unwrap_or(Millis(u64::MAX)) })
+        }
         Reason::TooFar { .. } | Reason::TooManyAhead { .. } => Answer::TooFar,
         Reason::NotDurable | Reason::TooManyWaiters(_) | Reason::TooManyLocks { .. } => {
             Answer::Refused(Obstacle::Busy)
@@ -503,6 +552,7 @@ pub fn told(answer: dlock_core::WaitOutcome) -> Answer {
         dlock_core::WaitOutcome::Denied => Answer::Denied,
         dlock_core::WaitOutcome::Turn(top) => Answer::Turn(top),
         dlock_core::WaitOutcome::Demoted => Answer::Unreachable,
+        dlock_core::WaitOutcome::Refused(reason) => refused(&reason),
         _ => Answer::Refused(Obstacle::Busy),
     }
 }

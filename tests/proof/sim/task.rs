@@ -52,6 +52,8 @@ pub struct Task<R: Rules> {
     pub means: Means,
     /// A server has granted something that is no primary any more and does not know it.
     pub is_astray: bool,
+    /// The time at which it began to leave the lock done.
+    pub finishes_since: u64,
     /// The number of the alarm that counts.
     pub alarm: u64,
 }
@@ -65,6 +67,8 @@ pub struct Means {
     pub renews: bool,
     /// The longer lease that the task asks for in between.
     pub lengthen: Option<Millis>,
+    /// The lock is left done for this long, in place of being given back.
+    pub finishes: Option<Millis>,
     /// The task gives up after this long, if it does not hold by then.
     pub patience: Option<u64>,
 }

@@ -55,6 +55,11 @@ fn disks_that_are_lost_break_no_promise() {
 }
 
 #[test]
+fn locks_that_are_left_done_are_taken_once() {
+    keep_every_promise(Lives::WithJobs, 0..400);
+}
+
+#[test]
 fn a_seed_is_a_life() {
     for (name, lives) in Lives::ALL {
         for seed in 0..10 {

@@ -57,6 +57,8 @@ pub struct Under {
     pub attempt: u32,
     /// The command.
     pub ask: Ask,
+    /// The mark over which it may be granted.
+    pub over: Option<Fence>,
     /// The length of the lease that was asked for.
     pub ttl: Millis,
     /// The time of the request.
@@ -98,7 +100,7 @@ impl Truth {
         now: Instant,
     ) {
         let carried = self.carried.remove(&(place, id, under.wire));
-        if matches!(answer, Answer::Denied | Answer::Turn(_)) {
+        if matches!(answer, Answer::Denied | Answer::Turn(_) | Answer::Done(_)) {
             self.denied.insert(place);
         }
         // The node may have been raised farther than its client knows: then it says the same as if it had nothing.
@@ -300,7 +302,8 @@ impl<R: Rules> World<R> {
     /// A client says that its lock is lost.
     pub(super) fn check_loss(&mut self, task: usize, fence: Option<Fence>) {
         let (now, needed) = (self.clock_of(task).now, self.needed());
-        let astray = self.tasks[task].is_astray;
+        // A mark may be shorter than the lease.
+        let astray = self.tasks[task].is_astray || self.tasks[task].finishes_since > 0;
         let truth = &mut self.tasks[task].truth;
         let Some(fence) = fence.filter(|_| !truth.gap && !astray) else { return };
         if truth.sure(fence, now).count() >= needed {

@@ -63,6 +63,8 @@ pub struct World<R: Rules> {
     pub attack: Option<Attack>,
     /// Clients treat connections as the library does.
     pub is_library: bool,
+    /// Clients leave locks done.
+    pub has_jobs: bool,
     /// Addresses change all the time.
     pub is_restless: bool,
     /// The number of claims by those who had waited for a while, and how many of them came later
@@ -240,6 +242,7 @@ impl<R: Rules> World<R> {
             map: None,
             attack: None,
             is_library: false,
+            has_jobs: false,
             is_restless: false,
             given_back: None,
             hand_overs: (0, 0),
@@ -283,7 +286,7 @@ impl<R: Rules> World<R> {
         }
         for (place, server) in self.servers.iter().enumerate().filter(|(_, s)| s.is_up) {
             let pending = server.node.has_pending() || server.node.waiting.requests() > 0;
-            if pending || !server.host.values.is_empty() {
+            if pending || server.host.values.len() > server.marks() {
                 let how = format!("node {place}: {:?}", server.host.values);
                 self.judge.accuse(judge::EMPTY, how);
             }
@@ -468,7 +471,8 @@ impl<R: Rules> World<R> {
         self.note_ends(node, &others);
         let server = &self.servers[place];
         let host = &server.host;
-        self.judge.hear(node, log, server.time(self.now).now, |key, token| {
+        let now = (server.time(self.now).now, self.now);
+        self.judge.hear(node, log, now, |key, token| {
             let grants = host.grants().into_iter();
             let of = |(held, _, holder): &(KeyBuf, _, dlock_core::Holder)| {
                 held == key && holder.grant().token == token

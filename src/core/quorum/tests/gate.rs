@@ -174,7 +174,7 @@ fn a_gate_that_is_there_is_waited_for() {
     let mut trial = queued(Forever);
     trial.passes(500);
     trial.sends("0P");
-    trial.hears(0, Answer::Done);
+    trial.hears(0, Answer::Answered);
     trial.sends("");
 }
 
@@ -352,7 +352,7 @@ fn a_gate_is_asked_whether_it_is_there_less_and_less_often() {
     for pause in [500, 1_000, 2_000] {
         trial.wakes();
         trial.sends("0P");
-        trial.hears(0, Answer::Done);
+        trial.hears(0, Answer::Answered);
         assert_eq!(trial.now % 500_000, 0);
         assert!(trial.now >= pause * 1_000);
     }

@@ -4,7 +4,8 @@
 //! A request is written as node and letter: `0A7` is ACQUIRE FENCE 7 to node 0, `0A` without a
 //! fence, `0A7w` with WAIT and KEEP, `0A7wt` with TURN as well, `0A7k` with KEEP alone; `1E7` is EXTEND
 //! FENCE 7, `1E` without; `2R` is RELEASE, `2F` is RELEASE … FINAL, `2G` is a RELEASE
-//! whose answer is waited for; `2P` a ping.
+//! whose answer is waited for; `2P` a ping. `0A7o5` is ACQUIRE FENCE 7 AGAIN 5 (AGAIN 6 is not written), `0D7/900` is RELEASE … DONE 900
+//! FENCE 7.
 
 mod alone;
 mod ended;
@@ -12,6 +13,7 @@ mod first;
 mod gate;
 mod hold;
 mod longer;
+mod marks;
 mod raise;
 mod tie;
 mod two_gates;
@@ -44,7 +46,7 @@ struct Trial {
 
 enum Machine {
     Trying(Box<Acquisition>),
-    Holding(Hold),
+    Holding(Box<Hold>),
 }
 
 const UNIX: u64 = 100;
@@ -59,6 +61,7 @@ fn plan(nodes: usize, wait: Patience) -> Plan {
         binds: false,
         wait,
         start_at_gate: false,
+        again: false,
         suspects: vec![false; nodes],
         seen: Fence(0),
         seed: 7,
@@ -231,7 +234,7 @@ impl Trial {
         let Machine::Trying(acquisition) = &self.machine else { panic!("it holds") };
         let hold = acquisition.clone().into_hold(time);
         assert!(matches!(hold.state(), State::Held(_)));
-        self.machine = Machine::Holding(hold);
+        self.machine = Machine::Holding(Box::new(hold));
     }
 
     fn hold(&mut self) -> &mut Hold {
@@ -255,9 +258,9 @@ impl Trial {
 }
 
 fn written(send: Send) -> String {
-    let Send { node, ask, .. } = send;
+    let Send { node, ask, again, .. } = send;
     let number = |fence: Option<Fence>| fence.map_or(String::new(), |fence| format!("{}", fence.0));
-    match ask {
+    let written = match ask {
         Ask::Acquire { fence, wait: None } => format!("{node}A{}", number(fence)),
         Ask::Acquire { fence, wait: Some(wait) } => {
             let blocks = if wait.blocks.is_some() { "w" } else { "k" };
@@ -267,5 +270,14 @@ fn written(send: Send) -> String {
         Ask::Release { is_final } => format!("{node}{}", if is_final { "F" } else { "R" }),
         Ask::GiveBack => format!("{node}G"),
         Ask::Ping => format!("{node}P"),
+        Ask::Finish { length, fence } => format!("{node}D{}/{}", fence.0, length.0),
+    };
+    let own = match ask {
+        Ask::Acquire { fence, .. } => fence,
+        _ => None,
+    };
+    match again.filter(|over| Some(Fence(over.0 + 1)) != own) {
+        Some(over) => format!("{written}o{}", over.0),
+        None => written,
     }
 }

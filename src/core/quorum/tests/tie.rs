@@ -17,7 +17,7 @@ fn gives_back() -> Trial {
     let mut trial = tied();
     trial.passes(TIMEOUT.div_ceil(4));
     trial.sends("0P 1P");
-    trial.hears(0, Answer::Done);
+    trial.hears(0, Answer::Answered);
     trial.sends("2G");
     trial
 }
@@ -25,7 +25,7 @@ fn gives_back() -> Trial {
 #[test]
 fn who_lacks_the_gate_gives_back_what_it_has_and_stands_in_line_for_it_anew() {
     let mut trial = gives_back();
-    trial.hears(2, Answer::Done);
+    trial.hears(2, Answer::Answered);
     trial.sends("2A120w");
     trial.waited(0, Answer::Granted(Fence(120)));
     trial.is_pending();
@@ -46,7 +46,7 @@ fn what_is_given_back_does_not_count_although_the_node_has_not_answered_yet() {
 #[test]
 fn a_node_that_has_forgotten_that_it_was_given_back_does_not_count() {
     let mut trial = gives_back();
-    trial.hears(2, Answer::Done);
+    trial.hears(2, Answer::Answered);
     trial.sends("2A120w");
     trial.waited(2, Answer::Granted(Fence(120)));
     trial.waited(0, Answer::Granted(Fence(120)));
@@ -57,13 +57,13 @@ fn a_node_that_has_forgotten_that_it_was_given_back_does_not_count() {
     trial.wins(120);
     trial.holds();
     trial.wakes();
-    trial.sends("0E 1E 2A1");
+    trial.sends("0E 1E 2A1o119");
     trial.hears(2, Answer::Granted(Fence(120)));
     trial.sends("");
     trial.hears(0, Answer::Extended);
     trial.hears(1, Answer::Extended);
     trial.wakes();
-    trial.sends("0E 1E 2A1");
+    trial.sends("0E 1E 2A1o119");
     trial.hears(2, Answer::Granted(Fence(119)));
     trial.sends("");
 }
@@ -120,7 +120,7 @@ fn a_late_answer_to_what_was_given_back_is_one() {
     trial.hears(2, Answer::Silent);
     trial.passes(TIMEOUT);
     trial.sends("");
-    trial.hears(2, Answer::Done);
+    trial.hears(2, Answer::Answered);
     trial.sends("2A120w");
 }
 
@@ -135,14 +135,14 @@ fn whoever_gives_up_releases_what_it_may_not_have_given_back() {
 #[test]
 fn whoever_is_granted_again_at_once_what_it_gave_back_waits_longer_each_time() {
     let mut trial = gives_back();
-    trial.hears(2, Answer::Done);
+    trial.hears(2, Answer::Answered);
     trial.sends("2A120w");
     trial.waited(2, Answer::Granted(Fence(121)));
     trial.passes(TIMEOUT.div_ceil(4));
     trial.sends("");
     trial.passes(TIMEOUT.div_ceil(4));
     trial.sends("0P 1P");
-    trial.hears(0, Answer::Done);
+    trial.hears(0, Answer::Answered);
     trial.sends("2G");
 }
 
@@ -160,7 +160,7 @@ fn whoever_has_the_gate_alone_gives_it_back_when_a_majority_says_no() {
     trial.passes(0);
     assert!(trial.sent().contains("0G"));
     // The holder, which waited there, has it now.
-    trial.hears(0, Answer::Done);
+    trial.hears(0, Answer::Answered);
     trial.sends("0A120w");
     trial.passes(2 * TIMEOUT);
     assert!(!trial.sent().contains('G'));

@@ -25,7 +25,7 @@ fn of_two_gates_the_first_decides() {
     trial.is_pending();
     trial.passes(TIMEOUT.div_ceil(4));
     trial.sends("0P");
-    trial.hears(0, Answer::Done);
+    trial.hears(0, Answer::Answered);
     trial.sends("0F 1R 2F 0A121wt");
 }
 
@@ -104,6 +104,6 @@ fn the_first_gate_decides_though_nobody_else_is_there() {
     trial.waited(2, Answer::Unreachable);
     trial.passes(TIMEOUT.div_ceil(4));
     trial.sends("0P");
-    trial.hears(0, Answer::Done);
+    trial.hears(0, Answer::Answered);
     trial.sends("0F 1R 2F 0A121wt");
 }

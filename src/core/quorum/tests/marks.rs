@@ -1,0 +1,252 @@
+//! Locks that are left done: the client that asks, and the holder.
+
+use super::*;
+use crate::quorum::Mark;
+
+fn done(fence: u64, left: u64) -> Answer {
+    Answer::Done(Mark { fence: Fence(fence), left: Millis(left) })
+}
+
+fn is_done(trial: &Trial, fence: u64, left: u64) {
+    trial.loses(Failure::Done(Mark { fence: Fence(fence), left: Millis(left) }));
+}
+
+// --- the client that asks ------------------------------------------------------------------------
+
+#[test]
+fn a_lock_is_done_when_a_majority_has_the_mark_of_one_claim() {
+    let mut trial = asked(Try);
+    trial.hears(0, done(90, 500));
+    trial.is_pending();
+    trial.hears(1, done(90, 400));
+    is_done(&trial, 90, 400);
+    trial.sends("2R");
+}
+
+#[test]
+fn a_lock_is_done_until_the_first_mark_of_the_majority_is_over() {
+    let mut trial = trial(plan(5, Try));
+    trial.sends("0A100 1A100 2A100 3A100 4A100");
+    for (node, left) in [(0, 100), (1, 900), (2, 300)] {
+        trial.hears(node, done(90, left));
+    }
+    is_done(&trial, 90, 100);
+}
+
+#[test]
+fn one_node_tells_of_its_mark_alone() {
+    let mut trial = trial(plan(1, Forever));
+    trial.sends("0A100");
+    trial.hears(0, done(90, 500));
+    is_done(&trial, 90, 500);
+}
+
+#[test]
+fn marks_of_two_claims_do_not_add_up() {
+    let mut trial = asked(Try);
+    trial.hears(0, done(90, 500));
+    trial.hears(1, done(91, 500));
+    trial.is_pending();
+    // The later claim was made when the earlier was over; the third node may have its mark.
+    trial.sends("");
+    trial.grants(2, 100);
+    trial.sends("0A100o90");
+    trial.grants(0, 101);
+    trial.sends("1A101o91 2E101");
+    trial.hears(2, Answer::Extended);
+    trial.wins(101);
+}
+
+#[test]
+fn a_mark_that_cannot_be_a_majoritys_is_passed_over() {
+    let mut trial = asked(Try);
+    trial.grants(1, 100);
+    trial.now += 1;
+    trial.hears(0, done(90, 500));
+    // The grant is older than the mark is known: somebody may have broken the lock there since.
+    trial.sends("1A1");
+    trial.grants(1, 100);
+    trial.sends("");
+    trial.grants(2, 100);
+    trial.wins(100);
+}
+
+#[test]
+fn a_mark_does_not_keep_a_client_that_a_third_node_lacks() {
+    let mut trial = trial(plan(5, Try));
+    trial.sends("0A100 1A100 2A100 3A100 4A100");
+    trial.hears(0, done(90, 500));
+    trial.hears(1, Answer::Unreachable);
+    (2..4).for_each(|node| trial.grants(node, 100));
+    trial.sends("");
+    trial.grants(4, 100);
+    trial.wins(100);
+}
+
+#[test]
+fn what_a_silent_node_may_have_makes_no_quorum() {
+    let mut trial = asked(Try);
+    trial.hears(0, done(90, 500));
+    trial.grants(1, 100);
+    trial.sends("");
+    trial.hears(2, Answer::Silent);
+    // Neither done nor free. One more try.
+    trial.sends("1R 2R");
+    assert_eq!(trial.verdict(), Verdict::Pending);
+    for _ in 0..20 {
+        if trial.verdict() != Verdict::Pending {
+            break;
+        }
+        trial.wakes();
+        if trial.sent().contains("0A") {
+            trial.hears(0, done(90, 500));
+            trial.grants(1, 100);
+            trial.hears(2, Answer::Silent);
+            trial.sent();
+        }
+    }
+    trial.loses(Failure::NoQuorum);
+}
+
+#[test]
+fn a_holder_that_may_be_about_to_finish_is_waited_for() {
+    let mut trial = asked(Forever);
+    trial.hears(0, done(90, 500));
+    trial.hears(1, Answer::Denied);
+    trial.grants(2, 100);
+    trial.sends("2R 1A100wt");
+    trial.waited(1, done(90, 500));
+    trial.sends("0A101 1A101 2A101");
+    trial.hears(0, done(90, 500));
+    trial.hears(1, done(90, 500));
+    is_done(&trial, 90, 500);
+}
+
+#[test]
+fn the_next_in_line_hears_that_the_lock_is_done() {
+    let mut trial = next_in_line();
+    trial.waited(1, done(119, 500));
+    trial.is_pending();
+    trial.waited(0, done(119, 500));
+    is_done(&trial, 119, 500);
+}
+
+#[test]
+fn the_next_in_line_asks_a_node_with_a_mark_again_now_and_then() {
+    let mut trial = next_in_line();
+    trial.waited(1, done(110, 500));
+    trial.sends("");
+    trial.passes(TIMEOUT);
+    trial.sends("1A120w");
+    trial.waited(1, Answer::Granted(Fence(120)));
+    trial.waited(2, Answer::Granted(Fence(120)));
+    trial.wins(120);
+}
+
+#[test]
+fn a_mark_that_is_over_by_our_clock_is_not_taken_away() {
+    let mut trial = next_in_line();
+    trial.waited(1, done(110, 20));
+    trial.now += 20_000;
+    trial.waited(2, Answer::Denied);
+    assert_eq!(trial.sent(), "1A120w 2A120w");
+}
+
+#[test]
+fn a_client_may_take_a_lock_though_it_is_done() {
+    let mut trial = trial(Plan { again: true, ..plan(3, Try) });
+    trial.sends("0A101 1A101 2A101");
+    trial.hears(0, done(90, 500));
+    trial.hears(1, done(90, 500));
+    trial.sends("0A100o90 1A100o90");
+    trial.grants(0, 100);
+    trial.grants(1, 100);
+    trial.wins(100);
+}
+
+// --- the holder ----------------------------------------------------------------------------------
+
+fn finishes(length: u64) -> Trial {
+    let mut trial = held();
+    let now = trial.time().now;
+    trial.hold().finish(Millis(length), now);
+    trial.sends(&format!("0D100/{length} 1D100/{length} 2D100/{length}"));
+    trial
+}
+
+#[test]
+fn a_lock_is_left_done_when_a_majority_has_the_mark() {
+    let mut trial = finishes(60_000);
+    trial.hears(0, Answer::Marked);
+    trial.until();
+    trial.hears(2, Answer::Marked);
+    trial.is_lost(LossReason::Done);
+    trial.hold().release();
+    trial.sends("1R");
+}
+
+#[test]
+fn a_node_that_does_not_answer_is_asked_again_until_the_lease_is_over() {
+    let mut trial = finishes(60_000);
+    trial.hears(0, Answer::Marked);
+    trial.hears(1, Answer::Silent);
+    trial.hears(2, Answer::Refused(Obstacle::Busy));
+    trial.sends("");
+    trial.wakes();
+    trial.sends("1D100/60000 2D100/60000");
+    while matches!(trial.hold().state(), State::Held(_)) {
+        trial.wakes();
+        trial.sent();
+    }
+    trial.is_lost(LossReason::NotRenewed);
+    assert!(trial.now <= TTL * 1_000);
+}
+
+#[test]
+fn a_node_that_has_lost_the_lease_gets_no_mark() {
+    let mut trial = finishes(60_000);
+    trial.hears(0, Answer::Gone);
+    trial.hears(1, Answer::Marked);
+    trial.hears(2, Answer::Gone);
+    trial.is_lost(LossReason::Ended);
+}
+
+#[test]
+fn nodes_that_refuse_marks_end_it_when_no_majority_is_left() {
+    let mut trial = finishes(60_000);
+    trial.hears(0, Answer::Refused(Obstacle::Never));
+    trial.hears(1, Answer::Marked);
+    trial.until();
+    trial.hears(2, Answer::Refused(Obstacle::Never));
+    trial.is_lost(LossReason::NotDone);
+    trial.hold().release();
+    trial.sends("0R 2R");
+}
+
+#[test]
+fn a_mark_that_is_shorter_than_the_lease_ends_the_claim() {
+    let mut trial = finishes(300);
+    // The answers may be lost, and the marks be over then.
+    assert!(trial.until() <= 300);
+}
+
+#[test]
+fn a_lock_that_is_left_done_is_not_renewed_or_repaired() {
+    let mut trial = finishes(60_000);
+    trial.hears(1, Answer::Gone);
+    let now = trial.time().now;
+    trial.hold().is_back(1, now);
+    trial.hold().extend(Millis(TTL), now);
+    trial.sends("");
+}
+
+#[test]
+fn a_repair_passes_over_marks_of_earlier_claims_and_not_over_its_own() {
+    let mut trial = held();
+    trial.wakes();
+    trial.sends("0E 1E 2E");
+    trial.hears(1, Answer::Gone);
+    let send = trial.polls().unwrap();
+    assert!(matches!(send.ask, Ask::Acquire { .. }));
+    assert_eq!(send.again, Some(Fence(99)));
+}

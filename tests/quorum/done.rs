@@ -1,0 +1,91 @@
+//! Locks that are left done over several nodes.
+
+use std::time::Duration;
+
+use dlock_client::{Error, RunError};
+use harness::Quorum;
+
+use crate::coordinator::{healthy_program, ms, program, run, take, take_everywhere, until};
+
+const WINDOW: Duration = Duration::from_secs(60);
+
+/// The time for which the lock is done, and its outcome.
+fn is_done(error: &Error) -> (Duration, String) {
+    let Error::Done { left, by: Some(by), fence, .. } = error else { panic!("{error:?}") };
+    assert_eq!(by.fence, *fence);
+    (*left, String::from_utf8_lossy(&by.meta).into_owned())
+}
+
+#[test]
+fn whoever_asks_for_a_lock_that_is_done_hears_so_at_once_waiting_or_not() {
+    let quorum = Quorum::start(3);
+    run(async {
+        let (alice, bob) = (program(&quorum).await, healthy_program(&quorum).await);
+        let guard = take_everywhere(&quorum, &alice, "job", ms(20_000)).await;
+        let waiting = tokio::spawn(bob.lock("job").acquire());
+        until("bob waits", || quorum[0].node("waiters").int() == 1).await;
+        guard.done(WINDOW, "exit 0").await.expect("it is held");
+        let error = waiting.await.expect("no panic").expect_err("it is done");
+        let (left, outcome) = is_done(&error);
+        assert!(left <= WINDOW && left > WINDOW - ms(20_000), "{left:?}");
+        assert_eq!(outcome, "exit 0");
+        let error = bob.lock("job").try_acquire().await.expect_err("it is done");
+        assert_eq!(is_done(&error).1, "exit 0");
+        guard.release().await.expect("a lock that is done is not lost");
+        let again = bob.lock("job").again().try_acquire().await.expect("it was asked for");
+        again.release().await.expect("it is held");
+        let free = bob.lock("job").try_acquire().await.expect("its mark is gone");
+        free.release().await.expect("it is held");
+    });
+}
+
+#[test]
+fn a_lock_is_done_while_a_majority_has_the_mark_and_one_mark_keeps_nobody_away() {
+    let mut quorum = Quorum::start(3);
+    run(async {
+        let client = program(&quorum).await;
+        let guard = take(&client, "job", ms(3_000)).await;
+        quorum[2].kill();
+        guard.done(WINDOW, "").await.expect("a majority says so");
+        is_told(&client.lock("job").try_acquire().await.expect_err("it is done"));
+        // The other mark is lost: the third node may have it.
+        quorum[1].run("DEL job");
+        let error = client.lock("job").try_acquire().await.expect_err("a silent node may have it");
+        assert!(matches!(error, Error::NoQuorum { .. }), "{error:?}");
+        quorum[2].start_again();
+        let guard = client.lock("job").acquire().await.expect("one mark is no majority");
+        until("the mark is passed over", || quorum.held_by("job", guard.token().as_str()) == 3)
+            .await;
+    });
+}
+
+fn is_told(error: &Error) {
+    assert!(matches!(error, Error::Done { .. }), "{error:?}");
+}
+
+#[test]
+fn work_of_a_window_is_done_once_and_failed_work_is_tried_again() {
+    let quorum = Quorum::start(3);
+    run(async {
+        let client = program(&quorum).await;
+        let failed = client.lock("job").run_once(WINDOW, async |_| Err::<(), _>("no disk")).await;
+        assert_eq!(failed.expect("it was held"), Err("no disk"));
+        let done = client.lock("job").run_once(WINDOW, async |_| Ok::<_, ()>(7)).await;
+        assert_eq!(done.expect("it was held"), Ok(7));
+        let again = client.lock("job").run_once(WINDOW, async |_| Ok::<_, ()>(8)).await;
+        let Err(RunError::NotAcquired(error)) = again else { panic!("{again:?}") };
+        is_done(&error);
+    });
+}
+
+#[test]
+fn a_shared_lock_cannot_be_left_done_and_stays_held() {
+    let quorum = Quorum::start(1);
+    run(async {
+        let client = program(&quorum).await;
+        let guard = client.lock("job").shared().acquire().await.expect("it is free");
+        let error = guard.done(WINDOW, "").await.expect_err("it is shared");
+        assert!(matches!(error, Error::Usage(_)), "{error:?}");
+        guard.check().expect("it is held as before");
+    });
+}
