@@ -213,7 +213,7 @@ impl Vote {
 
     /// Takes the answer to the open request, or the silence at its time-out.
     pub(super) fn hear<R: Rules>(&mut self, open: Open, answer: Answer, now: Instant, rules: &R) {
-        let Open { ask, sent, ttl, .. } = open;
+        let Open { sent, ttl, .. } = open;
         // No request makes a lease shorter, answered or not, late or not.
         let end = rules.ends(rules.begins(sent, now), ttl);
         let returning = match answer {
@@ -223,23 +223,31 @@ impl Vote {
         if matches!(answer, Answer::Granted(_) | Answer::Extended) {
             self.lease.runs_for(ttl.0.saturating_mul(1000).saturating_add(rules.drift(ttl)), now);
         }
-        self.said = match answer {
+        self.said = self.says(open, answer, (end, returning), now, rules);
+        self.missing = self.said.is_failure() && answer != Answer::TooFar;
+    }
+
+    /// The meaning of an answer, for the lease and the requests at the node.
+    fn says<R: Rules>(
+        &mut self,
+        open: Open,
+        answer: Answer,
+        (end, returning): (Instant, Option<Fence>),
+        now: Instant,
+        rules: &R,
+    ) -> Said {
+        let ask = open.ask;
+        match answer {
             Answer::Granted(fence) if self.lease.returned >= Some(fence) => Said::No,
             Answer::Granted(fence) => self.lease.grant(fence, open, end, now),
             Answer::Extended => self.lease.extend(open, end, now),
             Answer::Denied | Answer::Turn(_) => {
-                (self.lease.grant, self.lease.has_gap) = (Grant::Nothing, true);
                 // Without KEEP no place is left, unless another request is still on its way.
-                if !(ask.keeps() && rules.leaves_place()) {
-                    self.requests.took_back();
-                }
-                self.lease.ends_by = None;
+                self.has_nothing(ask.keeps() && rules.leaves_place());
                 Said::No
             }
             Answer::Done(Mark { fence, left }) => {
-                (self.lease.grant, self.lease.has_gap) = (Grant::Nothing, true);
-                self.requests.took_back();
-                self.lease.ends_by = None;
+                self.has_nothing(false);
                 Said::Done { fence, heard: now, until: now.plus(left) }
             }
             Answer::Marked => {
@@ -276,8 +284,16 @@ impl Vote {
                 Said::No
             }
             Answer::Answered => self.said,
-        };
-        self.missing = self.said.is_failure() && answer != Answer::TooFar;
+        }
+    }
+
+    /// Notes that the token has nothing at the node, but perhaps a place.
+    fn has_nothing(&mut self, has_place: bool) {
+        (self.lease.grant, self.lease.has_gap) = (Grant::Nothing, true);
+        self.lease.ends_by = None;
+        if !has_place {
+            self.requests.took_back();
+        }
     }
 
     /// Notes what the node refuses for good: to leave the lock done, or a longer lease.

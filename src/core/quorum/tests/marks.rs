@@ -155,7 +155,7 @@ fn a_mark_that_is_over_by_our_clock_is_not_taken_away() {
 #[test]
 fn a_client_may_take_a_lock_though_it_is_done() {
     let mut trial = trial(Plan { again: true, ..plan(3, Try) });
-    trial.sends("0A101 1A101 2A101");
+    trial.sends("0A100 1A100 2A100");
     trial.hears(0, done(90, 500));
     trial.hears(1, done(90, 500));
     trial.sends("0A100o90 1A100o90");
