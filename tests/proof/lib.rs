@@ -2,9 +2,11 @@
 //! wrong.
 //!
 //! - [`model`]: every order of events, for two attempts or three. About fences.
+//! - [`agents`]: every order of events, for a caller whose token two agents use.
 //! - [`sim`]: long lives by chance, in virtual time. About everything else.
 //! - [`bent`]: the rules with something wrong in them. Each must be noticed.
 
+pub mod agents;
 pub mod bent;
 pub mod model;
 pub mod sim;

@@ -1,9 +1,13 @@
 //! Everything that could be wrong with the rules, one at a time: the model or the simulation must
 //! notice it.
 
+use std::fmt::Debug;
+use std::hash::Hash;
 use std::time::Instant;
 
 use dlock_core::quorum::{Rules, Sound};
+use dlock_proof::agents::Asks::{Acquire, Check, Extend, Release};
+use dlock_proof::agents::{self, flaw};
 use dlock_proof::bent::{Bend, Bent};
 use dlock_proof::model::{EXCLUSIVE, Setting, node};
 use dlock_proof::sim::{self, Lives, Tally};
@@ -63,12 +67,45 @@ fn every_mutant_is_killed() {
     assert!(survivors.is_empty(), "nothing notices {survivors:?}");
 }
 
-/// The promise that the model finds broken, if there is one.
-fn search<R>(setting: Setting<R>) -> Option<String>
+#[test]
+fn every_flaw_of_an_agent_is_noticed() {
+    for flaw in flaw::Flaw::ALL {
+        let begun = Instant::now();
+        let by = search(of_agents(flaw));
+        println!("agent {flaw:?}: {by:?} ({:.1?})", begun.elapsed());
+        assert!(by.is_some(), "nothing notices {flaw:?}");
+    }
+}
+
+/// The requests to agents in which a flaw shows.
+fn of_agents(flaw: flaw::Flaw) -> agents::Setting {
+    use flaw::Flaw;
+    let requests: &[_] = match flaw {
+        Flaw::NoSuffix | Flaw::ReleasesOthers | Flaw::JoinsUnsettled | Flaw::JoinsWithOwnFence => {
+            &[(0, Acquire), (1, Acquire)]
+        }
+        Flaw::ActsOnOne | Flaw::ReleasesForNow | Flaw::ReleasesOne => &[(0, Acquire), (1, Release)],
+        Flaw::ChecksMemory => &[(0, Acquire), (1, Release), (0, Check)],
+        Flaw::JoinsAnyFence => &[(0, Acquire), (0, Extend)],
+        _ => &[(0, Acquire), (1, Extend)],
+    };
+    let setting = agents::Setting { flaw: Some(flaw), ..agents::Setting::new(requests) };
+    match flaw {
+        Flaw::JoinsAnyFence => agents::Setting { ticks: 2, others: 2, in_turn: true, ..setting },
+        Flaw::JoinsMinority | Flaw::CountsFromAnswer => agents::Setting { ticks: 2, ..setting },
+        Flaw::ChecksMemory => agents::Setting { in_turn: true, ..setting },
+        _ => setting,
+    }
+}
+
+/// The promise that a model finds broken, if there is one.
+fn search<M>(model: M) -> Option<String>
 where
-    R: Rules + std::hash::Hash + Eq + Send + Sync + 'static,
+    M: Model + Send + Sync + 'static,
+    M::State: Clone + Debug + Hash + PartialEq + Send + Sync,
+    M::Action: Clone + Debug + PartialEq + Send + Sync,
 {
-    let checker = setting.checker().threads(2).finish_when(HasDiscoveries::AnyFailures);
+    let checker = model.checker().threads(2).finish_when(HasDiscoveries::AnyFailures);
     let checker = checker.spawn_dfs().join();
     let found = checker.discoveries();
     let properties = checker.model().properties();

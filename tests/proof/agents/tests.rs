@@ -1,0 +1,58 @@
+//! The model of the agents is searched to its end.
+
+use std::time::Instant;
+
+use dlock_proof::agents::Asks::{Acquire, Check, Extend, Release};
+use dlock_proof::agents::Setting;
+use stateright::{Checker, Model};
+
+#[track_caller]
+fn holds(what: &str, setting: Setting) {
+    let begun = Instant::now();
+    let checker = setting.checker().threads(2).spawn_dfs().join();
+    println!("{what}: all of {} states, {:.1?}", checker.unique_state_count(), begun.elapsed());
+    checker.assert_properties();
+}
+
+#[test]
+fn the_same_token_at_two_agents() {
+    let two = Setting::new(&[(0, Acquire), (1, Acquire)]);
+    holds("two agents, and a restart", Setting { restarts: 1, ..two });
+}
+
+#[test]
+fn the_same_token_again_at_one_agent() {
+    let again = Setting::new(&[(0, Acquire), (0, Acquire)]);
+    holds("one agent, and a restart", Setting { restarts: 1, ..again });
+}
+
+#[test]
+fn release_at_the_other_agent() {
+    let release = Setting::new(&[(0, Acquire), (1, Release)]);
+    holds("release beside another caller", Setting { others: 1, ..release.clone() });
+    holds("release and leases that end", Setting { ticks: 2, ..release.clone() });
+    holds("release and a message that arrives twice", Setting { twice: 1, ..release.clone() });
+    holds("release and a restart", Setting { restarts: 1, counted: 1, ..release });
+}
+
+#[test]
+fn extend_at_the_other_agent() {
+    let extend = Setting::new(&[(0, Acquire), (1, Extend)]);
+    holds("extend beside another caller", Setting { others: 1, ..extend.clone() });
+    holds("extend and leases that end", Setting { ticks: 2, ..extend.clone() });
+    holds("extend and a message that arrives twice", Setting { twice: 1, ..extend.clone() });
+    holds("extend and a restart", Setting { restarts: 1, counted: 1, ..extend });
+}
+
+#[test]
+fn check_after_a_release_elsewhere() {
+    let check = Setting::new(&[(0, Acquire), (1, Release), (0, Check)]);
+    holds("check", Setting { in_turn: true, ..check });
+    holds("check elsewhere", Setting { ticks: 1, ..Setting::new(&[(0, Acquire), (1, Check)]) });
+}
+
+#[test]
+fn acquire_after_a_release() {
+    let again = Setting::new(&[(0, Acquire), (0, Release), (0, Acquire)]);
+    holds("again", Setting { in_turn: true, ..again });
+}
