@@ -39,7 +39,7 @@ unsafe extern "C" fn rdb_load(io: *mut raw::RedisModuleIO, version: c_int) -> *m
         payload::load(io, |key, bytes| {
             let done = Done::decode(bytes).ok_or("a stored done lock is damaged")?;
             loading::loaded_done(key, done.top)?;
-            Ok(Stored::make(key.name, None, bytes.into()))
+            Ok(Stored::make(key.name, None, bytes))
         })
     }
 }

@@ -1,22 +1,34 @@
 //! The value at a key whose lock is done.
 
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::collections::BTreeMap;
 use std::ffi::c_void;
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+use std::slice;
 use std::sync::{Mutex, PoisonError};
 
 use dlock_core::{Done, Owner};
 
 use super::block::PER_KEY;
 
-/// A mark as the server keeps it: behind a pointer.
-pub struct Stored {
-    /// The user who made it; nobody for one that was loaded or that another node made.
-    owner: Option<Owner>,
+/// A mark as the server keeps it: behind a pointer, in one piece.
+#[derive(Clone, Copy)]
+pub struct Stored<'v>(NonNull<Head>, PhantomData<&'v Head>);
+
+/// The beginning of a value. The mark's own form follows.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Head {
+    /// The user who made it; [`NOBODY`] for one that was loaded or that another node made.
+    owner: Owner,
     /// The length of its key's name.
     name: u32,
-    /// The mark's own form.
-    bytes: Box<[u8]>,
+    /// The length of the mark's own form.
+    len: u32,
 }
+
+const NOBODY: Owner = Owner(u64::MAX);
 
 /// The values that exist. The server may free one on another thread.
 static COUNTS: Mutex<Counts> = Mutex::new(Counts { bytes: 0, by_owner: BTreeMap::new() });
@@ -26,47 +38,73 @@ struct Counts {
     by_owner: BTreeMap<Owner, u64>,
 }
 
-impl Stored {
+impl<'v> Stored<'v> {
     /// Makes a value for the server at a key with this name, which [`free`] ends.
-    pub fn make(name: &[u8], owner: Option<Owner>, bytes: Box<[u8]>) -> *mut c_void {
-        let name = u32::try_from(name.len()).unwrap_or(u32::MAX);
-        let stored = Stored { owner, name, bytes };
+    pub fn make(name: &[u8], owner: Option<Owner>, bytes: &[u8]) -> *mut c_void {
+        let length = |bytes: &[u8]| u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+        let owner = owner.unwrap_or(NOBODY);
+        let head = Head { owner, name: length(name), len: length(bytes) };
+        let bytes = bytes.get(..head.len as usize).unwrap_or(bytes);
+        // SAFETY: the layout has room for the head and the bytes, and is not empty.
+        let start = unsafe {
+            let start = alloc(head.layout()).cast::<Head>();
+            if start.is_null() {
+                handle_alloc_error(head.layout());
+            }
+            start.write(head);
+            start.add(1).cast::<u8>().copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
+            start
+        };
         counts(|counts| {
-            counts.bytes += stored.weight();
-            if let Some(owner) = owner {
+            counts.bytes += head.weight();
+            if owner != NOBODY {
                 *counts.by_owner.entry(owner).or_default() += 1;
             }
         });
-        Box::into_raw(Box::new(stored)).cast()
+        start.cast()
     }
 
     /// The value behind the server's pointer.
     ///
     /// # Safety
     /// The pointer is from [`Stored::make`], and the value is not freed during `'v`.
-    pub unsafe fn at<'v>(value: *const c_void) -> Option<&'v Stored> {
-        // SAFETY: by the caller's word.
-        unsafe { value.cast::<Stored>().as_ref() }
+    pub unsafe fn at(value: *const c_void) -> Option<Stored<'v>> {
+        let start = NonNull::new(value.cast::<Head>().cast_mut())?;
+        Some(Stored(start, PhantomData))
     }
 
     /// The mark's own form.
-    pub fn bytes(&self) -> &[u8] {
-        &self.bytes
+    pub fn bytes(self) -> &'v [u8] {
+        // SAFETY: `make` has written this many bytes behind the head, and they live for `'v`.
+        unsafe { slice::from_raw_parts(self.0.add(1).cast().as_ptr(), self.head().len as usize) }
     }
 
     /// The mark.
-    pub fn done(&self) -> Option<Done<'_>> {
-        Done::decode(&self.bytes)
+    pub fn done(self) -> Option<Done<'v>> {
+        Done::decode(self.bytes())
     }
 
-    /// An estimate of the bytes that it takes.
-    pub fn size(&self) -> usize {
-        size_of::<Stored>() + self.bytes.len()
+    /// The bytes that it takes.
+    pub fn size(self) -> usize {
+        self.head().layout().size()
     }
 
-    /// An estimate of the bytes that it takes with its key.
-    fn weight(&self) -> usize {
-        PER_KEY + self.name as usize + self.size()
+    fn head(self) -> Head {
+        // SAFETY: `make` has written it, and it lives for `'v`.
+        unsafe { self.0.read() }
+    }
+}
+
+impl Head {
+    fn layout(self) -> Layout {
+        let size = size_of::<Head>() + self.len as usize;
+        // SAFETY: the alignment is a power of two, and a sum of 16 and a number of 32 bits is no overflow.
+        unsafe { Layout::from_size_align_unchecked(size, align_of::<Head>()) }
+    }
+
+    /// An estimate of the bytes that the value takes with its key.
+    fn weight(self) -> usize {
+        PER_KEY + self.name as usize + self.layout().size()
     }
 }
 
@@ -76,15 +114,16 @@ impl Stored {
 /// The pointer is from [`Stored::make`], and nobody uses it any more.
 pub unsafe fn free(value: *mut c_void) {
     // SAFETY: by the caller's word.
-    let stored = unsafe { Box::from_raw(value.cast::<Stored>()) };
+    let Some(stored) = (unsafe { Stored::at(value) }) else { return };
+    let head = stored.head();
+    // SAFETY: `make` has allocated it with this layout.
+    unsafe { dealloc(value.cast(), head.layout()) };
     counts(|counts| {
-        counts.bytes = counts.bytes.saturating_sub(stored.weight());
-        if let Some(owner) = stored.owner
-            && let Some(count) = counts.by_owner.get_mut(&owner)
-        {
+        counts.bytes = counts.bytes.saturating_sub(head.weight());
+        if let Some(count) = counts.by_owner.get_mut(&head.owner) {
             *count -= 1;
             if *count == 0 {
-                counts.by_owner.remove(&owner);
+                counts.by_owner.remove(&head.owner);
             }
         }
     });

@@ -173,7 +173,7 @@ impl<'c> Open<'c> {
 
     /// Stores a mark that the lock is done.
     pub fn put_done(&mut self, done: &Done<'_>, owner: Option<Owner>) {
-        let value = Stored::make(self.name.bytes(), owner, done.encode().into());
+        let value = Stored::make(self.name.bytes(), owner, &done.encode());
         // SAFETY: the key is open for writing; the server owns the value from now on, and
         // gives it back through the type's `free`.
         let set = kind::ours(self.value(), || unsafe {
