@@ -88,17 +88,24 @@ impl<'s, 'c> Keyspace<'s, 'c> {
         }
     }
 
+    /// The key, opened if it is not open already: most often it is.
     fn at(&mut self, key: Key<'_>) -> &mut Open<'c> {
-        if !self.open.is(key) {
+        if !self.open.is_open() || !self.open.is(key) {
+            self.open(key);
+        }
+        &mut self.open
+    }
+
+    #[cold]
+    fn open(&mut self, key: Key<'_>) {
+        if self.open.is(key) {
+            self.open.reopen(self.ctx);
+        } else {
             self.open.close();
             self.ctx.select(key.db);
             self.open = Open::write(self.ctx, key.db, Name::new(key.name));
-            self.recall();
-        } else if !self.open.is_open() {
-            self.open.reopen(self.ctx);
-            self.recall();
         }
-        &mut self.open
+        self.recall();
     }
 
     /// Recalls an evicted lock, which is still held unless its key has got another value.

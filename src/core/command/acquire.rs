@@ -73,29 +73,42 @@ pub fn parse<'a>(args: &[&'a [u8]], settings: &Settings) -> Result<Acquire<'a>, 
     let mut args = Args::new(args);
     let token = read::token(args.need()?)?;
     let ttl = Millis(read::number("ttl-ms", args.need()?, 1, settings.max_ttl)?);
-    let options = Options::read(&DOC, &mut args)?;
-    let asked = Acquire {
+    let mut asked = Acquire {
         token,
         ttl,
-        mode: mode(options.has("SHARED"), options.number("LIMIT", 1, MAX_LIMIT)?)?,
-        wait: options.number("WAIT", 0, MAX_WAIT)?.map(Millis),
-        keep: options.number("KEEP", 1, MAX_KEEP)?.map(Millis),
-        turn: options.has("TURN"),
-        fence: options.number("FENCE", 1, MAX_FENCE)?.map(Fence),
-        again: options.number("AGAIN", 1, MAX_FENCE)?.map(Fence),
-        ephemeral: options.has("EPHEMERAL"),
-        meta: read::meta(options.value("META").unwrap_or_default())?,
+        mode: Mode::Exclusive,
+        wait: None,
+        keep: None,
+        turn: false,
+        fence: None,
+        again: None,
+        ephemeral: false,
+        meta: b"",
     };
+    for option in Options::of(&DOC, args) {
+        let option = option?;
+        match option.word {
+            "SHARED" => asked.mode = other_mode(asked.mode, Mode::Shared)?,
+            "LIMIT" => {
+                let n = u16::try_from(option.number(1, MAX_LIMIT)?).unwrap_or(u16::MAX);
+                asked.mode = other_mode(asked.mode, Mode::Limit(n))?;
+            }
+            "WAIT" => asked.wait = Some(Millis(option.number(0, MAX_WAIT)?)),
+            "KEEP" => asked.keep = Some(Millis(option.number(1, MAX_KEEP)?)),
+            "TURN" => asked.turn = true,
+            "FENCE" => asked.fence = Some(Fence(option.number(1, MAX_FENCE)?)),
+            "AGAIN" => asked.again = Some(Fence(option.number(1, MAX_FENCE)?)),
+            "EPHEMERAL" => asked.ephemeral = true,
+            "META" => asked.meta = read::meta(option.value)?,
+            _ => return Err(option.unread(&DOC)),
+        }
+    }
     if asked.turn && asked.keep.is_none() { Err(Refusal::TurnAlone) } else { Ok(asked) }
 }
 
-fn mode<'a>(shared: bool, limit: Option<u64>) -> Result<Mode, Refusal<'a>> {
-    match (shared, limit) {
-        (false, None) => Ok(Mode::Exclusive),
-        (true, None) => Ok(Mode::Shared),
-        (false, Some(n)) => Ok(Mode::Limit(u16::try_from(n).unwrap_or(u16::MAX))),
-        (true, Some(_)) => Err(Refusal::TwoModes),
-    }
+/// The mode that an option asks for, unless another option has asked for one.
+fn other_mode<'a>(before: Mode, asked: Mode) -> Result<Mode, Refusal<'a>> {
+    if before == Mode::Exclusive { Ok(asked) } else { Err(Refusal::TwoModes) }
 }
 
 #[cfg(test)]

@@ -31,9 +31,16 @@ pub struct Page<'a> {
 /// # Errors
 /// Fails if an argument is not as documented.
 pub fn parse<'a>(args: &[&'a [u8]]) -> Result<Page<'a>, Refusal<'a>> {
-    let options = Options::read(&DOC, &mut Args::new(args))?;
-    let count = options.number("COUNT", 1, MAX_EVICTED_LISTED)?.unwrap_or(DEFAULT_EVICTED_LISTED);
-    Ok(Page { after: options.value("AFTER"), count: count as usize })
+    let mut page = Page { after: None, count: DEFAULT_EVICTED_LISTED as usize };
+    for option in Options::of(&DOC, Args::new(args)) {
+        let option = option?;
+        match option.word {
+            "AFTER" => page.after = Some(option.value),
+            "COUNT" => page.count = option.number(1, MAX_EVICTED_LISTED)? as usize,
+            _ => return Err(option.unread(&DOC)),
+        }
+    }
+    Ok(page)
 }
 
 #[cfg(test)]

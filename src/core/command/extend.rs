@@ -47,7 +47,14 @@ pub fn parse<'a>(args: &[&'a [u8]], settings: &Settings) -> Result<Extend<'a>, R
     let mut args = Args::new(args);
     let token = read::token(args.need()?)?;
     let ttl = Millis(read::number("ttl-ms", args.need()?, 1, settings.max_ttl)?);
-    let options = Options::read(&DOC, &mut args)?;
-    let fence = options.number("FENCE", 1, MAX_FENCE)?.map(Fence);
-    Ok(Extend { token, ttl, fence, gt: options.has("GT") })
+    let mut asked = Extend { token, ttl, fence: None, gt: false };
+    for option in Options::of(&DOC, args) {
+        let option = option?;
+        match option.word {
+            "FENCE" => asked.fence = Some(Fence(option.number(1, MAX_FENCE)?)),
+            "GT" => asked.gt = true,
+            _ => return Err(option.unread(&DOC)),
+        }
+    }
+    Ok(asked)
 }

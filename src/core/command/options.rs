@@ -5,59 +5,72 @@ use core::fmt;
 use super::read::{Args, number};
 use super::{Arg, Doc, Kind, Refusal};
 
-/// The options that a request has, each at most once.
+/// The remaining arguments of a request, read as options: each at most once.
+///
+/// The iterator fails at a word that is no option of the command, is repeated, or lacks its value.
 #[derive(Clone, Debug)]
-pub struct Options<'a> {
-    /// Each option's word and value.
-    given: [(&'static str, &'a [u8]); MOST],
-    count: usize,
+pub struct Options<'a, 'b> {
+    doc: &'static Doc,
+    args: Args<'a, 'b>,
+    /// A bit for each option that was read, in the order of the table.
+    seen: u16,
 }
 
-impl<'a> Options<'a> {
-    /// Reads the remaining arguments.
-    ///
-    /// # Errors
-    /// Fails if a word is no option of this command, is repeated, or lacks its value.
-    pub fn read(doc: &'static Doc, args: &mut Args<'a, '_>) -> Result<Options<'a>, Refusal<'a>> {
-        let mut options = Options { given: [("", b""); MOST], count: 0 };
-        while let Some(given) = args.take() {
-            let is_this = |word: &str| given.eq_ignore_ascii_case(word.as_bytes());
-            let found =
-                doc.options().find_map(|arg| Some((arg.word.filter(|word| is_this(word))?, arg)));
-            let (word, arg) = found.ok_or(Refusal::Unknown { given, doc })?;
-            let value = if arg.kind == Kind::Word { &[][..] } else { args.value(word)? };
-            let is_new = !options.has(word);
-            let place = options.given.get_mut(options.count).filter(|_| is_new);
-            *place.ok_or(Refusal::Repeated(word))? = (word, value);
-            options.count += 1;
+/// An option of a request.
+#[derive(Clone, Copy, Debug)]
+pub struct Given<'a> {
+    /// The word, as the table writes it.
+    pub word: &'static str,
+    /// The value; empty for an option without one.
+    pub value: &'a [u8],
+}
+
+impl<'a, 'b> Options<'a, 'b> {
+    /// The options of this command in the remaining arguments.
+    #[must_use]
+    pub fn of(doc: &'static Doc, args: Args<'a, 'b>) -> Options<'a, 'b> {
+        Options { doc, args, seen: 0 }
+    }
+
+    fn read(&mut self, given: &'a [u8]) -> Result<Given<'a>, Refusal<'a>> {
+        let is_this = |word: &str| given.eq_ignore_ascii_case(word.as_bytes());
+        let found = self.doc.options().enumerate().find_map(|(at, arg)| {
+            let word = arg.word.filter(|word| is_this(word))?;
+            Some((at, word, arg))
+        });
+        let (at, word, arg) = found.ok_or(Refusal::Unknown { given, doc: self.doc })?;
+        let value = if arg.kind == Kind::Word { &[][..] } else { self.args.value(word)? };
+        let bit = 1 << at;
+        if self.seen & bit != 0 {
+            return Err(Refusal::Repeated(word));
         }
-        Ok(options)
+        self.seen |= bit;
+        Ok(Given { word, value })
     }
+}
 
-    /// True if the request has the option.
-    #[must_use]
-    pub fn has(&self, word: &str) -> bool {
-        self.value(word).is_some()
+impl<'a> Iterator for Options<'a, '_> {
+    type Item = Result<Given<'a>, Refusal<'a>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let given = self.args.take()?;
+        Some(self.read(given))
     }
+}
 
-    /// The option's value; empty for an option without one.
-    #[must_use]
-    pub fn value(&self, word: &str) -> Option<&'a [u8]> {
-        let mut given = self.given.iter().take(self.count);
-        given.find(|(known, _)| *known == word).map(|(_, value)| *value)
-    }
-
-    /// The option's value, a number from `least` to `most`.
+impl<'a> Given<'a> {
+    /// The value, a number from `least` to `most`.
     ///
     /// # Errors
     /// Fails if the value is anything else.
-    pub fn number(
-        &self,
-        word: &'static str,
-        least: u64,
-        most: u64,
-    ) -> Result<Option<u64>, Refusal<'a>> {
-        self.value(word).map(|given| number(word, given, least, most)).transpose()
+    pub fn number(&self, least: u64, most: u64) -> Result<u64, Refusal<'a>> {
+        number(self.word, self.value, least, most)
+    }
+
+    /// The refusal of an option that is in the table, and that nobody reads.
+    #[must_use]
+    pub fn unread(&self, doc: &'static Doc) -> Refusal<'a> {
+        Refusal::Unknown { given: self.word.as_bytes(), doc }
     }
 }
 
@@ -82,9 +95,6 @@ impl fmt::Display for Listed {
     }
 }
 
-/// The largest number of options of any command.
-const MOST: usize = 9;
-
 #[cfg(test)]
 mod tests {
     use super::super::{Command, acquire, evicted};
@@ -92,9 +102,9 @@ mod tests {
     use alloc::string::ToString;
 
     #[test]
-    fn there_is_room_for_the_options_of_every_command() {
+    fn there_is_a_bit_for_each_option_of_every_command() {
         let counts = Command::ALL.iter().map(|command| command.doc().options().count());
-        assert_eq!(counts.max(), Some(MOST));
+        assert!(counts.max().is_some_and(|most| most <= u16::BITS as usize));
     }
 
     #[test]

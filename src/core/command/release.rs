@@ -54,13 +54,22 @@ pub struct DoneFor<'a> {
 pub fn parse<'a>(args: &[&'a [u8]]) -> Result<Release<'a>, Refusal<'a>> {
     let mut args = Args::new(args);
     let token = read::token(args.need()?)?;
-    let options = Options::read(&DOC, &mut args)?;
-    let time = options.number("DONE", 0, MAX_DONE_FOR)?.map(Millis);
-    let fence = options.number("FENCE", 1, MAX_FENCE)?.map(Fence);
-    let meta = read::meta(options.value("META").unwrap_or_default())?;
-    if time.is_none() && (fence.is_some() || options.has("META")) {
+    let mut is_final = false;
+    let (mut time, mut fence, mut meta) = (None, None, None);
+    for option in Options::of(&DOC, args) {
+        let option = option?;
+        match option.word {
+            "FINAL" => is_final = true,
+            "DONE" => time = Some(Millis(option.number(0, MAX_DONE_FOR)?)),
+            "FENCE" => fence = Some(Fence(option.number(1, MAX_FENCE)?)),
+            "META" => meta = Some(read::meta(option.value)?),
+            _ => return Err(option.unread(&DOC)),
+        }
+    }
+    if time.is_none() && (fence.is_some() || meta.is_some()) {
         return Err(Refusal::DoneAlone);
     }
+    let meta = meta.unwrap_or_default();
     let done = time.filter(|time| time.0 > 0).map(|time| DoneFor { time, fence, meta });
-    Ok(Release { token, is_final: options.has("FINAL"), done })
+    Ok(Release { token, is_final, done })
 }

@@ -214,7 +214,7 @@ impl Counter {
     /// True if the slot rises to the fence: it is near the clock, or at most one step above the used
     /// numbers.
     fn is_for_all(&self, slot: Slot, fence: Fence) -> bool {
-        fence.0 <= self.shared() || fence.0 <= self.used_by_all(slot) + 1
+        fence.0 <= self.used_by_all(slot) + 1 || fence.0 <= self.shared()
     }
 
     /// Notes that the fence is handed out at the key, which gets no fence at or below it any more. The owner
@@ -240,7 +240,10 @@ impl Counter {
     }
 
     fn raise(&mut self, name: &[u8], fence: Fence, owner: Option<Owner>) {
-        self.raise_key(Slot::of(name), fence, owner, || KeyAhead::of(name));
+        // Most often the key is free, and brings no fence.
+        if fence > Fence(0) {
+            self.raise_key(Slot::of(name), fence, owner, || KeyAhead::of(name));
+        }
     }
 
     fn raise_key(

@@ -19,7 +19,7 @@ impl Node {
     /// loop. Until then no command serves this queue: thousands of new readers that release one after the
     /// other would each let in as many again, all in one iteration.
     pub(super) fn serve<H: Host>(&mut self, host: &mut H, key: Key<'_>, time: Time) {
-        if !self.waiting.queue(key).is_some_and(|queue| queue.enters) {
+        if self.waiting.queue(key).is_some_and(|queue| !queue.enters) {
             self.serve_some(host, key, time, SERVED_AT_ONCE);
         }
     }

@@ -197,7 +197,8 @@ impl Node {
         token: &[u8],
         time: Time,
     ) {
-        if self.end_all(host, key, time) {
+        let is_due = host.first_end(key).is_some_and(|end| end.is_over(time.now));
+        if !is_due || self.is_following() || self.end_all(host, key, time) {
             return;
         }
         if self.end_over(host, key, time, AT_ONCE) == AT_ONCE {
@@ -210,9 +211,6 @@ impl Node {
 
     /// Ends a large crowd whose last lease is over, in one piece.
     fn end_all<H: Host>(&mut self, host: &mut H, key: Key<'_>, time: Time) -> bool {
-        if self.is_following() || !host.first_end(key).is_some_and(|end| end.is_over(time.now)) {
-            return false;
-        }
         let Found::Held(Holders::Many(crowd)) = host.find(key) else { return false };
         let over = crowd.last_end().is_some_and(|end| end.is_over(time.now));
         // Tokens that are away may have asked meanwhile.
