@@ -62,7 +62,7 @@ test-versions: build ## test a former version beside the present one, which is b
 soak: build servers ## crashes and bad networks at length, for half an hour or so (KILLS=5000 kills each server so often, CHAOS=60 seconds of fail-overs)
 	DLOCK_SOAK_CHAOS=$$(($(CHAOS) / 10)) $(CARGO) test -p dlock-tests --features soak --test quorum -- --nocapture --test-threads=1 chaos_cluster:: chaos_sentinels::
 	DLOCK_SOAK=1 DLOCK_SOAK_KILLS=$(KILLS) $(CARGO) test -p dlock-tests --features soak --test node --test quorum -- \
-		--test-threads=8 restarts::crash:: restarts::log_cut:: state_file::damage:: weather:: late_writers:: fail_overs:: \
+		--test-threads=8 restarts::crash:: restarts::log_cut:: state_file::damage:: random_faults:: late_writers:: fail_overs:: \
 		cut:: connection:: waiting::
 
 model: ## prove the quorum's fences in larger models than the tests do, for some minutes
@@ -91,7 +91,7 @@ bench: build caller peers ## measure everything, other libraries too, and write 
 
 bench-node: build caller ## measure the module against what one would do without it (ARGS=--quick)
 	$(CARGO) run --profile measure -p dlock-tests --bin bench -- \
-		--only cycle,fences,handover,memory,growth,storm,restart,looks $(ARGS)
+		--only cycle,fences,handover,memory,growth,expiries,restart,looks $(ARGS)
 
 bench-quorum: build ## measure the client library over one node and over five (ARGS=--quick)
 	$(CARGO) run --profile measure -p dlock-tests --bin bench -- --only quorum,shapes,fail-overs $(ARGS)

@@ -12,7 +12,7 @@
 //! - [`crowd`] and [`handover`]: a lock goes round among many;
 //! - [`memory`]: what locks and waiters take;
 //! - [`growth`]: whether much of everything makes it slow;
-//! - [`storm`]: very many leases end at once;
+//! - [`expiries`]: very many leases end at once;
 //! - [`restart`]: what the state file costs, and a start with very many leases;
 //! - [`looks`]: what it costs a node that somebody looks at it;
 //! - [`quorum`]: the client library over one node and over five;
@@ -26,6 +26,7 @@ mod contention;
 mod crowd;
 mod cycle;
 mod distance;
+mod expiries;
 mod fail_overs;
 mod fences;
 mod growth;
@@ -43,7 +44,6 @@ mod quorum;
 mod report;
 mod restart;
 mod shapes;
-mod storm;
 mod uncontended;
 
 use std::collections::VecDeque;

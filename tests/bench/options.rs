@@ -8,8 +8,8 @@ use harness::Kind;
 
 use crate::report::Report;
 use crate::{
-    contention, cycle, distance, fail_overs, fences, growth, handover, looks, memory, quorum,
-    restart, shapes, storm, uncontended,
+    contention, cycle, distance, expiries, fail_overs, fences, growth, handover, looks, memory,
+    quorum, restart, shapes, uncontended,
 };
 
 /// Rows that are measured together.
@@ -29,7 +29,7 @@ const GROUPS: [Group; 14] = [
     Group::of_module("handover", "A lock goes round among many", handover::run),
     Group::of_module("memory", "What locks and waiters take", memory::run),
     Group::of_module("growth", "Much of everything", growth::run),
-    Group::of_module("storm", "Very many leases end at once", storm::run),
+    Group::of_module("expiries", "Very many leases end at once", expiries::run),
     Group::of_module("restart", "The state file, and a start with very many leases", restart::run),
     Group::of_module("looks", "dlock top and dlock exporter look at a node", looks::run),
     Group::of_library("quorum", "The client library", quorum::run),
@@ -76,7 +76,7 @@ Usage: bench [--server NAME,...] [--only GROUP,...] [--quick] [--json] [--page F
 
   --server  redis-7.0, redis-8.2, valkey-8.1, valkey-9.1
             (all for what the module does, redis-8.2 for the last six groups)
-  --only    cycle, fences, handover, memory, growth, storm, restart, looks, quorum,
+  --only    cycle, fences, handover, memory, growth, expiries, restart, looks, quorum,
             shapes, fail-overs, contention, distance, uncontended (all)
   --quick   fewer rounds: ten minutes instead of thirty, and more noise
   --json    an array of figures instead of tables

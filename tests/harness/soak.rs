@@ -16,7 +16,7 @@ pub fn tries_every_case() -> bool {
     env::var_os("DLOCK_SOAK").is_some()
 }
 
-/// The length of one storm of chaos: DLOCK_SOAK_CHAOS, in seconds. `None` without
+/// The length of one run of chaos: DLOCK_SOAK_CHAOS, in seconds. `None` without
 /// it: one that is short and mild has to do.
 pub fn chaos() -> Option<Duration> {
     let text = env::var("DLOCK_SOAK_CHAOS").ok()?;

@@ -24,7 +24,7 @@ use rand::{RngExt, SeedableRng};
 use tokio::task::JoinSet;
 
 use crate::coordinator::ms;
-use crate::weather::{Contender, KEYS, TTL, Wish, change_the_weather};
+use crate::random_faults::{Contender, KEYS, TTL, Wish, change_networks};
 
 /// Programs that want a lock soon or not at all, and such that wait for as long as it takes.
 const HASTY: usize = 8;
@@ -34,11 +34,11 @@ const QUARANTINE: Duration = ms(3_000);
 /// A wait takes this much besides: those before one have had the lock, each of them for less than a
 /// second.
 const MOMENT: Duration = ms(10_000);
-/// A storm in which nobody gets a lock shows nothing.
+/// A run in which nobody gets a lock shows nothing.
 const LEAST: usize = 10;
 
 /// Lets it all happen. `happen` does one thing, and returns when all is well again.
-pub fn storm(url: &str, servers: &[u16], mut happen: impl FnMut(&mut StdRng, &Links)) {
+pub fn run_chaos(url: &str, servers: &[u16], mut happen: impl FnMut(&mut StdRng, &Links)) {
     let mut rng = seed::rng();
     let seen = Arc::new(Seen::default());
     // The last event may take long.
@@ -80,7 +80,7 @@ pub fn storm(url: &str, servers: &[u16], mut happen: impl FnMut(&mut StdRng, &Li
     seen.judge();
 }
 
-/// An event of which a storm may tell.
+/// Writes down an event.
 pub fn say(what: &str) {
     eprintln!("{what}");
 }
@@ -98,7 +98,7 @@ impl Links {
     /// Lets the links fail for a while.
     pub fn fail(&self, rng: &mut StdRng) {
         for _ in 0..rng.random_range(5..60) {
-            change_the_weather(&self.0, rng);
+            change_networks(&self.0, rng);
             thread::sleep(ms(rng.random_range(5..60)));
         }
     }
@@ -116,7 +116,7 @@ fn mapped(url: &str, servers: &[u16], own: &[Proxy]) -> String {
     format!("{url}{begins}{}", links.map(map).collect::<Vec<_>>().join("&"))
 }
 
-/// The programs' and the storm's observations.
+/// The observations of the programs, and of the run.
 #[derive(Default)]
 struct Seen {
     history: Arc<History>,

@@ -1,4 +1,4 @@
-//! The events in a storm of [`chaos`](crate::chaos) over a cluster.
+//! The events of [`chaos`](crate::chaos) over a cluster.
 
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
@@ -7,11 +7,11 @@ use harness::{Apart, Certificates, Cluster, Kind, eventually};
 use rand::RngExt;
 use rand::rngs::StdRng;
 
-use crate::chaos::{prepare, say, storm};
+use crate::chaos::{prepare, run_chaos, say};
 use crate::chaos_servers::{assert_sent_anew, break_replication, cut_for_long, stand_still};
 use crate::coordinator::ms;
 use crate::fail_overs::{migrate, pair, planned, until_calm, until_migrations_are_over};
-use crate::weather::KEYS;
+use crate::random_faults::KEYS;
 
 /// A slot that moves key by key is held this long, at most: less than a quarantine lasts in any case,
 /// or else the server that is promoted next would wait for that.
@@ -22,51 +22,51 @@ const FAR: i64 = 300_000_000;
 
 /// One that is mild would show the same everywhere: the other servers have theirs with `make soak`.
 mod a_cluster_keeps_its_promises {
-    use super::{Kind, storm_in_a_cluster};
+    use super::{Kind, chaos_in_a_cluster};
 
     #[test]
     fn redis_8_2() {
-        storm_in_a_cluster(Kind::Redis82, None);
+        chaos_in_a_cluster(Kind::Redis82, None);
     }
 
     #[test]
     fn valkey_9_1() {
-        storm_in_a_cluster(Kind::Valkey91, None);
+        chaos_in_a_cluster(Kind::Valkey91, None);
     }
 
     #[cfg(feature = "soak")]
     #[test]
     fn redis_8_6() {
-        storm_in_a_cluster(Kind::Redis86, None);
+        chaos_in_a_cluster(Kind::Redis86, None);
     }
 
     #[cfg(feature = "soak")]
     #[test]
     fn redis_7_0() {
-        storm_in_a_cluster(Kind::Redis70, None);
+        chaos_in_a_cluster(Kind::Redis70, None);
     }
 
     #[cfg(feature = "soak")]
     #[test]
     fn valkey_8_1() {
-        storm_in_a_cluster(Kind::Valkey81, None);
+        chaos_in_a_cluster(Kind::Valkey81, None);
     }
 
     #[cfg(feature = "soak")]
     #[test]
     fn redis_7_0_behind_tls() {
-        storm_in_a_cluster(Kind::Redis70, Some(&harness::Certificates::valid()));
+        chaos_in_a_cluster(Kind::Redis70, Some(&harness::Certificates::valid()));
     }
 }
 
-fn storm_in_a_cluster(kind: Kind, tls: Option<&Certificates>) {
+fn chaos_in_a_cluster(kind: Kind, tls: Option<&Certificates>) {
     let mut cluster = Cluster::start_over_networks(kind, tls);
     cluster.nodes.iter().for_each(prepare);
     let ports: Vec<u16> = (0..cluster.nodes.len()).map(|node| cluster.told(node)).collect();
     let url = cluster.url(&[0, 1, 2]);
     // The last three are for servers that migrate slots as a whole.
     let events = if kind.migrates_slots() { 15 } else { 12 };
-    storm(&url, &ports, |rng, links| {
+    run_chaos(&url, &ports, |rng, links| {
         let key = KEYS[rng.random_range(0..KEYS.len())];
         let slot = cluster.slot(key);
         let (owner, replica) = pair(&cluster, slot);

@@ -1,4 +1,4 @@
-//! The events in a storm of [`chaos`](crate::chaos) over a primary behind Sentinels.
+//! The events of [`chaos`](crate::chaos) over a primary behind Sentinels.
 
 use std::thread;
 
@@ -7,56 +7,58 @@ use harness::{Apart, Certificates, Kind, eventually};
 use rand::RngExt;
 use rand::rngs::StdRng;
 
-use crate::chaos::{Links, prepare, say, storm};
+use crate::chaos::{Links, prepare, run_chaos, say};
 use crate::chaos_servers::{assert_sent_anew, break_replication, cut_for_long, stand_still};
 use crate::coordinator::ms;
 
 /// One that is mild would show the same everywhere: the other servers have theirs with `make soak`.
 mod a_primary_behind_sentinels_keeps_its_promises {
-    use super::{Kind, storm_behind_sentinels};
+    use super::{Kind, chaos_behind_sentinels};
 
     #[test]
     fn redis_8_2() {
-        storm_behind_sentinels(Kind::Redis82, None);
+        chaos_behind_sentinels(Kind::Redis82, None);
     }
 
     #[cfg(feature = "soak")]
     #[test]
     fn redis_8_6() {
-        storm_behind_sentinels(Kind::Redis86, None);
+        chaos_behind_sentinels(Kind::Redis86, None);
     }
 
     #[cfg(feature = "soak")]
     #[test]
     fn redis_7_0() {
-        storm_behind_sentinels(Kind::Redis70, None);
+        chaos_behind_sentinels(Kind::Redis70, None);
     }
 
     #[cfg(feature = "soak")]
     #[test]
     fn valkey_8_1() {
-        storm_behind_sentinels(Kind::Valkey81, None);
+        chaos_behind_sentinels(Kind::Valkey81, None);
     }
 
     #[cfg(feature = "soak")]
     #[test]
     fn valkey_9_1() {
-        storm_behind_sentinels(Kind::Valkey91, None);
+        chaos_behind_sentinels(Kind::Valkey91, None);
     }
 
     #[cfg(feature = "soak")]
     #[test]
     fn redis_7_0_behind_tls() {
-        storm_behind_sentinels(Kind::Redis70, Some(&harness::Certificates::valid()));
+        chaos_behind_sentinels(Kind::Redis70, Some(&harness::Certificates::valid()));
     }
 }
 
-fn storm_behind_sentinels(kind: Kind, tls: Option<&Certificates>) {
+fn chaos_behind_sentinels(kind: Kind, tls: Option<&Certificates>) {
     let mut node = Watched::start_over_networks(kind, tls);
     node.servers.iter().for_each(prepare);
     let ports: Vec<u16> = (0..node.servers.len()).map(|server| node.told(server)).collect();
     let (url, mut primary) = (node.url(), 0);
-    storm(&url, &ports, |rng, links| happen_behind_sentinels(&mut node, &mut primary, rng, links));
+    run_chaos(&url, &ports, |rng, links| {
+        happen_behind_sentinels(&mut node, &mut primary, rng, links)
+    });
 }
 
 fn happen_behind_sentinels(

@@ -1,4 +1,4 @@
-//! The events in a storm of [`chaos`](crate::chaos) at the servers of any node.
+//! The events of [`chaos`](crate::chaos) at the servers of any node.
 
 use std::net::IpAddr;
 use std::thread;

@@ -17,39 +17,43 @@ use rand::{RngExt, SeedableRng};
 use tokio::task::JoinSet;
 
 use crate::coordinator::{ms, run};
-use crate::weather::{Contender, KEYS, Wish};
+use crate::random_faults::{Contender, KEYS, Wish};
 
 mod no_two_hold_together_while_a_cluster_fails_over_and_slots_migrate {
     #[test]
     fn valkey_9_1() {
-        super::storm_while_slots_migrate(super::Kind::Valkey91);
+        super::fail_overs_while_slots_migrate(super::Kind::Valkey91);
     }
 
     #[cfg(feature = "soak")]
     #[test]
     fn redis_8_6() {
-        super::storm_while_slots_migrate(super::Kind::Redis86);
+        super::fail_overs_while_slots_migrate(super::Kind::Redis86);
     }
 }
 
-fn storm_while_slots_migrate(kind: Kind) {
+fn fail_overs_while_slots_migrate(kind: Kind) {
     let mut cluster = Cluster::start_with_replicas(kind);
     let url = cluster.url(&[0, 1, 2]);
-    storm(&url, &[CLUSTER_PLANNED, CLUSTER_KILL, CLUSTER_MIGRATE, CLUSTER_CANCEL], |event, rng| {
-        let slot = cluster.slot(KEYS[rng.random_range(0..KEYS.len())]);
-        match event {
-            CLUSTER_PLANNED => planned(&cluster, slot),
-            CLUSTER_KILL => kill(&mut cluster, slot),
-            event => migrate(&cluster, slot, event == CLUSTER_CANCEL, rng),
-        }
-    });
+    contend(
+        &url,
+        &[CLUSTER_PLANNED, CLUSTER_KILL, CLUSTER_MIGRATE, CLUSTER_CANCEL],
+        |event, rng| {
+            let slot = cluster.slot(KEYS[rng.random_range(0..KEYS.len())]);
+            match event {
+                CLUSTER_PLANNED => planned(&cluster, slot),
+                CLUSTER_KILL => kill(&mut cluster, slot),
+                event => migrate(&cluster, slot, event == CLUSTER_CANCEL, rng),
+            }
+        },
+    );
 }
 
 #[test]
 fn no_two_hold_together_while_an_older_cluster_fails_over() {
     let mut cluster = Cluster::start_with_replicas(Kind::Redis82);
     let url = cluster.url(&[0, 1, 2]);
-    storm(&url, &[CLUSTER_PLANNED, CLUSTER_KILL], |event, rng| {
+    contend(&url, &[CLUSTER_PLANNED, CLUSTER_KILL], |event, rng| {
         let slot = cluster.slot(KEYS[rng.random_range(0..KEYS.len())]);
         match event {
             CLUSTER_PLANNED => planned(&cluster, slot),
@@ -64,7 +68,7 @@ fn no_two_hold_together_while_sentinels_promote() {
     let url = node.url();
     let mut primary = 0;
     let few = if soak::tries_every_case() { 2 } else { 1 };
-    storm(&url, &[SENTINEL_FREEZE, SENTINEL_KILL][..few], |event, rng| {
+    contend(&url, &[SENTINEL_FREEZE, SENTINEL_KILL][..few], |event, rng| {
         // They have to know who follows before they can promote anybody.
         eventually("the Sentinels know everybody", || {
             node.sentinels.iter().all(|one| one.knows(2, 2) == Some(true))
@@ -141,7 +145,7 @@ const SENTINEL_FREEZE: u8 = 0;
 const SENTINEL_KILL: u8 = 1;
 
 /// Each of these events once, or all at random for ten minutes. In between everybody has to get locks again.
-fn storm(url: &str, events: &[u8], mut happen: impl FnMut(u8, &mut StdRng)) {
+fn contend(url: &str, events: &[u8], mut happen: impl FnMut(u8, &mut StdRng)) {
     let mut rng = seed::rng();
     let history = Arc::new(History::default());
     run(async {
@@ -177,7 +181,7 @@ fn storm(url: &str, events: &[u8], mut happen: impl FnMut(u8, &mut StdRng)) {
     eprintln!("{} grants", history.len());
 }
 
-/// A storm in which nobody gets a lock shows nothing.
+/// A run in which nobody gets a lock shows nothing.
 const LEAST: usize = 10;
 
 /// A replica of the owner of a slot takes over in agreement with it. On a machine that stands still

@@ -16,22 +16,22 @@ use tokio::runtime::Builder;
 use tokio::time::{sleep, timeout};
 
 use crate::coordinator::ms;
-use crate::weather::change_the_weather;
+use crate::random_faults::change_networks;
 
 const TTL: Duration = ms(500);
 const NODE_TIMEOUT: Duration = ms(60);
 const MARK: &str = "{history}:mark";
 /// Each holder writes its fence here, at the end. So the data itself knows in which order it took them.
 const HISTORY: &str = "history";
-/// A storm with fewer writes shows nothing.
+/// A run with fewer writes shows nothing.
 const LEAST: usize = 20;
 
 #[test]
 fn a_write_with_its_fence_never_lands_after_that_of_a_later_holder() {
-    let storm = Storm::new(Shows::Fence);
+    let run = Run::new(Shows::Fence);
     // Many minutes would find more, and cost everybody who runs the tests as many.
     let until = Instant::now() + if soak::tries_every_case() { ms(600_000) } else { ms(3_000) };
-    let history = storm.rage_until(|history, refused| {
+    let history = run.go_on_until(|history, refused| {
         assert_eq!(late(history), 0, "{history:?}");
         Instant::now() > until && history.len() > LEAST && refused > 0
     });
@@ -40,7 +40,7 @@ fn a_write_with_its_fence_never_lands_after_that_of_a_later_holder() {
 
 #[test]
 fn a_write_without_its_fence_lands_after_that_of_a_later_holder() {
-    Storm::new(Shows::Nothing).rage_until(|history, _| late(history) > 0);
+    Run::new(Shows::Nothing).go_on_until(|history, _| late(history) > 0);
 }
 
 /// The number of writes that came after one of a later holder.
@@ -60,7 +60,7 @@ enum Shows {
     Nothing,
 }
 
-struct Storm {
+struct Run {
     _nodes: Quorum,
     data: Server,
     /// The networks of each holder: to the nodes, and to the data.
@@ -71,8 +71,8 @@ struct Storm {
     rng: StdRng,
 }
 
-impl Storm {
-    fn new(shows: Shows) -> Storm {
+impl Run {
+    fn new(shows: Shows) -> Run {
         let (nodes, data) = (Quorum::start(5), Server::start(Kind::Redis82));
         let (refused, ended) = (Arc::default(), Arc::default());
         let mut rng = seed::rng();
@@ -93,17 +93,17 @@ impl Storm {
             holders.push(thread::spawn(|| holder.live()));
         }
         let rng = StdRng::seed_from_u64(rng.random());
-        Storm { _nodes: nodes, data, networks, holders, refused, ended, rng }
+        Run { _nodes: nodes, data, networks, holders, refused, ended, rng }
     }
 
     /// Goes on until the writes that the data took, and the number of those that it refused, are
     /// enough.
     #[track_caller]
-    fn rage_until(mut self, mut is_enough: impl FnMut(&[u64], usize) -> bool) -> Vec<u64> {
+    fn go_on_until(mut self, mut is_enough: impl FnMut(&[u64], usize) -> bool) -> Vec<u64> {
         let begun = Instant::now();
         let longest = if soak::tries_every_case() { ms(900_000) } else { PATIENCE };
         let history = loop {
-            change_the_weather(&self.networks, &mut self.rng);
+            change_networks(&self.networks, &mut self.rng);
             thread::sleep(ms(self.rng.random_range(5..60)));
             let history = self.history();
             if is_enough(&history, self.refused.load(Ordering::Relaxed)) {

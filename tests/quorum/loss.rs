@@ -8,11 +8,11 @@ use harness::Quorum;
 use harness::busy::assert_in_time;
 use harness::quorum::SLACK;
 
-use crate::ailment::Ailment;
 use crate::coordinator::{
     NODE_TIMEOUT, assert_holds, assert_within, healthy_program, ms, program, run, take,
     take_everywhere, timed, until, wait_for,
 };
+use crate::fault::Fault;
 
 const TTL: Duration = ms(2_400);
 /// Long enough that a machine that stands still for a moment is not taken for a paused program.
@@ -76,20 +76,20 @@ fn a_guard_is_lost_before_anybody_else_can_have_the_lock() {
 
 #[test]
 fn the_reasons_of_a_loss_name_the_nodes() {
-    for ailment in [Ailment::Dead, Ailment::BlackHoled] {
+    for fault in [Fault::Dead, Fault::BlackHoled] {
         let mut quorum = Quorum::start(3);
         run(async {
             let client = program(&quorum).await;
             let guard = take(&client, "job", LONG).await;
             for node in &mut quorum[1..] {
-                ailment.strike(node);
+                fault.inject(node);
             }
             let loss = guard.lost().await;
             let LossReason::NotRenewed { nodes } = &loss.why else { panic!("{loss}") };
             for node in &quorum[1..] {
                 let report = nodes.iter().find(|report| report.node == node.url());
                 let state = &report.expect("every node is named").state;
-                assert!(ailment.is_said_as(state), "{ailment:?}: {state:?}");
+                assert!(fault.is_reported_as(state), "{fault:?}: {state:?}");
                 assert!(loss.to_string().contains(&node.url()), "{loss}");
             }
         });
@@ -160,7 +160,7 @@ fn a_lock_that_is_lost_releases_what_is_left_of_it() {
         let client = program(&quorum).await;
         let guard = take(&client, "job", TTL).await;
         for node in &mut quorum[..2] {
-            Ailment::Dead.strike(node);
+            Fault::Dead.inject(node);
         }
         guard.lost().await;
         until("the healthy node is free", || quorum[2].traces().leases == 0).await;

@@ -3,8 +3,8 @@
 //! In reading order: [`coordinator`], what the tests share; [`smoke`]; nodes that fail, [`minority`]
 //! and [`majority`]; networks that fail, [`late`] and [`cut`]; [`gate`], [`waiting`],
 //! [`shared`] and [`limit`] for those who contend; [`guard`], [`holding`], [`loss`], [`fences`] and [`connection`] for who holds;
-//! [`cancelled`] for who gives up; [`done`] for locks that are left done; [`weather`] and [`late_writers`], where everything fails at
-//! random; [`addresses`], [`rights`], [`tls`] and [`tls_shapes`] for how nodes are reached; [`sentinel`] and
+//! [`cancelled`] for who gives up; [`done`] for locks that are left done; [`random_faults`] and
+//! [`late_writers`], where everything fails at random; [`addresses`], [`rights`], [`tls`] and [`tls_shapes`] for how nodes are reached; [`sentinel`] and
 //! [`cluster`] for nodes whose servers change, at random in [`fail_overs`], and with all that can happen
 //! in [`chaos`]: to a cluster ([`chaos_cluster`]), behind Sentinels ([`chaos_sentinels`]), to any server
 //! ([`chaos_servers`]); [`surroundings`] that are hostile; [`example`], the library's own.
@@ -13,7 +13,6 @@
 extern crate dlock_client as dlock_redis;
 
 mod addresses;
-mod ailment;
 mod cancelled;
 mod changed_set;
 mod chaos;
@@ -27,6 +26,7 @@ mod cut;
 mod done;
 mod example;
 mod fail_overs;
+mod fault;
 mod fenced;
 mod fences;
 mod gate;
@@ -40,6 +40,7 @@ mod limit;
 mod loss;
 mod majority;
 mod minority;
+mod random_faults;
 mod rights;
 mod sentinel;
 mod shared;
@@ -48,4 +49,3 @@ mod surroundings;
 mod tls;
 mod tls_shapes;
 mod waiting;
-mod weather;

@@ -7,55 +7,55 @@ use std::time::Duration;
 use dlock_client::{Client, Error, NodeState, Notice};
 use harness::Quorum;
 
-use crate::ailment::Ailment;
 use crate::coordinator::{
     NODE_TIMEOUT, assert_holds, assert_within, healthy_program, ms, program, run, said, take,
     timed, until, without_quorum,
 };
+use crate::fault::Fault;
 
 const TTL: Duration = ms(4_000);
 
 #[test]
 fn a_dead_majority_is_reported() {
-    is_reported(Ailment::Dead);
+    is_reported(Fault::Dead);
 }
 
 #[test]
 fn a_paused_majority_is_reported() {
-    is_reported(Ailment::Paused);
+    is_reported(Fault::Paused);
 }
 
 #[test]
 fn a_black_holed_majority_is_reported() {
-    is_reported(Ailment::BlackHoled);
+    is_reported(Fault::BlackHoled);
 }
 
 #[test]
 fn a_slow_majority_is_reported() {
-    is_reported(Ailment::Slow);
+    is_reported(Fault::Slow);
 }
 
 #[test]
 fn a_majority_without_memory_is_reported() {
-    is_reported(Ailment::OutOfMemory);
+    is_reported(Fault::OutOfMemory);
 }
 
 #[test]
 fn a_majority_in_quarantine_is_reported() {
-    is_reported(Ailment::InQuarantine);
+    is_reported(Fault::InQuarantine);
 }
 
 #[test]
 fn a_single_node_that_fails_is_reported() {
-    for ailment in [Ailment::Dead, Ailment::BlackHoled, Ailment::InQuarantine] {
+    for fault in [Fault::Dead, Fault::BlackHoled, Fault::InQuarantine] {
         let mut quorum = Quorum::start(1);
         run(async {
             let client = program(&quorum).await;
-            ailment.strike(&mut quorum[0]);
+            fault.inject(&mut quorum[0]);
             let (answer, took) = timed(client.lock("job").ttl(TTL).try_acquire()).await;
             assert_within(took, NODE_TIMEOUT);
             let reports = without_quorum(answer);
-            assert!(ailment.is_said_as(said(&reports, &quorum[0].url())), "{reports:?}");
+            assert!(fault.is_reported_as(said(&reports, &quorum[0].url())), "{reports:?}");
         });
     }
 }
@@ -66,14 +66,14 @@ fn who_waits_gets_the_lock_when_a_majority_is_back_in_time() {
     run(async {
         let client = program(&quorum).await;
         for node in &mut quorum[..2] {
-            Ailment::BlackHoled.strike(node);
+            Fault::BlackHoled.inject(node);
         }
         let waiting = client.lock("job").ttl(TTL).acquire_within(ms(10_000));
         let mut waiting = Box::pin(waiting);
         // Less than the time for which a majority is hoped for.
         assert!(tokio::time::timeout(ms(500), &mut waiting).await.is_err());
         for node in &mut quorum[..2] {
-            Ailment::BlackHoled.cure(node);
+            Fault::BlackHoled.clear(node);
         }
         let guard = waiting.await.expect("a majority is back");
         assert_holds(&quorum, &guard);
@@ -92,7 +92,7 @@ fn who_waits_without_limit_waits_through_an_outage_and_somebody_is_told() {
         let builder = Client::builder().nodes(quorum.urls()).node_timeout(NODE_TIMEOUT);
         let client = builder.notify(listener).connect().await.expect("all answer");
         for node in &mut quorum[1..] {
-            Ailment::Dead.strike(node);
+            Fault::Dead.inject(node);
         }
         let waiting = client.lock("job").ttl(TTL).acquire();
         let waiting = tokio::spawn(waiting);
@@ -102,7 +102,7 @@ fn who_waits_without_limit_waits_through_an_outage_and_somebody_is_told() {
         tokio::time::sleep(ms(2_500)).await;
         assert!(!waiting.is_finished());
         for node in &mut quorum[1..] {
-            Ailment::Dead.cure(node);
+            Fault::Dead.clear(node);
         }
         let guard = waiting.await.expect("no panic").expect("a majority is back");
         assert_holds(&quorum, &guard);
@@ -117,7 +117,7 @@ fn who_waits_for_so_long_is_told_at_its_end_that_no_majority_answers() {
     run(async {
         let client = program(&quorum).await;
         for node in &mut quorum[1..] {
-            Ailment::Dead.strike(node);
+            Fault::Dead.inject(node);
         }
         let wait = ms(3_500);
         let (answer, took) = timed(client.lock("job").ttl(TTL).acquire_within(wait)).await;
@@ -132,7 +132,7 @@ fn a_client_that_is_made_during_an_outage_waits_for_its_end() {
     let mut quorum = Quorum::start(3);
     run(async {
         for node in &mut quorum[1..] {
-            Ailment::Dead.strike(node);
+            Fault::Dead.inject(node);
         }
         let builder = Client::builder().nodes(quorum.urls()).node_timeout(NODE_TIMEOUT);
         let error = builder.clone().connect().await.expect_err("one of three answers");
@@ -141,7 +141,7 @@ fn a_client_that_is_made_during_an_outage_waits_for_its_end() {
         without_quorum(client.lock("job").ttl(TTL).try_acquire().await);
         let waiting = tokio::spawn(client.lock("job").ttl(TTL).acquire());
         for node in &mut quorum[1..] {
-            Ailment::Dead.cure(node);
+            Fault::Dead.clear(node);
         }
         let guard = waiting.await.expect("no panic").expect("a majority is back");
         assert_holds(&quorum, &guard);
@@ -155,14 +155,14 @@ fn a_quarantine_is_waited_for_as_long_as_one_waits() {
     run(async {
         let client = program(&quorum).await;
         for node in &mut quorum[..2] {
-            Ailment::InQuarantine.strike(node);
+            Fault::InQuarantine.inject(node);
         }
         let mut waiting = Box::pin(client.lock("job").ttl(TTL).acquire());
         // Longer than a majority that cannot be reached is hoped for.
         let early = tokio::time::timeout(ms(2_600), &mut waiting).await;
         assert!(early.is_err(), "{:?}", early.map(|answer| answer.map(|guard| guard.fence())));
         for node in &mut quorum[..2] {
-            Ailment::InQuarantine.cure(node);
+            Fault::InQuarantine.clear(node);
         }
         let (guard, took) = timed(waiting).await;
         assert_within(took, ms(1_000));
@@ -179,7 +179,7 @@ fn a_wait_that_ends_during_a_quarantine_ends_in_time_and_says_so() {
     run(async {
         let client = program(&quorum).await;
         for node in &mut quorum[..2] {
-            Ailment::InQuarantine.strike(node);
+            Fault::InQuarantine.inject(node);
         }
         let (answer, took) = timed(client.lock("job").ttl(TTL).acquire_within(ms(400))).await;
         assert!(took >= ms(390), "{took:?}");
@@ -196,7 +196,7 @@ fn who_waits_at_the_only_node_until_his_time_is_over_is_told_of_its_quarantine()
     let mut quorum = Quorum::start(1);
     run(async {
         let client = program(&quorum).await;
-        Ailment::InQuarantine.strike(&mut quorum[0]);
+        Fault::InQuarantine.inject(&mut quorum[0]);
         let error = client.lock("job").ttl(TTL).acquire_within(ms(400)).await.map(drop);
         let error = error.expect_err("it grants nothing");
         assert!(error.retry_after().is_some(), "{error}");
@@ -211,10 +211,10 @@ fn a_majority_that_is_gone_and_a_lock_that_is_held_are_different_errors() {
     run(async {
         let (alice, bob) = (healthy_program(&quorum).await, program(&quorum).await);
         let guard = take(&alice, "job", ms(10_000)).await;
-        Ailment::Dead.strike(&mut quorum[2]);
+        Fault::Dead.inject(&mut quorum[2]);
         let answer = bob.lock("job").ttl(TTL).try_acquire().await;
         assert!(matches!(answer, Err(Error::Held { .. })));
-        Ailment::Dead.strike(&mut quorum[1]);
+        Fault::Dead.inject(&mut quorum[1]);
         let text = match bob.lock("job").ttl(TTL).try_acquire().await {
             Err(error @ Error::NoQuorum { .. }) => error.to_string(),
             Err(other) => panic!("{other}"),
@@ -227,13 +227,13 @@ fn a_majority_that_is_gone_and_a_lock_that_is_held_are_different_errors() {
     });
 }
 
-fn is_reported(ailment: Ailment) {
+fn is_reported(fault: Fault) {
     let mut quorum = Quorum::start(3);
     run(async {
         let client = program(&quorum).await;
         take(&client, "before", TTL).await.release().await.expect("it is held");
         for node in &mut quorum[..2] {
-            ailment.strike(node);
+            fault.inject(node);
         }
         let (answer, took) = timed(client.lock("job").ttl(TTL).try_acquire()).await;
         assert_within(took, NODE_TIMEOUT);
@@ -241,7 +241,7 @@ fn is_reported(ailment: Ailment) {
         assert_eq!(reports.len(), 3, "{reports:?}");
         for node in &quorum[..2] {
             let state = said(&reports, &node.url());
-            assert!(ailment.is_said_as(state), "{ailment:?} is reported as {state:?}");
+            assert!(fault.is_reported_as(state), "{fault:?} is reported as {state:?}");
         }
         let well = said(&reports, &quorum[2].url());
         assert!(matches!(well, NodeState::Granted(_)), "the healthy node: {well:?}");
@@ -256,7 +256,7 @@ fn is_reported(ailment: Ailment) {
         })
         .await;
         for node in &mut quorum[..2] {
-            ailment.cure(node);
+            fault.clear(node);
         }
         quorum.assert_empty_within(TTL);
     });

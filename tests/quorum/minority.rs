@@ -6,48 +6,48 @@ use dlock_client::{Client, Guard};
 use harness::quorum::Node;
 use harness::{Kind, Quorum, Server, library};
 
-use crate::ailment::Ailment;
 use crate::coordinator::{
     HEALTHY_TIMEOUT, NODE_TIMEOUT, assert_held, assert_within, connect, for_sizes, ms, program,
     run, take, timed, until,
 };
+use crate::fault::Fault;
 
 const TTL: Duration = ms(4_000);
 
 #[test]
 fn locks_are_taken_while_a_minority_is_dead() {
-    work_goes_on_with(Ailment::Dead, 3);
-    work_goes_on_with(Ailment::Dead, 5);
+    work_goes_on_with(Fault::Dead, 3);
+    work_goes_on_with(Fault::Dead, 5);
 }
 
 #[test]
 fn locks_are_taken_while_a_minority_is_paused() {
-    work_goes_on_with(Ailment::Paused, 3);
-    work_goes_on_with(Ailment::Paused, 5);
+    work_goes_on_with(Fault::Paused, 3);
+    work_goes_on_with(Fault::Paused, 5);
 }
 
 #[test]
 fn locks_are_taken_while_a_minority_is_black_holed() {
-    work_goes_on_with(Ailment::BlackHoled, 3);
-    work_goes_on_with(Ailment::BlackHoled, 5);
+    work_goes_on_with(Fault::BlackHoled, 3);
+    work_goes_on_with(Fault::BlackHoled, 5);
 }
 
 #[test]
 fn locks_are_taken_while_a_minority_is_slow() {
-    work_goes_on_with(Ailment::Slow, 3);
-    work_goes_on_with(Ailment::Slow, 5);
+    work_goes_on_with(Fault::Slow, 3);
+    work_goes_on_with(Fault::Slow, 5);
 }
 
 #[test]
 fn locks_are_taken_while_a_minority_is_out_of_memory() {
-    work_goes_on_with(Ailment::OutOfMemory, 3);
-    work_goes_on_with(Ailment::OutOfMemory, 5);
+    work_goes_on_with(Fault::OutOfMemory, 3);
+    work_goes_on_with(Fault::OutOfMemory, 5);
 }
 
 #[test]
 fn locks_are_taken_while_a_minority_is_in_quarantine() {
-    work_goes_on_with(Ailment::InQuarantine, 3);
-    work_goes_on_with(Ailment::InQuarantine, 5);
+    work_goes_on_with(Fault::InQuarantine, 3);
+    work_goes_on_with(Fault::InQuarantine, 5);
 }
 
 #[test]
@@ -80,14 +80,12 @@ fn a_guard_outlives_its_lease_while_nodes_are_silent_in_turn() {
     run(async {
         let client = program(&quorum).await;
         let guard = take(&client, "job", ms(6_000)).await;
-        for (place, ailment) in
-            [Ailment::Paused, Ailment::BlackHoled, Ailment::Slow].iter().enumerate()
-        {
-            ailment.strike(&mut quorum[place]);
+        for (place, fault) in [Fault::Paused, Fault::BlackHoled, Fault::Slow].iter().enumerate() {
+            fault.inject(&mut quorum[place]);
             tokio::time::sleep(ms(2_000)).await;
-            assert!(guard.is_valid(), "{ailment:?}");
-            assert_eq!(others_that_hold(&quorum, place, &guard), 2, "{ailment:?}");
-            ailment.cure(&mut quorum[place]);
+            assert!(guard.is_valid(), "{fault:?}");
+            assert_eq!(others_that_hold(&quorum, place, &guard), 2, "{fault:?}");
+            fault.clear(&mut quorum[place]);
             // A lease that has not run out at that node is renewed there.
             until("the node's lease is renewed", || {
                 let node = &quorum[place];
@@ -108,15 +106,15 @@ fn a_guard_outlives_its_lease_while_a_minority_is_dead() {
         run(async {
             let client = program(&quorum).await;
             let guard = take(&client, "job", ms(1_800)).await;
-            let ill = size - quorum.majority();
-            for node in &mut quorum[..ill] {
+            let failing = size - quorum.majority();
+            for node in &mut quorum[..failing] {
                 node.kill();
             }
             for _ in 0..8 {
                 tokio::time::sleep(ms(500)).await;
                 assert!(guard.is_valid());
             }
-            assert_eq!(holding(&quorum[ill..], &guard), quorum.majority());
+            assert_eq!(holding(&quorum[failing..], &guard), quorum.majority());
             guard.release().await.expect("it is held");
         });
     });
@@ -131,7 +129,7 @@ fn a_program_can_begin_while_a_minority_is_dead_and_uses_it_when_it_is_back() {
         assert_within(took, ms(1_500));
         take(&client, "job", TTL).await.release().await.expect("it is held");
 
-        Ailment::Dead.cure(&mut quorum[0]);
+        Fault::Dead.clear(&mut quorum[0]);
         let guard = take(&client, "job", TTL).await;
         let holder = guard.token().to_string();
         until("the node that came back holds it too", || {
@@ -187,36 +185,36 @@ fn a_node_that_restarted_empty_is_given_the_lease_again() {
     });
 }
 
-/// The first nodes in the order are the ill ones: the gate is among them.
-fn work_goes_on_with(ailment: Ailment, size: usize) {
+/// The first nodes in the order fail: the gate is among them.
+fn work_goes_on_with(fault: Fault, size: usize) {
     let mut quorum = Quorum::start(size);
-    let ill = size - quorum.majority();
+    let failing = size - quorum.majority();
     run(async {
         let client = program(&quorum).await;
         take(&client, "before", TTL).await.release().await.expect("it is held");
-        for node in &mut quorum[..ill] {
-            ailment.strike(node);
+        for node in &mut quorum[..failing] {
+            fault.inject(node);
         }
         for key in ["first", "second"] {
             let (guard, took) = timed(take(&client, key, TTL)).await;
             assert_within(took, NODE_TIMEOUT);
             assert!(guard.is_valid());
-            assert_eq!(holding(&quorum[ill..], &guard), quorum.majority(), "{ailment:?}");
+            assert_eq!(holding(&quorum[failing..], &guard), quorum.majority(), "{fault:?}");
             assert_held(client.lock(key).ttl(TTL).try_acquire().await);
 
-            guard.extend(TTL).await.unwrap_or_else(|loss| panic!("{ailment:?}: {loss}"));
-            assert_eq!(holding(&quorum[ill..], &guard), quorum.majority(), "{ailment:?}");
+            guard.extend(TTL).await.unwrap_or_else(|loss| panic!("{fault:?}: {loss}"));
+            assert_eq!(holding(&quorum[failing..], &guard), quorum.majority(), "{fault:?}");
 
             let (released, took) = timed(guard.release()).await;
-            released.unwrap_or_else(|loss| panic!("{ailment:?}: {loss}"));
+            released.unwrap_or_else(|loss| panic!("{fault:?}: {loss}"));
             assert_within(took, NODE_TIMEOUT);
             until("the healthy nodes are free", || {
-                quorum[ill..].iter().all(|node| node.holders(key).is_empty())
+                quorum[failing..].iter().all(|node| node.holders(key).is_empty())
             })
             .await;
         }
-        for node in &mut quorum[..ill] {
-            ailment.cure(node);
+        for node in &mut quorum[..failing] {
+            fault.clear(node);
         }
         quorum.assert_empty_within(TTL);
     });

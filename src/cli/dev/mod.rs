@@ -24,7 +24,7 @@ use crate::say::failure::Failure;
 use crate::say::{stderr, stdout};
 use crate::signals::Signals;
 use role::Role;
-use server::{Ended, Home, Plan, Server};
+use server::{Ended, Plan, Server, ServersFolder};
 
 /// Start local servers with the module, to try it out
 #[derive(Debug, clap::Args)]
@@ -69,10 +69,10 @@ impl Args {
         let module = find::module(self.module.as_deref()).map_err(Failure::usage)?;
         let program = find::server(self.server.as_deref()).map_err(Failure::usage)?;
         let plan = Plan { module, program };
-        let home = Home::make().map_err(|error| Failure::internal(&error))?;
+        let folder = ServersFolder::make().map_err(|error| Failure::internal(&error))?;
         let (report, reports) = channel();
         let next = self.port.unwrap_or(FIRST_PORT);
-        let mut nodes = Nodes { servers: Vec::new(), home, reports, next, urls: Vec::new() };
+        let mut nodes = Nodes { servers: Vec::new(), folder, reports, next, urls: Vec::new() };
         let started = tokio::select! {
             started = nodes.start(&self, &plan, report) => {
                 started.map(|()| None).map_err(|error| Failure::internal(&error))
@@ -109,7 +109,7 @@ impl Args {
 /// The servers that run, and who reports it when one has ended.
 struct Nodes {
     servers: Vec<Server>,
-    home: Home,
+    folder: ServersFolder,
     reports: Receiver<Ended>,
     /// The port of the next one.
     next: u16,
@@ -149,7 +149,7 @@ impl Nodes {
             while let Ok(ended) = self.reports.try_recv() {
                 self.servers.retain(|server| server.port != ended.port);
                 stderr::warn("node_ended", &ended, as_json);
-                self.home.remove(ended.port);
+                self.folder.remove(ended.port);
                 if self.servers.is_empty() {
                     return Failure::internal(&"no node is left");
                 }
@@ -160,13 +160,13 @@ impl Nodes {
 
     /// Ends all servers, and waits until they have.
     async fn end(self) {
-        let Nodes { servers, home, reports, .. } = self;
+        let Nodes { servers, folder, reports, .. } = self;
         // Each of them ends when nobody holds the other end of its pipe.
         drop(servers);
         let last = spawn_blocking(move || while reports.recv_timeout(PATIENCE).is_ok() {});
         // A failure would be a panic in there.
         let _ = last.await;
-        home.remove_all();
+        folder.remove_all();
     }
 }
 
@@ -186,7 +186,7 @@ impl Starting<'_> {
             let port = self.nodes.next;
             self.nodes.next = port.checked_add(1).ok_or("there are not so many free ports")?;
             let report = self.report.clone();
-            match Server::start(self.plan, &self.nodes.home, port, role, report).await {
+            match Server::start(self.plan, &self.nodes.folder, port, role, report).await {
                 Ok(server) => {
                     self.nodes.servers.push(server);
                     return Ok(port);

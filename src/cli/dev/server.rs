@@ -25,15 +25,15 @@ pub struct Plan {
 }
 
 /// The folder of all servers.
-pub struct Home(PathBuf);
+pub struct ServersFolder(PathBuf);
 
-impl Home {
+impl ServersFolder {
     /// A new one, in the folder for temporary files.
-    pub fn make() -> Result<Home, String> {
+    pub fn make() -> Result<ServersFolder, String> {
         let path = std::env::temp_dir().join(format!("dlock-dev-{}", process::id()));
         let made = DirBuilder::new().mode(0o700).create(&path);
         made.map_err(|error| format!("cannot make the folder {}: {error}", path.display()))?;
-        Ok(Home(path))
+        Ok(ServersFolder(path))
     }
 
     fn of(&self, port: u16) -> PathBuf {
@@ -69,7 +69,7 @@ impl Server {
     /// Starts one, and waits until it serves.
     pub async fn start(
         plan: &Plan,
-        home: &Home,
+        folders: &ServersFolder,
         port: u16,
         role: &Role,
         report: Sender<Ended>,
@@ -77,7 +77,7 @@ impl Server {
         if is_taken(port) || role.bus(port).is_some_and(is_taken) {
             return Err(Failed::PortTaken);
         }
-        let folder = home.of(port);
+        let folder = folders.of(port);
         let other = |error: std::io::Error| {
             Failed::Other(format!("cannot start {}: {error}", plan.program.display()))
         };
@@ -91,7 +91,7 @@ impl Server {
             let has_ended = child.try_wait().map_err(other)?.is_some();
             if has_ended || Instant::now() > deadline {
                 let log = tail(&folder);
-                home.remove(port);
+                folders.remove(port);
                 // Somebody else was quicker, or only looked whether the port is free.
                 if has_ended && (is_taken(port) || log.contains(IN_USE)) {
                     return Err(Failed::PortTaken);

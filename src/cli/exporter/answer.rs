@@ -6,15 +6,15 @@ use hyper::body::{Bytes, Incoming};
 use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 
-use super::door::Door;
-use super::lookout::Lookout;
-use super::web::{Visit, Web};
+use super::hosts::Hosts;
+use super::shared_look::SharedLook;
+use super::web::{Access, Web};
 use super::{metrics, state};
 
-/// The sources of answers.
-pub struct Desk {
-    pub lookout: Lookout,
-    pub door: Door,
+/// The parts of the site from which requests are answered.
+pub struct Site {
+    pub shared_look: SharedLook,
+    pub hosts: Hosts,
     pub shows_meta: bool,
     /// Settings of users and TLS, if there are any.
     pub web: Option<Web>,
@@ -22,17 +22,17 @@ pub struct Desk {
 
 type HttpResponse = Response<Full<Bytes>>;
 
-impl Desk {
+impl Site {
     /// The answer to a request.
-    pub async fn answer(&self, request: &Request<Incoming>, visit: &Visit) -> HttpResponse {
+    pub async fn answer(&self, request: &Request<Incoming>, access: &Access) -> HttpResponse {
         let path = request.uri().path();
         if path == "/healthz" {
             return text(StatusCode::OK, "ok\n");
         }
-        if !self.door.is_meant(request.uri(), request.headers()) {
+        if !self.hosts.allow(request.uri(), request.headers()) {
             return text(StatusCode::MISDIRECTED_REQUEST, NOT_MEANT);
         }
-        if let Some(users) = &visit.users
+        if let Some(users) = &access.users
             && !users.know(request.headers()).await
         {
             return who_are_you();
@@ -42,18 +42,18 @@ impl Desk {
         }
         match path {
             "/metrics" => {
-                let text = metrics::text(self.lookout.look().await);
+                let text = metrics::text(self.shared_look.look().await);
                 match accepts_open_metrics(request.headers()) {
                     true => answer(StatusCode::OK, metrics::TYPE, text),
                     false => answer(StatusCode::OK, metrics::PLAIN_TYPE, metrics::plain(&text)),
                 }
             }
-            "/" | "/state" if !self.door.is_local && !visit.is_known => {
+            "/" | "/state" if !self.hosts.is_local && !access.is_known => {
                 text(StatusCode::FORBIDDEN, LOCAL_ONLY)
             }
             "/" => page(),
             "/state" => {
-                let look = self.lookout.look().await;
+                let look = self.shared_look.look().await;
                 let state = state::of(&look, self.shows_meta).to_string();
                 answer(StatusCode::OK, "application/json", state)
             }

@@ -1,15 +1,15 @@
 //! `dlock exporter`: metrics of the nodes for Prometheus, and a page for people.
 //!
-//! [`lookout`]: one look at the nodes a second, whoever asks. [`answer`]: which request gets what.
-//! [`metrics`]: for Prometheus. [`state`]: for the page. [`door`]: by which names it is called.
-//! [`lobby`]: connections whose request has not arrived. [`web`]: TLS and passwords.
+//! [`shared_look`]: one look at the nodes a second, whoever asks. [`answer`]: which request gets what.
+//! [`metrics`]: for Prometheus. [`state`]: for the page. [`hosts`]: the Host headers that it accepts.
+//! [`silent`]: connections whose request has not arrived. [`web`]: TLS and passwords.
 //! Nothing here changes anything at the nodes.
 
 mod answer;
-mod door;
-mod lobby;
-mod lookout;
+mod hosts;
 mod metrics;
+mod shared_look;
+mod silent;
 mod state;
 mod web;
 
@@ -34,11 +34,11 @@ use crate::say::failure::Failure;
 use crate::say::{stderr, stdout};
 use crate::signals::Signals;
 use crate::watch::Watch;
-use answer::Desk;
-use door::Door;
-use lobby::{Guest, Lobby};
-use lookout::Lookout;
-use web::{Visit, Web};
+use answer::Site;
+use hosts::Hosts;
+use shared_look::SharedLook;
+use silent::{SilentConnection, SilentConnections};
+use web::{Access, Web};
 
 /// Serve metrics of the nodes to Prometheus, and a page for people
 #[derive(Debug, clap::Args)]
@@ -82,38 +82,39 @@ impl Args {
             Failure::usage(format_args!("cannot listen at {}: {error}", self.listen))
         })?;
         let at = listener.local_addr().map_err(|error| Failure::internal(&error))?;
-        let lookout = Lookout::new(Watch::new(nodes, usize::from(self.hot)));
-        let door = Door::new(self.hosts, at.ip().is_loopback());
+        let shared_look = SharedLook::new(Watch::new(nodes, usize::from(self.hot)));
+        let hosts = Hosts::new(self.hosts, at.ip().is_loopback());
         let is_tls = web.as_ref().is_some_and(|web| web.is_tls);
-        let desk = Arc::new(Desk { lookout, door, shows_meta: self.meta, web });
+        let site = Arc::new(Site { shared_look, hosts, shows_meta: self.meta, web });
         let url = format!("{}://{at}", if is_tls { "https" } else { "http" });
         match global.json {
             true => stdout::json(&json!({"url": url}))?,
             false => stdout::line(format_args!("dlock exporter listens at {url}"))?,
         }
         tokio::select! {
-            () = serve(listener, desk) => Ok(Exit::OK),
+            () = serve(listener, site) => Ok(Exit::OK),
             _ = signals.next_that_ends() => Ok(Exit::OK),
         }
     }
 }
 
-async fn serve(listener: TcpListener, desk: Arc<Desk>) {
-    let (places, lobby) = (Arc::new(Semaphore::new(CONNECTIONS)), Arc::new(Lobby::default()));
+async fn serve(listener: TcpListener, site: Arc<Site>) {
+    let (places, silent) =
+        (Arc::new(Semaphore::new(CONNECTIONS)), Arc::new(SilentConnections::default()));
     loop {
         match listener.accept().await {
             Ok((stream, _)) => {
                 if places.available_permits() == 0 {
-                    lobby.send_away_first();
+                    silent.close_oldest();
                 }
                 let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
-                let (desk, guest) = (Arc::clone(&desk), Arc::clone(&lobby).enter());
-                let at = guest.at;
-                let visit = tokio::spawn(async move {
-                    let _ = timeout(LONGEST, talk(stream, desk, guest)).await;
+                let (site, connection) = (Arc::clone(&site), Arc::clone(&silent).add());
+                let at = connection.at;
+                let task = tokio::spawn(async move {
+                    let _ = timeout(LONGEST, talk(stream, site, connection)).await;
                     drop(place);
                 });
-                lobby.seat(at, visit.abort_handle());
+                silent.set_task(at, task.abort_handle());
             }
             Err(error) => {
                 // Too many open files, say: it may pass.
@@ -125,27 +126,27 @@ async fn serve(listener: TcpListener, desk: Arc<Desk>) {
 }
 
 /// One connection.
-async fn talk(stream: TcpStream, desk: Arc<Desk>, guest: Guest) {
-    let everybody = || Some((None, Visit::default()));
+async fn talk(stream: TcpStream, site: Arc<Site>, connection: SilentConnection) {
+    let everybody = || Some((None, Access::default()));
     // Whoever is let in by a file with a mistake could be anybody.
-    let Some((tls, visit)) = desk.web.as_ref().map_or_else(everybody, Web::visit) else { return };
-    let Some(tls) = tls else { return serve_one(stream, desk, visit, guest).await };
+    let Some((tls, access)) = site.web.as_ref().map_or_else(everybody, Web::access) else { return };
+    let Some(tls) = tls else { return serve_one(stream, site, access, connection).await };
     if let Ok(Ok(stream)) = timeout(HEADERS, tls.accept(stream)).await {
-        serve_one(stream, desk, visit, guest).await;
+        serve_one(stream, site, access, connection).await;
     }
 }
 
 /// One request, and its answer: a connection that stays would keep its place from others.
 async fn serve_one(
     stream: impl AsyncRead + AsyncWrite + Unpin,
-    desk: Arc<Desk>,
-    visit: Visit,
-    guest: Guest,
+    site: Arc<Site>,
+    access: Access,
+    connection: SilentConnection,
 ) {
     let service = service_fn(move |request| {
-        guest.has_asked();
-        let (desk, visit) = (Arc::clone(&desk), visit.clone());
-        async move { Ok::<_, std::convert::Infallible>(desk.answer(&request, &visit).await) }
+        connection.request_arrived();
+        let (site, access) = (Arc::clone(&site), access.clone());
+        async move { Ok::<_, std::convert::Infallible>(site.answer(&request, &access).await) }
     });
     let mut server = http1::Builder::new();
     server.timer(TokioTimer::new()).header_read_timeout(HEADERS).keep_alive(false);

@@ -26,14 +26,14 @@ use pace::{Pace, Track};
 pub struct Watch {
     nodes: Nodes,
     /// The servers of the nodes, as they were found last, and when that was.
-    posts: Vec<Post>,
+    servers: Vec<PolledServer>,
     found: Option<Instant>,
     /// Number of hot keys to ask for.
     hot: usize,
 }
 
 /// One server, or why it is not known which one that is.
-struct Post {
+struct PolledServer {
     name: String,
     link: Result<Link, Trouble>,
     track: Track,
@@ -54,14 +54,14 @@ pub struct Seen {
 
 impl Watch {
     pub fn new(nodes: Nodes, hot: usize) -> Watch {
-        Watch { nodes, posts: Vec::new(), found: None, hot }
+        Watch { nodes, servers: Vec::new(), found: None, hot }
     }
 
     /// Looks at all servers at once.
     pub async fn look(&mut self) -> Look {
         self.find().await;
         let hot = self.hot;
-        let mut seen = join_all(self.posts.iter_mut().map(|post| post.look(hot))).await;
+        let mut seen = join_all(self.servers.iter_mut().map(|server| server.look(hot))).await;
         for seen in &mut seen {
             if let Err(trouble) = &mut seen.look {
                 *trouble = self.nodes.explained(trouble.clone());
@@ -87,14 +87,14 @@ impl Watch {
         if self.found.is_some_and(|found| found.elapsed() < FOUND_FOR) {
             return;
         }
-        let mut before = std::mem::take(&mut self.posts);
+        let mut before = std::mem::take(&mut self.servers);
         let timeout = self.nodes.timeout();
         for (name, server) in self.nodes.servers(None).await {
-            let same = before.iter().position(|post| post.name == name && post.link.is_ok());
+            let same = before.iter().position(|server| server.name == name && server.link.is_ok());
             let known = same.filter(|_| server.is_ok()).map(|at| before.swap_remove(at));
             let link = server.map(|server| Link::new(server.endpoint, timeout));
-            let new = || Post { name, link, track: Track::default() };
-            self.posts.push(known.unwrap_or_else(new));
+            let new = || PolledServer { name, link, track: Track::default() };
+            self.servers.push(known.unwrap_or_else(new));
         }
         self.found = Some(Instant::now());
     }
@@ -103,7 +103,7 @@ impl Watch {
 /// For how long the servers of the nodes are taken to be the same, if all answer.
 const FOUND_FOR: Duration = Duration::from_secs(10);
 
-impl Post {
+impl PolledServer {
     async fn look(&mut self, hot: usize) -> Seen {
         let look = match &mut self.link {
             Ok(link) => look::at(link, hot).await,

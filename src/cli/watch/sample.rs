@@ -23,8 +23,8 @@ impl Watch {
     pub async fn some_locks(&mut self, part: &[u8]) -> Result<Sample, Trouble> {
         let mut all: Option<Sample> = None;
         let mut trouble: Trouble = "there is no node".into();
-        for post in &mut self.posts {
-            let listed = match &mut post.link {
+        for server in &mut self.servers {
+            let listed = match &mut server.link {
                 Ok(link) => some_locks(link, part).await,
                 Err(trouble) => Err(trouble.clone()),
             };

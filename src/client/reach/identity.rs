@@ -16,7 +16,7 @@ use crate::inspect::Fields;
 use crate::reach::address::host::Host;
 use crate::reach::address::{Address, Place, Seeds};
 use crate::reach::endpoint::Endpoint;
-use crate::reach::sentinel::course::Course;
+use crate::reach::sentinel::primary_watch::PrimaryWatch;
 use crate::reach::sentinel::{self, Sentinels};
 use crate::reach::wire::Wire;
 use crate::report::NodeError;
@@ -222,17 +222,17 @@ impl Identities {
         let mut left = 0;
         loop {
             let host = sentinels.primary(within).await?;
-            let course = sentinels.course(host.clone());
+            let primary = sentinels.primary_watch(host.clone());
             let met = select! {
                 biased;
                 met = open(&host, sentinels, within) => met.map_err(|error| self.lapsed(node, error))?,
                 // Another server was promoted meanwhile, and this one may never answer.
-                () = course.left() => {
+                () = primary.left() => {
                     left += 1;
                     if left < MAX_TURNS {
                         continue;
                     }
-                    return Err(NodeError::Unreachable(course.why()));
+                    return Err(NodeError::Unreachable(primary.why()));
                 }
             };
             let (wire, about) = met;
@@ -325,9 +325,10 @@ async fn open(
 ) -> Result<(Wire, About), NodeError> {
     let endpoint = sentinels.watched().servers.endpoint(host);
     let endpoint = endpoint.map_err(|error| NodeError::from(&error))?;
-    let course: Option<Course> = Some(sentinels.course(host.clone()));
+    let primary: Option<PrimaryWatch> = Some(sentinels.primary_watch(host.clone()));
     let named = |error: NodeError| error.at(host);
-    let wire = Wire::open_to(&endpoint, within, Some(host.clone()), course).await.map_err(named)?;
+    let wire =
+        Wire::open_to(&endpoint, within, Some(host.clone()), primary).await.map_err(named)?;
     let about = About::of(&wire, within).await.map_err(named)?;
     if about.is_replica {
         let text = format!("{host} is a replica, though Sentinels call it the primary");

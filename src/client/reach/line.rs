@@ -29,11 +29,11 @@ pub(crate) struct Line {
     /// True while an idle connection is being made.
     warms_up: AtomicBool,
     /// True while the broken shared connection is being made again for locks that are held.
-    mends: AtomicBool,
+    reconnects: AtomicBool,
 }
 
 /// A reconnection in progress. Dropping it allows the next.
-struct Mending(Arc<Line>);
+struct Reconnecting(Arc<Line>);
 
 /// The connection that all requests share, except those that wait.
 enum Link {
@@ -51,8 +51,8 @@ impl Line {
         timeout: Duration,
     ) -> Line {
         let (link, idle) = (Mutex::new(Link::Down), Mutex::default());
-        let (warms_up, mends) = (AtomicBool::default(), AtomicBool::default());
-        Line { identities, place, host, timeout, link, idle, warms_up, mends }
+        let (warms_up, reconnects) = (AtomicBool::default(), AtomicBool::default());
+        Line { identities, place, host, timeout, link, idle, warms_up, reconnects }
     }
 
     /// The server of the node; `None` where there is only one at a time.
@@ -115,12 +115,12 @@ impl Line {
     /// leases are worth knowing before the next renewal. This ends after a while; each request that fails
     /// starts it again.
     pub(crate) fn mend(self: &Arc<Self>) {
-        if !self.identities.has_listeners() || self.mends.swap(true, Ordering::AcqRel) {
+        if !self.identities.has_listeners() || self.reconnects.swap(true, Ordering::AcqRel) {
             return;
         }
-        let mending = Mending(Arc::clone(self));
+        let reconnecting = Reconnecting(Arc::clone(self));
         tokio::spawn(async move {
-            let line = &mending.0;
+            let line = &reconnecting.0;
             let (end, mut pause) = (clock::now().later(MENDS), FIRST_PAUSE);
             while clock::now() < end && line.identities.has_listeners() {
                 sleep(pause).await;
@@ -197,9 +197,9 @@ impl Line {
     }
 }
 
-impl Drop for Mending {
+impl Drop for Reconnecting {
     fn drop(&mut self) {
-        self.0.mends.store(false, Ordering::Release);
+        self.0.reconnects.store(false, Ordering::Release);
     }
 }
 

@@ -1,7 +1,7 @@
 //! From a URL to a connection with the right server of the right node.
 //!
 //! - [`address`]: URLs. [`endpoint`]: a server's address and login. [`socket`]: the byte stream below.
-//! - [`wire`]: a connection. [`line`]: all connections to one server. [`seats`]: the limit of waiting
+//! - [`wire`]: a connection. [`line`]: all connections to one server. [`waiting_connections`]: the limit of waiting
 //!   connections.
 //! - [`identity`]: the identity of the node at the other end.
 //! - [`sentinel`]: the present primary. [`cluster`]: the server of a key. [`route`]: redirects of a request.
@@ -34,8 +34,8 @@ pub(crate) mod identity;
 mod line;
 pub(crate) mod node;
 mod route;
-pub(crate) mod seats;
 pub(crate) mod sentinel;
 mod socket;
 mod tls;
+pub(crate) mod waiting_connections;
 pub(crate) mod wire;

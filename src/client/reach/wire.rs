@@ -10,7 +10,7 @@ use tokio::select;
 use super::address::host::Host;
 use super::endpoint::{Connection, Endpoint};
 use super::failure::{redis_error, server_error};
-use super::sentinel::course::Course;
+use super::sentinel::primary_watch::PrimaryWatch;
 use crate::report::NodeError;
 
 /// A connection on which many requests can be under way; the server answers them in order. Dropping the last
@@ -23,7 +23,7 @@ struct Inner {
     /// The server, where a node has several.
     host: Option<Host>,
     /// Tells whether that is still the primary, where Sentinels know.
-    course: Option<Course>,
+    primary: Option<PrimaryWatch>,
     /// Number of changes of the node's server when this server had that place.
     tenure: OnceLock<u64>,
     /// True if no new request may use it, because the server did not answer in time.
@@ -40,7 +40,7 @@ impl Wire {
         endpoint: &Endpoint,
         within: Duration,
         host: Option<Host>,
-        course: Option<Course>,
+        primary: Option<PrimaryWatch>,
     ) -> Result<Wire, NodeError> {
         let config = AsyncConnectionConfig::new()
             .set_response_timeout(None)
@@ -48,7 +48,7 @@ impl Wire {
         match endpoint.connect(config, within).await {
             Ok(connection) => {
                 let (tenure, retired) = (OnceLock::new(), AtomicBool::new(false));
-                Ok(Wire(Arc::new(Inner { connection, host, course, tenure, retired })))
+                Ok(Wire(Arc::new(Inner { connection, host, primary, tenure, retired })))
             }
             Err(error) => Err(NodeError::not_connected(endpoint, &error, within)),
         }
@@ -99,8 +99,8 @@ impl Wire {
             answer = answer => answer,
             () = self.closed() => {
                 self.retire();
-                let left = self.0.course.as_ref().filter(|course| course.is_left());
-                let why = left.map_or_else(|| "the connection broke".to_owned(), Course::why);
+                let left = self.0.primary.as_ref().filter(|primary| primary.is_left());
+                let why = left.map_or_else(|| "the connection broke".to_owned(), PrimaryWatch::why);
                 return Err(NodeError::Unreachable(why));
             }
         };
@@ -132,19 +132,19 @@ impl Wire {
 
     /// True if another server is the primary now.
     pub(crate) fn is_astray(&self) -> bool {
-        self.0.course.as_ref().is_some_and(Course::is_left)
+        self.0.primary.as_ref().is_some_and(PrimaryWatch::is_left)
     }
 
     /// Resolves when the connection has broken, or leads to a former primary. Waiting for this does not keep
     /// the connection open.
     pub(crate) fn closed(&self) -> impl Future<Output = ()> + use<> {
-        let (ended, course) = (self.0.connection.ended(), self.0.course.clone());
+        let (ended, primary) = (self.0.connection.ended(), self.0.primary.clone());
         async move {
-            match course {
+            match primary {
                 None => ended.await,
-                Some(course) => select! {
+                Some(primary) => select! {
                     () = ended => {}
-                    () = course.left() => {}
+                    () = primary.left() => {}
                 },
             }
         }

@@ -13,7 +13,7 @@ use tokio::time::{sleep, timeout};
 use crate::clock;
 use crate::reach::cluster::redirect::Redirect;
 use crate::reach::node::{Answered, Node};
-use crate::reach::seats::{self, Seat};
+use crate::reach::waiting_connections::{self, Permit};
 use crate::reach::wire::Wire;
 use crate::report::NodeError;
 use crate::report::code::{code, may_pass};
@@ -23,13 +23,13 @@ use crate::token::Token;
 pub(crate) struct Attempt {
     pub(crate) number: u32,
     pub(crate) token: Token,
-    /// A lane for each node.
-    lanes: Vec<Mutex<Lane>>,
+    /// By the index of the node.
+    nodes: Vec<Mutex<NodeRequests>>,
 }
 
 /// The requests of one attempt to one node.
 #[derive(Default)]
-struct Lane {
+struct NodeRequests {
     /// A RELEASE was sent, so no more ACQUIRE may be sent.
     given_up: bool,
     /// Connections that carried an ACQUIRE, each with its number of unanswered ones. The last connection
@@ -46,8 +46,8 @@ struct Lane {
     /// Numbers of requests for the lock, and of those that the node refused: a refused request left nothing.
     requests: u32,
     refused: u32,
-    /// Seat for the next request that waits.
-    seat: Option<Seat>,
+    /// Permit for the next request that waits.
+    permit: Option<Permit>,
     /// Earliest time of the next request that waits.
     rests_until: Instant,
 }
@@ -67,8 +67,8 @@ pub(crate) struct GivenUp {
 
 impl Attempt {
     pub(crate) fn new(number: u32, token: Token, nodes: usize) -> Attempt {
-        let lanes = (0..nodes).map(|_| Mutex::default()).collect();
-        Attempt { number, token, lanes }
+        let nodes = (0..nodes).map(|_| Mutex::default()).collect();
+        Attempt { number, token, nodes }
     }
 
     /// Sends an ACQUIRE and waits for its answer.
@@ -81,34 +81,34 @@ impl Attempt {
     ) -> Result<Answered, NodeError> {
         let mut used: Option<Wire> = None;
         {
-            let mut lane = self.lane(place);
-            lane.requests += 1;
-            lane.seat = None;
+            let mut node = self.node(place);
+            node.requests += 1;
+            node.permit = None;
         }
         let answer = node
             .ask(command, within, |wire, again| {
-                let mut lane = self.lane(place);
+                let mut node = self.node(place);
                 if let Some(former) = used.replace(wire.clone()) {
                     match again {
-                        true => lane.sent_again |= !former.is_astray(),
+                        true => node.sent_again |= !former.is_astray(),
                         // The server redirected it.
-                        false => lane.answered(&former),
+                        false => node.answered(&former),
                     }
                 }
-                lane.enter(wire)
+                node.enter(wire)
             })
             .await;
         if let (Some(wire), Ok(_) | Err(NodeError::Refused(_) | NodeError::Unfit(_))) =
             (used, &answer)
         {
-            self.lane(place).answered(&wire);
+            self.node(place).answered(&wire);
         }
-        self.lane(place).note(&answer);
+        self.node(place).note(&answer);
         answer
     }
 
     /// Sends an ACQUIRE that blocks at the node for at most `slice`, over a connection of its own, and waits
-    /// for its answer. The attempt's RELEASE ends that and closes the connection. Without a free seat it
+    /// for its answer. The attempt's RELEASE ends that and closes the connection. Without a free permit it
     /// polls instead.
     pub(crate) async fn wait(
         &self,
@@ -119,14 +119,14 @@ impl Attempt {
         within: Duration,
     ) -> Result<Answered, NodeError> {
         let (sender, ended) = oneshot::channel();
-        let (rests_until, seat) = {
-            let mut lane = self.lane(place);
-            if lane.given_up {
+        let (rests_until, permit) = {
+            let mut node = self.node(place);
+            if node.given_up {
                 return Err(given_up());
             }
-            lane.waiting = Some(sender);
-            lane.has_waited = true;
-            (lane.rests_until, lane.seat.take())
+            node.waiting = Some(sender);
+            node.has_waited = true;
+            (node.rests_until, node.permit.take())
         };
         let slice = Duration::from_millis(slice.0);
         let answer = async {
@@ -134,22 +134,22 @@ impl Attempt {
                 sleep(clock::left(rests_until)).await;
             }
             let soon = clock::now().later(FIRST_PAUSE.min(slice / 2));
-            let again = || self.lane(place).sent_again = true;
-            let answer = match seat.map_or_else(seats::take, Ok) {
+            let again = || self.node(place).sent_again = true;
+            let answer = match permit.map_or_else(waiting_connections::take, Ok) {
                 Ok(_seat) => {
-                    self.lane(place).requests += 1;
+                    self.node(place).requests += 1;
                     let limit = slice.saturating_add(within);
                     let answer = node.wait(&command.blocked, limit, again).await;
-                    self.lane(place).note(&answer);
+                    self.node(place).note(&answer);
                     answer
                 }
-                Err(seats) => self.poll(node, place, command, slice, within, seats).await,
+                Err(permits) => self.poll(node, place, command, slice, within, permits).await,
             };
             // A server that refuses waiting requests at once, or cannot be reached, would otherwise be asked
             // in a busy loop.
             let is_no = answer.as_ref().is_ok_and(Answered::is_no);
             if is_no || matches!(answer, Err(NodeError::Unreachable(_))) {
-                self.lane(place).rests_until = soon;
+                self.node(place).rests_until = soon;
             }
             answer
         };
@@ -159,7 +159,7 @@ impl Attempt {
         }
     }
 
-    /// Polls for the time that a request would wait, or until there is a seat for the next one.
+    /// Polls for the time that a request would wait, or until there is a permit for the next one.
     async fn poll(
         &self,
         node: &Arc<Node>,
@@ -167,11 +167,11 @@ impl Attempt {
         command: &Waits,
         slice: Duration,
         within: Duration,
-        seats: Arc<Semaphore>,
+        permits: Arc<Semaphore>,
     ) -> Result<Answered, NodeError> {
-        seats::tell();
+        waiting_connections::tell();
         let until = clock::now().later(slice);
-        let mut coming = pin!(seats.acquire_owned());
+        let mut coming = pin!(permits.acquire_owned());
         let mut pause = FIRST_PAUSE;
         loop {
             let answer = self.acquire(node, place, &command.polled, within).await;
@@ -181,8 +181,8 @@ impl Attempt {
             }
             tokio::select! {
                 biased;
-                Ok(seat) = &mut coming => {
-                    self.lane(place).seat = Some(seat);
+                Ok(permit) = &mut coming => {
+                    self.node(place).permit = Some(permit);
                     return answer;
                 }
                 () = sleep(pause.min(slice / 4).min(left)) => {}
@@ -193,41 +193,41 @@ impl Attempt {
 
     /// True if a RELEASE was sent. A later failure says nothing about the node.
     pub(crate) fn is_given_up(&self, place: usize) -> bool {
-        self.lane(place).given_up
+        self.node(place).given_up
     }
 
     /// True if a request was sent to this node once more, though the first may yet arrive.
     pub(crate) fn is_sent_again(&self, place: usize) -> bool {
-        self.lane(place).sent_again
+        self.node(place).sent_again
     }
 
     /// The connections whose end may end an EPHEMERAL lock at this node: the one that carried the last
     /// request, and those over which an earlier request may yet arrive.
     pub(crate) fn ties(&self, place: usize) -> Vec<Wire> {
-        self.lane(place).ties().cloned().collect()
+        self.node(place).ties().cloned().collect()
     }
 
     /// True if one of them has ended: if its request arrives, the lock ends unnoticed.
     pub(crate) fn is_untied(&self, place: usize) -> bool {
-        let lane = self.lane(place);
-        lane.forgotten || lane.ties().any(|wire| wire.has_ended() && !wire.is_astray())
+        let node = self.node(place);
+        node.forgotten || node.ties().any(|wire| wire.has_ended() && !wire.is_astray())
     }
 
     /// Stops ACQUIREs to this node.
     pub(crate) fn give_up(&self, place: usize) -> GivenUp {
-        let mut lane = self.lane(place);
-        lane.given_up = true;
-        lane.waiting = None;
-        lane.seat = None;
-        let is_needed = lane.has_waited || !lane.wires.is_empty();
-        let may_have_granted = lane.requests > lane.refused || lane.sent_again;
-        let wires = lane.wires.drain(..).map(|(wire, _)| wire).collect();
-        GivenUp { wires, is_needed, sent_again: lane.sent_again, may_have_granted }
+        let mut node = self.node(place);
+        node.given_up = true;
+        node.waiting = None;
+        node.permit = None;
+        let is_needed = node.has_waited || !node.wires.is_empty();
+        let may_have_granted = node.requests > node.refused || node.sent_again;
+        let wires = node.wires.drain(..).map(|(wire, _)| wire).collect();
+        GivenUp { wires, is_needed, sent_again: node.sent_again, may_have_granted }
     }
 
-    fn lane(&self, place: usize) -> MutexGuard<'_, Lane> {
-        // The lanes were made for the places of the same nodes.
-        self.lanes[place].lock().unwrap_or_else(PoisonError::into_inner)
+    fn node(&self, place: usize) -> MutexGuard<'_, NodeRequests> {
+        // The nodes were made for the places of the same nodes.
+        self.nodes[place].lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -237,7 +237,7 @@ pub(crate) struct Waits {
     pub(crate) polled: Cmd,
 }
 
-impl Lane {
+impl NodeRequests {
     fn enter(&mut self, wire: &Wire) -> Result<(), NodeError> {
         if self.given_up {
             return Err(given_up());

@@ -7,7 +7,7 @@ use redis_module::raw;
 use dlock_core::WaitOutcome;
 
 use crate::ffi::context::{Ctx, OK};
-use crate::ffi::waiter::{Callbacks, Handle, Parting};
+use crate::ffi::waiter::{Callbacks, Handle, PendingAnswer};
 use crate::reply;
 use crate::server_events::disconnections;
 
@@ -28,13 +28,13 @@ unsafe extern "C" fn on_reply(
     _argc: c_int,
 ) -> c_int {
     // SAFETY: the context is this callback's.
-    let (ctx, parting) = unsafe {
+    let (ctx, pending) = unsafe {
         let ctx = Ctx::new(ctx);
-        (ctx, Parting::of(ctx))
+        (ctx, PendingAnswer::of(ctx))
     };
-    if let Some(parting) = parting {
-        disconnections::answered(parting.waiter, parting.handle, parting.answer);
-        reply::answer(ctx, parting.answer, &parting.key.name);
+    if let Some(pending) = pending {
+        disconnections::answered(pending.waiter, pending.handle, pending.answer);
+        reply::answer(ctx, pending.answer, &pending.key.name);
     }
     OK
 }
@@ -63,9 +63,9 @@ unsafe extern "C" fn on_disconnect(
     disconnections::waiter_gone(Handle::of(client));
 }
 
-unsafe extern "C" fn on_free(_ctx: *mut raw::RedisModuleCtx, parting: *mut c_void) {
-    if !parting.is_null() {
+unsafe extern "C" fn on_free(_ctx: *mut raw::RedisModuleCtx, pending: *mut c_void) {
+    if !pending.is_null() {
         // SAFETY: from `Blocked::answer`, and the server calls this once.
-        drop(unsafe { Box::from_raw(parting.cast::<Parting>()) });
+        drop(unsafe { Box::from_raw(pending.cast::<PendingAnswer>()) });
     }
 }

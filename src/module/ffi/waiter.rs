@@ -16,7 +16,7 @@ use super::context::{Ctx, api};
 pub struct Blocked(NonNull<raw::RedisModuleBlockedClient>);
 
 /// The answer to a blocked client, on its way.
-pub struct Parting {
+pub struct PendingAnswer {
     pub waiter: WaiterId,
     pub answer: WaitOutcome,
     pub key: KeyBuf,
@@ -32,7 +32,7 @@ pub struct Callbacks {
     pub timeout: raw::RedisModuleCmdFunc,
     /// The client is gone, or an operator ends its wait with an error.
     pub disconnect: raw::RedisModuleDisconnectFunc,
-    /// The client's parting is not needed any more.
+    /// The client's pending answer is not needed any more.
     pub free: Option<unsafe extern "C" fn(*mut raw::RedisModuleCtx, *mut c_void)>,
 }
 
@@ -60,12 +60,12 @@ impl Blocked {
 
     /// Unblocks the client with an answer. The reply is sent before the server sleeps next.
     pub fn answer(self, waiter: WaiterId, answer: WaitOutcome, key: KeyBuf) {
-        let parting = Box::new(Parting { waiter, answer, key, handle: self.handle() });
-        // SAFETY: `self` is used up, so this is the only time; `Callbacks::free` frees the parting.
+        let pending = Box::new(PendingAnswer { waiter, answer, key, handle: self.handle() });
+        // SAFETY: `self` is used up, so this is the only time; `Callbacks::free` frees the pending answer.
         unsafe {
             api!(RedisModule_UnblockClient(
                 self.0.as_ptr(),
-                Box::into_raw(parting).cast::<c_void>()
+                Box::into_raw(pending).cast::<c_void>()
             ))
         };
     }
@@ -78,16 +78,16 @@ impl Blocked {
     }
 }
 
-impl Parting {
-    /// The parting on its way to the client of this context.
+impl PendingAnswer {
+    /// The pending answer on its way to the client of this context.
     ///
     /// # Safety
     /// The context must be that of [`Callbacks::reply`].
-    pub unsafe fn of<'c>(ctx: Ctx<'c>) -> Option<&'c Parting> {
+    pub unsafe fn of<'c>(ctx: Ctx<'c>) -> Option<&'c PendingAnswer> {
         // SAFETY: the private data is what `answer` gave, and lives until `Callbacks::free`.
         unsafe {
-            let parting = api!(RedisModule_GetBlockedClientPrivateData(ctx.raw()));
-            parting.cast::<Parting>().as_ref()
+            let pending = api!(RedisModule_GetBlockedClientPrivateData(ctx.raw()));
+            pending.cast::<PendingAnswer>().as_ref()
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Many locks, many clients, long lives; and the random lives that other tests use.
 
 pub mod contenders;
+mod expiries;
 mod scale;
-mod storm;
 pub mod workload;

@@ -7,7 +7,7 @@ use dlock_core::quorum::Rules;
 
 use super::life::token;
 use super::task::Machine;
-use super::world::{Event, Weather, Wire, World};
+use super::world::{Event, NetworkConditions, Wire, World};
 
 impl<R: Rules> World<R> {
     pub(super) fn fault(&mut self) {
@@ -155,7 +155,7 @@ impl<R: Rules> World<R> {
     pub(super) fn calm(&mut self) {
         self.say("--- nothing fails from now on ---".to_owned());
         self.calm_since = Some(self.now);
-        self.weather = Weather { slow: 0, slowest: 2_000, breaks: 0 };
+        self.conditions = NetworkConditions { slow: 0, slowest: 2_000, breaks: 0 };
         let mut leads = self.leads.clone();
         leads.sort_unstable();
         leads.dedup();

@@ -369,7 +369,7 @@ impl<R: Rules> World<R> {
         process.seen = process.seen.max(acquisition.seen());
     }
 
-    /// An attempt is over: its waiting connections close. In calm weather nothing of it is left
+    /// An attempt is over: its waiting connections close. While nothing fails, nothing of it is left
     /// soon.
     fn forget(&mut self, task: usize, attempt: u32) {
         let waits = std::mem::take(&mut self.tasks[task].waits);

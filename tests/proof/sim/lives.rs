@@ -6,7 +6,7 @@ use dlock_core::quorum::Rules;
 use super::flaw::Flaw;
 use super::map::{Kind, Map};
 use super::server::LOST;
-use super::world::{Weather, World};
+use super::world::{NetworkConditions, World};
 
 /// A kind of lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,7 +76,8 @@ impl<R: Rules> World<R> {
             Lives::OfTheLibrary => {
                 world.is_library = true;
                 let (slow, slowest) = (100, world.dice.one_of(&[200_000, 2_000_000]));
-                world.weather = Weather { slow, slowest, breaks: world.dice.one_of(&[50, 200]) };
+                world.conditions =
+                    NetworkConditions { slow, slowest, breaks: world.dice.one_of(&[50, 200]) };
             }
             Lives::WithJobs => {
                 world.has_jobs = true;

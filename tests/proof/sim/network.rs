@@ -58,13 +58,13 @@ impl<R: Rules> World<R> {
         let delay = self.delay(process, server);
         let mut start = self.now.max(self.processes[process].cut_until[server]);
         let cut = start > self.now;
-        if is_open && (self.dice.chance(self.weather.breaks) || cut && self.dice.chance(300)) {
+        if is_open && (self.dice.chance(self.conditions.breaks) || cut && self.dice.chance(300)) {
             self.break_wire(on);
             if !to_server || self.dice.chance(500) {
                 return None;
             }
             // A request in a broken connection can arrive long after one over the next.
-            start += self.dice.between(0, self.weather.slowest);
+            start += self.dice.between(0, self.conditions.slowest);
         }
         let wire = self.wires.get_mut(&on)?;
         let last = if to_server { &mut wire.there } else { &mut wire.back };
@@ -76,9 +76,9 @@ impl<R: Rules> World<R> {
         if let Some(map) = &self.map {
             return map.between(process, server);
         }
-        let slow = self.dice.chance(self.weather.slow);
+        let slow = self.dice.chance(self.conditions.slow);
         let delay = self.dice.between(100, 1500);
-        if slow { delay + self.dice.between(0, self.weather.slowest) } else { delay }
+        if slow { delay + self.dice.between(0, self.conditions.slowest) } else { delay }
     }
 
     /// The network breaks a connection. Both ends learn it, sooner or later.
@@ -98,7 +98,7 @@ impl<R: Rules> World<R> {
 
     /// A client closes a connection.
     pub fn hang_up(&mut self, on: u64) {
-        let slowest = self.weather.slowest;
+        let slowest = self.conditions.slowest;
         let delay = self.dice.between(100, 2_000) + self.dice.one_of(&[0, 0, 0, slowest]);
         let Some(wire) = self.wires.get_mut(&on).filter(|wire| wire.is_open) else { return };
         wire.is_open = false;

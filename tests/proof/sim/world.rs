@@ -54,7 +54,7 @@ pub struct World<R: Rules> {
     /// Nobody new comes.
     pub closed: bool,
     /// The state of the network.
-    pub weather: Weather,
+    pub conditions: NetworkConditions,
     /// The places of all, where nothing fails and order is judged.
     pub map: Option<Map>,
     /// There: when the lock was given back last, and by which process.
@@ -128,9 +128,9 @@ pub struct Wire {
     pub back: u64,
 }
 
-/// The state of the network: each of its faults hits this many of a thousand messages.
+/// The conditions of the network: each fault hits this many of a thousand messages.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Weather {
+pub struct NetworkConditions {
     /// A message is slow.
     pub slow: u64,
     /// The longest time that a slow message takes, in microseconds.
@@ -234,7 +234,7 @@ impl<R: Rules> World<R> {
             keys: (0..keys).map(key).collect(),
             calm_since: None,
             closed: false,
-            weather: Weather {
+            conditions: NetworkConditions {
                 slow: dice.one_of(&[10, 50, 200]),
                 slowest: dice.one_of(&[20_000, 200_000, 2_000_000]),
                 breaks: dice.one_of(&[0, 5, 20]),

@@ -30,7 +30,7 @@ pub struct Web {
 
 /// The way in which one connection is served.
 #[derive(Clone, Default)]
-pub struct Visit {
+pub struct Access {
     /// The users that may log in; `None`: everybody has access.
     pub users: Option<Users>,
     /// Whoever comes in is known: by a password, or a certificate.
@@ -51,13 +51,13 @@ impl Web {
     }
 
     /// Returns the way to serve the next connection; `None`: it is refused, which is reported once.
-    pub fn visit(&self) -> Option<(Option<TlsAcceptor>, Visit)> {
+    pub fn access(&self) -> Option<(Option<TlsAcceptor>, Access)> {
         let read = self.read();
         let mut complaint = self.complaint.lock().unwrap_or_else(PoisonError::into_inner);
         match read {
-            Ok(visit) => {
+            Ok(access) => {
                 *complaint = None;
-                Some(visit)
+                Some(access)
             }
             Err(why) => {
                 if complaint.as_ref() != Some(&why) {
@@ -69,7 +69,7 @@ impl Web {
         }
     }
 
-    fn read(&self) -> Result<(Option<TlsAcceptor>, Visit), String> {
+    fn read(&self) -> Result<(Option<TlsAcceptor>, Access), String> {
         let config = Config::read(&self.file)?;
         if config.tls.is_some() != self.is_tls {
             let words = "TLS cannot be switched on or off while dlock exporter runs";
@@ -80,6 +80,6 @@ impl Web {
         let is_known = has_certificates || !config.users.is_empty();
         let users = (!config.users.is_empty())
             .then(|| Users::new(config.users, Arc::clone(&self.passwords)));
-        Ok((acceptor, Visit { users, is_known }))
+        Ok((acceptor, Access { users, is_known }))
     }
 }

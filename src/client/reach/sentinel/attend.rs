@@ -11,7 +11,7 @@ use tokio::time::{sleep, timeout};
 use tracing::debug;
 
 use super::Watched;
-use super::opinion::{Board, Opinion};
+use super::opinion::{Opinion, Opinions};
 use crate::inspect::Fields;
 use crate::printable::brief;
 use crate::reach::address::access::{Access, Login};
@@ -23,11 +23,12 @@ use crate::report::NodeError;
 pub(super) async fn attend(
     place: usize,
     watched: Arc<Watched>,
-    board: Arc<watch::Sender<Board>>,
+    opinions: Arc<watch::Sender<Opinions>>,
     mut round: watch::Receiver<u64>,
 ) {
     let Some(at) = watched.sentinels.get(place) else { return };
-    let note = |round, opinion| board.send_modify(|board| board.note(place, round, opinion));
+    let note =
+        |round, opinion| opinions.send_modify(|opinions| opinions.note(place, round, opinion));
     loop {
         let asked = *round.borrow_and_update();
         match Session::open(at, &watched).await {

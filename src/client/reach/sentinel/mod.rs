@@ -3,12 +3,12 @@
 //! The client asks all Sentinels at once, over connections that stay open, and they announce a switch by
 //! themselves. The answer with the highest configuration epoch counts, as it does among Sentinels: so one
 //! that has not heard of a fail-over leads nobody back. [`attend`]: the connection to one Sentinel.
-//! [`opinion`]: the Sentinels' opinions, and the decision. [`course`]: tells whether a connection still leads
+//! [`opinion`]: the Sentinels' opinions, and the decision. [`primary_watch`]: tells whether a connection still leads
 //! to the primary.
 
 mod attend;
-pub(crate) mod course;
 mod opinion;
+pub(crate) mod primary_watch;
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -21,12 +21,12 @@ use super::address::Watched;
 use super::address::host::Host;
 use crate::report::NodeError;
 pub(crate) use attend::{ask_about, watched_by};
-use opinion::Board;
+use opinion::Opinions;
 
 /// The Sentinels of a node.
 pub(crate) struct Sentinels {
     watched: Arc<Watched>,
-    board: Arc<watch::Sender<Board>>,
+    opinions: Arc<watch::Sender<Opinions>>,
     /// Number of rounds of questions.
     round: Arc<watch::Sender<u64>>,
     attending: Mutex<Vec<JoinHandle<()>>>,
@@ -34,10 +34,10 @@ pub(crate) struct Sentinels {
 
 impl Sentinels {
     pub(crate) fn new(watched: Watched) -> Sentinels {
-        let board = Board::new(&watched);
+        let opinions = Opinions::new(&watched);
         Sentinels {
             watched: Arc::new(watched),
-            board: Arc::new(watch::Sender::new(board)),
+            opinions: Arc::new(watch::Sender::new(opinions)),
             round: Arc::new(watch::Sender::new(0)),
             attending: Mutex::default(),
         }
@@ -52,20 +52,21 @@ impl Sentinels {
             *last += 1;
             round = *last;
         });
-        let mut board = self.board.subscribe();
+        let mut opinions = self.opinions.subscribe();
         // A silent Sentinel must not cost its time-out, and a single answer must not outvote many.
-        let said = |board: &Board| board.answers(round) > 0 || board.have_all_spoken(round);
-        let some = timeout_at(end, board.wait_for(said)).await.is_ok();
+        let said =
+            |opinions: &Opinions| opinions.answers(round) > 0 || opinions.have_all_spoken(round);
+        let some = timeout_at(end, opinions.wait_for(said)).await.is_ok();
         if some {
-            let enough = board.wait_for(|board| board.is_settled(round));
+            let enough = opinions.wait_for(|opinions| opinions.is_settled(round));
             let _ = timeout_at(end.min(Instant::now() + GRACE), enough).await;
         }
-        self.board.borrow().primary(round)
+        self.opinions.borrow().primary(round)
     }
 
     /// Follows the Sentinels' messages about the primary at this address.
-    pub(crate) fn course(&self, to: Host) -> course::Course {
-        course::Course::new(self.board.subscribe(), to)
+    pub(crate) fn primary_watch(&self, to: Host) -> primary_watch::PrimaryWatch {
+        primary_watch::PrimaryWatch::new(self.opinions.subscribe(), to)
     }
 
     /// The address of the primary and its Sentinels.
@@ -80,8 +81,8 @@ impl Sentinels {
         if attending.is_empty() || attending.iter().any(JoinHandle::is_finished) {
             attending.drain(..).for_each(|task| task.abort());
             for place in 0..self.watched.sentinels.len() {
-                let (watched, board) = (Arc::clone(&self.watched), Arc::clone(&self.board));
-                let task = attend::attend(place, watched, board, self.round.subscribe());
+                let (watched, opinions) = (Arc::clone(&self.watched), Arc::clone(&self.opinions));
+                let task = attend::attend(place, watched, opinions, self.round.subscribe());
                 attending.push(tokio::spawn(task));
             }
         }

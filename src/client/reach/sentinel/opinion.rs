@@ -8,7 +8,7 @@ use crate::report::NodeError;
 use crate::report::code::why;
 
 /// The last opinions of all Sentinels.
-pub(super) struct Board {
+pub(super) struct Opinions {
     /// Addresses of the Sentinels, for errors.
     sentinels: Vec<Host>,
     primary: String,
@@ -44,11 +44,11 @@ impl From<NodeError> for Opinion {
     }
 }
 
-impl Board {
-    pub(super) fn new(watched: &Watched) -> Board {
+impl Opinions {
+    pub(super) fn new(watched: &Watched) -> Opinions {
         let (sentinels, primary) = (watched.sentinels.clone(), watched.primary.clone());
         let opinions = vec![(0, Opinion::None); sentinels.len()];
-        Board { sentinels, primary, opinions }
+        Opinions { sentinels, primary, opinions }
     }
 
     /// Notes a Sentinel's opinion, with the round in which it was asked.
@@ -148,15 +148,15 @@ mod tests {
     use super::*;
     use crate::reach::address::{Place, read};
 
-    fn board(said: &[Opinion]) -> Board {
+    fn opinions(said: &[Opinion]) -> Opinions {
         let hosts: Vec<String> = (1..=said.len()).map(|place| format!("s{place}")).collect();
         let url = format!("redis+sentinel://{}/main", hosts.join(","));
         let Place::Sentinel(watched) = read(&url).unwrap().place else { panic!("{url}") };
-        let mut board = Board::new(&watched);
+        let mut opinions = Opinions::new(&watched);
         for (sentinel, opinion) in said.iter().enumerate() {
-            board.note(sentinel, 1, opinion.clone());
+            opinions.note(sentinel, 1, opinion.clone());
         }
-        board
+        opinions
     }
 
     fn there(name: &str, epoch: u64) -> Opinion {
@@ -168,7 +168,7 @@ mod tests {
     }
 
     fn primary(said: &[Opinion]) -> Result<String, String> {
-        let found = board(said).primary(1);
+        let found = opinions(said).primary(1);
         found.map(|host| host.name).map_err(|error| error.to_string())
     }
 
@@ -176,7 +176,7 @@ mod tests {
     fn the_newest_configuration_counts_and_not_the_number_of_those_who_are_late() {
         let said = [there("old", 3), there("old", 3), there("new", 4)];
         assert_eq!(primary(&said), Ok("new".to_owned()));
-        assert_eq!(board(&said).best(), Some(&Host::new("new", 6379)));
+        assert_eq!(opinions(&said).best(), Some(&Host::new("new", 6379)));
         let said = [there("a", 3), there("b", 3), there("b", 3)];
         assert_eq!(primary(&said), Ok("b".to_owned()));
         assert_eq!(primary(&[there("a", 3), there("b", 3)]), Ok("a".to_owned()));
@@ -184,9 +184,9 @@ mod tests {
 
     #[test]
     fn a_majority_settles_it_without_those_who_are_silent() {
-        assert!(board(&[there("a", 1), there("a", 1), Opinion::None]).is_settled(1));
-        assert!(!board(&[there("a", 1), silent(), Opinion::None]).is_settled(2));
-        assert!(board(&[there("a", 1), silent(), silent()]).is_settled(1));
+        assert!(opinions(&[there("a", 1), there("a", 1), Opinion::None]).is_settled(1));
+        assert!(!opinions(&[there("a", 1), silent(), Opinion::None]).is_settled(2));
+        assert!(opinions(&[there("a", 1), silent(), silent()]).is_settled(1));
         assert_eq!(primary(&[silent(), silent(), there("a", 1)]), Ok("a".to_owned()));
     }
 
@@ -194,19 +194,19 @@ mod tests {
     fn when_all_have_spoken_there_is_nobody_to_wait_for() {
         let unknown = || Opinion::Unknown(Vec::new());
         let unfit = || Opinion::Unfit("it is no Sentinel".to_owned());
-        assert!(board(&[unknown(), unfit(), silent()]).have_all_spoken(1));
-        assert!(!board(&[unknown(), unfit()]).have_all_spoken(2));
-        let mut board = board(&[unknown(), unfit()]);
-        board.note(0, 2, unknown());
-        assert!(!board.have_all_spoken(2));
+        assert!(opinions(&[unknown(), unfit(), silent()]).have_all_spoken(1));
+        assert!(!opinions(&[unknown(), unfit()]).have_all_spoken(2));
+        let mut opinions = opinions(&[unknown(), unfit()]);
+        opinions.note(0, 2, unknown());
+        assert!(!opinions.have_all_spoken(2));
     }
 
     #[test]
     fn what_was_said_before_it_was_asked_anew_is_no_answer() {
-        let mut board = board(&[there("a", 1)]);
-        assert!(board.primary(2).is_err());
-        board.note(0, 2, there("b", 2));
-        assert_eq!(board.primary(2).map(|host| host.name), Ok("b".to_owned()));
+        let mut opinions = opinions(&[there("a", 1)]);
+        assert!(opinions.primary(2).is_err());
+        opinions.note(0, 2, there("b", 2));
+        assert_eq!(opinions.primary(2).map(|host| host.name), Ok("b".to_owned()));
     }
 
     #[test]
@@ -225,7 +225,7 @@ mod tests {
     #[test]
     fn only_a_majority_that_knows_nothing_is_sure_of_it() {
         let unknown = || Opinion::Unknown(Vec::new());
-        let sure = |said: &[Opinion]| matches!(board(said).primary(1), Err(NodeError::Unfit(_)));
+        let sure = |said: &[Opinion]| matches!(opinions(said).primary(1), Err(NodeError::Unfit(_)));
         assert!(sure(&[unknown(), Opinion::Unfit(String::new()), silent()]));
         assert!(!sure(&[unknown(), silent(), silent()]));
         assert!(!sure(&[unknown(), silent()]));

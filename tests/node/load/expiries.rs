@@ -2,7 +2,7 @@
 //!
 //! What a client waits for is the server's own work, or a machine that is busy with others: with the
 //! server, the client, the network between them or a disk waiting for their turn. The kernel counts
-//! for how long the server has run, and only that is judged: beside all that it worked in the storm,
+//! for how long the server has run, and only that is judged: beside all that it worked meanwhile,
 //! on a machine of whatever speed. In that count, a virtual machine that stands still is at work; but
 //! it stands still now and then, and work in pieces that are too large comes again and again, or in
 //! one.
@@ -29,25 +29,25 @@ const SHORT: Duration = Duration::from_millis(10);
 const GONE: Duration = Duration::from_secs(5);
 
 #[apply(on_one_server)]
-fn a_storm_of_ended_leases_keeps_nobody_waiting(kind: Kind) {
-    storm(&Server::start(kind));
+fn very_many_leases_that_end_at_once_keep_nobody_waiting(kind: Kind) {
+    end_very_many(&Server::start(kind));
 }
 
 /// The server writes each ended lease to its log, and to a replica that follows it.
 #[apply(on_two_servers)]
-fn a_storm_with_a_replica_and_a_log_keeps_nobody_waiting(kind: Kind) {
+fn with_a_replica_and_a_log_they_keep_nobody_waiting(kind: Kind) {
     let server = Server::build(kind).config("appendonly yes").config("appendfsync everysec");
     let server = server.start();
     let replica = Server::build(kind).replica_of(&server).start();
     eventually("the replica is in step", || {
         server.info("replication").get("slave0").is_some_and(|line| line.contains("state=online"))
     });
-    storm(&server);
+    end_very_many(&server);
     eventually("the replica has heard of every end", || replica.run("DBSIZE").int() == 0);
     assert_eq!(replica.node("leases").int(), 0);
 }
 
-fn storm(server: &Server) {
+fn end_very_many(server: &Server) {
     let idle = with_questions(server, || thread::sleep(Duration::from_secs(1)));
 
     acquire_all(server);
@@ -66,7 +66,7 @@ fn storm(server: &Server) {
 
     thread::sleep(end.saturating_sub(begun.elapsed() + Duration::from_millis(100)));
     let (worked, waited) = server.at_work();
-    let storm = with_questions(server, || {
+    let busy = with_questions(server, || {
         while server.node("leases").int() > 0 {
             assert!(begun.elapsed() < end + 20 * GONE, "they never end");
             // The test's own questions must not disturb the measurement.
@@ -76,12 +76,12 @@ fn storm(server: &Server) {
     let gone = begun.elapsed().saturating_sub(end);
     let (worked, waited) = (server.at_work().0 - worked, server.at_work().1 - waited);
     let seen = format!(
-        "{storm}\nidle, before: {idle}\n\
+        "{busy}\nidle, before: {idle}\n\
          all gone {gone:?} after their end, {waited:?} of it without a processor, {worked:?} at work"
     );
     assert!(gone.saturating_sub(waited) < GONE, "{seen}");
-    assert!(storm.worst[BUT].worked < SHORT.max(worked / PART), "{seen}");
-    assert!(storm.on_the_way > 20, "{seen}");
+    assert!(busy.worst[BUT].worked < SHORT.max(worked / PART), "{seen}");
+    assert!(busy.on_the_way > 20, "{seen}");
     assert_eq!(server.run("DBSIZE").int(), 0);
     assert_eq!(server.info_number("dlock", "dlock_expiries") - expired, LEASES as i64);
     println!("{seen}");
@@ -99,7 +99,7 @@ fn acquire_all(server: &Server) {
 /// Sets all leases to end this long from now, within some milliseconds, and says how long it took;
 /// nothing if half of the time was over by then.
 /// One script would let all end at once, and leave a server that uses the system's allocator with
-/// garbage that it needs tens of milliseconds to put in order, in the midst of the storm.
+/// garbage that it needs tens of milliseconds to put in order, in the midst of it.
 fn set_all(server: &Server, end: Duration) -> Option<Duration> {
     let mut holder = server.client();
     let begun = Instant::now();

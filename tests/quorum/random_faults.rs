@@ -19,7 +19,7 @@ use crate::coordinator::{ms, run};
 const PROGRAMS: usize = 6;
 pub const KEYS: [&str; 2] = ["a", "b"];
 pub const TTL: Duration = ms(400);
-/// A storm in which nobody gets a lock shows nothing.
+/// A run in which nobody gets a lock shows nothing.
 const LEAST: usize = 20;
 
 /// Short, so that much goes wrong.
@@ -27,34 +27,34 @@ const NODE_TIMEOUT: Duration = ms(60);
 
 #[test]
 fn no_two_hold_together_while_networks_fail() {
-    storm(3, Nodes::Run, Wish::Write);
-    storm(5, Nodes::Run, Wish::Write);
+    contend(3, Nodes::Run, Wish::Write);
+    contend(5, Nodes::Run, Wish::Write);
 }
 
 #[test]
 fn no_writer_holds_with_anybody_while_networks_fail() {
-    storm(3, Nodes::Run, Wish::ReadOrWrite);
+    contend(3, Nodes::Run, Wish::ReadOrWrite);
 }
 
 #[test]
 fn no_two_hold_together_while_nodes_are_suspended() {
-    storm(3, Nodes::Pause, Wish::Write);
+    contend(3, Nodes::Pause, Wish::Write);
 }
 
 #[test]
 fn no_two_hold_together_while_nodes_crash() {
-    storm(3, Nodes::Crash, Wish::Write);
+    contend(3, Nodes::Crash, Wish::Write);
 }
 
 #[test]
 fn no_two_hold_together_while_nodes_lose_their_disks() {
-    storm(3, Nodes::LoseDisks, Wish::Write);
-    storm(1, Nodes::LoseDisks, Wish::Write);
+    contend(3, Nodes::LoseDisks, Wish::Write);
+    contend(1, Nodes::LoseDisks, Wish::Write);
 }
 
 #[test]
 fn no_two_hold_together_on_one_node_while_its_network_fails() {
-    storm(1, Nodes::Run, Wish::Write);
+    contend(1, Nodes::Run, Wish::Write);
 }
 
 /// The nodes' own faults, beside those of their networks.
@@ -73,7 +73,7 @@ pub enum Wish {
     ReadOrWrite,
 }
 
-fn storm(size: usize, nodes: Nodes, wish: Wish) {
+fn contend(size: usize, nodes: Nodes, wish: Wish) {
     let mut quorum = match nodes {
         Nodes::LoseDisks => Quorum::with(size, |node| {
             node.config(&format!("dlock.newborn-quarantine {}", TTL.as_millis()))
@@ -105,7 +105,7 @@ fn storm(size: usize, nodes: Nodes, wish: Wish) {
         let until = Instant::now() + lasts;
         // A busy machine takes longer to show as much.
         while Instant::now() < until || history.len() <= LEAST {
-            change_the_weather(&networks, &mut rng);
+            change_networks(&networks, &mut rng);
             trouble(&mut quorum, nodes, &mut rng);
             thread::sleep(ms(rng.random_range(5..60)));
         }
@@ -124,7 +124,7 @@ fn storm(size: usize, nodes: Nodes, wish: Wish) {
 }
 
 /// One network, or all of a program, changes.
-pub fn change_the_weather(networks: &[Vec<Proxy>], rng: &mut impl Rng) {
+pub fn change_networks(networks: &[Vec<Proxy>], rng: &mut impl Rng) {
     let program = &networks[rng.random_range(0..networks.len())];
     let one = rng.random_range(0..program.len());
     let concerned = if rng.random_range(0..4) == 0 { &program[..] } else { &program[one..=one] };

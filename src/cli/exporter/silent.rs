@@ -9,7 +9,7 @@ use tokio::task::AbortHandle;
 
 /// Those connections. There are no more than there are places.
 #[derive(Default)]
-pub struct Lobby(Mutex<Inner>);
+pub struct SilentConnections(Mutex<Inner>);
 
 #[derive(Default)]
 struct Inner {
@@ -19,32 +19,32 @@ struct Inner {
 }
 
 /// One of them, until its request has arrived or it is dropped.
-pub struct Guest {
-    lobby: Arc<Lobby>,
+pub struct SilentConnection {
+    silent: Arc<SilentConnections>,
     /// Its number.
     pub at: u64,
 }
 
-impl Lobby {
+impl SilentConnections {
     /// One more.
-    pub fn enter(self: Arc<Lobby>) -> Guest {
+    pub fn add(self: Arc<SilentConnections>) -> SilentConnection {
         let mut inner = self.inner();
         inner.last += 1;
         let at = inner.last;
         inner.waiting.insert(at, None);
         drop(inner);
-        Guest { lobby: self, at }
+        SilentConnection { silent: self, at }
     }
 
     /// The task that serves it, unless that is over.
-    pub fn seat(&self, at: u64, task: AbortHandle) {
-        if let Some(guest) = self.inner().waiting.get_mut(&at) {
-            *guest = Some(task);
+    pub fn set_task(&self, at: u64, task: AbortHandle) {
+        if let Some(connection) = self.inner().waiting.get_mut(&at) {
+            *connection = Some(task);
         }
     }
 
     /// Ends the connection that came first.
-    pub fn send_away_first(&self) {
+    pub fn close_oldest(&self) {
         if let Some((_, Some(task))) = self.inner().waiting.pop_first() {
             task.abort();
         }
@@ -55,15 +55,15 @@ impl Lobby {
     }
 }
 
-impl Guest {
+impl SilentConnection {
     /// Its request has arrived.
-    pub fn has_asked(&self) {
-        self.lobby.inner().waiting.remove(&self.at);
+    pub fn request_arrived(&self) {
+        self.silent.inner().waiting.remove(&self.at);
     }
 }
 
-impl Drop for Guest {
+impl Drop for SilentConnection {
     fn drop(&mut self) {
-        self.has_asked();
+        self.request_arrived();
     }
 }

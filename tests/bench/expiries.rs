@@ -23,30 +23,31 @@ const CALM: Duration = Duration::from_millis(100);
 /// The other client asks for something this often.
 const EVERY: Duration = Duration::from_micros(500);
 
-/// This many storms are made, and the calmest counts: in each the server does the same, but now and
+/// The leases end this many times, and the calmest counts: in each the server does the same, but now and
 /// then another program has the machine.
-const STORMS: usize = 3;
+const TIMES: usize = 3;
 
 /// Measures PINGs while leases end, and while keys expire.
 pub fn run(kind: Kind, options: &Options, report: &mut Report) {
-    let storms = if options.quick { 1 } else { STORMS };
+    let times = if options.quick { 1 } else { TIMES };
     report.attempt("200,000 leases end", |report| {
-        let ours: Vec<Storm> = (0..storms).map(|_| Storm::new(kind, &Recipe::Module)).collect();
-        let theirs = Storm::new(kind, &Recipe::DelIfEq);
-        let mut add = |what: &str, figure: fn(&Storm) -> f64, target: Target| {
+        let ours: Vec<Expiries> =
+            (0..times).map(|_| Expiries::new(kind, &Recipe::Module)).collect();
+        let theirs = Expiries::new(kind, &Recipe::DelIfEq);
+        let mut add = |what: &str, figure: fn(&Expiries) -> f64, target: Target| {
             let calmest = ours.iter().map(figure).fold(f64::INFINITY, f64::min);
             let row = Row::alone(what, "ms", calmest, target);
             report.add(kind, row.beside("keys that expire", figure(&theirs)));
         };
-        add("200,000 leases end: worst PING", Storm::worst, Target::AtMost(10.0));
-        add("200,000 leases end: p99 of PING", Storm::p99, Target::None);
-        add("200,000 leases end: until all have", |storm| storm.length, Target::None);
-        add("nothing happens: worst PING", |storm| storm.calm, Target::None);
+        add("200,000 leases end: worst PING", Expiries::worst, Target::AtMost(10.0));
+        add("200,000 leases end: p99 of PING", Expiries::p99, Target::None);
+        add("200,000 leases end: until all have", |expiries| expiries.length, Target::None);
+        add("nothing happens: worst PING", |expiries| expiries.calm, Target::None);
     });
 }
 
-/// The latencies of PINGs in a storm, in milliseconds.
-struct Storm {
+/// The latencies of PINGs while the leases end, in milliseconds.
+struct Expiries {
     latencies: Vec<f64>,
     /// The worst latency before it began: what this machine is worth just now.
     calm: f64,
@@ -54,9 +55,9 @@ struct Storm {
     length: f64,
 }
 
-impl Storm {
-    fn new(kind: Kind, recipe: &Recipe) -> Storm {
-        let (server, mut pipe, begin) = Storm::gather(kind, recipe);
+impl Expiries {
+    fn new(kind: Kind, recipe: &Recipe) -> Expiries {
+        let (server, mut pipe, begin) = Expiries::gather(kind, recipe);
         let ping = |pipe: &mut Pipe, due: Instant| {
             thread::sleep(due.saturating_duration_since(Instant::now()));
             pipe.exchange(b"PING\r\n", 1);
@@ -81,7 +82,7 @@ impl Storm {
                 due = due.max(Instant::now());
             }
         }
-        Storm { latencies, calm, length: begin.elapsed().as_secs_f64() * 1e3 }
+        Expiries { latencies, calm, length: begin.elapsed().as_secs_f64() * 1e3 }
     }
 
     /// A server with all the leases, which end at the same moment, before that moment has come.

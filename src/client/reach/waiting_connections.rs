@@ -1,7 +1,7 @@
 //! The limit of waiting connections in this process.
 //!
 //! Each request that waits has a connection of its own, and so an open file of the process. Many waiters must
-//! not use up all files: other code would fail to open its own. A waiter without a seat polls, over the
+//! not use up all files: other code would fail to open its own. A waiter without a permit polls, over the
 //! shared connection; the server's queue keeps its place meanwhile.
 
 use std::fs;
@@ -12,24 +12,25 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tracing::warn;
 
 /// The right to a waiting connection, until this is dropped.
-pub(crate) type Seat = OwnedSemaphorePermit;
+pub(crate) type Permit = OwnedSemaphorePermit;
 
-/// Returns a seat, or the semaphore to wait for one.
-pub(crate) fn take() -> Result<Seat, Arc<Semaphore>> {
-    let seats = of_this_process();
-    Arc::clone(&seats).try_acquire_owned().map_err(|_| seats)
+/// Returns a permit, or the semaphore to wait for one.
+pub(crate) fn take() -> Result<Permit, Arc<Semaphore>> {
+    let permits = of_this_process();
+    Arc::clone(&permits).try_acquire_owned().map_err(|_| permits)
 }
 
 /// A child of a fork has none of its parent's connections.
 fn of_this_process() -> Arc<Semaphore> {
     let Ok(mut known) = KNOWN.lock() else { return Arc::new(Semaphore::new(1)) };
     match &*known {
-        Some(known) if known.process == process::id() => Arc::clone(&known.seats),
+        Some(known) if known.process == process::id() => Arc::clone(&known.permits),
         _ => {
-            let seats =
+            let permits =
                 Arc::new(Semaphore::new(most(&fs::read_to_string(LIMITS).unwrap_or_default())));
-            *known = Some(Known { process: process::id(), seats: Arc::clone(&seats), told: false });
-            seats
+            *known =
+                Some(Known { process: process::id(), permits: Arc::clone(&permits), told: false });
+            permits
         }
     }
 }
@@ -60,7 +61,7 @@ fn most(limits: &str) -> usize {
 
 struct Known {
     process: u32,
-    seats: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
     told: bool,
 }
 

@@ -8,16 +8,16 @@ use tokio::sync::Mutex;
 use crate::watch::{Look, Watch};
 
 /// The last look, and who takes the next.
-pub struct Lookout(Mutex<Inner>);
+pub struct SharedLook(Mutex<Inner>);
 
 struct Inner {
     watch: Watch,
     last: Option<(Instant, Arc<Look>)>,
 }
 
-impl Lookout {
-    pub fn new(watch: Watch) -> Lookout {
-        Lookout(Mutex::new(Inner { watch, last: None }))
+impl SharedLook {
+    pub fn new(watch: Watch) -> SharedLook {
+        SharedLook(Mutex::new(Inner { watch, last: None }))
     }
 
     /// The last look if it was just now, or a new one. Those who ask meanwhile wait for it.

@@ -1,33 +1,33 @@
-//! By which names this server may be called.
+//! The Host headers that the exporter accepts.
 
 use std::net::IpAddr;
 
 use hyper::header::HOST;
 use hyper::{HeaderMap, Uri};
 
-/// The names by which this server may be called, and whether people beyond this machine can reach it.
-pub struct Door {
+/// The accepted host names, and whether only this machine can reach the exporter.
+pub struct Hosts {
     names: Vec<String>,
     /// Only this machine can reach it, so it shows the page.
     pub is_local: bool,
 }
 
-impl Door {
-    pub fn new(names: Vec<String>, is_local: bool) -> Door {
-        Door { names, is_local }
+impl Hosts {
+    pub fn new(names: Vec<String>, is_local: bool) -> Hosts {
+        Hosts { names, is_local }
     }
 
     /// True if the request is for this server. A page of somebody else, whose name leads to this
     /// address, makes a browser ask by that name.
-    pub fn is_meant(&self, uri: &Uri, headers: &HeaderMap) -> bool {
+    pub fn allow(&self, uri: &Uri, headers: &HeaderMap) -> bool {
         let mut hosts = headers.get_all(HOST).iter();
         let host = hosts.next().and_then(|host| host.to_str().ok());
         let only = hosts.next().is_none();
         let asked = uri.authority().map(|authority| authority.as_str()).or(host);
-        only && asked.is_some_and(|asked| self.is_called(name(asked)))
+        only && asked.is_some_and(|asked| self.know(name(asked)))
     }
 
-    fn is_called(&self, name: &str) -> bool {
+    fn know(&self, name: &str) -> bool {
         let literal = name.trim_start_matches('[').trim_end_matches(']');
         literal.parse::<IpAddr>().is_ok()
             || name.eq_ignore_ascii_case("localhost")
@@ -49,11 +49,11 @@ mod tests {
 
     #[test]
     fn an_address_cannot_be_somebody_elses_name() {
-        let door = Door::new(vec!["locks.example".to_owned()], true);
+        let hosts = Hosts::new(vec!["locks.example".to_owned()], true);
         let meant = |host: &str| {
             let mut headers = HeaderMap::new();
             headers.insert(HOST, host.parse().unwrap());
-            door.is_meant(&Uri::from_static("/metrics"), &headers)
+            hosts.allow(&Uri::from_static("/metrics"), &headers)
         };
         for host in ["127.0.0.1:9763", "127.0.0.1", "[::1]:9763", "localhost:1", "LOCKS.example:80"]
         {
@@ -62,8 +62,8 @@ mod tests {
         for host in ["evil.example", "evil.example:9763", "localhost.evil.example", "", ":80"] {
             assert!(!meant(host), "{host}");
         }
-        assert!(!door.is_meant(&Uri::from_static("/"), &HeaderMap::new()));
-        assert!(!door.is_meant(&Uri::from_static("http://evil.example/"), &HeaderMap::new()));
+        assert!(!hosts.allow(&Uri::from_static("/"), &HeaderMap::new()));
+        assert!(!hosts.allow(&Uri::from_static("http://evil.example/"), &HeaderMap::new()));
     }
 
     #[test]
@@ -71,6 +71,6 @@ mod tests {
         let mut headers = HeaderMap::new();
         headers.append(HOST, "localhost".parse().unwrap());
         headers.append(HOST, "evil.example".parse().unwrap());
-        assert!(!Door::new(Vec::new(), true).is_meant(&Uri::from_static("/"), &headers));
+        assert!(!Hosts::new(Vec::new(), true).allow(&Uri::from_static("/"), &headers));
     }
 }

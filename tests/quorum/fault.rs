@@ -1,4 +1,4 @@
-//! The ways in which a node can fail, and how it gets well again.
+//! The ways in which a node can fail, and the end of each fault.
 
 use std::time::Duration;
 
@@ -7,9 +7,9 @@ use harness::quorum::Node;
 
 use crate::coordinator::NODE_TIMEOUT;
 
-/// A node's fault.
+/// A fault of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ailment {
+pub enum Fault {
     /// Its process is gone.
     Dead,
     /// Its process does not run, but its connections stand.
@@ -24,18 +24,18 @@ pub enum Ailment {
     InQuarantine,
 }
 
-impl Ailment {
-    /// Makes a node ill.
-    pub fn strike(self, node: &mut Node) {
+impl Fault {
+    /// Makes a node fail in this way.
+    pub fn inject(self, node: &mut Node) {
         match self {
-            Ailment::Dead => node.kill(),
-            Ailment::Paused => node.pause(),
-            Ailment::BlackHoled => node.network().swallow(),
-            Ailment::Slow => node.network().delay(NODE_TIMEOUT),
-            Ailment::OutOfMemory => {
+            Fault::Dead => node.kill(),
+            Fault::Paused => node.pause(),
+            Fault::BlackHoled => node.network().swallow(),
+            Fault::Slow => node.network().delay(NODE_TIMEOUT),
+            Fault::OutOfMemory => {
                 node.run("CONFIG SET maxmemory 1");
             }
-            Ailment::InQuarantine => {
+            Fault::InQuarantine => {
                 // A lease that it forgets by the crash, and that could have run for this long.
                 node.run("DLOCK.ACQUIRE forgotten somebody 60000");
                 node.kill();
@@ -45,35 +45,35 @@ impl Ailment {
         }
     }
 
-    /// Makes it well.
-    pub fn cure(self, node: &mut Node) {
+    /// Ends the fault.
+    pub fn clear(self, node: &mut Node) {
         match self {
-            Ailment::Dead => {
+            Fault::Dead => {
                 node.start_again();
                 node.run("CONFIG SET dlock.quarantine off");
             }
-            Ailment::Paused => node.resume(),
-            Ailment::BlackHoled | Ailment::Slow => node.network().pass(),
-            Ailment::OutOfMemory => {
+            Fault::Paused => node.resume(),
+            Fault::BlackHoled | Fault::Slow => node.network().pass(),
+            Fault::OutOfMemory => {
                 node.run("CONFIG SET maxmemory 0");
             }
-            Ailment::InQuarantine => {
+            Fault::InQuarantine => {
                 node.run("CONFIG SET dlock.quarantine off");
             }
         }
     }
 
     /// True if a node with this fault is reported in this state.
-    pub fn is_said_as(self, state: &NodeState) -> bool {
+    pub fn is_reported_as(self, state: &NodeState) -> bool {
         match self {
-            Ailment::Dead => matches!(state, NodeState::Unreachable(_)),
-            Ailment::Paused | Ailment::BlackHoled | Ailment::Slow => {
+            Fault::Dead => matches!(state, NodeState::Unreachable(_)),
+            Fault::Paused | Fault::BlackHoled | Fault::Slow => {
                 matches!(state, NodeState::TimedOut(_))
             }
-            Ailment::OutOfMemory => {
+            Fault::OutOfMemory => {
                 matches!(state, NodeState::Refused(text) if text.starts_with("OOM"))
             }
-            Ailment::InQuarantine => {
+            Fault::InQuarantine => {
                 matches!(state, NodeState::Quarantine(left) if *left <= Duration::from_secs(70))
             }
         }
