@@ -8,6 +8,7 @@ use dlock_core::words::Instant;
 use tracing::{Instrument, Span, debug, debug_span, field};
 
 use crate::acquire::holder;
+use crate::acquire::lock::Lock;
 use crate::clock;
 use crate::hold::guard::Guard;
 use crate::hold::keeper;
@@ -18,7 +19,9 @@ use crate::traffic::request::Wanted;
 use crate::traffic::{Heard, Traffic};
 
 /// Acquires a lock.
-pub(crate) async fn acquire(shared: Arc<Shared>, wanted: Wanted) -> Result<Guard, Error> {
+pub(super) async fn acquire(lock: Lock) -> Result<Guard, Error> {
+    lock.check()?;
+    let Lock { shared, wanted } = lock;
     let span = debug_span!(
         "acquire",
         key = %wanted.key,

@@ -84,8 +84,8 @@ impl LockOptions {
 #[must_use = "a lock is not held before it is acquired"]
 #[derive(Clone)]
 pub struct Lock {
-    shared: Arc<Shared>,
-    wanted: Wanted,
+    pub(super) shared: Arc<Shared>,
+    pub(super) wanted: Wanted,
 }
 
 impl Lock {
@@ -161,8 +161,7 @@ impl Lock {
     /// [`Error::Held`] when the time is over; [`Error::Done`] at once. Fails also when no majority of the nodes can be used, or they
     /// refuse.
     pub async fn acquire(self) -> Result<Guard, Error> {
-        self.check()?;
-        driver::acquire(self.shared, self.wanted).await
+        driver::acquire(self).await
     }
 
     /// Acquires the lock, and waits for at most `wait`.
@@ -170,7 +169,7 @@ impl Lock {
     /// # Errors
     /// Fails as [`acquire`](Lock::acquire).
     pub async fn acquire_within(self, wait: Duration) -> Result<Guard, Error> {
-        self.wait(wait).acquire().await
+        driver::acquire(self.wait(wait)).await
     }
 
     /// Acquires the lock if it is free.
@@ -178,7 +177,7 @@ impl Lock {
     /// # Errors
     /// [`Error::Held`] when it is not; and as [`acquire`](Lock::acquire).
     pub async fn try_acquire(self) -> Result<Guard, Error> {
-        self.wait(Patience::Try).acquire().await
+        driver::acquire(self.wait(Patience::Try)).await
     }
 
     /// Acquires the lock, does the work, and releases the lock. If the lock is lost, the future of the

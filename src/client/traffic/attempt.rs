@@ -23,8 +23,8 @@ use crate::token::Token;
 pub(crate) struct Attempt {
     pub(crate) number: u32,
     pub(crate) token: Token,
-    /// By the index of the node.
-    nodes: Vec<Mutex<NodeRequests>>,
+    /// The requests to each node, by its index.
+    requests: Vec<Mutex<NodeRequests>>,
 }
 
 /// The requests of one attempt to one node.
@@ -67,8 +67,8 @@ pub(crate) struct GivenUp {
 
 impl Attempt {
     pub(crate) fn new(number: u32, token: Token, nodes: usize) -> Attempt {
-        let nodes = (0..nodes).map(|_| Mutex::default()).collect();
-        Attempt { number, token, nodes }
+        let requests = (0..nodes).map(|_| Mutex::default()).collect();
+        Attempt { number, token, requests }
     }
 
     /// Sends an ACQUIRE and waits for its answer.
@@ -81,29 +81,29 @@ impl Attempt {
     ) -> Result<Answered, NodeError> {
         let mut used: Option<Wire> = None;
         {
-            let mut node = self.node(place);
-            node.requests += 1;
-            node.permit = None;
+            let mut sent = self.requests_to(place);
+            sent.requests += 1;
+            sent.permit = None;
         }
         let answer = node
             .ask(command, within, |wire, again| {
-                let mut node = self.node(place);
+                let mut sent = self.requests_to(place);
                 if let Some(former) = used.replace(wire.clone()) {
                     match again {
-                        true => node.sent_again |= !former.is_astray(),
+                        true => sent.sent_again |= !former.is_astray(),
                         // The server redirected it.
-                        false => node.answered(&former),
+                        false => sent.answered(&former),
                     }
                 }
-                node.enter(wire)
+                sent.enter(wire)
             })
             .await;
         if let (Some(wire), Ok(_) | Err(NodeError::Refused(_) | NodeError::Unfit(_))) =
             (used, &answer)
         {
-            self.node(place).answered(&wire);
+            self.requests_to(place).answered(&wire);
         }
-        self.node(place).note(&answer);
+        self.requests_to(place).note(&answer);
         answer
     }
 
@@ -120,13 +120,13 @@ impl Attempt {
     ) -> Result<Answered, NodeError> {
         let (sender, ended) = oneshot::channel();
         let (rests_until, permit) = {
-            let mut node = self.node(place);
-            if node.given_up {
+            let mut sent = self.requests_to(place);
+            if sent.given_up {
                 return Err(given_up());
             }
-            node.waiting = Some(sender);
-            node.has_waited = true;
-            (node.rests_until, node.permit.take())
+            sent.waiting = Some(sender);
+            sent.has_waited = true;
+            (sent.rests_until, sent.permit.take())
         };
         let slice = Duration::from_millis(slice.0);
         let answer = async {
@@ -134,13 +134,13 @@ impl Attempt {
                 sleep(clock::left(rests_until)).await;
             }
             let soon = clock::now().later(FIRST_PAUSE.min(slice / 2));
-            let again = || self.node(place).sent_again = true;
+            let again = || self.requests_to(place).sent_again = true;
             let answer = match permit.map_or_else(waiting_connections::take, Ok) {
                 Ok(_seat) => {
-                    self.node(place).requests += 1;
+                    self.requests_to(place).requests += 1;
                     let limit = slice.saturating_add(within);
                     let answer = node.wait(&command.blocked, limit, again).await;
-                    self.node(place).note(&answer);
+                    self.requests_to(place).note(&answer);
                     answer
                 }
                 Err(permits) => self.poll(node, place, command, slice, within, permits).await,
@@ -149,7 +149,7 @@ impl Attempt {
             // in a busy loop.
             let is_no = answer.as_ref().is_ok_and(Answered::is_no);
             if is_no || matches!(answer, Err(NodeError::Unreachable(_))) {
-                self.node(place).rests_until = soon;
+                self.requests_to(place).rests_until = soon;
             }
             answer
         };
@@ -182,7 +182,7 @@ impl Attempt {
             tokio::select! {
                 biased;
                 Ok(permit) = &mut coming => {
-                    self.node(place).permit = Some(permit);
+                    self.requests_to(place).permit = Some(permit);
                     return answer;
                 }
                 () = sleep(pause.min(slice / 4).min(left)) => {}
@@ -193,41 +193,41 @@ impl Attempt {
 
     /// True if a RELEASE was sent. A later failure says nothing about the node.
     pub(crate) fn is_given_up(&self, place: usize) -> bool {
-        self.node(place).given_up
+        self.requests_to(place).given_up
     }
 
     /// True if a request was sent to this node once more, though the first may yet arrive.
     pub(crate) fn is_sent_again(&self, place: usize) -> bool {
-        self.node(place).sent_again
+        self.requests_to(place).sent_again
     }
 
     /// The connections whose end may end an EPHEMERAL lock at this node: the one that carried the last
     /// request, and those over which an earlier request may yet arrive.
     pub(crate) fn ties(&self, place: usize) -> Vec<Wire> {
-        self.node(place).ties().cloned().collect()
+        self.requests_to(place).ties().cloned().collect()
     }
 
     /// True if one of them has ended: if its request arrives, the lock ends unnoticed.
     pub(crate) fn is_untied(&self, place: usize) -> bool {
-        let node = self.node(place);
-        node.forgotten || node.ties().any(|wire| wire.has_ended() && !wire.is_astray())
+        let sent = self.requests_to(place);
+        sent.forgotten || sent.ties().any(|wire| wire.has_ended() && !wire.is_astray())
     }
 
     /// Stops ACQUIREs to this node.
     pub(crate) fn give_up(&self, place: usize) -> GivenUp {
-        let mut node = self.node(place);
-        node.given_up = true;
-        node.waiting = None;
-        node.permit = None;
-        let is_needed = node.has_waited || !node.wires.is_empty();
-        let may_have_granted = node.requests > node.refused || node.sent_again;
-        let wires = node.wires.drain(..).map(|(wire, _)| wire).collect();
-        GivenUp { wires, is_needed, sent_again: node.sent_again, may_have_granted }
+        let mut sent = self.requests_to(place);
+        sent.given_up = true;
+        sent.waiting = None;
+        sent.permit = None;
+        let is_needed = sent.has_waited || !sent.wires.is_empty();
+        let may_have_granted = sent.requests > sent.refused || sent.sent_again;
+        let wires = sent.wires.drain(..).map(|(wire, _)| wire).collect();
+        GivenUp { wires, is_needed, sent_again: sent.sent_again, may_have_granted }
     }
 
-    fn node(&self, place: usize) -> MutexGuard<'_, NodeRequests> {
-        // The nodes were made for the places of the same nodes.
-        self.nodes[place].lock().unwrap_or_else(PoisonError::into_inner)
+    fn requests_to(&self, place: usize) -> MutexGuard<'_, NodeRequests> {
+        // There is an entry for each place of the same nodes.
+        self.requests[place].lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -310,9 +310,9 @@ pub(crate) struct Release {
 /// Releases at one node, over the connections of the earlier requests, so that the RELEASE arrives after
 /// them.
 pub(crate) async fn release(
-    node: Arc<Node>,
+    node: &Arc<Node>,
     given_up: GivenUp,
-    command: Release,
+    command: &Cmd,
     within: Duration,
 ) -> Released {
     let GivenUp { mut wires, may_have_granted, .. } = given_up;
@@ -322,7 +322,7 @@ pub(crate) async fn release(
             Err(error) => return Released::NotYet(error),
         }
     }
-    let sent = wires.iter().map(|wire| node.send_over(wire, &command.command, within));
+    let sent = wires.iter().map(|wire| node.send_over(wire, command, within));
     let answers = join_all(sent).await;
     if let [Ok(answer)] = answers.as_slice() {
         let held = *answer == Value::Int(1);
@@ -332,7 +332,7 @@ pub(crate) async fn release(
     let is_sent_on =
         |error: &NodeError| matches!(error, NodeError::Refused(text) if Redirect::is(text));
     if answers.iter().any(|answer| answer.as_ref().is_err_and(is_sent_on)) {
-        let answer = node.ask(&command.command, within, |_, _| Ok(())).await;
+        let answer = node.ask(command, within, |_, _| Ok(())).await;
         return answer.map_or_else(Released::of, |_| Released::Either);
     }
     let is_reply = |error: &NodeError| matches!(error, NodeError::Refused(_) | NodeError::Unfit(_));

@@ -191,7 +191,7 @@ impl Traffic {
         let release = attempt::Release { command, instead, until };
         let (within, place, attempt) = (self.timeout, send.node, send.attempt);
         self.releases.push(async move {
-            let outcome = attempt::release(node, given_up, release.clone(), within).await;
+            let outcome = attempt::release(&node, given_up, &release.command, within).await;
             Returned { node: place, attempt, outcome, release }
         });
     }
