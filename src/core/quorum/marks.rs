@@ -23,6 +23,9 @@ impl<R: Rules> Acquisition<R> {
     /// Ends the acquisition if the lock is done; and asks those nodes again that have a mark which does not
     /// count. True if it has ended.
     pub(super) fn heeds_marks(&mut self, time: Time) -> bool {
+        if !self.ballot.said().any(Said::is_done) {
+            return false;
+        }
         if !self.plan.again
             && let Some(mark) = self.ballot.done(time.now)
         {
