@@ -77,11 +77,12 @@ mutants: ## bend each rule of the quorum, and see that the proof notices
 portable: ## test the rules and the Rust library by themselves, which need no Linux
 	$(CARGO) test -p dlock-redis-core -p dlock-redis --all-features
 
-check: setup ## formatting, clippy with warnings as errors, house style
+check: setup ## formatting, clippy and rustdoc with warnings as errors, house style
 	$(CARGO) fmt --all --check
 	$(CARGO) fmt --check --manifest-path tests/bench/peers/rslock/Cargo.toml
 	$(CARGO) fmt --check --manifest-path tests/bench/peers/etcd/Cargo.toml
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS=-Dwarnings $(CARGO) doc --quiet --no-deps --all-features -p dlock-redis-core -p dlock-redis
 	$(CARGO) test -q --workspace --exclude dlock-module --exclude dlock-test-caller --test tidy
 	@scripts/python.sh check
 	@scripts/node.sh check

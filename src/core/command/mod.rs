@@ -34,7 +34,7 @@ macro_rules! commands {
         /// A command. The module matches on this, so that no handler can be missing.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Command {
-            $(#[doc = concat!("See [`", stringify!($file), "`].")] $name),*
+            $(#[doc = concat!("The command of the module `", stringify!($file), "`.")] $name),*
         }
 
         impl Command {
