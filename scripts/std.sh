@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Prints the rustc that has Rust's standard library for a target. That is the toolchain's own, if the library has been
-# added to it (`rustup target add`). Otherwise Debian 12's rustc-web is unpacked, once for a user, with the library that
+# Prints the rustc that has Rust's standard library for a target. That is the toolchain's own; rustup adds the library to
+# it, if it can. Where it cannot, Debian 12's rustc-web is unpacked, once for a user, with the library that
 # Debian compiled for the target. Debian has none for musl: that is compiled here, in some three minutes.
 #
 # Usage: std.sh TARGET
@@ -14,7 +14,7 @@ folder=${XDG_CACHE_HOME:-$HOME/.cache}/dlock/std
 debians=$folder/rustc
 
 main() {
-    ! has_std "$own" || {
+    ! { has_std "$own" || by_rustup; } || {
         echo "$own"
         return
     }
@@ -27,6 +27,12 @@ main() {
 
 has_std() { # rustc
     compgen -G "$(library "$1")/libstd[.-]*rlib" >/dev/null
+}
+
+by_rustup() {
+    [ "$own" = rustc ] && command -v rustup >/dev/null || return
+    echo "std: asking rustup for Rust's standard library for $target" >&2
+    rustup target add "$target" >&2
 }
 
 library() { # rustc
