@@ -83,7 +83,7 @@ check: setup ## formatting, clippy and rustdoc with warnings as errors, house st
 	$(CARGO) fmt --check --manifest-path tests/bench/peers/etcd/Cargo.toml
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS=-Dwarnings $(CARGO) doc --quiet --no-deps --all-features -p dlock-redis-core -p dlock-redis
-	$(CARGO) test -q --workspace --exclude dlock-module --exclude dlock-test-caller --test tidy
+	$(CARGO) test -q --test tidy
 	@scripts/python.sh check
 	@scripts/node.sh check
 

@@ -2,12 +2,14 @@
 // NAME-PLATFORM, which holds what is compiled. npm installs the one for its platform, because it is an optional
 // dependency, and runs no script.
 //
-// Usage: node npm.mjs PACKAGE.JSON NAME FOLDER
+// Usage: node npm.mjs PACKAGE.JSON NAME FOLDER REPOSITORY
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 
-const [manifest, name, folder] = process.argv.slice(2);
+const [manifest, name, folder, address] = process.argv.slice(2);
 const { os: _os, cpu: _cpu, libc: _libc, files, ...all } = JSON.parse(readFileSync(manifest, 'utf8'));
 const { version, license, engines } = all;
+// npm compares it with where a package's provenance comes from.
+const repository = address ? { type: 'git', url: `git+${address}.git` } : undefined;
 const platforms = readdirSync(folder).filter((platform) => platform !== 'all');
 
 const written = (file, text) => writeFileSync(`${folder}/${file}`, text);
@@ -18,6 +20,7 @@ written(
   json({
     ...all,
     name,
+    repository,
     files: files.filter((file) => file !== 'THIRD-PARTY.txt'),
     optionalDependencies: Object.fromEntries(platforms.map((platform) => [`${name}-${platform}`, version])),
   }),
@@ -31,6 +34,7 @@ for (const platform of platforms) {
       version,
       description: `${name} for ${platform}: install ${name}`,
       license,
+      repository,
       main: 'native.node',
       files: ['native.node', 'LICENSE', 'THIRD-PARTY.txt'],
       engines,

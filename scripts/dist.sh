@@ -28,13 +28,14 @@ release=$PWD/dist/release
 largest=$((4 * 1024 * 1024))
 largest_program=$((12 * 1024 * 1024))
 version=$(sed -n '/^\[workspace.package\]/,/^$/s/^version = "\(.*\)"/\1/p' Cargo.toml)
+repository=$(sed -n '/^\[workspace.package\]/,/^$/s/^repository = "\(.*\)"/\1/p' Cargo.toml)
 archives=dlock-$version
 # The packages' name is here and in no second place: dlock is taken.
 name=$(sed -n 's/^name = "\(.*\)"/\1/p' src/python/pyproject.toml)
 
 main() {
     [ "$(uname -sm)" = "Linux x86_64" ] || fail "this is not Linux on x86-64"
-    one_version
+    scripts/release.sh check
     reproducible
     case ${1:-all} in
     all)
@@ -70,16 +71,6 @@ each() { # functions
         tree=$built/$archive
         for step in "$@"; do $step; done
     done
-}
-
-# Each file that names a version names the workspace's.
-one_version() {
-    local manifest
-    for manifest in src/python/Cargo.toml src/node/Cargo.toml; do
-        grep -qx "version = \"$version\"" $manifest || fail "$manifest has another version than $version"
-    done
-    grep -q "^  \"version\": \"$version\",$" src/node/package.json ||
-        fail "src/node/package.json has another version than $version"
 }
 
 # No time but the commit's, and no folder of this machine, is in what is built.
@@ -304,8 +295,8 @@ wheel() {
     local platform=manylinux_${glibc/./_}
     [[ $target != *-musl ]] || platform=musllinux_${musl/./_}
     licences src/python/Cargo.toml "dlock for Python" >src/python/THIRD-PARTY.txt
-    with_flags library maturin build --quiet --release --locked --zig --manifest-path src/python/Cargo.toml \
-        --target "$target" --target-dir "$built/bindings" --out "$release" --auditwheel check --compatibility "$platform"
+    with_flags library maturin build --quiet --profile bindings --locked --zig --manifest-path src/python/Cargo.toml \
+        --target "$target" --target-dir "$built" --out "$release" --auditwheel check --compatibility "$platform"
     small "$release/${name//-/_}-$version-cp39-abi3-${platform}_${target%%-*}.whl" $largest
 }
 
@@ -313,8 +304,8 @@ wheel() {
 node_platform() {
     local folder=$built/npm/$node_platform
     mkdir -p "$folder"
-    compile library --release --manifest-path src/node/Cargo.toml
-    install -m 644 "$built/$target/release/libdlock_node.so" "$folder/native.node"
+    compile library --profile bindings -p dlock-node
+    install -m 644 "$built/$target/bindings/libdlock_node.so" "$folder/native.node"
     needs_little library "$folder/native.node"
     licences src/node/Cargo.toml "dlock for Node" >"$folder/THIRD-PARTY.txt"
 }
@@ -325,7 +316,7 @@ node_packages() {
     tests/nodejs/node_modules/.bin/tsc --project src/node
     mkdir "$built/npm/all"
     cp -r src/node/lib "$built/npm/all/"
-    node packaging/npm.mjs src/node/package.json "$name" "$built/npm"
+    node packaging/npm.mjs src/node/package.json "$name" "$built/npm" "$repository"
     for folder in "$built"/npm/*; do
         cp LICENSE "$folder/"
         node_package "$folder"

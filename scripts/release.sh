@@ -12,9 +12,9 @@ cd "$(dirname "$0")/.."
 cargo=${CARGO:-cargo}
 release=dist/release
 version=$(sed -n '/^\[workspace.package\]/,/^$/s/^version = "\(.*\)"/\1/p' Cargo.toml)
+repository=$(sed -n '/^\[workspace.package\]/,/^$/s/^repository = "\(.*\)"/\1/p' Cargo.toml)
 # The packages' name is that of the wheel.
 name=$(sed -n 's/^name = "\(.*\)"/\1/p' src/python/pyproject.toml)
-manifests=(Cargo.toml src/python/Cargo.toml src/node/Cargo.toml)
 
 main() {
     case ${1:-} in
@@ -40,8 +40,7 @@ cut_release() { # version
     [ -z "$(git status --porcelain)" ] || fail "there are changes that are not committed"
     ! git rev-parse --quiet --verify "refs/tags/v$next" >/dev/null || fail "v$next is there already"
     [ -n "$(section Unreleased)" ] || fail "CHANGELOG.md has nothing below Unreleased"
-    grep -q '"repository"' src/node/package.json ||
-        fail "src/node/package.json has no repository, with which npm compares the provenance: see CONTRIBUTING.md"
+    published_somewhere
     stale=$(git grep -lE '(is|been) no release yet' -- '*.md' || true)
     [ -z "$stale" ] || fail "these say that there is no release yet: $(xargs <<<"$stale")"
     set_version "$next"
@@ -55,24 +54,26 @@ cut_release() { # version
 
 set_version() { # version
     local old=${version//./\\.}
-    sed -i "s/^version = \"$old\"/version = \"$1\"/; s/version = \"=$old\"/version = \"=$1\"/" "${manifests[@]}"
+    sed -i "s/^version = \"$old\"/version = \"$1\"/; s/version = \"=$old\"/version = \"=$1\"/" Cargo.toml
     sed -i "s/^  \"version\": \"$old\"/  \"version\": \"$1\"/" src/node/package.json
     # What was measured was measured with the old one.
     git grep -lF "$version" -- docs packaging src/cli ':!docs/benchmarks.md' | xargs sed -i "s/\b$old\b/$1/g"
-    local manifest
-    for manifest in "${manifests[@]}"; do
-        "$cargo" update --quiet --workspace --offline --manifest-path "$manifest"
-    done
+    "$cargo" update --quiet --workspace --offline
+}
+
+published_somewhere() {
+    [[ $repository = https://* ]] || fail "Cargo.toml has no repository below [workspace.package]: set it to the address \
+under which this tree is published, https://… (crates and packages name it, and npm compares it with where the provenance \
+comes from)"
 }
 
 check() { # tag
-    local manifest
-    for manifest in "${manifests[@]}"; do
-        grep -qx "version = \"$version\"" "$manifest" || fail "$manifest has another version than $version"
-    done
+    grep -q "^dlock-core = .* version = \"=$version\" }$" Cargo.toml ||
+        fail "Cargo.toml asks for another version of dlock-core than $version"
     grep -q "^  \"version\": \"$version\",$" src/node/package.json ||
         fail "src/node/package.json has another version than $version"
     [ -z "$1" ] || [ "$1" = "v$version" ] || fail "the tag is $1, and the version $version"
+    [ -z "$1" ] || published_somewhere
     [ -z "$1" ] || [ -n "$(section "$version")" ] || fail "CHANGELOG.md says nothing about $version"
     echo "release: version $version${1:+, tag $1}"
 }

@@ -15,7 +15,6 @@ limit=${LIMIT:-1500}
 export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$(($(nproc) + 1))}
 # The first has every test, the second most of them.
 kinds=(redis_8_2 valkey_9_1 redis_7_0 redis_8_6 valkey_8_1)
-members=(--workspace --exclude dlock-module --exclude dlock-test-caller)
 filters=("$@")
 
 main() {
@@ -28,7 +27,7 @@ main() {
     for kind in "${wanted[@]}"; do suite node "$kind"; done
     nodejs_oldest
     for name in hazards docs "${!program[@]}"; do suite "$name"; done
-    start documentation "$cargo" test --quiet --doc "${members[@]}" -- "${filters[@]}"
+    start documentation "$cargo" test --quiet --doc -- "${filters[@]}"
     while [ ${#running[@]} != 0 ]; do wait_for_one; done
     report
 }
@@ -42,13 +41,13 @@ declare -A program=() folder=()
 build() {
     local artifact='s|.*"manifest_path":"\([^"]*\)/Cargo.toml","target":{.*"name":"\([^"]*\)".*'
     artifact+='"profile":{[^}]*"test":true}.*"executable":"\([^"]*\)".*|\1 \2 \3|p'
-    "$cargo" test --no-run "${members[@]}"
+    "$cargo" test --no-run
     scripts/python.sh install
     scripts/node.sh install
     while read -r there name file; do
         folder[$name]=$there
         program[$name]=$file
-    done < <("$cargo" test --no-run --quiet --message-format json "${members[@]}" | sed -n "$artifact")
+    done < <("$cargo" test --no-run --quiet --message-format json | sed -n "$artifact")
 }
 
 choose_servers() {
