@@ -180,10 +180,8 @@ plant() {
     install -m 644 packaging/module.conf packaging/exporter.env docs/monitoring/* "$tree/examples"
     install -m 644 LICENSE README.md CHANGELOG.md "$tree"
     {
-        licences src/module/Cargo.toml "libdlock.so"
-        echo
-        licences Cargo.toml "The program dlock"
-        [[ $target != *-musl ]] || licence_of_musl
+        licences "The module and the program of dlock" dlock-module dlock
+        [[ $target != *-musl ]] || of_zig "musl, in the program" lib/libc/musl/COPYRIGHT
     } >"$tree/THIRD-PARTY.txt"
 }
 
@@ -202,13 +200,15 @@ needs_little() { # program or library, file
     esac
 }
 
-licence_of_musl() {
-    printf '\n%080d\nmusl, in the program dlock\n\n' 0 | tr 0 =
-    cat "$tools"/python/lib/python3*/site-packages/ziglang/lib/libc/musl/COPYRIGHT
+licences() { # name, crates
+    python3 scripts/licences.py "$1" "$target" "${@:2}"
+    of_zig "zig's runtime for compilers" LICENSE
+    of_zig "LLVM's libunwind" lib/libunwind/LICENSE.TXT
 }
 
-licences() { # manifest, name
-    python3 scripts/licences.py "$1" "$2" "$target"
+of_zig() { # name, file
+    printf '\n%080d\n%s\n\n' 0 "$1" | tr 0 =
+    cat "$tools"/python/lib/python3*/site-packages/ziglang/"$2"
 }
 
 pack() { # folder, archive
@@ -294,7 +294,7 @@ deb() { # folder, package
 wheel() {
     local platform=manylinux_${glibc/./_}
     [[ $target != *-musl ]] || platform=musllinux_${musl/./_}
-    licences src/python/Cargo.toml "dlock for Python" >src/python/THIRD-PARTY.txt
+    licences "dlock for Python" dlock-python >src/python/THIRD-PARTY.txt
     with_flags library maturin build --quiet --profile bindings --locked --zig --manifest-path src/python/Cargo.toml \
         --target "$target" --target-dir "$built" --out "$release" --auditwheel check --compatibility "$platform"
     small "$release/${name//-/_}-$version-cp39-abi3-${platform}_${target%%-*}.whl" $largest
@@ -307,7 +307,7 @@ node_platform() {
     compile library --profile bindings -p dlock-node
     install -m 644 "$built/$target/bindings/libdlock_node.so" "$folder/native.node"
     needs_little library "$folder/native.node"
-    licences src/node/Cargo.toml "dlock for Node" >"$folder/THIRD-PARTY.txt"
+    licences "dlock for Node" dlock-node >"$folder/THIRD-PARTY.txt"
 }
 
 node_packages() {

@@ -44,7 +44,7 @@ build() {
     "$cargo" build --quiet --profile bindings --locked -p dlock-node --target-dir "$target"
     "$modules/.bin/tsc" --project $crate
     install -m 644 "$target/bindings/libdlock_node.so" $crate/lib/native.node
-    python3 scripts/licences.py $crate/Cargo.toml "dlock for Node" >$crate/THIRD-PARTY.txt
+    python3 scripts/licences.py "dlock for Node" x86_64-unknown-linux-gnu dlock-node >$crate/THIRD-PARTY.txt
     cp LICENSE $crate/LICENSE
     mkdir -p dist
     npm pack --loglevel=error --silent --pack-destination dist "./$crate" >/dev/null

@@ -42,7 +42,8 @@ setup() {
 
 build() {
     rm -f dist/dlock_redis-*.whl
-    "$tools/bin/python" scripts/licences.py "$crate/Cargo.toml" "dlock for Python" >"$crate/THIRD-PARTY.txt"
+    "$tools/bin/python" scripts/licences.py "dlock for Python" x86_64-unknown-linux-gnu dlock-python \
+        >"$crate/THIRD-PARTY.txt"
     PATH=$tools/bin:$PATH maturin build --quiet --profile bindings --locked --manifest-path "$crate/Cargo.toml" \
         --target-dir "$PWD/target" --out dist --auditwheel check --compatibility "$platform"
     local wheel size
