@@ -115,9 +115,9 @@ texts() {
     own_program completions zsh >"$share/zsh/site-functions/_dlock"
 }
 
-# That of `make build`.
+# That of `make build`, which is built anew if one of these differs.
 own_program() { # arguments
-    env -u CARGO_ENCODED_RUSTFLAGS -u CARGO_PROFILE_RELEASE_DEBUG -u CARGO_PROFILE_RELEASE_STRIP \
+    env -u CARGO_ENCODED_RUSTFLAGS -u CARGO_PROFILE_RELEASE_DEBUG -u CARGO_PROFILE_RELEASE_STRIP -u SOURCE_DATE_EPOCH \
         "$cargo" run --quiet --profile program -p dlock -- "$@"
 }
 
