@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds what a release consists of, into dist/release/: archives, Debian packages, wheels, the packages for Node,
-# SBOMs and SHA256SUMS. Two builds of one commit have the same module and program.
+# SBOMs and SHA256SUMS. Neither the folder nor the time of a build is in it.
 #
 # Usage: dist.sh            everything, for each of TARGETS; without any, for this machine
 #        dist.sh modules    archives and Debian packages only
