@@ -1,6 +1,7 @@
 //! `INFO dlock`.
 
 use crate::fenced_commands;
+use crate::ffi::done;
 use crate::ffi::info::InfoLines;
 use crate::node_figures::{self, Figure};
 use crate::state::{self, State, Store};
@@ -34,6 +35,7 @@ fn write_more(lines: &mut InfoLines, state: &State) {
         ("handovers", stats.hand_overs),
         ("releases", stats.releases),
         ("dones", stats.dones),
+        ("done_keys", done::number()),
         ("expiries", stats.expiries),
         ("extensions", stats.extensions),
         ("breaks", stats.breaks),

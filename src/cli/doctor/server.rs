@@ -9,6 +9,7 @@ pub const CHECKS: &[Check] = &[
     cluster,
     saving_fails,
     persistence,
+    done_not_saved,
     log_has_gaps,
     eviction,
     lock_memory,
@@ -120,6 +121,21 @@ fn persistence(node: &Answers) -> Option<Finding> {
             .why(why)
             .fix("appendonly yes, appendfsync always and aof-load-truncated no, each a line of its configuration file; then restart it"),
     )
+}
+
+/// A mark is data: unlike a lease, no quarantine makes up for its loss.
+fn done_not_saved(node: &Answers) -> Option<Finding> {
+    let done = node.info_number("dlock_done_keys").filter(|done| *done > 0)?;
+    (node.config("appendonly")? != "yes").then(|| {
+        let are = if done == 1 { "lock is" } else { "locks are" };
+        let (saved, when) = match saves(node) {
+            Some(true) => ("it has no append-only log, only RDB files", "a crash"),
+            _ => ("it saves nothing", "any restart"),
+        };
+        Finding::warning("done_not_saved", format!("{done} {are} done, and {saved}"))
+            .why(format!("after {when} it may have forgotten which jobs were done, and they run again"))
+            .fix("appendonly yes and appendfsync always, each a line of its configuration file; then restart it")
+    })
 }
 
 const AFTER_A_CRASH: &str =

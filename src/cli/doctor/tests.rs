@@ -205,6 +205,26 @@ fn what_is_saved() {
 }
 
 #[test]
+fn done_locks_that_nothing_saves() {
+    let done = |changes: &[(&str, &str)]| {
+        let mut nodes = config(changes);
+        let info = nodes[1].answers.as_mut().unwrap().info.as_mut().unwrap();
+        info.set("dlock_done_keys", "2");
+        findings(&nodes)
+    };
+    assert_eq!(done(&[]), []);
+    for (save, words) in [("", "any restart"), ("3600 1", "a crash")] {
+        let found = done(&[("appendonly", "no"), ("save", save)]);
+        let found = found.iter().find(|finding| finding.check == "done_not_saved").unwrap();
+        assert_eq!(
+            (found.severity, &found.nodes[..]),
+            (Warning, &["redis://node2".to_owned()][..])
+        );
+        assert!(found.found.starts_with("2 locks are done, and it") && found.why.contains(words));
+    }
+}
+
+#[test]
 fn a_log_that_is_meant_to_miss_nothing() {
     for (setting, value, right) in [
         ("io-threads", "4", "io-threads 1"),

@@ -31,9 +31,10 @@ struct Head {
 const NOBODY: Owner = Owner(u64::MAX);
 
 /// The values that exist. The server may free one on another thread.
-static COUNTS: Mutex<Counts> = Mutex::new(Counts { bytes: 0, by_owner: BTreeMap::new() });
+static COUNTS: Mutex<Counts> = Mutex::new(Counts { keys: 0, bytes: 0, by_owner: BTreeMap::new() });
 
 struct Counts {
+    keys: u64,
     bytes: usize,
     by_owner: BTreeMap<Owner, u64>,
 }
@@ -56,6 +57,7 @@ impl<'v> Stored<'v> {
             start
         };
         counts(|counts| {
+            counts.keys += 1;
             counts.bytes += head.weight();
             if owner != NOBODY {
                 *counts.by_owner.entry(owner).or_default() += 1;
@@ -119,6 +121,7 @@ pub unsafe fn free(value: *mut c_void) {
     // SAFETY: `make` has allocated it with this layout.
     unsafe { dealloc(value.cast(), head.layout()) };
     counts(|counts| {
+        counts.keys = counts.keys.saturating_sub(1);
         counts.bytes = counts.bytes.saturating_sub(head.weight());
         if let Some(count) = counts.by_owner.get_mut(&head.owner) {
             *count -= 1;
@@ -127,6 +130,11 @@ pub unsafe fn free(value: *mut c_void) {
             }
         }
     });
+}
+
+/// The number of all values.
+pub fn number() -> u64 {
+    counts(|counts| counts.keys)
 }
 
 /// The bytes of all values and their keys.

@@ -160,7 +160,9 @@ fn info_counts_marks_and_no_other_answers(kind: Kind) {
     server.run("DLOCK.RELEASE held alice DONE 0");
     let count = |name: &str| server.info_number("dlock", &format!("dlock_{name}"));
     assert_eq!((count("dones"), count("releases"), count("leases")), (2, 1, 0));
-    assert_eq!(server.node("leases"), Value::Int(0));
+    assert_eq!((count("done_keys"), server.node("leases")), (2, Value::Int(0)));
+    server.run("DLOCK.BREAK one");
+    assert_eq!((count("dones"), count("done_keys")), (2, 1));
 }
 
 #[apply(on_one_server)]

@@ -23,6 +23,7 @@ fn a_fresh_node_has_counted_nothing(kind: Kind) {
         "handovers",
         "releases",
         "dones",
+        "done_keys",
         "expiries",
         "extensions",
         "breaks",
