@@ -1,4 +1,4 @@
-//! `dlock break`: ends leases that somebody else holds.
+//! `dlock break`: ends leases that somebody else holds, and makes a lock free that is done.
 
 use std::ffi::OsString;
 use std::io::{self, BufRead, IsTerminal, Write};
@@ -15,7 +15,7 @@ use crate::say::exit::Exit;
 use crate::say::failure::Failure;
 use crate::say::{bytes, stderr, stdout};
 
-/// End a lock that somebody else holds
+/// End a lock that somebody else holds, or that is done
 #[derive(Debug, clap::Args)]
 #[command(after_help = NOTES)]
 pub struct Args {
@@ -48,7 +48,7 @@ impl Args {
             if self.yes {
                 break;
             }
-            if !confirmed(&key, nodes.count()) {
+            if !confirmed(&key, &seen) {
                 return Ok(Exit::CONFLICT);
             }
             // The user agreed to end this holder, and not a later one.
@@ -60,7 +60,8 @@ impl Args {
             seen = now;
         }
         let answers = ended(&nodes, &key, token).await;
-        report(&key, &answers, nodes.majority(), global.json)
+        let what = if is_only_done(&seen) { "mark" } else { "lease" };
+        report(&key, &answers, (nodes.majority(), what), global.json)
     }
 }
 
@@ -72,7 +73,7 @@ fn can_ask() -> bool {
 fn is_to_break(key: &Key, seen: &Inspections, nodes: &Nodes, as_json: bool) -> bool {
     let found = || seen.iter().filter_map(|(_, answer)| answer.as_ref().ok()?.as_ref());
     let answered = seen.iter().filter(|(_, answer)| answer.is_ok()).count();
-    if found().any(|lock| !lock.holders.is_empty()) {
+    if found().any(|lock| !lock.holders.is_empty() || lock.done.is_some()) {
         if !as_json {
             show(key, seen, nodes);
         }
@@ -100,17 +101,31 @@ fn show(key: &Key, seen: &Inspections, nodes: &Nodes) {
     inspect::table(seen, false).print_to_stderr();
 }
 
-/// The holders on each node, by their fences: each grant has its own.
+/// The holders on each node, or who has left it done, by their fences: each grant has its own.
 fn holders(seen: &Inspections) -> Vec<Vec<u64>> {
-    let fences = |found: &Inspection| found.holders.iter().map(|holder| holder.fence).collect();
+    let fences = |found: &Inspection| {
+        let done = found.done.iter().map(|done| done.fence);
+        found.holders.iter().map(|holder| holder.fence).chain(done).collect()
+    };
     seen.iter()
         .map(|(_, answer)| answer.as_ref().ok().and_then(Option::as_ref).map_or(vec![], fences))
         .collect()
 }
 
-fn confirmed(key: &Key, nodes: usize) -> bool {
-    let nodes = if nodes == 1 { "one node".to_owned() } else { format!("{nodes} nodes") };
-    eprint!("End the lock {key} on {nodes}? Whoever holds it may still be at work. [y/N] ");
+/// True if it is done on a node, and nobody holds it on any.
+fn is_only_done(seen: &Inspections) -> bool {
+    let mut found = seen.iter().filter_map(|(_, answer)| answer.as_ref().ok()?.as_ref()).peekable();
+    found.peek().is_some() && found.all(|lock| lock.done.is_some())
+}
+
+fn confirmed(key: &Key, seen: &Inspections) -> bool {
+    let nodes =
+        if seen.len() == 1 { "one node".to_owned() } else { format!("{} nodes", seen.len()) };
+    let risk = match is_only_done(seen) {
+        true => "Its work is done, and the next one who asks does it again.",
+        false => "Whoever holds it may still be at work.",
+    };
+    eprint!("End the lock {key} on {nodes}? {risk} [y/N] ");
     let _ = io::stderr().flush();
     let mut answer = String::new();
     let read = io::stdin().lock().read_line(&mut answer);
@@ -140,7 +155,7 @@ pub async fn ended(nodes: &Nodes, key: &Key, token: Option<Vec<u8>>) -> Answers<
 fn report(
     key: &Key,
     answers: &Answers<u64>,
-    majority: usize,
+    (majority, what): (usize, &str),
     as_json: bool,
 ) -> Result<Exit, Failure> {
     let (mut ended, mut answered) = (0, 0);
@@ -149,12 +164,12 @@ fn report(
             Ok(leases) => {
                 ended += leases;
                 answered += 1;
-                let plural = if *leases == 1 { "lease" } else { "leases" };
+                let plural = if *leases == 1 { "" } else { "s" };
                 match as_json {
                     true => {
                         stdout::json(&bytes::about(key, json!({"node": name, "ended": leases})))
                     }
-                    false => stdout::line(format_args!("{name}: {leases} {plural} ended")),
+                    false => stdout::line(format_args!("{name}: {leases} {what}{plural} ended")),
                 }
             }
             Err(trouble) if as_json => {
@@ -177,7 +192,7 @@ fn report(
 }
 
 const NOTES: &str = "\
-Shows who holds the lock, and asks on the terminal; without a terminal it needs --yes. The holder gets
-no message: it finds out when it renews its lease. Exits with 1 if nobody held the lock or the answer
-was no; 69 if no majority of the nodes answered, so that somebody may still hold it; 77 if the nodes
+Shows who holds the lock or has left it done, and asks on the terminal; without a terminal it needs --yes.
+The holder gets no message: it finds out when it renews its lease. A lock that was done is free, so that its
+job runs again. Exits with 1 if nobody held the lock, nor was it done, or the answer was no; 69 if no majority of the nodes answered, so that somebody may still hold it; 77 if the nodes
 refuse this user, 78 if they lack the module.";

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use dlock_client::operator;
-use dlock_client::{HolderInfo, Inspection, Key, WaiterInfo};
+use dlock_client::{DoneInfo, HolderInfo, Inspection, Key, WaiterInfo};
 use redis::cmd;
 use serde_json::{Map, Value, json};
 
@@ -328,16 +328,21 @@ fn insert_found(object: &mut Map<String, Value>, found: &Inspection) {
     object.insert("waiting".to_owned(), found.waiting.into());
     object.insert("waiters".to_owned(), waiters.collect());
     if let Some(done) = &found.done {
-        let mut one = Map::new();
-        one.insert("id".to_owned(), done.id.as_str().into());
-        one.insert("fence".to_owned(), done.fence.into());
-        one.insert("since_ms".to_owned(), duration::millis(done.since).into());
-        bytes::insert(&mut one, "meta", &done.meta);
-        object.insert("done".to_owned(), one.into());
+        object.insert("done".to_owned(), self::done(done));
     }
     if found.is_foreign() || found.done.is_some() {
         object.insert("ttl_ms".to_owned(), json!(found.expires.map(duration::millis)));
     }
+}
+
+/// The holder that has left a lock done, for programs.
+pub fn done(done: &DoneInfo) -> Value {
+    let mut one = Map::new();
+    one.insert("id".to_owned(), done.id.as_str().into());
+    one.insert("fence".to_owned(), done.fence.into());
+    one.insert("since_ms".to_owned(), duration::millis(done.since).into());
+    bytes::insert(&mut one, "meta", &done.meta);
+    one.into()
 }
 
 fn insert_words(object: &mut Map<String, Value>, meta: &[u8], token: Option<&[u8]>) {
@@ -351,8 +356,7 @@ const NO_END: &str = "no end";
 
 const NOTES: &str = "\
 Exits with 0 if a majority of the nodes says that somebody holds the lock, 1 if nobody does (the lock
-is free, or done), 69 if
-too few nodes answer to say; 77 if they refuse this user, 78 if they lack the module.";
+is free, or done), 69 if too few nodes answer to say; 77 if they refuse this user, 78 if they lack the module.";
 
 #[cfg(test)]
 mod tests {

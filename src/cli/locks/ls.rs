@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use dlock_client::Inspection;
 use dlock_client::operator;
+use dlock_client::{DoneInfo, Inspection};
 use redis::{Value, cmd, pipe};
 use serde_json::{Map, json};
 
 use crate::global::Global;
-use crate::locks::glob;
+use crate::locks::{glob, inspect};
 use crate::nodes::ask::{self, Node, Nodes, Trouble};
 use crate::nodes::reply;
 use crate::say::exit::Exit;
@@ -30,7 +30,7 @@ pub struct Args {
     #[arg(long)]
     contended: bool,
 
-    /// List locks that are done, too
+    /// List locks that are done, too: since when, and how the work ended
     #[arg(long)]
     done: bool,
 
@@ -62,7 +62,7 @@ impl Args {
         if self.contended {
             locks.retain(|_, lock| lock.waiters > 0);
         }
-        if global.json { print_json(&locks) } else { print(&locks, nodes.count()) }?;
+        if global.json { print_json(&locks) } else { print(&locks, nodes.count(), self.done) }?;
         Ok(Exit::OK)
     }
 }
@@ -198,6 +198,8 @@ struct Lock {
     evicted: usize,
     shortest: Option<Duration>,
     waiters: u64,
+    /// The holder that has left it done, the last one if the nodes do not agree.
+    done: Option<DoneInfo>,
 }
 
 impl Lock {
@@ -223,16 +225,20 @@ fn merge(nodes: impl Iterator<Item = Found>) -> BTreeMap<Vec<u8>, Lock> {
             0 => found.mode,
             limit => format!("{} {limit}", found.mode),
         });
+        lock.done = lock.done.take().into_iter().chain(found.done).max_by_key(|done| done.fence);
         lock.holders.extend(found.holders.into_iter().map(|holder| holder.id));
     }
     locks.retain(|_, lock| lock.nodes > 0 || lock.waiters > 0);
     locks
 }
 
-fn print(locks: &BTreeMap<Vec<u8>, Lock>, nodes: usize) -> Result<(), Failure> {
+fn print(locks: &BTreeMap<Vec<u8>, Lock>, nodes: usize, done: bool) -> Result<(), Failure> {
     let mut headings = vec!["KEY", "MODE", "HOLDERS", "LEFT", "WAITERS"];
     if nodes > 1 {
         headings.insert(3, "NODES");
+    }
+    if done {
+        headings.extend(["DONE FOR", "META"]);
     }
     let mut table = Table::new(&headings);
     for (key, lock) in locks {
@@ -246,6 +252,9 @@ fn print(locks: &BTreeMap<Vec<u8>, Lock>, nodes: usize) -> Result<(), Failure> {
             row.push(format!("{} of {nodes}", lock.nodes));
         }
         row.extend([left, lock.waiters.to_string()]);
+        if let Some(done) = &lock.done {
+            row.extend([duration::shown(done.since), bytes::shown(&done.meta)]);
+        }
         table.row(row);
     }
     table.print()
@@ -267,6 +276,9 @@ fn print_json(locks: &BTreeMap<Vec<u8>, Lock>) -> Result<(), Failure> {
         object.insert("evicted".to_owned(), lock.evicted.into());
         object.insert("ttl_ms".to_owned(), json!(lock.shortest.map(duration::millis)));
         object.insert("waiting".to_owned(), lock.waiters.into());
+        if let Some(done) = &lock.done {
+            object.insert("done".to_owned(), inspect::done(done));
+        }
         stdout::json(&object.into())?;
     }
     Ok(())
