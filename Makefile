@@ -4,6 +4,7 @@ CARGO ?= cargo
 KILLS ?= 500
 CHAOS ?= 600
 RUNS ?= 10000
+JOBS_FOR ?= 300
 NODES ?= 3
 SERVER ?= redis-8.2
 BASE ?= debian
@@ -11,7 +12,7 @@ ENGINE ?= podman
 VERSION = $(shell sed -n '/^\[workspace.package\]/,/^$$/s/^version = "\(.*\)"/\1/p' Cargo.toml)
 TARGET = $(shell $(CARGO) metadata --no-deps --format-version 1 | sed -n 's/.*"target_directory":"\([^"]*\)".*/\1/p')
 
-.PHONY: help setup servers build caller python node run test test-world test-versions test-busy server-tests soak model sim mutants portable check bench bench-node bench-quorum bench-peers pictures peers dist test-dist try-archives release check-release crates publish lint-workflows images test-images test-manifests
+.PHONY: help setup servers build caller python node run test test-world test-versions test-busy server-tests soak jobs model sim mutants portable check bench bench-node bench-quorum bench-peers pictures peers dist test-dist try-archives release check-release crates publish lint-workflows images test-images test-manifests
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -64,6 +65,9 @@ soak: build servers ## crashes and bad networks at length, for half an hour or s
 	DLOCK_SOAK=1 DLOCK_SOAK_KILLS=$(KILLS) $(CARGO) test -p dlock-tests --features soak --test node --test quorum -- \
 		--test-threads=8 restarts::crash:: restarts::log_cut:: state_file::damage:: random_faults:: late_writers:: fail_overs:: \
 		cut:: connection:: waiting::
+
+jobs: build ## twenty hosts with clocks of their own start a job every two seconds while nodes die, for twenty minutes (JOBS_FOR=60 seconds for each of four sets of nodes)
+	DLOCK_JOBS=$(JOBS_FOR) $(CARGO) test -p dlock-tests --features soak --test cli -- --nocapture --test-threads=1 jobs::
 
 model: ## prove the quorum's fences in larger models than the tests do, for some minutes
 	$(CARGO) run -p dlock-proof --bin prove -- model

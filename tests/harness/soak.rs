@@ -1,4 +1,4 @@
-//! The length of tests that can go on for hours: short with `make test`, long with `make soak`.
+//! The length of tests that can go on for hours: short with `make test`, long with `make soak` or `make jobs`.
 
 use std::env;
 use std::time::Duration;
@@ -14,6 +14,13 @@ pub fn kills(few: u32) -> u32 {
 /// True if a test tries every case instead of a sample: DLOCK_SOAK is set.
 pub fn tries_every_case() -> bool {
     env::var_os("DLOCK_SOAK").is_some()
+}
+
+/// The length of a course of jobs over one set of nodes: DLOCK_JOBS, in seconds. `None` without it: a short one
+/// has to do.
+pub fn jobs() -> Option<Duration> {
+    let text = env::var("DLOCK_JOBS").ok()?;
+    Some(Duration::from_secs(text.parse().expect("DLOCK_JOBS is a number of seconds")))
 }
 
 /// The length of one run of chaos: DLOCK_SOAK_CHAOS, in seconds. `None` without

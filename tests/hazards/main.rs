@@ -8,6 +8,7 @@
 
 mod asked_again;
 mod clock_steps;
+mod dead_host;
 mod evicted;
 mod expire;
 mod failover;
@@ -17,9 +18,11 @@ mod getset;
 mod late_del;
 mod late_write;
 mod library;
+mod muted_job;
 mod ordered_waiters;
 mod other_kinds;
 mod paused_holder;
+mod quick_job;
 mod recipe;
 mod redlock;
 mod restarted_node;

@@ -98,11 +98,13 @@ impl LockArgs {
 
     /// The failure when the lock cannot be taken.
     pub fn failure(&self, error: &Error) -> Failure {
-        let Error::Held { .. } = error else { return Failure::from(error.clone()) };
+        let (Error::Held { .. } | Error::Done { .. }) = error else {
+            return Failure::from(error.clone());
+        };
         // The holder is worth a line; the states of the nodes are not.
         let message = error.to_string();
         let line = message.lines().next().filter(|_| !self.quiet).unwrap_or_default();
-        Failure { exit: Exit(self.conflict_exit_code), ..Failure::new(Kind::Held, line) }
+        Failure { exit: Exit(self.conflict_exit_code), ..Failure::new(Kind::from(error), line) }
     }
 }
 

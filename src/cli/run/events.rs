@@ -10,7 +10,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use dlock_client::{Client, Guard, Key, Loss, Notice};
+use dlock_client::{Client, Error, Guard, Key, Loss, Notice};
 use nix::sys::signal::{SigSet, Signal};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
@@ -111,6 +111,37 @@ impl Events {
             let keys: Vec<String> = keys.iter().map(|key| format!("'{key}'")).collect();
             format!("released {}", keys.join(", "))
         });
+    }
+
+    /// Reports a lock that is done, so that the command does not run.
+    pub fn done(&self, error: &Error) {
+        let Error::Done { key, left, fence, by, .. } = error else { return };
+        let message = error.to_string();
+        // The holder is worth a line; the states of the nodes are not.
+        let line = message.lines().next().unwrap_or_default();
+        let meta = by.as_ref().map(|by| bytes::text(&by.meta));
+        let since = by.as_ref().map(|by| millis(by.since));
+        let others = json!({
+            "left_ms": millis(*left),
+            "fence": fence,
+            "since_ms": since,
+            "meta": meta,
+            "message": line,
+        });
+        self.say(bytes::event("done", key, others), line);
+    }
+
+    /// Reports a lock that this process has left done.
+    pub fn left_done(&self, key: &Key, left: Duration) {
+        let others = json!({"left_ms": millis(left)});
+        self.tell(bytes::event("left_done", key, others), || {
+            format!("left '{key}' done for {}", shown(left))
+        });
+    }
+
+    /// Reports a warning. The kind is for programs.
+    pub fn warn(&self, kind: &str, message: String) {
+        self.say(json!({"event": "warning", "kind": kind, "message": message}), &message);
     }
 
     /// Returns a listener that reports notices.

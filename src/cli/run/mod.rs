@@ -1,18 +1,21 @@
 //! `dlock run`: a command under a lock, renewed while it runs.
 //!
-//! [`child`] starts the command, [`supervise`] watches over it, [`events`] reports. [`terminal`]: the
-//! terminal's foreground. [`processes`]: the processes of the command that are left.
+//! [`child`] starts the command, [`supervise`] watches over it, [`events`] reports. [`once`]: jobs that run once a
+//! window, by their [`fire`] time if it is known. [`terminal`]: the terminal's foreground. [`processes`]: the
+//! processes of the command that are left.
 
 pub mod child;
 pub mod events;
+pub mod fire;
+pub mod once;
 pub mod processes;
 pub mod supervise;
 pub mod terminal;
 
 use std::ffi::OsString;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use dlock_client::{Client, Guard, Key, LockOptions, Loss, LossReason};
+use dlock_client::{Client, Error, Guard, Key, LockOptions, Loss, LossReason};
 use nix::sys::signal::Signal;
 
 use crate::global::Global;
@@ -25,6 +28,7 @@ use crate::say::failure::Failure;
 use crate::signals::{self, Signals};
 use child::Start;
 use events::Events;
+use once::{Held, OnceArgs};
 use supervise::{End, OnLost, Supervised};
 use terminal::Terminal;
 
@@ -69,6 +73,9 @@ pub struct Args {
     /// Time that they have to end between TERM and KILL
     #[arg(long, value_name = "TIME", value_parser = duration::parse, default_value = "5s")]
     grace: Duration,
+
+    #[command(flatten)]
+    once: OnceArgs,
 }
 
 /// A command, and its environment.
@@ -101,13 +108,15 @@ impl Args {
 
     async fn take_and_run(&self, global: &Global, events: &mut Events) -> Result<Finish, Failure> {
         let command = self.command()?;
-        let keys = self.keys()?;
+        let mut keys = self.keys()?;
         let options = LockOptions {
+            again: self.once.again,
             ephemeral: self.ephemeral,
             // In other cases dlock measures the time, and keeps the lock until the command is gone.
             max_hold: self.max_hold.filter(|_| self.on_lost == OnLost::Ignore),
             ..self.lock.options(std::process::id(), command.first())
         };
+        self.once.check(&mut keys, &options.meta)?;
         let request = Request { keys: &keys, options };
         let client = nodes::connect_to_wait(global, &self.lock, events.noticing()).await?;
         let mut signals = Signals::listen()?;
@@ -115,9 +124,17 @@ impl Args {
             Outcome::All(guards) => {
                 let environment = take::environment(&keys, &guards);
                 let command = (command, environment);
-                let (finish, given_back) = self.hold(command, guards, &mut signals, events).await;
+                let meta = &request.options.meta;
+                let (finish, given_back) =
+                    self.hold(command, guards, meta, &mut signals, events).await;
                 give_back(&client, &given_back, &mut signals).await;
                 finish
+            }
+            Outcome::Failed(error @ Error::Done { .. }) => {
+                if !self.lock.quiet {
+                    self.once.report(&error, events);
+                }
+                Ok(Finish::With(Exit(self.once.done_exit)))
             }
             Outcome::Failed(error) => Err(self.lock.failure(&error)),
             Outcome::Lost(loss) => {
@@ -151,19 +168,27 @@ impl Args {
         &self,
         command: Prepared,
         guards: Vec<Guard>,
+        meta: &str,
         signals: &mut Signals,
         events: &Events,
     ) -> (Result<Finish, Failure>, GivenBack) {
+        let since = Instant::now();
         let end = self.supervise(command, &guards, signals, events).await;
         let mut keys: Vec<Key> = guards.iter().map(|guard| guard.key().clone()).collect();
         let were_held = guards.iter().all(Guard::is_valid);
+        if let Ok(End::Ended { status, .. }) = end {
+            events.ended(status);
+            let held = Held { guards: &guards, since, meta };
+            if self.once.leave_done(held, status, signals, events).await {
+                keys.clear();
+            }
+        }
         let given_back = take::release(guards).await;
         let (status, had_terminal) = match end {
             Err(failure) => return (Err(failure), given_back),
             Ok(End::Lost) => return (Ok(Finish::With(Exit::LOST)), given_back),
             Ok(End::Ended { status, had_terminal }) => (status, had_terminal),
         };
-        events.ended(status);
         keys.retain(|key| !given_back.stay.contains(key));
         events.released(&keys);
         // A lock was broken a moment before, and only its release has shown that.
@@ -249,7 +274,8 @@ Examples:
   dlock run -n nightly -- ./backup.sh           exit with 1 if somebody else holds it
   dlock run -w 10 -E 0 nightly -- ./backup.sh   wait 10 s; if it is not free then, all is well too
   dlock run -s site -c 'tar c /srv | gzip > site.tar.gz'
-  dlock run --max-hold 1h account:7 account:9 -- ./transfer 7 9"
+  dlock run --max-hold 1h account:7 account:9 -- ./transfer 7 9
+  dlock run --done-for 12h nightly -- ./backup.sh     on all hosts: one of them runs it, once a night"
     };
 }
 
@@ -280,11 +306,19 @@ With --ephemeral the lock ends with dlock's connections: at once if dlock is kil
 the command has ended; but it is also lost when the network or a majority of the nodes fails for a
 moment.
 
+With --done-for the lock is not released when the command succeeds, but done until that time has passed
+since it was acquired. Whoever comes meanwhile, or waits, says on stderr who has done the work and how it
+ended, and ends with 0 (--done-exit) at once. If the command fails (with --done-on any: never), the lock is
+released, and the next one tries. Let the time be half of that between two runs: if it is as long, the
+next run comes too early and is skipped. --fire puts the time for which a scheduler started the job into
+the key (nightly@2026-11-25T02:00:00Z): then the time need only be longer than hosts may be late.
+If the lock cannot be left done, a warning says so, and the exit code is the command's own.
+
 With --json there is one object a line for each event, on stderr: waiting, acquired, started, lost,
-killing, ended, released, error.
+killing, ended, released, left_done, done, warning, error.
 
 Exit codes: the command's own; 128+n if signal n ended it; 1 (-E) the lock was not free; 75 lost;
-69 no majority of the nodes; 64 wrong usage; 126, 127 cannot execute; 70 a bug."
+0 (--done-exit) the lock is done; 69 no majority of the nodes; 64 wrong usage; 126, 127 cannot execute; 70 a bug."
 );
 
 #[cfg(test)]
@@ -330,6 +364,13 @@ mod tests {
         for line in ["-n -w 1 j -- x", "-s -x j -- x", "-s --limit 2 j -- x", "--limit 0 j -- x"] {
             assert!(parsed(line).is_err(), "{line}");
         }
+        for line in ["--done-for 1h -s j -- x", "--done-for 1h --limit 2 j -- x"] {
+            assert!(parsed(line).is_err(), "{line}");
+        }
+        for line in ["--done-on any j -- x", "--fire 0 j -- x"] {
+            assert!(parsed(line).is_err(), "{line}");
+        }
+        assert!(parsed("--done-exit 3 --again j -- x").is_ok());
         assert!(parsed("-E 256 j -- x").is_err());
         assert_eq!(parsed("-E 0 j -- x").unwrap().lock.conflict_exit_code, 0);
     }

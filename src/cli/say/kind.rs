@@ -9,6 +9,8 @@ use super::exit::Exit;
 pub enum Kind {
     /// Somebody else holds the lock.
     Held,
+    /// The last holder has left the lock done.
+    Done,
     /// Wrong usage, here: an option, a key, an address, two addresses of one node.
     Usage,
     /// The nodes refuse this request, and always will.
@@ -40,8 +42,9 @@ pub enum Kind {
 impl Kind {
     /// All kinds, in the order of the documentation.
     #[cfg(test)]
-    pub const ALL: [Kind; 14] = [
+    pub const ALL: [Kind; 15] = [
         Kind::Held,
+        Kind::Done,
         Kind::Usage,
         Kind::Refused,
         Kind::WrongType,
@@ -61,6 +64,7 @@ impl Kind {
     pub fn name(self) -> &'static str {
         match self {
             Kind::Held => "held",
+            Kind::Done => "done",
             Kind::Usage => "usage",
             Kind::Refused => "refused",
             Kind::WrongType => "wrong_type",
@@ -79,7 +83,7 @@ impl Kind {
 
     pub fn exit(self) -> Exit {
         match self {
-            Kind::Held => Exit::CONFLICT,
+            Kind::Held | Kind::Done => Exit::CONFLICT,
             Kind::Usage => Exit::USAGE,
             Kind::Refused | Kind::WrongType => Exit::REFUSED,
             Kind::NoPermission => Exit::NO_PERMISSION,
@@ -116,7 +120,8 @@ impl Kind {
 impl From<&Error> for Kind {
     fn from(error: &Error) -> Kind {
         match error {
-            Error::Held { .. } | Error::Done { .. } => Kind::Held,
+            Error::Held { .. } => Kind::Held,
+            Error::Done { .. } => Kind::Done,
             Error::Usage(_) | Error::Duplicate { .. } => Kind::Usage,
             Error::Lost(_) => Kind::Lost,
             Error::NoQuorum { nodes, .. }
@@ -131,7 +136,8 @@ impl From<&Error> for Kind {
 impl From<&NodeState> for Kind {
     fn from(state: &NodeState) -> Kind {
         match state {
-            NodeState::Held | NodeState::Done(_) => Kind::Held,
+            NodeState::Held => Kind::Held,
+            NodeState::Done(_) => Kind::Done,
             NodeState::Unreachable(_) => Kind::Unreachable,
             NodeState::TimedOut(_) => Kind::TimedOut,
             NodeState::Unfit(_) => Kind::Unfit,

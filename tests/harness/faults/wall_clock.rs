@@ -14,6 +14,11 @@ const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/harness/faults/wall_c
 /// Makes a server that is to be started use the clock of this file.
 pub fn attach(command: &mut Command, file: &Path) {
     set(file, 0);
+    preload(command, file);
+}
+
+/// The same for any program, with the clock as it was [`set`].
+pub fn preload(command: &mut Command, file: &Path) {
     command.env("LD_PRELOAD", library()).env("DLOCK_TEST_CLOCK", file);
 }
 

@@ -1,0 +1,189 @@
+//! A job that is to run once a window: the options for it, and the mark that it leaves in place of its lock.
+
+use std::process::ExitStatus;
+use std::time::{Duration, Instant};
+
+use clap::ValueEnum;
+use dlock_client::{Error, Guard};
+use dlock_core::limits::{MAX_DONE_FOR, MAX_META};
+
+use super::events::Events;
+use super::fire::FireTime;
+use crate::key::Named;
+use crate::say::duration::{self, shown};
+use crate::say::exit::Exit;
+use crate::say::failure::Failure;
+use crate::signals::Signals;
+
+/// Options for a job that is to run once a window.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Once a window")]
+pub struct OnceArgs {
+    /// If the command succeeds, leave the lock done until this long after it was acquired: whoever comes
+    /// meanwhile does not run the command
+    #[arg(long, value_name = "TIME", value_parser = parse_window)]
+    #[arg(conflicts_with_all = ["shared", "limit"])]
+    pub done_for: Option<Duration>,
+
+    /// The ends of the command after which the lock is done
+    #[arg(long, value_name = "END", value_enum, default_value_t = DoneOn::Success)]
+    #[arg(requires = "done_for")]
+    done_on: DoneOn,
+
+    /// Exit code if the lock is done
+    #[arg(long, value_name = "N", default_value_t = Exit::OK.0)]
+    pub done_exit: u8,
+
+    /// Run the command although the lock is done
+    #[arg(long)]
+    pub again: bool,
+
+    /// The time for which the job was scheduled, as a part of the key: RFC 3339, or seconds since 1970
+    #[arg(long, value_name = "TIME", value_parser = FireTime::parse, requires = "done_for")]
+    fire: Option<FireTime>,
+}
+
+/// The ends of a command after which its lock is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum DoneOn {
+    /// Exit code 0
+    Success,
+    /// Any end, failures too
+    Any,
+}
+
+impl OnceArgs {
+    /// Adds the fire time to the key. Refuses what no lock could be left done with.
+    pub fn check(&self, keys: &mut [Named], meta: &str) -> Result<(), Failure> {
+        if self.done_for.is_none() {
+            return Ok(());
+        }
+        let [named] = keys else { return Err(Failure::usage(ONE_KEY)) };
+        if outcome(meta, Exit(u8::MAX)).len() > MAX_META {
+            return Err(Failure::usage(LONG_META));
+        }
+        if let Some(fire) = &self.fire {
+            let suffix = format!("@{fire}");
+            named.key = [named.key.as_bytes(), suffix.as_bytes()].concat().into();
+            named.typed.push(suffix);
+        }
+        Ok(())
+    }
+
+    /// Leaves the lock done, if this end of the command is one for that. True if it is done now.
+    ///
+    /// The command has ended, so a failure changes no exit code: it is reported.
+    pub async fn leave_done(
+        &self,
+        held: Held<'_>,
+        status: ExitStatus,
+        signals: &mut Signals,
+        events: &Events,
+    ) -> bool {
+        let (Some(window), [guard]) = (self.done_for, held.guards) else { return false };
+        if !(status.success() || self.done_on == DoneOn::Any) {
+            return false;
+        }
+        let end = outcome(held.meta, Exit::of(status));
+        let failure = tokio::select! {
+            biased;
+            done = guard.done(window, end) => done.err().map(|error| match error {
+                Error::Lost(loss) => loss.why.to_string(),
+                error => error.to_string(),
+            }),
+            signal = signals.next_that_ends() => Some(format!("{signal} came first")),
+        };
+        let key = guard.key();
+        if let Some(why) = failure {
+            events.warn(
+                "not_done",
+                format!(
+                    "could not leave '{key}' done, so the next one may run the command again: {why}"
+                ),
+            );
+            return false;
+        }
+        match window.checked_sub(held.since.elapsed()) {
+            Some(left) => events.left_done(key, left),
+            None => events.warn(
+                "not_done",
+                format!(
+                    "'{key}' is free, and the next one runs the command again: it took longer than --done-for {}",
+                    shown(window)
+                ),
+            ),
+        }
+        true
+    }
+
+    /// Reports a lock that is done.
+    pub fn report(&self, error: &Error, events: &Events) {
+        events.done(error);
+        let Error::Done { key, left, by: Some(by), .. } = error else { return };
+        // With the fire time in the key there is no next window.
+        if self.fire.is_none() && is_late(by.since, *left) {
+            events.warn(
+                "long_done",
+                format!(
+                    "'{key}' was left done {} ago, and is free again in {}: if this was the next run of the \
+                     job, it was skipped; let --done-for be well less than the time between two runs",
+                    shown(by.since),
+                    shown(*left)
+                ),
+            );
+        }
+    }
+}
+
+/// A lock whose command has ended.
+pub struct Held<'a> {
+    pub guards: &'a [Guard],
+    /// Time at which it was acquired.
+    pub since: Instant,
+    /// The holder's text.
+    pub meta: &'a str,
+}
+
+/// The text that the mark keeps: about the holder, and the end of its command.
+fn outcome(meta: &str, exit: Exit) -> String {
+    format!("{meta} exit={}", exit.0)
+}
+
+/// True if nine tenths of a window have passed: whoever comes now has probably come for the next one.
+fn is_late(since: Duration, left: Duration) -> bool {
+    left <= (since + left) / 10
+}
+
+fn parse_window(text: &str) -> Result<Duration, String> {
+    match duration::parse_positive(text)? {
+        window if window > Duration::from_millis(MAX_DONE_FOR) => {
+            Err("must be at most 400d".to_owned())
+        }
+        window => Ok(window),
+    }
+}
+
+const ONE_KEY: &str = "--done-for is for one lock: for others as well, let the command be \
+                       `dlock run OTHER -- CMD`";
+const LONG_META: &str = "--meta is too long: with --done-for, dlock adds the exit code to it";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_has_bounds() {
+        assert_eq!(parse_window("12h"), Ok(Duration::from_secs(43_200)));
+        assert!(parse_window("400d").is_ok());
+        for text in ["0", "400d1ms", "-1"] {
+            assert!(parse_window(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn whoever_comes_at_nine_tenths_of_the_window_is_late() {
+        let late = |since, left| is_late(Duration::from_secs(since), Duration::from_secs(left));
+        assert!(late(90, 10) && late(86_399, 1) && late(100, 0));
+        assert!(!late(89, 11) && !late(0, 100));
+    }
+}
