@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use dlock_client::{Error, HolderInfo, Key, Loss, Report};
+use dlock_client::{DoneInfo, Error, HolderInfo, Key, Loss, Report};
 
 /// An error for another language, which chooses the class of the exception by the code.
 #[derive(Clone, Debug, Default)]
@@ -19,7 +19,11 @@ pub struct Failure {
     pub retry_after: Option<Duration>,
     /// The holder of the lock.
     pub holder: Option<Box<HolderInfo>>,
-    /// Fence of a lost lock.
+    /// Time for which the lock is still done.
+    pub left: Option<Duration>,
+    /// The holder that has left the lock done.
+    pub done: Option<Box<DoneInfo>>,
+    /// Fence of a lost lock, or of the holder that has left it done.
     pub fence: Option<u64>,
     /// Reason of the loss, for programs.
     pub why: Option<&'static str>,
@@ -60,6 +64,9 @@ impl From<Error> for Failure {
         };
         match error {
             Error::Held { holder, .. } => Failure { holder, ..failure },
+            Error::Done { left, fence, by, .. } => {
+                Failure { left: Some(left), fence: Some(fence), done: by, ..failure }
+            }
             Error::Lost(Loss { fence, why, .. }) => {
                 Failure { fence: Some(fence), why: Some(why.name()), ..failure }
             }

@@ -32,8 +32,9 @@ pub enum Slot<'a> {
 
 impl Options {
     /// All options, with the names that they have in Rust and Python: a new one gets its row here.
-    pub fn slots(&mut self) -> [(&'static str, Slot<'_>); 8] {
-        let LockOptions { ttl, wait, ephemeral, meta, max_hold, renew, .. } = &mut self.others;
+    pub fn slots(&mut self) -> [(&'static str, Slot<'_>); 9] {
+        let LockOptions { ttl, wait, ephemeral, meta, max_hold, again, renew, .. } =
+            &mut self.others;
         [
             ("ttl", Slot::Span(ttl)),
             ("wait", Slot::Wait(wait)),
@@ -42,6 +43,7 @@ impl Options {
             ("ephemeral", Slot::Flag(ephemeral)),
             ("meta", Slot::Text(meta)),
             ("max_hold", Slot::MaybeSpan(max_hold)),
+            ("again", Slot::Flag(again)),
             ("renew", Slot::Flag(renew)),
         ]
     }

@@ -5,7 +5,7 @@ use napi::bindgen_prelude::{Buffer, Either};
 use napi_derive::napi;
 
 use crate::arguments;
-use crate::report::{self, Holder, NodeReport};
+use crate::report::{self, Done, Holder, NodeReport};
 
 /// An error. TypeScript chooses its class.
 #[napi(object, object_from_js = false)]
@@ -22,7 +22,11 @@ pub struct Failure {
     pub retry_after: Option<f64>,
     /// The holder of the lock.
     pub holder: Option<Holder>,
-    /// Fence of a lost lock.
+    /// Milliseconds for which the lock is still done.
+    pub left: Option<f64>,
+    /// The holder that has left the lock done.
+    pub by: Option<Done>,
+    /// Fence of a lost lock, or of the holder that has left it done.
     pub fence: Option<f64>,
     /// Reason of the loss.
     pub why: Option<String>,
@@ -38,6 +42,8 @@ pub(crate) fn of(failure: impl Into<failure::Failure>) -> Failure {
         nodes: report::nodes(&failure.nodes),
         retry_after: failure.retry_after.map(arguments::millis),
         holder: failure.holder.as_deref().map(report::holder),
+        left: failure.left.map(arguments::millis),
+        by: failure.done.as_deref().map(report::done),
         fence: failure.fence.map(arguments::fence),
         why: failure.why.map(str::to_owned),
     }

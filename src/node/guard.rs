@@ -13,7 +13,7 @@ use napi_derive::napi;
 use crate::arguments;
 use crate::event_loop::{EventLoop, Place};
 use crate::failure::{self, Failure};
-use crate::options::{Given, span};
+use crate::options::{Given, span, text};
 use crate::outcome::Outcome;
 
 /// A lock that is held, and renewed until it is released. Collecting this object releases it.
@@ -109,6 +109,20 @@ impl Guard {
     pub fn extend(&self, id: u32, ttl: Given<'_, f64>) {
         let ttl = span("ttl", ttl);
         let asked = ttl.map(|ttl| self.held().as_ref().map(|guard| guard.extend(ttl)));
+        let released = self.released();
+        self.event_loop.run(&self.connected, id, async move {
+            asked?.ok_or(released)?.await?;
+            Ok(Outcome::Done)
+        });
+    }
+
+    /// Leaves the lock done until `window` after it was acquired.
+    #[napi(catch_unwind)]
+    pub fn done(&self, id: u32, window: Given<'_, f64>, outcome: Given<'_, String>) {
+        let wanted =
+            span("window", window).and_then(|window| Ok((window, text("the outcome", outcome)?)));
+        let asked = wanted
+            .map(|(window, outcome)| self.held().as_ref().map(|guard| guard.done(window, outcome)));
         let released = self.released();
         self.event_loop.run(&self.connected, id, async move {
             asked?.ok_or(released)?.await?;

@@ -10,7 +10,8 @@ use napi::bindgen_prelude::Object;
 use napi_derive::napi;
 
 use crate::event_loop::EventLoop;
-use crate::options::{self, option, span};
+use crate::failure::{self, Failure};
+use crate::options::{self, Given, option, span};
 use crate::outcome::Outcome;
 
 /// A lock and its options. It can be acquired any number of times.
@@ -36,6 +37,13 @@ impl Lock {
             };
             Ok(Outcome::Acquired(lock.acquire().boxed().await?, connected))
         });
+    }
+
+    /// Checks a window in which the lock is to be left done.
+    #[napi(catch_unwind)]
+    pub fn check_once(&self, window: Given<'_, f64>) -> Option<Failure> {
+        let checked = span("window", window).and_then(|window| self.lock.check_once(window));
+        checked.err().map(failure::of)
     }
 
     /// The options, with the defaults of those that were not given.

@@ -93,7 +93,8 @@ fn permits(name: &str, given: Given<'_, f64>) -> Result<u16, Error> {
     accept(name, given, "a whole number of holders", read)
 }
 
-fn text(name: &str, given: Given<'_, String>) -> Result<String, Error> {
+/// Reads a text.
+pub(crate) fn text(name: &str, given: Given<'_, String>) -> Result<String, Error> {
     accept(name, given, "a text", |text| Some(text.clone()))
 }
 

@@ -1,6 +1,6 @@
 //! Reports of the nodes, as objects of JavaScript. Times are in milliseconds.
 
-use dlock_client::{HolderInfo, Key, NodeError, Report, WaiterInfo};
+use dlock_client::{DoneInfo, HolderInfo, Key, NodeError, Report, WaiterInfo};
 use napi::bindgen_prelude::{Buffer, Either};
 use napi_derive::napi;
 
@@ -42,6 +42,19 @@ pub struct Holder {
     pub away: bool,
 }
 
+/// The holder that has left a lock done.
+#[napi(object, object_from_js = false)]
+pub struct Done {
+    /// Public name of its token.
+    pub id: String,
+    /// Its fence.
+    pub fence: f64,
+    /// Time since it said so.
+    pub since: f64,
+    /// Its words about the outcome.
+    pub outcome: Text,
+}
+
 /// A waiter for a lock.
 #[napi(object, object_from_js = false)]
 pub struct Waiter {
@@ -72,8 +85,10 @@ pub struct Inspection {
     pub holding: f64,
     /// First holders.
     pub holders: Vec<Holder>,
-    /// Time until a foreign lock expires.
+    /// Time until a foreign lock expires, or a done one is free.
     pub expires: Option<f64>,
+    /// The holder that has left the lock done.
+    pub done: Option<Done>,
     /// Number of waiters.
     pub waiting: f64,
     /// First waiters.
@@ -169,6 +184,15 @@ pub(crate) fn holder(holder: &HolderInfo) -> Holder {
     }
 }
 
+pub(crate) fn done(done: &DoneInfo) -> Done {
+    Done {
+        id: done.id.clone(),
+        fence: arguments::fence(done.fence),
+        since: millis(done.since),
+        outcome: arguments::bytes(&done.meta),
+    }
+}
+
 pub(crate) fn lease(lease: &dlock_client::Lease) -> Lease {
     Lease {
         key: key(&lease.key),
@@ -249,6 +273,7 @@ fn inspection(lock: &dlock_client::Inspection) -> Inspection {
         holding: arguments::fence(lock.holding),
         holders: lock.holders.iter().map(holder).collect(),
         expires: lock.expires.map(millis),
+        done: lock.done.as_ref().map(done),
         waiting: arguments::fence(lock.waiting),
         waiters: lock.waiters.iter().map(waiter).collect(),
     }

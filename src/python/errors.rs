@@ -25,7 +25,8 @@ pub(crate) fn forked(key: &Key, fence: u64) -> Failure {
 /// Makes an exception, and sets its attributes. They are no arguments, so that the exception can be pickled, as
 /// those of a task are.
 fn exception<'py>(py: Python<'py>, failure: &Failure) -> PyResult<Bound<'py, PyAny>> {
-    let Failure { code, message, key, nodes, retry_after, holder, fence, why } = failure;
+    let Failure { code, message, key, nodes, retry_after, holder, left, done, fence, why } =
+        failure;
     let class = py.import("dlock._errors")?.getattr("class_of")?.call1((code,))?;
     let made = class.call1((message,))?;
     made.setattr("nodes", report::nodes(py, nodes)?)?;
@@ -36,8 +37,16 @@ fn exception<'py>(py: Python<'py>, failure: &Failure) -> PyResult<Bound<'py, PyA
     if let Some(holder) = holder {
         made.setattr("holder", report::holder(py, holder)?)?;
     }
-    if let (Some(fence), Some(why)) = (fence, why) {
+    if let Some(left) = left {
+        made.setattr("left", left.as_secs_f64())?;
+    }
+    if let Some(done) = done {
+        made.setattr("by", report::done(py, done)?)?;
+    }
+    if let Some(fence) = fence {
         made.setattr("fence", fence)?;
+    }
+    if let Some(why) = why {
         made.setattr("why", why)?;
     }
     Ok(made)

@@ -9,7 +9,7 @@ use dlock_client::{Error, Key, Loss, LossReason, Token};
 use futures_util::{FutureExt, TryFutureExt};
 use pyo3::prelude::*;
 
-use crate::arguments::span;
+use crate::arguments::{span, text};
 use crate::errors;
 use crate::exit;
 use crate::held::{Held, Place};
@@ -132,6 +132,20 @@ impl Guard {
         local.carry_out(py, to, extended.map_ok(|()| Outcome::Done))
     }
 
+    /// Leaves the lock done until `window` after it was acquired.
+    fn done(
+        &self,
+        py: Python<'_>,
+        to: ReplyTo<'_>,
+        window: &Bound<'_, PyAny>,
+        outcome: &Bound<'_, PyAny>,
+    ) -> PyResult<Py<PyAny>> {
+        let (window, outcome) = (span("window", window)?, text("outcome", outcome)?);
+        let asked = self.with(|held| (Arc::clone(&held.local), held.guard.done(window, outcome)));
+        let (local, done) = asked.ok_or_else(|| self.gone(py))?;
+        local.carry_out(py, to, done.map_ok(|()| Outcome::Done))
+    }
+
     /// Releases the lock, and waits until a majority of the nodes has answered.
     fn release(&self, py: Python<'_>, to: ReplyTo<'_>) -> PyResult<Py<PyAny>> {
         let Held { guard, local } = self.take(py)?;
@@ -210,8 +224,11 @@ impl Drop for Guard {
         match held {
             Some(held) if is_given && !self.is_renewed => held.end(),
             Some(held) if is_given => {
+                let is_held = held.guard.is_valid();
                 drop(held);
-                Python::try_attach(|py| collected(py, &self.key));
+                if is_held {
+                    Python::try_attach(|py| collected(py, &self.key));
+                }
             }
             _ => {}
         }

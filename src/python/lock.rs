@@ -8,7 +8,7 @@ use futures_util::{FutureExt, TryFutureExt};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::arguments::Name;
+use crate::arguments::{Name, span};
 use crate::client::Client;
 use crate::errors;
 use crate::local::Local;
@@ -62,6 +62,12 @@ impl Lock {
     #[getter]
     fn key(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         report::key(py, &self.key)
+    }
+
+    /// Checks a window in which the lock is to be left done.
+    fn check_once(&self, py: Python<'_>, window: &Bound<'_, PyAny>) -> PyResult<()> {
+        let (local, window) = (self.client.get().local(py)?, span("window", window)?);
+        self.at(&local).check_once(window).map_err(|error| errors::raised(py, error))
     }
 
     /// Acquires the lock; `wait` replaces the lock's own.

@@ -1,6 +1,8 @@
 //! Reports of the nodes, as the tuples of `dlock._report`.
 
-use dlock_client::{HolderInfo, Inspection, Key, Lease, NodeError, Notice, Report, WaiterInfo};
+use dlock_client::{
+    DoneInfo, HolderInfo, Inspection, Key, Lease, NodeError, Notice, Report, WaiterInfo,
+};
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
@@ -24,6 +26,12 @@ pub(crate) fn holder(py: Python<'_>, holder: &HolderInfo) -> PyResult<Py<PyAny>>
     let HolderInfo { fence, address, client, meta, id, ephemeral, away, .. } = holder;
     let meta = bytes(py, meta)?;
     make(py, "Holder", (fence, held, ttl, address.as_deref(), client, meta, id, ephemeral, away))
+}
+
+/// The holder that has left a lock done.
+pub(crate) fn done(py: Python<'_>, done: &DoneInfo) -> PyResult<Py<PyAny>> {
+    let DoneInfo { id, fence, since, meta, .. } = done;
+    make(py, "Done", (id, fence, since.as_secs_f64(), bytes(py, meta)?))
 }
 
 /// A lock without renewal here.
@@ -88,8 +96,9 @@ fn inspection(py: Python<'_>, lock: &Inspection) -> PyResult<Py<PyAny>> {
     let holders = all(py, &lock.holders, |each| holder(py, each))?;
     let waiters = all(py, &lock.waiters, |each| waiter(py, each))?;
     let expires = lock.expires.map(|left| left.as_secs_f64());
+    let by = lock.done.as_ref().map(|by| done(py, by)).transpose()?;
     let Inspection { mode, limit, holding, waiting, .. } = lock;
-    make(py, "Inspection", (mode, limit, holding, holders, expires, waiting, waiters))
+    make(py, "Inspection", (mode, limit, holding, holders, expires, by, waiting, waiters))
 }
 
 fn waiter(py: Python<'_>, waiter: &WaiterInfo) -> PyResult<Py<PyAny>> {

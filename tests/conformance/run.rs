@@ -80,7 +80,9 @@ impl Run {
             "inspect" => self.inspect(step).await,
             "break" => self.break_lock(step).await,
             "hears" => self.hears(step),
-            "release" | "extend" | "check" | "lost" | "ttl" => self.guard(verb, &name, step).await,
+            "release" | "extend" | "done" | "check" | "lost" | "ttl" => {
+                self.guard(verb, &name, step).await
+            }
             "grows" => {
                 let fences: Vec<u64> =
                     strings(&step["grows"]).iter().map(|name| self.fences[name]).collect();
@@ -129,6 +131,10 @@ impl Run {
                 guard.release().await.map(drop).map_err(Error::from)
             }
             "extend" => guard.extend(ms(step["ttl"].as_u64().unwrap())).await,
+            "done" => {
+                let outcome = step["outcome"].as_str().unwrap_or_default();
+                guard.done(ms(step["window"].as_u64().unwrap()), outcome).await
+            }
             "check" if guard.is_valid() => Ok(()),
             "check" => Err(guard.lost().await.into()),
             "lost" => return judge::one_of(&step["why"], guard.lost().await.why.name()),
@@ -170,6 +176,9 @@ impl Run {
         }
         if options["ephemeral"] == true {
             lock = lock.ephemeral();
+        }
+        if options["again"] == true {
+            lock = lock.again();
         }
         if let Some(max_hold) = options["maxHold"].as_u64() {
             lock = lock.max_hold(ms(max_hold));
@@ -338,7 +347,7 @@ pub fn strings(words: &Json) -> Vec<String> {
     words.as_array().unwrap().iter().map(text).collect()
 }
 
-const VERBS: [&str; 29] = [
+const VERBS: [&str; 30] = [
     "lock",
     "try",
     "begin",
@@ -348,6 +357,7 @@ const VERBS: [&str; 29] = [
     "acquire",
     "release",
     "extend",
+    "done",
     "check",
     "lost",
     "detach",

@@ -141,6 +141,10 @@ class Run {
     await this.#outcome(this.guards.get(extend).extend(ttl), undefined, fails);
   }
 
+  async done({ done, window, outcome, fails }) {
+    await this.#outcome(this.guards.get(done).done(window, outcome), undefined, fails);
+  }
+
   async check({ check, fails }) {
     const guard = this.guards.get(check);
     const looked = new Promise((resolve) => resolve(guard.check()));
@@ -250,7 +254,7 @@ class Run {
     }
   }
 
-  #judge(error, { code, why, key, states, holder, meta, retryAfter }) {
+  #judge(error, { code, why, key, states, holder, meta, by, outcome, retryAfter }) {
     assert.ok(error instanceof DlockError, error);
     assert.ok([code].flat().includes(error.code), `${error.code}: ${error.message}`);
     if (why !== undefined) assert.ok([why].flat().includes(error.why), error.why);
@@ -259,6 +263,10 @@ class Run {
     if (states !== undefined) assert.deepEqual(said, states);
     if (holder !== undefined) assert.equal(error.holder.fence, this.guards.get(holder).fence);
     if (meta !== undefined) assert.equal(error.holder.meta, meta);
+    if (by !== undefined) {
+      const { fence } = this.guards.get(by);
+      assert.deepEqual([error.fence, error.by.fence, error.by.outcome], [fence, fence, outcome]);
+    }
     if (retryAfter) assert.ok(error.retryAfter > 0);
   }
 

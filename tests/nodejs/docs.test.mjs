@@ -20,6 +20,7 @@ for (const name of ['docs/node.md', 'README.md']) {
       // The program of the tests has imported it already.
       const there = text
         .replaceAll("import { Client } from 'dlock';\n", '')
+        .replaceAll('import { Client, ', 'import { ')
         .replaceAll('redis://localhost', server.url)
         .replace('new Redis()', `new Redis(${server.port})`);
       const program = new Program(t, there, []);

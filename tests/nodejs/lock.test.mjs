@@ -7,6 +7,7 @@ import { runInNewContext } from 'node:vm';
 import {
   Client,
   DlockError,
+  DoneError,
   Guard,
   HeldError,
   InternalError,
@@ -65,6 +66,36 @@ testWithServer('a lock that is held is not acquired', async ({ client, key }) =>
   const late = await thrown(DlockError, client.lock(key, { wait: 50 }).acquire());
   assert.ok(late instanceof HeldError || late instanceof NoQuorumError);
   await guard.release();
+});
+
+testWithServer('a scope may leave its lock done', async ({ client, key }) => {
+  const guard = await client.lock(key).acquire();
+  const { signal } = guard;
+  await guard.done(60_000, 'exit 0');
+  assert.equal(guard.isValid, false);
+  await guard[Symbol.asyncDispose]();
+  const done = await thrown(DoneError, client.lock(key).tryAcquire());
+  assert.deepEqual([done.name, done.code, done.key, done.fence], ['DoneError', 'done', key, guard.fence]);
+  assert.ok(done.left > 0 && done.left <= 60_000);
+  assert.equal(done.by.outcome, 'exit 0');
+  const [{ lock }] = await client.inspect(key);
+  assert.deepEqual([lock.mode, lock.done.fence], ['done', guard.fence]);
+  await (await client.lock(key, { again: true }).acquire()).release();
+  assert.equal(signal.aborted, false);
+});
+
+testWithServer('work is done once a window, and tried again if it fails', async ({ server, client, key }) => {
+  const lock = client.lock(key);
+  const fails = async () => {
+    throw new RangeError('no disk');
+  };
+  await thrown(RangeError, lock.runOnce(60_000, fails));
+  assert.ok(await server.isFree(key));
+  assert.equal(await lock.runOnce(60_000, (guard) => guard.key), key);
+  await thrown(DoneError, lock.runOnce(60_000, fails));
+  await thrown(UsageError, client.lock(`${key}:shared`, { shared: true }).runOnce(60_000, fails));
+  await thrown(UsageError, lock.runOnce(0, fails));
+  await thrown(UsageError, client.lock(key).runOnce('1 h', fails));
 });
 
 testWithServer('an error has the stack of whoever waits', async ({ client, key }) => {

@@ -443,3 +443,22 @@ def test_a_lock_over_three_nodes_is_lost_with_its_majority(
     assert lost.value.why == "not_renewed"
     assert len(lost.value.nodes) == 3
     eventually("the third node is free", lambda: nodes[2].is_free(key))
+
+
+def test_a_task_that_has_left_its_lock_done_is_not_cancelled(server: Server, key: str) -> None:
+    async def work(guard: dlock.asyncio.Guard) -> str:
+        await guard.done(60, "3 rows")
+        # A loss would arrive by now.
+        assert (await guard.lost()).why == "done"
+        await asyncio.sleep(0.05)
+        return "worked"
+
+    async def main() -> None:
+        lock = dlock.asyncio.Client(server.url).lock(key)
+        assert await lock.run_once(60, work) == "worked"
+        with pytest.raises(dlock.DoneError) as done:
+            await lock.run_once(60, work)
+        assert done.value.by is not None
+        assert done.value.by.outcome == "3 rows"
+
+    asyncio.run(main())

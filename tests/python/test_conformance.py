@@ -142,6 +142,10 @@ class Run:
     async def do_extend(self, step: Step) -> None:
         await self._outcome(self.guards[step["extend"]].extend(step["ttl"] / 1000), step)
 
+    async def do_done(self, step: Step) -> None:
+        done = self.guards[step["done"]].done(step["window"] / 1000, step.get("outcome", ""))
+        await self._outcome(done, step)
+
     async def do_check(self, step: Step) -> None:
         guard = self.guards[step["check"]]
 
@@ -271,6 +275,11 @@ class Run:
             assert error.holder is not None
             assert error.holder.fence == self.fences[fails["holder"]]
             assert error.holder.meta == fails["meta"]
+        if "by" in fails:
+            assert isinstance(error, dlock.DoneError)
+            assert error.by is not None
+            assert error.fence == error.by.fence == self.fences[fails["by"]]
+            assert error.by.outcome == fails["outcome"]
         if "retryAfter" in fails:
             assert error.retry_after is not None
             assert error.retry_after > 0
@@ -293,6 +302,7 @@ def one_of(words: str | list[str]) -> list[str]:
 
 CLASSES: dict[str, type[dlock.Error]] = {
     "held": dlock.HeldError,
+    "done": dlock.DoneError,
     "no_quorum": dlock.NoQuorumError,
     "refused": dlock.RefusedError,
     "lost": dlock.LostError,

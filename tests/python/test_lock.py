@@ -62,6 +62,48 @@ def test_a_lock_that_is_held_is_not_acquired(client: dlock.Client, key: str) -> 
     assert "is held by" in str(held.value)
 
 
+def test_a_block_may_leave_its_lock_done(client: dlock.Client, key: str) -> None:
+    lost: list[dlock.LostError] = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with client.lock(key) as guard:
+            guard.on_lost(lost.append)
+            guard.done(timedelta(minutes=1), "exit 0")
+            assert not guard.is_valid
+        client.lock(f"{key}:kept").acquire().done(60)
+        gc.collect()
+    with pytest.raises(dlock.DoneError) as done:
+        client.lock(key).try_acquire()
+    error = pickle.loads(pickle.dumps(done.value))
+    assert (error.key, error.fence, error.by.outcome) == (key, guard.fence, "exit 0")
+    assert 0 < error.left <= 60
+    assert 0 <= error.by.since <= 60
+    inspected = client.inspect(key)[0].lock
+    assert inspected is not None
+    assert (inspected.mode, inspected.done and inspected.done.fence) == ("done", guard.fence)
+    with client.lock(key, again=True):
+        assert lost == []
+
+
+def test_work_is_done_once_a_window_and_tried_again_if_it_fails(
+    server: Server, client: dlock.Client, key: str
+) -> None:
+    def fails(_: dlock.Guard) -> None:
+        raise OSError("no disk")
+
+    lock = client.lock(key)
+    with pytest.raises(OSError, match="no disk"):
+        lock.run_once(60, fails)
+    assert server.is_free(key)
+    assert lock.run_once(60, lambda guard: guard.key) == key
+    with pytest.raises(dlock.DoneError):
+        lock.run_once(60, fails)
+    with pytest.raises(dlock.UsageError):
+        client.lock(f"{key}:shared", shared=True).run_once(60, fails)
+    with pytest.raises(dlock.UsageError):
+        lock.run_once(0, fails)
+
+
 def test_what_try_acquire_returns_is_released_by_a_block(
     server: Server, client: dlock.Client, key: str
 ) -> None:
@@ -177,7 +219,9 @@ def test_type_checkers_know_the_options_and_an_unknown_one_is_refused() -> None:
         threaded.lock("key", ttl="soon")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="ttl is in seconds"):
         tasks.lock("key", ttl="soon")  # type: ignore[arg-type]
-    known = "there is no option tll; there are ttl, wait, shared, limit, ephemeral, meta, max_hold, renew"
+    known = (
+        "there is no option tll; there are ttl, wait, shared, limit, ephemeral, meta, max_hold, again, renew"
+    )
     with pytest.raises(TypeError, match=known):
         threaded.lock("key", tll=5)  # type: ignore[call-arg]
     with pytest.raises(TypeError, match=known):

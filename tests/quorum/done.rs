@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use dlock_client::{Error, RunError};
+use dlock_client::{Error, Guard, RunError};
 use harness::Quorum;
 
 use crate::coordinator::{healthy_program, ms, program, run, take, take_everywhere, until};
@@ -70,11 +70,17 @@ fn work_of_a_window_is_done_once_and_failed_work_is_tried_again() {
         let client = program(&quorum).await;
         let failed = client.lock("job").run_once(WINDOW, async |_| Err::<(), _>("no disk")).await;
         assert_eq!(failed.expect("it was held"), Err("no disk"));
-        let done = client.lock("job").run_once(WINDOW, async |_| Ok::<_, ()>(7)).await;
-        assert_eq!(done.expect("it was held"), Ok(7));
+        let done = client.lock("job").run_once(WINDOW, async |guard: &Guard| {
+            // The work may say its outcome itself.
+            guard.done(WINDOW, "7 rows").await.map(|()| 7)
+        });
+        let done = done.await;
+        assert_eq!(done.expect("it was held").expect("it was told"), 7);
         let again = client.lock("job").run_once(WINDOW, async |_| Ok::<_, ()>(8)).await;
         let Err(RunError::NotAcquired(error)) = again else { panic!("{again:?}") };
-        is_done(&error);
+        assert_eq!(is_done(&error).1, "7 rows");
+        let shared = client.lock("job").shared().run_once(WINDOW, async |_| Ok::<_, ()>(8)).await;
+        assert!(matches!(shared, Err(RunError::NotAcquired(Error::Usage(_)))), "{shared:?}");
     });
 }
 

@@ -204,7 +204,7 @@ impl Lock {
         window: Duration,
         work: impl AsyncFnOnce(&Guard) -> Result<T, E>,
     ) -> Result<Result<T, E>, RunError> {
-        check_window(window)?;
+        self.check_once(window)?;
         let guard = self.acquire().await?;
         let result = guard.during(work(&guard)).await?;
         if result.is_ok() {
@@ -212,6 +212,15 @@ impl Lock {
         }
         guard.release().await?;
         Ok(result)
+    }
+
+    /// Checks a window for [`run_once`](Lock::run_once), which checks it, too.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] when a lock cannot be left done for this long, or this one is shared or has permits.
+    pub fn check_once(&self, window: Duration) -> Result<(), Error> {
+        check_window(window)?;
+        check_exclusive(self.wanted.options.mode == Mode::Exclusive)
     }
 
     /// Checks the options. Acquiring checks them, too.
@@ -247,6 +256,14 @@ pub(crate) fn check_window(window: Duration) -> Result<(), Error> {
         return Ok(());
     }
     usage(format!("a lock is done for at least 1 ms and at most 400 days, not {window:?}"))
+}
+
+/// Fails if a lock of this kind cannot be left done.
+pub(crate) fn check_exclusive(is_exclusive: bool) -> Result<(), Error> {
+    if is_exclusive {
+        return Ok(());
+    }
+    usage("only an exclusive lock can be left done".to_owned())
 }
 
 pub(crate) fn check_meta(what: &str, meta: &str) -> Result<(), Error> {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use dlock_core::words::Instant;
 use tokio::sync::{mpsc, oneshot, watch};
 
-use crate::acquire::lock::{check_longest, check_meta, check_window};
+use crate::acquire::lock::{check_exclusive, check_longest, check_meta, check_window};
 use crate::clock;
 use crate::key::Key;
 use crate::report::error::{Error, Loss, LossReason};
@@ -212,7 +212,8 @@ impl Guard {
     /// comes first. The lock is not held any more. Waits until a majority of the nodes has answered, which
     /// repeats until the lease is over. The lock is left done even if the future is dropped at once.
     ///
-    /// When the window is over by now, the lock is free once the guard is released or dropped.
+    /// When the window is over by now, the lock is free once the guard is released or dropped. A lock that was left
+    /// done before stays as it is.
     ///
     /// # Errors
     /// [`Error::Usage`] when the lock is shared or has permits, or the window or the outcome is too long; then it
@@ -240,10 +241,7 @@ impl Guard {
     fn check_done(&self, window: Duration, outcome: &str) -> Result<(), Error> {
         check_window(window)?;
         check_meta("the outcome", outcome)?;
-        if self.view.is_exclusive {
-            return Ok(());
-        }
-        Err(Error::Usage("only an exclusive lock can be left done".to_owned()))
+        check_exclusive(self.view.is_exclusive)
     }
 
     /// Awaits the work, unless the lock is lost before. A lock that the work has left done is not lost.

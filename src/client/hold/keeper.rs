@@ -289,7 +289,7 @@ impl Keeper {
             let Some(order) = order else { return self.traffic.finish() };
             match order {
                 Order::Extend(_, done) => drop(done.send(self.outcome().map_err(Error::from))),
-                Order::Done(_, _, done) => drop(done.send(self.outcome())),
+                Order::Done(_, _, done) => drop(done.send(but_done(self.outcome()))),
                 Order::Release(done, busy) => return self.release(Some(done), busy).await,
                 Order::Drop(busy) => return self.release(None, busy).await,
                 Order::Detach(..) => return self.traffic.finish(),
@@ -325,11 +325,7 @@ impl Keeper {
             self.tell_not_released(&release);
         }
         if let Some(done) = done {
-            let outcome = match outcome {
-                Err(loss) if matches!(loss.why, LossReason::Done) => Ok(()),
-                outcome => outcome,
-            };
-            let _ = done.send(outcome.map(|()| release));
+            let _ = done.send(but_done(outcome).map(|()| release));
         }
         self.traffic.finish();
         drop(busy);
@@ -349,6 +345,14 @@ impl Keeper {
     /// The loss, if there is one.
     fn outcome(&self) -> Result<(), Loss> {
         self.loss.borrow().clone().map_or(Ok(()), Err)
+    }
+}
+
+/// A lock that was left done is not lost, for its holder who leaves it.
+fn but_done(outcome: Result<(), Loss>) -> Result<(), Loss> {
+    match outcome {
+        Err(loss) if matches!(loss.why, LossReason::Done) => Ok(()),
+        outcome => outcome,
     }
 }
 

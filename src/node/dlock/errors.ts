@@ -1,11 +1,11 @@
 // Errors of dlock. Each keeps its details as attributes.
 
 import type { Failure } from './native';
-import type { Holder, NodeReport } from './report';
+import type { Done, Holder, NodeReport } from './report';
 
 /** The base of all errors of dlock. */
 export class DlockError extends Error {
-  /** Code for programs, as in `dlock --json`: `held`, `no_quorum`, `refused`, `lost`, `usage`, `internal`. */
+  /** Code for programs, as in `dlock --json`: `held`, `done`, `no_quorum`, `refused`, `lost`, `usage`, `internal`. */
   readonly code: string;
   /** The lock; text where its name is UTF-8. */
   readonly key: string | Buffer | undefined;
@@ -36,6 +36,24 @@ export class HeldError extends DlockError {
   }
 }
 
+/** The last holder has done its work, and left the lock done for a while. */
+export class DoneError extends DlockError {
+  /** Milliseconds until the lock is free. */
+  readonly left: number;
+  /** Fence of the holder who has done the work. */
+  readonly fence: number;
+  /** That holder, if a node named it in time: since when it is done, and its words about the outcome. */
+  readonly by: Done | undefined;
+
+  /** @internal */
+  constructor(failure: Failure) {
+    super(failure);
+    this.left = failure.left ?? 0;
+    this.fence = failure.fence ?? 0;
+    this.by = failure.by;
+  }
+}
+
 /** No majority of the nodes can be reached, or can grant anything now. */
 export class NoQuorumError extends DlockError {}
 
@@ -47,8 +65,8 @@ export class LostError extends DlockError {
   /** Fence of the lost lock. */
   readonly fence: number;
   /**
-   * The reason, for programs: `not_renewed`, `ended`, `expired`, `max_hold`, `paused`, `released`, `detached`; `panicked`: see
-   * InternalError.
+   * The reason, for programs: `not_renewed`, `ended`, `expired`, `max_hold`, `paused`, `released`, `done`, `detached`;
+   * `not_done`: it was to be left done, and too many nodes refused; `panicked`: see InternalError.
    */
   readonly why: string;
 
@@ -79,6 +97,7 @@ export function usage(message: string): UsageError {
 
 const CLASSES: Record<string, new (failure: Failure) => DlockError> = {
   held: HeldError,
+  done: DoneError,
   no_quorum: NoQuorumError,
   refused: RefusedError,
   lost: LostError,
@@ -87,5 +106,14 @@ const CLASSES: Record<string, new (failure: Failure) => DlockError> = {
 };
 
 // A bundler may rename the classes, but no keys.
-const NAMED = { DlockError, HeldError, NoQuorumError, RefusedError, LostError, UsageError, InternalError };
+const NAMED = {
+  DlockError,
+  HeldError,
+  DoneError,
+  NoQuorumError,
+  RefusedError,
+  LostError,
+  UsageError,
+  InternalError,
+};
 for (const [name, Class] of Object.entries(NAMED)) Class.prototype.name = name;

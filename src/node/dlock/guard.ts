@@ -64,7 +64,8 @@ export class Guard {
   }
 
   /**
-   * A signal that is aborted when the lock is lost, with a LostError as its reason; a release does not abort it.
+   * A signal that is aborted when the lock is lost, with a LostError as its reason; neither a release nor `done` aborts
+   * it.
    * Reading this property after the event loop was blocked gives the present state at once.
    */
   get signal(): AbortSignal {
@@ -84,6 +85,16 @@ export class Guard {
    */
   async extend(ttl: number): Promise<void> {
     await outcome((id) => this.#native.extend(id, ttl));
+  }
+
+  /**
+   * Leaves the lock done until `window` after it was acquired: whoever asks for it before hears so at once, by
+   * DoneError, with these words about the outcome. It is not held any more, and its release is quiet about that. Waits until a majority
+   * of the nodes has answered. Throws UsageError if the lock is shared or has a limit; then it is held as before. Throws
+   * LostError if the lock was lost before, or too few nodes could be told: then the work may be done again.
+   */
+  async done(window: number, words = ''): Promise<void> {
+    await outcome((id) => this.#native.done(id, window, words));
   }
 
   /**
@@ -178,7 +189,7 @@ class Watch {
   #abort(loss: rust.Failure | null | undefined): void {
     if (loss === null || loss === undefined || this.#controller.signal.aborted) return;
     this.end();
-    this.#controller.abort(made(loss) as LostError);
+    if (loss.why !== 'done') this.#controller.abort(made(loss) as LostError);
     this.#ended?.(this.#controller.signal.reason);
   }
 }

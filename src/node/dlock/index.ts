@@ -7,6 +7,7 @@
 export { Client, type ClientOptions } from './client';
 export {
   DlockError,
+  DoneError,
   HeldError,
   InternalError,
   LostError,
@@ -19,6 +20,7 @@ export { Guard } from './guard';
 export { Lock } from './lock';
 export type { Key, LockOptions, WaitOptions } from './options';
 export type {
+  Done,
   Holder,
   Inspection,
   Lease,

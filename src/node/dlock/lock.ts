@@ -1,7 +1,7 @@
 // A lock and its options.
 
 import { inspect } from 'node:util';
-import { HeldError } from './errors';
+import { HeldError, made } from './errors';
 import { Guard } from './guard';
 import type * as rust from './native';
 import { called, checkSignal, type Key, onlyKnown, type WaitOptions } from './options';
@@ -86,6 +86,22 @@ export class Lock {
     }
     await guard[Symbol.asyncDispose]();
     return done;
+  }
+
+  /**
+   * Runs a job once per window: acquires the lock, runs `body`, and leaves the lock done until `window` after it was
+   * acquired. If `body` throws, the lock is released, so that somebody else may try. Throws DoneError if the work of
+   * this window has been done already.
+   */
+  async runOnce<T>(window: number, body: Body<T>): Promise<T> {
+    const wrong = this.#native.checkOnce(window);
+    if (wrong !== null) throw made(wrong);
+    called('body', body);
+    return this.run(async (guard) => {
+      const done = await body(guard);
+      await guard.done(window);
+      return done;
+    });
   }
 
   /** @internal */

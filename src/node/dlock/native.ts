@@ -2,7 +2,7 @@
 // under its id.
 
 import type { Key, LockOptions, WaitOptions } from './options';
-import type { Holder, Lease, LogMessage, NodeBreak, NodeInspection, NodeReport, Notice } from './report';
+import type { Done, Holder, Lease, LogMessage, NodeBreak, NodeInspection, NodeReport, Notice } from './report';
 
 /** @internal */
 export interface Failure {
@@ -12,6 +12,8 @@ export interface Failure {
   nodes: NodeReport[];
   retryAfter?: number;
   holder?: Holder;
+  left?: number;
+  by?: Done;
   fence?: number;
   why?: string;
 }
@@ -57,6 +59,7 @@ export interface Client {
 
 /** @internal */
 export interface Lock {
+  checkOnce(window: number): Failure | null;
   acquire(id: number, given: WaitOptions): void;
   options(): LockOptions;
 }
@@ -73,6 +76,7 @@ export interface Guard {
   exclusiveFence(): number | Failure;
   tokenOfOneNode(): string | Failure;
   extend(id: number, ttl: number): void;
+  done(id: number, window: number, outcome: string): void;
   release(id: number): void;
   detach(id: number): void;
   watch(id: number): void;

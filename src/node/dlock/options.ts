@@ -32,6 +32,8 @@ export interface LockOptions extends WaitOptions {
   meta?: string | undefined;
   /** Limit of the hold: after this time the lock is lost, even if every renewal succeeds. */
   maxHold?: number | undefined;
+  /** Takes the lock even if its last holder left it done. */
+  again?: boolean | undefined;
   /**
    * False asks for one lease without renewal: the lock ends with it, unless the guard extends or releases it before.
    * Then a guard that is garbage-collected leaves the lease to its end.

@@ -7,7 +7,7 @@
 import { EventEmitter } from 'node:events';
 import { inspect } from 'node:util';
 import { Client, nativeOf } from './client';
-import { DlockError, HeldError, LostError, made, usage } from './errors';
+import { DlockError, DoneError, HeldError, LostError, made, usage } from './errors';
 import { Guard } from './guard';
 import { address, type Ioredis, prefix } from './ioredis';
 import type * as rust from './native';
@@ -307,7 +307,7 @@ export class Redlock extends EventEmitter {
         stats.votesFor.add(client);
         continue;
       }
-      const locked = error instanceof HeldError || error instanceof LostError;
+      const locked = [HeldError, DoneError, LostError].some((known) => error instanceof known);
       const message = nodes[at]?.message ?? error.message;
       const against = locked ? new ResourceLockedError(message) : new Error(message);
       stats.votesAgainst.set(client, against);

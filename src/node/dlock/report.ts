@@ -5,8 +5,8 @@ export interface NodeReport {
   /** The node's address, without user and password. */
   node: string;
   /**
-   * The state, for programs: `granted`, `held`, `gone`, `unreachable`, `timed_out`, `quarantine`, `refused`,
-   * `unfit`, `answers` or `not_asked`.
+   * The state, for programs: `granted`, `held`, `done`, `gone`, `unreachable`, `timed_out`, `quarantine`,
+   * `refused`, `unfit`, `answers` or `not_asked`.
    */
   state: string;
   /** The text for people. */
@@ -34,6 +34,17 @@ export interface Holder {
   away: boolean;
 }
 
+/** The holder that has left a lock done. */
+export interface Done {
+  /** Public name of its token, as in Holder. */
+  id: string;
+  fence: number;
+  /** Milliseconds since it said so. */
+  since: number;
+  /** Its words about the outcome of its work; a Buffer unless they are UTF-8. */
+  outcome: string | Buffer;
+}
+
 /** A waiter for a lock. Times are in milliseconds. */
 export interface Waiter {
   /** Public name of its token, which does not reveal it: the same on every node, and in `dlock inspect`. */
@@ -54,7 +65,7 @@ export interface Waiter {
 
 /** One node's report about a lock that is not free. */
 export interface Inspection {
-  /** `exclusive`, `shared`, `limit`, or `foreign`: a plain string, as older kinds of locks are. */
+  /** `exclusive`, `shared`, `limit`, `done`, or `foreign`: a plain string, as older kinds of locks are. */
   mode: string;
   /** Permits of a semaphore; 0 in the other modes. */
   limit: number;
@@ -62,8 +73,10 @@ export interface Inspection {
   holding: number;
   /** First holders, oldest first. */
   holders: Holder[];
-  /** Milliseconds until a foreign lock expires, if it does. */
+  /** Milliseconds until a foreign lock expires, if it does, or a done one is free. */
   expires?: number;
+  /** The holder that has left the lock done. */
+  done?: Done;
   /** Number of waiters. */
   waiting: number;
   /** First waiters. */

@@ -30,15 +30,26 @@ if not is_main_interpreter():
     )
 
 from . import _native
-from ._errors import Error, HeldError, InternalError, LostError, NoQuorumError, RefusedError, UsageError
+from ._errors import (
+    DoneError,
+    Error,
+    HeldError,
+    InternalError,
+    LostError,
+    NoQuorumError,
+    RefusedError,
+    UsageError,
+)
 from ._options import LockOptions, Seconds
-from ._report import Holder, Inspection, Lease, NodeBreak, NodeInspection, NodeReport, Notice, Waiter
+from ._report import Done, Holder, Inspection, Lease, NodeBreak, NodeInspection, NodeReport, Notice, Waiter
 from ._sync import Client, Guard, Lock, release_all
 
 __version__: str = _native.VERSION
 
 __all__ = [
     "Client",
+    "Done",
+    "DoneError",
     "Error",
     "Guard",
     "HeldError",

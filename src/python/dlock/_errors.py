@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from ._report import Holder, Key, NodeReport
+from ._report import Done, Holder, Key, NodeReport
 
 
 class Error(Exception):
@@ -26,6 +26,18 @@ class HeldError(Error):
     code = "held"
     holder: Holder | None = None
     """The holder, if a node named it in time."""
+
+
+class DoneError(Error):
+    """The last holder has done its work, and left the lock done for a while."""
+
+    code = "done"
+    left: float = 0.0
+    """Seconds until the lock is free."""
+    fence: int = 0
+    """Fence of the holder who has done the work."""
+    by: Done | None = None
+    """That holder, if a node named it in time: since when it is done, and its words about the outcome."""
 
 
 class NoQuorumError(Error):
@@ -53,8 +65,8 @@ class LostError(Error):
     fence: int = 0
     why: str = ""
     """The reason, for programs: ``not_renewed``, ``ended``, ``expired``, ``max_hold``, ``paused``,
-    ``released``, ``detached``; ``forked``: a child of the holder's process is not the holder; ``panicked``: see
-    InternalError."""
+    ``released``, ``done``, ``detached``; ``not_done``: it was to be left done, and too many nodes refused;
+    ``forked``: a child of the holder's process is not the holder; ``panicked``: see InternalError."""
 
 
 class InternalError(Error):

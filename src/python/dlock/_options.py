@@ -36,6 +36,8 @@ class LockOptions(TypedDict, total=False):
     """A text about the holder, which anybody who inspects the lock sees."""
     max_hold: Seconds | None
     """Limit of the hold: after this time the lock is lost, even if every renewal succeeds."""
+    again: bool
+    """True takes the lock even if its last holder left it done."""
     renew: bool
     """False for one lease without renewal: the lock ends with it, unless the guard extends or releases it
     before. Then a guard that is garbage-collected leaves the lease to its end. The default is True."""

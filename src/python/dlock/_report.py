@@ -13,7 +13,7 @@ class NodeReport(NamedTuple):
     node: str
     """The node's address, without user and password."""
     state: str
-    """The state, for programs: ``granted``, ``held``, ``gone``, ``unreachable``, ``timed_out``,
+    """The state, for programs: ``granted``, ``held``, ``done``, ``gone``, ``unreachable``, ``timed_out``,
     ``quarantine``, ``refused``, ``unfit``, ``answers`` or ``not_asked``."""
     message: str
     """The text for people."""
@@ -62,11 +62,24 @@ class Waiter(NamedTuple):
     """True if its request has ended, and only its place is kept."""
 
 
+class Done(NamedTuple):
+    """The holder that has left a lock done."""
+
+    id: str
+    """Public name of its token, as in ``Holder``."""
+    fence: int
+    since: float
+    """Time since it said so."""
+    outcome: str | bytes
+    """Its words about the outcome of its work."""
+
+
 class Inspection(NamedTuple):
     """One node's report about a lock that is not free."""
 
     mode: str
-    """``exclusive``, ``shared``, ``limit``, or ``foreign``: a plain string, as older kinds of locks are."""
+    """``exclusive``, ``shared``, ``limit``, ``done``, or ``foreign``: a plain string, as older kinds of locks
+    are."""
     limit: int
     """Permits of a semaphore; 0 in the other modes."""
     holding: int
@@ -74,7 +87,9 @@ class Inspection(NamedTuple):
     holders: tuple[Holder, ...]
     """First holders, oldest first."""
     expires: float | None
-    """Time until a foreign lock expires, if it does."""
+    """Time until a foreign lock expires, if it does, or a done one is free."""
+    done: Done | None
+    """The holder that has left the lock done."""
     waiting: int
     """Number of waiters."""
     waiters: tuple[Waiter, ...]

@@ -22,6 +22,7 @@ elif TYPE_CHECKING:
     from typing_extensions import Unpack
 
 F = TypeVar("F", bound=Callable[..., object])
+T = TypeVar("T")
 
 
 class Client(BaseClient):
@@ -92,6 +93,16 @@ class Lock(Own, _native.LockBase):
         except HeldError:
             return None
 
+    def run_once(self, window: Seconds, work: Callable[[Guard], T]) -> T:
+        """Runs a job once per window: acquires the lock, does the work, and leaves the lock done until
+        ``window`` after it was acquired. If the work raises, the lock is released, so that somebody else may
+        try. Raises DoneError if the work of this window has been done already."""
+        self._native.check_once(window)
+        with self.acquire() as guard:
+            result = work(guard)
+            guard.done(window)
+        return result
+
     def __repr__(self) -> str:
         return f"<dlock.Lock {self._native.key!r}>"
 
@@ -123,6 +134,14 @@ class Guard(BaseGuard, _native.GuardBase):
         lease of this length; then the lock is held as before."""
         _green.call(self._native.extend, ttl)
 
+    def done(self, window: Seconds, outcome: str = "") -> None:
+        """Leaves the lock done until ``window`` after it was acquired: whoever asks for it before hears so at
+        once, by DoneError, with this ``outcome``. It is not held any more, and the end of a ``with`` block is
+        quiet about that. Waits until a majority of the nodes has answered. Raises UsageError if the lock is
+        shared or has a limit; then it is held as before. Raises LostError if the lock was lost before, or too
+        few nodes could be told: then the work may be done again."""
+        _green.call(self._native.done, window, outcome)
+
     def detach(self) -> Lease:
         """Hands the lock over to the owner of its token, another process say, which extends and releases it by
         token. This process neither renews nor releases it any more. Waits until all nodes that answer have the
@@ -131,8 +150,8 @@ class Guard(BaseGuard, _native.GuardBase):
 
     def on_lost(self, hook: Callable[[LostError], object]) -> None:
         """Calls this function with the reason as soon as the lock is lost, or at once if it is. A release is no
-        loss. A thread of dlock makes one call at a time, so the function must return soon. Raises LostError if
-        the lock was released."""
+        loss, nor is a lock that is left done. A thread of dlock makes one call at a time, so the function must
+        return soon. Raises LostError if the lock was released."""
         if not callable(hook):
             raise TypeError(f"a hook is a function, not {type(hook).__name__}")
         # Only the guard refers to its hooks: they may refer to it, and it can still be collected.
@@ -141,9 +160,13 @@ class Guard(BaseGuard, _native.GuardBase):
         _hooks.watch(self._native, functools.partial(_call_hook, weakref.ref(self), len(hooks)))
 
 
+_MEANT = ("released", "done", "detached")
+"""The reasons of a loss that the holder has asked for."""
+
+
 def _call_hook(guard: weakref.ref[Guard], hook: int, loss: object) -> None:
     alive = guard()
-    if alive is not None and isinstance(loss, LostError) and loss.why not in ("released", "detached"):
+    if alive is not None and isinstance(loss, LostError) and loss.why not in _MEANT:
         alive._on_lost[hook](loss)
 
 

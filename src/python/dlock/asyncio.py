@@ -37,6 +37,7 @@ if sys.version_info < (3, 11):
 __all__ = ["Client", "Guard", "Lock"]
 
 F = TypeVar("F", bound=Callable[..., Awaitable[object]])
+T = TypeVar("T")
 
 _OF_LOCK: Any = object()
 """The lock's own limit."""
@@ -103,6 +104,14 @@ class Lock(Own):
         except HeldError:
             return None
 
+    async def run_once(self, window: Seconds, work: Callable[[Guard], Awaitable[T]]) -> T:
+        """Like ``dlock.Lock.run_once``, with a coroutine function."""
+        self._native.check_once(window)
+        async with await self.acquire() as guard:
+            result = await work(guard)
+            await guard.done(window)
+        return result
+
     def __repr__(self) -> str:
         return f"<dlock.asyncio.Lock {self._native.key!r}>"
 
@@ -161,6 +170,10 @@ class Guard(BaseGuard):
         """Like ``dlock.Guard.extend``."""
         await _run(self._native.extend, ttl)
 
+    async def done(self, window: Seconds, outcome: str = "") -> None:
+        """Like ``dlock.Guard.done``. The lock is left done even if this is cancelled at once."""
+        await _run(self._native.done, window, outcome)
+
     async def release(self) -> None:
         """Like ``dlock.Guard.release``. The lock is released even if this is cancelled at once."""
         self._unwatch()
@@ -207,7 +220,8 @@ class Guard(BaseGuard):
 
     def _on_loss(self, loss: object) -> None:
         task = None if self._task is None else self._task()
-        if task is not None and self._watch is not None:
+        is_done = isinstance(loss, LostError) and loss.why == "done"
+        if task is not None and self._watch is not None and not is_done:
             self._watch = None
             self._loss = cast(Error, loss)
             task.cancel(f"{loss}")

@@ -18,7 +18,7 @@ from typing import cast
 from redis.exceptions import LockError
 
 from .. import _green, _native
-from .._errors import HeldError
+from .._errors import DoneError, HeldError
 from .._options import logger
 from ._common import NOT_IN_TIME, RELEASED, BaseLock, Number
 
@@ -53,7 +53,7 @@ class Lock(BaseLock, _native.CompatLockBase):
         with self._as_redis():
             try:
                 self._take(_green.call(self._wanted().acquire, wait))
-            except HeldError:
+            except (HeldError, DoneError):
                 return False
         return True
 

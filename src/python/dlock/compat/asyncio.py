@@ -8,7 +8,7 @@ from typing import cast
 from redis.exceptions import LockError
 
 from .. import _native
-from .._errors import HeldError
+from .._errors import DoneError, HeldError
 from .._options import logger
 from ..asyncio import _run
 from ._common import NOT_IN_TIME, RELEASED, BaseLock, Number
@@ -48,7 +48,7 @@ class Lock(BaseLock):
         with self._as_redis():
             try:
                 self._take(await _run(self._wanted().acquire, wait))
-            except HeldError:
+            except (HeldError, DoneError):
                 return False
         return True
 
