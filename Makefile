@@ -52,10 +52,11 @@ test-busy: build ## run all tests beside three busy loops, as on a machine with 
 server-tests: build ## run Redis's own test suite with the module, for some ten minutes (UNITS='unit/expire')
 	@scripts/server-tests.sh "$(TARGET)/release/libdlock.so" $(UNITS)
 
-test-world: build servers python ## test docs/examples with their client libraries, and docs/fences.md (installs what it needs)
+test-world: build servers python node ## test docs/examples, docs/fences.md and docs/schedulers.md beside real programs of others (installs what it needs)
 	@scripts/world.sh
 	$(CARGO) test -p dlock-tests --test world -- $(ARGS)
 	@scripts/python.sh world
+	@scripts/node.sh world
 
 test-versions: build ## test a former version beside the present one, which is built once (ARGS='upgrades::' picks some)
 	@scripts/versions.sh test $(ARGS)

@@ -8,6 +8,7 @@
 #        node.sh test [FILTER…]   the tests whose names contain one of these; SERVER=redis-8.2 picks those
 #                                 with that server
 #        node.sh test-oldest [FILTER…]  some of them, by the oldest Node that the library promises
+#        node.sh world            the examples for schedulers, with node-cron, Nest and BullMQ
 #        node.sh bench            figures, beside what they are to be compared with
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -66,7 +67,7 @@ judge() {
 check() {
     setup
     "$modules/@biomejs/cli-linux-x64/biome" check --config-path=$crate/lint.json --error-on-warnings $crate/dlock \
-        $crate/examples $tests/*.?js
+        $crate/examples $tests/*.?js $tests/world/*.?js
     "$modules/.bin/tsc" --project $crate --noEmit
 }
 
@@ -94,6 +95,17 @@ test_oldest() {
     run_tests "$oldest" $tests/{lock,process,redlock,waiting}.test.mjs
 }
 
+# Beside real programs of others; `make test-world` calls it.
+world() {
+    place
+    local list=$tests/world/package-lock.json there=$tests/world/node_modules
+    cmp -s "$list" "$there/done" || {
+        npm ci --loglevel=error --no-audit --no-fund --ignore-scripts --prefix "$tests/world" >/dev/null
+        cp "$list" "$there/done"
+    }
+    run_tests node $tests/world/*.test.mjs
+}
+
 npm() {
     # A folder of headers, which some machines name, means nothing here.
     env -u npm_config_nodedir npm "$@"
@@ -116,6 +128,7 @@ check) check ;;
 install) place ;;
 test) run_tests node $tests/*.test.mjs ;;
 test-oldest) test_oldest ;;
+world) world ;;
 bench) node --expose-gc $tests/bench.mjs ;;
-*) fail "say setup, build, check, install, test, test-oldest or bench" ;;
+*) fail "say setup, build, check, install, test, test-oldest, world or bench" ;;
 esac

@@ -1,6 +1,7 @@
 """A Celery task that must not run twice at a time, for one account.
 
 Run it: DLOCK_NODES=redis://localhost celery --app celery_task worker --concurrency 4
+and on two hosts, of which one works: dlock run --ephemeral beat -- celery --app celery_task beat
 """
 
 import os
@@ -12,6 +13,9 @@ import dlock
 NODES = os.environ.get("DLOCK_NODES", "redis://localhost")
 
 app = Celery("celery_task", broker=os.environ.get("BROKER", NODES))
+app.conf.beat_schedule = {
+    "settle": {"task": "celery_task.settle", "args": (7,), "schedule": float(os.environ.get("EVERY", "86400"))}
+}
 # Made before Celery forks its workers: each of them opens connections of its own.
 client = dlock.Client(NODES)
 

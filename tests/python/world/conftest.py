@@ -18,6 +18,7 @@ import contextlib
 from server import TOP, Server
 
 EXAMPLES = TOP / "src/python/examples"
+PROGRAM = str(TOP / "target/release/dlock")
 Start = Callable[..., "subprocess.Popen[str]"]
 
 
@@ -34,12 +35,12 @@ def start(server: Server, tmp_path: Path) -> Iterator[Start]:
     """Starts a program among the examples; it and what it has started end with the test."""
     started: list[subprocess.Popen[str]] = []
 
-    def begin(*command: str) -> subprocess.Popen[str]:
-        environment = {**os.environ, "DLOCK_NODES": server.url, "LEDGER": str(tmp_path / "ledger")}
+    def begin(*command: str, **more: str) -> subprocess.Popen[str]:
+        environment = {**os.environ, "DLOCK_NODES": server.url, "LEDGER": str(tmp_path / "ledger"), **more}
         process = subprocess.Popen(
-            [sys.executable, *command],
+            command if command[0] == PROGRAM else [sys.executable, *command],
             cwd=EXAMPLES,
-            env={**environment, "PYTHONPATH": str(EXAMPLES), "PYTHONDONTWRITEBYTECODE": "1"},
+            env={**environment, "PYTHONPATH": f"{EXAMPLES}:{tmp_path}", "PYTHONDONTWRITEBYTECODE": "1"},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
