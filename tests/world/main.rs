@@ -8,6 +8,7 @@
 //! - [`postgres`] and [`sqlite`]: they refuse who is late;
 //! - [`monitoring`]: docs/monitoring, as promtool and systemd judge it;
 //! - [`prometheus`]: Prometheus scrapes `dlock exporter`;
+//! - [`schedulers`]: the units of docs/schedulers.md, as systemd judges them;
 //! - [`page`]: its page, as a person sees it in Chromium;
 //! - [`top`]: `dlock top`, as a person sees it in a terminal.
 
@@ -19,5 +20,6 @@ mod monitoring;
 mod page;
 mod postgres;
 mod prometheus;
+mod schedulers;
 mod sqlite;
 mod top;
