@@ -177,6 +177,9 @@ impl Run {
         if options["ephemeral"] == true {
             lock = lock.ephemeral();
         }
+        if options["renew"] == false {
+            lock = lock.unrenewed();
+        }
         if options["again"] == true {
             lock = lock.again();
         }

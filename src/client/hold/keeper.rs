@@ -246,6 +246,8 @@ impl Keeper {
                     quorum::LossReason::NotRenewed => LossReason::NotRenewed { nodes },
                     quorum::LossReason::Ended => LossReason::Ended { nodes },
                     quorum::LossReason::Limit => LossReason::MaxHold,
+                    // The window was over before the work was.
+                    quorum::LossReason::Released if self.finisher.is_some() => LossReason::Done,
                     quorum::LossReason::Released => LossReason::Released,
                     quorum::LossReason::Done => LossReason::Done,
                     quorum::LossReason::NotDone => LossReason::NotDone { nodes },
@@ -265,8 +267,7 @@ impl Keeper {
             counts.lost(loss.why.name());
         }
         if let Some(finisher) = self.finisher.take() {
-            let is_done = matches!(loss.why, LossReason::Released | LossReason::Done);
-            let _ = finisher.send(if is_done { Ok(()) } else { Err(loss.clone()) });
+            let _ = finisher.send(but_done(Err(loss.clone())));
         }
         debug!(key = %loss.key, fence = loss.fence, why = %loss.why, "not held any more");
         self.view.until.store(0, Ordering::Release);
