@@ -44,11 +44,12 @@ cron.schedule(when, ({ date }) => console.log('backs up', date.toISOString()), {
   distributed: true,
 });
 
-/** Wraps a job that another host is to try if it fails here. */
+/** Wraps a job that another host is to try if it fails here. The key is that of `dlock run --fire`. */
 function once(name, window, work) {
   return async (context) => {
+    const time = context.date.toISOString().replace('.000', '');
     try {
-      await client.lock(`${name}:${context.date.toISOString()}`).runOnce(window, () => work(context));
+      await client.lock(`${name}@${time}`).runOnce(window, () => work(context));
     } catch (error) {
       if (!(error instanceof DoneError)) throw error;
     }

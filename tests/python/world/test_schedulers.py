@@ -29,12 +29,12 @@ apscheduler_job.main(second="*")
 
 def test_a_job_of_apscheduler_runs_once_on_hosts_whose_clocks_differ(server: Server, start: Start) -> None:
     hosts = [start("-c", LATE, offset, DISK=disk) for offset, disk in HOSTS]
-    eventually("jobs were done", lambda: len(_done(server, "report:*")) >= FIRES)
+    eventually("jobs were done", lambda: len(_done(server, "report@*")) >= FIRES)
     for host in hosts:
         host.send_signal(signal.SIGINT)
     said = [host.communicate(timeout=PATIENCE)[0].splitlines() for host in hosts]
     # What has begun goes on to its end.
-    assert sum(map(len, said)) == len(_done(server, "report:*"))
+    assert sum(map(len, said)) == len(_done(server, "report@*"))
     assert said[0] == []
 
 
