@@ -124,7 +124,10 @@ impl<R: Rules> Acquisition<R> {
     fn is_cut_off(&mut self, time: Time) -> bool {
         let Phase::Gathering(gathering) = &mut self.phase else { return false };
         if self.ballot.can_answer() {
-            return !self.ballot.has_hope();
+            // A node that says no may be about to have the mark, too.
+            let may_be_done =
+                self.ballot.said().any(Said::is_done) && self.ballot.denier().is_some();
+            return !self.ballot.has_hope() && !may_be_done;
         }
         let since = *gathering.missing.get_or_insert(time.now);
         time.now >= since.plus(Millis(self.plan.timeout.0.saturating_mul(2)))

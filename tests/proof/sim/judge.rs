@@ -157,7 +157,9 @@ impl Judge {
         if let Some((_, before)) = earlier.filter(|(_, before)| fence <= *before) {
             wrong.push((ORDERED, format!("{fence:?} of task {task} after {before:?}")));
         }
-        if let Some((before, until)) = book.done.iter().find(|(_, until)| now < *until) {
+        let excused = |guard: &Guard| book.broken.is_some_and(|at| guard.begun <= at);
+        let done = book.done.iter().find(|(_, until)| now < *until);
+        if let Some((before, until)) = done.filter(|_| !excused(&guard)) {
             wrong.push((
                 DONE_ONCE,
                 format!("task {task} takes what {before:?} left done until {until}"),
@@ -165,7 +167,6 @@ impl Judge {
         }
         let highest = book.highest.last().map_or(fence, |(_, highest)| fence.max(*highest));
         book.highest.push((now, highest));
-        let excused = |guard: &Guard| book.broken.is_some_and(|at| guard.begun <= at);
         let valid = |guard: &Guard| !excused(guard) && clock(guard.task) < guard.until;
         book.guards.retain(valid);
         let clashes = |other: &&Guard| !shared || other.mode != Mode::Shared;

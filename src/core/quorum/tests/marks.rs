@@ -144,6 +144,20 @@ fn the_next_in_line_asks_a_node_with_a_mark_again_now_and_then() {
 }
 
 #[test]
+fn the_next_in_line_waits_on_behind_a_mark_that_the_holder_may_be_about_to_complete() {
+    let mut trial = next_in_line();
+    trial.waited(1, done(119, 500));
+    trial.waited(2, Answer::Refused(Obstacle::Busy));
+    // It does not queue anew, only to be told of its turn at once.
+    trial.sends("");
+    trial.passes(TIMEOUT);
+    trial.sends("1A120w 2A120w");
+    trial.waited(1, done(119, 450));
+    trial.waited(0, done(119, 500));
+    is_done(&trial, 119, 450);
+}
+
+#[test]
 fn a_mark_that_is_over_by_our_clock_is_not_taken_away() {
     let mut trial = next_in_line();
     trial.waited(1, done(110, 20));
