@@ -5,15 +5,15 @@
 
 use alloc::vec::Vec;
 
-use crate::limits::{MAX_FENCE, MAX_META, MAX_TOKEN};
+use crate::limits::{MAX_FENCE, MAX_META};
 use crate::varint::{Reader, put};
 use crate::words::{Fence, Millis};
 
 /// The content of a mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Done<'a> {
-    /// The token that held the lock.
-    pub token: &'a [u8],
+    /// The [number](crate::who::number) of the token that held the lock.
+    pub by: u64,
     /// The fence of the claim whose work is done.
     pub fence: Fence,
     /// The largest fence of the key so far: the next holder's is larger.
@@ -47,16 +47,15 @@ impl Until {
 pub const VERSION: u8 = 1;
 
 impl<'a> Done<'a> {
-    /// Encodes the mark, without its end, as it is stored: `version fence top since token-length token meta`.
+    /// Encodes the mark, without its end, as it is stored: `version fence top-fence since by meta`.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(24 + self.token.len() + self.meta.len());
+        let mut out = Vec::with_capacity(40 + self.meta.len());
         out.push(VERSION);
         put(&mut out, self.fence.0);
-        put(&mut out, self.top.0);
+        put(&mut out, self.top.0.saturating_sub(self.fence.0));
         put(&mut out, self.since);
-        put(&mut out, self.token.len() as u64);
-        out.extend_from_slice(self.token);
+        out.extend_from_slice(&self.by.to_le_bytes());
         out.extend_from_slice(self.meta);
         out
     }
@@ -66,13 +65,12 @@ impl<'a> Done<'a> {
     pub fn decode(bytes: &'a [u8]) -> Option<Done<'a>> {
         let mut reader = Reader(bytes);
         reader.byte().filter(|version| *version == VERSION)?;
-        let mut fence = || reader.number().filter(|fence| (1..=MAX_FENCE).contains(fence));
-        let (fence, top) = (fence()?, fence()?);
+        let fence = reader.number().filter(|fence| (1..=MAX_FENCE).contains(fence))?;
+        let top = fence.checked_add(reader.number()?).filter(|top| *top <= MAX_FENCE)?;
         let since = reader.number()?;
-        let len = usize::try_from(reader.number()?).ok()?;
-        let token = reader.bytes(len).filter(|token| (1..=MAX_TOKEN).contains(&token.len()))?;
+        let by = u64::from_le_bytes(reader.bytes(8)?.try_into().ok()?);
         let meta = Some(reader.0).filter(|meta| meta.len() <= MAX_META)?;
-        (top >= fence).then_some(Done { token, fence: Fence(fence), top: Fence(top), since, meta })
+        Some(Done { by, fence: Fence(fence), top: Fence(top), since, meta })
     }
 }
 
@@ -84,11 +82,10 @@ mod tests {
     proptest! {
         #[test]
         fn a_stored_mark_is_read_again(
-            token in proptest::collection::vec(any::<u8>(), 1..=MAX_TOKEN), fence in 1..=MAX_FENCE, more: u64,
-            since: u64, meta in proptest::collection::vec(any::<u8>(), 0..=MAX_META),
+            by: u64, fence in 1..=MAX_FENCE, more: u64, since: u64, meta in proptest::collection::vec(any::<u8>(), 0..=MAX_META),
         ) {
             let top = Fence(fence.saturating_add(more).min(MAX_FENCE));
-            let done = Done { token: &token, fence: Fence(fence), top, since, meta: &meta };
+            let done = Done { by, fence: Fence(fence), top, since, meta: &meta };
             let stored = done.encode();
             prop_assert_eq!(Done::decode(&stored), Some(done));
         }

@@ -5,7 +5,7 @@
 use dlock_core::limits::INSPECT_LISTED;
 use dlock_core::lock::Holders;
 use dlock_core::queue::{Queue, Waiter};
-use dlock_core::who::id;
+use dlock_core::who::{id, id_of};
 use dlock_core::{ClientId, Found, Grant, Host, Key, Mode, Node, Reason, Time};
 
 use crate::ffi::context::Ctx;
@@ -47,7 +47,7 @@ pub fn reply(
             text(ctx, "mode", "done");
             ctx.reply_text("ttl-ms");
             optional(ctx, left.map(|left| left.0));
-            text(ctx, "id", id(done.token).as_bytes());
+            text(ctx, "id", id_of(done.by).as_bytes());
             number(ctx, "fence", done.fence.0);
             number(ctx, "done-ms", (time.unix / 1000).saturating_sub(done.since));
             text(ctx, "meta", done.meta);

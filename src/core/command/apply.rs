@@ -168,13 +168,12 @@ pub fn write_mark(fence: Option<Fence>, out: &mut Vec<u8>) {
 pub fn write_done(done: &Done<'_>, until: Option<Until>, out: &mut Vec<u8>) {
     let until_ms = until.map_or(0, |until| until.unix_ms);
     let mut digits = itoa::Buffer::new();
-    let numbers = [until_ms, done.since, done.fence.0, done.top.0];
-    for (before, number) in [b'*', b' ', b' ', b' '].into_iter().zip(numbers) {
+    let date = |unix_ms: u64| unix_ms.min(MAX_UNIX_MS);
+    let numbers = [date(until_ms), date(done.since), done.fence.0, done.top.0, done.by];
+    for (before, number) in [b'*', b' ', b' ', b' ', b' '].into_iter().zip(numbers) {
         out.push(before);
-        out.extend_from_slice(digits.format(number.min(MAX_UNIX_MS)).as_bytes());
+        out.extend_from_slice(digits.format(number).as_bytes());
     }
-    out.push(b' ');
-    out.extend_from_slice(done.token);
 }
 
 /// Writes that a token holds the lock no more.
@@ -251,16 +250,18 @@ fn parse_grant<'a>(grant: &'a [u8], meta: &'a [u8]) -> Result<Apply<'a>, Refusal
 }
 
 fn parse_done<'a>(done: &'a [u8], meta: &'a [u8]) -> Result<Apply<'a>, Refusal<'a>> {
-    // The token is the rest, spaces and all.
     let mut words = done.splitn(5, |byte| *byte == b' ');
     let mut word = || words.next().ok_or(Refusal::Malformed(DOC.name));
     let until = read::number("until-ms", word()?, 0, MAX_UNIX_MS)?;
     let since = read::number("since-ms", word()?, 0, MAX_UNIX_MS)?;
     let fence = Fence(read::number("fence", word()?, 1, MAX_FENCE)?);
     let top = Fence(read::number("top", word()?, fence.0, MAX_FENCE)?);
-    let token = read::token(word()?)?;
-    Ok(Apply::Done(Done { token, fence, top, since, meta }, until))
+    let by = read::number("by", word()?, 0, MAX_NUMBER)?;
+    Ok(Apply::Done(Done { by, fence, top, since, meta }, until))
 }
+
+/// The largest number of a token.
+const MAX_NUMBER: u64 = u64::MAX >> 1;
 
 /// The latest date that every server can keep: beyond the year 280000.
 const MAX_UNIX_MS: u64 = 1 << 53;

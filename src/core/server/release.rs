@@ -11,6 +11,7 @@ use crate::done::{Done, Until};
 use crate::host::{Effect, Ending, Host, WaitOutcome};
 use crate::lock::{Asker, Found, Grant, Holders, Renewal};
 use crate::reason::Reason;
+use crate::who::number;
 use crate::words::{ClientId, Deadline, Fence, Key, Lease, Millis, Mode, Owner, Time};
 
 impl Node {
@@ -149,7 +150,7 @@ impl Node {
             return Err(Reason::WrongType);
         }
         if let Found::Done { done, .. } = found {
-            let is_meant = token.is_none_or(|token| done.token == token);
+            let is_meant = token.is_none_or(|token| done.by == number(token));
             if is_meant {
                 host.remove_foreign(key);
                 self.serve(host, key, time);
@@ -226,7 +227,7 @@ impl Node {
     ) -> bool {
         let grant = match host.find(key) {
             Found::Held(Holders::One(grant)) if grant.token == token => grant,
-            Found::Done { done, .. } => return done.token == token,
+            Found::Done { done, .. } => return done.by == number(token),
             _ => return false,
         };
         let DoneFor { time: length, fence, meta } = *terms;
@@ -236,7 +237,7 @@ impl Node {
             self.durable.counter.hand_out(key.name, fence, owner);
         }
         let unix_ms = time.unix / 1000;
-        let done = Done { token, fence, top, since: unix_ms, meta };
+        let done = Done { by: number(token), fence, top, since: unix_ms, meta };
         let until = Until { unix_ms: unix_ms.saturating_add(length.0), left: length };
         self.put_done(host, key, done, Some(until), time);
         true

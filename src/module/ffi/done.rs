@@ -20,15 +20,16 @@ pub struct Stored<'v>(NonNull<Head>, PhantomData<&'v Head>);
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct Head {
-    /// The user who made it; [`NOBODY`] for one that was loaded or that another node made.
-    owner: Owner,
+    /// A part of the number of the user who made it; [`NOBODY`] for one that was loaded or that another node
+    /// made. Two users of the same number share what they may make.
+    owner: u32,
     /// The length of its key's name.
     name: u32,
     /// The length of the mark's own form.
-    len: u32,
+    len: u16,
 }
 
-const NOBODY: Owner = Owner(u64::MAX);
+const NOBODY: u32 = u32::MAX;
 
 /// The values that exist. The server may free one on another thread.
 static COUNTS: Mutex<Counts> = Mutex::new(Counts { keys: 0, bytes: 0, by_owner: BTreeMap::new() });
@@ -36,16 +37,18 @@ static COUNTS: Mutex<Counts> = Mutex::new(Counts { keys: 0, bytes: 0, by_owner: 
 struct Counts {
     keys: u64,
     bytes: usize,
-    by_owner: BTreeMap<Owner, u64>,
+    by_owner: BTreeMap<u32, u64>,
 }
 
 impl<'v> Stored<'v> {
     /// Makes a value for the server at a key with this name, which [`free`] ends.
     pub fn make(name: &[u8], owner: Option<Owner>, bytes: &[u8]) -> *mut c_void {
-        let length = |bytes: &[u8]| u32::try_from(bytes.len()).unwrap_or(u32::MAX);
-        let owner = owner.unwrap_or(NOBODY);
-        let head = Head { owner, name: length(name), len: length(bytes) };
-        let bytes = bytes.get(..head.len as usize).unwrap_or(bytes);
+        let owner = owner.map_or(NOBODY, part);
+        let name = u32::try_from(name.len()).unwrap_or(u32::MAX);
+        // A mark is far shorter.
+        let len = u16::try_from(bytes.len()).unwrap_or(u16::MAX);
+        let head = Head { owner, name, len };
+        let bytes = bytes.get(..usize::from(len)).unwrap_or(bytes);
         // SAFETY: the layout has room for the head and the bytes, and is not empty.
         let start = unsafe {
             let start = alloc(head.layout()).cast::<Head>();
@@ -78,7 +81,9 @@ impl<'v> Stored<'v> {
     /// The mark's own form.
     pub fn bytes(self) -> &'v [u8] {
         // SAFETY: `make` has written this many bytes behind the head, and they live for `'v`.
-        unsafe { slice::from_raw_parts(self.0.add(1).cast().as_ptr(), self.head().len as usize) }
+        unsafe {
+            slice::from_raw_parts(self.0.add(1).cast().as_ptr(), usize::from(self.head().len))
+        }
     }
 
     /// The mark.
@@ -99,8 +104,8 @@ impl<'v> Stored<'v> {
 
 impl Head {
     fn layout(self) -> Layout {
-        let size = size_of::<Head>() + self.len as usize;
-        // SAFETY: the alignment is a power of two, and a sum of 16 and a number of 32 bits is no overflow.
+        let size = size_of::<Head>() + usize::from(self.len);
+        // SAFETY: the alignment is a power of two, and the sum of a few bytes and a number of 16 bits is no overflow.
         unsafe { Layout::from_size_align_unchecked(size, align_of::<Head>()) }
     }
 
@@ -144,7 +149,12 @@ pub fn bytes() -> usize {
 
 /// The number of values that a user has made.
 pub fn made_by(owner: Owner) -> u64 {
-    counts(|counts| counts.by_owner.get(&owner).copied().unwrap_or(0))
+    counts(|counts| counts.by_owner.get(&part(owner)).copied().unwrap_or(0))
+}
+
+fn part(owner: Owner) -> u32 {
+    // NOBODY is left out.
+    (owner.0 >> 33) as u32
 }
 
 fn counts<R>(work: impl FnOnce(&mut Counts) -> R) -> R {
