@@ -298,9 +298,10 @@ impl<R: Rules> Acquisition<R> {
             return self.queue_at(denier, time);
         }
         self.outage.goes_on(time.now);
-        // A single node's queue serves in order as soon as the node grants again.
+        // A single node's queue serves in order as soon as the node grants again; but a lock that is done has
+        // no queue.
         let quarantine = self.ballot.said().next() == Some(Said::Refused(Obstacle::Quarantine));
-        if waits && self.plan.nodes == 1 && quarantine {
+        if waits && self.plan.nodes == 1 && quarantine && !self.ballot.has_passed_over() {
             self.ballot.withdraw(&mut self.out);
             self.outage.waits_for_quarantine(time.now);
             return self.queue_at(0, time);

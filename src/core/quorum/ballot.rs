@@ -118,17 +118,12 @@ impl<R: Rules> Ballot<R> {
     /// Asks a node; but none that may have a RELEASE on its way.
     pub fn ask(&mut self, out: &mut Outbox, node: usize, ask: Ask, now: Instant) {
         let ttl = if self.has_stood() { self.lengths.wanted } else { self.lengths.first };
-        // A mark of a former holder that comes late must not keep a node from the next one; and a late request
-        // must not take away the mark of its own holder.
-        let claimed = self.fence.filter(|_| self.has_stood());
-        let earlier = claimed.map(|fence| Fence(fence.0.saturating_sub(1)));
-        let earlier = earlier.filter(|fence| *fence > Fence(0));
         let Some(vote) = self.votes.get_mut(node) else { return };
         if matches!(vote.lease.grant, Grant::Returning(_)) && self.rules.waits_for_return() {
             return;
         }
         let (ttl, binds) = (vote.length(ttl), self.binds);
-        let again = earlier.or(vote.over).filter(|_| matches!(ask, Ask::Acquire { .. }));
+        let again = vote.over.filter(|_| matches!(ask, Ask::Acquire { .. }));
         let id = out.push_over(node, self.attempt, ask, ttl, again);
         vote.ask(Open { id, ask, sent: now, ttl, binds });
     }

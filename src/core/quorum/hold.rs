@@ -21,8 +21,8 @@ pub struct Hold<R = Sound> {
     limit: Option<Instant>,
     /// Set when the lock is handed on: the time to wait at nodes where another token still holds it.
     hands_on: Option<Millis>,
-    /// Set when the lock is left done: the time for which it is.
-    finishes: Option<Millis>,
+    /// Set when the lock is left done: the end of that.
+    finishes: Option<Instant>,
     /// The first request of the hold itself; the acquisition sent those before.
     first: u32,
 }
@@ -142,6 +142,7 @@ impl<R: Rules> Hold<R> {
                 self.ballot.confirm(&mut self.out, node, now);
                 self.ballot.ask_doubtful(&mut self.out, now);
             }
+            Answer::Done(mark) => self.ballot.pass_over_earlier(&mut self.out, node, mark, now),
             Answer::Denied if self.hands_on.is_some() => self.complete(now),
             // The node forgot the lease, and another client has been there since. That client gives its grant back
             // after a while, and this request waits for it.
@@ -254,12 +255,14 @@ impl<R: Rules> Hold<R> {
     /// so: then the lock is [`LossReason::Done`]. It is not renewed any more, so that this ends with its lease.
     pub fn finish(&mut self, length: Millis, now: Instant) {
         self.look(now);
-        self.finishes = Some(length);
+        self.finishes = Some(now.plus(length));
         self.ask_to_finish(now);
     }
 
     fn ask_to_finish(&mut self, now: Instant) {
-        if let Some(length) = self.finishes.filter(|_| self.is_held()) {
+        if let Some(end) = self.finishes.filter(|_| self.is_held()) {
+            // Zero would be a plain RELEASE.
+            let length = Millis(end.since(now).div_ceil(1000).max(1));
             self.ballot.finish(&mut self.out, length, now);
             self.look(now);
             self.plan_finish(now);

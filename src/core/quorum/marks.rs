@@ -101,6 +101,11 @@ impl<R: Rules> Ballot<R> {
         }
     }
 
+    /// True if a node was asked over its mark.
+    pub(super) fn has_passed_over(&self) -> bool {
+        self.votes.iter().any(|vote| vote.over.is_some())
+    }
+
     fn may_be_done(&self, fence: Fence, heard: Instant, now: Instant) -> bool {
         let is_other = |vote: &&Vote| match (vote.held(), vote.said) {
             (Some(held), _) => heard <= held.sent && now < held.end,
@@ -121,6 +126,24 @@ impl<R: Rules> Ballot<R> {
     }
 
     // --- the holder ------------------------------------------------------------------------------
+
+    /// Asks a node again over a mark that a former holder left late: it must not keep the node from the next
+    /// one. A late request must not take away the mark of its own holder.
+    pub(super) fn pass_over_earlier(
+        &mut self,
+        out: &mut Outbox,
+        node: usize,
+        mark: Mark,
+        now: Instant,
+    ) {
+        if self.fence().is_none_or(|fence| fence <= mark.fence) {
+            return;
+        }
+        if let Some(vote) = self.votes.get_mut(node) {
+            vote.over = Some(mark.fence);
+            self.renew_at(out, node, now);
+        }
+    }
 
     /// Leaves the lock done at each node that grants it, and has not answered that yet.
     pub fn finish(&mut self, out: &mut Outbox, length: Millis, now: Instant) {

@@ -77,7 +77,7 @@ fn a_grant_to_a_blocked_request_is_asked_for_over_the_connection_that_it_is_to_e
     trial.holds();
     trial.sends("");
     trial.waited(2, Answer::Granted(Fence(120)));
-    trial.sends("2A1o119");
+    trial.sends("2A1");
 }
 
 /// Held by nodes 0 and 1; node 2 has answered otherwise.

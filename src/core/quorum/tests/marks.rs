@@ -178,6 +178,21 @@ fn a_client_may_take_a_lock_though_it_is_done() {
     trial.wins(100);
 }
 
+#[test]
+fn a_client_that_takes_a_done_lock_again_rests_while_its_only_node_is_in_quarantine() {
+    let mut trial = trial(Plan { again: true, ..plan(1, Forever) });
+    trial.sends("0A100");
+    for _ in 0..3 {
+        trial.hears(0, done(90, 500));
+        trial.sends("0A100o90");
+        trial.hears(0, Answer::Refused(Obstacle::Quarantine));
+        // It does not queue there, only to hear of the mark at once.
+        trial.sends("0R");
+        trial.wakes();
+        trial.sends("0A100");
+    }
+}
+
 // --- the holder ----------------------------------------------------------------------------------
 
 fn finishes(length: u64) -> Trial {
@@ -207,7 +222,9 @@ fn a_node_that_does_not_answer_is_asked_again_until_the_lease_is_over() {
     trial.hears(2, Answer::Refused(Obstacle::Busy));
     trial.sends("");
     trial.wakes();
-    trial.sends("1D100/60000 2D100/60000");
+    // The mark ends when the others do.
+    let left = (60_000_300 - trial.now).div_ceil(1000);
+    trial.sends(&format!("1D100/{left} 2D100/{left}"));
     while matches!(trial.hold().state(), State::Held(_)) {
         trial.wakes();
         trial.sent();
@@ -256,11 +273,14 @@ fn a_lock_that_is_left_done_is_not_renewed_or_repaired() {
 
 #[test]
 fn a_repair_passes_over_marks_of_earlier_claims_and_not_over_its_own() {
-    let mut trial = held();
-    trial.wakes();
-    trial.sends("0E 1E 2E");
-    trial.hears(1, Answer::Gone);
-    let send = trial.polls().unwrap();
-    assert!(matches!(send.ask, Ask::Acquire { .. }));
-    assert_eq!(send.again, Some(Fence(99)));
+    for (fence, again) in [(99, "1A100o99"), (100, ""), (101, "")] {
+        let mut trial = held();
+        trial.wakes();
+        trial.sends("0E 1E 2E");
+        trial.hears(1, Answer::Gone);
+        // Older nodes know no AGAIN, and have no marks.
+        trial.sends("1A100");
+        trial.hears(1, done(fence, 500));
+        trial.sends(again);
+    }
 }

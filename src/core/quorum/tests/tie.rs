@@ -57,13 +57,13 @@ fn a_node_that_has_forgotten_that_it_was_given_back_does_not_count() {
     trial.wins(120);
     trial.holds();
     trial.wakes();
-    trial.sends("0E 1E 2A1o119");
+    trial.sends("0E 1E 2A1");
     trial.hears(2, Answer::Granted(Fence(120)));
     trial.sends("");
     trial.hears(0, Answer::Extended);
     trial.hears(1, Answer::Extended);
     trial.wakes();
-    trial.sends("0E 1E 2A1o119");
+    trial.sends("0E 1E 2A1");
     trial.hears(2, Answer::Granted(Fence(119)));
     trial.sends("");
 }
