@@ -1,9 +1,10 @@
 //! Locks that are left done over several nodes.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use dlock_client::{Error, Guard, RunError};
 use harness::Quorum;
+use tokio::time::sleep;
 
 use crate::coordinator::{healthy_program, ms, program, run, take, take_everywhere, until};
 
@@ -81,6 +82,75 @@ fn work_of_a_window_is_done_once_and_failed_work_is_tried_again() {
         assert_eq!(is_done(&error).1, "7 rows");
         let shared = client.lock("job").shared().run_once(WINDOW, async |_| Ok::<_, ()>(8)).await;
         assert!(matches!(shared, Err(RunError::NotAcquired(Error::Usage(_)))), "{shared:?}");
+    });
+}
+
+#[test]
+fn work_that_takes_longer_than_its_window_succeeds_and_the_lock_is_free() {
+    let quorum = Quorum::start(1);
+    run(async {
+        let client = program(&quorum).await;
+        let late = ms(60);
+        let work = async |_: &Guard| {
+            sleep(late).await;
+            Ok::<_, ()>(7)
+        };
+        let done = client.lock("job").run_once(ms(20), work).await;
+        assert_eq!(done.expect("no majority is needed"), Ok(7));
+        let work = async |guard: &Guard| {
+            sleep(late).await;
+            guard.done(ms(20), "").await.expect("its window is over");
+            sleep(late).await;
+            8
+        };
+        assert_eq!(client.lock("job").run(work).await.expect("no loss"), 8);
+        client.lock("job").try_acquire().await.expect("it is free").release().await.expect("held");
+    });
+}
+
+#[test]
+fn a_lock_may_be_left_done_twice() {
+    let quorum = Quorum::start(1);
+    run(async {
+        let client = program(&quorum).await;
+        let guard = take(&client, "job", ms(3_000)).await;
+        for _ in 0..2 {
+            guard.done(WINDOW, "").await.expect("it is done");
+        }
+        guard.release().await.expect("a lock that is done is not lost");
+    });
+}
+
+#[test]
+fn nobody_works_under_a_lock_that_is_being_left_done() {
+    let mut quorum = Quorum::start(3);
+    run(async {
+        let client = program(&quorum).await;
+        let guard = take_everywhere(&quorum, &client, "job", ms(1_500)).await;
+        quorum[1].kill();
+        quorum[2].kill();
+        let begun = Instant::now();
+        let done = tokio::spawn(guard.done(WINDOW, ""));
+        // Somebody else may take the one mark, by AGAIN.
+        until("it is not valid", || !guard.is_valid()).await;
+        assert!(begun.elapsed() < ms(1_000), "the lease is not over");
+        done.await.expect("no panic").expect_err("no majority");
+        assert!(begun.elapsed() < ms(3_000), "{:?}", begun.elapsed());
+    });
+}
+
+#[test]
+fn a_lock_that_is_done_is_released_without_the_nodes_that_are_silent() {
+    let quorum = Quorum::start(3);
+    run(async {
+        let client = program(&quorum).await;
+        let guard = take_everywhere(&quorum, &client, "job", ms(20_000)).await;
+        quorum[2].pause();
+        guard.done(WINDOW, "").await.expect("a majority says so");
+        let begun = Instant::now();
+        let release = guard.release().await.expect("a lock that is done is not lost");
+        assert!(release.is_free && begun.elapsed() < ms(700), "{:?}, {release:?}", begun.elapsed());
+        quorum[2].resume();
     });
 }
 

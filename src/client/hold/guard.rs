@@ -209,7 +209,7 @@ impl Guard {
 
     /// Leaves the lock done: whoever asks for it hears that at once, with the time left and the `outcome`, until
     /// `window` after this guard has acquired it. For a job that is to run once a window, on whichever host
-    /// comes first. The lock is not held any more. Waits until a majority of the nodes has answered, which
+    /// comes first. The lock is not held any more, even before the answers. Waits until a majority of the nodes has answered, which
     /// repeats until the lease is over. The lock is left done even if the future is dropped at once.
     ///
     /// When the window is over by now, the lock is free once the guard is released or dropped. A lock that was left
@@ -249,7 +249,11 @@ impl Guard {
         let mut work = pin!(work);
         tokio::select! {
             biased;
-            loss = self.lost() => if !matches!(loss.why, LossReason::Done) { return Err(loss) },
+            loss = self.lost() => match loss.why {
+                // Released: the window was over.
+                LossReason::Done | LossReason::Released => {}
+                _ => return Err(loss),
+            },
             done = &mut work => return Ok(done),
         }
         Ok(work.await)
@@ -315,10 +319,15 @@ impl View {
         Instant(self.until.load(Ordering::Acquire))
     }
 
-    /// The loss when the lease has run out, and the keeper has not reported it yet, or never will.
+    /// The loss when the lease has run out, or is being left done, and the keeper has not reported it yet, or
+    /// never will.
     fn over(&self) -> Loss {
         let is_limit = self.limit.is_some_and(|limit| clock::now() >= limit);
-        self.loss(if is_limit { LossReason::MaxHold } else { self.lapsed(Vec::new()) })
+        self.loss(match is_limit {
+            true => LossReason::MaxHold,
+            false if self.until() == Instant(0) => LossReason::Released,
+            false => self.lapsed(Vec::new()),
+        })
     }
 
     /// The reason when the lease has run out without a renewal.

@@ -155,6 +155,7 @@ impl Keeper {
         done: oneshot::Sender<Result<(), Loss>>,
     ) {
         let now = clock::now();
+        self.hold.tick(now);
         self.finisher = Some(done);
         self.traffic.outcome = outcome;
         let left = clock::left(self.since.later(window));
@@ -231,7 +232,9 @@ impl Keeper {
     fn publish(&mut self) -> bool {
         match self.hold.state() {
             State::Held(claim) => {
-                self.view.until.store(claim.until.0, Ordering::Release);
+                // While it is being left done nobody may work under it: others may take it meanwhile by AGAIN.
+                let until = if self.finisher.is_some() { 0 } else { claim.until.0 };
+                self.view.until.store(until, Ordering::Release);
                 self.view.ttl.store(self.hold.ttl().0, Ordering::Relaxed);
                 self.tell_extended();
                 false

@@ -134,7 +134,7 @@ impl fmt::Display for Report {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Release {
-    /// A majority of the nodes has released the lock: others can have it.
+    /// A majority of the nodes has released the lock, or has it done: nothing of this holder keeps others out.
     pub is_free: bool,
     /// The nodes that have not confirmed the release, and their states. The client asks them again in the
     /// background until they answer, or the lease there has ended.

@@ -314,7 +314,8 @@ impl Traffic {
         let mut expected = self.states.iter().filter(|state| state.answers()).count().max(majority);
         let mut held = self.shared.nodes.len();
         let mut said = vec![NodeState::NotAsked; held];
-        let mut last = pin!(sleep(self.timeout));
+        let is_enough = self.count_released() >= majority;
+        let mut last = pin!(sleep(if is_enough { self.timeout / 4 } else { self.timeout }));
         while self.count_released() < expected {
             let returned = tokio::select! {
                 biased;
@@ -408,6 +409,10 @@ impl Traffic {
 
     fn note(&mut self, reply: &Reply) {
         trace!(node = reply.node, answer = ?reply.answer, state = ?reply.state, "answers");
+        // A mark has taken the lease's place: there is nothing to release.
+        if reply.answer == Answer::Marked {
+            self.set_released(reply.node);
+        }
         let before = self.states.get(reply.node);
         let tells_more = matches!(before, Some(NodeState::Granted(_) | NodeState::Held));
         if !(reply.state == NodeState::Answers && tells_more) {
