@@ -148,7 +148,7 @@ fn the_next_in_line_waits_on_behind_a_mark_that_the_holder_may_be_about_to_compl
     let mut trial = next_in_line();
     trial.waited(1, done(119, 500));
     trial.waited(2, Answer::Refused(Obstacle::Busy));
-    // It does not queue anew, only to be told of its turn at once.
+    // The client does not queue anew, only to be told of its turn at once.
     trial.sends("");
     trial.passes(TIMEOUT);
     trial.sends("1A120w 2A120w");
@@ -186,7 +186,7 @@ fn a_client_that_takes_a_done_lock_again_rests_while_its_only_node_is_in_quarant
         trial.hears(0, done(90, 500));
         trial.sends("0A100o90");
         trial.hears(0, Answer::Refused(Obstacle::Quarantine));
-        // It does not queue there, only to hear of the mark at once.
+        // The client does not queue there, only to hear of the mark at once.
         trial.sends("0R");
         trial.wakes();
         trial.sends("0A100");
