@@ -186,6 +186,18 @@ fn states_that_are_hazards(kind: Kind) {
     assert_eq!(found[1].1, "majority", "{found:#?}");
 }
 
+#[apply(on_two_servers)]
+fn done_locks_that_a_restart_would_lose(kind: Kind) {
+    let server = start(good(kind).config("appendonly no"));
+    let nodes = [address(&server)];
+    server.run("DLOCK.ACQUIRE job alice 60000");
+    assert!(findings(&nodes, 0).iter().all(|found| found.1 != "done_not_saved"));
+    server.run("DLOCK.RELEASE job alice DONE 60000");
+    let found = findings_of(&nodes, "done_not_saved");
+    assert!(found.contains("1 lock is done, and it saves nothing"), "{found}");
+    assert!(found.contains("appendonly yes"), "{found}");
+}
+
 /// Hazards that a server is started with.
 #[apply(on_two_servers)]
 fn servers_that_are_hazards(kind: Kind) {

@@ -275,7 +275,7 @@ Examples:
   dlock run -w 10 -E 0 nightly -- ./backup.sh   wait 10 s; if it is not free then, all is well too
   dlock run -s site -c 'tar c /srv | gzip > site.tar.gz'
   dlock run --max-hold 1h account:7 account:9 -- ./transfer 7 9
-  dlock run --done-for 12h nightly -- ./backup.sh     on all hosts: one of them runs it, once a night"
+  dlock run --done-for 12h nightly -- ./backup.sh    on all hosts: it runs once a night"
     };
 }
 
