@@ -1,4 +1,5 @@
-//! The length of tests that can go on for hours: short with `make test`, long with `make soak` or `make jobs`.
+//! The length of tests that can go on for hours: short with `make test`, long with `make soak` or `make jobs`, and with
+//! `make soak HOURS=8` as long as a turn there.
 
 use std::env;
 use std::time::Duration;
@@ -28,5 +29,25 @@ pub fn jobs() -> Option<Duration> {
 pub fn chaos() -> Option<Duration> {
     let text = env::var("DLOCK_SOAK_CHAOS").ok()?;
     let seconds = text.parse().expect("DLOCK_SOAK_CHAOS is a number of seconds");
+    Some(Duration::from_secs(seconds))
+}
+
+/// The length of a run with random faults: DLOCK_SOAK_RUN, in seconds. Without it, a short one, or a long one if every case is
+/// tried.
+pub fn run(short: Duration, long: Duration) -> Duration {
+    match env::var("DLOCK_SOAK_RUN") {
+        Ok(text) => {
+            Duration::from_secs(text.parse().expect("DLOCK_SOAK_RUN is a number of seconds"))
+        }
+        Err(_) if tries_every_case() => long,
+        Err(_) => short,
+    }
+}
+
+/// The length of each lock's turn under the same faults: DLOCK_SOAK_FAULTS, in seconds.
+/// `None` without it: until it is accused.
+pub fn faults() -> Option<Duration> {
+    let text = env::var("DLOCK_SOAK_FAULTS").ok()?;
+    let seconds = text.parse().expect("DLOCK_SOAK_FAULTS is a number of seconds");
     Some(Duration::from_secs(seconds))
 }

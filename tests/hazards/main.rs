@@ -4,7 +4,8 @@
 //! shows it, too.
 //!
 //! What several rows share: recipes on one server are in [`recipe`], on several in [`redlock`],
-//! programs that use the library in [`library`], and services that move over in [`fleet`].
+//! programs that use the library in [`library`], and services that move over in [`fleet`]. [`same_faults`] lets
+//! several locks go through the same faults, before judges that others wrote.
 
 mod asked_again;
 mod clock_steps;
@@ -26,6 +27,7 @@ mod quick_job;
 mod recipe;
 mod redlock;
 mod restarted_node;
+mod same_faults;
 mod side_by_side;
 mod slow_holder;
 mod slow_node;

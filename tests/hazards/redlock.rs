@@ -12,6 +12,8 @@ use crate::recipe::{COMPARE_AND_DELETE, random};
 pub struct Redlock {
     nodes: Vec<Link>,
     validity: Validity,
+    /// This many nodes are enough.
+    enough: usize,
 }
 
 /// The moment from which an implementation counts the lease that it believes to have.
@@ -34,7 +36,7 @@ pub struct Held {
 }
 
 /// A connection to one server, made anew when it failed.
-struct Link {
+pub struct Link {
     port: u16,
     timeout: Duration,
     connection: Option<Client>,
@@ -43,17 +45,24 @@ struct Link {
 impl Redlock {
     /// A client whose requests go through the networks in front of the nodes.
     pub fn through_networks(quorum: &Quorum, timeout: Duration) -> Redlock {
-        Redlock::new(quorum.iter().map(|node| node.network().port()), timeout)
+        Redlock::at(quorum.iter().map(|node| node.network().port()), timeout)
     }
 
     /// A client whose networks are all well.
     pub fn direct(quorum: &Quorum, timeout: Duration) -> Redlock {
-        Redlock::new(quorum.iter().map(|node| node.port()), timeout)
+        Redlock::at(quorum.iter().map(|node| node.port()), timeout)
     }
 
-    fn new(ports: impl Iterator<Item = u16>, timeout: Duration) -> Redlock {
-        let nodes = ports.map(|port| Link { port, timeout, connection: None });
-        Redlock { nodes: nodes.collect(), validity: Validity::FromTheFirstRequest }
+    /// A client of the servers at these ports.
+    pub fn at(ports: impl IntoIterator<Item = u16>, timeout: Duration) -> Redlock {
+        let nodes: Vec<Link> = ports.into_iter().map(|port| Link::new(port, timeout)).collect();
+        let enough = nodes.len() / 2 + 1;
+        Redlock { nodes, validity: Validity::FromTheFirstRequest, enough }
+    }
+
+    /// Holds with fewer nodes than a majority.
+    pub fn content_with(self, enough: usize) -> Redlock {
+        Redlock { enough, ..self }
     }
 
     /// Counts its leases from elsewhere.
@@ -72,7 +81,7 @@ impl Redlock {
         };
         let drift = ttl / 100 + Duration::from_millis(2);
         let held = Held { key: key.to_owned(), value, until: from + ttl - drift };
-        if granted > self.nodes.len() / 2 && held.is_believed() {
+        if granted >= self.enough && held.is_believed() {
             return Some(held);
         }
         self.unlock(&held);
@@ -95,6 +104,11 @@ impl Held {
 }
 
 impl Link {
+    /// Nothing is connected yet.
+    pub fn new(port: u16, timeout: Duration) -> Link {
+        Link { port, timeout, connection: None }
+    }
+
     fn set(&mut self, key: &str, value: &str, ttl: Duration) -> Option<()> {
         let ttl = ttl.as_millis().to_string();
         let answer = self.ask(&["SET", key, value, "NX", "PX", &ttl]);
@@ -102,7 +116,7 @@ impl Link {
     }
 
     /// The answer, if it comes within the time-out. A connection that failed is not used again.
-    fn ask(&mut self, words: &[&str]) -> Option<Value> {
+    pub fn ask(&mut self, words: &[&str]) -> Option<Value> {
         let mut connection = match self.connection.take() {
             Some(connection) => connection,
             None => Client::connect(self.port).ok()?,

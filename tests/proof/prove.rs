@@ -3,6 +3,7 @@
 //! - `prove model`: the model with more in it than there is time for in each run of the tests.
 //! - `prove sim SEED`: that run of the simulation, event by event.
 //! - `prove sim FIRST COUNT`: COUNT runs, from the seed FIRST on.
+//! - `prove others COUNT`: what judges that others wrote say of so many lives of dlock, and of broken locks.
 //! - `prove order|gates|deaf|replicas|addresses|library|attack|disks …`: the same of other [`Lives`].
 
 use std::process::ExitCode;
@@ -12,6 +13,7 @@ use dlock_core::quorum::Sound;
 use dlock_proof::agents::Asks::{Acquire, Check, Extend, Release};
 use dlock_proof::agents::{self, Asks};
 use dlock_proof::model::{DISTINCT, EXCLUSIVE, ORDERED, SHARED, Setting};
+use dlock_proof::others;
 use dlock_proof::sim::{self, Broken, Lives, Outcome, Tally};
 use stateright::{Checker, Model};
 
@@ -25,13 +27,29 @@ fn main() -> ExitCode {
         (Some(lives), Some(first), Some(count)) => {
             counted(|accuse| sim::runs(lives, first..first + count, &Sound, None, accuse))
         }
+        (None, Some(count), None) if name == Some("others") => judged(count),
         _ if name == Some("model") => model(),
         _ => {
             let names = Lives::ALL.map(|(name, _)| name).join("|");
-            eprintln!("prove model | prove {names} SEED | prove … FIRST COUNT");
+            eprintln!(
+                "prove model | prove {names} SEED | prove … FIRST COUNT | prove others COUNT"
+            );
             ExitCode::FAILURE
         }
     }
+}
+
+fn judged(count: u64) -> ExitCode {
+    let mut sound = true;
+    for (name, kind) in Lives::ALL {
+        let verdict = others::sound(kind, count);
+        println!("dlock ({name}): {verdict}");
+        sound &= verdict.accused == 0;
+    }
+    for (name, lock) in others::LOCKS {
+        println!("{name}: {}", lock.verdict(count));
+    }
+    if sound { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 fn model() -> ExitCode {

@@ -3,6 +3,7 @@
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
+use harness::contender::KEYS;
 use harness::{Apart, Certificates, Cluster, Kind, eventually};
 use rand::RngExt;
 use rand::rngs::StdRng;
@@ -11,7 +12,6 @@ use crate::chaos::{prepare, run_chaos, say};
 use crate::chaos_servers::{assert_sent_anew, break_replication, cut_for_long, stand_still};
 use crate::coordinator::ms;
 use crate::fail_overs::{migrate, pair, planned, until_calm, until_migrations_are_over};
-use crate::random_faults::KEYS;
 
 /// A slot that moves key by key is held this long, at most: less than a quarantine lasts in any case,
 /// or else the server that is promoted next would wait for that.

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use harness::contender::{Contender, KEYS, Wish};
 use harness::library::connect_hasty;
 use harness::watched::Watched;
 use harness::{Cluster, History, Kind, Server, eventually, process, program, seed, soak};
@@ -17,7 +18,6 @@ use rand::{RngExt, SeedableRng};
 use tokio::task::JoinSet;
 
 use crate::coordinator::{ms, run};
-use crate::random_faults::{Contender, KEYS, Wish};
 
 mod no_two_hold_together_while_a_cluster_fails_over_and_slots_migrate {
     #[test]
@@ -151,8 +151,9 @@ fn contend(url: &str, events: &[u8], mut happen: impl FnMut(u8, &mut StdRng)) {
     run(async {
         let ended = Arc::new(AtomicBool::new(false));
         let mut people = JoinSet::new();
-        for _ in 0..if soak::tries_every_case() { 20 } else { 6 } {
+        for number in 0..if soak::tries_every_case() { 20 } else { 6 } {
             let contender = Contender {
+                name: format!("program {number}"),
                 client: connect_hasty(|| vec![url.to_owned()], ms(500)).await,
                 history: Arc::clone(&history),
                 ended: Arc::clone(&ended),
@@ -161,7 +162,7 @@ fn contend(url: &str, events: &[u8], mut happen: impl FnMut(u8, &mut StdRng)) {
             };
             people.spawn(contender.contend());
         }
-        let until = Instant::now() + if soak::tries_every_case() { ms(600_000) } else { ms(0) };
+        let until = Instant::now() + soak::run(ms(0), ms(600_000));
         let mut next = events.iter().copied();
         while let Some(event) = next.next().or_else(|| {
             let goes_on = Instant::now() < until;
@@ -176,8 +177,7 @@ fn contend(url: &str, events: &[u8], mut happen: impl FnMut(u8, &mut StdRng)) {
         ended.store(true, Ordering::Relaxed);
         people.join_all().await;
     });
-    let violations = history.violations();
-    assert!(violations.is_empty(), "{violations:#?}");
+    history.assert_kept("fail-overs");
     eprintln!("{} grants", history.len());
 }
 

@@ -1,5 +1,8 @@
 //! Holders of one lock that write while they are stopped, cut off and killed at any moment. Writes
 //! arrive late all the time. Data that is shown the fence takes none of them.
+//!
+//! They also read a counter and write one more. That is shown to judges that others wrote: with the fence it
+//! counts each time, and without it they find that somebody came in between, and updates are lost.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -7,8 +10,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use dlock_client::{Client, Guard, Late};
+use dlock_judges::{Asked, Heard};
+use harness::contender::change_networks;
 use harness::wait::PATIENCE;
-use harness::{Kind, Proxy, Quorum, Server, seed, soak};
+use harness::{History, Kind, Proxy, Quorum, Server, seed, soak};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use redis::aio::{ConnectionLike, MultiplexedConnection};
@@ -16,13 +21,14 @@ use tokio::runtime::Builder;
 use tokio::time::{sleep, timeout};
 
 use crate::coordinator::ms;
-use crate::random_faults::change_networks;
 
 const TTL: Duration = ms(500);
 const NODE_TIMEOUT: Duration = ms(60);
 const MARK: &str = "{history}:mark";
 /// Each holder writes its fence here, at the end. So the data itself knows in which order it took them.
 const HISTORY: &str = "history";
+/// The count, and the name of whoever wrote it.
+const COUNTER: &str = "counter";
 /// A run with fewer writes shows nothing.
 const LEAST: usize = 20;
 
@@ -30,17 +36,56 @@ const LEAST: usize = 20;
 fn a_write_with_its_fence_never_lands_after_that_of_a_later_holder() {
     let run = Run::new(Shows::Fence);
     // Many minutes would find more, and cost everybody who runs the tests as many.
-    let until = Instant::now() + if soak::tries_every_case() { ms(600_000) } else { ms(3_000) };
-    let history = run.go_on_until(|history, refused| {
-        assert_eq!(late(history), 0, "{history:?}");
-        Instant::now() > until && history.len() > LEAST && refused > 0
+    let until = Instant::now() + soak::run(ms(3_000), ms(600_000));
+    let seen = run.go_on_until(|seen| {
+        assert_eq!(late(&seen.writes), 0, "{:?}", seen.writes);
+        let enough = seen.writes.len() > LEAST && seen.counted() > LEAST / 2;
+        Instant::now() > until && enough && seen.refused > 0
     });
-    eprintln!("{} writes, none of them late", history.len());
+    eprintln!("{} writes, none of them late; {}", seen.writes.len(), seen.told());
+    seen.changes.assert_kept("a counter with fences");
+    assert_eq!(seen.lost(), 0);
 }
 
 #[test]
 fn a_write_without_its_fence_lands_after_that_of_a_later_holder() {
-    Run::new(Shows::Nothing).go_on_until(|history, _| late(history) > 0);
+    let seen = Run::new(Shows::Nothing).go_on_until(|seen| {
+        late(&seen.writes) > 0 && seen.lost() > 0 && !seen.changes.accusations("").is_empty()
+    });
+    eprintln!("{} writes, {} of them late; {}", seen.writes.len(), late(&seen.writes), seen.told());
+}
+
+/// The data, and what the holders know of it.
+struct Seen {
+    /// The fences of the writes that the data took.
+    writes: Vec<u64>,
+    /// The number of those that it refused.
+    refused: usize,
+    changes: Arc<History>,
+    /// The counter.
+    count: usize,
+}
+
+impl Seen {
+    /// The number of times that a holder was told that it has counted.
+    fn counted(&self) -> usize {
+        let lines = self.changes.lines();
+        lines.iter().filter(|line| is_change(&line.asked) && line.heard == Heard::Done).count()
+    }
+
+    /// The number of those, at least, that the counter does not show: holders that heard nothing may have counted.
+    fn lost(&self) -> usize {
+        self.counted().saturating_sub(self.count)
+    }
+
+    fn told(&self) -> String {
+        let (counted, lost) = (self.counted(), self.lost());
+        format!("counted {counted} times, and the counter says {}: {lost} lost", self.count)
+    }
+}
+
+fn is_change(asked: &Asked) -> bool {
+    matches!(asked, Asked::Change { .. })
 }
 
 /// The number of writes that came after one of a later holder.
@@ -67,6 +112,7 @@ struct Run {
     networks: Vec<Vec<Proxy>>,
     holders: Vec<thread::JoinHandle<()>>,
     refused: Arc<AtomicUsize>,
+    changes: Arc<History>,
     ended: Arc<AtomicBool>,
     rng: StdRng,
 }
@@ -74,7 +120,7 @@ struct Run {
 impl Run {
     fn new(shows: Shows) -> Run {
         let (nodes, data) = (Quorum::start(5), Server::start(Kind::Redis82));
-        let (refused, ended) = (Arc::default(), Arc::default());
+        let (refused, ended, changes) = (Arc::default(), Arc::default(), Arc::default());
         let mut rng = seed::rng();
         let (mut networks, mut holders) = (Vec::new(), Vec::new());
         for _ in 0..if soak::tries_every_case() { 20 } else { 8 } {
@@ -86,6 +132,7 @@ impl Run {
                 data: url(&own[5]),
                 shows,
                 refused: Arc::clone(&refused),
+                changes: Arc::clone(&changes),
                 ended: Arc::clone(&ended),
                 rng: StdRng::seed_from_u64(rng.random()),
             };
@@ -93,36 +140,53 @@ impl Run {
             holders.push(thread::spawn(|| holder.live()));
         }
         let rng = StdRng::seed_from_u64(rng.random());
-        Run { _nodes: nodes, data, networks, holders, refused, ended, rng }
+        Run { _nodes: nodes, data, networks, holders, refused, changes, ended, rng }
     }
 
-    /// Goes on until the writes that the data took, and the number of those that it refused, are
-    /// enough.
+    /// Goes on until it is enough.
     #[track_caller]
-    fn go_on_until(mut self, mut is_enough: impl FnMut(&[u64], usize) -> bool) -> Vec<u64> {
+    fn go_on_until(mut self, mut is_enough: impl FnMut(&Seen) -> bool) -> Seen {
         let begun = Instant::now();
-        let longest = if soak::tries_every_case() { ms(900_000) } else { PATIENCE };
-        let history = loop {
-            change_networks(&self.networks, &mut self.rng);
-            thread::sleep(ms(self.rng.random_range(5..60)));
-            let history = self.history();
-            if is_enough(&history, self.refused.load(Ordering::Relaxed)) {
-                break history;
+        let longest = PATIENCE + soak::run(ms(0), ms(840_000));
+        loop {
+            for _ in 0..10 {
+                change_networks(&self.networks, &mut self.rng);
+                thread::sleep(ms(self.rng.random_range(5..60)));
             }
-            assert!(begun.elapsed() < longest, "never enough: {history:?}");
-        };
+            let seen = self.seen();
+            if is_enough(&seen) {
+                break;
+            }
+            assert!(begun.elapsed() < longest, "never enough: {:?}; {}", seen.writes, seen.told());
+        }
         self.ended.store(true, Ordering::Relaxed);
         self.networks.iter().flatten().for_each(Proxy::pass);
-        for holder in self.holders {
+        for holder in std::mem::take(&mut self.holders) {
             holder.join().expect("no holder panics");
         }
-        history
+        self.seen()
     }
 
-    fn history(&self) -> Vec<u64> {
-        let taken = self.data.run(&format!("LRANGE {HISTORY} 0 -1"));
-        taken.items().iter().map(|fence| fence.text().parse().expect("a fence")).collect()
+    fn seen(&self) -> Seen {
+        // First what the holders know: what is written meanwhile is not lost.
+        let changes = Arc::new(self.changes.so_far());
+        let writes = self.data.run(&format!("LRANGE {HISTORY} 0 -1"));
+        let count = self.data.run(&format!("GET {COUNTER}"));
+        Seen {
+            writes: writes
+                .items()
+                .iter()
+                .map(|fence| fence.text().parse().expect("a fence"))
+                .collect(),
+            refused: self.refused.load(Ordering::Relaxed),
+            changes,
+            count: if count.is_null() { 0 } else { count_of(&count.text()) },
+        }
     }
+}
+
+fn count_of(value: &str) -> usize {
+    value.split(' ').next().and_then(|count| count.parse().ok()).unwrap_or(0)
 }
 
 /// A program that takes the lock and writes, again and again. The program never looks whether its
@@ -132,6 +196,7 @@ struct Holder {
     data: String,
     shows: Shows,
     refused: Arc<AtomicUsize>,
+    changes: Arc<History>,
     ended: Arc<AtomicBool>,
     rng: StdRng,
 }
@@ -162,24 +227,58 @@ impl Holder {
 
     async fn write(&mut self, guard: &Guard) {
         let Ok(Ok(mut data)) = timeout(ms(200), self.open()).await else { return };
-        let fence = guard.fence();
         if self.shows == Shows::Nothing {
-            return self.push(&mut data, fence).await;
+            return self.work_with(&mut data, guard).await;
         }
         let mut data = guard.fenced(data, MARK).expect("it is exclusive");
-        self.push(&mut data, fence).await;
+        self.work_with(&mut data, guard).await;
+    }
+
+    async fn work_with(&mut self, data: &mut impl ConnectionLike, guard: &Guard) {
+        if self.count(data, guard).await {
+            self.push(data, guard.fence()).await;
+        }
     }
 
     async fn open(&self) -> Result<MultiplexedConnection, redis::RedisError> {
         redis::Client::open(&self.data[..])?.get_multiplexed_async_connection().await
     }
 
+    /// Reads the counter, and writes one more. Says whether it has heard that this is done: a holder that does not
+    /// know must not go on, for what it has sent may arrive after what it would send.
+    async fn count(&mut self, data: &mut impl ConnectionLike, guard: &Guard) -> bool {
+        let (asked, token) = (Instant::now(), guard.token().as_str());
+        let mut get = redis::cmd("GET");
+        let read = timeout(ms(200), get.arg(COUNTER).query_async::<Option<String>>(data)).await;
+        let Ok(Ok(read)) = read else { return false };
+        let read = read.unwrap_or_default();
+        self.stand_still();
+        let wrote = format!("{} {token}", count_of(&read) + 1);
+        let mut set = redis::cmd("SET");
+        let written = timeout(ms(200), set.arg(COUNTER).arg(&wrote).exec_async(data)).await;
+        let heard = match written {
+            Ok(Ok(())) => Heard::Done,
+            Ok(Err(error)) if Late::of(&error).is_some() => {
+                self.refused.fetch_add(1, Ordering::Relaxed);
+                Heard::Refused
+            }
+            _ => Heard::Nothing,
+        };
+        let returned = (heard != Heard::Nothing).then(Instant::now);
+        self.changes.add_change((COUNTER, token), (asked, returned), heard, (&read, &wrote));
+        heard == Heard::Done
+    }
+
+    /// Now and then the program stands still: nothing of it runs, not even the renewal of its lock.
+    fn stand_still(&mut self) {
+        if self.rng.random_range(0..3) == 0 {
+            thread::sleep(ms(self.rng.random_range(0..1_200)));
+        }
+    }
+
     async fn push(&mut self, data: &mut impl ConnectionLike, fence: u64) {
         for _ in 0..self.rng.random_range(1..5) {
-            if self.rng.random_range(0..3) == 0 {
-                // The program stands still: nothing of it runs, not even the renewal of its lock.
-                thread::sleep(ms(self.rng.random_range(0..1_200)));
-            }
+            self.stand_still();
             let mut write = redis::cmd("RPUSH");
             let written = write.arg(HISTORY).arg(fence).exec_async(data);
             if let Ok(Err(error)) = timeout(ms(200), written).await

@@ -3,12 +3,14 @@
 //! - [`many`]: many requests and many connections at once;
 //! - [`value`]: the values that a server answers with, in RESP2 and RESP3;
 //! - [`library`]: programs that take locks with the library, in the process of the test;
+//! - [`contender`]: programs that contend for locks while their networks fail;
 //! - [`program`]: the program `dlock`, run as a user would; [`running`]: one that goes on meanwhile;
 //! - [`exporter`]: the responses of `dlock exporter`; [`browser`]: its page, as a person sees it;
 //! - [`tmux`]: a terminal whose screen the test sees.
 
 pub mod browser;
 pub mod client;
+pub mod contender;
 pub mod exporter;
 pub mod library;
 pub mod many;

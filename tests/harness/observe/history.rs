@@ -3,30 +3,47 @@
 //! All times are those of the clients, so each client's view is conservative. A client surely holds
 //! from the moment in which its grant arrived. It may believe that until it sends RELEASE, or until
 //! the lease is over that runs since it sent its ACQUIRE, or the last EXTEND that was answered.
+//!
+//! Judges that others wrote see the same, as docs/histories.md describes it. A history that cannot be true is
+//! kept among temporary files; the folder DLOCK_HISTORIES gets all of them.
 
 use std::collections::BTreeMap;
+use std::env;
 use std::fmt;
+use std::fs;
+use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
+
+use dlock_judges::{Asked, Heard, Line, Mode};
+use nix::time::{ClockId, clock_gettime};
+use rand::random;
 
 /// Grants of many clients, of which each adds its own.
 pub struct History {
     /// The times of a violation are counted from here.
     begun: Instant,
+    /// The same moment on the machine's monotonic clock, in microseconds.
+    clock: u64,
     grants: Mutex<Vec<Grant>>,
+    /// The requests that brought no grant, and those of data.
+    others: Mutex<Vec<Line>>,
 }
 
 /// One grant as its client sees it.
 #[derive(Clone, Debug)]
 pub struct Grant {
     key: String,
+    process: String,
     token: String,
-    is_shared: bool,
-    fence: i64,
+    mode: Mode,
+    fence: Option<i64>,
     asked: Instant,
     granted: Instant,
     /// The client believes until then that it holds.
     until: Instant,
+    /// The request to give it back, and its answer.
+    released: Option<(Instant, Option<Instant>)>,
 }
 
 /// The promises of a grant.
@@ -36,7 +53,7 @@ pub enum Promise {
     Exclusion,
     /// An attempt that begins after a grant has arrived gets a larger fence.
     FenceOrder,
-    /// No two grants of a key have the same fence.
+    /// No two grants of a key have the same fence, but for those who share it.
     FenceUsedOnce,
 }
 
@@ -51,14 +68,38 @@ pub struct Violation {
 impl Grant {
     /// A grant of an exclusive lock that arrives now.
     pub fn new(key: &str, token: &str, fence: i64, asked: Instant, ttl: Duration) -> Grant {
-        let (key, token) = (key.to_owned(), token.to_owned());
-        let granted = Instant::now();
-        Grant { key, token, is_shared: false, fence, asked, granted, until: asked + ttl }
+        Grant {
+            key: key.to_owned(),
+            process: token.to_owned(),
+            token: token.to_owned(),
+            mode: Mode::Exclusive,
+            fence: Some(fence),
+            asked,
+            granted: Instant::now(),
+            until: asked + ttl,
+            released: None,
+        }
+    }
+
+    /// A grant that arrives now, of a lock that has no fences.
+    pub fn without_fence(key: &str, token: &str, asked: Instant) -> Grant {
+        Grant { fence: None, ..Grant::new(key, token, 0, asked, Duration::ZERO) }
     }
 
     /// Marks the grant as one that shares the lock.
-    pub fn shared(mut self) -> Grant {
-        self.is_shared = true;
+    pub fn shared(self) -> Grant {
+        self.of(Mode::Shared)
+    }
+
+    /// Says in which mode the lock is held.
+    pub fn of(mut self, mode: Mode) -> Grant {
+        self.mode = mode;
+        self
+    }
+
+    /// Names the program; without this each grant has one of its own.
+    pub fn by(mut self, process: &str) -> Grant {
+        process.clone_into(&mut self.process);
         self
     }
 
@@ -92,14 +133,27 @@ impl Grant {
         self.until = self.until.min(at);
     }
 
+    /// The lock was given back then. `heard`: the time of the answer, if it said that it is given back.
+    pub fn released(&mut self, sent: Instant, heard: Option<Instant>) {
+        self.ended(sent);
+        self.released = Some((sent, heard));
+    }
+
     fn is_believed(&self) -> bool {
         self.granted < self.until
+    }
+
+    fn is_shared(&self) -> bool {
+        self.mode != Mode::Exclusive
     }
 }
 
 impl Default for History {
     fn default() -> History {
-        History { begun: Instant::now(), grants: Mutex::default() }
+        let clock = clock_gettime(ClockId::CLOCK_MONOTONIC).map(Duration::from);
+        let clock = clock.expect("there is such a clock").as_micros() as u64;
+        let (grants, others) = (Mutex::default(), Mutex::default());
+        History { begun: Instant::now(), clock, grants, others }
     }
 }
 
@@ -107,6 +161,120 @@ impl History {
     /// Adds a grant of which the client will see nothing more.
     pub fn add(&self, grant: Grant) {
         self.lock().push(grant);
+    }
+
+    /// Adds an attempt that ended now, and brought no grant. `heard`: nothing, if it may have brought one.
+    pub fn add_attempt(&self, key: &str, process: &str, mode: Mode, asked: Instant, heard: Heard) {
+        let asks = Asked::Acquire { mode, fence: None, until: None };
+        self.add_line(self.line(
+            (key, process, process),
+            (asked, Some(Instant::now())),
+            heard,
+            asks,
+        ));
+    }
+
+    /// Adds a change of data: a value that was read, and the one that was to take its place.
+    pub fn add_change(
+        &self,
+        (key, token): (&str, &str),
+        (asked, returned): (Instant, Option<Instant>),
+        heard: Heard,
+        (read, wrote): (&str, &str),
+    ) {
+        let asks = Asked::Change { read: read.to_owned(), wrote: wrote.to_owned() };
+        self.add_line(self.line((key, token, token), (asked, returned), heard, asks));
+    }
+
+    /// A copy of what was added so far.
+    pub fn so_far(&self) -> History {
+        let others = self.others.lock().unwrap_or_else(|e| e.into_inner()).clone();
+        let (grants, others) = (Mutex::new(self.lock().clone()), Mutex::new(others));
+        History { grants, others, ..*self }
+    }
+
+    /// Adds what another program has written down.
+    pub fn add_line(&self, line: Line) {
+        self.others.lock().unwrap_or_else(|e| e.into_inner()).push(line);
+    }
+
+    /// All of it, in the order of the requests.
+    pub fn lines(&self) -> Vec<Line> {
+        let mut lines = self.others.lock().unwrap_or_else(|e| e.into_inner()).clone();
+        for grant in self.lock().iter() {
+            let Grant { key, process, token, mode, asked, granted, until, .. } = grant;
+            let names = (&key[..], &process[..], &token[..]);
+            let fence = grant.fence.map(|fence| fence as u64);
+            let until = Some(self.micros(*until));
+            let asks = Asked::Acquire { mode: *mode, fence, until };
+            lines.push(self.line(names, (*asked, Some(*granted)), Heard::Done, asks));
+            if let Some((sent, heard)) = grant.released {
+                let answer = if heard.is_some() { Heard::Done } else { Heard::Nothing };
+                lines.push(self.line(names, (sent, heard), answer, Asked::Release));
+            }
+        }
+        lines.sort_by_key(|line| line.invoke);
+        lines
+    }
+
+    /// Asserts that all of it can be true, by these rules and by checkers that others wrote. If not, it is kept.
+    #[track_caller]
+    pub fn assert_kept(&self, about: &str) {
+        let mut wrong: Vec<String> =
+            self.violations().iter().map(|violation| format!("{violation:?}")).collect();
+        wrong.extend(self.accusations(about).iter().map(ToString::to_string));
+        let is_wanted = env::var_os("DLOCK_HISTORIES").is_some();
+        let file = (is_wanted || !wrong.is_empty()).then(|| self.keep(about));
+        if let Some(file) = file.filter(|_| !wrong.is_empty()) {
+            panic!("{about}: {wrong:#?}\nall of it: {}", file.display());
+        }
+    }
+
+    /// The accusations of checkers that others wrote, of what anybody can read of it.
+    pub fn accusations(&self, about: &str) -> Vec<dlock_judges::Accusation> {
+        dlock_judges::judge(
+            &dlock_judges::read(&self.text(about)[..]).expect("it was just written"),
+        )
+    }
+
+    /// Writes all of it to a file.
+    pub fn keep(&self, about: &str) -> PathBuf {
+        let folder = env::var_os("DLOCK_HISTORIES").map_or_else(env::temp_dir, PathBuf::from);
+        let name: String =
+            about.chars().map(|c| if c.is_alphanumeric() { c } else { '-' }).collect();
+        let file = folder.join(format!("{name}-{:08x}.jsonl", random::<u32>()));
+        fs::create_dir_all(&folder).expect("the folder of histories can be made");
+        fs::write(&file, self.text(about)).expect("a history can be written");
+        file
+    }
+
+    fn text(&self, about: &str) -> Vec<u8> {
+        let mut text = Vec::new();
+        dlock_judges::write(&mut text, about, &self.lines()).expect("there is room");
+        text
+    }
+
+    fn line(
+        &self,
+        (key, process, who): (&str, &str, &str),
+        (invoke, returned): (Instant, Option<Instant>),
+        heard: Heard,
+        asked: Asked,
+    ) -> Line {
+        Line {
+            process: process.to_owned(),
+            key: key.to_owned(),
+            who: who.to_owned(),
+            invoke: self.micros(invoke),
+            returned: returned.map(|at| self.micros(at)),
+            heard,
+            asked,
+        }
+    }
+
+    /// The time on the machine's monotonic clock.
+    fn micros(&self, at: Instant) -> u64 {
+        self.clock + at.saturating_duration_since(self.begun).as_micros() as u64
     }
 
     /// The number of grants.
@@ -121,7 +289,7 @@ impl History {
 
     /// The largest fence of all grants, 0 without any.
     pub fn largest_fence(&self) -> i64 {
-        self.lock().iter().map(|grant| grant.fence).max().unwrap_or(0)
+        self.lock().iter().filter_map(|grant| grant.fence).max().unwrap_or(0)
     }
 
     /// All that cannot be true.
@@ -134,9 +302,11 @@ impl History {
         let mut found = Vec::new();
         for grants in keys.values() {
             found.extend(overlaps(grants).into_iter().map(|pair| (Promise::Exclusion, pair)));
-            found.extend(fences_back(grants).into_iter().map(|pair| (Promise::FenceOrder, pair)));
+            let fenced: Vec<&Grant> =
+                grants.iter().copied().filter(|grant| grant.fence.is_some()).collect();
+            found.extend(fences_back(&fenced).into_iter().map(|pair| (Promise::FenceOrder, pair)));
             found.extend(
-                fences_twice(grants).into_iter().map(|pair| (Promise::FenceUsedOnce, pair)),
+                fences_twice(&fenced).into_iter().map(|pair| (Promise::FenceUsedOnce, pair)),
             );
         }
         found.into_iter().map(|(promise, pair)| self.violation(promise, pair)).collect()
@@ -150,12 +320,13 @@ impl History {
     fn describe(&self, grant: &Grant) -> String {
         let time = |at: Instant| at.saturating_duration_since(self.begun).as_secs_f64();
         let Grant { key, token, fence, .. } = grant;
-        let mode = if grant.is_shared { "shared" } else { "exclusive" };
+        let mode = if grant.is_shared() { "shared" } else { "exclusive" };
         format!(
-            "{token} asked for {key} at {:.6}, had it {mode} from {:.6} to {:.6} with fence {fence}",
+            "{token} asked for {key} at {:.6}, had it {mode} from {:.6} to {:.6} with fence {}",
             time(grant.asked),
             time(grant.granted),
             time(grant.until),
+            fence.unwrap_or_default(),
         )
     }
 
@@ -176,11 +347,11 @@ fn overlaps<'g>(grants: &[&'g Grant]) -> Vec<Pair<'g>> {
     let mut last: Option<&Grant> = None;
     let mut last_exclusive: Option<&Grant> = None;
     for grant in in_order {
-        let rival = if grant.is_shared { last_exclusive } else { last };
+        let rival = if grant.is_shared() { last_exclusive } else { last };
         let holds = |rival: &&Grant| rival.until > grant.granted;
         found.extend(rival.filter(holds).map(|rival| (rival, grant)));
         last = later(last, grant);
-        if !grant.is_shared {
+        if !grant.is_shared() {
             last_exclusive = later(last_exclusive, grant);
         }
     }
@@ -210,12 +381,16 @@ fn fences_back<'g>(grants: &[&'g Grant]) -> Vec<Pair<'g>> {
     found
 }
 
-/// Each grant that has the fence of another.
+/// Each grant that has the fence of another, unless both share the lock: those who come to several nodes at the
+/// same time may get the same one.
 fn fences_twice<'g>(grants: &[&'g Grant]) -> Vec<Pair<'g>> {
     let mut in_order = grants.to_vec();
     in_order.sort_by_key(|grant| (grant.fence, grant.asked));
     let neighbours = in_order.windows(2).map(|two| (two[0], two[1]));
-    neighbours.filter(|(first, second)| first.fence == second.fence).collect()
+    let both_share = |first: &Grant, second: &Grant| first.is_shared() && second.is_shared();
+    neighbours
+        .filter(|(first, second)| first.fence == second.fence && !both_share(first, second))
+        .collect()
 }
 
 impl fmt::Debug for Violation {

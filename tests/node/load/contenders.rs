@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, Scope};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use dlock_judges::{Heard, Mode};
 use harness::client::request;
 use harness::{Client, Grant, History, Value};
 use rand::rngs::StdRng;
@@ -108,6 +109,12 @@ struct Wish {
     words: String,
 }
 
+impl Wish {
+    fn mode(&self) -> Mode {
+        if self.is_shared { Mode::Shared } else { Mode::Exclusive }
+    }
+}
+
 /// A lock that a client has.
 struct Held {
     wish: Wish,
@@ -171,16 +178,18 @@ impl<'c> Contender<'c> {
         loop {
             let (sent, answer) = self.ask(&wish.words);
             let asked = *first.get_or_insert(sent);
-            match answer {
+            let heard = match answer {
                 Some(Value::Int(fence)) => return Some(self.held(wish, fence, asked, sent)),
-                Some(Value::Null) => return None,
+                Some(Value::Null) => Heard::Refused,
                 Some(error) => {
                     assert_refused(NO_GRANT, &wish.words, &error);
-                    return None;
+                    Heard::Refused
                 }
-                None if asked.elapsed() >= wish.ttl || self.all.have_stopped() => return None,
-                None => {}
-            }
+                None if asked.elapsed() >= wish.ttl || self.all.have_stopped() => Heard::Nothing,
+                None => continue,
+            };
+            self.all.history.add_attempt(wish.key, &wish.token, wish.mode(), asked, heard);
+            return None;
         }
     }
 
@@ -188,9 +197,7 @@ impl<'c> Contender<'c> {
         self.largest_fence = self.largest_fence.max(fence);
         let mut grant = Grant::new(wish.key, &wish.token, fence, asked, wish.ttl);
         grant.extended(sent, wish.ttl);
-        if wish.is_shared {
-            grant = grant.shared();
-        }
+        let grant = grant.of(wish.mode()).by(&format!("client {}", self.number));
         Held { wish, grant, connection: self.connections }
     }
 
@@ -243,12 +250,13 @@ impl<'c> Contender<'c> {
     fn release(&mut self, held: &mut Held) {
         let words = format!("DLOCK.RELEASE {} {}", held.grant.key(), held.grant.token());
         let (sent, answer) = self.ask(&words);
+        let heard = (answer == Some(Value::Int(1))).then(Instant::now);
         match answer {
             Some(Value::Int(0)) => self.told_that_it_is_over(held),
             Some(Value::Int(1)) | None => {}
             Some(error) => assert_refused(NO_RELEASE, &words, &error),
         }
-        held.grant.ended(sent);
+        held.grant.released(sent, heard);
         self.notice_a_kill(held);
     }
 

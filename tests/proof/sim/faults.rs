@@ -192,7 +192,7 @@ impl<R: Rules> World<R> {
             if self.tasks[task].process == process && !self.tasks[task].is_over() {
                 self.tasks[task].machine = Machine::Over;
                 let key = self.tasks[task].key.clone();
-                self.judge.holds(&key, task, None);
+                self.judge.holds(&key, task, None, self.now);
             }
         }
         let open = self.wires.iter().filter(|(_, w)| w.process == process && w.is_open);

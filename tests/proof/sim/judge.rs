@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use dlock_core::done::{Done, Until};
 use dlock_core::simulated::Report;
 use dlock_core::{Deadline, Fence, Grant, Holder, Instant, KeyBuf, Mode};
+use dlock_judges::{Asked, Heard, Line};
 
 /// A promise that was broken.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,6 +86,10 @@ pub struct Judge {
     /// lock.
     came: BTreeSet<usize>,
     waiting: VecDeque<usize>,
+    /// True if the life goes on when a promise is broken, for judges that others wrote.
+    pub goes_on: bool,
+    /// The same for those, in true time: every claim, and every lock that was broken.
+    pub history: Vec<Line>,
 }
 
 /// The claims and guards of a key.
@@ -114,6 +119,8 @@ pub struct Guard {
     pub fence: Fence,
     /// Its end, by its own clock.
     pub until: Instant,
+    /// That moment in true time.
+    pub over: u64,
     /// The time at which it began to try.
     pub begun: u64,
 }
@@ -143,6 +150,7 @@ impl Judge {
 
     /// Somebody won at `now`. `clock`: what time it is for whom.
     pub fn won(&mut self, key: &KeyBuf, guard: Guard, now: u64, clock: impl Fn(usize) -> Instant) {
+        self.note_claim(key, guard, now);
         let book = self.keys.entry(key.clone()).or_default();
         let shared = guard.mode == Mode::Shared;
         let Guard { task, fence, begun, .. } = guard;
@@ -225,9 +233,19 @@ impl Judge {
         }
     }
 
-    /// A guard has another end. `None`: it says that it is lost, or was given back.
-    pub fn holds(&mut self, key: &KeyBuf, task: usize, until: Option<Instant>) {
+    /// A guard has another end; `over` is the same in true time. `None`: it says that it is lost, or was given
+    /// back.
+    pub fn holds(&mut self, key: &KeyBuf, task: usize, until: Option<Instant>, over: u64) {
         let Some(book) = self.keys.get_mut(key) else { return };
+        // Whoever leaves the lock done holds on after its work is over.
+        if !book.guards.iter().any(|guard| guard.task == task) {
+            return;
+        }
+        let of_task = self.history.iter_mut().rev().find(|line| line.who == name(task));
+        if let Some(Asked::Acquire { until: end, .. }) = of_task.map(|line| &mut line.asked) {
+            let before = end.filter(|_| until.is_none()).unwrap_or(over);
+            *end = Some(over.min(before));
+        }
         match until {
             Some(until) => {
                 let of = book.guards.iter_mut().filter(|guard| guard.task == task);
@@ -242,6 +260,32 @@ impl Judge {
         let book = self.keys.entry(key.clone()).or_default();
         book.broken = Some(now);
         book.done.clear();
+        self.history.push(Line {
+            process: "operator".to_owned(),
+            key: text(key),
+            who: "operator".to_owned(),
+            invoke: now,
+            returned: Some(now),
+            heard: Heard::Done,
+            asked: Asked::Break,
+        });
+    }
+
+    fn note_claim(&mut self, key: &KeyBuf, guard: Guard, now: u64) {
+        let mode = match guard.mode {
+            Mode::Shared => dlock_judges::Mode::Shared,
+            _ => dlock_judges::Mode::Exclusive,
+        };
+        let (fence, until) = (Some(guard.fence.0), Some(guard.over));
+        self.history.push(Line {
+            process: name(guard.task),
+            key: text(key),
+            who: name(guard.task),
+            invoke: guard.begun,
+            returned: Some(now),
+            heard: Heard::Done,
+            asked: Asked::Acquire { mode, fence, until },
+        });
     }
 
     /// Hears what a node reported. `find`: the end of a token's lease there, and its fence.
@@ -342,6 +386,11 @@ impl Judge {
             book.claimed.clear();
             book.highest.clear();
         }
+        for line in &mut self.history {
+            if let Asked::Acquire { fence, .. } = &mut line.asked {
+                *fence = None;
+            }
+        }
     }
 
     fn granted(&mut self, node: usize, key: &KeyBuf, mut lease: Lease, is_new: bool, now: Instant) {
@@ -378,6 +427,14 @@ impl Judge {
     fn leases_at(&mut self, node: usize, key: &KeyBuf) -> &mut Vec<Lease> {
         self.leases.entry((node, key.clone())).or_default()
     }
+}
+
+fn name(task: usize) -> String {
+    format!("task {task}")
+}
+
+fn text(key: &KeyBuf) -> String {
+    String::from_utf8_lossy(&key.name).into_owned()
 }
 
 /// A message may be on its way for this long, and a process stand still.

@@ -216,7 +216,8 @@ impl<R: Rules> World<R> {
                 let key = self.tasks[task].key.clone();
                 match hold.state() {
                     State::Held(claim) => {
-                        self.judge.holds(&key, task, Some(claim.until));
+                        let over = self.when(task, claim.until);
+                        self.judge.holds(&key, task, Some(claim.until), over);
                         false
                     }
                     State::Lost(loss) => {
@@ -224,7 +225,7 @@ impl<R: Rules> World<R> {
                         if matches!(loss, LossReason::NotRenewed | LossReason::Ended) {
                             self.check_loss(task, fence);
                         }
-                        self.judge.holds(&key, task, None);
+                        self.judge.holds(&key, task, None, self.now);
                         if let (LossReason::Done, Some(fence)) = (loss, fence) {
                             self.left_done(task, fence);
                         }
@@ -240,7 +241,8 @@ impl<R: Rules> World<R> {
         let Task { key, mode, begun, raised, means, .. } = &self.tasks[task];
         let (key, begun, raised, means) = (key.clone(), *begun, *raised, *means);
         let Claim { fence, until } = claim;
-        let guard = Guard { task, mode: *mode, fence, until, begun };
+        let over = self.when(task, until);
+        let guard = Guard { task, mode: *mode, fence, until, over, begun };
         let (tasks, processes, now) = (&self.tasks, &self.processes, self.now);
         let clock = |task: usize| processes[tasks[task].process].clock.time(now).now;
         if !self.tasks[task].is_astray {
@@ -673,7 +675,7 @@ impl<R: Rules> World<R> {
             self.say(format!("task {task} leaves the lock done for {length:?}"));
             // The work is over, and nothing rests on the lock any more.
             let key = self.tasks[task].key.clone();
-            self.judge.holds(&key, task, None);
+            self.judge.holds(&key, task, None, self.now);
             return self.pump(task);
         }
         if let Machine::Holding(hold) = &mut self.tasks[task].machine {

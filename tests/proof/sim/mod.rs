@@ -44,6 +44,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use dlock_core::quorum::Rules;
+use dlock_judges::Line;
 
 pub use flaw::Flaw;
 pub use judge::Broken;
@@ -76,6 +77,14 @@ pub fn run<R: Rules>(
     world.run();
     let World { judge, claims, calm_claims, hand_overs, .. } = world;
     Outcome { broken: judge.broken, claims, calm_claims, hand_overs }
+}
+
+/// Every claim of a life, for judges that others wrote: it goes on to its end, whatever is broken.
+pub fn history<R: Rules>(lives: Lives, seed: u64, rules: R, flaw: Option<Flaw>) -> Vec<Line> {
+    let mut world = World::of(lives, seed, rules, flaw, false);
+    world.judge.goes_on = true;
+    world.run();
+    world.judge.history
 }
 
 /// The results of many runs.

@@ -263,7 +263,7 @@ impl<R: Rules> World<R> {
             self.now = self.now.max(at);
             self.happen(event);
             events += 1;
-            if self.judge.broken.is_some() {
+            if self.judge.broken.is_some() && !self.judge.goes_on {
                 return;
             }
             if events > MOST_EVENTS || self.now > LONGEST {

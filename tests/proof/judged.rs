@@ -1,0 +1,27 @@
+//! Lives of the simulation before judges that others wrote: dlock's, and those of locks that are broken. The
+//! judges must accuse the latter.
+
+use dlock_proof::others::{self, LOCKS};
+use dlock_proof::sim::Lives;
+
+/// As many lives as it takes to see each broken lock.
+const SEEN: u64 = 30;
+
+#[test]
+fn others_find_nothing_in_the_lives_of_dlock() {
+    for (name, kind) in Lives::ALL {
+        let verdict = others::sound(kind, SEEN);
+        println!("dlock, prove {name}: {verdict}");
+        assert_eq!(verdict.accused, 0, "{name}");
+        assert!(verdict.holds > 100, "{name}: {verdict}");
+    }
+}
+
+#[test]
+fn others_accuse_every_broken_lock() {
+    for (name, lock) in LOCKS {
+        let verdict = lock.verdict(SEEN);
+        println!("{name}: {verdict}");
+        assert!(verdict.accused > 0, "{name}: {verdict}");
+    }
+}
