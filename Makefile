@@ -12,7 +12,7 @@ ENGINE ?= podman
 VERSION = $(shell sed -n '/^\[workspace.package\]/,/^$$/s/^version = "\(.*\)"/\1/p' Cargo.toml)
 TARGET = $(shell $(CARGO) metadata --no-deps --format-version 1 | sed -n 's/.*"target_directory":"\([^"]*\)".*/\1/p')
 
-.PHONY: help setup servers build caller python node run test test-world test-versions test-busy server-tests soak jobs model sim mutants portable check bench bench-node bench-quorum bench-peers pictures peers dist test-dist try-archives release check-release crates publish lint-workflows images test-images test-manifests
+.PHONY: help setup servers build caller python node run test test-world test-versions test-busy server-tests soak jobs model sim quint mutants portable check bench bench-node bench-quorum bench-peers pictures peers dist test-dist try-archives release check-release crates publish lint-workflows images test-images test-manifests
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -61,11 +61,15 @@ test-world: build servers python node ## test docs/examples, docs/fences.md and 
 test-versions: build ## test a former version beside the present one, which is built once (ARGS='upgrades::' picks some)
 	@scripts/versions.sh test $(ARGS)
 
-soak: build servers ## crashes and bad networks at length, for half an hour or so (KILLS=5000 kills each server so often, CHAOS=60 seconds of fail-overs)
+soak: build servers ## crashes and bad networks at length, for half an hour or so (KILLS=5000 kills each server so often, CHAOS=60 seconds of fail-overs; HOURS=8: all shapes in turns, and a report)
+ifdef HOURS
+	@scripts/soak.sh $(HOURS)
+else
 	DLOCK_SOAK_CHAOS=$$(($(CHAOS) / 10)) $(CARGO) test -p dlock-tests --features soak --test quorum -- --nocapture --test-threads=1 chaos_cluster:: chaos_sentinels::
 	DLOCK_SOAK=1 DLOCK_SOAK_KILLS=$(KILLS) $(CARGO) test -p dlock-tests --features soak --test node --test quorum -- \
 		--test-threads=8 restarts::crash:: restarts::log_cut:: state_file::damage:: random_faults:: late_writers:: fail_overs:: \
 		cut:: connection:: waiting::
+endif
 
 jobs: build ## twenty hosts with clocks of their own start a job every two seconds while nodes die, for twenty minutes (JOBS_FOR=60 seconds for each of four sets of nodes)
 	DLOCK_JOBS=$(JOBS_FOR) $(CARGO) test -p dlock-tests --features soak --test cli -- --nocapture --test-threads=1 jobs::
@@ -75,6 +79,9 @@ model: ## prove the quorum's fences in larger models than the tests do, for some
 
 sim: ## simulate the quorum with its faults (SEED=7 tells that run event by event, RUNS=100000)
 	$(CARGO) run -q -p dlock-proof --bin prove -- sim $(if $(SEED),$(SEED),0 $(RUNS))
+
+quint: ## simulate the rule of fences once more, as a specification in Quint (TRACES=3000; installs it from npm)
+	@scripts/quint.sh $(TRACES)
 
 mutants: ## bend each rule of the quorum, and see that the proof notices
 	$(CARGO) test -p dlock-proof --test mutants -- --nocapture

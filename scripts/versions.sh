@@ -3,6 +3,8 @@
 # folder.
 #
 # Usage: versions.sh test [FILTER…]   clients and nodes of both versions, and nodes that are upgraded
+#        versions.sh build            only builds it
+#        versions.sh where            the folder in which it is
 #        versions.sh write            files of the former version, into tests/former/: the node's tests read them
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -14,11 +16,13 @@ target=$("$cargo" metadata --no-deps --format-version 1 | sed -n 's/.*"target_di
 built=$target/former/$former
 
 main() {
+    [ "${1:-}" != where ] || { echo "$built" && return; }
     build
     case ${1:-} in
     test) DLOCK_FORMER=$built "$cargo" test -p dlock-tests --test versions -- "${@:2}" ;;
     write) write ;;
-    *) fail "say test or write" ;;
+    build) ;;
+    *) fail "say test, write, build or where" ;;
     esac
 }
 
