@@ -11,6 +11,8 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep};
 
 use crate::acquire::lock::{check_key, check_ttl};
+#[cfg(feature = "operator")]
+use crate::caller;
 use crate::client::Client;
 use crate::clock;
 use crate::hold::guard::Lease;
@@ -44,23 +46,33 @@ impl Client {
         let key = &key.into();
         check_key(key)?;
         check_ttl(ttl)?;
-        let within = self.shared.timeout(ttl);
+        let name = token.as_str().as_bytes();
         let fence = match fence {
             Some(fence) => fence,
-            None => self.fence(key, token, within).await?,
+            None => self.fence(key, name, self.shared.timeout(ttl)).await?,
         };
-        let (sent, millis) = (clock::now(), clock::millis(ttl));
-        let ask = Ask::Extend { fence: Some(Fence(fence)) };
-        let command = request::extend(key, token, millis, Some(Fence(fence)));
-        let nodes = self.ask_all(&ask, &command, within).await;
-        let extended = nodes.iter().filter(|(answer, _)| *answer == Answer::Extended).count();
-        self.need_majority(key, fence, &nodes, extended)?;
-        let drift = Duration::from_micros(Sound.drift(millis));
-        let valid_for = clock::left(sent.later(ttl.saturating_sub(drift)));
+        let command = request::extend(key, name, clock::millis(ttl), Some(Fence(fence)));
+        let valid_for = self.extend_by(&command, key, fence, ttl).await?;
         Ok(Lease { key: key.clone(), token: *token, fence, valid_for })
     }
 
-    /// Releases a lock by its token. Returns whether the token held it at any node, as soon as that is known
+    /// Sends an EXTEND to all nodes. Returns the time for which the lock is valid.
+    async fn extend_by(
+        &self,
+        command: &Cmd,
+        key: &Key,
+        fence: u64,
+        ttl: Duration,
+    ) -> Result<Duration, Error> {
+        let sent = clock::now();
+        let ask = Ask::Extend { fence: Some(Fence(fence)) };
+        let nodes = self.ask_all(&ask, command, self.shared.timeout(ttl)).await;
+        let extended = nodes.iter().filter(|(answer, _)| *answer == Answer::Extended).count();
+        self.need_majority(key, fence, &nodes, extended)?;
+        let drift = Duration::from_micros(Sound.drift(clock::millis(ttl)));
+        Ok(clock::left(sent.later(ttl.saturating_sub(drift))))
+    }
+
     /// Releases a lock by its token. Returns true if the token held the lock at any node, as soon as that is
     /// known and a majority has answered; the rest goes on in the background. A node that refuses for the
     /// moment is asked again for one node time-out. The lock is released even if the future is dropped at
@@ -72,12 +84,20 @@ impl Client {
         key: K,
         token: &Token,
     ) -> impl Future<Output = Result<bool, Error>> + Send + use<K> {
-        let (client, key, token) = (self.clone(), key.into(), *token);
+        self.release_by(key.into(), token.as_str().as_bytes().into())
+    }
+
+    fn release_by(
+        &self,
+        key: Key,
+        name: Box<[u8]>,
+    ) -> impl Future<Output = Result<bool, Error>> + Send + use<> {
+        let client = self.clone();
         let checked = check_key(&key);
         let (sender, done) = oneshot::channel();
         if checked.is_ok() {
             self.shared.background.spawn(async move {
-                let _ = sender.send(client.release_everywhere(&key, &token).await);
+                let _ = sender.send(client.release_everywhere(&key, &name).await);
             });
         }
         async move {
@@ -86,9 +106,9 @@ impl Client {
         }
     }
 
-    async fn release_everywhere(&self, key: &Key, token: &Token) -> Result<bool, Error> {
+    async fn release_everywhere(&self, key: &Key, name: &[u8]) -> Result<bool, Error> {
         let within = self.shared.timeout(Duration::MAX);
-        let command = Arc::new(request::release(key, token));
+        let command = Arc::new(request::release(key, name));
         let mut asked = UnderWay::new();
         for (place, node) in self.shared.nodes.iter().map(Arc::clone).enumerate() {
             let command = Arc::clone(&command);
@@ -125,10 +145,13 @@ impl Client {
     ) -> Result<Vec<(String, Result<Option<Inspection>, NodeError>)>, Error> {
         let key = &key.into();
         check_key(key)?;
+        Ok(self.named(self.inspections(key).await.into_iter()))
+    }
+
+    async fn inspections(&self, key: &Key) -> Vec<Result<Option<Inspection>, NodeError>> {
         let within = self.shared.timeout(Duration::MAX);
         let replies = self.send_all(redis::cmd("DLOCK.INSPECT").arg(key.as_bytes()), within).await;
-        let read = replies.into_iter().map(|reply| Ok(Inspection::read(&reply?)?));
-        Ok(self.named(read))
+        replies.into_iter().map(|reply| Ok(Inspection::read(&reply?)?)).collect()
     }
 
     /// Ends all leases of a lock on all nodes, or only the lease of this token. Returns the number of leases
@@ -157,9 +180,9 @@ impl Client {
     }
 
     /// Asks for the fence that a majority of the nodes has for this token.
-    async fn fence(&self, key: &Key, token: &Token, within: Duration) -> Result<u64, Error> {
+    async fn fence(&self, key: &Key, name: &[u8], within: Duration) -> Result<u64, Error> {
         let mut command = redis::cmd("DLOCK.CHECK");
-        command.arg(key.as_bytes()).arg(token.as_str());
+        command.arg(key.as_bytes()).arg(name);
         // CHECK is answered as ACQUIRE is: with a fence, or not.
         let ask = Ask::Acquire { fence: None, wait: None };
         let mut nodes = self.ask_all(&ask, &command, within).await;
@@ -229,6 +252,100 @@ impl Client {
     fn named<T>(&self, values: impl Iterator<Item = T>) -> Vec<(String, T)> {
         self.shared.nodes.iter().map(|node| node.name().to_owned()).zip(values).collect()
     }
+}
+
+/// Locks that another agent has taken for a caller, or this one before a restart.
+#[cfg(feature = "operator")]
+impl Client {
+    /// Finds the attempt with which a caller holds a lock: one attempt, and one fence, at a majority of the
+    /// nodes.
+    ///
+    /// # Errors
+    /// [`Error::NoQuorum`] when too few nodes answer to say so.
+    pub async fn attempt_of(&self, key: &Key, caller: &[u8]) -> Result<Option<Attempt>, Error> {
+        check_key(key)?;
+        let inspections = self.inspections(key).await;
+        self.need_answers(key, &inspections)?;
+        let shown = inspections.iter().filter_map(|answer| answer.as_ref().ok());
+        let shown = shown.filter_map(Option::as_ref);
+        let Some(suffix) = caller::holding(caller, shown, self.shared.majority()) else {
+            return Ok(None);
+        };
+        let name = caller::name(caller, &suffix);
+        // INSPECT shows a short name of the token. CHECK compares all of it.
+        match self.fence(key, &name, self.shared.timeout(Duration::MAX)).await {
+            Ok(fence) => Ok(Some(Attempt { name: name.into(), fence })),
+            Err(Error::Lost(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Extends the lease of such an attempt: it ends `ttl` from now, or later if it does so anyway and
+    /// `only_longer` is true.
+    ///
+    /// # Errors
+    /// Fails as [`extend`](Client::extend).
+    pub async fn extend_attempt(
+        &self,
+        key: &Key,
+        attempt: &Attempt,
+        ttl: Duration,
+        only_longer: bool,
+    ) -> Result<Duration, Error> {
+        let Attempt { name, fence } = attempt;
+        let mut command = request::extend(key, name, clock::millis(ttl), Some(Fence(*fence)));
+        if only_longer {
+            command.arg("GT");
+        }
+        self.extend_by(&command, key, *fence, ttl).await
+    }
+
+    /// Releases all attempts of a caller that any node shows, holders and waiters. Returns true if the caller
+    /// held the lock at a majority of the nodes.
+    ///
+    /// # Errors
+    /// [`Error::NoQuorum`] when no majority of the nodes answers.
+    pub async fn release_attempts(&self, key: &Key, caller: &[u8]) -> Result<bool, Error> {
+        check_key(key)?;
+        let inspections = self.inspections(key).await;
+        self.need_answers(key, &inspections)?;
+        let shown = || {
+            let answers = inspections.iter().filter_map(|answer| answer.as_ref().ok());
+            answers.filter_map(Option::as_ref)
+        };
+        let holding = caller::holding(caller, shown(), self.shared.majority());
+        let mut was_held = false;
+        for suffix in caller::shown(caller, shown()) {
+            let released = self.release_by(key.clone(), caller::name(caller, &suffix).into());
+            was_held |= released.await? && holding == Some(suffix);
+        }
+        Ok(was_held)
+    }
+
+    fn need_answers(
+        &self,
+        key: &Key,
+        inspections: &[Result<Option<Inspection>, NodeError>],
+    ) -> Result<(), Error> {
+        if inspections.iter().filter(|answer| answer.is_ok()).count() >= self.shared.majority() {
+            return Ok(());
+        }
+        let states = inspections.iter().map(|answer| match answer {
+            Ok(_) => (Answer::Done, NodeState::Answers),
+            Err(error) => (Answer::Silent, error.clone().into()),
+        });
+        Err(self.no_quorum(key, &states.collect::<Vec<_>>()))
+    }
+}
+
+/// The attempt with which a caller holds a lock.
+#[cfg(feature = "operator")]
+#[derive(Clone, Debug)]
+pub struct Attempt {
+    /// The token by which the nodes know it.
+    name: Box<[u8]>,
+    /// Its fence.
+    pub fence: u64,
 }
 
 /// Asks a node to release, and asks again while it refuses for the moment. The length of the lease is not

@@ -7,6 +7,8 @@ use dlock_core::limits::{MAX_DONE_FOR, MAX_META, MAX_TTL_CEILING};
 use dlock_core::words::{Mode, Patience};
 
 use crate::acquire::driver;
+#[cfg(feature = "operator")]
+use crate::caller::Caller;
 use crate::hold::guard::Guard;
 use crate::key::Key;
 use crate::report::error::{Error, RunError};
@@ -91,7 +93,7 @@ pub struct Lock {
 
 impl Lock {
     pub(crate) fn new(shared: Arc<Shared>, key: Key) -> Lock {
-        Lock { shared, wanted: Wanted { key, options: LockOptions::default() } }
+        Lock { shared, wanted: Wanted { key, options: LockOptions::default(), caller: None } }
     }
 
     /// Sets all options at once. Each of the next methods sets one.
@@ -152,6 +154,14 @@ impl Lock {
     /// Asks for [one lease without renewal](LockOptions::renew).
     pub fn unrenewed(mut self) -> Lock {
         self.wanted.options.renew = false;
+        self
+    }
+
+    /// Acquires it for a [caller](Caller) that has chosen a token, and says who that is in place of a
+    /// [text about the holder](LockOptions::meta).
+    #[cfg(feature = "operator")]
+    pub fn on_behalf_of(mut self, caller: Caller) -> Lock {
+        self.wanted.caller = Some(caller);
         self
     }
 

@@ -22,7 +22,7 @@ use crate::traffic::{Heard, Traffic};
 
 /// Starts the keeper of an acquired lock.
 pub(crate) fn start(mut hold: Hold, traffic: Traffic, claim: Claim) -> Guard {
-    let Wanted { key, options } = &*traffic.wanted;
+    let Wanted { key, options, .. } = &*traffic.wanted;
     let limit = options.max_hold.map(|max_hold| clock::now().later(max_hold));
     limit.into_iter().for_each(|limit| hold.limit(limit));
     if !options.renew {

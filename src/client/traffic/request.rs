@@ -1,10 +1,13 @@
 //! The commands of the protocol.
 
+use std::borrow::Cow;
+
 use dlock_core::quorum::{Ask, Send, Wait};
 use dlock_core::words::{Fence, Millis, Mode};
 use redis::Cmd;
 
 use crate::acquire::lock::LockOptions;
+use crate::caller::Caller;
 use crate::key::Key;
 use crate::token::Token;
 
@@ -13,6 +16,8 @@ use crate::token::Token;
 pub(crate) struct Wanted {
     pub(crate) key: Key,
     pub(crate) options: LockOptions,
+    /// The caller that has chosen a token, if one has.
+    pub(crate) caller: Option<Caller>,
 }
 
 impl Wanted {
@@ -27,26 +32,42 @@ impl Wanted {
             }
             // A late EXTEND, over an abandoned connection, must not shorten the lease.
             Ask::Extend { fence } => {
-                let mut command = extend(&self.key, token, ttl, fence);
+                let mut command = extend(&self.key, &self.name(token), ttl, fence);
                 command.arg("GT");
                 command
             }
             Ask::Release { is_final } => {
-                let mut command = release(&self.key, token);
+                let mut command = release(&self.key, &self.name(token));
                 if is_final {
                     command.arg("FINAL");
                 }
                 command
             }
             Ask::Finish { length, fence } => {
-                let mut command = release(&self.key, token);
+                let mut command = release(&self.key, &self.name(token));
                 command.arg("DONE").arg(length.0).arg("FENCE").arg(fence.0);
                 command
             }
-            Ask::GiveBack => release(&self.key, token),
+            Ask::GiveBack => release(&self.key, &self.name(token)),
             // A waiting token holds nothing, so this extends nothing; but a node in quarantine reports its
             // quarantine.
-            Ask::Ping => extend(&self.key, token, ttl, Some(Fence(1))),
+            Ask::Ping => extend(&self.key, &self.name(token), ttl, Some(Fence(1))),
+        }
+    }
+
+    /// The token by which the nodes know an attempt.
+    fn name<'t>(&self, token: &'t Token) -> Cow<'t, [u8]> {
+        match &self.caller {
+            None => Cow::Borrowed(token.as_str().as_bytes()),
+            Some(caller) => Cow::Owned(caller.name(token)),
+        }
+    }
+
+    /// The text about the holder.
+    fn meta(&self, token: &Token) -> Cow<'_, [u8]> {
+        match &self.caller {
+            None => Cow::Borrowed(self.options.meta.as_bytes()),
+            Some(caller) => Cow::Owned(caller.meta(token)),
         }
     }
 
@@ -66,11 +87,11 @@ impl Wanted {
         wait: Option<Wait>,
         is_tied: bool,
     ) -> Cmd {
-        let LockOptions { mode, meta, .. } = &self.options;
-        let room = ROOM + self.key.as_bytes().len() + meta.len();
+        let (name, meta) = (self.name(token), self.meta(token));
+        let room = ROOM + self.key.as_bytes().len() + name.len() + meta.len();
         let mut command = Cmd::with_capacity(ARGUMENTS, room);
-        command.arg("DLOCK.ACQUIRE").arg(self.key.as_bytes()).arg(token.as_str()).arg(ttl.0);
-        match mode {
+        command.arg("DLOCK.ACQUIRE").arg(self.key.as_bytes()).arg(&*name).arg(ttl.0);
+        match self.options.mode {
             Mode::Exclusive => {}
             Mode::Shared => _ = command.arg("SHARED"),
             Mode::Limit(permits) => _ = command.arg("LIMIT").arg(permits),
@@ -95,29 +116,29 @@ impl Wanted {
             command.arg("EPHEMERAL");
         }
         if !meta.is_empty() {
-            command.arg("META").arg(meta);
+            command.arg("META").arg(&*meta);
         }
         command
     }
 }
 
-pub(crate) fn extend(key: &Key, token: &Token, ttl: Millis, fence: Option<Fence>) -> Cmd {
+pub(crate) fn extend(key: &Key, token: &[u8], ttl: Millis, fence: Option<Fence>) -> Cmd {
     let mut command = redis::cmd("DLOCK.EXTEND");
-    command.arg(key.as_bytes()).arg(token.as_str()).arg(ttl.0);
+    command.arg(key.as_bytes()).arg(token).arg(ttl.0);
     if let Some(fence) = fence {
         command.arg("FENCE").arg(fence.0);
     }
     command
 }
 
-pub(crate) fn release(key: &Key, token: &Token) -> Cmd {
+pub(crate) fn release(key: &Key, token: &[u8]) -> Cmd {
     let mut command = redis::cmd("DLOCK.RELEASE");
-    command.arg(key.as_bytes()).arg(token.as_str());
+    command.arg(key.as_bytes()).arg(token);
     command
 }
 
 const ARGUMENTS: usize = 17;
-const ROOM: usize = 128;
+const ROOM: usize = 96;
 
 #[cfg(test)]
 mod tests {
@@ -138,7 +159,7 @@ mod tests {
     }
 
     fn wanted(options: LockOptions) -> Wanted {
-        Wanted { key: "job".into(), options }
+        Wanted { key: "job".into(), options, caller: None }
     }
 
     #[test]
@@ -165,6 +186,18 @@ mod tests {
             words(&full, Ask::Acquire { fence, wait }),
             "DLOCK.ACQUIRE job TOKEN 500 LIMIT 3 WAIT 20 KEEP 40 TURN FENCE 9 META me"
         );
+    }
+
+    #[test]
+    fn a_caller_gives_each_attempt_a_token_and_a_meta_of_its_own() {
+        let caller = Some(Caller::new(b"worker-7", b"why"));
+        let wanted = Wanted { caller, ..wanted(LockOptions::default()) };
+        assert_eq!(
+            words(&wanted, Ask::Acquire { fence: None, wait: None }),
+            "DLOCK.ACQUIRE job worker-7TOKEN 500 META why attempt=TOKEN"
+        );
+        let release = Ask::Release { is_final: false };
+        assert_eq!(words(&wanted, release), "DLOCK.RELEASE job worker-7TOKEN");
     }
 
     #[test]

@@ -25,20 +25,43 @@ pub const DOC: Doc = Doc {
             name: "mode",
             word: None,
             kind: Kind::OneOf(&[
-                Arg { optional: false, ..Arg::flag("SHARED", "shared") },
+                Arg { optional: false, ..SHARED },
                 Arg { optional: false, ..Arg::option("LIMIT", "n", Kind::Number) },
             ]),
             optional: true,
         },
-        Arg::option("WAIT", "ms", Kind::Number),
-        Arg::option("KEEP", "ms", Kind::Number),
+        WAIT,
+        KEEP,
         Arg::flag("TURN", "turn"),
         Arg::option("FENCE", "proposal", Kind::Number),
         Arg::option("AGAIN", "fence", Kind::Number),
-        Arg::flag("EPHEMERAL", "ephemeral"),
-        Arg::option("META", "text", Kind::Text),
+        EPHEMERAL,
+        META,
     ],
 };
+
+/// The documentation of the same command at an agent.
+pub const AT_AGENT: Doc = Doc {
+    args: &[
+        Arg::KEY,
+        Arg::TOKEN,
+        Arg::TTL,
+        SHARED,
+        WAIT,
+        KEEP,
+        EPHEMERAL,
+        Arg::flag("RENEW", "renew"),
+        Arg::flag("CLOSE", "close"),
+        META,
+    ],
+    ..DOC
+};
+
+const SHARED: Arg = Arg::flag("SHARED", "shared");
+const WAIT: Arg = Arg::option("WAIT", "ms", Kind::Number);
+const KEEP: Arg = Arg::option("KEEP", "ms", Kind::Number);
+const EPHEMERAL: Arg = Arg::flag("EPHEMERAL", "ephemeral");
+const META: Arg = Arg::option("META", "text", Kind::Text);
 
 /// A parsed request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,11 +88,46 @@ pub struct Acquire<'a> {
     pub meta: &'a [u8],
 }
 
+/// A parsed request to an agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AtAgent<'a> {
+    /// The part that nodes know, too.
+    pub asked: Acquire<'a>,
+    /// True if the agent renews the lease as long as the connection lives.
+    pub renew: bool,
+    /// True if the agent closes the connection when the lock is lost.
+    pub close: bool,
+}
+
 /// Reads the arguments after the key.
 ///
 /// # Errors
 /// Fails if an argument is not as documented.
 pub fn parse<'a>(args: &[&'a [u8]], settings: &Settings) -> Result<Acquire<'a>, Refusal<'a>> {
+    parse_by(&DOC, args, settings).map(|at_agent| at_agent.asked)
+}
+
+/// Reads the arguments after the key, of a request to an agent.
+///
+/// # Errors
+/// Fails if an argument is not as documented.
+pub fn parse_at_agent<'a>(
+    args: &[&'a [u8]],
+    settings: &Settings,
+) -> Result<AtAgent<'a>, Refusal<'a>> {
+    let parsed = parse_by(&AT_AGENT, args, settings)?;
+    let needs_connection = parsed.renew || parsed.close;
+    if needs_connection && !parsed.asked.ephemeral {
+        return Err(Refusal::NotEphemeral);
+    }
+    Ok(parsed)
+}
+
+fn parse_by<'a>(
+    doc: &'static Doc,
+    args: &[&'a [u8]],
+    settings: &Settings,
+) -> Result<AtAgent<'a>, Refusal<'a>> {
     let mut args = Args::new(args);
     let token = read::token(args.need()?)?;
     let ttl = Millis(read::number("ttl-ms", args.need()?, 1, settings.max_ttl)?);
@@ -85,7 +143,8 @@ pub fn parse<'a>(args: &[&'a [u8]], settings: &Settings) -> Result<Acquire<'a>, 
         ephemeral: false,
         meta: b"",
     };
-    for option in Options::of(&DOC, args) {
+    let (mut renew, mut close) = (false, false);
+    for option in Options::of(doc, args) {
         let option = option?;
         match option.word {
             "SHARED" => asked.mode = other_mode(asked.mode, Mode::Shared)?,
@@ -100,10 +159,13 @@ pub fn parse<'a>(args: &[&'a [u8]], settings: &Settings) -> Result<Acquire<'a>, 
             "AGAIN" => asked.again = Some(Fence(option.number(1, MAX_FENCE)?)),
             "EPHEMERAL" => asked.ephemeral = true,
             "META" => asked.meta = read::meta(option.value)?,
-            _ => return Err(option.unread(&DOC)),
+            "RENEW" => renew = true,
+            "CLOSE" => close = true,
+            _ => return Err(option.unread(doc)),
         }
     }
-    if asked.turn && asked.keep.is_none() { Err(Refusal::TurnAlone) } else { Ok(asked) }
+    let turns_alone = asked.turn && asked.keep.is_none();
+    if turns_alone { Err(Refusal::TurnAlone) } else { Ok(AtAgent { asked, renew, close }) }
 }
 
 /// The mode that an option asks for, unless another option has asked for one.
@@ -132,6 +194,24 @@ mod tests {
         );
         assert!(one.ephemeral);
         assert_eq!(one.meta, b"x");
+    }
+
+    #[test]
+    fn an_agent_has_options_of_its_own_and_lacks_those_for_nodes() {
+        let parsed = |words: &'static str| {
+            let args: Vec<&[u8]> = words.split(' ').map(str::as_bytes).collect();
+            parse_at_agent(&args, &Settings::default())
+        };
+        let one = parsed("t 10 SHARED WAIT 5 KEEP 9 EPHEMERAL RENEW CLOSE META x").unwrap();
+        assert!(one.renew && one.close && one.asked.ephemeral);
+        assert_eq!((one.asked.mode, one.asked.meta), (Mode::Shared, &b"x"[..]));
+        assert!(!parsed("t 10 EPHEMERAL").unwrap().renew);
+        for alone in ["t 10 RENEW", "t 10 CLOSE"] {
+            assert_eq!(parsed(alone), Err(Refusal::NotEphemeral));
+        }
+        for other in ["t 10 TURN", "t 10 LIMIT 2", "t 10 FENCE 7", "t 10 AGAIN 7"] {
+            assert!(matches!(parsed(other), Err(Refusal::Unknown { .. })), "{other}");
+        }
     }
 
     #[test]

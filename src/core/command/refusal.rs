@@ -53,6 +53,8 @@ pub enum Refusal<'a> {
     TurnAlone,
     /// FENCE or META without DONE.
     DoneAlone,
+    /// RENEW or CLOSE without EPHEMERAL, at an agent.
+    NotEphemeral,
     /// EPHEMERAL without a connection that could close.
     NoConnection,
     /// A replica decides nothing.
@@ -118,6 +120,7 @@ impl fmt::Display for Refusal<'_> {
             R::TwoModes => write!(f, "ERR SHARED and LIMIT exclude each other"),
             R::TurnAlone => write!(f, "ERR TURN needs KEEP"),
             R::DoneAlone => write!(f, "ERR FENCE and META need DONE"),
+            R::NotEphemeral => write!(f, "ERR RENEW and CLOSE need EPHEMERAL"),
             R::NoConnection => write!(
                 f,
                 "ERR EPHEMERAL ends with a connection, and a script or module call has none"
