@@ -9,10 +9,12 @@
 //! - [`nodes`]: the nodes of the command line. [`key`]: the key of the lock.
 //! - [`locks`], [`doctor`], [`ready`]: for operators of the nodes.
 //! - [`top`], [`exporter`]: live figures of the nodes. [`watch`]: polling the nodes.
+//! - [`agent`]: the locks of a majority for programs in any language, over the Redis protocol.
 //! - [`bench`]: the cost of a lock on these nodes, and the length of waits.
 //! - [`dev`]: local nodes to try dlock with.
 //! - [`say`]: output for people, programs and shells; and the exit codes.
 
+mod agent;
 mod bench;
 mod commands;
 mod dev;

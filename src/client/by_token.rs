@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use dlock_core::quorum::{Answer, Ask, Rules, Sound};
 use dlock_core::words::Fence;
+#[cfg(feature = "operator")]
+use dlock_core::words::Mode;
 use futures_util::future::join_all;
 use redis::{Cmd, Value};
 use tokio::sync::oneshot;
@@ -12,9 +14,11 @@ use tokio::time::{Instant, sleep};
 
 use crate::acquire::lock::{check_key, check_ttl};
 #[cfg(feature = "operator")]
-use crate::caller;
+use crate::caller::{self, Caller, Shown};
 use crate::client::Client;
 use crate::clock;
+#[cfg(feature = "operator")]
+use crate::hold::guard::Guard;
 use crate::hold::guard::Lease;
 use crate::inspect::Inspection;
 use crate::key::Key;
@@ -258,21 +262,34 @@ impl Client {
 #[cfg(feature = "operator")]
 impl Client {
     /// Finds the attempt with which a caller holds a lock: one attempt, and one fence, at a majority of the
-    /// nodes.
+    /// nodes. If the caller may not have been told of it yet, this asks again for a short time.
     ///
     /// # Errors
     /// [`Error::NoQuorum`] when too few nodes answer to say so.
     pub async fn attempt_of(&self, key: &Key, caller: &[u8]) -> Result<Option<Attempt>, Error> {
         check_key(key)?;
-        let inspections = self.inspections(key).await;
-        self.need_answers(key, &inspections)?;
-        let shown = inspections.iter().filter_map(|answer| answer.as_ref().ok());
-        let shown = shown.filter_map(Option::as_ref);
-        let Some(suffix) = caller::holding(caller, shown, self.shared.majority()) else {
-            return Ok(None);
-        };
-        let name = caller::name(caller, &suffix);
-        // INSPECT shows a short name of the token. CHECK compares all of it.
+        for _ in 0..LOOKS {
+            let inspections = self.inspections(key).await;
+            self.need_answers(key, &inspections)?;
+            let shown = inspections.iter().filter_map(|answer| answer.as_ref().ok());
+            let shown = shown.filter_map(Option::as_ref);
+            match caller::holding(caller, shown, self.shared.majority()) {
+                None => return Ok(None),
+                Some(Shown { is_told: false, .. }) => sleep(PAUSE).await,
+                Some(Shown { suffix, .. }) => return self.attempt(key, caller, &suffix).await,
+            }
+        }
+        Ok(None)
+    }
+
+    /// INSPECT shows a short name of a token. This compares all of it.
+    async fn attempt(
+        &self,
+        key: &Key,
+        caller: &[u8],
+        suffix: &Token,
+    ) -> Result<Option<Attempt>, Error> {
+        let name = caller::name(caller, suffix);
         match self.fence(key, &name, self.shared.timeout(Duration::MAX)).await {
             Ok(fence) => Ok(Some(Attempt { name: name.into(), fence })),
             Err(Error::Lost(_)) => Ok(None),
@@ -280,8 +297,28 @@ impl Client {
         }
     }
 
-    /// Extends the lease of such an attempt: it ends `ttl` from now, or later if it does so anyway and
-    /// `only_longer` is true.
+    /// Marks the attempt of a guard: its caller has been told of the lock.
+    pub fn mark_told(
+        &self,
+        guard: &Guard,
+        caller: &Caller,
+        mode: Mode,
+    ) -> impl Future<Output = ()> + Send + use<> {
+        let (key, suffix) = (guard.key(), guard.token());
+        let mut command = redis::cmd("DLOCK.ACQUIRE");
+        // The holder's asking again never shortens a lease, and one that has ended meanwhile lasts no longer.
+        command.arg(key.as_bytes()).arg(caller.name(suffix)).arg(1);
+        if mode == Mode::Shared {
+            command.arg("SHARED");
+        }
+        command.arg("META").arg(caller.meta_told(suffix));
+        let (client, within) = (self.clone(), self.shared.timeout(guard.ttl()));
+        async move {
+            client.send_all(&command, within).await;
+        }
+    }
+
+    /// Extends the lease of such an attempt: it ends `ttl` from now, or later if it does so anyway.
     ///
     /// # Errors
     /// Fails as [`extend`](Client::extend).
@@ -290,13 +327,10 @@ impl Client {
         key: &Key,
         attempt: &Attempt,
         ttl: Duration,
-        only_longer: bool,
     ) -> Result<Duration, Error> {
         let Attempt { name, fence } = attempt;
         let mut command = request::extend(key, name, clock::millis(ttl), Some(Fence(*fence)));
-        if only_longer {
-            command.arg("GT");
-        }
+        command.arg("GT");
         self.extend_by(&command, key, *fence, ttl).await
     }
 
@@ -317,7 +351,8 @@ impl Client {
         let mut was_held = false;
         for suffix in caller::shown(caller, shown()) {
             let released = self.release_by(key.clone(), caller::name(caller, &suffix).into());
-            was_held |= released.await? && holding == Some(suffix);
+            let holds = holding.is_some_and(|holding| holding.suffix == suffix);
+            was_held |= released.await? && holds;
         }
         Ok(was_held)
     }
@@ -369,3 +404,6 @@ async fn release_at(
 
 const RUNTIME: &str = "the runtime has ended";
 const PAUSE: Duration = Duration::from_millis(100);
+/// Looks at an attempt whose caller may not have been told yet.
+#[cfg(feature = "operator")]
+const LOOKS: usize = 3;

@@ -1,6 +1,11 @@
 //! The program, end to end, against real servers. The files are named after its subcommands.
 
 mod acquire;
+mod agent;
+mod agent_faults;
+mod agent_greeting;
+mod agent_rights;
+mod agent_tokens;
 mod bench;
 mod bench_failing;
 mod bench_nodes;

@@ -34,6 +34,7 @@ pub use faults::*;
 pub use observe::*;
 pub use servers::*;
 
+pub use agent::Agent;
 pub use apart::Apart;
 pub use builder::Builder;
 pub use certificates::Certificates;

@@ -17,7 +17,7 @@ use crate::hold::{acquire, extend, release};
 use crate::locks::{break_, inspect, ls};
 use crate::say::exit::Exit;
 use crate::say::failure::Failure;
-use crate::{bench, dev, doctor, exporter, fenced, ready, run, top};
+use crate::{agent, bench, dev, doctor, exporter, fenced, ready, run, top};
 
 /// Distributed locks on Redis or Valkey nodes that run the dlock module.
 #[derive(Debug, Parser)]
@@ -75,6 +75,8 @@ commands! {
     Top(top),
     /// Serve metrics of the nodes to Prometheus, and a page for people
     Exporter(exporter),
+    /// Serve the locks of a majority to programs in any language, over the Redis protocol
+    Agent(agent),
     /// Measure the nodes: cost of a lock, waits, fairness
     Bench(bench),
     /// Start local servers with the module, to try dlock

@@ -14,6 +14,7 @@ use dlock_core::quorum::usual_timeout;
 use crate::global::Global;
 use crate::hold::take::LockArgs;
 use crate::say::failure::Failure;
+use crate::say::stderr;
 
 /// Connects to at least a majority.
 pub async fn connect(global: &Global) -> Result<Client, Failure> {
@@ -39,6 +40,21 @@ pub async fn connect_to_wait(
     let waits = lock.patience().waits() && !is_default(global);
     match builder.clone().connect().await {
         Err(error) if waits && error.may_pass() => Ok(builder.connect_later()?),
+        connected => connected.map_err(|error| failed(global, error)),
+    }
+}
+
+/// Connects for a program that runs on and on: an outage of the nodes is no reason to end.
+pub async fn connect_or_later(
+    global: &Global,
+    tell: impl Fn(&Notice) + Send + Sync + 'static,
+) -> Result<Client, Failure> {
+    let builder = builder(global)?.notify(tell);
+    match builder.clone().connect().await {
+        Err(error) if error.may_pass() => {
+            stderr::complain(&error);
+            Ok(builder.connect_later()?)
+        }
         connected => connected.map_err(|error| failed(global, error)),
     }
 }

@@ -344,6 +344,7 @@ impl About {
             reply.unwrap_or(Err(NodeError::TimedOut(within)))
         };
         match ask("DLOCK.NODE").await {
+            Ok(reply) if About::is_agent(&reply) => Err(NodeError::Unfit(AN_AGENT.to_owned())),
             Ok(reply) => About::read(&reply).ok_or_else(|| {
                 NodeError::Refused("its answer to DLOCK.NODE cannot be understood".to_owned())
             }),
@@ -354,6 +355,12 @@ impl About {
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// True if `dlock agent` answers. Two agents in a list would be one quorum twice.
+    fn is_agent(reply: &Value) -> bool {
+        let role = Fields::of(reply).and_then(|fields| fields.text("role"));
+        role.as_deref() == Some("agent")
     }
 
     fn read(reply: &Value) -> Option<About> {
@@ -369,6 +376,7 @@ impl About {
     }
 }
 
+const AN_AGENT: &str = "it is an agent and no node: give the addresses of the nodes behind it";
 /// Limit of a node-id's length in bytes, because many are remembered. Real ones are shorter.
 const LONGEST_ID: usize = 128;
 /// Limit of primaries that one attempt to connect follows.

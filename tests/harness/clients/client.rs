@@ -3,6 +3,8 @@
 
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::time::Duration;
 
 use crate::value::Value;
@@ -10,8 +12,14 @@ use crate::wait::{PATIENCE, uninterrupted};
 
 /// One connection to one server.
 pub struct Client {
-    reader: BufReader<TcpStream>,
-    port: u16,
+    reader: BufReader<Stream>,
+    /// Where the server is.
+    at: String,
+}
+
+enum Stream {
+    Tcp(TcpStream),
+    Unix(UnixStream),
 }
 
 impl Client {
@@ -21,7 +29,16 @@ impl Client {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
-        Ok(Client { reader: BufReader::new(stream), port })
+        Ok(Client { reader: BufReader::new(Stream::Tcp(stream)), at: format!("port {port}") })
+    }
+
+    /// Connects to a unix socket.
+    pub fn connect_unix(path: &Path) -> io::Result<Client> {
+        let stream = UnixStream::connect(path)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        let at = path.display().to_string();
+        Ok(Client { reader: BufReader::new(Stream::Unix(stream)), at })
     }
 
     /// Changes to RESP3.
@@ -61,9 +78,8 @@ impl Client {
     /// Sends bytes as they are.
     #[track_caller]
     pub fn send_raw(&mut self, bytes: &[u8]) {
-        let port = self.port;
         let sent = self.try_send_raw(bytes);
-        sent.unwrap_or_else(|error| panic!("cannot send to port {port}: {error}"));
+        sent.unwrap_or_else(|error| panic!("cannot send to {}: {error}", self.at));
     }
 
     /// Sends bytes as they are, or says how the connection failed.
@@ -74,8 +90,7 @@ impl Client {
     /// Reads the next answer.
     #[track_caller]
     pub fn recv(&mut self) -> Value {
-        let port = self.port;
-        self.try_recv().unwrap_or_else(|error| panic!("no answer from port {port}: {error}"))
+        self.try_recv().unwrap_or_else(|error| panic!("no answer from {}: {error}", self.at))
     }
 
     /// Reads the next answer, or says how the connection failed.
@@ -100,7 +115,7 @@ impl Client {
     pub fn recv_raw(&mut self, length: usize) -> Vec<u8> {
         let mut bytes = vec![0; length];
         let read = self.reader.read_exact(&mut bytes);
-        read.unwrap_or_else(|error| panic!("no answer from port {}: {error}", self.port));
+        read.unwrap_or_else(|error| panic!("no answer from {}: {error}", self.at));
         bytes
     }
 
@@ -136,14 +151,16 @@ impl Client {
 
     /// Ends the connection at once.
     pub fn close(self) {
-        let _ = self.reader.get_ref().shutdown(Shutdown::Both);
+        let _ = match self.reader.get_ref() {
+            Stream::Tcp(stream) => stream.shutdown(Shutdown::Both),
+            Stream::Unix(stream) => stream.shutdown(Shutdown::Both),
+        };
     }
 
     #[track_caller]
     fn begins_within(&mut self, limit: Duration) -> bool {
-        let port = self.port;
         let begun = self.try_begins_within(limit);
-        begun.unwrap_or_else(|error| panic!("no answer from port {port}: {error}"))
+        begun.unwrap_or_else(|error| panic!("no answer from {}: {error}", self.at))
     }
 
     fn try_begins_within(&mut self, limit: Duration) -> io::Result<bool> {
@@ -161,8 +178,36 @@ impl Client {
     }
 
     fn set_read_timeout(&mut self, limit: Duration) {
-        let set = self.reader.get_mut().set_read_timeout(Some(limit));
+        let set = match self.reader.get_ref() {
+            Stream::Tcp(stream) => stream.set_read_timeout(Some(limit)),
+            Stream::Unix(stream) => stream.set_read_timeout(Some(limit)),
+        };
         set.expect("a time-out above zero can be set");
+    }
+}
+
+impl Read for Stream {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Stream::Tcp(stream) => stream.read(bytes),
+            Stream::Unix(stream) => stream.read(bytes),
+        }
+    }
+}
+
+impl Write for Stream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Stream::Tcp(stream) => stream.write(bytes),
+            Stream::Unix(stream) => stream.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Stream::Tcp(stream) => stream.flush(),
+            Stream::Unix(stream) => stream.flush(),
+        }
     }
 }
 

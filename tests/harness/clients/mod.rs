@@ -5,9 +5,11 @@
 //! - [`library`]: programs that take locks with the library, in the process of the test;
 //! - [`contender`]: programs that contend for locks while their networks fail;
 //! - [`program`]: the program `dlock`, run as a user would; [`running`]: one that goes on meanwhile;
+//! - [`agent`]: `dlock agent` at a unix socket;
 //! - [`exporter`]: the responses of `dlock exporter`; [`browser`]: its page, as a person sees it;
 //! - [`tmux`]: a terminal whose screen the test sees.
 
+pub mod agent;
 pub mod browser;
 pub mod client;
 pub mod contender;

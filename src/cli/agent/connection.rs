@@ -1,0 +1,282 @@
+//! One connection: requests in, replies out, in the same order.
+//!
+//! While a request waits, the agent reads ahead a little, so that it notices the end of the connection at
+//! once. While a client does not read its replies, the agent answers nothing more.
+
+use std::io;
+use std::pin::pin;
+use std::sync::Arc;
+
+use tokio::io::{Interest, Ready};
+use tokio::net::{TcpStream, UnixStream};
+use tokio::time::{sleep, timeout};
+
+use super::Agent;
+use super::commands::{self, Answer};
+use super::limits::{FAREWELL, LOOK_FOR_END, READ_AHEAD, UNSENT};
+use super::reply::{Protocol, Reply};
+use super::request::{self, Request};
+use super::session::Session;
+
+/// A stream to a client.
+pub enum Stream {
+    Unix(UnixStream),
+    Tcp(TcpStream),
+}
+
+/// A connection.
+pub struct Connection {
+    pub agent: Arc<Agent>,
+    pub stream: Stream,
+    pub session: Session,
+}
+
+/// Bytes of the client that were not answered yet.
+#[derive(Default)]
+struct Incoming {
+    bytes: Vec<u8>,
+    /// Bytes of these that were read as requests.
+    used: usize,
+    /// True if the client sends nothing more.
+    has_ended: bool,
+}
+
+/// Replies that were not sent yet.
+#[derive(Default)]
+struct Outgoing {
+    bytes: Vec<u8>,
+    /// Bytes of these that were sent.
+    sent: usize,
+}
+
+/// The reasons to end a connection. The client needs no word of them.
+enum End {
+    Closed,
+    Failed,
+}
+
+impl Connection {
+    /// Serves the client until the connection ends, and then ends its EPHEMERAL locks.
+    pub async fn serve(mut self) {
+        let tie = Arc::clone(&self.session.tie);
+        tokio::select! {
+            _ = self.talk() => {}
+            () = tie.lost() => {}
+        }
+        self.session.end(&self.agent);
+    }
+
+    async fn talk(&mut self) -> Result<(), End> {
+        let (mut incoming, mut outgoing) = (Incoming::default(), Outgoing::default());
+        loop {
+            match request::read(incoming.unused()) {
+                Ok(Some((request, length))) => {
+                    incoming.used += length;
+                    let ends = self.answer(&request, &mut incoming, &mut outgoing).await?;
+                    if ends || outgoing.unsent().len() >= UNSENT {
+                        self.stream.send_all(&mut outgoing).await?;
+                    }
+                    if ends {
+                        return Ok(());
+                    }
+                }
+                Ok(None) => {
+                    self.stream.send_all(&mut outgoing).await?;
+                    if incoming.has_ended || self.is_drained() {
+                        return Ok(());
+                    }
+                    incoming.shrink();
+                    self.idle(&mut incoming, &mut outgoing).await?;
+                }
+                Err(nonsense) => {
+                    outgoing.add(&Reply::error(nonsense.0), self.session.protocol);
+                    return self.stream.send_all(&mut outgoing).await;
+                }
+            }
+        }
+    }
+
+    /// Waits until there is something to do.
+    async fn idle(&mut self, incoming: &mut Incoming, outgoing: &mut Outgoing) -> Result<(), End> {
+        let mut draining = self.agent.draining.subscribe();
+        let drains = *draining.borrow();
+        tokio::select! {
+            biased;
+            read = self.stream.read(incoming) => read,
+            message = self.session.message() => {
+                // There were too many to be kept.
+                let message = message.ok_or(End::Closed)?;
+                outgoing.add(&message, self.session.protocol);
+                Ok(())
+            }
+            _ = draining.wait_for(|draining| *draining), if !drains => Ok(()),
+            // An EPHEMERAL lock may have ended.
+            () = sleep(LOOK_FOR_END), if drains => Ok(()),
+        }
+    }
+
+    /// Waits for the answer, and reads ahead meanwhile. `None`: the agent ends.
+    async fn wait_for(
+        &mut self,
+        words: &[&[u8]],
+        incoming: &mut Incoming,
+        outgoing: &mut Outgoing,
+    ) -> Result<Option<Answer>, End> {
+        let waits = words.iter().skip(3).any(|word| word.eq_ignore_ascii_case(b"WAIT"));
+        let mut draining = self.agent.draining.subscribe();
+        let mut answer = pin!(commands::answer(&self.agent, &mut self.session, words));
+        loop {
+            let is_full = incoming.unused().len() >= READ_AHEAD;
+            tokio::select! {
+                biased;
+                answer = &mut answer => return Ok(Some(answer)),
+                sent = self.stream.send(outgoing), if !outgoing.unsent().is_empty() => sent?,
+                read = self.stream.read(incoming), if !incoming.has_ended && !is_full => read?,
+                ended = self.stream.has_ended_later(), if is_full => incoming.has_ended |= ended?,
+                _ = draining.wait_for(|draining| *draining), if waits => return Ok(None),
+            }
+            // A request that does not wait ends soon, and is carried out as a node would.
+            if incoming.has_ended && waits {
+                return Err(End::Closed);
+            }
+        }
+    }
+
+    /// True if the agent ends, and does not wait for this connection.
+    fn is_drained(&self) -> bool {
+        *self.agent.draining.borrow() && !self.session.tie.has_locks()
+    }
+
+    /// Answers a request. Returns true if the connection ends after that.
+    async fn answer(
+        &mut self,
+        request: &Request,
+        incoming: &mut Incoming,
+        outgoing: &mut Outgoing,
+    ) -> Result<bool, End> {
+        let words = request.words();
+        if words.is_empty() {
+            return Ok(false);
+        }
+        let Some(Answer { replies, ends }) = self.wait_for(&words, incoming, outgoing).await?
+        else {
+            return Ok(true);
+        };
+        replies.iter().for_each(|reply| outgoing.add(reply, self.session.protocol));
+        Ok(ends)
+    }
+}
+
+impl Incoming {
+    fn unused(&self) -> &[u8] {
+        self.bytes.get(self.used..).unwrap_or_default()
+    }
+
+    fn add(&mut self, bytes: &[u8]) {
+        self.bytes.drain(..self.used);
+        self.used = 0;
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// An idle connection has no buffer.
+    fn shrink(&mut self) {
+        if self.unused().is_empty() {
+            (self.bytes, self.used) = (Vec::new(), 0);
+        }
+    }
+}
+
+impl Outgoing {
+    fn unsent(&self) -> &[u8] {
+        self.bytes.get(self.sent..).unwrap_or_default()
+    }
+
+    fn add(&mut self, reply: &Reply, protocol: Protocol) {
+        reply.write(protocol, &mut self.bytes);
+    }
+
+    fn note_sent(&mut self, length: usize) {
+        self.sent += length;
+        if self.unsent().is_empty() {
+            *self = Outgoing::default();
+        }
+    }
+}
+
+impl Stream {
+    /// Reads what has arrived, at least a byte unless the client has ended the connection.
+    async fn read(&self, incoming: &mut Incoming) -> Result<(), End> {
+        loop {
+            self.ready(Interest::READABLE).await?;
+            match self.try_read(incoming) {
+                Ok(length) => {
+                    incoming.has_ended = length == 0;
+                    return Ok(());
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(_) => return Err(End::Failed),
+            }
+        }
+    }
+
+    fn try_read(&self, incoming: &mut Incoming) -> io::Result<usize> {
+        let mut piece = [0; PIECE];
+        let length = match self {
+            Stream::Unix(stream) => stream.try_read(&mut piece),
+            Stream::Tcp(stream) => stream.try_read(&mut piece),
+        }?;
+        incoming.add(piece.get(..length).unwrap_or_default());
+        Ok(length)
+    }
+
+    /// Sends some of the replies.
+    async fn send(&self, outgoing: &mut Outgoing) -> Result<(), End> {
+        loop {
+            let sent = match self {
+                Stream::Unix(stream) => stream.try_write(outgoing.unsent()),
+                Stream::Tcp(stream) => stream.try_write(outgoing.unsent()),
+            };
+            match sent {
+                Ok(length) => {
+                    outgoing.note_sent(length);
+                    return Ok(());
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.ready(Interest::WRITABLE).await?;
+                }
+                Err(_) => return Err(End::Failed),
+            }
+        }
+    }
+
+    async fn send_all(&self, outgoing: &mut Outgoing) -> Result<(), End> {
+        while !outgoing.unsent().is_empty() {
+            self.send(outgoing).await?;
+        }
+        Ok(())
+    }
+
+    /// After a while, true if the client has ended the connection, though there is more to read.
+    async fn has_ended_later(&self) -> Result<bool, End> {
+        sleep(LOOK_FOR_END).await;
+        Ok(self.ready(Interest::READABLE).await?.is_read_closed())
+    }
+
+    async fn ready(&self, interest: Interest) -> Result<Ready, End> {
+        let ready = match self {
+            Stream::Unix(stream) => stream.ready(interest).await,
+            Stream::Tcp(stream) => stream.ready(interest).await,
+        };
+        ready.map_err(|_| End::Failed)
+    }
+}
+
+/// Sends one reply to a client that is not served.
+pub async fn refuse(stream: Stream, why: &'static str) {
+    let mut outgoing = Outgoing::default();
+    outgoing.add(&Reply::error(why), Protocol::Resp2);
+    let _ = timeout(FAREWELL, stream.send_all(&mut outgoing)).await;
+}
+
+/// Bytes to read at a time.
+const PIECE: usize = 16 * 1024;

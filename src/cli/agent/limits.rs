@@ -1,0 +1,42 @@
+//! Every limit of the agent, named once.
+
+use std::time::Duration;
+
+/// The room for connections. One user alone can have half of it.
+pub const CONNECTIONS: u64 = 30_000;
+/// The room for locks and waiting requests. One user alone can have half of it.
+pub const LOCKS: u64 = 40_000;
+/// The largest request, in bytes.
+pub const REQUEST: usize = 64 * 1024;
+/// The largest number of arguments in a request, with its name.
+pub const ARGUMENTS: usize = 64;
+/// The longest line of a request, in bytes.
+pub const LINE: usize = 1024;
+/// Bytes that the agent reads ahead while it answers a request.
+pub const READ_AHEAD: usize = REQUEST;
+/// Bytes of replies that the agent collects before it sends them. A client that does not read costs no more:
+/// the agent answers nothing until it does.
+pub const UNSENT: usize = 16 * 1024;
+/// Losses that a subscriber has not read yet; with more of them its connection is closed.
+pub const UNREAD_LOSSES: usize = 1024;
+/// Channels to which a connection can subscribe.
+pub const CHANNELS: usize = 16;
+/// The longest name of a connection, a library or a channel, in bytes.
+pub const NAME: usize = 256;
+/// The room for tokens that were released with FINAL. One user alone can have half of it.
+pub const FINALS: u64 = 20_000;
+/// Tokens that were released with FINAL are remembered for this long.
+pub const FINAL_LASTS: Duration = Duration::from_secs(60);
+/// A caller that waits for this long may hold the lock himself, through another agent: the agent looks.
+pub const LOOK_AFTER: Duration = Duration::from_millis(100);
+/// A lock that is held for this long is marked: its caller has been told. Other agents, and this one after a
+/// restart, can extend it then. Shorter locks cost no request more.
+pub const MARK_AFTER: Duration = Duration::from_millis(50);
+/// While a connection has sent more than the agent reads ahead, the agent looks this often for its end.
+pub const LOOK_FOR_END: Duration = Duration::from_millis(100);
+/// The pause after a connection could not be accepted: too many open files, say.
+pub const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// An EXTEND waits this long for a majority. It goes on after that, and only its reply is an error.
+pub const EXTEND_PATIENCE: Duration = Duration::from_secs(2);
+/// The time for the last releases when the agent ends.
+pub const FAREWELL: Duration = Duration::from_secs(2);

@@ -1,0 +1,671 @@
+//! One caller's lock, from the first request to the last.
+//!
+//! A task for each pair of key and token, whichever connections ask: so a place is kept when a connection has
+//! ended, and a token that asks again finds its lock.
+
+use std::future::{Future, pending};
+use std::sync::Arc;
+use std::time::Duration;
+
+use dlock_client::operator::{Attempt, Caller};
+use dlock_client::{Error, Guard, LockOptions, Loss, Mode, Patience};
+use dlock_core::limits::MAX_TTL_CEILING;
+use dlock_core::quorum::{Rules, Sound};
+use dlock_core::{Millis, Owner, Reason};
+use futures_util::future::BoxFuture;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, sleep_until, timeout};
+
+use super::Agent;
+use super::limits::{EXTEND_PATIENCE, LOOK_AFTER, MARK_AFTER};
+use super::refusal::{self, NO_QUORUM};
+use super::reply::Reply;
+use super::table::Name;
+use super::tie::Tie;
+
+/// A caller's lock.
+pub struct Lock {
+    pub agent: Arc<Agent>,
+    pub name: Arc<Name>,
+    /// The user who asked first, whose share of the room it takes.
+    pub owner: Owner,
+    pub inbox: mpsc::UnboundedReceiver<Order>,
+}
+
+/// An order of a connection.
+pub enum Order {
+    Acquire(Box<Ask>),
+    Release {
+        is_final: bool,
+        reply: oneshot::Sender<Reply>,
+    },
+    Extend {
+        ttl: Millis,
+        reply: oneshot::Sender<Reply>,
+    },
+    Check {
+        reply: oneshot::Sender<Reply>,
+    },
+    /// The agent ends. What a caller knows of is left to its lease.
+    Leave,
+}
+
+/// A request for the lock. The connection drops the receiver of the reply when the client has gone.
+pub struct Ask {
+    pub terms: Terms,
+    pub wait: Option<Millis>,
+    pub keep: Option<Millis>,
+    /// The connection with which the lock ends, if it does.
+    pub tie: Option<Arc<Tie>>,
+    /// True if the connection ends with the lock.
+    pub close: bool,
+    pub reply: oneshot::Sender<Reply>,
+}
+
+/// The terms of a lock.
+#[derive(Clone)]
+pub struct Terms {
+    pub ttl: Millis,
+    pub mode: Mode,
+    /// True if the lease is renewed until the connection ends.
+    pub renew: bool,
+    pub caller: Caller,
+}
+
+enum State {
+    Idle,
+    Asking(Box<Asking>),
+    Held(Box<Held>),
+}
+
+/// The lock is wanted.
+struct Asking {
+    acquired: Acquired,
+    terms: Terms,
+    /// True if it asks the nodes until it is dropped: the place is kept, whatever the limit of a wait.
+    has_place: bool,
+    asker: Option<Asker>,
+    /// End of the place while nobody asks.
+    away_until: Option<Instant>,
+    /// Time at which to look if the caller holds the lock by another agent.
+    look_at: Option<Instant>,
+    look: Option<BoxFuture<'static, Result<Option<Attempt>, Error>>>,
+}
+
+type Acquired = BoxFuture<'static, Result<Guard, Error>>;
+
+/// A request that has no reply yet.
+struct Asker {
+    reply: oneshot::Sender<Reply>,
+    /// The end of its wait; `None`: without limit.
+    until: Option<Instant>,
+    keep: Option<Millis>,
+    tie: Option<Arc<Tie>>,
+    close: bool,
+    waits: bool,
+}
+
+/// The lock is held.
+struct Held {
+    guard: Guard,
+    terms: Terms,
+    tie: Option<Arc<Tie>>,
+    close: bool,
+    /// End of a grant of which nobody has heard: its caller was away.
+    away_until: Option<Instant>,
+    /// Time at which to mark it as told.
+    mark_at: Option<Instant>,
+}
+
+enum Asked {
+    Done(Result<Guard, Error>),
+    Order(Option<Order>),
+    /// The client has gone.
+    Gone,
+    Looked(Result<Option<Attempt>, Error>),
+    Due,
+}
+
+enum Keeping {
+    Order(Option<Order>),
+    Lost(Loss),
+    Untied,
+    Due,
+}
+
+impl Lock {
+    pub async fn run(mut self) {
+        let mut state = State::Idle;
+        loop {
+            state = match state {
+                State::Idle => {
+                    let table = &self.agent.table;
+                    match table.next_or_leave(&self.name, self.owner, &mut self.inbox) {
+                        Some(order) => self.idle(order).await,
+                        None => return,
+                    }
+                }
+                State::Asking(asking) => self.asking(asking).await,
+                State::Held(held) => self.held(held).await,
+            };
+        }
+    }
+
+    // --- neither held nor wanted ------------------------------------------------------------------
+
+    async fn idle(&mut self, order: Order) -> State {
+        match order {
+            Order::Acquire(ask) => return self.begin(*ask),
+            other => self.elsewhere(other).await,
+        }
+        State::Idle
+    }
+
+    /// Answers for a token of which this agent knows nothing: a majority of the nodes may.
+    async fn elsewhere(&self, order: Order) {
+        let (client, Name { key, token }) = (&self.agent.client, &*self.name);
+        match order {
+            Order::Release { is_final, reply } => {
+                if is_final && self.agent.finals.add(&self.name, self.owner).is_err() {
+                    return answer(reply, Reply::error(Reason::TooManyFinals));
+                }
+                let released = client.release_attempts(key, token).await;
+                answer(reply, said(released.map(|was_held| Reply::Int(was_held.into()))));
+            }
+            Order::Extend { ttl, reply } => {
+                let extended = self.extended_elsewhere(ttl).await;
+                answer(reply, said(extended.map(|fence| Reply::Int(fence.is_some().into()))));
+            }
+            Order::Check { reply } => {
+                let attempt = client.attempt_of(key, token).await;
+                let fence = |attempt: Attempt| Reply::number(attempt.fence);
+                answer(reply, said(attempt.map(|attempt| attempt.map_or(Reply::Null, fence))));
+            }
+            Order::Acquire(_) | Order::Leave => {}
+        }
+    }
+
+    /// Extends the lock that the caller holds by another agent. Returns its fence.
+    async fn extended_elsewhere(&self, ttl: Millis) -> Result<Option<u64>, Error> {
+        let (client, Name { key, token }) = (&self.agent.client, &*self.name);
+        let Some(attempt) = client.attempt_of(key, token).await? else { return Ok(None) };
+        match client.extend_attempt(key, &attempt, stretched(ttl)).await {
+            Ok(_) => Ok(Some(attempt.fence)),
+            Err(Error::Lost(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    // --- wanted -----------------------------------------------------------------------------------
+
+    fn begin(&self, ask: Ask) -> State {
+        if self.agent.finals.contains(&self.name) {
+            answer(ask.reply, Reply::error(Reason::Final));
+            return State::Idle;
+        }
+        let patience = match (ask.wait, ask.keep) {
+            (None, _) => Patience::Try,
+            (Some(Millis(0)), _) | (Some(_), Some(_)) => Patience::Forever,
+            (Some(Millis(wait)), None) => Patience::Within(Duration::from_millis(wait)),
+        };
+        let waits = ask.wait.is_some();
+        State::Asking(Box::new(Asking {
+            acquired: self.acquire(&ask.terms, patience),
+            terms: ask.terms.clone(),
+            has_place: waits && ask.keep.is_some(),
+            look_at: waits.then(|| Instant::now() + LOOK_AFTER),
+            look: None,
+            away_until: None,
+            asker: Some(Asker::new(ask)),
+        }))
+    }
+
+    fn acquire(&self, terms: &Terms, wait: Patience) -> Acquired {
+        let Terms { ttl, mode, renew, caller } = terms.clone();
+        let options =
+            LockOptions { ttl: stretched(ttl), wait, mode, renew, ..LockOptions::default() };
+        let lock = self.agent.client.lock(&self.name.key).options(options).on_behalf_of(caller);
+        Box::pin(lock.acquire())
+    }
+
+    async fn asking(&mut self, mut asking: Box<Asking>) -> State {
+        let due = asking.due();
+        let Asking { acquired, asker, look, .. } = &mut *asking;
+        let event = tokio::select! {
+            biased;
+            done = acquired => Asked::Done(done),
+            order = self.inbox.recv() => Asked::Order(order),
+            () = gone(asker) => Asked::Gone,
+            looked = or_never(look.as_mut()) => Asked::Looked(looked),
+            () = until(due) => Asked::Due,
+        };
+        match event {
+            Asked::Done(Ok(guard)) => self.won(asking, guard).await,
+            Asked::Done(Err(error)) => self.failed(asking, &error).await,
+            Asked::Order(Some(order)) => self.order_while_asking(asking, order).await,
+            Asked::Order(None) => State::Idle,
+            Asked::Gone => self.stay_or_go(asking),
+            Asked::Looked(found) => self.looked(asking, found).await,
+            Asked::Due => self.due_while_asking(asking),
+        }
+    }
+
+    async fn won(&mut self, mut asking: Box<Asking>, guard: Guard) -> State {
+        self.agent.outages.end(&self.name.key);
+        let (terms, asker) = (asking.terms.clone(), asking.asker.take());
+        let mut held = Held {
+            guard,
+            terms,
+            tie: None,
+            close: false,
+            away_until: asking.away_until,
+            mark_at: None,
+        };
+        let Some(asker) = asker else { return State::Held(Box::new(held)) };
+        // A lease that waited is a short one. What the caller is told must outlive this process.
+        let ttl = Duration::from_millis(held.terms.ttl.0);
+        if held.guard.valid_for() < ttl - ttl / 10
+            && let Err(error) = extend(&held.guard, held.terms.ttl).await
+        {
+            answer(asker.reply, error.reply());
+            return State::Idle;
+        }
+        let (fence, keep) = (held.guard.fence(), asker.keep);
+        held.ties(asker.tie, asker.close);
+        if asker.reply.send(Reply::number(fence)).is_err() {
+            // Nobody has heard of it.
+            let Some(keep) = keep else { return State::Idle };
+            held.away_until = Some(Instant::now() + Duration::from_millis(keep.0));
+            held.mark_at = None;
+        }
+        State::Held(Box::new(held))
+    }
+
+    async fn failed(&mut self, mut asking: Box<Asking>, error: &Error) -> State {
+        self.agent.outages.end(&self.name.key);
+        let Some(asker) = asking.asker.take() else { return State::Idle };
+        if let Error::Held { holder: Some(holder), .. } = error
+            && asking.terms.caller.is_holder(holder)
+            && let Ok(Some(fence)) = self.extended_elsewhere(asking.terms.ttl).await
+        {
+            answer(asker.reply, Reply::number(fence));
+            return State::Idle;
+        }
+        answer(asker.reply, refusal::reply(error));
+        let may_pass = matches!(error, Error::Held { .. }) || error.may_pass();
+        match asker.keep {
+            Some(keep) if may_pass => self.take_place(asking, keep),
+            _ => State::Idle,
+        }
+    }
+
+    /// Queues for a caller that does not wait, but asks again.
+    fn take_place(&self, mut asking: Box<Asking>, keep: Millis) -> State {
+        asking.acquired = self.acquire(&asking.terms, Patience::Forever);
+        asking.has_place = true;
+        asking.look_at = None;
+        asking.away_until = Some(Instant::now() + Duration::from_millis(keep.0));
+        State::Asking(asking)
+    }
+
+    /// Ends a request, whose place may stay.
+    fn stay_or_go(&self, mut asking: Box<Asking>) -> State {
+        let keep = asking.asker.take().and_then(|asker| asker.keep);
+        match keep {
+            Some(keep) if asking.has_place => {
+                asking.away_until = Some(Instant::now() + Duration::from_millis(keep.0));
+                State::Asking(asking)
+            }
+            Some(keep) => self.take_place(asking, keep),
+            None => {
+                self.agent.outages.end(&self.name.key);
+                State::Idle
+            }
+        }
+    }
+
+    async fn looked(
+        &mut self,
+        mut asking: Box<Asking>,
+        found: Result<Option<Attempt>, Error>,
+    ) -> State {
+        asking.look = None;
+        if let Ok(Some(_)) = found
+            && let Ok(Some(fence)) = self.extended_elsewhere(asking.terms.ttl).await
+            && let Some(asker) = asking.asker.take()
+        {
+            answer(asker.reply, Reply::number(fence));
+            return State::Idle;
+        }
+        State::Asking(asking)
+    }
+
+    fn due_while_asking(&mut self, mut asking: Box<Asking>) -> State {
+        let now = Instant::now();
+        if asking.look_at.is_some_and(|at| at <= now) {
+            let (client, name) = (self.agent.client.clone(), Arc::clone(&self.name));
+            asking.look_at = None;
+            asking.look =
+                Some(Box::pin(async move { client.attempt_of(&name.key, &name.token).await }));
+            return State::Asking(asking);
+        }
+        let is_over = |end: Option<Instant>| end.is_some_and(|end| end <= now);
+        match &mut asking.asker {
+            None if is_over(asking.away_until) => State::Idle,
+            Some(asker) if asking.has_place && is_over(asker.until) => {
+                let reply = self.agent.outages.of(&self.name.key).map_or(Reply::Null, Reply::Error);
+                asker.answer(reply);
+                self.stay_or_go(asking)
+            }
+            _ => State::Asking(asking),
+        }
+    }
+
+    async fn order_while_asking(&mut self, mut asking: Box<Asking>, order: Order) -> State {
+        match order {
+            Order::Acquire(ask) => self.ask_again(asking, *ask),
+            Order::Leave => State::Idle,
+            release @ Order::Release { .. } => {
+                if let Some(asker) = &mut asking.asker {
+                    asker.answer(Reply::Null);
+                }
+                drop(asking);
+                self.agent.outages.end(&self.name.key);
+                self.elsewhere(release).await;
+                State::Idle
+            }
+            other => {
+                self.elsewhere(other).await;
+                State::Asking(asking)
+            }
+        }
+    }
+
+    /// The same token asks once more: the new request takes the place of the old one.
+    fn ask_again(&mut self, mut asking: Box<Asking>, ask: Ask) -> State {
+        let is_poll = ask.wait.is_none();
+        match &mut asking.asker {
+            Some(asker) if asker.waits && is_poll => {
+                answer(ask.reply, Reply::Null);
+                return State::Asking(asking);
+            }
+            Some(asker) => asker.answer(Reply::error(REPLACED)),
+            None => {}
+        }
+        let is_same = asking.terms.mode == ask.terms.mode && asking.terms.renew == ask.terms.renew;
+        if !asking.has_place || !is_same {
+            drop(asking);
+            return self.begin(ask);
+        }
+        asking.terms = ask.terms.clone();
+        asking.away_until = None;
+        let mut asker = Asker::new(ask);
+        if is_poll {
+            let reply = self.agent.outages.of(&self.name.key).map_or(Reply::Null, Reply::Error);
+            asker.answer(reply);
+            asking.asker = Some(asker);
+            return self.stay_or_go(asking);
+        }
+        asking.asker = Some(asker);
+        State::Asking(asking)
+    }
+
+    // --- held -------------------------------------------------------------------------------------
+
+    async fn held(&mut self, mut held: Box<Held>) -> State {
+        let due = held.away_until.into_iter().chain(held.mark_at).min();
+        let event = tokio::select! {
+            biased;
+            order = self.inbox.recv() => Keeping::Order(order),
+            loss = held.guard.lost() => Keeping::Lost(loss),
+            () = untied(held.tie.as_deref()) => Keeping::Untied,
+            () = until(due) => Keeping::Due,
+        };
+        match event {
+            Keeping::Order(Some(order)) => self.order_while_held(held, order).await,
+            Keeping::Lost(loss) => self.lost(*held, &loss),
+            Keeping::Due if held.away_until.is_none() => {
+                held.mark_at = None;
+                let Terms { caller, mode, .. } = &held.terms;
+                tokio::spawn(self.agent.client.mark_told(&held.guard, caller, *mode));
+                State::Held(held)
+            }
+            // Dropping the guard releases the lock.
+            Keeping::Order(None) | Keeping::Untied | Keeping::Due => State::Idle,
+        }
+    }
+
+    async fn order_while_held(&mut self, mut held: Box<Held>, order: Order) -> State {
+        match order {
+            Order::Acquire(ask) => return self.renew(held, *ask).await,
+            Order::Release { is_final, reply } => {
+                if is_final && self.agent.finals.add(&self.name, self.owner).is_err() {
+                    answer(reply, Reply::error(Reason::TooManyFinals));
+                    return State::Held(held);
+                }
+                held.untie();
+                let released = held.guard.release().await;
+                answer(reply, Reply::Int(released.is_ok().into()));
+                return State::Idle;
+            }
+            Order::Extend { ttl, reply } => match extend(&held.guard, ttl).await {
+                Ok(()) => answer(reply, Reply::Int(1)),
+                Err(NotExtended::Lost(loss)) => {
+                    answer(reply, Reply::Int(0));
+                    return self.lost(*held, &loss);
+                }
+                Err(error) => answer(reply, error.reply()),
+            },
+            Order::Check { reply } => {
+                let fence = held.guard.check().map(|()| Reply::number(held.guard.fence()));
+                answer(reply, fence.unwrap_or(Reply::Null));
+            }
+            Order::Leave if held.is_told() => {
+                held.guard.detach().await;
+                return State::Idle;
+            }
+            Order::Leave => return State::Idle,
+        }
+        State::Held(held)
+    }
+
+    /// The holder asks again: the same fence, and a lease of the length that it now asks for.
+    async fn renew(&mut self, mut held: Box<Held>, ask: Ask) -> State {
+        let asked = ask.terms.mode;
+        if held.terms.mode != asked {
+            let why = Reason::OtherMode { held: held.terms.mode, asked };
+            answer(ask.reply, Reply::error(why));
+            return State::Held(held);
+        }
+        if held.terms.renew != ask.terms.renew {
+            answer(ask.reply, Reply::error(OTHER_RENEWAL));
+            return State::Held(held);
+        }
+        match extend(&held.guard, ask.terms.ttl).await {
+            Ok(()) => {}
+            Err(NotExtended::Lost(loss)) => {
+                self.lost(*held, &loss);
+                return self.begin(ask);
+            }
+            Err(error) => {
+                answer(ask.reply, error.reply());
+                return State::Held(held);
+            }
+        }
+        let fence = held.guard.fence();
+        held.untie();
+        held.ties(ask.tie, ask.close);
+        answer(ask.reply, Reply::number(fence));
+        State::Held(held)
+    }
+
+    fn lost(&self, mut held: Held, loss: &Loss) -> State {
+        if held.away_until.is_none() {
+            self.agent.losses.tell(self.owner, loss);
+        }
+        if let Some(tie) = held.tie.as_ref().filter(|_| held.close) {
+            tie.lose();
+        }
+        // A lock whose caller was told is not released: another agent may have extended it.
+        if held.is_told() {
+            tokio::spawn(held.guard.detach());
+        } else {
+            held.untie();
+        }
+        State::Idle
+    }
+}
+
+impl Asking {
+    fn due(&self) -> Option<Instant> {
+        let end = match &self.asker {
+            Some(asker) => asker.until.filter(|_| self.has_place),
+            None => self.away_until,
+        };
+        end.into_iter().chain(self.look_at).min()
+    }
+}
+
+impl Asker {
+    fn new(ask: Ask) -> Asker {
+        let limit = ask.wait.filter(|wait| wait.0 > 0).map(|wait| Duration::from_millis(wait.0));
+        Asker {
+            until: limit.map(|limit| Instant::now() + limit),
+            keep: ask.keep,
+            tie: ask.tie,
+            close: ask.close,
+            waits: ask.wait.is_some(),
+            reply: ask.reply,
+        }
+    }
+
+    /// Answers, and leaves the rest of the request.
+    fn answer(&mut self, reply: Reply) {
+        let (spent, _) = oneshot::channel();
+        answer(std::mem::replace(&mut self.reply, spent), reply);
+    }
+}
+
+impl Held {
+    /// Notes that its caller has been told, and the connection with which it ends, if it does.
+    fn ties(&mut self, tie: Option<Arc<Tie>>, close: bool) {
+        self.away_until = None;
+        self.mark_at = tie.is_none().then(|| Instant::now() + MARK_AFTER);
+        tie.iter().for_each(|tie| tie.add_lock());
+        (self.tie, self.close) = (tie, close);
+    }
+
+    fn untie(&mut self) {
+        if let Some(tie) = self.tie.take() {
+            tie.remove_lock();
+        }
+    }
+
+    /// True if its caller knows of it, and it does not end with a connection.
+    fn is_told(&self) -> bool {
+        self.away_until.is_none() && self.tie.is_none()
+    }
+}
+
+/// The length to ask the nodes for, so that a lease certainly lasts `ttl`, whatever their clocks do.
+fn stretched(ttl: Millis) -> Duration {
+    let least = SHORTEST.max(ttl.0);
+    // The drift of the longer lease is longer, too: by a hundredth each time.
+    let longer = |length| least + Sound.drift(Millis(length)).div_ceil(1_000);
+    let length = (0..6).fold(least, |length, _| longer(length));
+    Duration::from_millis(length.min(MAX_TTL_CEILING))
+}
+
+/// The reason why a lease was not extended.
+enum NotExtended {
+    Lost(Loss),
+    /// The lock is held as before.
+    Refused(Error),
+    /// No majority has answered yet. The lock is held for this long.
+    Unanswered(Duration),
+}
+
+impl NotExtended {
+    fn reply(&self) -> Reply {
+        match self {
+            NotExtended::Lost(loss) => Reply::error(format_args!("{NO_QUORUM} {loss}")),
+            NotExtended::Refused(error) => refusal::reply(error),
+            NotExtended::Unanswered(left) => Reply::error(format_args!(
+                "{NO_QUORUM} no majority of the nodes has answered; the lock is held for {} ms more",
+                left.as_millis()
+            )),
+        }
+    }
+}
+
+/// Extends a lock, but does not wait without end: no majority may answer.
+async fn extend(guard: &Guard, ttl: Millis) -> Result<(), NotExtended> {
+    match timeout(EXTEND_PATIENCE, guard.extend(stretched(ttl))).await {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(Error::Lost(loss))) => Err(NotExtended::Lost(loss)),
+        Ok(Err(error)) => Err(NotExtended::Refused(error)),
+        Err(_) => Err(NotExtended::Unanswered(guard.valid_for())),
+    }
+}
+
+fn answer(to: oneshot::Sender<Reply>, reply: Reply) {
+    // Whoever asked may have gone.
+    let _ = to.send(reply);
+}
+
+fn said(outcome: Result<Reply, Error>) -> Reply {
+    outcome.unwrap_or_else(|error| refusal::reply(&error))
+}
+
+/// Resolves when the client that waits for a reply has gone.
+async fn gone(asker: &mut Option<Asker>) {
+    match asker {
+        Some(asker) => asker.reply.closed().await,
+        None => pending().await,
+    }
+}
+
+async fn or_never<T>(future: Option<impl Future<Output = T> + Unpin>) -> T {
+    match future {
+        Some(future) => future.await,
+        None => pending().await,
+    }
+}
+
+async fn untied(tie: Option<&Tie>) {
+    match tie {
+        Some(tie) => tie.ended().await,
+        None => pending().await,
+    }
+}
+
+async fn until(due: Option<Instant>) {
+    match due {
+        Some(due) => sleep_until(due).await,
+        None => pending().await,
+    }
+}
+
+/// The library has no shorter leases, in milliseconds.
+const SHORTEST: u64 = 10;
+const REPLACED: &str =
+    "REPLACED this token asked again on another connection, which waits in its place now";
+const OTHER_RENEWAL: &str = "OTHERMODE this token holds the lock, and only one of its two requests says RENEW; \
+                             release it first";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_asked_of_the_nodes_lasts_as_long_as_the_caller_was_told() {
+        for ttl in [10, 11, 99, 1_000, 30_000, 86_400_000, 4_000_000_000] {
+            let asked = u64::try_from(stretched(Millis(ttl)).as_millis()).unwrap();
+            let certain = asked * 1_000 - Sound.drift(Millis(asked));
+            assert!(certain >= ttl * 1_000, "{ttl}: {asked}");
+            assert!(asked <= ttl + ttl / 98 + 4, "{ttl}: {asked}");
+        }
+        assert_eq!(stretched(Millis(MAX_TTL_CEILING)).as_millis(), u128::from(MAX_TTL_CEILING));
+        assert!(stretched(Millis(1)).as_millis() >= 10);
+    }
+}

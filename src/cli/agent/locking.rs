@@ -1,0 +1,215 @@
+//! The commands of dlock, as an agent serves them.
+
+use std::sync::Arc;
+
+use dlock_client::operator::{Caller, inspection};
+use dlock_client::{Inspection, Key, NodeError, NodeState, Report};
+use dlock_core::Settings;
+use dlock_core::command::{self as core, Doc, Refusal, acquire, check, extend, release};
+use dlock_core::limits::MAX_TTL_CEILING;
+use futures_util::future::join_all;
+use redis::Value;
+use tokio::sync::oneshot;
+
+use super::Agent;
+use super::lock::{self, Order, Terms};
+use super::refusal::{NO_QUORUM, listed};
+use super::reply::{Reply, map};
+use super::session::Session;
+use super::table::{Full, Name, Table};
+
+/// A command.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Ask {
+    Acquire,
+    Release,
+    Extend,
+    Check,
+    Inspect,
+    Node,
+    Help,
+}
+
+/// Answers a command.
+pub async fn answer(agent: &Arc<Agent>, session: &Session, ask: Ask, args: &[&[u8]]) -> Reply {
+    match ask {
+        Ask::Help => return help(),
+        Ask::Node => return node(agent),
+        _ => {}
+    }
+    let Some((&key, args)) = args.split_first() else { return Reply::error(Refusal::Arity) };
+    if key.is_empty() {
+        return Reply::error("ERR the key is empty; a lock needs a name");
+    }
+    if !agent.allow.allows(&session.peer, key) {
+        return Reply::error("NOPERM this agent does not allow you this lock (--allow)");
+    }
+    if ask == Ask::Inspect {
+        return inspect(agent, &key.into()).await;
+    }
+    let (reply, coming) = oneshot::channel();
+    let order = match order(agent, session, ask, args, reply) {
+        Ok(order) => order,
+        Err(refused) => return Reply::Error(refused),
+    };
+    let token = args.first().copied().unwrap_or_default();
+    let name = Name { key: key.into(), token: token.into() };
+    match Table::send(agent, name, session.peer.owner(), order) {
+        Ok(()) => coming.await.unwrap_or_else(|_| Reply::error(ENDS)),
+        Err(Full) => Reply::error(TOO_MANY_LOCKS),
+    }
+}
+
+/// Reads the arguments after the key.
+fn order(
+    agent: &Agent,
+    session: &Session,
+    ask: Ask,
+    args: &[&[u8]],
+    reply: oneshot::Sender<Reply>,
+) -> Result<Order, String> {
+    let settings = Settings { max_ttl: MAX_TTL_CEILING, ..Settings::default() };
+    let token = args.first().copied().unwrap_or_default();
+    if token.len() > Caller::LONGEST_TOKEN {
+        let (what, least, most, given) = ("token", 1, Caller::LONGEST_TOKEN, token.len());
+        return Err(Refusal::Length { what, least, most, given }.to_string());
+    }
+    Ok(match ask {
+        Ask::Acquire => {
+            let parsed = acquire::parse_at_agent(args, &settings);
+            let parsed = parsed.map_err(|refusal| explained(refusal, &acquire::DOC))?;
+            Order::Acquire(Box::new(asked(agent, session, &parsed, reply)?))
+        }
+        Ask::Release => {
+            let parsed = release::parse(args).map_err(|refusal| refusal.to_string())?;
+            if parsed.done.is_some() {
+                return Err(NO_DONE.to_owned());
+            }
+            Order::Release { is_final: parsed.is_final, reply }
+        }
+        Ask::Extend => {
+            let parsed = extend::parse(args, &settings).map_err(|refusal| refusal.to_string())?;
+            if parsed.fence.is_some() {
+                return Err(not_served("FENCE"));
+            }
+            Order::Extend { ttl: parsed.ttl, reply }
+        }
+        _ => {
+            check::parse(args).map_err(|refusal| refusal.to_string())?;
+            Order::Check { reply }
+        }
+    })
+}
+
+fn asked(
+    agent: &Agent,
+    session: &Session,
+    parsed: &acquire::AtAgent<'_>,
+    reply: oneshot::Sender<Reply>,
+) -> Result<lock::Ask, String> {
+    let acquire::AtAgent { asked, renew, close } = *parsed;
+    if asked.meta.len() > LONGEST_META {
+        let (what, least, most, given) = ("META", 0, LONGEST_META, asked.meta.len());
+        return Err(Refusal::Length { what, least, most, given }.to_string());
+    }
+    let about = session.peer.about(asked.meta, &agent.host);
+    let caller = Caller::new(asked.token, &about);
+    Ok(lock::Ask {
+        terms: Terms { ttl: asked.ttl, mode: asked.mode, renew, caller },
+        wait: asked.wait,
+        keep: asked.keep,
+        tie: asked.ephemeral.then(|| Arc::clone(&session.tie)),
+        close,
+        reply,
+    })
+}
+
+/// Names an option that nodes have and an agent has not.
+fn explained(refusal: Refusal<'_>, at_node: &'static Doc) -> String {
+    if let Refusal::Unknown { given, .. } = refusal {
+        let known = at_node.options().filter_map(|arg| arg.word);
+        if let Some(word) =
+            known.into_iter().find(|word| given.eq_ignore_ascii_case(word.as_bytes()))
+        {
+            return not_served(word);
+        }
+    }
+    refusal.to_string()
+}
+
+fn not_served(option: &str) -> String {
+    format!("ERR {option} is for nodes; an agent does not serve it")
+}
+
+/// The report of the node that agrees with most others, as that node gives it.
+async fn inspect(agent: &Agent, key: &Key) -> Reply {
+    let mut command = redis::cmd("DLOCK.INSPECT");
+    command.arg(key.as_bytes());
+    let asked = agent.client.nodes().map(|node| node.send(&command));
+    let replies: Vec<Result<Value, NodeError>> = join_all(asked).await;
+    let answered: Vec<(Option<Inspection>, Value)> = replies
+        .iter()
+        .filter_map(|reply| reply.as_ref().ok())
+        .filter_map(|value| Some((inspection(value).ok()?, value.clone())))
+        .collect();
+    let needed = agent.client.size() / 2 + 1;
+    if answered.len() < needed {
+        return not_enough(agent, needed, replies);
+    }
+    let first = |look: &Option<Inspection>| {
+        let holder = look.as_ref()?.holders.first()?;
+        Some((holder.id.clone(), holder.fence))
+    };
+    let votes = |look: &Option<Inspection>| {
+        answered.iter().filter(|(other, _)| first(other) == first(look)).count()
+    };
+    let waiting = |look: &Option<Inspection>| look.as_ref().map_or(0, |look| look.waiting);
+    let best = answered.iter().max_by_key(|(look, _)| (votes(look), waiting(look)));
+    best.map_or(Reply::Null, |(_, value)| value.clone().into())
+}
+
+fn not_enough(agent: &Agent, needed: usize, replies: Vec<Result<Value, NodeError>>) -> Reply {
+    let states = replies.into_iter().map(|reply| match reply {
+        Ok(_) => NodeState::Answers,
+        Err(error) => error.into(),
+    });
+    let named = agent.client.nodes().zip(states);
+    let named = named.map(|(node, state)| Report { node: node.name().to_owned(), state });
+    let named: Vec<Report> = named.collect();
+    Reply::error(format_args!(
+        "{NO_QUORUM} {needed} of {} nodes are needed: {}",
+        named.len(),
+        listed(&named)
+    ))
+}
+
+/// Says that this is no node: two agents in a list of nodes would be one quorum twice.
+fn node(agent: &Agent) -> Reply {
+    let nodes = agent.client.nodes().map(|node| Reply::text(node.name())).collect();
+    map([
+        ("node-id", Reply::text(&agent.id)),
+        ("role", Reply::text("agent")),
+        ("version", Reply::text(env!("CARGO_PKG_VERSION"))),
+        ("nodes", Reply::Array(nodes)),
+        ("majority", Reply::number(agent.client.size() as u64 / 2 + 1)),
+    ])
+}
+
+fn help() -> Reply {
+    use core::Command as C;
+    let docs = [C::Acquire, C::Release, C::Extend, C::Check, C::Inspect, C::Node, C::Help];
+    let docs = docs.into_iter().map(|command| match command {
+        C::Acquire => &acquire::AT_AGENT,
+        other => other.doc(),
+    });
+    Reply::Array(
+        docs.map(|doc| Reply::Status(format!("{doc} -- {}", doc.summary).into())).collect(),
+    )
+}
+
+/// The longest META of a caller, in bytes: the agent adds who it is.
+const LONGEST_META: usize = 800;
+const TOO_MANY_LOCKS: &str =
+    "TOOMANYLOCKS this user has as many locks and waiting requests at this agent as one user may";
+const NO_DONE: &str = "ERR DONE is not served by an agent yet; ask a node";
+const ENDS: &str = "ERR the agent ends; ask again";

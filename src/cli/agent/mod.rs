@@ -1,0 +1,281 @@
+//! `dlock agent`: the locks of a majority, for every language that speaks to Redis.
+//!
+//! In reading order:
+//!
+//! - [`listen`]: the sockets. [`peer`]: the process at the other end, and its rights.
+//! - [`connection`]: one connection; [`request`] and [`reply`]: its bytes; [`session`]: its state.
+//! - [`commands`]: the table of commands; [`greeting`]: those that clients begin with; [`locking`]: those of
+//!   dlock.
+//! - [`table`]: all locks; [`lock`]: one caller's lock, from the first request to the last; [`tie`]: a
+//!   connection and its EPHEMERAL locks.
+//! - [`losses`]: lost locks, for subscribers; [`outages`]: keys for which no majority answers; [`refusal`]:
+//!   errors in the words of a node.
+//! - [`limits`]: every limit.
+//!
+//! The rule of tokens is in the library, in its module `caller`.
+
+mod commands;
+mod connection;
+mod greeting;
+mod limits;
+mod listen;
+mod lock;
+mod locking;
+mod losses;
+mod outages;
+mod peer;
+mod refusal;
+mod reply;
+mod request;
+mod session;
+mod table;
+mod tie;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use dlock_client::{Client, Notice, Token};
+use dlock_core::shares::Shares;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use nix::unistd::gethostname;
+use serde_json::json;
+use sha2::{Digest, Sha256};
+use tokio::sync::watch;
+use tokio::time::{sleep, timeout};
+
+use crate::global::Global;
+use crate::nodes;
+use crate::say::exit::Exit;
+use crate::say::failure::Failure;
+use crate::say::{duration, notice, stderr, stdout};
+use crate::signals::Signals;
+use connection::{Connection, Stream};
+use limits::{ACCEPT_PAUSE, CONNECTIONS, FAREWELL};
+use listen::{At, Listener};
+use lock::Order;
+use losses::Losses;
+use outages::Outages;
+use peer::{Allow, Peer};
+use session::Session;
+use table::{Finals, Table};
+
+/// Serve the locks of a majority of the nodes to programs in any language, over the Redis protocol
+#[derive(Debug, clap::Args)]
+#[command(after_help = NOTES)]
+pub struct Args {
+    /// Where to listen: unix:PATH, or tcp:127.0.0.1:PORT with --password-file; can be repeated
+    ///
+    /// Sockets that systemd passes on (LISTEN_FDS) are used in place of these.
+    #[arg(long, value_name = "ADDR", default_value = "unix:/run/dlock/agent.sock", value_parser = listen::parse)]
+    listen: Vec<At>,
+
+    /// The file with the password for clients over TCP, in its first line
+    #[arg(long, value_name = "FILE")]
+    password_file: Option<PathBuf>,
+
+    /// A user, a group, or tcp, and the keys that it may lock; can be repeated [default: everybody, all keys]
+    ///
+    /// The user and the group are those of the process that connects. KEYS is a pattern as of KEYS in Redis:
+    /// --allow uid=www-data 'keys=web:*'
+    #[arg(long, num_args = 2, value_names = ["WHO", "keys=KEYS"])]
+    allow: Vec<String>,
+
+    /// Time for which connections with EPHEMERAL locks are served after SIGTERM
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration::parse)]
+    drain: Duration,
+}
+
+/// The state that all connections share.
+struct Agent {
+    client: Client,
+    /// Name of this process, for those who take it for a node.
+    id: String,
+    host: String,
+    since: Instant,
+    allow: Allow,
+    /// The digest of the password, if there is one.
+    password: Option<[u8; 32]>,
+    table: Table,
+    finals: Finals,
+    losses: Losses,
+    outages: Arc<Outages>,
+    draining: watch::Sender<bool>,
+    connections: Mutex<Shares>,
+    accepted: AtomicU64,
+}
+
+impl Args {
+    pub async fn run(self, global: &Global) -> Result<Exit, Failure> {
+        let mut signals = Signals::listen()?;
+        let listeners = self.listeners()?;
+        let agent = Arc::new(self.agent(global).await?);
+        open_more_files();
+        let names: Vec<String> = listeners.iter().map(Listener::name).collect();
+        match global.json {
+            true => stdout::json(&json!({"listen": names}))?,
+            false => stdout::line(format_args!("dlock agent listens at {}", names.join(", ")))?,
+        }
+        let serving: Vec<_> = listeners
+            .into_iter()
+            .map(|listener| tokio::spawn(serve(Arc::clone(&agent), listener)))
+            .collect();
+        signals.next_that_ends().await;
+        serving.iter().for_each(tokio::task::JoinHandle::abort);
+        tokio::select! {
+            () = agent.drained(self.drain) => {}
+            // A second signal does not wait.
+            _ = signals.next_that_ends() => {}
+        }
+        agent.leave().await;
+        Ok(Exit::OK)
+    }
+
+    fn listeners(&self) -> Result<Vec<Listener>, Failure> {
+        let inherited = listen::inherited().map_err(Failure::usage)?;
+        let listeners = match inherited.is_empty() {
+            false => inherited,
+            true => {
+                let opened = self.listen.iter().map(At::open);
+                opened.collect::<Result<_, _>>().map_err(Failure::usage)?
+            }
+        };
+        if self.password_file.is_none() && listeners.iter().any(Listener::needs_password) {
+            return Err(Failure::usage(NO_PASSWORD));
+        }
+        Ok(listeners)
+    }
+
+    async fn agent(&self, global: &Global) -> Result<Agent, Failure> {
+        let allow = Allow::read(&self.allow).map_err(Failure::usage)?;
+        let password = self.password_file.as_deref().map(password).transpose()?;
+        let outages = Arc::new(Outages::default());
+        let (told, as_json) = (Arc::clone(&outages), global.json);
+        let client = nodes::connect_or_later(global, move |news: &Notice| {
+            told.hear(news);
+            match as_json {
+                true => stderr::event(&notice::event(news)),
+                false => stderr::complain(news),
+            }
+        });
+        Ok(Agent {
+            client: client.await?,
+            id: Token::random().to_string(),
+            host: gethostname().unwrap_or_default().to_string_lossy().into_owned(),
+            since: Instant::now(),
+            allow,
+            password,
+            table: Table::default(),
+            finals: Finals::default(),
+            losses: Losses::default(),
+            outages,
+            draining: watch::Sender::new(false),
+            connections: Mutex::default(),
+            accepted: AtomicU64::new(0),
+        })
+    }
+}
+
+impl Agent {
+    /// Figures for INFO.
+    fn figures(&self) -> [(&'static str, u64); 3] {
+        [
+            ("connections", self.connections().taken()),
+            ("connections_accepted", self.accepted.load(Ordering::Relaxed)),
+            ("locks", self.table.len() as u64),
+        ]
+    }
+
+    /// Ends all connections, those with EPHEMERAL locks only after a while.
+    async fn drained(&self, limit: Duration) {
+        self.draining.send_replace(true);
+        let all_gone = async {
+            while self.connections().taken() > 0 {
+                sleep(Duration::from_millis(20)).await;
+            }
+        };
+        let _ = timeout(limit, all_gone).await;
+    }
+
+    /// Releases all of which no caller knows, and leaves the rest to its leases.
+    async fn leave(&self) {
+        self.table.send_all(|| Order::Leave);
+        let all_gone = async {
+            while self.table.len() > 0 {
+                sleep(Duration::from_millis(5)).await;
+            }
+        };
+        let _ = timeout(FAREWELL, all_gone).await;
+        self.client.released(FAREWELL).await;
+    }
+
+    fn connections(&self) -> std::sync::MutexGuard<'_, Shares> {
+        self.connections.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+async fn serve(agent: Arc<Agent>, listener: Listener) {
+    loop {
+        match listener.accept().await {
+            Ok((stream, peer)) => welcome(&agent, stream, peer),
+            Err(error) => {
+                // Too many open files, say: it may pass.
+                stderr::warn("accept", format_args!("cannot accept: {error}"), false);
+                sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+fn welcome(agent: &Arc<Agent>, stream: Stream, peer: Peer) {
+    let owner = peer.owner();
+    if !agent.connections().take(owner, 1, CONNECTIONS) {
+        tokio::spawn(connection::refuse(stream, TOO_MANY));
+        return;
+    }
+    let agent = Arc::clone(agent);
+    let id = agent.accepted.fetch_add(1, Ordering::Relaxed) + 1;
+    tokio::spawn(async move {
+        let session = Session::new(id, peer);
+        Connection { agent: Arc::clone(&agent), stream, session }.serve().await;
+        agent.connections().give_back(owner, 1);
+    });
+}
+
+fn password(file: &Path) -> Result<[u8; 32], Failure> {
+    let text = fs::read(file).map_err(|error| {
+        Failure::usage(format_args!("cannot read the password in {}: {error}", file.display()))
+    })?;
+    match text.split(|byte| b"\r\n".contains(byte)).next() {
+        None | Some([]) => Err(Failure::usage(format_args!(
+            "{}: the password in its first line is empty",
+            file.display()
+        ))),
+        Some(password) => Ok(Sha256::digest(password).into()),
+    }
+}
+
+/// Each connection is an open file. The system's usual limit is for programs with few.
+fn open_more_files() {
+    if let Ok((_, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
+        let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
+    }
+}
+
+const TOO_MANY: &str = "ERR max number of clients reached";
+const NO_PASSWORD: &str = "everybody on this machine can connect to a port: give --password-file FILE, or listen \
+                           at unix:PATH alone";
+
+const NOTES: &str = "\
+  $ dlock agent --listen unix:/run/dlock/agent.sock      # nodes from DLOCK_NODES
+  $ redis-cli -s /run/dlock/agent.sock DLOCK.ACQUIRE job:42 worker-7 30000 WAIT 5000
+  (integer) 1795238075371227
+
+Clients of Redis in any language use it as one node, and a majority is behind. A lease ends after its ttl,
+unless DLOCK.EXTEND extends it; with EPHEMERAL RENEW the agent renews it while the connection lives, and
+releases it with the connection. SUBSCRIBE dlock:lost tells of locks that are lost.
+
+The owner and the group of this process may connect to the unix socket. docs/agent.md has a program for
+each language.";

@@ -1,0 +1,52 @@
+//! The library's errors, in the words of a node.
+
+use dlock_client::{Error, NodeState, Report};
+
+use super::reply::Reply;
+
+/// The reply for a lock that was not acquired, or not extended. Where nodes refuse, it has their code.
+pub fn reply(error: &Error) -> Reply {
+    match error {
+        Error::Held { .. } => Reply::Null,
+        Error::Lost(_) => Reply::Int(0),
+        Error::NoQuorum { needed, nodes, .. } | Error::Connect { needed, nodes } => {
+            match error.retry_after() {
+                Some(wait) => Reply::error(format_args!(
+                    "QUARANTINE {} ms left: nodes may have forgotten locks, and grant none: {}",
+                    wait.as_millis(),
+                    listed(nodes)
+                )),
+                None => refused(nodes).filter(|_| nodes.len() == 1).unwrap_or_else(|| {
+                    Reply::error(format_args!(
+                        "{NO_QUORUM} {needed} of {} nodes are needed: {}",
+                        nodes.len(),
+                        listed(nodes)
+                    ))
+                }),
+            }
+        }
+        Error::Refused { nodes, .. } => {
+            let all = || Reply::error(format_args!("ERR nodes refuse: {}", listed(nodes)));
+            refused(nodes).unwrap_or_else(all)
+        }
+        other => Reply::error(format_args!("ERR {other}")),
+    }
+}
+
+/// The words of the first node that refuses, with its code.
+fn refused(nodes: &[Report]) -> Option<Reply> {
+    nodes.iter().find_map(|report| match &report.state {
+        NodeState::Refused(text) => Some(Reply::error(text)),
+        _ => None,
+    })
+}
+
+/// The nodes and their states, on one line.
+pub fn listed(nodes: &[Report]) -> String {
+    let all: Vec<String> =
+        nodes.iter().map(|report| report.to_string().replace('\n', " ")).collect();
+    all.join("; ")
+}
+
+/// The code when no majority answers.
+pub const NO_QUORUM: &str = "NOQUORUM";

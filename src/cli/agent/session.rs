@@ -1,0 +1,89 @@
+//! The state of a connection: who is there, and what it has asked for.
+
+use std::collections::BTreeSet;
+use std::future::pending;
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+
+use super::Agent;
+use super::losses::CHANNEL;
+use super::peer::Peer;
+use super::reply::{Protocol, Reply};
+use super::tie::Tie;
+
+/// The state of a connection.
+pub struct Session {
+    pub id: u64,
+    pub peer: Peer,
+    pub protocol: Protocol,
+    /// True if it needs no password, or has given it.
+    pub is_known: bool,
+    pub name: Vec<u8>,
+    pub tie: Arc<Tie>,
+    channels: BTreeSet<Vec<u8>>,
+    messages: Option<mpsc::Receiver<String>>,
+}
+
+impl Session {
+    pub fn new(id: u64, peer: Peer) -> Session {
+        let is_known = peer != Peer::Tcp;
+        Session {
+            id,
+            peer,
+            protocol: Protocol::Resp2,
+            is_known,
+            name: Vec::new(),
+            tie: Arc::new(Tie::new()),
+            channels: BTreeSet::new(),
+            messages: None,
+        }
+    }
+
+    pub fn channels(&self) -> &BTreeSet<Vec<u8>> {
+        &self.channels
+    }
+
+    /// True if only commands about subscriptions are allowed.
+    pub fn only_subscribes(&self) -> bool {
+        self.protocol == Protocol::Resp2 && !self.channels.is_empty()
+    }
+
+    pub fn subscribe(&mut self, agent: &Agent, channel: &[u8]) {
+        if self.channels.insert(channel.to_vec()) && channel == CHANNEL {
+            self.messages = Some(agent.losses.subscribe(self.id, self.peer.owner()));
+        }
+    }
+
+    pub fn unsubscribe(&mut self, agent: &Agent, channel: &[u8]) {
+        if self.channels.remove(channel) && channel == CHANNEL {
+            agent.losses.unsubscribe(self.id);
+            self.messages = None;
+        }
+    }
+
+    /// The next message of its channels. `None`: there were too many.
+    pub async fn message(&mut self) -> Option<Reply> {
+        let Some(messages) = &mut self.messages else { return pending().await };
+        let message = messages.recv().await?;
+        let words = [b"message", CHANNEL, message.as_bytes()];
+        Some(Reply::Push(words.into_iter().map(Reply::text).collect()))
+    }
+
+    /// Goes back to how it was when it began. Locks stay.
+    pub fn reset(&mut self, agent: &Agent) {
+        for channel in std::mem::take(&mut self.channels) {
+            self.channels.insert(channel.clone());
+            self.unsubscribe(agent, &channel);
+        }
+        self.protocol = Protocol::Resp2;
+        self.is_known = self.peer != Peer::Tcp;
+        self.name.clear();
+    }
+
+    /// Ends the locks that end with the connection.
+    pub fn end(&mut self, agent: &Agent) {
+        agent.losses.unsubscribe(self.id);
+        self.tie.end();
+    }
+}

@@ -1,0 +1,140 @@
+//! All locks of the agent, each a task of its own, and the tokens that were released with FINAL.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use dlock_client::Key;
+use dlock_core::Owner;
+use dlock_core::shares::Shares;
+use tokio::sync::mpsc;
+
+use super::Agent;
+use super::limits::{FINAL_LASTS, FINALS, LOCKS};
+use super::lock::{Lock, Order};
+
+/// One caller's name for one lock.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Name {
+    pub key: Key,
+    pub token: Box<[u8]>,
+}
+
+/// The locks, held or wanted.
+#[derive(Default)]
+pub struct Table {
+    entries: Mutex<Entries>,
+}
+
+#[derive(Default)]
+struct Entries {
+    locks: HashMap<Arc<Name>, mpsc::UnboundedSender<Order>>,
+    shares: Shares,
+}
+
+/// The user has as many locks as one user may have.
+pub struct Full;
+
+impl Table {
+    /// Sends an order to a lock. A connection sends one after the other, so the orders are as many as the
+    /// connections at most.
+    pub fn send(agent: &Arc<Agent>, name: Name, owner: Owner, order: Order) -> Result<(), Full> {
+        let mut entries = agent.table.entries();
+        if let Some(lock) = entries.locks.get(&name) {
+            // The lock's task leaves the table before it ends.
+            let _ = lock.send(order);
+            return Ok(());
+        }
+        if !entries.shares.take(owner, 1, LOCKS) {
+            return Err(Full);
+        }
+        let (orders, inbox) = mpsc::unbounded_channel();
+        let _ = orders.send(order);
+        let name = Arc::new(name);
+        entries.locks.insert(Arc::clone(&name), orders);
+        tokio::spawn(Lock { agent: Arc::clone(agent), name, owner, inbox }.run());
+        Ok(())
+    }
+
+    /// Returns the next order for a lock that is neither held nor wanted. Without one, the lock leaves the
+    /// table.
+    pub fn next_or_leave(
+        &self,
+        name: &Name,
+        owner: Owner,
+        inbox: &mut mpsc::UnboundedReceiver<Order>,
+    ) -> Option<Order> {
+        let mut entries = self.entries();
+        if let Ok(order) = inbox.try_recv() {
+            return Some(order);
+        }
+        entries.locks.remove(name);
+        entries.shares.give_back(owner, 1);
+        None
+    }
+
+    /// Sends an order to all locks.
+    pub fn send_all(&self, order: impl Fn() -> Order) {
+        for lock in self.entries().locks.values() {
+            let _ = lock.send(order());
+        }
+    }
+
+    /// Number of locks, held or wanted.
+    pub fn len(&self) -> usize {
+        self.entries().locks.len()
+    }
+
+    fn entries(&self) -> MutexGuard<'_, Entries> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Tokens that were released with FINAL lately.
+#[derive(Default)]
+pub struct Finals {
+    known: Mutex<Known>,
+}
+
+#[derive(Default)]
+struct Known {
+    names: HashMap<Arc<Name>, usize>,
+    /// In the order in which they end.
+    ends: VecDeque<(Instant, Owner, Arc<Name>)>,
+    shares: Shares,
+}
+
+impl Finals {
+    /// Remembers one for a while, or says that there is no room.
+    pub fn add(&self, name: &Arc<Name>, owner: Owner) -> Result<(), Full> {
+        let mut known = self.known();
+        if !known.shares.take(owner, 1, FINALS) {
+            return Err(Full);
+        }
+        *known.names.entry(Arc::clone(name)).or_default() += 1;
+        known.ends.push_back((Instant::now() + FINAL_LASTS, owner, Arc::clone(name)));
+        Ok(())
+    }
+
+    pub fn contains(&self, name: &Name) -> bool {
+        self.known().names.contains_key(name)
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        while known.ends.front().is_some_and(|(end, ..)| *end <= now)
+            && let Some((_, owner, name)) = known.ends.pop_front()
+        {
+            known.shares.give_back(owner, 1);
+            let left = known.names.get_mut(&name).map(|count| {
+                *count -= 1;
+                *count
+            });
+            if left == Some(0) {
+                known.names.remove(&name);
+            }
+        }
+        known
+    }
+}

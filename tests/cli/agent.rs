@@ -1,0 +1,279 @@
+//! `dlock agent`: the commands of dlock, with a node or a majority behind.
+
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use harness::{Agent, Kind, Quorum, Value, apply, eventually, on_one_server};
+
+use crate::{addresses, dlock_at, on_two_servers, servers};
+
+#[apply(on_two_servers)]
+fn the_commands_of_a_node_have_the_replies_of_a_node(kind: Kind) {
+    let servers = servers(kind, 1);
+    let agent = Agent::start(&addresses(&servers));
+    let mut client = agent.client();
+    let fence = client.run("DLOCK.ACQUIRE job alice 30000").int();
+    assert!(fence > 0);
+    assert_eq!(client.run("DLOCK.ACQUIRE job alice 30000"), Value::Int(fence), "the same again");
+    assert_eq!(client.run("DLOCK.CHECK job alice"), Value::Int(fence));
+    assert_eq!(client.run("DLOCK.CHECK job bob"), Value::Null);
+    assert_eq!(client.run("DLOCK.ACQUIRE job bob 30000"), Value::Null);
+    assert_eq!(client.run("DLOCK.EXTEND job alice 60000 GT"), Value::Int(1));
+    assert_eq!(client.run("DLOCK.EXTEND job bob 60000"), Value::Int(0));
+    assert_eq!(client.run("DLOCK.RELEASE job bob"), Value::Int(0));
+    assert_eq!(client.run("DLOCK.RELEASE job alice"), Value::Int(1));
+    assert_eq!(client.run("DLOCK.RELEASE job alice"), Value::Int(0));
+    assert_eq!(client.run("DLOCK.CHECK job alice"), Value::Null);
+    assert!(client.run("DLOCK.ACQUIRE job bob 30000").int() > fence);
+}
+
+#[apply(on_two_servers)]
+fn a_waiter_is_served_in_order_and_a_wait_that_is_over_is_null(kind: Kind) {
+    let servers = servers(kind, 1);
+    let agent = Agent::start(&addresses(&servers));
+    let first = agent.run("DLOCK.ACQUIRE job alice 30000").int();
+    let begun = Instant::now();
+    assert_eq!(agent.run("DLOCK.ACQUIRE job bob 30000 WAIT 300"), Value::Null);
+    assert!(begun.elapsed() >= Duration::from_millis(300));
+    let waiters: Vec<_> = ["bob", "carol"]
+        .into_iter()
+        .map(|token| {
+            let mut waiter = agent.client();
+            let before = servers[0].traces().waiters;
+            waiter.send(&format!("DLOCK.ACQUIRE job {token} 30000 WAIT 0"));
+            eventually("it waits", || servers[0].traces().waiters > before);
+            waiter
+        })
+        .collect();
+    let mut fences = vec![first];
+    for (mut waiter, (former, token)) in
+        waiters.into_iter().zip([("alice", "bob"), ("bob", "carol")])
+    {
+        assert_eq!(agent.run(&format!("DLOCK.RELEASE job {former}")), Value::Int(1), "{token}");
+        fences.push(waiter.recv().int());
+    }
+    assert!(fences.is_sorted_by(|one, next| one < next), "{fences:?}");
+}
+
+#[apply(on_one_server)]
+fn the_node_is_asked_for_all_of_the_lease_and_the_drift(kind: Kind) {
+    let servers = servers(kind, 1);
+    let agent = Agent::start(&addresses(&servers));
+    agent.run("DLOCK.ACQUIRE free t 30000");
+    agent.run("DLOCK.ACQUIRE contended t 30000");
+    let mut waiter = agent.client();
+    waiter.send("DLOCK.ACQUIRE contended u 30000 WAIT 0");
+    eventually("it waits", || servers[0].traces().waiters == 1);
+    agent.run("DLOCK.RELEASE contended t");
+    waiter.recv().int();
+    for key in ["free", "contended"] {
+        let found = agent.run(&format!("DLOCK.INSPECT {key}"));
+        let ttl = found.at("holders").items()[0].at("ttl-ms").int();
+        assert!((29_000..30_400).contains(&ttl), "{key}: {ttl}");
+    }
+}
+
+#[apply(on_one_server)]
+fn a_lease_ends_after_its_ttl_whatever_the_connection_does(kind: Kind) {
+    let servers = servers(kind, 1);
+    let agent = Agent::start(&addresses(&servers));
+    let begun = Instant::now();
+    agent.run("DLOCK.ACQUIRE job alice 1000").int();
+    assert_eq!(agent.run("DLOCK.ACQUIRE job bob 1000"), Value::Null, "its connection is closed");
+    agent.run("DLOCK.ACQUIRE job bob 1000 WAIT 10000").int();
+    assert!(begun.elapsed() >= Duration::from_millis(990), "{:?}", begun.elapsed());
+    assert_eq!(agent.run("DLOCK.EXTEND job alice 1000"), Value::Int(0));
+    assert_eq!(agent.run("DLOCK.CHECK job alice"), Value::Null);
+}
+
+#[apply(on_one_server)]
+fn an_ephemeral_lock_ends_with_its_connection(kind: Kind) {
+    let servers = servers(kind, 1);
+    let agent = Agent::start(&addresses(&servers));
+    let mut client = agent.client();
+    client.run("DLOCK.ACQUIRE job alice 30000 EPHEMERAL").int();
+    let mut waiter = agent.client();
+    waiter.send("DLOCK.ACQUIRE job bob 30000 WAIT 10000");
+    eventually("it waits", || servers[0].traces().waiters == 1);
+    client.close();
+    waiter.recv().int();
+}
+
+#[apply(on_one_server)]
+fn an_ephemeral_lock_is_renewed_while_its_connection_lives_if_asked_for(kind: Kind) {
+    let servers = servers(kind, 1);
+    let agent = Agent::start(&addresses(&servers));
+    let mut client = agent.client();
+    client.run("DLOCK.ACQUIRE renewed alice 600 EPHEMERAL RENEW").int();
+    client.run("DLOCK.ACQUIRE not alice 600 EPHEMERAL").int();
+    sleep(Duration::from_millis(2000));
+    assert!(client.run("DLOCK.CHECK renewed alice").is_int());
+    assert_eq!(client.run("DLOCK.CHECK not alice"), Value::Null);
+    assert_eq!(agent.run("DLOCK.ACQUIRE renewed bob 600"), Value::Null);
+    client.close();
+    agent.run("DLOCK.ACQUIRE renewed bob 600 WAIT 10000").int();
+}
+
+#[apply(on_one_server)]
+fn readers_share_a_lock(kind: Kind) {
+    let servers = servers(kind, 1);
+    let agent = Agent::start(&addresses(&servers));
+    agent.run("DLOCK.ACQUIRE job alice 30000 SHARED").int();
+    agent.run("DLOCK.ACQUIRE job bob 30000 SHARED").int();
+    assert_eq!(agent.run("DLOCK.ACQUIRE job carol 30000"), Value::Null);
+    let other = agent.run("DLOCK.ACQUIRE job alice 30000");
+    assert!(other.text().starts_with("OTHERMODE "), "{other:?}");
+    assert_eq!(agent.run("DLOCK.RELEASE job alice"), Value::Int(1));
+    assert_eq!(agent.run("DLOCK.RELEASE job bob"), Value::Int(1));
+    agent.run("DLOCK.ACQUIRE job carol 30000").int();
+}
+
+#[apply(on_one_server)]
+fn a_place_is_kept_for_a_token_that_polls(kind: Kind) {
+    let servers = servers(kind, 1);
+    let agent = Agent::start(&addresses(&servers));
+    agent.run("DLOCK.ACQUIRE job alice 30000").int();
+    assert_eq!(agent.run("DLOCK.ACQUIRE job bob 30000 KEEP 20000"), Value::Null);
+    eventually("bob has a place", || servers[0].traces().waiters == 1);
+    let mut carol = agent.client();
+    carol.send("DLOCK.ACQUIRE job carol 30000 WAIT 0");
+    eventually("carol waits", || servers[0].traces().waiters == 2);
+    agent.run("DLOCK.RELEASE job alice");
+    let mut fence = Value::Null;
+    eventually("bob is served first", || {
+        fence = agent.run("DLOCK.ACQUIRE job bob 30000 KEEP 20000");
+        fence.is_int()
+    });
+    assert_eq!(agent.run("DLOCK.CHECK job bob"), fence);
+    assert!(!carol.has_answer());
+    agent.run("DLOCK.RELEASE job bob");
+    carol.recv().int();
+}
+
+#[apply(on_one_server)]
+fn a_place_ends_after_its_keep(kind: Kind) {
+    let servers = servers(kind, 1);
+    let agent = Agent::start(&addresses(&servers));
+    agent.run("DLOCK.ACQUIRE job alice 30000").int();
+    assert_eq!(agent.run("DLOCK.ACQUIRE job bob 30000 WAIT 100 KEEP 500"), Value::Null);
+    eventually("its place is gone", || {
+        agent.figure("locks") == 1 && servers[0].traces().waiters == 0
+    });
+}
+
+#[apply(on_one_server)]
+fn a_token_that_is_released_for_good_gets_no_lock_later(kind: Kind) {
+    let servers = servers(kind, 1);
+    let agent = Agent::start(&addresses(&servers));
+    agent.run("DLOCK.ACQUIRE job alice 30000").int();
+    let mut bob = agent.client();
+    bob.send("DLOCK.ACQUIRE job bob 30000 WAIT 0");
+    eventually("bob waits", || servers[0].traces().waiters == 1);
+    assert_eq!(agent.run("DLOCK.RELEASE job bob FINAL"), Value::Int(0));
+    assert_eq!(bob.recv(), Value::Null);
+    let late = agent.run("DLOCK.ACQUIRE job bob 30000 WAIT 0");
+    assert!(late.text().starts_with("FINAL "), "{late:?}");
+    assert_eq!(agent.run("DLOCK.RELEASE job alice FINAL"), Value::Int(1));
+}
+
+#[apply(on_one_server)]
+fn what_an_agent_does_not_serve_is_refused_by_name(kind: Kind) {
+    let servers = servers(kind, 1);
+    let agent = Agent::start(&addresses(&servers));
+    let mut client = agent.client();
+    for (request, words) in [
+        ("DLOCK.ACQUIRE job t 1000 KEEP 5 TURN", "ERR TURN is for nodes"),
+        ("DLOCK.ACQUIRE job t 1000 LIMIT 3", "ERR LIMIT is for nodes"),
+        ("DLOCK.ACQUIRE job t 1000 FENCE 3", "ERR FENCE is for nodes"),
+        ("DLOCK.EXTEND job t 1000 FENCE 3", "ERR FENCE is for nodes"),
+        ("DLOCK.TOKENS job", "ERR DLOCK.TOKENS is for nodes"),
+        ("DLOCK.APPLY x", "ERR DLOCK.APPLY is for nodes"),
+        ("MULTI", "ERR MULTI is for nodes"),
+        ("DLOCK.RELEASE job t DONE 1000", "ERR DONE is not served by an agent yet"),
+        ("DLOCK.ACQUIRE job t 1000 NX", "ERR unknown option 'NX'; there is SHARED, WAIT ms"),
+        ("DLOCK.ACQUIRE job t 0", "ERR ttl-ms must be a whole number from 1 to"),
+        ("DLOCK.ACQUIRE job t 1000 WAIT x", "ERR WAIT must be a whole number"),
+        ("DLOCK.ACQUIRE job t 1000 RENEW", "ERR RENEW and CLOSE need EPHEMERAL"),
+        ("DLOCK.ACQUIRE job t", "ERR wrong number of arguments"),
+        ("NONSENSE", "ERR unknown command 'NONSENSE'"),
+        ("CLIENT NONSENSE", "ERR unknown subcommand 'NONSENSE'"),
+    ] {
+        let said = client.run(request);
+        assert!(said.text().starts_with(words), "{request}: {said:?}");
+    }
+    assert_eq!(client.run("PING"), Value::Simple("PONG".into()), "the connection goes on");
+}
+
+#[apply(on_one_server)]
+fn a_majority_is_enough_and_without_one_the_error_says_so(kind: Kind) {
+    let mut servers = servers(kind, 3);
+    let agent = Agent::start(&addresses(&servers));
+    let before = agent.run("DLOCK.ACQUIRE job alice 30000").int();
+    servers[0].stop();
+    assert_eq!(agent.run("DLOCK.ACQUIRE job bob 30000"), Value::Null);
+    assert_eq!(agent.run("DLOCK.EXTEND job alice 30000"), Value::Int(1));
+    assert_eq!(agent.run("DLOCK.RELEASE job alice"), Value::Int(1));
+    assert!(agent.run("DLOCK.ACQUIRE job bob 30000 WAIT 10000").int() > before);
+    assert!(agent.run("DLOCK.INSPECT job").at("holding").int() == 1);
+    servers[1].stop();
+    let refused = agent.run("DLOCK.ACQUIRE other alice 30000");
+    assert!(refused.text().starts_with("NOQUORUM 2 of 3 nodes are needed"), "{refused:?}");
+    let refused = agent.run("DLOCK.INSPECT other");
+    assert!(refused.text().starts_with("NOQUORUM 2 of 3 nodes are needed"), "{refused:?}");
+}
+
+#[test]
+fn a_lock_over_several_nodes_excludes_the_librarys_own() {
+    let quorum = Quorum::start(3);
+    let agent = Agent::start(&quorum.urls());
+    agent.run("DLOCK.ACQUIRE job alice 30000 WAIT 5000").int();
+    dlock_at(&quorum.urls(), &["run", "-n", "job", "--", "true"]).with_code(1);
+    agent.run("DLOCK.RELEASE job alice");
+    dlock_at(&quorum.urls(), &["run", "-n", "job", "--", "true"]).with_code(0);
+}
+
+#[apply(on_one_server)]
+fn inspect_says_who_it_is_and_not_by_which_token(kind: Kind) {
+    let servers = servers(kind, 1);
+    let agent = Agent::start(&addresses(&servers));
+    let mut client = agent.client().resp3();
+    client.run("DLOCK.ACQUIRE job secret-token 30000 META nightly").int();
+    let found = client.run("DLOCK.INSPECT job");
+    let meta = found.at("holders").items()[0].at("meta").text();
+    assert!(meta.starts_with("nightly host="), "{meta}");
+    assert!(meta.contains(&format!(" pid={} ", std::process::id())), "{meta}");
+    assert!(meta.contains(" user=") && meta.contains(" cmd="), "{meta}");
+    assert!(!format!("{found:?}").contains("secret"), "{found:?}");
+    assert_eq!(client.run("DLOCK.INSPECT free"), Value::Null);
+}
+
+#[apply(on_one_server)]
+fn a_loss_is_told_to_the_users_subscribers_and_to_whoever_asks(kind: Kind) {
+    let servers = servers(kind, 1);
+    let agent = Agent::start(&addresses(&servers));
+    let mut listener = agent.client();
+    assert_eq!(listener.run("SUBSCRIBE dlock:lost").items()[2], Value::Int(1));
+    let mut tied = agent.client();
+    tied.run("DLOCK.ACQUIRE tied alice 600 EPHEMERAL RENEW CLOSE").int();
+    agent.run("DLOCK.ACQUIRE short alice 300").int();
+    let lost = |value: &Value| value.items()[2].text();
+    let said = lost(&listener.recv());
+    assert!(said.contains("\"key\":\"short\"") && said.contains("\"why\":\"expired\""), "{said}");
+    servers[0].run("DLOCK.BREAK tied");
+    let said = lost(&listener.recv());
+    assert!(said.contains("\"key\":\"tied\""), "{said}");
+    assert!(tied.is_closed_by_server());
+    assert_eq!(agent.run("DLOCK.EXTEND tied alice 600"), Value::Int(0));
+    assert_eq!(agent.run("DLOCK.RELEASE tied alice"), Value::Int(0));
+}
+
+#[apply(on_one_server)]
+fn an_agent_is_no_node(kind: Kind) {
+    let servers = servers(kind, 1);
+    let agent = Agent::start(&addresses(&servers));
+    let node = agent.run("DLOCK.NODE");
+    assert_eq!(node.at("role").text(), "agent");
+    let url = format!("unix://{}", agent.socket().display());
+    let said = dlock_at(&[url], &["run", "-n", "job", "--", "true"]).with_code(78);
+    assert!(said.err.contains("an agent"), "{}", said.err);
+}

@@ -1,0 +1,186 @@
+//! `dlock agent`: clients that break, and agents that do. Nobody else is harmed, and no lock outlives its lease.
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use harness::client::request;
+use harness::{Agent, Kind, Quorum, Server, Value, apply, eventually, on_one_server};
+use nix::sys::signal::Signal;
+
+use crate::{addresses, servers};
+
+/// The memory that the agent has taken, in kB.
+fn memory(agent: &Agent) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", agent.running().id()));
+    let status = status.expect("it runs");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let number = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
+    number.expect("the system tells it")
+}
+
+fn waiters(servers: &[Server]) -> i64 {
+    servers[0].traces().waiters
+}
+
+#[apply(on_one_server)]
+fn a_wait_that_is_cut_off_leaves_nothing_but_its_keep(kind: Kind) {
+    let servers = servers(kind, 1);
+    let agent = Agent::start(&addresses(&servers));
+    agent.run("DLOCK.ACQUIRE job alice 30000").int();
+    for (options, left) in [("WAIT 0", 0), ("WAIT 0 KEEP 1000", 1)] {
+        let mut bob = agent.client();
+        bob.send(&format!("DLOCK.ACQUIRE job bob 30000 {options}"));
+        eventually("bob waits", || waiters(&servers) == 1);
+        bob.close();
+        eventually("what is left", || agent.figure("locks") == 1 + left);
+        eventually("and that ends", || agent.figure("locks") == 1 && waiters(&servers) == 0);
+    }
+    agent.run("DLOCK.RELEASE job alice");
+    agent.run("DLOCK.ACQUIRE job carol 30000").int();
+}
+
+#[apply(on_one_server)]
+fn an_end_is_noticed_behind_a_wait_with_requests_that_are_not_read(kind: Kind) {
+    let servers = servers(kind, 1);
+    let agent = Agent::start(&addresses(&servers));
+    agent.run("DLOCK.ACQUIRE job alice 30000").int();
+    let mut bob = agent.client();
+    bob.send("DLOCK.ACQUIRE job bob 30000 WAIT 0");
+    eventually("bob waits", || waiters(&servers) == 1);
+    bob.send_raw(&request(&["PING"]).repeat(6_000));
+    bob.close();
+    eventually("bob is gone", || agent.figure("locks") == 1 && waiters(&servers) == 0);
+}
+
+#[apply(on_one_server)]
+fn a_pipeline_is_answered_in_order_and_a_wait_holds_it_up(kind: Kind) {
+    let servers = servers(kind, 1);
+    let agent = Agent::start(&addresses(&servers));
+    agent.run("DLOCK.ACQUIRE job alice 30000").int();
+    let mut client = agent.client();
+    client.send("PING first");
+    client.send("DLOCK.ACQUIRE job bob 30000 WAIT 0");
+    client.send("PING last");
+    assert_eq!(client.recv().text(), "first", "what was answered is sent");
+    eventually("bob waits", || waiters(&servers) == 1);
+    assert!(!client.has_answer());
+    agent.run("DLOCK.RELEASE job alice");
+    client.recv().int();
+    assert_eq!(client.recv().text(), "last");
+}
+
+#[apply(on_one_server)]
+fn a_pipeline_of_a_hundred_thousand_requests_costs_little_memory(kind: Kind) {
+    const REQUESTS: usize = 100_000;
+    let servers = servers(kind, 1);
+    let agent = Agent::start(&addresses(&servers));
+    let before = memory(&agent);
+    let stream = UnixStream::connect(agent.socket()).expect("it listens");
+    let mut writer = stream.try_clone().expect("there is room");
+    let sends = std::thread::spawn(move || {
+        writer.write_all(&request(&["ECHO", "0123456789"]).repeat(REQUESTS))
+    });
+    // Nobody reads for a while, and the agent answers others.
+    sleep(Duration::from_millis(300));
+    agent.run("DLOCK.ACQUIRE job alice 30000").int();
+    assert!(memory(&agent) < before + 4_000, "{} kB, before {before}", memory(&agent));
+    let expected = b"$10\r\n0123456789\r\n";
+    let mut answers = vec![0; expected.len() * REQUESTS];
+    (&stream).read_exact(&mut answers).expect("all are answered");
+    assert!(answers.chunks(expected.len()).all(|answer| answer == expected));
+    sends.join().expect("it sends").expect("the agent reads");
+}
+
+#[apply(on_one_server)]
+fn nonsense_is_answered_and_closes_its_connection_alone(kind: Kind) {
+    let servers = servers(kind, 1);
+    let agent = Agent::start(&addresses(&servers));
+    let mut other = agent.client();
+    other.run("DLOCK.ACQUIRE job alice 30000 EPHEMERAL").int();
+    let before = memory(&agent);
+    let (large, many) = (b"x".repeat(2_000), b"*65\r\n".to_vec());
+    let nested = b"*1\r\n".repeat(16_000);
+    let cases: [&[u8]; 8] = [
+        b"*2\r\n$4\r\nECHO\r\n$536870912\r\n",
+        b"*1000000000\r\n",
+        b"*-5\r\n",
+        b"*1\r\n$-1\r\n",
+        b"POST / HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        &large,
+        &many,
+        &nested,
+    ];
+    for bytes in cases {
+        let mut client = agent.client();
+        client.send_raw(bytes);
+        let said = client.recv();
+        assert!(said.text().starts_with("ERR "), "{said:?}");
+        assert!(client.is_closed_by_server());
+    }
+    let mut client = agent.client();
+    client.send_raw(&(0..=255).cycle().take(5_000).collect::<Vec<u8>>());
+    assert!(memory(&agent) < before + 4_000, "{} kB, before {before}", memory(&agent));
+    assert!(other.run("DLOCK.CHECK job alice").is_int());
+}
+
+#[apply(on_one_server)]
+fn a_thousand_idle_connections_hold_nobody_up(kind: Kind) {
+    let servers = servers(kind, 1);
+    let agent = Agent::start(&addresses(&servers));
+    let pool: Vec<_> = (0..1_000)
+        .map(|_| {
+            let mut client = agent.client();
+            client.run("PING");
+            client
+        })
+        .collect();
+    assert!(agent.figure("connections") >= 1_000);
+    assert!(memory(&agent) < 60_000, "{} kB", memory(&agent));
+    let begun = Instant::now();
+    agent.run("DLOCK.ACQUIRE job alice 30000").int();
+    agent.run("DLOCK.RELEASE job alice");
+    assert!(begun.elapsed() < Duration::from_secs(2));
+    drop(pool);
+    eventually("they are gone", || agent.figure("connections") <= 2);
+}
+
+#[test]
+fn an_agent_that_is_stopped_for_longer_than_a_lease_says_that_it_is_lost() {
+    let quorum = Quorum::start(3);
+    let (one, two) = (Agent::start(&quorum.urls()), Agent::start(&quorum.urls()));
+    let mut client = one.client();
+    client.run("DLOCK.ACQUIRE job alice 1000 EPHEMERAL RENEW").int();
+    let mut listener = one.client();
+    listener.run("SUBSCRIBE dlock:lost");
+    one.running().signal(Signal::SIGSTOP);
+    two.run("DLOCK.ACQUIRE job bob 30000 WAIT 10000").int();
+    one.running().signal(Signal::SIGCONT);
+    assert_eq!(client.run("DLOCK.CHECK job alice"), Value::Null);
+    assert_eq!(client.run("DLOCK.EXTEND job alice 1000"), Value::Int(0));
+    assert_eq!(client.run("DLOCK.RELEASE job alice"), Value::Int(0));
+    assert!(listener.recv().items()[2].text().contains("\"key\":\"job\""));
+    assert!(two.run("DLOCK.CHECK job bob").is_int());
+}
+
+#[apply(on_one_server)]
+fn an_agent_that_ends_serves_ephemeral_locks_for_a_while(kind: Kind) {
+    let servers = servers(kind, 1);
+    let mut agent = Agent::with(&addresses(&servers), &["--drain", "60s"]);
+    let mut tied = agent.client();
+    tied.run("DLOCK.ACQUIRE tied alice 30000 EPHEMERAL RENEW").int();
+    let (mut idle, mut waiting) = (agent.client(), agent.client());
+    idle.run("PING");
+    waiting.send("DLOCK.ACQUIRE tied bob 30000 WAIT 0");
+    eventually("bob waits", || waiters(&servers) == 1);
+    agent.running().signal(Signal::SIGTERM);
+    assert!(idle.is_closed_by_server() && waiting.is_closed_by_server());
+    assert!(tied.run("DLOCK.CHECK tied alice").is_int());
+    assert!(UnixStream::connect(agent.socket()).is_err(), "it listens no more");
+    tied.run("DLOCK.RELEASE tied alice");
+    assert!(tied.is_closed_by_server());
+    agent.until_ended();
+    let traces = servers[0].traces();
+    assert_eq!((traces.leases, traces.waiters), (0, 0));
+}

@@ -1,0 +1,87 @@
+//! `dlock agent`: who may connect, and who may lock which keys.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use harness::{Agent, Client, Kind, Value, apply, on_one_server, scratch};
+
+use crate::{addresses, dlock_at, on_two_servers, servers};
+
+const NOBODY: &str = "127.0.0.1:1";
+
+#[apply(on_one_server)]
+fn the_socket_is_for_its_owner_and_group(kind: Kind) {
+    let servers = servers(kind, 1);
+    let agent = Agent::start(&addresses(&servers));
+    let mode = fs::metadata(agent.socket()).expect("it is there").permissions().mode();
+    assert_eq!(mode & 0o777, 0o660);
+}
+
+#[apply(on_one_server)]
+fn a_user_may_lock_the_keys_that_are_allowed(kind: Kind) {
+    let servers = servers(kind, 1);
+    let uid = format!("uid={}", nix::unistd::getuid());
+    let arguments = ["--allow", &uid, "keys=web:*", "--allow", "uid=12345", "keys=*"];
+    let agent = Agent::with(&addresses(&servers), &arguments);
+    let mut client = agent.client();
+    client.run("DLOCK.ACQUIRE web:1 alice 30000").int();
+    for request in ["ACQUIRE job alice 30000", "RELEASE job alice", "CHECK job a", "INSPECT job"] {
+        let said = client.run(&format!("DLOCK.{request}"));
+        assert!(said.text().starts_with("NOPERM "), "{request}: {said:?}");
+    }
+    assert!(servers[0].run("DLOCK.INSPECT job").is_null());
+}
+
+#[apply(on_two_servers)]
+fn a_port_needs_a_password(kind: Kind) {
+    let servers = servers(kind, 1);
+    let folder = scratch::elsewhere();
+    let file = folder.path().join("password");
+    fs::write(&file, "secret word\n").expect("there is room");
+    let port = harness::ports::free();
+    let listen = format!("tcp:127.0.0.1:{port}");
+    let file = file.to_str().expect("it is text");
+    let arguments = ["--listen", &listen, "--password-file", file];
+    let agent = Agent::with(&addresses(&servers), &arguments);
+    let connect = || Client::connect(port).expect("it listens");
+    let mut client = connect();
+    for request in ["DLOCK.ACQUIRE job alice 30000", "PING", "HELLO 3", "SUBSCRIBE dlock:lost"] {
+        assert!(client.run(request).text().starts_with("NOAUTH "), "{request}");
+    }
+    assert!(client.run("AUTH wrong").text().starts_with("WRONGPASS "));
+    assert_eq!(client.run_args(&["AUTH", "secret word"]), Value::Simple("OK".into()));
+    client.run("DLOCK.ACQUIRE job alice 30000").int();
+    let mut client = connect();
+    let hello = client.run_args(&["HELLO", "3", "AUTH", "default", "secret word"]);
+    assert!(matches!(hello, Value::Map(_)), "{hello:?}");
+    let mut client = connect();
+    client.send_raw(b"POST / HTTP/1.1\r\n\r\n");
+    assert!(client.recv().is_error() && client.is_closed_by_server());
+    assert_eq!(agent.run("AUTH anything"), Value::Simple("OK".into()), "a socket needs none");
+}
+
+#[test]
+fn an_agent_listens_nowhere_else() {
+    let nodes = [NOBODY.to_owned()];
+    for (listen, why) in [
+        ("tcp:0.0.0.0:7000", "on this machine alone"),
+        ("tcp:127.0.0.1:0", "--password-file"),
+        ("localhost:7000", "unix:PATH or tcp:"),
+        ("unix:/no/such/folder/agent.sock", "cannot listen"),
+    ] {
+        let said = dlock_at(&nodes, &["agent", "--listen", listen]).with_code(64);
+        assert!(said.err.contains(why), "{listen}: {}", said.err);
+    }
+    let rule = ["agent", "--listen", "unix:x", "--allow", "uid=1", "web:*"];
+    assert!(dlock_at(&nodes, &rule).with_code(64).err.contains("must name the keys"));
+}
+
+#[apply(on_one_server)]
+fn two_agents_do_not_share_a_socket(kind: Kind) {
+    let servers = servers(kind, 1);
+    let agent = Agent::start(&addresses(&servers));
+    let listen = format!("unix:{}", agent.socket().display());
+    let said = dlock_at(&addresses(&servers), &["agent", "--listen", &listen]).with_code(64);
+    assert!(said.err.contains("another process listens there"), "{}", said.err);
+    assert_eq!(agent.run("PING"), Value::Simple("PONG".into()));
+}
