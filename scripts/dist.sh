@@ -177,7 +177,7 @@ plant() {
     needs_little library "$tree/lib/libdlock.so"
     small "$tree/bin/dlock" $largest_program
     shown "$tree/lib/libdlock.so"
-    install -m 644 packaging/module.conf packaging/exporter.env docs/monitoring/* "$tree/examples"
+    install -m 644 packaging/module.conf packaging/*.env packaging/dlock-agent.* docs/monitoring/* "$tree/examples"
     install -m 644 LICENSE README.md CHANGELOG.md "$tree"
     {
         licences "The module and the program of dlock" dlock-module dlock
@@ -254,10 +254,10 @@ program_deb() { # folder
     # Debian's place for them.
     mv "$1/usr/share/zsh/site-functions" "$1/usr/share/zsh/vendor-completions"
     gzip -9n "$1"/usr/share/man/man1/*
-    install -m 644 docs/monitoring/dlock-exporter.service "$1/usr/lib/systemd/system/"
-    install -m 600 packaging/exporter.env "$1/etc/dlock/exporter.env"
+    install -m 644 docs/monitoring/dlock-exporter.service packaging/dlock-agent.* "$1/usr/lib/systemd/system/"
+    install -m 600 packaging/exporter.env packaging/agent.env "$1/etc/dlock/"
     mkdir -p "$1/DEBIAN"
-    echo /etc/dlock/exporter.env >"$1/DEBIAN/conffiles"
+    printf '/etc/dlock/%s.env\n' agent exporter >"$1/DEBIAN/conffiles"
 }
 
 module_deb() { # folder

@@ -274,6 +274,9 @@ fn an_agent_is_no_node(kind: Kind) {
     let node = agent.run("DLOCK.NODE");
     assert_eq!(node.at("role").text(), "agent");
     let url = format!("unix://{}", agent.socket().display());
+    let said = dlock_at(std::slice::from_ref(&url), &["doctor"]).with_code(1);
+    let behind = format!("its nodes are redis://{}", addresses(&servers)[0]);
+    assert!(said.out.contains(&behind), "{}", said.out);
     let said = dlock_at(&[url], &["run", "-n", "job", "--", "true"]).with_code(78);
     assert!(said.err.contains("an agent"), "{}", said.err);
 }

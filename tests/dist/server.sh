@@ -14,7 +14,8 @@ first() {
     test -f /usr/share/man/man1/dlock-run.1.gz
     test -f /usr/share/bash-completion/completions/dlock
     test -f /usr/lib/systemd/system/dlock-exporter.service
-    [ "$(stat --format %a /etc/dlock/exporter.env)" = 600 ]
+    test -f /usr/lib/systemd/system/dlock-agent.socket
+    [ "$(stat --format %a /etc/dlock/exporter.env /etc/dlock/agent.env | uniq)" = 600 ]
 }
 
 # Those for Python and Node.

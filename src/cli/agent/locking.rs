@@ -112,7 +112,7 @@ fn asked(
         let (what, least, most, given) = ("META", 0, LONGEST_META, asked.meta.len());
         return Err(Refusal::Length { what, least, most, given }.to_string());
     }
-    let about = session.peer.about(asked.meta, &agent.host);
+    let about = session.meta(asked.meta, &agent.host);
     let caller = Caller::new(asked.token, &about);
     Ok(lock::Ask {
         terms: Terms { ttl: asked.ttl, mode: asked.mode, renew, caller },
@@ -185,12 +185,12 @@ fn not_enough(agent: &Agent, needed: usize, replies: Vec<Result<Value, NodeError
 
 /// Says that this is no node: two agents in a list of nodes would be one quorum twice.
 fn node(agent: &Agent) -> Reply {
-    let nodes = agent.client.nodes().map(|node| Reply::text(node.name())).collect();
+    let nodes: Vec<&str> = agent.client.nodes().map(|node| node.name()).collect();
     map([
         ("node-id", Reply::text(&agent.id)),
         ("role", Reply::text("agent")),
         ("version", Reply::text(env!("CARGO_PKG_VERSION"))),
-        ("nodes", Reply::Array(nodes)),
+        ("nodes", Reply::text(nodes.join(","))),
         ("majority", Reply::number(agent.client.size() as u64 / 2 + 1)),
     ])
 }

@@ -33,27 +33,15 @@ impl Peer {
         }
     }
 
-    /// The text about a holder: what it says of itself, and what the system knows.
-    pub fn about(&self, given: &[u8], host: &str) -> Vec<u8> {
-        let mut text = given.to_vec();
-        let mut add = |name: &str, value: &str| {
-            if !text.is_empty() {
-                text.push(b' ');
-            }
-            text.extend_from_slice(format!("{name}={value}").as_bytes());
-        };
-        add("host", host);
+    /// The text about a process, as the system knows it.
+    pub fn about(&self, host: &str) -> String {
+        let mut words = vec![format!("host={host}")];
         if let Peer::Local { uid, pid, .. } = self {
-            if let Some(pid) = pid {
-                add("pid", &pid.to_string());
-            }
-            add("user", &user(*uid));
-            if let Some(program) = pid.and_then(program) {
-                add("cmd", &program);
-            }
+            words.extend(pid.map(|pid| format!("pid={pid}")));
+            words.push(format!("user={}", user(*uid)));
+            words.extend(pid.and_then(program).map(|program| format!("cmd={program}")));
         }
-        text.truncate(dlock_client::operator::Caller::LONGEST_ABOUT);
-        text
+        words.join(" ")
     }
 }
 
@@ -165,12 +153,11 @@ mod tests {
     }
 
     #[test]
-    fn meta_says_what_the_caller_says_and_what_the_system_knows() {
+    fn a_process_is_named_as_the_system_knows_it() {
         let pid = Some(std::process::id());
-        let peer = Peer::Local { uid: 0, gid: 0, pid };
-        let text = String::from_utf8(peer.about(b"nightly", "web1")).unwrap();
-        assert!(text.starts_with("nightly host=web1 pid="), "{text}");
+        let text = Peer::Local { uid: 0, gid: 0, pid }.about("web1");
+        assert!(text.starts_with("host=web1 pid="), "{text}");
         assert!(text.contains(" user=root cmd="), "{text}");
-        assert_eq!(Peer::Tcp.about(b"", "web1"), b"host=web1");
+        assert_eq!(Peer::Tcp.about("web1"), "host=web1");
     }
 }

@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::future::pending;
 use std::sync::Arc;
+use std::sync::OnceLock;
 
+use dlock_client::operator::Caller;
 use tokio::sync::mpsc;
 
 use super::Agent;
@@ -21,6 +23,8 @@ pub struct Session {
     pub is_known: bool,
     pub name: Vec<u8>,
     pub tie: Arc<Tie>,
+    /// The text about the process, once it is needed.
+    about: OnceLock<String>,
     channels: BTreeSet<Vec<u8>>,
     messages: Option<mpsc::Receiver<String>>,
 }
@@ -34,10 +38,20 @@ impl Session {
             protocol: Protocol::Resp2,
             is_known,
             name: Vec::new(),
+            about: OnceLock::new(),
             tie: Arc::new(Tie::new()),
             channels: BTreeSet::new(),
             messages: None,
         }
+    }
+
+    /// The META of a lock: what the caller says, and what the system knows of the process.
+    pub fn meta(&self, given: &[u8], host: &str) -> Vec<u8> {
+        let about = self.about.get_or_init(|| self.peer.about(host)).as_bytes();
+        let space: &[u8] = if given.is_empty() { b"" } else { b" " };
+        let mut meta = [given, space, about].concat();
+        meta.truncate(Caller::LONGEST_ABOUT);
+        meta
     }
 
     pub fn channels(&self) -> &BTreeSet<Vec<u8>> {

@@ -23,7 +23,7 @@ pub fn findings(nodes: &[Facts]) -> Vec<Finding> {
 
 fn of_one(answers: &Answers) -> Vec<Finding> {
     // Other findings would only hide that the server cannot be a node.
-    let is_node = answers.has_module() && !answers.is_replica();
+    let is_node = answers.has_module() && !answers.is_replica() && !answers.is_agent();
     let checks = if is_node {
         [node::BASICS, node::CHECKS, server::CHECKS].concat()
     } else {

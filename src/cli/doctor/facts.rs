@@ -136,6 +136,11 @@ impl Answers {
         !matches!(&self.node, Err(error) if error.contains("unknown command"))
     }
 
+    /// True if it is an agent, which asks nodes of its own.
+    pub fn is_agent(&self) -> bool {
+        self.node("role") == Some("agent")
+    }
+
     /// True if it follows another server.
     pub fn is_replica(&self) -> bool {
         self.info("role") == Some("slave") || self.node("role") == Some("replica")

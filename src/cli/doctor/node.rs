@@ -5,7 +5,7 @@ use super::facts::Answers;
 use super::finding::Finding;
 
 /// Checks that must pass before the others matter.
-pub const BASICS: &[Check] = &[no_module, no_answer, version, replica];
+pub const BASICS: &[Check] = &[agent, no_module, no_answer, version, replica];
 
 /// The checks of a node that has the module.
 pub const CHECKS: &[Check] = &[
@@ -23,6 +23,16 @@ pub const CHECKS: &[Check] = &[
     info_denied,
     config_denied,
 ];
+
+fn agent(node: &Answers) -> Option<Finding> {
+    node.is_agent().then(|| {
+        let (version, behind) = (node.node("version"), node.node("nodes"));
+        let (version, behind) = (version.unwrap_or("?"), behind.unwrap_or("?"));
+        Finding::error("agent", format!("it is an agent of dlock {version}; its nodes are {behind}"))
+            .why("it grants what a majority of its nodes grants: in a list of nodes that would count twice")
+            .fix(format!("dlock doctor --nodes {behind}, with the users and passwords that are needed there"))
+    })
+}
 
 fn no_module(node: &Answers) -> Option<Finding> {
     (!node.has_module()).then(|| {

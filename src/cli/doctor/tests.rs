@@ -123,6 +123,13 @@ fn versions_that_are_too_old_or_differ() {
 }
 
 #[test]
+fn an_agent_is_told_nothing_else() {
+    let mut agent = node(&[("role", "agent"), ("nodes", "redis://a,redis://b"), ("durable", "no")]);
+    agent[1].answers.as_mut().unwrap().config = Err("ERR unknown command 'CONFIG'".into());
+    assert_only(&agent, Error, "agent", "its nodes are redis://a,redis://b");
+}
+
+#[test]
 fn a_replica() {
     let replica = with(|node| {
         let info = node.info.as_mut().unwrap();
