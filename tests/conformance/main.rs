@@ -1,14 +1,15 @@
 //! The scenarios that the libraries for all languages run, here for Rust: `scenarios.json` has them, and
 //! docs/conformance.md says what their steps mean. What a scenario does is in [`run`], what it must see in
-//! [`judge`].
+//! [`judge`]. [`agent`]: the same over plain RESP, for every other language.
 
+mod agent;
 mod judge;
 mod run;
 
 use std::path::Path;
 
 use harness::wait::PATIENCE;
-use harness::{Kind, Server, apply, library, on_every_server};
+use harness::{Kind, Server, apply, library, on_every_server, on_two_servers};
 use serde_json::Value as Json;
 
 use crate::run::Run;
@@ -22,19 +23,41 @@ fn scenarios_with_one_node_are_as_they_must_be(kind: Kind) {
     }
 }
 
+#[apply(on_two_servers)]
+fn scenarios_with_one_node_are_as_they_must_be_through_an_agent(kind: Kind) {
+    let mut servers = vec![Server::start(kind)];
+    for scenario in scenarios().iter().filter(|scenario| scenario["nodes"].is_null()) {
+        println!("{}", scenario["name"]);
+        servers = agent::play(scenario, servers);
+    }
+}
+
 #[test]
 fn scenarios_with_nodes_that_fail_are_as_they_must_be() {
     for scenario in scenarios().iter().filter(|scenario| !scenario["nodes"].is_null()) {
-        let start = |_| {
-            let options = scenario["options"].as_array().into_iter().flatten();
-            let words: Vec<&str> = options.filter_map(Json::as_str).collect();
-            let describe = |builder: harness::Builder, option: &[&str]| {
-                builder.config(&option.join(" ").replacen("--", "", 1))
-            };
-            words.chunks(2).fold(Server::build(Kind::Redis82), describe).start()
-        };
-        play(scenario, (0..scenario["nodes"].as_u64().unwrap()).map(start).collect());
+        play(scenario, servers_of(scenario));
     }
+}
+
+#[test]
+fn scenarios_with_nodes_that_fail_are_as_they_must_be_through_an_agent() {
+    for scenario in scenarios().iter().filter(|scenario| !scenario["nodes"].is_null()) {
+        println!("{}", scenario["name"]);
+        agent::play(scenario, servers_of(scenario));
+    }
+}
+
+/// The nodes of a scenario that has some of its own.
+fn servers_of(scenario: &Json) -> Vec<Server> {
+    let start = |_| {
+        let options = scenario["options"].as_array().into_iter().flatten();
+        let words: Vec<&str> = options.filter_map(Json::as_str).collect();
+        let describe = |builder: harness::Builder, option: &[&str]| {
+            builder.config(&option.join(" ").replacen("--", "", 1))
+        };
+        words.chunks(2).fold(Server::build(Kind::Redis82), describe).start()
+    };
+    (0..scenario["nodes"].as_u64().unwrap()).map(start).collect()
 }
 
 fn play(scenario: &Json, servers: Vec<Server>) -> Vec<Server> {

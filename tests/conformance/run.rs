@@ -18,7 +18,7 @@ use crate::judge;
 pub struct Run {
     pub servers: Vec<Server>,
     client: Client,
-    prefix: String,
+    keys: Keys,
     guards: BTreeMap<String, Guard>,
     pub fences: BTreeMap<String, u64>,
     waits: BTreeMap<String, JoinHandle<Result<Guard, Error>>>,
@@ -45,9 +45,9 @@ impl Run {
         let client = Client::builder().nodes(urls).node_timeout(node_timeout).notify(tell);
         let (guards, fences, waits) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         let (recipes, leases) = (BTreeMap::new(), BTreeMap::new());
-        let prefix = format!("{}:", scenario.replace(' ', "-"));
+        let keys = Keys::of(scenario);
         let client = client.connect_later().unwrap();
-        Run { servers, client, prefix, guards, fences, waits, recipes, leases, told }
+        Run { servers, client, keys, guards, fences, waits, recipes, leases, told }
     }
 
     pub async fn step(&mut self, step: &Json) {
@@ -90,7 +90,7 @@ impl Run {
             }
             "forget" => drop(self.guards.remove(&name)),
             "block" => thread::sleep(ms(step["block"].as_u64().unwrap())),
-            "sees" => self.sees(step),
+            "sees" => sees(&self.servers[0], &self.keys, step),
             "run" => self.run(step),
             "crowd" => self.crowd(step).await,
             "connect" => {
@@ -258,21 +258,6 @@ impl Run {
         });
     }
 
-    fn sees(&self, step: &Json) {
-        let key = self.key(&step["sees"]);
-        let words = [b"DLOCK.INSPECT".to_vec(), key];
-        eventually(&step.to_string(), || {
-            let seen = self.servers[0].client().run_args(&words);
-            let count = |field| match &seen {
-                Value::Null => 0,
-                seen if field == "holders" => seen.at(field).items().len(),
-                seen => usize::try_from(seen.at(field).int()).unwrap(),
-            };
-            let same = |field| step[field].is_null() || step[field] == count(field);
-            same("holders") && same("waiting")
-        });
-    }
-
     fn run(&self, step: &Json) {
         let server = &self.servers[step["node"].as_u64().map_or(0, |node| node as usize - 1)];
         let words: Vec<Vec<u8>> = step["run"]
@@ -285,17 +270,11 @@ impl Run {
         judge::reply(&server.client().run_args(&words), step);
     }
 
-    /// The first word of most commands is a key.
     fn word(&self, at: usize, word: &Json, step: &Json) -> Vec<u8> {
-        let keyed = step["run"][0] != "CLIENT" && step["run"][0] != "CONFIG";
-        match word.as_str() {
-            Some("data") => self.key(word),
-            Some(_) if at == 1 && keyed => self.key(word),
-            Some(text) => text.as_bytes().to_vec(),
-            None => match word["fence"].as_str() {
-                Some(name) => self.fences[name].to_string().into_bytes(),
-                None => self.guards[&text(&word["token"])].token().as_str().as_bytes().to_vec(),
-            },
+        match (word["fence"].as_str(), word["token"].as_str()) {
+            (Some(name), _) => self.fences[name].to_string().into_bytes(),
+            (_, Some(name)) => self.guards[name].token().as_str().as_bytes().to_vec(),
+            _ => self.keys.word(at, word, step),
         }
     }
 
@@ -314,7 +293,22 @@ impl Run {
         assert_eq!(most.load(Ordering::SeqCst), 1);
     }
 
-    /// Each scenario has keys of its own; that without a name is nobody's.
+    pub fn key(&self, key: &Json) -> Vec<u8> {
+        self.keys.key(key)
+    }
+}
+
+/// The keys of a scenario, which are its own.
+pub struct Keys {
+    prefix: String,
+}
+
+impl Keys {
+    pub fn of(scenario: &str) -> Keys {
+        Keys { prefix: format!("{}:", scenario.replace(' ', "-")) }
+    }
+
+    /// A key. That without a name is nobody's.
     pub fn key(&self, key: &Json) -> Vec<u8> {
         let name = match (key.as_str(), key["hex"].as_str()) {
             (Some(""), _) => return Vec::new(),
@@ -323,6 +317,31 @@ impl Run {
         };
         [self.prefix.as_bytes(), &name].concat()
     }
+
+    /// A word of a command. The first one of most commands is a key.
+    pub fn word(&self, at: usize, word: &Json, step: &Json) -> Vec<u8> {
+        let is_keyed = step["run"][0] != "CLIENT" && step["run"][0] != "CONFIG";
+        match word.as_str().expect("it is text") {
+            "data" => self.key(word),
+            _ if at == 1 && is_keyed => self.key(word),
+            text => text.as_bytes().to_vec(),
+        }
+    }
+}
+
+/// Waits until a node tells these numbers.
+pub fn sees(server: &Server, keys: &Keys, step: &Json) {
+    let words = [b"DLOCK.INSPECT".to_vec(), keys.key(&step["sees"])];
+    eventually(&step.to_string(), || {
+        let seen = server.client().run_args(&words);
+        let count = |field| match &seen {
+            Value::Null => 0,
+            seen if field == "holders" => seen.at(field).items().len(),
+            seen => usize::try_from(seen.at(field).int()).unwrap(),
+        };
+        let same = |field| step[field].is_null() || step[field] == count(field);
+        same("holders") && same("waiting")
+    });
 }
 
 async fn acquire(lock: Lock, wait: Option<u64>) -> Result<Guard, Error> {

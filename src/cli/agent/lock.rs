@@ -46,6 +46,10 @@ pub enum Order {
     Check {
         reply: oneshot::Sender<Reply>,
     },
+    /// The client had gone when it was told that it has the lock.
+    Unheard {
+        keep: Option<Millis>,
+    },
     /// The agent ends. What a caller knows of is left to its lease.
     Leave,
 }
@@ -115,6 +119,8 @@ struct Held {
     away_until: Option<Instant>,
     /// Time at which to mark it as told.
     mark_at: Option<Instant>,
+    /// True if nothing was asked since it was granted.
+    is_new: bool,
 }
 
 enum Asked {
@@ -170,18 +176,30 @@ impl Lock {
                     return answer(reply, Reply::error(Reason::TooManyFinals));
                 }
                 let released = client.release_attempts(key, token).await;
-                answer(reply, said(released.map(|was_held| Reply::Int(was_held.into()))));
+                let released = released.map(|was_held| Reply::Int(was_held.into()));
+                answer(reply, self.said(released, Reply::Int(0)));
             }
             Order::Extend { ttl, reply } => {
                 let extended = self.extended_elsewhere(ttl).await;
-                answer(reply, said(extended.map(|fence| Reply::Int(fence.is_some().into()))));
+                let extended = extended.map(|fence| Reply::Int(fence.is_some().into()));
+                answer(reply, self.said(extended, Reply::Int(0)));
             }
             Order::Check { reply } => {
                 let attempt = client.attempt_of(key, token).await;
                 let fence = |attempt: Attempt| Reply::number(attempt.fence);
-                answer(reply, said(attempt.map(|attempt| attempt.map_or(Reply::Null, fence))));
+                let attempt = attempt.map(|attempt| attempt.map_or(Reply::Null, fence));
+                answer(reply, self.said(attempt, Reply::Null));
             }
-            Order::Acquire(_) | Order::Leave => {}
+            Order::Acquire(_) | Order::Unheard { .. } | Order::Leave => {}
+        }
+    }
+
+    /// The reply. Where no majority answers, a lock that was lost here is lost.
+    fn said(&self, outcome: Result<Reply, Error>, if_lost: Reply) -> Reply {
+        match outcome {
+            Ok(reply) => reply,
+            Err(Error::NoQuorum { .. }) if self.agent.losses.is_known(&self.name) => if_lost,
+            Err(error) => refusal::reply(&error),
         }
     }
 
@@ -252,6 +270,7 @@ impl Lock {
 
     async fn won(&mut self, mut asking: Box<Asking>, guard: Guard) -> State {
         self.agent.outages.end(&self.name.key);
+        self.agent.losses.forget(&self.name);
         let (terms, asker) = (asking.terms.clone(), asking.asker.take());
         let mut held = Held {
             guard,
@@ -260,6 +279,7 @@ impl Lock {
             close: false,
             away_until: asking.away_until,
             mark_at: None,
+            is_new: true,
         };
         let Some(asker) = asker else { return State::Held(Box::new(held)) };
         // A lease that waited is a short one. What the caller is told must outlive this process.
@@ -272,13 +292,10 @@ impl Lock {
         }
         let (fence, keep) = (held.guard.fence(), asker.keep);
         held.ties(asker.tie, asker.close);
-        if asker.reply.send(Reply::number(fence)).is_err() {
-            // Nobody has heard of it.
-            let Some(keep) = keep else { return State::Idle };
-            held.away_until = Some(Instant::now() + Duration::from_millis(keep.0));
-            held.mark_at = None;
+        match asker.reply.send(Reply::number(fence)) {
+            Ok(()) => State::Held(Box::new(held)),
+            Err(_) => unheard(Box::new(held), keep),
         }
-        State::Held(Box::new(held))
     }
 
     async fn failed(&mut self, mut asking: Box<Asking>, error: &Error) -> State {
@@ -422,7 +439,11 @@ impl Lock {
             () = until(due) => Keeping::Due,
         };
         match event {
-            Keeping::Order(Some(order)) => self.order_while_held(held, order).await,
+            Keeping::Order(Some(order)) => {
+                let is_new = held.is_new && matches!(order, Order::Unheard { .. });
+                held.is_new = is_new;
+                self.order_while_held(held, order).await
+            }
             Keeping::Lost(loss) => self.lost(*held, &loss),
             Keeping::Due if held.away_until.is_none() => {
                 held.mark_at = None;
@@ -460,6 +481,8 @@ impl Lock {
                 let fence = held.guard.check().map(|()| Reply::number(held.guard.fence()));
                 answer(reply, fence.unwrap_or(Reply::Null));
             }
+            Order::Unheard { keep } if held.is_new => return unheard(held, keep),
+            Order::Unheard { .. } => {}
             Order::Leave if held.is_told() => {
                 held.guard.detach().await;
                 return State::Idle;
@@ -477,8 +500,11 @@ impl Lock {
             answer(ask.reply, Reply::error(why));
             return State::Held(held);
         }
-        if held.terms.renew != ask.terms.renew {
-            answer(ask.reply, Reply::error(OTHER_RENEWAL));
+        // A lock of which others were told does not end with a connection any more.
+        let is_told = held.away_until.is_none();
+        let is_other_tie = is_told && held.tie.is_some() != ask.tie.is_some();
+        if is_other_tie || held.terms.renew != ask.terms.renew {
+            answer(ask.reply, Reply::error(OTHER_END));
             return State::Held(held);
         }
         match extend(&held.guard, ask.terms.ttl).await {
@@ -501,7 +527,7 @@ impl Lock {
 
     fn lost(&self, mut held: Held, loss: &Loss) -> State {
         if held.away_until.is_none() {
-            self.agent.losses.tell(self.owner, loss);
+            self.agent.losses.tell(&self.name, self.owner, loss);
         }
         if let Some(tie) = held.tie.as_ref().filter(|_| held.close) {
             tie.lose();
@@ -567,6 +593,16 @@ impl Held {
     }
 }
 
+/// A grant of which nobody has heard: it lasts as long as the place of its caller.
+fn unheard(mut held: Box<Held>, keep: Option<Millis>) -> State {
+    held.untie();
+    // Dropping the guard releases the lock.
+    let Some(keep) = keep else { return State::Idle };
+    held.away_until = Some(Instant::now() + Duration::from_millis(keep.0));
+    held.mark_at = None;
+    State::Held(held)
+}
+
 /// The length to ask the nodes for, so that a lease certainly lasts `ttl`, whatever their clocks do.
 fn stretched(ttl: Millis) -> Duration {
     let least = SHORTEST.max(ttl.0);
@@ -613,10 +649,6 @@ fn answer(to: oneshot::Sender<Reply>, reply: Reply) {
     let _ = to.send(reply);
 }
 
-fn said(outcome: Result<Reply, Error>) -> Reply {
-    outcome.unwrap_or_else(|error| refusal::reply(&error))
-}
-
 /// Resolves when the client that waits for a reply has gone.
 async fn gone(asker: &mut Option<Asker>) {
     match asker {
@@ -650,8 +682,8 @@ async fn until(due: Option<Instant>) {
 const SHORTEST: u64 = 10;
 const REPLACED: &str =
     "REPLACED this token asked again on another connection, which waits in its place now";
-const OTHER_RENEWAL: &str = "OTHERMODE this token holds the lock, and only one of its two requests says RENEW; \
-                             release it first";
+const OTHER_END: &str = "OTHERMODE this token holds the lock, and its two requests differ in EPHEMERAL or RENEW; \
+                         release it first";
 
 #[cfg(test)]
 mod tests {

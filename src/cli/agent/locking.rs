@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use dlock_client::operator::{Caller, inspection};
 use dlock_client::{Inspection, Key, NodeError, NodeState, Report};
-use dlock_core::Settings;
 use dlock_core::command::{self as core, Doc, Refusal, acquire, check, extend, release};
 use dlock_core::limits::MAX_TTL_CEILING;
+use dlock_core::{Millis, Owner, Settings};
 use futures_util::future::join_all;
 use redis::Value;
 use tokio::sync::oneshot;
@@ -52,11 +52,44 @@ pub async fn answer(agent: &Arc<Agent>, session: &Session, ask: Ask, args: &[&[u
         Ok(order) => order,
         Err(refused) => return Reply::Error(refused),
     };
+    let keep = match &order {
+        Order::Acquire(ask) => Some(ask.keep),
+        _ => None,
+    };
     let token = args.first().copied().unwrap_or_default();
-    let name = Name { key: key.into(), token: token.into() };
-    match Table::send(agent, name, session.peer.owner(), order) {
-        Ok(()) => coming.await.unwrap_or_else(|_| Reply::error(ENDS)),
+    let name = Arc::new(Name { key: key.into(), token: token.into() });
+    let owner = session.peer.owner();
+    match Table::send(agent, &name, owner, order) {
+        Ok(()) => Coming { coming, keep, agent, name, owner }.reply().await,
         Err(Full) => Reply::error(TOO_MANY_LOCKS),
+    }
+}
+
+/// A reply that is awaited.
+struct Coming<'a> {
+    coming: oneshot::Receiver<Reply>,
+    /// For an ACQUIRE, the time that its place is kept.
+    keep: Option<Option<Millis>>,
+    agent: &'a Arc<Agent>,
+    name: Arc<Name>,
+    owner: Owner,
+}
+
+impl Coming<'_> {
+    async fn reply(mut self) -> Reply {
+        (&mut self.coming).await.unwrap_or_else(|_| Reply::error(ENDS))
+    }
+}
+
+impl Drop for Coming<'_> {
+    /// The connection may end just when the lock is granted: then nobody has heard of it.
+    fn drop(&mut self) {
+        self.coming.close();
+        if let Some(keep) = self.keep
+            && let Ok(Reply::Int(_)) = self.coming.try_recv()
+        {
+            let _ = Table::send(self.agent, &self.name, self.owner, Order::Unheard { keep });
+        }
     }
 }
 

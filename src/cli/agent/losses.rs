@@ -1,20 +1,29 @@
-//! Losses of locks, for those who subscribe to them.
+//! Losses of locks: for those who subscribe to them, and for those who ask later.
 
-use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use dlock_client::{Key, Loss};
 use dlock_core::Owner;
 use serde_json::json;
 use tokio::sync::mpsc;
 
-use super::limits::UNREAD_LOSSES;
+use super::limits::{LOSSES, UNREAD_LOSSES};
+use super::table::Name;
 use crate::say::bytes;
 
-/// The subscribers.
+/// The subscribers, and the last losses.
 #[derive(Default)]
 pub struct Losses {
     subscribers: Mutex<HashMap<u64, Subscriber>>,
+    last: Mutex<Last>,
+}
+
+/// The last losses: where no majority answers, the agent knows at least that its own claim has ended.
+#[derive(Default)]
+struct Last {
+    names: HashSet<Arc<Name>>,
+    in_order: VecDeque<Arc<Name>>,
 }
 
 struct Subscriber {
@@ -37,8 +46,9 @@ impl Losses {
         self.subscribers().remove(&connection);
     }
 
-    /// Tells the subscribers of this user.
-    pub fn tell(&self, owner: Owner, loss: &Loss) {
+    /// Tells the subscribers of this user, and remembers the loss.
+    pub fn tell(&self, name: &Arc<Name>, owner: Owner, loss: &Loss) {
+        self.remember(name);
         let mut subscribers = self.subscribers();
         if subscribers.is_empty() {
             return;
@@ -47,6 +57,35 @@ impl Losses {
         subscribers.retain(|_, subscriber| {
             subscriber.owner != owner || subscriber.messages.try_send(message.clone()).is_ok()
         });
+    }
+
+    fn remember(&self, name: &Arc<Name>) {
+        let mut last = self.last();
+        if last.names.insert(Arc::clone(name)) {
+            last.in_order.push_back(Arc::clone(name));
+        }
+        if last.in_order.len() > LOSSES
+            && let Some(oldest) = last.in_order.pop_front()
+        {
+            last.names.remove(&oldest);
+        }
+    }
+
+    /// True if this lock was lost lately.
+    pub fn is_known(&self, name: &Name) -> bool {
+        self.last().names.contains(name)
+    }
+
+    /// Forgets the loss of a lock that is held again.
+    pub fn forget(&self, name: &Name) {
+        let mut last = self.last();
+        if last.names.remove(name) {
+            last.in_order.retain(|other| **other != *name);
+        }
+    }
+
+    fn last(&self) -> MutexGuard<'_, Last> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn subscribers(&self) -> MutexGuard<'_, HashMap<u64, Subscriber>> {

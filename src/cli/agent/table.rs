@@ -38,9 +38,14 @@ pub struct Full;
 impl Table {
     /// Sends an order to a lock. A connection sends one after the other, so the orders are as many as the
     /// connections at most.
-    pub fn send(agent: &Arc<Agent>, name: Name, owner: Owner, order: Order) -> Result<(), Full> {
+    pub fn send(
+        agent: &Arc<Agent>,
+        name: &Arc<Name>,
+        owner: Owner,
+        order: Order,
+    ) -> Result<(), Full> {
         let mut entries = agent.table.entries();
-        if let Some(lock) = entries.locks.get(&name) {
+        if let Some(lock) = entries.locks.get(name) {
             // The lock's task leaves the table before it ends.
             let _ = lock.send(order);
             return Ok(());
@@ -50,9 +55,9 @@ impl Table {
         }
         let (orders, inbox) = mpsc::unbounded_channel();
         let _ = orders.send(order);
-        let name = Arc::new(name);
-        entries.locks.insert(Arc::clone(&name), orders);
-        tokio::spawn(Lock { agent: Arc::clone(agent), name, owner, inbox }.run());
+        entries.locks.insert(Arc::clone(name), orders);
+        let (agent, name) = (Arc::clone(agent), Arc::clone(name));
+        tokio::spawn(Lock { agent, name, owner, inbox }.run());
         Ok(())
     }
 
