@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what `make test-world` tests against: PostgreSQL, SQLite, PHP and Ruby with their clients,
+# Installs what `make test-world` tests against: PostgreSQL, SQLite, PHP, Ruby and Perl with their clients,
 # Chromium, tmux and systemd, of Debian; and into .world/ Debian's Prometheus, which starts no service
 # there, and the clients for Python and Node, in the versions that tests/world/packages/ names. A second
 # run finds everything there and asks no network. `world.sh pictures` installs what `make pictures` needs.
@@ -35,6 +35,9 @@ install_packages() {
     command -v npm >/dev/null || missing+=(npm)
     php -m 2>/dev/null | grep -qx redis || missing+=(php-cli php-redis)
     ruby -e 'require "redis"' 2>/dev/null || missing+=(ruby ruby-redis)
+    php -r 'require "Predis/Autoloader.php";' 2>/dev/null || missing+=(php-nrk-predis)
+    perl -MRedis -e 1 2>/dev/null || missing+=(libredis-perl)
+    command -v redis-cli >/dev/null || missing+=(redis-tools)
     command -v systemd-analyze >/dev/null || missing+=(systemd)
     missing+=($(screens))
     apt_install "${missing[@]}"

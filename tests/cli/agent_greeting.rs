@@ -109,3 +109,29 @@ fn a_subscriber_of_the_old_protocol_is_in_a_mode_of_its_own(kind: Kind) {
     assert!(matches!(client.run("SUBSCRIBE dlock:lost"), Value::Push(_)));
     assert_eq!(client.run("DLOCK.CHECK job t"), Value::Null);
 }
+
+#[apply(on_one_server)]
+fn the_client_for_rust_reads_the_replies(kind: Kind) {
+    let servers = servers(kind, 1);
+    let agent = Agent::start(&addresses(&servers));
+    for protocol in ["resp2", "resp3"] {
+        let url = format!("redis+unix://{}?protocol={protocol}", agent.socket().display());
+        let client = redis::Client::open(url).expect("it is a URL");
+        let mut connection = client.get_connection().expect("the agent greets it");
+        let mut acquire = |token: &str| -> Option<u64> {
+            let mut command = redis::cmd("DLOCK.ACQUIRE");
+            command.arg("job").arg(token).arg(30_000);
+            command.query(&mut connection).expect("it is a fence or null")
+        };
+        assert!(acquire("alice").is_some());
+        assert_eq!(acquire("bob"), None);
+        let released: i64 = redis::cmd("DLOCK.RELEASE")
+            .arg("job")
+            .arg("alice")
+            .query(&mut connection)
+            .expect("it is a number");
+        assert_eq!(released, 1, "{protocol}");
+        let refused = redis::cmd("DLOCK.TOKENS").arg("job").exec(&mut connection);
+        assert_eq!(refused.expect_err("it is for nodes").code(), Some("ERR"));
+    }
+}

@@ -13,11 +13,13 @@ fn a_program_on_a_page_is_the_file_that_is_tested() {
 }
 
 #[test]
-fn each_program_is_named_by_the_page() {
-    let page = page::read("docs/any-client.md");
-    for file in fs::read_dir(page::top().join("docs/examples")).expect("it is there") {
-        let name = file.expect("it can be read").file_name();
-        let link = format!("](examples/{})", name.to_string_lossy());
-        assert!(page.text.contains(&link), "no link to {name:?}");
+fn each_program_is_named_by_its_page() {
+    for (page, folder) in [("docs/any-client.md", "examples"), ("docs/agent.md", "agent")] {
+        let page = page::read(page);
+        for file in fs::read_dir(page::top().join("docs").join(folder)).expect("it is there") {
+            let name = file.expect("it can be read").file_name();
+            let link = format!("]({folder}/{})", name.to_string_lossy());
+            assert!(page.text.contains(&link), "no link to {name:?}");
+        }
     }
 }

@@ -20,6 +20,7 @@ mod late_del;
 mod late_write;
 mod library;
 mod muted_job;
+mod long_request;
 mod ordered_waiters;
 mod other_kinds;
 mod paused_holder;

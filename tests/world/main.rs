@@ -1,6 +1,7 @@
 //! dlock beside what is not ours: the client libraries of docs/examples, the stores of docs/fences.md, and
 //! what shows how locks are. `make test-world` installs them and runs these tests; `make test` does not.
 //!
+//! - [`agent`]: the programs of docs/agent;
 //! - [`client`]: the programs of docs/examples, each in a process of its own;
 //! - [`examples`]: what their locks hold;
 //! - [`fences_page`]: the statements of docs/fences.md;
@@ -12,6 +13,7 @@
 //! - [`page`]: its page, as a person sees it in Chromium;
 //! - [`top`]: `dlock top`, as a person sees it in a terminal.
 
+mod agent;
 mod client;
 mod examples;
 mod fences_page;

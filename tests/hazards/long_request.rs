@@ -1,0 +1,42 @@
+//! A request of a web application that runs for longer than its lock lasts, where no thread can renew the lock
+//! meanwhile: PHP's. Today's recipe takes the longest time that anybody can think of as the expiry time, and
+//! everybody waits for that long when a request dies; or a shorter one, and two are at work. The agent renews the
+//! lock while the connection lives, and releases it with it.
+
+use std::thread::sleep;
+use std::time::Duration;
+
+use harness::{Agent, Kind, Server, Value, apply, eventually, on_one_server};
+
+/// The lock lasts this long, and the request longer.
+const LEASE: Duration = Duration::from_millis(500);
+
+#[apply(on_one_server)]
+fn a_request_is_longer_than_its_lock(kind: Kind) {
+    let server = Server::start(kind);
+    // Alice's request goes on and on, and Bob gets the lock.
+    let take = |name: &str| {
+        let taken = server.run(&format!("SET report {name} NX PX {}", LEASE.as_millis()));
+        !taken.is_null()
+    };
+    assert!(take("alice") && !take("bob"));
+    eventually("two are at work", || take("bob"));
+}
+
+#[apply(on_one_server)]
+fn the_agent_renews_it_as_long_as_the_request_lives(kind: Kind) {
+    let server = Server::start(kind);
+    let agent = Agent::start(&[format!("127.0.0.1:{}", server.port())]);
+    let ttl = LEASE.as_millis();
+    let mut alice = agent.client();
+    alice.run(&format!("DLOCK.ACQUIRE report alice {ttl} EPHEMERAL RENEW")).int();
+    let bob = |options: &str| agent.run(&format!("DLOCK.ACQUIRE report bob {ttl} {options}"));
+    for _ in 0..8 {
+        sleep(LEASE / 2);
+        assert_eq!(bob(""), Value::Null);
+    }
+    assert!(alice.run("DLOCK.CHECK report alice").is_int());
+    // The request dies, and nobody waits for a lease to end.
+    alice.close();
+    bob("WAIT 10000").int();
+}

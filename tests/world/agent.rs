@@ -1,0 +1,106 @@
+//! The programs of docs/agent, each with its client library, through `dlock agent`; and the agent as a service.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread;
+
+use harness::{Agent, Kind, Quorum, Server, eventually, program};
+use tempfile::TempDir;
+
+use crate::client::{installed, top};
+
+/// The programs, with what runs them.
+fn programs() -> Vec<(&'static str, Command)> {
+    let by = |interpreter: &str| Command::new(interpreter);
+    vec![
+        ("lock.sh", by("sh")),
+        ("phpredis.php", by("php")),
+        ("predis.php", by("php")),
+        ("redis_rb.rb", by("ruby")),
+        ("redis.pl", by("perl")),
+        ("redis_py.py", Command::new(installed("python/bin/python"))),
+    ]
+}
+
+#[test]
+fn each_program_takes_a_lock_of_a_majority_and_gives_it_back() {
+    let quorum = Quorum::start(3);
+    let agent = Agent::start(&quorum.urls());
+    for (name, mut command) in programs() {
+        command.arg(top().join("docs/agent").join(name)).arg(agent.socket());
+        let said = program::run(&mut command);
+        assert_eq!(said.code, Some(0), "{name}: {said:#?}");
+        assert!(said.out.starts_with("held with the fence "), "{name}: {said:#?}");
+        quorum.until_empty();
+    }
+}
+
+#[test]
+fn all_programs_are_tried() {
+    let tried: Vec<&str> = programs().into_iter().map(|(name, _)| name).collect();
+    for file in fs::read_dir(top().join("docs/agent")).expect("it is there") {
+        let name = file.expect("it can be read").file_name();
+        assert!(tried.iter().any(|tried| name == *tried), "{name:?}");
+    }
+}
+
+#[test]
+fn a_program_waits_for_another_one() {
+    let quorum = Quorum::start(3);
+    let agent = Agent::start(&quorum.urls());
+    for (name, mut command) in programs() {
+        let key = if name == "redis_rb.rb" { "worker:mail" } else { "job:42" };
+        let mut holder = agent.client();
+        let fence = holder.run(&format!("DLOCK.ACQUIRE {key} holder 30000")).int();
+        command.arg(top().join("docs/agent").join(name)).arg(agent.socket());
+        let waiting = thread::spawn(move || program::run(&mut command));
+        eventually("it waits", || agent.figure("locks") == 2);
+        holder.run(&format!("DLOCK.RELEASE {key} holder"));
+        let said = waiting.join().expect("it ends");
+        let later = said.out.trim().rsplit(' ').next().and_then(|word| word.parse::<i64>().ok());
+        assert!(later.is_some_and(|later| later > fence), "{name}: {said:#?}");
+        quorum.until_empty();
+    }
+}
+
+#[test]
+fn systemd_finds_the_units_good_and_safe() {
+    let folder = TempDir::with_prefix("dlock-test-").expect("a temporary folder can be made");
+    let program = program::path().display().to_string();
+    for name in ["dlock-agent.service", "dlock-agent.socket"] {
+        let unit = fs::read_to_string(top().join("packaging").join(name)).expect("it is there");
+        fs::write(folder.path().join(name), unit.replace("/usr/bin/dlock", &program))
+            .expect("there is room");
+    }
+    let path = |name: &str| folder.path().join(name);
+    let analyze = |arguments: &[&str], unit: &Path| {
+        let said = program::run(Command::new("systemd-analyze").args(arguments).arg(unit));
+        assert_eq!(said.code, Some(0), "{said:#?}");
+    };
+    analyze(&["verify", "--man=no"], &path("dlock-agent.socket"));
+    analyze(
+        &["security", "--offline=true", "--threshold=25", "--no-pager"],
+        &path("dlock-agent.service"),
+    );
+}
+
+#[test]
+fn a_socket_of_systemd_is_used() {
+    let server = Server::start(Kind::Redis82);
+    let folder = TempDir::with_prefix("dlock-test-").expect("a temporary folder can be made");
+    let socket = folder.path().join("agent.sock");
+    let mut command = Command::new("systemd-socket-activate");
+    command.arg(format!("--listen={}", socket.display())).arg("--setenv=DLOCK_NODES");
+    command.env("DLOCK_NODES", format!("127.0.0.1:{}", server.port()));
+    command.arg(program::path()).arg("agent").stdin(Stdio::null()).stdout(Stdio::null());
+    let mut child = harness::process::spawn(command).expect("it can be started");
+    eventually("it listens", || socket.exists());
+    let mut client = harness::Client::connect_unix(&socket).expect("it listens");
+    client.run("DLOCK.ACQUIRE job alice 30000").int();
+    drop(client);
+    // systemd keeps the socket.
+    harness::process::signal(&child, nix::sys::signal::Signal::SIGTERM);
+    child.wait().expect("it is ours");
+    assert!(socket.exists());
+}
