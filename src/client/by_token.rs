@@ -6,7 +6,10 @@ use std::time::Duration;
 use dlock_core::quorum::{Answer, Ask, Rules, Sound};
 use dlock_core::words::Fence;
 #[cfg(feature = "operator")]
-use dlock_core::words::Mode;
+use dlock_core::{
+    quorum::attempts::{self, Agreed, Found},
+    words::Mode,
+};
 use futures_util::future::join_all;
 use redis::{Cmd, Value};
 use tokio::sync::oneshot;
@@ -14,7 +17,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::acquire::lock::{check_key, check_ttl};
 #[cfg(feature = "operator")]
-use crate::caller::{self, Caller, Shown};
+use crate::caller::{self, Caller};
 use crate::client::Client;
 use crate::clock;
 #[cfg(feature = "operator")]
@@ -24,6 +27,8 @@ use crate::inspect::Inspection;
 use crate::key::Key;
 use crate::reach::node::{Answered, Node};
 use crate::report::code::may_pass;
+#[cfg(feature = "operator")]
+use crate::report::code::{TOO_MANY_FINALS, code};
 use crate::report::error::{Error, Loss, LossReason};
 use crate::report::{NodeError, NodeState, Report};
 use crate::token::Token;
@@ -81,6 +86,7 @@ impl Client {
     /// known and a majority has answered; the rest goes on in the background. A node that refuses for the
     /// moment is asked again for one node time-out. The lock is released even if the future is dropped at
     /// once.
+    ///
     /// # Errors
     /// [`Error::NoQuorum`] when no majority of the nodes answers.
     pub fn release<K: Into<Key>>(
@@ -88,20 +94,12 @@ impl Client {
         key: K,
         token: &Token,
     ) -> impl Future<Output = Result<bool, Error>> + Send + use<K> {
-        self.release_by(key.into(), token.as_str().as_bytes().into())
-    }
-
-    fn release_by(
-        &self,
-        key: Key,
-        name: Box<[u8]>,
-    ) -> impl Future<Output = Result<bool, Error>> + Send + use<> {
-        let client = self.clone();
+        let (client, key, token) = (self.clone(), key.into(), *token);
         let checked = check_key(&key);
         let (sender, done) = oneshot::channel();
         if checked.is_ok() {
             self.shared.background.spawn(async move {
-                let _ = sender.send(client.release_everywhere(&key, &name).await);
+                let _ = sender.send(client.release_everywhere(&key, &token).await);
             });
         }
         async move {
@@ -110,9 +108,9 @@ impl Client {
         }
     }
 
-    async fn release_everywhere(&self, key: &Key, name: &[u8]) -> Result<bool, Error> {
+    async fn release_everywhere(&self, key: &Key, token: &Token) -> Result<bool, Error> {
         let within = self.shared.timeout(Duration::MAX);
-        let command = Arc::new(request::release(key, name));
+        let command = Arc::new(request::release(key, token.as_str().as_bytes()));
         let mut asked = UnderWay::new();
         for (place, node) in self.shared.nodes.iter().map(Arc::clone).enumerate() {
             let command = Arc::clone(&command);
@@ -258,47 +256,100 @@ impl Client {
     }
 }
 
-/// Locks that another agent has taken for a caller, or this one before a restart.
+/// Locks that another agent has taken for a caller, or this one before a restart. The rule is
+/// `dlock_core::quorum::attempts`.
 #[cfg(feature = "operator")]
 impl Client {
-    /// Finds the attempt with which a caller holds a lock: one attempt, and one fence, at a majority of the
-    /// nodes. If the caller may not have been told of it yet, this asks again for a short time.
+    /// Finds the attempt that holds a caller's lock. If its claim may not have stood, this asks again for a short
+    /// time.
     ///
     /// # Errors
     /// [`Error::NoQuorum`] when too few nodes answer to say so.
     pub async fn attempt_of(&self, key: &Key, caller: &[u8]) -> Result<Option<Attempt>, Error> {
         check_key(key)?;
-        for _ in 0..LOOKS {
+        let mut looks = 0;
+        loop {
             let inspections = self.inspections(key).await;
-            self.need_answers(key, &inspections)?;
-            let shown = inspections.iter().filter_map(|answer| answer.as_ref().ok());
-            let shown = shown.filter_map(Option::as_ref);
-            match caller::holding(caller, shown, self.shared.majority()) {
-                None => return Ok(None),
-                Some(Shown { is_told: false, .. }) => sleep(PAUSE).await,
-                Some(Shown { suffix, .. }) => return self.attempt(key, caller, &suffix).await,
+            let shown = inspections.iter().map(|node| node.as_ref().ok().map(Option::as_ref));
+            let attempt = |suffix: &Token, fence| {
+                let name = caller::name(caller, suffix).into();
+                Ok(Some(Attempt { name, fence }))
+            };
+            match caller::find(caller, shown) {
+                Found::Nothing => return Ok(None),
+                Found::Stood { suffix, fence } => return attempt(&suffix, Some(fence)),
+                Found::Unsettled(suffix) if looks == MOST_LOOKS => return attempt(&suffix, None),
+                Found::Unsettled(_) => sleep(PAUSE).await,
+                Found::Unknown => return Err(self.too_few_answers(key, &inspections)),
             }
+            looks += 1;
         }
-        Ok(None)
     }
 
-    /// INSPECT shows a short name of a token. This compares all of it.
-    async fn attempt(
+    /// True if a majority of the nodes holds this attempt with its claim's fence.
+    ///
+    /// # Errors
+    /// [`Error::NoQuorum`] when too few nodes answer to say so.
+    pub async fn check_attempt(&self, key: &Key, name: &[u8], fence: u64) -> Result<bool, Error> {
+        let mut command = redis::cmd("DLOCK.CHECK");
+        command.arg(key.as_bytes()).arg(name);
+        let replies = self.send_all(&command, self.shared.timeout(Duration::MAX)).await;
+        let holds =
+            |value: &Value| matches!(value, Value::Int(held) if held.cast_unsigned() == fence);
+        self.agreed(key, &replies, holds)
+    }
+
+    /// Extends the lease of an attempt whose claim has stood: it ends `ttl` from now, or later if it does so
+    /// anyway. Returns the time for which the lock is valid.
+    ///
+    /// # Errors
+    /// Fails as [`extend`](Client::extend).
+    pub async fn extend_attempt(
         &self,
         key: &Key,
-        caller: &[u8],
-        suffix: &Token,
-    ) -> Result<Option<Attempt>, Error> {
-        let name = caller::name(caller, suffix);
-        match self.fence(key, &name, self.shared.timeout(Duration::MAX)).await {
-            Ok(fence) => Ok(Some(Attempt { name: name.into(), fence })),
-            Err(Error::Lost(_)) => Ok(None),
-            Err(error) => Err(error),
-        }
+        name: &[u8],
+        fence: Fence,
+        ttl: Duration,
+    ) -> Result<Duration, Error> {
+        let mut command = request::extend(key, name, clock::millis(ttl), Some(fence));
+        command.arg("GT");
+        self.extend_by(&command, key, fence.0, ttl).await
     }
 
-    /// Marks the attempt of a guard: its caller has been told of the lock.
-    pub fn mark_told(
+    /// Releases an attempt for good, because the caller asks for that. Returns true if a majority of the nodes has
+    /// released it. It is released even if the future is dropped at once.
+    ///
+    /// # Errors
+    /// [`Error::NoQuorum`] when too few nodes answer to say so.
+    pub fn release_attempt(
+        &self,
+        key: &Key,
+        name: &[u8],
+    ) -> impl Future<Output = Result<bool, Error>> + Send + use<> {
+        let (client, key) = (self.clone(), key.clone());
+        let plain = request::release(&key, name);
+        let (sender, done) = oneshot::channel();
+        self.shared.background.spawn(async move {
+            let within = client.shared.timeout(Duration::MAX);
+            let asked = client.shared.nodes.iter().map(async |node| {
+                // Else a request that is late, of its maker, could take it once more.
+                let mut command = plain.clone();
+                let mut answer = release_at(node, command.arg("FINAL"), within).await;
+                if matches!(&answer, Err(NodeError::Refused(text)) if code(text) == TOO_MANY_FINALS)
+                {
+                    answer = release_at(node, &plain, within).await;
+                }
+                node.counted(answer)
+            });
+            let replies = join_all(asked).await;
+            let released = |value: &Value| *value == Value::Int(1);
+            let _ = sender.send(client.agreed(&key, &replies, released));
+        });
+        async move { done.await.unwrap_or_else(|_| Err(Error::Usage(RUNTIME.to_owned()))) }
+    }
+
+    /// Marks the attempt of a guard: its claim has stood, and its maker gives it up only if the caller asks.
+    pub fn mark_stood(
         &self,
         guard: &Guard,
         caller: &Caller,
@@ -311,76 +362,46 @@ impl Client {
         if mode == Mode::Shared {
             command.arg("SHARED");
         }
-        command.arg("META").arg(caller.meta_told(suffix));
+        command.arg("META").arg(caller.meta_stood(suffix, Fence(guard.fence())));
         let (client, within) = (self.clone(), self.shared.timeout(guard.ttl()));
         async move {
             client.send_all(&command, within).await;
         }
     }
 
-    /// Extends the lease of such an attempt: it ends `ttl` from now, or later if it does so anyway.
-    ///
-    /// # Errors
-    /// Fails as [`extend`](Client::extend).
-    pub async fn extend_attempt(
+    /// Counts the nodes that say yes.
+    fn agreed(
         &self,
         key: &Key,
-        attempt: &Attempt,
-        ttl: Duration,
-    ) -> Result<Duration, Error> {
-        let Attempt { name, fence } = attempt;
-        let mut command = request::extend(key, name, clock::millis(ttl), Some(Fence(*fence)));
-        command.arg("GT");
-        self.extend_by(&command, key, *fence, ttl).await
+        replies: &[Result<Value, NodeError>],
+        is_yes: impl Fn(&Value) -> bool,
+    ) -> Result<bool, Error> {
+        let said: Vec<Option<bool>> =
+            replies.iter().map(|reply| reply.as_ref().ok().map(&is_yes)).collect();
+        match attempts::count(&Sound, &said) {
+            Agreed::Yes => Ok(true),
+            Agreed::No => Ok(false),
+            Agreed::Open => Err(self.too_few_answers(key, replies)),
+        }
     }
 
-    /// Releases all attempts of a caller that any node shows, holders and waiters. Returns true if the caller
-    /// held the lock at a majority of the nodes.
-    ///
-    /// # Errors
-    /// [`Error::NoQuorum`] when no majority of the nodes answers.
-    pub async fn release_attempts(&self, key: &Key, caller: &[u8]) -> Result<bool, Error> {
-        check_key(key)?;
-        let inspections = self.inspections(key).await;
-        self.need_answers(key, &inspections)?;
-        let shown = || {
-            let answers = inspections.iter().filter_map(|answer| answer.as_ref().ok());
-            answers.filter_map(Option::as_ref)
-        };
-        let holding = caller::holding(caller, shown(), self.shared.majority());
-        let mut was_held = false;
-        for suffix in caller::shown(caller, shown()) {
-            let released = self.release_by(key.clone(), caller::name(caller, &suffix).into());
-            let holds = holding.is_some_and(|holding| holding.suffix == suffix);
-            was_held |= released.await? && holds;
-        }
-        Ok(was_held)
-    }
-
-    fn need_answers(
-        &self,
-        key: &Key,
-        inspections: &[Result<Option<Inspection>, NodeError>],
-    ) -> Result<(), Error> {
-        if inspections.iter().filter(|answer| answer.is_ok()).count() >= self.shared.majority() {
-            return Ok(());
-        }
-        let states = inspections.iter().map(|answer| match answer {
-            Ok(_) => (Answer::Done, NodeState::Answers),
+    fn too_few_answers<T>(&self, key: &Key, answers: &[Result<T, NodeError>]) -> Error {
+        let states = answers.iter().map(|answer| match answer {
+            Ok(_) => (Answer::Silent, NodeState::Answers),
             Err(error) => (Answer::Silent, error.clone().into()),
         });
-        Err(self.no_quorum(key, &states.collect::<Vec<_>>()))
+        self.no_quorum(key, &states.collect::<Vec<_>>())
     }
 }
 
-/// The attempt with which a caller holds a lock.
+/// The attempt that holds a caller's lock.
 #[cfg(feature = "operator")]
 #[derive(Clone, Debug)]
 pub struct Attempt {
     /// The token by which the nodes know it.
-    name: Box<[u8]>,
-    /// Its fence.
-    pub fence: u64,
+    pub name: Box<[u8]>,
+    /// The claim's fence; `None`: its maker has not said that the claim has stood, and may give it up.
+    pub fence: Option<Fence>,
 }
 
 /// Asks a node to release, and asks again while it refuses for the moment. The length of the lease is not
@@ -404,6 +425,6 @@ async fn release_at(
 
 const RUNTIME: &str = "the runtime has ended";
 const PAUSE: Duration = Duration::from_millis(100);
-/// Looks at an attempt whose caller may not have been told yet.
+/// Looks at an attempt whose claim may not have stood, after the first one.
 #[cfg(feature = "operator")]
-const LOOKS: usize = 3;
+const MOST_LOOKS: usize = 2;

@@ -1,20 +1,19 @@
-//! The rule of tokens for callers that choose their own, as those of an agent do.
+//! Tokens that callers choose, as those of an agent do.
 //!
 //! Two agents, or one before and after a restart, may ask for the same caller at the same time. With one token
 //! for both, a failed attempt of the one would release what the other has won. So the token of an attempt is
 //! the caller's and a random suffix, which also stands in the attempt's META. Whoever knows the caller's token
 //! finds the attempts of others by DLOCK.INSPECT, and nobody else can use them: the suffix alone is no token.
 //!
-//! - An agent releases only suffixes that it made, unless the caller asks for the release.
-//! - It may give an attempt up, until it has told the caller of the lock: the caller has gone, say. Such a
-//!   release can arrive late. So another agent takes no attempt for the caller's lock before the first one has
-//!   *told* the caller, marked it so in META, and by this promised not to release it by itself any more.
-//! - The told attempt that a majority of the nodes shows as a holder is the caller's lock, with the same fence.
-//!
-//! Without IO, so that a change of the rule is a change of this file.
+//! The rule by which an attempt is found is in `dlock_core`, in `quorum::attempts`. This is its form at the nodes.
 
+#[cfg(test)]
+use dlock_core::limits::MAX_FENCE;
 use dlock_core::limits::{MAX_META, MAX_TOKEN};
+use dlock_core::quorum::Sound;
+use dlock_core::quorum::attempts::{self, Found, Shown};
 use dlock_core::who;
+use dlock_core::words::Fence;
 
 use crate::inspect::{HolderInfo, Inspection};
 use crate::token::Token;
@@ -30,7 +29,7 @@ impl Caller {
     /// The longest token that a caller may choose, in bytes.
     pub const LONGEST_TOKEN: usize = MAX_TOKEN - SUFFIX;
     /// The longest text about a caller, in bytes.
-    pub const LONGEST_ABOUT: usize = MAX_META - ATTEMPT.len() - SUFFIX;
+    pub const LONGEST_ABOUT: usize = MAX_META - MARK.len() - SUFFIX - STOOD.len() - FENCE;
 
     /// A caller by its token, and a text about it that everybody may see.
     #[must_use]
@@ -38,28 +37,27 @@ impl Caller {
         Caller { token: token.into(), about: about.into() }
     }
 
-    pub(crate) fn name(&self, suffix: &Token) -> Vec<u8> {
+    /// The token by which the nodes know an attempt.
+    #[must_use]
+    pub fn name(&self, suffix: &Token) -> Vec<u8> {
         name(&self.token, suffix)
     }
 
     /// The META of an attempt.
     pub(crate) fn meta(&self, suffix: &Token) -> Vec<u8> {
-        self.marked(ATTEMPT, suffix)
+        [&*self.about, MARK, suffix.as_str().as_bytes()].concat()
     }
 
-    /// The META of an attempt of which the caller has been told.
-    pub(crate) fn meta_told(&self, suffix: &Token) -> Vec<u8> {
-        self.marked(TOLD, suffix)
-    }
-
-    fn marked(&self, mark: &[u8], suffix: &Token) -> Vec<u8> {
-        [&*self.about, mark, suffix.as_str().as_bytes()].concat()
+    /// The META of an attempt whose claim has stood: its maker does not give it up any more, unless the caller
+    /// asks.
+    pub(crate) fn meta_stood(&self, suffix: &Token, fence: Fence) -> Vec<u8> {
+        [self.meta(suffix), STOOD.to_vec(), fence.0.to_string().into_bytes()].concat()
     }
 
     /// True if this holder is an attempt for the caller.
     #[must_use]
     pub fn is_holder(&self, holder: &HolderInfo) -> bool {
-        Shown::read(&self.token, &holder.id, &holder.meta).is_some()
+        read(&self.token, &holder.id, &holder.meta).is_some()
     }
 }
 
@@ -75,125 +73,100 @@ pub(crate) fn name(caller: &[u8], suffix: &Token) -> Vec<u8> {
     [caller, suffix.as_str().as_bytes()].concat()
 }
 
-/// An attempt, as a node shows it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Shown {
-    pub(crate) suffix: Token,
-    /// True if the caller has been told of the lock.
-    pub(crate) is_told: bool,
-}
-
-impl Shown {
-    /// Reads an attempt's META, if the attempt is this caller's.
-    fn read(caller: &[u8], id: &str, meta: &[u8]) -> Option<Shown> {
-        let (before, suffix) = meta.split_at_checked(meta.len().checked_sub(SUFFIX)?)?;
-        let is_told = before.ends_with(TOLD);
-        let suffix: Token = str::from_utf8(suffix).ok()?.parse().ok()?;
-        let is_his = is_told || before.ends_with(ATTEMPT);
-        (is_his && who::id(&name(caller, &suffix)) == id).then_some(Shown { suffix, is_told })
-    }
-}
-
-/// The attempt that this many nodes show as a holder. No two attempts can have a majority. It is told if any
-/// of them says so.
-pub(crate) fn holding<'i>(
+/// Finds the attempt that holds a caller's lock, by what each node shows; `None`: it did not answer.
+pub(crate) fn find<'i>(
     caller: &[u8],
-    nodes: impl Iterator<Item = &'i Inspection>,
-    majority: usize,
-) -> Option<Shown> {
-    let held = |node: &Inspection| -> Vec<Shown> {
-        let holders = node.holders.iter();
-        holders.filter_map(|holder| Shown::read(caller, &holder.id, &holder.meta)).collect()
+    nodes: impl Iterator<Item = Option<Option<&'i Inspection>>>,
+) -> Found<Token> {
+    let shown = |node: Option<&Inspection>| -> Vec<Shown<Token>> {
+        let holders = node.iter().flat_map(|node| &node.holders);
+        holders.filter_map(|holder| read(caller, &holder.id, &holder.meta)).collect()
     };
-    let held: Vec<Vec<Shown>> = nodes.map(held).collect();
-    let all = || held.iter().flatten();
-    let votes = |suffix| all().filter(|shown| shown.suffix == suffix).count();
-    let suffix = all().map(|shown| shown.suffix).find(|suffix| votes(*suffix) >= majority)?;
-    let is_told = all().any(|shown| shown.suffix == suffix && shown.is_told);
-    Some(Shown { suffix, is_told })
+    let nodes: Vec<Option<Vec<Shown<Token>>>> = nodes.map(|node| node.map(shown)).collect();
+    attempts::find(&Sound, &nodes)
 }
 
-/// All attempts of a caller that any node shows, holders and waiters.
-pub(crate) fn shown<'i>(caller: &[u8], nodes: impl Iterator<Item = &'i Inspection>) -> Vec<Token> {
-    let mut all = Vec::new();
-    for node in nodes {
-        let holders = node.holders.iter().map(|holder| (&holder.id, &holder.meta));
-        let waiters = node.waiters.iter().map(|waiter| (&waiter.id, &waiter.meta));
-        for (id, meta) in holders.chain(waiters) {
-            let suffix = Shown::read(caller, id, meta).map(|shown| shown.suffix);
-            all.extend(suffix.filter(|suffix| !all.contains(suffix)));
+/// Reads an attempt's META, if the attempt is this caller's.
+fn read(caller: &[u8], id: &str, meta: &[u8]) -> Option<Shown<Token>> {
+    let at = meta.windows(MARK.len()).rposition(|part| part == MARK)?;
+    let (suffix, rest) = meta.get(at + MARK.len()..)?.split_at_checked(SUFFIX)?;
+    let stood = match rest {
+        [] => None,
+        rest => {
+            let digits = str::from_utf8(rest.strip_prefix(STOOD)?).ok()?;
+            Some(Fence(digits.parse().ok()?))
         }
-    }
-    all
+    };
+    let suffix: Token = str::from_utf8(suffix).ok()?.parse().ok()?;
+    (who::id(&name(caller, &suffix)) == id).then_some(Shown { suffix, stood })
 }
 
 /// The word before the suffix, at the end of a META.
-const ATTEMPT: &[u8] = b" attempt=";
-/// The same once the caller has been told of the lock.
-const TOLD: &[u8] = b" held=";
+const MARK: &[u8] = b" attempt=";
+/// The word before the claim's fence, which follows once the claim has stood.
+const STOOD: &[u8] = b" stood=";
 /// The length of a suffix in bytes.
 const SUFFIX: usize = 32;
+/// The digits of the largest fence.
+const FENCE: usize = 16;
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::inspect::WaiterInfo;
 
-    fn holder(caller: &[u8], suffix: &Token, is_told: bool) -> HolderInfo {
-        let caller = Caller::new(caller, b"why");
+    const STANDS: Option<Fence> = Some(Fence(1_795_238_075_371_227));
+
+    fn holder(caller: &[u8], suffix: &Token, stood: Option<Fence>) -> HolderInfo {
+        let caller = Caller::new(caller, b"why attempt=x");
         let id = who::id(&caller.name(suffix));
-        let meta = if is_told { caller.meta_told(suffix) } else { caller.meta(suffix) };
+        let meta = stood.map(|fence| caller.meta_stood(suffix, fence));
+        let meta = meta.unwrap_or_else(|| caller.meta(suffix));
         HolderInfo { id, meta, ..HolderInfo::default() }
     }
 
-    fn node(holders: Vec<HolderInfo>) -> Inspection {
-        Inspection { holders, ..Inspection::default() }
+    fn found(caller: &[u8], holders: &[HolderInfo]) -> Found<Token> {
+        let nodes: Vec<Inspection> = holders
+            .iter()
+            .map(|holder| Inspection { holders: vec![holder.clone()], ..Inspection::default() })
+            .collect();
+        find(caller, nodes.iter().map(|node| Some(Some(node))))
     }
 
     #[test]
     fn an_attempt_is_found_by_the_callers_token_alone() {
         let suffix = Token::random();
-        for is_told in [false, true] {
-            let nodes = [node(vec![holder(b"alice", &suffix, is_told)])];
-            let shown = Shown { suffix, is_told };
-            assert_eq!(holding(b"alice", nodes.iter(), 1), Some(shown));
-            assert_eq!(holding(b"alic", nodes.iter(), 1), None);
-            assert_eq!(holding(b"bob", nodes.iter(), 1), None);
-        }
+        let one = [holder(b"alice", &suffix, None)];
+        assert_eq!(found(b"alice", &one), Found::Unsettled(suffix));
+        let one = [holder(b"alice", &suffix, STANDS)];
+        assert_eq!(found(b"alice", &one), Found::Stood { suffix, fence: STANDS.unwrap() });
+        assert_eq!(found(b"alic", &one), Found::Nothing);
+        assert_eq!(found(b"bob", &one), Found::Nothing);
     }
 
     #[test]
     fn a_majority_decides_which_attempt_holds() {
         let (one, two) = (Token::random(), Token::random());
-        let nodes = [
-            node(vec![holder(b"alice", &one, true)]),
-            node(vec![holder(b"alice", &two, false)]),
-            node(vec![holder(b"alice", &two, true)]),
-        ];
-        let shown_two = Shown { suffix: two, is_told: true };
-        assert_eq!(holding(b"alice", nodes.iter(), 2), Some(shown_two));
-        assert_eq!(holding(b"alice", nodes[..2].iter(), 2), None);
-        assert_eq!(shown(b"alice", nodes.iter()), [one, two]);
-    }
-
-    #[test]
-    fn a_waiter_is_shown_and_holds_nothing() {
-        let suffix = Token::random();
-        let HolderInfo { id, meta, .. } = holder(b"alice", &suffix, false);
-        let waiters = vec![WaiterInfo { id, meta, ..WaiterInfo::default() }];
-        let nodes = [Inspection { waiters, ..Inspection::default() }];
-        assert_eq!(holding(b"alice", nodes.iter(), 1), None);
-        assert_eq!(shown(b"alice", nodes.iter()), [suffix]);
+        let all = [holder(b"a", &one, STANDS), holder(b"a", &two, None), holder(b"a", &two, None)];
+        assert_eq!(found(b"a", &all), Found::Unsettled(two));
     }
 
     #[test]
     fn a_meta_that_only_looks_like_one_is_none() {
         let suffix = Token::random();
-        let HolderInfo { id, meta, .. } = holder(b"alice", &suffix, false);
-        for wrong in [&meta[..meta.len() - 1], suffix.as_str().as_bytes(), b""] {
-            assert_eq!(Shown::read(b"alice", &id, wrong), None, "{wrong:?}");
+        let HolderInfo { id, meta, .. } = holder(b"alice", &suffix, STANDS);
+        let with = |end: &[u8]| [&meta[..], end].concat();
+        for wrong in [meta[..40].to_vec(), suffix.as_str().into(), vec![], with(b"x"), with(b" ")] {
+            assert_eq!(read(b"alice", &id, &wrong), None, "{wrong:?}");
         }
-        assert_eq!(Shown::read(b"alice", "00000000", &meta), None);
-        assert!(Shown::read(b"alice", &id, &meta).is_some());
+        assert_eq!(read(b"alice", "00000000", &meta), None);
+        assert!(read(b"alice", &id, &meta).is_some());
+    }
+
+    #[test]
+    fn there_is_room_for_the_longest() {
+        let caller = Caller::new(&[b'x'; Caller::LONGEST_TOKEN], &[b'x'; Caller::LONGEST_ABOUT]);
+        let suffix = Token::random();
+        assert_eq!(caller.name(&suffix).len(), MAX_TOKEN);
+        assert_eq!(caller.meta_stood(&suffix, Fence(MAX_FENCE)).len(), MAX_META);
     }
 }

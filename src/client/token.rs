@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 /// 128 random bits. Whoever knows them can release and extend the lock, so `Debug` does not show them;
 /// [`Display`](fmt::Display) does.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Token([u8; LENGTH]);
 
 /// Length of the text: 32 hex digits.

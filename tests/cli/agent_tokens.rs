@@ -12,7 +12,7 @@ use crate::{addresses, servers};
 fn until_marked(agent: &Agent, key: &str) {
     eventually("the lock is marked", || {
         let found = agent.run(&format!("DLOCK.INSPECT {key}"));
-        found.at("holders").items()[0].at("meta").text().contains(" held=")
+        found.at("holders").items()[0].at("meta").text().contains(" stood=")
     });
 }
 

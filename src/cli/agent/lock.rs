@@ -11,9 +11,10 @@ use dlock_client::operator::{Attempt, Caller};
 use dlock_client::{Error, Guard, LockOptions, Loss, Mode, Patience};
 use dlock_core::limits::MAX_TTL_CEILING;
 use dlock_core::quorum::{Rules, Sound};
-use dlock_core::{Millis, Owner, Reason};
+use dlock_core::{Fence, Millis, Owner, Reason};
 use futures_util::future::BoxFuture;
 use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::Agent;
@@ -119,6 +120,8 @@ struct Held {
     away_until: Option<Instant>,
     /// Time at which to mark it as told.
     mark_at: Option<Instant>,
+    /// The marking, once it has begun.
+    marking: Option<JoinHandle<()>>,
     /// True if nothing was asked since it was granted.
     is_new: bool,
 }
@@ -169,26 +172,24 @@ impl Lock {
 
     /// Answers for a token of which this agent knows nothing: a majority of the nodes may.
     async fn elsewhere(&self, order: Order) {
-        let (client, Name { key, token }) = (&self.agent.client, &*self.name);
         match order {
             Order::Release { is_final, reply } => {
                 if is_final && self.agent.finals.add(&self.name, self.owner).is_err() {
                     return answer(reply, Reply::error(Reason::TooManyFinals));
                 }
-                let released = client.release_attempts(key, token).await;
+                let released = self.released_elsewhere().await;
                 let released = released.map(|was_held| Reply::Int(was_held.into()));
                 answer(reply, self.said(released, Reply::Int(0)));
             }
             Order::Extend { ttl, reply } => {
                 let extended = self.extended_elsewhere(ttl).await;
-                let extended = extended.map(|fence| Reply::Int(fence.is_some().into()));
+                let extended = extended.map(|found| found.reply(Reply::Int(0), |_| Reply::Int(1)));
                 answer(reply, self.said(extended, Reply::Int(0)));
             }
             Order::Check { reply } => {
-                let attempt = client.attempt_of(key, token).await;
-                let fence = |attempt: Attempt| Reply::number(attempt.fence);
-                let attempt = attempt.map(|attempt| attempt.map_or(Reply::Null, fence));
-                answer(reply, self.said(attempt, Reply::Null));
+                let held = self.held_elsewhere().await;
+                let held = held.map(|found| found.reply(Reply::Null, Reply::number));
+                answer(reply, self.said(held, Reply::Null));
             }
             Order::Acquire(_) | Order::Unheard { .. } | Order::Leave => {}
         }
@@ -203,13 +204,36 @@ impl Lock {
         }
     }
 
-    /// Extends the lock that the caller holds by another agent. Returns its fence.
-    async fn extended_elsewhere(&self, ttl: Millis) -> Result<Option<u64>, Error> {
-        let (client, Name { key, token }) = (&self.agent.client, &*self.name);
-        let Some(attempt) = client.attempt_of(key, token).await? else { return Ok(None) };
-        match client.extend_attempt(key, &attempt, stretched(ttl)).await {
-            Ok(_) => Ok(Some(attempt.fence)),
-            Err(Error::Lost(_)) => Ok(None),
+    async fn attempt(&self) -> Result<Option<Attempt>, Error> {
+        self.agent.client.attempt_of(&self.name.key, &self.name.token).await
+    }
+
+    async fn released_elsewhere(&self) -> Result<bool, Error> {
+        let Some(Attempt { name, .. }) = self.attempt().await? else { return Ok(false) };
+        self.agent.client.release_attempt(&self.name.key, &name).await
+    }
+
+    async fn held_elsewhere(&self) -> Result<Elsewhere, Error> {
+        let Some(Attempt { name, fence }) = self.attempt().await? else {
+            return Ok(Elsewhere::Nothing);
+        };
+        let Some(Fence(fence)) = fence else { return Ok(Elsewhere::Unsettled) };
+        let holds = self.agent.client.check_attempt(&self.name.key, &name, fence).await?;
+        Ok(if holds { Elsewhere::Held(fence) } else { Elsewhere::Nothing })
+    }
+
+    /// Extends the lock that the caller holds by another agent.
+    async fn extended_elsewhere(&self, ttl: Millis) -> Result<Elsewhere, Error> {
+        let Some(Attempt { name, fence }) = self.attempt().await? else {
+            return Ok(Elsewhere::Nothing);
+        };
+        let Some(fence) = fence else { return Ok(Elsewhere::Unsettled) };
+        let extended =
+            self.agent.client.extend_attempt(&self.name.key, &name, fence, stretched(ttl)).await;
+        match extended {
+            Ok(Duration::ZERO) => Ok(Elsewhere::Unsettled),
+            Ok(_) => Ok(Elsewhere::Held(fence.0)),
+            Err(Error::Lost(_)) => Ok(Elsewhere::Nothing),
             Err(error) => Err(error),
         }
     }
@@ -279,6 +303,7 @@ impl Lock {
             close: false,
             away_until: asking.away_until,
             mark_at: None,
+            marking: None,
             is_new: true,
         };
         let Some(asker) = asker else { return State::Held(Box::new(held)) };
@@ -303,7 +328,7 @@ impl Lock {
         let Some(asker) = asking.asker.take() else { return State::Idle };
         if let Error::Held { holder: Some(holder), .. } = error
             && asking.terms.caller.is_holder(holder)
-            && let Ok(Some(fence)) = self.extended_elsewhere(asking.terms.ttl).await
+            && let Ok(Elsewhere::Held(fence)) = self.extended_elsewhere(asking.terms.ttl).await
         {
             answer(asker.reply, Reply::number(fence));
             return State::Idle;
@@ -347,8 +372,8 @@ impl Lock {
         found: Result<Option<Attempt>, Error>,
     ) -> State {
         asking.look = None;
-        if let Ok(Some(_)) = found
-            && let Ok(Some(fence)) = self.extended_elsewhere(asking.terms.ttl).await
+        if let Ok(Some(Attempt { fence: Some(_), .. })) = found
+            && let Ok(Elsewhere::Held(fence)) = self.extended_elsewhere(asking.terms.ttl).await
             && let Some(asker) = asking.asker.take()
         {
             answer(asker.reply, Reply::number(fence));
@@ -448,7 +473,8 @@ impl Lock {
             Keeping::Due if held.away_until.is_none() => {
                 held.mark_at = None;
                 let Terms { caller, mode, .. } = &held.terms;
-                tokio::spawn(self.agent.client.mark_told(&held.guard, caller, *mode));
+                let marking = self.agent.client.mark_stood(&held.guard, caller, *mode);
+                held.marking = Some(tokio::spawn(marking));
                 State::Held(held)
             }
             // Dropping the guard releases the lock.
@@ -465,6 +491,10 @@ impl Lock {
                     return State::Held(held);
                 }
                 held.untie();
+                // A mark that is late would take the lock once more, for a moment.
+                if let Some(marking) = held.marking.take() {
+                    let _ = marking.await;
+                }
                 let released = held.guard.release().await;
                 answer(reply, Reply::Int(released.is_ok().into()));
                 return State::Idle;
@@ -478,8 +508,8 @@ impl Lock {
                 Err(error) => answer(reply, error.reply()),
             },
             Order::Check { reply } => {
-                let fence = held.guard.check().map(|()| Reply::number(held.guard.fence()));
-                answer(reply, fence.unwrap_or(Reply::Null));
+                let fence = self.checked(&held).await;
+                answer(reply, fence.unwrap_or_else(|error| refusal::reply(&error)));
             }
             Order::Unheard { keep } if held.is_new => return unheard(held, keep),
             Order::Unheard { .. } => {}
@@ -490,6 +520,17 @@ impl Lock {
             Order::Leave => return State::Idle,
         }
         State::Held(held)
+    }
+
+    /// Another agent may have released it, so a majority has to say so, too.
+    async fn checked(&self, held: &Held) -> Result<Reply, Error> {
+        let guard = &held.guard;
+        if !guard.is_valid() {
+            return Ok(Reply::Null);
+        }
+        let name = held.terms.caller.name(guard.token());
+        let holds = self.agent.client.check_attempt(guard.key(), &name, guard.fence()).await?;
+        Ok(if holds { Reply::number(guard.fence()) } else { Reply::Null })
     }
 
     /// The holder asks again: the same fence, and a lease of the length that it now asks for.
@@ -576,7 +617,8 @@ impl Held {
     /// Notes that its caller has been told, and the connection with which it ends, if it does.
     fn ties(&mut self, tie: Option<Arc<Tie>>, close: bool) {
         self.away_until = None;
-        self.mark_at = tie.is_none().then(|| Instant::now() + MARK_AFTER);
+        let is_marked = self.marking.is_some() || tie.is_some();
+        self.mark_at = (!is_marked).then(|| Instant::now() + MARK_AFTER);
         tie.iter().for_each(|tie| tie.add_lock());
         (self.tie, self.close) = (tie, close);
     }
@@ -610,6 +652,25 @@ fn stretched(ttl: Millis) -> Duration {
     let longer = |length| least + Sound.drift(Millis(length)).div_ceil(1_000);
     let length = (0..6).fold(least, |length, _| longer(length));
     Duration::from_millis(length.min(MAX_TTL_CEILING))
+}
+
+/// A lock that the caller holds by another agent, as a majority of the nodes shows it.
+enum Elsewhere {
+    /// It is held, with this fence.
+    Held(u64),
+    /// The agent that has taken it may still give it up.
+    Unsettled,
+    Nothing,
+}
+
+impl Elsewhere {
+    fn reply(self, nothing: Reply, held: impl Fn(u64) -> Reply) -> Reply {
+        match self {
+            Elsewhere::Held(fence) => held(fence),
+            Elsewhere::Unsettled => Reply::error(UNSETTLED),
+            Elsewhere::Nothing => nothing,
+        }
+    }
 }
 
 /// The reason why a lease was not extended.
@@ -680,6 +741,8 @@ async fn until(due: Option<Instant>) {
 
 /// The library has no shorter leases, in milliseconds.
 const SHORTEST: u64 = 10;
+const UNSETTLED: &str =
+    "TRYAGAIN the agent that has taken this lock may still give it up; ask that agent, or again";
 const REPLACED: &str =
     "REPLACED this token asked again on another connection, which waits in its place now";
 const OTHER_END: &str = "OTHERMODE this token holds the lock, and its two requests differ in EPHEMERAL or RENEW; \

@@ -1,6 +1,7 @@
 //! The library's errors, in the words of a node.
 
 use dlock_client::{Error, NodeState, Report};
+use dlock_core::{Fence, Millis, Reason};
 
 use super::reply::Reply;
 
@@ -9,6 +10,10 @@ pub fn reply(error: &Error) -> Reply {
     match error {
         Error::Held { .. } => Reply::Null,
         Error::Lost(_) => Reply::Int(0),
+        Error::Done { left, fence, .. } => {
+            let left = u64::try_from(left.as_millis()).unwrap_or(u64::MAX);
+            Reply::error(Reason::Done { left: Some(Millis(left)), fence: Fence(*fence) })
+        }
         Error::NoQuorum { needed, nodes, .. } | Error::Connect { needed, nodes } => {
             match error.retry_after() {
                 Some(wait) => Reply::error(format_args!(

@@ -16,7 +16,7 @@ use crate::reach::node::{Answered, Node};
 use crate::reach::waiting_connections::{self, Permit};
 use crate::reach::wire::Wire;
 use crate::report::NodeError;
-use crate::report::code::{code, may_pass};
+use crate::report::code::{TOO_MANY_FINALS, code, may_pass};
 use crate::token::Token;
 
 /// An attempt.
@@ -395,7 +395,6 @@ fn given_up() -> NodeError {
     NodeError::Unreachable("the client gave up this attempt".to_owned())
 }
 
-const TOO_MANY_FINALS: &str = "TOOMANYFINALS";
 const MAX_WIRES: usize = 4;
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);

@@ -194,7 +194,7 @@ mod tests {
         let wanted = Wanted { caller, ..wanted(LockOptions::default()) };
         assert_eq!(
             words(&wanted, Ask::Acquire { fence: None, wait: None }),
-            "DLOCK.ACQUIRE job worker-7TOKEN 500 META why attempt=TOKEN"
+            "DLOCK.ACQUIRE job worker-7TOKEN 500 AGAIN 8 META why attempt=TOKEN"
         );
         let release = Ask::Release { is_final: false };
         assert_eq!(words(&wanted, release), "DLOCK.RELEASE job worker-7TOKEN");
