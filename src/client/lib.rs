@@ -53,7 +53,7 @@
 
 mod acquire;
 mod by_token;
-#[cfg_attr(not(feature = "operator"), expect(dead_code, reason = "only agents have such callers"))]
+#[cfg_attr(not(feature = "operator"), allow(dead_code, reason = "only agents have such callers"))]
 mod caller;
 mod client;
 mod clock;

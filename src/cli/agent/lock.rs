@@ -656,7 +656,7 @@ fn stretched(ttl: Millis) -> Duration {
 
 /// A lock that the caller holds by another agent, as a majority of the nodes shows it.
 enum Elsewhere {
-    /// It is held, with this fence.
+    /// The caller holds it, with this fence.
     Held(u64),
     /// The agent that has taken it may still give it up.
     Unsettled,
