@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::Agent;
 use super::greeting;
-use super::locking;
+use super::locking::{self, Grant};
 use super::reply::Reply;
 use super::session::Session;
 
@@ -15,11 +15,13 @@ pub struct Answer {
     pub replies: Vec<Reply>,
     /// True if the connection ends after it.
     pub ends: bool,
+    /// The grant of which the client hears by this.
+    pub grant: Option<Grant>,
 }
 
 impl From<Reply> for Answer {
     fn from(reply: Reply) -> Answer {
-        Answer { replies: vec![reply], ends: false }
+        Answer { replies: vec![reply], ends: false, grant: None }
     }
 }
 
@@ -88,7 +90,7 @@ pub async fn answer(agent: &Arc<Agent>, session: &mut Session, words: &[&[u8]]) 
         Does::Greeting(ask) => greeting::answer(agent, session, ask, args),
         Does::Locking(_) if !session.is_known => Reply::error(NO_AUTH).into(),
         Does::Locking(_) if session.only_subscribes() => Reply::error(SUBSCRIBED).into(),
-        Does::Locking(ask) => locking::answer(agent, session, ask, args).await.into(),
+        Does::Locking(ask) => locking::answer(agent, session, ask, args).await,
     }
 }
 

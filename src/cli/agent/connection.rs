@@ -158,11 +158,16 @@ impl Connection {
         if words.is_empty() {
             return Ok(false);
         }
-        let Some(Answer { replies, ends }) = self.wait_for(&words, incoming, outgoing).await?
-        else {
+        let Some(answer) = self.wait_for(&words, incoming, outgoing).await? else {
             return Ok(true);
         };
+        let Answer { replies, ends, grant } = answer;
         replies.iter().for_each(|reply| outgoing.add(reply, self.session.protocol));
+        if let Some(grant) = grant {
+            // If the connection has ended, nobody has heard of the grant, which is given back.
+            self.stream.send_all(outgoing).await?;
+            grant.heard();
+        }
         Ok(ends)
     }
 }

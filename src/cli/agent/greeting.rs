@@ -40,7 +40,7 @@ pub fn answer(agent: &Agent, session: &mut Session, ask: Ask, args: &[&[u8]]) ->
         Ask::Hello => hello(agent, session, args).into(),
         Ask::Info => Reply::text(info(agent)).into(),
         Ask::Ping => ping(session, args).into(),
-        Ask::Quit => Answer { replies: vec![Reply::OK], ends: true },
+        Ask::Quit => Answer { ends: true, ..Reply::OK.into() },
         Ask::Reset => {
             session.reset(agent);
             Reply::status("RESET").into()
@@ -251,7 +251,7 @@ fn subscribe(agent: &Agent, session: &mut Session, channels: &[&[u8]]) -> Answer
         session.subscribe(agent, channel);
         replies.push(subscribed("subscribe", Some(channel), session));
     }
-    Answer { replies, ends: false }
+    Answer { replies, ends: false, grant: None }
 }
 
 fn unsubscribe(agent: &Agent, session: &mut Session, channels: &[&[u8]]) -> Answer {
@@ -267,7 +267,7 @@ fn unsubscribe(agent: &Agent, session: &mut Session, channels: &[&[u8]]) -> Answ
         session.unsubscribe(agent, &channel);
         replies.push(subscribed("unsubscribe", Some(&channel), session));
     }
-    Answer { replies, ends: false }
+    Answer { replies, ends: false, grant: None }
 }
 
 fn subscribed(word: &str, channel: Option<&[u8]>, session: &Session) -> Reply {

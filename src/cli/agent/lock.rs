@@ -511,7 +511,10 @@ impl Lock {
                 let fence = self.checked(&held).await;
                 answer(reply, fence.unwrap_or_else(|error| refusal::reply(&error)));
             }
-            Order::Unheard { keep } if held.is_new => return unheard(held, keep),
+            // Once it is marked, it is given up only if the caller asks.
+            Order::Unheard { keep } if held.is_new && held.marking.is_none() => {
+                return unheard(held, keep);
+            }
             Order::Unheard { .. } => {}
             Order::Leave if held.is_told() => {
                 held.guard.detach().await;

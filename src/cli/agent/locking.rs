@@ -12,6 +12,7 @@ use redis::Value;
 use tokio::sync::oneshot;
 
 use super::Agent;
+use super::commands::Answer;
 use super::lock::{self, Order, Terms};
 use super::refusal::{NO_QUORUM, listed};
 use super::reply::{Reply, map};
@@ -31,26 +32,26 @@ pub enum Ask {
 }
 
 /// Answers a command.
-pub async fn answer(agent: &Arc<Agent>, session: &Session, ask: Ask, args: &[&[u8]]) -> Reply {
+pub async fn answer(agent: &Arc<Agent>, session: &Session, ask: Ask, args: &[&[u8]]) -> Answer {
     match ask {
-        Ask::Help => return help(),
-        Ask::Node => return node(agent),
+        Ask::Help => return help().into(),
+        Ask::Node => return node(agent).into(),
         _ => {}
     }
-    let Some((&key, args)) = args.split_first() else { return Reply::error(Refusal::Arity) };
+    let Some((&key, args)) = args.split_first() else { return Reply::error(Refusal::Arity).into() };
     if key.is_empty() {
-        return Reply::error("ERR the key is empty; a lock needs a name");
+        return Reply::error("ERR the key is empty; a lock needs a name").into();
     }
     if !agent.allow.allows(&session.peer, key) {
-        return Reply::error("NOPERM this agent does not allow you this lock (--allow)");
+        return Reply::error("NOPERM this agent does not allow you this lock (--allow)").into();
     }
     if ask == Ask::Inspect {
-        return inspect(agent, &key.into()).await;
+        return inspect(agent, &key.into()).await.into();
     }
     let (reply, coming) = oneshot::channel();
     let order = match order(agent, session, ask, args, reply) {
         Ok(order) => order,
-        Err(refused) => return Reply::Error(refused),
+        Err(refused) => return Reply::Error(refused).into(),
     };
     let keep = match &order {
         Order::Acquire(ask) => Some(ask.keep),
@@ -60,35 +61,68 @@ pub async fn answer(agent: &Arc<Agent>, session: &Session, ask: Ask, args: &[&[u
     let name = Arc::new(Name { key: key.into(), token: token.into() });
     let owner = session.peer.owner();
     match Table::send(agent, &name, owner, order) {
-        Ok(()) => Coming { coming, keep, agent, name, owner }.reply().await,
-        Err(Full) => Reply::error(TOO_MANY_LOCKS),
+        Ok(()) => {
+            let agent = Arc::clone(agent);
+            let grant = keep.map(|keep| Grant { agent, name, owner, keep, is_heard: false });
+            Coming { coming, grant }.answer().await
+        }
+        Err(Full) => Reply::error(TOO_MANY_LOCKS).into(),
     }
 }
 
 /// A reply that is awaited.
-struct Coming<'a> {
+struct Coming {
     coming: oneshot::Receiver<Reply>,
-    /// For an ACQUIRE, the time that its place is kept.
-    keep: Option<Option<Millis>>,
-    agent: &'a Arc<Agent>,
-    name: Arc<Name>,
-    owner: Owner,
+    /// The grant that it may be.
+    grant: Option<Grant>,
 }
 
-impl Coming<'_> {
-    async fn reply(mut self) -> Reply {
-        (&mut self.coming).await.unwrap_or_else(|_| Reply::error(ENDS))
+/// A grant of which the client has not heard. Dropping it gives it back.
+pub struct Grant {
+    agent: Arc<Agent>,
+    name: Arc<Name>,
+    owner: Owner,
+    /// The time that its place is kept.
+    keep: Option<Millis>,
+    is_heard: bool,
+}
+
+impl Coming {
+    async fn answer(mut self) -> Answer {
+        let reply = (&mut self.coming).await.unwrap_or_else(|_| Reply::error(ENDS));
+        let grant = self.grant.take();
+        match reply {
+            Reply::Int(_) => Answer { grant, ..reply.into() },
+            reply => {
+                grant.into_iter().for_each(Grant::heard);
+                reply.into()
+            }
+        }
     }
 }
 
-impl Drop for Coming<'_> {
-    /// The connection may end just when the lock is granted: then nobody has heard of it.
+impl Drop for Coming {
+    /// The connection may end just when the lock is granted.
     fn drop(&mut self) {
         self.coming.close();
-        if let Some(keep) = self.keep
-            && let Ok(Reply::Int(_)) = self.coming.try_recv()
-        {
-            let _ = Table::send(self.agent, &self.name, self.owner, Order::Unheard { keep });
+        if !matches!(self.coming.try_recv(), Ok(Reply::Int(_))) {
+            self.grant.take().into_iter().for_each(Grant::heard);
+        }
+    }
+}
+
+impl Grant {
+    /// Notes that the client has heard of it, as far as can be known; or that it is none.
+    pub fn heard(mut self) {
+        self.is_heard = true;
+    }
+}
+
+impl Drop for Grant {
+    fn drop(&mut self) {
+        if !self.is_heard {
+            let order = Order::Unheard { keep: self.keep };
+            let _ = Table::send(&self.agent, &self.name, self.owner, order);
         }
     }
 }
