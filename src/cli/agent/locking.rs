@@ -223,12 +223,13 @@ async fn inspect(agent: &Agent, key: &Key) -> Reply {
     if answered.len() < needed {
         return not_enough(agent, needed, replies);
     }
-    let first = |look: &Option<Inspection>| {
-        let holder = look.as_ref()?.holders.first()?;
-        Some((holder.id.clone(), holder.fence))
+    let shown = |look: &Option<Inspection>| {
+        let look = look.as_ref()?;
+        let holder = look.holders.first().map(|holder| (holder.id.clone(), holder.fence));
+        Some((look.mode.clone(), holder))
     };
     let votes = |look: &Option<Inspection>| {
-        answered.iter().filter(|(other, _)| first(other) == first(look)).count()
+        answered.iter().filter(|(other, _)| shown(other) == shown(look)).count()
     };
     let waiting = |look: &Option<Inspection>| look.as_ref().map_or(0, |look| look.waiting);
     let best = answered.iter().max_by_key(|(look, _)| (votes(look), waiting(look)));
