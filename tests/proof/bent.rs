@@ -64,15 +64,13 @@ pub enum Bend {
     OneMarkIsEnough,
     /// The marks of two claims add up.
     AddsMarks,
-    /// A node that has had an earlier claim's mark is taken to have no later one.
-    TrustsOlderMarks,
     /// A mark that a silent node may have, or a holder may be about to leave, is none.
     TakesSilenceForNone,
 }
 
 impl Bend {
     /// All of them.
-    pub const ALL: [Bend; 25] = [
+    pub const ALL: [Bend; 24] = [
         Bend::HalfIsEnough,
         Bend::ClaimsSmallest,
         Bend::CountsAbove,
@@ -96,7 +94,6 @@ impl Bend {
         Bend::ReleasesAnswered,
         Bend::OneMarkIsEnough,
         Bend::AddsMarks,
-        Bend::TrustsOlderMarks,
         Bend::TakesSilenceForNone,
     ];
 }
@@ -105,8 +102,7 @@ impl Bend {
     /// True if it shows where locks are left done.
     #[must_use]
     pub fn is_about_marks(self) -> bool {
-        use Bend::{AddsMarks, OneMarkIsEnough, TakesSilenceForNone, TrustsOlderMarks};
-        matches!(self, OneMarkIsEnough | AddsMarks | TrustsOlderMarks | TakesSilenceForNone)
+        matches!(self, Bend::OneMarkIsEnough | Bend::AddsMarks | Bend::TakesSilenceForNone)
     }
 
     /// True if the model, in which time stands still, can notice it. The others are for the
@@ -217,13 +213,6 @@ impl Rules for Bent {
 
     fn is_same_work(&self, fence: Fence, other: Fence) -> bool {
         self.0 == Bend::AddsMarks || Sound.is_same_work(fence, other)
-    }
-
-    fn outdates(&self, other: Fence, fence: Fence) -> bool {
-        match self.0 {
-            Bend::TrustsOlderMarks => other != fence,
-            _ => Sound.outdates(other, fence),
-        }
     }
 
     fn may_be_done(&self, marks: usize, others: usize, nodes: usize) -> bool {
