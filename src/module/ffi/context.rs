@@ -416,8 +416,8 @@ pub unsafe fn bytes_of<'a>(string: *const raw::RedisModuleString) -> &'a [u8] {
 
 /// A C string without the zero bytes of the text.
 pub fn c_string(text: &str) -> CString {
-    let bytes: Vec<u8> = text.bytes().filter(|byte| *byte != 0).collect();
-    CString::new(bytes).unwrap_or_default()
+    let without_zeros = || CString::new(text.replace('\0', ""));
+    CString::new(text).or_else(|_| without_zeros()).unwrap_or_default()
 }
 
 fn signed(n: u64) -> c_longlong {
