@@ -97,16 +97,18 @@ impl Arg {
     pub const fn flag(word: &'static str, name: &'static str) -> Arg {
         Arg { name, word: Some(word), kind: Kind::Word, optional: true }
     }
+
+    /// The arguments of which one can be here.
+    #[must_use]
+    pub fn alternatives(&'static self) -> &'static [Arg] {
+        if let Kind::OneOf(args) = self.kind { args } else { core::slice::from_ref(self) }
+    }
 }
 
 impl Doc {
     /// The options: arguments with a word, alternatives one by one.
     pub fn options(&self) -> impl Iterator<Item = &'static Arg> + Clone + use<> {
-        let alternatives = |arg: &'static Arg| match arg.kind {
-            Kind::OneOf(args) => args,
-            _ => core::slice::from_ref(arg),
-        };
-        self.args.iter().flat_map(alternatives).filter(|arg| arg.word.is_some())
+        self.args.iter().flat_map(Arg::alternatives).filter(|arg| arg.word.is_some())
     }
 }
 

@@ -12,7 +12,7 @@ use super::{Arg, Doc, Kind, Refusal};
 pub struct Options<'a, 'b> {
     doc: &'static Doc,
     args: Args<'a, 'b>,
-    /// A bit for each option that was read, in the order of the table.
+    /// A bit for each option that was read, in the order of the command's arguments.
     seen: u16,
 }
 
@@ -33,19 +33,30 @@ impl<'a, 'b> Options<'a, 'b> {
     }
 
     fn read(&mut self, given: &'a [u8]) -> Result<Given<'a>, Refusal<'a>> {
-        let is_this = |word: &str| given.eq_ignore_ascii_case(word.as_bytes());
-        let found = self.doc.options().enumerate().find_map(|(at, arg)| {
-            let word = arg.word.filter(|word| is_this(word))?;
-            Some((at, word, arg))
-        });
-        let (at, word, arg) = found.ok_or(Refusal::Unknown { given, doc: self.doc })?;
-        let value = if arg.kind == Kind::Word { &[][..] } else { self.args.value(word)? };
-        let bit = 1 << at;
+        let (bit, word, arg) =
+            self.named(given).ok_or(Refusal::Unknown { given, doc: self.doc })?;
+        let is_flag = matches!(arg.kind, Kind::Word);
+        let value = if is_flag { &[][..] } else { self.args.value(word)? };
         if self.seen & bit != 0 {
             return Err(Refusal::Repeated(word));
         }
         self.seen |= bit;
         Ok(Given { word, value })
+    }
+
+    /// The option that is spelled like this, with its bit.
+    fn named(&self, given: &[u8]) -> Option<(u16, &'static str, &'static Arg)> {
+        let mut bit = 1_u16;
+        for group in self.doc.args {
+            for arg in group.alternatives() {
+                let word = arg.word.filter(|word| given.eq_ignore_ascii_case(word.as_bytes()));
+                if let Some(word) = word {
+                    return Some((bit, word, arg));
+                }
+                bit <<= 1;
+            }
+        }
+        None
     }
 }
 
@@ -104,7 +115,7 @@ mod tests {
     #[test]
     fn there_is_a_bit_for_each_option_of_every_command() {
         let docs = Command::ALL.iter().map(|command| command.doc()).chain([&acquire::AT_AGENT]);
-        let counts = docs.map(|doc| doc.options().count());
+        let counts = docs.map(|doc| doc.args.iter().flat_map(Arg::alternatives).count());
         assert!(counts.max().is_some_and(|most| most <= u16::BITS as usize));
     }
 
