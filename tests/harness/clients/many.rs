@@ -19,19 +19,24 @@ impl Client {
         let mut requests = requests.into_iter();
         let mut answers = Vec::new();
         loop {
-            let mut bytes = Vec::new();
-            let mut sent = 0;
-            for words in requests.by_ref().take(BATCH) {
-                let args: Vec<&str> = words.split_whitespace().collect();
-                bytes.extend(request(&args));
-                sent += 1;
-            }
-            if sent == 0 {
+            let batch: Vec<String> = requests.by_ref().take(BATCH).collect();
+            if batch.is_empty() {
                 return answers;
             }
-            self.send_raw(&bytes);
-            answers.extend((0..sent).map(|_| self.recv()));
+            answers.extend(self.exchange(&batch));
         }
+    }
+
+    /// Compiled with the harness, and so with more care than a test.
+    #[track_caller]
+    fn exchange(&mut self, batch: &[String]) -> Vec<Value> {
+        let mut bytes = Vec::new();
+        for words in batch {
+            let args: Vec<&str> = words.split_whitespace().collect();
+            bytes.extend(request(&args));
+        }
+        self.send_raw(&bytes);
+        batch.iter().map(|_| self.recv()).collect()
     }
 }
 

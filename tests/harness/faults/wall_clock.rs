@@ -9,7 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use tempfile::TempDir;
 
-const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/harness/faults/wall_clock.c");
+const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/faults/wall_clock.c");
 
 /// Makes a server that is to be started use the clock of this file.
 pub fn attach(command: &mut Command, file: &Path) {

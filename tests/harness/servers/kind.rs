@@ -56,7 +56,7 @@ impl Kind {
 
     /// Its executable.
     pub fn executable(self) -> PathBuf {
-        let servers = Path::new(env!("CARGO_MANIFEST_DIR")).join("../.servers");
+        let servers = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.servers");
         let path = servers.join(self.name());
         assert!(path.exists(), "{} is missing: run `make setup`", path.display());
         path
