@@ -41,7 +41,8 @@ pub(super) async fn acquire(lock: Lock) -> Result<Guard, Error> {
         let mut run = Run::begin(shared, Arc::new(wanted));
         match run.drive().await {
             Verdict::Won(claim) => run.won(claim).ok_or_else(|| Error::Usage(OVER.to_owned())),
-            Verdict::Lost(failure) => Err(run.lost(failure).await),
+            // Boxed, because it is rare, and would make each acquisition larger.
+            Verdict::Lost(failure) => Err(Box::pin(run.lost(failure)).await),
             Verdict::Pending => Err(Error::Usage(OVER.to_owned())),
         }
     };

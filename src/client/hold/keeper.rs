@@ -58,7 +58,8 @@ pub(crate) fn start(mut hold: Hold, traffic: Traffic, claim: Claim) -> Guard {
     // The acquisition ends where the hold begins, so this span is not a part of that one.
     let (key, fence) = (&keeper.view.key, keeper.view.fence);
     let span = debug_span!(parent: None, "hold", %key, fence, otel.kind = "client", db.system.name = "redis");
-    tokio::spawn(keeper.keep(inbox).instrument(span));
+    // Boxed, because a task is moved several times before it begins, and when it ends.
+    tokio::spawn(Box::pin(keeper.keep(inbox)).instrument(span));
     guard
 }
 
@@ -92,7 +93,8 @@ impl Keeper {
         loop {
             self.send();
             if self.publish() {
-                return self.end(inbox).await;
+                // Boxed, because it is rare, and would make the task of each lock larger.
+                return Box::pin(self.end(inbox)).await;
             }
             let due = self.hold.wake();
             let event = tokio::select! {

@@ -62,7 +62,8 @@ impl Route {
     pub(crate) async fn send(&self, wire: &Wire, command: &Cmd) -> Result<Value, NodeError> {
         match &self.asking {
             None => wire.send(command).await,
-            Some(_) => wire.send_asking(command).await,
+            // Boxed, because it is rare, and would make each request larger.
+            Some(_) => Box::pin(wire.send_asking(command)).await,
         }
     }
 }

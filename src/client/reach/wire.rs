@@ -1,5 +1,6 @@
 //! One connection to a server.
 
+use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -75,24 +76,25 @@ impl Wire {
     /// polled.
     pub(crate) async fn send(&self, command: &Cmd) -> Result<Value, NodeError> {
         let mut connection = (*self.0.connection).clone();
-        self.answered(connection.send_packed_command(command)).await
+        self.answered(pin!(connection.send_packed_command(command))).await
     }
 
     /// Sends a command to a cluster server that is importing the key's slot.
     pub(crate) async fn send_asking(&self, command: &Cmd) -> Result<Value, NodeError> {
         let mut both = pipe();
         both.cmd("ASKING").add_command(command.clone());
-        self.answered(async {
+        let answer = pin!(async {
             let mut connection = (*self.0.connection).clone();
             let answers = connection.send_packed_commands(&both, 0, 2).await?;
             Ok(answers.into_iter().next_back().unwrap_or(Value::Nil))
-        })
-        .await
+        });
+        self.answered(answer).await
     }
 
+    /// Waits for an answer. The future is large, and stays where it is.
     async fn answered(
         &self,
-        answer: impl Future<Output = redis::RedisResult<Value>>,
+        answer: Pin<&mut impl Future<Output = redis::RedisResult<Value>>>,
     ) -> Result<Value, NodeError> {
         let answer = select! {
             biased;

@@ -143,7 +143,10 @@ impl Attempt {
                     self.requests_to(place).note(&answer);
                     answer
                 }
-                Err(permits) => self.poll(node, place, command, slice, within, permits).await,
+                // Boxed, because it is rare, and would make each request larger.
+                Err(permits) => {
+                    Box::pin(self.poll(node, place, command, slice, within, permits)).await
+                }
             };
             // A server that refuses waiting requests at once, or cannot be reached, would otherwise be asked
             // in a busy loop.
