@@ -49,8 +49,7 @@ impl<'a, 'b> Options<'a, 'b> {
         let mut bit = 1_u16;
         for group in self.doc.args {
             for arg in group.alternatives() {
-                let word = arg.word.filter(|word| given.eq_ignore_ascii_case(word.as_bytes()));
-                if let Some(word) = word {
+                if let Some(word) = arg.word.filter(|word| is_spelled(given, word.as_bytes())) {
                     return Some((bit, word, arg));
                 }
                 bit <<= 1;
@@ -85,6 +84,12 @@ impl<'a> Given<'a> {
     }
 }
 
+/// True if these are the letters of the word, capital or small. The words are in capital letters, which differ from small
+/// ones in one bit.
+fn is_spelled(given: &[u8], word: &[u8]) -> bool {
+    given.len() == word.len() && given.iter().zip(word).all(|(given, word)| given & !0x20 == *word)
+}
+
 /// The options of a command, as an error lists them.
 pub(super) struct Listed(pub(super) &'static Doc);
 
@@ -113,10 +118,13 @@ mod tests {
     use alloc::string::ToString;
 
     #[test]
-    fn there_is_a_bit_for_each_option_of_every_command() {
-        let docs = Command::ALL.iter().map(|command| command.doc()).chain([&acquire::AT_AGENT]);
-        let counts = docs.map(|doc| doc.args.iter().flat_map(Arg::alternatives).count());
-        assert!(counts.max().is_some_and(|most| most <= u16::BITS as usize));
+    fn each_option_of_every_command_has_a_bit_and_capital_letters() {
+        for doc in Command::ALL.iter().map(|command| command.doc()).chain([&acquire::AT_AGENT]) {
+            let options = doc.args.iter().flat_map(Arg::alternatives);
+            assert!(options.clone().count() <= u16::BITS as usize, "{}", doc.name);
+            let mut words = options.filter_map(|arg| arg.word);
+            assert!(words.all(|word| word.bytes().all(|letter| letter.is_ascii_uppercase())));
+        }
     }
 
     #[test]
