@@ -286,16 +286,24 @@ impl Client {
         }
     }
 
-    /// True if a majority of the nodes holds this attempt with its claim's fence.
+    /// True if a majority of the nodes holds this attempt, with its claim's fence if that is given. A node that
+    /// has forgotten a lease gives it again with a fence of its own.
     ///
     /// # Errors
     /// [`Error::NoQuorum`] when too few nodes answer to say so.
-    pub async fn check_attempt(&self, key: &Key, name: &[u8], fence: u64) -> Result<bool, Error> {
+    pub async fn check_attempt(
+        &self,
+        key: &Key,
+        name: &[u8],
+        fence: Option<u64>,
+    ) -> Result<bool, Error> {
         let mut command = redis::cmd("DLOCK.CHECK");
         command.arg(key.as_bytes()).arg(name);
         let replies = self.send_all(&command, self.shared.timeout(Duration::MAX)).await;
-        let holds =
-            |value: &Value| matches!(value, Value::Int(held) if held.cast_unsigned() == fence);
+        let holds = |value: &Value| match value {
+            Value::Int(held) => fence.is_none_or(|fence| held.cast_unsigned() == fence),
+            _ => false,
+        };
         self.agreed(key, &replies, holds)
     }
 

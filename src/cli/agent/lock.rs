@@ -218,7 +218,7 @@ impl Lock {
             return Ok(Elsewhere::Nothing);
         };
         let Some(Fence(fence)) = fence else { return Ok(Elsewhere::Unsettled) };
-        let holds = self.agent.client.check_attempt(&self.name.key, &name, fence).await?;
+        let holds = self.agent.client.check_attempt(&self.name.key, &name, Some(fence)).await?;
         Ok(if holds { Elsewhere::Held(fence) } else { Elsewhere::Nothing })
     }
 
@@ -525,15 +525,16 @@ impl Lock {
         State::Held(held)
     }
 
-    /// Another agent may have released it, so a majority has to say so, too.
+    /// Another agent may have released it, so a majority has to say so, too. That it holds the lock, without a gap, is
+    /// for the guard to say: a node that has forgotten the lease and gave it again has another fence.
     async fn checked(&self, held: &Held) -> Result<Reply, Error> {
         let guard = &held.guard;
         if !guard.is_valid() {
             return Ok(Reply::Null);
         }
         let name = held.terms.caller.name(guard.token());
-        let holds = self.agent.client.check_attempt(guard.key(), &name, guard.fence()).await?;
-        Ok(if holds { Reply::number(guard.fence()) } else { Reply::Null })
+        let holds = self.agent.client.check_attempt(guard.key(), &name, None).await?;
+        Ok(if holds && guard.is_valid() { Reply::number(guard.fence()) } else { Reply::Null })
     }
 
     /// The holder asks again: the same fence, and a lease of the length that it now asks for.
