@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -249,6 +250,44 @@ def test_an_asyncio_wait_that_is_cancelled_leaves_nothing(server: Server, key: s
 
     asyncio.run(main())
     server.until_free(key)
+
+
+def test_a_release_that_no_server_carries_out_can_be_tried_again(own_servers: Callable[..., Server]) -> None:
+    server = own_servers("redis-8.2")
+    with server.redis(socket_timeout=0.5) as client:
+        lock = dlock.compat.Lock(client, "key", timeout=600)
+        assert lock.acquire()
+        server.run("CONFIG", "SET", "min-replicas-to-write", 1)
+        with pytest.raises(redis.ConnectionError):
+            lock.release()
+        server.run("CONFIG", "SET", "min-replicas-to-write", 0)
+        lock.release()
+    assert server.is_free("key")
+
+
+@pytest.mark.parametrize("timeout", [600, None])
+def test_an_asyncio_release_that_is_cancelled_at_any_moment_releases(
+    server: Server, key: str, timeout: int | None
+) -> None:
+    async def main() -> None:
+        async with redis.asyncio.Redis(port=server.port, socket_timeout=60) as client:
+            for step in range(100):
+                lock = dlock.compat.asyncio.Lock(client, f"{key}:{step}", timeout=timeout)
+                assert await lock.acquire()
+                task = asyncio.create_task(lock.release())
+                for _ in range(step % 10):
+                    await asyncio.sleep((step // 10) * 0.00005)
+                task.cancel()
+                try:
+                    await task
+                except asyncio.CancelledError:
+                    # As with redis-py: who still has the token releases again.
+                    if lock.local.token is not None:
+                        await lock.release()
+
+    asyncio.run(main())
+    for step in range(100):
+        server.until_free(f"{key}:{step}")
 
 
 def address(client: object) -> str:

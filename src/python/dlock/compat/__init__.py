@@ -72,9 +72,8 @@ class Lock(BaseLock, _native.CompatLockBase):
 
     def _release(self) -> None:
         token = self._need_token(RELEASED)
-        self.local.token = None
         guard = self._guard(token)
-        with self._as_redis("release"):
+        with self._releasing(token):
             if guard is not None and guard.is_renewed():
                 _native.GuardBase(guard).release()
                 return

@@ -130,6 +130,17 @@ class BaseLock:
         except (RefusedError, UsageError) as error:
             raise ResponseError(str(error)) from error
 
+    @contextmanager
+    def _releasing(self, token: str) -> Iterator[None]:
+        """Forgets the token, unless the server did not answer: then the program can release again."""
+        self.local.token = None
+        try:
+            with self._as_redis("release"):
+                yield
+        except RedisConnectionError:
+            self.local.token = token.encode()
+            raise
+
 
 _clients: weakref.WeakKeyDictionary[Any, _native.Client] = weakref.WeakKeyDictionary()
 

@@ -68,9 +68,8 @@ class Lock(BaseLock):
     async def release(self) -> None:
         """Releases the lock."""
         token = self._need_token(RELEASED)
-        self.local.token = None
         guard = self._guard(token)
-        with self._as_redis("release"):
+        with self._releasing(token):
             if guard is not None and guard.is_renewed():
                 await _run(guard.release)
                 return
