@@ -47,6 +47,19 @@ fn scenarios_with_nodes_that_fail_are_as_they_must_be_through_an_agent() {
     }
 }
 
+#[test]
+fn the_page_of_others_tests_quotes_scenarios_that_are_there() {
+    let page = include_str!("../../docs/others-tests.md").replace('\n', " ");
+    let scenarios = scenarios();
+    for quoted in page.split('"').skip(1).step_by(2) {
+        let is_there = |scenario: &Json| {
+            let name = scenario["name"].as_str().unwrap();
+            quoted.strip_suffix(" …").map_or(name == quoted, |begin| name.starts_with(begin))
+        };
+        assert!(scenarios.iter().any(is_there), "{quoted}");
+    }
+}
+
 /// The nodes of a scenario that has some of its own.
 fn servers_of(scenario: &Json) -> Vec<Server> {
     let start = |_| {
