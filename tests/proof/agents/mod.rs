@@ -18,7 +18,8 @@
 //!   counted meanwhile. The caller is told f.
 //! - **EXTEND** does the same. If the attempt has not stood as far as nodes know, the answer is an error, not 0.
 //! - **CHECK** asks all nodes by CHECK: a majority with the claim's fence. Never from memory: another agent may have
-//!   released the lock.
+//!   released the lock. An agent whose guard is still valid after the answers counts any fence: a node that has
+//!   forgotten the lease, and was told it again, has one of its own.
 //! - **RELEASE** also acts on an attempt that has not stood, if a majority shows it. RELEASE … FINAL goes to all nodes,
 //!   or an ACQUIRE that is under way would take the lock again. The answer is 1 when a majority says 1, 0 when none
 //!   can, else an error. A 0 to a request that was sent twice proves nothing.
