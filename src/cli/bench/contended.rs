@@ -9,13 +9,13 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Interval, interval};
 
-use super::course::Course;
-use super::cycle::Subject;
+use super::cycle::MeasuredLock;
 use super::figures::{Percentile, jain, ratio};
 use super::pause;
 use super::quorum::{PATIENCE, PAUSE};
 use super::round::Round;
 use super::tally::{Counts, Tally};
+use super::time_box::TimeBox;
 use crate::global::Global;
 use crate::nodes;
 use crate::say::exit::Exit;
@@ -91,8 +91,8 @@ impl Contender {
     }
 
     /// Waits for the lock, but through no outage.
-    async fn acquire(&self, subject: &Subject) -> Result<Guard, String> {
-        let lock = self.client.lock(&subject.key).ttl(subject.ttl);
+    async fn acquire(&self, measured_lock: &MeasuredLock) -> Result<Guard, String> {
+        let lock = self.client.lock(&measured_lock.key).ttl(measured_lock.ttl);
         let mut outage = self.outage.clone();
         outage.mark_unchanged();
         tokio::select! {
@@ -108,7 +108,7 @@ impl Crowd {
     pub async fn connect(
         number: u16,
         global: &Global,
-        course: &Course,
+        time_box: &TimeBox,
     ) -> Result<Option<Crowd>, Failure> {
         let one = async |_| match Contender::connect(global).await {
             // Among so many, one may have bad luck.
@@ -120,7 +120,7 @@ impl Crowd {
         loop {
             let next = tokio::select! {
                 next = coming.next() => next,
-                () = course.stopped() => return Ok(None),
+                () = time_box.stopped() => return Ok(None),
             };
             let Some(client) = next else { return Ok(Some(Crowd(clients))) };
             clients.push(client.map_err(|failure| {
@@ -128,20 +128,20 @@ impl Crowd {
                 let message = format!("{connected} of {number} clients connected: {message}");
                 Failure { message, ..failure }
             })?);
-            course.count();
+            time_box.count();
         }
     }
 
     /// Lets each of them take the lock once, and not hold it, a few at a time: then most are
     /// connected where they will wait.
-    pub async fn warm_up(&self, subject: &Subject, course: &Course) {
+    pub async fn warm_up(&self, measured_lock: &MeasuredLock, time_box: &TimeBox) {
         let one = async |client: &Contender| {
             tokio::select! {
                 biased;
-                () = course.stopped() => {}
-                () = tokio::time::sleep_until(course.end().into()) => {}
+                () = time_box.stopped() => {}
+                () = tokio::time::sleep_until(time_box.end().into()) => {}
                 // If it fails now, it will be seen later, too.
-                guard = client.acquire(subject) => if let Ok(guard) = guard {
+                guard = client.acquire(measured_lock) => if let Ok(guard) = guard {
                     let _ = guard.release().await;
                 },
             }
@@ -150,28 +150,44 @@ impl Crowd {
     }
 
     /// Lets them all want the lock; if it was stopped, they only give back what they have.
-    pub fn begin(self, subject: &Subject, round: &Round, course: &Course) -> Contest {
+    pub fn begin(
+        self,
+        measured_lock: &MeasuredLock,
+        round: &Round,
+        time_box: &TimeBox,
+    ) -> Contention {
         let hold = round.hold;
         let clients = self.0;
         let tally = Arc::new(Tally::new(clients.len(), Instant::now()));
-        let (phase, seen) = watch::channel(match course.is_stopped() {
+        let (phase, seen) = watch::channel(match time_box.is_stopped() {
             true => Phase::GiveUp,
             false => Phase::Open,
         });
         let (first, last) = (clients[0].client.clone(), round.last());
         let mut tasks = JoinSet::new();
         for (place, client) in clients.into_iter().enumerate() {
-            let (subject, tally, phase) = (subject.clone(), Arc::clone(&tally), seen.clone());
-            tasks.spawn(One { place, client, subject, hold, phase, tally }.go_round());
+            let (measured_lock, tally, phase) =
+                (measured_lock.clone(), Arc::clone(&tally), seen.clone());
+            tasks.spawn(One { place, client, measured_lock, hold, phase, tally }.go_round());
         }
-        let (subject, look) = (subject.clone(), interval(LOOK));
-        Contest { subject, hold, last, first, tasks, tally, phase, look, is_hopeless: false }
+        let (measured_lock, look) = (measured_lock.clone(), interval(LOOK));
+        Contention {
+            measured_lock,
+            hold,
+            last,
+            first,
+            tasks,
+            tally,
+            phase,
+            look,
+            is_hopeless: false,
+        }
     }
 }
 
 /// The clients, all of which want the lock.
-pub struct Contest {
-    subject: Subject,
+pub struct Contention {
+    measured_lock: MeasuredLock,
     hold: Duration,
     /// Time for which waiting clients are still served after the measurement.
     last: Duration,
@@ -193,14 +209,14 @@ enum Phase {
     GiveUp,
 }
 
-impl Contest {
+impl Contention {
     /// Until each of them has had the lock. At first, one waits for nobody, the next for one, and so
     /// on; from then on each waits for all others.
-    pub async fn first_round(&mut self, course: &Course) {
-        while !course.is_over() && !self.is_hopeless {
+    pub async fn first_round(&mut self, time_box: &TimeBox) {
+        while !time_box.is_over() && !self.is_hopeless {
             self.look.tick().await;
             let served = self.look();
-            course.counted(served as u64);
+            time_box.counted(served as u64);
             if served == self.tasks.len() {
                 break;
             }
@@ -208,26 +224,26 @@ impl Contest {
     }
 
     /// Begins the clock, and lets them go on until the time is over.
-    pub async fn measure(mut self, course: Course) -> End {
+    pub async fn measure(mut self, time_box: TimeBox) -> End {
         let begin = Instant::now();
         self.tally.begin(begin);
-        let last_call = course.end() + self.last;
+        let last_call = time_box.end() + self.last;
         loop {
             tokio::select! {
                 one = self.tasks.join_next() => if one.is_none() { break },
                 _ = self.look.tick() => {
                     self.look();
-                    course.counted(self.tally.counts().total());
+                    time_box.counted(self.tally.counts().total());
                     self.enter(match Instant::now() {
-                        _ if self.is_hopeless || course.is_stopped() => Phase::GiveUp,
+                        _ if self.is_hopeless || time_box.is_stopped() => Phase::GiveUp,
                         now if now >= last_call => Phase::GiveUp,
-                        now if now >= course.end() => Phase::LastCall,
+                        now if now >= time_box.end() => Phase::LastCall,
                         _ => Phase::Open,
                     });
                 }
             }
         }
-        if course.is_stopped() {
+        if time_box.is_stopped() {
             return End::Stopped;
         }
         let counts = self.tally.counts().clone();
@@ -239,7 +255,7 @@ impl Contest {
             return End::Unavailable(counts.last_failure.unwrap_or(nobody));
         }
         // Where some were served later, it took longer.
-        let took = counts.last_end.max(course.end()) - begin;
+        let took = counts.last_end.max(time_box.end()) - begin;
         let nodes = self.first.size();
         End::Measured(Box::new(Contended { nodes, hold: self.hold, took, counts }))
     }
@@ -258,7 +274,7 @@ impl Contest {
 
     /// True if a majority can still be had, be the lock free or not.
     async fn is_there(&self) -> bool {
-        let lock = self.first.lock(&self.subject.key).ttl(self.subject.ttl);
+        let lock = self.first.lock(&self.measured_lock.key).ttl(self.measured_lock.ttl);
         let is_there = match lock.try_acquire().await {
             Ok(guard) => guard.release().await.is_ok(),
             Err(error) => matches!(error, Error::Held { .. }),
@@ -272,7 +288,7 @@ impl Contest {
 struct One {
     place: usize,
     client: Contender,
-    subject: Subject,
+    measured_lock: MeasuredLock,
     hold: Duration,
     phase: watch::Receiver<Phase>,
     tally: Arc<Tally>,
@@ -287,7 +303,7 @@ impl One {
             let outcome = tokio::select! {
                 biased;
                 () = self.given_up() => break,
-                outcome = self.client.acquire(&self.subject) => outcome,
+                outcome = self.client.acquire(&self.measured_lock) => outcome,
             };
             match outcome {
                 Ok(guard) => {

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use dlock_client::Token;
 use redis::{Cmd, Value, cmd};
 
-use super::course::Course;
 use super::figures::Times;
+use super::time_box::TimeBox;
 use crate::nodes::ask::{Node, Nodes, Trouble};
 use crate::say::kind::Kind;
 
@@ -27,12 +27,12 @@ impl Cycle {
 
 /// The lock with which we measure: its key, and the length of its leases.
 #[derive(Clone)]
-pub struct Subject {
+pub struct MeasuredLock {
     pub key: String,
     pub ttl: Duration,
 }
 
-impl Subject {
+impl MeasuredLock {
     fn acquire(&self, token: &Token) -> Cmd {
         let mut command = cmd("DLOCK.ACQUIRE");
         let millis = u64::try_from(self.ttl.as_millis()).unwrap_or(u64::MAX);
@@ -51,15 +51,15 @@ impl Subject {
 pub async fn measure(
     all: &Nodes,
     mut node: Node,
-    subject: Subject,
-    course: Course,
+    measured_lock: MeasuredLock,
+    time_box: TimeBox,
 ) -> Result<Cycle, String> {
-    let (asked, token, silence) = (subject.clone(), Token::random(), all.timeout());
+    let (asked, token, silence) = (measured_lock.clone(), Token::random(), all.timeout());
     // Away from the thread that listens to signals and draws.
     let task = tokio::spawn(async move {
         let outcome = tokio::select! {
-            outcome = rounds(Asked { node: &mut node, silence }, &asked, &token, &course) => outcome,
-            () = course.stopped() => Err("it was stopped".to_owned()),
+            outcome = rounds(Asked { node: &mut node, silence }, &asked, &token, &time_box) => outcome,
+            () = time_box.stopped() => Err("it was stopped".to_owned()),
         };
         // Behind the request that was not answered, if the connection still stands.
         let left = outcome.is_err() && node.run(&asked.release(&token)).await.is_err();
@@ -68,7 +68,7 @@ pub async fn measure(
     let (outcome, left) = task.await.unwrap_or_else(|error| (Err(error.to_string()), true));
     if left {
         // If it does not, over another one. It means nothing to the other nodes.
-        let release = subject.release(&token);
+        let release = measured_lock.release(&token);
         all.each(move |mut node| {
             let release = release.clone();
             async move { node.run(&release).await }
@@ -111,11 +111,12 @@ impl Asked<'_> {
 
 async fn rounds(
     mut node: Asked<'_>,
-    subject: &Subject,
+    measured_lock: &MeasuredLock,
     token: &Token,
-    course: &Course,
+    time_box: &TimeBox,
 ) -> Result<Cycle, String> {
-    let (acquire, release, ping) = (subject.acquire(token), subject.release(token), cmd("PING"));
+    let (acquire, release, ping) =
+        (measured_lock.acquire(token), measured_lock.release(token), cmd("PING"));
     let mut cycle = Cycle { acquire: Times::new(), release: Times::new(), ping: Times::new() };
     let mut may_ping = true;
     for round in 0_u64.. {
@@ -140,8 +141,8 @@ async fn rounds(
                 cycle.ping.add(pinged - given_back);
             }
         }
-        course.count();
-        if course.is_over() && !cycle.acquire.is_empty() {
+        time_box.count();
+        if time_box.is_over() && !cycle.acquire.is_empty() {
             break;
         }
     }

@@ -2,13 +2,12 @@
 //!
 //! In reading order: [`session`] runs the parts one after the other; the parts are [`cycle`],
 //! [`quorum`] and [`contended`] (with its [`round`] and its [`tally`]), each of which makes
-//! [`figures`]; [`show`] and [`json`] print them. [`course`] says when a part is over, [`progress`] how far
+//! [`figures`]; [`show`] and [`json`] print them. [`time_box`] says when a part is over, [`progress`] how far
 //! it is, [`greet`] who the nodes are, [`pause`] waits exactly, [`open_files`] makes sure beforehand that
 //! nothing is missing in the end.
 
 mod args;
 mod contended;
-mod course;
 mod cycle;
 mod figures;
 mod greet;
@@ -21,6 +20,7 @@ mod round;
 mod session;
 mod show;
 mod tally;
+mod time_box;
 
 use std::pin::pin;
 

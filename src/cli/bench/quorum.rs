@@ -7,9 +7,9 @@ use dlock_client::operator::Node;
 use dlock_client::{Client, Error};
 use futures_util::future::join_all;
 
-use super::course::Course;
-use super::cycle::Subject;
+use super::cycle::MeasuredLock;
 use super::figures::{Times, ratio};
+use super::time_box::TimeBox;
 
 /// Times of all nodes together.
 pub struct Quorum {
@@ -31,17 +31,25 @@ impl Quorum {
 }
 
 /// Measures until the time is over, or until nothing is granted any more.
-pub async fn measure(client: &Client, subject: Subject, course: Course) -> Result<Quorum, Error> {
+pub async fn measure(
+    client: &Client,
+    measured_lock: MeasuredLock,
+    time_box: TimeBox,
+) -> Result<Quorum, Error> {
     let client = client.clone();
     // Away from the thread that listens to signals and draws.
-    let task = tokio::spawn(async move { rounds(&client, &subject, &course).await });
+    let task = tokio::spawn(async move { rounds(&client, &measured_lock, &time_box).await });
     match task.await {
         Ok(outcome) => outcome,
         Err(panic) => std::panic::resume_unwind(panic.into_panic()),
     }
 }
 
-async fn rounds(client: &Client, subject: &Subject, course: &Course) -> Result<Quorum, Error> {
+async fn rounds(
+    client: &Client,
+    measured_lock: &MeasuredLock,
+    time_box: &TimeBox,
+) -> Result<Quorum, Error> {
     let mut pinged: Vec<&Arc<Node>> = client.nodes().collect();
     let mut found = Quorum {
         nodes: client.size(),
@@ -54,9 +62,9 @@ async fn rounds(client: &Client, subject: &Subject, course: &Course) -> Result<Q
     let mut granted = Instant::now();
     for round in 0_u64.. {
         let outcome = tokio::select! {
-            outcome = cycle(client, subject) => outcome,
+            outcome = cycle(client, measured_lock) => outcome,
             // The library gives back what it has taken.
-            () = course.stopped() => break,
+            () = time_box.stopped() => break,
         };
         match outcome {
             Ok((acquire, release)) => {
@@ -68,7 +76,7 @@ async fn rounds(client: &Client, subject: &Subject, course: &Course) -> Result<Q
                     found.release.add(release);
                     ping.into_iter().for_each(|ping| found.ping_all.add(ping));
                 }
-                course.count();
+                time_box.count();
             }
             Err(error) => {
                 found.failures += 1;
@@ -80,7 +88,7 @@ async fn rounds(client: &Client, subject: &Subject, course: &Course) -> Result<Q
                 tokio::time::sleep(PAUSE).await;
             }
         }
-        if course.is_over() && !found.acquire.is_empty() {
+        if time_box.is_over() && !found.acquire.is_empty() {
             break;
         }
     }
@@ -88,9 +96,12 @@ async fn rounds(client: &Client, subject: &Subject, course: &Course) -> Result<Q
 }
 
 /// Measures the acquisition of the lock, and its release.
-async fn cycle(client: &Client, subject: &Subject) -> Result<(Duration, Duration), Error> {
+async fn cycle(
+    client: &Client,
+    measured_lock: &MeasuredLock,
+) -> Result<(Duration, Duration), Error> {
     let begun = Instant::now();
-    let guard = client.lock(&subject.key).ttl(subject.ttl).try_acquire().await?;
+    let guard = client.lock(&measured_lock.key).ttl(measured_lock.ttl).try_acquire().await?;
     let taken = Instant::now();
     guard.release().await?;
     Ok((taken - begun, taken.elapsed()))

@@ -8,12 +8,12 @@ use tokio::sync::watch;
 
 use super::args::{Args, Part};
 use super::contended::{Crowd, End};
-use super::course::{Course, stopped};
-use super::cycle::{self, Cycle, Subject};
+use super::cycle::{self, Cycle, MeasuredLock};
 use super::greet::{self, Met};
 use super::progress::{Progress, Stage};
 use super::quorum;
 use super::show::Show;
+use super::time_box::{TimeBox, stopped};
 use crate::global::Global;
 use crate::nodes;
 use crate::nodes::ask::{Answers, Nodes};
@@ -98,8 +98,13 @@ impl<'a> Session<'a> {
             let row = match met {
                 Ok(met) => {
                     let stage = Stage::new(format!("cycle, {name}"), "cycles", Some(time));
-                    let course = self.course(&stage, time);
-                    let work = cycle::measure(&self.nodes, met.node, self.subject("cycle"), course);
+                    let time_box = self.time_box(&stage, time);
+                    let work = cycle::measure(
+                        &self.nodes,
+                        met.node,
+                        self.measured_lock("cycle"),
+                        time_box,
+                    );
                     self.progress.beside(&stage, work).await
                 }
                 Err(trouble) => Err(trouble.into()),
@@ -128,8 +133,8 @@ impl<'a> Session<'a> {
     async fn quorum(&self, client: &Client) -> Result<(), Failure> {
         self.progress.begin("quorum");
         let stage = Stage::new("quorum", "cycles", Some(self.args.time));
-        let course = self.course(&stage, self.args.time);
-        let work = quorum::measure(client, self.subject("quorum"), course);
+        let time_box = self.time_box(&stage, self.args.time);
+        let work = quorum::measure(client, self.measured_lock("quorum"), time_box);
         let found = self.progress.beside(&stage, work).await;
         if self.is_stopped() {
             return Ok(());
@@ -139,24 +144,24 @@ impl<'a> Session<'a> {
 
     async fn contended(&self) -> Result<(), Failure> {
         self.progress.begin("contended");
-        let (round, subject) = (self.args.round(), self.subject("contended"));
+        let (round, measured_lock) = (self.args.round(), self.measured_lock("contended"));
         let stage = Stage::new("contended", "clients connected", None);
         let work = async {
-            let course = self.course(&stage, Duration::ZERO);
-            let crowd = Crowd::connect(round.clients, self.global, &course).await?;
+            let time_box = self.time_box(&stage, Duration::ZERO);
+            let crowd = Crowd::connect(round.clients, self.global, &time_box).await?;
             if let Some(crowd) = &crowd {
-                crowd.warm_up(&subject, &self.course(&stage, round.warm_up())).await;
+                crowd.warm_up(&measured_lock, &self.time_box(&stage, round.warm_up())).await;
             }
             Ok::<_, Failure>(crowd)
         };
         let Some(crowd) = self.progress.beside(&stage, work).await? else { return Ok(()) };
         let stage = Stage::new("contended, first round", "clients served", None);
-        let course = self.course(&stage, round.first());
-        let mut contest = crowd.begin(&subject, &round, &course);
-        self.progress.beside(&stage, contest.first_round(&course)).await;
+        let time_box = self.time_box(&stage, round.first());
+        let mut contention = crowd.begin(&measured_lock, &round, &time_box);
+        self.progress.beside(&stage, contention.first_round(&time_box)).await;
         let stage = Stage::new("contended", "grants", Some(self.args.time));
-        let course = self.course(&stage, self.args.time);
-        let work = contest.measure(course);
+        let time_box = self.time_box(&stage, self.args.time);
+        let work = contention.measure(time_box);
         match self.progress.beside(&stage, work).await {
             End::Measured(found) => self.show.contended(&found),
             End::Stopped => Ok(()),
@@ -164,12 +169,12 @@ impl<'a> Session<'a> {
         }
     }
 
-    fn course(&self, stage: &Stage, time: Duration) -> Course {
-        Course::of(time, self.stop.clone(), Arc::clone(&stage.done))
+    fn time_box(&self, stage: &Stage, time: Duration) -> TimeBox {
+        TimeBox::of(time, self.stop.clone(), Arc::clone(&stage.done))
     }
 
-    fn subject(&self, part: &str) -> Subject {
-        Subject { key: format!("{}:{part}", self.prefix), ttl: self.args.ttl }
+    fn measured_lock(&self, part: &str) -> MeasuredLock {
+        MeasuredLock { key: format!("{}:{part}", self.prefix), ttl: self.args.ttl }
     }
 
     fn is_stopped(&self) -> bool {

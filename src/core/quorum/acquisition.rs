@@ -6,7 +6,7 @@
 //! safety.
 
 use super::back_off::BackOff;
-use super::ballot::{Ballot, Outbox};
+use super::ballot::{Ballot, Outgoing};
 use super::hold::Hold;
 use super::outage::Outage;
 use super::phase::{Gate, Phase};
@@ -22,7 +22,7 @@ use crate::words::{Fence, Instant, Millis, Patience, Time};
 pub struct Acquisition<R = Sound> {
     pub(super) plan: Plan,
     pub(super) slices: Slices,
-    pub(super) out: Outbox,
+    pub(super) out: Outgoing,
     pub(super) ballot: Ballot<R>,
     pub(super) phase: Phase,
     /// Time at which the wait ends.
@@ -51,7 +51,7 @@ impl<R: Rules> Acquisition<R> {
         let mut acquisition = Acquisition {
             slices,
             ballot: Ballot::new(rules, 0, plan.nodes, plan.ttl),
-            out: Outbox::default(),
+            out: Outgoing::default(),
             phase: Phase::Resting { until: time.now, gate: None, again: None },
             deadline,
             outage: Outage::default(),

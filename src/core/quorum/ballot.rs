@@ -38,12 +38,12 @@ enum Standing {
 
 /// Requests on their way out.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Outbox {
+pub struct Outgoing {
     queue: VecDeque<Send>,
     next_id: u32,
 }
 
-impl Outbox {
+impl Outgoing {
     /// The next request to send.
     pub fn pop(&mut self) -> Option<Send> {
         self.queue.pop_front()
@@ -116,7 +116,7 @@ impl<R: Rules> Ballot<R> {
     }
 
     /// Asks a node; but none that may have a RELEASE on its way.
-    pub fn ask(&mut self, out: &mut Outbox, node: usize, ask: Ask, now: Instant) {
+    pub fn ask(&mut self, out: &mut Outgoing, node: usize, ask: Ask, now: Instant) {
         let ttl = if self.has_stood() { self.lengths.wanted } else { self.lengths.first };
         let Some(vote) = self.votes.get_mut(node) else { return };
         if matches!(vote.lease.grant, Grant::Returning(_)) && self.rules.waits_for_return() {
@@ -166,7 +166,7 @@ impl<R: Rules> Ballot<R> {
     }
 
     /// Fixes the fence when a majority has granted, and raises the nodes below it.
-    pub fn settle(&mut self, out: &mut Outbox, now: Instant) {
+    pub fn settle(&mut self, out: &mut Outgoing, now: Instant) {
         let held: Vec<Fence> = self.votes.iter().filter_map(|vote| vote.fence()).collect();
         let Some(claimed) = self.rules.claimed(&held, self.majority()).or(self.fence) else {
             return;
@@ -299,19 +299,19 @@ impl<R: Rules> Ballot<R> {
 
     /// Asks each node that is not busy with an earlier request for the lease anew: those that
     /// have it to extend it, the others to grant it with the claim's fence.
-    pub fn renew(&mut self, out: &mut Outbox, now: Instant) {
+    pub fn renew(&mut self, out: &mut Outgoing, now: Instant) {
         for node in 0..self.votes.len() {
             self.renew_at(out, node, now);
         }
     }
 
     /// Asks those nodes anew that have granted a shorter or older lease than the caller wants.
-    pub fn lengthen(&mut self, out: &mut Outbox, now: Instant) {
+    pub fn lengthen(&mut self, out: &mut Outgoing, now: Instant) {
         (0..self.votes.len()).for_each(|node| self.confirm(out, node, now));
     }
 
     /// Asks one node for the lease anew.
-    pub fn renew_at(&mut self, out: &mut Outbox, node: usize, now: Instant) {
+    pub fn renew_at(&mut self, out: &mut Outgoing, node: usize, now: Instant) {
         let Some(vote) = self.votes.get(node) else { return };
         if vote.is_open() {
             return;
@@ -331,7 +331,7 @@ impl<R: Rules> Ballot<R> {
 
     /// Asks those nodes again that may have lost the lease before another node granted it: then they can
     /// vouch for it should the next one lose it.
-    pub fn ask_doubtful(&mut self, out: &mut Outbox, now: Instant) {
+    pub fn ask_doubtful(&mut self, out: &mut Outgoing, now: Instant) {
         let Some(newest) = self.votes.iter().filter_map(|vote| vote.held()?.since.into()).max()
         else {
             return;
@@ -359,7 +359,7 @@ impl<R: Rules> Ballot<R> {
 
     /// Asks a node again for a grant to a blocked request, or for a lease that is shorter or older than the
     /// caller wants.
-    pub fn confirm(&mut self, out: &mut Outbox, node: usize, now: Instant) {
+    pub fn confirm(&mut self, out: &mut Outgoing, node: usize, now: Instant) {
         let Some(vote) = self.votes.get(node) else { return };
         let length = vote.length(self.ttl());
         let is_due = |held: Held| held.ttl < length || held.sent < self.lengths.wanted_at;
@@ -369,7 +369,7 @@ impl<R: Rules> Ballot<R> {
     }
 
     /// Waits at a node that does not grant, for a part of the lease.
-    pub fn wait_behind(&mut self, out: &mut Outbox, node: usize, now: Instant) {
+    pub fn wait_behind(&mut self, out: &mut Outgoing, node: usize, now: Instant) {
         let Some(vote) = self.votes.get(node) else { return };
         if vote.held().is_none() && vote.requests.open.is_none() {
             let blocks = Some(Millis((self.ttl().0 / 4).max(1)));
@@ -379,7 +379,7 @@ impl<R: Rules> Ballot<R> {
     }
 
     /// Waits at the nodes that denied a request without WAIT.
-    pub fn wait_where_denied(&mut self, out: &mut Outbox, wait: Wait, now: Instant) {
+    pub fn wait_where_denied(&mut self, out: &mut Outgoing, wait: Wait, now: Instant) {
         for node in 0..self.votes.len() {
             let denied = |vote: &&mut Vote| vote.said == Said::No && vote.requests.open.is_none();
             let Some(vote) = self.votes.get_mut(node).filter(denied) else { continue };
@@ -399,7 +399,7 @@ impl<R: Rules> Ballot<R> {
     }
 
     /// Gives everything back, also grants whose answers are missing.
-    pub fn withdraw(&mut self, out: &mut Outbox) {
+    pub fn withdraw(&mut self, out: &mut Outgoing) {
         for (node, vote) in self.votes.iter_mut().enumerate() {
             let answered = vote.requests.open.is_none() && vote.said != Said::Failed;
             let release = vote.requests.withdraw();
@@ -436,7 +436,7 @@ impl<R: Rules> Ballot<R> {
 
     /// Handles a refusal for good. If the length was the reason, asks the node for the length that it
     /// grants; and where no majority is left for the longer one, asks all nodes for the usual one.
-    pub fn make_do(&mut self, out: &mut Outbox, refused: Send, now: Instant) {
+    pub fn make_do(&mut self, out: &mut Outgoing, refused: Send, now: Instant) {
         let never = |vote: &Vote| vote.said == Said::Refused(Obstacle::Never);
         let refuses = |vote: &&Vote| vote.length(self.ttl()) < self.ttl() || never(vote);
         let refusing = self.votes.iter().filter(refuses).count();

@@ -1,7 +1,7 @@
 //! The grants that the next in line has so far, and keeps until they are a majority.
 
 use super::Ask;
-use super::ballot::{Ballot, Outbox};
+use super::ballot::{Ballot, Outgoing};
 use super::rules::Rules;
 use super::vote::{Grant, Vote};
 use crate::words::Instant;
@@ -15,7 +15,7 @@ impl<R: Rules> Ballot<R> {
     }
 
     /// Renews grants that are old, or get old while it waits for the others.
-    pub fn refresh(&mut self, out: &mut Outbox, now: Instant) {
+    pub fn refresh(&mut self, out: &mut Outgoing, now: Instant) {
         for node in 0..self.votes.len() {
             let due = |vote: &Vote| self.refresh_at(vote).is_some_and(|due| now >= due);
             if self.votes.get(node).is_some_and(due) {
@@ -25,7 +25,7 @@ impl<R: Rules> Ballot<R> {
     }
 
     /// Gives back all grants. Later grants of these nodes begin anew.
-    pub fn give_back(&mut self, out: &mut Outbox, now: Instant) {
+    pub fn give_back(&mut self, out: &mut Outgoing, now: Instant) {
         for node in 0..self.votes.len() {
             let has = |vote: &Vote| vote.held().is_some() && vote.requests.open.is_none();
             if self.votes.get(node).is_some_and(has) {

@@ -1,6 +1,6 @@
 //! A lock that is held: renewed, repaired, and lost the moment its validity ends.
 
-use super::ballot::{Ballot, Outbox};
+use super::ballot::{Ballot, Outgoing};
 use super::rules::{Rules, Sound};
 use super::{Answer, Claim, Obstacle, Send, Wait};
 use crate::words::{Fence, Instant, Millis};
@@ -9,7 +9,7 @@ use crate::words::{Fence, Instant, Millis};
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Hold<R = Sound> {
     ballot: Ballot<R>,
-    out: Outbox,
+    out: Outgoing,
     state: State,
     /// Time of the next renewal; `None`: never.
     renew_at: Option<Instant>,
@@ -54,7 +54,7 @@ pub enum LossReason {
 }
 
 impl<R: Rules> Hold<R> {
-    pub(super) fn new(mut ballot: Ballot<R>, out: Outbox, now: Instant) -> Hold<R> {
+    pub(super) fn new(mut ballot: Ballot<R>, out: Outgoing, now: Instant) -> Hold<R> {
         ballot.stand();
         let state = ballot.claim().map_or(State::Lost(LossReason::NotRenewed), State::Held);
         let mut hold = Hold {

@@ -12,7 +12,7 @@
 use alloc::vec::Vec;
 
 use super::acquisition::Acquisition;
-use super::ballot::{Ballot, Outbox};
+use super::ballot::{Ballot, Outgoing};
 use super::phase::Phase;
 use super::rules::Rules;
 use super::vote::{Said, Vote};
@@ -84,7 +84,7 @@ impl<R: Rules> Ballot<R> {
     }
 
     /// Asks for those grants again that are older than a mark of which the client has heard.
-    fn confirm_beside_marks(&mut self, out: &mut Outbox, now: Instant) {
+    fn confirm_beside_marks(&mut self, out: &mut Outgoing, now: Instant) {
         let heard = |vote: &Vote| match vote.said {
             Said::Done { heard, .. } => Some(heard),
             _ => None,
@@ -131,7 +131,7 @@ impl<R: Rules> Ballot<R> {
     /// one. A late request must not take away the mark of its own holder.
     pub(super) fn pass_over_earlier(
         &mut self,
-        out: &mut Outbox,
+        out: &mut Outgoing,
         node: usize,
         mark: Mark,
         now: Instant,
@@ -146,7 +146,7 @@ impl<R: Rules> Ballot<R> {
     }
 
     /// Leaves the lock done at each node that grants it, and has not answered that yet.
-    pub fn finish(&mut self, out: &mut Outbox, length: Millis, now: Instant) {
+    pub fn finish(&mut self, out: &mut Outgoing, length: Millis, now: Instant) {
         let Some(fence) = self.fence() else { return };
         for node in 0..self.votes.len() {
             let is_due = |vote: &Vote| {

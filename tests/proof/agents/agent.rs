@@ -2,7 +2,7 @@
 
 use dlock_core::Fence;
 use dlock_core::quorum::attempts::{self, Agreed, Found};
-use dlock_core::quorum::ballot::{Ballot, Outbox};
+use dlock_core::quorum::ballot::{Ballot, Outgoing};
 use dlock_core::quorum::{Ask, Send};
 
 use super::flaw::{Bent, Flaw};
@@ -53,7 +53,7 @@ impl Setting {
 
     /// Asks for the lock by an attempt of its own.
     pub(super) fn attempt(&self, state: &mut State, at: usize) {
-        let mut out = Outbox::default();
+        let mut out = Outgoing::default();
         let mut ballot = Ballot::new(Bent(None), at as u32, NODES, TTL);
         for node in 0..NODES {
             ballot.ask(
@@ -97,7 +97,7 @@ impl Setting {
     pub(super) fn join(&self, state: &mut State, at: usize, suffix: u8, fence: u64) {
         let fence = fence + u64::from(self.is(Flaw::JoinsWithOwnFence));
         let mut ballot = Ballot::new(Bent(self.flaw), at as u32, NODES, TTL);
-        let mut out = Outbox::default();
+        let mut out = Outgoing::default();
         for node in 0..NODES {
             let ask = Ask::Extend { fence: Some(Fence(fence)) };
             ballot.ask(&mut out, node, ask, state.instant());
@@ -156,7 +156,7 @@ impl Setting {
             }
             (Phase::Joining(_, _, ballot), Say::Votes(answer)) => {
                 ballot.answer(node, id, answer, now);
-                ballot.settle(&mut Outbox::default(), now);
+                ballot.settle(&mut Outgoing::default(), now);
             }
             (Phase::Looking(shown), Say::Shows(attempt)) => shown[node] = Some(attempt),
             (Phase::Counting(.., said), Say::Is(yes)) => said[node] = Some(yes),

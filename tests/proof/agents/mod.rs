@@ -42,7 +42,7 @@ mod state;
 
 use dlock_core::quorum::Claim;
 use dlock_core::quorum::attempts::Shown;
-use dlock_core::quorum::ballot::{Ballot, Outbox};
+use dlock_core::quorum::ballot::{Ballot, Outgoing};
 use dlock_core::{Instant, Millis};
 use stateright::{Model, Property};
 
@@ -141,7 +141,7 @@ struct Job {
 enum Phase {
     Before,
     /// An attempt.
-    Asking(Ballot<Bent>, Outbox),
+    Asking(Ballot<Bent>, Outgoing),
     /// The attempt's claim stands, and the caller has not been told.
     Standing(Claim),
     Looking([Look; NODES]),

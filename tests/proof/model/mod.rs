@@ -18,7 +18,7 @@
 pub mod node;
 pub mod resource;
 
-use dlock_core::quorum::ballot::{Ballot, Outbox};
+use dlock_core::quorum::ballot::{Ballot, Outgoing};
 use dlock_core::quorum::{Answer, Ask, Rules, Send};
 use dlock_core::{Fence, Instant, Millis};
 use stateright::{Model, Property};
@@ -102,7 +102,7 @@ enum Attempt<R> {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Pending<R> {
     ballot: Ballot<R>,
-    out: Outbox,
+    out: Outgoing,
     /// The largest fence of a claim that was made before this began.
     before: u64,
     /// True after a second round.
@@ -115,7 +115,7 @@ struct Win<R> {
     before: u64,
     raised: bool,
     /// While it may be renewed.
-    hold: Option<(Ballot<R>, Outbox)>,
+    hold: Option<(Ballot<R>, Outgoing)>,
     renewals: Vec<u8>,
 }
 
@@ -281,7 +281,7 @@ impl<R: Rules> Setting<R> {
 
     fn begin(&self, state: &mut State<R>, attempt: usize, before: u64) {
         let mut ballot = Ballot::new(self.rules.clone(), 0, self.nodes, TTL);
-        let mut out = Outbox::default();
+        let mut out = Outgoing::default();
         let fence = Some(Fence(self.attempts[attempt].proposal));
         for node in 0..self.nodes {
             ballot.ask(&mut out, node, Ask::Acquire { fence, wait: None }, NOW);
@@ -376,7 +376,7 @@ impl<R: Rules> Setting<R> {
 
 impl<R> State<R> {
     /// Takes what is to be sent. Whether a node is raised by it.
-    fn send(&mut self, attempt: usize, out: &mut Outbox) -> bool {
+    fn send(&mut self, attempt: usize, out: &mut Outgoing) -> bool {
         let mut raised = false;
         while let Some(Send { node, id, ask, .. }) = out.pop() {
             raised |= matches!(ask, Ask::Extend { fence: Some(_) });
@@ -386,7 +386,7 @@ impl<R> State<R> {
         raised
     }
 
-    fn keep(&mut self, attempt: usize, out: Outbox) {
+    fn keep(&mut self, attempt: usize, out: Outgoing) {
         if let Attempt::Won(Win { hold: Some(hold), .. }) = &mut self.attempts[attempt] {
             hold.1 = out;
         }

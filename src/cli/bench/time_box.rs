@@ -6,18 +6,18 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
-/// The course of one part. Clones are of the same.
+/// The time that one part has. Clones are of the same.
 #[derive(Clone)]
-pub struct Course {
+pub struct TimeBox {
     end: Instant,
     stop: watch::Receiver<bool>,
     done: Arc<AtomicU64>,
 }
 
-impl Course {
-    /// Starts the course now.
-    pub fn of(time: Duration, stop: watch::Receiver<bool>, done: Arc<AtomicU64>) -> Course {
-        Course { end: Instant::now() + time, stop, done }
+impl TimeBox {
+    /// Starts the time now.
+    pub fn of(time: Duration, stop: watch::Receiver<bool>, done: Arc<AtomicU64>) -> TimeBox {
+        TimeBox { end: Instant::now() + time, stop, done }
     }
 
     /// True if no new round shall begin.
