@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use dlock_client::{Client, Error, Guard};
 use harness::cluster::slots_of;
-use harness::{Cluster, Kind, Server, apply, on_every_server, on_two_servers};
+use harness::{Cluster, Kind, Proxy, Server, Way, apply, on_every_server, on_two_servers};
 
 use crate::coordinator::{
     HEALTHY_TIMEOUT, connect, ms, run, take, ttl_at, until, until_longer, wait_for,
@@ -227,6 +227,35 @@ fn a_guard_goes_on_when_its_primary_dies_and_a_replica_takes_over(kind: Kind) {
         assert_served_after(fence_of(guard).await, waiting).await;
         // The others were there all the time.
         fence_of(take(&client, &cluster.key(0, "job"), TTL).await).await;
+    });
+}
+
+/// A firewall forgets connections over which nothing went for long, and tells nobody.
+#[test]
+fn a_guard_goes_on_when_its_primary_dies_and_the_connections_to_the_others_are_dead() {
+    let mut cluster = Cluster::start(Kind::Redis82);
+    let replica = cluster.replica_of(1);
+    replica.run("CONFIG SET dlock.quarantine off");
+    let links: Vec<Proxy> = cluster.nodes.iter().map(|node| Proxy::start(node.port())).collect();
+    let over = |(node, link): (&Server, &Proxy)| {
+        format!("map=127.0.0.1:{}=127.0.0.1:{}", node.port(), link.port())
+    };
+    let maps: Vec<String> = cluster.nodes.iter().zip(&links).map(over).collect();
+    let seeds: Vec<String> =
+        links.iter().map(|link| format!("127.0.0.1:{}", link.port())).collect();
+    let url = format!("redis+cluster://{}?{}", seeds.join(","), maps.join("&"));
+    run(async {
+        let client = connect(&[url]).await;
+        for node in 0..3 {
+            fence_of(take(&client, &cluster.key(node, "other"), TTL).await).await;
+        }
+        let guard = take(&client, &cluster.key(1, "job"), TTL).await;
+        cluster.nodes[1].until_followed_by(&replica);
+        links[0].keep_back(Way::Down);
+        links[2].keep_back(Way::Down);
+        cluster.nodes[1].kill();
+        until_renewed_at(&replica, &guard).await;
+        fence_of(guard).await;
     });
 }
 

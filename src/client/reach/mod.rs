@@ -1,8 +1,8 @@
 //! From a URL to a connection with the right server of the right node.
 //!
 //! - [`address`]: URLs. [`endpoint`]: a server's address and login. [`socket`]: the byte stream below.
-//! - [`wire`]: a connection. [`line`]: all connections to one server. [`waiting_connections`]: the limit of waiting
-//!   connections.
+//! - [`wire`]: a connection. [`server_connections`]: all connections to one server. [`waiting_connections`]: the
+//!   limit of waiting connections.
 //! - [`identity`]: the identity of the node at the other end.
 //! - [`sentinel`]: the present primary. [`cluster`]: the server of a key. [`route`]: redirects of a request.
 //!   [`node`]: one node of any kind.
@@ -31,10 +31,10 @@ pub(crate) mod cluster;
 pub(crate) mod endpoint;
 pub(crate) mod failure;
 pub(crate) mod identity;
-mod line;
 pub(crate) mod node;
 mod route;
 pub(crate) mod sentinel;
+mod server_connections;
 mod socket;
 mod tls;
 pub(crate) mod waiting_connections;

@@ -13,7 +13,7 @@ use tracing::debug;
 use crate::clock;
 use crate::key::Key;
 use crate::reach::identity::Identities;
-use crate::reach::route::{Lines, Route};
+use crate::reach::route::{NodeConnections, Route};
 use crate::reach::wire::Wire;
 use crate::report::{NodeError, NodeState};
 
@@ -28,7 +28,7 @@ pub struct Node {
     suspect: AtomicBool,
     /// End of its quarantine, on [`clock::now`], as the node reported it; zero without one.
     quarantined: AtomicU64,
-    lines: Lines,
+    connections: NodeConnections,
 }
 
 /// A node's answer. [`counted`](Node::counted) decides whether it still counts.
@@ -52,9 +52,9 @@ impl Node {
         timeout: Duration,
         identities: Arc<Identities>,
     ) -> Node {
-        let lines = Lines::new(&identities, place, timeout);
+        let connections = NodeConnections::new(&identities, place, timeout);
         let (suspect, quarantined) = (AtomicBool::default(), AtomicU64::default());
-        Node { name, place, timeout, identities, suspect, quarantined, lines }
+        Node { name, place, timeout, identities, suspect, quarantined, connections }
     }
 
     /// The node's address, without secrets.
@@ -120,14 +120,14 @@ impl Node {
         let answer = timeout(within, async {
             let (mut left, mut again) = (tries, false);
             loop {
-                let wire = self.lines.wire(&mut route).await?;
+                let wire = self.connections.wire(&mut route).await?;
                 enter(&wire, again)?;
                 used = Some(wire.clone());
                 let answer = route.send(&wire, command).await;
                 // This server has answered: a later silence is another's.
                 used = None;
                 again = false;
-                if self.lines.goes_on(&mut route, &wire, &answer).await {
+                if self.connections.goes_on(&mut route, &wire, &answer).await {
                     continue;
                 }
                 left -= 1;
@@ -141,11 +141,11 @@ impl Node {
             if let Some(wire) = &used {
                 debug!(node = %self.name, ?within, "no answer in time");
                 wire.retire();
-                self.lines.mend(wire);
+                self.connections.mend(wire);
             }
-            Err(self.lines.late(&route, used.is_some(), within))
+            Err(self.connections.late(&route, used.is_some(), within))
         });
-        let answer = self.lines.heard(answer);
+        let answer = self.connections.heard(answer);
         self.hear(&answer);
         answer
     }
@@ -159,7 +159,7 @@ impl Node {
     ) -> Result<Value, NodeError> {
         let answer = timeout(within, wire.send(command)).await.unwrap_or_else(|_| {
             wire.retire();
-            self.lines.mend(wire);
+            self.connections.mend(wire);
             Err(NodeError::TimedOut(within))
         });
         self.hear(&answer);
@@ -212,23 +212,25 @@ impl Node {
         let mut route = Route::of(command);
         let mut strayed = false;
         loop {
-            let line = self.lines.line(&route).await?;
-            let pooled = line.pop_idle();
+            let server = self.connections.server(&route).await?;
+            let pooled = server.pop_idle();
             let fresh = pooled.is_none();
             let wire = match pooled {
                 Some(wire) => wire,
-                None => match line.connect().await {
+                None => match server.connect().await {
                     Ok(wire) => wire,
-                    Err(error) if self.lines.goes_round(&line, &mut route, &error).await => {
+                    Err(error)
+                        if self.connections.goes_round(&server, &mut route, &error).await =>
+                    {
                         continue;
                     }
-                    Err(error) => return self.lines.heard(Err(error)),
+                    Err(error) => return self.connections.heard(Err(error)),
                 },
             };
             let Ok(answer) = timeout(limit, route.send(&wire, command)).await else {
                 return Err(NodeError::TimedOut(limit));
             };
-            if self.lines.goes_on(&mut route, &wire, &answer).await {
+            if self.connections.goes_on(&mut route, &wire, &answer).await {
                 self.pool(wire);
                 continue;
             }
@@ -241,7 +243,7 @@ impl Node {
                 answer => {
                     let answer = answered(&wire, answer);
                     self.pool(wire);
-                    return self.lines.heard(answer);
+                    return self.connections.heard(answer);
                 }
             }
         }
@@ -249,20 +251,20 @@ impl Node {
 
     /// True if there is an idle connection for a request that waits, as far as is known.
     pub(crate) fn has_idle(&self) -> bool {
-        self.lines.has_idle()
+        self.connections.has_idle()
     }
 
     /// Opens an idle connection for a request that waits and has the same server as this command, if there is
     /// none.
     pub(crate) async fn warm_up(&self, command: &Cmd) {
-        if let Ok(line) = self.lines.line(&Route::of(command)).await {
-            line.warm_up().await;
+        if let Ok(server) = self.connections.server(&Route::of(command)).await {
+            server.warm_up().await;
         }
     }
 
     /// Returns the shared connection, and makes it if there is none.
     pub(crate) async fn wire(self: &Arc<Self>) -> Result<Wire, NodeError> {
-        self.lines.wire(&mut Route::default()).await
+        self.connections.wire(&mut Route::default()).await
     }
 
     /// Returns the answer if its server is still the node's server. If not, that server may belong to another
@@ -287,12 +289,12 @@ impl Node {
 
     /// Closes the idle connections.
     pub(crate) fn hang_up(&self) {
-        self.lines.hang_up();
+        self.connections.hang_up();
     }
 
     /// Returns a connection to the idle ones.
     pub(crate) fn pool(&self, wire: Wire) {
-        self.lines.pool(wire);
+        self.connections.pool(wire);
     }
 }
 

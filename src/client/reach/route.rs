@@ -13,15 +13,15 @@ use super::cluster::Cluster;
 use super::cluster::redirect::Redirect;
 use super::failure::A_CLUSTER;
 use super::identity::Identities;
-use super::line::Line;
+use super::server_connections::ServerConnections;
 use super::wire::Wire;
 use crate::report::NodeError;
 use crate::report::code::code;
 
 /// All connections to a node.
-pub(crate) enum Lines {
+pub(crate) enum NodeConnections {
     /// One server at a time; `follows` is true if another can take its place.
-    One { line: Arc<Line>, follows: bool },
+    One { server: Arc<ServerConnections>, follows: bool },
     /// A cluster: each key has its server.
     Many(Arc<Cluster>),
 }
@@ -68,31 +68,40 @@ impl Route {
     }
 }
 
-impl Lines {
-    pub(crate) fn new(identities: &Arc<Identities>, place: usize, timeout: Duration) -> Lines {
+impl NodeConnections {
+    pub(crate) fn new(
+        identities: &Arc<Identities>,
+        place: usize,
+        timeout: Duration,
+    ) -> NodeConnections {
         let identities = Arc::clone(identities);
         if identities.seeds(place).is_some() {
-            return Lines::Many(Arc::new(Cluster::new(identities, place, timeout)));
+            return NodeConnections::Many(Arc::new(Cluster::new(identities, place, timeout)));
         }
         let follows = identities.follows(place);
-        Lines::One { line: Arc::new(Line::new(identities, place, None, timeout)), follows }
+        NodeConnections::One {
+            server: Arc::new(ServerConnections::new(identities, place, None, timeout)),
+            follows,
+        }
     }
 
     /// Returns the connections for the request's next step.
-    pub(crate) async fn line(&self, route: &Route) -> Result<Arc<Line>, NodeError> {
+    pub(crate) async fn server(&self, route: &Route) -> Result<Arc<ServerConnections>, NodeError> {
         match (self, &route.asking) {
-            (Lines::One { line, .. }, _) => Ok(Arc::clone(line)),
-            (Lines::Many(cluster), Some(host)) => Ok(cluster.line(host)),
-            (Lines::Many(cluster), None) => Ok(cluster.line(&cluster.owner(route.slot).await?)),
+            (NodeConnections::One { server, .. }, _) => Ok(Arc::clone(server)),
+            (NodeConnections::Many(cluster), Some(host)) => Ok(cluster.server(host)),
+            (NodeConnections::Many(cluster), None) => {
+                Ok(cluster.server(&cluster.owner(route.slot).await?))
+            }
         }
     }
 
     /// Returns the shared connection for the request's next step.
     pub(crate) async fn wire(&self, route: &mut Route) -> Result<Wire, NodeError> {
         loop {
-            let line = self.line(route).await?;
-            match line.wire().await {
-                Err(error) if self.goes_round(&line, route, &error).await => {}
+            let server = self.server(route).await?;
+            match server.wire().await {
+                Err(error) if self.goes_round(&server, route, &error).await => {}
                 outcome => return outcome,
             }
         }
@@ -101,12 +110,14 @@ impl Lines {
     /// Handles a server that cannot be reached. Returns true if another one has the slot now.
     pub(crate) async fn goes_round(
         &self,
-        line: &Line,
+        server: &ServerConnections,
         route: &mut Route,
         error: &NodeError,
     ) -> bool {
         let gone = matches!(error, NodeError::Unreachable(_) | NodeError::TimedOut(_));
-        let (Lines::Many(cluster), Some(host)) = (self, line.host()) else { return false };
+        let (NodeConnections::Many(cluster), Some(host)) = (self, server.host()) else {
+            return false;
+        };
         if !gone || route.was_lost {
             return false;
         }
@@ -129,7 +140,7 @@ impl Lines {
             return false;
         }
         match self {
-            Lines::One { follows: false, .. } => {
+            NodeConnections::One { follows: false, .. } => {
                 // The server was not a replica when the connection was made. The next connection finds out
                 // its role.
                 if is_replica(error) {
@@ -137,12 +148,12 @@ impl Lines {
                 }
                 return false;
             }
-            Lines::One { .. } => {
+            NodeConnections::One { .. } => {
                 // The server has become a replica: Sentinels know another primary, or soon will.
                 wire.retire();
                 return redirect == Redirect::Lost;
             }
-            Lines::Many(cluster) => {
+            NodeConnections::Many(cluster) => {
                 let again = matches!(redirect, Redirect::Again | Redirect::Lost);
                 (route.asking, route.again) = (None, again.then(|| error.clone()));
                 debug!(%error, hops = route.hops, "goes on");
@@ -165,14 +176,14 @@ impl Lines {
     /// Rewrites an error for callers, who do not know of single servers: a redirect may succeed later.
     pub(crate) fn heard<T>(&self, answer: Result<T, NodeError>) -> Result<T, NodeError> {
         match self {
-            Lines::One { follows: false, .. } => {
+            NodeConnections::One { follows: false, .. } => {
                 return answer.map_err(|error| match error {
                     NodeError::Refused(why) if is_replica(&why) => NodeError::Lapsed(why),
                     error => error,
                 });
             }
-            Lines::One { .. } => {}
-            Lines::Many(cluster) => {
+            NodeConnections::One { .. } => {}
+            NodeConnections::Many(cluster) => {
                 let lost = match &answer {
                     Err(NodeError::Unreachable(_) | NodeError::TimedOut(_)) => true,
                     // An endless redirect counts as well.
@@ -199,8 +210,8 @@ impl Lines {
         }
         let (goal, tls) = match self {
             _ if is_sent => return NodeError::TimedOut(within),
-            Lines::One { line, .. } => (None, line.uses_tls()),
-            Lines::Many(cluster) => {
+            NodeConnections::One { server, .. } => (None, server.uses_tls()),
+            NodeConnections::Many(cluster) => {
                 let goal = route.asking.clone().or_else(|| cluster.goal(route.slot));
                 (goal, cluster.uses_tls())
             }
@@ -212,9 +223,9 @@ impl Lines {
     /// Gives up a connection. Where a lock is held, a new one will be made.
     pub(crate) fn mend(&self, wire: &Wire) {
         match self {
-            Lines::One { line, .. } => line.mend(),
-            Lines::Many(cluster) => {
-                wire.host().into_iter().for_each(|host| cluster.line(host).mend())
+            NodeConnections::One { server, .. } => server.mend(),
+            NodeConnections::Many(cluster) => {
+                wire.host().into_iter().for_each(|host| cluster.server(host).mend())
             }
         }
     }
@@ -222,10 +233,10 @@ impl Lines {
     /// Returns a connection to the idle ones.
     pub(crate) fn pool(&self, wire: Wire) {
         match self {
-            Lines::One { line, .. } => line.pool(wire),
-            Lines::Many(cluster) => {
+            NodeConnections::One { server, .. } => server.pool(wire),
+            NodeConnections::Many(cluster) => {
                 if let Some(host) = wire.host().cloned() {
-                    cluster.line(&host).pool(wire);
+                    cluster.server(&host).pool(wire);
                 }
             }
         }
@@ -233,13 +244,13 @@ impl Lines {
 
     /// A cluster always says false: it depends on the key.
     pub(crate) fn has_idle(&self) -> bool {
-        matches!(self, Lines::One { line, .. } if line.has_idle())
+        matches!(self, NodeConnections::One { server, .. } if server.has_idle())
     }
 
     pub(crate) fn hang_up(&self) {
         match self {
-            Lines::One { line, .. } => line.hang_up(),
-            Lines::Many(cluster) => cluster.hang_up(),
+            NodeConnections::One { server, .. } => server.hang_up(),
+            NodeConnections::Many(cluster) => cluster.hang_up(),
         }
     }
 }

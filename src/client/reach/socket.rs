@@ -3,7 +3,6 @@
 //! For each TLS connection the redis crate would read all system CA certificates, hundreds of files, and
 //! block its thread meanwhile. A client that loses many connections at once could not make them again before
 //! their time-outs, and so on. Here the certificates are read once.
-//! not make them again before their time is over, and so on. Here what is trusted is read once.
 
 use std::io;
 use std::net::SocketAddr;

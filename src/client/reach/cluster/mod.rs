@@ -20,7 +20,7 @@ use tracing::debug;
 use super::address::Seeds;
 use super::address::host::Host;
 use super::identity::Identities;
-use super::line::Line;
+use super::server_connections::ServerConnections;
 use super::wire::Wire;
 use crate::printable::brief;
 use crate::report::NodeError;
@@ -32,7 +32,7 @@ pub(crate) struct Cluster {
     place: usize,
     timeout: Duration,
     slots: RwLock<Slots>,
-    lines: Mutex<BTreeMap<Host, Arc<Line>>>,
+    servers: Mutex<BTreeMap<Host, Arc<ServerConnections>>>,
     /// Locked while the map is read; the outcome of the last reading.
     reading: tokio::sync::Mutex<Option<Reading>>,
 }
@@ -51,7 +51,7 @@ impl Cluster {
             place,
             timeout,
             slots: RwLock::new(Slots::new()),
-            lines: Mutex::default(),
+            servers: Mutex::default(),
             reading: tokio::sync::Mutex::default(),
         }
     }
@@ -116,17 +116,22 @@ impl Cluster {
     }
 
     /// Returns the connections to a server.
-    pub(crate) fn line(&self, host: &Host) -> Arc<Line> {
-        let mut lines = self.lines();
-        let line = lines.entry(host.clone()).or_insert_with(|| {
+    pub(crate) fn server(&self, host: &Host) -> Arc<ServerConnections> {
+        let mut servers = self.servers();
+        let server = servers.entry(host.clone()).or_insert_with(|| {
             let identities = Arc::clone(&self.identities);
-            Arc::new(Line::new(identities, self.place, Some(host.clone()), self.timeout))
+            Arc::new(ServerConnections::new(
+                identities,
+                self.place,
+                Some(host.clone()),
+                self.timeout,
+            ))
         });
-        Arc::clone(line)
+        Arc::clone(server)
     }
 
     pub(crate) fn hang_up(&self) {
-        self.lines().values().for_each(|line| line.hang_up());
+        self.servers().values().for_each(|server| server.hang_up());
     }
 
     /// Reads the map again, unless it has a later version than this one, and not too often. A caller who
@@ -156,7 +161,7 @@ impl Cluster {
         };
         let asked = known.into_iter().chain(seeds.hosts.iter().cloned());
         // A cluster in trouble must not also get new connections from all clients to all servers.
-        let up = |host: &Host| self.lines().get(host).and_then(|line| line.up());
+        let up = |host: &Host| self.servers().get(host).and_then(|server| server.up());
         let asked: BTreeMap<Host, Option<Wire>> =
             asked.map(|host| (host.clone(), up(&host))).collect();
         let reading = last.insert(Reading { since: Instant::now(), failed: None });
@@ -172,17 +177,17 @@ impl Cluster {
             let mut slots = self.slots.write().unwrap_or_else(PoisonError::into_inner);
             *slots = found;
             let stays: BTreeSet<&Host> = slots.primaries().collect();
-            let mut lines = self.lines();
+            let mut servers = self.servers();
             let gone: Vec<Host> =
-                lines.keys().filter(|host| !stays.contains(host)).cloned().collect();
-            gone.iter().filter_map(|host| lines.remove(host)).collect::<Vec<_>>()
+                servers.keys().filter(|host| !stays.contains(host)).cloned().collect();
+            gone.iter().filter_map(|host| servers.remove(host)).collect::<Vec<_>>()
         };
-        gone.iter().for_each(|line| line.hang_up());
+        gone.iter().for_each(|server| server.hang_up());
         Ok(())
     }
 
-    fn lines(&self) -> MutexGuard<'_, BTreeMap<Host, Arc<Line>>> {
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    fn servers(&self) -> MutexGuard<'_, BTreeMap<Host, Arc<ServerConnections>>> {
+        self.servers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -240,6 +245,7 @@ async fn ask(
     wire: Option<Wire>,
     within: Duration,
 ) -> Result<(u64, Slots), NodeError> {
+    let used = wire.clone();
     let asked = async {
         let endpoint = seeds.servers.endpoint(&host).map_err(|error| NodeError::from(&error))?;
         let wire = match wire {
@@ -259,7 +265,11 @@ async fn ask(
         });
         Ok((epoch, slots?))
     };
-    let answer = timeout(within, asked).await.unwrap_or(Err(NodeError::TimedOut(within)));
+    let answer = timeout(within, asked).await.unwrap_or_else(|_| {
+        // The next reading asks over a new connection.
+        used.iter().for_each(Wire::retire);
+        Err(NodeError::TimedOut(within))
+    });
     answer.map_err(|error| error.at(&host))
 }
 

@@ -16,7 +16,7 @@ use crate::clock;
 use crate::report::NodeError;
 
 /// The connections to one server, or to whichever is the primary behind Sentinels.
-pub(crate) struct Line {
+pub(crate) struct ServerConnections {
     identities: Arc<Identities>,
     /// Index of the node.
     place: usize,
@@ -33,7 +33,7 @@ pub(crate) struct Line {
 }
 
 /// A reconnection in progress. Dropping it allows the next.
-struct Reconnecting(Arc<Line>);
+struct Reconnecting(Arc<ServerConnections>);
 
 /// The connection that all requests share, except those that wait.
 enum Link {
@@ -43,16 +43,16 @@ enum Link {
     Up(Wire),
 }
 
-impl Line {
+impl ServerConnections {
     pub(crate) fn new(
         identities: Arc<Identities>,
         place: usize,
         host: Option<Host>,
         timeout: Duration,
-    ) -> Line {
+    ) -> ServerConnections {
         let (link, idle) = (Mutex::new(Link::Down), Mutex::default());
         let (warms_up, reconnects) = (AtomicBool::default(), AtomicBool::default());
-        Line { identities, place, host, timeout, link, idle, warms_up, reconnects }
+        ServerConnections { identities, place, host, timeout, link, idle, warms_up, reconnects }
     }
 
     /// The server of the node; `None` where there is only one at a time.
@@ -104,10 +104,10 @@ impl Line {
     }
 
     fn watch(self: &Arc<Self>, wire: &Wire) {
-        let (line, closed) = (Arc::downgrade(self), wire.closed());
+        let (server, closed) = (Arc::downgrade(self), wire.closed());
         tokio::spawn(async move {
             closed.await;
-            line.upgrade().iter().for_each(Line::mend);
+            server.upgrade().iter().for_each(ServerConnections::mend);
         });
     }
 
@@ -120,16 +120,16 @@ impl Line {
         }
         let reconnecting = Reconnecting(Arc::clone(self));
         tokio::spawn(async move {
-            let line = &reconnecting.0;
+            let server = &reconnecting.0;
             let (end, mut pause) = (clock::now().later(MENDS), FIRST_PAUSE);
-            while clock::now() < end && line.identities.has_listeners() {
+            while clock::now() < end && server.identities.has_listeners() {
                 sleep(pause).await;
                 pause = (pause * 2).min(LONGEST_PAUSE);
-                if line.wire().await.is_ok() {
-                    line.identities.is_back(line.place);
+                if server.wire().await.is_ok() {
+                    server.identities.is_back(server.place);
                     // A connection that keeps breaking is reported no more often than this.
                     sleep(LONGEST_PAUSE).await;
-                    if line.up().is_some() {
+                    if server.up().is_some() {
                         return;
                     }
                 }
