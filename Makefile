@@ -110,7 +110,7 @@ bench-quorum: build ## measure the client library over one node and over five (A
 	$(CARGO) run --profile measure -p dlock-tests --bin bench -- --only quorum,shapes,fail-overs $(ARGS)
 
 bench-peers: build peers ## measure it beside the lock libraries that people use today (ARGS=--quick)
-	$(CARGO) run --profile measure -p dlock-tests --bin bench -- --only contention,distance,uncontended $(ARGS)
+	$(CARGO) run --profile measure -p dlock-tests --bin bench -- --only contention,distance,uncontended,agent $(ARGS)
 
 dist: setup ## build a release in dist/release/: archives, packages, SBOMs, sums (TARGETS="x86_64-unknown-linux-musl …")
 	@TARGETS="$(TARGETS)" nice -n 10 scripts/dist.sh

@@ -16,11 +16,13 @@
 //! - [`restart`]: what the state file costs, and a start with very many leases;
 //! - [`looks`]: what it costs a node that somebody looks at it;
 //! - [`quorum`]: the client library over one node and over five;
+//! - [`agent`]: the same through an agent;
 //! - [`shapes`]: a primary behind Sentinels, and a Cluster;
 //! - [`peers`]: other libraries, as programs; [`nodes`]: what they connect to, over [`links`];
 //! - [`contention`], [`distance`] and [`uncontended`]: dlock beside them;
 //! - [`report`]: the table; [`page`]: the same as a page, with pictures.
 
+mod agent;
 mod clients;
 mod contention;
 mod crowd;

@@ -8,8 +8,8 @@ use harness::Kind;
 
 use crate::report::Report;
 use crate::{
-    contention, cycle, distance, expiries, fail_overs, fences, growth, handover, looks, memory,
-    quorum, restart, shapes, uncontended,
+    agent, contention, cycle, distance, expiries, fail_overs, fences, growth, handover, looks,
+    memory, quorum, restart, shapes, uncontended,
 };
 
 /// Rows that are measured together.
@@ -23,7 +23,7 @@ pub struct Group {
 }
 
 /// The groups, by the names that `--only` takes, in the order in which they are measured.
-const GROUPS: [Group; 14] = [
+const GROUPS: [Group; 15] = [
     Group::of_module("cycle", "A lock is taken and given back", cycle::run),
     Group::of_module("fences", "Writes that show a lock or a fence", fences::run),
     Group::of_module("handover", "A lock goes round among many", handover::run),
@@ -42,6 +42,7 @@ const GROUPS: [Group; 14] = [
     Group::of_library("contention", "One lock that many want", contention::run),
     Group::of_library("distance", "The same over links with a length", distance::run),
     Group::of_library("uncontended", "A lock that nobody else wants", uncontended::run),
+    Group::of_library("agent", "dlock agent", agent::run),
 ];
 
 impl Group {
@@ -75,9 +76,9 @@ and the client library beside others.
 Usage: bench [--server NAME,...] [--only GROUP,...] [--quick] [--json] [--page FOLDER]
 
   --server  redis-7.0, redis-8.2, valkey-8.1, valkey-9.1
-            (all for what the module does, redis-8.2 for the last six groups)
+            (all for what the module does, redis-8.2 for the last seven groups)
   --only    cycle, fences, handover, memory, growth, expiries, restart, looks, quorum,
-            shapes, fail-overs, contention, distance, uncontended (all)
+            shapes, fail-overs, contention, distance, uncontended, agent (all)
   --quick   fewer rounds: ten minutes instead of thirty, and more noise
   --json    an array of figures instead of tables
   --page    writes results.md and its pictures into this folder";

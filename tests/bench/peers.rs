@@ -35,7 +35,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use harness::process;
+use harness::{Agent, process};
 use nix::sys::prctl::set_timerslack;
 use serde_json::Value;
 
@@ -62,6 +62,8 @@ enum Program {
     Rust(&'static str),
     Node,
     Python(&'static str),
+    /// The same, with the socket of a `dlock agent` in place of the nodes.
+    PythonAtAgent(&'static str),
 }
 
 impl Peer {
@@ -77,6 +79,17 @@ pub const DLOCK: Peer = Peer::on_redis("dlock (Rust)", Program::This(dlock::WORD
 /// Our commands without our library: what is left is the queue in the server.
 pub const COMMANDS: Peer =
     Peer::on_redis("DLOCK by redis-py (Python)", Program::Python("dlock_commands.py"), &[1]);
+
+/// The same at an agent, over the unix socket.
+pub const AT_AGENT: Peer = Peer::on_redis(
+    "dlock agent by redis-py (Python)",
+    Program::PythonAtAgent("dlock_commands.py"),
+    &ONE_AND_FIVE,
+);
+
+/// Two bare round trips to an agent.
+pub const TRIPS: Peer =
+    Peer::on_redis("two PINGs", Program::PythonAtAgent("pings.py"), &ONE_AND_FIVE);
 
 /// Our commands without any library.
 pub const BARE: Peer =
@@ -162,9 +175,18 @@ impl Peer {
     /// microseconds, after it has done nothing else for a second: code that is compiled while it
     /// runs is then compiled.
     pub fn uncontended(&self, nodes: &[String], rounds: usize) -> Result<Vec<f64>, String> {
+        self.alone("acquire_us", nodes, rounds)
+    }
+
+    /// The same until each lock is given back.
+    pub fn pairs(&self, nodes: &[String], rounds: usize) -> Result<Vec<f64>, String> {
+        self.alone("pair_us", nodes, rounds)
+    }
+
+    fn alone(&self, figure: &str, nodes: &[String], rounds: usize) -> Result<Vec<f64>, String> {
         let words = [("--rounds", rounds.to_string()), ("--warm-up-ms", "1000".to_owned())];
         let (figures, _) = self.run("uncontended", nodes, "free", &words, 1)?;
-        let list = waits::numbers(&figures["acquire_us"]).filter(|list| list.len() == rounds);
+        let list = waits::numbers(&figures[figure]).filter(|list| list.len() == rounds);
         list.ok_or_else(|| format!("{} printed nonsense: {figures}", self.name))
     }
 
@@ -178,8 +200,12 @@ impl Peer {
         seconds: u64,
     ) -> Result<(Value, String), String> {
         let key = format!("bench:{}:{key}:{}", self.name, nodes.len()).replace(' ', "-");
+        let at_agent = matches!(self.program, Program::PythonAtAgent(_));
+        let agent = at_agent.then(|| Agent::start(nodes));
+        let socket = agent.as_ref().map(|agent| format!("unix://{}", agent.socket().display()));
+        let nodes = socket.unwrap_or_else(|| nodes.join(","));
         let mut command = self.program.command();
-        command.args([part, "--nodes", &nodes.join(","), "--key", &key, "--ttl-ms", "10000"]);
+        command.args([part, "--nodes", &nodes, "--key", &key, "--ttl-ms", "10000"]);
         for (name, value) in words {
             command.args([name, value.as_str()]);
         }
@@ -251,7 +277,7 @@ impl Program {
             Program::Node => {
                 (Some(there.join("node/node_modules")), Some(here.join("node/redlock.js")))
             }
-            Program::Python(name) => {
+            Program::Python(name) | Program::PythonAtAgent(name) => {
                 (Some(there.join("python/bin/python")), Some(here.join("python").join(name)))
             }
         }
@@ -271,7 +297,9 @@ impl Program {
         match self {
             Program::This(word) => command.arg(word),
             // Python would leave compiled files beside the sources.
-            Program::Python(_) => command.env("PYTHONDONTWRITEBYTECODE", "1"),
+            Program::Python(_) | Program::PythonAtAgent(_) => {
+                command.env("PYTHONDONTWRITEBYTECODE", "1")
+            }
             _ => &mut command,
         };
         command.args(file);

@@ -156,7 +156,7 @@ async fn uncontended<C: Contender>(arguments: &Arguments) -> Value {
     let (key, ttl) = (arguments.text("--key"), arguments.milliseconds("--ttl-ms"));
     let client = connected::<C>(arguments, &key, ttl).await;
     let rounds = arguments.number("--rounds") as usize;
-    let mut acquires = Vec::new();
+    let (mut acquires, mut pairs) = (Vec::new(), Vec::new());
     let warm = Instant::now() + arguments.milliseconds("--warm-up-ms");
     let mut number = 0;
     while acquires.len() < rounds {
@@ -169,9 +169,10 @@ async fn uncontended<C: Contender>(arguments: &Arguments) -> Value {
         client.release(held).await.unwrap_or_else(|error| refuse(&error));
         if begun >= warm {
             acquires.push(took.as_secs_f64() * 1e6);
+            pairs.push(begun.elapsed().as_secs_f64() * 1e6);
         }
     }
-    json!({ "acquire_us": acquires })
+    json!({ "acquire_us": acquires, "pair_us": pairs })
 }
 
 /// A client that has taken a lock before, so that its connections are open and scripts loaded.

@@ -108,7 +108,7 @@ def summary(records, begin):
 
 def uncontended(client_class, given):
     client = connected(client_class, given, given.key)
-    acquires = []
+    acquires, pairs = [], []
     warm = time.perf_counter() + given.warm_up_ms / 1e3
     number = 0
     while len(acquires) < given.rounds:
@@ -120,7 +120,8 @@ def uncontended(client_class, given):
         client.release(held)
         if begun >= warm:
             acquires.append(took * 1e6)
-    return {"acquire_us": acquires}
+            pairs.append((time.perf_counter() - begun) * 1e6)
+    return {"acquire_us": acquires, "pair_us": pairs}
 
 
 def connected(client_class, given, own_key):

@@ -1,5 +1,5 @@
 """dlock without its library: two commands, sent by redis-py. The same language and client as those
-that poll, so that what is left is the queue in the server.
+that poll, so that what is left is the queue in the server; or `dlock agent`, which has the same commands.
 
 `WAIT 0` waits without limit. `socket_timeout` is None, because the answer comes when the lock is free.
 """
@@ -14,7 +14,8 @@ from closed_loop import run
 class Client:
     def __init__(self, nodes, ttl_ms):
         [node] = nodes
-        self.redis = redis.Redis.from_url(f"redis://{node}", socket_timeout=None)
+        url = node if "://" in node else f"redis://{node}"
+        self.redis = redis.Redis.from_url(url, socket_timeout=None)
         self.ttl_ms = ttl_ms
 
     def acquire(self, key):

@@ -1,0 +1,71 @@
+//! `dlock agent` by redis-py, beside the library for Rust over as many nodes and bare round trips over the agent's
+//! socket. All in turns, each time in new processes.
+
+use harness::Kind;
+
+use crate::contention::{Contest, contests, settings};
+use crate::measure::{Compared, median};
+use crate::nodes::{Nodes, Service};
+use crate::options::Options;
+use crate::peers::{AT_AGENT, DLOCK, ONE_AND_FIVE, Peer, TRIPS, so_many_nodes};
+use crate::report::{Report, Row, Target};
+
+/// This many locks are one figure.
+const LOCKS: usize = 1000;
+
+/// Adds the figures.
+pub fn run(kind: Kind, options: &Options, report: &mut Report) {
+    for (nodes, most) in ONE_AND_FIVE.into_iter().zip([1.25, 1.15]) {
+        let what = format!("acquire + release, p50, {}", so_many_nodes(nodes));
+        report.attempt(&what, |report| {
+            let target = Target::AtMost(most);
+            let trip = alone(kind, nodes, &what, target, options.rounds(10), report) / 2.0;
+            let seconds = if options.quick { 3 } else { 10 };
+            for (number, setting) in settings(kind, seconds, &[nodes], None).into_iter().enumerate()
+            {
+                let contests = contests(setting, &[&DLOCK, &AT_AGENT], number, report);
+                if let [library, agent] = &contests[..] {
+                    among(library, agent, trip / 1e3, report);
+                }
+            }
+        });
+    }
+}
+
+/// A lock that nobody else wants is taken and given back. Returns the time of two round trips, in microseconds.
+fn alone(
+    kind: Kind,
+    nodes: usize,
+    what: &str,
+    target: Target,
+    rounds: usize,
+    report: &mut Report,
+) -> f64 {
+    let nodes = Nodes::start(Service::Redis, kind, nodes, None).expect("servers start");
+    let addresses = nodes.addresses();
+    let middle = |peer: &Peer| median(peer.pairs(&addresses, LOCKS).expect("it is measured"));
+    let all: Vec<[f64; 3]> = (0..=rounds)
+        .map(|_| [&AT_AGENT, &DLOCK, &TRIPS].map(middle))
+        .skip(1) // The first time is never like the others.
+        .collect();
+    let pairs: Vec<_> =
+        all.iter().map(|[agent, library, trips]| [*agent, library + trips]).collect();
+    let compared = Compared::of_pairs(&pairs);
+    report.add(kind, Row::compared(what, "library + 2 PINGs", "µs", compared, target));
+    let trips = median(all.iter().map(|[.., trips]| *trips).collect());
+    report.add(kind, Row::alone(format!("{what}: 2 PINGs"), "µs", trips, Target::None));
+    trips
+}
+
+/// Many want one lock; a round trip takes this many milliseconds.
+fn among(library: &Contest, agent: &Contest, trip: f64, report: &mut Report) {
+    let Contest { setting, waits, .. } = agent;
+    let name = |what: &str| format!("{what}, {}", setting.name());
+    let compared = Compared::once(agent.hand_over(), library.hand_over() + trip);
+    let row =
+        Row::compared(name("hand-over"), "library + PING", "ms", compared, Target::AtMost(1.15));
+    report.add(setting.kind, row);
+    let row = |what, figure, target| Row::alone(name(what), "", figure, target);
+    report.add(setting.kind, row("Jain's index", waits.fairness(), Target::AtLeast(0.999)));
+    report.add(setting.kind, row("failures", waits.failures as f64, Target::AtMost(0.0)));
+}
