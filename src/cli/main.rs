@@ -39,7 +39,7 @@ use std::thread;
 
 use clap::Parser;
 
-use crate::commands::Cli;
+use crate::commands::{Cli, Command};
 use crate::run::child;
 use crate::say::exit::Exit;
 use crate::say::failure::Failure;
@@ -62,9 +62,11 @@ fn work() -> Exit {
         Ok(cli) => cli,
         Err(error) => return usage(&commands::explained(error)),
     };
-    // Two threads, so that leases are renewed even while one of them blocks.
+    // Two threads, so that leases are renewed even while one of them blocks. A request to an agent goes through
+    // several tasks, and waking another thread for one of them takes longer than its work.
+    let threads = if matches!(cli.command, Command::Agent(_)) { 1 } else { 2 };
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
-    runtime.worker_threads(2).on_thread_start(signals::hold_off).enable_all();
+    runtime.worker_threads(threads).on_thread_start(signals::hold_off).enable_all();
     let runtime = signals::held_off(|| runtime.build());
     runtime.map_or_else(cannot_start, |runtime| runtime.block_on(dispatch(cli)))
 }

@@ -119,6 +119,25 @@ fn a_pipeline_of_a_hundred_thousand_requests_costs_little_memory(kind: Kind) {
 }
 
 #[apply(on_one_server)]
+fn a_client_that_sends_without_a_pause_leaves_time_for_renewals(kind: Kind) {
+    let servers = servers(kind, 1);
+    let agent = Agent::start(&addresses(&servers));
+    let mut holder = agent.client();
+    let fence = holder.run("DLOCK.ACQUIRE job alice 600 EPHEMERAL RENEW");
+    let stream = UnixStream::connect(agent.socket()).expect("it listens");
+    std::thread::scope(|scope| {
+        scope.spawn(|| std::io::copy(&mut &stream, &mut std::io::sink()));
+        let (requests, end) =
+            (request(&["PING"]).repeat(10_000), Instant::now() + Duration::from_secs(2));
+        while Instant::now() < end {
+            (&stream).write_all(&requests).expect("the agent reads");
+        }
+        stream.shutdown(std::net::Shutdown::Both).expect("it is open");
+    });
+    assert_eq!(holder.run("DLOCK.CHECK job alice"), fence);
+}
+
+#[apply(on_one_server)]
 fn nonsense_is_answered_and_closes_its_connection_alone(kind: Kind) {
     let servers = servers(kind, 1);
     let agent = Agent::start(&addresses(&servers));

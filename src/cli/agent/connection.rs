@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use tokio::io::{Interest, Ready};
 use tokio::net::{TcpStream, UnixStream};
+use tokio::task::coop::consume_budget;
 use tokio::time::{sleep, timeout};
 
 use super::Agent;
@@ -69,6 +70,8 @@ impl Connection {
     async fn talk(&mut self) -> Result<(), End> {
         let (mut incoming, mut outgoing) = (Incoming::default(), Outgoing::default());
         loop {
+            // A client that sends without a pause leaves time for others.
+            consume_budget().await;
             match request::read(incoming.unused()) {
                 Ok(Some((request, length))) => {
                     incoming.used += length;

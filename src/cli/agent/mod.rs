@@ -44,6 +44,7 @@ use nix::unistd::gethostname;
 use serde_json::json;
 use sha2::{Digest, Sha256};
 use tokio::sync::watch;
+use tokio::task::block_in_place;
 use tokio::time::{sleep, timeout};
 
 use crate::global::Global;
@@ -155,10 +156,11 @@ impl Args {
         let (told, as_json) = (Arc::clone(&outages), global.json);
         let client = nodes::connect_or_later(global, move |news: &Notice| {
             told.hear(news);
-            match as_json {
+            // Whoever reads these may be slow.
+            block_in_place(|| match as_json {
                 true => stderr::event(&notice::event(news)),
                 false => stderr::complain(news),
-            }
+            });
         });
         Ok(Agent {
             client: client.await?,

@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 
 use dlock_client::operator::Caller;
 use tokio::sync::mpsc;
+use tokio::task::block_in_place;
 
 use super::Agent;
 use super::losses::CHANNEL;
@@ -47,7 +48,8 @@ impl Session {
 
     /// The META of a lock: what the caller says, and what the system knows of the process.
     pub fn meta(&self, given: &[u8], host: &str) -> Vec<u8> {
-        let about = self.about.get_or_init(|| self.peer.about(host)).as_bytes();
+        // A directory of users may be slow to answer.
+        let about = self.about.get_or_init(|| block_in_place(|| self.peer.about(host))).as_bytes();
         let space: &[u8] = if given.is_empty() { b"" } else { b" " };
         let mut meta = [given, space, about].concat();
         meta.truncate(Caller::LONGEST_ABOUT);
