@@ -137,12 +137,13 @@ impl Run {
         let mut error = going.error(failure);
         going.count(Some(error.code()));
         let traffic = going.traffic;
-        let (shared, timeout) = (Arc::clone(&traffic.shared), traffic.timeout);
+        let (shared, wanted) = (Arc::clone(&traffic.shared), Arc::clone(&traffic.wanted));
+        let timeout = traffic.timeout;
         debug!(key = %traffic.wanted.key, ?failure, "not acquired");
         traffic.finish();
         match &mut error {
-            Error::Held { key, holder, nodes } => {
-                *holder = holder::find(&shared, key, nodes, timeout).await.map(Box::new);
+            Error::Held { holder, nodes, .. } => {
+                *holder = holder::find(&shared, &wanted, nodes, timeout).await.map(Box::new);
             }
             Error::Done { key, fence, by, nodes, .. } => {
                 *by = holder::find_done(&shared, key, (nodes, *fence), timeout).await.map(Box::new);

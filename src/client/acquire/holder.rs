@@ -14,15 +14,17 @@ use crate::key::Key;
 use crate::reach::node::Node;
 use crate::report::{NodeState, Report};
 use crate::shared::Shared;
+use crate::traffic::request::Wanted;
 
 /// Asks the nodes at which the lock is held. Returns the holder that most of them name, or `None` if no node
 /// answers in time.
 pub(crate) async fn find(
     shared: &Shared,
-    key: &Key,
+    wanted: &Wanted,
     nodes: &[Report],
     within: Duration,
 ) -> Option<HolderInfo> {
+    let key = &wanted.key;
     let mut known: Vec<(HolderInfo, &Arc<Node>)> = Vec::new();
     let search = async {
         let asked = shared.nodes.iter().zip(nodes);
@@ -38,8 +40,9 @@ pub(crate) async fn find(
         // The first of those with the most votes.
         let (holder, node) = known.iter().rev().max_by_key(|(holder, _)| votes(holder))?;
         let address = match holder.client {
-            Some(client) => address(node, key, client).await,
-            None => None,
+            // A caller only has to know whether it is the holder itself.
+            Some(client) if wanted.caller.is_none() => address(node, key, client).await,
+            _ => None,
         };
         Some(HolderInfo { address, ..holder.clone() })
     };
