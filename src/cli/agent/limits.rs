@@ -29,8 +29,9 @@ pub const NAME: usize = 256;
 pub const FINALS: u64 = 20_000;
 /// Tokens that were released with FINAL are remembered for this long.
 pub const FINAL_LASTS: Duration = Duration::from_secs(60);
-/// A caller that waits for this long may hold the lock himself, through another agent: the agent looks.
-pub const LOOK_AFTER: Duration = Duration::from_millis(100);
+/// A caller that waits for this long may hold the lock himself, through another agent: the agent looks. Not
+/// sooner, for the nodes then list all waiters, and that takes longer than a grant.
+pub const LOOK_AFTER: Duration = Duration::from_millis(500);
 /// A lock that is held for this long is marked: its caller has been told. Other agents, and this one after a
 /// restart, can extend it then. Shorter locks cost no request more.
 pub const MARK_AFTER: Duration = Duration::from_millis(50);
