@@ -307,9 +307,11 @@ impl Lock {
             is_new: true,
         };
         let Some(asker) = asker else { return State::Held(Box::new(held)) };
-        // A lease that waited is a short one. What the caller is told must outlive this process.
+        // A lease that waited long is a short one. What the caller is told must outlive this process, unless it ends
+        // with the connection.
         let ttl = Duration::from_millis(held.terms.ttl.0);
-        if held.guard.valid_for() < ttl - ttl / 10
+        if !held.terms.renew
+            && held.guard.valid_for() < ttl - ttl / 10
             && let Err(error) = extend(&held.guard, held.terms.ttl).await
         {
             answer(asker.reply, error.reply());

@@ -67,6 +67,7 @@ impl Run {
         let plan = Plan {
             nodes: shared.nodes.len(),
             ttl: clock::millis(options.ttl),
+            renews: options.renew,
             timeout: clock::millis(shared.timeout(options.ttl)),
             wait: options.wait,
             binds: options.ephemeral,

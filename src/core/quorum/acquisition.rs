@@ -47,9 +47,8 @@ impl<R: Rules> Acquisition<R> {
             Patience::Within(limit) => Some(time.now.later(limit)),
             Patience::Try | Patience::Forever => None,
         };
-        let slices = Slices::new(plan.ttl, plan.timeout, plan.nodes);
         let mut acquisition = Acquisition {
-            slices,
+            slices: plan.slices(),
             ballot: Ballot::new(rules, 0, plan.nodes, plan.ttl),
             out: Outgoing::default(),
             phase: Phase::Resting { until: time.now, gate: None, again: None },

@@ -3,6 +3,7 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
+use super::waiting::Slices;
 use super::{Claim, Mark};
 use crate::words::{Fence, Millis, Patience};
 
@@ -13,6 +14,8 @@ pub struct Plan {
     pub nodes: usize,
     /// The length of the lease.
     pub ttl: Millis,
+    /// True if the winner renews the lease. If not, requests that wait ask for all of it.
+    pub renews: bool,
     /// The time-out of a node's answer. The caller measures it.
     pub timeout: Millis,
     /// True if the lease is tied to the connection of a request that does not wait.
@@ -34,6 +37,11 @@ pub struct Plan {
 }
 
 impl Plan {
+    pub(super) fn slices(&self) -> Slices {
+        let slices = Slices::new(self.ttl, self.timeout, self.nodes);
+        if self.renews { slices } else { Slices { lease: self.ttl, ..slices } }
+    }
+
     /// xorshift: it only has to keep two acquisitions out of step.
     pub(super) fn random(&mut self) -> u64 {
         let seed = &mut self.seed;

@@ -14,7 +14,8 @@
 //!   is asked for again, without waiting, and that answer counts; the turn is not given back.
 //! - *Leases that wait are short:* two slices, and a second in any case. So a waiter that is stopped or
 //!   dies costs the queue that, and not a whole lease. The winner renews to its own lease in the background. Until it has won, it
-//!   asks again for grants that get old: the holder's asking again always renews.
+//!   asks again for grants that get old: the holder's asking again always renews. A winner that does not renew
+//!   waits for its whole lease, which such a waiter then costs.
 //! - *One proposal* for all nodes and slices: fixed at the turn, above the key's largest fence at the
 //!   gate. Made anew for each slice, it would differ from node to node, and cost a second round.
 //! - *A no leaves a place,* and so does TURN. Giving up sends RELEASE there, too, and FINAL where a

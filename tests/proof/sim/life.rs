@@ -74,9 +74,11 @@ impl<R: Rules> World<R> {
         ]);
         let (mode, wait) =
             if self.map.is_some() { (Mode::Exclusive, Patience::Forever) } else { (mode, wait) };
+        let means = self.means(ttl);
         let plan = Plan {
             nodes: self.nodes,
             ttl,
+            renews: means.renews,
             timeout,
             binds: false,
             wait,
@@ -89,7 +91,6 @@ impl<R: Rules> World<R> {
         };
         let time = self.processes[process].clock.time(self.now);
         let acquisition = Acquisition::by(self.rules.clone(), plan, time);
-        let means = self.means(ttl);
         let task = self.tasks.len();
         self.tasks.push(Task {
             process,

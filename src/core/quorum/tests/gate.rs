@@ -54,6 +54,21 @@ fn what_was_granted_while_it_waited_becomes_a_whole_lease_soon() {
 }
 
 #[test]
+fn one_who_will_not_renew_waits_for_a_whole_lease() {
+    let mut trial = trial(Plan { ttl: Millis(10_000), renews: false, ..plan(1, Forever) });
+    trial.sends("0A100");
+    trial.hears(0, Answer::Denied);
+    trial.sends("0A100w");
+    trial.waited(0, Answer::Granted(Fence(120)));
+    trial.holds();
+    trial.hold().stop_renewing();
+    assert_eq!(trial.until(), 10_000 - 102);
+    trial.wakes();
+    trial.is_lost(LossReason::NotRenewed);
+    trial.sends("");
+}
+
+#[test]
 fn one_who_does_not_renew_has_a_whole_lease_once() {
     let mut trial = trial(Plan { ttl: Millis(10_000), ..plan(1, Forever) });
     trial.sends("0A100");

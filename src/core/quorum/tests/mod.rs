@@ -27,7 +27,6 @@ use core::time::Duration;
 use std::format;
 
 use crate::quorum::hold::{Hold, LossReason, State};
-use crate::quorum::waiting::Slices;
 use crate::quorum::{Acquisition, Answer, Ask, Failure, Obstacle, Plan, Send, Verdict};
 use crate::words::Patience::{self, Forever, Try};
 use crate::words::{Fence, Instant, Millis, Time};
@@ -57,6 +56,7 @@ fn plan(nodes: usize, wait: Patience) -> Plan {
     Plan {
         nodes,
         ttl: Millis(TTL),
+        renews: true,
         timeout: Millis(TIMEOUT),
         binds: false,
         wait,
@@ -75,7 +75,7 @@ fn within(millis: u64) -> Patience {
 
 fn trial(plan: Plan) -> Trial {
     let time = Time { now: Instant(0), unix: UNIX };
-    let lease = Slices::new(plan.ttl, plan.timeout, plan.nodes).lease;
+    let lease = plan.slices().lease;
     Trial {
         machine: Machine::Trying(Box::new(Acquisition::new(plan, time))),
         now: 0,
