@@ -3,11 +3,11 @@
 
 use harness::Kind;
 
-use crate::contention::{Contest, contests, settings};
+use crate::contention::{Contest, Setting, contests, settings};
 use crate::measure::{Compared, median};
 use crate::nodes::{Nodes, Service};
 use crate::options::Options;
-use crate::peers::{AT_AGENT, DLOCK, ONE_AND_FIVE, Peer, TRIPS, so_many_nodes};
+use crate::peers::{AT_AGENT, Crowd, DLOCK, ONE_AND_FIVE, Peer, TRIPS, so_many_nodes};
 use crate::report::{Report, Row, Target};
 
 /// This many locks are one figure.
@@ -19,13 +19,13 @@ pub fn run(kind: Kind, options: &Options, report: &mut Report) {
         let what = format!("acquire + release, p50, {}", so_many_nodes(nodes));
         report.attempt(&what, |report| {
             let target = Target::AtMost(most);
-            let trip = alone(kind, nodes, &what, target, options.rounds(10), report) / 2.0;
+            let trip = alone(kind, nodes, &what, target, options.rounds(10), report) / 2e3;
             let seconds = if options.quick { 3 } else { 10 };
             for (number, setting) in settings(kind, seconds, &[nodes], None).into_iter().enumerate()
             {
                 let contests = contests(setting, &[&DLOCK, &AT_AGENT], number, report);
                 if let [library, agent] = &contests[..] {
-                    among(library, agent, trip / 1e3, report);
+                    among(library, agent, after_a_pause(setting) - trip, report);
                 }
             }
         });
@@ -57,7 +57,16 @@ fn alone(
     trips
 }
 
-/// Many want one lock; a round trip takes this many milliseconds.
+/// The time of two round trips, the second one after a pause as long as a hold: who has slept wakes up slowly. In
+/// milliseconds.
+fn after_a_pause(setting: Setting) -> f64 {
+    let nodes = Nodes::start(Service::Redis, setting.kind, 1, None).expect("a server starts");
+    let crowd = Crowd { clients: 1, ..setting.crowd };
+    let waits = TRIPS.contended(&nodes.addresses(), crowd).expect("it is measured");
+    Contest { setting, name: TRIPS.name, waits, ping: None }.hand_over()
+}
+
+/// Many want one lock; a round trip after a pause takes this many milliseconds.
 fn among(library: &Contest, agent: &Contest, trip: f64, report: &mut Report) {
     let Contest { setting, waits, .. } = agent;
     let name = |what: &str| format!("{what}, {}", setting.name());
