@@ -136,17 +136,16 @@ impl fmt::Display for Reason {
                 "TOOMANYFINALS this user has released as many tokens with FINAL as are remembered; \
                  release without FINAL, or again in a minute"
             ),
-            // Clients read the two numbers.
-            R::Done { left: Some(left), fence } => write!(
-                f,
-                "{DONE} {} {} ms left, and the fence of the holder who has done the work; DLOCK.INSPECT says more",
-                left.0, fence.0
-            ),
-            R::Done { left: None, fence } => write!(
-                f,
-                "{DONE} -1 {} no end, and the fence of the holder who has done the work; DLOCK.INSPECT says more",
-                fence.0
-            ),
+            // Clients read the two numbers. Many hosts hear this each night: it is short, and cheap.
+            R::Done { left, fence } => {
+                let mut digits = itoa::Buffer::new();
+                f.write_str(DONE)?;
+                f.write_str(" ")?;
+                f.write_str(left.map_or("-1", |left| digits.format(left.0)))?;
+                f.write_str(" ")?;
+                f.write_str(itoa::Buffer::new().format(fence.0))?;
+                f.write_str(" (see DLOCK.INSPECT)")
+            }
             R::NotAlone => write!(
                 f,
                 "ERR DONE needs a lock that DLOCK.ACQUIRE granted, without SHARED and LIMIT"

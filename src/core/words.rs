@@ -4,6 +4,8 @@ use alloc::boxed::Box;
 use core::fmt;
 use core::time::Duration;
 
+use xxhash_rust::xxh3::xxh3_64;
+
 /// The number of a grant. Fences only grow; a guarded resource rejects a smaller one than it has seen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Fence(pub u64);
@@ -191,10 +193,17 @@ impl ClientId {
     pub const AWAY: ClientId = ClientId(u64::MAX);
 }
 
-/// The user for whom a shared store counts something: a number that this server gives the user,
-/// without meaning elsewhere.
+/// The user for whom a shared store counts something: a number of its name, the same on every server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Owner(pub u64);
+
+impl Owner {
+    /// The user with this name.
+    #[must_use]
+    pub fn of(name: &[u8]) -> Owner {
+        Owner(xxh3_64(name))
+    }
+}
 
 /// One blocked request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

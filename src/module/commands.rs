@@ -136,7 +136,7 @@ pub fn evicted(call: &Call<'_>) {
     let page = match call.rest(1, &mut room).ok_or(Refusal::Arity).and_then(evicted::parse) {
         Ok(page) => page,
         Err(Refusal::Arity) => return ctx.reply_wrong_arity(),
-        Err(refusal) => return ctx.reply_error(&refusal.to_string()),
+        Err(refusal) => return ctx.reply_error(refusal),
     };
     let done = state::with(|state| {
         state.finish_taken();
@@ -187,7 +187,7 @@ pub fn promise(call: &Call<'_>) {
     });
     match heard {
         Some(Ok(())) => call.ctx.reply_int(1),
-        Some(Err(refusal)) => call.ctx.reply_error(&refusal.to_string()),
+        Some(Err(refusal)) => call.ctx.reply_error(refusal),
         None => reply::busy(call.ctx),
     }
 }
@@ -245,7 +245,7 @@ fn on_key<'c>(
             Ok(Outcome::Done) => {}
             Ok(Outcome::Guards) => guards = true,
             Err(Refusal::Arity) => ctx.reply_wrong_arity(),
-            Err(refusal) => ctx.reply_error(&refusal.to_string()),
+            Err(refusal) => ctx.reply_error(refusal),
         }
         if state.node.is_following() && !state.node.durable.is_covered() {
             state.keep_state_file(time.now);

@@ -27,7 +27,7 @@ pub fn fenced(call: &Call<'_>) {
     match show(call) {
         Ok(()) => {}
         Err(Refusal::Arity) => call.ctx.reply_wrong_arity(),
-        Err(refusal) => call.ctx.reply_error(&refusal.to_string()),
+        Err(refusal) => call.ctx.reply_error(refusal),
     }
 }
 
@@ -67,7 +67,7 @@ pub fn apply(call: &Call<'_>, fence: &[u8]) {
         _ => Err(Refusal::Internal(apply::DOC.name)),
     };
     if let Err(refusal) = applied {
-        call.ctx.reply_error(&refusal.to_string());
+        call.ctx.reply_error(refusal);
     }
 }
 
@@ -147,7 +147,7 @@ pub fn mark(call: &Call<'_>) {
     match Mark::read(call.ctx, name).map(|mark| mark.fence()) {
         Ok(Some(fence)) => call.ctx.reply_int(fence.0),
         Ok(None) => call.ctx.reply_null(),
-        Err(NoMark) => call.ctx.reply_error(&Reason::WrongType.to_string()),
+        Err(NoMark) => call.ctx.reply_error(Reason::WrongType),
     }
 }
 

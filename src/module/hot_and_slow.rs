@@ -46,7 +46,7 @@ fn list<'c>(
             }
         }
         Err(Refusal::Arity) => ctx.reply_wrong_arity(),
-        Err(refusal) => ctx.reply_error(&refusal.to_string()),
+        Err(refusal) => ctx.reply_error(refusal),
     }
 }
 

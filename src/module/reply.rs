@@ -14,7 +14,7 @@ pub fn answer(ctx: Ctx<'_>, answer: WaitOutcome, key: &[u8]) {
         WaitOutcome::Granted(fence) => ctx.reply_int(fence.0),
         WaitOutcome::Denied => ctx.reply_null(),
         // An error, because a client could take anything else for the lock.
-        WaitOutcome::Turn(fence) => ctx.reply_error(&format!(
+        WaitOutcome::Turn(fence) => ctx.reply_error(format_args!(
             "TURN {} is the largest fence here so far; the lock is granted when its holders leave",
             fence.0
         )),
@@ -33,7 +33,7 @@ pub fn answer(ctx: Ctx<'_>, answer: WaitOutcome, key: &[u8]) {
         WaitOutcome::Demoted => {
             ctx.reply_error("UNBLOCKED this node became a replica, or loads another data set")
         }
-        WaitOutcome::Refused(reason) => ctx.reply_error(&reason.to_string()),
+        WaitOutcome::Refused(reason) => ctx.reply_error(reason),
     }
 }
 
@@ -65,7 +65,7 @@ pub fn node(call: &Call<'_>) {
 
 /// Refuses a command from another module's keyspace event, which came in the middle of a command.
 pub fn busy(ctx: Ctx<'_>) {
-    ctx.reply_error(&Refusal::Busy.to_string());
+    ctx.reply_error(Refusal::Busy);
 }
 
 /// DLOCK.HELP.

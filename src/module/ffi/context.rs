@@ -5,7 +5,8 @@
 //! everything runs on its main thread.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_long, c_longlong, c_void};
-use std::hash::{DefaultHasher, Hasher};
+use std::fmt::Display;
+use std::io::Write;
 use std::marker::PhantomData;
 use std::ptr;
 use std::slice;
@@ -121,10 +122,9 @@ impl<'c> Ctx<'c> {
             if name.is_null() {
                 return Owner(0);
             }
-            let mut hasher = DefaultHasher::new();
-            hasher.write(bytes_of(name));
+            let owner = Owner::of(bytes_of(name));
             api!(RedisModule_FreeString(self.raw, name));
-            Owner(hasher.finish())
+            owner
         }
     }
 
@@ -167,6 +167,9 @@ pub fn log(level: &CStr, message: &str) {
     }
 }
 
+/// dlock's own errors are far shorter.
+const LONGEST_ERROR: usize = 1023;
+
 /// Replies. The server refuses a reply if the client is gone, which does not matter.
 impl Ctx<'_> {
     pub fn reply_int(self, n: u64) {
@@ -193,10 +196,15 @@ impl Ctx<'_> {
         unsafe { api!(RedisModule_ReplyWithSimpleString(self.raw, text.as_ptr())) };
     }
 
-    pub fn reply_error(self, text: &str) {
-        let text = c_string(text);
-        // SAFETY: the server copies the string.
-        unsafe { api!(RedisModule_ReplyWithError(self.raw, text.as_ptr())) };
+    /// Replies with an error, as far as it fits.
+    pub fn reply_error(self, text: impl Display) {
+        let mut room = [0; LONGEST_ERROR + 1];
+        if let Some(mut room) = room.get_mut(..LONGEST_ERROR) {
+            // Fails where the room ends.
+            let _ = write!(room, "{text}");
+        }
+        // SAFETY: the text ends with a zero byte; the server copies it.
+        unsafe { api!(RedisModule_ReplyWithError(self.raw, room.as_ptr().cast())) };
     }
 
     pub fn reply_wrong_arity(self) {
