@@ -254,8 +254,7 @@ impl Host for Keyspace<'_, '_> {
 
     fn put_done(&mut self, key: Key<'_>, done: Done<'_>, until: Option<Until>) {
         self.clear(key);
-        let owner = (!self.silent).then(|| self.ctx.owner());
-        self.open.put_done(&done, owner);
+        self.open.put_done(&done);
         // Other modules that have heard of the new key may have changed it.
         self.open.close();
         if let Some(until) = until

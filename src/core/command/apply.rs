@@ -9,9 +9,9 @@
 //! +30000 1790000000000000 3 token     with one of three permits
 //! +30000 1790000000000000 xe token    until its connection closes, where it was made
 //! -token                              the token holds no more
-//! *1790000000000 178… 179… 179… token the token's lock is done until this Unix time in ms, since that one,
-//!                                     with this fence; the key's largest fence; 0: a rewritten AOF sends
-//!                                     the expiry apart
+//! *1790000000000 178… 179… 179… 7 9   the lock is done until this Unix time in ms, since that one, with this
+//!                                     fence; the key's largest fence; numbers of its holder's token and user;
+//!                                     0: a rewritten AOF sends the expiry apart
 //! !                                   the key is removed: a lock, a mark that it is done, or a plain string
 //! @1790000000000                      the plain string there expires at that Unix time in ms
 //! =1790000000000000                   the mark has this fence, and no expiry; 0: there is no mark
@@ -33,7 +33,7 @@ use alloc::vec::Vec;
 
 use super::read::{self, Args};
 use super::{Arg, Doc, Kind, Refusal, Touch, promise};
-use crate::done::{Done, Until};
+use crate::done::{Done, NOBODY, Until};
 use crate::durability::keys_ahead::KeyAhead;
 use crate::durability::lease_bound::KeyHash;
 use crate::durability::promise::Promise;
@@ -169,8 +169,9 @@ pub fn write_done(done: &Done<'_>, until: Option<Until>, out: &mut Vec<u8>) {
     let until_ms = until.map_or(0, |until| until.unix_ms);
     let mut digits = itoa::Buffer::new();
     let date = |unix_ms: u64| unix_ms.min(MAX_UNIX_MS);
-    let numbers = [date(until_ms), date(done.since), done.fence.0, done.top.0, done.by];
-    for (before, number) in [b'*', b' ', b' ', b' ', b' '].into_iter().zip(numbers) {
+    let (by, maker) = (done.by, u64::from(done.maker));
+    let numbers = [date(until_ms), date(done.since), done.fence.0, done.top.0, by, maker];
+    for (before, number) in [b'*', b' ', b' ', b' ', b' ', b' '].into_iter().zip(numbers) {
         out.push(before);
         out.extend_from_slice(digits.format(number).as_bytes());
     }
@@ -250,14 +251,16 @@ fn parse_grant<'a>(grant: &'a [u8], meta: &'a [u8]) -> Result<Apply<'a>, Refusal
 }
 
 fn parse_done<'a>(done: &'a [u8], meta: &'a [u8]) -> Result<Apply<'a>, Refusal<'a>> {
-    let mut words = done.splitn(5, |byte| *byte == b' ');
+    let mut words = done.splitn(6, |byte| *byte == b' ');
     let mut word = || words.next().ok_or(Refusal::Malformed(DOC.name));
     let until = read::number("until-ms", word()?, 0, MAX_UNIX_MS)?;
     let since = read::number("since-ms", word()?, 0, MAX_UNIX_MS)?;
     let fence = Fence(read::number("fence", word()?, 1, MAX_FENCE)?);
     let top = Fence(read::number("top", word()?, fence.0, MAX_FENCE)?);
     let by = read::number("by", word()?, 0, MAX_NUMBER)?;
-    Ok(Apply::Done(Done { by, fence, top, since, meta }, until))
+    let maker = read::number("maker", word()?, 0, NOBODY.into())?;
+    let maker = u32::try_from(maker).unwrap_or(NOBODY);
+    Ok(Apply::Done(Done { by, fence, top, since, maker, meta }, until))
 }
 
 /// The largest number of a token.

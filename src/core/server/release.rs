@@ -7,7 +7,7 @@ use super::Node;
 use super::acquire::{change, check_memory, renew};
 use crate::command::extend::Extend;
 use crate::command::release::{DoneFor, Release};
-use crate::done::{Done, Until};
+use crate::done::{Done, NOBODY, Until, maker};
 use crate::host::{Effect, Ending, Host, WaitOutcome};
 use crate::lock::{Asker, Found, Grant, Holders, Renewal};
 use crate::reason::Reason;
@@ -237,7 +237,8 @@ impl Node {
             self.durable.counter.hand_out(key.name, fence, owner);
         }
         let unix_ms = time.unix / 1000;
-        let done = Done { by: number(token), fence, top, since: unix_ms, meta };
+        let maker = if self.is_following() { NOBODY } else { maker(host.owner()) };
+        let done = Done { by: number(token), fence, top, since: unix_ms, maker, meta };
         let until = Until { unix_ms: unix_ms.saturating_add(length.0), left: length };
         self.put_done(host, key, done, Some(until), time);
         true

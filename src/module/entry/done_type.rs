@@ -37,9 +37,9 @@ unsafe extern "C" fn rdb_load(io: *mut raw::RedisModuleIO, version: c_int) -> *m
     // SAFETY: this is the callback.
     unsafe {
         payload::load(io, |key, bytes| {
-            let done = Done::decode(bytes).ok_or("a stored done lock is damaged")?;
-            loading::loaded_done(key, done.top)?;
-            Ok(Stored::make(key.name, None, bytes))
+            let mut done = Done::decode(bytes).ok_or("a stored done lock is damaged")?;
+            loading::loaded_done(key, &mut done)?;
+            Ok(Stored::make(key.name, &done))
         })
     }
 }

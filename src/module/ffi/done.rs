@@ -8,6 +8,7 @@ use std::ptr::NonNull;
 use std::slice;
 use std::sync::{Mutex, PoisonError};
 
+use dlock_core::done::{NOBODY, maker};
 use dlock_core::{Done, Owner};
 
 use super::block::PER_KEY;
@@ -18,36 +19,31 @@ pub struct Stored<'v>(NonNull<Head>, PhantomData<&'v Head>);
 
 /// The beginning of a value. The mark's own form follows.
 #[derive(Clone, Copy)]
-#[repr(C)]
+#[repr(C, packed)]
 struct Head {
-    /// A part of the number of the user who made it; [`NOBODY`] for one that was loaded or that another node
-    /// made. Two users of the same number share what they may make.
-    owner: u32,
-    /// The length of its key's name.
-    name: u32,
     /// The length of the mark's own form.
     len: u16,
+    /// The length of its key's name is at most two to the power of this.
+    name: u8,
 }
 
-const NOBODY: u32 = u32::MAX;
-
 /// The values that exist. The server may free one on another thread.
-static COUNTS: Mutex<Counts> = Mutex::new(Counts { keys: 0, bytes: 0, by_owner: BTreeMap::new() });
+static COUNTS: Mutex<Counts> = Mutex::new(Counts { keys: 0, bytes: 0, by_maker: BTreeMap::new() });
 
 struct Counts {
     keys: u64,
     bytes: usize,
-    by_owner: BTreeMap<u32, u64>,
+    by_maker: BTreeMap<u32, u64>,
 }
 
 impl<'v> Stored<'v> {
     /// Makes a value for the server at a key with this name, which [`free`] ends.
-    pub fn make(name: &[u8], owner: Option<Owner>, bytes: &[u8]) -> *mut c_void {
-        let owner = owner.map_or(NOBODY, part);
-        let name = u32::try_from(name.len()).unwrap_or(u32::MAX);
+    pub fn make(name: &[u8], done: &Done<'_>) -> *mut c_void {
+        let bytes = &*done.encode();
+        let name = name.len().next_power_of_two().trailing_zeros() as u8;
         // A mark is far shorter.
         let len = u16::try_from(bytes.len()).unwrap_or(u16::MAX);
-        let head = Head { owner, name, len };
+        let head = Head { len, name };
         let bytes = bytes.get(..usize::from(len)).unwrap_or(bytes);
         // SAFETY: the layout has room for the head and the bytes, and is not empty.
         let start = unsafe {
@@ -62,8 +58,8 @@ impl<'v> Stored<'v> {
         counts(|counts| {
             counts.keys += 1;
             counts.bytes += head.weight();
-            if owner != NOBODY {
-                *counts.by_owner.entry(owner).or_default() += 1;
+            if done.maker != NOBODY {
+                *counts.by_maker.entry(done.maker).or_default() += 1;
             }
         });
         start.cast()
@@ -111,7 +107,7 @@ impl Head {
 
     /// An estimate of the bytes that the value takes with its key.
     fn weight(self) -> usize {
-        PER_KEY + self.name as usize + self.layout().size()
+        PER_KEY + (1 << self.name) + self.layout().size()
     }
 }
 
@@ -122,16 +118,16 @@ impl Head {
 pub unsafe fn free(value: *mut c_void) {
     // SAFETY: by the caller's word.
     let Some(stored) = (unsafe { Stored::at(value) }) else { return };
-    let head = stored.head();
+    let (head, maker) = (stored.head(), stored.done().map_or(NOBODY, |done| done.maker));
     // SAFETY: `make` has allocated it with this layout.
     unsafe { dealloc(value.cast(), head.layout()) };
     counts(|counts| {
         counts.keys = counts.keys.saturating_sub(1);
         counts.bytes = counts.bytes.saturating_sub(head.weight());
-        if let Some(count) = counts.by_owner.get_mut(&head.owner) {
+        if let Some(count) = counts.by_maker.get_mut(&maker) {
             *count -= 1;
             if *count == 0 {
-                counts.by_owner.remove(&head.owner);
+                counts.by_maker.remove(&maker);
             }
         }
     });
@@ -149,12 +145,7 @@ pub fn bytes() -> usize {
 
 /// The number of values that a user has made.
 pub fn made_by(owner: Owner) -> u64 {
-    counts(|counts| counts.by_owner.get(&part(owner)).copied().unwrap_or(0))
-}
-
-fn part(owner: Owner) -> u32 {
-    // NOBODY is left out.
-    (owner.0 >> 33) as u32
+    counts(|counts| counts.by_maker.get(&maker(owner)).copied().unwrap_or(0))
 }
 
 fn counts<R>(work: impl FnOnce(&mut Counts) -> R) -> R {

@@ -8,7 +8,7 @@ use std::slice;
 use redis_module::raw;
 
 use dlock_core::lock::{Found, Holders};
-use dlock_core::{Crowd, Deadline, Done, Grant, Key, Millis, Owner, Renewal};
+use dlock_core::{Crowd, Deadline, Done, Grant, Key, Millis, Renewal};
 
 use super::block::{Block, Inside};
 use super::context::{Ctx, Name, OK, api};
@@ -172,8 +172,8 @@ impl<'c> Open<'c> {
     }
 
     /// Stores a mark that the lock is done.
-    pub fn put_done(&mut self, done: &Done<'_>, owner: Option<Owner>) {
-        let value = Stored::make(self.name.bytes(), owner, &done.encode());
+    pub fn put_done(&mut self, done: &Done<'_>) {
+        let value = Stored::make(self.name.bytes(), done);
         // SAFETY: the key is open for writing; the server owns the value from now on, and
         // gives it back through the type's `free`.
         let set = kind::ours(self.value(), || unsafe {

@@ -1,6 +1,7 @@
 //! The load of a data set: at the start, from a primary, or over the present one.
 
-use dlock_core::{Fence, Key, KeyBuf, Millis};
+use dlock_core::done::NOBODY;
+use dlock_core::{Done, Fence, Key, KeyBuf, Millis};
 
 use crate::ffi::block::Block;
 use crate::ffi::context::{Ctx, log, now};
@@ -134,10 +135,12 @@ pub fn loaded(
 
 /// Takes note of a done lock that was read from a file or a payload: whoever takes the lock next gets a
 /// larger fence. An error says why it is refused.
-pub fn loaded_done(key: Key<'_>, fence: Fence) -> Result<(), &'static str> {
+pub fn loaded_done(key: Key<'_>, done: &mut Done<'_>) -> Result<(), &'static str> {
+    let fence = done.top;
     let wanted = state::with(|state| {
         state.time();
         if !state.node.is_following() {
+            done.maker = NOBODY;
             let why = match unacceptable(state, key, fence) {
                 None if !state.cover(key, fence, Millis(1)) => {
                     Some("the state file cannot be written, and does not cover a stored fence")
@@ -155,7 +158,10 @@ pub fn loaded_done(key: Key<'_>, fence: Fence) -> Result<(), &'static str> {
         state.node.pass_on(key, fence);
         Ok(())
     });
-    wanted.unwrap_or(Ok(()))
+    wanted.unwrap_or_else(|| {
+        done.maker = NOBODY;
+        Ok(())
+    })
 }
 
 /// The reason why this server would not accept a stored fence.

@@ -220,13 +220,13 @@ fn replicas_and_the_log_have_the_mark_with_its_date() {
 
 #[test]
 fn a_mark_travels_in_one_argument_and_meta_in_another() {
-    let done =
-        crate::Done { by: 123_456_789, fence: Fence(7), top: Fence(8), since: 9, meta: b"m" };
+    let (fence, top) = (Fence(7), Fence(8));
+    let done = crate::Done { by: 123_456_789, fence, top, since: 9, maker: 987_654, meta: b"m" };
     let mut written = Vec::new();
     apply::write_done(&done, crate::Until::at(1_790_000_000_000, 0), &mut written);
     let read = apply::parse(&[&written, b"m"]);
     assert_eq!(read, Ok(apply::Apply::Done(done, 1_790_000_000_000)));
-    for cut in 0..written.len() - "123456789".len() {
+    for cut in 0..written.len() - "987654".len() {
         assert!(apply::parse(&[&written[..cut]]).is_err(), "{cut}");
     }
 }
