@@ -104,6 +104,8 @@ struct KeyRecord {
     done: Vec<(Fence, u64)>,
     /// The nodes that had the mark of a fence, and the last end of all.
     marks: BTreeMap<Fence, (BTreeSet<usize>, u64)>,
+    /// The last time at which somebody who takes locks that are done has taken it where a mark may have been.
+    taken: Option<u64>,
     /// The last time at which the operator broke the lock: whoever had begun by then may not know.
     broken: Option<u64>,
 }
@@ -190,13 +192,13 @@ impl Judge {
     /// A holder has left the lock done, from `since` on.
     pub fn left_done(&mut self, key: &KeyBuf, fence: Fence, (since, until): (u64, u64), now: u64) {
         let book = self.keys.entry(key.clone()).or_default();
-        let is_gone = book.broken.max(self.forgot) >= Some(since);
+        let is_gone = book.broken.max(book.taken).max(self.forgot) >= Some(since);
         if now < until && !is_gone {
             book.done.push((fence, until));
         }
         let later = book.claimed.last_key_value().filter(|(later, _)| **later > fence);
         let how = later.map(|(later, _)| format!("{fence:?} is told so after {later:?}"));
-        if let Some(how) = how.filter(|_| book.broken.is_none()) {
+        if let Some(how) = how.filter(|_| book.broken.max(book.taken).is_none()) {
             self.accuse(DONE_ONCE, how);
         }
     }
@@ -288,13 +290,15 @@ impl Judge {
         });
     }
 
-    /// Hears what a node reported. `find`: the end of a token's lease there, and its fence.
+    /// Hears what a node reported. `find`: the end of a token's lease there, and its fence. `takes`: whether a
+    /// token takes locks that are done.
     pub fn hear(
         &mut self,
         node: usize,
         log: &[Report],
         (now, true_now): (Instant, u64),
         find: impl Fn(&KeyBuf, &[u8]) -> Option<(Deadline, Fence)>,
+        takes: impl Fn(&[u8]) -> bool,
     ) {
         for event in log {
             match event {
@@ -315,6 +319,9 @@ impl Judge {
                     *counted = (*counted).max(fence.0);
                 }
                 Report::Granted { key, mode, holder, .. } => {
+                    if takes(holder.grant().token) {
+                        self.taken(node, key, true_now);
+                    }
                     self.granted(node, key, Lease::of(*mode, holder), true, now);
                     self.counts(node, key.clone(), holder.grant().fence);
                 }
@@ -404,6 +411,16 @@ impl Judge {
         leases.push(lease);
         if let Some(how) = how {
             self.accuse(NO_GRANT_BESIDE, how);
+        }
+    }
+
+    /// A claim that fails may have taken a mark all the same: the lock need not be done any more.
+    fn taken(&mut self, node: usize, key: &KeyBuf, now: u64) {
+        let book = self.keys.entry(key.clone()).or_default();
+        let is_here = |(nodes, end): &(BTreeSet<usize>, u64)| nodes.contains(&node) && now < *end;
+        if book.marks.values().any(is_here) {
+            book.taken = Some(now);
+            book.done.clear();
         }
     }
 

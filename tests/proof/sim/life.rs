@@ -84,7 +84,7 @@ impl<R: Rules> World<R> {
             wait,
             start_at_gate: (self.dice.chance(300) || !self.tries_first())
                 && !self.servers[GATE].is_deaf,
-            again: false,
+            again: means.again,
             suspects: self.suspects(process),
             seen: self.processes[process].seen,
             seed: self.dice.number(),
@@ -147,7 +147,8 @@ impl<R: Rules> World<R> {
         if self.map.is_some() {
             let longest = self.dice.one_of(&[1, 1_000, 20_000]);
             let hold = self.dice.between(0, longest);
-            return Means { hold, renews: true, lengthen: None, finishes: None, patience: None };
+            let (lengthen, finishes, patience) = (None, None, None);
+            return Means { hold, renews: true, lengthen, finishes, again: false, patience };
         }
         let longest = self.dice.one_of(&[1_000, 100_000, 1_000_000, 3 * ttl.0 * 1_000]);
         let patience = self.dice.one_of(&[3_000, 300_000, 3_000_000]);
@@ -161,6 +162,7 @@ impl<R: Rules> World<R> {
             .then(|| Millis(self.dice.one_of(&[300, 1_000, 4_000, 20_000])));
         Means {
             finishes,
+            again: self.has_jobs && self.dice.chance(150),
             hold: self.dice.between(100, longest),
             renews: self.dice.chance(750),
             lengthen: (factor > 0).then_some(Millis(ttl.0 * factor)),

@@ -69,6 +69,8 @@ pub struct Means {
     pub lengthen: Option<Millis>,
     /// The lock is left done for this long, in place of being given back.
     pub finishes: Option<Millis>,
+    /// The task takes the lock though it is done.
+    pub again: bool,
     /// The task gives up after this long, if it does not hold by then.
     pub patience: Option<u64>,
 }

@@ -472,14 +472,20 @@ impl<R: Rules> World<R> {
         let server = &self.servers[place];
         let host = &server.host;
         let now = (server.time(self.now).now, self.now);
-        self.judge.hear(node, log, now, |key, token| {
+        let find = |key: &KeyBuf, token: &[u8]| {
             let grants = host.grants().into_iter();
             let of = |(held, _, holder): &(KeyBuf, _, dlock_core::Holder)| {
                 held == key && holder.grant().token == token
             };
             let grant = { grants }.find(of);
             grant.map(|(_, _, holder)| (holder.grant().lease.end, holder.grant().fence))
-        });
+        };
+        let tasks = &self.tasks;
+        let takes = |token: &[u8]| {
+            let task = token.first_chunk().map(|task| u32::from_be_bytes(*task) as usize);
+            task.and_then(|task| tasks.get(task)).is_some_and(|task| task.means.again)
+        };
+        self.judge.hear(node, log, now, find, takes);
     }
 
     fn look_at_state_file(&mut self, server: usize) {
