@@ -189,7 +189,7 @@ pub(crate) fn done(done: &DoneInfo) -> Done {
         id: done.id.clone(),
         fence: arguments::fence(done.fence),
         since: millis(done.since),
-        outcome: arguments::bytes(&done.meta),
+        outcome: arguments::bytes(&done.outcome),
     }
 }
 

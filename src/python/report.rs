@@ -30,8 +30,8 @@ pub(crate) fn holder(py: Python<'_>, holder: &HolderInfo) -> PyResult<Py<PyAny>>
 
 /// The holder that has left a lock done.
 pub(crate) fn done(py: Python<'_>, done: &DoneInfo) -> PyResult<Py<PyAny>> {
-    let DoneInfo { id, fence, since, meta, .. } = done;
-    make(py, "Done", (id, fence, since.as_secs_f64(), bytes(py, meta)?))
+    let DoneInfo { id, fence, since, outcome, .. } = done;
+    make(py, "Done", (id, fence, since.as_secs_f64(), bytes(py, outcome)?))
 }
 
 /// A lock without renewal here.

@@ -71,7 +71,7 @@ fn what_happens_is_told_to_programs() {
     let done = only_event(&said, "done");
     assert_eq!((&done["key"], &done["fence"]), (&"job".into(), &fence));
     assert!(done["left_ms"].as_u64() <= Some(left) && done["since_ms"].is_u64(), "{done}");
-    let meta = done["meta"].as_str().unwrap_or_default();
+    let meta = done["outcome"].as_str().unwrap_or_default();
     assert!(meta.starts_with("host=web-1 pid=") && meta.ends_with(" exit=0"), "{meta}");
     assert!(done["message"].is_string(), "{done}");
 
@@ -321,13 +321,14 @@ fn a_lock_that_is_done_is_listed_with_who_since_when_and_how_it_ended() {
     job(&quorum, &["--meta", "host=web-1"], "true").with_code(0);
     let said = dlock(&quorum, &["ls", "--done"]).with_code(0);
     let lines: Vec<&str> = said.out.lines().collect();
-    assert!(lines[0].ends_with("DONE FOR  META"), "{}", said.out);
+    assert!(lines[0].ends_with("DONE FOR  OUTCOME"), "{}", said.out);
     assert!(lines[1].starts_with("job  done"), "{}", said.out);
     assert!(lines[1].contains("3 of 3") && lines[1].ends_with("exit=0"), "{}", said.out);
     let said = dlock(&quorum, &["ls", "--done", "--json"]).with_code(0).json();
     let done = &said[0]["done"];
     assert!(done["since_ms"].is_u64() && done["fence"].is_u64() && done["id"].is_string());
-    assert!(done["meta"].as_str().is_some_and(|meta| meta.starts_with("host=web-1 pid=")));
+    let outcome = done["outcome"].as_str();
+    assert!(outcome.is_some_and(|outcome| outcome.starts_with("host=web-1 pid=")));
     let said = dlock(&quorum, &["inspect", "job"]).with_code(1);
     assert_eq!(said.out.matches("exit=0").count(), 3, "{}", said.out);
 }

@@ -27,7 +27,7 @@ pub fn error(run: &Run, error: &Error, fails: &Json) {
     if let (Some(name), Error::Done { by, fence, .. }) = (fails["by"].as_str(), error) {
         let by = by.as_ref().expect("the node could tell");
         assert_eq!((*fence, by.fence), (run.fences[name], run.fences[name]));
-        assert_eq!(by.meta, text(&fails["outcome"]).as_bytes());
+        assert_eq!(by.outcome, text(&fails["outcome"]).as_bytes());
     }
     if fails["retryAfter"] == true {
         assert!(error.retry_after().is_some_and(|wait| !wait.is_zero()));

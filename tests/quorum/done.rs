@@ -14,7 +14,7 @@ const WINDOW: Duration = Duration::from_secs(60);
 fn is_done(error: &Error) -> (Duration, String) {
     let Error::Done { left, by: Some(by), fence, .. } = error else { panic!("{error:?}") };
     assert_eq!(by.fence, *fence);
-    (*left, String::from_utf8_lossy(&by.meta).into_owned())
+    (*left, String::from_utf8_lossy(&by.outcome).into_owned())
 }
 
 #[test]

@@ -209,7 +209,7 @@ fn rows(found: &Inspection, tokens: bool) -> Vec<Vec<String>> {
     if let Some(done) = &found.done {
         let left = found.expires.map_or(NO_END.to_owned(), duration::shown);
         let mut row = vec!["done".to_owned(), String::new(), done.fence.to_string()];
-        row.extend([duration::shown(done.since), left, String::new(), bytes::shown(&done.meta)]);
+        row.extend([duration::shown(done.since), left, String::new(), bytes::shown(&done.outcome)]);
         if tokens {
             row.insert(6, String::new());
         }
@@ -341,7 +341,7 @@ pub fn done(done: &DoneInfo) -> Value {
     one.insert("id".to_owned(), done.id.as_str().into());
     one.insert("fence".to_owned(), done.fence.into());
     one.insert("since_ms".to_owned(), duration::millis(done.since).into());
-    bytes::insert(&mut one, "meta", &done.meta);
+    bytes::insert(&mut one, "outcome", &done.outcome);
     one.into()
 }
 

@@ -238,7 +238,7 @@ fn print(locks: &BTreeMap<Vec<u8>, Lock>, nodes: usize, done: bool) -> Result<()
         headings.insert(3, "NODES");
     }
     if done {
-        headings.extend(["DONE FOR", "META"]);
+        headings.extend(["DONE FOR", "OUTCOME"]);
     }
     let mut table = Table::new(&headings);
     for (key, lock) in locks {
@@ -253,7 +253,7 @@ fn print(locks: &BTreeMap<Vec<u8>, Lock>, nodes: usize, done: bool) -> Result<()
         }
         row.extend([left, lock.waiters.to_string()]);
         if let Some(done) = &lock.done {
-            row.extend([duration::shown(done.since), bytes::shown(&done.meta)]);
+            row.extend([duration::shown(done.since), bytes::shown(&done.outcome)]);
         }
         table.row(row);
     }

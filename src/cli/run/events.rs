@@ -119,13 +119,13 @@ impl Events {
         let message = error.to_string();
         // The holder is worth a line; the states of the nodes are not.
         let line = message.lines().next().unwrap_or_default();
-        let meta = by.as_ref().map(|by| bytes::text(&by.meta));
+        let outcome = by.as_ref().map(|by| bytes::text(&by.outcome));
         let since = by.as_ref().map(|by| millis(by.since));
         let others = json!({
             "left_ms": millis(*left),
             "fence": fence,
             "since_ms": since,
-            "meta": meta,
+            "outcome": outcome,
             "message": line,
         });
         self.say(bytes::event("done", key, others), line);

@@ -67,7 +67,7 @@ pub struct DoneInfo {
     /// Time since it said so.
     pub since: Duration,
     /// Its words about the outcome: any bytes, and mostly text.
-    pub meta: Vec<u8>,
+    pub outcome: Vec<u8>,
 }
 
 /// A waiter.
@@ -143,7 +143,7 @@ impl DoneInfo {
             since: fields.millis("done-ms")?,
             id: fields.text("id")?,
             fence: fields.number("fence")?,
-            meta: fields.bytes("meta").unwrap_or_default(),
+            outcome: fields.bytes("meta").unwrap_or_default(),
         })
     }
 }

@@ -283,8 +283,8 @@ impl fmt::Display for Outcome<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(done) = self.0 else { return Ok(()) };
         write!(f, ": its work was done {} ago", Length(done.since))?;
-        if !done.meta.is_empty() {
-            write!(f, " ({})", Printable(&done.meta))?;
+        if !done.outcome.is_empty() {
+            write!(f, " ({})", Printable(&done.outcome))?;
         }
         Ok(())
     }
