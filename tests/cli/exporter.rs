@@ -28,7 +28,8 @@ fn what_a_node_counts_is_a_metric(kind: Kind) {
     eventually("bob is seen", || exporter.metric("dlock_waiters{") == Some(1.0));
     servers[0].run("DLOCK.RELEASE job:42 alice");
     bob.recv();
-    eventually("the hand-over is seen", || exporter.metric("dlock_handovers_total{") == Some(1.0));
+    servers[0].run("DLOCK.RELEASE job:42 bob DONE 60000");
+    eventually("the mark is seen", || exporter.metric("dlock_done_locks{") == Some(1.0));
     let answer = exporter.accepting("application/openmetrics-text; version=1.0.0");
     assert!(answer.head.contains("application/openmetrics-text; version=1.0.0"), "{}", answer.head);
     assert!(answer.body.ends_with("# EOF\n"));
@@ -41,7 +42,9 @@ fn what_a_node_counts_is_a_metric(kind: Kind) {
         format!("dlock_grants_total{{node=\"{node}\"}} 2"),
         format!("dlock_wait_seconds_bucket{{le=\"+Inf\",node=\"{node}\"}} 1"),
         format!("dlock_wait_seconds_count{{node=\"{node}\"}} 1"),
-        format!("dlock_hold_seconds_bucket{{le=\"86400.0\",node=\"{node}\"}} 1"),
+        format!("dlock_hold_seconds_bucket{{le=\"86400.0\",node=\"{node}\"}} 2"),
+        format!("dlock_handovers_total{{node=\"{node}\"}} 1"),
+        format!("dlock_dones_total{{node=\"{node}\"}} 1"),
         "# TYPE dlock_wait_seconds histogram".to_owned(),
         "# UNIT dlock_wait_seconds seconds".to_owned(),
         "# TYPE dlock_grants counter".to_owned(),

@@ -11,11 +11,16 @@ fn contended(server: &harness::Server) -> Client {
     server.waiter("DLOCK.ACQUIRE job:42 bob 60000 WAIT 0 META the-waiter")
 }
 
+const DONE: &str = "RELEASE nightly carol DONE 60000 META carols-host";
+
 #[apply(on_two_servers)]
 fn one_frame_shows_the_nodes_and_the_locks_that_hurt(kind: Kind) {
     let mut servers = servers(kind, 2);
     let node = addresses(&servers)[0].clone();
     let _bob = contended(&servers[0]);
+    for words in ["ACQUIRE nightly carol 60000", "ACQUIRE nightly dave 60000", DONE] {
+        servers[0].run(&format!("DLOCK.{words}"));
+    }
     servers[1].stop();
     let said = dlock(&servers, &["top", "--once", "--every", "200ms"]).with_code(0);
     let lines: Vec<&str> = said.out.lines().collect();
@@ -24,6 +29,8 @@ fn one_frame_shows_the_nodes_and_the_locks_that_hurt(kind: Kind) {
     assert!(!lines[2].contains("grants"), "{}", said.out);
     let job = lines.iter().find(|line| line.starts_with("job:42")).expect("it is hot");
     assert!(job.contains("web1"), "{job}");
+    let done = lines.iter().find(|line| line.starts_with("nightly")).expect("it is hot, too");
+    assert!(done.contains("done by carols-host, "), "{done}");
     assert!(!said.out.contains('\x1b'), "it is text");
 }
 

@@ -217,11 +217,12 @@ impl Page<'_, '_> {
 }
 
 /// Name, what it is, and its line in INFO.
-const COUNTERS: [(&str, &str, &str); 12] = [
+const COUNTERS: [(&str, &str, &str); 13] = [
     ("dlock_grants", "Locks granted", "grants"),
     ("dlock_handovers", "Locks granted to somebody who had waited", "handovers"),
     ("dlock_denials", "Locks refused to somebody who did not wait", "denials"),
     ("dlock_releases", "Locks released", "releases"),
+    ("dlock_dones", "Locks left done", "dones"),
     ("dlock_expiries", "Leases that ran out", "expiries"),
     ("dlock_extensions", "Leases extended", "extensions"),
     ("dlock_breaks", "Leases ended by an operator", "breaks"),
@@ -233,8 +234,9 @@ const COUNTERS: [(&str, &str, &str); 12] = [
 ];
 
 /// Name, what it is, its unit, what its line in INFO is multiplied with, and that line.
-const GAUGES: [(&str, &str, Option<Unit>, f64, &str); 16] = [
+const GAUGES: [(&str, &str, Option<Unit>, f64, &str); 17] = [
     ("dlock_leases", "Leases that are held", None, 1.0, "leases"),
+    ("dlock_done_locks", "Locks that are done", None, 1.0, "done_keys"),
     ("dlock_waiters", "Requests that wait", None, 1.0, "waiters"),
     ("dlock_places", "Places kept for tokens that are away", None, 1.0, "places"),
     ("dlock_leases_away", "Leases of tokens that are away", None, 1.0, "leases_away"),

@@ -54,6 +54,7 @@ fn hot_key(key: &HotKey, shows_meta: bool) -> Value {
         "denials": key.denials,
         "holding": key.lock.as_ref().map(|lock| lock.holding),
         "holder": holder.map(|holder| held_by(holder, shows_meta)),
+        "done_ms": key.lock.as_ref().and_then(|lock| Some(millis(lock.done.as_ref()?.since))),
     })
 }
 

@@ -1,6 +1,8 @@
 //! The page of one lock: who holds it, and its queue.
 
-use dlock_client::{HolderInfo, Inspection, WaiterInfo};
+use std::time::Duration;
+
+use dlock_client::{DoneInfo, HolderInfo, Inspection, WaiterInfo};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::text::Line;
@@ -56,6 +58,7 @@ fn only(answers: &Inspections) -> String {
         Some((_, Err(trouble))) => trouble.to_string(),
         Some((_, Ok(None))) => "free".to_owned(),
         Some((_, Ok(Some(found)))) if found.is_foreign() => "a plain string holds it".to_owned(),
+        Some((_, Ok(Some(found)))) if found.done.is_some() => "done".to_owned(),
         Some((_, Ok(Some(found)))) => {
             format!("{} holding, {} waiting", found.holding, found.waiting)
         }
@@ -73,6 +76,7 @@ fn rows(found: &Inspection) -> Vec<Vec<Cell<'static>>> {
     };
     let mut rows: Vec<Vec<Cell<'_>>> =
         found.holders.iter().map(|holder| holds(holder, &mode)).collect();
+    rows.extend(found.done.iter().map(|done| is_done(done, found.expires)));
     rows.extend(more(found.holding, found.holders.len(), "hold"));
     rows.extend(found.waiters.iter().map(waits));
     rows.extend(more(found.waiting, found.waiters.len(), "wait"));
@@ -91,6 +95,16 @@ fn holds(holder: &HolderInfo, mode: &str) -> Vec<Cell<'static>> {
         right(duration::shown(holder.held)),
         right(duration::shown(holder.ttl)),
         Cell::from(named(&holder.meta, &holder.id)),
+    ]
+}
+
+fn is_done(done: &DoneInfo, left: Option<Duration>) -> Vec<Cell<'static>> {
+    vec![
+        Cell::from("has left it"),
+        Cell::from("done"),
+        right(duration::shown(done.since)),
+        right(left.map_or("no end".to_owned(), duration::shown)),
+        Cell::from(named(&done.outcome, &done.id)),
     ]
 }
 

@@ -32,9 +32,13 @@ pub fn state(seen: &Seen) -> (String, Tone) {
     }
 }
 
-/// The first holder of a lock, and the time since its grant.
+/// The first holder of a lock, and the time since its grant; or who has left it done.
 pub fn holder(key: &HotKey) -> String {
     let Some(lock) = &key.lock else { return String::new() };
+    if let Some(done) = &lock.done {
+        let by = name(&done.outcome, &done.id);
+        return format!("done by {by}, {} ago", duration::shown(done.since));
+    }
     let Some(first) = lock.holders.first() else { return String::new() };
     let more = if lock.holding > 1 { format!(" +{}", lock.holding - 1) } else { String::new() };
     format!("{}{more}, {}", name(&first.meta, &first.id), duration::shown(first.held))
