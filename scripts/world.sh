@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what `make test-world` tests against: PostgreSQL, SQLite, PHP, Ruby and Perl with their clients,
-# Chromium, tmux and systemd, of Debian; and into .world/ Debian's Prometheus, which starts no service
+# Chromium, tmux, systemd, cron and PgBouncer, of Debian; and into .world/ Debian's Prometheus, which starts no service
 # there, and the clients for Python and Node, in the versions that tests/world/packages/ names. A second
 # run finds everything there and asks no network. `world.sh pictures` installs what `make pictures` needs.
 set -euo pipefail
@@ -39,6 +39,8 @@ install_packages() {
     perl -MRedis -e 1 2>/dev/null || missing+=(libredis-perl)
     command -v redis-cli >/dev/null || missing+=(redis-tools)
     command -v systemd-analyze >/dev/null || missing+=(systemd)
+    [ -x /usr/sbin/cron ] || missing+=(cron)
+    [ -x /usr/sbin/pgbouncer ] || missing+=(pgbouncer)
     missing+=($(screens))
     apt_install "${missing[@]}"
 }

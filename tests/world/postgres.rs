@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use harness::{Quorum, eventually};
@@ -14,6 +14,7 @@ use tempfile::TempDir;
 use crate::fences_page::{parts, statements, with};
 use crate::holders::{StoppedHolder, next_holder};
 
+const PORT: u16 = 5432;
 const ACCOUNT: &str =
     "CREATE TABLE account (id int PRIMARY KEY, balance int); INSERT INTO account VALUES (7, 0)";
 
@@ -101,13 +102,13 @@ fn a_transaction_that_has_shown_its_fence_is_waited_for() {
 }
 
 /// A server of its own, on a unix socket in a temporary folder, run by a user without rights.
-struct Postgres {
+pub struct Postgres {
     folder: TempDir,
     server: Child,
 }
 
 impl Postgres {
-    fn start() -> Postgres {
+    pub fn start() -> Postgres {
         let folder = TempDir::with_prefix("dlock-test-").expect("a folder can be made");
         let path = folder.path();
         if Uid::effective().is_root() {
@@ -115,11 +116,13 @@ impl Postgres {
             assert!(owned.is_ok_and(|status| status.success()), "there is a user postgres");
         }
         let data = path.join("data");
-        let made =
-            as_user("initdb").args(["-A", "trust", "-U", "test", "-N", "-D"]).arg(&data).output();
+        let made = as_user(program("initdb"))
+            .args(["-A", "trust", "-U", "test", "-N", "-D"])
+            .arg(&data)
+            .output();
         let made = made.expect("initdb is there");
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-        let server = as_user("postgres")
+        let server = as_user(program("postgres"))
             .arg("-D")
             .arg(&data)
             .args(["-c", "listen_addresses=", "-c", "fsync=off", "-k"])
@@ -129,22 +132,44 @@ impl Postgres {
             .spawn();
         let postgres = Postgres { server: server.expect("it can be started"), folder };
         eventually("it answers", || {
-            let asked = postgres.client().args(["-c", "SELECT 1"]).output();
+            let asked = postgres.client(PORT).args(["-c", "SELECT 1"]).output();
             asked.is_ok_and(|asked| asked.status.success())
         });
         postgres
     }
 
-    fn client(&self) -> Command {
+    /// The folder of its socket.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// A client of the server there with this port.
+    pub fn client(&self, port: u16) -> Command {
         let mut client = Command::new("psql");
-        client
-            .args(["-X", "-A", "-t", "-U", "test", "-d", "postgres", "-h"])
-            .arg(self.folder.path());
+        client.args([
+            "-X",
+            "-A",
+            "-t",
+            "-U",
+            "test",
+            "-d",
+            "postgres",
+            "-p",
+            &port.to_string(),
+            "-h",
+        ]);
+        client.arg(self.folder.path());
         client
     }
 
-    fn session(&self) -> Session {
-        let mut client = self.client();
+    pub fn session(&self) -> Session {
+        Session::of(self.client(PORT))
+    }
+}
+
+impl Session {
+    /// A connection of this client's.
+    pub fn of(mut client: Command) -> Session {
         let piped = client.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut process = piped.spawn().expect("psql is there");
         let stdin = process.stdin.take().expect("it is piped");
@@ -161,12 +186,16 @@ impl Drop for Postgres {
     }
 }
 
-/// A program of PostgreSQL's, as a user who may run the server.
-fn as_user(program: &str) -> Command {
+/// A program of PostgreSQL's.
+fn program(name: &str) -> PathBuf {
     let folders =
         fs::read_dir("/usr/lib/postgresql").expect("PostgreSQL is there: scripts/world.sh");
-    let versions = folders.filter_map(|folder| Some(folder.ok()?.path().join("bin").join(program)));
-    let path: PathBuf = versions.max().expect("there is a version");
+    let versions = folders.filter_map(|folder| Some(folder.ok()?.path().join("bin").join(name)));
+    versions.max().expect("there is a version")
+}
+
+/// A program, as a user who may run the server.
+pub fn as_user(path: PathBuf) -> Command {
     if !Uid::effective().is_root() {
         return Command::new(path);
     }
@@ -177,7 +206,7 @@ fn as_user(program: &str) -> Command {
 }
 
 /// A connection.
-struct Session {
+pub struct Session {
     process: Child,
     stdin: ChildStdin,
     stdout: BufReader<ChildStdout>,
@@ -185,7 +214,7 @@ struct Session {
 
 impl Session {
     /// Runs statements, and gives what is printed, a line each.
-    fn run(&mut self, statements: &str) -> Vec<String> {
+    pub fn run(&mut self, statements: &str) -> Vec<String> {
         self.send(statements);
         self.hear()
     }
