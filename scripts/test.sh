@@ -93,11 +93,19 @@ start() { # name command
 
 wait_for_one() {
     local ended code=0 name
+    times >"$logs/before"
     wait -n -p ended || code=$?
+    times >"$logs/after"
     name=${running[$ended]}
     unset "running[$ended]"
     [ $code = 0 ] || failed+=("$name")
-    printf '%4d s  %-20s %s\n' $SECONDS "$name" "$(outcome "$name" $code)"
+    printf '%4d s  %-20s %s, %d s of a processor\n' $SECONDS "$name" "$(outcome "$name" $code)" "$(worked)"
+}
+
+# The seconds for which the suite that has just ended kept a processor busy, with its servers.
+worked() {
+    awk 'NR == 2 { gsub(/[ms]/, " "); all = ($1 + $3) * 60 + $2 + $4 } NR == 4 { gsub(/[ms]/, " "); printf "%d", ($1 + $3) * 60 + $2 + $4 - all }' \
+        "$logs/before" "$logs/after"
 }
 
 outcome() { # name code
