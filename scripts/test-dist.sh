@@ -202,6 +202,8 @@ make_musl() { # folder
     local apt=(-o APT::Architectures::=amd64 -o APT::Architectures::=arm64) file
     $zig version >/dev/null || by_hand "zig is missing: run \`make dist\`"
     command -v dpkg-source >/dev/null || apt_install dpkg-dev
+    # Debian 12 has it.
+    [ -x /usr/bin/python3.11 ] || apt_install python3.11
     echo "test-dist: compiling a Redis and a Python for musl"
     empty_root
     mkdir -p "$root/apt/parts" "$root/musl/bin"
