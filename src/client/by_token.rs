@@ -339,16 +339,11 @@ impl Client {
         let (sender, done) = oneshot::channel();
         self.shared.background.spawn(async move {
             let within = client.shared.timeout(Duration::MAX);
-            let asked = client.shared.nodes.iter().map(async |node| {
-                // Else a request that is late, of its maker, could take it once more.
-                let mut command = plain.clone();
-                let mut answer = release_at(node, command.arg("FINAL"), within).await;
-                if matches!(&answer, Err(NodeError::Refused(text)) if code(text) == TOO_MANY_FINALS)
-                {
-                    answer = release_at(node, &plain, within).await;
-                }
-                node.counted(answer)
-            });
+            let asked = client
+                .shared
+                .nodes
+                .iter()
+                .map(async |node| node.counted(release_for_good(node, &plain, within).await));
             let replies = join_all(asked).await;
             let released = |value: &Value| *value == Value::Int(1);
             let _ = sender.send(client.agreed(&key, &replies, released));
@@ -356,13 +351,52 @@ impl Client {
         async move { done.await.unwrap_or_else(|_| Err(Error::Usage(RUNTIME.to_owned()))) }
     }
 
-    /// Marks the attempt of a guard: its claim has stood, and its maker gives it up only if the caller asks.
+    /// Leaves the lock of an attempt done for this long, because the caller asks for that, with this outcome. Its claim
+    /// has stood. Returns true if a majority of the nodes has the mark.
+    ///
+    /// # Errors
+    /// [`Error::NoQuorum`] when too few nodes answer in time to say so: the lock may be done or not.
+    pub async fn finish_attempt(
+        &self,
+        key: &Key,
+        Attempt { name, fence }: &Attempt,
+        (time, outcome): (Duration, &[u8]),
+    ) -> Result<bool, Error> {
+        let Some(fence) = *fence else { return Ok(false) };
+        let within = self.shared.timeout(Duration::MAX);
+        // A claim, while which nobody else takes a mark away: it is enough for two answers of each node.
+        let valid_for = self.extend_attempt(key, name, fence, within * 4).await;
+        let valid_until = match valid_for {
+            Ok(valid_for) => clock::now().later(valid_for),
+            Err(Error::Lost(_)) => return Ok(false),
+            Err(error) => return Err(error),
+        };
+        let mut command = request::release(key, name);
+        command.arg("DONE").arg(clock::millis(time).0).arg("FENCE").arg(fence.0);
+        if !outcome.is_empty() {
+            command.arg("META").arg(outcome);
+        }
+        let asked = self.shared.nodes.iter().map(async |node| {
+            let answer = release_at(node, &command, within).await;
+            node.counted(answer)
+        });
+        let replies = join_all(asked).await;
+        let is_done = self.agreed(key, &replies, |value| *value == Value::Int(1))?;
+        // The marks of two moments prove nothing.
+        if is_done && clock::left(valid_until).is_zero() {
+            return Err(self.too_few_answers(key, &replies));
+        }
+        Ok(is_done)
+    }
+
+    /// Marks the attempt of a guard: its claim has stood, and its maker gives it up only if the caller asks. Returns
+    /// the places of the nodes that have not answered: there this may arrive later.
     pub fn mark_stood(
         &self,
         guard: &Guard,
         caller: &Caller,
         mode: Mode,
-    ) -> impl Future<Output = ()> + Send + use<> {
+    ) -> impl Future<Output = Vec<usize>> + Send + use<> {
         let (key, suffix) = (guard.key(), guard.token());
         let mut command = redis::cmd("DLOCK.ACQUIRE");
         // The holder's asking again never shortens a lease, and one that has ended meanwhile lasts no longer.
@@ -373,8 +407,21 @@ impl Client {
         command.arg("META").arg(caller.meta_stood(suffix, Fence(guard.fence())));
         let (client, within) = (self.clone(), self.shared.timeout(guard.ttl()));
         async move {
-            client.send_all(&command, within).await;
+            let asked = client.shared.nodes.iter().map(|node| node.ask_once(&command, within));
+            let answers = join_all(asked).await.into_iter().enumerate();
+            answers.filter(|(_, answer)| answer.is_err()).map(|(place, _)| place).collect()
         }
+    }
+
+    /// Releases the attempt of a guard for good at these nodes, in the background: a request of it may yet arrive
+    /// there, after the guard's own release.
+    pub fn release_late(&self, guard: &Guard, caller: &Caller, places: Vec<usize>) {
+        let plain = request::release(guard.key(), &caller.name(guard.token()));
+        let (shared, within) = (Arc::clone(&self.shared), self.shared.timeout(Duration::MAX));
+        self.shared.background.spawn(async move {
+            let nodes = places.iter().filter_map(|place| shared.nodes.get(*place));
+            join_all(nodes.map(|node| release_for_good(node, &plain, within))).await;
+        });
     }
 
     /// Counts the nodes that say yes.
@@ -429,6 +476,22 @@ async fn release_at(
         }
         sleep(PAUSE).await;
     }
+}
+
+/// Asks a node to release, and to refuse the token from now on: else a late request of its maker could take the lock once
+/// more.
+#[cfg(feature = "operator")]
+async fn release_for_good(
+    node: &Arc<Node>,
+    plain: &Cmd,
+    within: Duration,
+) -> Result<Answered, NodeError> {
+    let mut command = plain.clone();
+    let answer = release_at(node, command.arg("FINAL"), within).await;
+    if matches!(&answer, Err(NodeError::Refused(text)) if code(text) == TOO_MANY_FINALS) {
+        return release_at(node, plain, within).await;
+    }
+    answer
 }
 
 const RUNTIME: &str = "the runtime has ended";

@@ -26,22 +26,24 @@ pub fn play(scenario: &Json, servers: Vec<Server>) -> Vec<Server> {
     run.servers
 }
 
-/// Scenarios about what an agent leaves to libraries: semaphores, limits of a hold, done locks, addresses, and notices
-/// in the program; about a lock that ends with the connection to a node; about passwords, without which an agent does not start; and
-/// about leases that become shorter.
+/// Scenarios about what an agent leaves to libraries: semaphores, limits of a hold, addresses, and notices
+/// in the program; about a lock that ends with the connection to a node; about passwords, without which an agent does not
+/// start; about leases that become shorter; and about a window that counts from the acquisition.
 fn is_for_others(scenario: &Json) -> bool {
     let has = |step: &Json| {
         let options = &step["options"];
-        let verbs = ["connect", "hears", "done"];
+        let verbs = ["connect", "hears"];
         !options["limit"].is_null()
             || !options["maxHold"].is_null()
-            || !options["again"].is_null()
             || verbs.iter().any(|verb| !step[*verb].is_null())
             || ["CLIENT", "CONFIG"].iter().any(|command| step["run"][0] == *command)
     };
-    let is_shorter =
-        scenario["name"] == "a lease that is extended by its token for less ends earlier";
-    is_shorter || scenario["steps"].as_array().is_some_and(|steps| steps.iter().any(has))
+    let names = [
+        "a lease that is extended by its token for less ends earlier",
+        "a window that ends before the work leaves the lock free",
+    ];
+    names.iter().any(|name| scenario["name"] == **name)
+        || scenario["steps"].as_array().is_some_and(|steps| steps.iter().any(has))
 }
 
 struct Run {
@@ -56,6 +58,8 @@ struct Run {
     fences: BTreeMap<String, u64>,
     /// Names of guards that a later step detaches.
     detached: Vec<String>,
+    /// Names of those whose locks were left done.
+    done: Vec<String>,
     recipes: BTreeMap<String, (Json, Json)>,
     tokens: u64,
 }
@@ -81,6 +85,7 @@ impl Run {
             held: BTreeMap::new(),
             fences: BTreeMap::new(),
             detached: detached.map(str::to_owned).collect(),
+            done: Vec::new(),
             recipes: BTreeMap::new(),
             tokens: 0,
         }
@@ -114,7 +119,7 @@ impl Run {
                 self.held.insert(text(&step["as"]), held);
                 self.hear(&text(&step["as"]), step);
             }
-            "release" | "extend" | "check" | "extendLease" | "releaseLease" => {
+            "release" | "extend" | "done" | "check" | "extendLease" | "releaseLease" => {
                 self.with_token(verb, &name, step);
             }
             "detach" => {
@@ -171,6 +176,10 @@ impl Run {
         if options["shared"] == true {
             say("SHARED");
         }
+        if options["again"] == true {
+            say("AGAIN");
+            say(LARGEST_FENCE);
+        }
         let is_plain = options["renew"] == false || self.detached.iter().any(|one| one == name);
         if !is_plain {
             say("EPHEMERAL");
@@ -194,10 +203,22 @@ impl Run {
             let wanted =
                 if step["got"] == false { &Json::from("held") } else { &step["fails"]["code"] };
             judge::one_of(wanted, code.expect("it fails"));
-            self.held.remove(name);
+            let asked = self.held.remove(name).expect("it was asked for");
+            if let Some(by) = step["fails"]["by"].as_str() {
+                self.judge_done(&asked.key, by, &reply.text(), &step["fails"]["outcome"]);
+            }
         } else {
             self.fences.insert(name.to_owned(), reply.int().unsigned_abs());
         }
+    }
+
+    /// A lock that is done says whose work that was, and DLOCK.INSPECT says how it ended.
+    fn judge_done(&mut self, key: &[u8], by: &str, said: &str, outcome: &Json) {
+        let fence = said.split(' ').nth(2).and_then(|word| word.parse().ok());
+        assert_eq!(fence, Some(self.fences[by]), "{said}");
+        let found = self.agent().0.client().run_args(&[b"DLOCK.INSPECT".to_vec(), key.to_vec()]);
+        let meta = found.at("meta").text();
+        assert!(meta.starts_with(outcome.as_str().expect("it is text")), "{meta}");
     }
 
     /// Extends, releases or checks a lock by its token.
@@ -213,6 +234,13 @@ impl Run {
                 words.push(step["ttl"].to_string().into_bytes());
                 "DLOCK.EXTEND"
             }
+            "done" => {
+                let (window, outcome) = (step["window"].to_string(), &step["outcome"]);
+                let outcome = outcome.as_str().unwrap_or_default();
+                let terms = ["DONE", &window, "META", outcome].map(|word| word.as_bytes().to_vec());
+                words.extend(terms);
+                "DLOCK.RELEASE"
+            }
             _ => "DLOCK.RELEASE",
         };
         words.insert(0, command.as_bytes().to_vec());
@@ -220,11 +248,18 @@ impl Run {
         if verb == "release" {
             self.held.remove(name);
         }
+        let was_done = self.done.iter().any(|done| done == name);
         match (fails, &reply) {
+            // It holds nothing any more.
+            (None, _) if was_done => assert_eq!(reply, Value::Int(0)),
             (Some("no_quorum"), _) => assert_eq!(code(&reply), Some("no_quorum"), "{reply:?}"),
+            (Some("usage"), _) => assert_eq!(code(&reply), Some("usage"), "{reply:?}"),
             (Some(_), _) => assert!([Value::Int(0), Value::Null].contains(&reply), "{reply:?}"),
             (None, Value::Int(was)) if verb == "releaseLease" => assert_eq!(step["was"], *was == 1),
             (None, _) => assert!(reply.is_int() && reply != Value::Int(0), "{reply:?}"),
+        }
+        if verb == "done" && fails.is_none() {
+            self.done.push(name.to_owned());
         }
     }
 
@@ -338,13 +373,16 @@ fn code(reply: &Value) -> Option<&'static str> {
         Value::Null => Some("held"),
         other => Some(match other.text().split(' ').next().unwrap_or_default() {
             "NOQUORUM" | "QUARANTINE" => "no_quorum",
+            "DONE" => "done",
             "ERR" => "usage",
             _ => "refused",
         }),
     }
 }
 
-const VERBS: [&str; 26] = [
+const LARGEST_FENCE: &str = "9007199254740991";
+
+const VERBS: [&str; 27] = [
     "lock",
     "try",
     "begin",
@@ -354,6 +392,7 @@ const VERBS: [&str; 26] = [
     "acquire",
     "release",
     "extend",
+    "done",
     "check",
     "lost",
     "detach",

@@ -6,7 +6,7 @@ use std::hash::Hash;
 use std::time::Instant;
 
 use dlock_core::quorum::{Rules, Sound};
-use dlock_proof::agents::Asks::{Acquire, Check, Extend, Release};
+use dlock_proof::agents::Asks::{Acquire, Check, Done, Extend, Release};
 use dlock_proof::agents::{self, flaw};
 use dlock_proof::bent::{Bend, Bent};
 use dlock_proof::model::{EXCLUSIVE, Setting, node};
@@ -85,6 +85,8 @@ fn of_agents(flaw: flaw::Flaw) -> agents::Setting {
             &[(0, Acquire), (1, Acquire)]
         }
         Flaw::ActsOnOne | Flaw::ReleasesForNow | Flaw::ReleasesOne => &[(0, Acquire), (1, Release)],
+        Flaw::ReleasesTwiceSent => &[(0, Acquire), (0, Release)],
+        Flaw::FinishesUnjoined | Flaw::FinishesLate => &[(0, Acquire), (0, Done)],
         Flaw::ChecksMemory => &[(0, Acquire), (1, Release), (0, Check)],
         Flaw::JoinsAnyFence => &[(0, Acquire), (0, Extend)],
         _ => &[(0, Acquire), (1, Extend)],
@@ -93,6 +95,10 @@ fn of_agents(flaw: flaw::Flaw) -> agents::Setting {
     match flaw {
         Flaw::JoinsAnyFence => agents::Setting { ticks: 2, others: 2, in_turn: true, ..setting },
         Flaw::JoinsMinority | Flaw::CountsFromAnswer => agents::Setting { ticks: 2, ..setting },
+        Flaw::ReleasesTwiceSent => agents::Setting { twice: 1, ..setting },
+        Flaw::FinishesUnjoined | Flaw::FinishesLate => {
+            agents::Setting { ticks: 2, others: 3, in_turn: true, ..setting }
+        }
         Flaw::ChecksMemory => agents::Setting { in_turn: true, ..setting },
         _ => setting,
     }

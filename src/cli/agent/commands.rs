@@ -76,10 +76,23 @@ const fn greeting(name: &'static str, arity: i32, ask: greeting::Ask) -> Command
 /// Answers a request of at least one word.
 pub async fn answer(agent: &Arc<Agent>, session: &mut Session, words: &[&[u8]]) -> Answer {
     let Some((name, args)) = words.split_first() else { return Reply::Null.into() };
-    let called = |command: &&Command| name.eq_ignore_ascii_case(command.name.as_bytes());
-    let Some(command) = ALL.iter().find(called) else {
+    let called =
+        |(_, command): &(usize, &Command)| name.eq_ignore_ascii_case(command.name.as_bytes());
+    let Some((place, command)) = ALL.iter().enumerate().find(called) else {
         return Reply::error(unknown(session, name)).into();
     };
+    let answer = served(agent, session, command, words, args).await;
+    agent.figures.count(place, &answer);
+    answer
+}
+
+async fn served(
+    agent: &Arc<Agent>,
+    session: &mut Session,
+    command: &Command,
+    words: &[&[u8]],
+    args: &[&[u8]],
+) -> Answer {
     let needed = usize::try_from(command.arity.unsigned_abs()).unwrap_or(usize::MAX);
     if words.len() < needed || (command.arity > 0 && words.len() > needed) {
         let name = command.name.to_ascii_lowercase();

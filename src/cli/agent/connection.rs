@@ -107,8 +107,6 @@ impl Connection {
             biased;
             read = self.stream.read(incoming) => read,
             message = self.session.message() => {
-                // There were too many to be kept.
-                let message = message.ok_or(End::Closed)?;
                 outgoing.add(&message, self.session.protocol);
                 Ok(())
             }

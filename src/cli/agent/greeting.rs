@@ -232,7 +232,7 @@ fn info(agent: &Agent) -> String {
         agent.since.elapsed().as_secs(),
         env!("CARGO_PKG_VERSION"),
     );
-    for (name, value) in figures {
+    for (name, _, _, value) in figures {
         text.push_str(&format!("dlock_agent_{name}:{value}\r\n"));
     }
     text

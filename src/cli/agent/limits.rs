@@ -39,7 +39,7 @@ pub const MARK_AFTER: Duration = Duration::from_millis(50);
 pub const LOOK_FOR_END: Duration = Duration::from_millis(100);
 /// The pause after a connection could not be accepted: too many open files, say.
 pub const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// An EXTEND waits this long for a majority. It goes on after that, and only its reply is an error.
-pub const EXTEND_PATIENCE: Duration = Duration::from_secs(2);
+/// An EXTEND or a DONE waits this long for a majority. It goes on after that, and only its reply is an error.
+pub const ORDER_PATIENCE: Duration = Duration::from_secs(2);
 /// The time for the last releases when the agent ends.
 pub const FAREWELL: Duration = Duration::from_secs(2);

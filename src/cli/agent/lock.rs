@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dlock_client::operator::{Attempt, Caller};
-use dlock_client::{Error, Guard, LockOptions, Loss, Mode, Patience};
+use dlock_client::{Error, Guard, LockOptions, Loss, LossReason, Mode, Patience};
 use dlock_core::limits::MAX_TTL_CEILING;
 use dlock_core::quorum::{Rules, Sound};
 use dlock_core::{Fence, Millis, Owner, Reason};
@@ -18,7 +18,8 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::Agent;
-use super::limits::{EXTEND_PATIENCE, LOOK_AFTER, MARK_AFTER};
+use super::figures::Counted;
+use super::limits::{LOOK_AFTER, MARK_AFTER, ORDER_PATIENCE};
 use super::refusal::{self, NO_QUORUM};
 use super::reply::Reply;
 use super::table::Name;
@@ -36,10 +37,7 @@ pub struct Lock {
 /// An order of a connection.
 pub enum Order {
     Acquire(Box<Ask>),
-    Release {
-        is_final: bool,
-        reply: oneshot::Sender<Reply>,
-    },
+    Release(Release),
     Extend {
         ttl: Millis,
         reply: oneshot::Sender<Reply>,
@@ -53,6 +51,21 @@ pub enum Order {
     },
     /// The agent ends. What a caller knows of is left to its lease.
     Leave,
+}
+
+/// A request to give the lock up.
+pub struct Release {
+    pub is_final: bool,
+    /// The terms, if the lock is to be done and not free.
+    pub done: Option<Done>,
+    pub reply: oneshot::Sender<Reply>,
+}
+
+/// The terms on which a lock is done.
+pub struct Done {
+    pub time: Duration,
+    /// The caller's words about the outcome, and who it is.
+    pub outcome: Vec<u8>,
 }
 
 /// A request for the lock. The connection drops the receiver of the reply when the client has gone.
@@ -72,6 +85,8 @@ pub struct Ask {
 pub struct Terms {
     pub ttl: Millis,
     pub mode: Mode,
+    /// The lock is taken though it is done, by a mark with at most this fence.
+    pub again: Option<Fence>,
     /// True if the lease is renewed until the connection ends.
     pub renew: bool,
     pub caller: Caller,
@@ -107,7 +122,8 @@ struct Asker {
     keep: Option<Millis>,
     tie: Option<Arc<Tie>>,
     close: bool,
-    waits: bool,
+    /// Set if it waits.
+    waits: Option<Counted>,
 }
 
 /// The lock is held.
@@ -120,10 +136,11 @@ struct Held {
     away_until: Option<Instant>,
     /// Time at which to mark it as told.
     mark_at: Option<Instant>,
-    /// The marking, once it has begun.
-    marking: Option<JoinHandle<()>>,
+    /// The marking, once it has begun. Its result names the nodes at which it may arrive late.
+    marking: Option<JoinHandle<Vec<usize>>>,
     /// True if nothing was asked since it was granted.
     is_new: bool,
+    _counted: Counted,
 }
 
 enum Asked {
@@ -170,12 +187,29 @@ impl Lock {
         State::Idle
     }
 
+    /// A request of a connection.
+    fn asker(&self, ask: Ask) -> Asker {
+        let limit = ask.wait.filter(|wait| wait.0 > 0).map(|wait| Duration::from_millis(wait.0));
+        Asker {
+            until: limit.map(|limit| Instant::now() + limit),
+            keep: ask.keep,
+            tie: ask.tie,
+            close: ask.close,
+            waits: ask.wait.map(|_| Counted::new(&self.agent.figures.waiting)),
+            reply: ask.reply,
+        }
+    }
+
     /// Answers for a token of which this agent knows nothing: a majority of the nodes may.
     async fn elsewhere(&self, order: Order) {
         match order {
-            Order::Release { is_final, reply } => {
+            Order::Release(Release { is_final, done, reply }) => {
                 if is_final && self.agent.finals.add(&self.name, self.owner).is_err() {
                     return answer(reply, Reply::error(Reason::TooManyFinals));
+                }
+                if let Some(done) = done {
+                    let finished = self.finished_elsewhere(&done).await;
+                    return answer(reply, self.said(finished, Reply::Int(0)));
                 }
                 let released = self.released_elsewhere().await;
                 let released = released.map(|was_held| Reply::Int(was_held.into()));
@@ -211,6 +245,16 @@ impl Lock {
     async fn released_elsewhere(&self) -> Result<bool, Error> {
         let Some(Attempt { name, .. }) = self.attempt().await? else { return Ok(false) };
         self.agent.client.release_attempt(&self.name.key, &name).await
+    }
+
+    async fn finished_elsewhere(&self, done: &Done) -> Result<Reply, Error> {
+        let Some(attempt) = self.attempt().await? else { return Ok(Reply::Int(0)) };
+        if attempt.fence.is_none() {
+            return Ok(Reply::error(UNSETTLED));
+        }
+        let terms = (done.time, &*done.outcome);
+        let done = self.agent.client.finish_attempt(&self.name.key, &attempt, terms).await?;
+        Ok(Reply::Int(done.into()))
     }
 
     async fn held_elsewhere(&self) -> Result<Elsewhere, Error> {
@@ -258,15 +302,18 @@ impl Lock {
             look_at: waits.then(|| Instant::now() + LOOK_AFTER),
             look: None,
             away_until: None,
-            asker: Some(Asker::new(ask)),
+            asker: Some(self.asker(ask)),
         }))
     }
 
     fn acquire(&self, terms: &Terms, wait: Patience) -> Acquired {
-        let Terms { ttl, mode, renew, caller } = terms.clone();
+        let Terms { ttl, mode, again, renew, caller } = terms.clone();
         let options =
             LockOptions { ttl: stretched(ttl), wait, mode, renew, ..LockOptions::default() };
-        let lock = self.agent.client.lock(&self.name.key).options(options).on_behalf_of(caller);
+        let mut lock = self.agent.client.lock(&self.name.key).options(options).on_behalf_of(caller);
+        if let Some(fence) = again {
+            lock = lock.again_after(fence);
+        }
         Box::pin(lock.acquire())
     }
 
@@ -305,6 +352,7 @@ impl Lock {
             mark_at: None,
             marking: None,
             is_new: true,
+            _counted: Counted::new(&self.agent.figures.held),
         };
         let Some(asker) = asker else { return State::Held(Box::new(held)) };
         // A lease that waited long is a short one. What the caller is told must outlive this process, unless it ends
@@ -409,7 +457,7 @@ impl Lock {
         match order {
             Order::Acquire(ask) => self.ask_again(asking, *ask),
             Order::Leave => State::Idle,
-            release @ Order::Release { .. } => {
+            release @ Order::Release(_) => {
                 if let Some(asker) = &mut asking.asker {
                     asker.answer(Reply::Null);
                 }
@@ -429,21 +477,22 @@ impl Lock {
     fn ask_again(&mut self, mut asking: Box<Asking>, ask: Ask) -> State {
         let is_poll = ask.wait.is_none();
         match &mut asking.asker {
-            Some(asker) if asker.waits && is_poll => {
+            Some(asker) if asker.waits.is_some() && is_poll => {
                 answer(ask.reply, Reply::Null);
                 return State::Asking(asking);
             }
             Some(asker) => asker.answer(Reply::error(REPLACED)),
             None => {}
         }
-        let is_same = asking.terms.mode == ask.terms.mode && asking.terms.renew == ask.terms.renew;
+        let of = |terms: &Terms| (terms.mode, terms.again, terms.renew);
+        let is_same = of(&asking.terms) == of(&ask.terms);
         if !asking.has_place || !is_same {
             drop(asking);
             return self.begin(ask);
         }
         asking.terms = ask.terms.clone();
         asking.away_until = None;
-        let mut asker = Asker::new(ask);
+        let mut asker = self.asker(ask);
         if is_poll {
             let reply = self.agent.outages.of(&self.name.key).map_or(Reply::Null, Reply::Error);
             asker.answer(reply);
@@ -460,8 +509,9 @@ impl Lock {
         let due = held.away_until.into_iter().chain(held.mark_at).min();
         let event = tokio::select! {
             biased;
-            order = self.inbox.recv() => Keeping::Order(order),
+            // First: another agent may have extended the lock, and a request is then answered by what nodes show.
             loss = held.guard.lost() => Keeping::Lost(loss),
+            order = self.inbox.recv() => Keeping::Order(order),
             () = untied(held.tie.as_deref()) => Keeping::Untied,
             () = until(due) => Keeping::Due,
         };
@@ -484,23 +534,10 @@ impl Lock {
         }
     }
 
-    async fn order_while_held(&mut self, mut held: Box<Held>, order: Order) -> State {
+    async fn order_while_held(&mut self, held: Box<Held>, order: Order) -> State {
         match order {
             Order::Acquire(ask) => return self.renew(held, *ask).await,
-            Order::Release { is_final, reply } => {
-                if is_final && self.agent.finals.add(&self.name, self.owner).is_err() {
-                    answer(reply, Reply::error(Reason::TooManyFinals));
-                    return State::Held(held);
-                }
-                held.untie();
-                // A mark that is late would take the lock once more, for a moment.
-                if let Some(marking) = held.marking.take() {
-                    let _ = marking.await;
-                }
-                let released = held.guard.release().await;
-                answer(reply, Reply::Int(released.is_ok().into()));
-                return State::Idle;
-            }
+            Order::Release(release) => return self.release(held, release).await,
             Order::Extend { ttl, reply } => match extend(&held.guard, ttl).await {
                 Ok(()) => answer(reply, Reply::Int(1)),
                 Err(NotExtended::Lost(loss)) => {
@@ -525,6 +562,60 @@ impl Lock {
             Order::Leave => return State::Idle,
         }
         State::Held(held)
+    }
+
+    async fn release(&self, mut held: Box<Held>, asked: Release) -> State {
+        let Release { is_final, done, reply } = asked;
+        if done.is_some() && held.terms.mode != Mode::Exclusive {
+            answer(reply, Reply::error(Reason::NotAlone));
+            return State::Held(held);
+        }
+        if is_final && self.agent.finals.add(&self.name, self.owner).is_err() {
+            answer(reply, Reply::error(Reason::TooManyFinals));
+            return State::Held(held);
+        }
+        if let Some(done) = done {
+            return self.finish(held, done, reply).await;
+        }
+        held.untie();
+        // A marking that arrives late would take the lock once more, for a moment.
+        if let Some(marking) = held.marking.take() {
+            let late = marking.await.unwrap_or_default();
+            self.agent.client.release_late(&held.guard, &held.terms.caller, late);
+        }
+        let released = held.guard.release().await;
+        answer(reply, Reply::Int(released.is_ok().into()));
+        State::Idle
+    }
+
+    /// Leaves the lock done. Without an answer of a majority this goes on until the lease ends, and the reply is an
+    /// error.
+    async fn finish(
+        &self,
+        mut held: Box<Held>,
+        Done { time, outcome }: Done,
+        reply: oneshot::Sender<Reply>,
+    ) -> State {
+        let left = held.guard.valid_for();
+        let finishing = held.guard.done_for(time, outcome);
+        match timeout(ORDER_PATIENCE, finishing).await {
+            Ok(Ok(())) => answer(reply, Reply::Int(1)),
+            Ok(Err(Error::Lost(loss))) => {
+                answer(reply, refusal::not_done(&loss));
+                return self.lost(*held, &loss);
+            }
+            Ok(Err(error)) => {
+                answer(reply, refusal::reply(&error));
+                return State::Held(held);
+            }
+            Err(_) => {
+                let left = left.as_millis();
+                answer(reply, Reply::error(format_args!("{NO_QUORUM} {UNFINISHED} {left} ms")));
+                return State::Held(held);
+            }
+        }
+        held.untie();
+        State::Idle
     }
 
     /// Another agent may have released it, so a majority has to say so, too. That it holds the lock, without a gap, is
@@ -573,10 +664,13 @@ impl Lock {
     }
 
     fn lost(&self, mut held: Held, loss: &Loss) -> State {
-        if held.away_until.is_none() {
+        // A DONE was answered late.
+        let is_done = matches!(loss.why, LossReason::Done);
+        if held.away_until.is_none() && !is_done {
+            self.agent.figures.count_loss(loss.why.name());
             self.agent.losses.tell(&self.name, self.owner, loss);
         }
-        if let Some(tie) = held.tie.as_ref().filter(|_| held.close) {
+        if let Some(tie) = held.tie.as_ref().filter(|_| held.close && !is_done) {
             tie.lose();
         }
         // A lock whose caller was told is not released: another agent may have extended it.
@@ -600,18 +694,6 @@ impl Asking {
 }
 
 impl Asker {
-    fn new(ask: Ask) -> Asker {
-        let limit = ask.wait.filter(|wait| wait.0 > 0).map(|wait| Duration::from_millis(wait.0));
-        Asker {
-            until: limit.map(|limit| Instant::now() + limit),
-            keep: ask.keep,
-            tie: ask.tie,
-            close: ask.close,
-            waits: ask.wait.is_some(),
-            reply: ask.reply,
-        }
-    }
-
     /// Answers, and leaves the rest of the request.
     fn answer(&mut self, reply: Reply) {
         let (spent, _) = oneshot::channel();
@@ -703,7 +785,7 @@ impl NotExtended {
 
 /// Extends a lock, but does not wait without end: no majority may answer.
 async fn extend(guard: &Guard, ttl: Millis) -> Result<(), NotExtended> {
-    match timeout(EXTEND_PATIENCE, guard.extend(stretched(ttl))).await {
+    match timeout(ORDER_PATIENCE, guard.extend(stretched(ttl))).await {
         Ok(Ok(())) => Ok(()),
         Ok(Err(Error::Lost(loss))) => Err(NotExtended::Lost(loss)),
         Ok(Err(error)) => Err(NotExtended::Refused(error)),
@@ -749,6 +831,8 @@ async fn until(due: Option<Instant>) {
 const SHORTEST: u64 = 10;
 const UNSETTLED: &str =
     "TRYAGAIN the agent that has taken this lock may still give it up; ask that agent, or again";
+const UNFINISHED: &str =
+    "no majority of the nodes has answered; they are asked again until the lease ends, for";
 const REPLACED: &str =
     "REPLACED this token asked again on another connection, which waits in its place now";
 const OTHER_END: &str = "OTHERMODE this token holds the lock, and its two requests differ in EPHEMERAL or RENEW; \

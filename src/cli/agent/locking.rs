@@ -1,9 +1,11 @@
 //! The commands of dlock, as an agent serves them.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use dlock_client::operator::{Caller, inspection};
 use dlock_client::{Inspection, Key, NodeError, NodeState, Report};
+use dlock_core::command::release::DoneFor;
 use dlock_core::command::{self as core, Doc, Refusal, acquire, check, extend, release};
 use dlock_core::limits::MAX_TTL_CEILING;
 use dlock_core::{Millis, Owner, Settings};
@@ -13,7 +15,7 @@ use tokio::sync::oneshot;
 
 use super::Agent;
 use super::commands::Answer;
-use super::lock::{self, Order, Terms};
+use super::lock::{self, Done, Order, Release, Terms};
 use super::refusal::{NO_QUORUM, listed};
 use super::reply::{Reply, map};
 use super::session::Session;
@@ -149,10 +151,8 @@ fn order(
         }
         Ask::Release => {
             let parsed = release::parse(args).map_err(|refusal| refusal.to_string())?;
-            if parsed.done.is_some() {
-                return Err(NO_DONE.to_owned());
-            }
-            Order::Release { is_final: parsed.is_final, reply }
+            let done = parsed.done.map(|terms| done(agent, session, terms)).transpose()?;
+            Order::Release(Release { is_final: parsed.is_final, done, reply })
         }
         Ask::Extend => {
             let parsed = extend::parse(args, &settings).map_err(|refusal| refusal.to_string())?;
@@ -168,6 +168,23 @@ fn order(
     })
 }
 
+fn done(agent: &Agent, session: &Session, terms: DoneFor<'_>) -> Result<Done, String> {
+    if terms.fence.is_some() {
+        return Err(not_served("FENCE"));
+    }
+    check_meta(terms.meta)?;
+    let time = Duration::from_millis(terms.time.0);
+    Ok(Done { time, outcome: session.meta(terms.meta, &agent.host) })
+}
+
+fn check_meta(given: &[u8]) -> Result<(), String> {
+    if given.len() <= LONGEST_META {
+        return Ok(());
+    }
+    let (what, least, most, given) = ("META", 0, LONGEST_META, given.len());
+    Err(Refusal::Length { what, least, most, given }.to_string())
+}
+
 fn asked(
     agent: &Agent,
     session: &Session,
@@ -175,14 +192,11 @@ fn asked(
     reply: oneshot::Sender<Reply>,
 ) -> Result<lock::Ask, String> {
     let acquire::AtAgent { asked, renew, close } = *parsed;
-    if asked.meta.len() > LONGEST_META {
-        let (what, least, most, given) = ("META", 0, LONGEST_META, asked.meta.len());
-        return Err(Refusal::Length { what, least, most, given }.to_string());
-    }
+    check_meta(asked.meta)?;
     let about = session.meta(asked.meta, &agent.host);
     let caller = Caller::new(asked.token, &about);
     Ok(lock::Ask {
-        terms: Terms { ttl: asked.ttl, mode: asked.mode, renew, caller },
+        terms: Terms { ttl: asked.ttl, mode: asked.mode, again: asked.again, renew, caller },
         wait: asked.wait,
         keep: asked.keep,
         tie: asked.ephemeral.then(|| Arc::clone(&session.tie)),
@@ -268,6 +282,7 @@ fn help() -> Reply {
     let docs = [C::Acquire, C::Release, C::Extend, C::Check, C::Inspect, C::Node, C::Help];
     let docs = docs.into_iter().map(|command| match command {
         C::Acquire => &acquire::AT_AGENT,
+        C::Release => &release::AT_AGENT,
         other => other.doc(),
     });
     Reply::Array(
@@ -279,5 +294,4 @@ fn help() -> Reply {
 const LONGEST_META: usize = 800;
 const TOO_MANY_LOCKS: &str =
     "TOOMANYLOCKS this user has as many locks and waiting requests at this agent as one user may";
-const NO_DONE: &str = "ERR DONE is not served by an agent yet; ask a node";
 const ENDS: &str = "ERR the agent ends; ask again";

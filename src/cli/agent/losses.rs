@@ -10,6 +10,7 @@ use tokio::sync::mpsc;
 
 use super::limits::{LOSSES, UNREAD_LOSSES};
 use super::table::Name;
+use super::tie::Tie;
 use crate::say::bytes;
 
 /// The subscribers, and the last losses.
@@ -29,16 +30,22 @@ struct Last {
 struct Subscriber {
     owner: Owner,
     messages: mpsc::Sender<String>,
+    tie: Arc<Tie>,
 }
 
 /// The channel of losses.
 pub const CHANNEL: &[u8] = b"dlock:lost";
 
 impl Losses {
-    /// Subscribes a connection to the losses of its own user. The receiver ends if too many are not read.
-    pub fn subscribe(&self, connection: u64, owner: Owner) -> mpsc::Receiver<String> {
+    /// Subscribes a connection to the losses of its own user. The connection ends if too many are not read.
+    pub fn subscribe(
+        &self,
+        connection: u64,
+        owner: Owner,
+        tie: &Arc<Tie>,
+    ) -> mpsc::Receiver<String> {
         let (messages, coming) = mpsc::channel(UNREAD_LOSSES);
-        self.subscribers().insert(connection, Subscriber { owner, messages });
+        self.subscribers().insert(connection, Subscriber { owner, messages, tie: Arc::clone(tie) });
         coming
     }
 
@@ -49,14 +56,16 @@ impl Losses {
     /// Tells the subscribers of this user, and remembers the loss.
     pub fn tell(&self, name: &Arc<Name>, owner: Owner, loss: &Loss) {
         self.remember(name);
-        let mut subscribers = self.subscribers();
+        let subscribers = self.subscribers();
         if subscribers.is_empty() {
             return;
         }
         let message = message(&loss.key, loss.fence, loss.why.name());
-        subscribers.retain(|_, subscriber| {
-            subscriber.owner != owner || subscriber.messages.try_send(message.clone()).is_ok()
-        });
+        for subscriber in subscribers.values().filter(|subscriber| subscriber.owner == owner) {
+            if subscriber.messages.try_send(message.clone()).is_err() {
+                subscriber.tie.lose();
+            }
+        }
     }
 
     fn remember(&self, name: &Arc<Name>) {

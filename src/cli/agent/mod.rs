@@ -9,13 +9,14 @@
 //! - [`table`]: all locks; [`lock`]: one caller's lock, from the first request to the last; [`tie`]: a
 //!   connection and its EPHEMERAL locks.
 //! - [`losses`]: lost locks, for subscribers; [`outages`]: keys for which no majority answers; [`refusal`]:
-//!   errors in the words of a node.
+//!   errors in the words of a node. [`figures`]: for INFO, and for Prometheus.
 //! - [`limits`]: every limit.
 //!
 //! The rule of tokens is in the library, in its module `caller`.
 
 mod commands;
 mod connection;
+mod figures;
 mod greeting;
 mod limits;
 mod listen;
@@ -32,8 +33,9 @@ mod table;
 mod tie;
 
 use std::fs;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -43,10 +45,12 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::unistd::gethostname;
 use serde_json::json;
 use sha2::{Digest, Sha256};
+use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::block_in_place;
 use tokio::time::{sleep, timeout};
 
+use crate::exporter::{self, Site};
 use crate::global::Global;
 use crate::nodes;
 use crate::say::exit::Exit;
@@ -54,6 +58,7 @@ use crate::say::failure::Failure;
 use crate::say::{duration, notice, stderr, stdout};
 use crate::signals::Signals;
 use connection::{Connection, Stream};
+use figures::{Figures, Metrics};
 use limits::{ACCEPT_PAUSE, CONNECTIONS, FAREWELL};
 use listen::{At, Listener};
 use lock::Order;
@@ -84,6 +89,10 @@ pub struct Args {
     #[arg(long, num_args = 2, value_names = ["WHO", "keys=KEYS"])]
     allow: Vec<String>,
 
+    /// Where to serve metrics to Prometheus, at /metrics; they name no lock
+    #[arg(long, value_name = "ADDR:PORT")]
+    metrics: Option<SocketAddr>,
+
     /// Time for which connections with EPHEMERAL locks are served after SIGTERM
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration::parse)]
     drain: Duration,
@@ -105,15 +114,20 @@ struct Agent {
     outages: Arc<Outages>,
     draining: watch::Sender<bool>,
     connections: Mutex<Shares>,
-    accepted: AtomicU64,
+    figures: Figures,
 }
 
 impl Args {
     pub async fn run(self, global: &Global) -> Result<Exit, Failure> {
         let mut signals = Signals::listen()?;
         let listeners = self.listeners()?;
+        let metrics = self.listen_for_metrics().await?;
         let agent = Arc::new(self.agent(global).await?);
         open_more_files();
+        if let Some(listener) = metrics {
+            let site = Site { shown: Metrics(Arc::clone(&agent)), hosts: None, web: None };
+            tokio::spawn(exporter::serve(listener, Arc::new(site)));
+        }
         let names: Vec<String> = listeners.iter().map(Listener::name).collect();
         match global.json {
             true => stdout::json(&json!({"listen": names}))?,
@@ -149,6 +163,14 @@ impl Args {
         Ok(listeners)
     }
 
+    async fn listen_for_metrics(&self) -> Result<Option<TcpListener>, Failure> {
+        let Some(at) = self.metrics else { return Ok(None) };
+        let listener = TcpListener::bind(at).await;
+        listener
+            .map(Some)
+            .map_err(|error| Failure::usage(format_args!("cannot listen at {at}: {error}")))
+    }
+
     async fn agent(&self, global: &Global) -> Result<Agent, Failure> {
         let allow = Allow::read(&self.allow).map_err(Failure::usage)?;
         let password = self.password_file.as_deref().map(password).transpose()?;
@@ -175,21 +197,12 @@ impl Args {
             outages,
             draining: watch::Sender::new(false),
             connections: Mutex::default(),
-            accepted: AtomicU64::new(0),
+            figures: Figures::default(),
         })
     }
 }
 
 impl Agent {
-    /// Figures for INFO.
-    fn figures(&self) -> [(&'static str, u64); 3] {
-        [
-            ("connections", self.connections().taken()),
-            ("connections_accepted", self.accepted.load(Ordering::Relaxed)),
-            ("locks", self.table.len() as u64),
-        ]
-    }
-
     /// Ends all connections, those with EPHEMERAL locks only after a while.
     async fn drained(&self, limit: Duration) {
         self.draining.send_replace(true);
@@ -238,7 +251,7 @@ fn welcome(agent: &Arc<Agent>, stream: Stream, peer: Peer) {
         return;
     }
     let agent = Arc::clone(agent);
-    let id = agent.accepted.fetch_add(1, Ordering::Relaxed) + 1;
+    let id = agent.figures.accepted.fetch_add(1, Ordering::Relaxed) + 1;
     tokio::spawn(async move {
         let session = Session::new(id, peer);
         Connection { agent: Arc::clone(&agent), stream, session }.serve().await;

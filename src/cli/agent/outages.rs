@@ -37,6 +37,11 @@ impl Outages {
         self.keys().remove(key);
     }
 
+    /// Number of these keys.
+    pub fn len(&self) -> u64 {
+        self.keys().len() as u64
+    }
+
     fn keys(&self) -> MutexGuard<'_, HashMap<Key, String>> {
         self.keys.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,6 +1,6 @@
 //! The library's errors, in the words of a node.
 
-use dlock_client::{Error, NodeState, Report};
+use dlock_client::{Error, Loss, LossReason, NodeState, Report};
 use dlock_core::{Fence, Millis, Reason};
 
 use super::reply::Reply;
@@ -35,6 +35,18 @@ pub fn reply(error: &Error) -> Reply {
             refused(nodes).unwrap_or_else(all)
         }
         other => Reply::error(format_args!("ERR {other}")),
+    }
+}
+
+/// The reply for a lock that was not left done. Where nodes refuse, it has their code.
+pub fn not_done(loss: &Loss) -> Reply {
+    match &loss.why {
+        LossReason::NotDone { nodes } => {
+            refused(nodes).unwrap_or_else(|| Reply::error(format_args!("{NO_QUORUM} {loss}")))
+        }
+        LossReason::Ended { .. } => Reply::Int(0),
+        // Nodes whose answers are missing may have the mark.
+        _ => Reply::error(format_args!("{NO_QUORUM} {loss}")),
     }
 }
 

@@ -67,7 +67,7 @@ impl Session {
 
     pub fn subscribe(&mut self, agent: &Agent, channel: &[u8]) {
         if self.channels.insert(channel.to_vec()) && channel == CHANNEL {
-            self.messages = Some(agent.losses.subscribe(self.id, self.peer.owner()));
+            self.messages = Some(agent.losses.subscribe(self.id, self.peer.owner(), &self.tie));
         }
     }
 
@@ -78,12 +78,15 @@ impl Session {
         }
     }
 
-    /// The next message of its channels. `None`: there were too many.
-    pub async fn message(&mut self) -> Option<Reply> {
-        let Some(messages) = &mut self.messages else { return pending().await };
-        let message = messages.recv().await?;
+    /// The next message of its channels.
+    pub async fn message(&mut self) -> Reply {
+        let message = match &mut self.messages {
+            Some(messages) => messages.recv().await,
+            None => None,
+        };
+        let Some(message) = message else { return pending().await };
         let words = [b"message", CHANNEL, message.as_bytes()];
-        Some(Reply::Push(words.into_iter().map(Reply::text).collect()))
+        Reply::Push(words.into_iter().map(Reply::text).collect())
     }
 
     /// Goes back to how it was when it began. Locks stay.

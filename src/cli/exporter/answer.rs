@@ -7,29 +7,38 @@ use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 
 use super::hosts::Hosts;
-use super::shared_look::SharedLook;
+use super::metrics;
 use super::web::{Access, Web};
-use super::{metrics, state};
+
+/// The content of a site.
+pub trait Shown: Send + Sync + 'static {
+    /// The metrics, in the OpenMetrics format.
+    fn metrics(&self) -> impl Future<Output = String> + Send;
+
+    /// The content of the page, as JSON. `None`: there is no page.
+    fn state(&self) -> impl Future<Output = Option<String>> + Send;
+}
 
 /// The parts of the site from which requests are answered.
-pub struct Site {
-    pub shared_look: SharedLook,
-    pub hosts: Hosts,
-    pub shows_meta: bool,
+pub struct Site<S> {
+    pub shown: S,
+    /// The names by which it is called. `None`: any.
+    pub hosts: Option<Hosts>,
     /// Settings of users and TLS, if there are any.
     pub web: Option<Web>,
 }
 
 type HttpResponse = Response<Full<Bytes>>;
 
-impl Site {
+impl<S: Shown> Site<S> {
     /// The answer to a request.
     pub async fn answer(&self, request: &Request<Incoming>, access: &Access) -> HttpResponse {
         let path = request.uri().path();
         if path == "/healthz" {
             return text(StatusCode::OK, "ok\n");
         }
-        if !self.hosts.allow(request.uri(), request.headers()) {
+        let allows = |hosts: &Hosts| hosts.allow(request.uri(), request.headers());
+        if !self.hosts.as_ref().is_none_or(allows) {
             return text(StatusCode::MISDIRECTED_REQUEST, NOT_MEANT);
         }
         if let Some(users) = &access.users
@@ -42,24 +51,34 @@ impl Site {
         }
         match path {
             "/metrics" => {
-                let text = metrics::text(self.shared_look.look().await);
+                let text = self.shown.metrics().await;
                 match accepts_open_metrics(request.headers()) {
                     true => answer(StatusCode::OK, metrics::TYPE, text),
                     false => answer(StatusCode::OK, metrics::PLAIN_TYPE, metrics::plain(&text)),
                 }
             }
-            "/" | "/state" if !self.hosts.is_local && !access.is_known => {
-                text(StatusCode::FORBIDDEN, LOCAL_ONLY)
-            }
-            "/" => page(),
-            "/state" => {
-                let look = self.shared_look.look().await;
-                let state = state::of(&look, self.shows_meta).to_string();
-                answer(StatusCode::OK, "application/json", state)
-            }
-            _ => text(StatusCode::NOT_FOUND, "there are /, /metrics and /healthz\n"),
+            "/" | "/state" => self.page(path, access).await,
+            _ => nothing(),
         }
     }
+
+    async fn page(&self, path: &str, access: &Access) -> HttpResponse {
+        let Some(hosts) = &self.hosts else { return nothing() };
+        if !hosts.is_local && !access.is_known {
+            return text(StatusCode::FORBIDDEN, LOCAL_ONLY);
+        }
+        if path == "/" {
+            return page();
+        }
+        match self.shown.state().await {
+            Some(state) => answer(StatusCode::OK, "application/json", state),
+            None => nothing(),
+        }
+    }
+}
+
+fn nothing() -> HttpResponse {
+    text(StatusCode::NOT_FOUND, "there are /, /metrics and /healthz\n")
 }
 
 /// True if a client wants the OpenMetrics format at least as much as Prometheus' text format. Who says nothing

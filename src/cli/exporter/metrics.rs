@@ -25,8 +25,13 @@ pub const TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf
 
 /// The metrics of one look.
 pub fn text(look: Arc<Look>) -> String {
+    encoded(Seen(look))
+}
+
+/// Metrics in the OpenMetrics format.
+pub fn encoded(collector: impl Collector) -> String {
     let mut registry = Registry::default();
-    registry.register_collector(Box::new(Seen(look)));
+    registry.register_collector(Box::new(collector));
     let mut text = String::new();
     // Writing into a string does not fail.
     let _ = encode(&mut text, &registry);

@@ -7,7 +7,7 @@
 
 mod answer;
 mod hosts;
-mod metrics;
+pub mod metrics;
 mod shared_look;
 mod silent;
 mod state;
@@ -34,7 +34,7 @@ use crate::say::failure::Failure;
 use crate::say::{stderr, stdout};
 use crate::signals::Signals;
 use crate::watch::Watch;
-use answer::Site;
+pub use answer::{Shown, Site};
 use hosts::Hosts;
 use shared_look::SharedLook;
 use silent::{SilentConnection, SilentConnections};
@@ -85,7 +85,8 @@ impl Args {
         let shared_look = SharedLook::new(Watch::new(nodes, usize::from(self.hot)));
         let hosts = Hosts::new(self.hosts, at.ip().is_loopback());
         let is_tls = web.as_ref().is_some_and(|web| web.is_tls);
-        let site = Arc::new(Site { shared_look, hosts, shows_meta: self.meta, web });
+        let shown = OfNodes { shared_look, shows_meta: self.meta };
+        let site = Arc::new(Site { shown, hosts: Some(hosts), web });
         let url = format!("{}://{at}", if is_tls { "https" } else { "http" });
         match global.json {
             true => stdout::json(&json!({"url": url}))?,
@@ -98,7 +99,25 @@ impl Args {
     }
 }
 
-async fn serve(listener: TcpListener, site: Arc<Site>) {
+/// The metrics of the nodes, and the page.
+struct OfNodes {
+    shared_look: SharedLook,
+    shows_meta: bool,
+}
+
+impl Shown for OfNodes {
+    async fn metrics(&self) -> String {
+        metrics::text(self.shared_look.look().await)
+    }
+
+    async fn state(&self) -> Option<String> {
+        let look = self.shared_look.look().await;
+        Some(state::of(&look, self.shows_meta).to_string())
+    }
+}
+
+/// Answers requests to a site.
+pub async fn serve<S: Shown>(listener: TcpListener, site: Arc<Site<S>>) {
     let (places, silent) =
         (Arc::new(Semaphore::new(CONNECTIONS)), Arc::new(SilentConnections::default()));
     loop {
@@ -126,7 +145,7 @@ async fn serve(listener: TcpListener, site: Arc<Site>) {
 }
 
 /// One connection.
-async fn talk(stream: TcpStream, site: Arc<Site>, connection: SilentConnection) {
+async fn talk<S: Shown>(stream: TcpStream, site: Arc<Site<S>>, connection: SilentConnection) {
     let everybody = || Some((None, Access::default()));
     // Whoever is let in by a file with a mistake could be anybody.
     let Some((tls, access)) = site.web.as_ref().map_or_else(everybody, Web::access) else { return };
@@ -137,9 +156,9 @@ async fn talk(stream: TcpStream, site: Arc<Site>, connection: SilentConnection) 
 }
 
 /// One request, and its answer: a connection that stays would keep its place from others.
-async fn serve_one(
+async fn serve_one<S: Shown>(
     stream: impl AsyncRead + AsyncWrite + Unpin,
-    site: Arc<Site>,
+    site: Arc<Site<S>>,
     access: Access,
     connection: SilentConnection,
 ) {

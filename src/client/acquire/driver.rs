@@ -72,7 +72,7 @@ impl Run {
             wait: options.wait,
             binds: options.ephemeral,
             start_at_gate: memory.is_contended(&wanted.key),
-            again: options.again,
+            again: wanted.again(),
             suspects: shared.nodes.iter().map(|node| node.is_suspect()).collect(),
             seen: memory.seen(),
             seed: rand::random(),

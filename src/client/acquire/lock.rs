@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dlock_core::limits::{MAX_DONE_FOR, MAX_META, MAX_TTL_CEILING};
+#[cfg(feature = "operator")]
+use dlock_core::words::Fence;
 use dlock_core::words::{Mode, Patience};
 
 use crate::acquire::driver;
@@ -68,7 +70,7 @@ impl LockOptions {
     /// Checks the options, for a client of this many nodes.
     fn check(&self, nodes: usize) -> Result<(), Error> {
         check_ttl(self.ttl)?;
-        check_meta("meta", &self.meta)?;
+        check_meta("meta", self.meta.as_bytes())?;
         if self.max_hold.is_some_and(|max| max.is_zero()) {
             return usage("max_hold must be longer than zero".to_owned());
         }
@@ -94,7 +96,8 @@ pub struct Lock {
 
 impl Lock {
     pub(crate) fn new(shared: Arc<Shared>, key: Key) -> Lock {
-        Lock { shared, wanted: Wanted { key, options: LockOptions::default(), caller: None } }
+        let options = LockOptions::default();
+        Lock { shared, wanted: Wanted { key, options, caller: None, again: None } }
     }
 
     /// Sets all options at once. Each of the next methods sets one.
@@ -155,6 +158,13 @@ impl Lock {
     /// Asks for [one lease without renewal](LockOptions::renew).
     pub fn unrenewed(mut self) -> Lock {
         self.wanted.options.renew = false;
+        self
+    }
+
+    /// Takes the lock even if a holder with this fence, or an earlier one, left it done.
+    #[cfg(feature = "operator")]
+    pub fn again_after(mut self, fence: Fence) -> Lock {
+        self.wanted.again = Some(fence);
         self
     }
 
@@ -278,7 +288,7 @@ pub(crate) fn check_exclusive(is_exclusive: bool) -> Result<(), Error> {
     usage("only an exclusive lock can be left done".to_owned())
 }
 
-pub(crate) fn check_meta(what: &str, meta: &str) -> Result<(), Error> {
+pub(crate) fn check_meta(what: &str, meta: &[u8]) -> Result<(), Error> {
     if meta.len() <= MAX_META {
         return Ok(());
     }

@@ -42,6 +42,8 @@ pub(crate) struct View {
     pub(crate) fence: u64,
     pub(crate) is_exclusive: bool,
     pub(crate) renews: bool,
+    /// Moment at which the guard was made.
+    pub(crate) since: Instant,
     /// End of the validity, as a moment of the clock; 0 once the lock is lost.
     pub(crate) until: AtomicU64,
     /// The lease, in milliseconds.
@@ -58,8 +60,8 @@ pub(crate) enum Order {
     Release(oneshot::Sender<Result<Release, Loss>>, Busy),
     /// The guard is dropped: release.
     Drop(Busy),
-    /// Leave the lock done for this long, with this outcome.
-    Done(Duration, String, oneshot::Sender<Result<(), Loss>>),
+    /// Leave the lock done until then, with this outcome.
+    Done(Instant, Vec<u8>, oneshot::Sender<Result<(), Loss>>),
     /// Neither renew nor release any more. The answer is the end of the validity.
     Detach(oneshot::Sender<Instant>, Busy),
 }
@@ -224,10 +226,34 @@ impl Guard {
         window: Duration,
         outcome: O,
     ) -> impl Future<Output = Result<(), Error>> + Send + use<O> {
-        let outcome = outcome.into();
+        self.done_until(self.view.since, window, outcome.into().into_bytes())
+    }
+
+    /// As [`done`](Guard::done), but the time counts from now, as that of DLOCK.RELEASE does, and the outcome may be
+    /// any bytes.
+    ///
+    /// # Errors
+    /// Fails as [`done`](Guard::done).
+    #[cfg(feature = "operator")]
+    pub fn done_for(
+        &self,
+        time: Duration,
+        outcome: Vec<u8>,
+    ) -> impl Future<Output = Result<(), Error>> + Send + use<> {
+        self.done_until(clock::now(), time, outcome)
+    }
+
+    /// Leaves the lock done until `window` after `since`.
+    fn done_until(
+        &self,
+        since: Instant,
+        window: Duration,
+        outcome: Vec<u8>,
+    ) -> impl Future<Output = Result<(), Error>> + Send + use<> {
         let checked = self.check_done(window, &outcome);
         let (sender, done) = oneshot::channel();
-        let asked = checked.is_ok() && self.order(Order::Done(window, outcome, sender));
+        let order = Order::Done(since.later(window), outcome, sender);
+        let asked = checked.is_ok() && self.order(order);
         let lost = self.lost();
         async move {
             checked?;
@@ -238,7 +264,7 @@ impl Guard {
         }
     }
 
-    fn check_done(&self, window: Duration, outcome: &str) -> Result<(), Error> {
+    fn check_done(&self, window: Duration, outcome: &[u8]) -> Result<(), Error> {
         check_window(window)?;
         check_meta("the outcome", outcome)?;
         check_exclusive(self.view.is_exclusive)

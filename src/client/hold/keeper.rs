@@ -35,6 +35,7 @@ pub(crate) fn start(mut hold: Hold, traffic: Traffic, claim: Claim) -> Guard {
         fence: claim.fence.0,
         is_exclusive: options.mode == Mode::Exclusive,
         renews: options.renew,
+        since: clock::now(),
         until: AtomicU64::new(until.0),
         ttl: AtomicU64::new(hold.ttl().0),
         limit,
@@ -43,13 +44,11 @@ pub(crate) fn start(mut hold: Hold, traffic: Traffic, claim: Claim) -> Guard {
     let (loss, heard) = watch::channel(None);
     let shared = Arc::clone(&traffic.shared);
     let guard = Guard::new(Arc::clone(&view), orders, heard, shared);
-    let (since, first) = (clock::now(), None);
     let keeper = Keeper {
         hold,
         traffic,
         view,
-        since,
-        first,
+        first: None,
         loss,
         extensions: Vec::new(),
         finisher: None,
@@ -67,7 +66,6 @@ struct Keeper {
     hold: Hold,
     traffic: Traffic,
     view: Arc<View>,
-    since: Instant,
     /// First request that was sent to keep the lock. Answers to earlier ones belong to the acquisition.
     first: Option<u32>,
     loss: watch::Sender<Option<Loss>>,
@@ -108,8 +106,8 @@ impl Keeper {
             self.note_pause(due, now);
             match event {
                 Event::Order(Some(Order::Extend(ttl, done))) => self.extend(ttl, done),
-                Event::Order(Some(Order::Done(window, outcome, done))) => {
-                    self.finish(window, outcome, done);
+                Event::Order(Some(Order::Done(end, outcome, done))) => {
+                    self.finish(end, outcome, done);
                 }
                 Event::Order(Some(Order::Release(done, busy))) => {
                     return self.release(Some(done), busy).await;
@@ -149,18 +147,13 @@ impl Keeper {
         self.extensions.push((ttl, now, done));
     }
 
-    /// Leaves the lock done until this long after it was acquired. When that is over by now, it is released.
-    fn finish(
-        &mut self,
-        window: Duration,
-        outcome: String,
-        done: oneshot::Sender<Result<(), Loss>>,
-    ) {
+    /// Leaves the lock done until then. When that is over by now, it is released.
+    fn finish(&mut self, end: Instant, outcome: Vec<u8>, done: oneshot::Sender<Result<(), Loss>>) {
         let now = clock::now();
         self.hold.tick(now);
         self.finisher = Some(done);
         self.traffic.outcome = outcome;
-        let left = clock::left(self.since.later(window));
+        let left = clock::left(end);
         if left.is_zero() {
             return self.hold.release();
         }
@@ -265,7 +258,7 @@ impl Keeper {
     fn lose(&mut self, why: LossReason) {
         let loss = self.view.loss(why);
         let counts = &self.traffic.shared.counts;
-        counts.held(self.since);
+        counts.held(self.view.since);
         let meant =
             matches!(loss.why, LossReason::Released | LossReason::Done | LossReason::Detached);
         if !meant {

@@ -58,7 +58,7 @@ pub(crate) struct Traffic {
     /// The answer that arrived when such a change was noticed.
     next: Option<Unread>,
     /// The holder's words when it leaves the lock done.
-    pub(crate) outcome: String,
+    pub(crate) outcome: Vec<u8>,
 }
 
 /// A node's answer to a request, not yet read.
@@ -123,7 +123,7 @@ impl Traffic {
             changes: shared.nodes.iter().map(|node| node.changes()).collect(),
             returns: shared.nodes.iter().map(|node| node.returns()).collect(),
             next: None,
-            outcome: String::new(),
+            outcome: Vec::new(),
             shared,
             wanted,
         }
@@ -148,7 +148,7 @@ impl Traffic {
         }
         let mut command = self.wanted.command(send, &attempt.token);
         if send.ask.finishes() && !self.outcome.is_empty() {
-            command.arg("META").arg(self.outcome.as_str());
+            command.arg("META").arg(&self.outcome);
         }
         if matches!(send.ask, Ask::Acquire { wait: Some(Wait { turn: true, .. }), .. }) {
             self.warm_up(send.node, &command);

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use dlock_core::limits::MAX_FENCE;
 use dlock_core::quorum::{Ask, Send, Wait};
 use dlock_core::words::{Fence, Millis, Mode};
 use redis::Cmd;
@@ -18,6 +19,8 @@ pub(crate) struct Wanted {
     pub(crate) options: LockOptions,
     /// The caller that has chosen a token, if one has.
     pub(crate) caller: Option<Caller>,
+    /// The lock is taken though it is done, by marks with at most this fence.
+    pub(crate) again: Option<Fence>,
 }
 
 impl Wanted {
@@ -53,6 +56,11 @@ impl Wanted {
             // quarantine.
             Ask::Ping => extend(&self.key, &self.name(token), ttl, Some(Fence(1))),
         }
+    }
+
+    /// The largest fence of marks over which the lock is taken, though it is done.
+    pub(crate) fn again(&self) -> Option<Fence> {
+        if self.options.again { Some(Fence(MAX_FENCE)) } else { self.again }
     }
 
     /// The token by which the nodes know an attempt.
@@ -159,7 +167,7 @@ mod tests {
     }
 
     fn wanted(options: LockOptions) -> Wanted {
-        Wanted { key: "job".into(), options, caller: None }
+        Wanted { key: "job".into(), options, caller: None, again: None }
     }
 
     #[test]

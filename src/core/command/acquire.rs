@@ -34,7 +34,7 @@ pub const DOC: Doc = Doc {
         KEEP,
         Arg::flag("TURN", "turn"),
         Arg::option("FENCE", "proposal", Kind::Number),
-        Arg::option("AGAIN", "fence", Kind::Number),
+        AGAIN,
         EPHEMERAL,
         META,
     ],
@@ -49,6 +49,7 @@ pub const AT_AGENT: Doc = Doc {
         SHARED,
         WAIT,
         KEEP,
+        AGAIN,
         EPHEMERAL,
         Arg::flag("RENEW", "renew"),
         Arg::flag("CLOSE", "close"),
@@ -60,6 +61,7 @@ pub const AT_AGENT: Doc = Doc {
 const SHARED: Arg = Arg::flag("SHARED", "shared");
 const WAIT: Arg = Arg::option("WAIT", "ms", Kind::Number);
 const KEEP: Arg = Arg::option("KEEP", "ms", Kind::Number);
+const AGAIN: Arg = Arg::option("AGAIN", "fence", Kind::Number);
 const EPHEMERAL: Arg = Arg::flag("EPHEMERAL", "ephemeral");
 const META: Arg = Arg::option("META", "text", Kind::Text);
 
@@ -202,14 +204,15 @@ mod tests {
             let args: Vec<&[u8]> = words.split(' ').map(str::as_bytes).collect();
             parse_at_agent(&args, &Settings::default())
         };
-        let one = parsed("t 10 SHARED WAIT 5 KEEP 9 EPHEMERAL RENEW CLOSE META x").unwrap();
+        let one = parsed("t 10 SHARED WAIT 5 KEEP 9 AGAIN 7 EPHEMERAL RENEW CLOSE META x").unwrap();
         assert!(one.renew && one.close && one.asked.ephemeral);
         assert_eq!((one.asked.mode, one.asked.meta), (Mode::Shared, &b"x"[..]));
+        assert_eq!(one.asked.again, Some(Fence(7)));
         assert!(!parsed("t 10 EPHEMERAL").unwrap().renew);
         for alone in ["t 10 RENEW", "t 10 CLOSE"] {
             assert_eq!(parsed(alone), Err(Refusal::NotEphemeral));
         }
-        for other in ["t 10 TURN", "t 10 LIMIT 2", "t 10 FENCE 7", "t 10 AGAIN 7"] {
+        for other in ["t 10 TURN", "t 10 LIMIT 2", "t 10 FENCE 7"] {
             assert!(matches!(parsed(other), Err(Refusal::Unknown { .. })), "{other}");
         }
     }

@@ -15,15 +15,15 @@ pub const DOC: Doc = Doc {
     flags: "write fast",
     acl: "write fast",
     key: Some(Touch::Removes),
-    args: &[
-        Arg::KEY,
-        Arg::TOKEN,
-        Arg::flag("FINAL", "final"),
-        Arg::option("DONE", "ms", Kind::Number),
-        Arg::option("FENCE", "fence", Kind::Number),
-        Arg::option("META", "text", Kind::Text),
-    ],
+    args: &[Arg::KEY, Arg::TOKEN, FINAL, DONE, Arg::option("FENCE", "fence", Kind::Number), META],
 };
+
+/// The documentation of the same command at an agent.
+pub const AT_AGENT: Doc = Doc { args: &[Arg::KEY, Arg::TOKEN, FINAL, DONE, META], ..DOC };
+
+const FINAL: Arg = Arg::flag("FINAL", "final");
+const DONE: Arg = Arg::option("DONE", "ms", Kind::Number);
+const META: Arg = Arg::option("META", "text", Kind::Text);
 
 /// A parsed request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -26,15 +26,16 @@ impl<R: Rules> Acquisition<R> {
         if !self.ballot.said().any(Said::is_done) {
             return false;
         }
-        if !self.plan.again
-            && let Some(mark) = self.ballot.done(time.now)
+        let again = self.plan.again;
+        if let Some(mark) = self.ballot.done(time.now)
+            && again < Some(mark.fence)
         {
             self.outage.end();
             self.lose(Failure::Done(mark));
             return true;
         }
         let proposal = self.ballot.highest().unwrap_or_else(|| self.proposal(time));
-        for node in self.ballot.pass_over(self.plan.again, time.now) {
+        for node in self.ballot.pass_over(again, time.now) {
             match self.phase {
                 Phase::Gathering(_) => self.wait_at(node, time),
                 _ => {
@@ -63,7 +64,7 @@ impl<R: Rules> Ballot<R> {
 
     /// The nodes to ask again: their mark is over by our clock, or requests are granted over it from now on,
     /// because it cannot be a majority's, or because the lock is taken though it is done.
-    fn pass_over(&mut self, any: bool, now: Instant) -> Vec<usize> {
+    fn pass_over(&mut self, again: Option<Fence>, now: Instant) -> Vec<usize> {
         let mut passed = Vec::new();
         for node in 0..self.votes.len() {
             let Some(vote) = self.votes.get(node).filter(|vote| vote.requests.open.is_none())
@@ -71,7 +72,7 @@ impl<R: Rules> Ballot<R> {
                 continue;
             };
             let Said::Done { fence, heard, until } = vote.said else { continue };
-            let counts = !any && self.may_be_done(fence, heard, now);
+            let counts = again < Some(fence) && self.may_be_done(fence, heard, now);
             if counts && now < until {
                 continue;
             }

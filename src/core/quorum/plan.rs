@@ -25,8 +25,8 @@ pub struct Plan {
     pub wait: Patience,
     /// True if contenders are expected: queues at the gate at once.
     pub start_at_gate: bool,
-    /// True if the lock is taken though it is done.
-    pub again: bool,
+    /// The lock is taken though it is done, by marks with at most this fence.
+    pub again: Option<Fence>,
     /// Nodes that did not answer lately, or are in quarantine: none of them is a gate, if there is
     /// another.
     pub suspects: Vec<bool>,

@@ -1,9 +1,9 @@
 //! An agent: the requests to nodes that follow from a caller's request, and what their answers mean.
 
-use dlock_core::Fence;
 use dlock_core::quorum::attempts::{self, Agreed, Found};
 use dlock_core::quorum::ballot::{Ballot, Outgoing};
 use dlock_core::quorum::{Ask, Send};
+use dlock_core::{Fence, Instant};
 
 use super::flaw::{Bent, Flaw};
 use super::node::{Say, What};
@@ -13,13 +13,13 @@ impl Setting {
     pub(super) fn begin(&self, state: &mut State, at: usize) {
         let Plan { agent, asks } = self.requests[at];
         let under_way = |(job, plan): (&Job, &Plan)| {
-            plan.asks == Asks::Release && !matches!(job.phase, Phase::Before | Phase::Over(_))
+            plan.asks.gives_up() && !matches!(job.phase, Phase::Before | Phase::Over(_))
         };
         state.jobs[at].overlapped = state.jobs.iter().zip(&self.requests).any(under_way);
         let relied =
             state.jobs.iter().filter(|job| self.counts(state, job)).filter_map(|job| job.holds);
         state.jobs[at].relied = relied.map(|(_, until)| until).max();
-        if asks == Asks::Release {
+        if asks.gives_up() {
             for job in &mut state.jobs {
                 job.holds = None;
                 job.overlapped |= !matches!(job.phase, Phase::Before | Phase::Over(_));
@@ -34,7 +34,7 @@ impl Setting {
             }
             Some((other, fence)) => {
                 // Another request rests on it from now on: it is not given up any more.
-                if !state.jobs[other].marked {
+                if !asks.gives_up() && !state.jobs[other].marked {
                     self.mark(state, other);
                 }
                 state.jobs[at].remembers = true;
@@ -83,7 +83,10 @@ impl Setting {
     /// Does what was asked for to an attempt that has stood.
     pub(super) fn act(&self, state: &mut State, at: usize, suffix: u8, fence: u64) {
         match self.requests[at].asks {
-            Asks::Acquire | Asks::Extend => self.join(state, at, suffix, fence),
+            Asks::Done if self.is(Flaw::FinishesUnjoined) => {
+                self.finish(state, at, suffix, NEVER);
+            }
+            Asks::Acquire | Asks::Extend | Asks::Done => self.join(state, at, suffix, fence),
             Asks::Check => {
                 state.enter(at, Phase::Counting(suffix, fence, [None; NODES]));
                 (0..NODES)
@@ -110,14 +113,43 @@ impl Setting {
     }
 
     pub(super) fn release(&self, state: &mut State, at: usize, suffix: u8) {
+        let own = self.own(state, at, suffix);
         self.forget(state, at, suffix);
         state.enter(at, Phase::Counting(suffix, 0, [None; NODES]));
-        let is_final = !self.is(Flaw::ReleasesForNow);
-        (0..NODES).for_each(|node| state.send(at, node, Some(0), suffix, What::Release(is_final)));
+        for node in 0..NODES {
+            let is_final = match own {
+                Some(_) if self.is(Flaw::ReleasesTwiceSent) => false,
+                Some(own) => {
+                    let Job { twice, unanswered, .. } = state.jobs[own];
+                    (twice | unanswered) & 1 << node != 0
+                }
+                None => !self.is(Flaw::ReleasesForNow),
+            };
+            let line = own.unwrap_or(at);
+            state.send_after(line, at, node, Some(0), suffix, What::Release(is_final));
+        }
+    }
+
+    /// The job that made the attempt, if its agent is the one of this job, and remembers it.
+    fn own(&self, state: &State, at: usize, suffix: u8) -> Option<usize> {
+        let agent = self.requests[at].agent;
+        let is_own = |other: &usize| {
+            let knows = state.jobs[*other].stood.is_some();
+            self.requests[*other].agent == agent && self.suffix(*other) == suffix && knows
+        };
+        (0..at).rev().find(is_own)
+    }
+
+    /// Leaves the lock done, by a claim that is valid until then.
+    pub(super) fn finish(&self, state: &mut State, at: usize, suffix: u8, until: Instant) {
+        self.forget(state, at, suffix);
+        state.enter(at, Phase::Finishing(suffix, until, [None; NODES]));
+        (0..NODES).for_each(|node| state.send(at, node, Some(0), suffix, What::Done));
     }
 
     pub(super) fn mark(&self, state: &mut State, at: usize) {
         state.jobs[at].marked = true;
+        state.jobs[at].unanswered = (1 << NODES) - 1;
         let what = What::Acquire { fence: Some(1), stood: state.jobs[at].stood };
         (0..NODES).for_each(|node| state.send(at, node, None, self.suffix(at), what));
     }
@@ -159,7 +191,9 @@ impl Setting {
                 ballot.settle(&mut Outgoing::default(), now);
             }
             (Phase::Looking(shown), Say::Shows(attempt)) => shown[node] = Some(attempt),
-            (Phase::Counting(.., said), Say::Is(yes)) => said[node] = Some(yes),
+            (Phase::Counting(.., said) | Phase::Finishing(.., said), Say::Is(yes)) => {
+                said[node] = Some(yes);
+            }
             _ => return,
         }
         state.jobs[at].phase = phase.clone();
@@ -173,6 +207,9 @@ impl Setting {
             }
             Phase::Counting(suffix, fence, said) => {
                 self.judge_count(state, at, (suffix, fence), &said)
+            }
+            Phase::Finishing(suffix, until, said) => {
+                self.judge_finish(state, at, (suffix, until), &said)
             }
             _ => {}
         }
@@ -235,10 +272,16 @@ impl Setting {
         ballot: &Ballot<Bent>,
     ) {
         match ballot.claim() {
-            Some(claim) if claim.until > state.instant() => {
-                state.tell(at, suffix, fence, Some(claim.until))
+            Some(claim) if claim.until <= state.instant() => {
+                state.enter(at, Phase::Over(Told::Error));
             }
-            Some(_) => state.enter(at, Phase::Over(Told::Error)),
+            Some(_) if self.is(Flaw::FinishesLate) && self.requests[at].asks == Asks::Done => {
+                self.finish(state, at, suffix, NEVER);
+            }
+            Some(claim) if self.requests[at].asks == Asks::Done => {
+                self.finish(state, at, suffix, claim.until);
+            }
+            Some(claim) => state.tell(at, suffix, fence, Some(claim.until)),
             None if !ballot.is_denied() => {}
             None => self.deny(state, at, suffix),
         }
@@ -282,6 +325,24 @@ impl Setting {
         }
     }
 
+    pub(super) fn judge_finish(
+        &self,
+        state: &mut State,
+        at: usize,
+        (suffix, until): (u8, Instant),
+        said: &[Option<bool>; NODES],
+    ) {
+        match attempts::count(&Bent(None), said) {
+            Agreed::Open => {}
+            Agreed::No => state.no(at, self.requests[at].asks),
+            Agreed::Yes if state.instant() < until => {
+                state.done |= 1 << suffix;
+                state.enter(at, Phase::Over(Told::Yes));
+            }
+            Agreed::Yes => state.enter(at, Phase::Over(Told::Error)),
+        }
+    }
+
     /// Sends what the job's own attempt has to send.
     pub(super) fn send_asked(&self, state: &mut State, at: usize) {
         let Phase::Asking(_, out) = &mut state.jobs[at].phase else { return };
@@ -298,3 +359,5 @@ impl Setting {
         }
     }
 }
+
+const NEVER: Instant = Instant(u64::MAX);

@@ -24,8 +24,10 @@ pub enum Flaw {
     GivesUpSettled,
     /// RELEASE acts on an attempt that one node shows.
     ActsOnOne,
-    /// RELEASE for a caller is not FINAL.
+    /// RELEASE of another agent's attempt is not FINAL.
     ReleasesForNow,
+    /// RELEASE of an agent's own attempt is not FINAL where a message of its own may arrive once more.
+    ReleasesTwiceSent,
     /// RELEASE says 1 when one node does.
     ReleasesOne,
     /// CHECK is answered from what the agent remembers.
@@ -34,11 +36,15 @@ pub enum Flaw {
     SilentIsNo,
     /// An attempt whose claim may not have stood does not hold.
     UnsettledIsNo,
+    /// DONE is sent without a claim.
+    FinishesUnjoined,
+    /// DONE counts nodes after its claim has ended.
+    FinishesLate,
 }
 
 impl Flaw {
     /// All of them.
-    pub const ALL: [Flaw; 14] = [
+    pub const ALL: [Flaw; 17] = [
         Flaw::NoSuffix,
         Flaw::ReleasesOthers,
         Flaw::JoinsMinority,
@@ -49,10 +55,13 @@ impl Flaw {
         Flaw::GivesUpSettled,
         Flaw::ActsOnOne,
         Flaw::ReleasesForNow,
+        Flaw::ReleasesTwiceSent,
         Flaw::ReleasesOne,
         Flaw::ChecksMemory,
         Flaw::SilentIsNo,
         Flaw::UnsettledIsNo,
+        Flaw::FinishesUnjoined,
+        Flaw::FinishesLate,
     ];
 }
 

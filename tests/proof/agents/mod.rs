@@ -22,9 +22,15 @@
 //!   forgotten the lease, and was told it again, has one of its own.
 //! - **RELEASE** also acts on an attempt that has not stood, if a majority shows it. RELEASE … FINAL goes to all nodes,
 //!   or an ACQUIRE that is under way would take the lock again. The answer is 1 when a majority says 1, 0 when none
-//!   can, else an error. A 0 to a request that was sent twice proves nothing.
+//!   can, else an error. A 0 to a request that was sent twice proves nothing. Of an attempt of its own, which it
+//!   remembers, an agent sends it over the connections of the attempt's requests, after them; it is FINAL only where one of
+//!   these was sent twice, or has no answer though the agent waited for it.
+//! - **RELEASE … DONE** joins first, for a claim. Then it goes to all nodes, and the answer is 1 when a majority says 1 and
+//!   that claim is still valid, 0 when none can, else an error. While the claim is valid nobody else has so many nodes that
+//!   a mark may be taken away; after that the marks of two moments prove nothing. An attempt that has not stood is an
+//!   error. Whoever asks again after a 1 gets 0: nothing holds the lock any more.
 //!
-//! What a caller must know, as with one node: it stops work when it asks for a RELEASE. An ACQUIRE that was under way at
+//! What a caller must know, as with one node: it stops work when it asks for a RELEASE, with DONE or without. An ACQUIRE that was under way at
 //! that time counts only if this is the one RELEASE and its answer is 0. Without an answer the token is not used again.
 //!
 //! # What is searched
@@ -32,8 +38,8 @@
 //! The attempts and the joins are the product's own [`Ballot`]s. Requests and answers take as long as they like, are
 //! never delivered, or arrive twice. A lease is two ticks of time. A message of one request to one node does not
 //! overtake an earlier one, unless it arrives again. Another caller takes and leaves nodes at any moment, and its claim
-//! stands at once: its delays are searched by the [other model](crate::model). Not searched: WAIT, shared locks, DONE,
-//! EXTEND without GT, five nodes, clocks that run apart, and holds that an agent repairs.
+//! stands at once: its delays are searched by the [other model](crate::model). It takes a lock by AGAIN where a mark cannot
+//! be a majority's. Not searched: WAIT, shared locks, the end of a mark, EXTEND without GT, five nodes, clocks that run apart, and holds that an agent repairs.
 
 mod agent;
 pub mod flaw;
@@ -90,6 +96,15 @@ pub enum Asks {
     Check,
     /// RELEASE.
     Release,
+    /// RELEASE … DONE.
+    Done,
+}
+
+impl Asks {
+    /// True if the caller gives the lock up.
+    fn gives_up(self) -> bool {
+        matches!(self, Asks::Release | Asks::Done)
+    }
 }
 
 /// The state of all nodes, requests and messages.
@@ -110,6 +125,8 @@ pub struct State {
     other_since: usize,
     /// The attempts that were released, says a RELEASE.
     released: u8,
+    /// The attempts that were left done, says a RELEASE … DONE.
+    done: u8,
     broken: Option<&'static str>,
 }
 
@@ -133,6 +150,10 @@ struct Job {
     stood: Option<u64>,
     /// True if the nodes are told that it has stood.
     marked: bool,
+    /// The nodes at which a message of its own attempt may arrive once more, one bit each.
+    twice: u8,
+    /// The nodes that have not answered that it has stood, one bit each.
+    unanswered: u8,
     /// The caller was told that this attempt holds until then.
     holds: Option<(u8, Instant)>,
 }
@@ -149,6 +170,8 @@ enum Phase {
     Joining(u8, u64, Ballot<Bent>),
     /// CHECK or RELEASE of this attempt, with its fence.
     Counting(u8, u64, [Option<bool>; NODES]),
+    /// RELEASE … DONE of this attempt, by a claim that ends then.
+    Finishing(u8, Instant, [Option<bool>; NODES]),
     Over(Told),
 }
 
@@ -166,6 +189,8 @@ enum Told {
 struct Message {
     job: usize,
     node: usize,
+    /// The job whose messages to the node arrive in their order, this one among them.
+    line: usize,
     /// True if it has arrived once.
     again: bool,
     /// The id of the request, while its reply counts.
@@ -218,7 +243,9 @@ impl Model for Setting {
     }
 
     fn actions(&self, state: &State, actions: &mut Vec<Action>) {
-        let lost = state.is_over(Asks::Release, Told::Error, self);
+        let lost = [Asks::Release, Asks::Done]
+            .into_iter()
+            .any(|asks| state.is_over(asks, Told::Error, self));
         let next = state.jobs.iter().position(|job| job.phase == Phase::Before);
         let waits = |next: &usize| {
             let before = next.checked_sub(1).filter(|_| self.in_turn);
@@ -228,7 +255,8 @@ impl Model for Setting {
         for (at, message) in state.messages.iter().enumerate() {
             if state.is_next(at, message) {
                 actions.push(Action::Arrive(at, false));
-                if state.twice > 0 && message.what != What::Inspect {
+                if state.twice > 0 && message.what != What::Inspect && !state.is_withdrawn(message)
+                {
                     actions.push(Action::Arrive(at, true));
                 }
             }
@@ -249,8 +277,13 @@ impl Model for Setting {
         if state.restarts > 0 {
             actions.extend([Action::Restart(0), Action::Restart(1)]);
         }
+        // With so many nodes the mark of any other cannot be a majority's.
+        let taken = state.places.iter().filter(|place| place.is_others()).count();
         for (node, place) in state.places.iter().enumerate() {
-            if place.holder.is_none() && state.others > 0 {
+            if place.holder.is_none()
+                && (place.mark.is_none() || taken >= MAJORITY)
+                && state.others > 0
+            {
                 actions.push(Action::Grab(node));
             } else if place.is_others() {
                 actions.push(Action::Leave(node));
@@ -306,6 +339,11 @@ impl Model for Setting {
             Property::always(RELEASED, |_, state: &State| {
                 (0..8).all(|suffix| state.released & 1 << suffix == 0 || !state.has(suffix))
             }),
+            Property::always(DONE, |_, state: &State| {
+                let marked =
+                    |suffix| state.places.iter().filter(|place| place.is_marked_by(suffix)).count();
+                (0..8).all(|suffix| state.done & 1 << suffix == 0 || marked(suffix) >= MAJORITY)
+            }),
             Property::always(NOTHING_LEFT, |setting: &Self, state: &State| {
                 let calm = setting.twice == state.twice && setting.restarts == state.restarts;
                 let over = |job: &Job| matches!(job.phase, Phase::Over(_));
@@ -315,7 +353,7 @@ impl Model for Setting {
                     let given_up = job.tried && job.phase != Phase::Over(Told::Yes);
                     given_up && state.places.iter().any(|place| place.is_held_by(suffix))
                 };
-                !calm || !quiet || setting.releases() || !state.jobs.iter().enumerate().any(left)
+                !calm || !quiet || setting.gives_up() || !state.jobs.iter().enumerate().any(left)
             }),
         ]
     }
@@ -332,6 +370,8 @@ pub const RISING: &str = "a fence is larger than those told before its request w
 pub const TRUE: &str = "yes and no were right at some moment since the request was made";
 /// A lock that was released is free.
 pub const RELEASED: &str = "no majority holds what was released";
+/// A lock that was left done is done.
+pub const DONE: &str = "a majority has the mark of what was left done";
 /// Failed attempts do not stay.
 pub const NOTHING_LEFT: &str =
     "a node holds no attempt that was given up, once nothing is on its way";
@@ -364,6 +404,8 @@ impl Setting {
             tried: false,
             stood: None,
             marked: false,
+            twice: 0,
+            unanswered: 0,
             holds: None,
         };
         State {
@@ -378,6 +420,7 @@ impl Setting {
             told: Vec::new(),
             other_since: 0,
             released: 0,
+            done: 0,
             broken: None,
         }
     }
@@ -391,15 +434,15 @@ impl Setting {
         self.flaw == Some(flaw)
     }
 
-    fn releases(&self) -> bool {
-        self.requests.iter().any(|plan| plan.asks == Asks::Release)
+    fn gives_up(&self) -> bool {
+        self.requests.iter().any(|plan| plan.asks.gives_up())
     }
 
     /// True if the caller may rely on what it was told at this time. It does not from when it asks for a RELEASE. What
     /// it asked for before that was answered does not count, unless the answer is 0, and to no other RELEASE.
     fn counts(&self, state: &State, job: &Job) -> bool {
         let asked =
-            |(job, plan): &(&Job, &Plan)| plan.asks == Asks::Release && job.phase != Phase::Before;
+            |(job, plan): &(&Job, &Plan)| plan.asks.gives_up() && job.phase != Phase::Before;
         let mut releases = state.jobs.iter().zip(&self.requests).filter(asked);
         let first = releases.next().is_none_or(|(job, _)| job.phase == Phase::Over(Told::No));
         let void = job.overlapped && !(first && releases.next().is_none());

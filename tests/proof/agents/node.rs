@@ -1,9 +1,9 @@
-//! A node, as small as it can be: one lock whose lease ends, the text that its holder gave, and the tokens that are
-//! used up.
+//! A node, as small as it can be: one lock whose lease ends, the text that its holder gave, the mark of a holder that
+//! left it done, and the tokens that are used up.
 
-use dlock_core::Fence;
 use dlock_core::quorum::attempts::Shown;
-use dlock_core::quorum::{Answer, Obstacle};
+use dlock_core::quorum::{Answer, Mark, Obstacle};
+use dlock_core::{Fence, Millis};
 
 /// A lease ends this many ticks after the request was carried out.
 pub const LEASE: u8 = 2;
@@ -17,6 +17,8 @@ pub struct Place {
     pub counter: u64,
     /// The suffixes that are used up, one bit each.
     pub finals: u8,
+    /// The attempt that left the lock done. The mark lasts until another caller takes the lock again.
+    pub mark: Option<u8>,
 }
 
 /// A holder.
@@ -46,10 +48,19 @@ pub enum What {
     Extend(Option<u64>),
     /// RELEASE; true: FINAL.
     Release(bool),
+    /// RELEASE … DONE.
+    Done,
     /// CHECK: yes if the token holds with this fence.
     Check(u64),
     /// INSPECT.
     Inspect,
+}
+
+impl What {
+    /// True if it tells that a claim has stood.
+    pub fn is_stood(self) -> bool {
+        matches!(self, What::Acquire { stood: Some(_), .. })
+    }
 }
 
 /// A reply.
@@ -57,7 +68,7 @@ pub enum What {
 pub enum Say {
     /// The answer to ACQUIRE or EXTEND.
     Votes(Answer),
-    /// The answer to RELEASE or CHECK.
+    /// The answer to RELEASE, with DONE or without, or to CHECK.
     Is(bool),
     /// The caller's attempt that holds here, and the fence of its grant.
     Shows(Option<(Shown<u8>, u64)>),
@@ -74,13 +85,19 @@ impl Place {
         self.holder.is_some_and(|holder| holder.suffix.is_none())
     }
 
-    /// Another caller takes the lock, if it is free. Returns the fence.
+    /// True if the attempt left the lock done here.
+    pub fn is_marked_by(&self, suffix: u8) -> bool {
+        self.mark == Some(suffix)
+    }
+
+    /// Another caller takes the lock, if nobody holds it. Returns the fence.
     pub fn grab(&mut self) -> Option<u64> {
         if self.holder.is_some() {
             return None;
         }
         self.counter += 1;
         let fence = self.counter;
+        self.mark = None;
         self.holder = Some(Holder { suffix: None, fence, stood: None, end: u8::MAX });
         Some(fence)
     }
@@ -109,6 +126,7 @@ impl Place {
                 Say::Votes(Answer::Granted(Fence(mine.fence)))
             }
             (What::Acquire { .. }, None) if is_held => Say::Votes(Answer::Denied),
+            (What::Acquire { .. }, None) if self.mark.is_some() => Say::Votes(DONE),
             (What::Acquire { fence, stood }, None) => {
                 self.counter = fence.unwrap_or(0).max(self.counter + 1);
                 let (fence, end) = (self.counter, now + LEASE);
@@ -126,6 +144,11 @@ impl Place {
                 self.holder = self.holder.filter(|_| !holds);
                 Say::Is(holds)
             }
+            (What::Done, Some(_)) => {
+                (self.holder, self.mark) = (None, Some(suffix));
+                Say::Is(true)
+            }
+            (What::Done, None) => Say::Is(self.is_marked_by(suffix)),
             (What::Check(fence), mine) => Say::Is(mine.is_some_and(|mine| mine.fence == fence)),
             (What::Inspect, _) => Say::Shows(self.holder.and_then(|holder| {
                 let stood = holder.stood.map(Fence);
@@ -134,3 +157,6 @@ impl Place {
         }
     }
 }
+
+/// Nobody asks whose mark it is.
+const DONE: Answer = Answer::Done(Mark { fence: Fence(1), left: Millis(u64::MAX) });

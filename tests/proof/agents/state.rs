@@ -33,20 +33,33 @@ impl State {
         let first =
             |of: &Message| of.job == 0 && matches!(of.what, What::Acquire { stood: None, .. });
         let before = |(other, earlier): (usize, &Message)| {
-            let same = earlier.job == message.job && earlier.node == message.node && other < at;
+            let same = earlier.line == message.line && earlier.node == message.node && other < at;
             !earlier.again
                 && (same || (first(earlier) && first(message) && earlier.node < message.node))
         };
         message.again || !self.messages.iter().enumerate().any(before)
     }
 
+    /// True if its agent has released the attempt at the node over the same connection: then it sends this once.
+    pub(super) fn is_withdrawn(&self, message: &Message) -> bool {
+        let withdraws = |later: &Message| {
+            let same = later.line == message.line && later.node == message.node;
+            same && later.job != message.job && matches!(later.what, What::Release(_))
+        };
+        self.messages.iter().any(withdraws)
+    }
+
     /// Carries a message out. Returns the reply.
     pub(super) fn arrive(&mut self, at: usize, again: bool) -> Option<Reply> {
         let message = self.messages.remove(at);
-        let Message { job, node, id, suffix, what, .. } = message;
+        let Message { job, node, id, suffix, what, line, .. } = message;
         if again {
             self.twice -= 1;
+            self.jobs[line].twice |= 1 << node;
             self.post(Message { again, id: None, ..message });
+        }
+        if what.is_stood() && !message.again && !again {
+            self.jobs[line].unanswered &= !(1 << node);
         }
         let say = self.places[node].carry_out(suffix, what, self.now);
         Some(Reply { job, node, id: id?, say })
@@ -60,7 +73,20 @@ impl State {
         suffix: u8,
         what: What,
     ) {
-        self.post(Message { job, node, again: false, id, suffix, what });
+        self.send_after(job, job, node, id, suffix, what);
+    }
+
+    /// Sends a message that arrives after those of another job to this node.
+    pub(super) fn send_after(
+        &mut self,
+        line: usize,
+        job: usize,
+        node: usize,
+        id: Option<u32>,
+        suffix: u8,
+        what: What,
+    ) {
+        self.post(Message { job, node, line, again: false, id, suffix, what });
     }
 
     pub(super) fn post(&mut self, message: Message) {
@@ -130,6 +156,10 @@ impl State {
             return;
         }
         let fence = fences.into_iter().max().unwrap_or(0);
+        // The same claim, which has left a node and taken another.
+        if self.told.contains(&(None, fence)) {
+            return;
+        }
         self.places
             .iter_mut()
             .filter(|place| place.is_others())

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use dlock_proof::agents::Asks::{Acquire, Check, Extend, Release};
+use dlock_proof::agents::Asks::{Acquire, Check, Done, Extend, Release};
 use dlock_proof::agents::Setting;
 use stateright::{Checker, Model};
 
@@ -55,4 +55,27 @@ fn check_after_a_release_elsewhere() {
 fn acquire_after_a_release() {
     let again = Setting::new(&[(0, Acquire), (0, Release), (0, Acquire)]);
     holds("again", Setting { in_turn: true, ..again });
+}
+
+#[test]
+fn release_at_the_agent_that_holds() {
+    let release = Setting::new(&[(0, Acquire), (0, Release)]);
+    holds("own release beside another caller", Setting { others: 1, ..release.clone() });
+    holds("own release and leases that end", Setting { ticks: 2, ..release.clone() });
+    holds("own release and a message that arrives twice", Setting { twice: 1, ..release.clone() });
+    holds("own release and a restart", Setting { restarts: 1, ..release });
+}
+
+#[test]
+fn done_at_the_other_agent() {
+    let done = Setting::new(&[(0, Acquire), (1, Done)]);
+    holds("done beside another caller", Setting { others: 1, ..done.clone() });
+    holds("done and a message that arrives twice", Setting { twice: 1, ..done.clone() });
+    holds("done and a restart", Setting { restarts: 1, ..done });
+}
+
+#[test]
+fn done_while_another_caller_takes_what_is_free_and_what_is_not_done() {
+    let done = Setting::new(&[(0, Acquire), (0, Done)]);
+    holds("done", Setting { others: 3, ticks: 2, in_turn: true, ..done });
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use dlock_core::limits::MAX_FENCE_AHEAD;
+use dlock_core::limits::{MAX_FENCE, MAX_FENCE_AHEAD};
 use dlock_core::quorum::{
     Acquisition, Answer, Ask, Claim, Failure, LossReason, Plan, Rules, Send, State, Verdict, Wait,
     usual_timeout,
@@ -84,7 +84,7 @@ impl<R: Rules> World<R> {
             wait,
             start_at_gate: (self.dice.chance(300) || !self.tries_first())
                 && !self.servers[GATE].is_deaf,
-            again: means.again,
+            again: means.again.then_some(Fence(MAX_FENCE)),
             suspects: self.suspects(process),
             seen: self.processes[process].seen,
             seed: self.dice.number(),

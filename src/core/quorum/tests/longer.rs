@@ -23,7 +23,7 @@ fn plan(nodes: usize) -> Plan {
         binds: false,
         wait: Patience::Forever,
         start_at_gate: false,
-        again: false,
+        again: None,
         suspects: vec![false; nodes],
         seen: Fence(0),
         seed: 1,

@@ -168,7 +168,7 @@ fn a_mark_that_is_over_by_our_clock_is_not_taken_away() {
 
 #[test]
 fn a_client_may_take_a_lock_though_it_is_done() {
-    let mut trial = trial(Plan { again: true, ..plan(3, Try) });
+    let mut trial = trial(Plan { again: Some(Fence(90)), ..plan(3, Try) });
     trial.sends("0A100 1A100 2A100");
     trial.hears(0, done(90, 500));
     trial.hears(1, done(90, 500));
@@ -179,8 +179,19 @@ fn a_client_may_take_a_lock_though_it_is_done() {
 }
 
 #[test]
+fn a_client_that_takes_a_done_lock_again_heeds_later_marks() {
+    let mut trial = trial(Plan { again: Some(Fence(89)), ..plan(3, Try) });
+    trial.sends("0A100 1A100 2A100");
+    trial.hears(0, done(89, 500));
+    trial.sends("0A100o89");
+    trial.hears(1, done(90, 500));
+    trial.hears(2, done(90, 500));
+    trial.loses(Failure::Done(Mark { fence: Fence(90), left: Millis(500) }));
+}
+
+#[test]
 fn a_client_that_takes_a_done_lock_again_rests_while_its_only_node_is_in_quarantine() {
-    let mut trial = trial(Plan { again: true, ..plan(1, Forever) });
+    let mut trial = trial(Plan { again: Some(Fence(90)), ..plan(1, Forever) });
     trial.sends("0A100");
     for _ in 0..3 {
         trial.hears(0, done(90, 500));

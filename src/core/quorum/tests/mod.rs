@@ -61,7 +61,7 @@ fn plan(nodes: usize, wait: Patience) -> Plan {
         binds: false,
         wait,
         start_at_gate: false,
-        again: false,
+        again: None,
         suspects: vec![false; nodes],
         seen: Fence(0),
         seed: 7,
