@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Installs what `make test-world` tests against: PostgreSQL, SQLite, PHP, Ruby and Perl with their clients,
+# Installs what `make test-world` tests against: PostgreSQL, SQLite, PHP, Ruby, Perl and C with their clients,
 # Chromium, tmux, systemd, cron and PgBouncer, of Debian; and into .world/ Debian's Prometheus, which starts no service
-# there, and the clients for Python and Node, in the versions that tests/world/packages/ names. A second
+# there, a newer Go of Debian with go-redis, and the clients for Python and Node, in the versions that
+# tests/world/packages/ names. A second
 # run finds everything there and asks no network. `world.sh pictures` installs what `make pictures` needs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -18,6 +19,7 @@ main() {
     new_enough
     mkdir -p "$world"
     prometheus
+    go_client
     python_client
     node_clients
 }
@@ -38,6 +40,7 @@ install_packages() {
     php -r 'require "Predis/Autoloader.php";' 2>/dev/null || missing+=(php-nrk-predis)
     perl -MRedis -e 1 2>/dev/null || missing+=(libredis-perl)
     command -v redis-cli >/dev/null || missing+=(redis-tools)
+    [ -e /usr/include/hiredis/hiredis.h ] || missing+=(libhiredis-dev gcc libc6-dev)
     command -v systemd-analyze >/dev/null || missing+=(systemd)
     [ -x /usr/sbin/cron ] || missing+=(cron)
     [ -x /usr/sbin/pgbouncer ] || missing+=(pgbouncer)
@@ -58,6 +61,35 @@ prometheus() {
     rm -rf "$world/prometheus"
     mkdir "$world/prometheus"
     apt_unpack prometheus "$world/prometheus"
+}
+
+# go-redis is in Debian's sid alone, and needs a newer Go than Debian 12 has. Both are only unpacked.
+go_client() {
+    local go=$world/go suite
+    [ -x "$go/go" ] && return
+    echo "world: fetching Go and go-redis"
+    rm -rf "$go"
+    mkdir -p "$go/apt/parts" "$go/packages"
+    for suite in sid bookworm-backports; do
+        debian_suites deb $suite
+    done >"$go/apt/parts/world.list"
+    [ -s "$go/apt/parts/world.list" ] || by_hand "go-redis is to be had from Debian's mirrors alone, and this machine has none"
+    apt_apart "$go/apt" apt-get update -qq
+    (cd "$go/packages" && apt_apart "$go/apt" apt-get download -qq golang-1.23-go golang-1.23-src \
+        golang-github-redis-go-redis-dev golang-github-cespare-xxhash-v2-dev golang-github-dgryski-go-rendezvous-dev)
+    for package in "$go"/packages/*.deb; do
+        dpkg -x "$package" "$go"
+    done
+    rm -rf "$go/apt" "$go/packages"
+    # Debian leaves the version out of the path.
+    ln -s . "$go/usr/share/gocode/src/github.com/redis/go-redis/v9"
+    cat >"$go/go.part" <<GO
+#!/bin/sh
+export GO111MODULE=off CGO_ENABLED=0 GOPATH=$go/usr/share/gocode GOROOT=$go/usr/lib/go-1.23 GOCACHE=$go/cache
+exec $go/usr/lib/go-1.23/bin/go "\$@"
+GO
+    chmod +x "$go/go.part"
+    mv "$go/go.part" "$go/go"
 }
 
 # What a distribution calls Node or Python may be older than the examples need.

@@ -445,7 +445,11 @@ impl Client {
             Ok(_) => (Answer::Silent, NodeState::Answers),
             Err(error) => (Answer::Silent, error.clone().into()),
         });
-        self.no_quorum(key, &states.collect::<Vec<_>>())
+        let error = self.no_quorum(key, &states.collect::<Vec<_>>());
+        if error.may_pass() {
+            return error;
+        }
+        Error::Refused { key: key.clone(), nodes: error.nodes().to_vec() }
     }
 }
 

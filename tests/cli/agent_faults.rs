@@ -228,3 +228,21 @@ fn an_agent_that_ends_serves_ephemeral_locks_for_a_while(kind: Kind) {
     let traces = servers[0].traces();
     assert_eq!((traces.leases, traces.waiters), (0, 0));
 }
+
+#[apply(on_one_server)]
+fn a_subscriber_that_does_not_read_is_closed_and_harms_nobody(kind: Kind) {
+    const LOSSES: usize = 3_000;
+    let servers = servers(kind, 1);
+    let agent = Agent::start(&addresses(&servers));
+    let mut deaf = agent.client();
+    deaf.run("SUBSCRIBE dlock:lost");
+    let mut listener = agent.client();
+    listener.run("SUBSCRIBE dlock:lost");
+    let hears = std::thread::spawn(move || (0..LOSSES).for_each(|_| drop(listener.recv())));
+    let mut client = agent.client();
+    client.pipeline((0..LOSSES).map(|n| format!("DLOCK.ACQUIRE short:{n} alice 100")));
+    hears.join().expect("the other subscriber hears all of them");
+    eventually("its connection is closed", || agent.figure("connections") == 2);
+    assert!(client.run("DLOCK.ACQUIRE job alice 30000").is_int());
+    drop(deaf);
+}

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use harness::{Agent, Client, Kind, Value, apply, on_one_server, scratch};
+use harness::{Agent, Client, Kind, Value, apply, eventually, many, on_one_server, scratch};
 
 use crate::{addresses, dlock_at, on_two_servers, servers};
 
@@ -58,6 +58,38 @@ fn a_port_needs_a_password(kind: Kind) {
     client.send_raw(b"POST / HTTP/1.1\r\n\r\n");
     assert!(client.recv().is_error() && client.is_closed_by_server());
     assert_eq!(agent.run("AUTH anything"), Value::Simple("OK".into()), "a socket needs none");
+}
+
+#[apply(on_one_server)]
+fn a_user_that_takes_all_the_connections_it_may_harms_no_other(kind: Kind) {
+    many::lift_limit();
+    let servers = servers(kind, 1);
+    let folder = scratch::elsewhere();
+    let file = folder.path().join("password");
+    fs::write(&file, "word").expect("there is room");
+    let port = harness::ports::free();
+    let listen = format!("tcp:127.0.0.1:{port}");
+    let file = file.to_str().expect("it is text");
+    let agent = Agent::with(&addresses(&servers), &["--listen", &listen, "--password-file", file]);
+    // The user of this process. Whoever comes over TCP is another one.
+    let mut crowd = Vec::new();
+    loop {
+        let mut client = agent.client();
+        let said = client.run("PING");
+        if said.is_error() {
+            assert_eq!(said.text(), "ERR max number of clients reached");
+            break;
+        }
+        crowd.push(client);
+    }
+    assert_eq!(crowd.len(), 15_000);
+    let mut other = Client::connect(port).expect("it listens");
+    other.run("AUTH word");
+    other.run("DLOCK.ACQUIRE job bob 30000").int();
+    assert_eq!(crowd[0].run("DLOCK.ACQUIRE job alice 30000"), Value::Null, "served all the same");
+    assert_eq!(other.run("DLOCK.RELEASE job bob"), Value::Int(1));
+    crowd.pop();
+    eventually("there is room again", || !agent.client().run("PING").is_error());
 }
 
 #[test]

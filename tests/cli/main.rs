@@ -2,6 +2,7 @@
 
 mod acquire;
 mod agent;
+mod agent_done;
 mod agent_faults;
 mod agent_greeting;
 mod agent_rights;

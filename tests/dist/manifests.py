@@ -28,6 +28,7 @@ def main(schema):
         if kind in ("StatefulSet", "Deployment"):
             check_pod(f"{kind} {name}", one["spec"]["template"]["spec"])
     check_job(objects["CronJob", "backup"]["spec"])
+    check_sidecar(objects["Pod", "app"]["spec"])
 
 
 def check_compose(services):
@@ -82,14 +83,34 @@ def check_job(spec):
     equal("the name of the Job", name, "metadata.labels['batch.kubernetes.io/job-name']")
 
 
+def check_sidecar(pod):
+    [agent] = pod["initContainers"]
+    [app] = pod["containers"]
+    [folder] = [mount["mountPath"] for mount in agent["volumeMounts"]]
+    check_pod("Pod app", {**pod, "containers": [agent]})
+    check_container("the application", app)
+    equal("it runs beside the application", agent["restartPolicy"], "Always")
+    equal("both see the socket's folder", app["volumeMounts"], agent["volumeMounts"])
+    equal("nobody else does", ["emptyDir" in volume for volume in pod["volumes"]], [True])
+    equal("its socket", agent["args"], ["agent", "--listen", f"unix:{folder}/agent.sock"])
+    equal("the application waits for it", agent["startupProbe"]["exec"]["command"][2], f"{folder}/agent.sock")
+    [nodes] = [each["value"] for each in agent["env"] if each["name"] == "DLOCK_NODES"]
+    equal("its nodes", nodes.split(","), [f"redis://:$(PASSWORD)@dlock-{i}.dlock" for i in range(3)])
+
+
 def check_pod(name, pod):
     equal(f"{name} is not root", pod["securityContext"]["runAsNonRoot"], True)
     for container in pod["containers"]:
-        context = container["securityContext"]
         equal(f"{name}'s image", container["image"].split(":")[1], VERSION)
-        equal(f"{name} is read-only", context["readOnlyRootFilesystem"], True)
-        equal(f"{name} has no capability", context["capabilities"], {"drop": ["ALL"]})
-        equal(f"{name} has limits", "memory" in container["resources"]["limits"], True)
+        check_container(name, container)
+
+
+def check_container(name, container):
+    context = container["securityContext"]
+    equal(f"{name} is read-only", context["readOnlyRootFilesystem"], True)
+    equal(f"{name} gets no more rights", context["allowPrivilegeEscalation"], False)
+    equal(f"{name} has no capability", context["capabilities"], {"drop": ["ALL"]})
+    equal(f"{name} has limits", "memory" in container["resources"]["limits"], True)
 
 
 def equal(what, found, expected):

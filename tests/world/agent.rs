@@ -1,8 +1,9 @@
 //! The programs of docs/agent, each with its client library, through `dlock agent`; and the agent as a service.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::LazyLock;
 use std::thread;
 
 use harness::{Agent, Kind, Quorum, Server, eventually, program};
@@ -10,17 +11,37 @@ use tempfile::TempDir;
 
 use crate::client::{installed, top};
 
-/// The programs, with what runs them.
+/// The programs, and how each is run.
 fn programs() -> Vec<(&'static str, Command)> {
-    let by = |interpreter: &str| Command::new(interpreter);
+    let by = |interpreter: PathBuf, arguments: &[&str], name| {
+        let mut command = Command::new(interpreter);
+        command.args(arguments).arg(source(name));
+        (name, command)
+    };
     vec![
-        ("lock.sh", by("sh")),
-        ("phpredis.php", by("php")),
-        ("predis.php", by("php")),
-        ("redis_rb.rb", by("ruby")),
-        ("redis.pl", by("perl")),
-        ("redis_py.py", Command::new(installed("python/bin/python"))),
+        by("sh".into(), &[], "lock.sh"),
+        by("php".into(), &[], "phpredis.php"),
+        by("php".into(), &[], "predis.php"),
+        by("ruby".into(), &[], "redis_rb.rb"),
+        by("perl".into(), &[], "redis.pl"),
+        by(installed("python/bin/python"), &[], "redis_py.py"),
+        by(installed("go/go"), &["run"], "go_redis.go"),
+        ("hiredis.c", Command::new(&*COMPILED)),
     ]
+}
+
+/// The program in C.
+static COMPILED: LazyLock<PathBuf> = LazyLock::new(|| {
+    let to = Path::new(env!("CARGO_TARGET_TMPDIR")).join("hiredis");
+    let mut compiler = Command::new("cc");
+    compiler.args(["-Wall", "-Wextra", "-Werror", "-o"]).arg(&to).arg(source("hiredis.c"));
+    let said = program::run(compiler.arg("-lhiredis"));
+    assert_eq!(said.code, Some(0), "{said:#?}");
+    to
+});
+
+fn source(name: &str) -> PathBuf {
+    top().join("docs/agent").join(name)
 }
 
 #[test]
@@ -28,7 +49,7 @@ fn each_program_takes_a_lock_of_a_majority_and_gives_it_back() {
     let quorum = Quorum::start(3);
     let agent = Agent::start(&quorum.urls());
     for (name, mut command) in programs() {
-        command.arg(top().join("docs/agent").join(name)).arg(agent.socket());
+        command.arg(agent.socket());
         let said = program::run(&mut command);
         assert_eq!(said.code, Some(0), "{name}: {said:#?}");
         assert!(said.out.starts_with("held with the fence "), "{name}: {said:#?}");
@@ -53,7 +74,7 @@ fn a_program_waits_for_another_one() {
         let key = if name == "redis_rb.rb" { "worker:mail" } else { "job:42" };
         let mut holder = agent.client();
         let fence = holder.run(&format!("DLOCK.ACQUIRE {key} holder 30000")).int();
-        command.arg(top().join("docs/agent").join(name)).arg(agent.socket());
+        command.arg(agent.socket());
         let waiting = thread::spawn(move || program::run(&mut command));
         eventually("it waits", || agent.figure("locks") == 2);
         holder.run(&format!("DLOCK.RELEASE {key} holder"));

@@ -78,7 +78,7 @@ impl<S: Shown> Site<S> {
 }
 
 fn nothing() -> HttpResponse {
-    text(StatusCode::NOT_FOUND, "there are /, /metrics and /healthz\n")
+    text(StatusCode::NOT_FOUND, "there is nothing here; /metrics and /healthz are there\n")
 }
 
 /// True if a client wants the OpenMetrics format at least as much as Prometheus' text format. Who says nothing

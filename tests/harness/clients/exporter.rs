@@ -141,6 +141,13 @@ impl Drop for Exporter {
 }
 
 impl Answer {
+    /// The answer to a request for a path, of whoever serves metrics there.
+    #[track_caller]
+    pub fn of(at: &str, path: &str) -> Answer {
+        let connection = TcpStream::connect(at).expect("it listens");
+        Answer::to(&format!("GET {path} HTTP/1.1\r\nHost: {at}\r\n\r\n"), connection)
+    }
+
     /// The answer to a request, over a connection of any kind.
     #[track_caller]
     pub fn to(request: &str, mut connection: impl Read + Write) -> Answer {

@@ -83,7 +83,7 @@ impl Server {
 
 /// Many systems let a process have a thousand open files, and more if it asks; and root as many as
 /// it wants, which tests of crowds need that run side by side.
-fn lift_limit() {
+pub fn lift_limit() {
     let files = Resource::RLIMIT_NOFILE;
     let (_, most) = getrlimit(files).expect("limits can be read");
     let wanted = most.max(1 << 16);

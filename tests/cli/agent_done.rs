@@ -1,0 +1,137 @@
+//! `dlock agent`: locks that are left done, and the agent's metrics.
+
+use harness::exporter::Answer;
+use harness::{Agent, Client, Kind, Quorum, Value, apply, eventually, on_one_server};
+use nix::sys::signal::Signal;
+
+use crate::{addresses, on_two_servers, servers};
+
+const DAY: u32 = 86_400_000;
+
+/// The fence of whoever has left the lock done, as somebody hears who asks for it.
+#[track_caller]
+fn done_by(said: &Value) -> i64 {
+    let text = said.text();
+    let words: Vec<&str> = text.split(' ').collect();
+    assert_eq!(words[0], "DONE", "{text}");
+    let left: u32 = words[1].parse().expect("a number");
+    assert!((DAY - 60_000..=DAY).contains(&left), "{text}");
+    words[2].parse().expect("a number")
+}
+
+fn finish(client: &mut Client, key: &str, token: &str) -> Value {
+    client.run(&format!("DLOCK.RELEASE {key} {token} DONE {DAY} META exit=0"))
+}
+
+#[apply(on_two_servers)]
+fn whoever_asks_for_a_done_lock_hears_what_a_node_says(kind: Kind) {
+    let servers = servers(kind, 1);
+    let agent = Agent::start(&addresses(&servers));
+    let mut client = agent.client();
+    let fence = client.run("DLOCK.ACQUIRE job alice 30000").int();
+    let mut waiter = agent.client();
+    waiter.send("DLOCK.ACQUIRE job bob 30000 WAIT 0");
+    eventually("bob waits", || servers[0].traces().waiters == 1);
+    assert_eq!(finish(&mut client, "job", "alice"), Value::Int(1));
+    assert_eq!(done_by(&waiter.recv()), fence, "the waiter");
+    for mut asker in [agent.client(), servers[0].client()] {
+        assert_eq!(done_by(&asker.run("DLOCK.ACQUIRE job carol 30000")), fence);
+    }
+    assert_eq!(client.run("DLOCK.CHECK job alice"), Value::Null);
+    assert_eq!(client.run("DLOCK.RELEASE job alice"), Value::Int(0), "it stays done");
+    let found = client.run("DLOCK.INSPECT job");
+    assert_eq!(found.at("mode").text(), "done");
+    let meta = found.at("meta").text();
+    assert!(meta.starts_with("exit=0 host=") && meta.contains(" pid="), "{meta}");
+    let earlier = format!("DLOCK.ACQUIRE job dave 30000 AGAIN {}", fence - 1);
+    assert_eq!(done_by(&client.run(&earlier)), fence);
+    let again = client.run(&format!("DLOCK.ACQUIRE job dave 30000 AGAIN {fence}")).int();
+    assert!(again > fence);
+    assert_eq!(client.run("DLOCK.RELEASE job dave DONE 0"), Value::Int(1), "a plain release");
+    client.run("DLOCK.ACQUIRE job erin 30000").int();
+}
+
+#[apply(on_one_server)]
+fn what_cannot_be_left_done_stays_held(kind: Kind) {
+    let servers = servers(kind, 1);
+    let agent = Agent::start(&addresses(&servers));
+    let mut client = agent.client();
+    client.run("DLOCK.ACQUIRE shared alice 30000 SHARED").int();
+    client.run("DLOCK.ACQUIRE job alice 30000").int();
+    let long = "x".repeat(801);
+    for (request, why) in [
+        ("shared alice DONE 1000".to_owned(), "ERR DONE needs a lock"),
+        ("job alice DONE 1000 FENCE 7".to_owned(), "ERR FENCE is for nodes"),
+        (format!("job alice DONE 1000 META {long}"), "ERR "),
+    ] {
+        let said = client.run(&format!("DLOCK.RELEASE {request}"));
+        assert!(said.text().starts_with(why), "{said:?}");
+    }
+    assert!(client.run("DLOCK.CHECK shared alice").is_int());
+    assert!(client.run("DLOCK.CHECK job alice").is_int());
+    assert_eq!(finish(&mut client, "job", "bob"), Value::Int(0), "he does not hold it");
+    assert_eq!(finish(&mut client, "job", "alice"), Value::Int(1));
+}
+
+#[test]
+fn a_second_agent_or_a_new_process_leaves_a_lock_done() {
+    let quorum = Quorum::start(3);
+    let (mut one, two) = (Agent::start(&quorum.urls()), Agent::start(&quorum.urls()));
+    let fences = ["elsewhere", "after"].map(|key| {
+        let fence = one.run(&format!("DLOCK.ACQUIRE {key} alice 30000")).int();
+        eventually("it is marked", || {
+            let found = one.run(&format!("DLOCK.INSPECT {key}"));
+            found.at("holders").items()[0].at("meta").text().contains(" stood=")
+        });
+        fence
+    });
+    assert_eq!(finish(&mut two.client(), "elsewhere", "alice"), Value::Int(1));
+    assert_eq!(done_by(&one.run("DLOCK.ACQUIRE elsewhere bob 30000 WAIT 5000")), fences[0]);
+    assert_eq!(one.run("DLOCK.EXTEND elsewhere alice 30000"), Value::Int(0));
+    one.end(Signal::SIGKILL);
+    one.start_again(&quorum.urls());
+    assert_eq!(finish(&mut one.client(), "after", "alice"), Value::Int(1));
+    assert_eq!(done_by(&two.run("DLOCK.ACQUIRE after bob 30000")), fences[1]);
+    assert_eq!(finish(&mut two.client(), "after", "alice"), Value::Int(0), "nobody holds it");
+}
+
+#[test]
+fn an_agent_that_reaches_no_majority_says_so_and_leaves_the_lock_done_later() {
+    let quorum = Quorum::start(3);
+    let agent = Agent::start(&quorum.urls());
+    let fence = agent.run("DLOCK.ACQUIRE job alice 30000").int();
+    quorum.iter().take(2).for_each(|node| node.pause());
+    let said = finish(&mut agent.client(), "job", "alice");
+    assert!(said.text().starts_with("NOQUORUM "), "{said:?}");
+    quorum.iter().take(2).for_each(|node| node.resume());
+    let mut bob = agent.client();
+    assert_eq!(done_by(&bob.run("DLOCK.ACQUIRE job bob 30000 WAIT 20000")), fence);
+}
+
+#[apply(on_one_server)]
+fn what_the_agent_counts_is_a_metric(kind: Kind) {
+    let servers = servers(kind, 1);
+    let at = format!("127.0.0.1:{}", harness::ports::free());
+    let agent = Agent::with(&addresses(&servers), &["--metrics", &at]);
+    agent.run("DLOCK.ACQUIRE job alice 30000").int();
+    agent.run("DLOCK.ACQUIRE job bob 30000");
+    let mut waiter = agent.client();
+    waiter.send("DLOCK.ACQUIRE job carol 30000 WAIT 0");
+    agent.run("DLOCK.ACQUIRE short alice 50").int();
+    eventually("carol waits, and a lock is lost", || {
+        (agent.figure("waiting"), agent.figure("lost")) == (1, 1)
+    });
+    let answer = Answer::of(&at, "/metrics");
+    for line in [
+        "dlock_agent_locks_held 1",
+        "dlock_agent_locks 2",
+        "dlock_agent_waiting 1",
+        "dlock_agent_outages 0",
+        "dlock_agent_requests_total{command=\"DLOCK.ACQUIRE\",result=\"yes\"} 2",
+        "dlock_agent_requests_total{command=\"DLOCK.ACQUIRE\",result=\"no\"} 1",
+        "dlock_agent_lost_total{why=\"expired\"} 1",
+    ] {
+        assert!(answer.body.lines().any(|other| other == line), "{line}\n{}", answer.body);
+    }
+    assert!(!answer.body.contains("job"), "{}", answer.body);
+}
