@@ -189,7 +189,7 @@ fn what_an_agent_does_not_serve_is_refused_by_name(kind: Kind) {
         ("DLOCK.TOKENS job", "ERR DLOCK.TOKENS is for nodes"),
         ("DLOCK.APPLY x", "ERR DLOCK.APPLY is for nodes"),
         ("MULTI", "ERR MULTI is for nodes"),
-        ("DLOCK.RELEASE job t DONE 1000", "ERR DONE is not served by an agent yet"),
+        ("DLOCK.RELEASE job t DONE 1000 FENCE 3", "ERR FENCE is for nodes"),
         ("DLOCK.ACQUIRE job t 1000 NX", "ERR unknown option 'NX'; there is SHARED, WAIT ms"),
         ("DLOCK.ACQUIRE job t 0", "ERR ttl-ms must be a whole number from 1 to"),
         ("DLOCK.ACQUIRE job t 1000 WAIT x", "ERR WAIT must be a whole number"),

@@ -61,7 +61,6 @@ fn what_cannot_be_left_done_stays_held(kind: Kind) {
     let long = "x".repeat(801);
     for (request, why) in [
         ("shared alice DONE 1000".to_owned(), "ERR DONE needs a lock"),
-        ("job alice DONE 1000 FENCE 7".to_owned(), "ERR FENCE is for nodes"),
         (format!("job alice DONE 1000 META {long}"), "ERR "),
     ] {
         let said = client.run(&format!("DLOCK.RELEASE {request}"));

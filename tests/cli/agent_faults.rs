@@ -240,7 +240,9 @@ fn a_subscriber_that_does_not_read_is_closed_and_harms_nobody(kind: Kind) {
     listener.run("SUBSCRIBE dlock:lost");
     let hears = std::thread::spawn(move || (0..LOSSES).for_each(|_| drop(listener.recv())));
     let mut client = agent.client();
-    client.pipeline((0..LOSSES).map(|n| format!("DLOCK.ACQUIRE short:{n} alice 100")));
+    let granted =
+        client.pipeline((0..LOSSES).map(|n| format!("DLOCK.ACQUIRE short:{n} alice 1000")));
+    assert!(granted.iter().all(Value::is_int));
     hears.join().expect("the other subscriber hears all of them");
     eventually("its connection is closed", || agent.figure("connections") == 2);
     assert!(client.run("DLOCK.ACQUIRE job alice 30000").is_int());
