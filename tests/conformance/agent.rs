@@ -250,7 +250,7 @@ impl Run {
         }
         let was_done = self.done.iter().any(|done| done == name);
         match (fails, &reply) {
-            // It holds nothing any more.
+            // Its token holds nothing any more.
             (None, _) if was_done => assert_eq!(reply, Value::Int(0)),
             (Some("no_quorum"), _) => assert_eq!(code(&reply), Some("no_quorum"), "{reply:?}"),
             (Some("usage"), _) => assert_eq!(code(&reply), Some("usage"), "{reply:?}"),
