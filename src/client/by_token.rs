@@ -65,7 +65,8 @@ impl Client {
         Ok(Lease { key: key.clone(), token: *token, fence, valid_for })
     }
 
-    /// Sends an EXTEND to all nodes. Returns the time for which the lock is valid.
+    /// Sends an EXTEND to all nodes. Returns the time for which the lock is valid. A ballot would say the same: each
+    /// node gets one request, all at the same time and with the same fence.
     async fn extend_by(
         &self,
         command: &Cmd,
