@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use dlock_core::quorum::Sound;
-use dlock_proof::agents::Asks::{Acquire, Check, Extend, Release};
+use dlock_proof::agents::Asks::{Acquire, Check, Done, Extend, Release};
 use dlock_proof::agents::{self, Asks};
 use dlock_proof::model::{DISTINCT, EXCLUSIVE, ORDERED, SHARED, Setting};
 use dlock_proof::others;
@@ -103,6 +103,10 @@ fn two_agents() {
                 ticks: 2,
                 ..in_turn(&[(0, Acquire), (1, Release), (1, Acquire), (0, Check)])
             },
+        ),
+        (
+            "a lock that is left done, while another caller takes what is not",
+            agents::Setting { others: 3, ticks: 2, ..in_turn(&[(0, Acquire), (1, Done)]) },
         ),
         (
             "extend after another caller",
