@@ -86,7 +86,7 @@ fn of_agents(flaw: flaw::Flaw) -> agents::Setting {
         }
         Flaw::ActsOnOne | Flaw::ReleasesForNow | Flaw::ReleasesOne => &[(0, Acquire), (1, Release)],
         Flaw::ReleasesTwiceSent => &[(0, Acquire), (0, Release)],
-        Flaw::FinishesUnjoined | Flaw::FinishesLate => &[(0, Acquire), (0, Done)],
+        Flaw::FinishesUnjoined => &[(0, Acquire), (0, Done)],
         Flaw::ChecksMemory => &[(0, Acquire), (1, Release), (0, Check)],
         Flaw::JoinsAnyFence => &[(0, Acquire), (0, Extend)],
         _ => &[(0, Acquire), (1, Extend)],
@@ -96,9 +96,7 @@ fn of_agents(flaw: flaw::Flaw) -> agents::Setting {
         Flaw::JoinsAnyFence => agents::Setting { ticks: 2, others: 2, in_turn: true, ..setting },
         Flaw::JoinsMinority | Flaw::CountsFromAnswer => agents::Setting { ticks: 2, ..setting },
         Flaw::ReleasesTwiceSent => agents::Setting { twice: 1, ..setting },
-        Flaw::FinishesUnjoined | Flaw::FinishesLate => {
-            agents::Setting { ticks: 2, others: 3, in_turn: true, ..setting }
-        }
+        Flaw::FinishesUnjoined => agents::Setting { ticks: 2, others: 3, in_turn: true, ..setting },
         Flaw::ChecksMemory => agents::Setting { in_turn: true, ..setting },
         _ => setting,
     }

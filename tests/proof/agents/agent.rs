@@ -275,9 +275,6 @@ impl Setting {
             Some(claim) if claim.until <= state.instant() => {
                 state.enter(at, Phase::Over(Told::Error));
             }
-            Some(_) if self.is(Flaw::FinishesLate) && self.requests[at].asks == Asks::Done => {
-                self.finish(state, at, suffix, NEVER);
-            }
             Some(claim) if self.requests[at].asks == Asks::Done => {
                 self.finish(state, at, suffix, claim.until);
             }

@@ -36,15 +36,13 @@ pub enum Flaw {
     SilentIsNo,
     /// An attempt whose claim may not have stood does not hold.
     UnsettledIsNo,
-    /// DONE is sent without a claim.
+    /// DONE counts nodes without a claim, whenever they answer.
     FinishesUnjoined,
-    /// DONE counts nodes after its claim has ended.
-    FinishesLate,
 }
 
 impl Flaw {
     /// All of them.
-    pub const ALL: [Flaw; 17] = [
+    pub const ALL: [Flaw; 16] = [
         Flaw::NoSuffix,
         Flaw::ReleasesOthers,
         Flaw::JoinsMinority,
@@ -61,7 +59,6 @@ impl Flaw {
         Flaw::SilentIsNo,
         Flaw::UnsettledIsNo,
         Flaw::FinishesUnjoined,
-        Flaw::FinishesLate,
     ];
 }
 

@@ -77,5 +77,5 @@ fn done_at_the_other_agent() {
 #[test]
 fn done_while_another_caller_takes_what_is_free_and_what_is_not_done() {
     let done = Setting::new(&[(0, Acquire), (0, Done)]);
-    holds("done", Setting { others: 2, ticks: 2, in_turn: true, ..done });
+    holds("done", Setting { others: 1, ticks: 2, in_turn: true, ..done });
 }
