@@ -51,13 +51,19 @@ impl Lock {
     /// The verdict on the first lives of this lock, in which it shows.
     #[must_use]
     pub fn verdict(self, lives: u64) -> Verdict {
+        verdict(lives, |seed| self.history(seed))
+    }
+
+    /// The first life of this lock that a judge accuses, if it is one of this many.
+    #[must_use]
+    pub fn first_accused(self, lives: u64) -> Option<u64> {
+        (0..lives).find(|seed| !judge(&self.history(*seed)).is_empty())
+    }
+
+    fn history(self, seed: u64) -> Vec<Line> {
         match self {
-            Lock::Bent(bend) => {
-                verdict(lives, |seed| sim::history(Lives::Any, seed, Bent(bend), None))
-            }
-            Lock::Flawed(flaw) => {
-                verdict(lives, |seed| sim::history(flaw.shows_in(), seed, Sound, Some(flaw)))
-            }
+            Lock::Bent(bend) => sim::history(Lives::Any, seed, Bent(bend), None),
+            Lock::Flawed(flaw) => sim::history(flaw.shows_in(), seed, Sound, Some(flaw)),
         }
     }
 }

@@ -74,6 +74,11 @@ impl<R: Rules> World<R> {
         ]);
         let (mode, wait) =
             if self.map.is_some() { (Mode::Exclusive, Patience::Forever) } else { (mode, wait) };
+        // The dice are thrown in the order in which they always were, so that a seed stays the life that it is.
+        let start_at_gate =
+            (self.dice.chance(300) || !self.tries_first()) && !self.servers[GATE].is_deaf;
+        let suspects = self.suspects(process);
+        let seed = self.dice.number();
         let means = self.means(ttl);
         let plan = Plan {
             nodes: self.nodes,
@@ -82,12 +87,11 @@ impl<R: Rules> World<R> {
             timeout,
             binds: false,
             wait,
-            start_at_gate: (self.dice.chance(300) || !self.tries_first())
-                && !self.servers[GATE].is_deaf,
+            start_at_gate,
             again: means.again.then_some(Fence(MAX_FENCE)),
-            suspects: self.suspects(process),
+            suspects,
             seen: self.processes[process].seen,
-            seed: self.dice.number(),
+            seed,
         };
         let time = self.processes[process].clock.time(self.now);
         let acquisition = Acquisition::by(self.rules.clone(), plan, time);
