@@ -1,5 +1,6 @@
 //! The programs of docs/agent, each with its client library, through `dlock agent`; and the agent as a service.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -9,7 +10,7 @@ use std::thread;
 use harness::{Agent, Kind, Quorum, Server, eventually, program};
 use tempfile::TempDir;
 
-use crate::client::{installed, top};
+use crate::client::{Library, Program, installed, top};
 
 /// The programs, and how each is run.
 fn programs() -> Vec<(&'static str, Command)> {
@@ -25,23 +26,58 @@ fn programs() -> Vec<(&'static str, Command)> {
         by("ruby".into(), &[], "redis_rb.rb"),
         by("perl".into(), &[], "redis.pl"),
         by(installed("python/bin/python"), &[], "redis_py.py"),
-        by(installed("go/go"), &["run"], "go_redis.go"),
-        ("hiredis.c", Command::new(&*COMPILED)),
+        ("go_redis.go", Command::new(&*COMPILED_GO)),
+        ("hiredis.c", Command::new(&*COMPILED_C)),
     ]
 }
 
 /// The program in C.
-static COMPILED: LazyLock<PathBuf> = LazyLock::new(|| {
-    let to = Path::new(env!("CARGO_TARGET_TMPDIR")).join("hiredis");
-    let mut compiler = Command::new("cc");
-    compiler.args(["-Wall", "-Wextra", "-Werror", "-o"]).arg(&to).arg(source("hiredis.c"));
-    let said = program::run(compiler.arg("-lhiredis"));
-    assert_eq!(said.code, Some(0), "{said:#?}");
+static COMPILED_C: LazyLock<PathBuf> =
+    LazyLock::new(|| compiled("cc", &["-Wall", "-Wextra", "-Werror", "-lhiredis"], "hiredis.c"));
+
+/// The program in Go.
+static COMPILED_GO: LazyLock<PathBuf> =
+    LazyLock::new(|| compiled(installed("go/go"), &["build"], "go_redis.go"));
+
+/// Compiles a program, which may take minutes, before anybody waits for what it does.
+fn compiled(compiler: impl AsRef<OsStr>, arguments: &[&str], name: &str) -> PathBuf {
+    let to = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name).with_extension("program");
+    let mut command = Command::new(compiler);
+    let [first, rest @ ..] = arguments else { panic!("{name} has no arguments") };
+    command.arg(first).arg("-o").arg(&to).arg(source(name)).args(rest);
+    let status = command.status().expect("the compiler is there: scripts/world.sh");
+    assert!(status.success(), "{name}: {status}");
     to
-});
+}
 
 fn source(name: &str) -> PathBuf {
     top().join("docs/agent").join(name)
+}
+
+/// The recipes of docs/any-client.md count under a lock of a majority, and hear of its loss.
+#[test]
+fn the_recipes_for_one_node_run_unchanged() {
+    let quorum = Quorum::start(3);
+    let agent = Agent::start(&quorum.urls());
+    let socket = agent.socket();
+    let at = [("AGENT", socket.to_str().expect("it is text"))];
+    let data = Server::start(Kind::Redis82);
+    for library in Library::ALL {
+        let programs = library.programs();
+        let start = |words: &[&str]| programs.start_with(data.port(), words, &at);
+        data.run("DEL counter");
+        let running: Vec<Program> = (0..4).map(|_| start(&["count", "job", "5", "1"])).collect();
+        running.into_iter().for_each(|program| drop(program.end()));
+        assert_eq!(data.run("GET counter").text(), "20", "{library:?}");
+        quorum.until_empty();
+
+        let mut holder = start(&["hold", "job", "15"]);
+        assert!(holder.line().starts_with("held "), "{library:?}");
+        quorum.iter().for_each(|node| drop(node.run("DLOCK.BREAK job")));
+        assert_eq!(holder.line(), "lost", "{library:?}");
+        holder.end();
+        quorum.until_empty();
+    }
 }
 
 #[test]

@@ -34,6 +34,15 @@ pub struct Program {
 }
 
 impl Library {
+    pub const ALL: [Library; 6] = [
+        Library::RedisPy,
+        Library::RedisPyAsyncio,
+        Library::Ioredis,
+        Library::NodeRedis,
+        Library::Phpredis,
+        Library::RedisRb,
+    ];
+
     /// The interpreter, and the names of the example and of the driver.
     fn names(self) -> (PathBuf, &'static str, &'static [&'static str]) {
         let python = installed("python/bin/python");

@@ -1,4 +1,5 @@
-// Drives docs/examples/ioredis.mjs or node_redis.mjs: which, PORT, what to do, and its arguments.
+// Drives docs/examples/ioredis.mjs or node_redis.mjs: which, PORT, what to do, and its arguments. An agent at the socket
+// AGENT has the locks.
 
 import { once } from "node:events";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -7,30 +8,32 @@ const [library, port, action, ...args] = process.argv.slice(2);
 const timeout = process.env.READ_TIMEOUT && 1000 * Number(process.env.READ_TIMEOUT);
 const { withLock, Lost } = await import(`./${library}.mjs`);
 
-async function ioredis() {
+async function ioredis(at) {
   const { Redis } = await import("ioredis");
-  const client = new Redis({ port, ...(timeout && { commandTimeout: timeout }) });
+  const client = new Redis({ ...at, ...(timeout && { commandTimeout: timeout }) });
   client.on("error", () => {});
   return [client, (...words) => client.call(...words), () => client.disconnect()];
 }
 
-async function nodeRedis() {
+async function nodeRedis(at) {
   const { createClient } = await import("redis");
-  const client = createClient({ socket: { port }, ...(timeout && { commandOptions: { timeout } }) });
+  const client = createClient({ socket: at, ...(timeout && { commandOptions: { timeout } }) });
   client.on("error", () => {});
   await client.connect();
   return [client, (...words) => client.sendCommand(words.map(String)), () => client.destroy()];
 }
 
-const [client, ask, close] = await (library === "ioredis" ? ioredis() : nodeRedis());
+const connect = library === "ioredis" ? ioredis : nodeRedis;
+const [client, ask, close] = await connect(process.env.AGENT ? { path: process.env.AGENT } : { port });
+const [, data, closeData] = await connect({ port });
 
 async function count(key, times, tasks) {
   const work = async () => {
     for (let i = 0; i < Number(times); i++) {
       const add = async () => {
-        const seen = Number(await ask("GET", "counter"));
+        const seen = Number(await data("GET", "counter"));
         await sleep(1);
-        await ask("SET", "counter", seen + 1);
+        await data("SET", "counter", seen + 1);
       };
       await withLock(client, key, add, { wait: 600_000 });
     }
@@ -101,3 +104,4 @@ async function waits(key) {
 
 await { count, turn, hold, fail, cancel }[action](...args);
 close();
+closeData();

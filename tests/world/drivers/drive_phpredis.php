@@ -1,23 +1,26 @@
 <?php
-// Drives docs/examples/phpredis.php: PORT, what to do, and its arguments.
+// Drives docs/examples/phpredis.php: PORT, what to do, and its arguments. An agent at the socket AGENT has the locks.
 
 require __DIR__ . '/phpredis.php';
 
 [, $port, $action] = $argv;
 $arguments = array_slice($argv, 3);
 $redis = new Redis();
-$redis->connect('127.0.0.1', (int) $port);
+getenv('AGENT') ? $redis->connect(getenv('AGENT')) : $redis->connect('127.0.0.1', (int) $port);
+$data = new Redis();
+$data->connect('127.0.0.1', (int) $port);
 if (getenv('READ_TIMEOUT')) {
     $redis->setOption(Redis::OPT_READ_TIMEOUT, (float) getenv('READ_TIMEOUT'));
 }
 
 function count_up(Redis $redis, string $key, string $times): void
 {
+    global $data;
     for ($i = 0; $i < (int) $times; $i++) {
-        with_lock($redis, $key, function () use ($redis) {
-            $seen = (int) $redis->get('counter');
+        with_lock($redis, $key, function () use ($data) {
+            $seen = (int) $data->get('counter');
             usleep(1000);
-            $redis->set('counter', $seen + 1);
+            $data->set('counter', $seen + 1);
         }, wait: 600);
     }
 }

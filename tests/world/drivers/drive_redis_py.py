@@ -1,4 +1,5 @@
-"""Drives docs/examples/redis_py.py: PORT, what to do, and its arguments."""
+"""Drives docs/examples/redis_py.py: PORT, what to do, and its arguments. An agent at the socket AGENT
+has the locks."""
 
 import os
 import select
@@ -15,7 +16,8 @@ timeouts = {"socket_timeout": float(os.environ["READ_TIMEOUT"])} if "READ_TIMEOU
 told = {"read_timeout": float(os.environ["TOLD"])} if "TOLD" in os.environ else {}
 pool = int(os.environ.get("POOL", 100))
 redis_py.WAITING = threading.Semaphore(pool // 2)
-client = redis.Redis(port=int(port), max_connections=pool, **timeouts)
+at = {"unix_socket_path": os.environ["AGENT"]} if "AGENT" in os.environ else {"port": int(port)}
+client = redis.Redis(**at, max_connections=pool, **timeouts)
 data = redis.Redis(port=int(port))
 
 

@@ -1,4 +1,5 @@
-"""Drives docs/examples/redis_py_asyncio.py: PORT, what to do, and its arguments."""
+"""Drives docs/examples/redis_py_asyncio.py: PORT, what to do, and its arguments. An agent at the socket
+AGENT has the locks."""
 
 import asyncio
 import os
@@ -13,6 +14,7 @@ port, action, *arguments = sys.argv[1:]
 timeouts = {"socket_timeout": float(os.environ["READ_TIMEOUT"])} if "READ_TIMEOUT" in os.environ else {}
 told = {"read_timeout": float(os.environ["TOLD"])} if "TOLD" in os.environ else {}
 
+at = {"unix_socket_path": os.environ["AGENT"]} if "AGENT" in os.environ else {"port": int(port)}
 pool = int(os.environ.get("POOL", 100))
 redis_py_asyncio.WAITING = asyncio.Semaphore(pool // 2)
 
@@ -92,7 +94,7 @@ async def waits(client, key):
 
 
 async def main():
-    async with redis.Redis(port=int(port), max_connections=pool, **timeouts) as client:
+    async with redis.Redis(**at, max_connections=pool, **timeouts) as client:
         actions = {"count": count, "turn": turn, "hold": hold, "fail": fail, "cancel": cancel}
         await actions[action](client, *arguments)
 

@@ -1,20 +1,22 @@
-# Drives docs/examples/redis_rb.rb: PORT, what to do, and its arguments.
+# Drives docs/examples/redis_rb.rb: PORT, what to do, and its arguments. An agent at the socket AGENT has the locks.
 
 require "timeout"
 require_relative "redis_rb"
 
 port, action, *arguments = ARGV
 timeouts = ENV["READ_TIMEOUT"] ? { read_timeout: ENV["READ_TIMEOUT"].to_f } : {}
-REDIS = Redis.new(port: port.to_i, **timeouts)
+at = ENV["AGENT"] ? { path: ENV["AGENT"] } : { port: port.to_i }
+REDIS = Redis.new(**at, **timeouts)
+DATA = Redis.new(port: port.to_i)
 $stdout.sync = true
 
 def count(key, times, tasks)
   work = lambda do
     Integer(times).times do
       with_lock(REDIS, key, wait: 600) do
-        seen = REDIS.get("counter").to_i
+        seen = DATA.get("counter").to_i
         sleep(0.001)
-        REDIS.set("counter", seen + 1)
+        DATA.set("counter", seen + 1)
       end
     end
   end
