@@ -4,13 +4,13 @@
 #
 # Usage: test.sh [FILTER...]    the tests whose names contain one of these
 #   SERVER=redis-8.2            those with this server, and those that need none
-#   JOBS=4                      so many suites at a time
+#   JOBS=6                      so many suites at a time
 #   RUST_TEST_THREADS=3         so many tests of a suite at a time
 #   LIMIT=1500                  seconds after which a suite that hangs is ended, and has failed
 set -euo pipefail
 cd "$(dirname "$0")/.."
 cargo=${CARGO:-cargo}
-jobs=${JOBS:-$((2 * $(nproc)))}
+jobs=${JOBS:-$((3 * $(nproc)))}
 limit=${LIMIT:-1500}
 export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$(($(nproc) + 1))}
 # The first has every test, the second most of them.

@@ -324,6 +324,8 @@ impl Traffic {
             };
             let Some(returned) = returned else { break };
             match &returned.outcome {
+                // A node that was slow to release an earlier attempt.
+                _ if returned.attempt != self.attempt.number => {}
                 Released::NotHeld => {
                     held -= 1;
                     self.set_state(returned.node, NodeState::Gone);
@@ -446,4 +448,31 @@ fn untold(now: impl Iterator<Item = u64>, told: &mut [u64]) -> Option<usize> {
 
 fn is_release(ask: Ask) -> bool {
     matches!(ask, Ask::Release { .. })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::ready;
+
+    use super::*;
+    use crate::{Client, LockOptions};
+
+    #[tokio::test]
+    async fn the_release_of_an_earlier_attempt_says_nothing_about_this_one() {
+        let nodes = (1..=3).map(|port| format!("redis://127.0.0.1:{port}"));
+        let client = Client::builder().nodes(nodes).connect_later().unwrap();
+        let options = LockOptions::default();
+        let wanted = Wanted { key: "job".into(), options, caller: None, again: None };
+        let command = redis::cmd("DLOCK.RELEASE");
+        let release = attempt::Release { command, instead: None, until: clock::now() };
+        let mut traffic = Traffic::new(Arc::clone(&client.shared), Arc::new(wanted));
+        traffic.begin(2);
+        let returned = [(0, 1, false), (0, 2, false), (1, 2, true), (2, 2, true)];
+        for (node, attempt, was_held) in returned {
+            let outcome = if was_held { Released::Held } else { Released::NotHeld };
+            let release = release.clone();
+            traffic.releases.push(ready(Returned { node, attempt, outcome, release }));
+        }
+        assert!(traffic.released().await.1, "a majority held it");
+    }
 }
