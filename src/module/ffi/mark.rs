@@ -133,7 +133,8 @@ impl Ctx<'_> {
     /// Redis 8.6 asks for the keys of a replicated command, and replicates it again at the end of that
     /// callback, for ever.
     fn replicate_mark(self, key: &Name, fence: Option<Fence>) {
-        let mut effect = Vec::new();
+        // Room for the longest effect, of 17 bytes.
+        let mut effect = Vec::with_capacity(24);
         write_mark(fence, &mut effect);
         self.replicate_apply(key, &effect, b"");
     }
