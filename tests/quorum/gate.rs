@@ -211,7 +211,7 @@ fn a_gate_that_comes_back_in_quarantine_keeps_nobody_waiting() {
     let mut quorum = Quorum::start(3);
     run(async {
         // After a crash the node grants nothing until this could have ended.
-        quorum[0].run("DLOCK.ACQUIRE other alice 20000");
+        quorum[0].run("DLOCK.ACQUIRE other alice 60000");
         let register = Arc::new(Register::default());
         let mut people = JoinSet::new();
         for number in 0..6 {

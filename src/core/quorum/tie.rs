@@ -8,9 +8,16 @@ use super::rules::Rules;
 use crate::words::{Instant, Millis, Time};
 
 impl<R: Rules> Acquisition<R> {
+    /// The time-out, by which ties are settled; but no longer than the grants last that a tie is about. Else each
+    /// of two lets its grants end at the same moment, and gets those of the other.
+    fn tie_timeout(&self) -> Millis {
+        self.plan.timeout.min(self.slices.lease)
+    }
+
     /// Looks for a tie: it has grants, and lacks a node before them. If so, plans a ping of
     /// that node.
     pub(super) fn look_for_ties(&mut self, time: Time) {
+        let timeout = self.tie_timeout();
         let Phase::Gathering(gathering) = &mut self.phase else { return };
         let entitled = self.ballot.is_entitled();
         gathering.since = entitled.then(|| gathering.since.unwrap_or(time.now));
@@ -19,7 +26,7 @@ impl<R: Rules> Acquisition<R> {
             (gathering.ping_at, gathering.pings) = (None, None);
         } else if gathering.ping_at.is_none() {
             // The holder may do without nodes that it was given back this often.
-            let pause = self.plan.timeout.0.div_ceil(4) << gathering.returns.min(4);
+            let pause = timeout.0.div_ceil(4) << gathering.returns.min(4);
             gathering.ping_at = Some(time.now.plus(Millis(pause)));
         }
     }
@@ -27,8 +34,9 @@ impl<R: Rules> Acquisition<R> {
     /// Pings the nodes that it lacks before its gate or its first grant: those that answer decide who
     /// goes on.
     pub(super) fn ping_before(&mut self, time: Time) {
+        let timeout = self.tie_timeout();
         let Phase::Gathering(gathering) = &mut self.phase else { return };
-        gathering.ping_at = Some(time.now.plus(self.plan.timeout));
+        gathering.ping_at = Some(time.now.plus(timeout));
         let own = Some(gathering.gate).filter(|gate| self.ballot.has(*gate));
         let Some(own) = own.or(self.ballot.first()) else { return };
         let attempt = self.ballot.attempt();
@@ -68,7 +76,7 @@ impl<R: Rules> Acquisition<R> {
         let since = gathering
             .since
             .filter(|_| self.ballot.is_denied() && gathering.returns < MOST_RETURNS)?;
-        let pause = self.plan.timeout.0.saturating_mul(STANDS_BACK << gathering.returns);
+        let pause = self.tie_timeout().0.saturating_mul(STANDS_BACK << gathering.returns);
         Some(since.plus(Millis(pause)))
     }
 
@@ -83,7 +91,7 @@ impl<R: Rules> Acquisition<R> {
     /// Time at which it gives up its turn. The client that has the first of the nodes goes on; but two
     /// may be sure of that, if they see different nodes, or have them in another order.
     pub(super) fn last_resort(&self, gathering: &Gathering) -> Option<Instant> {
-        Some(gathering.since?.plus(self.back_off.patience(self.plan.timeout)))
+        Some(gathering.since?.plus(self.back_off.patience(self.tie_timeout())))
     }
 }
 
