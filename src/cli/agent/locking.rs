@@ -196,11 +196,10 @@ fn asked(
     let about = session.meta(asked.meta, &agent.host);
     let caller = Caller::new(asked.token, &about);
     Ok(lock::Ask {
-        terms: Terms { ttl: asked.ttl, mode: asked.mode, again: asked.again, renew, caller },
+        terms: Terms { ttl: asked.ttl, mode: asked.mode, again: asked.again, renew, close, caller },
         wait: asked.wait,
         keep: asked.keep,
         tie: asked.ephemeral.then(|| Arc::clone(&session.tie)),
-        close,
         reply,
     })
 }

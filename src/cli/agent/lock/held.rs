@@ -1,0 +1,285 @@
+//! A lock that is held, from its grant to its release or its loss.
+
+use std::sync::Arc;
+
+use dlock_client::{Error, Guard, Loss, LossReason, Mode};
+use dlock_core::{Millis, Reason};
+use futures_util::future::OptionFuture;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep_until, timeout};
+
+use super::super::figures::{Counted, Figures};
+use super::super::limits::{MARK_AFTER, ORDER_PATIENCE};
+use super::super::refusal::{self, NO_QUORUM};
+use super::super::reply::Reply;
+use super::super::tie::Tie;
+use super::{Ask, Done, Lock, Order, Release, State, Terms, answer, end_of, stretched};
+
+/// The lock is held.
+pub(super) struct Held {
+    pub(super) guard: Guard,
+    pub(super) terms: Terms,
+    tie: Option<Arc<Tie>>,
+    /// End of a grant of which nobody has heard: its caller was away.
+    away_until: Option<Instant>,
+    /// Time at which to mark it as told.
+    mark_at: Option<Instant>,
+    /// The marking, once it has begun. Its result names the nodes at which it may arrive late.
+    marking: Option<JoinHandle<Vec<usize>>>,
+    /// True if nothing was asked since it was granted.
+    is_new: bool,
+    _counted: Counted,
+}
+
+impl Lock {
+    pub(super) async fn held(&mut self, mut held: Box<Held>) -> State {
+        let due = held.away_until.into_iter().chain(held.mark_at).min();
+        let untied = held.tie.as_deref().map(Tie::ended);
+        tokio::select! {
+            biased;
+            // First: another agent may have extended the lock, and a request is then answered by what nodes show.
+            loss = held.guard.lost() => self.lost(*held, &loss),
+            order = self.inbox.recv() => match order {
+                Some(order) => {
+                    held.is_new &= matches!(order, Order::Unheard { .. });
+                    self.order_while_held(held, order).await
+                }
+                // Dropping the guard releases the lock.
+                None => State::Idle,
+            },
+            Some(()) = OptionFuture::from(untied) => State::Idle,
+            Some(()) = OptionFuture::from(due.map(sleep_until)) => match held.away_until {
+                None => self.mark(held),
+                Some(_) => State::Idle,
+            },
+        }
+    }
+
+    fn mark(&self, mut held: Box<Held>) -> State {
+        held.mark_at = None;
+        let Terms { caller, mode, .. } = &held.terms;
+        let marking = self.agent.client.mark_stood(&held.guard, caller, *mode);
+        held.marking = Some(tokio::spawn(marking));
+        State::Held(held)
+    }
+
+    async fn order_while_held(&mut self, held: Box<Held>, order: Order) -> State {
+        match order {
+            Order::Acquire(ask) => return self.renew(held, *ask).await,
+            Order::Release(release) => return self.release(held, release).await,
+            Order::Extend { ttl, reply } => match extend(&held.guard, ttl).await {
+                Ok(()) => answer(reply, Reply::Int(1)),
+                Err((_, Some(loss))) => {
+                    answer(reply, Reply::Int(0));
+                    return self.lost(*held, &loss);
+                }
+                Err((refused, None)) => answer(reply, refused),
+            },
+            Order::Check { reply } => {
+                let fence = self.checked(&held).await;
+                answer(reply, fence.unwrap_or_else(|error| refusal::reply(&error)));
+            }
+            // Once it is marked, it is given up only if the caller asks.
+            Order::Unheard { keep } if held.is_new && held.marking.is_none() => {
+                return unheard(held, keep);
+            }
+            Order::Unheard { .. } => {}
+            Order::Leave if held.is_told() => {
+                held.guard.detach().await;
+                return State::Idle;
+            }
+            Order::Leave => return State::Idle,
+        }
+        State::Held(held)
+    }
+
+    async fn release(&self, mut held: Box<Held>, asked: Release) -> State {
+        let Release { is_final, done, reply } = asked;
+        if done.is_some() && held.terms.mode != Mode::Exclusive {
+            answer(reply, Reply::error(Reason::NotAlone));
+            return State::Held(held);
+        }
+        if is_final && self.agent.finals.add(&self.name, self.owner).is_err() {
+            answer(reply, Reply::error(Reason::TooManyFinals));
+            return State::Held(held);
+        }
+        if let Some(done) = done {
+            return self.finish(held, done, reply).await;
+        }
+        held.untie();
+        // A marking that arrives late would take the lock once more, for a moment.
+        if let Some(marking) = held.marking.take() {
+            let late = marking.await.unwrap_or_default();
+            self.agent.client.release_late(&held.guard, &held.terms.caller, late);
+        }
+        let released = held.guard.release().await;
+        answer(reply, Reply::Int(released.is_ok().into()));
+        State::Idle
+    }
+
+    /// Leaves the lock done. Without an answer of a majority this goes on until the lease ends, and the reply is an
+    /// error.
+    async fn finish(
+        &self,
+        mut held: Box<Held>,
+        Done { time, outcome }: Done,
+        reply: oneshot::Sender<Reply>,
+    ) -> State {
+        let left = held.guard.valid_for();
+        let finishing = held.guard.done_for(time, outcome);
+        match timeout(ORDER_PATIENCE, finishing).await {
+            Ok(Ok(())) => {
+                answer(reply, Reply::Int(1));
+                held.untie();
+                return State::Idle;
+            }
+            Ok(Err(Error::Lost(loss))) => {
+                answer(reply, refusal::not_done(&loss));
+                return self.lost(*held, &loss);
+            }
+            Ok(Err(error)) => answer(reply, refusal::reply(&error)),
+            Err(_) => {
+                let left = left.as_millis();
+                answer(reply, Reply::error(format_args!("{NO_QUORUM} {UNFINISHED} {left} ms")));
+            }
+        }
+        State::Held(held)
+    }
+
+    /// Another agent may have released it, so a majority has to say so, too. That it holds the lock, without a gap, is
+    /// for the guard to say: a node that has forgotten the lease and gave it again has another fence.
+    async fn checked(&self, held: &Held) -> Result<Reply, Error> {
+        let guard = &held.guard;
+        if !guard.is_valid() {
+            return Ok(Reply::Null);
+        }
+        let name = held.terms.caller.name(guard.token());
+        let holds = self.agent.client.check_attempt(guard.key(), &name, None).await?;
+        Ok(if holds && guard.is_valid() { Reply::number(guard.fence()) } else { Reply::Null })
+    }
+
+    /// The holder asks again: the same fence, and a lease of the length that it now asks for.
+    async fn renew(&mut self, mut held: Box<Held>, ask: Ask) -> State {
+        let asked = ask.terms.mode;
+        if held.terms.mode != asked {
+            let why = Reason::OtherMode { held: held.terms.mode, asked };
+            answer(ask.reply, Reply::error(why));
+            return State::Held(held);
+        }
+        // A lock of which others were told does not end with a connection any more.
+        let is_told = held.away_until.is_none();
+        let is_other_tie = is_told && held.tie.is_some() != ask.tie.is_some();
+        if is_other_tie || held.terms.renew != ask.terms.renew {
+            answer(ask.reply, Reply::error(OTHER_END));
+            return State::Held(held);
+        }
+        match extend(&held.guard, ask.terms.ttl).await {
+            Ok(()) => {}
+            Err((_, Some(loss))) => {
+                self.lost(*held, &loss);
+                return self.want(ask);
+            }
+            Err((refused, None)) => {
+                answer(ask.reply, refused);
+                return State::Held(held);
+            }
+        }
+        held.untie();
+        held.terms.close = ask.terms.close;
+        held.ties(ask.tie);
+        answer(ask.reply, Reply::number(held.guard.fence()));
+        State::Held(held)
+    }
+
+    fn lost(&self, mut held: Held, loss: &Loss) -> State {
+        // A DONE was answered late.
+        let is_done = matches!(loss.why, LossReason::Done);
+        if held.away_until.is_none() && !is_done {
+            self.agent.figures.count_loss(loss.why.name());
+            self.agent.losses.tell(&self.name, self.owner, loss);
+        }
+        if let Some(tie) = held.tie.as_ref().filter(|_| held.terms.close && !is_done) {
+            tie.lose();
+        }
+        // A lock whose caller was told is not released: another agent may have extended it.
+        if held.is_told() {
+            tokio::spawn(held.guard.detach());
+        } else {
+            held.untie();
+        }
+        State::Idle
+    }
+}
+
+impl Held {
+    pub(super) fn new(
+        guard: Guard,
+        terms: Terms,
+        away_until: Option<Instant>,
+        figures: &Figures,
+    ) -> Box<Held> {
+        Box::new(Held {
+            guard,
+            terms,
+            tie: None,
+            away_until,
+            mark_at: None,
+            marking: None,
+            is_new: true,
+            _counted: Counted::new(&figures.held),
+        })
+    }
+
+    /// Notes that its caller has been told, and the connection with which it ends, if it does.
+    pub(super) fn ties(&mut self, tie: Option<Arc<Tie>>) {
+        self.away_until = None;
+        let is_marked = self.marking.is_some() || tie.is_some();
+        self.mark_at = (!is_marked).then(|| Instant::now() + MARK_AFTER);
+        tie.iter().for_each(|tie| tie.add_lock());
+        self.tie = tie;
+    }
+
+    fn untie(&mut self) {
+        if let Some(tie) = self.tie.take() {
+            tie.remove_lock();
+        }
+    }
+
+    /// True if its caller knows of it, and it does not end with a connection.
+    fn is_told(&self) -> bool {
+        self.away_until.is_none() && self.tie.is_none()
+    }
+}
+
+/// A grant of which nobody has heard: it lasts as long as the place of its caller.
+pub(super) fn unheard(mut held: Box<Held>, keep: Option<Millis>) -> State {
+    held.untie();
+    // Dropping the guard releases the lock.
+    let Some(keep) = keep else { return State::Idle };
+    held.away_until = Some(end_of(keep));
+    held.mark_at = None;
+    State::Held(held)
+}
+
+/// Extends a lock, but does not wait without end: no majority may answer. Fails with the reply to an ACQUIRE, and the
+/// loss if the lock is lost.
+pub(super) async fn extend(guard: &Guard, ttl: Millis) -> Result<(), (Reply, Option<Loss>)> {
+    match timeout(ORDER_PATIENCE, guard.extend(stretched(ttl))).await {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(Error::Lost(loss))) => {
+            Err((Reply::error(format_args!("{NO_QUORUM} {loss}")), Some(loss)))
+        }
+        Ok(Err(error)) => Err((refusal::reply(&error), None)),
+        Err(_) => {
+            let left = guard.valid_for().as_millis();
+            Err((Reply::error(format_args!("{NO_QUORUM} {NOT_EXTENDED} {left} ms more")), None))
+        }
+    }
+}
+
+const NOT_EXTENDED: &str = "no majority of the nodes has answered; the lock is held for";
+const UNFINISHED: &str =
+    "no majority of the nodes has answered; they are asked again until the lease ends, for";
+const OTHER_END: &str = "OTHERMODE this token holds the lock, and its two requests differ in EPHEMERAL or RENEW; \
+                         release it first";
