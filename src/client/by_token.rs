@@ -3,13 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+#[cfg(feature = "operator")]
+use dlock_core::quorum::attempts::{self, Agreed, Found};
 use dlock_core::quorum::{Answer, Ask, Rules, Sound};
 use dlock_core::words::Fence;
-#[cfg(feature = "operator")]
-use dlock_core::{
-    quorum::attempts::{self, Agreed, Found},
-    words::Mode,
-};
 use futures_util::future::join_all;
 use redis::{Cmd, Value};
 use tokio::sync::oneshot;
@@ -17,11 +14,9 @@ use tokio::time::{Instant, sleep};
 
 use crate::acquire::lock::{check_key, check_ttl};
 #[cfg(feature = "operator")]
-use crate::caller::{self, Caller};
+use crate::caller;
 use crate::client::Client;
 use crate::clock;
-#[cfg(feature = "operator")]
-use crate::hold::guard::Guard;
 use crate::hold::guard::Lease;
 use crate::inspect::Inspection;
 use crate::key::Key;
@@ -388,41 +383,6 @@ impl Client {
             return Err(self.too_few_answers(key, &replies));
         }
         Ok(is_done)
-    }
-
-    /// Marks the attempt of a guard: its claim has stood, and its maker gives it up only if the caller asks. Returns
-    /// the places of the nodes that have not answered: there this may arrive later.
-    pub fn mark_stood(
-        &self,
-        guard: &Guard,
-        caller: &Caller,
-        mode: Mode,
-    ) -> impl Future<Output = Vec<usize>> + Send + use<> {
-        let (key, suffix) = (guard.key(), guard.token());
-        let mut command = redis::cmd("DLOCK.ACQUIRE");
-        // The holder's asking again never shortens a lease, and one that has ended meanwhile lasts no longer.
-        command.arg(key.as_bytes()).arg(caller.name(suffix)).arg(1);
-        if mode == Mode::Shared {
-            command.arg("SHARED");
-        }
-        command.arg("META").arg(caller.meta_stood(suffix, Fence(guard.fence())));
-        let (client, within) = (self.clone(), self.shared.timeout(guard.ttl()));
-        async move {
-            let asked = client.shared.nodes.iter().map(|node| node.ask_once(&command, within));
-            let answers = join_all(asked).await.into_iter().enumerate();
-            answers.filter(|(_, answer)| answer.is_err()).map(|(place, _)| place).collect()
-        }
-    }
-
-    /// Releases the attempt of a guard for good at these nodes, in the background: a request of it may yet arrive
-    /// there, after the guard's own release.
-    pub fn release_late(&self, guard: &Guard, caller: &Caller, places: Vec<usize>) {
-        let plain = request::release(guard.key(), &caller.name(guard.token()));
-        let (shared, within) = (Arc::clone(&self.shared), self.shared.timeout(Duration::MAX));
-        self.shared.background.spawn(async move {
-            let nodes = places.iter().filter_map(|place| shared.nodes.get(*place));
-            join_all(nodes.map(|node| release_for_good(node, &plain, within))).await;
-        });
     }
 
     /// Counts the nodes that say yes.

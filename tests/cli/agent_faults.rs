@@ -208,6 +208,31 @@ fn an_agent_that_is_stopped_for_longer_than_a_lease_says_that_it_is_lost() {
     assert!(two.run("DLOCK.CHECK job bob").is_int());
 }
 
+#[test]
+fn a_release_and_the_next_waiter_do_not_wait_for_a_node_that_is_silent() {
+    const TIMEOUT: Duration = Duration::from_secs(8);
+    let quorum = Quorum::start(3);
+    let agent = Agent::with(&quorum.urls(), &["--node-timeout", "8s"]);
+    quorum[2].pause();
+    let (mut holder, mut bob) = (agent.client(), agent.client());
+    holder.run("DLOCK.ACQUIRE job alice 30000").int();
+    bob.send("DLOCK.ACQUIRE job bob 30000 WAIT 0");
+    eventually("the others know that alice was told, and bob waits", || {
+        quorum[..2].iter().all(|node| {
+            let found = node.run("DLOCK.INSPECT job");
+            found.at("holders").items()[0].at("meta").text().contains(" stood=")
+        }) && quorum.iter().take(2).any(|node| node.traces().waiters > 0)
+    });
+    let begun = Instant::now();
+    holder.send("DLOCK.RELEASE job alice");
+    bob.recv().int();
+    assert_eq!(holder.recv(), Value::Int(1));
+    assert!(begun.elapsed() < TIMEOUT / 2, "{:?}", begun.elapsed());
+    quorum[2].resume();
+    assert_eq!(agent.run("DLOCK.RELEASE job bob"), Value::Int(1));
+    quorum.until_empty();
+}
+
 #[apply(on_one_server)]
 fn an_agent_that_ends_serves_ephemeral_locks_for_a_while(kind: Kind) {
     let servers = servers(kind, 1);

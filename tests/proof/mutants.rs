@@ -85,7 +85,7 @@ fn of_agents(flaw: flaw::Flaw) -> agents::Setting {
             &[(0, Acquire), (1, Acquire)]
         }
         Flaw::ActsOnOne | Flaw::ReleasesForNow | Flaw::ReleasesOne => &[(0, Acquire), (1, Release)],
-        Flaw::ReleasesTwiceSent => &[(0, Acquire), (0, Release)],
+        Flaw::ReleasesTwiceSent | Flaw::ReleasesUnanswered => &[(0, Acquire), (0, Release)],
         Flaw::FinishesUnjoined => &[(0, Acquire), (0, Done)],
         Flaw::ChecksMemory => &[(0, Acquire), (1, Release), (0, Check)],
         Flaw::JoinsAnyFence => &[(0, Acquire), (0, Extend)],

@@ -40,6 +40,8 @@ struct NodeRequests {
     /// A request was sent once more because the first had no answer. Requests to a former primary do not
     /// arrive at the present one.
     sent_again: bool,
+    /// The node has not answered that the claim has stood.
+    is_marking: bool,
     /// Forgets a request that blocks, or has blocked, at the node when this is dropped.
     waiting: Option<oneshot::Sender<()>>,
     has_waited: bool,
@@ -58,8 +60,9 @@ pub(crate) struct GivenUp {
     wires: Vec<Wire>,
     /// True if a RELEASE is necessary at all.
     pub(crate) is_needed: bool,
-    /// True if an ACQUIRE was sent twice. One of them may arrive after the RELEASE.
-    pub(crate) sent_again: bool,
+    /// True if an ACQUIRE was sent twice, or says that the claim has stood and has no answer: it may arrive after the
+    /// RELEASE.
+    pub(crate) has_stray: bool,
     /// True if the node may have granted something. A node that refused every request has not: if it refuses
     /// the RELEASE as well, that is not sent again.
     may_have_granted: bool,
@@ -98,13 +101,24 @@ impl Attempt {
                 sent.enter(wire)
             })
             .await;
-        if let (Some(wire), Ok(_) | Err(NodeError::Refused(_) | NodeError::Unfit(_))) =
-            (used, &answer)
-        {
+        if let Some(wire) = used.filter(|_| has_answered(&answer)) {
             self.requests_to(place).answered(&wire);
         }
         self.requests_to(place).note(&answer);
         answer
+    }
+
+    /// Tells the node that the claim has stood, by an ACQUIRE as well: a RELEASE follows it over the same connection.
+    pub(crate) async fn mark(
+        &self,
+        node: &Arc<Node>,
+        place: usize,
+        command: &Cmd,
+        within: Duration,
+    ) {
+        self.requests_to(place).is_marking = true;
+        let answer = self.acquire(node, place, command, within).await;
+        self.requests_to(place).is_marking = !has_answered(&answer);
     }
 
     /// Sends an ACQUIRE that blocks at the node for at most `slice`, over a connection of its own, and waits
@@ -225,7 +239,8 @@ impl Attempt {
         let is_needed = sent.has_waited || !sent.wires.is_empty();
         let may_have_granted = sent.requests > sent.refused || sent.sent_again;
         let wires = sent.wires.drain(..).map(|(wire, _)| wire).collect();
-        GivenUp { wires, is_needed, sent_again: sent.sent_again, may_have_granted }
+        let has_stray = sent.sent_again || sent.is_marking;
+        GivenUp { wires, is_needed, has_stray, may_have_granted }
     }
 
     fn requests_to(&self, place: usize) -> MutexGuard<'_, NodeRequests> {
@@ -388,6 +403,10 @@ impl Released {
             _ => Released::NotYet(error),
         }
     }
+}
+
+fn has_answered(answer: &Result<Answered, NodeError>) -> bool {
+    matches!(answer, Ok(_) | Err(NodeError::Refused(_) | NodeError::Unfit(_)))
 }
 
 fn has_no_room(error: &NodeError) -> bool {

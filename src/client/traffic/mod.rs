@@ -17,7 +17,8 @@ use std::task::{Poll, ready};
 use std::time::Duration;
 
 use dlock_core::quorum::{Answer, Ask, Send, Wait};
-use dlock_core::words::Instant;
+use dlock_core::words::{Fence, Instant};
+use futures_util::future::join_all;
 use redis::Cmd;
 use tokio::sync::watch;
 use tokio::time::sleep;
@@ -173,14 +174,25 @@ impl Traffic {
         });
     }
 
+    /// Tells all nodes, in the background, that the claim of an attempt for a caller has stood, with this fence.
+    pub(crate) fn mark_stood(&self, fence: Fence) {
+        let Some(command) = self.wanted.stood(&self.attempt.token, fence) else { return };
+        let (attempt, within) = (Arc::clone(&self.attempt), self.timeout);
+        let shared = Arc::clone(&self.shared);
+        self.shared.background.spawn(async move {
+            let nodes = shared.nodes.iter().enumerate();
+            join_all(nodes.map(|(place, node)| attempt.mark(node, place, &command, within))).await;
+        });
+    }
+
     fn release(&mut self, mut send: Send, node: Arc<Node>, attempt: &Attempt) {
         let given_up = attempt.give_up(send.node);
         if !given_up.is_needed {
             self.set_released(send.node);
             return;
         }
-        // The rules learn of that with an answer, which may still be on its way.
-        if given_up.sent_again {
+        // The rules learn of a second sending with an answer, which may still be on its way.
+        if given_up.has_stray {
             send.ask = Ask::Release { is_final: true };
         }
         let command = self.wanted.command(send, &attempt.token);

@@ -87,6 +87,19 @@ impl Wanted {
         self.acquire(send, token, fence, Some(Wait { blocks: None, ..wait }), false)
     }
 
+    /// Returns the request that says that the claim of an attempt for a caller has stood. The holder's asking again never
+    /// shortens a lease, and one that has ended meanwhile lasts no longer by it.
+    pub(crate) fn stood(&self, token: &Token, fence: Fence) -> Option<Cmd> {
+        let caller = self.caller.as_ref()?;
+        let mut command = redis::cmd("DLOCK.ACQUIRE");
+        command.arg(self.key.as_bytes()).arg(caller.name(token)).arg(1);
+        if self.options.mode == Mode::Shared {
+            command.arg("SHARED");
+        }
+        command.arg("META").arg(caller.meta_stood(token, fence));
+        Some(command)
+    }
+
     fn acquire(
         &self,
         Send { ttl, again, .. }: Send,

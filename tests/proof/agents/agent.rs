@@ -118,10 +118,10 @@ impl Setting {
         state.enter(at, Phase::Counting(suffix, 0, [None; NODES]));
         for node in 0..NODES {
             let is_final = match own {
-                Some(_) if self.is(Flaw::ReleasesTwiceSent) => false,
                 Some(own) => {
                     let Job { twice, unanswered, .. } = state.jobs[own];
-                    (twice | unanswered) & 1 << node != 0
+                    let has = |nodes: u8, flaw| nodes & 1 << node != 0 && !self.is(flaw);
+                    has(twice, Flaw::ReleasesTwiceSent) || has(unanswered, Flaw::ReleasesUnanswered)
                 }
                 None => !self.is(Flaw::ReleasesForNow),
             };

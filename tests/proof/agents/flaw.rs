@@ -28,6 +28,8 @@ pub enum Flaw {
     ReleasesForNow,
     /// RELEASE of an agent's own attempt is not FINAL where a message of its own may arrive once more.
     ReleasesTwiceSent,
+    /// RELEASE of an agent's own attempt is not FINAL where a node has not answered that the claim has stood.
+    ReleasesUnanswered,
     /// RELEASE says 1 when one node does.
     ReleasesOne,
     /// CHECK is answered from what the agent remembers.
@@ -42,7 +44,7 @@ pub enum Flaw {
 
 impl Flaw {
     /// All of them.
-    pub const ALL: [Flaw; 16] = [
+    pub const ALL: [Flaw; 17] = [
         Flaw::NoSuffix,
         Flaw::ReleasesOthers,
         Flaw::JoinsMinority,
@@ -54,6 +56,7 @@ impl Flaw {
         Flaw::ActsOnOne,
         Flaw::ReleasesForNow,
         Flaw::ReleasesTwiceSent,
+        Flaw::ReleasesUnanswered,
         Flaw::ReleasesOne,
         Flaw::ChecksMemory,
         Flaw::SilentIsNo,

@@ -24,7 +24,7 @@
 //!   or an ACQUIRE that is under way would take the lock again. The answer is 1 when a majority says 1, 0 when none
 //!   can, else an error. A 0 to a request that was sent twice proves nothing. Of an attempt of its own, which it
 //!   remembers, an agent sends it over the connections of the attempt's requests, after them; it is FINAL only where one of
-//!   these was sent twice, or has no answer though the agent waited for it.
+//!   these was sent twice, or where the node has not answered that the claim has stood: that message may arrive later.
 //! - **RELEASE … DONE** joins first, for a claim. Then it goes to all nodes, and the answer is 1 when a majority says 1 and
 //!   that claim is still valid, 0 when none can, else an error. While the claim is valid nobody else has so many nodes that
 //!   a mark may be taken away; after that the marks of two moments prove nothing. An attempt that has not stood is an

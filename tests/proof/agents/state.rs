@@ -27,13 +27,16 @@ impl State {
         jobs.any(|(job, plan)| plan.asks == asks && job.phase == Phase::Over(told))
     }
 
-    /// True if the message can be the next of its connection to arrive. The nodes are alike, so those that hear of
-    /// the first request do so in their order.
+    /// True if the message can be the next of its connection to arrive. The message that a claim has stood may go over
+    /// another one, and a RELEASE overtake it. The nodes are alike, so those that hear of the first request do so in
+    /// their order.
     pub(super) fn is_next(&self, at: usize, message: &Message) -> bool {
         let first =
             |of: &Message| of.job == 0 && matches!(of.what, What::Acquire { stood: None, .. });
         let before = |(other, earlier): (usize, &Message)| {
+            let overtakes = earlier.what.is_stood() && matches!(message.what, What::Release(_));
             let same = earlier.line == message.line && earlier.node == message.node && other < at;
+            let same = same && !overtakes;
             !earlier.again
                 && (same || (first(earlier) && first(message) && earlier.node < message.node))
         };

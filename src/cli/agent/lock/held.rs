@@ -6,7 +6,6 @@ use dlock_client::{Error, Guard, Loss, LossReason, Mode};
 use dlock_core::{Millis, Reason};
 use futures_util::future::OptionFuture;
 use tokio::sync::oneshot;
-use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::super::figures::{Counted, Figures};
@@ -23,10 +22,9 @@ pub(super) struct Held {
     tie: Option<Arc<Tie>>,
     /// End of a grant of which nobody has heard: its caller was away.
     away_until: Option<Instant>,
-    /// Time at which to mark it as told.
+    /// Time at which to tell the nodes that its caller has been told.
     mark_at: Option<Instant>,
-    /// The marking, once it has begun. Its result names the nodes at which it may arrive late.
-    marking: Option<JoinHandle<Vec<usize>>>,
+    is_marked: bool,
     /// True if nothing was asked since it was granted.
     is_new: bool,
     _counted: Counted,
@@ -50,18 +48,14 @@ impl Lock {
             },
             Some(()) = OptionFuture::from(untied) => State::Idle,
             Some(()) = OptionFuture::from(due.map(sleep_until)) => match held.away_until {
-                None => self.mark(held),
+                None => {
+                    (held.mark_at, held.is_marked) = (None, true);
+                    held.guard.mark_stood();
+                    State::Held(held)
+                }
                 Some(_) => State::Idle,
             },
         }
-    }
-
-    fn mark(&self, mut held: Box<Held>) -> State {
-        held.mark_at = None;
-        let Terms { caller, mode, .. } = &held.terms;
-        let marking = self.agent.client.mark_stood(&held.guard, caller, *mode);
-        held.marking = Some(tokio::spawn(marking));
-        State::Held(held)
     }
 
     async fn order_while_held(&mut self, held: Box<Held>, order: Order) -> State {
@@ -81,7 +75,7 @@ impl Lock {
                 answer(reply, fence.unwrap_or_else(|error| refusal::reply(&error)));
             }
             // Once it is marked, it is given up only if the caller asks.
-            Order::Unheard { keep } if held.is_new && held.marking.is_none() => {
+            Order::Unheard { keep } if held.is_new && !held.is_marked => {
                 return unheard(held, keep);
             }
             Order::Unheard { .. } => {}
@@ -108,11 +102,6 @@ impl Lock {
             return self.finish(held, done, reply).await;
         }
         held.untie();
-        // A marking that arrives late would take the lock once more, for a moment.
-        if let Some(marking) = held.marking.take() {
-            let late = marking.await.unwrap_or_default();
-            self.agent.client.release_late(&held.guard, &held.terms.caller, late);
-        }
         let released = held.guard.release().await;
         answer(reply, Reply::Int(released.is_ok().into()));
         State::Idle
@@ -225,7 +214,7 @@ impl Held {
             tie: None,
             away_until,
             mark_at: None,
-            marking: None,
+            is_marked: false,
             is_new: true,
             _counted: Counted::new(&figures.held),
         })
@@ -234,8 +223,8 @@ impl Held {
     /// Notes that its caller has been told, and the connection with which it ends, if it does.
     pub(super) fn ties(&mut self, tie: Option<Arc<Tie>>) {
         self.away_until = None;
-        let is_marked = self.marking.is_some() || tie.is_some();
-        self.mark_at = (!is_marked).then(|| Instant::now() + MARK_AFTER);
+        let needs_mark = !self.is_marked && tie.is_none();
+        self.mark_at = needs_mark.then(|| Instant::now() + MARK_AFTER);
         tie.iter().for_each(|tie| tie.add_lock());
         self.tie = tie;
     }
