@@ -204,6 +204,42 @@ fn what_an_agent_does_not_serve_is_refused_by_name(kind: Kind) {
     assert_eq!(client.run("PING"), Value::Simple("PONG".into()), "the connection goes on");
 }
 
+/// The lines of HELP: a command and its arguments, and its options, each with a value.
+fn usages(help: &Value) -> Vec<(String, Vec<String>)> {
+    let lines = help.items().iter().map(Value::text);
+    let usage = lines.map(|line| {
+        let usage = line.split(" -- ").next().expect("there is a first part").to_owned();
+        let (plain, options) = usage.split_once(" [").unwrap_or((&usage, ""));
+        let options = options.split(['[', ']', '|']).map(str::trim).filter(|one| !one.is_empty());
+        let valued = options.map(|one| match one.split_once(' ') {
+            Some((word, _)) => format!("{word} 1"),
+            None => one.to_owned(),
+        });
+        (plain.replace("ttl-ms", "1000"), valued.collect())
+    });
+    usage.collect()
+}
+
+#[apply(on_one_server)]
+fn help_lists_what_an_agent_serves_and_of_a_nodes_options_nothing_else(kind: Kind) {
+    let servers = servers(kind, 1);
+    let agent = Agent::start(&addresses(&servers));
+    let at_node = usages(&servers[0].run("DLOCK.HELP"));
+    for (plain, served) in usages(&agent.run("DLOCK.HELP")) {
+        let node = at_node.iter().find(|(same, _)| *same == plain);
+        let (_, of_node) = node.unwrap_or_else(|| panic!("no node serves {plain}"));
+        for option in served.iter().chain(of_node) {
+            let said = format!("{:?}", agent.run(&format!("{plain} {option}")));
+            assert!(!said.contains("unknown option"), "{plain} {option}: {said}");
+            assert_eq!(
+                !said.contains(" is for nodes"),
+                served.contains(option),
+                "{plain} {option}"
+            );
+        }
+    }
+}
+
 #[apply(on_one_server)]
 fn a_majority_is_enough_and_without_one_the_error_says_so(kind: Kind) {
     let mut servers = servers(kind, 3);

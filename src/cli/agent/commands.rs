@@ -3,6 +3,8 @@
 
 use std::sync::Arc;
 
+use dlock_core::command::{Doc, acquire, check, extend, help, inspect, node, release};
+
 use super::Agent;
 use super::greeting;
 use super::locking::{self, Grant};
@@ -34,22 +36,32 @@ pub struct Command {
     pub does: Does,
 }
 
+impl Command {
+    /// Its documentation, if it is one of dlock.
+    pub fn doc(&self) -> Option<&'static Doc> {
+        match self.does {
+            Does::Locking(_, doc) => Some(doc),
+            Does::Greeting(_) => None,
+        }
+    }
+}
+
 /// The one who answers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Does {
     Greeting(greeting::Ask),
-    Locking(locking::Ask),
+    Locking(locking::Ask, &'static Doc),
 }
 
 /// Every command.
 pub const ALL: &[Command] = &[
-    locking("DLOCK.ACQUIRE", -4, locking::Ask::Acquire),
-    locking("DLOCK.RELEASE", -3, locking::Ask::Release),
-    locking("DLOCK.EXTEND", -4, locking::Ask::Extend),
-    locking("DLOCK.CHECK", 3, locking::Ask::Check),
-    locking("DLOCK.INSPECT", 2, locking::Ask::Inspect),
-    locking("DLOCK.NODE", 1, locking::Ask::Node),
-    locking("DLOCK.HELP", 1, locking::Ask::Help),
+    locking(&acquire::AT_AGENT, locking::Ask::Acquire),
+    locking(&release::AT_AGENT, locking::Ask::Release),
+    locking(&extend::AT_AGENT, locking::Ask::Extend),
+    locking(&check::DOC, locking::Ask::Check),
+    locking(&inspect::DOC, locking::Ask::Inspect),
+    locking(&node::AT_AGENT, locking::Ask::Node),
+    locking(&help::DOC, locking::Ask::Help),
     greeting("AUTH", -2, greeting::Ask::Auth),
     greeting("CLIENT", -2, greeting::Ask::Client),
     greeting("COMMAND", -1, greeting::Ask::Command),
@@ -65,8 +77,8 @@ pub const ALL: &[Command] = &[
     greeting("UNSUBSCRIBE", -1, greeting::Ask::Unsubscribe),
 ];
 
-const fn locking(name: &'static str, arity: i32, ask: locking::Ask) -> Command {
-    Command { name, arity, does: Does::Locking(ask) }
+const fn locking(doc: &'static Doc, ask: locking::Ask) -> Command {
+    Command { name: doc.name, arity: doc.arity, does: Does::Locking(ask, doc) }
 }
 
 const fn greeting(name: &'static str, arity: i32, ask: greeting::Ask) -> Command {
@@ -101,9 +113,9 @@ async fn served(
     }
     match command.does {
         Does::Greeting(ask) => greeting::answer(agent, session, ask, args),
-        Does::Locking(_) if !session.is_known => Reply::error(NO_AUTH).into(),
-        Does::Locking(_) if session.only_subscribes() => Reply::error(SUBSCRIBED).into(),
-        Does::Locking(ask) => locking::answer(agent, session, ask, args).await,
+        Does::Locking(..) if !session.is_known => Reply::error(NO_AUTH).into(),
+        Does::Locking(..) if session.only_subscribes() => Reply::error(SUBSCRIBED).into(),
+        Does::Locking(ask, doc) => locking::answer(agent, session, (ask, doc), args).await,
     }
 }
 

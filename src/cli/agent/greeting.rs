@@ -208,8 +208,8 @@ fn described_by(name: &[u8]) -> Reply {
 
 /// Name, arity, flags, and the places of the keys.
 fn described(command: &commands::Command) -> Reply {
-    let has_key = matches!(command.does, commands::Does::Locking(_)) && command.arity != 1;
-    let key = Reply::Int(has_key.into());
+    let doc = command.doc();
+    let key = Reply::Int(doc.is_some_and(|doc| doc.key.is_some()).into());
     Reply::Array(vec![
         Reply::text(command.name.to_ascii_lowercase()),
         Reply::Int(command.arity.into()),

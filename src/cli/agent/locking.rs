@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use dlock_client::operator::{Caller, inspection};
 use dlock_client::{Inspection, Key, NodeError, NodeState, Report};
+use dlock_core::command::options::Options;
+use dlock_core::command::read::Args;
 use dlock_core::command::release::DoneFor;
-use dlock_core::command::{self as core, Doc, Refusal, acquire, check, extend, release};
+use dlock_core::command::{self as core, Doc, Kind, Refusal, acquire, check, extend, release};
 use dlock_core::limits::MAX_TTL_CEILING;
 use dlock_core::{Millis, Owner, Settings};
 use futures_util::future::join_all;
@@ -14,7 +16,7 @@ use redis::Value;
 use tokio::sync::oneshot;
 
 use super::Agent;
-use super::commands::Answer;
+use super::commands::{self, Answer, Command};
 use super::lock::{self, Done, Order, Release, Terms};
 use super::refusal::{NO_QUORUM, listed};
 use super::reply::{Reply, map};
@@ -34,7 +36,12 @@ pub enum Ask {
 }
 
 /// Answers a command.
-pub async fn answer(agent: &Arc<Agent>, session: &Session, ask: Ask, args: &[&[u8]]) -> Answer {
+pub async fn answer(
+    agent: &Arc<Agent>,
+    session: &Session,
+    (ask, doc): (Ask, &'static Doc),
+    args: &[&[u8]],
+) -> Answer {
     match ask {
         Ask::Help => return help().into(),
         Ask::Node => return node(agent).into(),
@@ -51,7 +58,8 @@ pub async fn answer(agent: &Arc<Agent>, session: &Session, ask: Ask, args: &[&[u
         return inspect(agent, &key.into()).await.into();
     }
     let (reply, coming) = oneshot::channel();
-    let order = match order(agent, session, ask, args, reply) {
+    let order = check_options(doc, args).and_then(|()| order(agent, session, ask, args, reply));
+    let order = match order {
         Ok(order) => order,
         Err(refused) => return Reply::Error(refused).into(),
     };
@@ -146,7 +154,7 @@ fn order(
     Ok(match ask {
         Ask::Acquire => {
             let parsed = acquire::parse_at_agent(args, &settings);
-            let parsed = parsed.map_err(|refusal| explained(refusal, &acquire::DOC))?;
+            let parsed = parsed.map_err(|refusal| refusal.to_string())?;
             Order::Acquire(Box::new(asked(agent, session, &parsed, reply)?))
         }
         Ask::Release => {
@@ -156,9 +164,6 @@ fn order(
         }
         Ask::Extend => {
             let parsed = extend::parse(args, &settings).map_err(|refusal| refusal.to_string())?;
-            if parsed.fence.is_some() {
-                return Err(not_served("FENCE"));
-            }
             Order::Extend { ttl: parsed.ttl, reply }
         }
         _ => {
@@ -169,9 +174,6 @@ fn order(
 }
 
 fn done(agent: &Agent, session: &Session, terms: DoneFor<'_>) -> Result<Done, String> {
-    if terms.fence.is_some() {
-        return Err(not_served("FENCE"));
-    }
     check_meta(terms.meta)?;
     let time = Duration::from_millis(terms.time.0);
     Ok(Done { time, outcome: session.meta(terms.meta, &agent.host) })
@@ -204,21 +206,21 @@ fn asked(
     })
 }
 
-/// Names an option that nodes have and an agent has not.
-fn explained(refusal: Refusal<'_>, at_node: &'static Doc) -> String {
+/// Checks the arguments after the key by the agent's table, and names an option that nodes have and an agent has not.
+fn check_options(doc: &'static Doc, args: &[&[u8]]) -> Result<(), String> {
+    let plain = doc.args.iter().filter(|arg| !arg.optional && arg.kind != Kind::Key).count();
+    let mut options = Options::of(doc, Args::new(args.get(plain..).unwrap_or_default()));
+    let Some(refusal) = options.find_map(Result::err) else { return Ok(()) };
     if let Refusal::Unknown { given, .. } = refusal {
-        let known = at_node.options().filter_map(|arg| arg.word);
-        if let Some(word) =
-            known.into_iter().find(|word| given.eq_ignore_ascii_case(word.as_bytes()))
+        let at_node = core::Command::ALL.iter().map(|command| command.doc());
+        let mut known = at_node.filter(|node| node.name == doc.name).flat_map(Doc::options);
+        if known.any(|arg| arg.word.is_some_and(|word| given.eq_ignore_ascii_case(word.as_bytes())))
         {
-            return not_served(word);
+            let option = String::from_utf8_lossy(given).to_uppercase();
+            return Err(format!("ERR {option} is for nodes; an agent does not serve it"));
         }
     }
-    refusal.to_string()
-}
-
-fn not_served(option: &str) -> String {
-    format!("ERR {option} is for nodes; an agent does not serve it")
+    Err(refusal.to_string())
 }
 
 /// The report of the node that agrees with most others, as that node gives it.
@@ -277,13 +279,7 @@ fn node(agent: &Agent) -> Reply {
 }
 
 fn help() -> Reply {
-    use core::Command as C;
-    let docs = [C::Acquire, C::Release, C::Extend, C::Check, C::Inspect, C::Node, C::Help];
-    let docs = docs.into_iter().map(|command| match command {
-        C::Acquire => &acquire::AT_AGENT,
-        C::Release => &release::AT_AGENT,
-        other => other.doc(),
-    });
+    let docs = commands::ALL.iter().filter_map(Command::doc);
     Reply::Array(
         docs.map(|doc| Reply::Status(format!("{doc} -- {}", doc.summary).into())).collect(),
     )

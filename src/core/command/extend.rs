@@ -16,14 +16,17 @@ pub const DOC: Doc = Doc {
     flags: "write fast",
     acl: "write fast",
     key: Some(Touch::Changes),
-    args: &[
-        Arg::KEY,
-        Arg::TOKEN,
-        Arg::TTL,
-        Arg::option("FENCE", "fence", Kind::Number),
-        Arg::flag("GT", "gt"),
-    ],
+    args: &[Arg::KEY, Arg::TOKEN, Arg::TTL, Arg::option("FENCE", "fence", Kind::Number), GT],
 };
+
+/// The documentation of the same command at an agent, which never shortens a lease.
+pub const AT_AGENT: Doc = Doc {
+    summary: "Lets a held lock end ttl-ms from now, or later as before; replies 1, or 0 if the token does not hold it",
+    args: &[Arg::KEY, Arg::TOKEN, Arg::TTL, GT],
+    ..DOC
+};
+
+const GT: Arg = Arg::flag("GT", "gt");
 
 /// A parsed request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
