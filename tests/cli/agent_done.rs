@@ -33,6 +33,8 @@ fn whoever_asks_for_a_done_lock_hears_what_a_node_says(kind: Kind) {
     waiter.send("DLOCK.ACQUIRE job bob 30000 WAIT 0");
     eventually("bob waits", || servers[0].traces().waiters == 1);
     assert_eq!(finish(&mut client, "job", "alice"), Value::Int(1));
+    assert_eq!(finish(&mut client, "job", "alice"), Value::Int(1), "the answer was lost");
+    assert_eq!(finish(&mut client, "job", "carol"), Value::Int(0));
     assert_eq!(done_by(&waiter.recv()), fence, "the waiter");
     for mut asker in [agent.client(), servers[0].client()] {
         assert_eq!(done_by(&asker.run("DLOCK.ACQUIRE job carol 30000")), fence);

@@ -25,10 +25,11 @@ pub const LOSSES: usize = 10_000;
 pub const CHANNELS: usize = 16;
 /// The longest name of a connection, a library or a channel, in bytes.
 pub const NAME: usize = 256;
-/// The room for tokens that were released with FINAL. One user alone can have half of it.
-pub const FINALS: u64 = 20_000;
-/// Tokens that were released with FINAL are remembered for this long.
-pub const FINAL_LASTS: Duration = Duration::from_secs(60);
+/// The room for tokens that were released with FINAL, and that for those which left a lock done. One user alone can have
+/// half of it.
+pub const TOKENS: u64 = 20_000;
+/// These tokens are remembered for this long.
+pub const TOKEN_LASTS: Duration = Duration::from_secs(60);
 /// A caller that waits for this long may hold the lock himself, through another agent: the agent looks. Not
 /// sooner, for the nodes then list all waiters, and that takes longer than a grant.
 pub const LOOK_AFTER: Duration = Duration::from_millis(500);

@@ -66,7 +66,7 @@ use losses::Losses;
 use outages::Outages;
 use peer::{Allow, Peer};
 use session::Session;
-use table::{Finals, Table};
+use table::{Table, Tokens};
 
 /// Serve the locks of a majority of the nodes to programs in any language, over the Redis protocol
 #[derive(Debug, clap::Args)]
@@ -109,7 +109,10 @@ struct Agent {
     /// The digest of the password, if there is one.
     password: Option<[u8; 32]>,
     table: Table,
-    finals: Finals,
+    /// Tokens that were released with FINAL.
+    finals: Tokens,
+    /// Tokens that have left a lock done.
+    finished: Tokens,
     losses: Losses,
     outages: Arc<Outages>,
     draining: watch::Sender<bool>,
@@ -192,7 +195,8 @@ impl Args {
             allow,
             password,
             table: Table::default(),
-            finals: Finals::default(),
+            finals: Tokens::default(),
+            finished: Tokens::default(),
             losses: Losses::default(),
             outages,
             draining: watch::Sender::new(false),

@@ -1,4 +1,4 @@
-//! All locks of the agent, each a task of its own, and the tokens that were released with FINAL.
+//! All locks of the agent, each a task of its own, and tokens that are remembered after their locks.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,7 +10,7 @@ use dlock_core::shares::Shares;
 use tokio::sync::mpsc;
 
 use super::Agent;
-use super::limits::{FINAL_LASTS, FINALS, LOCKS};
+use super::limits::{LOCKS, TOKEN_LASTS, TOKENS};
 use super::lock::{Lock, Order};
 
 /// One caller's name for one lock.
@@ -95,9 +95,9 @@ impl Table {
     }
 }
 
-/// Tokens that were released with FINAL lately.
+/// Tokens that are remembered for a while.
 #[derive(Default)]
-pub struct Finals {
+pub struct Tokens {
     known: Mutex<Known>,
 }
 
@@ -109,20 +109,24 @@ struct Known {
     shares: Shares,
 }
 
-impl Finals {
+impl Tokens {
     /// Remembers one for a while, or says that there is no room.
     pub fn add(&self, name: &Arc<Name>, owner: Owner) -> Result<(), Full> {
         let mut known = self.known();
-        if !known.shares.take(owner, 1, FINALS) {
+        if !known.shares.take(owner, 1, TOKENS) {
             return Err(Full);
         }
         *known.names.entry(Arc::clone(name)).or_default() += 1;
-        known.ends.push_back((Instant::now() + FINAL_LASTS, owner, Arc::clone(name)));
+        known.ends.push_back((Instant::now() + TOKEN_LASTS, owner, Arc::clone(name)));
         Ok(())
     }
 
     pub fn contains(&self, name: &Name) -> bool {
         self.known().names.contains_key(name)
+    }
+
+    pub fn forget(&self, name: &Name) {
+        self.known().names.remove(name);
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {

@@ -28,7 +28,8 @@
 //! - **RELEASE … DONE** joins first, for a claim. Then it goes to all nodes, and the answer is 1 when a majority says 1 and
 //!   that claim is still valid, 0 when none can, else an error. While the claim is valid nobody else has so many nodes that
 //!   a mark may be taken away; after that the marks of two moments prove nothing. An attempt that has not stood is an
-//!   error. Whoever asks again after a 1 gets 0: nothing holds the lock any more.
+//!   error. Whoever asks again after a 1 gets 0, as nothing holds the lock any more; but the agent
+//!   that said 1 remembers that for a while.
 //!
 //! What a caller must know, as with one node: it stops work when it asks for a RELEASE, with DONE or without. An ACQUIRE that was under way at
 //! that time counts only if this is the one RELEASE and its answer is 0. Without an answer the token is not used again.

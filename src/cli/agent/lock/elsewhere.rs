@@ -22,11 +22,13 @@ impl Lock {
                 if is_final && self.agent.finals.add(&self.name, self.owner).is_err() {
                     return answer(reply, Reply::error(Reason::TooManyFinals));
                 }
-                let found = match done {
-                    Some(done) => self.finished_elsewhere(&done).await,
-                    None => self.released_elsewhere().await,
-                };
-                (reply, found, Reply::Int(0))
+                match done {
+                    Some(done) => {
+                        let found = self.finished_elsewhere(&done).await;
+                        (reply, found, Reply::Int(self.agent.finished.contains(&self.name).into()))
+                    }
+                    None => (reply, self.released_elsewhere().await, Reply::Int(0)),
+                }
             }
             Order::Extend { ttl, reply } => {
                 let found = self.extended_elsewhere(ttl, |_| Reply::Int(1)).await;
@@ -61,7 +63,16 @@ impl Lock {
         }
         let terms = (done.time, &*done.outcome);
         let done = self.agent.client.finish_attempt(&self.name.key, &attempt, terms).await?;
+        if done {
+            self.note_finished();
+        }
         Ok(Some(Reply::Int(done.into())))
+    }
+
+    /// Remembers that the token has left the lock done: a client whose answer was lost asks again.
+    pub(super) fn note_finished(&self) {
+        // Without room the second answer is 0.
+        let _ = self.agent.finished.add(&self.name, self.owner);
     }
 
     async fn held_elsewhere(&self) -> Found {

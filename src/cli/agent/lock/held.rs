@@ -119,6 +119,7 @@ impl Lock {
         let finishing = held.guard.done_for(time, outcome);
         match timeout(ORDER_PATIENCE, finishing).await {
             Ok(Ok(())) => {
+                self.note_finished();
                 answer(reply, Reply::Int(1));
                 held.untie();
                 return State::Idle;
@@ -184,6 +185,9 @@ impl Lock {
     fn lost(&self, mut held: Held, loss: &Loss) -> State {
         // A DONE was answered late.
         let is_done = matches!(loss.why, LossReason::Done);
+        if is_done {
+            self.note_finished();
+        }
         if held.away_until.is_none() && !is_done {
             self.agent.figures.count_loss(loss.why.name());
             self.agent.losses.tell(&self.name, self.owner, loss);

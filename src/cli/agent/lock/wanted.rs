@@ -113,6 +113,7 @@ impl Lock {
     async fn won(&mut self, mut wanted: Box<Wanted>, guard: Guard) -> State {
         self.agent.outages.end(&self.name.key);
         self.agent.losses.forget(&self.name);
+        self.agent.finished.forget(&self.name);
         let asker = wanted.asker.take();
         let mut held = Held::new(guard, wanted.terms, wanted.away_until, &self.agent.figures);
         let Some(asker) = asker else { return State::Held(held) };
