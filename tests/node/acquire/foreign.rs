@@ -142,28 +142,6 @@ fn it_is_extended_by_its_value(kind: Kind) {
 }
 
 #[apply(on_one_server)]
-fn a_waiter_is_withdrawn_from_behind_a_string(kind: Kind) {
-    let server = Server::start(kind);
-    server.run("SET job old-client");
-    let mut alice = server.waiter("DLOCK.ACQUIRE job alice 60000 WAIT 0");
-    assert_eq!(server.run("DLOCK.RELEASE job alice").int(), 0);
-    assert!(alice.recv().is_null());
-    assert_eq!(server.run("GET job").text(), "old-client");
-    assert_eq!(server.node("waiters").int(), 0);
-}
-
-#[apply(on_one_server)]
-fn readers_behind_a_string_are_served_together(kind: Kind) {
-    let server = Server::start(kind);
-    server.run("SET job old-client");
-    let mut r1 = server.waiter("DLOCK.ACQUIRE job r1 60000 SHARED WAIT 0");
-    let mut r2 = server.waiter("DLOCK.ACQUIRE job r2 60000 SHARED WAIT 0");
-    server.run("DEL job");
-    assert!(r1.recv().int() > 0);
-    assert!(r2.recv().int() > 0);
-}
-
-#[apply(on_one_server)]
 fn a_key_of_another_type_is_refused(kind: Kind) {
     let server = Server::start(kind);
     server.run("LPUSH list a");
@@ -189,16 +167,6 @@ fn a_key_of_another_type_is_refused(kind: Kind) {
         }
     }
     assert_eq!(server.traces(), before);
-}
-
-#[apply(on_one_server)]
-fn commands_of_other_types_refuse_a_lock(kind: Kind) {
-    let server = Server::start(kind);
-    server.run("DLOCK.ACQUIRE job alice 60000");
-    for request in ["GET job", "LPUSH job a", "INCR job", "APPEND job x"] {
-        assert_eq!(server.run(request).code(), "WRONGTYPE", "{request}");
-    }
-    assert_eq!(server.holders("job"), ["alice"]);
 }
 
 #[apply(on_every_server)]

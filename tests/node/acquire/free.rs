@@ -5,16 +5,6 @@ use std::time::{Duration, Instant, SystemTime};
 
 use harness::{Kind, Server, apply, eventually, on_one_server, on_two_servers};
 
-const LARGEST_FENCE: i64 = (1 << 53) - 1;
-
-#[apply(on_one_server)]
-fn a_free_lock_is_granted_with_a_fence(kind: Kind) {
-    let server = Server::start(kind);
-    let fence = server.client().run("DLOCK.ACQUIRE job alice 60000").int();
-    assert!((1..=LARGEST_FENCE).contains(&fence), "{fence}");
-    assert_eq!(server.holders("job"), ["alice"]);
-}
-
 #[apply(on_one_server)]
 fn a_fence_is_at_least_the_unix_time_in_microseconds(kind: Kind) {
     let server = Server::start(kind);
@@ -24,18 +14,6 @@ fn a_fence_is_at_least_the_unix_time_in_microseconds(kind: Kind) {
     // A server may read its clock once for many commands.
     let slack = 1_000_000;
     assert!((before - slack..=after).contains(&fence), "{fence}");
-}
-
-#[apply(on_one_server)]
-fn a_held_lock_is_refused_with_null(kind: Kind) {
-    let server = Server::start(kind);
-    server.run("DLOCK.ACQUIRE job alice 60000");
-    let before = server.traces();
-    assert!(server.run("DLOCK.ACQUIRE job bob 60000").is_null());
-    assert!(server.run("DLOCK.ACQUIRE job bob 60000 SHARED").is_null());
-    assert!(server.run("DLOCK.ACQUIRE job bob 60000 LIMIT 5").is_null());
-    assert_eq!(server.traces(), before);
-    assert_eq!(server.holders("job"), ["alice"]);
 }
 
 #[apply(on_two_servers)]

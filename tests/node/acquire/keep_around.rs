@@ -69,24 +69,6 @@ fn a_place_ends_soon_after_its_time_when_nobody_comes(kind: Kind) {
     assert!(server.waiters("job").is_empty());
 }
 
-#[apply(on_one_server)]
-fn in_quarantine_a_place_is_taken_with_the_refusal(kind: Kind) {
-    let mut server = Server::build(kind).config("dlock.quarantine 3000").start();
-    server.kill();
-    server.start_again();
-    let refused = server.run("DLOCK.ACQUIRE job away 60000 KEEP 1000");
-    assert_eq!(refused.code(), "QUARANTINE");
-    assert_eq!(server.node("places").int(), 1);
-    let mut later = server.client();
-    later.send("DLOCK.ACQUIRE job later 60000 WAIT 0");
-    // The wait of the client that is away does not end meanwhile, and its turn comes first.
-    eventually("the quarantine is over", || server.node("granting").text() == "yes");
-    eventually("its turn", || server.holders("job") == ["away"]);
-    assert!(server.run("DLOCK.ACQUIRE job away 60000").int() > 0);
-    server.run("DLOCK.RELEASE job away");
-    assert!(later.recv().int() > 0);
-}
-
 #[apply(on_two_servers)]
 fn removals_from_outside_drop_places_in_silence(kind: Kind) {
     let server = Server::start(kind);
@@ -177,7 +159,7 @@ fn a_user_has_no_more_than_its_share_of_the_places(kind: Kind) {
     assert_eq!(server.waiters("job")[5], "modest");
 }
 
-#[apply(on_two_servers)]
+#[apply(on_one_server)]
 fn a_place_takes_little_memory(kind: Kind) {
     let server = Server::start(kind);
     server.run("DLOCK.ACQUIRE job holder 600000");

@@ -33,18 +33,6 @@ fn options_come_in_any_order_and_case(kind: Kind) {
 }
 
 #[apply(on_one_server)]
-fn a_fence_is_at_least_the_proposal(kind: Kind) {
-    let server = Server::start(kind);
-    let proposal = unix_micros() + MINUTE;
-    let request = format!("DLOCK.ACQUIRE job alice 60000 FENCE {proposal}");
-    assert_eq!(server.run(&request).int(), proposal);
-    assert_eq!(server.node("fence").int(), proposal);
-    // And the key's counter never falls back.
-    server.run("DLOCK.RELEASE job alice");
-    assert!(server.run("DLOCK.ACQUIRE job alice 60000").int() > proposal);
-}
-
-#[apply(on_one_server)]
 fn a_refused_request_does_not_move_the_counter_to_its_proposal(kind: Kind) {
     let server = Server::start(kind);
     server.run("DLOCK.ACQUIRE job alice 60000");
@@ -53,20 +41,6 @@ fn a_refused_request_does_not_move_the_counter_to_its_proposal(kind: Kind) {
     let request = format!("DLOCK.ACQUIRE job bob 60000 FENCE {proposal}");
     assert!(server.run(&request).is_null());
     assert_eq!(server.node("fence").int(), before);
-}
-
-#[apply(on_one_server)]
-fn a_proposal_too_far_ahead_is_an_error(kind: Kind) {
-    let server = Server::start(kind);
-    let before = server.traces();
-    let far = unix_micros() + 11 * MINUTE;
-    for options in ["", "WAIT 0"] {
-        let request = format!("DLOCK.ACQUIRE job alice 60000 FENCE {far} {options}");
-        let refused = server.run(&request);
-        assert_eq!(refused.code(), "TOOFAR", "{refused:?}");
-        assert!(refused.error().contains(&far.to_string()), "{refused:?}");
-    }
-    assert_eq!(server.traces(), before);
 }
 
 #[apply(on_two_servers)]
@@ -81,19 +55,4 @@ fn an_ephemeral_lock_ends_with_its_connection(kind: Kind) {
     eventually("the lock is free", || server.holders("job").is_empty());
     assert_eq!(server.holders("plain"), ["alice"]);
     assert_eq!(server.node("leases").int(), 1);
-}
-
-#[apply(on_one_server)]
-fn an_ephemeral_lock_follows_its_token_to_the_newest_connection(kind: Kind) {
-    let server = Server::start(kind);
-    let (mut first, mut second) = (server.client(), server.client());
-    let fence = first.run("DLOCK.ACQUIRE job alice 3600000 EPHEMERAL").int();
-    let again = second.run("DLOCK.ACQUIRE job alice 3600000 EPHEMERAL");
-    assert_eq!(again.int(), fence);
-    let id = first.id();
-    first.close();
-    server.until_gone(id);
-    assert_eq!(server.holders("job"), ["alice"]);
-    second.close();
-    eventually("the lock is free", || server.holders("job").is_empty());
 }

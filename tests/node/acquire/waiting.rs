@@ -3,7 +3,9 @@
 use std::time::{Duration, Instant};
 
 use harness::busy::assert_in_time;
-use harness::{Client, Kind, Server, apply, eventually, on_every_server, on_two_servers};
+use harness::{
+    Client, Kind, Server, apply, eventually, on_every_server, on_one_server, on_two_servers,
+};
 
 #[apply(on_two_servers)]
 fn waiters_are_served_in_the_order_they_came(kind: Kind) {
@@ -25,6 +27,22 @@ fn waiters_are_served_in_the_order_they_came(kind: Kind) {
         server.run(&format!("DLOCK.RELEASE job {token}"));
     }
     assert_eq!(server.run("DBSIZE").int(), 0);
+}
+
+#[apply(on_one_server)]
+fn the_next_waiter_holds_the_lock_when_release_is_answered(kind: Kind) {
+    let server = Server::start(kind);
+    let mut alice = server.client();
+    alice.run("DLOCK.ACQUIRE job alice 60000");
+    let mut bob = server.waiter("DLOCK.ACQUIRE job bob 60000 WAIT 0");
+    // In one packet: nothing can happen between the two.
+    alice.send("DLOCK.RELEASE job alice");
+    alice.send("DLOCK.ACQUIRE job alice 60000");
+    alice.send("DLOCK.CHECK job bob");
+    assert_eq!(alice.recv().int(), 1);
+    assert!(alice.recv().is_null());
+    let fence = alice.recv().int();
+    assert_eq!(bob.recv().int(), fence);
 }
 
 #[apply(on_two_servers)]
