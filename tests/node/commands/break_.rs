@@ -19,17 +19,3 @@ fn it_ends_every_lease_on_the_key_and_counts_them(kind: Kind) {
     assert_eq!(server.node("leases").int(), 0);
     assert_eq!(server.run("DBSIZE").int(), 0);
 }
-
-#[apply(on_one_server)]
-fn it_ends_the_lease_of_one_token(kind: Kind) {
-    let server = Server::start(kind);
-    for token in ["t1", "t2", "t3"] {
-        server.run(&format!("DLOCK.ACQUIRE job {token} 60000 SHARED"));
-    }
-    assert_eq!(server.run("DLOCK.BREAK job t2").int(), 1);
-    assert_eq!(server.run("DLOCK.BREAK job t2").int(), 0);
-    assert_eq!(server.run("DLOCK.BREAK job nobody").int(), 0);
-    let mut holders = server.holders("job");
-    holders.sort();
-    assert_eq!(holders, ["t1", "t3"]);
-}

@@ -52,21 +52,3 @@ fn extending_keeps_meta_and_connection(kind: Kind) {
     alice.close();
     eventually("the lock is free", || server.holders("job").is_empty());
 }
-
-#[apply(on_one_server)]
-fn a_larger_fence_becomes_that_of_the_holder_and_of_the_node(kind: Kind) {
-    let server = Server::start(kind);
-    let fence = server.run("DLOCK.ACQUIRE job alice 60000").int();
-    let raised = fence + 60_000_000;
-    let extend = format!("DLOCK.EXTEND job alice 300000 FENCE {raised}");
-    assert_eq!(server.run(&extend).int(), 1);
-    assert_eq!(server.run("DLOCK.CHECK job alice").int(), raised);
-    assert_eq!(server.holder("job")["fence"].int(), raised);
-    assert!(server.holder("job")["ttl-ms"].int() > 60_000);
-    assert_eq!(server.node("fence").int(), raised);
-    // And the same fence a second time, as a retry would send it.
-    assert_eq!(server.run(&extend).int(), 1);
-    assert_eq!(server.run("DLOCK.CHECK job alice").int(), raised);
-    assert_eq!(server.run("DLOCK.RELEASE job alice").int(), 1);
-    assert!(server.run("DLOCK.ACQUIRE job bob 60000").int() > raised);
-}

@@ -7,15 +7,6 @@ fn fields(map: &Value) -> Vec<String> {
 }
 
 #[apply(on_one_server)]
-fn a_free_lock_is_null(kind: Kind) {
-    let server = Server::start(kind);
-    assert!(server.run("DLOCK.INSPECT job").is_null());
-    server.run("DLOCK.ACQUIRE job alice 60000");
-    server.run("DLOCK.RELEASE job alice");
-    assert!(server.run("DLOCK.INSPECT job").is_null());
-}
-
-#[apply(on_one_server)]
 fn a_held_lock_shows_its_holder(kind: Kind) {
     let server = Server::start(kind);
     let mut alice = server.client();

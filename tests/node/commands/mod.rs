@@ -12,7 +12,6 @@ mod hot;
 mod inspect;
 mod node;
 mod probe;
-mod release;
 mod resp;
 mod slow;
 mod tokens;

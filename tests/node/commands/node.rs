@@ -54,13 +54,6 @@ const FIELDS: [&str; 24] = [
 ];
 
 #[apply(on_one_server)]
-fn two_nodes_have_two_names(kind: Kind) {
-    let (one, other) = (Server::start(kind), Server::start(kind));
-    assert_ne!(one.node("node-id").text(), other.node("node-id").text());
-    assert_eq!(one.node("node-id").text(), one.node("node-id").text());
-}
-
-#[apply(on_one_server)]
 fn leases_and_waiters_are_counted_over_all_databases(kind: Kind) {
     let server = Server::start(kind);
     let mut other = server.client();
@@ -77,16 +70,6 @@ fn leases_and_waiters_are_counted_over_all_databases(kind: Kind) {
     eventually("a waiter leaves", || server.node("waiters").int() == 1);
     server.run("DLOCK.RELEASE b alice");
     assert_eq!(server.node("leases").int(), 3);
-}
-
-#[apply(on_one_server)]
-fn the_counter_is_the_last_fence_that_was_handed_out(kind: Kind) {
-    let server = Server::start(kind);
-    for job in 0..3 {
-        let acquire = format!("DLOCK.ACQUIRE job{job} alice 60000");
-        let fence = server.run(&acquire).int();
-        assert_eq!(server.node("fence").int(), fence);
-    }
 }
 
 #[apply(on_one_server)]

@@ -85,38 +85,6 @@ fn a_long_hold_is_noted_when_it_ends_however_it_does(kind: Kind) {
 }
 
 #[apply(on_one_server)]
-fn the_last_128_are_kept_and_long_texts_are_cut(kind: Kind) {
-    let server = Server::start(kind);
-    server.run("CONFIG SET dlock.slow-wait-ms 1");
-    server.run("DLOCK.ACQUIRE job alice 60000");
-    let mut client = server.client();
-    for number in 0..130 {
-        client.run(&format!("DLOCK.ACQUIRE job t{number} 60000 WAIT 2"));
-    }
-    let long = vec![b'k'; 1024];
-    client.run_args(&[b"DLOCK.ACQUIRE", &long[..], b"alice", b"60000"]);
-    client.run_args(&[
-        b"DLOCK.ACQUIRE",
-        &long[..],
-        b"bob",
-        b"60000",
-        b"WAIT",
-        b"2",
-        b"META",
-        &long[..],
-    ]);
-    let entries = entries(&server);
-    assert_eq!(entries.len(), 128);
-    assert_eq!(server.run("DLOCK.SLOW").items().len(), 10);
-    assert_eq!(entries[0].at("number").int(), 130);
-    assert_eq!(entries[127].at("number").int(), 3);
-    for field in ["key", "meta"] {
-        let text = entries[0].at(field).text();
-        assert_eq!(text, format!("{}... (896 more bytes)", "k".repeat(128)), "{field}");
-    }
-}
-
-#[apply(on_one_server)]
 fn a_wait_that_ends_because_the_lock_is_gone_is_noted(kind: Kind) {
     let server = Server::start(kind);
     server.run("CONFIG SET dlock.slow-wait-ms 1");

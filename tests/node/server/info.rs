@@ -10,35 +10,6 @@ fn count(server: &Server, name: &str) -> i64 {
 }
 
 #[apply(on_one_server)]
-fn a_fresh_node_has_counted_nothing(kind: Kind) {
-    let server = Server::start(kind);
-    for name in [
-        "leases",
-        "waiters",
-        "places",
-        "places_refused",
-        "leases_away",
-        "grants",
-        "denials",
-        "handovers",
-        "releases",
-        "dones",
-        "done_keys",
-        "expiries",
-        "extensions",
-        "breaks",
-        "ephemeral_ends",
-    ] {
-        assert_eq!(count(&server, name), 0, "{name}");
-    }
-    let info = server.info("dlock");
-    for name in ["wait_p50_ms", "wait_p99_ms", "hold_p50_ms", "hold_p99_ms"] {
-        let value = &info[&format!("dlock_{name}")];
-        assert!(value.parse::<f64>().is_ok(), "{name}: {value}");
-    }
-}
-
-#[apply(on_one_server)]
 fn it_says_what_the_node_says_of_itself_by_the_same_names(kind: Kind) {
     for state_file in ["my.state", "\"\""] {
         let server = Server::build(kind).config(&format!("dlock.state-file {state_file}")).start();
@@ -101,17 +72,6 @@ fn ends_by_time_and_by_connection_are_counted(kind: Kind) {
     eventually("the lock ends", || server.run("DBSIZE").int() == 0);
     assert_eq!(count(&server, "ephemeral_ends"), 1);
     assert_eq!(count(&server, "expiries"), 1);
-}
-
-#[apply(on_one_server)]
-fn leases_waiters_and_the_fence_are_those_of_the_node(kind: Kind) {
-    let server = Server::start(kind);
-    server.run("DLOCK.ACQUIRE job alice 60000 SHARED");
-    let fence = server.run("DLOCK.ACQUIRE job bob 60000 SHARED").int();
-    let _carol = server.waiter("DLOCK.ACQUIRE job carol 60000 WAIT 0");
-    assert_eq!(count(&server, "leases"), 2);
-    assert_eq!(count(&server, "waiters"), 1);
-    assert_eq!(count(&server, "fence"), fence);
 }
 
 #[apply(on_one_server)]
