@@ -157,17 +157,6 @@ fn a_clean_end_during_a_quarantine_does_not_shorten_it(kind: Kind) {
     }
 }
 
-#[apply(on_one_server)]
-fn a_crash_after_a_quarantine_waits_for_what_was_granted_since(kind: Kind) {
-    let mut server = crashed_for(kind, &[], 50);
-    server.until_it_grants();
-    assert!(server.run("DLOCK.ACQUIRE new alice 30000").int() > 0);
-    server.kill();
-    let since = Instant::now();
-    server.start_again();
-    assert_bound(server.assert_in_quarantine(CRASHED), 30_000, since);
-}
-
 /// The length of a quarantine is measured on a clock that nobody sets.
 #[apply(on_one_server)]
 fn a_wall_clock_that_is_set_neither_ends_nor_prolongs_it(kind: Kind) {

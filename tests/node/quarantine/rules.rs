@@ -41,18 +41,6 @@ fn a_request_is_refused_with_the_reason_and_the_time_that_is_left(kind: Kind) {
 }
 
 #[apply(on_one_server)]
-fn a_request_for_a_lock_that_is_known_to_be_held_is_refused_too(kind: Kind) {
-    let known = ["job alice 60000", "book alice 60000 SHARED", "pool alice 60000 LIMIT 3"];
-    let server = crashed(kind, &known);
-    let before = (server.traces(), server.pictures());
-    for request in ["job bob 1000", "book bob 1000 SHARED", "book bob 1000", "pool bob 9 LIMIT 3"] {
-        let answer = server.run(&format!("DLOCK.ACQUIRE {request}"));
-        assert_eq!(Refusal::read(&answer).reason, CRASHED, "{request}");
-    }
-    assert_eq!((server.traces(), server.pictures()), before);
-}
-
-#[apply(on_one_server)]
 fn a_known_holder_that_asks_again_has_its_fence(kind: Kind) {
     let known = ["job alice 60000", "book alice 60000 SHARED", "pool alice 60000 LIMIT 3"];
     let server = crashed(kind, &known);
@@ -71,44 +59,6 @@ fn a_known_holder_that_asks_again_has_its_fence(kind: Kind) {
     assert_eq!(server.holder("job")["meta"].text(), "new");
     assert_eq!(server.node("fence").int(), counter);
     server.assert_in_quarantine(CRASHED);
-}
-
-#[apply(on_one_server)]
-fn a_known_holder_releases(kind: Kind) {
-    let known = ["job alice 60000", "book alice 60000 SHARED", "book bob 60000 SHARED"];
-    let server = crashed(kind, &known);
-    for release in ["job bob", "lost alice", "none alice"] {
-        assert_eq!(server.run(&format!("DLOCK.RELEASE {release}")).int(), 0, "{release}");
-    }
-    for release in ["job alice", "book alice"] {
-        assert_eq!(server.run(&format!("DLOCK.RELEASE {release}")).int(), 1, "{release}");
-        assert_eq!(server.run(&format!("DLOCK.RELEASE {release}")).int(), 0, "{release}");
-    }
-    assert_eq!(server.holders("book"), ["bob"]);
-    assert_eq!(server.run("EXISTS job").int(), 0);
-    // The lock just released was taken before the crash, perhaps again after the dump.
-    for token in ["alice", "bob"] {
-        let answer = server.run(&format!("DLOCK.ACQUIRE job {token} 1000"));
-        assert_eq!(answer.code(), "QUARANTINE", "{token}");
-    }
-}
-
-#[apply(on_one_server)]
-fn a_fence_is_not_extended(kind: Kind) {
-    let server = crashed(kind, &["job alice 60000", "pool alice 60000 LIMIT 3"]);
-    let before = (server.traces(), server.pictures());
-    let fence = server.run("DLOCK.CHECK job alice").int();
-    for key in ["job", "pool"] {
-        for proposal in [fence, fence + 1000, fence + 300_000_000] {
-            let words = format!("DLOCK.EXTEND {key} alice 90000 FENCE {proposal}");
-            assert_eq!(Refusal::read(&server.run(&words)).reason, CRASHED, "{words}");
-        }
-    }
-    assert!(server.holder("job")["ttl-ms"].int() <= 60_000);
-    assert_eq!((server.traces(), server.pictures()), before);
-    server.leave_quarantine();
-    let next = server.node("fence").int();
-    assert_eq!(server.run(&format!("DLOCK.EXTEND job alice 90000 FENCE {next}")).int(), 1);
 }
 
 #[apply(on_two_servers)]

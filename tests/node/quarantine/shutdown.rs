@@ -82,18 +82,6 @@ fn a_lease_that_was_not_saved_is_waited_for(kind: Kind) {
     }
 }
 
-#[apply(on_one_server)]
-fn what_is_waited_for_is_what_was_left_at_the_end(kind: Kind) {
-    let mut server = Server::start(kind);
-    server.run("DLOCK.ACQUIRE job alice 60000");
-    eventually("half a second has passed", || server.holder("job")["held-ms"].int() > 500);
-    server.stop();
-    server.start_again();
-    let left = server.assert_in_quarantine(FORGOTTEN);
-    assert!(left <= 59_500, "{left}");
-    assert!(left > 50_000, "{left}");
-}
-
 #[apply(on_two_servers)]
 fn no_grant_comes_before_what_was_not_saved_is_over(kind: Kind) {
     let mut server = Server::start(kind);

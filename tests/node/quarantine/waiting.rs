@@ -46,24 +46,6 @@ fn they_are_served_in_their_order_when_it_ends_by_itself(kind: Kind) {
 }
 
 #[apply(on_one_server)]
-fn every_lock_is_granted_to_who_came_first(kind: Kind) {
-    let server = crashed(kind, &[]);
-    let mut line = server.line(60, |n| format!("DLOCK.ACQUIRE job{} t{n} 60000 WAIT 0", n % 20));
-    assert_waiting(&server, &mut line);
-    let before = server.node("fence").int();
-    server.leave_quarantine();
-    let fences: Vec<i64> = line[..20].iter_mut().map(|client| client.recv().int()).collect();
-    assert!(fences.iter().all(|fence| *fence > before));
-    assert_waiting(&server, &mut line[20..]);
-    assert_eq!(server.node("leases").int(), 20);
-    for (n, client) in line.iter_mut().enumerate().skip(20) {
-        let (key, last) = (n % 20, n - 20);
-        assert_eq!(server.run(&format!("DLOCK.RELEASE job{key} t{last}")).int(), 1);
-        assert!(client.recv().int() > fences[key]);
-    }
-}
-
-#[apply(on_one_server)]
 fn a_known_holder_is_waited_for_even_afterwards(kind: Kind) {
     let known = ["job alice 60000", "book alice 60000 SHARED", "pool alice 60000 LIMIT 2"];
     let server = crashed(kind, &known);
@@ -83,24 +65,6 @@ fn a_known_holder_is_waited_for_even_afterwards(kind: Kind) {
     assert!(exclusive.recv().int() > fence);
     server.run("DLOCK.BREAK pool alice");
     assert!(last.recv().int() > fence);
-}
-
-#[apply(on_one_server)]
-fn a_lock_that_a_known_holder_gives_back_is_granted_only_afterwards(kind: Kind) {
-    let known = ["released alice 60000", "broken alice 60000", "left alice 60000"];
-    let server = crashed(kind, &known);
-    let mut ephemeral = server.client();
-    assert!(ephemeral.run("DLOCK.ACQUIRE left alice 60000 EPHEMERAL").int() > 0);
-    let mut waiters: Vec<Client> = ["released", "broken", "left"]
-        .map(|key| wait(&server, &format!("{key} bob 60000 WAIT 0")))
-        .into();
-    assert_eq!(server.run("DLOCK.RELEASE released alice").int(), 1);
-    assert_eq!(server.run("DLOCK.BREAK broken").int(), 1);
-    ephemeral.close();
-    eventually("nothing is held", || server.node("leases").int() == 0);
-    assert_waiting(&server, &mut waiters);
-    server.leave_quarantine();
-    assert!(waiters.iter_mut().all(|waiter| waiter.recv().int() > 0));
 }
 
 #[apply(on_two_servers)]

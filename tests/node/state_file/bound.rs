@@ -22,20 +22,6 @@ fn assert_waits(mut server: Server, key: &str, lease: i64) {
     assert_eq!(server.run(&format!("DLOCK.ACQUIRE {key} other 1000")).code(), "QUARANTINE");
 }
 
-#[apply(on_one_server)]
-fn a_longer_lease_is_written_before_it_is_given(kind: Kind) {
-    for (key, words) in [
-        ("job", format!("DLOCK.ACQUIRE job bob {HOUR}")),
-        ("held", format!("DLOCK.ACQUIRE held alice {HOUR}")),
-        ("held", format!("DLOCK.EXTEND held alice {HOUR}")),
-    ] {
-        let server = Server::start(kind);
-        server.run("DLOCK.ACQUIRE held alice 1000");
-        assert!(server.run(&words).int() > 0, "{words}");
-        assert_waits(server, key, HOUR);
-    }
-}
-
 #[apply(on_two_servers)]
 fn a_longer_lease_that_comes_with_a_lock_is_written(kind: Kind) {
     let source = Server::start(kind);
