@@ -1,6 +1,6 @@
 //! The other commands at a lock that is done: those of locks, and the server's own.
 
-use harness::{Kind, Server, Value, apply, eventually, on_every_server, on_one_server};
+use harness::{Kind, Server, Value, apply, eventually, on_one_server, on_two_servers};
 
 use super::{assert_done, leave_done, mark};
 
@@ -53,7 +53,7 @@ fn the_commands_of_a_holder_know_none_and_leave_the_mark_alone(kind: Kind) {
     assert_eq!(server.run("TYPE job").text(), "dlockdone");
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn whatever_removes_the_key_lets_the_job_run_again(kind: Kind) {
     let primary = Server::start(kind);
     let replica = Server::build(kind).replica_of(&primary).start();
@@ -86,7 +86,7 @@ fn whatever_removes_the_key_lets_the_job_run_again(kind: Kind) {
     assert!(primary.run("DLOCK.ACQUIRE job bob 60000").is_null());
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_mark_moves_as_any_key_and_takes_the_place_of_a_lock(kind: Kind) {
     let primary = Server::start(kind);
     let replica = Server::build(kind).replica_of(&primary).start();
@@ -118,7 +118,7 @@ fn a_mark_moves_as_any_key_and_takes_the_place_of_a_lock(kind: Kind) {
     }
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_watch_is_disturbed_by_a_mark_and_by_nothing_that_leaves_it(kind: Kind) {
     let server = Server::start(kind);
     let disturbs = |request: &str| {

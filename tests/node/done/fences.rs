@@ -2,7 +2,7 @@
 
 use harness::{Kind, Server, apply, bytes, eventually, on_one_server, wall_clock};
 
-use super::{assert_done, leave_done, mark, read};
+use super::assert_done;
 
 /// Far ahead of the clock, in µs, and no farther than a proposal may be.
 const AHEAD: i64 = 300_000_000;
@@ -69,26 +69,6 @@ fn a_mark_that_is_restored_counts_after_a_crash_at_once(kind: Kind) {
 }
 
 #[apply(on_one_server)]
-fn again_is_granted_over_a_mark_whose_fence_is_not_larger(kind: Kind) {
-    let server = Server::start(kind);
-    for mode in ["", "WAIT 0", "SHARED", "LIMIT 2", "EPHEMERAL", "KEEP 60000"] {
-        let fence = leave_done(&mut server.client(), "job", "60000 META text");
-        let before = mark(&server, "job");
-        let mut bob = server.client();
-        let mut ask = |again| bob.run(&format!("DLOCK.ACQUIRE job bob 60000 AGAIN {again} {mode}"));
-        assert_eq!(read(&ask(fence - 1)).1, fence, "{mode}");
-        assert_eq!(mark(&server, "job"), before, "{mode}");
-        let next = ask(fence).int();
-        assert!(next > fence, "{mode}: {next} after {fence}");
-        // The mark is over: its maker has nothing any more, and bob's release frees the lock.
-        assert_eq!(server.run("DLOCK.RELEASE job alice DONE 60000").int(), 0);
-        assert_eq!(ask(fence).int(), next, "a holder that asks again has what it had");
-        assert_eq!(server.run("DLOCK.RELEASE job bob").int(), 1);
-        assert_eq!(server.run("EXISTS job").int(), 0, "{mode}");
-    }
-}
-
-#[apply(on_one_server)]
 fn again_changes_nothing_where_there_is_no_mark(kind: Kind) {
     let server = Server::start(kind);
     let fence = server.run("DLOCK.ACQUIRE job alice 60000 AGAIN 9007199254740991").int();
@@ -105,18 +85,4 @@ fn again_changes_nothing_where_there_is_no_mark(kind: Kind) {
     }
     assert_eq!(server.traces(), before);
     assert!(server.run("DLOCK.ACQUIRE last dan 60000 AGAIN 9007199254740991").int() < 1 << 52);
-}
-
-/// The fence of a claim of several servers is kept, whatever this one's was.
-#[apply(on_one_server)]
-fn the_mark_keeps_the_fence_that_it_was_given(kind: Kind) {
-    let server = Server::start(kind);
-    let own = leave_done(&mut server.client(), "job", "60000 FENCE 7");
-    assert_eq!(mark(&server, "job").1["fence"].int(), 7);
-    assert_eq!(read(&server.run("DLOCK.ACQUIRE job bob 60000 AGAIN 6")).1, 7);
-    let next = server.run("DLOCK.ACQUIRE job bob 60000 AGAIN 7").int();
-    assert!(next > own, "{next} after {own}");
-    // His claim's fence is larger than that of the former holder, whose request comes late.
-    assert_eq!(server.run("DLOCK.RELEASE job alice DONE 60000 FENCE 7").int(), 0);
-    assert_eq!(server.run("DLOCK.CHECK job bob").int(), next);
 }

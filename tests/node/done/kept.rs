@@ -116,7 +116,7 @@ fn a_node_in_quarantine_answers_from_its_marks_and_its_holders_may_leave_more(ki
     assert_eq!(young.run("DLOCK.ACQUIRE free bob 60000").code(), "QUARANTINE");
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_promoted_replica_has_the_marks_of_its_primary(kind: Kind) {
     let (mut primary, replica) = pair(kind);
     let ahead = wall_clock::micros(0) + 300_000_000;
@@ -143,7 +143,7 @@ fn a_promoted_replica_has_the_marks_of_its_primary(kind: Kind) {
 }
 
 /// A payload, or a key that MIGRATE sends, carries all of it; and fences go on at the other server.
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_mark_in_a_payload_is_the_same_elsewhere(kind: Kind) {
     let (here, there) = (Server::start(kind), Server::start(kind));
     let ahead = wall_clock::micros(0) + 300_000_000;

@@ -127,7 +127,7 @@ fn marks_count_for_their_user_after_a_crash_and_a_promotion_and_not_after_restor
 }
 
 /// In the background, the server frees a large data set in a thread of its own.
-#[apply(on_two_servers)]
+#[apply(on_one_server)]
 fn a_thousand_marks_that_go_at_once_make_room_for_a_thousand(kind: Kind) {
     let server = Server::start(kind);
     server.run("CONFIG SET dlock.max-done 1000");
@@ -175,7 +175,7 @@ fn a_full_server_leaves_locks_done_as_far_as_locks_may_take_memory(kind: Kind) {
 }
 
 /// Beside its text, a mark holds its maker's name, a fence and a moment.
-#[apply(on_two_servers)]
+#[apply(on_one_server)]
 fn a_mark_takes_little_more_memory_than_a_plain_key_with_its_text(kind: Kind) {
     const KEYS: usize = 100_000;
     const TEXT: &str = "finished_with_exit_code_0_on_web-2";

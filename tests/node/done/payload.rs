@@ -1,7 +1,7 @@
 //! A mark that RESTORE brings is sound, or refused; and the server lives on.
 
 use harness::{
-    Client, Kind, Payload, Server, apply, bytes, eventually, on_every_server, on_one_server,
+    Client, Kind, Payload, Server, apply, bytes, eventually, on_one_server, on_two_servers,
     wall_clock,
 };
 
@@ -17,7 +17,7 @@ fn restore(client: &mut Client, payload: &Payload) -> bool {
     !answer.is_error()
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_damaged_payload_is_refused_or_makes_a_sound_mark(kind: Kind) {
     let server = Server::start(kind);
     let mut client = server.client();

@@ -1,32 +1,8 @@
 //! The holder alone leaves a lock done, and an error leaves it held.
 
-use harness::{Kind, Server, Value, apply, bytes, eventually, on_every_server, on_one_server};
+use harness::{Kind, Server, Value, apply, bytes, eventually, on_one_server, on_two_servers};
 
 use super::{assert_done, leave_done, mark, read};
-
-#[apply(on_one_server)]
-fn only_the_holder_of_a_lease_that_goes_on_leaves_a_lock_done(kind: Kind) {
-    let server = Server::start(kind);
-    let release = |token: &str| server.run(&format!("DLOCK.RELEASE job {token} DONE 60000")).int();
-    assert_eq!(release("nobody"), 0);
-    assert_eq!(server.run("EXISTS job").int(), 0);
-
-    server.run("DLOCK.ACQUIRE job alice 60000");
-    let mut bob = server.waiter("DLOCK.ACQUIRE job bob 60000 WAIT 0");
-    assert!(server.run("DLOCK.ACQUIRE job away 60000 KEEP 60000").is_null());
-    assert_eq!((release("carol"), release("bob"), release("away")), (0, 0, 0));
-    assert!(bob.recv().is_null(), "as with any RELEASE, a waiter has left the queue");
-    assert_eq!((server.holders("job"), server.waiters("job")), (vec!["alice".into()], vec![]));
-
-    // Her lease is over: nobody has the lock after her, or somebody has.
-    server.run("DLOCK.EXTEND job alice 1");
-    eventually("her lease is over", || server.run("DLOCK.CHECK job alice").is_null());
-    assert_eq!(release("alice"), 0);
-    assert_eq!(server.run("EXISTS job").int(), 0);
-    let fence = server.run("DLOCK.ACQUIRE job bob 60000").int();
-    assert_eq!(release("alice"), 0);
-    assert_eq!(server.run("DLOCK.CHECK job bob").int(), fence);
-}
 
 #[apply(on_one_server)]
 fn a_request_that_is_refused_leaves_the_lock_held(kind: Kind) {
@@ -65,40 +41,6 @@ fn a_request_that_is_refused_leaves_the_lock_held(kind: Kind) {
 }
 
 #[apply(on_one_server)]
-fn locks_of_several_holders_and_plain_strings_are_never_done(kind: Kind) {
-    let server = Server::start(kind);
-    for mode in ["SHARED", "LIMIT 1", "LIMIT 2"] {
-        let fence = server.run(&format!("DLOCK.ACQUIRE job alice 60000 {mode}")).int();
-        let before = server.traces();
-        let refused = server.run("DLOCK.RELEASE job alice DONE 60000 META text");
-        refused.assert_error("ERR", "DONE");
-        assert_eq!(server.traces(), before, "{mode}");
-        assert_eq!(server.run("DLOCK.CHECK job alice").int(), fence, "{mode}");
-        assert_eq!(server.run("DLOCK.RELEASE job alice DONE 0").int(), 1, "{mode}");
-    }
-    server.run("SET job alice PX 60000");
-    server.run("DLOCK.RELEASE job alice DONE 5").assert_error("ERR", "DONE");
-    assert_eq!(server.run("GET job").text(), "alice");
-    assert_eq!(server.run("DLOCK.RELEASE job alice DONE 0").int(), 1);
-    server.run("LPUSH job alice");
-    assert_eq!(server.run("DLOCK.RELEASE job alice DONE 5").code(), "WRONGTYPE");
-}
-
-#[apply(on_one_server)]
-fn done_for_no_time_is_a_plain_release(kind: Kind) {
-    let server = Server::start(kind);
-    for options in ["DONE 0", "DONE 0 META text", "DONE 0 FENCE 5"] {
-        let fence = server.run("DLOCK.ACQUIRE job alice 60000").int();
-        let mut bob = server.waiter("DLOCK.ACQUIRE job bob 60000 WAIT 0");
-        assert_eq!(server.run(&format!("DLOCK.RELEASE job alice {options}")).int(), 1);
-        assert!(bob.recv().int() > fence, "{options}");
-        server.run("DLOCK.RELEASE job bob");
-        assert_eq!(server.run("EXISTS job").int(), 0, "{options}");
-    }
-    assert_eq!(server.info_number("dlock", "dlock_dones"), 0);
-}
-
-#[apply(on_one_server)]
 fn the_longest_time_and_the_longest_text_are_kept(kind: Kind) {
     let server = Server::start(kind);
     let meta: Vec<u8> = (0..1024).map(|n| n as u8).collect();
@@ -111,7 +53,7 @@ fn the_longest_time_and_the_longest_text_are_kept(kind: Kind) {
     assert!(by == fence && left <= 34_560_000_000 && left > 34_559_000_000, "{left}");
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_release_that_comes_again_gets_its_answer_again_and_changes_nothing(kind: Kind) {
     let mut server = Server::start(kind);
     leave_done(&mut server.client(), "job", "60000 META first");
@@ -174,7 +116,7 @@ fn a_release_that_finds_no_room_for_its_token_leaves_the_fences_as_they_were(kin
     assert!(next < ahead, "{next}, after {fence} and a refusal of {ahead}");
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_mark_does_not_end_with_its_makers_connection_nor_does_it_need_the_key(kind: Kind) {
     let server = Server::start(kind);
     let mut alice = server.client();

@@ -19,7 +19,7 @@ const ASKS: [&str; 9] = [
     "AGAIN 5",
 ];
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn who_waits_hears_it_at_once(kind: Kind) {
     let server = Server::start(kind);
     let fence = server.run("DLOCK.ACQUIRE job alice 60000").int();
@@ -38,24 +38,6 @@ fn who_waits_hears_it_at_once(kind: Kind) {
     server.run("DEL job");
     assert!(server.run("DLOCK.ACQUIRE job bob 60000").int() > fence);
     assert!(waiters.iter_mut().all(|waiter| !waiter.has_answer()));
-}
-
-#[apply(on_one_server)]
-fn who_asks_hears_it_and_leaves_no_trace(kind: Kind) {
-    let server = Server::start(kind);
-    let fence = leave_done(&mut server.client(), "job", "60000 META text");
-    let (before, keys) = (server.traces(), server.digest());
-    for token in ["alice", "bob"] {
-        for ask in ASKS.iter().chain(&["FENCE 5"]) {
-            for wait in ["", "WAIT 0", "WAIT 1000"] {
-                let answer = server.run(&format!("DLOCK.ACQUIRE job {token} 60000 {ask} {wait}"));
-                let (left, by) = read(&answer);
-                assert!(by == fence && (1..=60_000).contains(&left), "{ask} {wait}: {answer:?}");
-            }
-        }
-    }
-    assert_eq!((server.traces(), server.digest()), (before, keys));
-    assert_eq!(server.node("places").int(), 0);
 }
 
 #[apply(on_two_servers)]
@@ -107,7 +89,7 @@ fn when_the_time_is_over_the_lock_is_free_though_the_server_has_not_looked(kind:
 }
 
 /// A plain string is a lock, too, for which others wait; the mark comes from elsewhere.
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn who_waits_for_a_plain_string_hears_of_a_mark_that_takes_its_place(kind: Kind) {
     let server = Server::start(kind);
     let fence = leave_done(&mut server.client(), "other", "60000");
