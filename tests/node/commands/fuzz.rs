@@ -8,7 +8,7 @@ use std::io::ErrorKind;
 use std::time::Duration;
 
 use harness::client::request;
-use harness::{Client, Kind, Server, Value, apply, eventually, on_every_server};
+use harness::{Client, Kind, Server, Value, apply, eventually, on_two_servers};
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, RngExt, SeedableRng};
@@ -19,7 +19,7 @@ const KEYS: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 /// No lease and no wait lasts longer, so that the end comes by itself.
 const LONGEST: u64 = 1500;
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn random_requests_leave_a_server_that_lives_and_nothing_held(kind: Kind) {
     let seed = match env::var("DLOCK_SEED") {
         Ok(seed) => seed.parse().expect("DLOCK_SEED is a number"),

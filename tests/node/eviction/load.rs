@@ -4,7 +4,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use harness::{History, Kind, Server, apply, eventually, on_every_server, on_two_servers, seed};
+use harness::{History, Kind, Server, apply, eventually, on_two_servers, seed};
 
 use crate::load::contenders::{Contenders, Plan};
 use crate::load::workload::Workload;
@@ -12,7 +12,7 @@ use crate::load::workload::Workload;
 /// Clients contend this long.
 const WHILE: Duration = Duration::from_millis(1500);
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn evictions_under_load_break_no_promise(kind: Kind) {
     let mut rng = seed::rng();
     let mut server = Server::build(kind).config("maxmemory-policy allkeys-random").start();

@@ -1,10 +1,10 @@
 //! Evicted locks leave no memory behind, whether they come back or end where they are.
 
-use harness::{Kind, Server, apply, eventually, on_two_servers};
+use harness::{Kind, Server, apply, eventually, on_one_server, on_two_servers};
 
 const LOCKS: usize = 1_000;
 
-#[apply(on_two_servers)]
+#[apply(on_one_server)]
 fn ten_thousand_evictions_of_locks_that_come_back_leave_no_memory_behind(kind: Kind) {
     let server = Server::start(kind);
     let mut client = server.client();

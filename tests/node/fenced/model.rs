@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use harness::{Kind, Server, Value, apply, on_every_server, seed};
+use harness::{Kind, Server, Value, apply, on_two_servers, seed};
 use rand::RngExt;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
@@ -27,7 +27,7 @@ struct Model {
     texts: BTreeMap<String, String>,
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_model_of_what_they_mean_agrees_with_every_answer(kind: Kind) {
     let mut random = seed::rng();
     let primary = Server::start(kind);

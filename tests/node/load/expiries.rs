@@ -14,7 +14,7 @@ use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 use harness::busy::times;
-use harness::{Kind, Server, apply, eventually, on_one_server, on_two_servers};
+use harness::{Kind, Server, apply, eventually, on_one_server};
 
 const LEASES: u64 = 100_000;
 /// All leases end this long after they were set, at the least.
@@ -34,7 +34,7 @@ fn very_many_leases_that_end_at_once_keep_nobody_waiting(kind: Kind) {
 }
 
 /// The server writes each ended lease to its log, and to a replica that follows it.
-#[apply(on_two_servers)]
+#[apply(on_one_server)]
 fn with_a_replica_and_a_log_they_keep_nobody_waiting(kind: Kind) {
     let server = Server::build(kind).config("appendonly yes").config("appendfsync everysec");
     let server = server.start();

@@ -4,7 +4,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use harness::{Client, Kind, Server, Value, apply, eventually, on_one_server, on_two_servers};
+use harness::{Client, Kind, Server, Value, apply, eventually, on_one_server};
 
 const MANY: usize = 2000;
 /// Events that no command asked for, an ended lease for example, may come this late: by the
@@ -13,7 +13,7 @@ const LATE: Duration = Duration::from_millis(500);
 
 // --- one key -----------------------------------------------------------------------------------
 
-#[apply(on_two_servers)]
+#[apply(on_one_server)]
 fn a_queue_of_thousands_passes_a_lock_on_in_order_whatever_ends_a_hold(kind: Kind) {
     let server = Server::start(kind);
     let mut last = server.run("DLOCK.ACQUIRE job first 60000").int();
@@ -55,7 +55,7 @@ fn a_queue_of_thousands_passes_a_lock_on_in_order_whatever_ends_a_hold(kind: Kin
     assert_eq!(handovers, MANY as i64);
 }
 
-#[apply(on_two_servers)]
+#[apply(on_one_server)]
 fn thousands_of_readers_follow_a_writer_and_let_others_through(kind: Kind) {
     let server = Server::start(kind);
     let mut readers = server.clients(MANY);
@@ -179,7 +179,7 @@ fn thousands_that_wait_for_a_lock_that_is_removed_are_told_and_let_others_throug
 
 // --- as many keys ------------------------------------------------------------------------------
 
-#[apply(on_two_servers)]
+#[apply(on_one_server)]
 fn thousands_of_keys_are_handed_over_in_the_moment_they_become_free(kind: Kind) {
     let server = Server::start(kind);
     let mut waiters = server.clients(MANY);

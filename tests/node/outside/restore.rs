@@ -179,7 +179,7 @@ fn assert_sound(server: &Server) {
     assert_eq!(server.run("DLOCK.RELEASE job alice").int(), 1);
 }
 
-#[apply(on_two_servers)]
+#[apply(on_one_server)]
 fn a_payload_with_a_changed_byte_leaves_the_server_sound(kind: Kind) {
     let (server, mut client, stored) = stored(kind);
     for compression in ["no", "yes"] {
@@ -201,7 +201,7 @@ fn a_payload_with_a_changed_byte_leaves_the_server_sound(kind: Kind) {
     assert_sound(&server);
 }
 
-#[apply(on_two_servers)]
+#[apply(on_one_server)]
 fn a_payload_that_is_cut_or_too_long_leaves_the_server_sound(kind: Kind) {
     let (server, mut client, stored) = stored(kind);
     for (_, payload, _) in &stored {
@@ -224,7 +224,7 @@ fn a_payload_that_is_cut_or_too_long_leaves_the_server_sound(kind: Kind) {
     assert_sound(&server);
 }
 
-#[apply(on_two_servers)]
+#[apply(on_one_server)]
 fn garbage_in_a_payload_leaves_the_server_sound(kind: Kind) {
     let (server, mut client, stored) = stored(kind);
     let mut rng = seed::rng();

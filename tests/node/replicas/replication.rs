@@ -1,6 +1,6 @@
 //! Replicas: they have what the primary decided, decide nothing themselves, and pass it on.
 
-use harness::{Kind, Server, Value, apply, eventually, on_every_server, seed};
+use harness::{Kind, Server, Value, apply, eventually, on_every_server, on_two_servers, seed};
 
 use crate::load::workload::Workload;
 
@@ -140,7 +140,7 @@ fn a_random_life_is_the_same_on_replicas_and_in_their_files(kind: Kind) {
     assert!(pictures.len() < 20);
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_random_life_is_the_same_after_a_crash(kind: Kind) {
     let mut rng = seed::rng();
     // Else nothing would happen to locks in its second life.

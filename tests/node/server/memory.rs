@@ -124,7 +124,7 @@ fn a_hundred_thousand_ended_leases_leave_no_memory_behind(kind: Kind) {
     });
 }
 
-#[apply(on_two_servers)]
+#[apply(on_one_server)]
 fn ten_thousand_waiters_that_disconnect_leave_no_memory_behind(kind: Kind) {
     let server = Server::start(kind);
     server.run("DLOCK.ACQUIRE job alice 3600000");
@@ -152,7 +152,7 @@ fn ten_thousand_waits_that_time_out_leave_no_memory_behind(kind: Kind) {
     });
 }
 
-#[apply(on_two_servers)]
+#[apply(on_one_server)]
 fn ten_thousand_ephemeral_connections_leave_no_memory_behind(kind: Kind) {
     let server = Server::start(kind);
     assert_leaves_nothing(&server, |part| {
