@@ -6,7 +6,6 @@ mod speaker;
 
 use std::time::Duration;
 
-use harness::sentinel::NAME;
 use harness::watched::Watched;
 use harness::{Certificates, Cluster, Kind, Server, apply, eventually};
 use speaker::{Language, Speaker, in_every_language};
@@ -65,26 +64,6 @@ fn a_certificate_that_nobody_vouches_for_is_named(language: Language) {
     let url = format!("rediss://127.0.0.1:{port}?ca={}", others.path("ca.pem").display());
     let said = Speaker::start(language, &url, PATIENT).ask("try job");
     assert!(said.starts_with("NoQuorumError ") && said.contains("certificate"), "{said}");
-}
-
-#[apply(in_every_language)]
-fn who_asks_sentinels_for_a_name_that_they_do_not_know_is_told_so(language: Language) {
-    let node = Watched::start(Kind::Valkey81, 0);
-    let url = node.url().replace(&format!("/{NAME}"), "/jobs");
-    let said = Speaker::start(language, &url, PATIENT).ask("try job");
-    assert!(
-        said.starts_with("RefusedError ") && said.contains("watches no primary 'jobs'"),
-        "{said}"
-    );
-}
-
-#[apply(in_every_language)]
-fn who_gives_a_cluster_as_a_server_is_told_what_to_write(language: Language) {
-    let cluster = Cluster::start(Kind::Redis82);
-    let key = cluster.key(1, "job");
-    let url = cluster.url(&[0]).replace("redis+cluster:", "redis:");
-    let said = Speaker::start(language, &url, PATIENT).ask(&format!("try {key}"));
-    assert!(said.starts_with("RefusedError ") && said.contains("write redis+cluster://"), "{said}");
 }
 
 /// Waits until the lease of a lock begins anew at a server: the holder has found it there.

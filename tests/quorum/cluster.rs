@@ -60,7 +60,7 @@ async fn assert_served_after(fence: u64, waiters: Vec<tokio::task::JoinHandle<u6
     assert_eq!(fences.len(), all, "{fences:?}");
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn each_lock_is_at_the_server_that_has_its_key(kind: Kind) {
     let cluster = Cluster::start(kind);
     run(async {
@@ -78,7 +78,7 @@ fn each_lock_is_at_the_server_that_has_its_key(kind: Kind) {
     });
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn guards_and_waiters_go_along_when_their_slot_moves(kind: Kind) {
     let cluster = Cluster::start(kind);
     run(async {
@@ -96,7 +96,7 @@ fn guards_and_waiters_go_along_when_their_slot_moves(kind: Kind) {
 
 /// A program that works with locks all the time does not notice that their slots move to another
 /// server and back: no error, and no guard that is lost.
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_reshard_is_noticed_by_nobody_who_works_with_the_locks(kind: Kind) {
     let cluster = Cluster::start(kind);
     let keys: Vec<String> = (0..8).map(|at| cluster.key(0, &format!("job{at}"))).collect();

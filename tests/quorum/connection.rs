@@ -79,33 +79,6 @@ fn a_request_that_is_sent_while_its_connection_breaks_is_told_so() {
 }
 
 #[test]
-fn a_waiter_outlives_its_connections() {
-    for size in [1, 3] {
-        let quorum = Quorum::start(size);
-        run(async {
-            let (alice, bob) = (healthy_program(&quorum).await, program(&quorum).await);
-            let guard = take_everywhere(&quorum, &alice, "job", ms(20_000)).await;
-            let bobs = tokio::spawn(async move { wait_for(&bob, "job", TTL).await });
-            for _ in 0..5 {
-                until("bob waits", || waiting(&quorum) == 1).await;
-                let before = quorum[0].network().connections();
-                for node in quorum.iter() {
-                    node.network().cut();
-                }
-                until("bob is back", || quorum[0].network().connections() > before).await;
-            }
-            until("bob waits", || waiting(&quorum) == 1).await;
-            guard.release().await.expect("it is held");
-            let (next, took) = timed(async { bobs.await.expect("no panic") }).await;
-            assert_within(took, ms(200));
-            assert_holds(&quorum, &next);
-            next.release().await.expect("it is held");
-            quorum.assert_empty_within(ms(0));
-        });
-    }
-}
-
-#[test]
 fn a_waiter_whose_connection_broke_has_its_turn_among_others() {
     let quorum = Quorum::start(3);
     run(async {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use harness::{Kind, Quorum, Server, apply, on_every_server};
+use harness::{Kind, Quorum, Server, apply, on_two_servers};
 
 use crate::coordinator::{
     assert_held, assert_holds, assert_within, connect, ms, run, take_everywhere, timed, until,
@@ -14,7 +14,7 @@ const TTL: Duration = ms(3_000);
 /// The rights that are enough for a program that takes locks whose names begin with `lock:`.
 const ENOUGH: &str = "~lock:* -@all +dlock.acquire +dlock.extend +dlock.release +dlock.node";
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_user_needs_four_commands_and_its_keys(kind: Kind) {
     let quorum = Quorum::of(vec![Server::build(kind), Server::build(kind), Server::build(kind)]);
     for node in quorum.iter() {

@@ -10,11 +10,6 @@ fn a_lock_on_one_node_is_taken_held_and_given_back(kind: Kind) {
     works(&Quorum::of(vec![Server::build(kind)]));
 }
 
-#[apply(on_every_server)]
-fn a_lock_on_three_nodes_is_taken_held_and_given_back(kind: Kind) {
-    works(&Quorum::of(vec![Server::build(kind), Server::build(kind), Server::build(kind)]));
-}
-
 #[test]
 fn nodes_of_all_kinds_make_one_quorum() {
     works(&Quorum::of(Kind::ALL.into_iter().map(Server::build).collect()));
