@@ -287,7 +287,7 @@ fn a_server_that_is_reached_over_two_addresses_has_one_vote_whichever_was_first(
         quorum[1].network().lead_to(quorum[2].port());
         quorum[1].network().cut();
         quorum[0].network().refuse();
-        let guard = take(&client, "job", TTL).await;
+        let guard = wait_for(&client, "job", TTL).await;
         let held = (quorum[2].holders("job").len(), stranger.holders("job").len());
         assert_eq!(held, (1, 1), "two nodes are a majority, and not one that is asked twice");
         guard.release().await.expect("it is held");
