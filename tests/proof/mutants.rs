@@ -85,7 +85,9 @@ fn of_agents(flaw: flaw::Flaw) -> agents::Setting {
             &[(0, Acquire), (1, Acquire)]
         }
         Flaw::ActsOnOne | Flaw::ReleasesForNow | Flaw::ReleasesOne => &[(0, Acquire), (1, Release)],
-        Flaw::ReleasesTwiceSent | Flaw::ReleasesUnanswered => &[(0, Acquire), (0, Release)],
+        Flaw::ReleasesTwiceSent | Flaw::ReleasesUnanswered | Flaw::RepairsReleased => {
+            &[(0, Acquire), (0, Release)]
+        }
         Flaw::FinishesUnjoined => &[(0, Acquire), (0, Done)],
         Flaw::ChecksMemory => &[(0, Acquire), (1, Release), (0, Check)],
         Flaw::JoinsAnyFence => &[(0, Acquire), (0, Extend)],
@@ -96,6 +98,7 @@ fn of_agents(flaw: flaw::Flaw) -> agents::Setting {
         Flaw::JoinsAnyFence => agents::Setting { ticks: 2, others: 2, in_turn: true, ..setting },
         Flaw::JoinsMinority | Flaw::CountsFromAnswer => agents::Setting { ticks: 2, ..setting },
         Flaw::ReleasesTwiceSent => agents::Setting { twice: 1, ..setting },
+        Flaw::RepairsReleased => agents::Setting { repairs: 2, ..setting },
         Flaw::FinishesUnjoined => agents::Setting { ticks: 2, others: 3, in_turn: true, ..setting },
         Flaw::ChecksMemory => agents::Setting { in_turn: true, ..setting },
         _ => setting,

@@ -154,6 +154,18 @@ impl Setting {
         (0..NODES).for_each(|node| state.send(at, node, None, self.suffix(at), what));
     }
 
+    /// True if the agent knows that the attempt holds, and asks nodes that forget its lease for it again.
+    pub(super) fn keeps(&self, job: &Job) -> bool {
+        let was_told = job.tried && job.phase == Phase::Over(Told::Yes);
+        job.stood.is_some() || (was_told && self.is(Flaw::RepairsReleased))
+    }
+
+    pub(super) fn repair(&self, state: &mut State, at: usize, node: usize) {
+        state.repairs -= 1;
+        let what = What::Acquire { fence: state.jobs[at].stood, stood: None };
+        state.send(at, node, None, self.suffix(at), what);
+    }
+
     pub(super) fn give_up(&self, state: &mut State, at: usize) {
         match state.jobs[at].phase {
             Phase::Asking(..) | Phase::Standing(_) => self.withdraw(state, at),

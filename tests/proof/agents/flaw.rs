@@ -30,6 +30,8 @@ pub enum Flaw {
     ReleasesTwiceSent,
     /// RELEASE of an agent's own attempt is not FINAL where a node has not answered that the claim has stood.
     ReleasesUnanswered,
+    /// An agent repairs an attempt that it has released.
+    RepairsReleased,
     /// RELEASE says 1 when one node does.
     ReleasesOne,
     /// CHECK is answered from what the agent remembers.
@@ -44,7 +46,7 @@ pub enum Flaw {
 
 impl Flaw {
     /// All of them.
-    pub const ALL: [Flaw; 17] = [
+    pub const ALL: [Flaw; 18] = [
         Flaw::NoSuffix,
         Flaw::ReleasesOthers,
         Flaw::JoinsMinority,
@@ -57,6 +59,7 @@ impl Flaw {
         Flaw::ReleasesForNow,
         Flaw::ReleasesTwiceSent,
         Flaw::ReleasesUnanswered,
+        Flaw::RepairsReleased,
         Flaw::ReleasesOne,
         Flaw::ChecksMemory,
         Flaw::SilentIsNo,

@@ -40,7 +40,10 @@
 //! never delivered, or arrive twice. A lease is two ticks of time. A message of one request to one node does not
 //! overtake an earlier one, unless it arrives again. Another caller takes and leaves nodes at any moment, and its claim
 //! stands at once: its delays are searched by the [other model](crate::model). It takes a lock by AGAIN where a mark cannot
-//! be a majority's. Not searched: WAIT, shared locks, the end of a mark, EXTEND without GT, five nodes, clocks that run apart, and holds that an agent repairs.
+//! be a majority's. A node forgets a lease that a majority has besides, while nobody counts answers: else the majority
+//! could be another one between two of them, and a no be wrong. The agent that holds the lock asks the node for it again,
+//! with the claim's fence, and without the word that the claim has stood. Not searched: WAIT, shared locks,
+//! the end of a mark, EXTEND without GT, five nodes, and clocks that run apart.
 
 mod agent;
 pub mod flaw;
@@ -73,6 +76,10 @@ pub struct Setting {
     pub twice: u8,
     /// The number of restarts of agents.
     pub restarts: u8,
+    /// The number of leases that nodes forget, of those that a majority has besides.
+    pub forgets: u8,
+    /// The number of requests by which agents repair that.
+    pub repairs: u8,
     /// True if each request is made only once the one before is answered.
     pub in_turn: bool,
 }
@@ -120,6 +127,8 @@ pub struct State {
     others: u8,
     twice: u8,
     restarts: u8,
+    forgets: u8,
+    repairs: u8,
     /// The fences that callers were told, with the attempt; `None`: the other caller's.
     told: Vec<(Option<u8>, u64)>,
     /// The number of these when the other caller began.
@@ -225,6 +234,10 @@ pub enum Action {
     GiveUp(usize),
     /// An agent forgets everything.
     Restart(u8),
+    /// A node forgets a lease.
+    Forget(usize),
+    /// The agent of an attempt asks a node for its lease again.
+    Repair(usize, usize),
     /// Another caller takes a node.
     Grab(usize),
     /// The other caller leaves a node.
@@ -274,6 +287,13 @@ impl Model for Setting {
             if job.stood.is_some() && !job.marked {
                 actions.push(Action::Mark(at));
             }
+            let lacks = |node: &usize| !state.places[*node].is_held_by(self.suffix(at));
+            if state.repairs > 0 && self.keeps(job) {
+                actions.extend((0..NODES).filter(lacks).map(|node| Action::Repair(at, node)));
+            }
+        }
+        if state.forgets > 0 {
+            actions.extend((0..NODES).filter(|node| state.can_forget(*node)).map(Action::Forget));
         }
         if state.restarts > 0 {
             actions.extend([Action::Restart(0), Action::Restart(1)]);
@@ -316,6 +336,11 @@ impl Model for Setting {
             Action::Mark(job) => self.mark(&mut state, job),
             Action::GiveUp(job) => self.give_up(&mut state, job),
             Action::Restart(agent) => self.restart(&mut state, agent),
+            Action::Forget(node) => {
+                state.forgets -= 1;
+                state.places[node].holder = None;
+            }
+            Action::Repair(job, node) => self.repair(&mut state, job, node),
             Action::Grab(node) => state.grab(node),
             Action::Leave(node) => state.places[node].holder = None,
             Action::Tick => {
@@ -390,6 +415,8 @@ impl Setting {
             others: 0,
             twice: 0,
             restarts: 0,
+            forgets: 0,
+            repairs: 0,
             in_turn: false,
         }
     }
@@ -418,6 +445,8 @@ impl Setting {
             others: self.others,
             twice: self.twice,
             restarts: self.restarts,
+            forgets: self.forgets,
+            repairs: self.repairs,
             told: Vec::new(),
             other_since: 0,
             released: 0,

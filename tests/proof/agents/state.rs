@@ -4,7 +4,7 @@ use dlock_core::Instant;
 
 use super::node::{Place, What};
 use super::{
-    Asks, MAJORITY, Message, ONE_FENCE, Phase, RISING, Reply, Setting, State, TICK, TRUE, Told,
+    Asks, Job, MAJORITY, Message, ONE_FENCE, Phase, RISING, Reply, Setting, State, TICK, TRUE, Told,
 };
 
 impl State {
@@ -20,6 +20,17 @@ impl State {
     /// The attempts that a majority holds.
     pub(super) fn held(&self) -> u8 {
         (0..8).filter(|suffix| self.has(*suffix)).fold(0, |held, suffix| held | 1 << suffix)
+    }
+
+    /// True if a majority has the node's lease besides, and nobody counts answers.
+    pub(super) fn can_forget(&self, node: usize) -> bool {
+        let counts = |job: &Job| {
+            use Phase::{Counting, Finishing, Joining, Looking};
+            matches!(job.phase, Looking(..) | Joining(..) | Counting(..) | Finishing(..))
+        };
+        let suffix = self.places[node].holder.and_then(|holder| holder.suffix);
+        let holds = |place: &&Place| suffix.is_some_and(|suffix| place.is_held_by(suffix));
+        self.places.iter().filter(holds).count() > MAJORITY && !self.jobs.iter().any(counts)
     }
 
     pub(super) fn is_over(&self, asks: Asks, told: Told, setting: &Setting) -> bool {

@@ -67,6 +67,16 @@ fn release_at_the_agent_that_holds() {
 }
 
 #[test]
+fn a_hold_that_its_agent_repairs() {
+    let of = |requests| Setting { forgets: 1, repairs: 1, ..Setting::new(requests) };
+    holds("repairs and a release", of(&[(0, Acquire), (0, Release)]));
+    holds("repairs and a release at the other agent", of(&[(0, Acquire), (1, Release)]));
+    holds("repairs and an extend at the other agent", of(&[(0, Acquire), (1, Extend)]));
+    holds("repairs and a check at the other agent", of(&[(0, Acquire), (1, Check)]));
+    holds("repairs and a done", of(&[(0, Acquire), (0, Done)]));
+}
+
+#[test]
 fn done_at_the_other_agent() {
     let done = Setting::new(&[(0, Acquire), (1, Done)]);
     holds("done beside another caller", Setting { others: 1, ..done.clone() });
