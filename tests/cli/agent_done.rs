@@ -107,6 +107,7 @@ fn an_agent_that_reaches_no_majority_says_so_and_leaves_the_lock_done_later() {
     quorum.iter().take(2).for_each(|node| node.resume());
     let mut bob = agent.client();
     assert_eq!(done_by(&bob.run("DLOCK.ACQUIRE job bob 30000 WAIT 20000")), fence);
+    assert_eq!(finish(&mut agent.client(), "job", "alice"), Value::Int(1), "alice asks again");
 }
 
 #[apply(on_one_server)]
