@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use harness::{Agent, Kind, Quorum, Value, apply, eventually, on_one_server};
 
-use crate::{addresses, dlock_at, on_two_servers, servers};
+use crate::{addresses, dlock_at, servers};
 
-#[apply(on_two_servers)]
+#[apply(on_one_server)]
 fn the_commands_of_a_node_have_the_replies_of_a_node(kind: Kind) {
     let servers = servers(kind, 1);
     let agent = Agent::start(&addresses(&servers));
@@ -27,7 +27,7 @@ fn the_commands_of_a_node_have_the_replies_of_a_node(kind: Kind) {
     assert!(client.run("DLOCK.ACQUIRE job bob 30000").int() > fence);
 }
 
-#[apply(on_two_servers)]
+#[apply(on_one_server)]
 fn a_waiter_is_served_in_order_and_a_wait_that_is_over_is_null(kind: Kind) {
     let servers = servers(kind, 1);
     let agent = Agent::start(&addresses(&servers));

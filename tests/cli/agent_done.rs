@@ -4,7 +4,7 @@ use harness::exporter::Answer;
 use harness::{Agent, Client, Kind, Quorum, Value, apply, eventually, on_one_server};
 use nix::sys::signal::Signal;
 
-use crate::{addresses, on_two_servers, servers};
+use crate::{addresses, servers};
 
 const DAY: u32 = 86_400_000;
 
@@ -23,7 +23,7 @@ fn finish(client: &mut Client, key: &str, token: &str) -> Value {
     client.run(&format!("DLOCK.RELEASE {key} {token} DONE {DAY} META exit=0"))
 }
 
-#[apply(on_two_servers)]
+#[apply(on_one_server)]
 fn whoever_asks_for_a_done_lock_hears_what_a_node_says(kind: Kind) {
     let servers = servers(kind, 1);
     let agent = Agent::start(&addresses(&servers));

@@ -8,7 +8,7 @@ use std::os::unix::net::UnixStream;
 use harness::client::request;
 use harness::{Agent, Client, Kind, Value, apply, eventually, many, on_one_server, scratch};
 
-use crate::{addresses, dlock_at, on_two_servers, servers};
+use crate::{addresses, dlock_at, servers};
 
 const NOBODY: &str = "127.0.0.1:1";
 
@@ -35,7 +35,7 @@ fn a_user_may_lock_the_keys_that_are_allowed(kind: Kind) {
     assert!(servers[0].run("DLOCK.INSPECT job").is_null());
 }
 
-#[apply(on_two_servers)]
+#[apply(on_one_server)]
 fn a_port_needs_a_password(kind: Kind) {
     let servers = servers(kind, 1);
     let folder = scratch::elsewhere();

@@ -10,11 +10,11 @@ use harness::busy::assert_in_time;
 use harness::locks::Traces;
 use harness::program;
 use harness::quorum::Node;
-use harness::{Quorum, Server, apply, eventually};
+use harness::{Kind, Quorum, Server, apply, eventually, on_one_server};
 
 use crate::bench_report::{Report, assert_contended, assert_cycle, assert_quorum, number};
 use crate::running::{Running, SLACK, dlock};
-use crate::{addresses, on_two_servers, servers};
+use crate::{addresses, servers};
 
 /// The state that a bench must leave as it was, of every server.
 pub fn traces<'a>(servers: impl IntoIterator<Item = &'a Server>) -> Vec<Traces> {
@@ -57,13 +57,13 @@ pub const PARTS: [&str; 3] = ["cycle", "quorum", "contended"];
 /// The beginning of all keys of a bench, before their random part.
 pub const PREFIX: &str = "dlock-bench:";
 
-#[apply(on_two_servers)]
+#[apply(on_one_server)]
 fn every_part_is_measured_and_nothing_is_left(kind: Kind) {
     let servers = servers(kind, 3);
     let nodes = addresses(&servers);
     let before = traces(&servers);
     let begun = Instant::now();
-    let arguments = ["bench", "--json", "--time", "300ms", "--clients", "4"];
+    let arguments = ["bench", "--json", "--time", "100ms", "--clients", "4"];
     let said = crate::dlock(&servers, &arguments).with_code(0);
     let took = begun.elapsed();
     assert_eq!(traces(&servers), before);
@@ -79,17 +79,6 @@ fn every_part_is_measured_and_nothing_is_left(kind: Kind) {
     assert_contended(report.contended(), 3, 4, 5.0);
     assert_eq!(report.contended()["failures"], 0, "{said:#?}");
     assert_in_time(took, Duration::from_millis(900) + 2 * SLACK);
-}
-
-#[test]
-fn one_node_is_measured_like_many() {
-    let quorum = Quorum::start(1);
-    let said = dlock(&quorum, &["bench", "--json", "--time", "200ms"]).with_code(0);
-    quorum.assert_empty_within(Duration::ZERO);
-    let report = Report::read(&said);
-    assert_cycle(&report.cycles[0], &quorum.urls()[0].replace("redis://", ""));
-    assert_quorum(report.quorum.as_ref().expect("a line"), 1);
-    assert_contended(report.contended(), 1, 16, 5.0);
 }
 
 #[test]
@@ -159,10 +148,10 @@ fn a_network_slower_than_a_part_is_not_said_to_be_fast() {
     quorum.assert_empty_within(Duration::ZERO);
 }
 
-#[apply(on_two_servers)]
+#[apply(on_one_server)]
 fn people_see_tables(kind: Kind) {
     let servers = servers(kind, 3);
-    let said = crate::dlock(&servers, &["bench", "--time", "200ms", "--clients", "3"]);
+    let said = crate::dlock(&servers, &["bench", "--time", "100ms", "--clients", "3"]);
     let out = said.clone().with_code(0).out;
     assert_eq!(said.err, "");
     for node in addresses(&servers) {
@@ -196,9 +185,14 @@ fn only_the_parts_that_were_asked_for_are_measured() {
 }
 
 #[test]
-fn with_verbose_each_part_is_announced_once() {
+fn each_part_is_announced_with_verbose_and_printed_when_it_is_done() {
     let quorum = Quorum::start(1);
-    let said = dlock(&quorum, &["bench", "--verbose", "--json", "--time", "300ms"]).with_code(0);
+    let options = ["--verbose", "--json", "--time", "300ms", "--clients", "2"];
+    let mut running = start(&quorum, &options);
+    running.until_it_prints("\"quorum\"");
+    assert!(!running.has_ended());
+    assert!(!running.out().contains("\"contended\""));
+    let said = running.ended().with_code(0);
     let lines: Vec<&str> = said.err.lines().collect();
     assert_eq!(lines.len(), 3, "{lines:?}");
     for (line, part) in lines.iter().zip(["cycle", "quorum", "contended"]) {
@@ -206,16 +200,6 @@ fn with_verbose_each_part_is_announced_once() {
     }
     assert!(!said.err.contains(['\r', '\x1b']), "it is no terminal: {:?}", said.err);
     Report::read(&said);
-}
-
-#[test]
-fn a_line_is_printed_when_its_part_is_done() {
-    let quorum = Quorum::start(1);
-    let mut running = start(&quorum, &["--json", "--time", "500ms", "--clients", "2"]);
-    running.until_it_prints("\"quorum\"");
-    assert!(!running.has_ended());
-    assert!(!running.out().contains("\"contended\""));
-    running.ended().with_code(0);
 }
 
 #[test]

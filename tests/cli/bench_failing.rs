@@ -5,7 +5,6 @@ use std::thread;
 use std::time::Duration;
 
 use harness::program::{self, Said};
-use harness::quarantine::CRASHED;
 use harness::quorum::Node;
 use harness::{Quorum, Server, eventually};
 use nix::sys::signal::Signal;
@@ -155,46 +154,6 @@ fn assert_nothing_left(node: &Server) {
 }
 
 #[test]
-fn the_node_where_clients_queue_may_die() {
-    let mut quorum = Quorum::start(3);
-    let running = start(
-        &quorum,
-        &["--json", "--time", "1500ms", "--clients", "4", "--only", "contended", "--ttl", "2s"],
-    );
-    until_contended(&quorum[0]);
-    let granted = quorum[1].info_number("dlock", "dlock_grants");
-    quorum[0].kill();
-    eventually("others are served", || {
-        quorum[1].info_number("dlock", "dlock_grants") > granted + 20
-    });
-    let said = running.ended().with_code(0);
-    assert_contended(Report::read(&said).contended(), 3, 4, 5.0);
-    for node in &quorum[1..] {
-        assert_nothing_left(node);
-    }
-}
-
-#[test]
-fn the_node_where_clients_queue_may_come_back_in_quarantine() {
-    let mut quorum = Quorum::start(3);
-    // The node may have forgotten this lease, and grants nothing for as long.
-    quorum[0].run("DLOCK.ACQUIRE long alice 600000");
-    let options = ["--json", "--time", LONG, "--clients", "4", "--only", "contended"];
-    let running = start(&quorum, &options);
-    until_contended(&quorum[0]);
-    quorum[0].kill();
-    quorum[0].start_again();
-    quorum[0].assert_in_quarantine(CRASHED);
-    // Two of three are enough.
-    let granted = quorum[1].info_number("dlock", "dlock_grants");
-    eventually("others are served", || {
-        quorum[1].info_number("dlock", "dlock_grants") > granted + 500
-    });
-    running.signal(Signal::SIGINT);
-    running.ended_within(Duration::from_secs(1)).with_code(130);
-}
-
-#[test]
 fn it_ends_when_no_majority_is_left() {
     let mut quorum = Quorum::start(3);
     let options = ["--time", LONG, "--ttl", "1s", "--clients", "4"];
@@ -221,36 +180,6 @@ fn it_ends_when_no_majority_is_left() {
     let said = running.ended().with_code(69);
     assert_eq!(Report::read(&said).cycles.len(), 3, "{said:#?}");
     assert_nothing_left(&quorum[1]);
-}
-
-#[test]
-fn a_node_that_goes_deaf_and_comes_back_has_nothing_left() {
-    let quorum = Quorum::start(3);
-    let options = ["--json", "--time", "1s", "--ttl", "1500ms", "--only", "contended"];
-    let running = start(&quorum, &options);
-    until_contended(&quorum[0]);
-    quorum[1].network().swallow();
-    let said = running.ended().with_code(0);
-    assert_contended(Report::read(&said).contended(), 3, 16, 5.0);
-    quorum[1].network().pass();
-    quorum.assert_empty_within(Duration::from_millis(1500));
-}
-
-#[test]
-fn connections_that_are_cut_are_made_again() {
-    let quorum = Quorum::start(3);
-    let options =
-        ["--json", "--time", "1s", "--ttl", "1s", "--clients", "4", "--only", "contended"];
-    let running = start(&quorum, &options);
-    until_contended(&quorum[0]);
-    let granted = quorum[1].info_number("dlock", "dlock_grants");
-    quorum.iter().for_each(|node| node.network().cut());
-    eventually("they are served again", || {
-        quorum[1].info_number("dlock", "dlock_grants") > granted + 20
-    });
-    let said = running.ended().with_code(0);
-    assert_contended(Report::read(&said).contended(), 3, 4, 5.0);
-    quorum.assert_empty_within(Duration::from_secs(1));
 }
 
 #[test]
@@ -310,15 +239,5 @@ fn an_operator_who_breaks_or_deletes_its_lock_does_not_end_it() {
     }
     let said = running.ended().with_code(0);
     assert_contended(Report::read(&said).contended(), 1, 4, 5.0);
-    quorum.assert_empty_within(Duration::ZERO);
-}
-
-#[test]
-fn a_node_that_lets_few_wait_is_measured_as_it_is() {
-    let quorum = Quorum::start(1);
-    quorum[0].run("CONFIG SET dlock.max-waiters 2");
-    let options = ["--json", "--time", "300ms", "--clients", "8", "--only", "contended"];
-    let said = start(&quorum, &options).ended().with_code(0);
-    assert_contended(Report::read(&said).contended(), 1, 8, 5.0);
     quorum.assert_empty_within(Duration::ZERO);
 }

@@ -133,11 +133,6 @@ fn a_time_that_is_short_for_the_waits_is_said_before_the_load_and_the_figures_sa
 #[test]
 fn one_client_waits_for_nobody() {
     let quorum = Quorum::start(1);
-    let options = ["--clients", "1", "--time", "200ms", "--only", "contended"];
-    let said = dlock(&quorum, &[&["bench", "--json"], &options[..]].concat()).with_code(0);
-    let report = Report::read(&said);
-    assert_contended(report.contended(), 1, 1, 5.0);
-    assert!(report.contended()["p99_to_ideal"].is_null(), "{said:#?}");
     // The only client holds the lock all the time: nothing is granted, and nobody waits.
     let options = ["--clients", "1", "--time", "100ms", "--hold", "10s", "--only", "contended"];
     let said = dlock(&quorum, &[&["bench", "--json"], &options[..]].concat()).with_code(0);
@@ -155,9 +150,9 @@ fn many_clients_need_no_more_open_files_than_the_system_gives() {
     let mut command = program::with_usual_signals("sh");
     command.args(["-c", "ulimit -S -n 1024; exec \"$0\" \"$@\""]).arg(program::path());
     command.env("DLOCK_NODES", quorum.direct_urls().join(","));
-    let many = ["--clients", "400", "--hold", "0ms", "--time", "2s", "--node-timeout", "5s"];
+    let many = ["--clients", "400", "--hold", "5ms", "--time", "500ms", "--node-timeout", "5s"];
     let said = program::run(command.args(["bench", "--json", "--only", "contended"]).args(many));
     let report = Report::read(&said.with_code(0));
-    assert_contended(report.contended(), 3, 400, 0.0);
+    assert_contended(report.contended(), 3, 400, 5.0);
     quorum.assert_empty_within(Duration::ZERO);
 }

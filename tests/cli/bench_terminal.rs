@@ -90,7 +90,7 @@ fn progress_does_not_run_over_the_edge_of_a_narrow_terminal() {
 fn tables_stand_alone_on_a_terminal() {
     let quorum = Quorum::start(1);
     // Those that contend may have more to say on a busy machine.
-    let bench = "stty rows 24 cols 200; $DLOCK bench --time 300ms --only cycle,quorum";
+    let bench = "stty rows 24 cols 200; $DLOCK bench --time 100ms --only cycle,quorum";
     let typed = on_a_terminal(&quorum, bench);
     let lines = screen(&typed.ended().with_code(0).out, 200);
     let silent = on_a_terminal(&quorum, &format!("{bench} 2>/dev/null"));

@@ -4,12 +4,12 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::process::Stdio;
 
-use harness::{Server, apply, program};
+use harness::{Kind, Server, apply, on_one_server, program};
 use nix::pty::openpty;
 
-use crate::{addresses, dlock, on_two_servers, servers, take};
+use crate::{addresses, dlock, servers, take};
 
-#[apply(on_two_servers)]
+#[apply(on_one_server)]
 fn every_node_says_how_many_leases_ended(kind: Kind) {
     let mut servers = servers(kind, 3);
     take(&servers, b"job", "alice", "SHARED");
@@ -34,7 +34,7 @@ fn every_node_says_how_many_leases_ended(kind: Kind) {
 }
 
 /// Also in the log of a script.
-#[apply(on_two_servers)]
+#[apply(on_one_server)]
 fn what_is_about_to_be_ended_is_shown(kind: Kind) {
     let servers = servers(kind, 3);
     take(&servers[..2], b"job", "alice", "META who=alice");
@@ -49,7 +49,7 @@ fn what_is_about_to_be_ended_is_shown(kind: Kind) {
     );
 }
 
-#[apply(on_two_servers)]
+#[apply(on_one_server)]
 fn where_there_is_nothing_to_end_that_is_said_and_nobody_is_asked(kind: Kind) {
     let servers = servers(kind, 1);
     let said = dlock(&servers, &["break", "--yes", "job"]).with_code(1);
@@ -66,7 +66,7 @@ fn where_there_is_nothing_to_end_that_is_said_and_nobody_is_asked(kind: Kind) {
 }
 
 /// The holder who was shown is ended, and not one who has come since.
-#[apply(on_two_servers)]
+#[apply(on_one_server)]
 fn a_lock_that_changes_hands_while_one_thinks_is_shown_anew(kind: Kind) {
     let servers = servers(kind, 1);
     take(&servers, b"job", "alice", "META who=alice");
@@ -109,7 +109,7 @@ fn until_asked(terminal: &mut File) {
     }
 }
 
-#[apply(on_two_servers)]
+#[apply(on_one_server)]
 fn somebody_has_to_agree(kind: Kind) {
     let servers = servers(kind, 1);
     take(&servers, b"job", "alice", "");

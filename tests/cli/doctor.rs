@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use harness::Builder;
 use harness::proxy::Proxy;
-use harness::{Cluster, Kind, Server, apply, eventually, wall_clock};
+use harness::{Cluster, Kind, Server, apply, eventually, on_one_server, wall_clock};
 use serde_json::Value;
 
 use crate::{address, addresses, dlock_at, on_two_servers};
@@ -133,7 +133,7 @@ fn settings_that_are_hazards(kind: Kind) {
 }
 
 /// Hazards of the current state, and not of settings.
-#[apply(on_two_servers)]
+#[apply(on_one_server)]
 fn states_that_are_hazards(kind: Kind) {
     let mut servers = good_set(kind);
     let nodes = addresses(&servers);
@@ -186,7 +186,7 @@ fn states_that_are_hazards(kind: Kind) {
     assert_eq!(found[1].1, "majority", "{found:#?}");
 }
 
-#[apply(on_two_servers)]
+#[apply(on_one_server)]
 fn done_locks_that_a_restart_would_lose(kind: Kind) {
     let server = start(good(kind).config("appendonly no"));
     let nodes = [address(&server)];
@@ -241,7 +241,7 @@ fn findings_of(nodes: &[String], check: &str) -> String {
     format!("{}; {}", finding["found"], finding["fix"])
 }
 
-#[apply(on_two_servers)]
+#[apply(on_one_server)]
 fn nodes_that_are_not_independent(kind: Kind) {
     let mut servers = good_set(kind);
     let twice = [address(&servers[0]), format!("localhost:{}", servers[0].port())];
@@ -265,7 +265,7 @@ fn nodes_of_one_cluster() {
     assert!(findings_of(&nodes[..1], "cluster").contains("redis+cluster://"));
 }
 
-#[apply(on_two_servers)]
+#[apply(on_one_server)]
 fn clocks_and_networks(kind: Kind) {
     let mut servers = good_set(kind);
     servers[1] = start(good(kind).with_movable_wall_clock());
@@ -289,7 +289,7 @@ fn clocks_and_networks(kind: Kind) {
     assert!(found.contains("leases of at least"), "{found}");
 }
 
-#[apply(on_two_servers)]
+#[apply(on_one_server)]
 fn a_disk_that_forgets_or_fails(kind: Kind) {
     let server = good(kind).with_small_disk().start();
     let nodes = [address(&server)];
@@ -303,7 +303,7 @@ fn a_disk_that_forgets_or_fails(kind: Kind) {
     assert!(found.contains("No space left on device"), "{found}");
 }
 
-#[apply(on_two_servers)]
+#[apply(on_one_server)]
 fn a_user_who_may_not_do_everything(kind: Kind) {
     let servers = good_set_on_a_disk(kind);
     let as_user = |rights: &str| {

@@ -2,11 +2,11 @@
 
 use std::fs;
 
-use harness::{Server, apply};
+use harness::{Kind, Server, apply, on_one_server};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::{addresses, dlock, dlock_at, on_two_servers, servers};
+use crate::{addresses, dlock, dlock_at, servers};
 
 /// The findings about a change of the set.
 #[track_caller]
@@ -22,7 +22,7 @@ fn some(servers: &[Server], which: &[usize]) -> Vec<String> {
     which.iter().map(|at| all[*at].clone()).collect()
 }
 
-#[apply(on_two_servers)]
+#[apply(on_one_server)]
 fn a_node_that_is_replaced_at_once_makes_two_holders_and_one_step_after_the_other_none(kind: Kind) {
     let servers = servers(kind, 4);
     let old = some(&servers, &[0, 1, 2]);
@@ -51,7 +51,7 @@ fn a_node_that_is_replaced_at_once_makes_two_holders_and_one_step_after_the_othe
 }
 
 /// An earlier report says which node was where.
-#[apply(on_two_servers)]
+#[apply(on_one_server)]
 fn an_address_that_leads_to_another_node_than_before_is_found_by_an_earlier_report(kind: Kind) {
     let mut servers = servers(kind, 3);
     let nodes = addresses(&servers);

@@ -1,10 +1,10 @@
 //! Errors: the words, the kind for programs, and the exit code.
 
 use harness::program::{self, Said};
-use harness::{Server, apply, ports};
+use harness::{Kind, Server, apply, on_one_server, ports};
 use serde_json::Value;
 
-use crate::{addresses, dlock, dlock_at, on_two_servers, servers, take};
+use crate::{addresses, dlock, dlock_at, servers, take};
 
 /// The errors that it has told as JSON on stderr, where it says nothing else.
 #[track_caller]
@@ -54,7 +54,7 @@ const TAKING: [&str; 2] = ["run -n job -- true", "acquire -n job"];
 const GIVING: [&str; 2] =
     ["extend job 00112233445566778899aabbccddeeff", "release job 00112233445566778899aabbccddeeff"];
 
-#[apply(on_two_servers)]
+#[apply(on_one_server)]
 fn a_lock_that_is_held_or_was_lost(kind: Kind) {
     let servers = servers(kind, 1);
     let nodes = addresses(&servers);
@@ -66,7 +66,7 @@ fn a_lock_that_is_held_or_was_lost(kind: Kind) {
 }
 
 /// Errors that will not pass by themselves have codes of their own, apart from 69.
-#[apply(on_two_servers)]
+#[apply(on_one_server)]
 fn a_request_that_nodes_refuse_for_good(kind: Kind) {
     let servers = servers(kind, 1);
     let nodes = addresses(&servers);
@@ -85,7 +85,7 @@ fn a_request_that_nodes_refuse_for_good(kind: Kind) {
     assert_eq!(said[0]["kind"], "wrong_type");
 }
 
-#[apply(on_two_servers)]
+#[apply(on_one_server)]
 fn a_user_whom_nodes_do_not_accept(kind: Kind) {
     let servers = servers(kind, 1);
     let place = &addresses(&servers)[0];
@@ -104,7 +104,7 @@ fn a_user_whom_nodes_do_not_accept(kind: Kind) {
     }
 }
 
-#[apply(on_two_servers)]
+#[apply(on_one_server)]
 fn servers_that_are_no_nodes_for_locks(kind: Kind) {
     let bare = [Server::build(kind).without_module().start()];
     let nodes = addresses(&bare);
@@ -128,7 +128,7 @@ fn servers_that_are_no_nodes_for_locks(kind: Kind) {
 }
 
 /// Two of three lack the module: that is what has to be mended, whether the third answers or not.
-#[apply(on_two_servers)]
+#[apply(on_one_server)]
 fn what_a_majority_fails_with_is_what_counts(kind: Kind) {
     let good = Server::start(kind);
     let one = Server::build(kind).without_module().start();

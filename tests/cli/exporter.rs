@@ -4,7 +4,7 @@ use std::io::Write;
 use std::net::TcpStream;
 
 use harness::exporter::{Answer, Exporter};
-use harness::{Client, Server, apply, eventually};
+use harness::{Client, Kind, Server, apply, eventually, on_one_server};
 
 use crate::{addresses, dlock, on_two_servers, servers};
 
@@ -53,7 +53,7 @@ fn what_a_node_counts_is_a_metric(kind: Kind) {
     }
 }
 
-#[apply(on_two_servers)]
+#[apply(on_one_server)]
 fn a_node_that_is_away_is_a_metric_and_no_failure(kind: Kind) {
     let mut servers = servers(kind, 3);
     let away = addresses(&servers)[1].clone();
@@ -71,7 +71,7 @@ fn a_node_that_is_away_is_a_metric_and_no_failure(kind: Kind) {
 }
 
 /// No series names a key, but those of the few that hurt most.
-#[apply(on_two_servers)]
+#[apply(on_one_server)]
 fn only_hot_keys_have_series_of_their_own_and_they_can_be_switched_off(kind: Kind) {
     let servers = servers(kind, 1);
     let mut client = servers[0].client();
@@ -90,7 +90,7 @@ fn only_hot_keys_have_series_of_their_own_and_they_can_be_switched_off(kind: Kin
     assert_eq!(series(&none), 0);
 }
 
-#[apply(on_two_servers)]
+#[apply(on_one_server)]
 fn many_viewers_cost_a_node_no_more_than_one(kind: Kind) {
     let servers = servers(kind, 1);
     let exporter = start(&servers, &[]);
@@ -107,7 +107,7 @@ fn many_viewers_cost_a_node_no_more_than_one(kind: Kind) {
     assert!(calls() - before <= most, "{} looks", calls() - before);
 }
 
-#[apply(on_two_servers)]
+#[apply(on_one_server)]
 fn what_clients_put_into_keys_stays_text(kind: Kind) {
     let servers = servers(kind, 1);
     let exporter = start(&servers, &["--meta"]);
@@ -126,7 +126,7 @@ fn what_clients_put_into_keys_stays_text(kind: Kind) {
     assert!(line.ends_with(&format!("key=\"{escaped}\"}} 1.0")), "{line}");
 }
 
-#[apply(on_two_servers)]
+#[apply(on_one_server)]
 fn meta_is_shown_to_those_who_want_it_alone(kind: Kind) {
     let servers = servers(kind, 1);
     let _bob = contended(&servers[0]);
@@ -139,7 +139,7 @@ fn meta_is_shown_to_those_who_want_it_alone(kind: Kind) {
     assert!(!exporter.get("/metrics").body.contains("web1"));
 }
 
-#[apply(on_two_servers)]
+#[apply(on_one_server)]
 fn the_page_is_one_file_that_runs_nothing_but_its_own(kind: Kind) {
     let servers = servers(kind, 1);
     let exporter = start(&servers, &[]);
@@ -165,7 +165,7 @@ fn the_page_is_one_file_that_runs_nothing_but_its_own(kind: Kind) {
     assert!(!page.head.contains("access-control"), "{}", page.head);
 }
 
-#[apply(on_two_servers)]
+#[apply(on_one_server)]
 fn other_names_and_other_methods_are_refused(kind: Kind) {
     let servers = servers(kind, 1);
     let exporter = start(&servers, &["--host", "locks.example"]);
@@ -185,7 +185,7 @@ fn other_names_and_other_methods_are_refused(kind: Kind) {
     assert!([0, 414, 431].contains(&exporter.send(&long).status));
 }
 
-#[apply(on_two_servers)]
+#[apply(on_one_server)]
 fn beyond_this_machine_there_are_metrics_and_no_page(kind: Kind) {
     let servers = servers(kind, 1);
     let exporter = start(&servers, &["--listen", "0.0.0.0:0"]);
@@ -195,7 +195,7 @@ fn beyond_this_machine_there_are_metrics_and_no_page(kind: Kind) {
 }
 
 /// The page of help says which rights are enough.
-#[apply(on_two_servers)]
+#[apply(on_one_server)]
 fn a_user_with_few_rights_is_enough_and_who_has_less_sees_less(kind: Kind) {
     let servers = servers(kind, 1);
     let help = dlock(&servers, &["exporter", "--help"]).with_code(0).out;
@@ -218,7 +218,7 @@ fn a_user_with_few_rights_is_enough_and_who_has_less_sees_less(kind: Kind) {
     assert_eq!(less.end(), Some(0));
 }
 
-#[apply(on_two_servers)]
+#[apply(on_one_server)]
 fn connections_that_say_nothing_do_not_keep_others_out(kind: Kind) {
     let servers = servers(kind, 1);
     let exporter = start(&servers, &[]);
@@ -227,7 +227,7 @@ fn connections_that_say_nothing_do_not_keep_others_out(kind: Kind) {
 }
 
 /// Once, nobody else was served for 3 s more than a request may take to arrive.
-#[apply(on_two_servers)]
+#[apply(on_one_server)]
 fn requests_that_are_sent_by_half_do_not_keep_others_out(kind: Kind) {
     let servers = servers(kind, 1);
     let exporter = start(&servers, &[]);
@@ -244,7 +244,7 @@ fn requests_that_are_sent_by_half_do_not_keep_others_out(kind: Kind) {
     assert_eq!(answer.status, 200, "{answer:?}");
 }
 
-#[apply(on_two_servers)]
+#[apply(on_one_server)]
 fn who_wants_the_text_format_of_prometheus_gets_it(kind: Kind) {
     let servers = servers(kind, 1);
     let exporter = start(&servers, &[]);

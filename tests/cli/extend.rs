@@ -2,7 +2,6 @@
 
 use harness::{Quorum, eventually};
 
-use crate::acquire::shell;
 use crate::running::dlock;
 
 #[test]
@@ -25,16 +24,6 @@ fn a_lease_that_is_over_cannot_be_prolonged() {
     assert_eq!(said.out, "");
     dlock(&quorum, &["extend", "--fence", &fence, "job", &token]).with_code(75);
     assert_eq!(quorum.held("job"), 0);
-}
-
-#[test]
-fn the_token_is_taken_from_the_environment() {
-    let quorum = Quorum::start(1);
-    let said = shell(
-        &quorum,
-        r#"eval "$("$DLOCK" acquire job)"; export DLOCK_TOKEN; "$DLOCK" extend job >&2"#,
-    );
-    said.with_code(0);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::fs;
 
 use harness::program::{self, Said};
 use harness::watched::Watched;
-use harness::{Cluster, Kind, apply, eventually};
+use harness::{Cluster, Kind, apply, eventually, on_one_server};
 
 use crate::running::Running;
 use crate::{dlock_at, on_two_servers};
@@ -40,7 +40,7 @@ fn assert_works(url: &str, key: &str) {
     dlock(url, &["run", "-n", key, "--", "true"]).with_code(0);
 }
 
-#[apply(on_two_servers)]
+#[apply(on_one_server)]
 fn every_subcommand_finds_the_primary_behind_its_sentinels(kind: Kind) {
     let node = Watched::start(kind, 1);
     assert_works(&node.url(), "job");
@@ -48,7 +48,7 @@ fn every_subcommand_finds_the_primary_behind_its_sentinels(kind: Kind) {
     assert_eq!(fenced.with_code(0).out, "OK\n");
 }
 
-#[apply(on_two_servers)]
+#[apply(on_one_server)]
 fn every_subcommand_finds_the_server_of_a_cluster_that_has_the_key(kind: Kind) {
     let cluster = Cluster::start(kind);
     let url = cluster.url(&[2]);
@@ -86,7 +86,7 @@ fn run_goes_on_over_a_fail_over_and_says_who_is_the_primary() {
     running.ended().with_code(0);
 }
 
-#[apply(on_two_servers)]
+#[apply(on_one_server)]
 fn run_holds_keys_at_several_primaries_while_one_of_them_fails_over(kind: Kind) {
     let mut cluster = Cluster::start(kind);
     let replica = cluster.replica_of(1);

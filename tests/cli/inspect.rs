@@ -3,11 +3,11 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-use harness::apply;
+use harness::{Kind, apply, on_one_server};
 
-use crate::{address, dlock, dlock_at, on_two_servers, servers, take};
+use crate::{address, dlock, dlock_at, servers, take};
 
-#[apply(on_two_servers)]
+#[apply(on_one_server)]
 fn one_node_shows_holders_and_waiters(kind: Kind) {
     let servers = servers(kind, 1);
     let free = dlock(&servers, &["inspect", "job"]).with_code(1);
@@ -35,7 +35,7 @@ fn one_node_shows_holders_and_waiters(kind: Kind) {
     assert!(said.out.contains("secret") && said.out.contains("hidden"), "{}", said.out);
 }
 
-#[apply(on_two_servers)]
+#[apply(on_one_server)]
 fn who_may_only_read_sees_who_holds_and_no_tokens(kind: Kind) {
     let servers = servers(kind, 3);
     take(&servers, b"job", "secret", "META who=alice FENCE 1790000000000000");
@@ -55,7 +55,7 @@ fn who_may_only_read_sees_who_holds_and_no_tokens(kind: Kind) {
     assert!(said.err.contains("NOPERM") && !said.out.contains("secret"), "{said:?}");
 }
 
-#[apply(on_two_servers)]
+#[apply(on_one_server)]
 fn of_very_many_the_first_are_shown_and_the_others_counted(kind: Kind) {
     let servers = servers(kind, 1);
     let mut client = servers[0].client();
@@ -73,7 +73,7 @@ fn waiter_id(server: &harness::Server) -> String {
     server.run("DLOCK.INSPECT job").at("waiters").items()[0].at("client").int().to_string()
 }
 
-#[apply(on_two_servers)]
+#[apply(on_one_server)]
 fn several_nodes_say_together_whether_it_is_held(kind: Kind) {
     let mut servers = servers(kind, 3);
     let state = |servers: &[harness::Server], code| {
@@ -101,7 +101,7 @@ fn several_nodes_say_together_whether_it_is_held(kind: Kind) {
     assert_eq!(state(&servers, 69)["answered"], 2);
 }
 
-#[apply(on_two_servers)]
+#[apply(on_one_server)]
 fn a_plain_string_is_held_by_somebody_unknown(kind: Kind) {
     let servers = servers(kind, 1);
     servers[0].run("SET job old-token PX 60000");
@@ -117,7 +117,7 @@ fn a_plain_string_is_held_by_somebody_unknown(kind: Kind) {
     }
 }
 
-#[apply(on_two_servers)]
+#[apply(on_one_server)]
 fn a_lock_that_is_done_is_shown_with_who_has_left_it_so(kind: Kind) {
     let mut servers = servers(kind, 3);
     take(&servers, b"job", "secret", "FENCE 1790000000000000");
@@ -157,7 +157,7 @@ fn a_lock_that_is_done_is_shown_with_who_has_left_it_so(kind: Kind) {
     assert_eq!(said[3]["state"], "unknown");
 }
 
-#[apply(on_two_servers)]
+#[apply(on_one_server)]
 fn keys_are_any_bytes(kind: Kind) {
     let servers = servers(kind, 1);
     take(&servers, b"a\0\xff\\ \n", "token", "META \x1b[2J");

@@ -3,11 +3,11 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
-use harness::apply;
+use harness::{Kind, apply, on_one_server};
 use serde_json::Value;
 
 use crate::acquire::shell_at;
-use crate::{addresses, dlock, dlock_at, on_two_servers, servers, take};
+use crate::{addresses, dlock, dlock_at, servers, take};
 
 /// A key, and how it is shown.
 const STRANGE: (&[u8], &str) = (b"job\xff\\ \x1b", r"job\xff\\ \x1b");
@@ -26,7 +26,7 @@ fn shown() -> (Value, Value) {
     (STRANGE.1.into(), hex.into())
 }
 
-#[apply(on_two_servers)]
+#[apply(on_one_server)]
 fn a_command_runs_under_a_key_that_is_no_text(kind: Kind) {
     let servers = servers(kind, 1);
     let print = b"printf %s \"$DLOCK_KEY\" | od -An -tx1 | tr -d ' \\n'";
@@ -48,7 +48,7 @@ fn a_command_runs_under_a_key_that_is_no_text(kind: Kind) {
     assert!(said.err.contains(&name), "{}", said.err);
 }
 
-#[apply(on_two_servers)]
+#[apply(on_one_server)]
 fn a_script_takes_extends_and_gives_back_a_key_that_is_no_text(kind: Kind) {
     let servers = servers(kind, 1);
     let script = r#"
@@ -72,7 +72,7 @@ fn a_script_takes_extends_and_gives_back_a_key_that_is_no_text(kind: Kind) {
     assert_eq!(servers[0].run("DLOCK.NODE").at("leases").int(), 0);
 }
 
-#[apply(on_two_servers)]
+#[apply(on_one_server)]
 fn operators_see_find_and_end_a_lock_whose_key_is_no_text(kind: Kind) {
     let servers = servers(kind, 1);
     take(&servers, STRANGE.0, "alice", "");
@@ -87,7 +87,7 @@ fn operators_see_find_and_end_a_lock_whose_key_is_no_text(kind: Kind) {
     assert_eq!((key(&last), &last["ended"]), ((&shown().0, &shown().1), &1.into()));
 }
 
-#[apply(on_two_servers)]
+#[apply(on_one_server)]
 fn a_key_may_begin_with_a_dash(kind: Kind) {
     let servers = servers(kind, 1);
     let run = ["run", "--key=-n", "--key", "--json", "-c", "printf %s \"$DLOCK_KEY\""];
@@ -134,7 +134,7 @@ fn a_key_that_is_escaped_wrongly_is_a_usage_error() {
     }
 }
 
-#[apply(on_two_servers)]
+#[apply(on_one_server)]
 fn the_environment_of_a_command_has_escaped_keys_as_they_were_given(kind: Kind) {
     let servers = servers(kind, 1);
     let run = ["run", "--escaped", "nul\\x00", "-c", "printf %s \"$DLOCK_KEY\""];

@@ -1,10 +1,10 @@
 //! `dlock ls`
 
-use harness::apply;
+use harness::{Kind, apply, on_one_server};
 
-use crate::{address, dlock, on_two_servers, servers, take};
+use crate::{address, dlock, servers, take};
 
-#[apply(on_two_servers)]
+#[apply(on_one_server)]
 fn locks_that_were_evicted_are_listed_with_a_mark(kind: Kind) {
     let servers = servers(kind, 1);
     for key in ["job:1", "job:2", "other"] {
@@ -23,7 +23,7 @@ fn locks_that_were_evicted_are_listed_with_a_mark(kind: Kind) {
     assert!(said.err.contains("evicted are not listed") && said.err.contains("NOPERM"), "{said:?}");
 }
 
-#[apply(on_two_servers)]
+#[apply(on_one_server)]
 fn the_locks_of_all_nodes_are_merged_and_sorted(kind: Kind) {
     let mut servers = servers(kind, 3);
     assert_eq!(dlock(&servers, &["ls", "--json"]).with_code(0).out, "");
@@ -64,7 +64,7 @@ fn the_locks_of_all_nodes_are_merged_and_sorted(kind: Kind) {
     assert!(said.err.starts_with(&format!("dlock: {}: ", address_of(&servers))), "{}", said.err);
 }
 
-#[apply(on_two_servers)]
+#[apply(on_one_server)]
 fn locks_that_are_done_are_listed_if_somebody_asks_for_them(kind: Kind) {
     let servers = servers(kind, 1);
     for key in ["job:1", "job:2", "held"] {
@@ -99,7 +99,7 @@ fn address_of(servers: &[harness::Server]) -> String {
     address(&servers[1])
 }
 
-#[apply(on_two_servers)]
+#[apply(on_one_server)]
 fn a_thousand_locks_take_many_pages(kind: Kind) {
     let servers = servers(kind, 1);
     let mut client = servers[0].client();

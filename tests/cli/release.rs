@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use harness::{Quorum, eventually};
 
-use crate::acquire::shell;
 use crate::extend::acquire;
 use crate::run::hold;
 use crate::running::dlock;
@@ -28,14 +27,6 @@ fn who_comes_next_is_left_alone() {
     let _next = hold(&quorum, "job", 60_000);
     dlock(&quorum, &["release", "job", &token]).with_code(75);
     assert!(quorum.iter().all(|node| node.holders("job") == ["somebody"]));
-}
-
-#[test]
-fn the_token_is_taken_from_the_environment() {
-    let quorum = Quorum::start(1);
-    let script = r#"eval "$("$DLOCK" acquire job)"; export DLOCK_TOKEN; "$DLOCK" release job"#;
-    shell(&quorum, script).with_code(0);
-    quorum.assert_empty_within(Duration::ZERO);
 }
 
 #[test]

@@ -6,13 +6,12 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use harness::busy::assert_in_time;
-use harness::{Quorum, Server, apply, eventually, program};
+use harness::{Kind, Quorum, Server, apply, eventually, on_one_server, program};
 use tempfile::TempDir;
 
-use crate::on_two_servers;
 use crate::running::{Running, SLACK, dlock, run};
 
-#[apply(on_two_servers)]
+#[apply(on_one_server)]
 fn a_command_runs_under_a_lock(kind: Kind) {
     let quorum = Quorum::of((0..3).map(|_| Server::build(kind)).collect());
     let running = Running::start(&quorum, &["job", "-c", "echo begun; read line; echo $line"]);

@@ -1,9 +1,9 @@
 //! `dlock top`: one frame as text, and the screen in a terminal.
 
-use harness::{Client, Cluster, Kind, Quorum, apply, eventually};
+use harness::{Client, Cluster, Kind, Quorum, apply, eventually, on_one_server};
 
 use crate::run_terminal::on_a_terminal;
-use crate::{addresses, dlock, dlock_at, on_two_servers, servers};
+use crate::{addresses, dlock, dlock_at, servers};
 
 /// Somebody waits for a lock.
 fn contended(server: &harness::Server) -> Client {
@@ -13,7 +13,7 @@ fn contended(server: &harness::Server) -> Client {
 
 const DONE: &str = "RELEASE nightly carol DONE 60000 META carols-host";
 
-#[apply(on_two_servers)]
+#[apply(on_one_server)]
 fn one_frame_shows_the_nodes_and_the_locks_that_hurt(kind: Kind) {
     let mut servers = servers(kind, 2);
     let node = addresses(&servers)[0].clone();
@@ -34,14 +34,14 @@ fn one_frame_shows_the_nodes_and_the_locks_that_hurt(kind: Kind) {
     assert!(!said.out.contains('\x1b'), "it is text");
 }
 
-#[apply(on_two_servers)]
+#[apply(on_one_server)]
 fn without_a_terminal_it_names_the_option_that_needs_none(kind: Kind) {
     let servers = servers(kind, 1);
     let said = dlock(&servers, &["top"]).with_code(64);
     assert!(said.err.contains("--once"), "{}", said.err);
 }
 
-#[apply(on_two_servers)]
+#[apply(on_one_server)]
 fn hostile_keys_do_not_reach_the_terminal(kind: Kind) {
     let servers = servers(kind, 1);
     let mut client = servers[0].client();
