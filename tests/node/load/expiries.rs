@@ -48,8 +48,6 @@ fn with_a_replica_and_a_log_they_keep_nobody_waiting(kind: Kind) {
 }
 
 fn end_very_many(server: &Server) {
-    let idle = with_questions(server, || thread::sleep(Duration::from_secs(1)));
-
     acquire_all(server);
     // However long it takes here to set all leases: the last is set long before the first ends. On
     // a machine that has just become slower it was not; then they are taken and set anew.
@@ -76,7 +74,7 @@ fn end_very_many(server: &Server) {
     let gone = begun.elapsed().saturating_sub(end);
     let (worked, waited) = (server.at_work().0 - worked, server.at_work().1 - waited);
     let seen = format!(
-        "{busy}\nidle, before: {idle}\n\
+        "{busy}\n\
          all gone {gone:?} after their end, {waited:?} of it without a processor, {worked:?} at work"
     );
     assert!(gone.saturating_sub(waited) < GONE, "{seen}");
