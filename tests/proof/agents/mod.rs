@@ -313,6 +313,8 @@ impl Model for Setting {
         if state.now < self.ticks {
             actions.push(Action::Tick);
         }
+        // A search in depth takes the last one first: what can go wrong happens late, in an attempt that went well.
+        actions.reverse();
     }
 
     fn next_state(&self, last: &State, action: Action) -> Option<State> {
