@@ -158,6 +158,11 @@ impl MemoryHost {
         }
     }
 
+    /// The holder with this token.
+    pub fn holder(&self, key: &KeyBuf, token: &[u8]) -> Option<Holder> {
+        self.holders(key).1.into_iter().find(|holder| *holder.grant().token == *token)
+    }
+
     /// All grants, in the order of their keys.
     pub fn grants(&self) -> Vec<(KeyBuf, Mode, Holder)> {
         let mut all = Vec::new();

@@ -95,12 +95,7 @@ impl<R: Rules> World<R> {
             let place = self.leader(node);
             let server = &self.servers[place];
             let waits = server.knowledge.waits && server.is_up && self.speaks(place);
-            let grants = server.host.grants();
-            let has = |key: &_, token: &[u8]| {
-                grants
-                    .iter()
-                    .any(|(held, _, holder)| held == key && *holder.grant().token == *token)
-            };
+            let has = |key: &_, token: &[u8]| server.host.holder(key, token).is_some();
             if waits && !self.judge.may_hold(node, server.time(self.now).now, has) {
                 self.say(format!("an operator ends the quarantine of server {place}"));
                 self.servers[place].end_quarantine(self.now);

@@ -321,10 +321,8 @@ impl<R: Rules> World<R> {
     fn check_free(&mut self, task: usize) {
         let Task { key, attempt, .. } = &self.tasks[task];
         let token = token(task, *attempt);
-        let grants = |node: &usize| {
-            let grants = self.servers[self.leader(*node)].host.grants();
-            grants.iter().any(|(held, _, holder)| held == key && *holder.grant().token == token)
-        };
+        let grants =
+            |node: &usize| self.servers[self.leader(*node)].host.holder(key, &token).is_some();
         let granted: Vec<usize> = (0..self.nodes).filter(grants).collect();
         if granted.len() > self.nodes / 2 {
             let how = format!("task {task} was granted it by {granted:?}");

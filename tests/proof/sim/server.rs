@@ -385,10 +385,10 @@ impl Server {
     ) -> Option<Answer> {
         let Request { task, id, ref token, ref key, mode, ttl, .. } = *request;
         let fence = fence.filter(|_| self.flaw != Some(Flaw::IgnoresProposals));
-        if let Some(fence) = self.holds(request)
-            && self.flaw == Some(Flaw::RenewsNoAsker)
+        if self.flaw == Some(Flaw::RenewsNoAsker)
+            && let Some(holder) = self.host.holder(key, token)
         {
-            return Some(Answer::Granted(fence));
+            return Some(Answer::Granted(holder.grant().fence));
         }
         let (keep, turn) = wait.map_or((None, false), |wait| (wait.keep, wait.turn));
         let turn = turn && self.flaw != Some(Flaw::TellsNobody);
@@ -450,25 +450,11 @@ impl Server {
 
     /// The token that a RELEASE is taken to be of.
     fn released_by(&self, request: &Request) -> Box<[u8]> {
-        let mut grants = self.host.grants().into_iter();
-        let holder = grants.find(|(held, ..)| *held == request.key);
-        match holder {
-            Some((_, _, holder))
-                if matches!(self.flaw, Some(Flaw::ReleasesAnybody | Flaw::MarksAnybody)) =>
-            {
-                holder.grant().token.into()
-            }
-            _ => request.token.into(),
+        if !matches!(self.flaw, Some(Flaw::ReleasesAnybody | Flaw::MarksAnybody)) {
+            return request.token.into();
         }
-    }
-
-    /// The fence that the token of a request holds with.
-    fn holds(&self, request: &Request) -> Option<Fence> {
-        let mut grants = self.host.grants().into_iter();
-        let holder = grants.find(|(held, _, holder)| {
-            *held == request.key && *holder.grant().token == request.token
-        });
-        holder.map(|(_, _, holder)| holder.grant().fence)
+        let (_, holders) = self.host.holders(&request.key);
+        holders.first().map_or(request.token.into(), |holder| holder.grant().token.into())
     }
 
     /// A blocked request has got its answer.

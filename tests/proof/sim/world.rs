@@ -1,6 +1,7 @@
 //! Everybody and everything between them, in virtual time: events, in the order of their time.
 
-use std::collections::BTreeMap;
+use std::cmp::{Ordering, Reverse};
+use std::collections::{BTreeMap, BinaryHeap};
 
 use dlock_core::quorum::{Answer, Ask, Roster, Rules};
 use dlock_core::simulated::Report;
@@ -76,7 +77,7 @@ pub struct World<R: Rules> {
     pub claims: (u64, u64),
     /// The same, of those that began when nothing had failed for a while.
     pub calm_claims: (u64, u64),
-    queue: BTreeMap<(u64, u64), Event>,
+    queue: BinaryHeap<Due>,
     /// Numbers for events and connections.
     pub next: u64,
     pub(super) alarms: Vec<u64>,
@@ -138,6 +139,30 @@ pub struct NetworkConditions {
     /// The connection breaks.
     pub breaks: u64,
 }
+
+/// An event, and when it happens; of those of one time the first that was foreseen comes first.
+#[derive(Debug)]
+struct Due(Reverse<(u64, u64)>, Box<Event>);
+
+impl Ord for Due {
+    fn cmp(&self, other: &Due) -> Ordering {
+        self.0.cmp(&other.0)
+    }
+}
+
+impl PartialOrd for Due {
+    fn partial_cmp(&self, other: &Due) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Due {
+    fn eq(&self, other: &Due) -> bool {
+        self.0 == other.0
+    }
+}
+
+impl Eq for Due {}
 
 /// The events of a life.
 #[derive(Clone, Debug)]
@@ -249,7 +274,7 @@ impl<R: Rules> World<R> {
             tells,
             claims: (0, 0),
             calm_claims: (0, 0),
-            queue: BTreeMap::new(),
+            queue: BinaryHeap::new(),
             next: 0,
             dice,
         }
@@ -259,9 +284,9 @@ impl<R: Rules> World<R> {
     pub fn run(&mut self) {
         self.begin();
         let mut events = 0;
-        while let Some(((at, _), event)) = self.queue.pop_first() {
+        while let Some(Due(Reverse((at, _)), event)) = self.queue.pop() {
             self.now = self.now.max(at);
-            self.happen(event);
+            self.happen(*event);
             events += 1;
             if self.judge.broken.is_some() && !self.judge.goes_on {
                 return;
@@ -302,7 +327,7 @@ impl<R: Rules> World<R> {
     /// Something will happen.
     pub fn at(&mut self, at: u64, event: Event) {
         self.next += 1;
-        self.queue.insert((at.max(self.now), self.next), event);
+        self.queue.push(Due(Reverse((at.max(self.now), self.next)), Box::new(event)));
     }
 
     /// An event will happen this much later.
@@ -473,12 +498,8 @@ impl<R: Rules> World<R> {
         let host = &server.host;
         let now = (server.time(self.now).now, self.now);
         let find = |key: &KeyBuf, token: &[u8]| {
-            let grants = host.grants().into_iter();
-            let of = |(held, _, holder): &(KeyBuf, _, dlock_core::Holder)| {
-                held == key && holder.grant().token == token
-            };
-            let grant = { grants }.find(of);
-            grant.map(|(_, _, holder)| (holder.grant().lease.end, holder.grant().fence))
+            let holder = host.holder(key, token)?;
+            Some((holder.grant().lease.end, holder.grant().fence))
         };
         let tasks = &self.tasks;
         let takes = |token: &[u8]| {
@@ -495,7 +516,7 @@ impl<R: Rules> World<R> {
             self.settle(server);
         }
         let busy = self.calm_since.is_none() || !self.queue.is_empty();
-        let alone = self.queue.values().all(|event| matches!(event, Event::StateFile { .. }));
+        let alone = self.queue.iter().all(|due| matches!(*due.1, Event::StateFile { .. }));
         if busy && !alone {
             self.later(500_000, Event::StateFile { server });
         }
@@ -567,9 +588,7 @@ impl<R: Rules> World<R> {
         if !server.is_up || server.life != life || server.paused_until > self.now {
             return;
         }
-        let grants = server.host.grants();
-        let holds =
-            grants.iter().any(|(held, _, holder)| held == key && holder.grant().token == token);
+        let holds = server.host.holder(key, token).is_some();
         let queue = server.node.waiting.queue(key.as_key());
         if holds || queue.is_some_and(|queue| queue.get(token).is_some()) {
             let how = format!("node {place}: {token:?} is still there");
