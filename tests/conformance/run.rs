@@ -369,7 +369,8 @@ pub fn strings(words: &Json) -> Vec<String> {
     words.as_array().unwrap().iter().map(text).collect()
 }
 
-const VERBS: [&str; 30] = [
+/// The verbs of the steps.
+pub const VERBS: [&str; 30] = [
     "lock",
     "try",
     "begin",

@@ -11,41 +11,24 @@ fn exact(client: &mut Client, request: &str, answer: &str) {
     client.assert_in_step();
 }
 
-#[apply(on_one_server)]
-fn simple_replies_in_resp2(kind: Kind) {
-    let server = Server::start(kind);
-    let mut client = server.client();
-    let fence = client.run("DLOCK.ACQUIRE job alice 60000").int();
-    let held = format!(":{fence}\r\n");
-    exact(&mut client, "DLOCK.ACQUIRE job alice 60000", &held);
-    exact(&mut client, "DLOCK.CHECK job alice", &held);
-    exact(&mut client, "DLOCK.ACQUIRE job bob 60000", "$-1\r\n");
-    exact(&mut client, "DLOCK.ACQUIRE job bob 60000 WAIT 20", "$-1\r\n");
-    exact(&mut client, "DLOCK.CHECK job bob", "$-1\r\n");
-    exact(&mut client, "DLOCK.INSPECT free", "$-1\r\n");
-    exact(&mut client, "DLOCK.EXTEND job alice 60000", ":1\r\n");
-    exact(&mut client, "DLOCK.EXTEND job bob 60000", ":0\r\n");
-    exact(&mut client, "DLOCK.RELEASE job bob", ":0\r\n");
-    exact(&mut client, "DLOCK.RELEASE job alice", ":1\r\n");
-    exact(&mut client, "DLOCK.BREAK job", ":0\r\n");
-}
-
 #[apply(on_two_servers)]
-fn simple_replies_in_resp3(kind: Kind) {
+fn simple_replies_in_both_protocols(kind: Kind) {
     let server = Server::start(kind);
-    let mut client = server.client().resp3();
-    let fence = client.run("DLOCK.ACQUIRE job alice 60000").int();
-    let held = format!(":{fence}\r\n");
-    exact(&mut client, "DLOCK.ACQUIRE job alice 60000", &held);
-    exact(&mut client, "DLOCK.CHECK job alice", &held);
-    exact(&mut client, "DLOCK.ACQUIRE job bob 60000", "_\r\n");
-    exact(&mut client, "DLOCK.ACQUIRE job bob 60000 WAIT 20", "_\r\n");
-    exact(&mut client, "DLOCK.CHECK job bob", "_\r\n");
-    exact(&mut client, "DLOCK.INSPECT free", "_\r\n");
-    exact(&mut client, "DLOCK.EXTEND job alice 60000", ":1\r\n");
-    exact(&mut client, "DLOCK.RELEASE job bob", ":0\r\n");
-    exact(&mut client, "DLOCK.RELEASE job alice", ":1\r\n");
-    exact(&mut client, "DLOCK.BREAK job", ":0\r\n");
+    for (mut client, null) in [(server.client(), "$-1\r\n"), (server.client().resp3(), "_\r\n")] {
+        let fence = client.run("DLOCK.ACQUIRE job alice 60000").int();
+        let held = format!(":{fence}\r\n");
+        exact(&mut client, "DLOCK.ACQUIRE job alice 60000", &held);
+        exact(&mut client, "DLOCK.CHECK job alice", &held);
+        exact(&mut client, "DLOCK.ACQUIRE job bob 60000", null);
+        exact(&mut client, "DLOCK.ACQUIRE job bob 60000 WAIT 20", null);
+        exact(&mut client, "DLOCK.CHECK job bob", null);
+        exact(&mut client, "DLOCK.INSPECT free", null);
+        exact(&mut client, "DLOCK.EXTEND job alice 60000", ":1\r\n");
+        exact(&mut client, "DLOCK.EXTEND job bob 60000", ":0\r\n");
+        exact(&mut client, "DLOCK.RELEASE job bob", ":0\r\n");
+        exact(&mut client, "DLOCK.RELEASE job alice", ":1\r\n");
+        exact(&mut client, "DLOCK.BREAK job", ":0\r\n");
+    }
 }
 
 #[apply(on_two_servers)]
