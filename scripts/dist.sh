@@ -295,8 +295,10 @@ wheel() {
     local platform=manylinux_${glibc/./_}
     [[ $target != *-musl ]] || platform=musllinux_${musl/./_}
     licences "dlock for Python" dlock-python >src/python/THIRD-PARTY.txt
+    # maturin has a cargo-zigbuild of its own, whose linker has another path than that of `compile`. cargo takes that for
+    # a change: in one folder, each would compile again what the other has compiled.
     with_flags library maturin build --quiet --profile bindings --locked --zig --manifest-path src/python/Cargo.toml \
-        --target "$target" --target-dir "$built" --out "$release" --auditwheel check --compatibility "$platform"
+        --target "$target" --target-dir "$built/wheel" --out "$release" --auditwheel check --compatibility "$platform"
     small "$release/${name//-/_}-$version-cp39-abi3-${platform}_${target%%-*}.whl" $largest
 }
 
