@@ -3,10 +3,11 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixListener, UnixStream};
 
 use harness::client::request;
 use harness::{Agent, Client, Kind, Value, apply, eventually, many, on_one_server, scratch};
+use nix::sys::signal::Signal;
 
 use crate::{addresses, dlock_at, servers};
 
@@ -124,4 +125,23 @@ fn two_agents_do_not_share_a_socket(kind: Kind) {
     let said = dlock_at(&addresses(&servers), &["agent", "--listen", &listen]).with_code(64);
     assert!(said.err.contains("another process listens there"), "{}", said.err);
     assert_eq!(agent.run("PING"), Value::Simple("PONG".into()));
+}
+
+#[test]
+fn an_agent_leaves_files_alone_that_are_not_its_own() {
+    let nodes = [NOBODY.to_owned()];
+    let folder = scratch::elsewhere();
+    let file = folder.path().join("data");
+    fs::write(&file, "data").expect("there is room");
+    let said = dlock_at(&nodes, &["agent", "--listen", &format!("unix:{}", file.display())]);
+    assert!(said.with_code(64).err.contains("no socket"));
+    assert_eq!(fs::read(&file).expect("it is there"), b"data");
+
+    let mut agent = Agent::start(&nodes);
+    fs::remove_file(agent.socket()).expect("it is there");
+    let another = UnixListener::bind(agent.socket()).expect("the place is free");
+    let socket = agent.socket();
+    agent.end(Signal::SIGTERM);
+    assert!(UnixStream::connect(&socket).is_ok(), "another process listens there");
+    drop(another);
 }

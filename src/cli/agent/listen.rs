@@ -3,6 +3,7 @@
 use std::fs;
 use std::io;
 use std::net::{SocketAddr, TcpListener as StdTcp};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener as StdUnix, UnixStream as StdUnixStream};
 use std::path::{Path, PathBuf};
 
@@ -23,9 +24,18 @@ pub enum At {
 /// A socket on which the agent listens.
 pub enum Listener {
     /// With the file to remove at the end, if the agent made it.
-    Unix(UnixListener, Option<PathBuf>),
+    Unix(UnixListener, Option<Made>),
     Tcp(TcpListener),
 }
+
+/// The file of a socket. Another process may have put its own in its place.
+pub struct Made {
+    path: PathBuf,
+    file: FileId,
+}
+
+/// The device and the number of a file. Nobody else gets that number while the socket is open.
+type FileId = (u64, u64);
 
 /// Parses the value of `--listen`.
 pub fn parse(text: &str) -> Result<At, String> {
@@ -84,7 +94,10 @@ fn tcp(listener: StdTcp) -> io::Result<Listener> {
 }
 
 fn unix(path: &Path) -> io::Result<Listener> {
-    if path.exists() {
+    if let Ok(there) = fs::metadata(path) {
+        if !there.file_type().is_socket() {
+            return Err(io::Error::other("there is a file that is no socket"));
+        }
         match StdUnixStream::connect(path) {
             Ok(_) => return Err(io::Error::other("another process listens there")),
             // The socket of a process that has ended.
@@ -100,7 +113,12 @@ fn unix(path: &Path) -> io::Result<Listener> {
     umask(before);
     let listener = listener?;
     listener.set_nonblocking(true)?;
-    Ok(Listener::Unix(UnixListener::from_std(listener)?, Some(path.to_owned())))
+    let made = Made { path: path.to_owned(), file: file_at(path)? };
+    Ok(Listener::Unix(UnixListener::from_std(listener)?, Some(made)))
+}
+
+fn file_at(path: &Path) -> io::Result<FileId> {
+    fs::symlink_metadata(path).map(|file| (file.dev(), file.ino()))
 }
 
 impl Listener {
@@ -144,7 +162,9 @@ impl Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        if let Listener::Unix(_, Some(path)) = self {
+        if let Listener::Unix(_, Some(Made { path, file })) = self
+            && file_at(path).is_ok_and(|there| there == *file)
+        {
             let _ = fs::remove_file(path);
         }
     }
