@@ -29,9 +29,15 @@ impl Tie {
         self.state.send_replace(State::Ended);
     }
 
-    /// Ends the connection.
+    /// Ends the connection. One that has ended stays so, for locks that have not heard of it.
     pub fn lose(&self) {
-        self.state.send_replace(State::Lost);
+        self.state.send_if_modified(|state| {
+            let is_open = *state == State::Open;
+            if is_open {
+                *state = State::Lost;
+            }
+            is_open
+        });
     }
 
     /// Resolves when the connection has ended.
@@ -56,5 +62,20 @@ impl Tie {
     /// True if a lock ends with the connection.
     pub fn has_locks(&self) -> bool {
         self.locks.load(Ordering::Relaxed) > 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::{Duration, timeout};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_loss_after_the_end_hides_the_end_from_no_lock() {
+        let tie = Tie::new();
+        tie.end();
+        tie.lose();
+        assert!(timeout(Duration::from_secs(60), tie.ended()).await.is_ok());
     }
 }
