@@ -80,6 +80,36 @@ fn an_agent_that_starts_again_knows_its_locks() {
 }
 
 #[test]
+fn an_agent_whose_lock_is_over_finds_the_one_that_its_caller_has_by_another_agent() {
+    let quorum = Quorum::start(3);
+    let (one, two) = (Agent::start(&quorum.urls()), Agent::start(&quorum.urls()));
+    for (key, release) in [("extended", ""), ("released", ""), ("done", " DONE 1000")] {
+        one.run(&format!("DLOCK.ACQUIRE {key} alice 30000")).int();
+        assert_eq!(two.run(&format!("DLOCK.RELEASE {key} alice")), Value::Int(1));
+        let fence = two.run(&format!("DLOCK.ACQUIRE {key} alice 30000"));
+        until_marked(&two, key);
+        assert_eq!(one.run(&format!("DLOCK.CHECK {key} alice")), fence);
+        if key == "extended" {
+            assert_eq!(one.run("DLOCK.EXTEND extended alice 30000"), Value::Int(1));
+        }
+        let released = one.run(&format!("DLOCK.RELEASE {key} alice{release}"));
+        assert_eq!(released, Value::Int(1), "{key}");
+    }
+    quorum.until_empty();
+}
+
+#[test]
+fn of_a_lock_that_a_majority_has_not_any_more_no_node_keeps_a_lease() {
+    let quorum = Quorum::start(3);
+    let agent = Agent::start(&quorum.urls());
+    agent.run("DLOCK.ACQUIRE job alice 600000").int();
+    quorum.iter().for_each(|node| drop(node.run("DLOCK.BREAK job")));
+    // A node that answers first is asked for its lease again.
+    assert_eq!(agent.run("DLOCK.EXTEND job alice 600000"), Value::Int(0));
+    quorum.until_empty();
+}
+
+#[test]
 fn a_release_by_a_second_agent_ends_a_place_of_the_first() {
     let quorum = Quorum::start(3);
     let (one, two) = (Agent::start(&quorum.urls()), Agent::start(&quorum.urls()));

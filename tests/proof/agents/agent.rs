@@ -292,7 +292,12 @@ impl Setting {
             }
             Some(claim) => state.tell(at, suffix, fence, Some(claim.until)),
             None if !ballot.is_denied() => {}
-            None => self.deny(state, at, suffix),
+            None => {
+                if let Some(own) = self.own(state, at, suffix) {
+                    self.withdraw(state, own);
+                }
+                self.deny(state, at, suffix);
+            }
         }
     }
 

@@ -16,7 +16,8 @@
 //!   with its token to all nodes, f being its claim's fence, and to count the answers as those of any ballot: validity
 //!   is from the sending. So INSPECT need not tell how long a lease is, and no node counts that another claim may have
 //!   counted meanwhile. The caller is told f.
-//! - **EXTEND** does the same. If the attempt has not stood as far as nodes know, the answer is an error, not 0.
+//! - **EXTEND** does the same. If the attempt has not stood as far as nodes know, the answer is an error, not 0. Of an
+//!   attempt of its own that a majority has not any more, the agent releases the rest.
 //! - **CHECK** asks all nodes by CHECK: a majority with the claim's fence. Never from memory: another agent may have
 //!   released the lock. An agent whose guard is still valid after the answers counts any fence: a node that has
 //!   forgotten the lease, and was told it again, has one of its own.

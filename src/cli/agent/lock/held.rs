@@ -64,16 +64,19 @@ impl Lock {
             Order::Release(release) => return self.release(held, release).await,
             Order::Extend { ttl, reply } => match extend(&held.guard, ttl).await {
                 Ok(()) => answer(reply, Reply::Int(1)),
+                // The caller may have taken it once more, by another agent.
                 Err((_, Some(loss))) => {
-                    answer(reply, Reply::Int(0));
-                    return self.lost(*held, &loss);
+                    let lost = self.lost(*held, &loss);
+                    self.elsewhere(Order::Extend { ttl, reply }).await;
+                    return lost;
                 }
                 Err((refused, None)) => answer(reply, refused),
             },
-            Order::Check { reply } => {
-                let fence = self.checked(&held).await;
-                answer(reply, fence.unwrap_or_else(|error| refusal::reply(&error)));
-            }
+            Order::Check { reply } => match self.checked(&held).await {
+                Ok(Reply::Null) => self.elsewhere(Order::Check { reply }).await,
+                Ok(fence) => answer(reply, fence),
+                Err(error) => answer(reply, refusal::reply(&error)),
+            },
             // Once it is marked, it is given up only if the caller asks.
             Order::Unheard { keep } if held.is_new && !held.is_marked => {
                 return unheard(held, keep);
@@ -102,8 +105,14 @@ impl Lock {
             return self.finish(held, done, reply).await;
         }
         held.untie();
-        let released = held.guard.release().await;
-        answer(reply, Reply::Int(released.is_ok().into()));
+        match held.guard.release().await {
+            Ok(_) => answer(reply, Reply::Int(1)),
+            // FINAL has been noted.
+            Err(_) => {
+                let again = Release { is_final: false, done: None, reply };
+                self.elsewhere(Order::Release(again)).await;
+            }
+        }
         State::Idle
     }
 
@@ -116,7 +125,7 @@ impl Lock {
         reply: oneshot::Sender<Reply>,
     ) -> State {
         let left = held.guard.valid_for();
-        let finishing = held.guard.done_for(time, outcome);
+        let finishing = held.guard.done_for(time, outcome.clone());
         match timeout(ORDER_PATIENCE, finishing).await {
             Ok(Ok(())) => {
                 self.note_finished();
@@ -125,8 +134,15 @@ impl Lock {
                 return State::Idle;
             }
             Ok(Err(Error::Lost(loss))) => {
-                answer(reply, refusal::not_done(&loss));
-                return self.lost(*held, &loss);
+                let lost = self.lost(*held, &loss);
+                if matches!(loss.why, LossReason::Ended { .. }) {
+                    let again =
+                        Release { is_final: false, done: Some(Done { time, outcome }), reply };
+                    self.elsewhere(Order::Release(again)).await;
+                } else {
+                    answer(reply, refusal::not_done(&loss));
+                }
+                return lost;
             }
             Ok(Err(error)) => answer(reply, refusal::reply(&error)),
             Err(_) => {
@@ -195,8 +211,9 @@ impl Lock {
         if let Some(tie) = held.tie.as_ref().filter(|_| held.terms.close && !is_done) {
             tie.lose();
         }
-        // A lock whose caller was told is not released: another agent may have extended it.
-        if held.is_told() {
+        // A lock whose caller was told is not released: another agent may have extended it. Of one that a majority has
+        // not, the rest is.
+        if held.is_told() && !matches!(loss.why, LossReason::Ended { .. }) {
             tokio::spawn(held.guard.detach());
         } else {
             held.untie();
