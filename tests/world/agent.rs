@@ -71,7 +71,7 @@ fn the_recipes_for_one_node_run_unchanged() {
         assert_eq!(data.run("GET counter").text(), "20", "{library:?}");
         quorum.until_empty();
 
-        let mut holder = start(&["hold", "job", "15"]);
+        let mut holder = start(&["hold", "job", "6"]);
         assert!(holder.line().starts_with("held "), "{library:?}");
         quorum.iter().for_each(|node| drop(node.run("DLOCK.BREAK job")));
         assert_eq!(holder.line(), "lost", "{library:?}");
