@@ -293,7 +293,9 @@ impl Setting {
             Some(claim) => state.tell(at, suffix, fence, Some(claim.until)),
             None if !ballot.is_denied() => {}
             None => {
-                if let Some(own) = self.own(state, at, suffix) {
+                // Before a DONE as well: that has been searched once, and makes the space four times as large.
+                let own = self.own(state, at, suffix);
+                if let Some(own) = own.filter(|_| self.requests[at].asks != Asks::Done) {
                     self.withdraw(state, own);
                 }
                 self.deny(state, at, suffix);
