@@ -19,8 +19,8 @@ pub const READ_AHEAD: usize = REQUEST;
 pub const UNSENT: usize = 16 * 1024;
 /// Losses that a subscriber has not read yet; with more of them its connection is closed.
 pub const UNREAD_LOSSES: usize = 1024;
-/// The last losses that the agent remembers.
-pub const LOSSES: usize = 10_000;
+/// The room for the last losses, which the agent remembers.
+pub const LOSSES: u64 = 10_000;
 /// Channels to which a connection can subscribe.
 pub const CHANNELS: usize = 16;
 /// The longest name of a connection, a library or a channel, in bytes.

@@ -25,6 +25,8 @@ pub struct Losses {
 struct Last {
     names: HashSet<Arc<Name>>,
     in_order: VecDeque<Arc<Name>>,
+    /// The room that they take.
+    units: u64,
 }
 
 struct Subscriber {
@@ -72,10 +74,12 @@ impl Losses {
         let mut last = self.last();
         if last.names.insert(Arc::clone(name)) {
             last.in_order.push_back(Arc::clone(name));
+            last.units += name.units();
         }
-        if last.in_order.len() > LOSSES
+        while last.units > LOSSES
             && let Some(oldest) = last.in_order.pop_front()
         {
+            last.units -= oldest.units();
             last.names.remove(&oldest);
         }
     }
@@ -89,6 +93,7 @@ impl Losses {
     pub fn forget(&self, name: &Name) {
         let mut last = self.last();
         if last.names.remove(name) {
+            last.units -= name.units();
             last.in_order.retain(|other| **other != *name);
         }
     }

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use dlock_client::Key;
 use dlock_core::Owner;
+use dlock_core::limits::BYTES_PER_PLACE;
 use dlock_core::shares::Shares;
 use tokio::sync::mpsc;
 
@@ -18,6 +19,14 @@ use super::lock::{Lock, Order};
 pub struct Name {
     pub key: Key,
     pub token: Box<[u8]>,
+}
+
+impl Name {
+    /// The room that it takes: a long name takes that of several.
+    pub fn units(&self) -> u64 {
+        let bytes = self.key.as_bytes().len() + self.token.len();
+        1 + (bytes / BYTES_PER_PLACE) as u64
+    }
 }
 
 /// The locks, held or wanted.
@@ -50,7 +59,7 @@ impl Table {
             let _ = lock.send(order);
             return Ok(());
         }
-        if !entries.shares.take(owner, 1, LOCKS) {
+        if !entries.shares.take(owner, name.units(), LOCKS) {
             return Err(Full);
         }
         let (orders, inbox) = mpsc::unbounded_channel();
@@ -74,7 +83,7 @@ impl Table {
             return Some(order);
         }
         entries.locks.remove(name);
-        entries.shares.give_back(owner, 1);
+        entries.shares.give_back(owner, name.units());
         None
     }
 
@@ -113,7 +122,7 @@ impl Tokens {
     /// Remembers one for a while, or says that there is no room.
     pub fn add(&self, name: &Arc<Name>, owner: Owner) -> Result<(), Full> {
         let mut known = self.known();
-        if !known.shares.take(owner, 1, TOKENS) {
+        if !known.shares.take(owner, name.units(), TOKENS) {
             return Err(Full);
         }
         *known.names.entry(Arc::clone(name)).or_default() += 1;
@@ -135,7 +144,7 @@ impl Tokens {
         while known.ends.front().is_some_and(|(end, ..)| *end <= now)
             && let Some((_, owner, name)) = known.ends.pop_front()
         {
-            known.shares.give_back(owner, 1);
+            known.shares.give_back(owner, name.units());
             let left = known.names.get_mut(&name).map(|count| {
                 *count -= 1;
                 *count
