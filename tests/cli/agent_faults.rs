@@ -2,11 +2,15 @@
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
+use std::process::Stdio;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use harness::client::request;
-use harness::{Agent, Kind, Quorum, Server, Value, apply, eventually, on_one_server};
+use harness::{
+    Agent, Client, Kind, Quorum, Server, Value, apply, eventually, many, on_one_server, process,
+    program, scratch,
+};
 use nix::sys::signal::Signal;
 
 use crate::{addresses, servers};
@@ -272,4 +276,54 @@ fn a_subscriber_that_does_not_read_is_closed_and_harms_nobody(kind: Kind) {
     eventually("its connection is closed", || agent.figure("connections") == 2);
     assert!(client.run("DLOCK.ACQUIRE job alice 30000").is_int());
     drop(deaf);
+}
+
+#[apply(on_one_server)]
+fn a_long_name_takes_the_room_of_many(kind: Kind) {
+    const UNITS: u64 = 1 + 60_000 / 512;
+    let servers = servers(kind, 1);
+    let agent = Agent::start(&addresses(&servers));
+    let mut client = agent.client();
+    let key = |n: u64| format!("{n:x>60000}");
+    let mut fill = |room: u64, why: &str, request: &dyn Fn(String) -> String| {
+        // One user can have half of the room.
+        let most = room / 2 / UNITS;
+        for n in 0..most {
+            let said = client.run(&request(key(n)));
+            assert!(!said.is_error(), "{n}: {said:?}");
+        }
+        assert_eq!(client.run(&request(key(most))).code(), why);
+    };
+    fill(20_000, "TOOMANYFINALS", &|key| format!("DLOCK.RELEASE {key} t FINAL"));
+    fill(40_000, "TOOMANYLOCKS", &|key| format!("DLOCK.ACQUIRE {key} alice 600000"));
+    let another = format!("DLOCK.ACQUIRE {} alice 600000", key(9_999));
+    assert_eq!(client.run(&format!("DLOCK.RELEASE {} alice", key(0))), Value::Int(1));
+    eventually("there is room again", || client.run(&another).is_int());
+}
+
+/// The agent has more to tell than the system's pipe and its own threads can take.
+#[test]
+fn an_agent_whose_stderr_nobody_reads_serves_on() {
+    const KEYS: u64 = 700;
+    many::lift_limit();
+    let folder = scratch::elsewhere();
+    let socket = folder.path().join("agent.sock");
+    let (_unread, stderr) = std::io::pipe().expect("the system has one");
+    let mut command = program::command(&["127.0.0.1:1".to_owned()]);
+    command.args(["agent", "--listen", &format!("unix:{}", socket.display())]);
+    command.stdout(Stdio::null()).stderr(stderr);
+    let mut agent = process::spawn(command).expect("it can be started");
+    eventually("the agent listens", || UnixStream::connect(&socket).is_ok());
+    let connect = || Client::connect_unix(&socket).expect("it listens");
+    let waiters: Vec<Client> = (0..KEYS)
+        .map(|n| {
+            let mut client = connect();
+            client.send(&format!("DLOCK.ACQUIRE {n:x>1000} alice 30000 WAIT 0"));
+            client
+        })
+        .collect();
+    let outages = format!("dlock_agent_outages:{KEYS}\r\n");
+    eventually("each outage is known", || connect().run("INFO").text().contains(&outages));
+    drop(waiters);
+    agent.kill().and_then(|()| agent.wait()).expect("it was there");
 }

@@ -47,7 +47,6 @@ use serde_json::json;
 use sha2::{Digest, Sha256};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
-use tokio::task::block_in_place;
 use tokio::time::{sleep, timeout};
 
 use crate::exporter::{self, Site};
@@ -115,6 +114,7 @@ struct Agent {
     finished: Tokens,
     losses: Losses,
     outages: Arc<Outages>,
+    stderr: stderr::Writer,
     draining: watch::Sender<bool>,
     connections: Mutex<Shares>,
     figures: Figures,
@@ -178,14 +178,11 @@ impl Args {
         let allow = Allow::read(&self.allow).map_err(Failure::usage)?;
         let password = self.password_file.as_deref().map(password).transpose()?;
         let outages = Arc::new(Outages::default());
-        let (told, as_json) = (Arc::clone(&outages), global.json);
+        let stderr = stderr::Writer::start();
+        let (told, writer, as_json) = (Arc::clone(&outages), stderr.clone(), global.json);
         let client = nodes::connect_or_later(global, move |news: &Notice| {
             told.hear(news);
-            // Whoever reads these may be slow.
-            block_in_place(|| match as_json {
-                true => stderr::event(&notice::event(news)),
-                false => stderr::complain(news),
-            });
+            writer.write(notice::text(news, as_json));
         });
         Ok(Agent {
             client: client.await?,
@@ -199,6 +196,7 @@ impl Args {
             finished: Tokens::default(),
             losses: Losses::default(),
             outages,
+            stderr,
             draining: watch::Sender::new(false),
             connections: Mutex::default(),
             figures: Figures::default(),
@@ -241,7 +239,7 @@ async fn serve(agent: Arc<Agent>, listener: Listener) {
             Ok((stream, peer)) => welcome(&agent, stream, peer),
             Err(error) => {
                 // Too many open files, say: it may pass.
-                stderr::warn("accept", format_args!("cannot accept: {error}"), false);
+                agent.stderr.write(stderr::prefixed(&format!("cannot accept: {error}")));
                 sleep(ACCEPT_PAUSE).await;
             }
         }

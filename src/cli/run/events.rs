@@ -1,17 +1,11 @@
 //! Events of `run`, on stderr: stdout belongs to the command.
-//!
-//! A thread of its own writes. A reader of stderr may be slow, or Ctrl-S may hold the terminal, and neither
-//! may keep dlock from renewing a lock or from ending a command.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
-use std::sync::mpsc;
-use std::thread;
 use std::time::Duration;
 
 use dlock_client::{Client, Error, Guard, Key, Loss, Notice};
-use nix::sys::signal::{SigSet, Signal};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 
@@ -22,32 +16,21 @@ use crate::say::duration::millis;
 use crate::say::duration::shown;
 use crate::say::exit::Exit;
 use crate::say::failure::Failure;
-use crate::say::stderr::prefixed;
+use crate::say::stderr::{Writer, prefixed};
 use crate::say::{bytes, notice};
-use crate::signals;
 
 /// Reports events on stderr.
 pub struct Events {
-    writer: mpsc::Sender<Message>,
+    writer: Writer,
     json: bool,
     verbose: bool,
     /// True if stderr is a terminal, where a user may wonder about a silent wait.
     watched: bool,
 }
 
-enum Message {
-    Text(String),
-    Flush(mpsc::Sender<()>),
-}
-
 impl Events {
     pub fn new(global: &Global) -> Events {
-        let (writer, messages) = mpsc::channel();
-        thread::spawn(move || {
-            signals::hold_off();
-            write_all(&messages);
-        });
-        let watched = io::stderr().is_terminal();
+        let (writer, watched) = (Writer::start(), io::stderr().is_terminal());
         Events { writer, json: global.json, verbose: global.verbose, watched }
     }
 
@@ -147,21 +130,12 @@ impl Events {
     /// Returns a listener that reports notices.
     pub fn noticing(&self) -> impl Fn(&Notice) + Send + Sync + 'static {
         let (writer, json) = (self.writer.clone(), self.json);
-        move |notice| {
-            let line = match json {
-                true => format!("{}\n", notice::event(notice)),
-                false => prefixed(&notice.to_string()),
-            };
-            let _ = writer.send(Message::Text(line));
-        }
+        move |notice| writer.write(notice::text(notice, json))
     }
 
     /// Waits until all is written, but not for long: the reader may never go on.
     pub fn flush(&self) {
-        let (done, all_written) = mpsc::channel();
-        if self.writer.send(Message::Flush(done)).is_ok() {
-            let _ = all_written.recv_timeout(SLOW_READER);
-        }
+        self.writer.flush();
     }
 
     /// Reports this to users who asked for it.
@@ -173,8 +147,7 @@ impl Events {
 
     fn say(&self, event: Value, text: &str) {
         let text = if self.json { format!("{event}\n") } else { prefixed(text) };
-        // The writer thread lives as long as this object.
-        let _ = self.writer.send(Message::Text(text));
+        self.writer.write(text);
     }
 }
 
@@ -197,18 +170,4 @@ impl Watch for Events {
     }
 }
 
-fn write_all(messages: &mpsc::Receiver<Message>) {
-    // While the command has the terminal, dlock is in the background, where writing to the terminal could
-    // stop it.
-    let _ = SigSet::from(Signal::SIGTTOU).thread_block();
-    for message in messages {
-        match message {
-            // A closed stderr leaves nothing to do.
-            Message::Text(text) => drop(io::stderr().write_all(text.as_bytes())),
-            Message::Flush(done) => drop(done.send(())),
-        }
-    }
-}
-
 const LONG: Duration = Duration::from_secs(1);
-const SLOW_READER: Duration = Duration::from_millis(500);

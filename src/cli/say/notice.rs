@@ -5,6 +5,15 @@ use serde_json::{Value, json};
 
 use super::bytes;
 use super::duration::millis;
+use super::stderr::prefixed;
+
+/// Lines for people, or the event on a line of its own.
+pub fn text(notice: &Notice, as_json: bool) -> String {
+    match as_json {
+        true => format!("{}\n", event(notice)),
+        false => prefixed(&notice.to_string()),
+    }
+}
 
 /// The event for programs.
 pub fn event(notice: &Notice) -> Value {

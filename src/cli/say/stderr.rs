@@ -2,8 +2,14 @@
 
 use std::fmt::Display;
 use std::io::{self, Write};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
 
+use nix::sys::signal::{SigSet, Signal};
 use serde_json::{Value, json};
+
+use crate::signals;
 
 /// Prints `dlock: …`, on every line of the message.
 ///
@@ -29,6 +35,57 @@ pub fn warn(kind: &str, message: impl Display, as_json: bool) {
 pub fn prefixed(message: &str) -> String {
     message.lines().map(|line| format!("dlock: {line}\n")).collect()
 }
+
+/// A thread of its own that writes to stderr. A reader may be slow, or Ctrl-S may hold the terminal, and neither may keep
+/// dlock from its locks. Text that a reader leaves unread for too long is dropped.
+#[derive(Clone)]
+pub struct Writer(mpsc::SyncSender<Message>);
+
+enum Message {
+    Text(String),
+    Flush(mpsc::Sender<()>),
+}
+
+impl Writer {
+    /// Starts the thread, which ends with the last of its writers.
+    pub fn start() -> Writer {
+        let (writer, messages) = mpsc::sync_channel(MOST_UNWRITTEN);
+        thread::spawn(move || {
+            signals::hold_off();
+            write_all(&messages);
+        });
+        Writer(writer)
+    }
+
+    /// Writes this text, which ends its line.
+    pub fn write(&self, text: String) {
+        let _ = self.0.try_send(Message::Text(text));
+    }
+
+    /// Waits until all is written, but not for long: the reader may never go on.
+    pub fn flush(&self) {
+        let (done, all_written) = mpsc::channel();
+        if self.0.try_send(Message::Flush(done)).is_ok() {
+            let _ = all_written.recv_timeout(SLOW_READER);
+        }
+    }
+}
+
+fn write_all(messages: &mpsc::Receiver<Message>) {
+    // While a command has the terminal, dlock is in the background, where writing to the terminal could
+    // stop it.
+    let _ = SigSet::from(Signal::SIGTTOU).thread_block();
+    for message in messages {
+        match message {
+            // A closed stderr leaves nothing to do.
+            Message::Text(text) => drop(io::stderr().write_all(text.as_bytes())),
+            Message::Flush(done) => drop(done.send(())),
+        }
+    }
+}
+
+const SLOW_READER: Duration = Duration::from_millis(500);
+const MOST_UNWRITTEN: usize = 1000;
 
 #[cfg(test)]
 mod tests {
