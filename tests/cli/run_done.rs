@@ -292,8 +292,10 @@ fn no_majority_at_the_end_of_a_job_is_said_when_the_lease_is_over_or_a_signal_co
     let folder = tempfile::tempdir().expect("a folder can be made");
     for interrupted in [false, true] {
         let told = folder.path().join(interrupted.to_string());
+        // A signal does not wait for the end of the lease.
+        let ttl = if interrupted { "1h" } else { "3s" };
         let options =
-            ["--json", "--ttl", "3s", "--on-lost", "ignore", "job", "--", "sh", "-c", UNTIL_TOLD];
+            ["--json", "--ttl", ttl, "--on-lost", "ignore", "job", "--", "sh", "-c", UNTIL_TOLD];
         let running = Running::start(
             &quorum,
             &[&DAY[..], &options, &[told.to_str().expect("text")]].concat(),
@@ -309,7 +311,9 @@ fn no_majority_at_the_end_of_a_job_is_said_when_the_lease_is_over_or_a_signal_co
         let warning = only_event(&said, "warning")["message"].to_string();
         assert!(warning.contains("could not leave 'job' done"), "{warning}");
         assert_eq!(warning.contains("SIGTERM"), interrupted, "{warning}");
+        assert!(events(&said, "released").is_empty(), "{}", said.err);
         quorum.iter().for_each(|node| node.network().pass());
+        quorum.iter().for_each(|node| drop(node.run("DLOCK.BREAK job")));
         quorum.until_empty();
         quorum.iter().for_each(|node| drop(node.run("DEL job")));
     }

@@ -28,7 +28,7 @@ use crate::say::failure::Failure;
 use crate::signals::{self, Signals};
 use child::Start;
 use events::Events;
-use once::{Held, OnceArgs};
+use once::{Held, Left, OnceArgs};
 use supervise::{End, OnLost, Supervised};
 use terminal::Terminal;
 
@@ -176,20 +176,27 @@ impl Args {
         let end = self.supervise(command, &guards, signals, events).await;
         let mut keys: Vec<Key> = guards.iter().map(|guard| guard.key().clone()).collect();
         let were_held = guards.iter().all(Guard::is_valid);
+        let mut left = Left::Held;
         if let Ok(End::Ended { status, .. }) = end {
             events.ended(status);
             let held = Held { guards: &guards, since, meta };
-            if self.once.leave_done(held, status, signals, events).await {
-                keys.clear();
-            }
+            left = self.once.leave_done(held, status, signals, events).await;
         }
-        let given_back = take::release(guards).await;
+        if left != Left::Held {
+            keys.clear();
+        }
+        let given_back = match left {
+            // A release would wait until the lease is over. The guard goes on until dlock ends.
+            Left::InDoubt => GivenBack::default(),
+            _ => take::release(guards).await,
+        };
         let (status, had_terminal) = match end {
             Err(failure) => return (Err(failure), given_back),
             Ok(End::Lost) => return (Ok(Finish::With(Exit::LOST)), given_back),
             Ok(End::Ended { status, had_terminal }) => (status, had_terminal),
         };
-        keys.retain(|key| !given_back.stay.contains(key));
+        let is_lost = |key: &Key| given_back.losses.iter().any(|loss| loss.key == *key);
+        keys.retain(|key| !given_back.stay.contains(key) && !is_lost(key));
         events.released(&keys);
         // A lock was broken a moment before, and only its release has shown that.
         let is_ended = |loss: &&Loss| matches!(loss.why, LossReason::Ended { .. });

@@ -70,7 +70,7 @@ impl OnceArgs {
         Ok(())
     }
 
-    /// Leaves the lock done, if this end of the command is one for that. True if it is done now.
+    /// Leaves the lock done, if this end of the command is one for that.
     ///
     /// The command has ended, so a failure changes no exit code: it is reported.
     pub async fn leave_done(
@@ -79,19 +79,22 @@ impl OnceArgs {
         status: ExitStatus,
         signals: &mut Signals,
         events: &Events,
-    ) -> bool {
-        let (Some(window), [guard]) = (self.done_for, held.guards) else { return false };
+    ) -> Left {
+        let (Some(window), [guard]) = (self.done_for, held.guards) else { return Left::Held };
         if !(status.success() || self.done_on == DoneOn::Any) {
-            return false;
+            return Left::Held;
         }
         let end = outcome(held.meta, Exit::of(status));
-        let failure = tokio::select! {
+        let (left, failure) = tokio::select! {
             biased;
-            done = guard.done(window, end) => done.err().map(|error| match error {
-                Error::Lost(loss) => loss.why.to_string(),
-                error => error.to_string(),
-            }),
-            signal = signals.next_that_ends() => Some(format!("{signal} came first")),
+            done = guard.done(window, end) => match done {
+                Ok(()) => (Left::Done, None),
+                Err(Error::Lost(loss)) => (Left::Held, Some(loss.why.to_string())),
+                Err(error) => (Left::Held, Some(error.to_string())),
+            },
+            signal = signals.next_that_ends() => {
+                (Left::InDoubt, Some(format!("{signal} came first")))
+            }
         };
         let key = guard.key();
         if let Some(why) = failure {
@@ -101,7 +104,7 @@ impl OnceArgs {
                     "could not leave '{key}' done, so the next one may run the command again: {why}"
                 ),
             );
-            return false;
+            return left;
         }
         match window.checked_sub(held.since.elapsed()) {
             Some(left) => events.left_done(key, left),
@@ -113,7 +116,7 @@ impl OnceArgs {
                 ),
             ),
         }
-        true
+        left
     }
 
     /// Reports a lock that is done.
@@ -133,6 +136,17 @@ impl OnceArgs {
             );
         }
     }
+}
+
+/// A lock after the end of its command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Left {
+    /// It is held, or lost.
+    Held,
+    /// It is done.
+    Done,
+    /// It is being left done, and a signal asks dlock to end.
+    InDoubt,
 }
 
 /// A lock whose command has ended.
