@@ -11,7 +11,7 @@ use harness::{Agent, Client, Server, Value, eventually, library};
 use serde_json::Value as Json;
 
 use crate::judge;
-use crate::run::{Keys, VERBS, sees, strings, text};
+use crate::run::{Keys, VERBS, asked, sees, strings, text};
 
 /// Plays a scenario, if an agent can have a part in it.
 pub fn play(scenario: &Json, servers: Vec<Server>) -> Vec<Server> {
@@ -132,7 +132,7 @@ impl Run {
                 assert!(fences.is_sorted_by(|one, next| one < next), "{fences:?}");
             }
             "block" => thread::sleep(library::ms(step["block"].as_u64().expect("a number"))),
-            "sees" => sees(&self.servers[0], &self.keys, step),
+            "sees" => sees(asked(&self.servers, step), &self.keys, step),
             "run" => self.run(step),
             "crowd" => self.crowd(step),
             "kill" => self.servers[node()].kill(),
@@ -327,7 +327,7 @@ impl Run {
     }
 
     fn run(&self, step: &Json) {
-        let server = &self.servers[step["node"].as_u64().map_or(0, |node| node as usize - 1)];
+        let server = asked(&self.servers, step);
         let words = step["run"].as_array().expect("it has words").iter().enumerate();
         let words: Vec<Vec<u8>> = words
             .map(|(at, word)| match (word["fence"].as_str(), word["token"].as_str()) {

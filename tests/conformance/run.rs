@@ -90,7 +90,7 @@ impl Run {
             }
             "forget" => drop(self.guards.remove(&name)),
             "block" => thread::sleep(ms(step["block"].as_u64().unwrap())),
-            "sees" => sees(&self.servers[0], &self.keys, step),
+            "sees" => sees(asked(&self.servers, step), &self.keys, step),
             "run" => self.run(step),
             "crowd" => self.crowd(step).await,
             "connect" => {
@@ -259,7 +259,7 @@ impl Run {
     }
 
     fn run(&self, step: &Json) {
-        let server = &self.servers[step["node"].as_u64().map_or(0, |node| node as usize - 1)];
+        let server = asked(&self.servers, step);
         let words: Vec<Vec<u8>> = step["run"]
             .as_array()
             .unwrap()
@@ -327,6 +327,11 @@ impl Keys {
             text => text.as_bytes().to_vec(),
         }
     }
+}
+
+/// The node of a step: the first, unless it names another.
+pub fn asked<'s>(servers: &'s [Server], step: &Json) -> &'s Server {
+    &servers[step["node"].as_u64().map_or(0, |node| node as usize - 1)]
 }
 
 /// Waits until a node tells these numbers.

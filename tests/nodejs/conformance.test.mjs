@@ -180,11 +180,11 @@ class Run {
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, block);
   }
 
-  async sees({ sees, holders, waiting }) {
+  async sees({ sees, node = 1, holders, waiting }) {
     const key = this.#key(sees);
     await eventually(`holders ${holders}, waiting ${waiting}`, async () => {
       globalThis.gc();
-      const seen = await this.servers[0].inspect(key);
+      const seen = await this.servers[node - 1].inspect(key);
       const there = { holders: seen?.holders.length ?? 0, waiting: Number(seen?.waiting ?? 0) };
       return (holders ?? there.holders) === there.holders && waiting === there.waiting;
     });

@@ -176,9 +176,10 @@ class Run:
 
     async def do_sees(self, step: Step) -> None:
         key = self._key(step["sees"])
+        server = self.servers[step.get("node", 1) - 1]
 
         def seen() -> bool:
-            inspection = self.servers[0].inspect(key) or {b"holders": [], b"waiting": 0}
+            inspection = server.inspect(key) or {b"holders": [], b"waiting": 0}
             holders = inspection[b"holders"]
             assert isinstance(holders, list)
             there = {"holders": len(holders), "waiting": int(str(inspection[b"waiting"]))}

@@ -141,11 +141,11 @@ impl OnceArgs {
 /// A lock after the end of its command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Left {
-    /// It is held, or lost.
+    /// Held, or lost.
     Held,
-    /// It is done.
+    /// Done.
     Done,
-    /// It is being left done, and a signal asks dlock to end.
+    /// Being left done, while a signal asks dlock to end.
     InDoubt,
 }
 
