@@ -320,6 +320,25 @@ fn no_majority_at_the_end_of_a_job_is_said_when_the_lease_is_over_or_a_signal_co
 }
 
 #[test]
+fn a_signal_that_comes_with_the_end_of_a_job_leaves_no_doubt() {
+    let quorum = Quorum::start(3);
+    let folder = tempfile::tempdir().expect("a folder can be made");
+    let told = folder.path().join("told");
+    let script = format!("trap '' TERM; {UNTIL_TOLD}; echo out");
+    let job = ["--json", "job", "--", "sh", "-c", &script, told.to_str().expect("text")];
+    let running = Running::start(&quorum, &[&DAY[..], &job].concat());
+    running.until_it_prints("in\n");
+    running.signal(Signal::SIGSTOP);
+    running.signal(Signal::SIGTERM);
+    std::fs::write(&told, "").expect("a file can be written");
+    running.until_it_prints("out\n");
+    running.signal(Signal::SIGCONT);
+    let said = running.ended().with_code(0);
+    assert_eq!(only_event(&said, "left_done")["key"], "job");
+    assert!(events(&said, "warning").is_empty(), "{}", said.err);
+}
+
+#[test]
 fn a_lock_that_is_done_is_listed_with_who_since_when_and_how_it_ended() {
     let quorum = Quorum::start(3);
     job(&quorum, &["--meta", "host=web-1"], "true").with_code(0);

@@ -1,11 +1,13 @@
 //! A job that is to run once a window: the options for it, and the mark that it leaves in place of its lock.
 
+use std::pin::pin;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
 use dlock_client::{Error, Guard};
 use dlock_core::limits::{MAX_DONE_FOR, MAX_META};
+use tokio::time::timeout;
 
 use super::events::Events;
 use super::fire::FireTime;
@@ -85,16 +87,18 @@ impl OnceArgs {
             return Left::Held;
         }
         let end = outcome(held.meta, Exit::of(status));
-        let (left, failure) = tokio::select! {
+        let mut done = pin!(guard.done(window, end));
+        let answered = tokio::select! {
             biased;
-            done = guard.done(window, end) => match done {
-                Ok(()) => (Left::Done, None),
-                Err(Error::Lost(loss)) => (Left::Held, Some(loss.why.to_string())),
-                Err(error) => (Left::Held, Some(error.to_string())),
-            },
-            signal = signals.next_that_ends() => {
-                (Left::InDoubt, Some(format!("{signal} came first")))
-            }
+            done = &mut done => Ok(done),
+            // One that came with the end of the command is no reason for doubt.
+            signal = signals.next_that_ends() => timeout(LAST_CHANCE, done).await.map_err(|_| signal),
+        };
+        let (left, failure) = match answered {
+            Ok(Ok(())) => (Left::Done, None),
+            Ok(Err(Error::Lost(loss))) => (Left::Held, Some(loss.why.to_string())),
+            Ok(Err(error)) => (Left::Held, Some(error.to_string())),
+            Err(signal) => (Left::InDoubt, Some(format!("{signal} came first"))),
         };
         let key = guard.key();
         if let Some(why) = failure {
@@ -176,6 +180,9 @@ fn parse_window(text: &str) -> Result<Duration, String> {
         window => Ok(window),
     }
 }
+
+/// Time for a majority to answer after a signal.
+const LAST_CHANCE: Duration = Duration::from_secs(2);
 
 const ONE_KEY: &str = "--done-for is for one lock: for others as well, let the command be \
                        `dlock run OTHER -- CMD`";
