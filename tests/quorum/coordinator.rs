@@ -8,7 +8,7 @@ use dlock_client::{Client, Error, Guard, NodeState, Report};
 use harness::busy::assert_in_time;
 pub use harness::library::{assert_held, ms, run, take, wait_for};
 use harness::quorum::SLACK;
-use harness::wait::PATIENCE;
+use harness::wait::{PATIENCE, pause};
 use harness::{Quorum, Server, library};
 
 /// A node may take this long to answer here: the usual time is too short for a machine that runs
@@ -100,7 +100,7 @@ pub async fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !holds() {
         assert!(begun.elapsed() < PATIENCE, "never happened: {what}");
-        tokio::time::sleep(Duration::from_millis(2)).await;
+        tokio::time::sleep(pause(begun)).await;
     }
 }
 
