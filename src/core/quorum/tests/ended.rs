@@ -60,13 +60,7 @@ fn where_a_still_longer_lease_is_refused_it_stays_as_long_as_a_majority_made_it(
 
 #[test]
 fn a_grant_to_a_blocked_request_is_asked_for_over_the_connection_that_it_is_to_end_with() {
-    let mut trial = trial(Plan { binds: true, ..plan(3, Forever) });
-    trial.sends("0A100 1A100 2A100");
-    trial.hears(0, Answer::Denied);
-    trial.grants(1, 100);
-    trial.sends("1R 2R 0A101wt");
-    trial.waited(0, Answer::Turn(Fence(119)));
-    trial.sends("1A120w 2A120w 0A120w");
+    let mut trial = next_in_line_by(Plan { binds: true, ..plan(3, Forever) });
     for node in 0..2 {
         trial.waited(node, Answer::Granted(Fence(120)));
         trial.is_pending();

@@ -87,14 +87,22 @@ fn trial(plan: Plan) -> Trial {
 
 /// Three nodes; all of them have been asked.
 fn asked(wait: Patience) -> Trial {
-    let mut trial = trial(plan(3, wait));
+    asked_by(plan(3, wait))
+}
+
+fn asked_by(plan: Plan) -> Trial {
+    let mut trial = trial(plan);
     trial.sends("0A100 1A100 2A100");
     trial
 }
 
 /// Denied at node 0, where it queues now.
 fn queued(wait: Patience) -> Trial {
-    let mut trial = asked(wait);
+    queued_by(plan(3, wait))
+}
+
+fn queued_by(plan: Plan) -> Trial {
+    let mut trial = asked_by(plan);
     trial.hears(0, Answer::Denied);
     trial.grants(1, 100);
     trial.sends("1R 2R 0A101wt");
@@ -103,7 +111,11 @@ fn queued(wait: Patience) -> Trial {
 
 /// The next in line, which has asked all nodes; the key has counted to 119 at the gate.
 fn next_in_line() -> Trial {
-    let mut trial = queued(Forever);
+    next_in_line_by(plan(3, Forever))
+}
+
+fn next_in_line_by(plan: Plan) -> Trial {
+    let mut trial = queued_by(plan);
     trial.waited(0, Answer::Turn(Fence(119)));
     trial.sends("1A120w 2A120w 0A120w");
     trial

@@ -15,13 +15,7 @@ fn a_grant_above_the_others_raises_them() {
 #[test]
 fn a_node_that_was_raised_in_time_counts_though_its_answer_comes_after_the_former_lease() {
     // Nodes may take so long to answer that nobody asks again meanwhile.
-    let mut trial = trial(Plan { timeout: Millis(TTL), ..plan(3, Forever) });
-    trial.sends("0A100 1A100 2A100");
-    trial.hears(0, Answer::Denied);
-    trial.grants(1, 100);
-    trial.sends("1R 2R 0A101wt");
-    trial.waited(0, Answer::Turn(Fence(119)));
-    trial.sends("1A120w 2A120w 0A120w");
+    let mut trial = next_in_line_by(Plan { timeout: Millis(TTL), ..plan(3, Forever) });
     trial.passes(TTL * 3 / 10);
     trial.waited(0, Answer::Granted(Fence(120)));
     trial.waited(1, Answer::Granted(Fence(130)));

@@ -4,9 +4,11 @@ use super::*;
 
 /// The next in line at node 0, which also has node 2.
 fn tied() -> Trial {
-    let mut trial = queued(Forever);
-    trial.waited(0, Answer::Turn(Fence(119)));
-    trial.sends("1A120w 2A120w 0A120w");
+    tied_by(plan(3, Forever))
+}
+
+fn tied_by(plan: Plan) -> Trial {
+    let mut trial = next_in_line_by(plan);
     trial.waited(2, Answer::Granted(Fence(120)));
     trial.sends("");
     trial
@@ -37,15 +39,7 @@ fn who_lacks_the_gate_gives_back_what_it_has_and_stands_in_line_for_it_anew() {
 
 #[test]
 fn a_time_out_longer_than_the_grants_last_leaves_time_to_give_them_back() {
-    let mut trial = trial(Plan { timeout: Millis(10 * TTL), ..plan(3, Forever) });
-    trial.sends("0A100 1A100 2A100");
-    trial.hears(0, Answer::Denied);
-    trial.grants(1, 100);
-    trial.sends("1R 2R 0A101wt");
-    trial.waited(0, Answer::Turn(Fence(119)));
-    trial.sends("1A120w 2A120w 0A120w");
-    trial.waited(2, Answer::Granted(Fence(120)));
-    trial.sends("");
+    let mut trial = tied_by(Plan { timeout: Millis(10 * TTL), ..plan(3, Forever) });
     trial.passes(trial.lease.0.div_ceil(4));
     trial.sends("0P 1P");
     trial.hears(0, Answer::Answered);
