@@ -226,6 +226,7 @@ impl Agent {
         };
         let _ = timeout(FAREWELL, all_gone).await;
         self.client.released(FAREWELL).await;
+        self.stderr.flush();
     }
 
     fn connections(&self) -> std::sync::MutexGuard<'_, Shares> {

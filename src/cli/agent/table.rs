@@ -112,7 +112,8 @@ pub struct Tokens {
 
 #[derive(Default)]
 struct Known {
-    names: HashMap<Arc<Name>, usize>,
+    /// Each with its latest end.
+    names: HashMap<Arc<Name>, Instant>,
     /// In the order in which they end.
     ends: VecDeque<(Instant, Owner, Arc<Name>)>,
     shares: Shares,
@@ -121,13 +122,7 @@ struct Known {
 impl Tokens {
     /// Remembers one for a while, or says that there is no room.
     pub fn add(&self, name: &Arc<Name>, owner: Owner) -> Result<(), Full> {
-        let mut known = self.known();
-        if !known.shares.take(owner, name.units(), TOKENS) {
-            return Err(Full);
-        }
-        *known.names.entry(Arc::clone(name)).or_default() += 1;
-        known.ends.push_back((Instant::now() + TOKEN_LASTS, owner, Arc::clone(name)));
-        Ok(())
+        self.known().add(name, owner, Instant::now() + TOKEN_LASTS)
     }
 
     pub fn contains(&self, name: &Name) -> bool {
@@ -140,19 +135,51 @@ impl Tokens {
 
     fn known(&self) -> MutexGuard<'_, Known> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = Instant::now();
-        while known.ends.front().is_some_and(|(end, ..)| *end <= now)
-            && let Some((_, owner, name)) = known.ends.pop_front()
+        known.pass(Instant::now());
+        known
+    }
+}
+
+impl Known {
+    fn add(&mut self, name: &Arc<Name>, owner: Owner, end: Instant) -> Result<(), Full> {
+        if !self.shares.take(owner, name.units(), TOKENS) {
+            return Err(Full);
+        }
+        self.names.insert(Arc::clone(name), end);
+        self.ends.push_back((end, owner, Arc::clone(name)));
+        Ok(())
+    }
+
+    fn pass(&mut self, now: Instant) {
+        while self.ends.front().is_some_and(|(end, ..)| *end <= now)
+            && let Some((end, owner, name)) = self.ends.pop_front()
         {
-            known.shares.give_back(owner, name.units());
-            let left = known.names.get_mut(&name).map(|count| {
-                *count -= 1;
-                *count
-            });
-            if left == Some(0) {
-                known.names.remove(&name);
+            self.shares.give_back(owner, name.units());
+            if self.names.get(&name) == Some(&end) {
+                self.names.remove(&name);
             }
         }
-        known
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_token_that_was_forgotten_and_is_known_again_lasts_from_then() {
+        let name = Arc::new(Name { key: "job".into(), token: Box::from(*b"alice") });
+        let (tokens, now) = (Tokens::default(), Instant::now());
+        let end = |seconds| now + Duration::from_secs(seconds);
+        tokens.known().add(&name, Owner(1), end(60)).ok();
+        tokens.forget(&name);
+        assert!(!tokens.contains(&name));
+        tokens.known().add(&name, Owner(1), end(100)).ok();
+        tokens.known().pass(end(60));
+        assert!(tokens.contains(&name));
+        tokens.known().pass(end(100));
+        assert!(!tokens.contains(&name));
     }
 }
