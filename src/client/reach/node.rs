@@ -117,11 +117,13 @@ impl Node {
         mut enter: impl FnMut(&Wire, bool) -> Result<(), NodeError>,
     ) -> Result<Answered, NodeError> {
         let mut used: Option<Wire> = None;
+        let mut entered = Ok(());
         let answer = timeout(within, async {
             let (mut left, mut again) = (tries, false);
             loop {
                 let wire = self.connections.wire(&mut route).await?;
-                enter(&wire, again)?;
+                entered = enter(&wire, again);
+                entered.clone()?;
                 used = Some(wire.clone());
                 let answer = route.send(&wire, command).await;
                 // This server has answered: a later silence is another's.
@@ -146,7 +148,10 @@ impl Node {
             Err(self.connections.late(&route, used.is_some(), within))
         });
         let answer = self.connections.heard(answer);
-        self.hear(&answer);
+        // A request that the caller stopped says nothing about the node.
+        if entered.is_ok() {
+            self.hear(&answer);
+        }
         answer
     }
 
@@ -175,9 +180,13 @@ impl Node {
         self.suspect.store(silent, Ordering::Relaxed);
     }
 
-    /// Marks a node that does not answer.
-    pub(crate) fn suspect(&self) {
+    /// Marks a node that does not answer. If `connects`, until it has connected.
+    pub(crate) fn suspect(self: &Arc<Self>, connects: bool) {
         self.suspect.store(true, Ordering::Relaxed);
+        if connects {
+            let node = Arc::clone(self);
+            tokio::spawn(async move { node.hear(&node.wire().await) });
+        }
     }
 
     /// Notes a node's quarantine and its end.

@@ -81,7 +81,7 @@ impl Shared {
         for (node, report) in self.nodes.iter().zip(&nodes) {
             debug!(%report, "connects");
             if report.state != NodeState::Answers {
-                node.suspect();
+                node.suspect(matches!(report.state, NodeState::TimedOut(_)));
             }
         }
         if usable < self.majority() {

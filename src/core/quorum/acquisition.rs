@@ -218,8 +218,15 @@ impl<R: Rules> Acquisition<R> {
         }
         // The claim of a waiting client waits this long for the gate, so that it cannot overtake the
         // queue there.
-        let grace = Millis(self.plan.timeout.0.div_ceil(4));
+        let grace = Millis(self.time_out().0.div_ceil(4));
         self.phase = Phase::Asking { grace: Some(time.now.plus(grace)) };
+    }
+
+    /// The time-out, by which a claim waits for its gate and ties are settled; but no longer than the grants
+    /// last. Else the claim is over before the gate counts as silent, and each client of a tie lets its grants end
+    /// at the same moment, and gets those of the other.
+    pub(super) fn time_out(&self) -> Millis {
+        self.plan.timeout.min(self.slices.lease)
     }
 
     /// Judges the nodes' answers so far.

@@ -8,16 +8,10 @@ use super::rules::Rules;
 use crate::words::{Instant, Millis, Time};
 
 impl<R: Rules> Acquisition<R> {
-    /// The time-out, by which ties are settled; but no longer than the grants last that a tie is about. Else each
-    /// of two lets its grants end at the same moment, and gets those of the other.
-    fn tie_timeout(&self) -> Millis {
-        self.plan.timeout.min(self.slices.lease)
-    }
-
     /// Looks for a tie: it has grants, and lacks a node before them. If so, plans a ping of
     /// that node.
     pub(super) fn look_for_ties(&mut self, time: Time) {
-        let timeout = self.tie_timeout();
+        let timeout = self.time_out();
         let Phase::Gathering(gathering) = &mut self.phase else { return };
         let entitled = self.ballot.is_entitled();
         gathering.since = entitled.then(|| gathering.since.unwrap_or(time.now));
@@ -34,7 +28,7 @@ impl<R: Rules> Acquisition<R> {
     /// Pings the nodes that it lacks before its gate or its first grant: those that answer decide who
     /// goes on.
     pub(super) fn ping_before(&mut self, time: Time) {
-        let timeout = self.tie_timeout();
+        let timeout = self.time_out();
         let Phase::Gathering(gathering) = &mut self.phase else { return };
         gathering.ping_at = Some(time.now.plus(timeout));
         let own = Some(gathering.gate).filter(|gate| self.ballot.has(*gate));
@@ -76,7 +70,7 @@ impl<R: Rules> Acquisition<R> {
         let since = gathering
             .since
             .filter(|_| self.ballot.is_denied() && gathering.returns < MOST_RETURNS)?;
-        let pause = self.tie_timeout().0.saturating_mul(STANDS_BACK << gathering.returns);
+        let pause = self.time_out().0.saturating_mul(STANDS_BACK << gathering.returns);
         Some(since.plus(Millis(pause)))
     }
 
@@ -91,7 +85,7 @@ impl<R: Rules> Acquisition<R> {
     /// Time at which it gives up its turn. The client that has the first of the nodes goes on; but two
     /// may be sure of that, if they see different nodes, or have them in another order.
     pub(super) fn last_resort(&self, gathering: &Gathering) -> Option<Instant> {
-        Some(gathering.since?.plus(self.back_off.patience(self.tie_timeout())))
+        Some(gathering.since?.plus(self.back_off.patience(self.time_out())))
     }
 }
 

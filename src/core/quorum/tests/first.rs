@@ -120,6 +120,17 @@ fn a_gate_that_is_silent_delays_for_the_grace_only_and_one_who_does_not_wait_not
 }
 
 #[test]
+fn a_time_out_longer_than_the_grants_last_leaves_time_to_win_without_a_silent_gate() {
+    let mut trial = asked_by(Plan { timeout: Millis(10 * TTL), ..plan(3, Forever) });
+    trial.grants(1, 100);
+    trial.grants(2, 100);
+    trial.is_pending();
+    trial.wakes();
+    assert!(trial.now < TTL * 1000 / 2, "{} µs", trial.now);
+    trial.wins(100);
+}
+
+#[test]
 fn a_gate_that_has_failed_is_none() {
     let mut trial = asked(Try);
     trial.hears(0, Answer::Unreachable);
