@@ -8,9 +8,11 @@ use crate::keyspace::Keyspace;
 use crate::server_events::migration;
 use crate::state::{self, State};
 
-/// The work done in one iteration of the event loop. A burst of endings takes several, so
+/// The pieces of work done in one iteration of the event loop. A burst of endings takes several, so
 /// that other clients are served in between.
-const BUDGET: usize = 64;
+const BUDGET: usize = 256;
+/// The keys that came from elsewhere and are looked at in one iteration.
+const MOVED: usize = 64;
 /// While writes are paused, the event loop retries pending work after this many µs.
 const PAUSED: u64 = 10_000;
 
@@ -32,8 +34,8 @@ pub fn timer_fired(ctx: Ctx<'_>) {
             store.arriving.slots.tell_floors(ctx, &node.durable);
         }
         let silent = node.is_following();
-        store.moved_keys.search(ctx, &mut store.index, !silent, BUDGET);
-        let arrivals = store.moved_keys.arrivals(BUDGET);
+        store.moved_keys.search(ctx, &mut store.index, !silent, MOVED);
+        let arrivals = store.moved_keys.arrivals(MOVED);
         let mut keyspace = Keyspace::event_loop(ctx, store, silent);
         let mut put_off = Vec::new();
         for key in arrivals {
