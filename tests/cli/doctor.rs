@@ -159,11 +159,16 @@ fn states_that_are_hazards(kind: Kind) {
     let mut waiter = servers[1].client();
     waiter.send("DLOCK.ACQUIRE job bob 60000 WAIT 0");
     servers[1].until_blocked(1);
-    assert_finds(&nodes, "warning", "waiters", "CONFIG SET dlock.max-waiters 2");
+    assert_finds(&nodes, "hint", "waiters", "1 requests wait, and one user alone can have 1");
+    servers[1].run("DLOCK.ACQUIRE job carol 60000 WAIT 0").assert_error("TOOMANYWAITERS", "user");
+    assert_finds(&nodes, "warning", "waiters", "1 request was refused with TOOMANYWAITERS");
     waiter.close();
     servers[1].until_blocked(0);
+    servers[1].run("CONFIG RESETSTAT");
+    assert_silent(&nodes);
 
     // A few keys have bounds of their own.
+    servers[1].run("CONFIG SET dlock.quarantine 3600000");
     for n in 0..20 {
         servers[1].run(&format!("DLOCK.ACQUIRE long{n} alice 3600000"));
     }
@@ -301,6 +306,22 @@ fn a_disk_that_forgets_or_fails(kind: Kind) {
     assert_eq!(server.run("DLOCK.ACQUIRE job alice 600000").code(), "NOTDURABLE");
     let found = findings_of(&nodes, "state_file");
     assert!(found.contains("No space left on device"), "{found}");
+}
+
+/// With the settings as they come, leases of half a minute need nothing.
+#[apply(on_one_server)]
+fn leases_that_outlast_the_quarantine_after_a_lost_disk(kind: Kind) {
+    let server = good(kind).on_a_disk().start();
+    let nodes = [address(&server)];
+    let set = |setting: &str| assert_eq!(server.run(&format!("CONFIG SET {setting}")).text(), "OK");
+    set("dlock.newborn-quarantine 60000");
+    server.run("DLOCK.ACQUIRE job alice 30000");
+    assert_silent(&nodes);
+    server.run("DLOCK.ACQUIRE long alice 600000");
+    let found = findings_of(&nodes, "newborn");
+    let (_, fix) = found.split_once("CONFIG SET ").expect("it says what to set");
+    set(fix.split_once(',').expect("and where").0);
+    assert_silent(&nodes);
 }
 
 #[apply(on_one_server)]

@@ -29,6 +29,9 @@ fn what_a_node_counts_is_a_metric(kind: Kind) {
     servers[0].run("DLOCK.RELEASE job:42 alice");
     bob.recv();
     servers[0].run("DLOCK.RELEASE job:42 bob DONE 60000");
+    servers[0]
+        .run("DLOCK.ACQUIRE far alice 60000 FENCE 9007199254740991")
+        .assert_error("TOOFAR", "");
     eventually("the mark is seen", || exporter.metric("dlock_done_locks{") == Some(1.0));
     let answer = exporter.accepting("application/openmetrics-text; version=1.0.0");
     assert!(answer.head.contains("application/openmetrics-text; version=1.0.0"), "{}", answer.head);
@@ -45,6 +48,8 @@ fn what_a_node_counts_is_a_metric(kind: Kind) {
         format!("dlock_hold_seconds_bucket{{le=\"86400.0\",node=\"{node}\"}} 2"),
         format!("dlock_handovers_total{{node=\"{node}\"}} 1"),
         format!("dlock_dones_total{{node=\"{node}\"}} 1"),
+        format!("dlock_refused_total{{node=\"{node}\",code=\"TOOFAR\"}} 1"),
+        format!("dlock_refused_total{{node=\"{node}\",code=\"TOOMANYLONG\"}} 0"),
         "# TYPE dlock_wait_seconds histogram".to_owned(),
         "# UNIT dlock_wait_seconds seconds".to_owned(),
         "# TYPE dlock_grants counter".to_owned(),

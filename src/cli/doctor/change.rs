@@ -120,7 +120,7 @@ fn moved(one: &Member, before: &Before, now: &[Member]) -> Option<Finding> {
         }
         _ => Finding::error("other_node", format!("it leads to another node than before: to {is}, not to {was}"))
             .why("the new node does not know the locks that the earlier one granted: two holders are possible until their leases have ended")
-            .fix("if the address is right, start the new node anew with dlock.quarantine 30000 (the longest lease in use, in ms); `Changing the set` in docs/several-nodes.md says more"),
+            .fix("if the address is right, stop the new node, delete its state file, and start it with dlock.newborn-quarantine no shorter than the longest lease in use; `Changing the set` in docs/several-nodes.md says more"),
     };
     Some(finding.about(&one.address))
 }

@@ -1,9 +1,9 @@
-//! All checks: facts in, findings out. [`node`] and [`server`] check single nodes, and [`set`] checks all of
-//! them together.
+//! All checks: facts in, findings out. [`node`], [`limits`] and [`server`] check single nodes, and [`set`]
+//! checks all of them together.
 
 use super::facts::{Answers, Facts};
 use super::finding::{Finding, merged};
-use super::{node, server, set};
+use super::{limits, node, server, set};
 
 /// Returns all findings, the worst first.
 pub fn findings(nodes: &[Facts]) -> Vec<Finding> {
@@ -29,7 +29,8 @@ fn of_one(answers: &Answers) -> Vec<Finding> {
     } else {
         node::BASICS.to_vec()
     };
-    checks.iter().filter_map(|check| check(answers)).collect()
+    let found = checks.iter().filter_map(|check| check(answers));
+    found.chain(limits::findings(answers).filter(|_| is_node)).collect()
 }
 
 fn unreachable(why: &str) -> Finding {

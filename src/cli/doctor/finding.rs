@@ -52,7 +52,7 @@ impl Finding {
         Finding::new(Severity::Hint, check, found.into())
     }
 
-    fn new(severity: Severity, check: &'static str, found: String) -> Finding {
+    pub fn new(severity: Severity, check: &'static str, found: String) -> Finding {
         let (nodes, why, fix) = (Vec::new(), String::new(), String::new());
         Finding { severity, check, nodes, found, why, fix }
     }

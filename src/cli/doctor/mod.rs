@@ -9,6 +9,7 @@ mod checks;
 mod collect;
 mod facts;
 mod finding;
+pub mod limits;
 mod node;
 mod reserve;
 mod server;

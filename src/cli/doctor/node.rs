@@ -1,5 +1,8 @@
 //! Checks of one node: whether it is one, whether it grants, and what it remembers.
 
+use dlock_core::Millis;
+use dlock_core::durability::lease_bound::rounded_up;
+
 use super::check::{Check, USUAL_TTL_MS, shown};
 use super::facts::Answers;
 use super::finding::Finding;
@@ -12,11 +15,11 @@ pub const CHECKS: &[Check] = &[
     quarantine,
     durable,
     state_disk,
+    newborn,
     quarantine_off,
     lease_bound,
     max_ttl,
     fence_ahead,
-    waiters,
     places,
     away,
     denied,
@@ -99,7 +102,7 @@ fn durable(node: &Answers) -> Option<Finding> {
     let error = node.node("state-file-error").unwrap_or_default();
     let finding = match node.node("durable")? {
         "no" => Finding::warning("state_file", "it has no state file")
-            .why("after a restart it knows of no lease, and its fences hang on its clock alone")
+            .why("each start is one after a lost disk: it waits for dlock.newborn-quarantine, and its fences hang on its clock alone")
             .fix("dlock.state-file dlock.state (in its configuration file; then restart it)"),
         "failing" if node.node("granting") == Some("not-durable") => {
             Finding::error("state_file", format!("it grants nothing: {error}"))
@@ -115,10 +118,9 @@ fn durable(node: &Answers) -> Option<Finding> {
 }
 
 fn state_disk(node: &Answers) -> Option<Finding> {
-    // With a quarantine at each start, nothing depends on the file.
+    // With a quarantine as long as leases run, nothing depends on the file.
     let longest = node.node_number("lease-bound-ms").unwrap_or(0).max(USUAL_TTL_MS);
-    let newborn = node.config_number("dlock.newborn-quarantine").filter(|ms| *ms >= longest);
-    if newborn.or(node.config_number("dlock.quarantine")).is_some() {
+    if waits_when_newborn(node).is_some_and(|waits| covers(waits, longest)) {
         return None;
     }
     let found = match node.state_disk.as_deref()? {
@@ -131,6 +133,35 @@ fn state_disk(node: &Answers) -> Option<Finding> {
             .why("it disappears with the machine or the container, and then the node has forgotten its leases")
             .fix("put its dir on a volume; or set dlock.newborn-quarantine to the longest lease in use, in ms, in its configuration file"),
     )
+}
+
+/// A lost disk is seen when it is too late. So a setting that would not do is told before.
+fn newborn(node: &Answers) -> Option<Finding> {
+    let longest = node.node_number("lease-bound-ms")?;
+    let waits = waits_when_newborn(node)?;
+    if covers(waits, longest) || state_disk(node).is_some() {
+        return None;
+    }
+    let (waits, run) = (shown(waits), shown(longest));
+    let found =
+        format!("leases run for up to {run}, and after a lost disk it would wait for {waits}");
+    Some(
+        Finding::warning("newborn", found)
+            .why("a node without its state file may have granted locks, and grants them again after that time")
+            .fix(format!("CONFIG SET {NEWBORN} {longest}, and the same in its configuration file; or use shorter leases, and renew them")),
+    )
+}
+
+/// The length of the quarantine after a start without a state file, in milliseconds. `None`: the settings are
+/// not known, or `dlock.quarantine` is off, which is told by itself.
+fn waits_when_newborn(node: &Answers) -> Option<i64> {
+    let set = node.config("dlock.quarantine").filter(|set| *set != "off")?;
+    Some(set.parse().unwrap_or(0).max(node.config_number(NEWBORN)?))
+}
+
+/// True if every lease has ended after a quarantine of this length. A bound is rounded up, the setting is not.
+fn covers(waits: i64, bound: i64) -> bool {
+    rounded_up(Millis(waits.unsigned_abs())) >= Millis(bound.unsigned_abs())
 }
 
 fn quarantine_off(node: &Answers) -> Option<Finding> {
@@ -165,17 +196,8 @@ fn fence_ahead(node: &Answers) -> Option<Finding> {
     Some(
         Finding::hint("fence_ahead", format!("its fences are {} ahead of its clock", shown(ahead)))
             .why("a client proposes such fences, a clock was wrong, or the node has started without a state file in the last ten minutes; nodes refuse those more than ten minutes ahead")
-            .fix("look at the clocks of the clients and of this machine. A client's fences are its own keys' alone. If the node's were handed out by a clock that was wrong, and it is one of several, start it with a new state file and dlock.quarantine set to the longest lease in use (docs/several-nodes.md, on replacing a node)"),
+            .fix("look at the clocks of the clients and of this machine. A client's fences are its own keys' alone. If the node's were handed out by a clock that was wrong, and it is one of several, start it with a new state file and dlock.newborn-quarantine no shorter than the longest lease in use (docs/several-nodes.md, on replacing a node)"),
     )
-}
-
-fn waiters(node: &Answers) -> Option<Finding> {
-    let (waiters, most) = (node.node_number("waiters")?, node.config_number("dlock.max-waiters")?);
-    (waiters * 10 >= most * 8).then(|| {
-        Finding::warning("waiters", format!("{waiters} requests wait, of {most} that may"))
-            .why("further requests are refused with TOOMANYWAITERS")
-            .fix(format!("CONFIG SET dlock.max-waiters {}, or see with `dlock ls --contended` what they wait for", most * 2))
-    })
 }
 
 fn places(node: &Answers) -> Option<Finding> {
@@ -229,6 +251,8 @@ fn skipped(command: &str, error: &str, right: &str) -> Finding {
         .why("the checks that need it were skipped: this report is not complete")
         .fix(format!("run doctor as another user, or ACL SETUSER <this user> {right}"))
 }
+
+const NEWBORN: &str = "dlock.newborn-quarantine";
 
 /// The commands that a lock needs.
 const LOCKING: [&str; 3] = ["DLOCK.ACQUIRE", "DLOCK.EXTEND", "DLOCK.RELEASE"];

@@ -76,7 +76,7 @@ fn same_identity(nodes: &[Facts]) -> Vec<Finding> {
     let finding = || {
         Finding::error("node_id", "these servers have the same node-id")
             .why("somebody copied a state file: clients refuse the set, because one node must not vote twice")
-            .fix("stop all but one, delete their state files, and start them with dlock.quarantine 30000 (the longest lease in use, in ms)")
+            .fix("stop all but one, delete their state files, and start them with dlock.newborn-quarantine no shorter than the longest lease in use")
     };
     groups.values().filter(several).map(|names| about(finding(), names)).collect()
 }
@@ -189,14 +189,13 @@ fn new_node(nodes: &[Facts]) -> Vec<Finding> {
             .flat_map(|(_, other)| BOUNDS.map(|bound| other.node_number(bound)))
             .flatten()
             .max();
-        let Some(left) = bound.map(|bound| bound - young).filter(|left| *left > 0) else {
-            continue;
-        };
+        let Some(bound) = bound.filter(|bound| *bound > young) else { continue };
+        let left = bound - young;
         let words =
             format!("it is new: it first started {} ago, and others long before", shown(young));
         let finding = Finding::warning("new_node", words)
             .why(format!("if it took another node's place, it does not know that node's locks: two holders are possible for {} more", shown(left)))
-            .fix("wait; and start the next one with dlock.quarantine 30000 (the longest lease in use, in ms), or add it to the list as docs/several-nodes.md says");
+            .fix(format!("wait; and start the next one with dlock.newborn-quarantine {bound}, or add it to the list as docs/several-nodes.md says"));
         found.push(finding.about(name));
     }
     found
@@ -256,7 +255,7 @@ fn fences(nodes: &[Facts]) -> Vec<Finding> {
     );
     let finding = Finding::warning("fences", found)
         .why("it refuses fences that far ahead, so it does not count for locks with such fences")
-        .fix("if these locks need that node: start it with a new state file and dlock.quarantine set to the longest lease in use, as docs/several-nodes.md says of a node that is replaced; else wait until the time has come to that fence");
+        .fix("if these locks need that node: start it with a new state file and dlock.newborn-quarantine no shorter than the longest lease in use, as docs/several-nodes.md says of a node that is replaced; else wait until the time has come to that fence");
     vec![about(finding, &behind)]
 }
 

@@ -20,7 +20,9 @@ fn good(number: u32) -> Facts {
          aof-load-truncated:no\nio-threads:1\nsave:\nmaxmemory:0\nmaxmemory-policy:noeviction\n\
          min-replicas-to-write:0\nmin-replicas-max-lag:10\ntimeout:0\ntcp-keepalive:300\n\
          maxclients:10000\nstop-writes-on-bgsave-error:yes\ndlock.max-ttl:86400000\n\
-         dlock.max-waiters:10000\ndlock.max-places:20000\ndlock.promotion-quarantine:3600000\ndlock.quarantine:auto";
+         dlock.max-waiters:10000\ndlock.max-places:20000\ndlock.max-done:100000\n\
+         dlock.usual-ttl:3600000\ndlock.newborn-quarantine:60000\n\
+         dlock.promotion-quarantine:3600000\ndlock.quarantine:auto";
     let node = format!(
         "version:0.1.0\nnode-id:id{number}\nboot:1\ngranting:yes\nfence:{NOW}\ndurable:yes\n\
          state-file-error:\nquarantine-ms:0\nquarantine-reason:\nlease-bound-ms:30720\n\
@@ -169,34 +171,80 @@ fn what_a_node_remembers_and_where() {
     let refusing = [failing[0], failing[1], ("granting", "not-durable")];
     assert_only(&node(&refusing), Error, "state_file", "it grants nothing: disk full");
 
-    let on = |disk: &'static str| with(|node| node.state_disk = Some(disk.into()));
-    assert_only(&on("tmpfs"), Warning, "state_file_disk", "dlock.newborn-quarantine");
-    assert_only(&on("overlay"), Warning, "state_file_disk", "volume");
-    assert_eq!(findings(&on("ext4")), []);
-    for (setting, ms) in [("dlock.quarantine", "60000"), ("dlock.newborn-quarantine", "31000")] {
-        let mut covered = on("overlay");
-        covered[1].answers.as_mut().unwrap().config.as_mut().unwrap().set(setting, ms);
-        assert_eq!(findings(&covered), []);
+    let on = |disk: &'static str, newborn: &str, quarantine: &str| {
+        with(|node| {
+            node.state_disk = Some(disk.into());
+            node.config.as_mut().unwrap().set("dlock.newborn-quarantine", newborn);
+            node.config.as_mut().unwrap().set("dlock.quarantine", quarantine);
+        })
+    };
+    for disk in ["tmpfs", "overlay"] {
+        for short in ["0", "28000"] {
+            let words = "volume; or set dlock.newborn-quarantine";
+            assert_only(&on(disk, short, "auto"), Warning, "state_file_disk", words);
+        }
+        assert_eq!(findings(&on(disk, "30000", "auto")), [], "as long as leases run");
+        assert_eq!(findings(&on(disk, "0", "30000")), [], "at each start");
     }
-    let mut long = on("tmpfs");
-    long[1]
-        .answers
-        .as_mut()
-        .unwrap()
-        .config
-        .as_mut()
-        .unwrap()
-        .set("dlock.newborn-quarantine", "30000");
-    assert_only(&long, Warning, "state_file_disk", "dlock.newborn-quarantine");
+    assert_eq!(findings(&on("ext4", "60000", "auto")), []);
+}
+
+#[test]
+fn leases_that_outlast_the_quarantine_after_a_lost_disk() {
+    let leases = |bound: &str, newborn: &str, quarantine: &str| {
+        let mut nodes =
+            config(&[("dlock.newborn-quarantine", newborn), ("dlock.quarantine", quarantine)]);
+        nodes[1].answers.as_mut().unwrap().node.as_mut().unwrap().set("lease-bound-ms", bound);
+        nodes
+    };
+    // The bounds of leases of 30 s, and of a minute; and of none.
+    for covered in [("30720", "60000"), ("61440", "60000"), ("0", "0")] {
+        assert_eq!(findings(&leases(covered.0, covered.1, "auto")), [], "{covered:?}");
+    }
+    let fix = "CONFIG SET dlock.newborn-quarantine 655360";
+    assert_only(&leases("655360", "60000", "auto"), Warning, "newborn", fix);
+    assert_only(&leases("655360", "60000", "auto"), Warning, "newborn", "it would wait for 60 s");
+    assert_only(&leases("30720", "0", "auto"), Warning, "newborn", "it would wait for 0");
+    assert_only(&leases("655360", "0", "30000"), Warning, "newborn", "it would wait for 30 s");
+    assert_eq!(findings(&leases("655360", "0", "655360")), []);
+    assert_only(&leases("655360", "0", "off"), Warning, "quarantine_off", "");
+}
+
+#[test]
+fn limits_that_were_reached_or_are_near() {
+    assert_eq!(findings(&node(&[("waiters", "7999")])), []);
+    let near = node(&[("waiters", "8000")]);
+    assert_only(&near, Hint, "waiters", "8000 requests wait, and one user alone can have 10000");
+    let refused = info("errorstat_TOOMANYWAITERS", "count=3");
+    assert_only(&refused, Warning, "waiters", "3 requests were refused with TOOMANYWAITERS");
+    assert_only(&node(&[("long-keys", "52")]), Hint, "long_keys", "one user alone can have 64");
+    let ahead = info("dlock_keys_ahead", "40000");
+    assert_only(&ahead, Hint, "keys_ahead", "one user alone can have 50000");
+    let done = info("dlock_done_keys", "80000");
+    assert_only(&done, Hint, "done_keys", "one user alone can have 100000");
+
+    // A clock that was wrong is enough for one of these.
+    let mut far = info("errorstat_TOOFAR", "count=1");
+    assert_only(&far, Hint, "keys_ahead", "1 request was refused with TOOFAR");
+    far[1].answers.as_mut().unwrap().info.as_mut().unwrap().set("dlock_keys_ahead", "50000");
+    assert_only(&far, Warning, "keys_ahead", "; 50000 keys");
+    for code in super::limits::codes() {
+        let words = format!("2 requests were refused with {code}");
+        let refused = with(|node| {
+            node.info.as_mut().unwrap().set(&format!("errorstat_{code}"), "count=2");
+        });
+        assert!(only(&refused).found.starts_with(&words), "{words}");
+    }
+    assert_eq!(findings(&config(&[("dlock.max-done", "0")])), []);
 }
 
 #[test]
 fn settings_of_the_module() {
     let off = config(&[("dlock.quarantine", "off")]);
     assert_only(&off, Warning, "quarantine_off", "CONFIG SET dlock.quarantine auto");
-    assert_only(&node(&[("usual-bound-ms", "3600000")]), Hint, "lease_bound", "dlock.usual-ttl");
-    assert_eq!(findings(&node(&[("lease-bound-ms", "86400000")])), [], "those are few");
-    assert_only(&node(&[("waiters", "8000")]), Warning, "waiters", "dlock.max-waiters 20000");
+    let usual = node(&[("usual-bound-ms", "1800000")]);
+    assert_only(&usual, Hint, "lease_bound", "CONFIG SET dlock.usual-ttl 600000");
+    assert!(only(&usual).why.ends_with("dlock.usual-ttl allows 60 min"), "{:?}", only(&usual));
     assert_only(&node(&[("places-refused", "3")]), Warning, "places", "dlock.max-places 40000");
     assert_only(&node(&[("leases", "15"), ("leases-away", "10")]), Hint, "away", "shorter KEEP");
 }
@@ -461,7 +509,7 @@ fn a_node_that_is_new_among_old_ones() {
         nodes
     };
     let new = ages(["9000", "12", "9000"], "1");
-    assert_only(&new, Warning, "new_node", "dlock.quarantine 30000");
+    assert_only(&new, Warning, "new_node", "dlock.newborn-quarantine 30720");
     assert!(only(&new).why.contains("for 18 s more"), "{:?}", only(&new));
     assert_eq!(findings(&ages(["9000", "31", "9000"], "1")), [], "no earlier lease runs any more");
     assert_eq!(findings(&ages(["9000", "12", "9000"], "2")), [], "it has only been restarted");

@@ -13,6 +13,7 @@ use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet, 
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
 
+use crate::doctor::limits;
 use crate::say::bytes;
 use crate::watch::Look;
 use crate::watch::look::{HotKey, NodeLook};
@@ -83,6 +84,7 @@ impl Collector for Seen {
         for (name, help, line) in COUNTERS {
             page.counter(name, help, line)?;
         }
+        page.refused()?;
         for (name, help, unit, scale, line) in GAUGES {
             let of = |look: &NodeLook| Some(look.number(line)? as f64 * scale);
             page.gauge(name, help, unit.as_ref(), of)?;
@@ -135,6 +137,20 @@ impl Page<'_, '_> {
             let Some(count) = look.number(line) else { return Ok(()) };
             let labels = [("node", node)];
             metric.encode_family(&labels)?.encode_counter::<NoLabelSet, u64, f64>(&count, None)
+        })
+    }
+
+    /// Refusals by a limit, by the codes of the errors.
+    fn refused(&mut self) -> fmt::Result {
+        let help = "Requests refused because a user or a lock has as much as it may";
+        self.each("dlock_refused", help, None, MetricType::Counter, |node, look, metric| {
+            for code in limits::codes() {
+                let labels = [("node", node), ("code", code)];
+                let count = look.refused(code);
+                let mut metric = metric.encode_family(&labels)?;
+                metric.encode_counter::<NoLabelSet, u64, f64>(&count, None)?;
+            }
+            Ok(())
         })
     }
 
@@ -239,7 +255,7 @@ const COUNTERS: [(&str, &str, &str); 13] = [
 ];
 
 /// Name, what it is, its unit, what its line in INFO is multiplied with, and that line.
-const GAUGES: [(&str, &str, Option<Unit>, f64, &str); 17] = [
+const GAUGES: [(&str, &str, Option<Unit>, f64, &str); 19] = [
     ("dlock_leases", "Leases that are held", None, 1.0, "leases"),
     ("dlock_done_locks", "Locks that are done", None, 1.0, "done_keys"),
     ("dlock_waiters", "Requests that wait", None, 1.0, "waiters"),
@@ -251,6 +267,8 @@ const GAUGES: [(&str, &str, Option<Unit>, f64, &str); 17] = [
     ("dlock_quarantine_keys", "Keys that are refused for longer", None, 1.0, "quarantine_keys"),
     ("dlock_lease_bound", "No lease runs longer", S, MS, "lease_bound_ms"),
     ("dlock_usual_bound", "No lease runs longer, but those of few keys", S, MS, "usual_bound_ms"),
+    ("dlock_long_keys", "Keys with longer leases than the others", None, 1.0, "long_keys"),
+    ("dlock_keys_ahead", "Keys with fences ahead of the clock", None, 1.0, "keys_ahead"),
     ("dlock_fence_ahead", "How far fences are ahead of the clock", S, MS, "fence_ahead_ms"),
     ("dlock_boots", "How often the node has started", None, 1.0, "boot"),
     ("dlock_memory", "What locks take", B, 1.0, "memory"),

@@ -10,6 +10,7 @@ use dlock_core::limits::HOT_NAME;
 use dlock_core::observed::Lengths;
 use redis::{Value, pipe};
 
+use crate::doctor::limits;
 use crate::nodes::ask::Trouble;
 use crate::nodes::link::Link;
 use crate::nodes::reply::text;
@@ -17,7 +18,7 @@ use crate::say::kind::Kind;
 
 /// A node's report about itself.
 pub struct NodeLook {
-    /// The lines of `INFO dlock`, by their names without `dlock_`.
+    /// The lines of `INFO dlock`, by their names without `dlock_`, and those of `INFO errorstats`.
     lines: BTreeMap<String, String>,
     pub waits: Lengths,
     pub holds: Lengths,
@@ -46,7 +47,7 @@ pub struct HotKey {
 /// Looks at a node, and at so many hot keys.
 pub async fn at(link: &mut Link, hot: usize) -> Result<NodeLook, Trouble> {
     let mut questions = pipe();
-    questions.cmd("INFO").arg("dlock");
+    questions.cmd("INFO").arg("dlock").arg("errorstats");
     if hot > 0 {
         questions.cmd("DLOCK.HOT").arg(hot);
     }
@@ -92,6 +93,11 @@ impl NodeLook {
         self.lines.get(name)?.parse().ok()
     }
 
+    /// The number of requests that were refused with this code.
+    pub fn refused(&self, code: &str) -> u64 {
+        limits::count(self.text(&format!("errorstat_{code}"))).unwrap_or(0)
+    }
+
     /// A number of milliseconds there.
     pub fn millis(&self, name: &str) -> Duration {
         Duration::from_millis(self.number(name).unwrap_or(0))
@@ -135,13 +141,19 @@ fn lines(answer: Option<&Value>) -> Result<BTreeMap<String, String>, Trouble> {
         return Err(Trouble::said(error));
     }
     let text = answer.and_then(text).unwrap_or_default();
-    let pairs = text.lines().filter_map(|line| line.strip_prefix("dlock_")?.split_once(':'));
-    let lines: BTreeMap<String, String> =
-        pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
-    if lines.is_empty() {
+    let pairs = text.lines().filter_map(|line| line.split_once(':'));
+    let own = |(name, value): (&str, &str)| {
+        let name = name.strip_prefix("dlock_").or(Some(name).filter(|_| name.starts_with(ERRORS)));
+        Some((name?.to_owned(), value.to_owned()))
+    };
+    let lines: BTreeMap<String, String> = pairs.filter_map(own).collect();
+    if lines.keys().all(|name| name.starts_with(ERRORS)) {
         return Err(Trouble { kind: Kind::Unfit, words: NO_MODULE.to_owned() });
     }
     Ok(lines)
 }
+
+/// Names of the counts of errors, by their codes.
+const ERRORS: &str = "errorstat_";
 
 const NO_MODULE: &str = "it says nothing of dlock: the module is not loaded";

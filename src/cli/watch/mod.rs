@@ -3,7 +3,7 @@
 //! [`look`]: what one look at a node sees. [`pace`]: what follows from several. [`sample`]: some locks, for
 //! who asks.
 //!
-//! A look costs a node INFO of one section, DLOCK.HOT, and DLOCK.INSPECT of some hot keys. It never scans
+//! A look costs a node INFO of two sections, DLOCK.HOT, and DLOCK.INSPECT of some hot keys. It never scans
 //! the keyspace.
 
 pub mod look;

@@ -1,0 +1,126 @@
+//! Checks of the limits that clients can reach. One that goes too far is refused with the limit's code, and
+//! the server counts each code in `INFO errorstats`.
+
+use dlock_core::limits::{MAX_KEYS_AHEAD, MAX_LONG_KEYS};
+
+use super::facts::Answers;
+use super::finding::{Finding, Severity};
+
+/// A limit whose refusals are counted.
+struct Limit {
+    check: &'static str,
+    code: &'static str,
+    /// The severity of refusals while the present number is far from the limit.
+    past: Severity,
+    /// The present number for all users together, and the most that one user alone can have.
+    used: fn(&Answers) -> Option<(i64, i64)>,
+    /// The words after the present number.
+    what: &'static str,
+    why: &'static str,
+    fix: &'static str,
+}
+
+/// The codes of all limits.
+pub fn codes() -> impl Iterator<Item = &'static str> {
+    LIMITS.iter().map(|limit| limit.code)
+}
+
+/// A count of `INFO errorstats`.
+pub fn count(stat: &str) -> Option<u64> {
+    stat.strip_prefix("count=")?.parse().ok()
+}
+
+/// All findings about one node.
+pub fn findings(node: &Answers) -> impl Iterator<Item = Finding> + '_ {
+    LIMITS.iter().filter_map(|limit| finding(limit, node))
+}
+
+fn finding(limit: &Limit, node: &Answers) -> Option<Finding> {
+    let Limit { check, code, past, used, what, why, fix } = *limit;
+    let refused = node.info(&format!("errorstat_{code}")).and_then(count).unwrap_or(0);
+    let used = used(node);
+    let is_near = used.is_some_and(|(used, alone)| used > 0 && used * 10 >= alone * 8);
+    let severity = match (refused > 0, is_near) {
+        (true, true) => Severity::Warning,
+        (true, false) => past,
+        (false, true) => Severity::Hint,
+        (false, false) => return None,
+    };
+    let refused = (refused > 0).then(|| {
+        let were = if refused == 1 { "request was" } else { "requests were" };
+        format!("{refused} {were} refused with {code} since its start or CONFIG RESETSTAT")
+    });
+    let used = used
+        .filter(|_| is_near)
+        .map(|(used, alone)| format!("{used} {what}, and one user alone can have {alone}"));
+    let found: Vec<String> = refused.into_iter().chain(used).collect();
+    Some(Finding::new(severity, check, found.join("; ")).why(why).fix(fix))
+}
+
+const LIMITS: [Limit; 7] = [
+    Limit {
+        check: "waiters",
+        code: "TOOMANYWAITERS",
+        past: Severity::Warning,
+        used: |node| Some((node.node_number("waiters")?, node.config_number("dlock.max-waiters")?)),
+        what: "requests wait",
+        why: "a user who has as many waiting requests as one may is refused with TOOMANYWAITERS; others are not",
+        fix: "see with `dlock ls --contended` what they wait for; if all of them are needed, raise dlock.max-waiters",
+    },
+    Limit {
+        check: "long_keys",
+        code: "TOOMANYLONG",
+        past: Severity::Warning,
+        used: |node| Some((node.node_number("long-keys")?, MAX_LONG_KEYS as i64 / 2)),
+        what: "keys have longer leases than the others",
+        why: "a user with leases longer than dlock.usual-ttl at as many keys, or with many new ones within a minute, is refused with TOOMANYLONG",
+        fix: "use shorter leases and renew them; if very many keys need longer ones, raise dlock.usual-ttl: after a crash the node then grants nothing for that time",
+    },
+    Limit {
+        check: "keys_ahead",
+        code: "TOOFAR",
+        past: Severity::Hint,
+        used: |node| Some((node.info_number("dlock_keys_ahead")?, MAX_KEYS_AHEAD as i64 / 2)),
+        what: "keys have fences ahead of its clock",
+        why: "a fence is refused with TOOFAR if it is more than ten minutes ahead of its clock, or if its user has too many that are ahead at all",
+        fix: "look at the clocks of the clients, of this machine and of the other nodes; and for a user who proposes fences far ahead at very many keys",
+    },
+    Limit {
+        check: "done_keys",
+        code: "TOOMANYDONE",
+        past: Severity::Warning,
+        used: |node| {
+            Some((node.info_number("dlock_done_keys")?, node.config_number("dlock.max-done")?))
+        },
+        what: "locks are done",
+        why: "a user who has left as many locks done as one may is refused with TOOMANYDONE, and the jobs can run again",
+        fix: "leave locks done for a shorter time; if all of them are needed, raise dlock.max-done",
+    },
+    Limit {
+        check: "finals",
+        code: "TOOMANYFINALS",
+        past: Severity::Warning,
+        used: |_| None,
+        what: "",
+        why: "a user can release 10,000 tokens with FINAL within a minute; more are refused with TOOMANYFINALS, and nothing is released",
+        fix: "look for a client that gives up very many requests, or says FINAL with each release",
+    },
+    Limit {
+        check: "lock_memory",
+        code: "TOOMANYLOCKS",
+        past: Severity::Warning,
+        used: |_| None,
+        what: "",
+        why: "when locks take all the memory that they may, new ones are refused with TOOMANYLOCKS",
+        fix: "raise maxmemory or dlock.max-memory-percent if all of the locks are needed; `dlock ls` shows whose they are",
+    },
+    Limit {
+        check: "holders",
+        code: "TOOMANYHOLDERS",
+        past: Severity::Warning,
+        used: |_| None,
+        what: "",
+        why: "a lock can have 65,535 holders; more are refused with TOOMANYHOLDERS",
+        fix: "look for readers that do not release, or spread them over several keys",
+    },
+];
