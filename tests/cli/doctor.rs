@@ -140,7 +140,7 @@ fn states_that_are_hazards(kind: Kind) {
 
     servers[1].pause();
     let said = dlock_at(&nodes, &["doctor", "--node-timeout", "2s"]).with_code(1);
-    let hung = format!("error, {}: it does not answer: no answer within 2.0 s\n", nodes[1]);
+    let hung = format!("error, {}: it cannot be asked: no answer within 2.0 s\n", nodes[1]);
     assert!(said.out.starts_with(&hung), "{}", said.out);
     servers[1].resume();
 
@@ -159,7 +159,7 @@ fn states_that_are_hazards(kind: Kind) {
     let mut waiter = servers[1].client();
     waiter.send("DLOCK.ACQUIRE job bob 60000 WAIT 0");
     servers[1].until_blocked(1);
-    assert_finds(&nodes, "hint", "waiters", "1 requests wait, and one user alone can have 1");
+    assert_finds(&nodes, "hint", "waiters", "waiting requests: 1, and one user alone can have 1");
     servers[1].run("DLOCK.ACQUIRE job carol 60000 WAIT 0").assert_error("TOOMANYWAITERS", "user");
     assert_finds(&nodes, "warning", "waiters", "1 request was refused with TOOMANYWAITERS");
     waiter.close();

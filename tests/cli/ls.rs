@@ -34,9 +34,9 @@ fn the_locks_of_all_nodes_are_merged_and_sorted(kind: Kind) {
     servers[0].run("SET plain string");
     take(&servers, b"gone", "alice", "");
     servers.iter().for_each(|server| drop(server.run("DLOCK.RELEASE gone alice")));
-    let mut waiter = servers[2].client();
-    waiter.send("DLOCK.ACQUIRE job:2 bob 60000 WAIT 0");
-    servers[2].until_blocked(1);
+    // One that is next waits on several nodes.
+    let _bob = [&servers[0], &servers[2]]
+        .map(|server| server.waiter("DLOCK.ACQUIRE job:2 bob 60000 WAIT 0"));
 
     let said = dlock(&servers, &["ls"]).with_code(0);
     let rows: Vec<Vec<&str>> =

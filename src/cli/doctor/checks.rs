@@ -34,7 +34,7 @@ fn of_one(answers: &Answers) -> Vec<Finding> {
 }
 
 fn unreachable(why: &str) -> Finding {
-    Finding::error("unreachable", format!("it does not answer: {why}"))
+    Finding::error("unreachable", format!("it cannot be asked: {why}"))
         .why("every lock needs the answer of a majority of the nodes; this one counts as a no")
         .fix("start it, or correct its address or password in DLOCK_NODES or --nodes")
 }

@@ -109,9 +109,12 @@ impl Answers {
         self.config(name)?.parse().ok()
     }
 
-    /// A field of DLOCK.NODE.
+    /// A field of DLOCK.NODE, or of INFO if this user may not ask for the former.
     pub fn node(&self, name: &str) -> Option<&str> {
-        self.node.as_ref().ok()?.get(name)
+        match &self.node {
+            Ok(fields) => fields.get(name),
+            Err(_) => self.info(&format!("dlock_{}", name.replace('-', "_"))),
+        }
     }
 
     /// A number of DLOCK.NODE.

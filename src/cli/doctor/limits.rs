@@ -14,7 +14,7 @@ struct Limit {
     past: Severity,
     /// The present number for all users together, and the most that one user alone can have.
     used: fn(&Answers) -> Option<(i64, i64)>,
-    /// The words after the present number.
+    /// The things that are counted.
     what: &'static str,
     why: &'static str,
     fix: &'static str,
@@ -32,7 +32,17 @@ pub fn count(stat: &str) -> Option<u64> {
 
 /// All findings about one node.
 pub fn findings(node: &Answers) -> impl Iterator<Item = Finding> + '_ {
-    LIMITS.iter().filter_map(|limit| finding(limit, node))
+    LIMITS.iter().filter_map(|limit| finding(limit, node)).chain(uncounted(node))
+}
+
+/// A server that has seen very many codes counts no new ones, or none at all.
+fn uncounted(node: &Answers) -> Option<Finding> {
+    let marks = ["errorstat_ERRORSTATS_DISABLED", "errorstat_ERRORSTATS_OVERFLOW"];
+    marks.iter().find_map(|mark| node.info(mark)).map(|_| {
+        Finding::hint("skipped", "it does not count all errors: it has seen more than 128 different codes")
+            .why("requests that a limit refused may be missing in INFO errorstats, and in this report")
+            .fix("CONFIG RESETSTAT; and let errors of scripts begin with a code that stays the same, such as ERR")
+    })
 }
 
 fn finding(limit: &Limit, node: &Answers) -> Option<Finding> {
@@ -52,7 +62,7 @@ fn finding(limit: &Limit, node: &Answers) -> Option<Finding> {
     });
     let used = used
         .filter(|_| is_near)
-        .map(|(used, alone)| format!("{used} {what}, and one user alone can have {alone}"));
+        .map(|(used, alone)| format!("{what}: {used}, and one user alone can have {alone}"));
     let found: Vec<String> = refused.into_iter().chain(used).collect();
     Some(Finding::new(severity, check, found.join("; ")).why(why).fix(fix))
 }
@@ -63,7 +73,7 @@ const LIMITS: [Limit; 7] = [
         code: "TOOMANYWAITERS",
         past: Severity::Warning,
         used: |node| Some((node.node_number("waiters")?, node.config_number("dlock.max-waiters")?)),
-        what: "requests wait",
+        what: "waiting requests",
         why: "a user who has as many waiting requests as one may is refused with TOOMANYWAITERS; others are not",
         fix: "see with `dlock ls --contended` what they wait for; if all of them are needed, raise dlock.max-waiters",
     },
@@ -72,7 +82,7 @@ const LIMITS: [Limit; 7] = [
         code: "TOOMANYLONG",
         past: Severity::Warning,
         used: |node| Some((node.node_number("long-keys")?, MAX_LONG_KEYS as i64 / 2)),
-        what: "keys have longer leases than the others",
+        what: "keys with longer leases than the others",
         why: "a user with leases longer than dlock.usual-ttl at as many keys, or with many new ones within a minute, is refused with TOOMANYLONG",
         fix: "use shorter leases and renew them; if very many keys need longer ones, raise dlock.usual-ttl: after a crash the node then grants nothing for that time",
     },
@@ -81,7 +91,7 @@ const LIMITS: [Limit; 7] = [
         code: "TOOFAR",
         past: Severity::Hint,
         used: |node| Some((node.info_number("dlock_keys_ahead")?, MAX_KEYS_AHEAD as i64 / 2)),
-        what: "keys have fences ahead of its clock",
+        what: "keys with fences ahead of its clock",
         why: "a fence is refused with TOOFAR if it is more than ten minutes ahead of its clock, or if its user has too many that are ahead at all",
         fix: "look at the clocks of the clients, of this machine and of the other nodes; and for a user who proposes fences far ahead at very many keys",
     },
@@ -92,7 +102,7 @@ const LIMITS: [Limit; 7] = [
         used: |node| {
             Some((node.info_number("dlock_done_keys")?, node.config_number("dlock.max-done")?))
         },
-        what: "locks are done",
+        what: "done locks",
         why: "a user who has left as many locks done as one may is refused with TOOMANYDONE, and the jobs can run again",
         fix: "leave locks done for a shorter time; if all of them are needed, raise dlock.max-done",
     },

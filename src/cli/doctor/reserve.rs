@@ -21,7 +21,7 @@ pub fn findings(reserve: &Reserve) -> Vec<Finding> {
 }
 
 fn silent(what: &str, why: &str) -> Finding {
-    Finding::warning("stand_by", format!("this {what} does not answer: {why}"))
+    Finding::warning("stand_by", format!("this {what} cannot be asked: {why}"))
         .why("it cannot help when the primary fails")
         .fix("start it, or correct what it tells of its address (announce-ip; or ?map= in the node's address)")
 }

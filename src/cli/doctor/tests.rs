@@ -214,7 +214,12 @@ fn leases_that_outlast_the_quarantine_after_a_lost_disk() {
 fn limits_that_were_reached_or_are_near() {
     assert_eq!(findings(&node(&[("waiters", "7999")])), []);
     let near = node(&[("waiters", "8000")]);
-    assert_only(&near, Hint, "waiters", "8000 requests wait, and one user alone can have 10000");
+    assert_only(
+        &near,
+        Hint,
+        "waiters",
+        "waiting requests: 8000, and one user alone can have 10000",
+    );
     let refused = info("errorstat_TOOMANYWAITERS", "count=3");
     assert_only(&refused, Warning, "waiters", "3 requests were refused with TOOMANYWAITERS");
     assert_only(&node(&[("long-keys", "52")]), Hint, "long_keys", "one user alone can have 64");
@@ -227,7 +232,7 @@ fn limits_that_were_reached_or_are_near() {
     let mut far = info("errorstat_TOOFAR", "count=1");
     assert_only(&far, Hint, "keys_ahead", "1 request was refused with TOOFAR");
     far[1].answers.as_mut().unwrap().info.as_mut().unwrap().set("dlock_keys_ahead", "50000");
-    assert_only(&far, Warning, "keys_ahead", "; 50000 keys");
+    assert_only(&far, Warning, "keys_ahead", "; keys with fences ahead of its clock: 50000");
     for code in super::limits::codes() {
         let words = format!("2 requests were refused with {code}");
         let refused = with(|node| {
@@ -236,6 +241,9 @@ fn limits_that_were_reached_or_are_near() {
         assert!(only(&refused).found.starts_with(&words), "{words}");
     }
     assert_eq!(findings(&config(&[("dlock.max-done", "0")])), []);
+    for mark in ["errorstat_ERRORSTATS_DISABLED", "errorstat_ERRORSTATS_OVERFLOW"] {
+        assert_only(&info(mark, "count=1"), Hint, "skipped", "CONFIG RESETSTAT");
+    }
 }
 
 #[test]
@@ -417,6 +425,12 @@ fn what_could_not_be_asked_is_said() {
         node.denied = vec!["DLOCK.NODE"];
     });
     assert_only(&blind, Hint, "acl", "DLOCK.NODE");
+    // INFO says the same.
+    let seen = with(|node| {
+        node.node = no_permission();
+        node.info.as_mut().unwrap().set("dlock_quarantine_ms", "90000");
+    });
+    assert_only(&seen, Warning, "quarantine", "for 90 s");
 }
 
 #[test]
@@ -479,6 +493,12 @@ fn fences_that_are_too_far_ahead_for_others() {
 fn fences_that_lead_the_clock() {
     assert_eq!(findings(&node(&[("fence-ahead-ms", "120000")])), []);
     assert_only(&node(&[("fence-ahead-ms", "120001")]), Hint, "fence_ahead", "ahead of its clock");
+    // A node that is five minutes old.
+    for (ahead, found) in [("305000", 0), ("306000", 1)] {
+        let mut nodes = node(&[("fence-ahead-ms", ahead)]);
+        nodes[1].answers.as_mut().unwrap().info.as_mut().unwrap().set("uptime_in_seconds", "300");
+        assert_eq!(findings(&nodes).len(), found, "{ahead}");
+    }
 }
 
 #[test]

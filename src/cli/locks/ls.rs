@@ -197,6 +197,7 @@ struct Lock {
     /// Number of nodes on which it is no key any more.
     evicted: usize,
     shortest: Option<Duration>,
+    /// The largest number of waiters on one node: who is next waits on all of them.
     waiters: u64,
     /// The holder that has left it done, the last one if the nodes do not agree.
     done: Option<DoneInfo>,
@@ -213,7 +214,7 @@ fn merge(nodes: impl Iterator<Item = Found>) -> BTreeMap<Vec<u8>, Lock> {
     let mut locks: BTreeMap<Vec<u8>, Lock> = BTreeMap::new();
     for (key, (found, evicted)) in nodes.flatten() {
         let lock = locks.entry(key).or_default();
-        lock.waiters += found.waiting;
+        lock.waiters = lock.waiters.max(found.waiting);
         if !found.is_held() && found.done.is_none() {
             continue;
         }

@@ -146,10 +146,10 @@ impl View {
         }
     }
 
-    /// Number of lines of the whole page.
+    /// Number of lines of the whole page. Half of them are for locks, however few there are.
     pub fn height_of_all(&self) -> u16 {
         let nodes = self.look.as_ref().map_or(0, |look| look.nodes.len());
-        u16::try_from(nodes + self.hot().len() + 6).unwrap_or(u16::MAX).min(400)
+        u16::try_from(nodes + self.hot().len().max(nodes) + 6).unwrap_or(u16::MAX).min(400)
     }
 }
 

@@ -123,8 +123,8 @@ impl fmt::Display for Cause {
             Cause::Replaced => "a data set was loaded over the live one",
             Cause::Unrecorded => "leases came with the data set and there was no state file",
             Cause::Unknown => {
-                "this node has no state file, so it may have lost its disk, and leases with it; if it has never \
-                 granted a lock, set dlock.newborn-quarantine to 0 before its first start"
+                "this node started without a state file, so it may have lost its disk, and leases with it; if \
+                 it has never granted a lock, set dlock.newborn-quarantine to 0 before its first start"
             }
         })
     }

@@ -20,8 +20,8 @@ pub const RELOADED: &str = "a data set was loaded over the live one";
 /// A first start with somebody's data.
 pub const FOUND: &str = "leases came with the data set and there was no state file";
 /// A first start, where the operator wants a quarantine after it.
-pub const NO_FILE: &str = "this node has no state file, so it may have lost its disk, and leases with it; if it has \
-                           never granted a lock, set dlock.newborn-quarantine to 0 before its first start";
+pub const NO_FILE: &str = "this node started without a state file, so it may have lost its disk, and leases with \
+                           it; if it has never granted a lock, set dlock.newborn-quarantine to 0 before its first start";
 
 /// The parts of an answer `QUARANTINE N ms left: <reason>`.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -73,7 +73,7 @@ fn of_replica(reserve: &mut Reserve) -> &mut Answers {
 fn replicas_that_cannot_take_over() {
     assert_eq!(reserve::findings(&whole()), []);
     finds(Warning, "stand_by", "no replica", |node| node.replicas.clear());
-    finds(Warning, "stand_by", "does not answer: gone", |node| {
+    finds(Warning, "stand_by", "cannot be asked: gone", |node| {
         node.replicas[1].1 = Err("gone".to_owned());
     });
     finds(Error, "replica_module", "without the module", |node| {
@@ -106,7 +106,7 @@ fn sentinels_that_cannot_decide() {
             said.as_mut().unwrap().set(name, value);
         }
     };
-    finds(Warning, "stand_by", "Sentinel does not answer", |node| {
+    finds(Warning, "stand_by", "Sentinel cannot be asked", |node| {
         node.sentinels[0].1 = Err("gone".to_owned());
     });
     finds(Error, "sentinels", "its quorum is 4", |node| all(node, "quorum", "4"));
