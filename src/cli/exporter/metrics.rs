@@ -142,7 +142,7 @@ impl Page<'_, '_> {
 
     /// Refusals by a limit, by the codes of the errors.
     fn refused(&mut self) -> fmt::Result {
-        let help = "Requests refused because a user or a lock has as much as it may";
+        let help = "Requests refused by a limit, by the code of the error";
         self.each("dlock_refused", help, None, MetricType::Counter, |node, look, metric| {
             for code in limits::codes() {
                 let labels = [("node", node), ("code", code)];
