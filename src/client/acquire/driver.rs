@@ -194,7 +194,9 @@ impl Going {
         let key = wanted.key.clone();
         let (needed, nodes) = (shared.majority(), self.traffic.reports());
         let outage = Notice::Outage { key: key.clone(), needed, nodes };
-        shared.listener.tell(&if is_outage { outage } else { Notice::Back { key } });
+        let notice = if is_outage { outage } else { Notice::Back { key } };
+        wanted.listener.hear(&notice);
+        shared.listener.tell(&notice);
     }
 
     /// The error of a failure; the holder of the lock is not known yet.

@@ -14,6 +14,9 @@ use crate::caller::Caller;
 use crate::hold::guard::Guard;
 use crate::key::Key;
 use crate::report::error::{Error, RunError};
+use crate::report::notice::Listener;
+#[cfg(feature = "operator")]
+use crate::report::notice::Notice;
 use crate::shared::Shared;
 use crate::traffic::request::Wanted;
 
@@ -97,7 +100,8 @@ pub struct Lock {
 impl Lock {
     pub(crate) fn new(shared: Arc<Shared>, key: Key) -> Lock {
         let options = LockOptions::default();
-        Lock { shared, wanted: Wanted { key, options, caller: None, again: None } }
+        let (caller, again, listener) = (None, None, Listener::default());
+        Lock { shared, wanted: Wanted { key, options, caller, again, listener } }
     }
 
     /// Sets all options at once. Each of the next methods sets one.
@@ -173,6 +177,14 @@ impl Lock {
     #[cfg(feature = "operator")]
     pub fn on_behalf_of(mut self, caller: Caller) -> Lock {
         self.wanted.caller = Some(caller);
+        self
+    }
+
+    /// Sets a listener for the outages of this acquisition alone. That of the [client](crate::ClientBuilder::notify)
+    /// hears of them, too.
+    #[cfg(feature = "operator")]
+    pub fn notify(mut self, listener: impl Fn(&Notice) + Send + Sync + 'static) -> Lock {
+        self.wanted.listener = Listener::new(listener);
         self
     }
 

@@ -94,6 +94,11 @@ impl Listener {
             Notice::Back { .. } | Notice::Promoted { .. } => info!("{notice}"),
             _ => warn!("{notice}"),
         }
+        self.hear(notice);
+    }
+
+    /// Passes a notice on, of which the log knows.
+    pub(crate) fn hear(&self, notice: &Notice) {
         if let Some(listener) = &self.0 {
             listener(notice);
         }

@@ -467,6 +467,7 @@ mod tests {
     use std::future::ready;
 
     use super::*;
+    use crate::report::notice::Listener;
     use crate::{Client, LockOptions};
 
     #[tokio::test]
@@ -474,7 +475,8 @@ mod tests {
         let nodes = (1..=3).map(|port| format!("redis://127.0.0.1:{port}"));
         let client = Client::builder().nodes(nodes).connect_later().unwrap();
         let options = LockOptions::default();
-        let wanted = Wanted { key: "job".into(), options, caller: None, again: None };
+        let (caller, again, listener) = (None, None, Listener::default());
+        let wanted = Wanted { key: "job".into(), options, caller, again, listener };
         let command = redis::cmd("DLOCK.RELEASE");
         let release = attempt::Release { command, instead: None, until: clock::now() };
         let mut traffic = Traffic::new(Arc::clone(&client.shared), Arc::new(wanted));

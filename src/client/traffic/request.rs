@@ -10,6 +10,7 @@ use redis::Cmd;
 use crate::acquire::lock::LockOptions;
 use crate::caller::Caller;
 use crate::key::Key;
+use crate::report::notice::Listener;
 use crate::token::Token;
 
 /// A lock to acquire.
@@ -21,6 +22,8 @@ pub(crate) struct Wanted {
     pub(crate) caller: Option<Caller>,
     /// The lock is taken though it is done, by marks with at most this fence.
     pub(crate) again: Option<Fence>,
+    /// Hears what becomes of this acquisition alone.
+    pub(crate) listener: Listener,
 }
 
 impl Wanted {
@@ -180,7 +183,8 @@ mod tests {
     }
 
     fn wanted(options: LockOptions) -> Wanted {
-        Wanted { key: "job".into(), options, caller: None, again: None }
+        let (caller, again, listener) = (None, None, Listener::default());
+        Wanted { key: "job".into(), options, caller, again, listener }
     }
 
     #[test]
