@@ -204,6 +204,23 @@ fn what_an_agent_does_not_serve_is_refused_by_name(kind: Kind) {
     assert_eq!(client.run("PING"), Value::Simple("PONG".into()), "the connection goes on");
 }
 
+#[apply(on_one_server)]
+fn a_lease_that_is_too_long_is_refused_in_the_callers_numbers(kind: Kind) {
+    let servers = servers(kind, 1);
+    let agent = Agent::start(&addresses(&servers));
+    let refused = |request: &str, ttl: i64| {
+        let said = agent.run(&format!("{request} {ttl}")).text();
+        let rest = said.strip_prefix("ERR ttl-ms must be a whole number from 1 to ");
+        let (most, given) = rest.and_then(|rest| rest.split_once(", not ")).expect(&said);
+        assert_eq!(given, format!("'{ttl}'"));
+        most.parse::<i64>().expect("it is a number")
+    };
+    let most = refused("DLOCK.ACQUIRE job alice", 86_400_000);
+    assert_eq!(refused("DLOCK.ACQUIRE job alice", most + 1), most);
+    agent.run(&format!("DLOCK.ACQUIRE job alice {most}")).int();
+    assert_eq!(refused("DLOCK.EXTEND job alice", most + 1), most);
+}
+
 /// The lines of HELP: a command and its arguments, and its options, each with a value.
 fn usages(help: &Value) -> Vec<(String, Vec<String>)> {
     let lines = help.items().iter().map(Value::text);

@@ -301,6 +301,100 @@ fn a_long_name_takes_the_room_of_many(kind: Kind) {
     eventually("there is room again", || client.run(&another).is_int());
 }
 
+#[apply(on_one_server)]
+fn requests_that_were_cut_off_count_for_their_user_until_they_are_read(kind: Kind) {
+    const REQUESTS: u64 = 300;
+    let servers = servers(kind, 1);
+    let agent = Agent::start(&addresses(&servers));
+    agent.run("DLOCK.ACQUIRE job alice 600000").int();
+    let extend = || {
+        let mut client = agent.client();
+        client.send("DLOCK.EXTEND job alice 600000");
+        client
+    };
+    servers[0].pause();
+    // Each of these keeps the lock busy for two seconds.
+    let [mut first, mut second] = [extend(), extend()];
+    for _ in 0..REQUESTS {
+        let mut client = agent.client();
+        client.send("DLOCK.ACQUIRE job alice 600000 WAIT 1");
+        client.close();
+    }
+    assert_eq!(first.recv().code(), "NOQUORUM");
+    assert!(agent.figure("connections") > REQUESTS);
+    assert_eq!(second.recv().code(), "NOQUORUM");
+    // Each would take two seconds, too.
+    eventually("they are left out", || agent.figure("connections") <= 3);
+    servers[0].resume();
+    assert_eq!(agent.run("DLOCK.RELEASE job alice"), Value::Int(1));
+}
+
+#[test]
+fn an_outage_is_that_of_those_who_wait() {
+    let agent = Agent::start(&["127.0.0.1:1".to_owned()]);
+    let waits = |token: &str, options: &str| {
+        let mut client = agent.client();
+        client.send(&format!("DLOCK.ACQUIRE job {token} 30000 {options}"));
+        client
+    };
+    let (bob, mut carol) = (waits("bob", "WAIT 0 KEEP 1"), waits("carol", "WAIT 4000 KEEP 1"));
+    eventually("both know of it", || agent.figure("outages") == 2);
+    bob.close();
+    eventually("one has gone", || agent.figure("locks") == 1);
+    assert_eq!(agent.figure("outages"), 1);
+    assert_eq!(carol.recv().code(), "NOQUORUM");
+    eventually("nobody waits", || agent.figure("locks") == 0);
+    assert_eq!(agent.figure("outages"), 0);
+}
+
+#[apply(on_one_server)]
+fn a_wait_behind_a_holder_does_not_tell_of_an_outage_that_is_over(kind: Kind) {
+    let servers = servers(kind, 1);
+    let agent = Agent::start(&addresses(&servers));
+    let mut bob = agent.client();
+    servers[0].pause();
+    bob.send("DLOCK.ACQUIRE job bob 30000 WAIT 0 KEEP 1");
+    eventually("bob waits in an outage", || agent.figure("outages") == 1);
+    bob.close();
+    eventually("bob is gone", || agent.figure("locks") == 0);
+    servers[0].resume();
+    servers[0].run("DLOCK.ACQUIRE job alice 30000").int();
+    assert_eq!(agent.run("DLOCK.ACQUIRE job carol 30000 WAIT 100 KEEP 100"), Value::Null);
+}
+
+#[test]
+fn a_turn_does_not_wait_for_a_node_that_the_same_token_asks() {
+    const TIMEOUT: Duration = Duration::from_secs(8);
+    let quorum = Quorum::start(3);
+    let agent = Agent::with(&quorum.urls(), &["--node-timeout", "8s"]);
+    agent.run("DLOCK.ACQUIRE job alice 30000").int();
+    let (mut bob, mut asks) = (agent.client(), agent.client());
+    bob.send("DLOCK.ACQUIRE job bob 30000 WAIT 0");
+    eventually("bob waits", || quorum.iter().take(2).any(|node| node.traces().waiters > 0));
+    quorum[2].pause();
+    asks.send("DLOCK.CHECK job bob");
+    let begun = Instant::now();
+    assert_eq!(agent.run("DLOCK.RELEASE job alice"), Value::Int(1));
+    bob.recv().int();
+    assert!(begun.elapsed() < TIMEOUT / 2, "{:?}", begun.elapsed());
+    quorum[2].resume();
+    assert!(asks.recv_within(TIMEOUT).is_some(), "it is answered, too");
+}
+
+#[apply(on_one_server)]
+fn a_turn_of_a_client_that_has_gone_is_no_longer_than_a_lease(kind: Kind) {
+    let servers = servers(kind, 1);
+    let agent = Agent::start(&addresses(&servers));
+    agent.run("DLOCK.ACQUIRE job alice 30000").int();
+    let mut bob = agent.client();
+    bob.send("DLOCK.ACQUIRE job bob 500 WAIT 0 KEEP 60000 EPHEMERAL RENEW");
+    eventually("bob waits", || waiters(&servers) == 1);
+    bob.close();
+    eventually("bob is gone", || agent.figure("waiting") == 0);
+    agent.run("DLOCK.RELEASE job alice");
+    agent.run("DLOCK.ACQUIRE job carol 30000 WAIT 10000").int();
+}
+
 /// The agent has more to tell than the system's pipe and its own threads can take.
 #[test]
 fn an_agent_whose_stderr_nobody_reads_serves_on() {

@@ -91,6 +91,13 @@ fn the_list_of_commands_names_each_that_is_served(kind: Kind) {
     let listed = client.run("COMMAND LIST").items().len();
     assert_eq!(client.run("COMMAND COUNT"), Value::Int(listed as i64));
     assert_eq!(client.run("COMMAND INFO dlock.acquire nonsense").items()[1], Value::Null);
+    let docs = client.run("COMMAND DOCS dlock.check nonsense");
+    let [_, docs] = docs.items() else { panic!("one is known: {docs:?}") };
+    assert!(docs.at("summary").text().contains("the fence"), "{docs:?}");
+    let arguments = docs.at("arguments");
+    let names: Vec<String> =
+        arguments.items().iter().map(|argument| argument.at("name").text()).collect();
+    assert_eq!(names, ["key", "token"]);
     let help = client.run("DLOCK.HELP");
     assert!(help.items()[0].text().starts_with("DLOCK.ACQUIRE key token ttl-ms [SHARED]"));
 }

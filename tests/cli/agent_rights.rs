@@ -6,12 +6,28 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 
 use harness::client::request;
-use harness::{Agent, Client, Kind, Value, apply, eventually, many, on_one_server, scratch};
+use harness::{
+    Agent, Client, Kind, Server, Value, apply, eventually, many, on_one_server, scratch,
+};
 use nix::sys::signal::Signal;
 
 use crate::{addresses, dlock_at, servers};
 
 const NOBODY: &str = "127.0.0.1:1";
+
+/// An agent that also serves clients at a port, behind what is in this file.
+fn at_port(servers: &[Server], password_file: &str) -> (Agent, u16) {
+    let folder = scratch::elsewhere();
+    let file = folder.path().join("password");
+    fs::write(&file, password_file).expect("there is room");
+    let port = harness::ports::free();
+    let listen = format!("tcp:127.0.0.1:{port}");
+    let file = file.to_str().expect("it is text");
+    let agent = Agent::with(&addresses(servers), &["--listen", &listen, "--password-file", file]);
+    let asks = |mut client: Client| client.run("PING").code() == "NOAUTH";
+    eventually("it serves there", || Client::connect(port).is_ok_and(asks));
+    (agent, port)
+}
 
 #[apply(on_one_server)]
 fn the_socket_is_for_its_owner_and_group(kind: Kind) {
@@ -39,14 +55,7 @@ fn a_user_may_lock_the_keys_that_are_allowed(kind: Kind) {
 #[apply(on_one_server)]
 fn a_port_needs_a_password(kind: Kind) {
     let servers = servers(kind, 1);
-    let folder = scratch::elsewhere();
-    let file = folder.path().join("password");
-    fs::write(&file, "secret word\n").expect("there is room");
-    let port = harness::ports::free();
-    let listen = format!("tcp:127.0.0.1:{port}");
-    let file = file.to_str().expect("it is text");
-    let arguments = ["--listen", &listen, "--password-file", file];
-    let agent = Agent::with(&addresses(&servers), &arguments);
+    let (agent, port) = at_port(&servers, "secret word\n");
     let connect = || Client::connect(port).expect("it listens");
     let mut client = connect();
     for request in ["DLOCK.ACQUIRE job alice 30000", "PING", "HELLO 3", "SUBSCRIBE dlock:lost"] {
@@ -68,13 +77,7 @@ fn a_port_needs_a_password(kind: Kind) {
 fn a_user_that_takes_all_the_connections_it_may_harms_no_other(kind: Kind) {
     many::lift_limit();
     let servers = servers(kind, 1);
-    let folder = scratch::elsewhere();
-    let file = folder.path().join("password");
-    fs::write(&file, "word").expect("there is room");
-    let port = harness::ports::free();
-    let listen = format!("tcp:127.0.0.1:{port}");
-    let file = file.to_str().expect("it is text");
-    let agent = Agent::with(&addresses(&servers), &["--listen", &listen, "--password-file", file]);
+    let (agent, port) = at_port(&servers, "word");
     // The user of this process. Whoever comes over TCP is another one.
     let greet = || {
         let mut stream = UnixStream::connect(agent.socket()).expect("it listens");
@@ -99,6 +102,31 @@ fn a_user_that_takes_all_the_connections_it_may_harms_no_other(kind: Kind) {
     assert_eq!(other.run("DLOCK.RELEASE job bob"), Value::Int(1));
     crowd.truncate(14_000);
     eventually("there is room again", || greet().1 == "+PONG\r\n");
+}
+
+#[apply(on_one_server)]
+fn who_has_not_given_the_password_keeps_nobody_out(kind: Kind) {
+    const ROOM: usize = 1_000;
+    many::lift_limit();
+    let servers = servers(kind, 1);
+    let (agent, port) = at_port(&servers, "word");
+    let connect = || Client::connect(port).expect("it listens");
+    let mut early = connect();
+    assert!(!early.run("AUTH word").is_error());
+    let strangers = (0..ROOM + 100).map(|_| {
+        let mut client = connect();
+        assert_eq!(client.run("PING").code(), "NOAUTH");
+        client
+    });
+    let mut crowd: Vec<Client> = strangers.collect();
+    assert!(!connect().run("AUTH word").is_error(), "there is room for whoever has it");
+    crowd.drain(..100).for_each(|mut oldest| assert!(oldest.is_closed_by_server()));
+    early.run("DLOCK.ACQUIRE job alice 30000").int();
+    let newest = crowd.last_mut().expect("the newest are there");
+    newest.send_raw(b"*2\r\n$4\r\nAUTH\r\n$5000\r\n");
+    assert!(newest.recv().is_error() && newest.is_closed_by_server());
+    drop(crowd);
+    eventually("they are forgotten", || agent.figure("connections") <= 2);
 }
 
 #[test]

@@ -99,6 +99,19 @@ fn an_agent_whose_lock_is_over_finds_the_one_that_its_caller_has_by_another_agen
 }
 
 #[test]
+fn a_loss_is_forgotten_when_the_caller_has_the_lock_by_another_agent() {
+    let quorum = Quorum::start(3);
+    let (one, two) = (Agent::start(&quorum.urls()), Agent::start(&quorum.urls()));
+    one.run("DLOCK.ACQUIRE job alice 100").int();
+    eventually("one has lost it", || one.figure("lost") == 1);
+    let fence = two.run("DLOCK.ACQUIRE job alice 30000 WAIT 5000");
+    until_marked(&two, "job");
+    assert_eq!(one.run("DLOCK.CHECK job alice"), fence);
+    quorum.iter().take(2).for_each(|node| node.pause());
+    assert_eq!(one.run("DLOCK.CHECK job alice").code(), "NOQUORUM");
+}
+
+#[test]
 fn of_a_lock_that_a_majority_has_not_any_more_no_node_keeps_a_lease() {
     let quorum = Quorum::start(3);
     let agent = Agent::start(&quorum.urls());

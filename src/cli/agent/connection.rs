@@ -14,7 +14,7 @@ use tokio::time::{sleep, timeout};
 
 use super::Agent;
 use super::commands::{self, Answer};
-use super::limits::{FAREWELL, LOOK_FOR_END, READ_AHEAD, UNSENT};
+use super::limits::{FAREWELL, LOOK_FOR_END, READ_AHEAD, REQUEST, STRANGERS_REQUEST, UNSENT};
 use super::reply::{Protocol, Reply};
 use super::request::{self, Request};
 use super::session::Session;
@@ -72,7 +72,8 @@ impl Connection {
         loop {
             // A client that sends without a pause leaves time for others.
             consume_budget().await;
-            match request::read(incoming.unused()) {
+            let most = if self.session.is_known { REQUEST } else { STRANGERS_REQUEST };
+            match request::read(incoming.unused(), most) {
                 Ok(Some((request, length))) => {
                     incoming.used += length;
                     let ends = self.answer(&request, &mut incoming, &mut outgoing).await?;

@@ -23,6 +23,8 @@ pub struct Figures {
     pub held: Arc<AtomicU64>,
     /// Requests that wait.
     pub waiting: Arc<AtomicU64>,
+    /// Acquisitions for which no majority answers.
+    pub outages: Arc<AtomicU64>,
     /// Connections so far.
     pub accepted: AtomicU64,
     /// For each command, by its place in the table: its results.
@@ -74,20 +76,15 @@ impl Agent {
     pub fn figures(&self) -> [Figure; 7] {
         use MetricType::{Counter, Gauge};
         let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        let Figures { held, waiting, accepted, .. } = &self.figures;
+        let Figures { held, waiting, outages, accepted, .. } = &self.figures;
         let lost = self.figures.losses().values().sum();
         [
-            ("connections", "Connections that are open", Gauge, self.connections().taken()),
+            ("connections", "Connections that are open", Gauge, self.room.len()),
             ("connections_accepted", "Connections so far", Counter, of(accepted)),
             ("locks", "Locks that are held or wanted", Gauge, self.table.len() as u64),
             ("locks_held", "Locks that are held", Gauge, of(held)),
             ("waiting", "Requests that wait for a lock", Gauge, of(waiting)),
-            (
-                "outages",
-                "Locks for which a request waits and no majority answers",
-                Gauge,
-                self.outages.len(),
-            ),
+            ("outages", "Locks that are wanted while no majority answers", Gauge, of(outages)),
             ("lost", "Locks lost so far", Counter, lost),
         ]
     }

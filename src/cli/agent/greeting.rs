@@ -1,12 +1,15 @@
 //! Everything that clients ask before they lock anything: who is there, and may they come in.
 
+use std::sync::Arc;
+
+use dlock_core::command::{Arg, Doc, Kind};
 use sha2::{Digest, Sha256};
 
-use super::Agent;
-use super::commands::{self, Answer};
+use super::commands::{self, Answer, Command};
 use super::limits::{CHANNELS, NAME};
 use super::reply::{Protocol, Reply, map};
 use super::session::Session;
+use super::{Agent, TOO_MANY};
 
 /// A command.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -27,7 +30,7 @@ pub enum Ask {
 }
 
 /// Answers a command.
-pub fn answer(agent: &Agent, session: &mut Session, ask: Ask, args: &[&[u8]]) -> Answer {
+pub fn answer(agent: &Arc<Agent>, session: &mut Session, ask: Ask, args: &[&[u8]]) -> Answer {
     let before_login = [Ask::Auth, Ask::Hello, Ask::Quit, Ask::Reset];
     if !session.is_known && !before_login.contains(&ask) {
         return Reply::error(commands::NO_AUTH).into();
@@ -70,7 +73,7 @@ fn ping(session: &Session, args: &[&[u8]]) -> Reply {
 
 // --- login ------------------------------------------------------------------------------------------
 
-fn auth(agent: &Agent, session: &mut Session, args: &[&[u8]]) -> Reply {
+fn auth(agent: &Arc<Agent>, session: &mut Session, args: &[&[u8]]) -> Reply {
     match args {
         [password] => login(agent, session, b"default", password),
         [user, password] => login(agent, session, user, password),
@@ -78,22 +81,23 @@ fn auth(agent: &Agent, session: &mut Session, args: &[&[u8]]) -> Reply {
     }
 }
 
-fn login(agent: &Agent, session: &mut Session, user: &[u8], password: &[u8]) -> Reply {
+fn login(agent: &Arc<Agent>, session: &mut Session, user: &[u8], password: &[u8]) -> Reply {
     let Some(known) = &agent.password else {
         // Whoever can open the socket needs none. Clients that send one all the same are let in.
         return if session.is_known { Reply::OK } else { Reply::error(WRONG_PASSWORD) };
     };
     // Digests, so that the time of the comparison tells nothing.
-    let is_right = Sha256::digest(password)[..] == known[..];
-    if session.is_known || (is_right && user == b"default") {
-        session.is_known = true;
+    let is_right = Sha256::digest(password)[..] == known[..] && user == b"default";
+    if !is_right && !session.is_known {
+        Reply::error(WRONG_PASSWORD)
+    } else if session.log_in(agent) {
         Reply::OK
     } else {
-        Reply::error(WRONG_PASSWORD)
+        Reply::error(TOO_MANY)
     }
 }
 
-fn hello(agent: &Agent, session: &mut Session, args: &[&[u8]]) -> Reply {
+fn hello(agent: &Arc<Agent>, session: &mut Session, args: &[&[u8]]) -> Reply {
     let mut protocol = session.protocol;
     let mut rest = args;
     if let [version, after @ ..] = rest {
@@ -196,18 +200,52 @@ fn command(args: &[&[u8]]) -> Reply {
         }
         (b"INFO", []) => Reply::Array(commands::ALL.iter().map(described).collect()),
         (b"INFO", names) => Reply::Array(names.iter().map(|name| described_by(name)).collect()),
-        (b"DOCS", _) => Reply::Map(Vec::new()),
+        (b"DOCS", names) => {
+            let called =
+                |doc: &Doc| names.iter().any(|name| name.eq_ignore_ascii_case(doc.name.as_bytes()));
+            let docs = commands::ALL.iter().filter_map(Command::doc);
+            let docs = docs.filter(|doc| names.is_empty() || called(doc));
+            Reply::Map(docs.map(documented).collect())
+        }
         _ => unknown_subcommand("command", subcommand),
     }
 }
 
 fn described_by(name: &[u8]) -> Reply {
-    let called = |command: &&commands::Command| name.eq_ignore_ascii_case(command.name.as_bytes());
+    let called = |command: &&Command| name.eq_ignore_ascii_case(command.name.as_bytes());
     commands::ALL.iter().find(called).map_or(Reply::Null, described)
 }
 
+/// Name, summary and arguments, from which redis-cli makes its hints.
+fn documented(doc: &'static Doc) -> (Reply, Reply) {
+    let arguments = Reply::Array(doc.args.iter().map(argument).collect());
+    let fields = map([
+        ("summary", Reply::text(doc.summary)),
+        ("since", Reply::text(env!("CARGO_PKG_VERSION"))),
+        ("group", Reply::text("module")),
+        ("arguments", arguments),
+    ]);
+    (Reply::text(doc.name.to_ascii_lowercase()), fields)
+}
+
+fn argument(arg: &Arg) -> Reply {
+    let kind = match arg.kind {
+        Kind::Key => "key",
+        Kind::Number => "integer",
+        Kind::Word => "pure-token",
+        // An agent has no alternatives.
+        Kind::Text | Kind::Rest | Kind::OneOf(_) => "string",
+    };
+    let words = [("name", arg.name), ("type", kind)].into_iter();
+    let words = words.chain(arg.word.map(|word| ("token", word)));
+    let flags = arg.optional.then(|| Reply::status("optional"));
+    let flags = (Reply::text("flags"), Reply::Array(flags.into_iter().collect()));
+    let fields = words.map(|(name, value)| (Reply::text(name), Reply::text(value)));
+    Reply::Map(fields.chain([flags]).collect())
+}
+
 /// Name, arity, flags, and the places of the keys.
-fn described(command: &commands::Command) -> Reply {
+fn described(command: &Command) -> Reply {
     let doc = command.doc();
     let key = Reply::Int(doc.is_some_and(|doc| doc.key.is_some()).into());
     Reply::Array(vec![

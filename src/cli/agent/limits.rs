@@ -4,10 +4,14 @@ use std::time::Duration;
 
 /// The room for connections. One user alone can have half of it.
 pub const CONNECTIONS: u64 = 30_000;
+/// The room for connections over TCP that have not logged in. One more closes the oldest.
+pub const STRANGERS: usize = 1_000;
 /// The room for locks and waiting requests. One user alone can have half of it.
 pub const LOCKS: u64 = 40_000;
 /// The largest request, in bytes.
 pub const REQUEST: usize = 64 * 1024;
+/// The largest request of somebody who has not logged in, in bytes.
+pub const STRANGERS_REQUEST: usize = 4 * 1024;
 /// The largest number of arguments in a request, with its name.
 pub const ARGUMENTS: usize = 64;
 /// The longest line of a request, in bytes.
@@ -19,17 +23,17 @@ pub const READ_AHEAD: usize = REQUEST;
 pub const UNSENT: usize = 16 * 1024;
 /// Losses that a subscriber has not read yet; with more of them its connection is closed.
 pub const UNREAD_LOSSES: usize = 1024;
-/// The room for the last losses, which the agent remembers.
-pub const LOSSES: u64 = 10_000;
 /// Channels to which a connection can subscribe.
 pub const CHANNELS: usize = 16;
 /// The longest name of a connection, a library or a channel, in bytes.
 pub const NAME: usize = 256;
-/// The room for tokens that were released with FINAL, and that for those which left a lock done. One user alone can have
-/// half of it.
+/// The room for tokens that were released with FINAL, that for those which left a lock done, and that for those which
+/// lost it. One user alone can have half of it.
 pub const TOKENS: u64 = 20_000;
-/// These tokens are remembered for this long.
+/// Tokens of the first two kinds are remembered for this long.
 pub const TOKEN_LASTS: Duration = Duration::from_secs(60);
+/// A loss is remembered for this long: its caller may ask late.
+pub const LOSS_LASTS: Duration = Duration::from_secs(600);
 /// A caller that waits for this long may hold the lock himself, through another agent: the agent looks. Not
 /// sooner, for the nodes then list all waiters, and that takes longer than a grant.
 pub const LOOK_AFTER: Duration = Duration::from_millis(500);

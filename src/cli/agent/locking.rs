@@ -10,16 +10,17 @@ use dlock_core::command::read::Args;
 use dlock_core::command::release::DoneFor;
 use dlock_core::command::{self as core, Doc, Kind, Refusal, acquire, check, extend, release};
 use dlock_core::limits::MAX_TTL_CEILING;
-use dlock_core::{Millis, Owner, Settings};
+use dlock_core::{Millis, Settings};
 use futures_util::future::join_all;
 use redis::Value;
 use tokio::sync::oneshot;
 
 use super::Agent;
-use super::commands::{self, Answer, Command};
-use super::lock::{self, Done, Order, Release, Terms};
+use super::commands::{self, Answer, Command, NO_AUTH};
+use super::lock::{self, Done, Order, Release, ReplyTo, Terms};
 use super::refusal::{NO_QUORUM, listed};
 use super::reply::{Reply, map};
+use super::room::Share;
 use super::session::Session;
 use super::table::{Full, Name, Table};
 
@@ -57,7 +58,8 @@ pub async fn answer(
     if ask == Ask::Inspect {
         return inspect(agent, &key.into()).await.into();
     }
-    let (reply, coming) = oneshot::channel();
+    let Some(share) = &session.share else { return Reply::error(NO_AUTH).into() };
+    let (reply, coming) = ReplyTo::channel(share);
     let order = check_options(doc, args).and_then(|()| order(agent, session, ask, args, reply));
     let order = match order {
         Ok(order) => order,
@@ -69,11 +71,10 @@ pub async fn answer(
     };
     let token = args.first().copied().unwrap_or_default();
     let name = Arc::new(Name { key: key.into(), token: token.into() });
-    let owner = session.peer.owner();
-    match Table::send(agent, &name, owner, order) {
+    match Table::send(share, &name, order) {
         Ok(()) => {
-            let agent = Arc::clone(agent);
-            let grant = keep.map(|keep| Grant { agent, name, owner, keep, is_heard: false });
+            let share = Arc::clone(share);
+            let grant = keep.map(|keep| Grant { share, name, keep, is_heard: false });
             Coming { coming, grant }.answer().await
         }
         Err(Full) => Reply::error(TOO_MANY_LOCKS).into(),
@@ -89,9 +90,8 @@ struct Coming {
 
 /// A grant of which the client has not heard. Dropping it gives it back.
 pub struct Grant {
-    agent: Arc<Agent>,
+    share: Arc<Share>,
     name: Arc<Name>,
-    owner: Owner,
     /// The time that its place is kept.
     keep: Option<Millis>,
     is_heard: bool,
@@ -132,7 +132,7 @@ impl Drop for Grant {
     fn drop(&mut self) {
         if !self.is_heard {
             let order = Order::Unheard { keep: self.keep };
-            let _ = Table::send(&self.agent, &self.name, self.owner, order);
+            let _ = Table::send(&self.share, &self.name, order);
         }
     }
 }
@@ -143,7 +143,7 @@ fn order(
     session: &Session,
     ask: Ask,
     args: &[&[u8]],
-    reply: oneshot::Sender<Reply>,
+    reply: ReplyTo,
 ) -> Result<Order, String> {
     let settings = Settings { max_ttl: MAX_TTL_CEILING, ..Settings::default() };
     let token = args.first().copied().unwrap_or_default();
@@ -191,7 +191,7 @@ fn asked(
     agent: &Agent,
     session: &Session,
     parsed: &acquire::AtAgent<'_>,
-    reply: oneshot::Sender<Reply>,
+    reply: ReplyTo,
 ) -> Result<lock::Ask, String> {
     let acquire::AtAgent { asked, renew, close } = *parsed;
     check_meta(asked.meta)?;

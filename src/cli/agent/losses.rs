@@ -1,6 +1,6 @@
 //! Losses of locks: for those who subscribe to them, and for those who ask later.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use dlock_client::{Key, Loss};
@@ -8,25 +8,16 @@ use dlock_core::Owner;
 use serde_json::json;
 use tokio::sync::mpsc;
 
-use super::limits::{LOSSES, UNREAD_LOSSES};
-use super::table::Name;
+use super::limits::{LOSS_LASTS, UNREAD_LOSSES};
+use super::table::{Name, Tokens};
 use super::tie::Tie;
 use crate::say::bytes;
 
 /// The subscribers, and the last losses.
-#[derive(Default)]
 pub struct Losses {
     subscribers: Mutex<HashMap<u64, Subscriber>>,
-    last: Mutex<Last>,
-}
-
-/// The last losses: where no majority answers, the agent knows at least that its own claim has ended.
-#[derive(Default)]
-struct Last {
-    names: HashSet<Arc<Name>>,
-    in_order: VecDeque<Arc<Name>>,
-    /// The room that they take.
-    units: u64,
+    /// Locks that were lost lately: where no majority answers, the agent knows at least that its own claim has ended.
+    pub lately: Tokens,
 }
 
 struct Subscriber {
@@ -37,6 +28,12 @@ struct Subscriber {
 
 /// The channel of losses.
 pub const CHANNEL: &[u8] = b"dlock:lost";
+
+impl Default for Losses {
+    fn default() -> Losses {
+        Losses { subscribers: Mutex::default(), lately: Tokens::lasting(LOSS_LASTS) }
+    }
+}
 
 impl Losses {
     /// Subscribes a connection to the losses of its own user. The connection ends if too many are not read.
@@ -57,7 +54,8 @@ impl Losses {
 
     /// Tells the subscribers of this user, and remembers the loss.
     pub fn tell(&self, name: &Arc<Name>, owner: Owner, loss: &Loss) {
-        self.remember(name);
+        // Without room, whoever asks while no majority answers hears that.
+        let _ = self.lately.add(name, owner);
         let subscribers = self.subscribers();
         if subscribers.is_empty() {
             return;
@@ -70,38 +68,6 @@ impl Losses {
         }
     }
 
-    fn remember(&self, name: &Arc<Name>) {
-        let mut last = self.last();
-        if last.names.insert(Arc::clone(name)) {
-            last.in_order.push_back(Arc::clone(name));
-            last.units += name.units();
-        }
-        while last.units > LOSSES
-            && let Some(oldest) = last.in_order.pop_front()
-        {
-            last.units -= oldest.units();
-            last.names.remove(&oldest);
-        }
-    }
-
-    /// True if this lock was lost lately.
-    pub fn is_known(&self, name: &Name) -> bool {
-        self.last().names.contains(name)
-    }
-
-    /// Forgets the loss of a lock that is held again.
-    pub fn forget(&self, name: &Name) {
-        let mut last = self.last();
-        if last.names.remove(name) {
-            last.units -= name.units();
-            last.in_order.retain(|other| **other != *name);
-        }
-    }
-
-    fn last(&self) -> MutexGuard<'_, Last> {
-        self.last.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn subscribers(&self) -> MutexGuard<'_, HashMap<u64, Subscriber>> {
         self.subscribers.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -110,4 +76,22 @@ impl Losses {
 /// Contains no token: another process of the same user may read it.
 fn message(key: &Key, fence: u64, why: &str) -> String {
     bytes::about(key, json!({"fence": fence, "why": why})).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::limits::TOKENS;
+    use super::*;
+
+    #[test]
+    fn the_losses_of_one_user_push_out_none_of_another() {
+        let (losses, name) = (Losses::default(), |n: u64| {
+            Arc::new(Name { key: n.to_be_bytes().as_slice().into(), token: Box::default() })
+        });
+        let lose = |n, owner| losses.lately.add(&name(n), Owner(owner)).is_ok();
+        assert!(lose(0, 1));
+        let many = (1..=TOKENS).filter(|n| lose(*n, 2)).count();
+        assert!(many as u64 >= TOKENS / 3, "{many}");
+        assert!(losses.lately.contains(&name(0)) && lose(TOKENS + 1, 1));
+    }
 }

@@ -2,14 +2,15 @@
 //!
 //! In reading order:
 //!
-//! - [`listen`]: the sockets. [`peer`]: the process at the other end, and its rights.
+//! - [`listen`]: the sockets. [`peer`]: the process at the other end, and its rights. [`room`]: the connections that
+//!   each user may have.
 //! - [`connection`]: one connection; [`request`] and [`reply`]: its bytes; [`session`]: its state.
 //! - [`commands`]: the table of commands; [`greeting`]: those that clients begin with; [`locking`]: those of
 //!   dlock.
 //! - [`table`]: all locks; [`lock`]: one caller's lock, from the first request to the last; [`tie`]: a
 //!   connection and its EPHEMERAL locks.
-//! - [`losses`]: lost locks, for subscribers; [`outages`]: keys for which no majority answers; [`refusal`]:
-//!   errors in the words of a node. [`figures`]: for INFO, and for Prometheus.
+//! - [`losses`]: lost locks, for subscribers; [`outage`]: no majority answers; [`refusal`]: errors in the words of a
+//!   node. [`figures`]: for INFO, and for Prometheus.
 //! - [`limits`]: every limit.
 //!
 //! The rule of tokens is in the library, in its module `caller`.
@@ -23,11 +24,12 @@ mod listen;
 mod lock;
 mod locking;
 mod losses;
-mod outages;
+mod outage;
 mod peer;
 mod refusal;
 mod reply;
 mod request;
+mod room;
 mod session;
 mod table;
 mod tie;
@@ -35,12 +37,11 @@ mod tie;
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use dlock_client::{Client, Notice, Token};
-use dlock_core::shares::Shares;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::unistd::gethostname;
 use serde_json::json;
@@ -58,12 +59,12 @@ use crate::say::{duration, notice, stderr, stdout};
 use crate::signals::Signals;
 use connection::{Connection, Stream};
 use figures::{Figures, Metrics};
-use limits::{ACCEPT_PAUSE, CONNECTIONS, FAREWELL};
+use limits::{ACCEPT_PAUSE, FAREWELL, TOKEN_LASTS};
 use listen::{At, Listener};
 use lock::Order;
 use losses::Losses;
-use outages::Outages;
 use peer::{Allow, Peer};
+use room::Room;
 use session::Session;
 use table::{Table, Tokens};
 
@@ -113,10 +114,9 @@ struct Agent {
     /// Tokens that have left a lock done.
     finished: Tokens,
     losses: Losses,
-    outages: Arc<Outages>,
     stderr: stderr::Writer,
     draining: watch::Sender<bool>,
-    connections: Mutex<Shares>,
+    room: Room,
     figures: Figures,
 }
 
@@ -177,11 +177,9 @@ impl Args {
     async fn agent(&self, global: &Global) -> Result<Agent, Failure> {
         let allow = Allow::read(&self.allow).map_err(Failure::usage)?;
         let password = self.password_file.as_deref().map(password).transpose()?;
-        let outages = Arc::new(Outages::default());
         let stderr = stderr::Writer::start();
-        let (told, writer, as_json) = (Arc::clone(&outages), stderr.clone(), global.json);
+        let (writer, as_json) = (stderr.clone(), global.json);
         let client = nodes::connect_or_later(global, move |news: &Notice| {
-            told.hear(news);
             writer.write(notice::text(news, as_json));
         });
         Ok(Agent {
@@ -192,13 +190,12 @@ impl Args {
             allow,
             password,
             table: Table::default(),
-            finals: Tokens::default(),
-            finished: Tokens::default(),
+            finals: Tokens::lasting(TOKEN_LASTS),
+            finished: Tokens::lasting(TOKEN_LASTS),
             losses: Losses::default(),
-            outages,
             stderr,
             draining: watch::Sender::new(false),
-            connections: Mutex::default(),
+            room: Room::default(),
             figures: Figures::default(),
         })
     }
@@ -209,7 +206,7 @@ impl Agent {
     async fn drained(&self, limit: Duration) {
         self.draining.send_replace(true);
         let all_gone = async {
-            while self.connections().taken() > 0 {
+            while self.room.len() > 0 {
                 sleep(Duration::from_millis(20)).await;
             }
         };
@@ -228,10 +225,6 @@ impl Agent {
         self.client.released(FAREWELL).await;
         self.stderr.flush();
     }
-
-    fn connections(&self) -> std::sync::MutexGuard<'_, Shares> {
-        self.connections.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 async fn serve(agent: Arc<Agent>, listener: Listener) {
@@ -248,18 +241,15 @@ async fn serve(agent: Arc<Agent>, listener: Listener) {
 }
 
 fn welcome(agent: &Arc<Agent>, stream: Stream, peer: Peer) {
-    let owner = peer.owner();
-    if !agent.connections().take(owner, 1, CONNECTIONS) {
+    let id = agent.figures.accepted.fetch_add(1, Ordering::Relaxed) + 1;
+    let mut session = Session::new(id, peer);
+    if session.peer == Peer::Tcp {
+        agent.room.add_stranger(id, &session.tie);
+    } else if !session.log_in(agent) {
         tokio::spawn(connection::refuse(stream, TOO_MANY));
         return;
     }
-    let agent = Arc::clone(agent);
-    let id = agent.figures.accepted.fetch_add(1, Ordering::Relaxed) + 1;
-    tokio::spawn(async move {
-        let session = Session::new(id, peer);
-        Connection { agent: Arc::clone(&agent), stream, session }.serve().await;
-        agent.connections().give_back(owner, 1);
-    });
+    tokio::spawn(Connection { agent: Arc::clone(agent), stream, session }.serve());
 }
 
 fn password(file: &Path) -> Result<[u8; 32], Failure> {

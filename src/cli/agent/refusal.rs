@@ -1,8 +1,10 @@
 //! The library's errors, in the words of a node.
 
 use dlock_client::{Error, Loss, LossReason, NodeState, Report};
+use dlock_core::command::Refusal;
 use dlock_core::{Fence, Millis, Reason};
 
+use super::lock::shortened;
 use super::reply::Reply;
 
 /// The reply for a lock that was not acquired, or not extended. Where nodes refuse, it has their code.
@@ -38,6 +40,17 @@ pub fn reply(error: &Error) -> Reply {
     }
 }
 
+/// The reply for a lease that was not granted. Nodes that do not grant as much were asked for more than the caller has
+/// asked for: the numbers are the caller's.
+pub fn of_lease(error: &Error, ttl: Millis) -> Reply {
+    let said = reply(error);
+    let Reply::Error(text) = &said else { return said };
+    let most = text.strip_prefix(TOO_LONG).and_then(|rest| rest.split(',').next()?.parse().ok());
+    let Some(most) = most else { return said };
+    let (most, given) = (shortened(Millis(most)).0, ttl.0.to_string());
+    Reply::error(Refusal::Number { what: "ttl-ms", least: 1, most, given: given.as_bytes() })
+}
+
 /// The reply for a lock that was not left done. Where nodes refuse, it has their code.
 pub fn not_done(loss: &Loss) -> Reply {
     match &loss.why {
@@ -65,5 +78,7 @@ pub fn listed(nodes: &[Report]) -> String {
     all.join("; ")
 }
 
+/// The words of a node that grants no lease of this length.
+const TOO_LONG: &str = "ERR ttl-ms must be a whole number from 1 to ";
 /// The code when no majority answers.
 pub const NO_QUORUM: &str = "NOQUORUM";

@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use super::limits::{ARGUMENTS, LINE, REQUEST};
+use super::limits::{ARGUMENTS, LINE};
 
 /// A request, at least one word long.
 pub struct Request {
@@ -24,16 +24,16 @@ impl Request {
     }
 }
 
-/// Reads the first request of what has arrived, and the number of its bytes. `None`: there is more to come.
-/// An empty line is a request without words, which has no answer.
-pub fn read(arrived: &[u8]) -> Result<Option<(Request, usize)>, Nonsense> {
-    let mut reader = Reader { arrived, at: 0 };
+/// Reads the first request of what has arrived, and the number of its bytes, of which there are `most` at most. `None`:
+/// there is more to come. An empty line is a request without words, which has no answer.
+pub fn read(arrived: &[u8], most: usize) -> Result<Option<(Request, usize)>, Nonsense> {
+    let mut reader = Reader { arrived, at: 0, most };
     let words = match arrived.first() {
         None => return Ok(None),
         Some(b'*') => reader.array()?,
         Some(_) => reader.line_of_words()?,
     };
-    if reader.at > REQUEST || (words.is_none() && arrived.len() > REQUEST) {
+    if reader.at > most || (words.is_none() && arrived.len() > most) {
         return Err(TOO_LARGE);
     }
     let Some(words) = words else { return Ok(None) };
@@ -44,6 +44,7 @@ pub fn read(arrived: &[u8]) -> Result<Option<(Request, usize)>, Nonsense> {
 struct Reader<'a> {
     arrived: &'a [u8],
     at: usize,
+    most: usize,
 }
 
 impl Reader<'_> {
@@ -56,7 +57,7 @@ impl Reader<'_> {
         let mut words = Vec::with_capacity(count);
         for _ in 0..count {
             let Some(length) = self.number(b'$', BAD_STRING)? else { return Ok(None) };
-            if length > REQUEST {
+            if length > self.most {
                 return Err(TOO_LARGE);
             }
             let (begin, end) = (self.at, self.at + length);
@@ -118,18 +119,20 @@ const BAD_STRING: Nonsense = Nonsense("ERR Protocol error: invalid bulk length")
 const LONG_LINE: Nonsense = Nonsense("ERR Protocol error: too big line");
 const TOO_MANY: Nonsense =
     Nonsense("ERR Protocol error: a request to an agent has at most 64 arguments");
-const TOO_LARGE: Nonsense =
-    Nonsense("ERR Protocol error: a request to an agent has at most 65536 bytes");
+const TOO_LARGE: Nonsense = Nonsense(
+    "ERR Protocol error: a request to an agent has at most 65536 bytes, and 4096 before a login",
+);
 const BROWSER: Nonsense = Nonsense("ERR an agent does not answer browsers");
 
 #[cfg(test)]
 mod tests {
+    use super::super::limits::REQUEST;
     use super::*;
 
     type Words = (Vec<Vec<u8>>, usize);
 
     fn words(bytes: &[u8]) -> Result<Option<Words>, Nonsense> {
-        let read = read(bytes)?;
+        let read = read(bytes, REQUEST)?;
         Ok(read.map(|(request, used)| {
             (request.words().into_iter().map(<[u8]>::to_vec).collect(), used)
         }))

@@ -13,6 +13,7 @@ use super::Agent;
 use super::losses::CHANNEL;
 use super::peer::Peer;
 use super::reply::{Protocol, Reply};
+use super::room::Share;
 use super::tie::Tie;
 
 /// The state of a connection.
@@ -22,6 +23,8 @@ pub struct Session {
     pub protocol: Protocol,
     /// True if it needs no password, or has given it.
     pub is_known: bool,
+    /// `None`: it has never logged in.
+    pub share: Option<Arc<Share>>,
     pub name: Vec<u8>,
     pub tie: Arc<Tie>,
     /// The text about the process, once it is needed.
@@ -32,18 +35,30 @@ pub struct Session {
 
 impl Session {
     pub fn new(id: u64, peer: Peer) -> Session {
-        let is_known = peer != Peer::Tcp;
         Session {
             id,
             peer,
             protocol: Protocol::Resp2,
-            is_known,
+            is_known: false,
+            share: None,
             name: Vec::new(),
             about: OnceLock::new(),
             tie: Arc::new(Tie::new()),
             channels: BTreeSet::new(),
             messages: None,
         }
+    }
+
+    /// Lets the client in, and counts the connection as one of its user's. False: the user has too many.
+    pub fn log_in(&mut self, agent: &Arc<Agent>) -> bool {
+        if self.share.is_none() {
+            self.share = Share::take(agent, self.peer.owner());
+        }
+        self.is_known = self.share.is_some();
+        if self.is_known {
+            agent.room.remove_stranger(self.id);
+        }
+        self.is_known
     }
 
     /// The META of a lock: what the caller says, and what the system knows of the process.
@@ -102,6 +117,7 @@ impl Session {
 
     /// Ends the locks that end with the connection.
     pub fn end(&mut self, agent: &Agent) {
+        agent.room.remove_stranger(self.id);
         agent.losses.unsubscribe(self.id);
         self.tie.end();
     }

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use dlock_client::Key;
 use dlock_core::Owner;
@@ -10,9 +10,9 @@ use dlock_core::limits::BYTES_PER_PLACE;
 use dlock_core::shares::Shares;
 use tokio::sync::mpsc;
 
-use super::Agent;
-use super::limits::{LOCKS, TOKEN_LASTS, TOKENS};
-use super::lock::{Lock, Order};
+use super::limits::{LOCKS, TOKENS};
+use super::lock::{Inbox, Lock, Order};
+use super::room::Share;
 
 /// One caller's name for one lock.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -45,39 +45,30 @@ struct Entries {
 pub struct Full;
 
 impl Table {
-    /// Sends an order to a lock. A connection sends one after the other, so the orders are as many as the
-    /// connections at most.
-    pub fn send(
-        agent: &Arc<Agent>,
-        name: &Arc<Name>,
-        owner: Owner,
-        order: Order,
-    ) -> Result<(), Full> {
+    /// Sends an order to a lock. A connection sends one after the other, and each order keeps the share of its
+    /// connection: so a user's orders are as many as the connections that he may have.
+    pub fn send(share: &Share, name: &Arc<Name>, order: Order) -> Result<(), Full> {
+        let Share { agent, owner } = share;
         let mut entries = agent.table.entries();
         if let Some(lock) = entries.locks.get(name) {
             // The lock's task leaves the table before it ends.
             let _ = lock.send(order);
             return Ok(());
         }
-        if !entries.shares.take(owner, name.units(), LOCKS) {
+        if !entries.shares.take(*owner, name.units(), LOCKS) {
             return Err(Full);
         }
         let (orders, inbox) = mpsc::unbounded_channel();
         let _ = orders.send(order);
         entries.locks.insert(Arc::clone(name), orders);
-        let (agent, name) = (Arc::clone(agent), Arc::clone(name));
-        tokio::spawn(Lock { agent, name, owner, inbox }.run());
+        let lock = Lock { agent: Arc::clone(agent), name: Arc::clone(name), owner: *owner };
+        tokio::spawn(lock.run(inbox));
         Ok(())
     }
 
     /// Returns the next order for a lock that is neither held nor wanted. Without one, the lock leaves the
     /// table.
-    pub fn next_or_leave(
-        &self,
-        name: &Name,
-        owner: Owner,
-        inbox: &mut mpsc::UnboundedReceiver<Order>,
-    ) -> Option<Order> {
+    pub fn next_or_leave(&self, name: &Name, owner: Owner, inbox: &mut Inbox) -> Option<Order> {
         let mut entries = self.entries();
         if let Ok(order) = inbox.try_recv() {
             return Some(order);
@@ -105,8 +96,8 @@ impl Table {
 }
 
 /// Tokens that are remembered for a while.
-#[derive(Default)]
 pub struct Tokens {
+    lasts: Duration,
     known: Mutex<Known>,
 }
 
@@ -120,9 +111,14 @@ struct Known {
 }
 
 impl Tokens {
+    /// None yet; each is remembered for this long.
+    pub fn lasting(lasts: Duration) -> Tokens {
+        Tokens { lasts, known: Mutex::default() }
+    }
+
     /// Remembers one for a while, or says that there is no room.
     pub fn add(&self, name: &Arc<Name>, owner: Owner) -> Result<(), Full> {
-        self.known().add(name, owner, Instant::now() + TOKEN_LASTS)
+        self.known().add(name, owner, Instant::now() + self.lasts)
     }
 
     pub fn contains(&self, name: &Name) -> bool {
@@ -164,14 +160,13 @@ impl Known {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
+    use super::super::limits::TOKEN_LASTS;
     use super::*;
 
     #[test]
     fn a_token_that_was_forgotten_and_is_known_again_lasts_from_then() {
         let name = Arc::new(Name { key: "job".into(), token: Box::from(*b"alice") });
-        let (tokens, now) = (Tokens::default(), Instant::now());
+        let (tokens, now) = (Tokens::lasting(TOKEN_LASTS), Instant::now());
         let end = |seconds| now + Duration::from_secs(seconds);
         tokens.known().add(&name, Owner(1), end(60)).ok();
         tokens.forget(&name);

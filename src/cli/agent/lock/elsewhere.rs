@@ -17,6 +17,7 @@ type Found = Result<Option<Reply>, Error>;
 impl Lock {
     /// Carries an order out on the lock that the caller may hold elsewhere.
     pub(super) async fn elsewhere(&self, order: Order) {
+        let ttl = if let Order::Extend { ttl, .. } = order { ttl } else { Millis(0) };
         let (reply, found, nothing) = match order {
             Order::Release(Release { is_final, done, reply }) => {
                 if is_final && self.agent.finals.add(&self.name, self.owner).is_err() {
@@ -40,14 +41,19 @@ impl Lock {
         let said = match found {
             Ok(found) => found.unwrap_or(nothing),
             // Where no majority answers, a lock that was lost here is lost.
-            Err(Error::NoQuorum { .. }) if self.agent.losses.is_known(&self.name) => nothing,
-            Err(error) => refusal::reply(&error),
+            Err(Error::NoQuorum { .. }) if self.agent.losses.lately.contains(&self.name) => nothing,
+            Err(error) => refusal::of_lease(&error, ttl),
         };
         answer(reply, said);
     }
 
     async fn attempt(&self) -> Result<Option<Attempt>, Error> {
-        self.agent.client.attempt_of(&self.name.key, &self.name.token).await
+        let found = self.agent.client.attempt_of(&self.name.key, &self.name.token).await?;
+        if found.is_some() {
+            // The caller has taken it again, by another agent.
+            self.agent.losses.lately.forget(&self.name);
+        }
+        Ok(found)
     }
 
     async fn released_elsewhere(&self) -> Found {

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use dlock_client::{Error, Guard, Loss, LossReason, Mode};
 use dlock_core::{Millis, Reason};
 use futures_util::future::OptionFuture;
-use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::super::figures::{Counted, Figures};
@@ -13,7 +12,9 @@ use super::super::limits::{MARK_AFTER, ORDER_PATIENCE};
 use super::super::refusal::{self, NO_QUORUM};
 use super::super::reply::Reply;
 use super::super::tie::Tie;
-use super::{Ask, Done, Lock, Order, Release, State, Terms, answer, end_of, stretched};
+use super::{
+    Ask, Done, Inbox, Lock, Order, Release, ReplyTo, State, Terms, answer, end_of, stretched,
+};
 
 /// The lock is held.
 pub(super) struct Held {
@@ -31,14 +32,14 @@ pub(super) struct Held {
 }
 
 impl Lock {
-    pub(super) async fn held(&mut self, mut held: Box<Held>) -> State {
+    pub(super) async fn held(&self, mut held: Box<Held>, inbox: &mut Inbox) -> State {
         let due = held.away_until.into_iter().chain(held.mark_at).min();
         let untied = held.tie.as_deref().map(Tie::ended);
         tokio::select! {
             biased;
             // First: another agent may have extended the lock, and a request is then answered by what nodes show.
             loss = held.guard.lost() => self.lost(*held, &loss),
-            order = self.inbox.recv() => match order {
+            order = inbox.recv() => match order {
                 Some(order) => {
                     held.is_new &= matches!(order, Order::Unheard { .. });
                     self.order_while_held(held, order).await
@@ -58,7 +59,7 @@ impl Lock {
         }
     }
 
-    async fn order_while_held(&mut self, held: Box<Held>, order: Order) -> State {
+    async fn order_while_held(&self, held: Box<Held>, order: Order) -> State {
         match order {
             Order::Acquire(ask) => return self.renew(held, *ask).await,
             Order::Release(release) => return self.release(held, release).await,
@@ -122,7 +123,7 @@ impl Lock {
         &self,
         mut held: Box<Held>,
         Done { time, outcome }: Done,
-        reply: oneshot::Sender<Reply>,
+        reply: ReplyTo,
     ) -> State {
         let left = held.guard.valid_for();
         let finishing = held.guard.done_for(time, outcome.clone());
@@ -166,7 +167,11 @@ impl Lock {
     }
 
     /// The holder asks again: the same fence, and a lease of the length that it now asks for.
-    async fn renew(&mut self, mut held: Box<Held>, ask: Ask) -> State {
+    async fn renew(&self, mut held: Box<Held>, ask: Ask) -> State {
+        // Each takes a round trip, and one client can leave thousands behind.
+        if ask.reply.sender.is_closed() {
+            return State::Held(held);
+        }
         let asked = ask.terms.mode;
         if held.terms.mode != asked {
             let why = Reason::OtherMode { held: held.terms.mode, asked };
@@ -229,6 +234,7 @@ impl Held {
         away_until: Option<Instant>,
         figures: &Figures,
     ) -> Box<Held> {
+        let away_until = away_until.map(|end| end.min(end_of(terms.ttl)));
         Box::new(Held {
             guard,
             terms,
@@ -262,12 +268,12 @@ impl Held {
     }
 }
 
-/// A grant of which nobody has heard: it lasts as long as the place of its caller.
+/// A grant of which nobody has heard: it lasts as long as the place of its caller, and no longer than a lease.
 pub(super) fn unheard(mut held: Box<Held>, keep: Option<Millis>) -> State {
     held.untie();
     // Dropping the guard releases the lock.
     let Some(keep) = keep else { return State::Idle };
-    held.away_until = Some(end_of(keep));
+    held.away_until = Some(end_of(keep.min(held.terms.ttl)));
     held.mark_at = None;
     State::Held(held)
 }
@@ -280,7 +286,7 @@ pub(super) async fn extend(guard: &Guard, ttl: Millis) -> Result<(), (Reply, Opt
         Ok(Err(Error::Lost(loss))) => {
             Err((Reply::error(format_args!("{NO_QUORUM} {loss}")), Some(loss)))
         }
-        Ok(Err(error)) => Err((refusal::reply(&error), None)),
+        Ok(Err(error)) => Err((refusal::of_lease(&error, ttl), None)),
         Err(_) => {
             let left = guard.valid_for().as_millis();
             Err((Reply::error(format_args!("{NO_QUORUM} {NOT_EXTENDED} {left} ms more")), None))

@@ -21,19 +21,23 @@ use tokio::time::Instant;
 
 use super::Agent;
 use super::reply::Reply;
+use super::room::Share;
 use super::table::Name;
 use super::tie::Tie;
 use held::Held;
 use wanted::Wanted;
 
 /// A caller's lock.
+#[derive(Clone)]
 pub struct Lock {
     pub agent: Arc<Agent>,
     pub name: Arc<Name>,
     /// The user who asked first, whose share of the room it takes.
     pub owner: Owner,
-    pub inbox: mpsc::UnboundedReceiver<Order>,
 }
+
+/// The orders to a lock.
+pub type Inbox = mpsc::UnboundedReceiver<Order>;
 
 /// An order of a connection.
 pub enum Order {
@@ -41,10 +45,10 @@ pub enum Order {
     Release(Release),
     Extend {
         ttl: Millis,
-        reply: oneshot::Sender<Reply>,
+        reply: ReplyTo,
     },
     Check {
-        reply: oneshot::Sender<Reply>,
+        reply: ReplyTo,
     },
     /// The client had gone when it was told that it has the lock.
     Unheard {
@@ -59,7 +63,7 @@ pub struct Release {
     pub is_final: bool,
     /// The terms, if the lock is to be done and not free.
     pub done: Option<Done>,
-    pub reply: oneshot::Sender<Reply>,
+    pub reply: ReplyTo,
 }
 
 /// The terms on which a lock is done.
@@ -76,7 +80,20 @@ pub struct Ask {
     pub keep: Option<Millis>,
     /// The connection with which the lock ends, if it does.
     pub tie: Option<Arc<Tie>>,
-    pub reply: oneshot::Sender<Reply>,
+    pub reply: ReplyTo,
+}
+
+/// The way back to a connection, with the connection's share until it is answered.
+pub struct ReplyTo {
+    sender: oneshot::Sender<Reply>,
+    _share: Arc<Share>,
+}
+
+impl ReplyTo {
+    pub fn channel(share: &Arc<Share>) -> (ReplyTo, oneshot::Receiver<Reply>) {
+        let (sender, coming) = oneshot::channel();
+        (ReplyTo { sender, _share: Arc::clone(share) }, coming)
+    }
 }
 
 /// The terms of a lock.
@@ -100,13 +117,13 @@ enum State {
 }
 
 impl Lock {
-    pub async fn run(mut self) {
+    pub async fn run(self, mut inbox: Inbox) {
         let mut state = State::Idle;
         loop {
             state = match state {
                 State::Idle => {
                     let table = &self.agent.table;
-                    match table.next_or_leave(&self.name, self.owner, &mut self.inbox) {
+                    match table.next_or_leave(&self.name, self.owner, &mut inbox) {
                         Some(Order::Acquire(ask)) => self.want(*ask),
                         Some(other) => {
                             self.elsewhere(other).await;
@@ -115,8 +132,8 @@ impl Lock {
                         None => return,
                     }
                 }
-                State::Wanted(wanted) => self.wanted(wanted).await,
-                State::Held(held) => self.held(held).await,
+                State::Wanted(wanted) => self.wanted(wanted, &mut inbox).await,
+                State::Held(held) => self.held(held, &mut inbox).await,
             };
         }
     }
@@ -131,14 +148,19 @@ fn stretched(ttl: Millis) -> Duration {
     Duration::from_millis(length.min(MAX_TTL_CEILING))
 }
 
+/// The longest lease for a caller where the nodes grant `most`.
+pub fn shortened(most: Millis) -> Millis {
+    Millis(most.0.saturating_sub(Sound.drift(most).div_ceil(1_000)))
+}
+
 /// The end of a time that begins now.
 fn end_of(time: Millis) -> Instant {
     Instant::now() + Duration::from_millis(time.0)
 }
 
-fn answer(to: oneshot::Sender<Reply>, reply: Reply) {
+fn answer(to: ReplyTo, reply: Reply) {
     // Whoever asked may have gone.
-    let _ = to.send(reply);
+    let _ = to.sender.send(reply);
 }
 
 /// The library has no shorter leases, in milliseconds.
@@ -155,6 +177,12 @@ mod tests {
             let certain = asked * 1_000 - Sound.drift(Millis(asked));
             assert!(certain >= ttl * 1_000, "{ttl}: {asked}");
             assert!(asked <= ttl + ttl / 98 + 4, "{ttl}: {asked}");
+            assert!(shortened(Millis(asked)).0 >= ttl, "{ttl}: {asked}");
+        }
+        for most in [1_000, 86_400_000, 3_600_001] {
+            let longest = shortened(Millis(most)).0;
+            assert!(stretched(Millis(longest)).as_millis() <= most.into(), "{most}: {longest}");
+            assert!(stretched(Millis(longest + 1)).as_millis() > most.into(), "{most}: {longest}");
         }
         assert_eq!(stretched(Millis(MAX_TTL_CEILING)).as_millis(), u128::from(MAX_TTL_CEILING));
         assert!(stretched(Millis(1)).as_millis() >= 10);

@@ -3,24 +3,23 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use dlock_client::operator::Attempt;
-use dlock_client::{Error, Guard, LockOptions, Patience};
+use dlock_client::{Error, Guard, LockOptions, Notice, Patience};
 use dlock_core::{Millis, Reason};
 use futures_util::future::{BoxFuture, OptionFuture};
-use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until};
 
 use super::super::figures::Counted;
 use super::super::limits::LOOK_AFTER;
+use super::super::outage::Outage;
 use super::super::refusal;
 use super::super::reply::Reply;
 use super::super::tie::Tie;
 use super::held::{Held, extend, unheard};
-use super::{Ask, Lock, Order, State, Terms, answer, end_of, stretched};
+use super::{Ask, Inbox, Lock, Order, ReplyTo, State, Terms, answer, end_of, stretched};
 
 /// The lock is wanted.
 pub(super) struct Wanted {
-    acquired: Acquired,
+    acquisition: Acquisition,
     terms: Terms,
     /// True if it asks the nodes until it is dropped: the place is kept, whatever the limit of a wait.
     has_place: bool,
@@ -29,14 +28,18 @@ pub(super) struct Wanted {
     away_until: Option<Instant>,
     /// Time at which to look if the caller holds the lock by another agent.
     look_at: Option<Instant>,
-    look: Option<BoxFuture<'static, Result<Option<Attempt>, Error>>>,
+    /// Resolves with the fence, if the caller does.
+    look: Option<BoxFuture<'static, Option<Reply>>>,
 }
 
-type Acquired = BoxFuture<'static, Result<Guard, Error>>;
+struct Acquisition {
+    guard: BoxFuture<'static, Result<Guard, Error>>,
+    outage: Arc<Outage>,
+}
 
 /// A request that has no reply yet.
 struct Asker {
-    reply: oneshot::Sender<Reply>,
+    reply: ReplyTo,
     /// The end of its wait; `None`: without limit.
     until: Option<Instant>,
     keep: Option<Millis>,
@@ -58,7 +61,7 @@ impl Lock {
         };
         let waits = ask.wait.is_some();
         State::Wanted(Box::new(Wanted {
-            acquired: self.acquire(&ask.terms, patience),
+            acquisition: self.acquire(&ask.terms, patience),
             terms: ask.terms.clone(),
             has_place: waits && ask.keep.is_some(),
             look_at: waits.then(|| Instant::now() + LOOK_AFTER),
@@ -68,15 +71,19 @@ impl Lock {
         }))
     }
 
-    fn acquire(&self, terms: &Terms, wait: Patience) -> Acquired {
+    fn acquire(&self, terms: &Terms, wait: Patience) -> Acquisition {
         let Terms { ttl, mode, again, renew, caller, .. } = terms.clone();
         let options =
             LockOptions { ttl: stretched(ttl), wait, mode, renew, ..LockOptions::default() };
-        let mut lock = self.agent.client.lock(&self.name.key).options(options).on_behalf_of(caller);
+        let outage = Outage::new(&self.agent.figures.outages);
+        let told = Arc::downgrade(&outage);
+        let tell = move |news: &Notice| told.upgrade().iter().for_each(|outage| outage.hear(news));
+        let lock = self.agent.client.lock(&self.name.key).options(options).on_behalf_of(caller);
+        let mut lock = lock.notify(tell);
         if let Some(fence) = again {
             lock = lock.again_after(fence);
         }
-        Box::pin(lock.acquire())
+        Acquisition { guard: Box::pin(lock.acquire()), outage }
     }
 
     /// A request of a connection.
@@ -90,29 +97,31 @@ impl Lock {
         }
     }
 
-    pub(super) async fn wanted(&mut self, mut wanted: Box<Wanted>) -> State {
+    pub(super) async fn wanted(&self, mut wanted: Box<Wanted>, inbox: &mut Inbox) -> State {
         let due = wanted.due();
-        let Wanted { acquired, asker, look, .. } = &mut *wanted;
-        let gone = asker.as_mut().map(|asker| asker.reply.closed());
+        let Wanted { acquisition, asker, look, .. } = &mut *wanted;
+        let gone = asker.as_mut().map(|asker| asker.reply.sender.closed());
         tokio::select! {
             biased;
-            acquired = acquired => match acquired {
+            acquired = &mut acquisition.guard => match acquired {
                 Ok(guard) => self.won(wanted, guard).await,
                 Err(error) => self.failed(wanted, &error).await,
             },
-            order = self.inbox.recv() => match order {
+            order = inbox.recv() => match order {
                 Some(order) => self.order_while_wanted(wanted, order).await,
                 None => State::Idle,
             },
-            Some(()) = OptionFuture::from(gone) => self.stay_or_go(wanted),
-            Some(found) = OptionFuture::from(look.as_mut()) => self.looked(wanted, found).await,
+            Some(()) = OptionFuture::from(gone) => {
+                let keep = wanted.asker.take().and_then(|asker| asker.keep);
+                self.stay_or_go(wanted, keep)
+            }
+            Some(found) = OptionFuture::from(look.as_mut()) => self.looked(wanted, found),
             Some(()) = OptionFuture::from(due.map(sleep_until)) => self.due_while_wanted(wanted),
         }
     }
 
-    async fn won(&mut self, mut wanted: Box<Wanted>, guard: Guard) -> State {
-        self.agent.outages.end(&self.name.key);
-        self.agent.losses.forget(&self.name);
+    async fn won(&self, mut wanted: Box<Wanted>, guard: Guard) -> State {
+        self.agent.losses.lately.forget(&self.name);
         self.agent.finished.forget(&self.name);
         let asker = wanted.asker.take();
         let mut held = Held::new(guard, wanted.terms, wanted.away_until, &self.agent.figures);
@@ -128,23 +137,22 @@ impl Lock {
             return State::Idle;
         }
         held.ties(asker.tie);
-        match asker.reply.send(Reply::number(held.guard.fence())) {
+        match asker.reply.sender.send(Reply::number(held.guard.fence())) {
             Ok(()) => State::Held(held),
             Err(_) => unheard(held, asker.keep),
         }
     }
 
-    async fn failed(&mut self, mut wanted: Box<Wanted>, error: &Error) -> State {
-        self.agent.outages.end(&self.name.key);
+    async fn failed(&self, mut wanted: Box<Wanted>, error: &Error) -> State {
         let Some(asker) = wanted.asker.take() else { return State::Idle };
         if let Error::Held { holder: Some(holder), .. } = error
             && wanted.terms.caller.is_holder(holder)
-            && let Some(fence) = self.joined(&wanted.terms).await
+            && let Some(fence) = self.joined(wanted.terms.ttl).await
         {
             answer(asker.reply, fence);
             return State::Idle;
         }
-        answer(asker.reply, refusal::reply(error));
+        answer(asker.reply, refusal::of_lease(error, wanted.terms.ttl));
         let may_pass = matches!(error, Error::Held { .. }) || error.may_pass();
         match asker.keep {
             Some(keep) if may_pass => self.take_place(wanted, keep),
@@ -153,14 +161,14 @@ impl Lock {
     }
 
     /// The fence of the lock that the caller holds by another agent.
-    async fn joined(&self, terms: &Terms) -> Option<Reply> {
-        let found = self.extended_elsewhere(terms.ttl, Reply::number).await;
+    async fn joined(&self, ttl: Millis) -> Option<Reply> {
+        let found = self.extended_elsewhere(ttl, Reply::number).await;
         found.ok().flatten().filter(|found| matches!(found, Reply::Int(_)))
     }
 
     /// Queues for a caller that does not wait, but asks again.
     fn take_place(&self, mut wanted: Box<Wanted>, keep: Millis) -> State {
-        wanted.acquired = self.acquire(&wanted.terms, Patience::Forever);
+        wanted.acquisition = self.acquire(&wanted.terms, Patience::Forever);
         wanted.has_place = true;
         wanted.look_at = None;
         wanted.away_until = Some(end_of(keep));
@@ -169,36 +177,26 @@ impl Lock {
 
     /// Ends a request without the lock. Its place may stay.
     fn not_yet(&self, mut wanted: Box<Wanted>) -> State {
-        if let Some(asker) = &mut wanted.asker {
-            asker.answer(self.agent.outages.of(&self.name.key).map_or(Reply::Null, Reply::Error));
-        }
-        self.stay_or_go(wanted)
+        let Some(asker) = wanted.asker.take() else { return State::Wanted(wanted) };
+        answer(asker.reply, wanted.acquisition.outage.reply());
+        self.stay_or_go(wanted, asker.keep)
     }
 
-    /// Forgets a request, whose place may stay.
-    fn stay_or_go(&self, mut wanted: Box<Wanted>) -> State {
-        let keep = wanted.asker.take().and_then(|asker| asker.keep);
+    /// Goes on without a request, if its place is kept.
+    fn stay_or_go(&self, mut wanted: Box<Wanted>, keep: Option<Millis>) -> State {
         match keep {
             Some(keep) if wanted.has_place => {
                 wanted.away_until = Some(end_of(keep));
                 State::Wanted(wanted)
             }
             Some(keep) => self.take_place(wanted, keep),
-            None => {
-                self.agent.outages.end(&self.name.key);
-                State::Idle
-            }
+            None => State::Idle,
         }
     }
 
-    async fn looked(
-        &mut self,
-        mut wanted: Box<Wanted>,
-        found: Result<Option<Attempt>, Error>,
-    ) -> State {
+    fn looked(&self, mut wanted: Box<Wanted>, found: Option<Reply>) -> State {
         wanted.look = None;
-        if let Ok(Some(Attempt { fence: Some(_), .. })) = found
-            && let Some(fence) = self.joined(&wanted.terms).await
+        if let Some(fence) = found
             && let Some(asker) = wanted.asker.take()
         {
             answer(asker.reply, fence);
@@ -207,13 +205,12 @@ impl Lock {
         State::Wanted(wanted)
     }
 
-    fn due_while_wanted(&mut self, mut wanted: Box<Wanted>) -> State {
+    fn due_while_wanted(&self, mut wanted: Box<Wanted>) -> State {
         let now = Instant::now();
         if wanted.look_at.is_some_and(|at| at <= now) {
-            let (client, name) = (self.agent.client.clone(), Arc::clone(&self.name));
+            let (lock, ttl) = (self.clone(), wanted.terms.ttl);
             wanted.look_at = None;
-            wanted.look =
-                Some(Box::pin(async move { client.attempt_of(&name.key, &name.token).await }));
+            wanted.look = Some(Box::pin(async move { lock.joined(ttl).await }));
             return State::Wanted(wanted);
         }
         let is_over = |end: Option<Instant>| end.is_some_and(|end| end <= now);
@@ -224,42 +221,46 @@ impl Lock {
         }
     }
 
-    async fn order_while_wanted(&mut self, mut wanted: Box<Wanted>, order: Order) -> State {
+    async fn order_while_wanted(&self, mut wanted: Box<Wanted>, order: Order) -> State {
         match order {
             Order::Acquire(ask) => self.ask_again(wanted, *ask),
             Order::Leave => State::Idle,
             release @ Order::Release(_) => {
-                if let Some(asker) = &mut wanted.asker {
-                    asker.answer(Reply::Null);
+                if let Some(asker) = wanted.asker.take() {
+                    answer(asker.reply, Reply::Null);
                 }
                 drop(wanted);
-                self.agent.outages.end(&self.name.key);
                 self.elsewhere(release).await;
                 State::Idle
             }
+            // Nodes may be slow to answer, and the turn may come meanwhile.
             other => {
-                self.elsewhere(other).await;
+                let lock = self.clone();
+                tokio::spawn(async move { lock.elsewhere(other).await });
                 State::Wanted(wanted)
             }
         }
     }
 
     /// The same token asks once more: the new request takes the place of the old one.
-    fn ask_again(&mut self, mut wanted: Box<Wanted>, ask: Ask) -> State {
+    fn ask_again(&self, mut wanted: Box<Wanted>, ask: Ask) -> State {
         let is_poll = ask.wait.is_none();
-        match &mut wanted.asker {
-            Some(asker) if asker.waits.is_some() && is_poll => {
-                answer(ask.reply, Reply::Null);
-                return State::Wanted(wanted);
-            }
-            Some(asker) => asker.answer(Reply::error(REPLACED)),
-            None => {}
+        if is_poll && wanted.asker.as_ref().is_some_and(|asker| asker.waits.is_some()) {
+            answer(ask.reply, Reply::Null);
+            return State::Wanted(wanted);
+        }
+        if let Some(asker) = wanted.asker.take() {
+            answer(asker.reply, Reply::error(REPLACED));
         }
         let of = |terms: &Terms| (terms.mode, terms.again, terms.renew);
         let is_same = of(&wanted.terms) == of(&ask.terms);
         if !wanted.has_place || !is_same {
             drop(wanted);
             return self.want(ask);
+        }
+        if wanted.look.take().is_some() {
+            // The former look would extend the lock by the former lease.
+            wanted.look_at = Some(Instant::now());
         }
         wanted.terms = ask.terms.clone();
         wanted.away_until = None;
@@ -275,14 +276,6 @@ impl Wanted {
             None => self.away_until,
         };
         end.into_iter().chain(self.look_at).min()
-    }
-}
-
-impl Asker {
-    /// Answers, and leaves the rest of the request.
-    fn answer(&mut self, reply: Reply) {
-        let (spent, _) = oneshot::channel();
-        answer(std::mem::replace(&mut self.reply, spent), reply);
     }
 }
 
