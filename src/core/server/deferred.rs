@@ -1,5 +1,5 @@
 //! Deferred work: it was found where nothing may be written. The next iterations of the event loop do it, a
-//! little at a time.
+//! little at a time. Queues that are served later are in `rechecks`.
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use super::GrantId;
 use crate::host::{Ending, WaitOutcome};
 use crate::queue::Queue;
-use crate::words::{ClientId, Instant, Key, KeyBuf, Millis};
+use crate::words::{ClientId, Instant, Key, Millis};
 
 /// The fate of a grant whose connection is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,12 +21,6 @@ pub(super) enum Undo {
 /// The deferred work.
 #[derive(Debug, Default)]
 pub(super) struct Deferred {
-    /// Locks whose first waiter may be grantable.
-    to_serve: VecDeque<KeyBuf>,
-    /// The keys of `to_serve`, so that none is there twice.
-    serving: BTreeSet<KeyBuf>,
-    /// Locks whose first waiter waits for the state file, too.
-    unvouched: BTreeSet<KeyBuf>,
     /// Grants whose clients were not told, and that end or become shorter if that connection still
     /// speaks for them. By key and token, so that a later grant there finds them at once.
     to_end: BTreeMap<GrantId, Undo>,
@@ -49,8 +43,7 @@ pub(super) struct Dismissed {
 impl Deferred {
     /// True if no work is left.
     pub fn is_empty(&self) -> bool {
-        let nothing_ends = self.to_end.is_empty() && self.leaving.is_empty();
-        nothing_ends && self.to_serve.is_empty() && self.dismissed.is_empty()
+        self.to_end.is_empty() && self.leaving.is_empty() && self.dismissed.is_empty()
     }
 
     /// Adds waiters, who are told after those already here.
@@ -80,32 +73,6 @@ impl Deferred {
     /// Drops all work: another node does it, or it need not be done any more.
     pub fn clear(&mut self) {
         *self = Deferred::default();
-    }
-
-    /// Notes that the first waiter at the key may be grantable.
-    pub fn serve(&mut self, key: KeyBuf) {
-        if self.serving.insert(key.clone()) {
-            self.to_serve.push_back(key);
-        }
-    }
-
-    /// Takes the next key whose waiters may be grantable.
-    pub fn next_to_serve(&mut self) -> Option<KeyBuf> {
-        let key = self.to_serve.pop_front()?;
-        self.serving.remove(&key);
-        Some(key)
-    }
-
-    /// Notes that the first waiter at the key can be served once the state file is written.
-    pub fn wait_for_file(&mut self, key: KeyBuf) {
-        self.unvouched.insert(key);
-    }
-
-    /// Notes that the state file is written.
-    pub fn file_is_written(&mut self) {
-        for key in core::mem::take(&mut self.unvouched) {
-            self.serve(key);
-        }
     }
 
     /// Notes a grant whose client was not told.

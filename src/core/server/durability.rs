@@ -79,7 +79,9 @@ impl Node {
     /// Notes that the promise is in the state file: waiters for it may be served.
     pub fn promised(&mut self, promise: Promise) {
         self.durable.promised(promise);
-        self.deferred.file_is_written();
+        if core::mem::take(&mut self.waiting.for_file) {
+            self.waiting.serve_all_later();
+        }
     }
 
     /// The promise to write before a lease can arrive from another node. The caller must write it at
@@ -125,7 +127,7 @@ impl Node {
             if was_for_all {
                 self.waiting.places.clock.look(now, true);
             }
-            self.waiting.keys().for_each(|key| self.deferred.serve(key.to_owned()));
+            self.waiting.serve_all_later();
         }
     }
 

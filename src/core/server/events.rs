@@ -65,9 +65,7 @@ impl Node {
 
     /// Notes that another command may have freed a key: a foreign lock, for example.
     pub fn maybe_free(&mut self, key: Key<'_>) {
-        if self.waiting.queue(key).is_some() {
-            self.deferred.serve(key.to_owned());
-        }
+        self.waiting.serve_later(key);
     }
 
     /// Notes that a connection has closed: its grants end as soon as that can be written.

@@ -109,7 +109,8 @@ impl Node {
     /// True if there is deferred work.
     #[must_use]
     pub fn has_pending(&self) -> bool {
-        !self.deferred.is_empty() && !self.is_following()
+        let any = !self.deferred.is_empty() || self.waiting.rechecks.any_next();
+        any && !self.is_following()
     }
 
     /// Time at which the node will have something to do, as far as it knows. The host's index

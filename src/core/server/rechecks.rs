@@ -1,6 +1,7 @@
-//! Locks with waiters that must be checked again at some moment: when a foreign lock's string
-//! expires, because the server itself may take its time to notice; or soon, where the server refuses
-//! writes now. One entry a key: the earliest.
+//! Locks with waiters that must be checked again: in the next iterations of the event loop, because the first
+//! waiter may be grantable; or at some moment: when a foreign lock's string expires, because the server itself
+//! may take its time to notice, or soon, where the server refuses writes now. One entry a key, the earliest, and
+//! none without a queue: so there are never more of them than waiters.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 
@@ -8,24 +9,54 @@ use crate::words::{Deadline, Instant, Key, KeyBuf, Millis};
 
 #[derive(Debug, Default)]
 pub(super) struct Rechecks {
-    by_key: BTreeMap<KeyBuf, Deadline>,
-    by_end: BTreeSet<(Deadline, KeyBuf)>,
+    by_key: BTreeMap<KeyBuf, When>,
+    by_time: BTreeSet<(When, KeyBuf)>,
+    /// The number of checks that were planned for the next iterations.
+    planned: u64,
+}
+
+/// The time of a check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum When {
+    /// In the next iterations, in the order in which they were planned.
+    Next(u64),
+    /// At a moment.
+    At(Deadline),
 }
 
 impl Rechecks {
+    /// The moment of the first check, if none is to be made in the next iterations.
     pub fn first(&self) -> Option<Deadline> {
-        self.by_end.first().map(|(end, _)| *end)
+        match self.by_time.first()? {
+            (When::At(end), _) => Some(*end),
+            (When::Next(_), _) => None,
+        }
+    }
+
+    /// True if there are checks to be made in the next iterations.
+    pub fn any_next(&self) -> bool {
+        matches!(self.by_time.first(), Some((When::Next(_), _)))
     }
 
     /// Plans a check of the key at `end`, unless there is an earlier one.
     pub fn add(&mut self, end: Deadline, key: KeyBuf) {
+        self.plan(When::At(end), key);
+    }
+
+    /// Plans a check of the key in the next iterations.
+    pub fn add_next(&mut self, key: KeyBuf) {
+        self.planned += 1;
+        self.plan(When::Next(self.planned), key);
+    }
+
+    fn plan(&mut self, when: When, key: KeyBuf) {
         match self.by_key.get(&key) {
-            Some(earlier) if *earlier <= end => return,
-            Some(later) => self.by_end.remove(&(*later, key.clone())),
+            Some(earlier) if *earlier <= when => return,
+            Some(later) => self.by_time.remove(&(*later, key.clone())),
             None => false,
         };
-        self.by_end.insert((end, key.clone()));
-        self.by_key.insert(key, end);
+        self.by_time.insert((when, key.clone()));
+        self.by_key.insert(key, when);
     }
 
     /// The pause before the next check of a key that may change at any moment: short, because a
@@ -42,30 +73,45 @@ impl Rechecks {
             return;
         }
         let key = key.to_owned();
-        if let Some(end) = self.by_key.remove(&key) {
-            self.by_end.remove(&(end, key));
+        if let Some(when) = self.by_key.remove(&key) {
+            self.by_time.remove(&(when, key));
         }
     }
 
-    /// Takes a key whose check is due.
-    pub fn pop_over(&mut self, now: Instant) -> Option<KeyBuf> {
-        if !self.first()?.is_over(now) {
+    /// Lets the checks whose moment has come follow those that are to be made next.
+    pub fn come(&mut self, now: Instant) {
+        while let Some(key) = self.first_over(now) {
+            self.add_next(key);
+        }
+    }
+
+    fn first_over(&self, now: Instant) -> Option<KeyBuf> {
+        let (when, key) =
+            self.by_time.range((When::At(Deadline(0)), KeyBuf::default())..).next()?;
+        matches!(when, When::At(end) if end.is_over(now)).then(|| key.clone())
+    }
+
+    /// Takes the key that is checked next.
+    pub fn pop_next(&mut self) -> Option<KeyBuf> {
+        if !self.any_next() {
             return None;
         }
-        let (_, key) = self.by_end.pop_first()?;
+        let (_, key) = self.by_time.pop_first()?;
         self.by_key.remove(&key);
         Some(key)
     }
 
     /// Drops the checks of keys for which `stays` is false.
     pub fn retain(&mut self, stays: impl Fn(&KeyBuf) -> bool) {
-        self.by_end.retain(|(_, key)| stays(key));
+        self.by_time.retain(|(_, key)| stays(key));
         self.by_key.retain(|key, _| stays(key));
     }
 
+    /// The keys that are to be checked.
     #[cfg(test)]
-    pub fn is_empty(&self) -> bool {
-        self.by_key.is_empty() && self.by_end.is_empty()
+    pub fn keys(&self) -> impl Iterator<Item = &KeyBuf> {
+        assert_eq!(self.by_key.len(), self.by_time.len());
+        self.by_key.keys()
     }
 }
 
@@ -102,9 +148,24 @@ mod tests {
             rechecks.add(Deadline(end), key(0));
         }
         rechecks.add(Deadline(4), key(1));
-        assert_eq!(rechecks.pop_over(Instant(2_999)), None);
-        let looks: Vec<_> = core::iter::from_fn(|| rechecks.pop_over(Instant(9_000))).collect();
-        assert_eq!(looks, [key(0), key(1)]);
+        rechecks.come(Instant(2_999));
+        assert_eq!((rechecks.pop_next(), rechecks.first()), (None, Some(Deadline(3))));
+        rechecks.come(Instant(9_000));
+        assert_eq!(all(&mut rechecks), [key(0), key(1)]);
+    }
+
+    #[test]
+    fn a_key_that_is_looked_at_next_keeps_its_turn_and_one_whose_moment_has_come_is_behind_it() {
+        let key = |db| KeyBuf { db, name: Box::default() };
+        let mut rechecks = Rechecks::default();
+        rechecks.add(Deadline(1), key(0));
+        for again in [2, 1, 3, 2] {
+            rechecks.add_next(key(again));
+        }
+        rechecks.come(Instant(1_000));
+        rechecks.add(Deadline(1), key(0));
+        assert_eq!(all(&mut rechecks), [2, 1, 3, 0].map(key));
+        assert!(!rechecks.any_next());
     }
 
     #[test]
@@ -117,7 +178,13 @@ mod tests {
         rechecks.remove(key(0).as_key());
         rechecks.retain(|key| key.db != 1);
         assert_eq!(rechecks.first(), Some(Deadline(1)));
-        assert_eq!(rechecks.pop_over(Instant(1_000)), Some(key(2)));
-        assert!(rechecks.is_empty());
+        rechecks.come(Instant(1_000));
+        assert_eq!(all(&mut rechecks), [key(2)]);
+        assert_eq!(rechecks.keys().count(), 0);
+    }
+
+    /// Those that are looked at next.
+    fn all(rechecks: &mut Rechecks) -> Vec<KeyBuf> {
+        core::iter::from_fn(|| rechecks.pop_next()).collect()
     }
 }

@@ -39,9 +39,8 @@ impl Node {
             }
             served += 1;
         }
-        if self.waiting.change_queue(key, |queue| queue.enters = true).is_some() {
-            self.deferred.serve(key.to_owned());
-        }
+        self.waiting.change_queue(key, |queue| queue.enters = true);
+        self.waiting.serve_later(key);
         served
     }
 
@@ -90,8 +89,7 @@ impl Node {
         self.durable.counter.learn(key.name, found.top(), false);
         let served = self.serve_first(host, key, time);
         if !served {
-            // Waits until the state file can be written.
-            self.deferred.wait_for_file(key.to_owned());
+            self.waiting.for_file = true;
         }
         served
     }
@@ -245,7 +243,7 @@ impl Node {
         let first = self.waiting.queue(key).and_then(Queue::first).map(|first| first.id);
         let waiter = self.leave(key, token, now)?;
         if first == Some(waiter.id) || self.waiting.queue(key).is_some_and(Queue::has_turns) {
-            self.deferred.serve(key.to_owned());
+            self.waiting.serve_later(key);
         }
         Some(waiter)
     }

@@ -39,7 +39,7 @@ impl Node {
         }
         is_done &= !self.waiting.places.end_next(time.now);
         let mut left = budget - waits + unused;
-        self.look_at_foreign(time);
+        self.waiting.rechecks.come(time.now);
         // The two alternate, so that neither delays the other for long.
         while left > 0 {
             let caught_up = self.catch_up(host, time, left);
@@ -78,17 +78,11 @@ impl Node {
         left
     }
 
-    fn look_at_foreign(&mut self, time: Time) {
-        while let Some(key) = self.waiting.rechecks.pop_over(time.now) {
-            self.deferred.serve(key);
-        }
-    }
-
     /// Does a piece or two of deferred work: ends grants, and serves keys.
     /// Returns the pieces of work done.
     fn catch_up<H: Host>(&mut self, host: &mut H, time: Time, left: usize) -> usize {
         let undo = self.deferred.next_undo();
-        let to_serve = self.deferred.next_to_serve();
+        let to_serve = self.waiting.rechecks.pop_next();
         let mut pieces = 0;
         if let Some((grant, undo)) = undo {
             pieces += self.look_after(host, grant.key.as_key(), Some((&grant, undo)), time, left);

@@ -30,6 +30,9 @@ pub struct Waiting {
     pub(super) granted: BTreeMap<WaiterId, (GrantId, Option<Millis>)>,
     /// Locks that must be checked again for their waiters.
     pub(super) rechecks: Rechecks,
+    /// True if some lock's first waiter waits for the state file, too. A list of these locks would grow on a
+    /// full disk with each one that somebody has waited for.
+    pub(super) for_file: bool,
     pub(super) next_id: u64,
 }
 
@@ -226,6 +229,18 @@ impl Waiting {
         }
         true
     }
+    /// Plans that the lock's waiters are served in the next iterations of the event loop, if it has any.
+    pub(super) fn serve_later(&mut self, key: Key<'_>) {
+        if self.queue(key).is_some() {
+            self.rechecks.add_next(key.to_owned());
+        }
+    }
+
+    /// Plans that all locks' waiters are served in the next iterations.
+    pub(super) fn serve_all_later(&mut self) {
+        self.keys_of(|_| true).into_iter().for_each(|key| self.rechecks.add_next(key));
+    }
+
 
     /// Plans a check of the lock after a while, if it has waiters.
     pub(super) fn watch(&mut self, key: Key<'_>, after: Millis, time: Time) {

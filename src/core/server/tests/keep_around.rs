@@ -95,6 +95,33 @@ fn while_the_disk_is_full_a_place_is_taken() {
     assert_eq!(bench.holders(), "b");
 }
 
+/// There may be ever other names of keys: nothing of a queue outlives it.
+#[test]
+fn a_queue_that_is_gone_leaves_no_work_behind() {
+    let mut bench = Bench::new();
+    bench.node.settings.max_places = 0;
+    bench.hold(1, "a 1000");
+    assert_eq!(bench.acquire(2, "b 100 KEEP 50"), Ok(Acquired::Denied));
+    assert!(!bench.node.has_pending(), "it found no room, and was the only one");
+    bench.node.settings.max_places = 10;
+    for words in ["b 100 KEEP 50", "c 100 KEEP 50", "b 100"] {
+        assert_eq!(bench.acquire(2, words), Ok(Acquired::Denied));
+    }
+    assert!(bench.node.has_pending(), "the first has left, and the next may be served");
+    bench.release("c");
+    assert!(!bench.node.has_pending());
+    // Whoever waits for the state file, too.
+    assert!(bench.release("a"));
+    bench.host.disk_is_full = true;
+    bench.node.settings.max_places = 0;
+    bench.pass(10_000_000 * MS);
+    let d = bench.wait(2, "d 100 WAIT 0");
+    bench.gone(d);
+    bench.host.disk_is_full = false;
+    bench.write();
+    assert!(!bench.node.has_pending());
+}
+
 #[test]
 fn a_removal_from_outside_a_move_and_a_new_role_drop_places_in_silence() {
     for what in ["removed", "flushed", "follows", "moved"] {

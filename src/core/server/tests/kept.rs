@@ -253,6 +253,8 @@ impl World {
         let expected: BTreeMap<KeyBuf, Vec<WaiterId>> =
             self.judge.queues.iter().map(waits).collect();
         prop_assert_eq!(&expected, &found, "other queues");
+        let mut checked = node.waiting.rechecks.keys();
+        prop_assert!(checked.all(|key| found.contains_key(key)), "checks a lock without waiters");
         prop_assert!(
             node.waiting.requests() as u64 <= node.settings.max_waiters,
             "too many waiters"
