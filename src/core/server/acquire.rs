@@ -1,5 +1,7 @@
 //! ACQUIRE: granted, denied, or queued.
 
+use core::ops::RangeInclusive;
+
 use super::{GrantId, Node};
 use crate::command::acquire::Acquire;
 use crate::host::{Effect, Host, Memory, WaitOutcome};
@@ -149,7 +151,8 @@ impl Node {
         store(host, key, mode, grant);
         if grant.client == ClientId::AWAY {
             self.waiting.places.lease_began(grant.lease.end);
-            self.waiting.forget_unheard(key, grant.token);
+            // Grants to others differ by their connections.
+            self.waiting.untold.forget(key, grant.token);
         }
         if grant.ephemeral && grant.client != ClientId::UNKNOWN {
             let id = GrantId::of(key, grant.token, grant.client);
@@ -205,11 +208,10 @@ impl Node {
         let Acquire { token, mode, .. } = *ask;
         self.waiting.back(was_away);
         self.forget_ephemeral(host, key, token);
-        self.deferred.cancel_ending(key, token);
+        self.heard(key, token);
         renew(host, key, mode, token, renewal);
         if renewal.asker.is_some_and(|asker| asker.client == ClientId::AWAY) {
             self.waiting.places.lease_began(renewal.lease.end);
-            self.waiting.forget_unheard(key, token);
         }
         if let Some(Asker { client, ephemeral: true, .. }) = renewal.asker
             && client != ClientId::UNKNOWN
@@ -294,6 +296,12 @@ impl Node {
 impl GrantId {
     pub(super) fn of(key: Key<'_>, token: &[u8], client: ClientId) -> GrantId {
         GrantId { key: key.to_owned(), token: token.into(), client }
+    }
+
+    /// The grants of a token at a key, whatever their connections.
+    pub(super) fn all_of(key: Key<'_>, token: &[u8]) -> RangeInclusive<GrantId> {
+        let of = |client| GrantId::of(key, token, ClientId(client));
+        of(0)..=of(u64::MAX)
     }
 }
 

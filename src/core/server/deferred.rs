@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use super::GrantId;
 use crate::host::{Ending, WaitOutcome};
 use crate::queue::Queue;
-use crate::words::{ClientId, Instant, Key, Millis};
+use crate::words::{Instant, Key, Millis};
 
 /// The fate of a grant whose connection is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,13 +99,12 @@ impl Deferred {
         None
     }
 
-    /// Cancels the end of a token's earlier grant: the token is granted the lock anew, or asks again.
+    /// Cancels the end of a token's earlier grant: the token is granted the lock anew, or has heard of it.
     pub fn cancel_ending(&mut self, key: Key<'_>, token: &[u8]) {
         if self.to_end.is_empty() {
             return;
         }
-        let of = |client| GrantId::of(key, token, ClientId(client));
-        let grants = self.to_end.range(of(0)..=of(u64::MAX));
+        let grants = self.to_end.range(GrantId::all_of(key, token));
         let grants: Vec<GrantId> = grants.map(|(grant, _)| grant.clone()).collect();
         for grant in grants {
             self.to_end.remove(&grant);

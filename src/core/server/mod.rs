@@ -4,7 +4,7 @@
 //! - `release`: RELEASE, EXTEND, CHECK and BREAK.
 //! - `foreign`: the same for plain strings.
 //! - `serve`: hand-over to the next waiters, and waiters that leave before.
-//! - `waiting`: the queues, and all waiters.
+//! - `waiting`: the queues, and all waiters; `untold`: grants to waiters that have yet to hear of them.
 //! - `places`: places of waiters that are away; `place_clock`: the clock by which they end.
 //! - `final_tokens`: tokens released with FINAL.
 //! - `durability`: the effect of the state file on grants; quarantine.
@@ -32,6 +32,7 @@ mod serve;
 mod sweep;
 #[cfg(test)]
 mod tests;
+mod untold;
 mod waiting;
 
 use alloc::boxed::Box;

@@ -105,6 +105,7 @@ impl Node {
             meta,
         });
         self.waiting.back(was_away.as_ref().map(|(end, _)| *end));
+        self.heard(key, ask.token);
         renew(host, key, mode, ask.token, Renewal { lease, fence, asker });
         let Extend { token, ttl, fence, gt } = *ask;
         host.tell(key, Effect::Extended { token, ttl, fence, gt });
@@ -114,12 +115,13 @@ impl Node {
         Ok(true)
     }
 
-    /// Returns the fence of the token, if it holds the lock now. Changes nothing.
+    /// Returns the fence of the token, if it holds the lock now. Changes no lock, but whoever asks has heard
+    /// of the grant then: it is not taken back.
     ///
     /// # Errors
     /// Fails if the key holds something else.
     pub fn check<H: Host>(
-        &self,
+        &mut self,
         host: &mut H,
         key: Key<'_>,
         token: &[u8],
@@ -130,7 +132,11 @@ impl Node {
             return Err(Reason::WrongType);
         }
         let holds = |grant: &Grant<'_>| !grant.lease.end.is_over(time.now);
-        Ok(found.grant(token).filter(holds).map(|grant| grant.fence))
+        let fence = found.grant(token).filter(holds).map(|grant| grant.fence);
+        if fence.is_some() {
+            self.heard(key, token);
+        }
+        Ok(fence)
     }
 
     /// Ends every lease on the key, or the token's, and hands over. Returns the number of ended leases.

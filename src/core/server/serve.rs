@@ -146,7 +146,7 @@ impl Node {
         self.note_wait(What::Wait, key, &waiter, holder, time.now);
         if present {
             let grant = GrantId::of(key, token, client);
-            self.waiting.granted.insert(waiter.id, (grant, asks.keep));
+            self.waiting.untold.add(waiter.id, grant, asks.keep);
             host.answer(waiter.id, WaitOutcome::Granted(fence));
         }
         true
@@ -156,7 +156,7 @@ impl Node {
     /// which the client was not told ends, or becomes as short as its place would be kept, as soon as
     /// that can be written.
     pub fn gone(&mut self, id: WaiterId, now: Instant) {
-        if let Some((grant, keep)) = self.waiting.granted.remove(&id) {
+        if let Some((grant, keep)) = self.waiting.untold.take(id) {
             // A follower takes nothing back: the lease runs out at the primary.
             if !self.is_following() {
                 let undo = keep.map_or(Undo::End(Ending::Undelivered), Undo::Cut);
@@ -168,6 +168,13 @@ impl Node {
             // The waiter was dismissed, and need not be told any more.
             self.waiting.stands.remove(&id);
         }
+    }
+
+    /// Notes that a token has heard of its grant: it is no longer one of a request that waited, whose
+    /// connection may break before the answer.
+    pub(super) fn heard(&mut self, key: Key<'_>, token: &[u8]) {
+        self.deferred.cancel_ending(key, token);
+        self.waiting.untold.forget(key, token);
     }
 
     /// Dismisses all waiters at the key with the same answer, the first few at once, and the others in the

@@ -5,9 +5,9 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::GrantId;
 use super::places::{Left, Places};
 use super::rechecks::Rechecks;
+use super::untold::Untold;
 use crate::queue::{Presence, Queue, Waiter};
 use crate::shares::Shares;
 use crate::words::{Deadline, Instant, Key, KeyBuf, Millis, Time, WaiterId};
@@ -25,9 +25,8 @@ pub struct Waiting {
     pub(super) ends: BTreeSet<(Deadline, WaiterId)>,
     /// The places of waiters that are away.
     pub(super) places: Places,
-    /// Waiters that were granted the lock and have not been told yet, and the time that their
-    /// places would have been kept.
-    pub(super) granted: BTreeMap<WaiterId, (GrantId, Option<Millis>)>,
+    /// Waiters that were granted the lock and have not been told yet.
+    pub(super) untold: Untold,
     /// Locks that must be checked again for their waiters.
     pub(super) rechecks: Rechecks,
     /// True if some lock's first waiter waits for the state file, too. A list of these locks would grow on a
@@ -229,6 +228,7 @@ impl Waiting {
         }
         true
     }
+
     /// Plans that the lock's waiters are served in the next iterations of the event loop, if it has any.
     pub(super) fn serve_later(&mut self, key: Key<'_>) {
         if self.queue(key).is_some() {
@@ -240,7 +240,6 @@ impl Waiting {
     pub(super) fn serve_all_later(&mut self) {
         self.keys_of(|_| true).into_iter().for_each(|key| self.rechecks.add_next(key));
     }
-
 
     /// Plans a check of the lock after a while, if it has waiters.
     pub(super) fn watch(&mut self, key: Key<'_>, after: Millis, time: Time) {
@@ -268,15 +267,7 @@ impl Waiting {
 
     /// Notes that a waiter has got its answer: from now on its grant is an ordinary one.
     pub fn delivered(&mut self, id: WaiterId) {
-        self.granted.remove(&id);
-    }
-
-    /// Notes that a token that is away asks again, or is granted the lock anew: its client may hear of
-    /// this grant, so it is no longer one of a request that waited. Grants to others differ by their
-    /// connections.
-    pub(super) fn forget_unheard(&mut self, key: Key<'_>, token: &[u8]) {
-        let of = |grant: &GrantId| grant.key.as_key() == key && *grant.token == *token;
-        self.granted.retain(|_, (grant, _)| !of(grant));
+        self.untold.take(id);
     }
 
     /// Notes that a token that was away has heard of its grant, if it had one.

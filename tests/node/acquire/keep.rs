@@ -59,6 +59,44 @@ fn a_place_survives_its_connection_and_client_kill(kind: Kind) {
     eventually("the other's turn", || server.holders("job") == ["other"]);
 }
 
+/// All in one iteration of the event loop: the turn comes, the connection that waited breaks before it has the
+/// answer, and the token hears of its lock over another one.
+#[apply(on_two_servers)]
+fn a_grant_that_its_token_has_heard_of_outlives_the_connection_that_waited(kind: Kind) {
+    let server = Server::start(kind);
+    let mut client = server.client();
+    for hears in ["DLOCK.EXTEND heard next 3600000", "DLOCK.CHECK heard next"] {
+        for keep in ["", "KEEP 60000"] {
+            for breaks_first in [true, false] {
+                server.run("FLUSHALL");
+                let waits = |key| {
+                    server.run(&format!("DLOCK.ACQUIRE {key} holder 60000"));
+                    let mut waiter = server.client();
+                    let id = waiter.id();
+                    let ask = format!("DLOCK.ACQUIRE {key} next 3600000 WAIT 0 {keep}");
+                    server.block(&mut waiter, &ask);
+                    (waiter, format!("CLIENT KILL ID {id}"))
+                };
+                let ((_heard, kill), (_unheard, kill_too)) = (waits("heard"), waits("unheard"));
+                let (one, other) = if breaks_first { (&*kill, hears) } else { (hears, &*kill) };
+                let releases = ["DLOCK.RELEASE heard holder", "DLOCK.RELEASE unheard holder"];
+                client.run("MULTI");
+                for words in releases.into_iter().chain([&*kill_too, one, other]) {
+                    assert_eq!(client.run(words).text(), "QUEUED");
+                }
+                assert!(client.run("EXEC").items().iter().all(|answer| answer.int() > 0));
+                eventually("nobody has heard of the other", || match keep {
+                    "" => server.holders("unheard").is_empty(),
+                    _ => server.holder("unheard")["away"].int() == 1,
+                });
+                let lock = server.holder("heard");
+                assert_eq!((lock["token"].text().as_str(), lock["away"].int()), ("next", 0));
+                assert!(lock["ttl-ms"].int() > 60_000, "{hears} {keep} {breaks_first}");
+            }
+        }
+    }
+}
+
 #[apply(on_one_server)]
 fn the_turn_of_one_that_is_away_is_a_short_lease_and_then_the_next_ones(kind: Kind) {
     let server = Server::start(kind);

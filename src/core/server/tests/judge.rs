@@ -45,7 +45,8 @@ pub struct Hold {
     /// The latest end: within a millisecond, unless it began again on a replica.
     pub latest: u64,
     pub since: u64,
-    /// The request that waited for this grant, unless the token asked again since.
+    /// The request that waited for this grant, unless the token has asked or extended since, or was told by
+    /// CHECK that it holds.
     pub waiter: Option<WaiterId>,
     /// For how many milliseconds that request's place was to be kept.
     pub keep: Option<u64>,
@@ -169,7 +170,7 @@ impl Judge {
                     return Err(TestCaseError::fail("extended, and does not hold"));
                 };
                 prop_assert!(hold.away || now < hold.latest, "extended a lease that is over");
-                (hold.waiter, hold.away) = (hold.waiter.filter(|_| !hold.away), false);
+                (hold.waiter, hold.away) = (None, false);
                 let (end, latest) = if *gt { (hold.end, hold.latest) } else { (0, 0) };
                 hold.end = end.max(now + ttl.0 * 1000);
                 hold.latest = latest.max(now + ttl.0 * 1000 + 999);
@@ -392,7 +393,7 @@ impl Judge {
         Ok(())
     }
 
-    fn hold_mut(&mut self, key: &KeyBuf, token: &[u8]) -> Option<&mut Hold> {
+    pub fn hold_mut(&mut self, key: &KeyBuf, token: &[u8]) -> Option<&mut Hold> {
         self.holds.get_mut(key)?.iter_mut().find(|hold| *hold.token == *token)
     }
 }

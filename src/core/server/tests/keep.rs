@@ -197,35 +197,48 @@ fn a_grant_that_nobody_was_told_of_is_cut_to_its_place() {
 
 #[test]
 fn a_grant_that_somebody_may_have_heard_of_is_never_cut() {
-    // The reply was begun; or the token has asked since, over another connection.
-    for asked_again in [false, true] {
+    // The reply was begun; or the token has heard of it over another connection, before the first one broke or
+    // after that, while writes are paused.
+    let ways = [("told", false)].into_iter();
+    let others = ["asks", "extends", "checks"];
+    let ways = ways.chain(others.into_iter().flat_map(|way| [(way, false), (way, true)]));
+    for ((way, broke), keep) in ways.flat_map(|way| [(way, true), (way, false)]) {
         let mut bench = Bench::new();
         bench.hold(1, "a 100");
-        let b = bench.wait(2, "b 100000 WAIT 0 KEEP 50");
+        let b = bench.wait(2, if keep { "b 100000 WAIT 0 KEEP 50" } else { "b 100000 WAIT 0" });
         assert!(bench.release("a"));
-        if asked_again {
-            bench.hold(3, "b 100000");
-        } else {
-            bench.node.waiting.delivered(b);
+        if broke {
+            bench.gone(b);
+            let time = bench.time();
+            bench.node.sweep(&mut bench.host, time, 100, false);
+        }
+        match way {
+            "told" => bench.node.waiting.delivered(b),
+            "asks" => assert!(bench.hold(3, "b 100000").0 > 0),
+            "extends" => assert_eq!(bench.extend("b 100000"), Ok(true)),
+            _ => assert!(bench.check("b").is_some()),
         }
         bench.gone(b);
         bench.sweep();
-        assert_eq!((left(&bench), bench.node.waiting.leases_away()), (100_000, 0));
+        assert_eq!(bench.holders(), "b", "{way} {broke} {keep}");
+        assert_eq!((left(&bench), bench.node.waiting.leases_away()), (100_000, 0), "{way} {broke}");
     }
 }
 
 #[test]
-fn a_grant_cut_while_writes_are_paused_is_spared_if_its_token_asks_first() {
-    let mut bench = Bench::new();
-    bench.hold(1, "a 100");
-    let b = bench.wait(2, "b 100000 WAIT 0 KEEP 50");
-    assert!(bench.release("a"));
-    bench.gone(b);
-    let time = bench.time();
-    bench.node.sweep(&mut bench.host, time, 100, false);
-    bench.hold(3, "b 100000");
-    bench.sweep();
-    assert_eq!(left(&bench), 100_000);
+fn who_hears_of_a_grant_to_a_connection_that_it_ends_with_does_not_keep_it() {
+    for checks in [false, true] {
+        let mut bench = Bench::new();
+        bench.hold(1, "a 100");
+        let b = bench.wait(2, "b 100000 WAIT 0 EPHEMERAL KEEP 50");
+        assert!(bench.release("a"));
+        let held = if checks { bench.check("b").is_some() } else { bench.extend("b 99").unwrap() };
+        assert!(held);
+        bench.gone(b);
+        bench.node.closed(ClientId(2));
+        bench.sweep();
+        assert_eq!(bench.holders(), "");
+    }
 }
 
 #[test]

@@ -19,23 +19,76 @@ use crate::words::{ClientId, Deadline, Fence, Instant, KeyBuf, Millis, Mode, Wai
 
 #[derive(Clone, Debug)]
 pub enum Step {
-    Acquire { slot: usize, key: usize, ask: Ask },
-    Release { key: usize, token: usize },
-    Extend { key: usize, token: usize, ttl: u64, fence: Option<Proposal>, gt: bool },
-    Check { key: usize, token: usize },
-    Break { key: usize, token: Option<usize> },
-    Pass { micros: u64 },
-    WallClock { unix: u64 },
-    Sweep { budget: usize, may_write: bool },
-    Drain { budget: usize },
-    Deliver { nth: usize },
-    Unblock { nth: usize },
-    Disconnect { slot: usize, closed_first: bool },
-    DisconnectBlocked { nth: usize, closed_first: bool },
-    Remove { key: usize },
-    SetText { key: usize, token: usize, ttl: Option<u64> },
-    SetOther { key: usize },
-    Flush { db: Option<u32> },
+    Acquire {
+        slot: usize,
+        key: usize,
+        ask: Ask,
+    },
+    Release {
+        key: usize,
+        token: usize,
+    },
+    Extend {
+        key: usize,
+        token: usize,
+        ttl: u64,
+        fence: Option<Proposal>,
+        gt: bool,
+    },
+    Check {
+        key: usize,
+        token: usize,
+    },
+    /// The token of a grant that its waiter has yet to hear of extends it, or checks it.
+    Hear {
+        nth: usize,
+        ttl: Option<u64>,
+    },
+    Break {
+        key: usize,
+        token: Option<usize>,
+    },
+    Pass {
+        micros: u64,
+    },
+    WallClock {
+        unix: u64,
+    },
+    Sweep {
+        budget: usize,
+        may_write: bool,
+    },
+    Drain {
+        budget: usize,
+    },
+    Deliver {
+        nth: usize,
+    },
+    Unblock {
+        nth: usize,
+    },
+    Disconnect {
+        slot: usize,
+        closed_first: bool,
+    },
+    DisconnectBlocked {
+        nth: usize,
+        closed_first: bool,
+    },
+    Remove {
+        key: usize,
+    },
+    SetText {
+        key: usize,
+        token: usize,
+        ttl: Option<u64>,
+    },
+    SetOther {
+        key: usize,
+    },
+    Flush {
+        db: Option<u32>,
+    },
     Flap,
     Failover,
 }
@@ -91,6 +144,7 @@ impl World {
                 self.extend(&key(at), &Extend { token: token(by), ttl: Millis(ttl), fence, gt })
             }
             Step::Check { key: at, token: by } => self.look(&key(at), token(by)),
+            Step::Hear { nth, ttl } => self.hear(nth, ttl.map(Millis)),
             Step::Break { key: at, token: by } => self.break_lock(&key(at), by.map(token)),
             Step::Pass { micros } => {
                 self.pass(micros);
@@ -344,9 +398,16 @@ impl World {
         let held = self.holds(key, token);
         let fence = self.judge.hold(key, token).map(|hold| hold.fence);
         let other = self.has_other_data(key);
+        let unheard = self.judge.hold(key, token).is_some_and(|hold| hold.waiter.is_some());
         let before = self.snapshot();
         for (side, Side { node, host }) in self.sides.iter_mut().enumerate() {
             let result = node.check(host, key.as_key(), token, time);
+            if side == self.lead
+                && let Ok(Some(_)) = result
+                && let Some(hold) = self.judge.hold_mut(key, token)
+            {
+                hold.waiter = None;
+            }
             if other {
                 prop_assert_eq!(result, Err(Reason::WrongType));
                 continue;
@@ -358,8 +419,21 @@ impl World {
                 (_, Err(error)) => return Err(TestCaseError::fail(std::format!("{error:?}"))),
             }
         }
-        prop_assert_eq!(before, self.snapshot());
+        prop_assert!(unheard || before == self.snapshot(), "left a trace");
         self.settle(Cause::Quiet).map(drop)
+    }
+
+    fn hear(&mut self, nth: usize, ttl: Option<Millis>) -> Verdict {
+        let holds = self.judge.holds.iter().flat_map(|(key, holds)| {
+            let untold = holds.iter().filter(|hold| hold.waiter.is_some());
+            untold.map(|hold| (key.clone(), hold.token.clone()))
+        });
+        let holds: Vec<(KeyBuf, Box<[u8]>)> = holds.collect();
+        let Some((key, token)) = holds.get(nth % holds.len().max(1)) else { return Ok(()) };
+        match ttl {
+            Some(ttl) => self.extend(key, &Extend { token, ttl, fence: None, gt: false }),
+            None => self.look(key, token),
+        }
     }
 
     fn break_lock(&mut self, key: &KeyBuf, token: Option<&[u8]>) -> Verdict {

@@ -265,7 +265,7 @@ impl World {
                 "{node:?}"
             );
             prop_assert!(
-                node.waiting.ends.is_empty() && node.waiting.granted.is_empty(),
+                node.waiting.ends.is_empty() && node.waiting.untold.is_empty(),
                 "{node:?}"
             );
             prop_assert_eq!((node.waiting.places(), node.waiting.requests()), (0, 0));
@@ -281,12 +281,12 @@ impl World {
         let Side { node, host } = &self.sides[self.lead];
         let Node { waiting, ephemeral, durable, .. } = node;
         let counter = &durable.counter;
-        let Waiting { queues, stands, ends, granted, .. } = waiting;
+        let Waiting { queues, stands, ends, untold, .. } = waiting;
         // A plain string that is over may go whenever somebody looks.
         let is_text = |value: &Value| matches!(value, Value::Text { .. });
         let values: Vec<_> = host.values.iter().filter(|(_, value)| !is_text(value)).collect();
         std::format!(
-            "{values:?} {queues:?} {stands:?} {ends:?} {granted:?} {ephemeral:?} {counter:?}"
+            "{values:?} {queues:?} {stands:?} {ends:?} {untold:?} {ephemeral:?} {counter:?}"
         )
     }
 
