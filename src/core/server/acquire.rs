@@ -78,7 +78,7 @@ impl Node {
             }
         }
         if is_done || ask.wait.is_none() || !host.may_block() {
-            self.poll(host, key, ask, client, time);
+            self.poll(host, key, ask, client, time)?;
             if refused.is_ok() {
                 self.observed.hot.denied(key, time.now);
             }
@@ -121,21 +121,25 @@ impl Node {
         ask: &Acquire<'_>,
         client: ClientId,
         time: Time,
-    ) {
-        let there = self.waiting.queue(key).and_then(|queue| queue.get(ask.token));
+    ) -> Result<(), Reason> {
+        let there = self.waiting.waiter(key, ask.token);
         let waits = there.is_some_and(Waiter::is_present);
         if there.is_none() && ask.keep.is_none() {
-            return;
+            return Ok(());
         }
         if waits {
             self.waiting.change_queue(key, |queue| queue.keep(ask.token, ask.keep));
-            return;
+            return Ok(());
+        }
+        if ask.keep.is_some() {
+            self.check_turn(host, key, ask)?;
         }
         let owner = host.owner();
         let id = self.enlist(host, key, ask, (client, owner), time);
         self.depart(id, time.now);
         // If it has lost a place, another waiter may be next.
         self.serve(host, key, time);
+        Ok(())
     }
 
     /// Stores a new holder and reports it.
@@ -238,6 +242,7 @@ impl Node {
         client: ClientId,
         time: Time,
     ) -> Result<Acquired, Reason> {
+        self.check_turn(host, key, ask)?;
         let owner = host.owner();
         let there = self.waiting.queue(key).and_then(|queue| queue.get(ask.token));
         // The same token on another connection does not count twice.
@@ -251,6 +256,32 @@ impl Node {
         // for less than before; and a foreign lock's expiry must be watched.
         self.serve(host, key, time);
         Ok(Acquired::Waiting(id))
+    }
+
+    /// Refuses a request that would wait if locks take all the memory that they may, and its turn would take
+    /// more than the holder gives back. So its turn, which comes at any moment, is never refused; and whoever
+    /// takes a lock after another goes on, whatever others have taken.
+    fn check_turn<H: Host>(
+        &self,
+        host: &mut H,
+        key: Key<'_>,
+        ask: &Acquire<'_>,
+    ) -> Result<(), Reason> {
+        let Err(full) = check_memory(host) else { return Ok(()) };
+        let Acquire { token, mode, meta, .. } = *ask;
+        let counted =
+            |there: &Waiter| there.asks.mode == mode && there.asks.meta.len() >= meta.len();
+        if self.waiting.waiter(key, token).is_some_and(counted) {
+            return Ok(());
+        }
+        let given_back = match host.find(key) {
+            Found::Held(Holders::One(grant)) => grant.token.len() + grant.meta.len(),
+            Found::Held(Holders::Many(crowd)) => crowd.size(),
+            _ => 0,
+        };
+        let takes = token.len() + meta.len();
+        let is_even = takes.div_ceil(ABOUT_EVEN) <= given_back.div_ceil(ABOUT_EVEN);
+        if mode == Mode::Exclusive && is_even { Ok(()) } else { Err(full) }
     }
 
     /// Puts a request into the queue: at the end, or at its token's place.
@@ -330,8 +361,8 @@ pub(super) fn speaks(client: ClientId, ephemeral: bool, is_back: bool) -> (Clien
     if is_back { (client, ephemeral) } else { (ClientId::AWAY, false) }
 }
 
-/// Refuses a request if locks take all the memory that they may. Holders keep what they have, and a waiter
-/// comes after a holder that made room.
+/// Refuses a request if locks take all the memory that they may. Holders keep what they have, and so do
+/// waiters: each had room when it came.
 pub(super) fn check_memory<H: Host>(host: &mut H) -> Result<(), Reason> {
     let Memory { used, most } = host.memory();
     if used < most { Ok(()) } else { Err(Reason::TooManyLocks { most }) }
@@ -406,3 +437,6 @@ pub(super) fn change<H: Host>(
         host.changed(key);
     }
 }
+
+/// Tokens and texts whose lengths are in the same step of this many bytes take about the same memory.
+const ABOUT_EVEN: usize = 64;

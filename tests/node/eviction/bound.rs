@@ -1,7 +1,7 @@
 //! The bound on the memory that locks take, evicted ones included: a client that asks for more is
 //! refused, and nobody else is.
 
-use harness::{Client, Kind, Server, Value, apply, on_one_server, on_two_servers};
+use harness::{Client, Kind, Server, Value, apply, eventually, on_one_server, on_two_servers};
 
 const MOST: i64 = 16 << 20;
 
@@ -79,6 +79,36 @@ fn readers_permits_and_longer_texts_are_bounded_as_well(kind: Kind) {
     assert_others_can_write_some(&server);
     // Asking again without more of it is never refused.
     assert!(server.run("DLOCK.ACQUIRE k1 t 3600000 META m").int() > 0);
+}
+
+/// One holder makes room, and thousands of readers have their turn after it.
+#[apply(on_one_server)]
+fn those_who_wait_for_their_turn_are_bounded_as_well(kind: Kind) {
+    let limits = ["maxmemory 64mb", "dlock.max-memory-percent 10"];
+    let server = limits.into_iter().fold(Server::build(kind), |server, limit| server.config(limit));
+    let server = server.start();
+    let most = info(&server, "memory_most");
+    let mut client = server.client();
+    client.pipeline((0..5).map(|key| format!("DLOCK.ACQUIRE k{key} holder 3600000")));
+    let meta = "m".repeat(400);
+    for key in 0..4 {
+        let ask = |n| format!("DLOCK.ACQUIRE k{key} t{n} 3600000 SHARED KEEP 60000 META {meta}");
+        let answers = client.pipeline((0..9_000).map(ask));
+        let full = info(&server, "memory") >= most;
+        assert!(answers.iter().all(|answer| match full {
+            true => answer.code() == "TOOMANYLOCKS",
+            false => answer.is_null(),
+        }));
+        server.run(&format!("DLOCK.RELEASE k{key} holder"));
+        eventually("all have had their turn", || server.node("places").int() == 0);
+    }
+    let places = 9_000 * 700;
+    let used = info(&server, "memory");
+    assert!((most..most + places).contains(&used), "{used} of {most}");
+    // Whoever takes a lock after another that took as much is not concerned.
+    let mut waiter = server.waiter("DLOCK.ACQUIRE k4 next 3600000 WAIT 0");
+    server.run("DLOCK.RELEASE k4 holder");
+    assert!(waiter.recv().int() > 0);
 }
 
 fn assert_others_can_write_some(server: &Server) {

@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 
 use super::bench::{Bench, KEY};
 use crate::command::apply::{Apply, Granted};
+use crate::durability::quarantine::Policy;
 use crate::host::{Ending, Memory, WaitOutcome};
 use crate::reason::Reason;
 use crate::server::Acquired;
@@ -77,6 +78,51 @@ fn where_locks_take_all_the_memory_that_they_may_only_who_asks_for_more_is_refus
     assert_eq!(bench.extend("a 10"), Ok(true));
     assert!(bench.release("a"));
     assert_eq!(bench.holders(), "w");
+}
+
+#[test]
+fn where_locks_take_all_the_memory_nobody_waits_whose_turn_would_take_more_than_it_frees() {
+    let refused = Err(Reason::TooManyLocks { most: 5 });
+    let long = |words| &*Box::leak(format!("{words} META {}", "m".repeat(70)).into_boxed_str());
+    for holder in ["string", "quarantine", "a 10 META m", "a 10 SHARED"] {
+        let mut bench = Bench::new();
+        match holder {
+            "string" => bench.set_text("old", None),
+            "quarantine" => {
+                bench.node.settings.quarantine = Policy::Least(Millis(1000));
+                let time = bench.time();
+                bench.node.promoted(time);
+            }
+            _ => assert!(bench.hold(1, holder).0 > 0),
+        }
+        let is_held = holder.starts_with('a');
+        if is_held {
+            bench.wait(2, "w 10 LIMIT 2 WAIT 0 META mm");
+        }
+        let before = bench.waiters();
+        bench.host.memory = Memory { used: 5, most: 5 };
+        let as_much = ["c 10 WAIT 0", "d 10 KEEP 50 META nnn"];
+        let mut more = vec!["b 10 LIMIT 2 WAIT 0", "b 10 SHARED KEEP 50"];
+        more.extend((holder != "a 10 SHARED").then(|| long("b 10 KEEP 50")));
+        more.extend(as_much.into_iter().filter(|_| !is_held));
+        for words in more {
+            assert_eq!(bench.acquire(3, words), refused, "{holder}: {words}");
+        }
+        assert_eq!(bench.waiters(), before, "{holder}");
+        if !is_held {
+            continue;
+        }
+        bench.wait(3, as_much[0]);
+        assert_eq!(bench.acquire(4, as_much[1]), Ok(Acquired::Denied));
+        // One that had room when it came asks again, and gets its turn.
+        bench.wait(2, "w 10 LIMIT 2 WAIT 0 META nn");
+        assert_eq!(bench.acquire(2, "w 10 SHARED WAIT 0"), refused);
+        assert_eq!(bench.waiters(), "w c d");
+        for (token, next) in [("a", "w"), ("w", "c"), ("c", "d")] {
+            assert!(bench.release(token));
+            assert_eq!(bench.holders(), next);
+        }
+    }
 }
 
 #[test]
