@@ -41,7 +41,7 @@ impl GuardBase {
     fn release(&self, py: Python<'_>) -> PyResult<()> {
         // From here on the lock is released in any case.
         let Held { guard, local } = self.0.get().take(py)?;
-        let released = released(guard).map_ok(|()| Outcome::Done);
+        let released = released(guard).map_ok(Outcome::Flag);
         finish(py, |to| local.carry_out(py, to, released).map(|_| py.None())).map(drop)
     }
 
@@ -100,16 +100,21 @@ impl LockBase {
     /// Acquires the lock; `wait` replaces the lock's own. Raises HeldError when that time is over. Keep the
     /// returned guard: without a reference it releases the lock at once.
     #[pyo3(signature = (*, wait = Wait::OfLock))]
-    fn acquire<'py>(&self, py: Python<'py>, wait: Wait) -> PyResult<Bound<'py, GuardBase>> {
-        let guard = finish(py, |to| self.lock.get().acquire(py, to, wait))?;
+    fn acquire<'py>(slf: &Bound<'py, Self>, wait: Wait) -> PyResult<Bound<'py, GuardBase>> {
+        let py = slf.py();
+        let guard = finish(py, |to| slf.get().lock.get().acquire(py, to, wait))?;
         let class = py.import("dlock._sync")?.getattr(intern!(py, "Guard"))?;
-        Ok(class.call1((guard,))?.cast_into()?)
+        let guard = class.call1((guard,))?;
+        // Python's garbage collector follows this reference, and does not look into this type.
+        let client = intern!(py, "_client");
+        guard.setattr(client, slf.getattr(client)?)?;
+        Ok(guard.cast_into()?)
     }
 
-    fn __enter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, GuardBase>> {
-        let caller = Caller::now(py);
-        let guard = self.acquire(py, Wait::OfLock)?;
-        self.entered().push((caller, guard.clone().unbind()));
+    fn __enter__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, GuardBase>> {
+        let caller = Caller::now(slf.py());
+        let guard = Self::acquire(slf, Wait::OfLock)?;
+        slf.get().entered().push((caller, guard.clone().unbind()));
         Ok(guard)
     }
 

@@ -146,10 +146,11 @@ impl Guard {
         local.carry_out(py, to, done.map_ok(|()| Outcome::Done))
     }
 
-    /// Releases the lock, and waits until a majority of the nodes has answered.
+    /// Releases the lock, and waits until a majority of the nodes has answered. Returns whether the lock is free
+    /// now: what has not answered is asked again in the background.
     fn release(&self, py: Python<'_>, to: ReplyTo<'_>) -> PyResult<Py<PyAny>> {
         let Held { guard, local } = self.take(py)?;
-        local.carry_out(py, to, released(guard).map_ok(|()| Outcome::Done))
+        local.carry_out(py, to, released(guard).map_ok(Outcome::Flag))
     }
 
     /// Hands the lock over to the owner of its token. This process neither renews nor releases it any more.
@@ -208,10 +209,9 @@ impl Guard {
 }
 
 /// Releases a guard in the runtime: work that comes from another thread must wake it. Dropping this future
-/// before its first poll drops the guard, which releases the lock as well.
-pub(crate) async fn released(guard: dlock_client::Guard) -> Result<(), Error> {
-    guard.release().await?;
-    Ok(())
+/// before its first poll drops the guard, which releases the lock as well. Returns whether the lock is free.
+pub(crate) async fn released(guard: dlock_client::Guard) -> Result<bool, Error> {
+    Ok(guard.release().await?.is_free)
 }
 
 // Replaces `__del__`: Python ignores an exception that a signal's handler raises there, so it would ignore

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import re
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -288,13 +289,21 @@ def test_a_hook_hears_of_a_loss_and_of_nothing_else(server: Server, client: dloc
     assert len(kept) == 0
 
 
-def test_a_hook_that_fails_is_told(client: dlock.Client, key: str, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(
+    ("error", "told"), [(KeyError("mine"), "KeyError: 'mine'"), (SystemExit(1), "SystemExit: 1")]
+)
+def test_a_hook_that_fails_is_told_and_the_others_are_called(
+    client: dlock.Client, key: str, caplog: pytest.LogCaptureFixture, error: BaseException, told: str
+) -> None:
     def fails(_: object) -> None:
-        raise KeyError("mine")
+        raise error
 
+    heard = Heard()
     with pytest.raises(dlock.LostError), client.lock(key, max_hold=0.05) as guard:
         guard.on_lost(fails)
-        eventually("it is told", lambda: "KeyError: 'mine'" in caplog.text)
+        eventually("it is told", lambda: told in caplog.text)
+        guard.on_lost(heard)
+        eventually("the next one is called", lambda: heard)
 
 
 def test_a_guard_is_collected_though_its_hook_knows_it(server: Server, client: dlock.Client, key: str) -> None:
@@ -366,6 +375,55 @@ def test_an_operator_hears_of_outages_with_the_same_fields_everywhere(
     eventually("its end, too", lambda: any((each.event, each.key) == ("back", key) for each in told.all))
     with pytest.raises(TypeError, match="notify is a function, not int"):
         dlock.Client(server.url, notify=5)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", [dlock.Client, dlock.asyncio.Client])
+def test_a_client_is_collected_though_its_notify_knows_it(
+    own_servers: Callable[..., Server], kind: Callable[..., Any]
+) -> None:
+    server = own_servers()
+
+    class Worker:
+        def __init__(self) -> None:
+            self.client = kind(server.url, notify=self.told)
+            self.lock = self.client.lock("key")
+
+        def told(self, _: object) -> None: ...
+
+    worker = Worker()
+    opened = worker.client.inspect("key")
+    if kind is dlock.asyncio.Client:
+        asyncio.run(opened)
+    with server.redis() as other:
+        assert len(other.client_list()) > 1
+        known = weakref.ref(worker)
+        del worker, opened
+        gc.collect()
+        assert known() is None
+        eventually("its connections end", lambda: len(other.client_list()) == 1)
+
+
+@pytest.mark.parametrize("kind", [dlock.Client, dlock.asyncio.Client])
+def test_notices_arrive_while_a_guard_is_all_that_is_left_of_a_client(
+    own_servers: Callable[..., Server], kind: Callable[..., Any]
+) -> None:
+    server, told = own_servers(), Heard()
+
+    async def main() -> None:
+        def made() -> Any:
+            return kind(server.url, notify=told).lock("key").acquire()
+
+        guard = await made() if kind is dlock.asyncio.Client else made()
+        gc.collect()
+        server.run("CONFIG", "SET", "min-replicas-to-write", 1)
+        released = guard.release()
+        if released is not None:
+            await released
+        eventually("it is told", lambda: told)
+        assert told.all[0].event == "not_released"
+        guard.fence  # noqa: B018
+
+    asyncio.run(main())
 
 
 def test_without_nodes_those_of_dlock_nodes_are_used(

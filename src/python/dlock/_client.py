@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterable
 
 from . import _hooks, _options
@@ -20,8 +21,15 @@ class BaseClient(Own):
         node_timeout: Seconds | None = None,
         notify: Callable[[Notice], object] | None = None,
     ) -> None:
-        notices = None if notify is None else _hooks.notices(notify)
+        if notify is not None and not callable(notify):
+            raise TypeError(f"notify is a function, not {type(notify).__name__}")
+        self._notify = notify
+        notices = None if notify is None else _hooks.notices(weakref.WeakMethod(self._tell))
         self._native = _options.connect(nodes, node_timeout, notices)
+
+    def _tell(self, notice: Notice) -> None:
+        if self._notify is not None:
+            self._notify(notice)
 
     @property
     def nodes(self) -> list[str]:

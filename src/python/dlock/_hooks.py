@@ -6,6 +6,7 @@ import functools
 import itertools
 import os
 import threading
+import weakref
 from collections.abc import Callable
 
 from . import _green, _native
@@ -42,7 +43,8 @@ class _Hooks:
                 try:
                     if then is not None:
                         then(outcome)
-                except Exception:
+                # A SystemExit would end this thread in silence.
+                except BaseException:
                     logger.exception("a function that dlock called raised an exception")
                 # No reference stays while this waits for more.
                 del then, outcome
@@ -83,18 +85,22 @@ def watch(guard: _native.Guard, then: Callable[[object], object]) -> None:
         raise
 
 
-def notices(notify: Callable[[Notice], object]) -> Callable[[], tuple[_native.OutcomeQueue, int]]:
-    """Returns a function that opens a destination for notices. Each process that uses the client calls it."""
-    if not callable(notify):
-        raise TypeError(f"notify is a function, not {type(notify).__name__}")
+def notices(
+    notify: weakref.WeakMethod[Callable[[Notice], object]],
+) -> Callable[[], tuple[_native.OutcomeQueue, int]]:
+    """Returns a function that opens a destination for notices. Each process that uses the client calls it. The
+    method is the client's: a strong reference would keep the client for ever."""
     return functools.partial(_destination, notify)
 
 
-def _destination(notify: Callable[[Notice], object]) -> tuple[_native.OutcomeQueue, int]:
+def _destination(
+    notify: weakref.WeakMethod[Callable[[Notice], object]],
+) -> tuple[_native.OutcomeQueue, int]:
     def pass_on(outcome: object) -> None:
+        alive = notify()
         # The end of the client arrives here, too.
-        if isinstance(outcome, Notice):
-            notify(outcome)
+        if alive is not None and isinstance(outcome, Notice):
+            alive(outcome)
 
     hooks = _current()
     return hooks.queue, hooks.expect(pass_on)

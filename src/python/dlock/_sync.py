@@ -47,7 +47,9 @@ class Client(BaseClient):
     def lock(self, key: Key, **options: Unpack[LockOptions]) -> Lock:
         """Returns a lock, for a ``with`` block, or to decorate a function. Nothing is sent yet. The options are
         those of ``dlock.LockOptions``: ``ttl``, ``wait`` and others."""
-        return Lock(_options.lock(self._native, key, options))
+        lock = Lock(_options.lock(self._native, key, options))
+        lock._client = self
+        return lock
 
     def extend(self, key: Key, token: str, ttl: Seconds, *, fence: int | None = None) -> Lease:
         """Extends a lock by its token: the lease ends ``ttl`` from now, also if that is earlier than before.
@@ -84,7 +86,9 @@ class Lock(Own, _native.LockBase):
     """A lock and its options. It can be acquired any number of times, by any thread. It is not reentrant: a
     thread that holds the lock and acquires it again waits for itself."""
 
-    __slots__ = ()
+    __slots__ = ("_client",)
+    # The client tells its notices while a lock or a guard refers to it.
+    _client: Client
 
     def try_acquire(self) -> Guard | None:
         """Acquires the lock if it is free."""
@@ -126,7 +130,7 @@ class Guard(BaseGuard, _native.GuardBase):
     services that can refuse a smaller one. A guard that is garbage-collected releases the lock, and warns.
     """
 
-    __slots__ = ("__weakref__", "_on_lost")
+    __slots__ = ("__weakref__", "_client", "_on_lost")
 
     def extend(self, ttl: Seconds) -> None:
         """Renews the lease now, and from now on, with this length or the present one, whichever is

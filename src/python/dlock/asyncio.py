@@ -50,7 +50,7 @@ class Client(BaseClient):
     def lock(self, key: Key, **options: Unpack[LockOptions]) -> Lock:
         """Returns a lock, for an ``async with`` block, or to decorate a coroutine function. The options are
         those of ``dlock.Client.lock``."""
-        return Lock(_options.lock(self._native, key, options))
+        return Lock(_options.lock(self._native, key, options), self)
 
     async def extend(self, key: Key, token: str, ttl: Seconds, *, fence: int | None = None) -> Lease:
         """Like ``dlock.Client.extend``."""
@@ -84,10 +84,12 @@ class Lock(Own):
     """A lock and its options. It can be acquired any number of times, by any task. It is not reentrant: a
     task that holds the lock and acquires it again waits for itself."""
 
-    __slots__ = ("_entered", "_native")
+    __slots__ = ("_client", "_entered", "_native")
 
-    def __init__(self, native: _native.Lock) -> None:
+    def __init__(self, native: _native.Lock, client: Client) -> None:
         self._native = native
+        # The client tells its notices while a lock or a guard refers to it.
+        self._client = client
         self._entered: list[Guard] = []
 
     async def acquire(self, *, wait: Seconds | None = _OF_LOCK) -> Guard:
@@ -95,7 +97,7 @@ class Lock(Own):
         cancellation leaves nothing behind on any node. Keep the returned guard: without a reference it
         releases the lock at once."""
         own = () if wait is _OF_LOCK else (wait,)
-        return Guard(await _run(self._native.acquire, *own))
+        return Guard(await _run(self._native.acquire, *own), self._client)
 
     async def try_acquire(self) -> Guard | None:
         """Acquires the lock if it is free."""
@@ -155,10 +157,11 @@ class Lock(Own):
 class Guard(BaseGuard):
     """Like ``dlock.Guard``. Used by ``async with``, it cancels the block when the lock is lost."""
 
-    __slots__ = ("__weakref__", "_cancelling", "_loss", "_native", "_task", "_watch")
+    __slots__ = ("__weakref__", "_cancelling", "_client", "_loss", "_native", "_task", "_watch")
 
-    def __init__(self, native: _native.Guard) -> None:
+    def __init__(self, native: _native.Guard, client: Client) -> None:
         self._native = native
+        self._client = client
         native.give()
         # Weak, because a lock keeps the guards of its blocks, and would keep their tasks for ever.
         self._task: weakref.ref[asyncio.Task[object]] | None = None

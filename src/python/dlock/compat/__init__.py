@@ -15,12 +15,13 @@ from __future__ import annotations
 
 from typing import cast
 
+from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import LockError
 
 from .. import _green, _native
 from .._errors import DoneError, HeldError
 from .._options import logger
-from ._common import NOT_IN_TIME, RELEASED, BaseLock, Number
+from ._common import NOT_IN_TIME, NOT_RELEASED, RELEASED, BaseLock, Number
 
 __all__ = ["Lock"]
 
@@ -73,12 +74,14 @@ class Lock(BaseLock, _native.CompatLockBase):
     def _release(self) -> None:
         token = self._need_token(RELEASED)
         guard = self._guard(token)
+        again = self._is_tried_again(guard)
         with self._releasing(token):
-            if guard is not None and guard.is_renewed():
-                _native.GuardBase(guard).release()
+            if guard is not None and guard.is_renewed() and not again:
+                if not _green.call(guard.release):
+                    raise RedisConnectionError(NOT_RELEASED)
                 return
             self._detach(guard)
-            if not _green.call(self._client.release, self._key, token):
+            if not _green.call(self._client.release, self._key, token) and not again:
                 raise self._not_owned("release")
 
     def _detach(self, guard: _native.Guard | None) -> None:

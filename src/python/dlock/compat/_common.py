@@ -27,6 +27,7 @@ Number = Union[int, float]
 
 RELEASED = "Cannot release a lock that's not owned or is already unlocked."
 NOT_OWNED = "Cannot {} a lock that's no longer owned"
+NOT_RELEASED = "The server has not released the lock; dlock asks it again in the background."
 SHORTEST = 0.01
 """The shortest lease, in seconds."""
 
@@ -111,6 +112,10 @@ class BaseLock:
         """Returns this thread's guard of this token, if it has one."""
         lease: Lease | None = getattr(self.local, "lease", None)
         return lease.guard if lease is not None and lease.token == token else None
+
+    def _is_tried_again(self, guard: _native.Guard | None) -> bool:
+        """True if a release of this guard has begun before: dlock goes on with it in the background."""
+        return guard is not None and guard.is_renewed() and not (guard.is_open() or guard.is_inherited())
 
     def _not_owned(self, what: str) -> LockNotOwnedError:
         return LockNotOwnedError(NOT_OWNED.format(what), lock_name=self._shown())

@@ -5,13 +5,14 @@ from __future__ import annotations
 from types import TracebackType
 from typing import cast
 
+from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import LockError
 
 from .. import _native
 from .._errors import DoneError, HeldError
 from .._options import logger
 from ..asyncio import _run
-from ._common import NOT_IN_TIME, RELEASED, BaseLock, Number
+from ._common import NOT_IN_TIME, NOT_RELEASED, RELEASED, BaseLock, Number
 
 __all__ = ["Lock"]
 
@@ -69,12 +70,14 @@ class Lock(BaseLock):
         """Releases the lock."""
         token = self._need_token(RELEASED)
         guard = self._guard(token)
+        again = self._is_tried_again(guard)
         with self._releasing(token):
-            if guard is not None and guard.is_renewed():
-                await _run(guard.release)
+            if guard is not None and guard.is_renewed() and not again:
+                if not await _run(guard.release):
+                    raise RedisConnectionError(NOT_RELEASED)
                 return
             await self._detach(guard)
-            if not await _run(self._client.release, self._key, token):
+            if not await _run(self._client.release, self._key, token) and not again:
                 raise self._not_owned("release")
 
     async def _detach(self, guard: _native.Guard | None) -> None:
