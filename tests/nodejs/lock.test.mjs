@@ -292,6 +292,15 @@ testWithServer('the signal is aborted by a loss and not by a release', async ({ 
   await released.release();
   await sleep(10);
   assert.equal(signal.aborted, false);
+
+  for (const end of ['release', 'detach']) {
+    const ended = await client.lock(`${key}:${end}`).acquire();
+    await ended[end]();
+    assert.equal(ended.signal.aborted, false);
+    // Meanwhile the outcome of a watch would arrive.
+    await client.inspect(key);
+    assert.equal(ended.signal.aborted, false);
+  }
 });
 
 testWithServer('many wait, and one at a time holds', async ({ server, client, key }) => {

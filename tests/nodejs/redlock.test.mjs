@@ -129,12 +129,57 @@ testWithServer('the routine of using is renewed, and what was acquired is not', 
 
 testWithServer('a lock that is lost aborts the routine of using', async ({ server, key }) => {
   const redlock = new Redlock([server.url]);
+  let why;
   const using = redlock.using([key], 6_000, async (signal) => {
     await server.run('DLOCK.BREAK', key);
     await eventually('it is told', () => signal.aborted);
-    assert.equal(signal.error.why, 'ended');
+    why = signal.error.why;
   });
   await thrown(ExecutionError, using);
+  assert.equal(why, 'ended');
+});
+
+testWithServer(
+  'resources of which one was lost meanwhile are not acquired',
+  async ({ server, client, key }) => {
+    const redlock = new Redlock([server.url], { retryCount: 300, retryDelay: 200 });
+    const [a, b] = [`${key}:a`, `${key}:b`];
+    let hasBegun = false;
+    const routine = async () => {
+      hasBegun = true;
+    };
+    for (const [acquire, lose] of [
+      [() => redlock.acquire([a, b], 500), () => {}],
+      [() => redlock.using([a, b], 60_000, routine), () => server.run('DLOCK.BREAK', a)],
+    ]) {
+      const first = await client.lock(b).acquire();
+      const acquiring = thrown(ExecutionError, acquire());
+      await server.untilWaiting(b, 1);
+      await lose();
+      const other = await client.lock(a).acquire();
+      await first.release();
+      const { cause } = await acquiring;
+      assert.deepEqual([cause.code, cause.key], ['lost', a]);
+      assert.equal(hasBegun, false);
+      assert.ok(await server.isFree(b));
+      await other.release();
+    }
+  },
+);
+
+testWithServer('what was acquired first is held as long as what was last', async ({ server, client, key }) => {
+  const redlock = new Redlock([server.url], { retryCount: 300, retryDelay: 200 });
+  const [a, b] = [`${key}:a`, `${key}:b`];
+  const left = async (name) => (await client.inspect(name))[0].lock.holders[0].ttl;
+  const first = await client.lock(b).acquire();
+  const acquiring = redlock.acquire([a, b], 60_000);
+  await server.untilWaiting(b, 1);
+  await eventually('time passes', async () => (await left(a)) < 59_500);
+  await first.release();
+  const lock = await acquiring;
+  const leftFirst = await left(a);
+  assert.ok((await left(b)) <= leftFirst);
+  await lock.release();
 });
 
 testAlone('a lock over three nodes survives the loss of one, with redlock as with dlock', async (t) => {

@@ -64,8 +64,8 @@ export class Guard {
   }
 
   /**
-   * A signal that is aborted when the lock is lost, with a LostError as its reason; neither a release nor `done` aborts
-   * it.
+   * A signal that is aborted when the lock is lost, with a LostError as its reason; neither a release nor `done` nor
+   * `detach` aborts it.
    * Reading this property after the event loop was blocked gives the present state at once.
    */
   get signal(): AbortSignal {
@@ -189,10 +189,13 @@ class Watch {
   #abort(loss: rust.Failure | null | undefined): void {
     if (loss === null || loss === undefined || this.#controller.signal.aborted) return;
     this.end();
-    if (loss.why !== 'done') this.#controller.abort(made(loss) as LostError);
+    if (!MEANT.includes(loss.why)) this.#controller.abort(made(loss) as LostError);
     this.#ended?.(this.#controller.signal.reason);
   }
 }
+
+/** The reasons of a loss that the holder has asked for. */
+const MEANT: unknown[] = ['released', 'done', 'detached'];
 
 const collected = new FinalizationRegistry(
   ({ native, ended }: { native: rust.Guard; ended: Ended | undefined }) => {

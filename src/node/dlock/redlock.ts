@@ -194,7 +194,7 @@ export class Redlock extends EventEmitter {
       });
       return new Leased(guard);
     };
-    return this.#take(resources, settings, take);
+    return this.#take(resources, duration, settings, take);
   }
 
   /** Releases a lock. Throws ExecutionError if it did not hold one of its resources any more. */
@@ -235,15 +235,18 @@ export class Redlock extends EventEmitter {
     if (typeof routine !== 'function') throw new Error('INVARIANT: routine is not a function.');
     const settings = typeof given === 'function' ? undefined : given;
     const take = (key: string, wait: number) => this.#client.lock(key, { ttl: duration, wait }).acquire();
-    const lock = await this.#take(resources, settings, take);
+    const lock = await this.#take(resources, duration, settings, take);
     const controller = new AbortController();
     const signal: RedlockAbortSignal = controller.signal;
     for (const part of lock.parts) {
       if (!(part instanceof Guard)) continue;
-      part.signal.addEventListener('abort', () => {
-        signal.error ??= part.signal.reason;
-        controller.abort(part.signal.reason);
-      });
+      const lost = part.signal;
+      const abort = () => {
+        signal.error ??= lost.reason;
+        controller.abort(lost.reason);
+      };
+      if (lost.aborted) abort();
+      else lost.addEventListener('abort', abort);
     }
     try {
       return await routine(signal, { lock, extensions: 0 });
@@ -252,9 +255,13 @@ export class Redlock extends EventEmitter {
     }
   }
 
-  /** Locks the resources one by one, always in the same order, so that no deadlock can arise. */
+  /**
+   * Locks the resources one by one, always in the same order, so that no deadlock can arise. Fails if one was lost
+   * while the next ones were waited for.
+   */
   async #take(
     resources: string[],
+    duration: number,
     settings: Partial<Settings> | undefined,
     take: (key: string, wait: number) => Promise<Part>,
   ): Promise<Lock> {
@@ -269,6 +276,7 @@ export class Redlock extends EventEmitter {
       for (const resource of sorted) {
         parts.push(await take(this.#prefix + resource, Math.max(0, until - performance.now())));
       }
+      await Promise.all(parts.slice(0, -1).map((part) => part.extend(duration)));
     } catch (error) {
       await Promise.allSettled(parts.map((part) => part.release()));
       throw this.#failed(error);
