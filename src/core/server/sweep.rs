@@ -11,8 +11,8 @@ use crate::words::{ClientId, Key, Lease, Millis, Mode, Time};
 
 impl Node {
     /// Does due work, at most `budget` pieces of it, so that a burst of endings is spread
-    /// over several iterations of the event loop. A lease or a wait that ends is one piece, a grant is
-    /// [`A_GRANT`]. True if there may be more.
+    /// over several iterations of the event loop. A lease or a wait that ends is one piece, a grant is four.
+    /// True if there may be more.
     ///
     /// With `may_write` false only waits end: they write nothing.
     pub fn sweep<H: Host>(
