@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use harness::program::{self, Said};
 use harness::{Kind, Server};
@@ -74,6 +75,20 @@ fn a_file_is_replaced_by_later_holders_only() {
     fs::write(path("data.fence"), "nonsense\n").expect("it can be written");
     put(1_795_238_075_371_229, "four").with_code(70);
     assert_eq!(fs::read_to_string(path("data")).expect("it is there"), "three");
+}
+
+#[test]
+fn a_mark_in_a_file_is_written_whole() {
+    let folder = TempDir::with_prefix("dlock-test-").expect("a folder can be made");
+    let (mark, calls) = (folder.path().join("data.fence"), folder.path().join("calls"));
+    for fence in ["7", "1795238075371227"] {
+        let mut watched = Command::new("strace");
+        watched.args(["-f", "-e", "trace=write,writev,pwrite64", "-P"]).arg(&mark);
+        watched.arg("-o").arg(&calls).arg(program::path()).args(["fenced", "--fence", fence]);
+        program::run(watched.arg("--file").arg(&mark)).with_code(0);
+        let calls = fs::read_to_string(&calls).expect("strace has written it");
+        assert_eq!(calls.matches("write").count(), 1, "{calls}");
+    }
 }
 
 #[test]

@@ -57,7 +57,8 @@ fn read(file: &mut File) -> io::Result<Option<u64>> {
 /// Writes the mark, and syncs the file and its folder before the program runs.
 fn write(file: &mut File, path: &Path, fence: u64) -> io::Result<()> {
     file.seek(SeekFrom::Start(0))?;
-    writeln!(file, "{fence:0WIDTH$}")?;
+    // In one call: a mark that is cut short is none.
+    file.write_all(format!("{fence:0WIDTH$}\n").as_bytes())?;
     file.sync_all()?;
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
