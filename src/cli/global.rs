@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use dlock_core::limits::MAX_NODE_TIMEOUT;
+
 use crate::say::duration;
 
 /// Options of every subcommand.
@@ -20,8 +22,8 @@ pub struct Global {
     #[arg(env = "DLOCK_NODES", hide_env_values = true)]
     pub nodes: Option<Vec<String>>,
 
-    /// Time-out of a request to a node [default: a twentieth of the ttl, between 50ms and 1s]
-    #[arg(long, global = true, value_name = "TIME", value_parser = duration::parse_positive)]
+    /// Time-out of a request to a node [default: a twentieth of the ttl, between 50ms and 1s; at most 1h]
+    #[arg(long, global = true, value_name = "TIME", value_parser = parse_node_timeout)]
     pub node_timeout: Option<Duration>,
 
     /// Print JSON, one object a line
@@ -31,4 +33,13 @@ pub struct Global {
     /// Report on stderr what happens
     #[arg(long, global = true)]
     pub verbose: bool,
+}
+
+fn parse_node_timeout(text: &str) -> Result<Duration, String> {
+    match duration::parse_positive(text)? {
+        timeout if timeout > Duration::from_millis(MAX_NODE_TIMEOUT) => {
+            Err("must be at most 1h".to_owned())
+        }
+        timeout => Ok(timeout),
+    }
 }

@@ -5,10 +5,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use dlock_core::limits::MAX_NODE_TIMEOUT;
 use dlock_core::quorum::LONGEST_TIMEOUT;
 use tracing::debug;
 
-use crate::acquire::lock::Lock;
+use crate::acquire::lock::{Lock, given};
 use crate::count::Counts;
 use crate::key::Key;
 use crate::reach::address::{self, Address};
@@ -113,7 +114,7 @@ impl ClientBuilder {
     }
 
     /// Sets the time-out of a request to a node, connecting included. The default is a twentieth of a lock's
-    /// lease, but at least 50 ms and at most a second.
+    /// lease, but at least 50 ms and at most a second. The longest is an hour.
     pub fn node_timeout(mut self, timeout: Duration) -> ClientBuilder {
         self.node_timeout = Some(timeout);
         self
@@ -129,7 +130,7 @@ impl ClientBuilder {
     /// Connects. A majority of the nodes is enough; the client tries the others again when it needs them.
     ///
     /// # Errors
-    /// Fails when an address is not valid, two of them lead to the same node, or no majority can be used:
+    /// Fails when an address or the time-out is not valid, two of them lead to the same node, or no majority can be used:
     /// because nodes do not answer, are replicas, or lack the module.
     pub async fn connect(self) -> Result<Client, Error> {
         let client = self.connect_later()?;
@@ -141,10 +142,15 @@ impl ClientBuilder {
     /// also waits for the nodes. Like everything here, the client runs inside a tokio runtime.
     ///
     /// # Errors
-    /// Fails when an address is not valid.
+    /// Fails when an address or the time-out is not valid.
     pub fn connect_later(self) -> Result<Client, Error> {
-        if self.node_timeout.is_some_and(|timeout| timeout < Duration::from_millis(1)) {
-            return Err(Error::Usage("the node time-out must be at least 1 ms".to_owned()));
+        if let Some(timeout) = self.node_timeout
+            && !(Duration::from_millis(1)..=LONGEST_NODE_TIMEOUT).contains(&timeout)
+        {
+            return Err(Error::Usage(format!(
+                "the node time-out must be between 1 ms and 1 hour long, not {}",
+                given(timeout)
+            )));
         }
         let nodes = match self.nodes {
             Some(nodes) => nodes,
@@ -168,5 +174,31 @@ impl ClientBuilder {
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Client").field("nodes", &self.shared.nodes).finish_non_exhaustive()
+    }
+}
+
+const LONGEST_NODE_TIMEOUT: Duration = Duration::from_millis(MAX_NODE_TIMEOUT);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_node_time_out_has_bounds() {
+        let made = |timeout| {
+            let client = Client::builder().nodes(["redis://127.0.0.1:1"]).node_timeout(timeout);
+            client.connect_later().map_err(|error| error.to_string())
+        };
+        for timeout in [Duration::from_millis(1), Duration::from_secs(3600)] {
+            assert!(made(timeout).is_ok(), "{timeout:?}");
+        }
+        let between = "the node time-out must be between 1 ms and 1 hour long, not ";
+        for (timeout, shown) in [
+            (Duration::from_micros(999), "999µs"),
+            (Duration::from_millis(3_600_001), "3600.001s"),
+            (Duration::MAX, "without end"),
+        ] {
+            assert_eq!(made(timeout).err(), Some(format!("{between}{shown}")));
+        }
     }
 }

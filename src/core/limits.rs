@@ -26,6 +26,9 @@ pub const MAX_FLOOR_AHEAD: u64 = 60 * 1_000_000;
 pub const MAX_MARK_AHEAD: u64 = 86_400 * 1_000_000;
 /// The longest WAIT, in milliseconds: about 34 years.
 pub const MAX_WAIT: u64 = 1 << 40;
+/// The longest time-out of a request to a node, in milliseconds: an hour. A lease of four of them is well below
+/// the default of `dlock.max-ttl`.
+pub const MAX_NODE_TIMEOUT: u64 = 3_600_000;
 /// The largest value of `dlock.max-ttl`, in milliseconds: 49 days.
 pub const MAX_TTL_CEILING: u64 = u32::MAX as u64;
 /// The default of `dlock.max-ttl`: one day.

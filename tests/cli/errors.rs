@@ -20,6 +20,7 @@ fn wrong_usage_is_an_event_where_programs_read() {
         (&["--json", "nonsense"][..], "unrecognized subcommand 'nonsense'"),
         (&["run", "--json", "--nonsense", "job", "--", "true"], "unexpected argument '--nonsense'"),
         (&["ls", "--count", "0", "--json"], "0 is not in 1..=100000"),
+        (&["ls", "--node-timeout", "61m", "--json"], "must be at most 1h"),
         (&["inspect", "--json"], "<KEY>"),
     ] {
         let said = dlock_at(&["127.0.0.1:1".to_owned()], words).with_code(64);

@@ -308,8 +308,12 @@ pub(crate) fn check_meta(what: &str, meta: &[u8]) -> Result<(), Error> {
 }
 
 fn wrong_ttl(ttl: Duration) -> Result<(), Error> {
-    let given = if ttl == Duration::MAX { "without end".to_owned() } else { format!("{ttl:?}") };
-    usage(format!("a lease (ttl) must be between 10 ms and 49 days long, not {given}"))
+    usage(format!("a lease (ttl) must be between 10 ms and 49 days long, not {}", given(ttl)))
+}
+
+/// The words for a length of time that is refused.
+pub(crate) fn given(length: Duration) -> String {
+    if length == Duration::MAX { "without end".to_owned() } else { format!("{length:?}") }
 }
 
 fn usage(text: String) -> Result<(), Error> {
