@@ -2,11 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use harness::Quorum;
 use harness::busy::assert_in_time;
-use harness::program::Said;
+use harness::program::{self, Said};
+use harness::{Quorum, wall_clock};
 use nix::sys::signal::Signal;
 use serde_json::Value;
+use tempfile::TempDir;
 
 use crate::running::{Running, SLACK, run};
 
@@ -107,6 +108,24 @@ fn a_command_is_ended_after_its_longest_time() {
     assert!(took >= Duration::from_millis(700), "{took:?}");
     assert_in_time(took, Duration::from_millis(800) + SLACK);
     run(&quorum, &["-n", "job", "--", "true"]).with_code(0);
+}
+
+#[test]
+fn a_command_is_ended_after_its_longest_time_though_the_machine_sleeps_meanwhile() {
+    let quorum = Quorum::start(1);
+    let folder = TempDir::with_prefix("dlock-test-").expect("a folder can be made");
+    let clock = folder.path().join("clock");
+    wall_clock::set(&clock, 0);
+    wall_clock::sleep(&clock, 0);
+    let mut command = program::command(&quorum.urls());
+    wall_clock::preload(&mut command, &clock);
+    command.args(["run", "--ttl", "10m", "--max-hold", "1m", "job", "-c", POLITE]);
+    let running = Running::of(command);
+    running.until_it_prints("in\n");
+    wall_clock::sleep(&clock, 60);
+    let said = running.ended_within(Duration::from_secs(2)).with_code(75);
+    assert_eq!(said.out, "in\nasked\n");
+    assert!(said.err.contains("held for as long as allowed"), "{}", said.err);
 }
 
 /// With a lease as long as this one, only the end of a connection can end the lock in time.

@@ -13,7 +13,7 @@ pub mod supervise;
 pub mod terminal;
 
 use std::ffi::OsString;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use dlock_client::{Client, Error, Guard, Key, LockOptions, Loss, LossReason};
 use nix::sys::signal::Signal;
@@ -172,21 +172,20 @@ impl Args {
         signals: &mut Signals,
         events: &Events,
     ) -> (Result<Finish, Failure>, GivenBack) {
-        let since = Instant::now();
         let end = self.supervise(command, &guards, signals, events).await;
         let mut keys: Vec<Key> = guards.iter().map(|guard| guard.key().clone()).collect();
         let were_held = guards.iter().all(Guard::is_valid);
         let mut left = Left::Held;
         if let Ok(End::Ended { status, .. }) = end {
             events.ended(status);
-            let held = Held { guards: &guards, since, meta };
+            let held = Held { guards: &guards, meta };
             left = self.once.leave_done(held, status, signals, events).await;
         }
         if left != Left::Held {
             keys.clear();
         }
         let given_back = match left {
-            // A release would wait until the lease is over. The guard goes on until dlock ends.
+            // A release would wait for nodes in vain. The guard goes on until dlock ends.
             Left::InDoubt => GivenBack::default(),
             _ => take::release(guards).await,
         };

@@ -2,7 +2,7 @@
 
 use std::pin::pin;
 use std::process::ExitStatus;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use clap::ValueEnum;
 use dlock_client::{Error, Guard};
@@ -110,7 +110,7 @@ impl OnceArgs {
             );
             return left;
         }
-        match window.checked_sub(held.since.elapsed()) {
+        match window.checked_sub(guard.held_for()) {
             Some(left) => events.left_done(key, left),
             None => events.warn(
                 "not_done",
@@ -156,8 +156,6 @@ pub enum Left {
 /// A lock whose command has ended.
 pub struct Held<'a> {
     pub guards: &'a [Guard],
-    /// Time at which it was acquired.
-    pub since: Instant,
     /// The holder's text.
     pub meta: &'a str,
 }

@@ -203,12 +203,14 @@ impl Supervised<'_> {
     }
 }
 
-/// Resolves when the first lock is lost, or when `max_hold` has passed.
+/// Resolves when the first lock is lost, or when all are held for `max_hold`.
 async fn first_loss(guards: &[Guard], max_hold: Option<Duration>) -> Loss {
     let limit = async {
-        match max_hold {
-            Some(longest) => sleep(longest).await,
-            None => std::future::pending().await,
+        let Some(longest) = max_hold else { return std::future::pending().await };
+        let held = || guards.iter().map(Guard::held_for).min();
+        while let Some(left) = longest.checked_sub(held().unwrap_or_default()) {
+            // Timers stop while the machine sleeps, and that clock does not.
+            sleep(left.min(READ_CLOCK)).await;
         }
     };
     tokio::select! {
@@ -225,6 +227,9 @@ async fn first_loss(guards: &[Guard], max_hold: Option<Duration>) -> Loss {
 
 /// Interval of checks: no signal reports the end of a process that the command started.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
+/// Interval of looks at the clock.
+const READ_CLOCK: Duration = Duration::from_secs(1);
 
 /// Time after which dlock gives up on processes that hang in a system call, or belong to another user.
 const HOPELESS: Duration = Duration::from_secs(10);

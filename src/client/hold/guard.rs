@@ -148,6 +148,13 @@ impl Guard {
         clock::left(self.view.until())
     }
 
+    /// Time since the lock was acquired, on a clock that goes on while the machine sleeps.
+    #[cfg(feature = "operator")]
+    #[must_use]
+    pub fn held_for(&self) -> Duration {
+        Duration::from_micros(clock::now().since(self.view.since))
+    }
+
     /// True if the lock is certainly held at this moment.
     #[must_use]
     pub fn is_valid(&self) -> bool {

@@ -1,5 +1,6 @@
-/* Preloaded into a server to move its wall clock, and no other clock, while it runs: by as many
- * seconds as the file DLOCK_TEST_CLOCK holds, an int64 that the test overwrites in place.
+/* Preloaded into a program to move two of its clocks, and no other, while it runs: the wall clock, and the
+ * clock that goes on while a machine sleeps. The file DLOCK_TEST_CLOCK holds the seconds for each, an int64
+ * that the test overwrites in place.
  *
  * Not libfaketime: in a server that is linked to jemalloc dynamically, as Debian's Redis is, it
  * recurses at the start for ever (reading its settings allocates; jemalloc's start asks the time).
@@ -20,7 +21,7 @@ static volatile int64_t *offset;
 __attribute__((constructor)) static void find_offset(void) {
     const char *path = getenv("DLOCK_TEST_CLOCK");
     int file = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-    void *page = file < 0 ? MAP_FAILED : mmap(NULL, sizeof *offset, PROT_READ, MAP_SHARED, file, 0);
+    void *page = file < 0 ? MAP_FAILED : mmap(NULL, 2 * sizeof *offset, PROT_READ, MAP_SHARED, file, 0);
     if (page == MAP_FAILED) abort();
     close(file);
     offset = page;
@@ -29,7 +30,8 @@ __attribute__((constructor)) static void find_offset(void) {
 int clock_gettime(clockid_t clock, struct timespec *now) {
     int failed = syscall(SYS_clock_gettime, clock, now);
     if (!failed && offset && (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE))
-        now->tv_sec += *offset;
+        now->tv_sec += offset[0];
+    if (!failed && offset && clock == CLOCK_BOOTTIME) now->tv_sec += offset[1];
     return failed;
 }
 

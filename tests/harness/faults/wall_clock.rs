@@ -1,4 +1,5 @@
-//! A wall clock that a test can move for one server, while its monotonic clock goes on.
+//! A wall clock that a test can move for one program, while its monotonic clock goes on; and the sleep of a
+//! machine, as that program sees it.
 
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
@@ -24,10 +25,19 @@ pub fn preload(command: &mut Command, file: &Path) {
 
 /// Sets the clock of this file to this many seconds from the real one.
 pub fn set(file: &Path, seconds: i64) {
+    write(file, seconds, 0);
+}
+
+/// Shows the program that the machine has slept for this many seconds in all. They pass for no timer of it.
+pub fn sleep(file: &Path, seconds: i64) {
+    write(file, seconds, 8);
+}
+
+fn write(file: &Path, seconds: i64, at: u64) {
     // In place: the server has the file mapped, and would die of a file that gets shorter.
     let mut options = OpenOptions::new();
     let file = options.write(true).create(true).truncate(false).open(file);
-    let written = file.and_then(|file| file.write_all_at(&seconds.to_ne_bytes(), 0));
+    let written = file.and_then(|file| file.write_all_at(&seconds.to_ne_bytes(), at));
     written.expect("the clock's file can be written");
 }
 
