@@ -411,7 +411,7 @@ impl Traffic {
         let others = self.shared.nodes.iter().enumerate().filter(|(place, _)| *place != gate);
         for node in others.map(|(_, node)| Arc::clone(node)).filter(|node| !node.has_idle()) {
             let command = command.clone();
-            self.shared.background.spawn(async move { node.warm_up(&command).await });
+            tokio::spawn(async move { node.warm_up(&command).await });
         }
     }
 
@@ -470,16 +470,31 @@ mod tests {
     use crate::report::notice::Listener;
     use crate::{Client, LockOptions};
 
-    #[tokio::test]
-    async fn the_release_of_an_earlier_attempt_says_nothing_about_this_one() {
-        let nodes = (1..=3).map(|port| format!("redis://127.0.0.1:{port}"));
+    fn traffic(nodes: impl IntoIterator<Item = String>) -> (Client, Traffic) {
         let client = Client::builder().nodes(nodes).connect_later().unwrap();
         let options = LockOptions::default();
         let (caller, again, listener) = (None, None, Listener::default());
         let wanted = Wanted { key: "job".into(), options, caller, again, listener };
+        let traffic = Traffic::new(Arc::clone(&client.shared), Arc::new(wanted));
+        (client, traffic)
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_is_opened_for_later_is_no_release_under_way() {
+        let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let silent = format!("redis://{}", silent.local_addr().unwrap());
+        let nodes = ["redis://127.0.0.1:1".to_owned(), silent];
+        let (client, traffic) = traffic(nodes);
+        traffic.warm_up(0, redis::cmd("DLOCK.ACQUIRE").arg("job"));
+        assert!(client.released(Duration::ZERO).await);
+    }
+
+    #[tokio::test]
+    async fn the_release_of_an_earlier_attempt_says_nothing_about_this_one() {
+        let nodes = (1..=3).map(|port| format!("redis://127.0.0.1:{port}"));
+        let (_client, mut traffic) = traffic(nodes);
         let command = redis::cmd("DLOCK.RELEASE");
         let release = attempt::Release { command, instead: None, until: clock::now() };
-        let mut traffic = Traffic::new(Arc::clone(&client.shared), Arc::new(wanted));
         traffic.begin(2);
         let returned = [(0, 1, false), (0, 2, false), (1, 2, true), (2, 2, true)];
         for (node, attempt, was_held) in returned {
