@@ -4,9 +4,13 @@ use std::time::{Duration, Instant};
 
 use dlock_client::{Error, Guard, RunError};
 use harness::Quorum;
-use tokio::time::sleep;
+use harness::wait::PATIENCE;
+use tokio::time::{sleep, timeout};
 
-use crate::coordinator::{healthy_program, ms, program, run, take, take_everywhere, until};
+use crate::coordinator::{
+    NODE_TIMEOUT, assert_within, healthy_program, ms, program, run, take, take_everywhere, timed,
+    until,
+};
 
 const WINDOW: Duration = Duration::from_secs(60);
 
@@ -151,6 +155,29 @@ fn a_lock_that_is_done_is_released_without_the_nodes_that_are_silent() {
         let release = guard.release().await.expect("a lock that is done is not lost");
         assert!(release.is_free && begun.elapsed() < ms(700), "{:?}, {release:?}", begun.elapsed());
         quorum[2].resume();
+    });
+}
+
+#[test]
+fn a_release_does_not_wait_for_what_is_left_done_longer_than_a_node_may_take_to_answer() {
+    let quorum = Quorum::start(3);
+    run(async {
+        let (client, bob) = (program(&quorum).await, healthy_program(&quorum).await);
+        let guard = take_everywhere(&quorum, &client, "job", ms(60_000)).await;
+        quorum[1].pause();
+        quorum[2].pause();
+        timeout(ms(300), guard.done(WINDOW, "")).await.expect_err("no majority answers");
+        assert_eq!(guard.check().expect_err("it is being left done").why.name(), "done");
+        let longer = guard.extend(ms(60_000)).await.expect_err("it is being left done");
+        assert!(matches!(longer, Error::Lost(_)), "{longer:?}");
+        let (release, took) = timed(guard.release()).await;
+        assert_within(took, NODE_TIMEOUT);
+        let release = release.expect("it is not lost");
+        assert!(!release.is_free && release.left.len() == 2, "{release:?}");
+        quorum[1].resume();
+        quorum[2].resume();
+        assert!(client.released(PATIENCE).await, "it goes on in the background");
+        is_told(&bob.lock("job").try_acquire().await.expect_err("it is done"));
     });
 }
 

@@ -44,7 +44,8 @@ pub(crate) struct View {
     pub(crate) renews: bool,
     /// Moment at which the guard was made.
     pub(crate) since: Instant,
-    /// End of the validity, as a moment of the clock; 0 once the lock is lost.
+    /// End of the validity, as a moment of the clock; 0 once the lock is lost, and [`BEING_LEFT_DONE`] while it
+    /// is being left done.
     pub(crate) until: AtomicU64,
     /// The lease, in milliseconds.
     pub(crate) ttl: AtomicU64,
@@ -364,11 +365,12 @@ impl View {
 
     /// The loss when the lease has run out, or is being left done, and the keeper has not reported it yet, or
     /// never will.
-    fn over(&self) -> Loss {
+    pub(crate) fn over(&self) -> Loss {
         let is_limit = self.limit.is_some_and(|limit| clock::now() >= limit);
         self.loss(match is_limit {
             true => LossReason::MaxHold,
             false if self.until() == Instant(0) => LossReason::Released,
+            false if self.until() == BEING_LEFT_DONE => LossReason::Done,
             false => self.lapsed(Vec::new()),
         })
     }
@@ -382,6 +384,9 @@ impl View {
         Loss { key: self.key.clone(), fence: self.fence, why }
     }
 }
+
+/// The end of the validity of a lock that is being left done.
+pub(crate) const BEING_LEFT_DONE: Instant = Instant(1);
 
 impl fmt::Debug for Guard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

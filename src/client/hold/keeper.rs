@@ -1,6 +1,7 @@
 //! The task that keeps a held lock: renews it, notices its loss, and releases it.
 
 use std::mem;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -8,10 +9,11 @@ use std::time::Duration;
 use dlock_core::quorum::{self, Claim, Hold, State};
 use dlock_core::words::{Fence, Instant, Millis, Mode};
 use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::sleep;
 use tracing::{Instrument, debug, debug_span};
 
 use crate::clock;
-use crate::hold::guard::{Guard, Order, View};
+use crate::hold::guard::{BEING_LEFT_DONE, Guard, Order, View};
 use crate::report::Release;
 use crate::report::error::{Error, Loss, LossReason};
 use crate::report::notice::Notice;
@@ -51,7 +53,7 @@ pub(crate) fn start(mut hold: Hold, traffic: Traffic, claim: Claim) -> Guard {
         first: None,
         loss,
         extensions: Vec::new(),
-        finisher: None,
+        finishers: Vec::new(),
         paused: false,
     };
     // The acquisition ends where the hold begins, so this span is not a part of that one.
@@ -71,13 +73,14 @@ struct Keeper {
     loss: watch::Sender<Option<Loss>>,
     /// Callers who wait for a renewal of this length, at this moment or later.
     extensions: Vec<(Millis, Instant, Extended)>,
-    /// The caller who leaves the lock done.
-    finisher: Option<oneshot::Sender<Result<(), Loss>>>,
+    /// The callers who leave the lock done.
+    finishers: Vec<oneshot::Sender<Result<(), Loss>>>,
     /// True if this task did not run in time, and the validity ended meanwhile.
     paused: bool,
 }
 
 type Extended = oneshot::Sender<Result<(), Error>>;
+type Releasing = oneshot::Sender<Result<Release, Loss>>;
 
 /// Events that wake the keeper.
 enum Event {
@@ -97,8 +100,7 @@ impl Keeper {
             let due = self.hold.wake();
             let event = tokio::select! {
                 biased;
-                // A lock that is to be left done is not released before.
-                order = inbox.recv(), if self.finisher.is_none() => Event::Order(order),
+                order = inbox.recv() => Event::Order(order),
                 heard = self.traffic.next() => Event::Heard(heard),
                 () = clock::sleep_until(due) => Event::Due,
             };
@@ -109,6 +111,7 @@ impl Keeper {
                 Event::Order(Some(Order::Done(end, outcome, done))) => {
                     self.finish(end, outcome, done);
                 }
+                Event::Order(Some(Order::MarkStood)) if self.finishes() => {}
                 Event::Order(Some(Order::MarkStood)) => {
                     self.traffic.mark_stood(Fence(self.view.fence));
                 }
@@ -145,16 +148,27 @@ impl Keeper {
     }
 
     fn extend(&mut self, ttl: Duration, done: Extended) {
+        if self.finishes() {
+            return drop(done.send(Err(self.view.over().into())));
+        }
         let (now, ttl) = (clock::now(), clock::millis(ttl));
         self.hold.extend(ttl, now);
         self.extensions.push((ttl, now, done));
     }
 
+    /// True while the lock is being left done: nobody may work under it.
+    fn finishes(&self) -> bool {
+        !self.finishers.is_empty()
+    }
+
     /// Leaves the lock done until then. When that is over by now, it is released.
     fn finish(&mut self, end: Instant, outcome: Vec<u8>, done: oneshot::Sender<Result<(), Loss>>) {
+        self.finishers.push(done);
+        if self.finishers.len() > 1 {
+            return;
+        }
         let now = clock::now();
         self.hold.tick(now);
-        self.finisher = Some(done);
         self.traffic.outcome = outcome;
         let left = clock::left(end);
         if left.is_zero() {
@@ -179,6 +193,12 @@ impl Keeper {
     }
 
     async fn detach(mut self, done: oneshot::Sender<Instant>, busy: Busy) {
+        if self.finishes() {
+            // There is nothing to hand on.
+            drop(done);
+            self.finished(&mut None).await;
+            return self.traffic.finish();
+        }
         self.settle().await;
         if !self.publish() {
             let until = self.view.until();
@@ -231,8 +251,8 @@ impl Keeper {
         match self.hold.state() {
             State::Held(claim) => {
                 // While it is being left done nobody may work under it: others may take it meanwhile by AGAIN.
-                let until = if self.finisher.is_some() { 0 } else { claim.until.0 };
-                self.view.until.store(until, Ordering::Release);
+                let until = if self.finishes() { BEING_LEFT_DONE } else { claim.until };
+                self.view.until.store(until.0, Ordering::Release);
                 self.view.ttl.store(self.hold.ttl().0, Ordering::Relaxed);
                 self.tell_extended();
                 false
@@ -248,7 +268,7 @@ impl Keeper {
                     quorum::LossReason::Ended => LossReason::Ended { nodes },
                     quorum::LossReason::Limit => LossReason::MaxHold,
                     // The window was over before the work was.
-                    quorum::LossReason::Released if self.finisher.is_some() => LossReason::Done,
+                    quorum::LossReason::Released if self.finishes() => LossReason::Done,
                     quorum::LossReason::Released => LossReason::Released,
                     quorum::LossReason::Done => LossReason::Done,
                     quorum::LossReason::NotDone => LossReason::NotDone { nodes },
@@ -267,7 +287,7 @@ impl Keeper {
         if !meant {
             counts.lost(loss.why.name());
         }
-        if let Some(finisher) = self.finisher.take() {
+        for finisher in self.finishers.drain(..) {
             let _ = finisher.send(but_done(Err(loss.clone())));
         }
         debug!(key = %loss.key, fence = loss.fence, why = %loss.why, "not held any more");
@@ -300,7 +320,34 @@ impl Keeper {
         }
     }
 
-    async fn release(mut self, done: Option<oneshot::Sender<Result<Release, Loss>>>, busy: Busy) {
+    /// Waits until the lock is left done, or lost. The caller of a release waits no longer than a node may take to
+    /// answer.
+    async fn finished(&mut self, done: &mut Option<Releasing>) {
+        let mut patience = pin!(sleep(self.traffic.timeout));
+        loop {
+            self.send();
+            if self.publish() {
+                return;
+            }
+            let due = self.hold.wake();
+            tokio::select! {
+                biased;
+                heard = self.traffic.next() => self.hear(heard, clock::now()),
+                () = clock::sleep_until(due) => self.hold.tick(clock::now()),
+                () = &mut patience, if done.is_some() => {
+                    let release = self.traffic.not_released(Duration::from_millis(self.hold.ttl().0));
+                    self.tell_not_released(&release);
+                    let _ = done.take().map(|done| done.send(Ok(release)));
+                }
+            }
+        }
+    }
+
+    async fn release(mut self, mut done: Option<Releasing>, busy: Busy) {
+        // A lock that is to be left done is not released before.
+        if self.finishes() {
+            self.finished(&mut done).await;
+        }
         // A lock that ended before its release was lost.
         self.hold.tick(clock::now());
         let was_held = matches!(self.hold.state(), State::Held(_));

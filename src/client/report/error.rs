@@ -203,7 +203,7 @@ pub enum LossReason {
     Paused,
     /// The lock was released.
     Released,
-    /// Its holder has left it done.
+    /// Its holder has left it done, or is about to: a majority may not have said so yet.
     Done,
     /// Its holder wanted to leave it done, and too many nodes refused. It was released.
     NotDone {
@@ -258,7 +258,7 @@ impl fmt::Display for LossReason {
                 f.write_str("this process was paused until the lease had run out")
             }
             LossReason::Released => f.write_str("it was released"),
-            LossReason::Done => f.write_str("it was left done"),
+            LossReason::Done => f.write_str("its holder leaves it done"),
             LossReason::NotDone { nodes } => {
                 write!(f, "it could not be left done, and was released{}", Lines(nodes))
             }

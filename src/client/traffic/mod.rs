@@ -365,6 +365,13 @@ impl Traffic {
         (release, held >= majority)
     }
 
+    /// The outcome of a release that is not even sent, of a lock that ends within this time.
+    pub(crate) fn not_released(&self, within: Duration) -> Release {
+        let reports = self.reports().into_iter().zip(&self.released);
+        let left = reports.filter(|(_, released)| !**released).map(|(report, _)| report);
+        Release { is_free: false, left: left.collect(), within }
+    }
+
     /// Forgets the requests, and finishes the releases in the background.
     pub(crate) fn finish(mut self) {
         self.requests.clear();
