@@ -310,7 +310,7 @@ impl Guard {
     /// replicas), is asked again until it has released the lock, or the lease has ended. The result names
     /// those nodes.
     ///
-    /// A lock that was left [done](Guard::done) stays so.
+    /// A lock that was left [done](Guard::done) stays so, and one that is being left done becomes so in the background.
     ///
     /// # Errors
     /// Fails when the lock was lost before.
