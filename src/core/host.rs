@@ -111,14 +111,10 @@ pub enum Effect<'a> {
     },
     /// A holder extended its lease.
     Extended {
-        /// Its token.
-        token: &'a [u8],
-        /// The new length.
-        ttl: Millis,
-        /// The new fence, if the extension set it.
-        fence: Option<Fence>,
-        /// GT: a lease that ends later anyway keeps its end.
-        gt: bool,
+        /// The mode of the lock.
+        mode: Mode,
+        /// The grant after the extension.
+        grant: Grant<'a>,
     },
     /// A holder has released the lock, which is done.
     Done {

@@ -8,7 +8,6 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use crate::command::apply;
-use crate::command::extend::Extend;
 use crate::done::{Done, Until};
 use crate::durability::promise::Promise;
 use crate::durability::record::Ended;
@@ -47,7 +46,7 @@ pub enum Value {
 pub enum Report {
     Granted { key: KeyBuf, mode: Mode, holder: Holder, waited: Option<u64> },
     Renewed { key: KeyBuf, mode: Mode, holder: Holder },
-    Extended { key: KeyBuf, token: Box<[u8]>, ttl: Millis, fence: Option<Fence>, gt: bool },
+    Extended { key: KeyBuf, mode: Mode, holder: Holder },
     Ended { key: KeyBuf, token: Box<[u8]>, why: Ending, held: u64 },
     Done { key: KeyBuf, mark: Vec<u8>, until: Option<Until>, held: u64 },
     AllExpired(KeyBuf, usize),
@@ -96,7 +95,7 @@ impl Default for MemoryHost {
             blocks: true,
             moved: BTreeSet::new(),
             expiring: BTreeSet::new(),
-            memory: Memory { used: 0, most: 1 },
+            memory: Memory { used: 0, most: 1 << 40 },
             owner: Owner(1),
             refuses: false,
             disk_is_full: false,
@@ -254,14 +253,9 @@ impl Report {
     }
 }
 
-/// An effect on its way to a replica.
+/// An effect on its way to a replica: the arguments of an internal command.
 #[derive(Clone, Debug)]
-pub enum Replicated {
-    /// The arguments of an internal command.
-    Effect(KeyBuf, Vec<u8>, Box<[u8]>),
-    /// An extension travels as it came.
-    Extension(KeyBuf, Box<[u8]>, Millis, Option<Fence>, bool),
-}
+pub struct Replicated(pub KeyBuf, pub Vec<u8>, Box<[u8]>);
 
 impl Replicated {
     /// Writes an event as it travels. `None`: replicas do not get it.
@@ -269,13 +263,12 @@ impl Replicated {
         let mut written = Vec::new();
         let mut meta: &[u8] = b"";
         let key = match event {
-            Report::Granted { key, mode, holder, .. } | Report::Renewed { key, mode, holder } => {
+            Report::Granted { key, mode, holder, .. }
+            | Report::Renewed { key, mode, holder }
+            | Report::Extended { key, mode, holder } => {
                 meta = holder.grant().meta;
                 apply::write_grant(*mode, &holder.grant(), &mut written);
                 key
-            }
-            Report::Extended { key, token, ttl, fence, gt } => {
-                return Some(Replicated::Extension(key.clone(), token.clone(), *ttl, *fence, *gt));
             }
             Report::Ended { key, token, .. } => {
                 apply::write_end(token, &mut written);
@@ -298,23 +291,16 @@ impl Replicated {
             }
             Report::Answered(..) => return None,
         };
-        Some(Replicated::Effect(key.clone(), written, meta.into()))
+        Some(Replicated(key.clone(), written, meta.into()))
     }
 
     /// Carries it out at a replica. False: the replica cannot.
     pub fn carry_out(&self, node: &mut Node, host: &mut MemoryHost, time: Time) -> bool {
-        match self {
-            Replicated::Effect(key, written, meta) => {
-                let args: [&[u8]; 2] = [written, meta];
-                let Ok(effect) = apply::parse(&args) else { return false };
-                node.apply(host, key.as_key(), &effect, time);
-                true
-            }
-            Replicated::Extension(key, token, ttl, fence, gt) => {
-                let extend = Extend { token, ttl: *ttl, fence: *fence, gt: *gt };
-                matches!(node.extend(host, key.as_key(), &extend, time), Ok(true))
-            }
-        }
+        let Replicated(key, written, meta) = self;
+        let args: [&[u8]; 2] = [written, meta];
+        let Ok(effect) = apply::parse(&args) else { return false };
+        node.apply(host, key.as_key(), &effect, time);
+        true
     }
 }
 
@@ -431,8 +417,8 @@ impl Host for MemoryHost {
                 Report::Granted { key, mode, holder: grant.into(), waited }
             }
             Effect::Renewed { mode, grant } => Report::Renewed { key, mode, holder: grant.into() },
-            Effect::Extended { token, ttl, fence, gt } => {
-                Report::Extended { key, token: token.into(), ttl, fence, gt }
+            Effect::Extended { mode, grant } => {
+                Report::Extended { key, mode, holder: grant.into() }
             }
             Effect::Done { done, until, held } => {
                 Report::Done { key, mark: done.encode(), until, held }

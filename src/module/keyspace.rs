@@ -149,14 +149,14 @@ impl<'s, 'c> Keyspace<'s, 'c> {
         let written = &mut self.store.scratch;
         written.clear();
         match *effect {
-            Effect::Granted { mode, grant, .. } | Effect::Renewed { mode, grant } => {
+            Effect::Granted { mode, grant, .. }
+            | Effect::Renewed { mode, grant }
+            | Effect::Extended { mode, grant } => {
                 write_grant(mode, &grant, written);
                 ctx.replicate_apply(name, written, grant.meta);
             }
-            // RELEASE and EXTEND have the same effect everywhere, so they are replicated verbatim.
-            Effect::Extended { .. } | Effect::Ended { why: Ending::Released, .. } => {
-                ctx.replicate_verbatim();
-            }
+            // RELEASE has the same effect everywhere, so it is replicated verbatim.
+            Effect::Ended { why: Ending::Released, .. } => ctx.replicate_verbatim(),
             Effect::Ended { token, .. } => {
                 write_end(token, written);
                 ctx.replicate_apply(name, written, b"");

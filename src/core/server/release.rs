@@ -83,9 +83,10 @@ impl Node {
         if ask.fence.is_some_and(|fence| grant.fence > fence) {
             return Ok(false);
         }
-        let was_away = grant.client == ClientId::AWAY;
-        let was_away: Option<(Deadline, Box<[u8]>)> =
-            was_away.then(|| (grant.lease.end, grant.meta.into()));
+        let was_away = (grant.client == ClientId::AWAY).then_some(grant.lease.end);
+        let (client, ephemeral, meta) = (grant.client, grant.ephemeral, Box::from(grant.meta));
+        // A client that extends the grant has heard of it.
+        let client = if was_away.is_some() { ClientId::UNKNOWN } else { client };
         let fence = ask.fence.unwrap_or(grant.fence);
         let lease = match ask.gt {
             true => grant.lease.extended_to(time.now, ask.ttl),
@@ -98,17 +99,12 @@ impl Node {
         } else {
             self.vouch(host, key, (fence, lease.ttl), None, time)?;
         }
-        // A client that extends the grant has heard of it.
-        let asker = was_away.as_ref().map(|(_, meta)| Asker {
-            client: ClientId::UNKNOWN,
-            ephemeral: false,
-            meta,
-        });
-        self.waiting.back(was_away.as_ref().map(|(end, _)| *end));
+        let asker = was_away.map(|_| Asker { client, ephemeral, meta: &meta });
+        self.waiting.back(was_away);
         self.heard(key, ask.token);
         renew(host, key, mode, ask.token, Renewal { lease, fence, asker });
-        let Extend { token, ttl, fence, gt } = *ask;
-        host.tell(key, Effect::Extended { token, ttl, fence, gt });
+        let grant = Grant { token: ask.token, fence, lease, client, ephemeral, meta: &meta };
+        host.tell(key, Effect::Extended { mode, grant });
         if was_away.is_some() {
             self.serve(host, key, time);
         }

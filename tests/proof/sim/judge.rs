@@ -310,9 +310,10 @@ impl Judge {
                 Report::Ended { key, token, .. } => {
                     self.leases_at(node, key).retain(|lease| lease.token != *token);
                 }
-                Report::Extended { key, token, .. } => {
+                Report::Extended { key, holder, .. } => {
+                    let token = holder.grant().token;
                     let Some((end, fence)) = find(key, token) else { continue };
-                    let of = |lease: &&mut Lease| lease.token == *token;
+                    let of = |lease: &&mut Lease| *lease.token == *token;
                     let leases = self.leases_at(node, key).iter_mut();
                     leases.filter(of).for_each(|lease| lease.end = end);
                     let counted = self.counted.entry((node, key.clone())).or_default();

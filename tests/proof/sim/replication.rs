@@ -71,13 +71,10 @@ impl Known {
                     self.note_lease(key, holder.grant().lease.ttl, holder.grant().fence, now);
                 }
             }
-            Sent::Effect(Replicated::Effect(key, written, _)) => {
+            Sent::Effect(Replicated(key, written, _)) => {
                 if let Ok(Apply::Grant(granted)) = apply::parse(&[written]) {
                     self.note_lease(key, granted.ttl, granted.fence, now);
                 }
-            }
-            Sent::Effect(Replicated::Extension(key, _, ttl, fence, _)) => {
-                self.note_lease(key, *ttl, fence.unwrap_or(Fence(0)), now);
             }
             Sent::Promise(promise, _) => {
                 self.told = Some(promise.bound.clone());

@@ -12,7 +12,7 @@ use crate::durability::record::{Ended, Record};
 use crate::host::{Ending, WaitOutcome};
 use crate::reason::Reason;
 use crate::server::{Acquired, Node};
-use crate::simulated::{MemoryHost, Report, Value};
+use crate::simulated::{MemoryHost, Replicated, Report, Value};
 use crate::words::{ClientId, Deadline, Fence, Instant, Key, Millis, Time, WaiterId};
 
 pub const KEY: Key<'static> = Key { db: 0, name: b"key" };
@@ -156,6 +156,20 @@ impl Bench {
     pub fn break_lock(&mut self, token: Option<&'static str>) -> usize {
         let time = self.time();
         self.node.break_lock(&mut self.host, KEY, token.map(str::as_bytes), time).unwrap()
+    }
+
+    /// A follower to which all that this node has reported comes at this time.
+    pub fn follower(&self, now: u64) -> Bench {
+        let mut follower = Bench::new();
+        follower.follow();
+        follower.pass(now - follower.now);
+        let time = follower.time();
+        for effect in
+            self.host.log.iter().filter_map(|event| Replicated::write(event, self.time().now))
+        {
+            assert!(effect.carry_out(&mut follower.node, &mut follower.host, time), "{effect:?}");
+        }
+        follower
     }
 
     /// The server has died, and starts again with nothing but what stood in its state file.

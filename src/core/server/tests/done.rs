@@ -10,7 +10,6 @@ use crate::command::{apply, release};
 use crate::host::WaitOutcome;
 use crate::reason::Reason;
 use crate::server::Acquired;
-use crate::simulated::Replicated;
 use crate::words::{Fence, Millis};
 
 impl Bench {
@@ -203,16 +202,7 @@ fn replicas_and_the_log_have_the_mark_with_its_date() {
     let mut bench = Bench::new();
     let fence = bench.hold(1, "a 5000");
     assert_eq!(bench.release_words("a DONE 1000 META fine"), Ok(true));
-    let now = bench.time().now;
-    let sent: Vec<Replicated> =
-        bench.host.log.iter().filter_map(|event| Replicated::write(event, now)).collect();
-    let mut replica = Bench::new();
-    replica.follow();
-    replica.pass(300_000);
-    let time = replica.time();
-    for effect in &sent {
-        assert!(effect.carry_out(&mut replica.node, &mut replica.host, time));
-    }
+    let mut replica = bench.follower(bench.now + 300_000);
     let time = replica.time();
     replica.node.lead(time);
     assert_eq!(replica.acquire(2, "b 10"), Err(is_done(700, fence)));

@@ -309,3 +309,15 @@ fn readers_that_release_do_not_let_all_the_others_in_within_one_turn() {
     }
     assert_eq!((bench.holders(), bench.waiters()), ("writer".into(), "late".into()));
 }
+
+/// A log is read at once, so that no time passes between what was decided and what came after it.
+#[test]
+fn a_log_that_is_read_at_once_has_the_leases_that_extensions_made() {
+    for extension in ["a 25000 GT", "a 100 GT", "a 25000", "a 100 GT FENCE 90000000"] {
+        let mut bench = Bench::new();
+        bench.hold(1, "a 30000 META m");
+        bench.pass(10_000_000);
+        assert_eq!(bench.extend(extension), Ok(true));
+        assert_eq!(bench.follower(bench.now).host.roll(), bench.host.roll(), "{extension}");
+    }
+}

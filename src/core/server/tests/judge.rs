@@ -9,6 +9,7 @@ use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 
 use crate::command::acquire::Acquire;
+use crate::command::extend::Extend;
 use crate::host::{Ending, WaitOutcome};
 use crate::lock::Holder;
 use crate::simulated::{MemoryHost, Report, Value};
@@ -21,7 +22,7 @@ pub type Verdict = Result<(), TestCaseError>;
 pub enum Cause<'a> {
     Acquire(&'a KeyBuf, &'a Acquire<'a>),
     Release(&'a KeyBuf, &'a [u8]),
-    Extend(&'a KeyBuf, &'a [u8]),
+    Extend(&'a KeyBuf, &'a Extend<'a>),
     Break(&'a KeyBuf, Option<&'a [u8]>),
     Sweep {
         may_write: bool,
@@ -163,25 +164,7 @@ impl Judge {
                 self.hear_granted(key, *mode, holder, *waited, cause, host)
             }
             Report::Renewed { key, mode, holder } => self.hear_renewed(key, *mode, holder, cause),
-            Report::Extended { key, token, ttl, fence, gt } => {
-                prop_assert!(matches!(cause, Cause::Extend(at, by) if at == key && *by == **token));
-                let now = self.now;
-                let Some(hold) = self.hold_mut(key, token) else {
-                    return Err(TestCaseError::fail("extended, and does not hold"));
-                };
-                prop_assert!(hold.away || now < hold.latest, "extended a lease that is over");
-                (hold.waiter, hold.away) = (None, false);
-                let (end, latest) = if *gt { (hold.end, hold.latest) } else { (0, 0) };
-                hold.end = end.max(now + ttl.0 * 1000);
-                hold.latest = latest.max(now + ttl.0 * 1000 + 999);
-                if let Some(fence) = fence {
-                    prop_assert!(*fence >= hold.fence, "extended below its fence");
-                    hold.fence = *fence;
-                    let highest = self.highest.entry(key.name.clone()).or_default();
-                    *highest = fence.0.max(*highest);
-                }
-                Ok(())
-            }
+            Report::Extended { key, mode, holder } => self.hear_extended(key, *mode, holder, cause),
             Report::Ended { key, token, why, held } => {
                 self.hear_ended(key, token, *why, *held, cause)
             }
@@ -282,6 +265,37 @@ impl Judge {
         (hold.waiter, hold.away) = (None, hold.away && ask.turn);
         prop_assert_eq!(hold.away, grant.client == ClientId::AWAY);
         hold.bound = true;
+        Ok(())
+    }
+
+    fn hear_extended(
+        &mut self,
+        key: &KeyBuf,
+        mode: Mode,
+        holder: &Holder,
+        cause: Cause<'_>,
+    ) -> Verdict {
+        let grant = holder.grant();
+        let Cause::Extend(at, ask) = cause else {
+            return Err(TestCaseError::fail("nobody has asked for that"));
+        };
+        prop_assert!(at == key && *ask.token == *grant.token);
+        let now = self.now;
+        let Some(hold) = self.hold_mut(key, grant.token) else {
+            return Err(TestCaseError::fail("extended, and does not hold"));
+        };
+        prop_assert!(hold.away || now < hold.latest, "extended a lease that is over");
+        prop_assert!(grant.fence >= hold.fence, "extended below its fence");
+        prop_assert_eq!(grant.fence, ask.fence.unwrap_or(hold.fence));
+        prop_assert_eq!(mode, hold.mode);
+        prop_assert!(ask.gt || grant.lease.ttl == ask.ttl);
+        (hold.waiter, hold.away) = (None, false);
+        let (end, latest) = if ask.gt { (hold.end, hold.latest) } else { (0, 0) };
+        hold.end = end.max(now + ask.ttl.0 * 1000);
+        hold.latest = latest.max(now + ask.ttl.0 * 1000 + 999);
+        hold.fence = grant.fence;
+        let highest = self.highest.entry(key.name.clone()).or_default();
+        *highest = grant.fence.0.max(*highest);
         Ok(())
     }
 

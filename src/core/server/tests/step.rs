@@ -366,7 +366,7 @@ impl World {
         let time = self.time();
         let Side { node, host } = self.leader();
         let result = node.extend(host, key.as_key(), ask, time);
-        let log = self.settle(Cause::Extend(key, ask.token))?;
+        let log = self.settle(Cause::Extend(key, ask))?;
         prop_assert_eq!(too_far, matches!(result, Err(Reason::TooFar { .. })));
         if quiet && !matches!(result, Ok(true)) {
             prop_assert_eq!(before, self.snapshot(), "{:?} left a trace", result);
