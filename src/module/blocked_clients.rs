@@ -1,6 +1,7 @@
 //! The blocked clients, and the answers on their way to them.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use dlock_core::{Answers, KeyBuf, WaitOutcome, WaiterId};
 
@@ -10,7 +11,8 @@ use crate::ffi::waiter::{Blocked, Callbacks, Handle};
 /// The blocked clients.
 #[derive(Default)]
 pub struct BlockedClients {
-    blocked: BTreeMap<WaiterId, (Blocked, KeyBuf)>,
+    /// With the key, which is shared with its queue.
+    blocked: BTreeMap<WaiterId, (Blocked, Arc<KeyBuf>)>,
     handles: BTreeMap<Handle, WaiterId>,
     /// Answers that came before their client was blocked.
     early: BTreeMap<WaiterId, WaitOutcome>,
@@ -36,7 +38,7 @@ impl BlockedClients {
     }
 
     /// Blocks the client that sent the command. False: the server does not allow it.
-    pub fn block(&mut self, ctx: Ctx<'_>, waiter: WaiterId, key: KeyBuf) -> bool {
+    pub fn block(&mut self, ctx: Ctx<'_>, waiter: WaiterId, key: Arc<KeyBuf>) -> bool {
         let Some(blocked) = Blocked::block(ctx, self.callbacks) else { return false };
         self.handles.insert(blocked.handle(), waiter);
         self.blocked.insert(waiter, (blocked, key));

@@ -278,7 +278,8 @@ fn wait(call: &Call<'_>, state: &mut State, key: Key<'_>, waiter: WaiterId) {
         state.node.waiting.delivered(waiter);
         return reply::answer(call.ctx, answer, key.name);
     }
-    if !state.store.blocked.block(call.ctx, waiter, key.to_owned()) {
+    let shared = state.node.waiting.key_of(waiter).unwrap_or_else(|| key.to_owned().into());
+    if !state.store.blocked.block(call.ctx, waiter, shared) {
         state.node.gone(waiter, now());
         reply::answer(call.ctx, WaitOutcome::Denied, key.name);
     }

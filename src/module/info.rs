@@ -25,7 +25,7 @@ fn write_more(lines: &mut InfoLines, state: &State) {
     let Store { stats, moved_keys, .. } = &state.store;
     let memory = state.store.memory();
     for (name, value) in [
-        ("memory", memory.used),
+        ("memory", memory.used + state.node.memory()),
         ("memory_most", if memory.most == u64::MAX { 0 } else { memory.most }),
         ("keys_ahead", state.node.durable.keys_ahead() as u64),
         ("evicted", moved_keys.evicted.len() as u64),

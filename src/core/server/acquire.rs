@@ -2,7 +2,7 @@
 
 use core::ops::RangeInclusive;
 
-use super::{GrantId, Node};
+use super::{GrantId, Node, ephemeral};
 use crate::command::acquire::Acquire;
 use crate::host::{Effect, Host, Memory, WaitOutcome};
 use crate::limits::{MAX_HOLDERS, WAITERS_OF_ALL};
@@ -49,8 +49,10 @@ impl Node {
         if let Some((mode, grant)) = found.mode().zip(found.grant(ask.token)) {
             let renewal = renewal(mode, grant, ask, client, time)?;
             let was_away = (grant.client == ClientId::AWAY).then_some(grant.lease.end);
-            if ask.meta.len() > grant.meta.len() {
-                check_memory(host)?;
+            let starts_to_end =
+                renewal.asker.is_some_and(|asker| asker.ephemeral) && !grant.ephemeral;
+            if ask.meta.len() > grant.meta.len() || starts_to_end {
+                self.check_memory(host)?;
             }
             self.vouch(host, key, (renewal.fence, ask.ttl), None, time)?;
             return Ok(self.ask_again(host, key, ask, renewal, was_away, time));
@@ -63,7 +65,7 @@ impl Node {
         let waits = queue.and_then(|queue| queue.get(ask.token)).is_some_and(Waiter::is_present);
         if refused.is_ok() && !waits && Queue::is_next(queue, ask.token, ask.mode, &found) {
             self.durable.counter.learn(key.name, found.top(), false);
-            check_memory(host)?;
+            self.check_memory(host)?;
             match self.next_fence(host, key, (ask.fence, ask.ttl), None, time) {
                 Ok(fence) => {
                     if is_done {
@@ -159,12 +161,18 @@ impl Node {
             self.waiting.untold.forget(key, grant.token);
         }
         if grant.ephemeral && grant.client != ClientId::UNKNOWN {
-            let id = GrantId::of(key, grant.token, grant.client);
-            self.ephemeral.entry(grant.client).or_default().insert(id);
+            self.ephemeral.add(key, grant.token, grant.client);
         }
         self.observed.hot.granted(key, waited);
         self.note_holder(key, &grant);
         host.tell(key, Effect::Granted { mode, grant, waited });
+    }
+
+    /// Refuses a request if locks take all the memory that they may. Holders keep what they have, and so do
+    /// waiters: each had room when it came.
+    pub(super) fn check_memory<H: Host>(&self, host: &mut H) -> Result<(), Reason> {
+        let Memory { used, most } = host.memory();
+        if used + self.memory() < most { Ok(()) } else { Err(Reason::TooManyLocks { most }) }
     }
 
     pub(super) fn check_proposal(&self, fence: Option<Fence>) -> Result<(), Reason> {
@@ -220,7 +228,7 @@ impl Node {
         if let Some(Asker { client, ephemeral: true, .. }) = renewal.asker
             && client != ClientId::UNKNOWN
         {
-            self.ephemeral.entry(client).or_default().insert(GrantId::of(key, token, client));
+            self.ephemeral.add(key, token, client);
         }
         let fence = renewal.fence;
         let Renewal { lease, asker, .. } = renewal;
@@ -267,19 +275,22 @@ impl Node {
         key: Key<'_>,
         ask: &Acquire<'_>,
     ) -> Result<(), Reason> {
-        let Err(full) = check_memory(host) else { return Ok(()) };
+        let Err(full) = self.check_memory(host) else { return Ok(()) };
         let Acquire { token, mode, meta, .. } = *ask;
-        let counted =
-            |there: &Waiter| there.asks.mode == mode && there.asks.meta.len() >= meta.len();
+        let counted = |Waiter { asks, .. }: &Waiter| {
+            asks.mode == mode && asks.meta.len() >= meta.len() && asks.ephemeral >= ask.ephemeral
+        };
         if self.waiting.waiter(key, token).is_some_and(counted) {
             return Ok(());
         }
         let given_back = match host.find(key) {
-            Found::Held(Holders::One(grant)) => grant.token.len() + grant.meta.len(),
-            Found::Held(Holders::Many(crowd)) => crowd.size(),
+            Found::Held(Holders::One(grant)) => {
+                takes(key, grant.token, grant.meta, grant.ephemeral)
+            }
+            Found::Held(Holders::Many(crowd)) => crowd.size() as u64,
             _ => 0,
         };
-        let takes = token.len() + meta.len();
+        let takes = takes(key, token, meta, ask.ephemeral);
         let is_even = takes.div_ceil(ABOUT_EVEN) <= given_back.div_ceil(ABOUT_EVEN);
         if mode == Mode::Exclusive && is_even { Ok(()) } else { Err(full) }
     }
@@ -361,11 +372,10 @@ pub(super) fn speaks(client: ClientId, ephemeral: bool, is_back: bool) -> (Clien
     if is_back { (client, ephemeral) } else { (ClientId::AWAY, false) }
 }
 
-/// Refuses a request if locks take all the memory that they may. Holders keep what they have, and so do
-/// waiters: each had room when it came.
-pub(super) fn check_memory<H: Host>(host: &mut H) -> Result<(), Reason> {
-    let Memory { used, most } = host.memory();
-    if used < most { Ok(()) } else { Err(Reason::TooManyLocks { most }) }
+/// The bytes that an exclusive grant takes for its texts.
+fn takes(key: Key<'_>, token: &[u8], meta: &[u8], ephemeral: bool) -> u64 {
+    let entry = if ephemeral { ephemeral::size(key, token) } else { 0 };
+    (token.len() + meta.len()) as u64 + entry
 }
 
 /// Refuses a request for a lock that is done, unless it may take it again: then the key counts as free.
@@ -439,4 +449,4 @@ pub(super) fn change<H: Host>(
 }
 
 /// Tokens and texts whose lengths are in the same step of this many bytes take about the same memory.
-const ABOUT_EVEN: usize = 64;
+const ABOUT_EVEN: u64 = 64;

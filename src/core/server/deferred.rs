@@ -1,7 +1,7 @@
 //! Deferred work: it was found where nothing may be written. The next iterations of the event loop do it, a
 //! little at a time. Queues that are served later are in `rechecks`.
 
-use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 
 use super::GrantId;
@@ -24,9 +24,6 @@ pub(super) struct Deferred {
     /// Grants whose clients were not told, and that end or become shorter if that connection still
     /// speaks for them. By key and token, so that a later grant there finds them at once.
     to_end: BTreeMap<GrantId, Undo>,
-    /// The ephemeral grants of closed connections, as they were then: a
-    /// connection may have had very many, so none is checked before it ends.
-    leaving: VecDeque<BTreeSet<GrantId>>,
     /// Waiters that have yet to be told that their lock is gone.
     dismissed: VecDeque<Dismissed>,
 }
@@ -43,7 +40,7 @@ pub(super) struct Dismissed {
 impl Deferred {
     /// True if no work is left.
     pub fn is_empty(&self) -> bool {
-        self.to_end.is_empty() && self.leaving.is_empty() && self.dismissed.is_empty()
+        self.to_end.is_empty() && self.dismissed.is_empty()
     }
 
     /// Adds waiters, who are told after those already here.
@@ -80,23 +77,9 @@ impl Deferred {
         self.to_end.insert(grant, undo);
     }
 
-    /// Notes the ephemeral grants of a connection that has closed.
-    pub fn end_all(&mut self, grants: BTreeSet<GrantId>) {
-        self.leaving.push_back(grants);
-    }
-
     /// Takes the next grant that must end or become shorter.
     pub fn next_undo(&mut self) -> Option<(GrantId, Undo)> {
-        if let Some(first) = self.to_end.pop_first() {
-            return Some(first);
-        }
-        while let Some(grants) = self.leaving.front_mut() {
-            if let Some(grant) = grants.pop_first() {
-                return Some((grant, Undo::End(Ending::Disconnected)));
-            }
-            self.leaving.pop_front();
-        }
-        None
+        self.to_end.pop_first()
     }
 
     /// Cancels the end of a token's earlier grant: the token is granted the lock anew, or has heard of it.
@@ -109,11 +92,5 @@ impl Deferred {
         for grant in grants {
             self.to_end.remove(&grant);
         }
-    }
-
-    /// The number of ephemeral grants that each closed connection has left.
-    #[cfg(test)]
-    pub fn leaving(&self) -> Vec<usize> {
-        self.leaving.iter().map(BTreeSet::len).collect()
     }
 }

@@ -4,6 +4,7 @@
 use alloc::vec::Vec;
 
 use super::acquire::store;
+use super::ephemeral::Ephemeral;
 use super::rechecks::Rechecks;
 use super::{Node, Role};
 use crate::cluster::slot_of;
@@ -57,10 +58,7 @@ impl Node {
             self.dismiss(host, key.as_key(), WaitOutcome::Removed, now);
         }
         self.waiting.rechecks.retain(|key| !goes(key.as_key()));
-        self.ephemeral.retain(|_, grants| {
-            grants.retain(|grant| !goes(grant.key.as_key()));
-            !grants.is_empty()
-        });
+        self.ephemeral.emptied(goes);
     }
 
     /// Notes that another command may have freed a key: a foreign lock, for example.
@@ -70,9 +68,7 @@ impl Node {
 
     /// Notes that a connection has closed: its grants end as soon as that can be written.
     pub fn closed(&mut self, client: ClientId) {
-        if let Some(grants) = self.ephemeral.remove(&client) {
-            self.deferred.end_all(grants);
-        }
+        self.ephemeral.closed(client);
     }
 
     /// Makes this node follow: a primary decides from now on, or the data set that is being loaded.
@@ -86,7 +82,7 @@ impl Node {
         self.deferred.clear();
         self.waiting.rechecks = Rechecks::default();
         // These leases run out at the primary.
-        self.ephemeral.clear();
+        self.ephemeral = Ephemeral::default();
         self.waiting.places.clear();
     }
 

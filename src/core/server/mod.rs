@@ -6,6 +6,7 @@
 //! - `serve`: hand-over to the next waiters, and waiters that leave before.
 //! - `waiting`: the queues, and all waiters; `untold`: grants to waiters that have yet to hear of them.
 //! - `places`: places of waiters that are away; `place_clock`: the clock by which they end.
+//! - `ephemeral`: grants that end with a connection.
 //! - `final_tokens`: tokens released with FINAL.
 //! - `durability`: the effect of the state file on grants; quarantine.
 //! - `sweep`: ends leases and waits that are over, and does deferred work;
@@ -20,6 +21,7 @@
 mod acquire;
 mod deferred;
 mod durability;
+mod ephemeral;
 mod events;
 mod final_tokens;
 mod foreign;
@@ -36,10 +38,10 @@ mod untold;
 mod waiting;
 
 use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, BTreeSet};
 
 pub use acquire::Acquired;
 use deferred::Deferred;
+use ephemeral::Ephemeral;
 use final_tokens::FinalTokens;
 pub use observed::Observed;
 pub use waiting::Waiting;
@@ -67,7 +69,7 @@ pub struct Node {
     /// Tokens released with FINAL.
     final_tokens: FinalTokens,
     /// The grants that end with a connection.
-    ephemeral: BTreeMap<ClientId, BTreeSet<GrantId>>,
+    ephemeral: Ephemeral,
     /// Work that could not be done at once.
     deferred: Deferred,
     /// The operator's figures.
@@ -107,11 +109,17 @@ impl Node {
         self.durable.counter.learn(key.name, fence, self.is_following());
     }
 
+    /// An estimate of the memory that the node keeps for grants, beside that of the stored locks.
+    #[must_use]
+    pub fn memory(&self) -> u64 {
+        self.ephemeral.bytes()
+    }
+
     /// True if there is deferred work.
     #[must_use]
     pub fn has_pending(&self) -> bool {
-        let any = !self.deferred.is_empty() || self.waiting.rechecks.any_next();
-        any && !self.is_following()
+        let any = !self.deferred.is_empty() || self.ephemeral.any_leaving();
+        (any || self.waiting.rechecks.any_next()) && !self.is_following()
     }
 
     /// Time at which the node will have something to do, as far as it knows. The host's index

@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use super::Node;
-use super::acquire::{change, check_memory, renew};
+use super::acquire::{change, renew};
 use crate::command::extend::Extend;
 use crate::command::release::{DoneFor, Release};
 use crate::done::{Done, NOBODY, Until, maker};
@@ -207,7 +207,7 @@ impl Node {
         if host.done_by_user() >= most {
             return Err(Reason::TooManyDone(most));
         }
-        check_memory(host)?;
+        self.check_memory(host)?;
         // The next holder gets a larger fence than the claim had, whatever this node granted.
         let Some(fence) = terms.fence.filter(|fence| *fence > granted) else {
             return Ok(Owner::default());

@@ -262,14 +262,8 @@ impl Node {
         client: ClientId,
         ephemeral: bool,
     ) {
-        if !ephemeral || client == ClientId::UNKNOWN {
-            return;
-        }
-        if let Some(grants) = self.ephemeral.get_mut(&client) {
-            grants.remove(&GrantId::of(key, token, client));
-            if grants.is_empty() {
-                self.ephemeral.remove(&client);
-            }
+        if ephemeral && client != ClientId::UNKNOWN {
+            self.ephemeral.remove(key, token, client);
         }
     }
 

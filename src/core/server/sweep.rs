@@ -82,6 +82,10 @@ impl Node {
     /// Returns the pieces of work done.
     fn catch_up<H: Host>(&mut self, host: &mut H, time: Time, left: usize) -> usize {
         let undo = self.deferred.next_undo();
+        let undo = undo.or_else(|| {
+            let grant = self.ephemeral.next_leaving()?;
+            Some((grant, Undo::End(Ending::Disconnected)))
+        });
         let to_serve = self.waiting.rechecks.pop_next();
         let mut pieces = 0;
         if let Some((grant, undo)) = undo {

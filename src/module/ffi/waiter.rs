@@ -5,6 +5,7 @@
 
 use std::ffi::c_void;
 use std::ptr::{self, NonNull};
+use std::sync::Arc;
 
 use redis_module::raw;
 
@@ -19,7 +20,7 @@ pub struct Blocked(NonNull<raw::RedisModuleBlockedClient>);
 pub struct PendingAnswer {
     pub waiter: WaiterId,
     pub answer: WaitOutcome,
-    pub key: KeyBuf,
+    pub key: Arc<KeyBuf>,
     pub handle: Handle,
 }
 
@@ -59,7 +60,7 @@ impl Blocked {
     }
 
     /// Unblocks the client with an answer. The reply is sent before the server sleeps next.
-    pub fn answer(self, waiter: WaiterId, answer: WaitOutcome, key: KeyBuf) {
+    pub fn answer(self, waiter: WaiterId, answer: WaitOutcome, key: Arc<KeyBuf>) {
         let pending = Box::new(PendingAnswer { waiter, answer, key, handle: self.handle() });
         // SAFETY: `self` is used up, so this is the only time; `Callbacks::free` frees the pending answer.
         unsafe {

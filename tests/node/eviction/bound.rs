@@ -81,6 +81,25 @@ fn readers_permits_and_longer_texts_are_bounded_as_well(kind: Kind) {
     assert!(server.run("DLOCK.ACQUIRE k1 t 3600000 META m").int() > 0);
 }
 
+/// A server keeps the key's name for each of these grants.
+#[apply(on_one_server)]
+fn grants_that_end_with_their_connection_are_bounded_as_well(kind: Kind) {
+    let server = small(kind, "noeviction");
+    let (mut client, key) = (server.client(), "k".repeat(100_000));
+    let fence = client.run("DLOCK.ACQUIRE job t 3600000").int();
+    let take = |n| format!("DLOCK.ACQUIRE {key} t{n} 3600000 SHARED EPHEMERAL");
+    let answers = client.pipeline((0..200).map(take));
+    let taken = answers.iter().take_while(|answer| answer.is_int()).count();
+    assert!((70..=84).contains(&taken), "{taken}");
+    assert_eq!(server.run("DLOCK.ACQUIRE other t 3600000").code(), "TOOMANYLOCKS");
+    assert_eq!(client.run("DLOCK.ACQUIRE job t 3600000 EPHEMERAL").code(), "TOOMANYLOCKS");
+    assert_eq!(client.run("DLOCK.ACQUIRE job t 3600000").int(), fence);
+    assert_eq!(client.run("DLOCK.RELEASE job t").int(), 1);
+    client.close();
+    eventually("all have ended", || info(&server, "memory") == 0);
+    assert!(server.run("DLOCK.ACQUIRE other t 3600000").int() > 0);
+}
+
 /// One holder makes room, and thousands of readers have their turn after it.
 #[apply(on_one_server)]
 fn those_who_wait_for_their_turn_are_bounded_as_well(kind: Kind) {

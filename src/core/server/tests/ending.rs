@@ -6,7 +6,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::bench::{Bench, KEY};
-use crate::host::Ending;
+use crate::host::{Ending, Memory};
 use crate::reason::Reason;
 use crate::server::Acquired;
 use crate::words::{ClientId, Fence, Key};
@@ -262,7 +262,7 @@ fn what_a_closed_connection_held_ends_a_part_in_each_turn_and_others_are_served_
     bench.wait(2, "w 10 WAIT 0");
     bench.node.closed(ClientId(1));
     assert!(bench.node.ephemeral.is_empty(), "moved as they are");
-    assert_eq!(bench.node.deferred.leaving(), [100]);
+    assert_eq!(bench.node.ephemeral.leaving(), [100]);
     bench.host.take(&KEY.to_owned());
     bench.node.maybe_free(KEY);
     let time = bench.time();
@@ -275,7 +275,7 @@ fn what_a_closed_connection_held_ends_a_part_in_each_turn_and_others_are_served_
     assert!(matches!(bench.acquire_at(last, 3, "a 10"), Ok(Acquired::Granted(_))));
     bench.sweep();
     assert_eq!(held(&bench), 2);
-    assert!(bench.node.deferred.leaving().is_empty() && !bench.node.has_pending());
+    assert!(bench.node.ephemeral.leaving().is_empty() && !bench.node.has_pending());
 }
 
 #[test]
@@ -320,4 +320,42 @@ fn a_log_that_is_read_at_once_has_the_leases_that_extensions_made() {
         assert_eq!(bench.extend(extension), Ok(true));
         assert_eq!(bench.follower(bench.now).host.roll(), bench.host.roll(), "{extension}");
     }
+}
+
+#[test]
+fn a_grant_that_ends_with_a_connection_takes_memory_until_it_has_ended() {
+    let mut bench = Bench::new();
+    bench.host.memory = Memory { used: 0, most: 250 };
+    let (full, fence) = (Err(Reason::TooManyLocks { most: 250 }), bench.hold(3, "p 10 SHARED"));
+    for taken in ["a 10 SHARED EPHEMERAL", "b 10 SHARED EPHEMERAL", "c 10 SHARED EPHEMERAL"] {
+        bench.hold(1, taken);
+    }
+    let refused = ["d 10 SHARED", "p 10 SHARED EPHEMERAL", "p 10 SHARED META m"];
+    assert_eq!(refused.map(|words| bench.acquire(3, words)), [full; 3]);
+    assert_eq!(bench.hold(3, "p 10 SHARED"), fence);
+    // Another connection speaks for it, which takes no more.
+    bench.hold(2, "c 10 SHARED EPHEMERAL");
+    bench.node.closed(ClientId(1));
+    assert_eq!(bench.acquire(3, refused[0]), full);
+    bench.sweep();
+    assert_eq!(bench.holders(), "p c");
+    bench.hold(3, "p 10 SHARED EPHEMERAL");
+    assert!(bench.release("p") && bench.release("c"));
+    assert_eq!(bench.node.memory(), 0);
+}
+
+#[test]
+fn the_turn_of_a_grant_that_ends_with_a_connection_takes_its_memory_too() {
+    let mut bench = Bench::new();
+    bench.hold(1, "a 10");
+    bench.host.memory = Memory { used: 250, most: 250 };
+    let full = Err(Reason::TooManyLocks { most: 250 });
+    assert_eq!(bench.acquire(2, "b 10 WAIT 0 EPHEMERAL"), full);
+    bench.wait(2, "b 10 WAIT 0");
+    assert_eq!(bench.acquire(2, "b 10 WAIT 0 EPHEMERAL"), full);
+    bench.release("a");
+    bench.host.memory.used = 0;
+    bench.hold(2, "b 10 EPHEMERAL");
+    bench.host.memory.used = 250;
+    bench.wait(3, "c 10 WAIT 0 EPHEMERAL");
 }

@@ -207,12 +207,8 @@ impl World {
             let holds = holds.iter().filter(ends_with_connection);
             expected.extend(holds.map(|hold| (hold.client, key.clone(), hold.token.clone())));
         }
-        let mut found = BTreeSet::new();
-        for (client, places) in &self.sides[self.lead].node.ephemeral {
-            prop_assert!(!places.is_empty());
-            let places = places.iter().cloned();
-            found.extend(places.map(|place| (*client, place.key, place.token)));
-        }
+        let found = self.sides[self.lead].node.ephemeral.all().cloned();
+        let found = found.map(|grant| (grant.client, grant.key, grant.token)).collect();
         prop_assert_eq!(expected, found, "other ephemeral grants");
         Ok(())
     }
