@@ -37,7 +37,7 @@ fn one_mark_too_many_is_refused_to_its_user_alone(kind: Kind) {
         leave_done(client, &format!("{name}:2"), "600000");
         assert_too_many(client, &format!("{name}:3"));
     }
-    // Another connection of the same user, a transaction and a script are no way around it.
+    // Another connection of the same user and a transaction are no way around it.
     assert_too_many(&mut user(&server, "app"), "app:3");
     app.run("DLOCK.ACQUIRE app:3 alice 600000");
     for words in ["MULTI", "DLOCK.RELEASE app:3 alice DONE 600000"] {
@@ -45,6 +45,14 @@ fn one_mark_too_many_is_refused_to_its_user_alone(kind: Kind) {
     }
     assert_eq!(app.run("EXEC").items()[0].code(), "TOOMANYDONE");
     assert_eq!(server.holders("app:3"), ["alice"]);
+    // Scripts have a limit of their own, whoever runs them.
+    for (key, refused) in [("app:4", false), ("other:4", false), ("app:5", true)] {
+        let client = if key.starts_with("app") { &mut app } else { &mut other };
+        client.run(&format!("DLOCK.ACQUIRE {key} alice 600000"));
+        let script = "return redis.call('DLOCK.RELEASE', KEYS[1], 'alice', 'DONE', 600000)";
+        let answer = client.run_args(&["EVAL", script, "1", key]);
+        assert_eq!(answer.is_error(), refused, "{key}: {answer:?}");
+    }
     // A holder that repeats DONE has a mark already; a limit that has fallen takes nothing away.
     let before = mark(&server, "app:1");
     assert_eq!(app.run("DLOCK.RELEASE app:1 alice DONE 600000 META text").int(), 1);
