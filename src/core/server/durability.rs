@@ -86,19 +86,22 @@ impl Node {
 
     /// The promise to write before a lease can arrive from another node. The caller must write it at
     /// once. `None`: the state file allows the lease, or this node does not decide.
+    ///
+    /// # Errors
+    /// Fails if there is no room for a lease this long. Without an `owner` the lease is not refused.
     pub fn needs(
         &mut self,
         key: Key<'_>,
         fence: Fence,
         ttl: Millis,
+        owner: Option<Owner>,
         time: Time,
-    ) -> Option<Promise> {
+    ) -> Result<Option<Promise>, TooManyLong> {
         if self.is_following() || self.durable.is_said(key.name, fence, ttl) {
-            return None;
+            return Ok(None);
         }
-        // Without an owner the lease is not refused.
         let terms = self.terms();
-        self.durable.say_more(key.name, (fence, ttl), None, &terms, time).ok()
+        self.durable.say_more(key.name, (fence, ttl), owner, &terms, time).map(Some)
     }
 
     /// The promise for replicas.

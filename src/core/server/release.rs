@@ -92,12 +92,16 @@ impl Node {
             true => grant.lease.extended_to(time.now, ask.ttl),
             false => grant.lease.renewed(time.now, ask.ttl),
         };
-        if ask.fence.is_some() {
+        // A lease that stays as it is needs no more of the state file.
+        let longer = if lease == grant.lease { Millis(1) } else { lease.ttl };
+        if self.is_following() {
+            self.heard_of(key, fence, lease.ttl);
+        } else if ask.fence.is_some() {
             let owner = self.make_room(host, key, fence, None)?;
-            self.vouch(host, key, (fence, lease.ttl), None, time)?;
+            self.vouch(host, key, (fence, longer), None, time)?;
             self.durable.counter.hand_out(key.name, fence, owner);
-        } else {
-            self.vouch(host, key, (fence, lease.ttl), None, time)?;
+        } else if lease != grant.lease {
+            self.vouch(host, key, (fence, longer), None, time)?;
         }
         let asker = was_away.map(|_| Asker { client, ephemeral, meta: &meta });
         self.waiting.back(was_away);

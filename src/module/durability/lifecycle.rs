@@ -3,7 +3,8 @@
 
 use std::path::Path;
 
-use dlock_core::{Ended, Fence, Instant, Key, Millis, Promise, Record, Start};
+use dlock_core::durability::bound_tracker::TooManyLong;
+use dlock_core::{Ended, Fence, Instant, Key, Millis, Owner, Promise, Record, Start};
 
 use super::{LastLife, count_keys};
 use crate::ffi::context::{Ctx, log, now};
@@ -26,7 +27,7 @@ impl State {
             let bound = bound.clone();
             self.node.durable.resume(&Promise { fence, unix, bound, ..Promise::default() }, now());
             // Nothing is granted before the data set is loaded, so what the last life left behind
-            // stays true; but a log that is not complete now may be cut while it is loaded.
+            // stays true.
             let complete = before.log_is_complete && ctx.log_is_complete();
             self.store.durability.writer.keep_log_complete(complete);
         } else if let Some(lost) = self.node.settings.terms().lost(self.time().unix) {
@@ -34,8 +35,9 @@ impl State {
             self.store.durability.writer.begin_with(lost);
         }
         self.store.durability.writer.write_first()?;
-        // A server that runs already may be about to begin its log.
-        self.store.durability.log_is_kept = !ctx.had_connections();
+        // A server that runs already may be about to begin its log. And a log that is not complete now may be cut
+        // while it is loaded, though its settings are changed meanwhile.
+        self.store.durability.log_is_kept = ctx.log_is_complete() && !ctx.had_connections();
         self.store.durability.last_life = Some(LastLife(before));
         Ok(())
     }
@@ -130,11 +132,22 @@ impl State {
         }
     }
 
-    /// Covers a lease that is about to arrive in the state file. False: the write failed.
-    pub fn cover(&mut self, key: Key<'_>, fence: Fence, ttl: Millis) -> bool {
+    /// Covers a lease that is about to arrive in the state file. All who restore locks count as one user; a
+    /// lease that arrives with its slot is never too long.
+    ///
+    /// # Errors
+    /// Fails with the reason why the lease cannot be covered.
+    pub fn cover(&mut self, key: Key<'_>, fence: Fence, ttl: Millis) -> Result<(), &'static str> {
         let time = self.time();
-        let needed = self.node.needs(key, fence, ttl, time);
-        needed.is_none_or(|promise| self.write_now(promise))
+        let owner = (!self.store.arriving.slots.imports(key.name)).then(Owner::default);
+        let too_long =
+            "a stored lease is longer than dlock.usual-ttl, as those of too many keys are";
+        let needed = self.node.needs(key, fence, ttl, owner, time);
+        match needed.map_err(|TooManyLong| too_long)?.is_none_or(|promise| self.write_now(promise))
+        {
+            true => Ok(()),
+            false => Err("the state file cannot be written, and does not cover what is stored"),
+        }
     }
 
     /// Covers everything that has arrived from other nodes. False: the write failed.

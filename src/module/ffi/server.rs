@@ -113,7 +113,9 @@ impl Ctx<'_> {
 
     /// True if clients have been connected already.
     pub fn had_connections(self) -> bool {
+        // CONFIG RESETSTAT sets the first to zero.
         self.info_number(c"stats", c"total_connections_received") != Some(0)
+            || self.info_number(c"clients", c"connected_clients") != Some(0)
     }
 
     /// `maxmemory`, if there is one.

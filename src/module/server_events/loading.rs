@@ -103,14 +103,7 @@ pub fn loaded(
         state.time();
         let fence = fence.unwrap_or(Fence(0));
         if !state.node.is_following() {
-            let why = if let Some(why) = unacceptable(state, key, fence) {
-                Some(why)
-            } else if !state.cover(key, fence, ttl) {
-                Some("the state file cannot be written, and does not cover a stored lease")
-            } else {
-                None
-            };
-            if let Some(why) = why {
+            if let Some(why) = unacceptable(state, key, fence, ttl) {
                 if state.store.arriving.slots.refuses(key.name) {
                     return Err(why);
                 }
@@ -141,13 +134,7 @@ pub fn loaded_done(key: Key<'_>, done: &mut Done<'_>) -> Result<(), &'static str
         state.time();
         if !state.node.is_following() {
             done.maker = NOBODY;
-            let why = match unacceptable(state, key, fence) {
-                None if !state.cover(key, fence, Millis(1)) => {
-                    Some("the state file cannot be written, and does not cover a stored fence")
-                }
-                why => why,
-            };
-            if let Some(why) = why {
+            if let Some(why) = unacceptable(state, key, fence, Millis(1)) {
                 if state.store.arriving.slots.refuses(key.name) {
                     return Err(why);
                 }
@@ -164,13 +151,18 @@ pub fn loaded_done(key: Key<'_>, done: &mut Done<'_>) -> Result<(), &'static str
     })
 }
 
-/// The reason why this server would not accept a stored fence.
-fn unacceptable(state: &State, key: Key<'_>, fence: Fence) -> Option<&'static str> {
+/// The reason why this server does not accept what is stored. Else the state file covers it from now on.
+fn unacceptable(
+    state: &mut State,
+    key: Key<'_>,
+    fence: Fence,
+    ttl: Millis,
+) -> Option<&'static str> {
     if state.node.durable.is_too_far(fence) {
         Some("a stored fence is more than ten minutes ahead of this server")
     } else if !state.node.durable.has_room_for(key, fence) {
         Some("a stored fence is ahead of this server, as those of too many keys are")
     } else {
-        None
+        state.cover(key, fence, ttl).err()
     }
 }

@@ -84,9 +84,14 @@ impl MovingSlots {
         !self.imports.is_empty()
     }
 
+    /// True if this node is about to take the key's slot over.
+    pub fn imports(&self, name: &[u8]) -> bool {
+        self.imports.iter().any(|job| job.has(name))
+    }
+
     /// Notes the lock at this key, and returns true, if another node still leads it.
     pub fn arrives(&mut self, key: Key<'_>, block: Block) -> bool {
-        if !self.imports.iter().any(|job| job.has(key.name)) {
+        if !self.imports(key.name) {
             return false;
         }
         let weight = weight(block) + key.name.len();

@@ -5,7 +5,9 @@ use std::time::Instant;
 
 use harness::Builder;
 use harness::quarantine::{CRASHED, assert_bound, assert_no_shorter};
-use harness::{Kind, Server, apply, eventually, on_every_server, on_one_server, on_two_servers};
+use harness::{
+    Client, Kind, Server, apply, eventually, on_every_server, on_one_server, on_two_servers,
+};
 
 /// The settings with which a log is complete, and for each a value with which it is not.
 const COMPLETE: [(&str, &str, &str); 4] = [
@@ -86,6 +88,30 @@ fn one_setting_of_now_makes_a_log_incomplete(kind: Kind) {
         println!("{name} {bad}");
         assert_bound(server.assert_in_quarantine(CRASHED), 60_000, since);
     }
+}
+
+/// The server may cut a log that is not complete when the load begins.
+#[apply(on_two_servers)]
+fn a_setting_that_is_made_during_the_load_does_not_make_a_log_complete(kind: Kind) {
+    let mut server = build(kind, &[]).start();
+    server.until_its_log_is_complete();
+    server.client().pipeline((0..5_000).map(|n| format!("SET text {n}")));
+    crash_with_a_lease(&mut server);
+    server.add_config("aof-load-truncated yes");
+    server.add_config("key-load-delay 400");
+    let port = server.port();
+    let setting = std::thread::spawn(move || {
+        eventually("it loads", || Client::connect(port).is_ok());
+        let set = "CONFIG SET aof-load-truncated no";
+        let mut client = Client::connect(port).expect("it listens");
+        client.pipeline(["INFO persistence", set, "INFO persistence"].map(str::to_owned))
+    });
+    let since = Instant::now();
+    server.start_again();
+    let answers = setting.join().expect("it answers");
+    assert!([0, 2].iter().all(|at| answers[*at].text().contains("loading:1")), "{answers:?}");
+    assert_eq!(answers[1].text(), "OK");
+    assert_bound(server.assert_in_quarantine(CRASHED), 60_000, since);
 }
 
 /// A grant in that moment may be lost.

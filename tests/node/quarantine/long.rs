@@ -147,17 +147,27 @@ fn a_log_does_not_count_as_complete_before_the_last_key_is_free(kind: Kind) {
     server.until_its_log_is_complete();
 }
 
-/// A slot that moves, or a data set, comes with as many as there are.
+/// All who restore locks count as one user. A data set that is loaded comes with as many as there are.
 #[apply(on_two_servers)]
-fn long_leases_that_arrive_are_never_refused(kind: Kind) {
-    let server = Server::start(kind);
+fn long_leases_that_are_restored_keep_back_their_own_keys_alone(kind: Kind) {
+    let mut server = Server::start(kind);
     assert!(server.run(&format!("DLOCK.ACQUIRE long alice {}", 2 * HOUR)).is_int());
     let payload = server.run("DUMP long");
     let mut client = server.client();
-    for n in 0..200 {
+    let mut restore = |n| {
         let name = format!("restored{n}");
         let answer = client.run_args(&bytes!["RESTORE", name.as_str(), "0", payload.bytes()]);
-        assert_eq!(answer.text(), "OK", "{n}");
-    }
-    assert!(server.node("usual-bound-ms").int() >= 2 * HOUR, "there is no room for so many");
+        client.run(&format!("DEL {name}"));
+        answer
+    };
+    let answers: Vec<_> = (0..200).map(|n| restore(n)).collect();
+    let taken = answers.iter().take_while(|answer| !answer.is_error()).count();
+    assert!((60..=64).contains(&taken), "{taken}");
+    answers[taken..].iter().for_each(|answer| answer.assert_error("ERR", "Bad data format"));
+    assert!(server.log().contains("a stored lease is longer than dlock.usual-ttl"));
+    assert!(server.run(&format!("DLOCK.ACQUIRE other bob {}", 2 * HOUR)).is_int());
+    assert!(server.node("usual-bound-ms").int() <= HOUR);
+    crash(&mut server);
+    assert_kept_back(&server, "restored7", 2 * HOUR);
+    assert!(server.node("quarantine-ms").int() <= HOUR);
 }

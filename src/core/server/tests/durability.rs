@@ -249,6 +249,18 @@ fn a_lease_that_is_stored_counts_before_anything_is_granted() {
 }
 
 #[test]
+fn a_lease_that_ends_later_anyway_needs_no_state_file() {
+    let mut bench = Bench::new();
+    bench.hold(1, "a 1000");
+    bench.node.durable.doubt(true);
+    bench.host.disk_is_full = true;
+    assert_eq!(bench.extend("a 900 GT"), Ok(true));
+    for longer in ["a 1100 GT", "a 900 GT FENCE 70000000", "a 900"] {
+        assert_eq!(bench.extend(longer), Err(Reason::NotDurable), "{longer}");
+    }
+}
+
+#[test]
 fn who_wants_to_wait_waits_for_the_disk_too() {
     let mut bench = Bench::new();
     bench.host.disk_is_full = true;
@@ -407,9 +419,11 @@ fn a_lease_that_is_not_accepted_leaves_no_trace() {
     let mut bench = Bench::new();
     bench.hold(1, "a 10");
     let (time, fence) = (bench.time(), bench.node.durable.fence());
-    assert_eq!(bench.node.needs(KEY, fence, Millis(10), time), None);
-    let needed = bench.node.needs(KEY, Fence(500_000_000), Millis(60_000), time);
-    assert!(needed.is_some_and(|p| p.fence > Fence(500_000_000) && p.bound == usual(65_536)));
+    assert_eq!(bench.node.needs(KEY, fence, Millis(10), None, time), Ok(None));
+    let needed = bench.node.needs(KEY, Fence(500_000_000), Millis(60_000), None, time);
+    assert!(
+        needed.unwrap().is_some_and(|p| p.fence > Fence(500_000_000) && p.bound == usual(65_536))
+    );
     bench.host.disk_is_full = true;
     bench.release("a");
     assert_eq!(bench.hold(1, "b 10"), Fence(fence.0 + 1));

@@ -8,9 +8,9 @@ use crate::durability::keys_ahead::KeyAhead;
 use crate::durability::lease_bound::LeaseBound;
 use crate::durability::promise::Promise;
 use crate::durability::quarantine::{Cause, Policy};
-use crate::limits::MAX_FENCE_AHEAD;
+use crate::limits::{MAX_FENCE_AHEAD, MAX_KEYS_AHEAD};
 use crate::reason::Reason;
-use crate::words::{Fence, Millis, Mode};
+use crate::words::{Fence, Millis, Mode, Owner};
 
 const TOKEN: &[u8] = b"elsewhere";
 
@@ -40,6 +40,21 @@ fn a_lease_that_is_over_here_is_extended_when_that_was_decided_before_it_was_ove
     assert_eq!(bench.extend("elsewhere 1000"), Ok(true));
     bench.node.obey(false);
     assert_eq!(bench.check("elsewhere"), Some(Fence(7)));
+}
+
+/// A node of an earlier version sends the extension, and not the grant that it made.
+#[test]
+fn a_fence_that_an_extension_set_elsewhere_is_remembered_when_users_have_no_more_room() {
+    let mut bench = Bench::new();
+    let (ahead, counter) = (Fence(bench.now + 100_000_000), &mut bench.node.durable.counter);
+    for n in 0..MAX_KEYS_AHEAD / 2 {
+        counter.hand_out(&n.to_be_bytes(), ahead, Owner::default());
+    }
+    told(&mut bench, &grant(Fence(7), 1000)).unwrap();
+    bench.node.obey(true);
+    assert_eq!(bench.extend("elsewhere 1000 FENCE 200000000"), Ok(true));
+    bench.node.obey(false);
+    assert_eq!(bench.node.durable.counter.used(KEY.name), Fence(200_000_000));
 }
 
 #[test]
