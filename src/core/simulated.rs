@@ -255,7 +255,7 @@ impl Report {
 
 /// An effect on its way to a replica: the arguments of an internal command.
 #[derive(Clone, Debug)]
-pub struct Replicated(pub KeyBuf, pub Vec<u8>, Box<[u8]>);
+pub struct Replicated(pub KeyBuf, pub Vec<u8>, pub Box<[u8]>);
 
 impl Replicated {
     /// Writes an event as it travels. `None`: replicas do not get it.
