@@ -1,7 +1,7 @@
 //! Slots that migrate as a whole (`CLUSTER MIGRATESLOTS` of Valkey 9, `CLUSTER MIGRATION` of Redis 8.4): what is
 //! held goes along, and what happens meanwhile.
 
-use harness::{Cluster, Kind, Migration, Server, apply, eventually};
+use harness::{Cluster, Kind, Migration, Server, Value, apply, eventually};
 
 use super::held_back::assert_sent_on;
 use super::on_servers_that_migrate;
@@ -106,6 +106,25 @@ fn a_key_that_nobody_holds_keeps_its_fence(kind: Kind) {
         let near = target.run(&format!("DLOCK.ACQUIRE {other} bob 60000")).int();
         assert!(near < fence - AHEAD / 2, "{other}: {near}, {fence}");
     }
+}
+
+/// RESTORE would be refused for so many.
+#[apply(on_servers_that_migrate)]
+fn long_leases_that_arrive_with_their_slot_are_never_refused(kind: Kind) {
+    let cluster = Cluster::start(kind);
+    let [source, _, target] = &cluster.nodes[..] else { unreachable!("three nodes") };
+    let (key, other) = (cluster.key(0, "long"), cluster.key(2, "other"));
+    let all = |command: &str, key: &str, rest: &str| -> Vec<String> {
+        (0..60).map(|n| format!("DLOCK.{command} {{{key}}}{n} alice{rest}")).collect()
+    };
+    for (node, key) in [(source, &key), (target, &other)] {
+        let answers = node.client().pipeline(all("ACQUIRE", key, " 7200000"));
+        assert!(answers.iter().all(Value::is_int), "{answers:?}");
+    }
+    let slot = cluster.slot(&key);
+    cluster.migrate_to_the_end(slot..=slot, 0, 2);
+    let held = target.client().pipeline(all("CHECK", &key, ""));
+    assert!(held.iter().all(Value::is_int), "{held:?}");
 }
 
 #[apply(on_servers_that_migrate)]
