@@ -160,7 +160,7 @@ fn long_leases_that_are_restored_keep_back_their_own_keys_alone(kind: Kind) {
         client.run(&format!("DEL {name}"));
         answer
     };
-    let answers: Vec<_> = (0..200).map(|n| restore(n)).collect();
+    let answers: Vec<_> = (0..200).map(&mut restore).collect();
     let taken = answers.iter().take_while(|answer| !answer.is_error()).count();
     assert!((60..=64).contains(&taken), "{taken}");
     answers[taken..].iter().for_each(|answer| answer.assert_error("ERR", "Bad data format"));
