@@ -126,7 +126,7 @@ impl Server {
                 return Ok(false);
             }
             let mut set = cmd("CONFIG");
-            set.arg("SET").arg("dlock.quarantine").arg(30_000);
+            set.arg("SET").arg("dlock.newborn-quarantine").arg(HOUR_MS);
             let _: Value = set.query_async(&mut connection).await?;
             Ok::<_, redis::RedisError>(true)
         };
@@ -232,5 +232,7 @@ const IN_USE: &str = "Address already in use";
 
 /// Limit of the time for a server's start.
 const PATIENCE: Duration = Duration::from_secs(15);
+/// Leases on these nodes may be this long before `dlock doctor` warns of a lost disk.
+const HOUR_MS: u32 = 3_600_000;
 
 const PAUSE: Duration = Duration::from_millis(10);
