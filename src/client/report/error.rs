@@ -258,7 +258,7 @@ impl fmt::Display for LossReason {
                 f.write_str("this process was paused until the lease had run out")
             }
             LossReason::Released => f.write_str("it was released"),
-            LossReason::Done => f.write_str("its holder leaves it done"),
+            LossReason::Done => f.write_str("its holder has left it done, or is about to"),
             LossReason::NotDone { nodes } => {
                 write!(f, "it could not be left done, and was released{}", Lines(nodes))
             }

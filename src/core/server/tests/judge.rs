@@ -252,10 +252,7 @@ impl Judge {
             return self.hear_cut(key, mode, holder);
         }
         let ask = asked(cause, key, grant.token)?;
-        let Some(hold) = self.hold_mut(key, grant.token) else {
-            return Err(TestCaseError::fail("renewed, and does not hold"));
-        };
-        prop_assert!(hold.away || now < hold.latest, "renewed a lease that is over");
+        let hold = self.going_on(key, grant.token)?;
         prop_assert_eq!((hold.fence, hold.mode), (grant.fence, mode), "not the same grant");
         hold.end = hold.end.max(now + ask.ttl.0 * 1000);
         hold.latest = hold.latest.max(now + ask.ttl.0 * 1000 + 999);
@@ -281,10 +278,7 @@ impl Judge {
         };
         prop_assert!(at == key && *ask.token == *grant.token);
         let now = self.now;
-        let Some(hold) = self.hold_mut(key, grant.token) else {
-            return Err(TestCaseError::fail("extended, and does not hold"));
-        };
-        prop_assert!(hold.away || now < hold.latest, "extended a lease that is over");
+        let hold = self.going_on(key, grant.token)?;
         prop_assert!(grant.fence >= hold.fence, "extended below its fence");
         prop_assert_eq!(grant.fence, ask.fence.unwrap_or(hold.fence));
         prop_assert_eq!(mode, hold.mode);
@@ -405,6 +399,16 @@ impl Judge {
         };
         prop_assert!(rightly, "no reason to answer {wait:?} at {}", self.now);
         Ok(())
+    }
+
+    /// The hold of a token whose lease becomes longer: it may not be over.
+    fn going_on(&mut self, key: &KeyBuf, token: &[u8]) -> Result<&mut Hold, TestCaseError> {
+        let now = self.now;
+        let Some(hold) = self.hold_mut(key, token) else {
+            return Err(TestCaseError::fail("longer, and does not hold"));
+        };
+        prop_assert!(hold.away || now < hold.latest, "a lease that is over becomes longer");
+        Ok(hold)
     }
 
     pub fn hold_mut(&mut self, key: &KeyBuf, token: &[u8]) -> Option<&mut Hold> {
