@@ -4,7 +4,10 @@ use warnings;
 use Redis;
 
 my $agent = Redis->new(sock => $ARGV[0], read_timeout => 60);
-my $token = join '', map { sprintf '%08x', int rand 2**32 } 1 .. 4;
+# Not by rand, which goes on alike in forked processes: two would have the same token, and so the same lock.
+open my $random, '<:raw', '/dev/urandom' or die "/dev/urandom: $!\n";
+read($random, my $bytes, 16) == 16 or die "/dev/urandom: $!\n";
+my $token = unpack 'H*', $bytes;
 
 # A name with a dot is called so.
 my $fence = $agent->__std_cmd('DLOCK.ACQUIRE', 'job:42', $token, 30000, 'WAIT', 10000);

@@ -1,8 +1,27 @@
 //! Programs to copy: what a page shows of them is what is tested, and each can be found.
 
 use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use harness::program;
 
 use crate::page;
+
+/// The pages and the folders of the programs to copy.
+const PROGRAMS: [(&str, &str); 2] =
+    [("docs/any-client.md", "docs/examples"), ("docs/agent.md", "docs/agent")];
+
+/// Generators of the system, which never give two processes the same token.
+const RANDOM: [&str; 7] = [
+    "/dev/urandom",
+    "crypto/rand",
+    "getrandom(",
+    "random_bytes(",
+    "randomBytes(",
+    "secrets.",
+    "SecureRandom.",
+];
 
 #[test]
 fn a_program_on_a_page_is_the_file_that_is_tested() {
@@ -14,12 +33,34 @@ fn a_program_on_a_page_is_the_file_that_is_tested() {
 
 #[test]
 fn each_program_is_named_by_its_page() {
-    for (page, folder) in [("docs/any-client.md", "examples"), ("docs/agent.md", "agent")] {
+    for (page, folder) in PROGRAMS {
         let page = page::read(page);
-        for file in fs::read_dir(page::top().join("docs").join(folder)).expect("it is there") {
-            let name = file.expect("it can be read").file_name();
-            let link = format!("]({folder}/{})", name.to_string_lossy());
-            assert!(page.text.contains(&link), "no link to {name:?}");
+        for file in files(folder) {
+            let link = format!("]({})", file.strip_prefix("docs").expect("it is there").display());
+            assert!(page.text.contains(&link), "no link to {file:?}");
         }
     }
+}
+
+#[test]
+fn each_program_takes_its_token_from_the_systems_generator() {
+    for file in PROGRAMS.iter().flat_map(|(_, folder)| files(folder)) {
+        let text = page::read(&file).text;
+        assert!(RANDOM.iter().any(|random| text.contains(random)), "{file:?}");
+    }
+}
+
+#[test]
+fn a_program_without_its_agent_blames_no_other_holder() {
+    let program = page::top().join("docs/agent/lock.sh");
+    let said = program::run(Command::new("sh").arg(program).arg("no-such.sock"));
+    assert_eq!(said.code, Some(1), "{said:#?}");
+    assert!(!said.err.contains("somebody else"), "{said:#?}");
+}
+
+/// The files of a folder, seen from the top of the tree.
+fn files(folder: &str) -> Vec<PathBuf> {
+    let entries = fs::read_dir(page::top().join(folder)).expect("it is there");
+    let path = |entry: fs::DirEntry| PathBuf::from(folder).join(entry.file_name());
+    entries.map(|entry| path(entry.expect("it can be read"))).collect()
 }
