@@ -4,6 +4,7 @@
 //! - [`links`]: where its links lead;
 //! - [`alike`]: whether a program printed what a page shows, numbers aside;
 //! - [`redis_cli`]: examples of redis-cli, run by redis-cli against a real server;
+//! - [`codes`]: the codes of errors;
 //! - [`examples`]: programs to copy, in other languages;
 //! - [`library`]: examples in Rust, compiled;
 //! - [`shell`]: examples of a shell, run by bash with real nodes.
@@ -15,6 +16,7 @@
 //! - `<!-- exits: N -->`: a shell example whose last command ends with this code.
 
 mod alike;
+mod codes;
 mod examples;
 mod library;
 mod links;
