@@ -7,7 +7,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 
 use harness::client::request;
 use harness::{
-    Agent, Client, Kind, Server, Value, apply, eventually, many, on_one_server, scratch,
+    Agent, Client, Kind, Server, Value, apply, eventually, many, on_one_server, program, scratch,
 };
 use nix::sys::signal::Signal;
 
@@ -127,6 +127,47 @@ fn who_has_not_given_the_password_keeps_nobody_out(kind: Kind) {
     assert!(newest.recv().is_error() && newest.is_closed_by_server());
     drop(crowd);
     eventually("they are forgotten", || agent.figure("connections") <= 2);
+}
+
+#[apply(on_one_server)]
+fn an_agent_needs_no_more_rights_at_the_nodes_than_its_page_says(kind: Kind) {
+    let page = include_str!("../../docs/agent.md");
+    let rights = page.lines().find(|line| line.starts_with("~job:* ")).expect("the page has them");
+    let servers = servers(kind, 3);
+    for server in &servers {
+        let made = server.run(&format!("ACL SETUSER app reset on >secret {rights}"));
+        assert_eq!(made.text(), "OK");
+    }
+    let nodes: Vec<String> =
+        addresses(&servers).iter().map(|at| format!("redis://app:secret@{at}")).collect();
+    let [one, two] = [(); 2].map(|()| Agent::start(&nodes));
+    for job in ["job:kept", "job:done"] {
+        let fence = one.run(&format!("DLOCK.ACQUIRE {job} alice 30000"));
+        for agent in [&one, &two] {
+            assert_eq!(agent.run(&format!("DLOCK.CHECK {job} alice")), fence);
+            assert_eq!(agent.run(&format!("DLOCK.EXTEND {job} alice 30000")), Value::Int(1));
+            assert_eq!(agent.run(&format!("DLOCK.INSPECT {job}")).at("holding").int(), 1);
+            assert_eq!(agent.run(&format!("DLOCK.ACQUIRE {job} bob 30000")), Value::Null);
+        }
+    }
+    assert_eq!(two.run("DLOCK.RELEASE job:done alice DONE 30000"), Value::Int(1));
+    assert_eq!(two.run("DLOCK.RELEASE job:kept alice"), Value::Int(1));
+    assert_eq!(two.run("DLOCK.ACQUIRE job:done carol 30000").code(), "DONE");
+    let logs = servers.iter().flat_map(|server| server.run("ACL LOG").items().to_vec());
+    let refused: Vec<String> = logs.map(|entry| entry.at("object").text()).collect();
+    assert!(refused.iter().all(|command| command.contains("client|setinfo")), "{refused:?}");
+}
+
+#[test]
+fn an_agent_wants_its_nodes_named() {
+    let mut command = program::command(&[]);
+    command.env_remove("DLOCK_NODES").args([
+        "agent",
+        "--listen",
+        "unix:/no/such/folder/agent.sock",
+    ]);
+    let said = program::run(&mut command).with_code(64);
+    assert!(said.err.contains("no nodes are given"), "{}", said.err);
 }
 
 #[test]

@@ -37,11 +37,14 @@ fn cron_on_two_hosts_runs_the_job_once() {
     let folder = TempDir::with_prefix("dlock-test-").expect("a temporary folder can be made");
     let [ledger, said] = ["ledger", "said"].map(|name| folder.path().join(name));
     let job = format!("sh -c 'echo works >>{}' 2>>{}", ledger.display(), said.display());
-    let line = blocks(&page, "crontab").next().expect("the page has a crontab");
-    let line = line.replace("0 2 * * *", "* * * * *");
-    let line = line.replace("dlock", &program::path().display().to_string());
-    let line = line.replace("./backup.sh", &job);
-    let table = format!("MAILTO=\"\"\nDLOCK_NODES={}\n{line}", quorum.direct_urls().join(","));
+    let table = blocks(&page, "crontab").next().expect("the page has a crontab");
+    let mut table = table.replace("0 2 * * *", "* * * * *");
+    table = table.replace("dlock", &program::path().display().to_string());
+    table = table.replace("./backup.sh", &job);
+    for (number, url) in (1..).zip(quorum.direct_urls()) {
+        table = table.replace(&format!("redis://10.0.0.{number}"), &url);
+    }
+    let table = format!("MAILTO=\"\"\n{table}");
     let _hosts = [6, 8].map(|seconds| Cron::start(folder.path(), &table, seconds));
     let lines = |path: &Path| fs::read_to_string(path).map_or(0, |text| text.lines().count());
     eventually("both hosts have come", || lines(&ledger) + lines(&said) >= 2);

@@ -122,6 +122,10 @@ struct Agent {
 
 impl Args {
     pub async fn run(self, global: &Global) -> Result<Exit, Failure> {
+        // Hosts whose own Redis happens to have the module would each have locks of their own.
+        if nodes::is_default(global) {
+            return Err(Failure::usage(NO_NODES));
+        }
         let mut signals = Signals::listen()?;
         let listeners = self.listeners()?;
         let metrics = self.listen_for_metrics().await?;
@@ -273,6 +277,7 @@ fn open_more_files() {
 }
 
 const TOO_MANY: &str = "ERR max number of clients reached";
+const NO_NODES: &str = "no nodes are given: name them with --nodes or in DLOCK_NODES";
 const NO_PASSWORD: &str = "everybody on this machine can connect to a port: give --password-file FILE, or listen \
                            at unix:PATH alone";
 
