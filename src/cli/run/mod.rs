@@ -321,10 +321,12 @@ the key (nightly@2026-11-25T02:00:00Z): then the time need only be longer than h
 If the lock cannot be left done, a warning says so, and the exit code is the command's own.
 
 With --json there is one object a line for each event, on stderr: waiting, acquired, started, lost,
-killing, ended, released, left_done, done, warning, error.
+killing, ended, released, left_done, done, warning, error; and of the nodes outage, back, promoted,
+stranger, not_released.
 
 Exit codes: the command's own; 128+n if signal n ended it; 1 (-E) the lock was not free; 75 lost;
-0 (--done-exit) the lock is done; 69 no majority of the nodes; 64 wrong usage; 126, 127 cannot execute; 70 a bug."
+0 (--done-exit) the lock is done; 69 no majority of the nodes; 64 wrong usage; 65 the nodes refuse the request;
+77 they refuse the user; 78 they are no nodes for locks; 126, 127 cannot execute; 70 a bug."
 );
 
 #[cfg(test)]
@@ -332,6 +334,7 @@ mod tests {
     use clap::Parser;
 
     use super::*;
+    use crate::say::kind::Kind;
 
     #[derive(Debug, Parser)]
     struct Line {
@@ -341,6 +344,14 @@ mod tests {
 
     fn parsed(line: &str) -> Result<Args, clap::Error> {
         Line::try_parse_from(["run"].into_iter().chain(line.split(' '))).map(|line| line.args)
+    }
+
+    #[test]
+    fn the_help_lists_every_exit_code() {
+        let words: Vec<&str> = HELP.split(|letter: char| !letter.is_alphanumeric()).collect();
+        for code in Kind::ALL.map(|kind| kind.exit().0.to_string()) {
+            assert!(words.contains(&&*code), "no {code}");
+        }
     }
 
     #[test]
