@@ -169,7 +169,7 @@ with_flags() { # program or library, command
 plant() {
     rm -rf "$tree"
     mkdir -p "$tree"/{bin,lib,examples}
-    cp -r "$built/share" "$tree/"
+    cp -r "$built/share" docs "$tree/"
     install "$(folder program)/$target/release/dlock" "$tree/bin/dlock"
     # A server refuses a module that may not be executed.
     install -m 755 "$built/$target/release/libdlock.so" "$tree/lib/libdlock.so"
@@ -273,18 +273,19 @@ module_deb() { # folder
     done
     install -m 644 packaging/module.conf "$1/etc/dlock/module.conf"
     echo /etc/dlock/module.conf >"$1/DEBIAN/conffiles"
-    for script in postinst prerm postrm; do
-        install packaging/debian/dlock-module.$script "$1/DEBIAN/$script"
-    done
 }
 
 deb() { # folder, package
-    local file=$release/$2_${version}_$debian.deb
+    local file=$release/$2_${version}_$debian.deb script
     mkdir -p "$1/usr/share/doc/$2"
     cp "$tree/LICENSE" "$1/usr/share/doc/$2/copyright"
     cp "$tree/THIRD-PARTY.txt" "$1/usr/share/doc/$2/"
+    cp -r docs "$1/usr/share/doc/$2/"
     gzip -9nc CHANGELOG.md >"$1/usr/share/doc/$2/changelog.gz"
     sed "s/@VERSION@/$version/; s/@ARCH@/$debian/" "packaging/debian/$2.control" >"$1/DEBIAN/control"
+    for script in postinst prerm postrm; do
+        [ ! -f "packaging/debian/$2.$script" ] || install "packaging/debian/$2.$script" "$1/DEBIAN/$script"
+    done
     dpkg-deb --root-owner-group -Zxz --build "$1" "$file" >/dev/null
     shown "$file"
 }

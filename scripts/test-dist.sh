@@ -83,7 +83,7 @@ with_server() { # redis or valkey
     libraries gnu
     alone "$1" libraries
     alone "$1" upgrade
-    inside apt-get remove -y -qq dlock dlock-module >/dev/null
+    remove_debs
     alone "$1" removed
     inside apt-get purge -y -qq dlock dlock-module >/dev/null
     [ ! -e "$root/etc/dlock" ] || by_hand "$name: purge leaves /etc/dlock"
@@ -112,6 +112,18 @@ install_debs() { # packages
     }
 }
 
+# As if systemd ran there, and had the agent's socket.
+remove_debs() {
+    mkdir -p "$root"/run/{dlock,systemd/system}
+    touch "$root/run/dlock/agent.sock"
+    printf '#!/bin/sh\necho "$@" >>/run/said\n' >"$root/usr/bin/systemctl"
+    chmod +x "$root/usr/bin/systemctl"
+    inside apt-get remove -y -qq dlock dlock-module >/dev/null
+    [ -e "$root/run/dlock/agent.sock" ] || by_hand "$name: removal takes the agent's socket away"
+    grep -q '^disable --now dlock-agent.socket dlock-agent.service ' "$root/run/said" ||
+        by_hand "$name: removal leaves the agent running"
+}
+
 # What begins so, as it is called in the root.
 file() { # prefix
     (cd "$root" && echo ./debs/"$1"*)
@@ -123,7 +135,8 @@ libraries() { # C library
     [ "$1" = gnu ] || wheels=musllinux
     python3 -m zipfile -e "$release"/dlock_redis-*-${wheels}_*_$cpu.whl "$root/opt"
     for package in "$release"/dlock-redis{,-linux-$node_cpu-"$1"}-"$version".tgz; do
-        folder=$root/opt/node_modules/$(basename "${package%-"$version".tgz}")
+        folder=$(basename "${package%-"$version".tgz}")
+        folder=$root/opt/node_modules/${folder/%dlock-redis/dlock}
         mkdir -p "$folder"
         tar --extract --gzip --file "$package" --directory "$folder" --strip-components 1
     done

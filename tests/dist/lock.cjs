@@ -1,6 +1,6 @@
 // Takes a lock with the package for Node, in whose folder scripts/test-dist.sh puts it.
 const assert = require('node:assert');
-const { Client } = require('dlock-redis');
+const { Client } = require('dlock');
 
 let held = false;
 process.on('exit', () => assert(held));

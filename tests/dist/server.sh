@@ -35,6 +35,7 @@ upgrade() {
     apt-get install -y -qq /debs/*+newer_*.deb
     dpkg --list dlock dlock-module | grep -c newer | grep -qx 2
     dlock run job -- true
+    ask ACL SETUSER app on nopass '~job:*' +get +dlock.acquire
     # Sentinel does this: the server's own file loads the module from now on.
     ask CONFIG REWRITE
     stop
@@ -52,6 +53,7 @@ upgrade() {
 removed() {
     start
     [ "$(ask GET stays)" = here ]
+    ask ACL LIST | grep 'user app on nopass .*+get'
     ask DLOCK.CHECK kept token 2>&1 | grep -qi 'unknown command'
     stop
 }
@@ -65,15 +67,16 @@ set_newborn() {
 
 # As systemd would: the unit's commands, and then those of its drop-ins.
 start() {
-    local before command
+    local before command mask
     before=$(said ExecStartPre | sed 's/^+//')
     command=$(said ExecStart)
     mkdir -p "/run/$name"
     chown "$name:$name" "/run/$name"
+    mask=$(said UMask)
     # shellcheck disable=SC2086
-    [ -z "$before" ] || $before
+    [ -z "$before" ] || (umask "$mask" && $before)
     # shellcheck disable=SC2086
-    setpriv --reuid="$name" --regid="$name" --init-groups $command &
+    (umask "$mask" && exec setpriv --reuid="$name" --regid="$name" --init-groups $command) &
     server=$!
     for _ in $(seq 300); do
         ! ask PING 2>/dev/null | grep -q PONG || return 0
