@@ -1,11 +1,13 @@
 //! `dlock run` whose lock is lost while its command runs.
 
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use harness::busy::assert_in_time;
 use harness::program::{self, Said};
 use harness::{Quorum, wall_clock};
-use nix::sys::signal::Signal;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -108,6 +110,29 @@ fn a_command_is_ended_after_its_longest_time() {
     assert!(took >= Duration::from_millis(700), "{took:?}");
     assert_in_time(took, Duration::from_millis(800) + SLACK);
     run(&quorum, &["-n", "job", "--", "true"]).with_code(0);
+}
+
+/// Without the power to kill: as if the processes were those of root, or hung in a system call.
+#[test]
+fn a_lock_that_is_held_stays_held_while_processes_are_left_that_kill_does_not_end() {
+    let quorum = Quorum::start(1);
+    let mut command = program::with_usual_signals("strace");
+    command
+        .args(["-D", "-f", "-qq", "-o", "/dev/null", "-e", "trace=kill"])
+        .args(["-e", "inject=kill:retval=0"])
+        .arg(program::path())
+        .args(["run", "--ttl", "2s", "--max-hold", "100ms", "--grace", "0"])
+        .args(["job", "-c", "echo $$; exec sleep 1000"])
+        .env("DLOCK_NODES", quorum.urls().join(","))
+        .stdin(Stdio::null());
+    let running = Running::of(command);
+    running.until_it_complains("that KILL does not end");
+    let left = Pid::from_raw(running.out().trim().parse().expect("a process"));
+    run(&quorum, &["-w", "500ms", "job", "--", "true"]).with_code(1);
+    kill(left, Signal::SIGKILL).expect("it is left");
+    let said = running.ended().with_code(75);
+    assert_eq!(said.err.matches("that KILL does not end").count(), 1, "{}", said.err);
+    quorum.assert_empty_within(Duration::ZERO);
 }
 
 #[test]

@@ -61,7 +61,8 @@ pub enum End {
         /// True if the command was in the foreground of the terminal.
         had_terminal: bool,
     },
-    /// A lock was lost before the command ended. No process of the command is left.
+    /// A lock was lost before the command ended. No process of the command is left, or dlock holds nothing any
+    /// more.
     Lost,
 }
 
@@ -173,19 +174,22 @@ impl Supervised<'_> {
         true
     }
 
-    /// Waits until no process of the group is left, even if the command itself has ended.
+    /// Waits until no process of the group is left, even if the command itself has ended. Processes that hang in
+    /// a system call, or belong to another user, keep the locks that dlock still holds.
     async fn end_group(&mut self) {
         let begun = Instant::now();
-        let mut killed = self.on_lost == OnLost::Kill;
+        let (mut killed, mut hopeless) = (self.on_lost == OnLost::Kill, false);
         while !self.child.is_gone() {
             if !killed && begun.elapsed() >= self.grace {
                 killed = true;
                 self.child.send(Signal::SIGKILL);
                 self.events.killing(self.grace);
             }
-            if begun.elapsed() >= self.grace + HOPELESS {
-                let words = "processes of the command are left that KILL does not end";
-                self.events.failed(&Failure::new(Kind::Internal, words));
+            if !hopeless && begun.elapsed() >= self.grace + HOPELESS {
+                hopeless = true;
+                self.events.failed(&Failure::new(Kind::Internal, STAY));
+            }
+            if hopeless && !self.guards.iter().any(Guard::is_valid) {
                 return;
             }
             tokio::select! {
@@ -231,5 +235,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// Interval of looks at the clock.
 const READ_CLOCK: Duration = Duration::from_secs(1);
 
-/// Time after which dlock gives up on processes that hang in a system call, or belong to another user.
+/// Time after KILL and `grace` in which processes end if they ever do.
 const HOPELESS: Duration = Duration::from_secs(10);
+const STAY: &str = "processes of the command are left that KILL does not end; \
+                    dlock waits for them while it holds a lock";
