@@ -1,16 +1,18 @@
 //! Data in files.
 //!
 //! The mark is a number in a file, of constant width, so that it is overwritten in place. A process locks the
-//! file, compares and writes the mark, and runs its program. A killed process loses the lock.
+//! file, compares and writes the mark, and becomes its program. The lock ends with the program, and with all that
+//! it leaves behind.
 
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
 use dlock_client::Late;
-use nix::fcntl::{Flock, FlockArg};
+use nix::fcntl::{FcntlArg, FdFlag, Flock, FlockArg, fcntl};
 
 use crate::say::exit::Exit;
 use crate::say::failure::Failure;
@@ -30,16 +32,13 @@ pub fn run(path: &Path, fence: u64, command: &[OsString]) -> Result<Exit, Failur
         _ => write(&mut mark, path, fence).map_err(broken)?,
     }
     let Some((program, arguments)) = command.split_first() else { return Ok(Exit::OK) };
-    // The file lock ends with the last process that has the file open: this one, because the program does not
-    // inherit it.
-    match Command::new(program).args(arguments).status() {
-        Ok(status) => Ok(Exit::of(status)),
-        Err(error) => {
-            let missing = error.kind() == ErrorKind::NotFound;
-            let kind = if missing { Kind::NotFound } else { Kind::CannotExecute };
-            Err(Failure::new(kind, format_args!("{}: {error}", program.display())))
-        }
-    }
+    // This process becomes the program, and the file lock lives as long as the file is open in it, or in what it
+    // has started: nothing that ends dlock alone could free the lock too early.
+    fcntl(&*mark, FcntlArg::F_SETFD(FdFlag::empty())).map_err(|error| broken(error.into()))?;
+    let error = Command::new(program).args(arguments).exec();
+    let missing = error.kind() == ErrorKind::NotFound;
+    let kind = if missing { Kind::NotFound } else { Kind::CannotExecute };
+    Err(Failure::new(kind, format_args!("{}: {error}", program.display())))
 }
 
 /// Reads the largest fence so far; `None`: the file is new.
