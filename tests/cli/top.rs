@@ -82,6 +82,47 @@ fn in_a_terminal_a_lock_is_selected_looked_at_and_ended() {
     assert!(said.out.contains("\x1b[?1049l"));
 }
 
+/// The page of its name would show, and end, another lock.
+#[test]
+fn a_hot_lock_of_another_database_has_no_page() {
+    let quorum = Quorum::start(1);
+    let mut other = quorum[0].client();
+    other.run("SELECT 5");
+    for token in ["alice", "bob"] {
+        other.run(&format!("DLOCK.ACQUIRE payroll {token} 60000"));
+    }
+    quorum[0].run("DLOCK.ACQUIRE payroll carol 60000");
+    let mut top = on_a_terminal(&quorum, "stty rows 24 cols 80; $DLOCK top");
+    top.until_it_prints("payroll (db 5)");
+    top.write(b"\r");
+    top.until_it_prints("in another database");
+    top.write(b"byq");
+    top.ended().with_code(0);
+    assert_eq!(quorum[0].holders("payroll"), ["carol"]);
+}
+
+#[test]
+fn a_done_lock_that_others_have_done_anew_meanwhile_is_not_ended() {
+    let quorum = Quorum::start(1);
+    let job = |token: &str| {
+        quorum[0].run(&format!("DLOCK.ACQUIRE nightly {token} 60000"));
+        quorum[0].run("DLOCK.ACQUIRE nightly another 60000");
+        quorum[0].run(&format!("DLOCK.RELEASE nightly {token} DONE 60000"));
+    };
+    job("carol");
+    let mut top = on_a_terminal(&quorum, "stty rows 24 cols 80; $DLOCK top --every 1h");
+    top.until_it_prints("nightly");
+    top.write(b"\r");
+    top.until_it_prints("has left it");
+    quorum[0].run("DLOCK.BREAK nightly");
+    job("dave");
+    top.write(b"by");
+    top.until_it_prints("changed hands");
+    top.write(b"q");
+    top.ended().with_code(0);
+    assert!(!quorum[0].run("DLOCK.INSPECT nightly").is_null());
+}
+
 #[test]
 fn locks_are_listed_when_somebody_asks_and_never_by_themselves() {
     let quorum = Quorum::start(1);

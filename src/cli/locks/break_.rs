@@ -96,13 +96,13 @@ fn is_to_break(key: &Key, seen: &Inspections, nodes: &Nodes, as_json: bool) -> b
 fn show(key: &Key, seen: &Inspections, nodes: &Nodes) {
     if seen.len() > 1 {
         let verdict = Verdict::of(seen, nodes.majority());
-        eprintln!("{key}: {}\n", verdict.sentence(seen.len()));
+        let _ = writeln!(io::stderr(), "{key}: {}\n", verdict.sentence(seen.len()));
     }
     inspect::table(seen, false).print_to_stderr();
 }
 
 /// The holders on each node, or who has left it done, by their fences: each grant has its own.
-fn holders(seen: &Inspections) -> Vec<Vec<u64>> {
+pub fn holders(seen: &Inspections) -> Vec<Vec<u64>> {
     let fences = |found: &Inspection| {
         let done = found.done.iter().map(|done| done.fence);
         found.holders.iter().map(|holder| holder.fence).chain(done).collect()
@@ -125,8 +125,7 @@ fn confirmed(key: &Key, seen: &Inspections) -> bool {
         true => "Its work is done, and the next one who asks does it again.",
         false => "Whoever holds it may still be at work.",
     };
-    eprint!("End the lock {key} on {nodes}? {risk} [y/N] ");
-    let _ = io::stderr().flush();
+    let _ = write!(io::stderr(), "End the lock {key} on {nodes}? {risk} [y/N] ");
     let mut answer = String::new();
     let read = io::stdin().lock().read_line(&mut answer);
     read.is_ok() && ["y", "yes"].contains(&answer.trim().to_lowercase().as_str())

@@ -55,16 +55,13 @@ fn command(view: &mut View, key: KeyCode) -> Option<Wish> {
         KeyCode::PageDown => view.select(view.selected + PAGE),
         KeyCode::Home | KeyCode::Char('g') => view.select(0),
         KeyCode::End | KeyCode::Char('G') => view.select(usize::MAX),
-        KeyCode::Enter => {
-            let Some(key) = view.selected_key() else {
-                if matches!(view.page, Page::Hot) && view.lines() > 0 {
-                    view.said = CUT.to_owned();
-                }
-                return None;
-            };
-            (view.page, view.selected) = (Page::Lock { key, answers: Vec::new() }, 0);
-            return Some(Wish::Look);
-        }
+        KeyCode::Enter => match view.selected_key()? {
+            Ok(key) => {
+                (view.page, view.selected) = (Page::Lock { key, answers: Vec::new() }, 0);
+                return Some(Wish::Look);
+            }
+            Err(why) => view.said = why.to_owned(),
+        },
         KeyCode::Esc => match view.page {
             // The last thing that can be taken back.
             Page::Hot => view.filter.clear(),
@@ -86,8 +83,6 @@ fn typed(view: &mut View, key: KeyCode) {
     view.select(view.selected);
 }
 
-/// The reason for which a lock has no page.
-const CUT: &str = "the node has not kept its whole name: see dlock inspect";
 /// Lines of a page step.
 const PAGE: usize = 10;
 

@@ -16,6 +16,7 @@ use ratatui::backend::TestBackend;
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::global::Global;
+use crate::locks::break_::holders;
 use crate::nodes::ask::Nodes;
 use crate::say::exit::Exit;
 use crate::say::failure::Failure;
@@ -116,12 +117,12 @@ async fn refresh(view: &mut View, watch: &mut Watch) {
     }
 }
 
-/// Ends the lock of the page, if those hold it who were shown.
+/// Ends the lock of the page, if those hold it, or have left it done, who were shown.
 async fn end(view: &mut View, watch: &mut Watch) {
     let Page::Lock { key, answers } = &view.page else { return };
-    let (key, shown) = (key.clone(), view::fences(answers));
+    let (key, shown) = (key.clone(), holders(answers));
     let now = watch.inspect(&key).await;
-    view.said = if view::fences(&now) == shown {
+    view.said = if holders(&now) == shown {
         let ended = watch.end(&key).await;
         view::outcome(&ended)
     } else {

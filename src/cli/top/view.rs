@@ -3,8 +3,6 @@
 use std::cmp::Reverse;
 use std::collections::{HashMap, VecDeque};
 
-use dlock_client::Inspection;
-
 use super::draw::lock;
 use crate::locks::inspect::Inspections;
 use crate::nodes::ask::{Answers, Trouble};
@@ -134,14 +132,15 @@ impl View {
         self.selected = line.min(self.lines().saturating_sub(1));
     }
 
-    /// The key of the line that is selected, if all of its name is known.
-    pub fn selected_key(&self) -> Option<Vec<u8>> {
+    /// The key of the line that is selected, or the reason for which its lock has no page.
+    pub fn selected_key(&self) -> Option<Result<Vec<u8>, &'static str>> {
         match &self.page {
-            Page::Hot => {
-                let hot = self.hot();
-                hot.get(self.selected).filter(|key| key.is_whole).map(|key| key.name.clone())
-            }
-            Page::Locks(Ok(some)) => some.locks.get(self.selected).map(|(key, _)| key.clone()),
+            Page::Hot => self.hot().get(self.selected).map(|key| match key {
+                HotKey { is_whole: false, .. } => Err(CUT),
+                HotKey { is_here: false, .. } => Err(ELSEWHERE),
+                key => Ok(key.name.clone()),
+            }),
+            Page::Locks(Ok(some)) => some.locks.get(self.selected).map(|(key, _)| Ok(key.clone())),
             _ => None,
         }
     }
@@ -151,13 +150,6 @@ impl View {
         let nodes = self.look.as_ref().map_or(0, |look| look.nodes.len());
         u16::try_from(nodes + self.hot().len().max(nodes) + 6).unwrap_or(u16::MAX).min(400)
     }
-}
-
-/// The holders on each node, by their fences: each grant has its own.
-pub fn fences(answers: &Inspections) -> Vec<Vec<u64>> {
-    let fences = |found: &Inspection| found.holders.iter().map(|holder| holder.fence).collect();
-    let found = answers.iter().map(|(_, answer)| answer.as_ref().ok().and_then(Option::as_ref));
-    found.map(|found| found.map_or(Vec::new(), fences)).collect()
 }
 
 /// The text about the end of a lock.
@@ -173,3 +165,7 @@ pub fn outcome(answers: &Answers<u64>) -> String {
 
 /// Number of looks in a sparkline.
 pub const SPARKS: usize = 12;
+
+/// Reasons for which a lock has no page.
+const CUT: &str = "the node has not kept its whole name: see dlock inspect";
+const ELSEWHERE: &str = "the lock is in another database than the nodes' URLs name";

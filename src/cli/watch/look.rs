@@ -34,6 +34,8 @@ pub struct HotKey {
     /// True if that is all of it.
     pub is_whole: bool,
     pub db: u64,
+    /// True if that is the database of the node's URL, in which locks are looked at and ended.
+    pub is_here: bool,
     pub waited: Duration,
     pub longest: Duration,
     pub waiting: u64,
@@ -64,9 +66,11 @@ pub async fn at(link: &mut Link, hot: usize) -> Result<NodeLook, Trouble> {
 
 /// Asks who holds these keys.
 async fn inspect(link: &mut Link, keys: &mut [HotKey]) -> Result<(), Trouble> {
-    let db = link.db();
+    for key in &mut *keys {
+        key.is_here = key.db == link.db();
+    }
     let mut asked: Vec<&mut HotKey> =
-        keys.iter_mut().filter(|key| key.is_whole && key.db == db).collect();
+        keys.iter_mut().filter(|key| key.is_whole && key.is_here).collect();
     if asked.is_empty() {
         return Ok(());
     }
@@ -117,6 +121,7 @@ impl HotKey {
             is_whole: row.number("key-bytes")? <= HOT_NAME as u64,
             name,
             db: row.number("db")?,
+            is_here: false,
             waited: row.millis("waited-ms")?,
             longest: row.millis("longest-wait-ms")?,
             waiting: row.number("waiting")?,
