@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use dlock_client::operator::Fields;
+use futures_util::future::join_all;
 use redis::{Value, pipe};
 use serde_json::json;
 
@@ -30,7 +31,7 @@ pub struct Args {
     majority: bool,
 }
 
-/// One node's report.
+/// One server's report.
 struct Look {
     /// Reason for which it grants nothing; `None`: it grants locks.
     refuses: Option<String>,
@@ -39,6 +40,9 @@ struct Look {
     /// Limit of lease lengths, except for those of a few keys.
     bound: Duration,
 }
+
+/// A server's name, and its report.
+type Answer = (String, Result<Look, Trouble>);
 
 /// Observations of the nodes until now.
 #[derive(Default)]
@@ -64,27 +68,34 @@ impl Args {
 
     async fn watch(&self, nodes: &Nodes, global: &Global) -> Result<Exit, Failure> {
         let (begun, mut seen) = (Instant::now(), Seen::default());
-        let mut told = BTreeSet::new();
+        let (apart, mut told) = (nodes.apart(), BTreeSet::new());
+        let needed = if self.majority { nodes.majority() } else { nodes.count() };
         loop {
-            let looks = nodes.each(look).await;
-            let bounds =
-                looks.iter().filter_map(|(_, look)| look.as_ref().ok()).map(|look| look.bound);
-            seen.bound = bounds.fold(seen.bound, Duration::max);
-            let lacking = |(name, look): &(String, Result<Look, Trouble>)| {
+            let each = join_all(apart.iter().map(|node| node.each(look))).await;
+            let looks = each.iter().flatten();
+            let bounds = looks.clone().filter_map(|(_, look)| look.as_ref().ok());
+            seen.bound = bounds.map(|look| look.bound).fold(seen.bound, Duration::max);
+            let lacking = |(name, look): &Answer| {
                 let why = seen.lacks(name, look, self.wait.is_some())?;
                 Some((name.clone(), why))
             };
-            let lacks: BTreeMap<String, String> = looks.iter().filter_map(lacking).collect();
+            let lacks: BTreeMap<String, String> = looks.clone().filter_map(lacking).collect();
             // Of a cluster each primary must be ready.
-            let needed = if self.majority { looks.len() / 2 + 1 } else { looks.len() };
-            let ready = looks.len() - lacks.len() >= needed;
+            let is_ready =
+                |node: &&Answers<Look>| node.iter().all(|(server, _)| !lacks.contains_key(server));
+            let ready = each.iter().filter(is_ready).count() >= needed;
             if ready || self.wait.is_none_or(|wait| begun.elapsed() >= wait) {
-                tell(&looks, &lacks, global)?;
-                return Ok(if ready { Exit::OK } else { exit(&looks) });
+                tell(looks.clone(), &lacks, global)?;
+                return Ok(if ready { Exit::OK } else { exit(looks) });
             }
             for (name, why) in lacks.iter().filter(|_| global.verbose) {
                 if told.insert(name.clone()) {
-                    stderr::complain(format_args!("waits for {name}: {why}"));
+                    match global.json {
+                        true => stderr::event(
+                            &json!({"event": "waiting", "node": name, "message": why}),
+                        ),
+                        false => stderr::complain(format_args!("waits for {name}: {why}")),
+                    }
                 }
             }
             tokio::time::sleep(PAUSE).await;
@@ -149,8 +160,8 @@ async fn look(mut node: Node) -> Result<Look, Trouble> {
 }
 
 /// Reports the reason for each node that is not ready.
-fn tell(
-    looks: &Answers<Look>,
+fn tell<'l>(
+    looks: impl Iterator<Item = &'l Answer>,
     lacks: &BTreeMap<String, String>,
     global: &Global,
 ) -> Result<(), Failure> {
@@ -166,8 +177,8 @@ fn tell(
 }
 
 /// Tells states that may pass from those that will not.
-fn exit(looks: &Answers<Look>) -> Exit {
-    let lasting = looks.iter().filter_map(|(_, look)| look.as_ref().err()).map(|one| one.kind);
+fn exit<'l>(looks: impl Iterator<Item = &'l Answer>) -> Exit {
+    let lasting = looks.filter_map(|(_, look)| look.as_ref().err()).map(|one| one.kind);
     let lasting = lasting.filter(|kind| kind.exit() != Exit::NO_QUORUM);
     lasting.min().map_or(Exit::NO_QUORUM, Kind::exit)
 }

@@ -1,6 +1,6 @@
 //! `dlock ready`: between two restarts, and as a probe.
 
-use harness::{Kind, Quorum, Server, eventually};
+use harness::{Cluster, Kind, Quorum, Server, eventually};
 
 use crate::running::{Running, dlock};
 use crate::{address, dlock_at};
@@ -54,6 +54,20 @@ fn restart_one_after_the_other(waiters: usize) {
         eventually("it is renewed there, too", || quorum[node].holders("job") == holders);
     }
     drop((holder, waiting));
+}
+
+#[test]
+fn a_cluster_is_one_node_and_needs_all_its_primaries() {
+    let mut cluster = Cluster::start(Kind::Redis82);
+    let nodes = [cluster.url(&[0, 1]), "redis://127.0.0.1:1".to_owned()];
+    dlock_at(&nodes[..1], &["ready"]).with_code(0);
+    dlock_at(&nodes, &["ready", "--majority"]).with_code(69);
+    cluster.nodes[2].kill();
+    dlock_at(&nodes[..1], &["ready", "--majority"]).with_code(69);
+    let empty = Server::build(Kind::Redis82).cluster().start();
+    let said =
+        dlock_at(&[format!("redis+cluster://{}", address(&empty))], &["ready"]).with_code(69);
+    assert!(said.err.contains("no server of the cluster has slots"), "{}", said.err);
 }
 
 #[test]

@@ -26,13 +26,20 @@ impl Address {
     /// Returns the servers that grant locks: one, or all primaries of a cluster.
     ///
     /// # Errors
-    /// Fails when no Sentinel, or no server of the cluster, can name them.
+    /// Fails when no Sentinel, or no server of the cluster, can name them, and when there are none.
     pub async fn primaries(&self, within: Duration) -> Result<Vec<Server>, NodeError> {
         let Place::Cluster(seeds) = &self.place else {
             return Ok(vec![self.only(within).await?]);
         };
         let slots = slots(seeds, within).await?;
-        slots.primaries().map(|host| server(&seeds.servers, host, host.to_string())).collect()
+        let all = slots.primaries().map(|host| server(&seeds.servers, host, host.to_string()));
+        let all = all.collect::<Result<Vec<_>, _>>()?;
+        if all.is_empty() {
+            return Err(NodeError::Refused(
+                "CLUSTERDOWN no server of the cluster has slots".into(),
+            ));
+        }
+        Ok(all)
     }
 
     /// Returns the server that has a lock of this name.
