@@ -349,6 +349,15 @@ fn secrets_are_never_told() {
 
     let said = program::run(program::command(&urls).args(["run", "job"])).with_code(64);
     assert!(!said.err.contains("sesame"), "{}", said.err);
+
+    let script = "for json in '' --json; do $DLOCK release $json a; done; echo $DLOCK_TOKEN";
+    let quorum = Quorum::start(1);
+    let mut command = program::command(&quorum.urls());
+    command.env("DLOCK", program::path()).args(["run", "a", "b", "-c", script]);
+    let said = Running::of(command).ended().with_code(0);
+    assert_eq!(said.err.matches("a token is 32 hex digits").count(), 2, "{}", said.err);
+    let mut tokens = said.out.split_whitespace();
+    assert!(tokens.all(|token| !said.err.contains(token)), "{}", said.err);
 }
 
 #[test]

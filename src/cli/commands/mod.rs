@@ -89,10 +89,14 @@ commands! {
     Version(version),
 }
 
-/// Corrects the parser's advice about a key that begins with a dash. With `run`, arguments after `--` are the
-/// command, so there its own advice would be wrong.
+/// Corrects the parser's advice about a key that begins with a dash, and leaves out what may be a secret. With
+/// `run`, arguments after `--` are the command, so there its own advice would be wrong.
 pub fn explained(mut error: clap::Error) -> clap::Error {
     let text = |kind| error.get(kind).map(ToString::to_string);
+    if text(ContextKind::InvalidArg).is_some_and(|argument| argument.contains("TOKEN")) {
+        error.insert(ContextKind::InvalidValue, ContextValue::String("…".to_owned()));
+        return error;
+    }
     let is_run = text(ContextKind::Usage).is_some_and(|usage| usage.contains("dlock run"));
     if is_run && error.get(ContextKind::Suggested).is_some() {
         let letter = text(ContextKind::InvalidArg).unwrap_or_default();

@@ -124,7 +124,7 @@ fn slashless<'a>(shown: &'a str, scheme: &str) -> Option<&'a str> {
 /// Reads the address of one server.
 fn server(text: &str, shown: &str, scheme: &str) -> Result<Address, Error> {
     let place = shown.split("://").nth(1).unwrap_or_default();
-    if scheme != "unix" && (place.is_empty() || place.starts_with(['/', ':'])) {
+    if scheme != "unix" && (place.is_empty() || place.starts_with('/')) {
         return usage(shown, "names no host");
     }
     let Some(url) = redis::parse_redis_url(text) else {
@@ -249,12 +249,29 @@ fn name(place: String, db: i64) -> String {
 fn without_secrets(text: &str) -> String {
     let text = text.split(['?', '#']).next().unwrap_or_default();
     let shown = match text.split_once("://") {
-        Some((scheme, rest)) => {
-            format!("{scheme}://{}", rest.rsplit_once('@').map_or(rest, |(_, place)| place))
-        }
+        Some((scheme, rest)) => match rest.rsplit_once('@') {
+            Some((_, place)) => format!("{scheme}://{place}"),
+            None => format!("{scheme}://{}", without_half_a_password(rest)),
+        },
         None => text.rsplit_once('@').map_or(text, |(_, place)| place).to_owned(),
     };
     shown.escape_debug().to_string()
+}
+
+/// Leaves out all that follows a `:` without a port: a comma in a password ends the address before its host.
+fn without_half_a_password(place: &str) -> String {
+    let authority = place.split('/').next().unwrap_or_default();
+    let is_secret = |at: &usize| {
+        let (host, rest) = (&authority[..*at], &authority[at + 1..]);
+        let is_in_brackets = host.rfind('[') > host.rfind(']');
+        let is_port = rest.split(',').next().is_some_and(|port| port.parse::<u32>().is_ok());
+        !is_in_brackets && (host.is_empty() || !is_port)
+    };
+    let mut colons = authority.match_indices(':').map(|(at, _)| at);
+    match colons.find(is_secret) {
+        Some(at) => format!("{}:…", &place[..at]),
+        None => place.to_owned(),
+    }
 }
 
 fn usage<T>(shown: &str, what: &str) -> Result<T, Error> {
@@ -276,4 +293,5 @@ const SCHEMES: &str = "redis://, rediss:// or unix:// (a server), redis+sentinel
                        rediss+sentinel:// (a primary and its Sentinels), redis+cluster:// or \
                        rediss+cluster://";
 const NOT_UNDERSTOOD: &str = "cannot be understood (is the port a number from 1 to 65535? does the \
-                              password have special characters? write %40 for @, %2F for /, and so on)";
+                              password have special characters? write %40 for @, %2F for /, %2C for a comma, and \
+                              so on)";
