@@ -6,8 +6,11 @@ use std::process::Command;
 
 use harness::program::{self, Said};
 use harness::{Kind, Server};
+use nix::fcntl::{Flock, FlockArg};
+use nix::sys::signal::Signal;
 use tempfile::TempDir;
 
+use crate::running::Running;
 use crate::{address, dlock, on_two_servers, servers};
 
 on_two_servers! {
@@ -42,6 +45,11 @@ fn run_passes_its_fence_on() {
     assert_eq!(data.run("GET a").text(), fence.to_string());
     program::run(&mut command).with_code(0);
     assert!(data.run("DLOCK.MARK {a}:mark").int() > fence);
+    let password = format!("redis://:secret@{}", address(&data));
+    data.run("CONFIG SET requirepass secret");
+    let mut command = program::command(&crate::addresses(&nodes));
+    command.env("DLOCK_DATA", password).args(["fenced", "--fence", "1", "{a}:mark"]);
+    program::run(&mut command).with_code(75);
 }
 
 #[test]
@@ -78,6 +86,21 @@ fn a_file_is_replaced_by_later_holders_only() {
 }
 
 #[test]
+fn a_program_keeps_the_files_lock_as_long_as_it_runs() {
+    let folder = TempDir::with_prefix("dlock-test-").expect("a folder can be made");
+    let script = "trap 'echo asked' TERM; echo in; while :; do sleep 0.02; done";
+    let running = Running::of(fenced(folder.path(), 7, &["sh", "-c", script]));
+    running.until_it_prints("in");
+    running.signal(Signal::SIGTERM);
+    running.until_it_prints("asked");
+    let mark = || fs::File::open(folder.path().join("data.fence")).expect("it is there");
+    assert!(Flock::lock(mark(), FlockArg::LockExclusiveNonblock).is_err());
+    running.signal(Signal::SIGKILL);
+    running.ended().with_code(137);
+    file(folder.path(), 8, &["true"]).with_code(0);
+}
+
+#[test]
 fn a_mark_in_a_file_is_written_whole() {
     let folder = TempDir::with_prefix("dlock-test-").expect("a folder can be made");
     let (mark, calls) = (folder.path().join("data.fence"), folder.path().join("calls"));
@@ -109,8 +132,12 @@ fn of_many_at_once_the_last_fence_is_what_stays() {
 }
 
 fn file(folder: &Path, fence: u64, command: &[&str]) -> Said {
+    program::run(&mut fenced(folder, fence, command))
+}
+
+fn fenced(folder: &Path, fence: u64, command: &[&str]) -> Command {
     let mut program = program::command(&[]);
     program.current_dir(folder).env("DLOCK_FENCE", fence.to_string());
     program.args(["fenced", "--file", "data.fence", "--"]).args(command);
-    program::run(&mut program)
+    program
 }

@@ -54,7 +54,9 @@ fn url(data: Option<&str>, global: &Global) -> Result<String, Failure> {
     }
     match &nodes::urls(global)?[..] {
         [only] => Ok(only.clone()),
-        _ => Err(Failure::usage("which server has the data? Say it with --data URL")),
+        _ => Err(Failure::usage(
+            "which server has the data? Say it with --data URL or in DLOCK_DATA",
+        )),
     }
 }
 

@@ -3,6 +3,7 @@
 mod data;
 mod file;
 
+use std::env;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -24,7 +25,7 @@ pub struct Args {
     #[arg(long, value_name = "PATH", conflicts_with_all = ["mark", "data"])]
     file: Option<PathBuf>,
 
-    /// The server with the data [default: the one node, if there is one]
+    /// The server with the data [default: DLOCK_DATA, or the one node, if there is one]
     #[arg(long, value_name = "URL")]
     data: Option<String>,
 
@@ -43,7 +44,9 @@ impl Args {
         match (&self.file, &self.mark) {
             (Some(path), _) => file::run(path, fence, &self.command),
             (None, Some(mark)) => {
-                data::run(&self.command, self.data.as_deref(), mark, fence, global).await
+                // Everybody on this machine can read a program's arguments, and there may be a password.
+                let data = self.data.or_else(|| env::var("DLOCK_DATA").ok());
+                data::run(&self.command, data.as_deref(), mark, fence, global).await
             }
             (None, None) => Err(Failure::usage("name a MARK, or --file PATH")),
         }
