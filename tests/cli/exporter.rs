@@ -95,6 +95,21 @@ fn only_hot_keys_have_series_of_their_own_and_they_can_be_switched_off(kind: Kin
     assert_eq!(series(&none), 0);
 }
 
+/// The node keeps the beginnings of long names.
+#[apply(on_one_server)]
+fn no_series_is_there_twice(kind: Kind) {
+    let servers = servers(kind, 1);
+    let mut client = servers[0].client();
+    for end in ["a", "b"] {
+        let key = "k".repeat(1000) + end;
+        client.pipeline(["alice", "bob"].map(|t| format!("DLOCK.ACQUIRE {key} {t} 60000")));
+    }
+    assert_eq!(servers[0].run("DLOCK.HOT 9").items().len(), 2);
+    let lines = start(&servers, &[]).metrics();
+    let hot = lines.iter().filter(|line| line.starts_with("dlock_hot_denials{"));
+    assert_eq!(hot.count(), 1, "{lines:?}");
+}
+
 #[apply(on_one_server)]
 fn many_viewers_cost_a_node_no_more_than_one(kind: Kind) {
     let servers = servers(kind, 1);

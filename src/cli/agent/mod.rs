@@ -133,7 +133,7 @@ impl Args {
         open_more_files();
         if let Some(listener) = metrics {
             let site = Site { shown: Metrics(Arc::clone(&agent)), hosts: None, web: None };
-            tokio::spawn(exporter::serve(listener, Arc::new(site)));
+            tokio::spawn(exporter::serve(listener, Arc::new(site), global.json));
         }
         let names: Vec<String> = listeners.iter().map(Listener::name).collect();
         match global.json {

@@ -208,8 +208,13 @@ impl Page<'_, '_> {
         of: fn(&HotKey) -> Option<f64>,
     ) -> fmt::Result {
         self.each(name, help, unit, MetricType::Gauge, |node, look, metric| {
-            for key in look.hot.iter().flatten() {
+            let keys = look.hot.as_deref().unwrap_or_default();
+            for (at, key) in keys.iter().enumerate() {
+                // Two long names may have the same beginning: the first one hurts more.
                 let Some(value) = of(key) else { continue };
+                if keys[..at].iter().any(|other| other.is_same_as(key)) {
+                    continue;
+                }
                 let (shown, db) = (bytes::shown(&key.name), key.db.to_string());
                 let labels: [Label<'_>; 3] = [("node", node), ("db", &db), ("key", &shown)];
                 metric.encode_family(&labels)?.encode_gauge(&value)?;

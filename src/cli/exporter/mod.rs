@@ -77,7 +77,8 @@ impl Args {
     pub async fn run(self, global: &Global) -> Result<Exit, Failure> {
         let mut signals = Signals::listen()?;
         let nodes = Nodes::of(global)?;
-        let web = self.web_config.as_deref().map(Web::new).transpose().map_err(Failure::usage)?;
+        let web = self.web_config.as_deref().map(|file| Web::new(file, global.json));
+        let web = web.transpose().map_err(Failure::usage)?;
         let listener = TcpListener::bind(self.listen).await.map_err(|error| {
             Failure::usage(format_args!("cannot listen at {}: {error}", self.listen))
         })?;
@@ -93,7 +94,7 @@ impl Args {
             false => stdout::line(format_args!("dlock exporter listens at {url}"))?,
         }
         tokio::select! {
-            () = serve(listener, site) => Ok(Exit::OK),
+            () = serve(listener, site, global.json) => Ok(Exit::OK),
             _ = signals.next_that_ends() => Ok(Exit::OK),
         }
     }
@@ -116,8 +117,8 @@ impl Shown for OfNodes {
     }
 }
 
-/// Answers requests to a site.
-pub async fn serve<S: Shown>(listener: TcpListener, site: Arc<Site<S>>) {
+/// Answers requests to a site. Warnings go to stderr.
+pub async fn serve<S: Shown>(listener: TcpListener, site: Arc<Site<S>>, as_json: bool) {
     let (places, silent) =
         (Arc::new(Semaphore::new(CONNECTIONS)), Arc::new(SilentConnections::default()));
     loop {
@@ -137,7 +138,7 @@ pub async fn serve<S: Shown>(listener: TcpListener, site: Arc<Site<S>>) {
             }
             Err(error) => {
                 // Too many open files, say: it may pass.
-                stderr::warn("accept", format_args!("cannot accept: {error}"), false);
+                stderr::warn("accept", format_args!("cannot accept: {error}"), as_json);
                 tokio::time::sleep(Duration::from_secs(1)).await;
             }
         }

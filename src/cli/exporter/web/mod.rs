@@ -24,6 +24,7 @@ pub struct Web {
     /// True if there was TLS in the beginning: nobody can be surprised by a change.
     pub is_tls: bool,
     passwords: Arc<Passwords>,
+    as_json: bool,
     /// The mistake that was complained of last.
     complaint: Mutex<Option<String>>,
 }
@@ -39,13 +40,14 @@ pub struct Access {
 
 impl Web {
     /// Reads the file, with its certificates.
-    pub fn new(file: &Path) -> Result<Web, String> {
+    pub fn new(file: &Path, as_json: bool) -> Result<Web, String> {
         let config = Config::read(file)?;
         config.tls.as_ref().map(tls::acceptor).transpose()?;
         Ok(Web {
             file: file.to_owned(),
             is_tls: config.tls.is_some(),
             passwords: Arc::default(),
+            as_json,
             complaint: Mutex::default(),
         })
     }
@@ -61,7 +63,8 @@ impl Web {
             }
             Err(why) => {
                 if complaint.as_ref() != Some(&why) {
-                    stderr::warn("web_config", format_args!("nobody is let in: {why}"), false);
+                    let words = format_args!("nobody is let in: {why}");
+                    stderr::warn("web_config", words, self.as_json);
                     *complaint = Some(why);
                 }
                 None
