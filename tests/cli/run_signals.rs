@@ -43,17 +43,37 @@ fn a_signal_is_heard_from_the_moment_at_which_it_is_caught() {
             .env("DLOCK_NODES", quorum.urls().join(","))
             .stdin(Stdio::null());
         let waiting = Running::of(command);
-        eventually("it catches the signal", || {
-            let status = fs::read_to_string(format!("/proc/{}/status", waiting.id()));
-            let status = status.expect("it runs");
-            let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
-            let caught = u64::from_str_radix(caught.expect("a mask").trim(), 16);
-            caught.expect("a number") & (1 << (signal as i32 - 1)) != 0
-        });
+        until_it_catches(&waiting, signal);
         waiting.signal(signal);
         waiting.ended().with_code(code);
         eventually("nobody waits", || quorum[0].node("waiters").int() == 0);
     }
+}
+
+/// As process 1, which a signal that it does not catch would not reach.
+#[test]
+fn signals_are_caught_while_dlock_connects() {
+    let quorum = Quorum::start(1);
+    quorum[0].network().swallow();
+    for subcommand in [&["run", "job", "--", "true"][..], &["acquire", "job"]] {
+        let mut command = program::command(&quorum.urls());
+        command.args(["--node-timeout", "1h"]).args(subcommand);
+        let connecting = Running::of(command);
+        until_it_catches(&connecting, Signal::SIGTERM);
+        connecting.signal(Signal::SIGTERM);
+        connecting.ended_within(SOON).with_code(143);
+    }
+}
+
+#[track_caller]
+fn until_it_catches(running: &Running, signal: Signal) {
+    eventually("it catches the signal", || {
+        let status = fs::read_to_string(format!("/proc/{}/status", running.id()));
+        let status = status.expect("it runs");
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+        let caught = u64::from_str_radix(caught.expect("a mask").trim(), 16);
+        caught.expect("a number") & (1 << (signal as i32 - 1)) != 0
+    });
 }
 
 #[test]

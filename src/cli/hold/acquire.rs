@@ -43,8 +43,12 @@ impl Args {
             true => stderr::event(&notice::event(notice)),
             false => stderr::complain(notice),
         };
-        let client = nodes::connect_to_wait(global, &self.lock, tell).await?;
         let mut signals = Signals::listen()?;
+        let connected = nodes::connect_to_wait(global, &self.lock, &mut signals, tell).await?;
+        let client = match connected {
+            Ok(client) => client,
+            Err(signal) => return Ok(Exit::by(signal)),
+        };
         let mut told = Told { verbose: global.verbose, as_json };
         let end = match take::take(&client, &request, &mut signals, &mut told).await {
             Outcome::All(guards) => hand_over(&keys[0], guards, global.json).await,

@@ -10,11 +10,13 @@ use std::time::Duration;
 
 use dlock_client::{Address, Client, ClientBuilder, Error, Notice};
 use dlock_core::quorum::usual_timeout;
+use nix::sys::signal::Signal;
 
 use crate::global::Global;
 use crate::hold::take::LockArgs;
 use crate::say::failure::Failure;
 use crate::say::stderr;
+use crate::signals::Signals;
 
 /// Connects to at least a majority.
 pub async fn connect(global: &Global) -> Result<Client, Failure> {
@@ -30,17 +32,22 @@ pub async fn connect_and_hear(
 }
 
 /// Connects before waiting for a lock: then an outage of the nodes is no reason to end. If the user has named
-/// no nodes, there are probably none, so that case fails at once.
+/// no nodes, there are probably none, so that case fails at once. `Err` is a signal that came before.
 pub async fn connect_to_wait(
     global: &Global,
     lock: &LockArgs,
+    signals: &mut Signals,
     tell: impl Fn(&Notice) + Send + Sync + 'static,
-) -> Result<Client, Failure> {
+) -> Result<Result<Client, Signal>, Failure> {
     let builder = builder(global)?.notify(tell);
     let waits = lock.patience().waits() && !is_default(global);
-    match builder.clone().connect().await {
-        Err(error) if waits && error.may_pass() => Ok(builder.connect_later()?),
-        connected => connected.map_err(|error| failed(global, error)),
+    let connected = tokio::select! {
+        signal = signals.next_that_ends() => return Ok(Err(signal)),
+        connected = builder.clone().connect() => connected,
+    };
+    match connected {
+        Err(error) if waits && error.may_pass() => Ok(Ok(builder.connect_later()?)),
+        connected => connected.map(Ok).map_err(|error| failed(global, error)),
     }
 }
 

@@ -118,8 +118,12 @@ impl Args {
         };
         self.once.check(&mut keys, &options.meta)?;
         let request = Request { keys: &keys, options };
-        let client = nodes::connect_to_wait(global, &self.lock, events.noticing()).await?;
         let mut signals = Signals::listen()?;
+        let tell = events.noticing();
+        let client = match nodes::connect_to_wait(global, &self.lock, &mut signals, tell).await? {
+            Ok(client) => client,
+            Err(signal) => return Ok(interrupted(signal)),
+        };
         let finish = match take::take(&client, &request, &mut signals, events).await {
             Outcome::All(guards) => {
                 let environment = take::environment(&keys, &guards);
@@ -141,11 +145,7 @@ impl Args {
                 events.lost(&loss, NOT_STARTED);
                 Ok(Finish::With(Exit::LOST))
             }
-            Outcome::Interrupted(signal) => {
-                let by_key = signal == Signal::SIGINT
-                    && Terminal::open().is_some_and(|terminal| terminal.is_to_hand_over());
-                Ok(if by_key { Finish::Interrupted } else { Finish::With(Exit::by(signal)) })
-            }
+            Outcome::Interrupted(signal) => Ok(interrupted(signal)),
         };
         client.close().await;
         finish
@@ -250,6 +250,13 @@ impl Args {
         };
         Ok(supervised.run().await)
     }
+}
+
+/// The end by a signal before the command has started.
+fn interrupted(signal: Signal) -> Finish {
+    let by_key = signal == Signal::SIGINT
+        && Terminal::open().is_some_and(|terminal| terminal.is_to_hand_over());
+    if by_key { Finish::Interrupted } else { Finish::With(Exit::by(signal)) }
 }
 
 /// Waits for nodes that refuse a release for the moment: for a while, or until a signal comes.
