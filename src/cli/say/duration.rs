@@ -22,10 +22,8 @@ pub fn parse(text: &str) -> Result<Duration, String> {
             return Err(EXPECTED.to_owned());
         }
         let number: f64 = number.parse().map_err(|_| EXPECTED)?;
-        sum += Duration::try_from_secs_f64(number * seconds).map_err(|_| TOO_LONG)?;
-        if sum > LONGEST {
-            return Err(TOO_LONG.to_owned());
-        }
+        let more = Duration::try_from_secs_f64(number * seconds).map_err(|_| TOO_LONG)?;
+        sum = sum.checked_add(more).filter(|sum| *sum <= LONGEST).ok_or(TOO_LONG)?;
         if after.is_empty() {
             return Ok(sum);
         }
@@ -145,6 +143,7 @@ mod tests {
             "1h 5m",
             "999d2d",
             "1000000000000000000h1s",
+            "999d18446744073709549568s",
         ] {
             assert!(parse(text).is_err(), "{text}");
         }
