@@ -3,11 +3,11 @@
 use std::any::Any;
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use dlock_client::{Client, Error};
 use futures_util::FutureExt;
 use tokio::runtime::Handle;
+use tokio::sync::watch;
 
 use crate::failure::Failure;
 
@@ -18,19 +18,25 @@ pub struct Connected {
     /// Runtime of all its work.
     pub runtime: Handle,
     /// True after a panic: nothing is certain any more.
-    broken: AtomicBool,
+    broken: watch::Sender<bool>,
 }
 
 impl Connected {
     /// Joins a client and its runtime.
     #[must_use]
     pub fn new(client: Client, runtime: Handle) -> Connected {
-        Connected { client, runtime, broken: AtomicBool::new(false) }
+        Connected { client, runtime, broken: watch::Sender::default() }
     }
 
     /// True if something has panicked.
     pub fn is_broken(&self) -> bool {
-        self.broken.load(Ordering::Relaxed)
+        *self.broken.borrow()
+    }
+
+    /// Resolves when something has panicked.
+    pub(crate) async fn breaks(&self) {
+        // The sender is here, so this ends only then.
+        let _ = self.broken.subscribe().wait_for(|is_broken| *is_broken).await;
     }
 
     /// Returns the outcome of this work. After a panic nothing is certain.
@@ -41,7 +47,7 @@ impl Connected {
         match AssertUnwindSafe(work).catch_unwind().await {
             Ok(done) => Ok(done?),
             Err(panic) => {
-                self.broken.store(true, Ordering::Relaxed);
+                self.broken.send_replace(true);
                 Err(Failure::panic(&message(&*panic)))
             }
         }

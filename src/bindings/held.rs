@@ -1,8 +1,10 @@
 //! The state of a held lock.
 
+use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
-use dlock_client::Guard;
+use dlock_client::{Guard, Key};
 
 use crate::connected::Connected;
 use crate::failure::Failure;
@@ -17,13 +19,31 @@ pub fn end(guard: Guard) {
 /// The loss of this lock; nothing while it is certainly held.
 pub fn loss(guard: &Guard, connected: &Connected) -> Option<Failure> {
     if connected.is_broken() {
-        let text = "counts as lost: its client has panicked";
-        return Some(Failure::lost(guard.key(), guard.fence(), "panicked", text));
+        return Some(panicked(guard.key(), guard.fence()));
     }
     guard.check().err().map(Failure::from)
+}
+
+/// Resolves with the loss of this lock.
+pub fn lost(
+    guard: &Guard,
+    connected: &Arc<Connected>,
+) -> impl Future<Output = Failure> + Send + use<> {
+    let (lost, connected) = (guard.lost(), Arc::clone(connected));
+    let (key, fence) = (guard.key().clone(), guard.fence());
+    async move {
+        tokio::select! {
+            loss = lost => loss.into(),
+            () = connected.breaks() => panicked(&key, fence),
+        }
+    }
 }
 
 /// Time for which the lock is certainly held without another renewal.
 pub fn valid_for(guard: &Guard, connected: &Connected) -> Duration {
     if connected.is_broken() { Duration::ZERO } else { guard.valid_for() }
+}
+
+fn panicked(key: &Key, fence: u64) -> Failure {
+    Failure::lost(key, fence, "panicked", "counts as lost: its client has panicked")
 }

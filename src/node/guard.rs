@@ -157,11 +157,10 @@ impl Guard {
     /// Reports the loss of the lock.
     #[napi(catch_unwind)]
     pub fn watch(&self, id: u32) {
-        let lost = self.held().as_ref().map(dlock_client::Guard::lost);
+        let lost = self.held().as_ref().map(|guard| held::lost(guard, &self.connected));
         let released = self.released();
         self.event_loop.run(&self.connected, id, async move {
-            let loss = lost.ok_or(released)?.await;
-            Err(loss.into())
+            Ok(Outcome::Failed(lost.ok_or(released)?.await))
         });
     }
 

@@ -163,9 +163,10 @@ impl Guard {
 
     /// Waits for the loss of the lock, which is the outcome.
     fn watch(&self, py: Python<'_>, to: ReplyTo<'_>) -> PyResult<Py<PyAny>> {
-        let watched = self.with(|held| (Arc::clone(&held.local), held.guard.lost()));
+        let watched = self
+            .with(|held| (Arc::clone(&held.local), held::lost(&held.guard, &held.local.connected)));
         let (local, lost) = watched.ok_or_else(|| self.gone(py))?;
-        local.carry_out(py, to, lost.map(|loss| Err(loss.into())))
+        local.carry_out(py, to, lost.map(|loss| Ok(Outcome::Failed(loss))))
     }
 
     /// Marks a guard that a caller has: if it is collected while the lock is held, the log warns.

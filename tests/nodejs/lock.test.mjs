@@ -332,6 +332,8 @@ testWithServer('a guard that is collected releases and warns', async ({ server, 
     globalThis.gc();
     return server.isFree(key);
   });
+  await eventually('its signal tells, too', () => signal.aborted);
+  assert.equal(signal.reason.why, 'released');
   await eventually('it is told', () => warnings.some(({ message }) => message.includes(`'${key}'`)));
   assert.equal(warnings[0].name, 'DlockWarning');
   process.off('warning', listen);
@@ -477,6 +479,7 @@ testWithServer(
   },
 );
 
+    await eventually('its signal tells', () => signal.aborted);
 testWithServer('what is printed tells no secret', async ({ client, key }) => {
   const { inspect } = await import('node:util');
   const guard = await client.lock(key).acquire();
