@@ -170,12 +170,14 @@ impl Guard {
         drop(self.held().take());
     }
 
-    /// Ends the lock of a guard that was collected. Returns true if that releases it, in the background.
+    /// Ends the lock of a guard that was collected. Returns true if that releases it, in the background; a lease
+    /// without renewal goes on, and is watched, to its end.
     #[napi]
     pub fn end(&self) -> bool {
-        let Some(guard) = self.held().take() else { return false };
-        let is_renewed = guard.is_renewed();
-        held::end(guard);
+        let is_renewed = self.held().as_ref().is_some_and(dlock_client::Guard::is_renewed);
+        if is_renewed {
+            self.drop();
+        }
         is_renewed
     }
 }

@@ -324,18 +324,16 @@ testWithServer('a guard that is collected releases and warns', async ({ server, 
   const warnings = [];
   const listen = (warning) => warnings.push(warning);
   process.on('warning', listen);
-  await (async () => {
-    const guard = await client.lock(key).acquire();
-    assert.equal(guard.signal.aborted, false);
-  })();
+  const { signal } = await client.lock(key).acquire();
+  assert.equal(signal.aborted, false);
   await eventually('it is collected', async () => {
     globalThis.gc();
     return server.isFree(key);
   });
-  await eventually('its signal tells, too', () => signal.aborted);
-  assert.equal(signal.reason.why, 'released');
   await eventually('it is told', () => warnings.some(({ message }) => message.includes(`'${key}'`)));
   assert.equal(warnings[0].name, 'DlockWarning');
+  await eventually('its signal tells, too', () => signal.aborted);
+  assert.equal(signal.reason.why, 'released');
   process.off('warning', listen);
 });
 
@@ -345,6 +343,12 @@ testWithServer('a lease without renewal ends by itself', async ({ server, client
   await eventually('it is free', () => server.isFree(key));
   const lost = await thrown(LostError, (async () => ended.check())());
   assert.equal(lost.why, 'expired');
+  const { signal } = await client.lock(key, { ttl: 1_000, renew: false }).acquire();
+  await eventually('the signal tells, though its guard is collected', () => {
+    globalThis.gc();
+    return signal.aborted;
+  });
+  assert.equal(signal.reason.why, 'expired');
   await client.lock(key, { ttl: 60_000, renew: false }).run(async (guard) => {
     await guard.extend(600_000);
     assert.ok(guard.validFor > 300_000);
@@ -475,11 +479,11 @@ testWithServer(
     assert.equal(signal.reason.why, 'panicked');
     assert.throws(() => guard.check(), /its client has panicked/);
     unhurt.check();
+    await eventually('its signal tells', () => signal.aborted);
     await unhurt.release();
   },
 );
 
-    await eventually('its signal tells', () => signal.aborted);
 testWithServer('what is printed tells no secret', async ({ client, key }) => {
   const { inspect } = await import('node:util');
   const guard = await client.lock(key).acquire();

@@ -5,13 +5,13 @@ import { type LostError, made } from './errors';
 import { Fenced, type Redis } from './fenced';
 import type * as rust from './native';
 import { type Key, key } from './options';
-import { expect, forget, onPanic, outcome } from './outcomes';
+import { expect, forget, outcome } from './outcomes';
 import type { Lease } from './report';
 import type { Ended } from './trace';
 
 /**
- * A lock that is held, and renewed until it is released. A guard that is garbage-collected releases the lock, and
- * warns.
+ * A lock that is held, and renewed until it is released. A guard that is garbage-collected releases the lock, aborts its
+ * signal, and warns.
  */
 export class Guard {
   readonly #native: rust.Guard;
@@ -166,36 +166,32 @@ class Watch {
   readonly #controller = new AbortController();
   readonly #id: number;
   readonly #ended: Ended | undefined;
-  readonly #look = () => this.#abort(this.#native.loss());
 
   constructor(native: rust.Guard, ended?: Ended) {
     this.#native = native;
     this.#ended = ended;
     this.#id = expect((completion) => this.#abort(completion.failure));
-    native.watch(this.#id);
-    onPanic.add(this.#look);
+    // The holder knows of a release that came before.
+    if (native.isOpen()) native.watch(this.#id);
+    else this.end();
   }
 
   signal(): AbortSignal {
-    if (this.#native.isOpen()) this.#look();
+    if (this.#native.isOpen()) this.#abort(this.#native.loss());
     return this.#controller.signal;
   }
 
   end(): void {
-    onPanic.delete(this.#look);
     forget(this.#id);
   }
 
   #abort(loss: rust.Failure | null | undefined): void {
     if (loss === null || loss === undefined || this.#controller.signal.aborted) return;
     this.end();
-    if (!MEANT.includes(loss.why)) this.#controller.abort(made(loss) as LostError);
+    if (loss.why !== 'done') this.#controller.abort(made(loss) as LostError);
     this.#ended?.(this.#controller.signal.reason);
   }
 }
-
-/** The reasons of a loss that the holder has asked for. */
-const MEANT: unknown[] = ['released', 'done', 'detached'];
 
 const collected = new FinalizationRegistry(
   ({ native, ended }: { native: rust.Guard; ended: Ended | undefined }) => {

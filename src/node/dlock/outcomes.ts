@@ -94,20 +94,12 @@ export function forget(id: number): void {
   queue().cancel(id);
 }
 
-/**
- * Functions to call after a panic.
- *
- * @internal
- */
-export const onPanic = new Set<() => void>();
-
 function collect(): void {
   for (const completion of native.collect(queue())) {
     if (completion.line !== undefined) publishLine(completion.line);
     const then = expected.get(completion.id);
     if (then === undefined) release(completion);
     else then(completion);
-    if (completion.failure?.code === 'internal') for (const look of onPanic) look();
   }
 }
 
