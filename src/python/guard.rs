@@ -161,6 +161,13 @@ impl Guard {
         local.carry_out(py, to, detached.map(|lease| Ok(Outcome::Detached(lease))))
     }
 
+    /// Like `detach`, and the lock stays held also if the caller gives up half-way.
+    fn let_go(&self, py: Python<'_>, to: ReplyTo<'_>) -> PyResult<Py<PyAny>> {
+        let Held { guard, local } = self.take(py)?;
+        self.is_detached.store(true, Ordering::Relaxed);
+        local.carry_out(py, to, guard.detach().map(|_| Ok(Outcome::Done)))
+    }
+
     /// Waits for the loss of the lock, which is the outcome.
     fn watch(&self, py: Python<'_>, to: ReplyTo<'_>) -> PyResult<Py<PyAny>> {
         let watched = self

@@ -80,14 +80,11 @@ class Lock(BaseLock, _native.CompatLockBase):
                 if not _green.call(guard.release):
                     raise RedisConnectionError(NOT_RELEASED)
                 return
-            self._detach(guard)
+            # From here on only the server knows the end of the lease.
+            if guard is not None and guard.is_open():
+                _green.call(guard.detach).take()
             if not _green.call(self._client.release, self._key, token) and not again:
                 raise self._not_owned("release")
-
-    def _detach(self, guard: _native.Guard | None) -> None:
-        """Lets go of the guard: from here on only the server knows the end of the lease."""
-        if guard is not None and guard.is_open():
-            _green.call(guard.detach).take()
 
     def extend(self, additional_time: Number, replace_ttl: bool = False) -> bool:
         """Adds time to the rest of the lease, or replaces it."""
@@ -101,7 +98,9 @@ class Lock(BaseLock, _native.CompatLockBase):
 
     def _extend(self, token: str, time: Number, from_now: bool, what: str) -> bool:
         with self._as_redis(what):
-            self._detach(self._guard(token))
+            guard = self._guard(token)
+            if guard is not None and guard.is_open():
+                _green.call(guard.let_go)
             if not _green.call(self._client.lengthen, self._key, token, time, from_now):
                 raise self._not_owned(what)
         return True

@@ -8,7 +8,6 @@ from typing import cast
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import LockError
 
-from .. import _native
 from .._errors import DoneError, HeldError
 from .._options import logger
 from ..asyncio import _run
@@ -76,14 +75,11 @@ class Lock(BaseLock):
                 if not await _run(guard.release):
                     raise RedisConnectionError(NOT_RELEASED)
                 return
-            await self._detach(guard)
+            # From here on only the server knows the end of the lease.
+            if guard is not None and guard.is_open():
+                (await _run(guard.detach)).take()
             if not await _run(self._client.release, self._key, token) and not again:
                 raise self._not_owned("release")
-
-    async def _detach(self, guard: _native.Guard | None) -> None:
-        """Lets go of the guard: from here on only the server knows the end of the lease."""
-        if guard is not None and guard.is_open():
-            (await _run(guard.detach)).take()
 
     async def extend(self, additional_time: Number, replace_ttl: bool = False) -> bool:
         """Adds time to the rest of the lease, or replaces it."""
@@ -97,7 +93,9 @@ class Lock(BaseLock):
 
     async def _extend(self, token: str, time: Number, from_now: bool, what: str) -> bool:
         with self._as_redis(what):
-            await self._detach(self._guard(token))
+            guard = self._guard(token)
+            if guard is not None and guard.is_open():
+                await _run(guard.let_go)
             if not await _run(self._client.lengthen, self._key, token, time, from_now):
                 raise self._not_owned(what)
         return True
