@@ -200,13 +200,15 @@ import dlock.compat
 
 @pytest.mark.every_server
 def test_both_kinds_of_locks_exclude_each_other(server: Server, key: str) -> None:
-    with server.redis() as client:
-        old, new = client.lock(key, timeout=60), dlock.compat.Lock(client, key, timeout=60)
-        with old:
-            assert new.locked()
-            assert not new.acquire(blocking=False)
-        with new:
-            assert not old.acquire(blocking=False)
+    with server.redis(encoding="latin-1") as client:
+        names: list[Any] = [key, f"{key}:é", memoryview(key.encode()), 42, 0.5]
+        for name in names:
+            old, new = client.lock(name, timeout=60), dlock.compat.Lock(client, name, timeout=60)
+            with old:
+                assert new.locked()
+                assert not new.acquire(blocking=False)
+            with new:
+                assert not old.acquire(blocking=False)
 
 
 def test_a_server_that_answers_late_is_asked_once_in_any_case(server: Server, key: str) -> None:
@@ -317,6 +319,32 @@ def test_an_asyncio_release_that_is_cancelled_at_any_moment_releases(
     asyncio.run(main())
     for step in range(100):
         server.until_free(f"{key}:{step}")
+
+
+def test_an_extension_that_is_cancelled_at_any_moment_gives_nothing_up(server: Server, key: str) -> None:
+    async def main() -> None:
+        async with redis.asyncio.Redis(port=server.port, socket_timeout=60) as client:
+            for step in range(100):
+                lock = dlock.compat.asyncio.Lock(client, f"{key}:{step}", timeout=600)
+                assert await lock.acquire()
+                task = asyncio.create_task(lock.extend(10))
+                for _ in range(step % 10):
+                    await asyncio.sleep((step // 10) * 0.00005)
+                task.cancel()
+                await asyncio.wait([task])
+            # This waits for releases in the background.
+            lock._client.close(None)
+
+    asyncio.run(main())
+    assert all(not server.is_free(f"{key}:{step}") for step in range(100))
+
+
+def test_a_wait_goes_on_through_an_outage() -> None:
+    lock = dlock.compat.Lock(redis.Redis(port=1), "key", timeout=10)
+    begun = time.monotonic()
+    with pytest.raises(redis.ConnectionError):
+        lock.acquire(blocking_timeout=0.5)
+    assert time.monotonic() - begun >= 0.5
 
 
 def address(client: object) -> str:

@@ -32,7 +32,7 @@ class Lock(BaseLock, _native.CompatLockBase):
     def _enter(self) -> Lock:
         if self.acquire():
             return self
-        raise LockError(NOT_IN_TIME, lock_name=self._shown())
+        raise LockError(NOT_IN_TIME, lock_name=self._shown)
 
     def _exit(self) -> None:
         try:

@@ -49,7 +49,7 @@ class BaseLock:
     def __init__(
         self,
         redis: Any,
-        name: str | bytes | memoryview,
+        name: str | bytes | memoryview | Number,
         timeout: Number | None = None,
         sleep: Number = 0.1,
         blocking: bool = True,
@@ -69,7 +69,8 @@ class BaseLock:
         self.local.token = None
         self.local.lease = None
         self._client = client_of(redis)
-        self._key = bytes(name) if isinstance(name, memoryview) else name
+        self._key = bytes(redis.get_encoder().encode(name))
+        self._shown = name if isinstance(name, str) else self._key.decode(errors="replace")
 
     def _wanted(self) -> _native.Lock:
         # redis-py treats a time-out of 0 as none, too.
@@ -79,7 +80,7 @@ class BaseLock:
     def _wait(self, blocking: bool | None, blocking_timeout: Number | None, token: object) -> Number | None:
         """Returns the limit of the wait."""
         if token is not None:
-            raise LockError("dlock makes its tokens itself", lock_name=self._shown())
+            raise LockError("dlock makes its tokens itself", lock_name=self._shown)
         if not (self.blocking if blocking is None else blocking):
             return 0
         wait = self.blocking_timeout if blocking_timeout is None else blocking_timeout
@@ -98,14 +99,14 @@ class BaseLock:
     def _need_token(self, refusal: str) -> str:
         token = self._token()
         if token is None:
-            raise LockError(refusal, lock_name=self._shown())
+            raise LockError(refusal, lock_name=self._shown)
         return token
 
     def _need_timeout(self, what: str) -> tuple[str, Number]:
         token = self._need_token(f"Cannot {what} an unlocked lock")
         if not self.timeout:
             text = f"Cannot {what} a lock with no timeout"
-            raise LockError(text, lock_name=self._shown())
+            raise LockError(text, lock_name=self._shown)
         return token, self.timeout
 
     def _guard(self, token: str) -> _native.Guard | None:
@@ -118,10 +119,7 @@ class BaseLock:
         return guard is not None and guard.is_renewed() and not (guard.is_open() or guard.is_inherited())
 
     def _not_owned(self, what: str) -> LockNotOwnedError:
-        return LockNotOwnedError(NOT_OWNED.format(what), lock_name=self._shown())
-
-    def _shown(self) -> str:
-        return self._key if isinstance(self._key, str) else self._key.decode(errors="replace")
+        return LockNotOwnedError(NOT_OWNED.format(what), lock_name=self._shown)
 
     @contextmanager
     def _as_redis(self, what: str = "use") -> Iterator[None]:

@@ -22,7 +22,7 @@ class Lock(BaseLock):
     async def __aenter__(self) -> Lock:
         if await self.acquire():
             return self
-        raise LockError(NOT_IN_TIME, lock_name=self._shown())
+        raise LockError(NOT_IN_TIME, lock_name=self._shown)
 
     async def __aexit__(
         self,
