@@ -83,17 +83,24 @@ for (const Class of [Fork, Redlock]) {
 }
 
 testWithEveryServer('both exclude each other on the same key', async ({ server, key }) => {
-  const redis = server.redis();
-  const [old, moved] = [new Fork([redis], { retryCount: 0 }), new Redlock([redis], { retryCount: 0 })];
-  for (const [holder, other] of [
-    [old, moved],
-    [moved, old],
+  // Without a setting the fork takes database 0, whatever that of the client.
+  for (const [client, settings] of [
+    [{}, {}],
+    [{ db: 2 }, { db: 0 }],
   ]) {
-    const lock = await holder.acquire([key], 60_000);
-    await assert.rejects(other.acquire([key], 60_000), { name: 'ExecutionError' });
-    await lock.release();
+    const redis = server.redis(client);
+    const old = new Fork([redis], { retryCount: 0 });
+    const moved = new Redlock([redis], { retryCount: 0, ...settings });
+    for (const [holder, other] of [
+      [old, moved],
+      [moved, old],
+    ]) {
+      const lock = await holder.acquire([key], 60_000);
+      await assert.rejects(other.acquire([key], 60_000), { name: 'ExecutionError' });
+      await lock.release();
+    }
+    redis.disconnect();
   }
-  redis.disconnect();
 });
 
 testWithServer('it waits for as long as redlock would ask again', async ({ server, client, key }) => {
@@ -105,6 +112,10 @@ testWithServer('it waits for as long as redlock would ask again', async ({ serve
   const lock = await waiting;
   assert.ok(lock.fences.get(key) > guard.fence);
   await lock.release();
+  const unset = new Redlock([server.url], { retryCount: undefined, retryDelay: undefined });
+  assert.deepEqual([unset.settings.retryCount, unset.settings.retryDelay], [10, 200]);
+  for (const settings of [{ retryCount: undefined }, { retryCount: Number.POSITIVE_INFINITY, retryDelay: 0 }])
+    await (await unset.acquire([key], 60_000, settings)).release();
   const hurried = new Redlock([server.url], { retryCount: 0 });
   await client.lock(key).run(async () => {
     const error = await thrown(ExecutionError, hurried.acquire([key], 60_000));
@@ -288,6 +299,7 @@ testAlone('what cannot be derived is refused in words', () => {
     new Redis({ sentinels: [{ host: 's' }], name: 'main', role: 'slave', lazyConnect: true }),
     /a replica/,
   );
+  refused(new Redis({ ...lazy, keyPrefix: Buffer.from('mine:') }), /a key prefix is a text/);
   // As one of node-redis, which does not name its server there.
   for (const other of [{ options: {}, sendCommand() {} }, {}, null, 5, [new Redis(lazy)]])
     refused(other, /a client is of ioredis, or an address, not /);

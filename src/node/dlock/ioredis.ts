@@ -57,9 +57,11 @@ export function address(client: Ioredis, db: number | undefined): string {
  *
  * @internal
  */
-export function prefix(client: Ioredis): string {
-  const given = client.options?.keyPrefix ?? client.options?.redisOptions?.keyPrefix;
-  return typeof given === 'string' ? given : '';
+export function prefix(client: object): string {
+  const { options } = client as Pick<Ioredis, 'options'>;
+  const given = options?.keyPrefix ?? options?.redisOptions?.keyPrefix ?? '';
+  if (typeof given !== 'string') throw usage(`a key prefix is a text, not ${inspect(given, { depth: -1 })}`);
+  return given;
 }
 
 function ofSentinels(given: Options, sentinels: Options[], db: number | undefined): string {

@@ -160,7 +160,8 @@ export class Redlock extends EventEmitter {
     this.clients = new Set(clients);
     if (this.clients.size === 0)
       throw new Error('Redlock must be instantiated with at least one redis client.');
-    this.settings = { retryCount: 10, retryDelay: 200, ...settings };
+    const { retryCount = 10, retryDelay = 200 } = settings;
+    this.settings = { ...settings, retryCount, retryDelay };
     const given = [...this.clients];
     const nodes = given.map((one) => (typeof one === 'string' ? one : address(one, settings.db)));
     const prefixes = new Set(given.map((one) => (typeof one === 'string' ? '' : prefix(one))));
@@ -267,8 +268,9 @@ export class Redlock extends EventEmitter {
   ): Promise<Lock> {
     // A text would lock each of its letters.
     if (!Array.isArray(resources)) throw usage('resources are an array of names');
-    const { retryCount, retryDelay } = { ...this.settings, ...settings };
-    const until = performance.now() + (retryCount === -1 ? Number.POSITIVE_INFINITY : retryCount * retryDelay);
+    const { retryCount = this.settings.retryCount, retryDelay = this.settings.retryDelay } = settings ?? {};
+    const isEndless = retryCount === -1 || retryCount === Number.POSITIVE_INFINITY;
+    const until = performance.now() + (isEndless ? Number.POSITIVE_INFINITY : retryCount * retryDelay);
     const sorted = [...new Set(resources)].sort();
     if (sorted.length === 0) throw usage('there is nothing to lock');
     const parts: Part[] = [];
