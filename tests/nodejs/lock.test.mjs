@@ -434,6 +434,9 @@ testWithServer('only the fence of an exclusive lock is shown to a mark', async (
   const guard = await client.lock(key).acquire();
   assert.throws(() => guard.fenced(server, 5), /a key is text or a Buffer, not 5/);
   for (const other of [server, null]) assert.throws(() => guard.fenced(other, key), /ioredis or node-redis/);
+  const prefixed = server.redis({ keyPrefix: 'mine:', lazyConnect: true });
+  for (const refuse of [() => guard.fenced(prefixed, key), () => guard.guarded(prefixed)])
+    assert.throws(refuse, (error) => error instanceof UsageError && /without keyPrefix/.test(error.message));
   await guard.release();
   assert.throws(() => guard.fenced(server, key), LostError);
 });
@@ -476,10 +479,10 @@ testWithServer(
     const panicked = await thrown(InternalError, client[Symbol.for('dlock.panic')]());
     assert.match(panicked.message, /a panic for a test/);
     assert.deepEqual([guard.isValid, guard.validFor], [false, 0]);
+    await eventually('its signal tells', () => signal.aborted);
     assert.equal(signal.reason.why, 'panicked');
     assert.throws(() => guard.check(), /its client has panicked/);
     unhurt.check();
-    await eventually('its signal tells', () => signal.aborted);
     await unhurt.release();
   },
 );

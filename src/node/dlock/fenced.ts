@@ -1,6 +1,7 @@
 // Commands to data, which the server refuses from a late holder.
 
 import { usage } from './errors';
+import { prefix } from './ioredis';
 import type { Key } from './options';
 
 /** The part of a client that dlock needs: of ioredis or node-redis, for a server or a Redis Cluster. */
@@ -28,6 +29,8 @@ export class Fenced {
   constructor(client: Redis, command: string, key: Key, proof: string | number) {
     if (!has(client, 'call') && !has(client, 'sendCommand'))
       throw usage('fenced commands need a client of ioredis or node-redis');
+    // ioredis puts it before the keys of commands that it knows, and these are none.
+    if (prefix(client) !== '') throw usage('fenced commands need a client without keyPrefix, and whole keys');
     this.#client = client;
     this.#command = command;
     this.#key = key;
