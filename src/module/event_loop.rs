@@ -10,7 +10,7 @@ use crate::state::{self, State};
 
 /// The pieces of work done in one iteration of the event loop. A burst of endings takes several, so
 /// that other clients are served in between.
-const BUDGET: usize = 256;
+const BUDGET: usize = 300;
 /// The keys that came from elsewhere and are looked at in one iteration.
 const MOVED: usize = 64;
 /// While writes are paused, the event loop retries pending work after this many µs.

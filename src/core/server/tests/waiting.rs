@@ -10,8 +10,9 @@ use crate::host::WaitOutcome;
 use crate::limits::MAX_FENCE;
 use crate::reason::Reason;
 use crate::server::Acquired;
+use crate::simulated::Report;
 use crate::who::Who;
-use crate::words::{ClientId, Fence, Owner};
+use crate::words::{ClientId, Fence, Key, Owner};
 
 #[test]
 fn a_release_hands_the_lock_to_the_oldest_waiter() {
@@ -280,6 +281,27 @@ fn who_waited_long_for_several_holders_waited_for_the_first_of_them() {
         bench.node.observed.slow().newest().map(|one| (&one.who, &one.holder)).collect();
     let of = |token: &[u8], meta: &[u8]| Who::of(token, meta);
     assert_eq!(noted, [(&of(b"w", b"writer"), &Some(of(b"r", b"reader")))]);
+}
+
+/// A grant is dearer than a lease that ends: other clients wait as long behind a burst of either.
+#[test]
+fn an_iteration_grants_less_than_it_ends() {
+    let done = |waits: bool| {
+        let mut bench = Bench::new();
+        for name in 0..100 {
+            let key = Key { db: 0, name: &[name] };
+            assert!(matches!(bench.acquire_at(key, 1, "a 10"), Ok(Acquired::Granted(_))));
+            if waits {
+                assert!(matches!(bench.acquire_at(key, 2, "b 10 WAIT 0"), Ok(Acquired::Waiting(_))));
+            }
+        }
+        bench.pass(10_000);
+        bench.host.log.clear();
+        let time = bench.time();
+        assert!(bench.node.sweep(&mut bench.host, time, 40, true), "nothing is left");
+        bench.host.log.iter().filter(|report| matches!(report, Report::Ended { .. })).count()
+    };
+    assert_eq!((done(false), done(true)), (40, 8));
 }
 
 #[test]
