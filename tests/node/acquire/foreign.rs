@@ -37,28 +37,6 @@ fn a_waiter_gets_the_lock_when_the_string_is_deleted(kind: Kind) {
     }
 }
 
-#[apply(on_two_servers)]
-fn a_waiter_gets_the_lock_when_an_old_client_releases_by_its_script(kind: Kind) {
-    let server = Server::start(kind);
-    server.run("SET job old-client NX PX 60000");
-    let mut alice = server.waiter("DLOCK.ACQUIRE job alice 60000 WAIT 0");
-    let script = "if redis.call('GET',KEYS[1])==ARGV[1] then return redis.call('DEL',KEYS[1]) end";
-    let mut old = server.client();
-    let released = old.run_args(&["EVAL", script, "1", "job", "old-client"]);
-    assert_eq!(released.int(), 1);
-    assert!(alice.recv().int() > 0);
-}
-
-#[apply(on_every_server)]
-fn a_waiter_gets_the_lock_when_the_string_expires(kind: Kind) {
-    let server = Server::start(kind);
-    server.run("SET job old-client PX 200");
-    let mut alice = server.client();
-    let granted = alice.run("DLOCK.ACQUIRE job alice 60000 WAIT 0");
-    assert!(granted.int() > 0);
-    assert_eq!(server.holders("job"), ["alice"]);
-}
-
 #[apply(on_every_server)]
 fn a_string_that_has_expired_holds_nothing(kind: Kind) {
     let server = Server::start(kind);

@@ -98,24 +98,6 @@ fn a_grant_that_its_token_has_heard_of_outlives_the_connection_that_waited(kind:
 }
 
 #[apply(on_one_server)]
-fn the_turn_of_one_that_is_away_is_a_short_lease_and_then_the_next_ones(kind: Kind) {
-    let server = Server::start(kind);
-    server.run("DLOCK.ACQUIRE job holder 60000");
-    assert!(server.run("DLOCK.ACQUIRE job away 60000 KEEP 2000").is_null());
-    let mut next = server.waiter("DLOCK.ACQUIRE job next 60000 WAIT 0");
-    server.run("DLOCK.RELEASE job holder");
-    let turn = server.holder("job");
-    assert_eq!((turn["token"].text().as_str(), turn["away"].int()), ("away", 1));
-    assert!(turn["ttl-ms"].int() <= 2000 && turn["client"].is_null());
-    assert_eq!(server.info_number("dlock", "dlock_leases_away"), 1);
-    assert!(next.recv().int() > 0);
-    assert_eq!(server.info_number("dlock", "dlock_leases_away"), 0);
-    // The attempt that was away has missed its turn.
-    assert!(server.run("DLOCK.ACQUIRE job away 60000").is_null());
-    assert_eq!(server.holder("job")["away"].int(), 0);
-}
-
-#[apply(on_one_server)]
 fn a_poll_leaves_the_same_tokens_request_on_another_connection_where_it_is(kind: Kind) {
     let server = Server::start(kind);
     server.run("DLOCK.ACQUIRE job holder 60000");

@@ -60,28 +60,6 @@ fn places_stand_still_while_clients_are_paused(kind: Kind) {
     assert_eq!(server.waiters("job"), ["away", "other"]);
 }
 
-#[apply(on_one_server)]
-fn a_place_ends_soon_after_its_time_when_nobody_comes(kind: Kind) {
-    let server = Server::start(kind);
-    server.run("DLOCK.ACQUIRE job holder 60000");
-    assert!(server.run("DLOCK.ACQUIRE job away 60000 KEEP 50").is_null());
-    eventually("the place ends", || server.node("places").int() == 0);
-    assert!(server.waiters("job").is_empty());
-}
-
-#[apply(on_two_servers)]
-fn removals_from_outside_drop_places_in_silence(kind: Kind) {
-    let server = Server::start(kind);
-    for remove in ["DEL job", "SET job other", "FLUSHALL", "SWAPDB 0 1"] {
-        server.run("DLOCK.ACQUIRE job holder 60000");
-        assert!(server.run("DLOCK.ACQUIRE job away 60000 KEEP 60000").is_null());
-        assert_eq!(server.node("places").int(), 1, "{remove}");
-        server.run(remove);
-        eventually("the place is dropped", || server.node("places").int() == 0);
-        server.run("FLUSHALL");
-    }
-}
-
 #[apply(on_two_servers)]
 fn a_restart_forgets_places_and_keeps_turns_as_leases(kind: Kind) {
     let mut server = Server::build(kind).append_only().start();

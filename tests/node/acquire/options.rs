@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use harness::{Kind, Server, apply, eventually, on_one_server, on_two_servers};
+use harness::{Kind, Server, apply, on_one_server};
 
 const SECOND: i64 = 1_000_000;
 const MINUTE: i64 = 60 * SECOND;
@@ -41,18 +41,4 @@ fn a_refused_request_does_not_move_the_counter_to_its_proposal(kind: Kind) {
     let request = format!("DLOCK.ACQUIRE job bob 60000 FENCE {proposal}");
     assert!(server.run(&request).is_null());
     assert_eq!(server.node("fence").int(), before);
-}
-
-#[apply(on_two_servers)]
-fn an_ephemeral_lock_ends_with_its_connection(kind: Kind) {
-    let server = Server::start(kind);
-    let mut alice = server.client();
-    alice.run("DLOCK.ACQUIRE job alice 3600000 EPHEMERAL");
-    alice.run("DLOCK.ACQUIRE plain alice 3600000");
-    assert_eq!(server.holder("job")["ephemeral"].int(), 1);
-    assert_eq!(server.holder("plain")["ephemeral"].int(), 0);
-    alice.close();
-    eventually("the lock is free", || server.holders("job").is_empty());
-    assert_eq!(server.holders("plain"), ["alice"]);
-    assert_eq!(server.node("leases").int(), 1);
 }

@@ -130,30 +130,6 @@ fn a_lock_that_is_overwritten_is_over(kind: Kind) {
 }
 
 #[apply(on_two_servers)]
-fn a_command_for_strings_is_refused_and_leaves_the_lock_alone(kind: Kind) {
-    let mut scene = Scene::new(kind);
-    scene.set("", 60_000);
-    let before = scene.primary.traces();
-    for words in [
-        "GETDEL job",
-        "GETEX job PX 1",
-        "GETSET job text",
-        "SET job text GET",
-        "APPEND job x",
-        "INCR job",
-    ] {
-        assert_eq!(scene.primary.run(words).code(), "WRONGTYPE", "{words}");
-    }
-    for words in ["SETNX job text", "MSETNX other 1 job text"] {
-        assert_eq!(scene.primary.run(words).int(), 0, "{words}");
-    }
-    assert!(scene.primary.run("SET job text NX").is_null());
-    assert_eq!(scene.primary.traces(), before);
-    assert_eq!(scene.primary.run("DLOCK.RELEASE job alice").int(), 1);
-    assert!(scene.waiters[0].recv().int() > scene.fence);
-}
-
-#[apply(on_two_servers)]
 fn a_lock_cannot_be_copied(kind: Kind) {
     let mut scene = Scene::new(kind);
     scene.set("LIMIT 3", 60_000);
