@@ -14,36 +14,6 @@ use crate::coordinator::{
 
 const WINDOW: Duration = Duration::from_secs(60);
 
-/// The time for which the lock is done, and its outcome.
-fn is_done(error: &Error) -> (Duration, String) {
-    let Error::Done { left, by: Some(by), fence, .. } = error else { panic!("{error:?}") };
-    assert_eq!(by.fence, *fence);
-    (*left, String::from_utf8_lossy(&by.outcome).into_owned())
-}
-
-#[test]
-fn whoever_asks_for_a_lock_that_is_done_hears_so_at_once_waiting_or_not() {
-    let quorum = Quorum::start(3);
-    run(async {
-        let (alice, bob) = (program(&quorum).await, healthy_program(&quorum).await);
-        let guard = take_everywhere(&quorum, &alice, "job", ms(20_000)).await;
-        let waiting = tokio::spawn(bob.lock("job").acquire());
-        until("bob waits", || quorum[0].node("waiters").int() == 1).await;
-        guard.done(WINDOW, "exit 0").await.expect("it is held");
-        let error = waiting.await.expect("no panic").expect_err("it is done");
-        let (left, outcome) = is_done(&error);
-        assert!(left <= WINDOW && left > WINDOW - ms(20_000), "{left:?}");
-        assert_eq!(outcome, "exit 0");
-        let error = bob.lock("job").try_acquire().await.expect_err("it is done");
-        assert_eq!(is_done(&error).1, "exit 0");
-        guard.release().await.expect("a lock that is done is not lost");
-        let again = bob.lock("job").again().try_acquire().await.expect("it was asked for");
-        again.release().await.expect("it is held");
-        let free = bob.lock("job").try_acquire().await.expect("its mark is gone");
-        free.release().await.expect("it is held");
-    });
-}
-
 #[test]
 fn a_lock_is_done_while_a_majority_has_the_mark_and_one_mark_keeps_nobody_away() {
     let mut quorum = Quorum::start(3);
@@ -82,8 +52,10 @@ fn work_of_a_window_is_done_once_and_failed_work_is_tried_again() {
         let done = done.await;
         assert_eq!(done.expect("it was held").expect("it was told"), 7);
         let again = client.lock("job").run_once(WINDOW, async |_| Ok::<_, ()>(8)).await;
-        let Err(RunError::NotAcquired(error)) = again else { panic!("{again:?}") };
-        assert_eq!(is_done(&error).1, "7 rows");
+        let Err(RunError::NotAcquired(Error::Done { by: Some(by), .. })) = again else {
+            panic!("{again:?}")
+        };
+        assert_eq!(by.outcome, b"7 rows");
         let shared = client.lock("job").shared().run_once(WINDOW, async |_| Ok::<_, ()>(8)).await;
         assert!(matches!(shared, Err(RunError::NotAcquired(Error::Usage(_)))), "{shared:?}");
     });
@@ -109,19 +81,6 @@ fn work_that_takes_longer_than_its_window_succeeds_and_the_lock_is_free() {
         };
         assert_eq!(client.lock("job").run(work).await.expect("no loss"), 8);
         client.lock("job").try_acquire().await.expect("it is free").release().await.expect("held");
-    });
-}
-
-#[test]
-fn a_lock_may_be_left_done_twice() {
-    let quorum = Quorum::start(1);
-    run(async {
-        let client = program(&quorum).await;
-        let guard = take(&client, "job", ms(3_000)).await;
-        for _ in 0..2 {
-            guard.done(WINDOW, "").await.expect("it is done");
-        }
-        guard.release().await.expect("a lock that is done is not lost");
     });
 }
 
@@ -178,17 +137,5 @@ fn a_release_does_not_wait_for_what_is_left_done_longer_than_a_node_may_take_to_
         quorum[2].resume();
         assert!(client.released(PATIENCE).await, "it goes on in the background");
         is_told(&bob.lock("job").try_acquire().await.expect_err("it is done"));
-    });
-}
-
-#[test]
-fn a_shared_lock_cannot_be_left_done_and_stays_held() {
-    let quorum = Quorum::start(1);
-    run(async {
-        let client = program(&quorum).await;
-        let guard = client.lock("job").shared().acquire().await.expect("it is free");
-        let error = guard.done(WINDOW, "").await.expect_err("it is shared");
-        assert!(matches!(error, Error::Usage(_)), "{error:?}");
-        guard.check().expect("it is held as before");
     });
 }

@@ -8,7 +8,7 @@ use harness::quorum::Node;
 
 use crate::coordinator::{
     assert_held, assert_holds, assert_within, for_sizes, healthy_program, ms, program, run, take,
-    timed, until, wait_for,
+    timed, until,
 };
 
 const TTL: Duration = ms(1_500);
@@ -36,20 +36,6 @@ fn a_guard_is_renewed_far_beyond_its_lease() {
 }
 
 #[test]
-fn a_guard_that_is_dropped_is_released() {
-    let quorum = Quorum::start(3);
-    run(async {
-        let client = healthy_program(&quorum).await;
-        drop(take(&client, "job", ms(60_000)).await);
-        let (guard, took) = timed(wait_for(&client, "job", ms(60_000))).await;
-        assert_within(took, ms(100));
-        drop(guard);
-        client.close().await;
-        quorum.assert_empty_within(ms(0));
-    });
-}
-
-#[test]
 fn a_guard_may_be_made_longer_and_never_shorter() {
     let quorum = Quorum::start(3);
     run(async {
@@ -71,27 +57,6 @@ fn a_guard_may_be_made_longer_and_never_shorter() {
 }
 
 #[test]
-fn a_guard_is_held_no_longer_than_its_longest_time() {
-    let quorum = Quorum::start(3);
-    run(async {
-        let client = healthy_program(&quorum).await;
-        let lock = client.lock("job").ttl(ms(1_000)).max_hold(ms(2_200));
-        let guard = lock.try_acquire().await.expect("it is free");
-        let (loss, took) = timed(guard.lost()).await;
-        assert!(matches!(loss.why, LossReason::MaxHold), "{loss}");
-        assert!(took >= ms(2_100), "{took:?}");
-        assert_within(took, ms(2_200));
-        assert!(!guard.is_valid());
-        assert_eq!(guard.valid_for(), ms(0));
-        // The rest of the lease stays until the guard goes, and no longer than it runs.
-        let (next, took) = timed(wait_for(&client, "job", TTL)).await;
-        assert_within(took, ms(1_000));
-        assert!(next.fence() > guard.fence());
-        next.release().await.expect("it is held");
-    });
-}
-
-#[test]
 fn a_guard_says_why_it_is_over_before_its_keeper_has_noticed() {
     let quorum = Quorum::start(1);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -107,44 +72,6 @@ fn a_guard_says_why_it_is_over_before_its_keeper_has_noticed() {
             guard.release().await.expect_err("it is over");
         }
         take(&client, "job", TTL).await.check().expect("it is held");
-    });
-}
-
-#[test]
-fn a_detached_lease_is_extended_and_released_by_its_token() {
-    let quorum = Quorum::start(3);
-    run(async {
-        let (alice, bob) = (healthy_program(&quorum).await, healthy_program(&quorum).await);
-        let ttl = ms(10_000);
-        let lease = take(&alice, "job", ttl).await.detach().await;
-        assert!(lease.valid_for <= ttl);
-        let before = quorum[0].holder("job")["ttl-ms"].int();
-        tokio::time::sleep(ms(250)).await;
-        assert!(quorum[0].holder("job")["ttl-ms"].int() < before, "nobody renews it");
-
-        let more = bob.extend("job", &lease.token, Some(lease.fence), ms(20_000)).await;
-        let more = more.expect("the token holds it");
-        assert_eq!(more.fence, lease.fence);
-        assert!(more.valid_for > ms(19_000));
-        assert_held(bob.lock("job").try_acquire().await);
-        assert!(bob.release("job", &lease.token).await.expect("a majority answers"));
-        assert!(!bob.release("job", &lease.token).await.expect("a majority answers"));
-        let late = bob.extend("job", &lease.token, Some(lease.fence), TTL).await;
-        assert!(matches!(late, Err(Error::Lost(_))), "{late:?}");
-        quorum.assert_empty_within(ms(0));
-    });
-}
-
-#[test]
-fn a_detached_lease_ends_by_itself() {
-    let quorum = Quorum::start(3);
-    run(async {
-        let client = healthy_program(&quorum).await;
-        let lease = take(&client, "job", TTL).await.detach().await;
-        let (guard, took) = timed(wait_for(&client, "job", TTL)).await;
-        assert!(took > TTL / 2, "{took:?}");
-        assert_within(took, TTL);
-        assert!(guard.fence() > lease.fence);
     });
 }
 
@@ -194,21 +121,6 @@ fn a_guard_that_is_not_renewed_has_one_lease_and_more_if_it_asks() {
             alice.close().await;
             quorum.assert_empty_within(ms(0));
         });
-    });
-}
-
-#[test]
-fn a_released_guard_says_so_to_who_waits_for_its_loss() {
-    let quorum = Quorum::start(1);
-    run(async {
-        let client = healthy_program(&quorum).await;
-        let guard = take(&client, "job", TTL).await;
-        client.break_lock("job", Some(guard.token())).await.unwrap();
-        let loss = guard.lost().await;
-        assert!(matches!(loss.why, LossReason::Ended { .. }), "{loss}");
-        let late = guard.extend(TTL).await.expect_err("it is lost");
-        assert!(late.to_string().contains(&guard.fence().to_string()), "{late}");
-        guard.release().await.expect_err("it is lost");
     });
 }
 

@@ -2,7 +2,7 @@
 //!
 //! In reading order: [`coordinator`], what the tests share; [`smoke`]; nodes that fail, [`minority`]
 //! and [`majority`]; networks that fail, [`late`] and [`cut`]; [`gate`], [`waiting`],
-//! [`shared`] and [`limit`] for those who contend; [`guard`], [`holding`], [`loss`], [`fences`] and [`connection`] for who holds;
+//! [`shared`] for those who contend; [`guard`], [`holding`], [`loss`], [`fences`] and [`connection`] for who holds;
 //! [`cancelled`] for who gives up; [`done`] for locks that are left done; [`random_faults`] and
 //! [`late_writers`], where everything fails at random; [`addresses`], [`rights`], [`tls`] and [`tls_shapes`] for how nodes are reached; [`sentinel`] and
 //! [`cluster`] for nodes whose servers change, at random in [`fail_overs`], and with all that can happen
@@ -36,7 +36,6 @@ mod holding;
 mod lapsed;
 mod late;
 mod late_writers;
-mod limit;
 mod loss;
 mod majority;
 mod minority;
