@@ -128,20 +128,6 @@ fn one_line_of_the_log_tells_of_its_beginning_and_one_of_its_end(kind: Kind) {
 }
 
 #[apply(on_one_server)]
-fn a_crash_during_a_quarantine_does_not_shorten_it(kind: Kind) {
-    let mut server = crashed(kind, &[]);
-    for _ in 0..3 {
-        let left = server.assert_in_quarantine(CRASHED);
-        server.kill();
-        let since = Instant::now();
-        server.start_again();
-        let next = server.assert_in_quarantine(CRASHED);
-        assert_no_shorter(next, left, since);
-        assert!(next <= 67_500, "{next}");
-    }
-}
-
-#[apply(on_one_server)]
 fn a_clean_end_during_a_quarantine_does_not_shorten_it(kind: Kind) {
     let mut server = crashed(kind, &[]);
     for _ in 0..2 {

@@ -40,27 +40,6 @@ fn a_request_is_refused_with_the_reason_and_the_time_that_is_left(kind: Kind) {
     assert!(server.run("DLOCK.INSPECT job").is_null());
 }
 
-#[apply(on_one_server)]
-fn a_known_holder_that_asks_again_has_its_fence(kind: Kind) {
-    let known = ["job alice 60000", "book alice 60000 SHARED", "pool alice 60000 LIMIT 3"];
-    let server = crashed(kind, &known);
-    let counter = server.node("fence").int();
-    for (request, key) in [
-        ("job alice 50000", "job"),
-        ("job alice 90000 WAIT 0", "job"),
-        ("job alice 90000 META new", "job"),
-        ("book alice 90000 SHARED", "book"),
-        ("pool alice 90000 LIMIT 3", "pool"),
-    ] {
-        let fence = server.run(&format!("DLOCK.CHECK {key} alice")).int();
-        assert_eq!(server.run(&format!("DLOCK.ACQUIRE {request}")).int(), fence, "{request}");
-    }
-    assert!(server.holder("job")["ttl-ms"].int() > 60_000);
-    assert_eq!(server.holder("job")["meta"].text(), "new");
-    assert_eq!(server.node("fence").int(), counter);
-    server.assert_in_quarantine(CRASHED);
-}
-
 #[apply(on_two_servers)]
 fn a_transaction_is_refused_what_is_new_and_does_the_rest(kind: Kind) {
     let server = crashed(kind, &["job alice 60000", "other alice 60000"]);
@@ -128,23 +107,6 @@ fn a_foreign_lock_is_released_and_extended_by_its_value(kind: Kind) {
     assert_eq!(server.run("DLOCK.ACQUIRE job bob 1000").code(), "QUARANTINE");
     // An old client knows nothing of a quarantine.
     assert_eq!(server.run("SET job old-client NX PX 60000").text(), "OK");
-}
-
-#[apply(on_two_servers)]
-fn a_known_lock_that_is_removed_is_over_and_who_waits_is_told(kind: Kind) {
-    let known: Vec<String> = (0..4).map(|n| format!("job{n} alice 60000")).collect();
-    let known: Vec<&str> = known.iter().map(String::as_str).collect();
-    let server = crashed(kind, &known);
-    for (n, removal) in
-        ["DEL job0", "UNLINK job1", "SET job2 text", "RENAME job3 new"].into_iter().enumerate()
-    {
-        let mut waiter = server.waiter(&format!("DLOCK.ACQUIRE job{n} bob 60000 WAIT 0"));
-        assert!(!server.run(removal).is_error());
-        assert_eq!(waiter.recv().code(), "UNBLOCKED", "{removal}");
-        assert!(server.run(&format!("DLOCK.CHECK job{n} alice")).is_null(), "{removal}");
-    }
-    assert_eq!((server.node("leases").int(), server.node("waiters").int()), (0, 0));
-    server.assert_in_quarantine(CRASHED);
 }
 
 #[apply(on_two_servers)]

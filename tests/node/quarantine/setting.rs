@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use harness::busy::assert_in_time;
-use harness::quarantine::{CRASHED, RELOADED};
+use harness::quarantine::CRASHED;
 use harness::{Kind, Server, apply, on_every_server, on_one_server};
 
 use super::crash::crashed;
@@ -24,10 +24,6 @@ fn it_is_automatic_unless_somebody_says_otherwise(kind: Kind) {
         // The setting says what to do at a start, and begins nothing by itself.
         server.assert_grants();
     }
-    server.run(&format!("CONFIG SET {NAME} 7000"));
-    assert_eq!(server.run("CONFIG REWRITE").text(), "OK");
-    let file = std::fs::read_to_string(server.folder().join("server.conf")).unwrap();
-    assert!(file.lines().any(|line| line.replace('"', "") == format!("{NAME} 7000")), "{file}");
 }
 
 #[apply(on_one_server)]
@@ -45,10 +41,6 @@ fn other_values_are_refused_and_change_nothing(kind: Kind) {
         assert_eq!(setting(&server), "auto", "{value:?}");
     }
     server.assert_grants();
-    for value in ["0", "on", "-1", "4294967296"] {
-        let started = Server::build(kind).config(&format!("{NAME} {value}")).try_start();
-        assert!(started.is_err(), "{value}");
-    }
 }
 
 #[apply(on_one_server)]
@@ -97,17 +89,6 @@ fn a_node_whose_quarantine_is_off_never_waits(kind: Kind) {
     server.run("REPLICAOF NO ONE");
     server.assert_grants();
     assert_eq!(server.quarantine_lines(), 0, "{}", server.log());
-}
-
-#[apply(on_one_server)]
-fn off_during_a_quarantine_of_any_cause_lets_the_next_one_begin(kind: Kind) {
-    let server = crashed(kind, &[]);
-    server.leave_quarantine();
-    assert_eq!(server.run(&format!("CONFIG SET {NAME} auto")).text(), "OK");
-    server.run("DLOCK.ACQUIRE job alice 60000");
-    server.run("DEBUG RELOAD");
-    server.assert_in_quarantine(RELOADED);
-    server.leave_quarantine();
 }
 
 #[apply(on_every_server)]

@@ -82,19 +82,6 @@ fn a_lease_that_was_not_saved_is_waited_for(kind: Kind) {
     }
 }
 
-#[apply(on_two_servers)]
-fn no_grant_comes_before_what_was_not_saved_is_over(kind: Kind) {
-    let mut server = Server::start(kind);
-    let sent = Instant::now();
-    let fence = server.run("DLOCK.ACQUIRE job alice 900").int();
-    server.stop();
-    server.start_again();
-    let next = server.client().run("DLOCK.ACQUIRE job bob 60000 WAIT 0").int();
-    assert!(next > fence);
-    assert!(sent.elapsed().as_millis() >= 900, "{:?}", sent.elapsed());
-    server.assert_grants();
-}
-
 #[apply(on_every_server)]
 fn leases_that_were_saved_are_all_there_and_there_is_none(kind: Kind) {
     let mut server = Server::start(kind);

@@ -1,12 +1,11 @@
 //! Waiters for a lock of a node in quarantine: they are served in their order once it is over.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use harness::busy::assert_in_time;
 use harness::quarantine::CRASHED;
 use harness::{Client, Kind, Server, apply, eventually, on_one_server, on_two_servers};
 
-use super::crash::{LATE, crashed};
+use super::crash::crashed;
 
 /// Asserts that this many wait, and nobody has an answer.
 #[track_caller]
@@ -17,54 +16,6 @@ fn assert_waiting(server: &Server, waiters: &mut [Client]) {
 
 fn wait(server: &Server, request: &str) -> Client {
     server.waiter(&format!("DLOCK.ACQUIRE {request}"))
-}
-
-#[apply(on_two_servers)]
-fn they_are_served_in_their_order_when_it_ends_by_itself(kind: Kind) {
-    let mut server = Server::start(kind);
-    let fence = server.run("DLOCK.ACQUIRE job alice 1000").int();
-    server.kill();
-    let begun = Instant::now();
-    server.start_again();
-    let loaded = Instant::now();
-    let reserved = server.node("fence").int();
-    let mut waiters =
-        ["bob", "carol", "dan"].map(|token| wait(&server, &format!("job {token} 60000 WAIT 0")));
-    let first = waiters[0].recv().int();
-    let refused = begun.elapsed();
-    assert!(refused >= Duration::from_millis(1000), "{refused:?}");
-    assert_in_time(loaded.elapsed(), Duration::from_millis(1125) + LATE);
-    assert!(first > fence.max(reserved), "{first} after {fence} and {reserved}");
-    assert_waiting(&server, &mut waiters[1..]);
-    server.run("DLOCK.RELEASE job bob");
-    let second = waiters[1].recv().int();
-    server.run("DLOCK.RELEASE job carol");
-    let third = waiters[2].recv().int();
-    assert!(first < second && second < third);
-    // A lease begins when it is granted.
-    assert!(server.holder("job")["ttl-ms"].int() > 50_000);
-}
-
-#[apply(on_one_server)]
-fn a_known_holder_is_waited_for_even_afterwards(kind: Kind) {
-    let known = ["job alice 60000", "book alice 60000 SHARED", "pool alice 60000 LIMIT 2"];
-    let server = crashed(kind, &known);
-    let fence = server.run("DLOCK.CHECK pool alice").int();
-    let mut exclusive = wait(&server, "job bob 60000 WAIT 0");
-    let mut served: Vec<Client> = ["book bob 60000 SHARED WAIT 0", "pool bob 60000 LIMIT 2 WAIT 0"]
-        .map(|request| wait(&server, request))
-        .into();
-    let mut last = wait(&server, "pool carol 60000 LIMIT 2 WAIT 0");
-    assert!(!served.iter_mut().any(Client::has_answer));
-    server.leave_quarantine();
-    for client in &mut served {
-        assert!(client.recv().int() > fence);
-    }
-    assert!(!exclusive.has_answer() && !last.has_answer());
-    server.run("DLOCK.RELEASE job alice");
-    assert!(exclusive.recv().int() > fence);
-    server.run("DLOCK.BREAK pool alice");
-    assert!(last.recv().int() > fence);
 }
 
 #[apply(on_two_servers)]

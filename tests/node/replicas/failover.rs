@@ -72,21 +72,6 @@ fn a_failover_on_command_waits_at_the_new_primary_and_grants_nothing_at_the_old(
     assert_eq!(one.node("leases").int(), 0);
 }
 
-#[apply(on_every_server)]
-fn no_grant_comes_too_early_after_a_failover_on_command(kind: Kind) {
-    let (primary, replica) = pair(kind);
-    grant_and_release(&primary, 1200);
-    until_told(&primary, &replica);
-    let sent = Instant::now();
-    primary.run("DLOCK.ACQUIRE job alice 1200");
-    assert_eq!(primary.run("FAILOVER").text(), "OK");
-    until_role(&replica, "primary");
-    let promoted = Instant::now();
-    assert_promoted(&replica);
-    assert_granted_late(&replica, "free", sent, 1200, promoted);
-    assert_granted_late(&replica, "job", sent, 1200, promoted);
-}
-
 /// The primary is suspended after a grant that nobody heard of.
 #[apply(on_every_server)]
 fn a_sentinel_promotes_and_the_lost_lease_is_waited_for(kind: Kind) {

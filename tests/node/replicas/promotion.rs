@@ -138,26 +138,6 @@ fn leases_that_reached_the_replica_go_on_and_nothing_else_is_granted(kind: Kind)
 }
 
 #[apply(on_two_servers)]
-fn who_waits_at_the_new_primary_is_served_in_order(kind: Kind) {
-    let (primary, replica) = pair(kind);
-    primary.run("DLOCK.ACQUIRE job alice 60000");
-    until_told(&primary, &replica);
-    primary.pause();
-    promote(&replica);
-    let mut waiters = ["job bob", "free bob", "free carol"]
-        .map(|words| replica.waiter(&format!("DLOCK.ACQUIRE {words} 60000 WAIT 0")));
-    assert!(!waiters.iter_mut().any(harness::Client::has_answer));
-    replica.leave_quarantine();
-    assert_eq!(replica.quarantine_lines(), 2, "{}", replica.log());
-    assert!(waiters[1].recv().int() > 0);
-    assert!(!waiters[0].has_answer() && !waiters[2].has_answer());
-    replica.run("DLOCK.RELEASE job alice");
-    replica.run("DLOCK.RELEASE free bob");
-    assert!(waiters[0].recv().int() > 0);
-    assert!(waiters[2].recv().int() > 0);
-}
-
-#[apply(on_two_servers)]
 fn a_crash_after_a_promotion_waits_no_shorter(kind: Kind) {
     let (primary, mut replica) = pair_with_leases_of(kind, 60_000);
     primary.pause();
