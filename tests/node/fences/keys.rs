@@ -6,8 +6,6 @@ use std::time::Duration;
 
 use harness::{Kind, Payload, Server, apply, on_two_servers, wall_clock};
 
-use crate::replicas::promotion::{pair, promote, until_told};
-
 const SECOND: i64 = 1_000_000;
 const MINUTE: i64 = 60 * SECOND;
 
@@ -150,34 +148,6 @@ fn a_restored_lock_raises_the_fences_of_its_key_and_of_no_other(kind: Kind) {
     assert_above(&server, &["elsewhere"], ahead, "RENAME of a restored lock");
 }
 
-#[apply(on_two_servers)]
-fn a_migrated_lock_raises_the_fences_of_its_key(kind: Kind) {
-    let (source, target) = (Server::start(kind), Server::start(kind));
-    let asked = now(&target);
-    let ahead = hold(&source, "job", 8);
-    let migrate = format!("MIGRATE 127.0.0.1 {} job 0 5000", target.port());
-    assert_eq!(source.run(&migrate).text(), "OK");
-    assert_eq!(take(&target, "another", asked), asked);
-    assert_eq!(target.run("DLOCK.RELEASE job alice").int(), 1);
-    for server in [target, source] {
-        assert_above(&server, &["job"], ahead, "MIGRATE");
-    }
-}
-
-#[apply(on_two_servers)]
-fn after_a_restart_they_are_larger_at_every_key(kind: Kind) {
-    let mut server = Server::build(kind).config("dlock.quarantine off").start();
-    for (round, end) in [Server::kill as fn(&mut Server), Server::stop].iter().enumerate() {
-        let ahead = hold(&server, "held", 3 + 3 * round as i64);
-        server.run("DLOCK.ACQUIRE given alice 60000");
-        let given = take(&server, "given-back", ahead + SECOND);
-        end(&mut server);
-        server.start_again();
-        server.run("DLOCK.BREAK held");
-        assert_above(&server, &["held", "given", "given-back", "new"], given, "a restart");
-    }
-}
-
 /// A node that has lost its counter, or has never had one on disk, has its log and the clock.
 #[apply(on_two_servers)]
 fn without_a_state_file_the_log_and_the_clock_tell(kind: Kind) {
@@ -194,23 +164,4 @@ fn without_a_state_file_the_log_and_the_clock_tell(kind: Kind) {
     assert_above(&server, &["given-back"], given, "a crash");
     let next = take(&server, "new", before - SECOND);
     assert!(next > before, "a crash: {next} after {before}");
-}
-
-#[apply(on_two_servers)]
-fn a_promoted_node_grants_larger_ones_at_every_key(kind: Kind) {
-    let (primary, replica) = pair(kind);
-    let extended = hold(&primary, "extended", 3) + MINUTE;
-    let extend = format!("DLOCK.EXTEND extended alice 60000 FENCE {extended}");
-    assert_eq!(primary.run(&extend).int(), 1);
-    let ahead = hold(&primary, "held", 6);
-    let given = take(&primary, "given-back", ahead + SECOND);
-    primary.run("DLOCK.ACQUIRE renamed alice 60000");
-    primary.run("RENAME renamed other");
-    until_told(&primary, &replica);
-    promote(&replica);
-    replica.run("CONFIG SET dlock.quarantine off");
-    replica.run("DLOCK.BREAK extended");
-    replica.run("DLOCK.BREAK held");
-    let keys = ["extended", "held", "given-back", "renamed", "other", "new"];
-    assert_above(&replica, &keys, given, "a promotion");
 }

@@ -1,8 +1,7 @@
 //! The lead of fences over the clock, whatever clients and crashes do.
 
 use harness::{
-    Client, Kind, Payload, Server, Value, apply, eventually, on_one_server, on_two_servers,
-    wall_clock,
+    Kind, Payload, Server, apply, eventually, on_one_server, on_two_servers, wall_clock,
 };
 
 const SECOND: i64 = 1_000_000;
@@ -75,42 +74,4 @@ fn restore_is_no_way_to_drive_them_ahead_either(kind: Kind) {
     }
     assert!(server.node("fence").int() <= wall_clock::micros(0) + 10 * MINUTE);
     assert!(server.log().contains("more than ten minutes ahead"), "it says why");
-}
-
-/// Proposes this fence on this many names, and gives each back.
-fn propose_on(client: &mut Client, names: std::ops::Range<u32>, proposal: i64) -> Vec<Value> {
-    let take = |n: u32| format!("DLOCK.ACQUIRE hers:{n} eve 60000 FENCE {proposal}");
-    let give = |n: u32| format!("DLOCK.RELEASE hers:{n} eve");
-    let answers = client.pipeline(names.flat_map(|n| [take(n), give(n)]));
-    answers.into_iter().step_by(2).collect()
-}
-
-#[apply(on_one_server)]
-fn who_has_too_many_keys_ahead_is_refused_and_nobody_else(kind: Kind) {
-    let server = Server::start(kind);
-    for user in ["eve", "alice"] {
-        let user = format!("ACL SETUSER {user} on nopass ~* +@all");
-        assert_eq!(server.run(&user).text(), "OK");
-    }
-    let as_user = |user: &str| {
-        let mut client = server.client();
-        assert_eq!(client.run(&format!("AUTH {user} any")).text(), "OK");
-        client
-    };
-    let far = wall_clock::micros(0) + 9 * MINUTE;
-    let (mut eve, mut alice) = (as_user("eve"), as_user("alice"));
-    let granted = propose_on(&mut eve, 0..50_000, far);
-    assert!(granted.iter().all(|fence| fence.int() >= far));
-    let refused = propose_on(&mut eve, 50_000..50_001, far).remove(0);
-    refused.assert_error("TOOFAR", "too many have fences ahead of its clock");
-    let raise =
-        ["DLOCK.ACQUIRE more eve 60000", &format!("DLOCK.EXTEND more eve 60000 FENCE {far}")]
-            .map(|request| eve.run(request));
-    raise[1].assert_error("TOOFAR", "this user");
-    // A fence as she proposes, or near the clock, is not refused.
-    let near = wall_clock::micros(0) + SECOND;
-    assert!(eve.run(&format!("DLOCK.ACQUIRE near eve 60000 FENCE {near}")).int() >= near);
-    assert!(eve.run("DLOCK.ACQUIRE hers:7 eve 60000").int() > far);
-    assert_eq!(alice.run(&format!("DLOCK.ACQUIRE hers alice 60000 FENCE {far}")).int(), far);
-    assert_eq!(server.info("dlock")["dlock_keys_ahead"], "50001");
 }

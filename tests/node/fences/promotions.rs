@@ -3,7 +3,7 @@
 
 use harness::{Kind, Server, apply, eventually, on_every_server, on_two_servers};
 
-use crate::replicas::promotion::{cut, grant_and_release, pair, promote, streams, until_told};
+use crate::replicas::promotion::{cut, pair, promote, streams, until_told};
 
 /// The lead of the proposals here, in microseconds: nine minutes. A client may propose a fence that
 /// is ten minutes ahead of the clock and the counter.
@@ -52,25 +52,6 @@ fn they_are_larger_than_those_that_never_reached_the_replica(kind: Kind) {
         let next = next_fence(&replica);
         println!("{known} was replicated, {lost} was lost, {next} is next");
         assert!(next > lost, "{next} after {lost}");
-    }
-}
-
-#[apply(on_two_servers)]
-fn they_are_larger_than_what_the_primary_had_reserved(kind: Kind) {
-    for is_ahead in [false, true] {
-        let primary = Server::start(kind);
-        grant_and_release(&primary, 60_000);
-        if is_ahead {
-            raise(&primary);
-        }
-        let reserved = primary.node("fence-reserved").int();
-        assert!(reserved >= primary.node("fence").int());
-        let replica = Server::build(kind).replica_of(&primary).start();
-        primary.until_streaming_to(&replica);
-        until_told(&primary, &replica);
-        primary.pause();
-        let next = next_fence(&replica);
-        assert!(next > reserved, "{next}, {reserved} was reserved");
     }
 }
 
@@ -127,24 +108,5 @@ fn they_grow_through_many_changes_of_the_primary(kind: Kind) {
         new.run("CONFIG SET dlock.quarantine auto");
         last = take_often(new, 1);
         assert!(last > granted, "{last} after {granted}");
-    }
-}
-
-#[apply(on_two_servers)]
-fn they_are_larger_after_a_replica_was_restarted(kind: Kind) {
-    for crashes in [false, true] {
-        let (primary, mut replica) = pair(kind);
-        let fence = raise(&primary);
-        until_told(&primary, &replica);
-        eventually("the replica knows the counter", || replica.node("fence").int() >= fence);
-        primary.pause();
-        if crashes {
-            replica.kill();
-        } else {
-            replica.stop();
-        }
-        replica.start_again();
-        let next = next_fence(&replica);
-        assert!(next > fence, "{next} after {fence}");
     }
 }

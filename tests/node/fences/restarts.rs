@@ -64,20 +64,6 @@ fn fences_grow_over_every_restart(kind: Kind) {
 }
 
 #[apply(on_one_server)]
-fn after_a_crash_they_begin_above_all_that_was_promised(kind: Kind) {
-    let mut server = hasty(kind);
-    for _ in 0..3 {
-        server.next_fence();
-        let (fence, reserved) = server.fences();
-        assert!(reserved > fence, "{reserved} is promised at {fence}");
-        server.kill();
-        server.start_again();
-        assert!(server.fences().0 >= reserved);
-        assert!(server.next_fence() > reserved);
-    }
-}
-
-#[apply(on_one_server)]
 fn fences_grow_over_a_wall_clock_that_went_back_a_day(kind: Kind) {
     for end in [Server::kill as fn(&mut Server), Server::stop] {
         let mut server = with_movable_clock(kind);
@@ -89,24 +75,6 @@ fn fences_grow_over_a_wall_clock_that_went_back_a_day(kind: Kind) {
         assert!(fence > last, "{fence} after {last}");
         assert!(server.node("fence").int() >= fence);
     }
-}
-
-#[apply(on_one_server)]
-fn fences_grow_over_a_crash_after_the_clock_jumped_ahead_and_back(kind: Kind) {
-    let mut server = with_movable_clock(kind);
-    let mut last = server.next_fence();
-    for clock in [HOUR, 0, HOUR, -HOUR, 0] {
-        server.set_wall_clock(clock);
-        for _ in 0..100 {
-            let fence = server.next_fence();
-            assert!(fence > last, "{fence} after {last} at {clock}");
-            last = fence;
-        }
-        server.fences();
-    }
-    server.kill();
-    server.start_again();
-    assert!(server.next_fence() > last);
 }
 
 #[apply(on_one_server)]
@@ -148,19 +116,6 @@ fn an_idle_node_renews_its_promise_too(kind: Kind) {
     eventually("the promise is ahead of the clock", || {
         server.fences().1 > wall_clock::micros(HOUR)
     });
-}
-
-#[apply(on_one_server)]
-fn a_fence_beyond_the_promise_is_promised_before_it_is_given(kind: Kind) {
-    let mut server = hasty(kind);
-    for _ in 0..3 {
-        let ahead = server.fences().1 + SECOND;
-        let fence = server.run(&format!("DLOCK.ACQUIRE job alice 60000 FENCE {ahead}")).int();
-        server.kill();
-        assert!(fence >= ahead);
-        server.start_again();
-        assert!(server.next_fence() > fence);
-    }
 }
 
 #[apply(on_one_server)]
