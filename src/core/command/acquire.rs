@@ -232,13 +232,34 @@ mod tests {
         assert!(parsed("t 10 WAIT 0 KEEP 5 TURN").unwrap().turn);
         assert_eq!(parsed("t 10 WAIT"), Err(Refusal::Unfinished("WAIT")));
         assert!(matches!(parsed("t 10 NX"), Err(Refusal::Unknown { given: b"NX", .. })));
-        assert!(matches!(parsed("t 0"), Err(Refusal::Number { what: "ttl-ms", .. })));
-        assert!(matches!(parsed("t 86400001"), Err(Refusal::Number { what: "ttl-ms", .. })));
-        assert!(matches!(parsed("t 1 LIMIT 65536"), Err(Refusal::Number { what: "LIMIT", .. })));
-        assert!(matches!(parsed("t 1 KEEP 0"), Err(Refusal::Number { what: "KEEP", .. })));
-        assert!(parsed("t 1 KEEP 60000").is_ok());
-        assert!(matches!(parsed("t 1 KEEP 60001"), Err(Refusal::Number { what: "KEEP", .. })));
-        assert!(matches!(parsed("t 1 FENCE 0"), Err(Refusal::Number { what: "FENCE", .. })));
         assert_eq!(parsed("t"), Err(Refusal::Arity));
+    }
+
+    #[test]
+    fn numbers_have_bounds() {
+        for within in [
+            "t 1 LIMIT 1 WAIT 0 KEEP 1 FENCE 1 AGAIN 1",
+            "t 86400000 LIMIT 65535 KEEP 60000 FENCE 9007199254740991 AGAIN 9007199254740991",
+        ] {
+            assert!(parsed(within).is_ok(), "{within}");
+        }
+        for (beyond, of) in [
+            ("t 0", "ttl-ms"),
+            ("t 86400001", "ttl-ms"),
+            ("t 1 LIMIT 0", "LIMIT"),
+            ("t 1 LIMIT 65536", "LIMIT"),
+            ("t 1 KEEP 0", "KEEP"),
+            ("t 1 KEEP 60001", "KEEP"),
+            ("t 1 FENCE 0", "FENCE"),
+            ("t 1 FENCE 9007199254740992", "FENCE"),
+            ("t 1 AGAIN 0", "AGAIN"),
+            ("t 1 AGAIN 9007199254740992", "AGAIN"),
+        ] {
+            let refused = parsed(beyond);
+            assert!(
+                matches!(refused, Err(Refusal::Number { what, .. }) if what == of),
+                "{beyond}: {refused:?}"
+            );
+        }
     }
 }

@@ -61,3 +61,28 @@ pub fn parse<'a>(args: &[&'a [u8]], settings: &Settings) -> Result<Extend<'a>, R
     }
     Ok(asked)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+
+    #[test]
+    fn numbers_have_bounds() {
+        for (words, of) in [
+            ("t 1 FENCE 1", None),
+            ("t 86400000 FENCE 9007199254740991 GT", None),
+            ("t 0", Some("ttl-ms")),
+            ("t 86400001", Some("ttl-ms")),
+            ("t 1 FENCE 0", Some("FENCE")),
+            ("t 1 FENCE 9007199254740992", Some("FENCE")),
+        ] {
+            let args: Vec<&[u8]> = words.split(' ').map(str::as_bytes).collect();
+            let refused = match parse(&args, &Settings::default()) {
+                Err(Refusal::Number { what, .. }) => Some(what),
+                other => other.map(|_| None).unwrap(),
+            };
+            assert_eq!(refused, of, "{words}");
+        }
+    }
+}

@@ -143,7 +143,7 @@ mod tests {
         assert!(token(&[b'x'; MAX_TOKEN]).is_ok());
         assert!(token(&[b'x'; MAX_TOKEN + 1]).is_err());
         assert!(token(b"").is_err());
-        assert!(meta(b"").is_ok());
+        assert!(meta(b"").is_ok() && meta(&[0; MAX_META]).is_ok());
         assert!(meta(&[0; MAX_META + 1]).is_err());
     }
 }
