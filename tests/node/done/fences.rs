@@ -67,22 +67,3 @@ fn a_mark_that_is_restored_counts_after_a_crash_at_once(kind: Kind) {
     let next = there.run("DLOCK.ACQUIRE job bob 60000").int();
     assert!(next > claimed, "{next} after {claimed}");
 }
-
-#[apply(on_one_server)]
-fn again_changes_nothing_where_there_is_no_mark(kind: Kind) {
-    let server = Server::start(kind);
-    let fence = server.run("DLOCK.ACQUIRE job alice 60000 AGAIN 9007199254740991").int();
-    assert!(server.run("DLOCK.ACQUIRE job bob 60000 AGAIN 9007199254740991").is_null());
-    let mut bob = server.waiter("DLOCK.ACQUIRE job bob 60000 WAIT 0 AGAIN 5");
-    server.run("DLOCK.RELEASE job alice");
-    assert!(bob.recv().int() > fence);
-    server.run("SET foreign text");
-    assert!(server.run("DLOCK.ACQUIRE foreign bob 60000 AGAIN 9007199254740991").is_null());
-    let before = server.traces();
-    for again in ["0", "-1", "9007199254740992", "x", "", "5 AGAIN 5"] {
-        let refused = server.run(&format!("DLOCK.ACQUIRE free carol 60000 AGAIN {again}"));
-        refused.assert_error("ERR", "AGAIN");
-    }
-    assert_eq!(server.traces(), before);
-    assert!(server.run("DLOCK.ACQUIRE last dan 60000 AGAIN 9007199254740991").int() < 1 << 52);
-}

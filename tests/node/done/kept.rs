@@ -2,8 +2,8 @@
 
 use harness::quarantine::CRASHED;
 use harness::{
-    Cluster, Kind, Server, Value, apply, bytes, eventually, on_every_server, on_one_server,
-    on_two_servers, wall_clock,
+    Cluster, Kind, Server, Value, apply, bytes, eventually, on_every_server, on_two_servers,
+    wall_clock,
 };
 
 use super::{assert_done, leave_done, mark, read};
@@ -257,15 +257,4 @@ fn assert_at_its_new_node(cluster: &Cluster, key: &str, way: (usize, usize), bef
 fn assert_next(node: &Server, key: &str, fence: i64) {
     let next = node.run(&format!("DLOCK.ACQUIRE {key} bob 60000 AGAIN {fence}")).int();
     assert!(next > fence, "{next} after {fence}");
-}
-
-/// Nothing is promised: a crash that loses the mark lets the job run again.
-#[apply(on_one_server)]
-fn a_mark_that_a_crash_has_lost_is_gone(kind: Kind) {
-    let mut server = Server::build(kind).config("dlock.quarantine off").start();
-    let fence = leave_done(&mut server.client(), "job", "600000");
-    server.kill();
-    server.start_again();
-    assert_eq!(server.run("DLOCK.RELEASE job alice DONE 600000").int(), 0);
-    assert!(server.run("DLOCK.ACQUIRE job bob 60000").int() > fence);
 }

@@ -1,44 +1,8 @@
 //! Everybody who waits or asks hears that a lock is done, until the time is over.
 
-use harness::{
-    Client, Kind, Server, apply, eventually, on_every_server, on_one_server, on_two_servers,
-};
+use harness::{Kind, Server, apply, eventually, on_every_server, on_one_server, on_two_servers};
 
 use super::{leave_done, read};
-
-/// Each way to ask, for a lock that somebody holds exclusively.
-const ASKS: [&str; 9] = [
-    "",
-    "KEEP 60000",
-    "KEEP 60000 TURN",
-    "SHARED",
-    "SHARED KEEP 60000",
-    "LIMIT 3",
-    "EPHEMERAL",
-    "META text",
-    "AGAIN 5",
-];
-
-#[apply(on_two_servers)]
-fn who_waits_hears_it_at_once(kind: Kind) {
-    let server = Server::start(kind);
-    let fence = server.run("DLOCK.ACQUIRE job alice 60000").int();
-    let wait = |(n, ask): (usize, &&str)| {
-        server.waiter(&format!("DLOCK.ACQUIRE job t{n} 60000 WAIT 0 {ask}"))
-    };
-    let mut waiters: Vec<Client> = ASKS.iter().enumerate().map(wait).collect();
-    assert!(server.run("DLOCK.ACQUIRE job away 60000 KEEP 60000").is_null());
-    assert_eq!(server.run("DLOCK.RELEASE job alice DONE 60000").int(), 1);
-    for (waiter, ask) in waiters.iter_mut().zip(ASKS) {
-        let (left, by) = read(&waiter.recv());
-        assert!(by == fence && (59_000..=60_000).contains(&left), "{ask}: {left} {by}");
-    }
-    // Nobody is in the queue any more, not even who is away: the next one gets the lock later.
-    assert_eq!((server.node("waiters").int(), server.node("places").int()), (0, 0));
-    server.run("DEL job");
-    assert!(server.run("DLOCK.ACQUIRE job bob 60000").int() > fence);
-    assert!(waiters.iter_mut().all(|waiter| !waiter.has_answer()));
-}
 
 #[apply(on_two_servers)]
 fn a_transaction_and_a_script_leave_a_lock_done_and_hear_that_it_is(kind: Kind) {

@@ -147,7 +147,7 @@ fn again_takes_a_lock_that_is_done_up_to_its_fence() {
     // AGAIN changes nothing where the lock is held, or free.
     assert_eq!(bench.acquire(3, "c 10 AGAIN 9000000"), Ok(Acquired::Denied));
     assert!(bench.release("b"));
-    bench.hold(3, "c 10 AGAIN 1");
+    assert!(bench.hold(3, "c 10 AGAIN 9000000") < Fence(9_000_000), "it is no proposal");
 }
 
 #[test]
