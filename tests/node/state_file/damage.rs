@@ -203,66 +203,32 @@ fn the_thread_that_writes_leaves_the_watchdogs_signal_to_the_server(kind: Kind) 
 }
 
 #[apply(on_one_server)]
-fn a_folder_that_is_not_there_is_refused(kind: Kind) {
-    let refused = Server::build(kind).config("dlock.state-file missing/my.state").try_start();
-    let line = first_refusal(refused, "missing/my.state");
-    assert!(line.contains("No such file or directory"), "{line}");
-}
-
-#[apply(on_one_server)]
-fn a_name_that_is_too_long_is_refused(kind: Kind) {
-    let name = "n".repeat(300);
-    let refused = Server::build(kind).config(&format!("dlock.state-file {name}")).try_start();
-    let line = first_refusal(refused, &name);
-    assert!(line.contains("File name too long"), "{line}");
-}
-
-#[apply(on_one_server)]
-fn a_read_only_disk_is_refused(kind: Kind) {
-    let refused = Server::build(kind)
-        .with_mounts("mkdir disk; mount -t tmpfs -o ro tmpfs disk")
-        .config("dlock.state-file disk/my.state")
-        .try_start();
-    let line = first_refusal(refused, "disk/my.state");
-    assert!(line.contains("Read-only file system"), "{line}");
-}
-
-/// Its promise could not be renewed, nor its crash be told from a clean end.
-#[apply(on_one_server)]
-fn a_good_one_on_a_disk_that_has_become_read_only_is_refused(kind: Kind) {
+fn a_place_in_which_it_cannot_be_written_is_refused(kind: Kind) {
     let ended = Ended::new(kind);
     let good = ended.file.display();
-    let refused = Server::build(kind)
-        .with_mounts(&format!(
-            "mkdir disk; mount -t tmpfs tmpfs disk
-             cp {good} disk/my.state; cp {good} disk/my.state.lock
-             mount -o remount,bind,ro disk"
-        ))
-        .config("dlock.state-file disk/my.state")
-        .try_start();
-    let line = first_refusal(refused, "disk/my.state");
-    assert!(line.contains("Read-only file system"), "{line}");
+    // The promise of a good one could not be renewed, nor its crash be told from a clean end.
+    let good_one = format!(
+        "mkdir disk; mount -t tmpfs tmpfs disk; cp {good} disk/my.state
+         cp {good} disk/my.state.lock; mount -o remount,bind,ro disk"
+    );
+    let read_only = "mkdir disk; mount -t tmpfs -o ro tmpfs disk";
+    let full = "mkdir disk; mount -t tmpfs -o size=64k tmpfs disk
+        head -c 65536 /dev/zero >disk/filler";
+    for (mounts, file, words) in [
+        ("true", "missing/my.state", "No such file or directory"),
+        ("true", &"n".repeat(300), "File name too long"),
+        // Nobody may make files there, not even root.
+        ("true", "/sys/kernel/my.state", ""),
+        (read_only, "disk/my.state", "Read-only file system"),
+        (&good_one, "disk/my.state", "Read-only file system"),
+        (full, "disk/my.state", "No space left on device"),
+    ] {
+        let builder = Server::build(kind).with_mounts(mounts);
+        let line =
+            first_refusal(builder.config(&format!("dlock.state-file {file}")).try_start(), file);
+        assert!(line.contains(words), "{line}");
+    }
     ended.assert_goes_on();
-}
-
-#[apply(on_one_server)]
-fn a_full_disk_is_refused(kind: Kind) {
-    let refused = Server::build(kind)
-        .with_mounts(
-            "mkdir disk; mount -t tmpfs -o size=64k tmpfs disk
-             head -c 65536 /dev/zero >disk/filler",
-        )
-        .config("dlock.state-file disk/my.state")
-        .try_start();
-    let line = first_refusal(refused, "disk/my.state");
-    assert!(line.contains("No space left on device"), "{line}");
-}
-
-/// Nobody may make files there, not even root.
-#[apply(on_one_server)]
-fn a_folder_that_cannot_be_written_is_refused(kind: Kind) {
-    let refused = Server::build(kind).config("dlock.state-file /sys/kernel/my.state").try_start();
-    first_refusal(refused, "/sys/kernel/my.state");
 }
 
 /// The server's words about a file that keeps it from its first start.
