@@ -88,47 +88,6 @@ fn a_password_that_is_changed_is_noticed() {
 }
 
 #[test]
-fn a_server_without_the_module_is_no_node() {
-    for kind in [Kind::Redis82, Kind::Valkey91] {
-        let quorum = Quorum::of(vec![
-            Server::build(kind).without_module(),
-            Server::build(kind),
-            Server::build(kind),
-        ]);
-        run(async {
-            let client = program(&quorum).await;
-            take(&client, "job", TTL).await.release().await.expect("two are a majority");
-
-            let error = not_connected(&quorum.urls()[..1]).await;
-            assert!(error.to_string().contains("module"), "{error}");
-            let error = not_connected(&quorum.urls()[..2]).await;
-            assert!(error.to_string().contains("module"), "{error}");
-        });
-    }
-}
-
-#[test]
-fn a_replica_is_no_node() {
-    let primaries = Quorum::start(2);
-    let replica = Server::build(primaries[1].kind()).replica_of(&primaries[1]).start();
-    primaries[1].until_streaming_to(&replica);
-    let replica = format!("redis://127.0.0.1:{}", replica.port());
-    let mut urls = primaries.urls();
-    urls.push(replica.clone());
-    run(async {
-        let client = connect(&urls).await;
-        take(&client, "job", TTL).await.release().await.expect("two are a majority");
-        primaries[0].network().refuse();
-        let reports = without_quorum(client.lock("job").ttl(TTL).try_acquire().await);
-        let state = said(&reports, &replica);
-        assert!(matches!(state, NodeState::Unfit(why) if why.contains("replica")), "{state}");
-
-        let error = not_connected(&[replica]).await;
-        assert!(error.to_string().contains("replica"), "{error}");
-    });
-}
-
-#[test]
 fn two_addresses_of_one_node_are_refused() {
     let quorum = Quorum::start(2);
     let (urls, direct) = (quorum.urls(), quorum.direct_urls());

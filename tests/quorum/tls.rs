@@ -25,33 +25,6 @@ fn a_node_is_reached_through_tls_with_an_authority_of_ones_own() {
 }
 
 #[test]
-fn a_node_with_a_certificate_that_nobody_vouches_for_is_refused() {
-    let certificates = Certificates::valid();
-    let (_quorum, port) = node(&certificates, "no");
-    let other = Certificates::valid();
-    run(async {
-        let ca = other.path("ca.pem");
-        for url in [
-            format!("rediss://127.0.0.1:{port}"),
-            format!("rediss://127.0.0.1:{port}?ca={}", ca.display()),
-        ] {
-            assert_names_the_certificate(&url).await;
-        }
-    });
-}
-
-#[test]
-fn a_node_under_another_name_than_its_certificates_is_refused() {
-    let certificates = Certificates::valid();
-    let (_quorum, port) = node(&certificates, "no");
-    run(async {
-        let ca = certificates.path("ca.pem");
-        assert_names_the_certificate(&format!("rediss://localhost:{port}?ca={}", ca.display()))
-            .await;
-    });
-}
-
-#[test]
 fn a_program_shows_a_certificate_of_its_own_where_the_node_wants_one() {
     let certificates = Certificates::valid();
     let (_quorum, port) = node(&certificates, "yes");
@@ -83,12 +56,6 @@ fn tls_at_a_port_without_it_is_asked_about_whichever_time_is_over_first() {
             }
         }
     });
-}
-
-async fn assert_names_the_certificate(url: &str) {
-    let error = try_connect(url).await.expect_err("it must not be trusted");
-    assert!(matches!(error, Error::Connect { .. }), "{error:?}");
-    assert!(error.to_string().contains("certificate"), "{error}");
 }
 
 /// A node that speaks TLS at the port, and whether it wants to see certificates.
