@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use harness::Builder;
 use harness::quarantine::{PROMOTED, Refusal};
 use harness::wait::PATIENCE;
-use harness::{Client, Kind, Proxy, Sentinel, Server, Way, apply, eventually, on_two_servers};
+use harness::{Client, Kind, Proxy, Server, Way, apply, eventually, on_two_servers};
 
 use crate::recipe::{Dlock, Party, SetNx, Waiting};
 
@@ -82,8 +82,6 @@ fn assert_one_holds(port: u16, alice: &Dlock, asked: Instant, ttl: u64) {
     assert!(Some(fence) > alice.fence(), "{fence} after {:?}", alice.fence());
 }
 
-// --- an operator promotes ------------------------------------------------------------------------
-
 /// The length of alice's lease, where bob waits for its end and it takes no time to promote the
 /// replica.
 const SHORT: u64 = 1_500;
@@ -128,32 +126,4 @@ fn a_quarantine_set_to_the_longest_lease_covers_one_longer_than_all_before_it() 
     pair.replica.run(&format!("CONFIG SET dlock.quarantine {SHORT}"));
     let (alice, asked) = pair.lose_a_lock::<Dlock>(SHORT);
     assert_one_holds(promote(&pair.replica), &alice, asked, SHORT);
-}
-
-// --- a Sentinel promotes -------------------------------------------------------------------------
-
-/// The length of alice's lease, where bob waits for its end and Sentinel takes two or three seconds
-/// to promote the replica.
-const MIDDLING: u64 = 5_000;
-
-/// The port to which Sentinel sends clients, when it has promoted the replica.
-fn promoted_by(sentinel: &Sentinel, pair: &Pair) -> u16 {
-    eventually("Sentinel has promoted", || sentinel.primary() == pair.replica.port());
-    pair.replica.port()
-}
-
-#[test]
-fn a_failover_by_sentinel_gives_a_lock_to_a_second_holder() {
-    let mut pair = Pair::start(Server::build(Kind::Valkey91).without_module());
-    let sentinel = Sentinel::start(&pair.primary, 1);
-    let (_alice, asked) = pair.lose_a_lock::<SetNx>(LONG);
-    assert_two_hold::<SetNx>(promoted_by(&sentinel, &pair), asked, LONG);
-}
-
-#[test]
-fn a_failover_by_sentinel_with_dlock_waits_for_a_lease_that_was_lost() {
-    let mut pair = Pair::start_with_dlock(Kind::Valkey91, MIDDLING);
-    let sentinel = Sentinel::start(&pair.primary, 1);
-    let (alice, asked) = pair.lose_a_lock::<Dlock>(MIDDLING);
-    assert_one_holds(promoted_by(&sentinel, &pair), &alice, asked, MIDDLING);
 }

@@ -23,7 +23,6 @@ mod long_request;
 mod muted_job;
 mod ordered_waiters;
 mod other_kinds;
-mod paused_holder;
 mod quick_job;
 mod recipe;
 mod redlock;

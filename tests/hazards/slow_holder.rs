@@ -2,17 +2,15 @@
 //! its lock lasts: two are in the critical section, and what one of them writes is lost. The
 //! library renews the lock while the work goes on, so the second one waits; renewal is no invention
 //! of dlock, other libraries renew as well. The fence is the difference, where renewal did not
-//! help: the resource refuses who is late. The fence has to be shown with each read and each write.
-//! The resource only knows of a new holder when it has seen its fence: shown with writes alone, a
-//! late write gets through between the new holder's read and its write, and is overwritten.
+//! help: the resource refuses who is late. The fence has to be shown with each read, too: late_write.rs
+//! shows why.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use harness::wait::PATIENCE;
 use harness::{Kind, Server, Value, apply, eventually, on_one_server};
 
 use crate::library::{self, NODE_TIMEOUT};
-use crate::recipe::{Dlock, Party, SetNx, Waiting};
+use crate::recipe::{Dlock, Party, SetNx};
 
 const KEY: &str = "account:7";
 /// Alice's lock lasts this long, and her work longer.
@@ -83,13 +81,6 @@ enum Late {
     WhenBobHasWritten,
 }
 
-/// The requests that show the account their fence: writes do, and reads in one of two cases.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Reads {
-    WithFence,
-    WithoutFence,
-}
-
 /// The writers whose writes were accepted, and the balance after them.
 #[derive(Debug, PartialEq)]
 struct Outcome {
@@ -99,19 +90,15 @@ struct Outcome {
 }
 
 /// Alice takes 30 from the account, bob adds 50, each under the lock. Alice is slow.
-fn a_slow_holder<P: Party>(server: &Server, kind: Kind, late: Late, reads: Reads) -> Outcome {
+fn a_slow_holder<P: Party>(server: &Server, kind: Kind, late: Late) -> Outcome {
     let account = Account::open(kind, 100);
-    let read = |fence| match reads {
-        Reads::WithFence => account.read(fence),
-        Reads::WithoutFence => account.read(None),
-    };
     let (mut alice, mut bob) = (P::connect(server.port()), P::connect(server.port()));
     assert!(alice.try_lock(KEY, ALICES));
     let alices = alice.fence();
-    let seen_by_alice = read(alices).expect("nobody was before her");
+    let seen_by_alice = account.read(alices).expect("nobody was before her");
     eventually("her time is over, and bob has the lock", || bob.try_lock(KEY, BOBS));
     let bobs = bob.fence();
-    let seen_by_bob = read(bobs).expect("nobody is after him");
+    let seen_by_bob = account.read(bobs).expect("nobody is after him");
     // Both are in the critical section now.
     let late_write = || account.write(alices, seen_by_alice - 30);
     let timely_write = || account.write(bobs, seen_by_bob + 50);
@@ -132,7 +119,7 @@ fn a_slow_holder<P: Party>(server: &Server, kind: Kind, late: Late, reads: Reads
 fn a_holder_slower_than_its_ttl_is_not_alone_and_a_write_is_lost(kind: Kind) {
     let server = Server::build(kind).without_module().start();
     for (late, balance) in [(Late::WhileBobIsIn, 150), (Late::WhenBobHasWritten, 70)] {
-        let outcome = a_slow_holder::<SetNx>(&server, kind, late, Reads::WithoutFence);
+        let outcome = a_slow_holder::<SetNx>(&server, kind, late);
         // The balance should be 120.
         assert_eq!(outcome, Outcome { alice: true, bob: true, balance }, "{late:?}");
     }
@@ -142,22 +129,10 @@ fn a_holder_slower_than_its_ttl_is_not_alone_and_a_write_is_lost(kind: Kind) {
 fn a_holder_slower_than_its_lease_is_refused_by_its_fence(kind: Kind) {
     let server = Server::start(kind);
     for late in [Late::WhileBobIsIn, Late::WhenBobHasWritten] {
-        let outcome = a_slow_holder::<Dlock>(&server, kind, late, Reads::WithFence);
+        let outcome = a_slow_holder::<Dlock>(&server, kind, late);
         // Alice knows that she has to begin again.
         assert_eq!(outcome, Outcome { alice: false, bob: true, balance: 150 }, "{late:?}");
     }
-}
-
-/// The limit: the account has not seen bob's fence yet, so it takes alice's write, and bob's over
-/// it.
-#[apply(on_one_server)]
-fn a_fence_that_is_shown_with_writes_alone_does_not_save_the_one_before(kind: Kind) {
-    let server = Server::start(kind);
-    let outcome = a_slow_holder::<Dlock>(&server, kind, Late::WhileBobIsIn, Reads::WithoutFence);
-    assert_eq!(outcome, Outcome { alice: true, bob: true, balance: 150 });
-    let outcome =
-        a_slow_holder::<Dlock>(&server, kind, Late::WhenBobHasWritten, Reads::WithoutFence);
-    assert_eq!(outcome, Outcome { alice: false, bob: true, balance: 150 });
 }
 
 // --- with renewal --------------------------------------------------------------------------------
@@ -166,28 +141,6 @@ fn a_fence_that_is_shown_with_writes_alone_does_not_save_the_one_before(kind: Ki
 const RENEWED: Duration = Duration::from_millis(1500);
 /// Two of them would be over.
 const WORK: Duration = Duration::from_millis(3200);
-
-#[test]
-fn a_holder_slower_than_its_ttl_is_not_waited_for_where_nobody_renews_it() {
-    let server = Server::build(Kind::Redis82).without_module().start();
-    let account = Account::open(Kind::Redis82, 100);
-    let [mut alice, mut bob] = [(); 2].map(|()| SetNx::connect(server.port()));
-    let ttl = RENEWED.as_millis() as u64;
-    assert!(alice.try_lock(KEY, ttl));
-    let begun = Instant::now();
-    let seen_by_alice = account.read(None).expect("anybody may look");
-
-    assert!(bob.lock_within(KEY, ttl, PATIENCE));
-    assert!(begun.elapsed() < WORK, "alice works, and is not alone");
-    let seen_by_bob = account.read(None).expect("anybody may look");
-    assert!(account.write(None, seen_by_bob + 50));
-    assert!(bob.unlock(KEY));
-
-    // Alice's work is done at last.
-    assert!(account.write(None, seen_by_alice - 30));
-    assert!(!alice.unlock(KEY));
-    assert_eq!(account.balance(), 70, "bob's 50 are lost");
-}
 
 #[test]
 fn a_holder_slower_than_its_lease_is_waited_for_where_the_library_renews_it() {
