@@ -75,7 +75,9 @@ fn a_script_takes_extends_and_gives_back_a_key_that_is_no_text(kind: Kind) {
 #[apply(on_one_server)]
 fn operators_see_find_and_end_a_lock_whose_key_is_no_text(kind: Kind) {
     let servers = servers(kind, 1);
-    take(&servers, STRANGE.0, "alice", "");
+    take(&servers, STRANGE.0, "alice", "META \x1b[2J");
+    let seen = dlock(&servers, &["inspect", "--escaped", STRANGE.1]).with_code(0).out;
+    assert!(seen.contains("\\x1b[2J") && !seen.contains('\x1b'), "{seen}");
     let listed = dlock(&servers, &["ls"]).with_code(0);
     assert!(listed.out.contains(&format!("\n{}  ", STRANGE.1)), "{}", listed.out);
     for arguments in [&["ls", "--json"][..], &["inspect", "--json", "--escaped", STRANGE.1]] {

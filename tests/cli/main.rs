@@ -36,6 +36,7 @@ mod run_done;
 mod run_lost;
 mod run_signals;
 mod run_terminal;
+mod secrets;
 mod tables;
 mod tls;
 mod top;
@@ -43,30 +44,7 @@ mod top;
 use std::ffi::OsStr;
 
 use harness::program::{self, Said};
-use harness::running;
-use harness::{Kind, Server};
-
-/// Makes two tests of one function: on a new Redis and the oldest Valkey. What the servers
-/// themselves do differently is tested on all five without the program.
-macro_rules! on_two_servers {
-    ($(#[$attribute:meta])* fn $name:ident($kind:ident: Kind) $body:block) => {
-        fn $name($kind: harness::Kind) $body
-
-        mod $name {
-            $(#[$attribute])*
-            #[test]
-            fn redis_8_2() {
-                super::$name(harness::Kind::Redis82);
-            }
-            $(#[$attribute])*
-            #[test]
-            fn valkey_8_1() {
-                super::$name(harness::Kind::Valkey81);
-            }
-        }
-    };
-}
-pub(crate) use on_two_servers;
+use harness::{Kind, Server, on_two_servers, running};
 
 /// Several servers that know nothing of each other.
 fn servers(kind: Kind, number: usize) -> Vec<Server> {

@@ -1,0 +1,63 @@
+//! No subcommand tells the password of its nodes, whatever becomes of it, nor the token of a lock.
+
+use harness::{Kind, program};
+
+use crate::running::Running;
+use crate::{address, dlock_at, servers, take};
+
+/// Subcommands, and their exit codes: when all is well, when the nodes refuse the password, and when none is
+/// there.
+const COMMANDS: [(&str, [i32; 3]); 12] = [
+    ("run --verbose job -- printenv DLOCK_TOKEN", [0, 77, 69]),
+    ("run --json job -- printenv DLOCK_TOKEN", [0, 77, 69]),
+    ("run --verbose --max-hold 300ms job -- sleep 20", [75, 77, 69]),
+    ("run --verbose -n held -- true", [1, 77, 69]),
+    ("run --json -w 0.1 held -- true", [1, 77, 69]),
+    ("acquire --json -n held", [1, 77, 69]),
+    ("bench --verbose --time 100ms", [0, 77, 69]),
+    ("bench --json --time 100ms", [0, 77, 69]),
+    ("inspect held", [0, 77, 69]),
+    ("ls", [0, 77, 69]),
+    ("doctor", [0, 1, 1]),
+    ("break -y held", [0, 77, 69]),
+];
+
+#[test]
+fn passwords_and_tokens_are_never_shown() {
+    let mut servers = servers(Kind::Redis82, 3);
+    for server in &servers {
+        server.run("ACL SETUSER app on >open-sesame ~* &* +@all");
+    }
+    let url = |address: String| format!("redis://app:open-sesame@{address}");
+    let nodes: Vec<String> = servers.iter().map(address).map(url).collect();
+    let told = |nodes: &[String], command: &str, code: i32| {
+        let said = dlock_at(nodes, &command.split(' ').collect::<Vec<_>>()).with_code(code);
+        assert!(!format!("{said:?}").contains("sesame"), "{command}: {said:?}");
+        let token = said.out.trim();
+        assert!(token.is_empty() || !said.err.contains(token), "{command}: {said:?}");
+    };
+    take(&servers, b"held", "somebody", "");
+    for state in 0..3 {
+        match state {
+            1 => servers.iter().for_each(|one| drop(one.run("ACL SETUSER app resetpass >other"))),
+            2 => servers.iter_mut().for_each(|one| one.kill()),
+            _ => {}
+        }
+        COMMANDS.iter().for_each(|(command, codes)| told(&nodes, command, codes[state]));
+    }
+    let wrong = [url("127.0.0.1:port".to_owned())];
+    COMMANDS.iter().for_each(|(command, _)| told(&wrong, command, 64));
+}
+
+#[test]
+fn several_tokens_given_for_one_are_not_shown() {
+    let servers = servers(Kind::Redis82, 1);
+    let nodes: Vec<String> = servers.iter().map(address).collect();
+    let script = "for json in '' --json; do $DLOCK release $json a; done; echo $DLOCK_TOKEN";
+    let mut command = program::command(&nodes);
+    command.env("DLOCK", program::path()).args(["run", "a", "b", "-c", script]);
+    let said = Running::of(command).ended().with_code(0);
+    assert_eq!(said.err.matches("a token is 32 hex digits").count(), 2, "{}", said.err);
+    let mut tokens = said.out.split_whitespace();
+    assert!(tokens.all(|token| !said.err.contains(token)), "{}", said.err);
+}
