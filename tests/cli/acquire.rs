@@ -6,7 +6,6 @@ use std::time::Duration;
 use harness::program::{self, Said};
 use harness::{Quorum, eventually};
 
-use crate::run::hold;
 use crate::running::dlock;
 
 #[test]
@@ -75,33 +74,11 @@ fn a_lease_is_not_renewed() {
 }
 
 #[test]
-fn a_lock_that_is_not_free_is_refused() {
-    let quorum = Quorum::start(3);
-    let _holder = hold(&quorum, "job", 60_000);
-    let said = dlock(&quorum, &["acquire", "-n", "job"]).with_code(1);
-    assert_eq!(said.out, "");
-    dlock(&quorum, &["acquire", "-n", "-E", "9", "job"]).with_code(9);
-    dlock(&quorum, &["acquire", "-w", "0.2", "job"]).with_code(1);
-    dlock(&quorum, &["acquire"]).with_code(64);
-    dlock(&quorum, &["acquire", "--limit", "2", "job"]).with_code(64);
-}
-
-#[test]
 fn a_lease_may_be_shared() {
     let quorum = Quorum::start(3);
     dlock(&quorum, &["acquire", "-s", "page"]).with_code(0);
     dlock(&quorum, &["acquire", "-n", "-s", "page"]).with_code(0);
     dlock(&quorum, &["acquire", "-n", "page"]).with_code(1);
-}
-
-#[test]
-fn without_a_majority_nothing_is_taken() {
-    let mut quorum = Quorum::start(3);
-    quorum[0].kill();
-    quorum[1].kill();
-    let said = dlock(&quorum, &["acquire", "-n", "job"]).with_code(69);
-    assert_eq!(said.out, "");
-    eventually("nothing is left", || quorum[2].node("leases").int() == 0);
 }
 
 /// Runs a script with the program as `$DLOCK`.

@@ -140,6 +140,8 @@ fn what_a_majority_fails_with_is_what_counts(kind: Kind) {
     assert_fails(&nodes(&down), &TAKING, 78, "unfit", "module is not loaded");
     let may_pass = [crate::address(&good), crate::address(&one), down];
     assert_fails(&may_pass, &TAKING, 69, "no_quorum", "no majority");
+    let said = dlock_at(&may_pass, &["run", "-n", "job", "--", "true"]);
+    assert!(may_pass.iter().all(|node| said.err.contains(node)), "{}", said.err);
 }
 
 #[test]

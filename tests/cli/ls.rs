@@ -79,6 +79,10 @@ fn locks_that_are_done_are_listed_if_somebody_asks_for_them(kind: Kind) {
         let row = |lock: &serde_json::Value| {
             let left = lock["ttl_ms"].as_i64().is_some_and(|left| left > 50_000);
             assert!(left && lock["evicted"] == 0 && lock["nodes"] == 1, "{lock}");
+            if let Some(done) = lock["done"].as_object() {
+                assert!(done["since_ms"].is_u64() && done["fence"].is_u64(), "{lock}");
+                assert!(done["id"].is_string() && done["outcome"] == "text", "{lock}");
+            }
             format!("{} {} {}", lock["key"], lock["mode"], lock["holding"]).replace('"', "")
         };
         said.json().iter().map(row).collect::<Vec<_>>()
@@ -91,7 +95,9 @@ fn locks_that_are_done_are_listed_if_somebody_asks_for_them(kind: Kind) {
     assert_eq!(shown(&["--done", "--count", "1"]).len(), 3);
     let said = dlock(&servers, &["ls", "--done"]).with_code(0);
     let row = said.out.lines().find(|line| line.starts_with("job:2 ")).unwrap_or_default();
-    assert!(row.contains(" done ") && row.contains("119 min"), "{}", said.out);
+    assert!(row.contains(" done ") && row.contains("119 min") && row.ends_with("text"), "{row}");
+    let heading = said.out.lines().next().unwrap_or_default();
+    assert!(heading.ends_with("DONE FOR  OUTCOME"), "{}", said.out);
     assert!(!dlock(&servers, &["ls"]).with_code(0).out.contains("job:"));
 }
 
@@ -111,12 +117,4 @@ fn a_thousand_locks_take_many_pages(kind: Kind) {
     let keys: Vec<&str> = said.iter().map(|lock| lock["key"].as_str().unwrap()).collect();
     let expected: Vec<String> = (0..1000).map(|number| format!("lock:{number:04}")).collect();
     assert_eq!(keys, expected);
-}
-
-#[test]
-fn without_a_node_there_is_nothing_to_list() {
-    let nobody = ["127.0.0.1:1".to_owned()];
-    let said = crate::dlock_at(&nobody, &["ls"]).with_code(69);
-    assert!(said.out.is_empty() && said.err.contains("127.0.0.1:1: "), "{said:?}");
-    crate::dlock_at(&nobody, &["ls", "--count", "0"]).with_code(64);
 }

@@ -339,24 +339,6 @@ fn a_signal_that_comes_with_the_end_of_a_job_leaves_no_doubt() {
 }
 
 #[test]
-fn a_lock_that_is_done_is_listed_with_who_since_when_and_how_it_ended() {
-    let quorum = Quorum::start(3);
-    job(&quorum, &["--meta", "host=web-1"], "true").with_code(0);
-    let said = dlock(&quorum, &["ls", "--done"]).with_code(0);
-    let lines: Vec<&str> = said.out.lines().collect();
-    assert!(lines[0].ends_with("DONE FOR  OUTCOME"), "{}", said.out);
-    assert!(lines[1].starts_with("job  done"), "{}", said.out);
-    assert!(lines[1].contains("3 of 3") && lines[1].ends_with("exit=0"), "{}", said.out);
-    let said = dlock(&quorum, &["ls", "--done", "--json"]).with_code(0).json();
-    let done = &said[0]["done"];
-    assert!(done["since_ms"].is_u64() && done["fence"].is_u64() && done["id"].is_string());
-    let outcome = done["outcome"].as_str();
-    assert!(outcome.is_some_and(|outcome| outcome.starts_with("host=web-1 pid=")));
-    let said = dlock(&quorum, &["inspect", "job"]).with_code(1);
-    assert_eq!(said.out.matches("exit=0").count(), 3, "{}", said.out);
-}
-
-#[test]
 fn nodes_that_crash_all_at_once_know_what_was_done_if_they_have_saved_it() {
     for (size, saved) in [(1, true), (3, true), (1, false), (3, false)] {
         let mut quorum = Quorum::with(size, |server| match saved {

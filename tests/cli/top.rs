@@ -1,9 +1,9 @@
 //! `dlock top`: one frame as text, and the screen in a terminal.
 
-use harness::{Client, Cluster, Kind, Quorum, apply, eventually, on_one_server};
+use harness::{Client, Kind, Quorum, apply, eventually, on_one_server};
 
 use crate::run_terminal::on_a_terminal;
-use crate::{addresses, dlock, dlock_at, servers};
+use crate::{addresses, dlock, servers};
 
 /// Somebody waits for a lock.
 fn contended(server: &harness::Server) -> Client {
@@ -155,21 +155,4 @@ fn ctrl_c_gives_the_terminal_back() {
     top.write(b"\x03");
     let said = top.ended().with_code(0);
     assert!(said.out.contains("\x1b[?1049l") && said.out.contains("code 0"), "{}", said.out);
-}
-
-#[test]
-fn of_a_cluster_every_primary_is_shown_and_its_hot_locks() {
-    let cluster = Cluster::start(Kind::Redis82);
-    let mut waiters = Vec::new();
-    let keys: Vec<String> = (0..3).map(|node| cluster.key(node, "job")).collect();
-    for (node, key) in keys.iter().enumerate() {
-        cluster.nodes[node].run(&format!("DLOCK.ACQUIRE {key} alice 60000"));
-        waiters.push(cluster.nodes[node].waiter(&format!("DLOCK.ACQUIRE {key} bob 60000 WAIT 0")));
-    }
-    let said = dlock_at(&[cluster.url(&[0])], &["top", "--once"]).with_code(0);
-    let grants = said.out.lines().filter(|line| line.contains(" grants ")).count();
-    assert_eq!(grants, 3, "{}", said.out);
-    for key in keys {
-        assert!(said.out.lines().any(|line| line.starts_with(&key)), "{}", said.out);
-    }
 }

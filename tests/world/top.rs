@@ -4,8 +4,7 @@ use std::fs;
 use std::process::{Command, Stdio};
 
 use harness::tmux::Tmux;
-use harness::watched::Watched;
-use harness::{Client, Cluster, Kind, Server, eventually, process, program};
+use harness::{Client, Kind, Server, eventually, process, program};
 
 const USUAL: (u16, u16) = (80, 24);
 const LARGE: (u16, u16) = (200, 60);
@@ -258,47 +257,3 @@ fn workers(program: &str) -> Vec<String> {
 }
 
 const SAYS_HOW_IT_ENDED: &str = "$DLOCK top; echo \"ended $?.\"; exec cat";
-
-#[test]
-fn a_fail_over_is_seen_while_one_looks() {
-    let mut node = Watched::start(Kind::Redis82, 1);
-    let mut cluster = Cluster::start_with_replicas(Kind::Valkey91);
-    // Longer leases would keep their own keys in quarantine, and not the node.
-    let contend = |server: &Server, key: &str| {
-        server.run(&format!("DLOCK.ACQUIRE {key} alice 60000"));
-        server.waiter(&format!("DLOCK.ACQUIRE {key} bob 60000 WAIT 0"))
-    };
-    let key = cluster.key(2, "in-the-cluster");
-    let _waiters = [contend(&node.servers[0], "job:42"), contend(&cluster.nodes[2], &key)];
-    let urls = [node.url(), cluster.url(&[0])];
-    let tmux = terminal_with(&urls, LARGE, "exec $DLOCK top --every 500ms");
-    let line_of = |server: &Server| {
-        let (screen, name) = (tmux.screen(), format!("127.0.0.1:{} ", server.port()));
-        screen.lines().find(|line| line.starts_with(&name)).map(str::to_owned)
-    };
-    let says = |server: &Server, state: &str| {
-        line_of(server).is_some_and(|line| line.contains(&format!(" {state}")))
-    };
-    let grants = |server: &Server| says(server, "grants ");
-    eventually("the primary and all of the cluster are shown", || {
-        grants(&node.servers[0]) && cluster.nodes[..3].iter().all(grants)
-    });
-    tmux.until_it_shows(&key);
-    tmux.until_it_shows("job:42");
-    let hidden = |server: &Server| line_of(server).is_none();
-    assert!(hidden(&node.servers[1]) && cluster.nodes[3..].iter().all(hidden), "{}", tmux.screen());
-
-    node.until_followed(0);
-    node.servers[0].kill();
-    cluster.nodes[2].kill();
-    assert_eq!(node.promoted(0, &[0, 1, 2]), 1);
-    eventually("the replica takes over", || cluster.nodes[5].node("role").text() == "primary");
-    for (gone, new) in
-        [(&node.servers[0], &node.servers[1]), (&cluster.nodes[2], &cluster.nodes[5])]
-    {
-        eventually("who was promoted is shown, with its quarantine", || {
-            hidden(gone) && says(new, "quarantine, ")
-        });
-    }
-    tmux.press(&["q"]);
-}
