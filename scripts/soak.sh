@@ -21,14 +21,14 @@ shapes=(one kills three five sentinel cluster upgrade late faults)
 
 # The suite of a shape, and its tests: those of a row that belongs to many servers take turns.
 tests_of() { # shape round
-    local sentinels=(redis_8_2 valkey_9_1 redis_7_0 redis_8_6 valkey_8_1 redis_7_0_behind_tls)
-    local server=${sentinels[$(($2 % ${#sentinels[@]}))]} kinds=(redis_8_2 valkey_9_1)
+    local chaos=(::redis_8_2 ::valkey_9_1 ::redis_7_0 ::redis_8_6 ::valkey_8_1 _behind_tls)
+    local server=${chaos[$(($2 % ${#chaos[@]}))]} kinds=(redis_8_2 valkey_9_1)
     case $1 in
     one) echo quorum random_faults::no_two_hold_together_on_one_node random_faults::no_more_hold ;;
     three) echo quorum random_faults::no_two_hold_together_while random_faults::no_writer_holds ;;
     five) echo quorum random_faults::no_two_hold_together_on_five_nodes ;;
-    sentinel) echo quorum --exact chaos_sentinels::a_primary_behind_sentinels_keeps_its_promises::"$server" ;;
-    cluster) echo quorum --exact chaos_cluster::a_cluster_keeps_its_promises::"$server" ;;
+    sentinel) echo quorum --exact chaos_sentinels::a_primary_behind_sentinels_keeps_its_promises"$server" ;;
+    cluster) echo quorum --exact chaos_cluster::a_cluster_keeps_its_promises"$server" ;;
     kills) echo node restarts::crash::kills_of_a_server --skip "::${kinds[$(($2 % 2))]}" ;;
     upgrade) echo versions random_faults:: ;;
     late) echo quorum late_writers::a_write_with_its_fence ;;

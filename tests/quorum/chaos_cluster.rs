@@ -4,7 +4,11 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use harness::contender::KEYS;
-use harness::{Apart, Certificates, Cluster, Kind, eventually};
+#[cfg(feature = "soak")]
+use harness::on_every_server;
+#[cfg(not(feature = "soak"))]
+use harness::on_two_servers;
+use harness::{Apart, Certificates, Cluster, Kind, apply, eventually};
 use rand::RngExt;
 use rand::rngs::StdRng;
 
@@ -21,42 +25,16 @@ const MOVE: Duration = ms(2_000);
 const FAR: i64 = 300_000_000;
 
 /// One that is mild would show the same everywhere: the other servers have theirs with `make soak`.
-mod a_cluster_keeps_its_promises {
-    use super::{Kind, chaos_in_a_cluster};
+#[cfg_attr(feature = "soak", apply(on_every_server))]
+#[cfg_attr(not(feature = "soak"), apply(on_two_servers))]
+fn a_cluster_keeps_its_promises(kind: Kind) {
+    chaos_in_a_cluster(kind, None);
+}
 
-    #[test]
-    fn redis_8_2() {
-        chaos_in_a_cluster(Kind::Redis82, None);
-    }
-
-    #[test]
-    fn valkey_9_1() {
-        chaos_in_a_cluster(Kind::Valkey91, None);
-    }
-
-    #[cfg(feature = "soak")]
-    #[test]
-    fn redis_8_6() {
-        chaos_in_a_cluster(Kind::Redis86, None);
-    }
-
-    #[cfg(feature = "soak")]
-    #[test]
-    fn redis_7_0() {
-        chaos_in_a_cluster(Kind::Redis70, None);
-    }
-
-    #[cfg(feature = "soak")]
-    #[test]
-    fn valkey_8_1() {
-        chaos_in_a_cluster(Kind::Valkey81, None);
-    }
-
-    #[cfg(feature = "soak")]
-    #[test]
-    fn redis_7_0_behind_tls() {
-        chaos_in_a_cluster(Kind::Redis70, Some(&harness::Certificates::valid()));
-    }
+#[cfg(feature = "soak")]
+#[test]
+fn a_cluster_keeps_its_promises_behind_tls() {
+    chaos_in_a_cluster(Kind::Redis70, Some(&Certificates::valid()));
 }
 
 fn chaos_in_a_cluster(kind: Kind, tls: Option<&Certificates>) {

@@ -2,8 +2,12 @@
 
 use std::thread;
 
+#[cfg(feature = "soak")]
+use harness::on_every_server;
+#[cfg(not(feature = "soak"))]
+use harness::on_one_server;
 use harness::watched::Watched;
-use harness::{Apart, Certificates, Kind, eventually};
+use harness::{Apart, Certificates, Kind, apply, eventually};
 use rand::RngExt;
 use rand::rngs::StdRng;
 
@@ -12,43 +16,16 @@ use crate::chaos_servers::{assert_sent_anew, break_replication, cut_for_long, st
 use crate::coordinator::ms;
 
 /// One that is mild would show the same everywhere: the other servers have theirs with `make soak`.
-mod a_primary_behind_sentinels_keeps_its_promises {
-    use super::{Kind, chaos_behind_sentinels};
+#[cfg_attr(feature = "soak", apply(on_every_server))]
+#[cfg_attr(not(feature = "soak"), apply(on_one_server))]
+fn a_primary_behind_sentinels_keeps_its_promises(kind: Kind) {
+    chaos_behind_sentinels(kind, None);
+}
 
-    #[test]
-    fn redis_8_2() {
-        chaos_behind_sentinels(Kind::Redis82, None);
-    }
-
-    #[cfg(feature = "soak")]
-    #[test]
-    fn redis_8_6() {
-        chaos_behind_sentinels(Kind::Redis86, None);
-    }
-
-    #[cfg(feature = "soak")]
-    #[test]
-    fn redis_7_0() {
-        chaos_behind_sentinels(Kind::Redis70, None);
-    }
-
-    #[cfg(feature = "soak")]
-    #[test]
-    fn valkey_8_1() {
-        chaos_behind_sentinels(Kind::Valkey81, None);
-    }
-
-    #[cfg(feature = "soak")]
-    #[test]
-    fn valkey_9_1() {
-        chaos_behind_sentinels(Kind::Valkey91, None);
-    }
-
-    #[cfg(feature = "soak")]
-    #[test]
-    fn redis_7_0_behind_tls() {
-        chaos_behind_sentinels(Kind::Redis70, Some(&harness::Certificates::valid()));
-    }
+#[cfg(feature = "soak")]
+#[test]
+fn a_primary_behind_sentinels_keeps_its_promises_behind_tls() {
+    chaos_behind_sentinels(Kind::Redis70, Some(&Certificates::valid()));
 }
 
 fn chaos_behind_sentinels(kind: Kind, tls: Option<&Certificates>) {
