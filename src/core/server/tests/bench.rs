@@ -22,11 +22,14 @@ pub struct Bench {
     pub host: MemoryHost,
     /// In microseconds, on both clocks.
     pub now: u64,
+    /// The lead of its wall clock over that, in microseconds.
+    pub ahead: u64,
 }
 
 impl Bench {
     pub fn new() -> Bench {
-        let mut bench = Bench { node: Node::default(), host: MemoryHost::default(), now: 0 };
+        let (node, host) = (Node::default(), MemoryHost::default());
+        let mut bench = Bench { node, host, now: 0, ahead: 0 };
         bench.node.settings.newborn_quarantine = 0;
         bench.pass(1_000_000);
         bench
@@ -43,7 +46,7 @@ impl Bench {
     }
 
     pub fn time(&self) -> Time {
-        Time { now: Instant(self.now), unix: self.now }
+        Time { now: Instant(self.now), unix: self.now + self.ahead }
     }
 
     /// Microseconds pass, and nobody looks.
@@ -64,7 +67,7 @@ impl Bench {
         assert!((0..1000).any(|_| !sweep()), "it never ends");
     }
 
-    pub fn acquire(&mut self, client: u64, words: &'static str) -> Result<Acquired, Reason> {
+    pub fn acquire(&mut self, client: u64, words: &str) -> Result<Acquired, Reason> {
         self.acquire_at(KEY, client, words)
     }
 
@@ -72,7 +75,7 @@ impl Bench {
         &mut self,
         key: Key<'_>,
         client: u64,
-        words: &'static str,
+        words: &str,
     ) -> Result<Acquired, Reason> {
         let args: Vec<&[u8]> = words.split(' ').map(str::as_bytes).collect();
         let ask = acquire::parse(&args, &self.node.settings).expect("a good request");
@@ -81,7 +84,7 @@ impl Bench {
     }
 
     /// Acquires what has to be granted.
-    pub fn hold(&mut self, client: u64, words: &'static str) -> Fence {
+    pub fn hold(&mut self, client: u64, words: &str) -> Fence {
         match self.acquire(client, words) {
             Ok(Acquired::Granted(fence)) => fence,
             other => panic!("{words}: {other:?}"),
@@ -89,19 +92,18 @@ impl Bench {
     }
 
     /// Takes the lock at some key, and gives it back. The fence.
-    pub fn take_at(&mut self, key: Key<'_>, words: &'static str) -> Fence {
+    pub fn take_at(&mut self, key: Key<'_>, words: &str) -> Fence {
         let fence = match self.acquire_at(key, 1, words) {
             Ok(Acquired::Granted(fence)) => fence,
             other => panic!("{words}: {other:?}"),
         };
         let (token, _) = words.split_once(' ').unwrap();
-        let time = self.time();
-        assert!(self.node.release(&mut self.host, key, &plain(token), time).unwrap());
+        assert!(self.release_at(key, token).unwrap());
         fence
     }
 
     /// Acquires what has to wait.
-    pub fn wait(&mut self, client: u64, words: &'static str) -> WaiterId {
+    pub fn wait(&mut self, client: u64, words: &str) -> WaiterId {
         match self.acquire(client, words) {
             Ok(Acquired::Waiting(id)) => id,
             other => panic!("{words}: {other:?}"),
@@ -129,23 +131,31 @@ impl Bench {
         self.node.follow(&mut self.host, now);
     }
 
-    pub fn release(&mut self, token: &'static str) -> bool {
+    pub fn release(&mut self, token: &str) -> bool {
+        self.release_at(KEY, token).unwrap()
+    }
+
+    pub fn release_at(&mut self, key: Key<'_>, token: &str) -> Result<bool, Reason> {
         let time = self.time();
-        self.node.release(&mut self.host, KEY, &plain(token), time).unwrap()
+        self.node.release(&mut self.host, key, &plain(token), time)
     }
 
     /// The token is done.
-    pub fn finish(&mut self, token: &'static str) -> Result<bool, Reason> {
+    pub fn finish(&mut self, token: &str) -> Result<bool, Reason> {
         let time = self.time();
         let ask = Release { is_final: true, ..plain(token) };
         self.node.release(&mut self.host, KEY, &ask, time)
     }
 
-    pub fn extend(&mut self, words: &'static str) -> Result<bool, Reason> {
+    pub fn extend(&mut self, words: &str) -> Result<bool, Reason> {
+        self.extend_at(KEY, words)
+    }
+
+    pub fn extend_at(&mut self, key: Key<'_>, words: &str) -> Result<bool, Reason> {
         let args: Vec<&[u8]> = words.split(' ').map(str::as_bytes).collect();
         let ask = extend::parse(&args, &self.node.settings).expect("a good request");
         let time = self.time();
-        self.node.extend(&mut self.host, KEY, &ask, time)
+        self.node.extend(&mut self.host, key, &ask, time)
     }
 
     pub fn check(&mut self, token: &str) -> Option<Fence> {
@@ -153,7 +163,7 @@ impl Bench {
         self.node.check(&mut self.host, KEY, token.as_bytes(), time).unwrap()
     }
 
-    pub fn break_lock(&mut self, token: Option<&'static str>) -> usize {
+    pub fn break_lock(&mut self, token: Option<&str>) -> usize {
         let time = self.time();
         self.node.break_lock(&mut self.host, KEY, token.map(str::as_bytes), time).unwrap()
     }

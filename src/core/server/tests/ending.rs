@@ -1,6 +1,5 @@
 //! RELEASE, EXTEND, CHECK, BREAK, and leases that run out.
 
-use alloc::boxed::Box;
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -189,11 +188,8 @@ fn locks_at_other_keys_and_in_other_databases_are_other_locks() {
 #[test]
 fn a_command_ends_a_part_of_a_large_crowd_and_its_own_token() {
     let mut bench = Bench::new();
-    // Tokens have to live as long as the test program.
-    let asks: Vec<&'static str> =
-        (0..1000).map(|i| &*Box::leak(format!("t{i} 10 SHARED").into_boxed_str())).collect();
-    for (client, ask) in asks.iter().enumerate() {
-        bench.hold(client as u64, ask);
+    for i in 0..1000 {
+        bench.hold(i, &format!("t{i} 10 SHARED"));
     }
     bench.hold(1000, "long 1000 SHARED");
     bench.pass(11_000);
@@ -213,7 +209,7 @@ fn a_command_ends_a_part_of_a_large_crowd_and_its_own_token() {
 fn a_large_crowd_whose_last_lease_is_over_makes_room_at_once() {
     let mut bench = Bench::new();
     for i in 0..1000 {
-        bench.hold(i, Box::leak(format!("t{i} 10 SHARED").into_boxed_str()));
+        bench.hold(i, &format!("t{i} 10 SHARED"));
     }
     bench.wait(2000, "writer 10 WAIT 0");
     bench.pass(11_000);
@@ -226,7 +222,7 @@ fn very_many_readers_are_served_in_parts_and_none_is_forgotten() {
     let mut bench = Bench::new();
     bench.hold(0, "w 1000");
     for i in 1..=1000 {
-        bench.wait(i, Box::leak(format!("t{i} 1000 SHARED WAIT 0").into_boxed_str()));
+        bench.wait(i, &format!("t{i} 1000 SHARED WAIT 0"));
     }
     assert!(bench.release("w"));
     assert!(bench.node.has_pending());
@@ -283,7 +279,7 @@ fn readers_that_release_do_not_let_all_the_others_in_within_one_turn() {
     let mut bench = Bench::new();
     bench.hold(0, "w 1000");
     for i in 1..=500 {
-        bench.wait(i, Box::leak(format!("t{i} 1000 SHARED WAIT 0").into_boxed_str()));
+        bench.wait(i, &format!("t{i} 1000 SHARED WAIT 0"));
     }
     bench.wait(501, "writer 1000 WAIT 0");
     bench.wait(502, "late 1000 SHARED WAIT 0");
@@ -292,7 +288,7 @@ fn readers_that_release_do_not_let_all_the_others_in_within_one_turn() {
     let first = 502 - waiting(&bench);
     assert!((1..=64).contains(&first), "{first}");
     for i in 1..=first {
-        assert!(bench.release(Box::leak(format!("t{i}").into_boxed_str())));
+        assert!(bench.release(&format!("t{i}")));
     }
     assert_eq!(waiting(&bench), 502 - first, "the next iterations let them in");
     // A reader that comes meanwhile overtakes nobody.
@@ -305,7 +301,7 @@ fn readers_that_release_do_not_let_all_the_others_in_within_one_turn() {
     }
     assert_eq!(bench.waiters(), "writer late");
     for i in first + 1..=500 {
-        assert!(bench.release(Box::leak(format!("t{i}").into_boxed_str())), "{i}");
+        assert!(bench.release(&format!("t{i}")), "{i}");
     }
     assert_eq!((bench.holders(), bench.waiters()), ("writer".into(), "late".into()));
 }

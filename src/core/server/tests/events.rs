@@ -1,6 +1,5 @@
 //! Keys removed from outside, foreign locks, connections that close, roles, replication.
 
-use alloc::boxed::Box;
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -83,7 +82,7 @@ fn where_locks_take_all_the_memory_that_they_may_only_who_asks_for_more_is_refus
 #[test]
 fn where_locks_take_all_the_memory_nobody_waits_whose_turn_would_take_more_than_it_frees() {
     let refused = Err(Reason::TooManyLocks { most: 5 });
-    let long = |words| &*Box::leak(format!("{words} META {}", "m".repeat(70)).into_boxed_str());
+    let long = format!("b 10 KEEP 50 META {}", "m".repeat(70));
     for holder in ["string", "quarantine", "a 10 META m", "a 10 SHARED"] {
         let mut bench = Bench::new();
         match holder {
@@ -103,7 +102,7 @@ fn where_locks_take_all_the_memory_nobody_waits_whose_turn_would_take_more_than_
         bench.host.memory = Memory { used: 5, most: 5 };
         let as_much = ["c 10 WAIT 0", "d 10 KEEP 50 META nnn"];
         let mut more = vec!["b 10 LIMIT 2 WAIT 0", "b 10 SHARED KEEP 50"];
-        more.extend((holder != "a 10 SHARED").then(|| long("b 10 KEEP 50")));
+        more.extend((holder != "a 10 SHARED").then_some(&*long));
         more.extend(as_much.into_iter().filter(|_| !is_held));
         for words in more {
             assert_eq!(bench.acquire(3, words), refused, "{holder}: {words}");
@@ -431,7 +430,7 @@ fn removed_with_a_crowd() -> (Bench, Vec<WaiterId>) {
     let mut ids = Vec::new();
     for n in 0..98 {
         let words = format!("t{n} 1000 WAIT {}", if n < 90 { 0 } else { 5 });
-        ids.push(bench.wait(2, Box::leak(words.into_boxed_str())));
+        ids.push(bench.wait(2, &words));
     }
     ids.push(bench.wait(2, "kept 1000 WAIT 0 KEEP 5"));
     assert_eq!(bench.acquire(2, "away 1000 KEEP 5"), Ok(Acquired::Denied));

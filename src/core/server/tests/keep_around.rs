@@ -170,10 +170,7 @@ fn a_place_with_a_long_name_counts_for_several() {
     bench.node.settings.max_places = 6;
     bench.hold(1, "a 1000");
     let meta = alloc::format!("b 100 KEEP 50 META {}", "x".repeat(1020));
-    assert_eq!(
-        bench.acquire(2, std::boxed::Box::leak(meta.into_boxed_str())),
-        Ok(Acquired::Denied)
-    );
+    assert_eq!(bench.acquire(2, &meta), Ok(Acquired::Denied));
     assert_eq!(bench.acquire(2, "c 100 KEEP 50"), Ok(Acquired::Denied));
     assert_eq!(bench.waiters(), "b");
 }

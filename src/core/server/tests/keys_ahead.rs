@@ -2,88 +2,57 @@
 //! outlive crashes and clocks that differ.
 
 use alloc::format;
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::bench::{Bench, KEY};
-use crate::command::acquire::Acquire;
-use crate::command::extend::Extend;
-use crate::command::release::Release;
-use crate::durability::lease_bound::LeaseBound;
-use crate::durability::promise::Promise;
-use crate::durability::quarantine::{Policy, Start};
-use crate::durability::record::{Ended, Record};
+use crate::durability::quarantine::Policy;
 use crate::durability::slot::Slot;
 use crate::limits::{MAX_FENCE, MAX_FENCE_AHEAD};
 use crate::reason::Reason;
 use crate::server::Acquired;
-use crate::words::{ClientId, Fence, Key, Millis, Mode, Time};
+use crate::words::{Fence, Key, Time};
 
 const SECOND: u64 = 1_000_000;
 const MINUTE: u64 = 60 * SECOND;
 const OTHER: Key<'static> = Key { db: 0, name: b"other" };
 
-/// A node whose wall clock is ahead of others' by so much.
+/// A node whose wall clock may be ahead of others'.
 struct Site {
     bench: Bench,
-    ahead: u64,
 }
 
 impl Site {
     fn new(ahead: u64) -> Site {
-        let mut site = Site { bench: Bench::new(), ahead };
+        let mut site = Site { bench: Bench { ahead, ..Bench::new() } };
         site.bench.node.settings.quarantine = Policy::Off;
         site.write();
         site
     }
 
     fn time(&self) -> Time {
-        let time = self.bench.time();
-        Time { unix: time.unix + self.ahead, ..time }
+        self.bench.time()
     }
 
-    fn acquire(&mut self, key: Key<'_>, token: &'static str, fence: u64) -> Result<u64, u64> {
-        let ask = Acquire {
-            token: token.as_bytes(),
-            ttl: Millis(1000),
-            mode: Mode::Exclusive,
-            wait: None,
-            keep: None,
-            turn: false,
-            fence: (fence > 0).then_some(Fence(fence)),
-            again: None,
-            ephemeral: false,
-            meta: b"",
-        };
-        let time = self.time();
-        match self.bench.node.acquire(&mut self.bench.host, key, &ask, ClientId(1), time) {
+    fn acquire(&mut self, key: Key<'_>, token: &str, fence: u64) -> Result<u64, u64> {
+        let proposal = if fence > 0 { format!(" FENCE {fence}") } else { String::new() };
+        match self.bench.acquire_at(key, 1, &format!("{token} 1000{proposal}")) {
             Ok(Acquired::Granted(fence)) => Ok(fence.0),
             Err(Reason::TooFar { most, .. } | Reason::TooManyAhead { most, .. }) => Err(most),
             other => panic!("{token}: {other:?}"),
         }
     }
 
-    fn raise(&mut self, key: Key<'_>, token: &'static str, fence: u64) -> Result<bool, u64> {
-        let (token, fence) = (token.as_bytes(), Some(Fence(fence)));
-        let (ask, time) = (Extend { token, ttl: Millis(1000), fence, gt: false }, self.time());
-        match self.bench.node.extend(&mut self.bench.host, key, &ask, time) {
+    fn raise(&mut self, key: Key<'_>, token: &str, fence: u64) -> Result<bool, u64> {
+        match self.bench.extend_at(key, &format!("{token} 1000 FENCE {fence}")) {
             Ok(extended) => Ok(extended),
             Err(Reason::TooFar { most, .. }) => Err(most),
             Err(other) => panic!("{other:?}"),
         }
     }
 
-    fn release(&mut self, key: Key<'_>, token: &'static str) {
-        let time = self.time();
-        let host = &mut self.bench.host;
-        self.bench
-            .node
-            .release(
-                host,
-                key,
-                &Release { token: token.as_bytes(), is_final: false, done: None },
-                time,
-            )
-            .unwrap();
+    fn release(&mut self, key: Key<'_>, token: &str) {
+        self.bench.release_at(key, token).unwrap();
     }
 
     /// DEL of a lock.
@@ -102,27 +71,14 @@ impl Site {
 
     /// The server dies, and starts again with its state file alone.
     fn crash(&mut self) {
-        let promise = self.bench.host.promises.last().unwrap().clone();
-        let Promise { fence, unix, bound, .. } = promise.clone();
-        let (ended, log_is_complete) = (None, false);
-        let before = Record { node_id: 1, boot: 1, fence, unix, bound, ended, log_is_complete };
-        let now = self.bench.now;
-        *self = Site { bench: Bench::new(), ahead: self.ahead };
-        self.bench.pass(now - self.bench.now);
-        self.bench.node.settings.quarantine = Policy::Off;
-        self.bench.node.durable.resume(&promise, self.bench.time().now);
-        let (back, held) = (Ended::default(), &LeaseBound::default());
-        let start = Start { before: Some(&before), log_is_complete, back, held };
-        let time = self.time();
-        self.bench.node.begin(&start, true, time);
+        let said = self.bench.host.promises.last().unwrap().clone();
+        self.bench.crash(said);
         self.write();
     }
 
     /// The state file is written, as it is at each start and in the background.
     fn write(&mut self) {
-        let time = self.time();
-        let promise = self.bench.node.next_promise(self.bench.host.held().into_iter(), time);
-        self.bench.node.promised(promise.clone());
+        let promise = self.bench.write();
         self.bench.host.promises.push(promise);
     }
 
@@ -279,7 +235,7 @@ fn a_node_whose_clock_was_set_back_between_two_lives_takes_part_as_before() {
     let last = attempt(&mut sites, OTHER, unix).unwrap();
     sites[0].write();
     // From now on its wall clock says an hour less than the others'.
-    sites[0].ahead = 0;
+    sites[0].bench.ahead = 0;
     sites[0].crash();
     for _ in 0..1000 {
         sites.iter_mut().for_each(|site| site.pass(10 * SECOND));
@@ -351,14 +307,14 @@ fn that_lived_a_day_ahead(ends: impl Fn(&mut Site)) -> Site {
     let mut site = Site::new(DAY);
     site.crash();
     for _ in 0..10 {
-        let unix = site.bench.time().unix;
+        let unix = site.bench.now;
         assert_eq!(site.acquire(OTHER, "honest", unix), Ok(unix), "its clock is nobody's");
         site.release(OTHER, "honest");
         site.pass(20 * SECOND);
         site.write();
     }
     ends(&mut site);
-    site.ahead = 0;
+    site.bench.ahead = 0;
     site.crash();
     site
 }

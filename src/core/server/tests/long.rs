@@ -9,9 +9,6 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 
 use super::bench::{Bench, KEY};
-use crate::command::acquire::Acquire;
-use crate::command::extend::Extend;
-use crate::command::release::Release;
 use crate::durability::lease_bound::{KeyHash, LeaseBound};
 use crate::durability::promise::Promise;
 use crate::durability::quarantine::{Cause, Policy};
@@ -19,7 +16,7 @@ use crate::host::WaitOutcome;
 use crate::limits::{FEW_LONG_KEYS, MAX_LONG_KEYS};
 use crate::reason::Reason;
 use crate::server::{Acquired, Node};
-use crate::words::{ClientId, Fence, Key, Millis, Mode, Owner};
+use crate::words::{Fence, Key, Millis, Owner};
 
 const HOUR: u64 = 3_600_000;
 
@@ -149,22 +146,9 @@ impl Site {
     fn acquire(&mut self, name: &str, owner: u8, ttl: u64) -> Result<(), TestCaseError> {
         self.tokens += 1;
         let token = format!("{}", self.tokens);
-        let ask = Acquire {
-            token: token.as_bytes(),
-            ttl: Millis(ttl),
-            mode: Mode::Exclusive,
-            wait: None,
-            keep: None,
-            turn: false,
-            fence: None,
-            again: None,
-            ephemeral: false,
-            meta: b"",
-        };
-        let (time, now) = (self.bench.time(), self.bench.now);
-        let Bench { node, host, .. } = &mut self.bench;
-        host.owner = Owner(u64::from(owner));
-        match node.acquire(host, key(name), &ask, ClientId(1), time) {
+        let now = self.bench.now;
+        self.bench.host.owner = Owner(u64::from(owner));
+        match self.bench.acquire_at(key(name), 1, &format!("{token} {ttl}")) {
             Ok(Acquired::Granted(_)) => {
                 let other = |held: &&Held| held.name == name && held.end > now;
                 let other = self.held.iter().find(other).map(|held| (&held.token, held.end - now));
@@ -184,12 +168,8 @@ impl Site {
         }
         let held = which.index(self.held.len());
         let Held { name, token, end } = &mut self.held[held];
-        let token = token.as_bytes();
-        let ask = Extend { token, ttl: Millis(ttl), fence: None, gt: false };
-        let time = self.bench.time();
-        let Bench { node, host, now } = &mut self.bench;
-        if node.extend(host, key(name), &ask, time) == Ok(true) {
-            *end = *now + ttl * 1000;
+        if self.bench.extend_at(key(name), &format!("{token} {ttl}")) == Ok(true) {
+            *end = self.bench.now + ttl * 1000;
         }
     }
 
@@ -198,9 +178,7 @@ impl Site {
             return;
         }
         let Held { name, token, .. } = self.held.remove(which.index(self.held.len()));
-        let ask = Release { token: token.as_bytes(), is_final: false, done: None };
-        let time = self.bench.time();
-        let _ = self.bench.node.release(&mut self.bench.host, key(&name), &ask, time);
+        let _ = self.bench.release_at(key(&name), &token);
     }
 
     /// DEL: the lease is over. One that was forgotten is not.

@@ -138,7 +138,7 @@ fn a_replica_that_led_and_is_in_quarantine_carries_out_what_its_primary_decides(
 fn a_replica_ends_no_large_crowd_by_itself() {
     let mut bench = Bench::new();
     for n in 0..1000 {
-        bench.hold(n, alloc::format!("t{n} 10 SHARED").leak());
+        bench.hold(n, &alloc::format!("t{n} 10 SHARED"));
     }
     bench.follow();
     bench.pass(11_000);

@@ -1,6 +1,5 @@
 //! Queues: who waits, who is next, who leaves.
 
-use alloc::boxed::Box;
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -311,8 +310,8 @@ fn one_users_waiters_leave_room_for_others() {
     bench.hold(1, "a 10");
     let mut count = |owner, most: u64| {
         bench.host.owner = Owner(owner);
-        let words = |n| Box::leak(format!("{owner}-{n} 10 WAIT 0").into_boxed_str());
-        let mut waits = |n| bench.acquire(2, words(n)) != Err(Reason::TooManyWaiters(50));
+        let words = |n| format!("{owner}-{n} 10 WAIT 0");
+        let mut waits = |n| bench.acquire(2, &words(n)) != Err(Reason::TooManyWaiters(50));
         (0..most).take_while(|n| waits(*n)).count()
     };
     assert_eq!([count(1, 99), count(2, 99), count(3, 99), count(4, 2)], [50, 25, 12, 2]);
