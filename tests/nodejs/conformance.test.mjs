@@ -267,7 +267,8 @@ class Run {
       const { fence } = this.guards.get(by);
       assert.deepEqual([error.fence, error.by.fence, error.by.outcome], [fence, fence, outcome]);
     }
-    if (retryAfter) assert.ok(error.retryAfter > 0);
+    if (!retryAfter) assert.equal(error.retryAfter, undefined);
+    else assert.ok(error.retryAfter > 0 && error.retryAfter <= 60_000);
   }
 
   /** Each scenario has keys of its own; that without a name is nobody's. */

@@ -354,17 +354,6 @@ def test_a_task_that_ends_the_loop_takes_no_outcome_from_the_others(server: Serv
     loop.close()
 
 
-def test_a_blocked_loop_does_not_lose_the_lock(server: Server, key: str) -> None:
-    async def main() -> None:
-        client = dlock.asyncio.Client(server.url, node_timeout=PATIENCE)
-        async with client.lock(key, ttl=LEASE) as guard:
-            time.sleep(2 * LEASE)
-            guard.check()
-            await asyncio.sleep(0)
-
-    asyncio.run(main())
-
-
 def test_a_guard_tells_its_loss_to_who_waits_for_it(server: Server, key: str) -> None:
     async def main() -> None:
         client = dlock.asyncio.Client(server.url, node_timeout=PATIENCE)
@@ -439,25 +428,6 @@ def test_fenced_commands_of_an_asyncio_client(server: Server, key: str) -> None:
                 await fenced.execute_command("INCR", f"{key}:data")
 
     asyncio.run(main())
-
-
-def test_a_lock_over_three_nodes_is_lost_with_its_majority(
-    own_servers: Callable[..., Server], key: str
-) -> None:
-    nodes = [own_servers(kind) for kind in ("redis-7.0", "redis-8.2", "valkey-8.1")]
-
-    async def main() -> None:
-        client = dlock.asyncio.Client([node.url for node in nodes], node_timeout=PATIENCE)
-        async with client.lock(key, ttl=LEASE):
-            nodes[0].kill()
-            nodes[1].kill()
-            await asyncio.sleep(600)
-
-    with pytest.raises(dlock.LostError) as lost:
-        asyncio.run(main())
-    assert lost.value.why == "not_renewed"
-    assert len(lost.value.nodes) == 3
-    eventually("the third node is free", lambda: nodes[2].is_free(key))
 
 
 def test_a_task_that_has_left_its_lock_done_is_not_cancelled(server: Server, key: str) -> None:

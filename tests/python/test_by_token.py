@@ -7,7 +7,7 @@ import gc
 import re
 import threading
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -20,74 +20,30 @@ from server import LEASE, PATIENCE, Server, eventually
 TOKEN = "0123456789abcdef0123456789abcdef"
 
 
-class InLoop:
-    """A client of asyncio, as if it were one of threads."""
-
-    def __init__(self, url: str) -> None:
-        self._client = dlock.asyncio.Client(url, node_timeout=PATIENCE)
-        self._runner = asyncio.Runner()
-
-    def __getattr__(self, name: str) -> Any:
-        found = getattr(self._client, name)
-
-        def call(*args: object, **kwargs: object) -> object:
-            made = found(*args, **kwargs)
-            return self._runner.run(made) if asyncio.iscoroutine(made) else made
-
-        return call if callable(found) else found
-
-    def wait(self, made: Any) -> Any:
-        """The result of the call, once its coroutine has run."""
-        return self._runner.run(made)
-
-    def end(self) -> None:
-        """Closes the loop."""
-        self._runner.close()
-
-
-class InThread(dlock.Client):
-    """A client of threads."""
-
-    def wait(self, made: Any) -> Any:
-        """The result of the call."""
-        return made
-
-
-@pytest.fixture(params=["threads", "asyncio"])
-def any_client(request: pytest.FixtureRequest, server: Server) -> Iterator[Any]:
-    """A client of either kind."""
-    if request.param == "threads":
-        yield InThread(server.url, node_timeout=PATIENCE)
-        return
-    client = InLoop(server.url)
-    yield client
-    client.end()
-
-
 def test_a_guard_that_is_detached_is_extended_and_released_by_its_token(
-    server: Server, any_client: Any, key: str
+    server: Server, client: dlock.Client, key: str
 ) -> None:
-    guard = any_client.wait(any_client.lock(key, ttl=20).acquire())
+    guard = client.lock(key, ttl=20).acquire()
     token = guard.token
-    lease = any_client.wait(guard.detach())
+    lease = guard.detach()
     assert (lease.key, lease.token, lease.fence) == (key, token, guard.fence)
     assert 0 < lease.valid_for <= 20
     assert not guard.is_valid
     with pytest.raises(dlock.LostError, match="its guard was detached") as lost:
-        any_client.wait(guard.release())
+        guard.release()
     assert lost.value.why == "detached"
     del guard
     gc.collect()
-    longer = any_client.extend(key, token, 600)
+    longer = client.extend(key, token, 600)
     assert longer[:3] == lease[:3]
     assert 20 < longer.valid_for <= 600
-    assert any_client.extend(key, token, 300, fence=lease.fence).valid_for <= 300
-    assert any_client.release(key, TOKEN) is False
-    assert any_client.release(key, token) is True
+    assert client.extend(key, token, 300, fence=lease.fence).valid_for <= 300
+    assert client.release(key, TOKEN) is False
+    assert client.release(key, token) is True
     assert server.is_free(key)
-    assert any_client.release(key, token) is False
+    assert client.release(key, token) is False
     with pytest.raises(dlock.LostError) as lost:
-        any_client.extend(key, token, 20)
+        client.extend(key, token, 20)
     assert lost.value.why == "ended"
 
 
@@ -110,14 +66,15 @@ def test_a_block_of_a_guard_that_is_detached_ends_in_silence(
 
 
 def test_it_is_told_who_holds_a_lock_and_who_waits_for_it(
-    server: Server, client: dlock.Client, any_client: Any, key: str
+    server: Server, client: dlock.Client, key: str
 ) -> None:
-    assert any_client.inspect(key) == (dlock.NodeInspection(server.url, None, None),)
+    assert client.inspect(key) == (dlock.NodeInspection(server.url, None, None),)
     with client.lock(key, meta="the first") as guard:
         waiting = threading.Thread(target=lambda: client.lock(key, meta="the second").acquire().release())
         waiting.start()
         server.until_waiting(key, 1)
-        [(node, lock, error)] = any_client.inspect(key)
+        [(node, lock, error)] = client.inspect(key)
+        assert lock is not None
         assert (node, error) == (server.url, None)
         assert (lock.mode, lock.limit, lock.holding, lock.waiting) == ("exclusive", 0, 1, 1)
         [holder], [waiter] = lock.holders, lock.waiters
@@ -127,7 +84,8 @@ def test_it_is_told_who_holds_a_lock_and_who_waits_for_it(
         assert (waiter.mode, waiter.meta, waiter.away) == ("exclusive", "the second", False)
     waiting.join()
     server.run("SET", key, "of another kind", "PX", 60_000)
-    lock = any_client.inspect(key)[0].lock
+    lock = client.inspect(key)[0].lock
+    assert lock is not None
     assert (lock.mode, lock.holders) == ("foreign", ())
     assert 0 < lock.expires <= 60
     server.run("DEL", key)
@@ -138,17 +96,17 @@ def test_it_is_told_who_holds_a_lock_and_who_waits_for_it(
 
 
 def test_a_lock_is_broken_or_the_lease_of_one_token(
-    server: Server, client: dlock.Client, any_client: Any, key: str
+    server: Server, client: dlock.Client, key: str
 ) -> None:
     first = client.lock(key, shared=True).acquire()
     second = client.lock(key, shared=True).acquire()
-    assert any_client.break_lock(key, first.token) == (dlock.NodeBreak(server.url, 1, None),)
+    assert client.break_lock(key, first.token) == (dlock.NodeBreak(server.url, 1, None),)
     second.check()
-    assert any_client.break_lock(key)[0].ended == 1
+    assert client.break_lock(key)[0].ended == 1
     for guard in (first, second):
         with pytest.raises(dlock.LostError, match="ended"):
             guard.release()
-    assert any_client.break_lock(key)[0].ended == 0
+    assert client.break_lock(key)[0].ended == 0
     away = dlock.Client("redis://127.0.0.1:1").break_lock(key)[0]
     assert away.ended is None
     assert away.error is not None
@@ -201,13 +159,12 @@ def test_commands_are_not_guarded_by_one_of_several_nodes(own_servers: Callable[
     ],
 )
 def test_nonsense_is_refused_in_words(
-    call: Callable[[Any], object], error: type[Exception], words: str
+    call: Callable[[Any], Any], error: type[Exception], words: str
 ) -> None:
-    loop = InLoop("redis://127.0.0.1:1")
-    for client in (dlock.Client("redis://127.0.0.1:1"), loop):
-        with pytest.raises(error, match=re.escape(words)):
-            call(client)
-    loop.end()
+    with pytest.raises(error, match=re.escape(words)):
+        call(dlock.Client("redis://127.0.0.1:1"))
+    with pytest.raises(error, match=re.escape(words)):
+        asyncio.run(call(dlock.asyncio.Client("redis://127.0.0.1:1")))
 
 
 def test_how_long_to_wait_may_be_said_where_a_lock_is_acquired(

@@ -36,14 +36,6 @@ def test_a_lock_is_held_during_a_block(server: Server, client: dlock.Client, key
     assert (lost.value.why, lost.value.key, lost.value.fence) == ("released", key, guard.fence)
 
 
-def test_a_later_holder_has_a_larger_fence(client: dlock.Client, key: str) -> None:
-    with client.lock(key) as first:
-        pass
-    with client.lock(key) as second:
-        pass
-    assert second.fence > first.fence
-
-
 def test_a_lock_that_is_held_is_not_acquired(client: dlock.Client, key: str) -> None:
     with client.lock(key, meta="the first", ephemeral=True) as guard:
         assert client.lock(key).try_acquire() is None
@@ -291,22 +283,6 @@ def test_only_the_fence_of_an_exclusive_lock_is_shown_to_a_mark(
             guard.fenced(redis, key)
 
 
-def test_readers_share_and_writers_do_not(client: dlock.Client, key: str) -> None:
-    with client.lock(key, shared=True), client.lock(key, shared=True, wait=0):
-        assert client.lock(key).try_acquire() is None
-
-
-def test_a_semaphore_has_its_permits(client: dlock.Client, key: str) -> None:
-    with client.lock(key, limit=2), client.lock(key, limit=2, wait=0):
-        assert client.lock(key, limit=2).try_acquire() is None
-
-
-def test_a_lock_is_lost_after_max_hold(client: dlock.Client, key: str) -> None:
-    with pytest.raises(dlock.LostError) as lost, client.lock(key, max_hold=0.05) as guard:
-        eventually("it is lost", lambda: not guard.is_valid)
-    assert lost.value.why == "max_hold"
-
-
 @pytest.mark.every_server
 def test_a_lost_lock_is_told_at_the_end_of_the_block(server: Server, client: dlock.Client, key: str) -> None:
     with pytest.raises(dlock.LostError) as lost, client.lock(key) as guard:
@@ -458,32 +434,6 @@ def test_a_guard_that_was_released_is_collected_in_silence(client: dlock.Client,
             pass
         del guard
         gc.collect()
-
-
-def test_a_lock_over_three_nodes_survives_the_loss_of_one(own_servers: Callable[..., Server], key: str) -> None:
-    nodes = [own_servers(kind) for kind in ("redis-7.0", "redis-8.2", "valkey-9.1")]
-    addresses = [node.url for node in nodes]
-    with dlock.Client(addresses, node_timeout=PATIENCE).lock(key) as guard:
-        nodes[2].kill()
-        guard.extend(60)
-        assert guard.is_valid
-    assert nodes[0].is_free(key)
-    nodes[1].kill()
-    with pytest.raises(dlock.NoQuorumError) as error:
-        dlock.Client(addresses, node_timeout=1).lock(key).try_acquire()
-    assert [report.node for report in error.value.nodes] == addresses
-    assert [report.state for report in error.value.nodes[1:]] == ["unreachable", "unreachable"]
-    assert error.value.retry_after is None
-
-
-def test_quarantine_says_when_to_ask_again(own_servers: Callable[..., Server], key: str) -> None:
-    server = own_servers("redis-8.2", "--dlock.quarantine", "60000")
-    client = dlock.Client(server.url, node_timeout=PATIENCE)
-    with pytest.raises(dlock.NoQuorumError) as error:
-        client.lock(key).try_acquire()
-    assert error.value.nodes[0].state == "quarantine"
-    assert error.value.retry_after is not None
-    assert 0 < error.value.retry_after <= 60
 
 
 def test_an_exception_can_be_pickled(client: dlock.Client, key: str) -> None:
