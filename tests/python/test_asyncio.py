@@ -6,7 +6,6 @@ import asyncio
 import gc
 import random
 import threading
-import time
 from collections.abc import Callable, Coroutine
 
 import pytest

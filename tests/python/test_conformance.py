@@ -281,7 +281,7 @@ class Run:
             assert error.by is not None
             assert error.fence == error.by.fence == self.fences[fails["by"]]
             assert error.by.outcome == fails["outcome"]
-        after = getattr(error, "retry_after", None)
+        after: Any = getattr(error, "retry_after", None)
         assert 0 < after <= 60 if "retryAfter" in fails else after is None
 
     def _key(self, key: Any) -> Any:
