@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Installs into .peers/ what `make bench` measures dlock beside, in the versions that
-# tests/bench/peers/ names: lock libraries, and etcd and ZooKeeper from the distribution. A second run
-# finds everything there and asks no network. What cannot be installed is left out: the benchmark says
-# so in its rows.
+# tests/bench/peers/ names: lock libraries, and etcd and ZooKeeper from the distribution; those for Node are
+# among the tools of tests/nodejs/. A second run finds everything there and asks no network. What cannot be
+# installed is left out: the benchmark says so in its rows.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/packages.sh
@@ -51,19 +51,7 @@ python_libraries() {
 }
 
 node_libraries() {
-    local list=package-lock.json missing=()
-    cmp -s "$wanted/node/$list" "$peers/node/$list.done" && return
-    command -v node >/dev/null || missing+=(nodejs)
-    command -v npm >/dev/null || missing+=(npm)
-    apt_install "${missing[@]}"
-    node -e 'process.exit(Number(process.versions.node.split(".")[0]) < 16 ? 1 : 0)' ||
-        too_old "@sesamecare-oss/redlock" "Node 16" "$(node --version)"
-    echo "peers: fetching @sesamecare-oss/redlock"
-    rm -rf "$peers/node"
-    mkdir "$peers/node"
-    cp "$wanted/node/package.json" "$wanted/node/$list" "$peers/node"
-    npm ci --loglevel=error --no-audit --no-fund --prefix "$peers/node"
-    cp "$wanted/node/$list" "$peers/node/$list.done"
+    scripts/node.sh setup
 }
 
 rslock() {

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Installs what `make test-world` tests against: PostgreSQL, SQLite, PHP, Ruby, Perl and C with their clients,
 # Chromium, tmux, systemd, cron and PgBouncer, of Debian; and into .world/ Debian's Prometheus, which starts no service
-# there, a newer Go of Debian with go-redis, and the clients for Python and Node, in the versions that
-# tests/world/packages/ names. A second
-# run finds everything there and asks no network. `world.sh pictures` installs what `make pictures` needs.
+# there, a newer Go of Debian with go-redis, and the client for Python, in the version that tests/world/packages/
+# names. Those for Node are among the tools of tests/nodejs/. A second run finds everything there and asks no
+# network. `world.sh pictures` installs what `make pictures` needs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/packages.sh
@@ -21,7 +21,7 @@ main() {
     prometheus
     go_client
     python_client
-    node_clients
+    scripts/node.sh setup
 }
 
 # --- packages ---------------------------------------------------------------------------------
@@ -33,8 +33,6 @@ install_packages() {
     command -v python3 >/dev/null || missing+=(python3)
     # Debian splits it off: venv can be imported without it, and makes no environment.
     python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3-venv)
-    command -v node >/dev/null || missing+=(nodejs)
-    command -v npm >/dev/null || missing+=(npm)
     php -m 2>/dev/null | grep -qx redis || missing+=(php-cli php-redis)
     ruby -e 'require "redis"' 2>/dev/null || missing+=(ruby ruby-redis)
     php -r 'require "Predis/Autoloader.php";' 2>/dev/null || missing+=(php-nrk-predis)
@@ -92,12 +90,10 @@ GO
     mv "$go/go.part" "$go/go"
 }
 
-# What a distribution calls Node or Python may be older than the examples need.
+# What a distribution calls Python may be older than the examples need.
 new_enough() {
     python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' ||
         by_hand "the examples need Python 3.11 or newer, and here is $(python3 --version)"
-    node -e 'process.exit(Number(process.versions.node.split(".")[0]) < 18 ? 1 : 0)' ||
-        by_hand "the examples need Node 18 or newer, and here is $(node --version)"
 }
 
 by_hand() { # why
@@ -118,17 +114,6 @@ python_client() {
     "$world/python/bin/python" -m pip install --quiet --disable-pip-version-check \
         --require-hashes --only-binary=:all: --requirement "$wanted/$list"
     cp "$wanted/$list" "$world/python/$list"
-}
-
-node_clients() {
-    local list=package-lock.json
-    cmp -s "$wanted/$list" "$world/node/$list.done" && return
-    echo "world: fetching ioredis and node-redis"
-    rm -rf "$world/node"
-    mkdir "$world/node"
-    cp "$wanted/package.json" "$wanted/$list" "$world/node"
-    npm ci --loglevel=error --no-audit --no-fund --prefix "$world/node"
-    cp "$wanted/$list" "$world/node/$list.done"
 }
 
 main "$@"

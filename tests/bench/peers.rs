@@ -275,7 +275,8 @@ impl Program {
             Program::This(_) => (env::current_exe().ok(), None),
             Program::Rust(name) => (Some(there.join("rust/release").join(name)), None),
             Program::Node => {
-                (Some(there.join("node/node_modules")), Some(here.join("node/redlock.js")))
+                let tools = Path::new(env!("CARGO_MANIFEST_DIR")).join("nodejs/node_modules");
+                (Some(tools), Some(here.join("node/redlock.js")))
             }
             Program::Python(name) | Program::PythonAtAgent(name) => {
                 (Some(there.join("python/bin/python")), Some(here.join("python").join(name)))

@@ -74,7 +74,7 @@ impl Library {
             }
         }
         let packages = folder.path().join("node_modules");
-        symlink(installed("node/node_modules"), packages).expect("it is the first");
+        symlink(top().join("tests/nodejs/node_modules"), packages).expect("it is the first");
         Programs { folder, library: self }
     }
 }
