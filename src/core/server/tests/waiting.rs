@@ -291,7 +291,10 @@ fn an_iteration_grants_less_than_it_ends() {
             let key = Key { db: 0, name: &[name] };
             assert!(matches!(bench.acquire_at(key, 1, "a 10"), Ok(Acquired::Granted(_))));
             if waits {
-                assert!(matches!(bench.acquire_at(key, 2, "b 10 WAIT 0"), Ok(Acquired::Waiting(_))));
+                assert!(matches!(
+                    bench.acquire_at(key, 2, "b 10 WAIT 0"),
+                    Ok(Acquired::Waiting(_))
+                ));
             }
         }
         bench.pass(10_000);
