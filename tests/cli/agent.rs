@@ -103,6 +103,28 @@ fn a_place_ends_after_its_keep(kind: Kind) {
 }
 
 #[apply(on_one_server)]
+fn a_turn_of_which_its_caller_has_heard_lasts_for_the_lease(kind: Kind) {
+    const KEEP: Duration = Duration::from_millis(1_000);
+    let servers = servers(kind, 1);
+    let agent = Agent::start(&addresses(&servers));
+    for (options, asks) in
+        [("", "CHECK job bob"), ("", "EXTEND job bob 4000"), ("EPHEMERAL RENEW", "CHECK job bob")]
+    {
+        agent.run("DLOCK.ACQUIRE job alice 30000").int();
+        let request = format!("DLOCK.ACQUIRE job bob 4000 KEEP {} {options}", KEEP.as_millis());
+        assert_eq!(agent.run(&request), Value::Null);
+        agent.run("DLOCK.RELEASE job alice");
+        eventually("bob hears of his turn", || {
+            matches!(agent.run(&format!("DLOCK.{asks}")), Value::Int(1..))
+        });
+        sleep(KEEP);
+        assert!(agent.run("DLOCK.CHECK job bob").is_int(), "{asks} {options}");
+        agent.run("DLOCK.ACQUIRE job alice 30000 WAIT 20000").int();
+        agent.run("DLOCK.RELEASE job alice");
+    }
+}
+
+#[apply(on_one_server)]
 fn a_token_that_is_released_for_good_gets_no_lock_later(kind: Kind) {
     let servers = servers(kind, 1);
     let agent = Agent::start(&addresses(&servers));

@@ -26,8 +26,8 @@ pub(super) struct Held {
     /// Time at which to tell the nodes that its caller has been told.
     mark_at: Option<Instant>,
     is_marked: bool,
-    /// True if nothing was asked since it was granted.
-    is_new: bool,
+    /// True if its caller has heard of it by a later request than the one that took it.
+    is_heard: bool,
     _counted: Counted,
 }
 
@@ -40,10 +40,7 @@ impl Lock {
             // First: another agent may have extended the lock, and a request is then answered by what nodes show.
             loss = held.guard.lost() => self.lost(*held, &loss),
             order = inbox.recv() => match order {
-                Some(order) => {
-                    held.is_new &= matches!(order, Order::Unheard { .. });
-                    self.order_while_held(held, order).await
-                }
+                Some(order) => self.order_while_held(held, order).await,
                 // Dropping the guard releases the lock.
                 None => State::Idle,
             },
@@ -59,27 +56,36 @@ impl Lock {
         }
     }
 
-    async fn order_while_held(&self, held: Box<Held>, order: Order) -> State {
+    async fn order_while_held(&self, mut held: Box<Held>, order: Order) -> State {
         match order {
             Order::Acquire(ask) => return self.renew(held, *ask).await,
             Order::Release(release) => return self.release(held, release).await,
             Order::Extend { ttl, reply } => match extend(&held.guard, ttl).await {
-                Ok(()) => answer(reply, Reply::Int(1)),
+                Ok(()) => {
+                    held.note_heard();
+                    answer(reply, Reply::Int(1));
+                }
                 // The caller may have taken it once more, by another agent.
                 Err((_, Some(loss))) => {
                     let lost = self.lost(*held, &loss);
                     self.elsewhere(Order::Extend { ttl, reply }).await;
                     return lost;
                 }
-                Err((refused, None)) => answer(reply, refused),
+                Err((refused, None)) => {
+                    held.note_heard();
+                    answer(reply, refused);
+                }
             },
             Order::Check { reply } => match self.checked(&held).await {
                 Ok(Reply::Null) => self.elsewhere(Order::Check { reply }).await,
-                Ok(fence) => answer(reply, fence),
+                Ok(fence) => {
+                    held.note_heard();
+                    answer(reply, fence);
+                }
                 Err(error) => answer(reply, refusal::reply(&error)),
             },
             // Once it is marked, it is given up only if the caller asks.
-            Order::Unheard { keep } if held.is_new && !held.is_marked => {
+            Order::Unheard { keep } if !held.is_heard && !held.is_marked => {
                 return unheard(held, keep);
             }
             Order::Unheard { .. } => {}
@@ -172,6 +178,7 @@ impl Lock {
         if ask.reply.sender.is_closed() {
             return State::Held(held);
         }
+        held.is_heard = true;
         let asked = ask.terms.mode;
         if held.terms.mode != asked {
             let why = Reason::OtherMode { held: held.terms.mode, asked };
@@ -209,7 +216,7 @@ impl Lock {
         if is_done {
             self.note_finished();
         }
-        if held.away_until.is_none() && !is_done {
+        if held.is_known() && !is_done {
             self.agent.figures.count_loss(loss.why.name());
             self.agent.losses.tell(&self.name, self.owner, loss);
         }
@@ -242,7 +249,7 @@ impl Held {
             away_until,
             mark_at: None,
             is_marked: false,
-            is_new: true,
+            is_heard: false,
             _counted: Counted::new(&figures.held),
         })
     }
@@ -256,15 +263,33 @@ impl Held {
         self.tie = tie;
     }
 
+    /// Notes that its caller has heard of it, by CHECK say, before it asks for it again: the lease is not given up before
+    /// its end.
+    fn note_heard(&mut self) {
+        self.is_heard = true;
+        match self.away_until {
+            Some(end) if self.terms.renew => {
+                self.away_until = Some(end.max(Instant::now() + self.guard.valid_for()));
+            }
+            Some(_) => self.ties(None),
+            None => {}
+        }
+    }
+
     fn untie(&mut self) {
         if let Some(tie) = self.tie.take() {
             tie.remove_lock();
         }
     }
 
+    /// True if its caller knows of it.
+    fn is_known(&self) -> bool {
+        self.away_until.is_none() || self.is_heard
+    }
+
     /// True if its caller knows of it, and it does not end with a connection.
     fn is_told(&self) -> bool {
-        self.away_until.is_none() && self.tie.is_none()
+        self.is_known() && self.tie.is_none()
     }
 }
 
