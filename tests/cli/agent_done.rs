@@ -1,5 +1,8 @@
 //! `dlock agent`: locks that are left done, and the agent's metrics.
 
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
 use harness::exporter::Answer;
 use harness::{Agent, Client, Kind, Quorum, Value, apply, eventually, on_one_server};
 use nix::sys::signal::Signal;
@@ -108,6 +111,23 @@ fn an_agent_that_reaches_no_majority_says_so_and_leaves_the_lock_done_later() {
     let mut bob = agent.client();
     assert_eq!(done_by(&bob.run("DLOCK.ACQUIRE job bob 30000 WAIT 20000")), fence);
     assert_eq!(finish(&mut agent.client(), "job", "alice"), Value::Int(1), "alice asks again");
+}
+
+#[test]
+fn a_lock_that_was_not_left_done_is_not_said_to_be_done() {
+    const TTL: Duration = Duration::from_millis(4_000);
+    let quorum = Quorum::start(3);
+    let agent = Agent::start(&quorum.urls());
+    let mut client = agent.client();
+    client.run("DLOCK.ACQUIRE job alice 4000").int();
+    quorum.iter().take(2).for_each(|node| node.pause());
+    let paused = Instant::now();
+    assert_eq!(finish(&mut client, "job", "alice").code(), "NOQUORUM");
+    assert_eq!(client.run("DLOCK.EXTEND job alice 4000").code(), "NOQUORUM");
+    // The lease ends before they have answered.
+    sleep((TTL * 11 / 10).saturating_sub(paused.elapsed()));
+    quorum.iter().take(2).for_each(|node| node.resume());
+    assert_eq!(finish(&mut client, "job", "alice"), Value::Int(0));
 }
 
 #[apply(on_one_server)]

@@ -308,6 +308,10 @@ pub(super) fn unheard(mut held: Box<Held>, keep: Option<Millis>) -> State {
 pub(super) async fn extend(guard: &Guard, ttl: Millis) -> Result<(), (Reply, Option<Loss>)> {
     match timeout(ORDER_PATIENCE, guard.extend(stretched(ttl))).await {
         Ok(Ok(())) => Ok(()),
+        // That is not known before the nodes have answered.
+        Ok(Err(Error::Lost(loss))) if matches!(loss.why, LossReason::Done) => {
+            Err((Reply::error(format_args!("{NO_QUORUM} {BEING_LEFT_DONE}")), None))
+        }
         Ok(Err(Error::Lost(loss))) => {
             Err((Reply::error(format_args!("{NO_QUORUM} {loss}")), Some(loss)))
         }
@@ -322,5 +326,7 @@ pub(super) async fn extend(guard: &Guard, ttl: Millis) -> Result<(), (Reply, Opt
 const NOT_EXTENDED: &str = "no majority of the nodes has answered; the lock is held for";
 const UNFINISHED: &str =
     "no majority of the nodes has answered; they are asked again until the lease ends, for";
-const OTHER_END: &str = "OTHERMODE this token holds the lock, and its two requests differ in EPHEMERAL or RENEW; \
-                         release it first";
+const BEING_LEFT_DONE: &str =
+    "the lock is being left done, and no majority of the nodes has answered yet";
+pub(super) const OTHER_END: &str = "OTHERMODE this token holds the lock, and its two requests differ in EPHEMERAL \
+                                    or RENEW; release it first";
