@@ -7,6 +7,8 @@ use std::time::Duration;
 use dlock_core::quorum::attempts::{self, Agreed, Found};
 use dlock_core::quorum::{Answer, Ask, Rules, Sound};
 use dlock_core::words::Fence;
+#[cfg(feature = "operator")]
+use dlock_core::{who, words::Mode};
 use futures_util::future::join_all;
 use redis::{Cmd, Value};
 use tokio::sync::oneshot;
@@ -268,8 +270,13 @@ impl Client {
             let inspections = self.inspections(key).await;
             let shown = inspections.iter().map(|node| node.as_ref().ok().map(Option::as_ref));
             let attempt = |suffix: &Token, fence| {
-                let name = caller::name(caller, suffix).into();
-                Ok(Some(Attempt { name, fence }))
+                let name: Box<[u8]> = caller::name(caller, suffix).into();
+                let id = who::id(&name);
+                let holds = |node: &&Inspection| node.holders.iter().any(|holder| holder.id == id);
+                let node = inspections.iter().flatten().flatten().find(holds);
+                let is_shared = node.is_some_and(|node| node.mode == Mode::Shared.name());
+                let mode = if is_shared { Mode::Shared } else { Mode::Exclusive };
+                Ok(Some(Attempt { name, mode, fence }))
             };
             match caller::find(caller, shown) {
                 Found::Nothing => return Ok(None),
@@ -355,7 +362,7 @@ impl Client {
     pub async fn finish_attempt(
         &self,
         key: &Key,
-        Attempt { name, fence }: &Attempt,
+        Attempt { name, fence, .. }: &Attempt,
         (time, outcome): (Duration, &[u8]),
     ) -> Result<bool, Error> {
         let Some(fence) = *fence else { return Ok(false) };
@@ -420,6 +427,8 @@ impl Client {
 pub struct Attempt {
     /// The token by which the nodes know it.
     pub name: Box<[u8]>,
+    /// The mode in which it holds the lock. No agent serves semaphores.
+    pub mode: Mode,
     /// The claim's fence; `None`: its maker has not said that the claim has stood, and may give it up.
     pub fence: Option<Fence>,
 }

@@ -47,6 +47,25 @@ fn a_lock_that_a_second_agent_extends_outlives_the_lease_of_the_first() {
 }
 
 #[test]
+fn a_token_that_asks_on_other_terms_than_it_holds_the_lock_elsewhere_hears_that() {
+    let quorum = Quorum::start(3);
+    let (one, two) = (Agent::start(&quorum.urls()), Agent::start(&quorum.urls()));
+    for (key, held, asked) in [
+        ("reads", " SHARED", ""),
+        ("writes", "", " SHARED"),
+        ("plain", "", " EPHEMERAL RENEW CLOSE"),
+    ] {
+        let acquire = format!("DLOCK.ACQUIRE {key} alice 30000");
+        one.run(&format!("{acquire}{held}")).int();
+        until_marked(&one, key);
+        for wait in ["", " WAIT 0"] {
+            let said = two.run(&format!("{acquire}{asked}{wait}"));
+            assert_eq!(said.code(), "OTHERMODE", "{key}{wait}");
+        }
+    }
+}
+
+#[test]
 fn an_agent_that_is_killed_shortens_no_lease_and_another_one_releases_it() {
     let quorum = Quorum::start(3);
     let (mut one, two) = (Agent::start(&quorum.urls()), Agent::start(&quorum.urls()));

@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use dlock_client::Error;
 use dlock_client::operator::Attempt;
-use dlock_core::{Millis, Reason};
+use dlock_core::{Fence, Millis, Reason};
 
 use super::super::refusal;
 use super::super::reply::Reply;
-use super::{Done, Lock, Order, Release, answer, stretched};
+use super::held::OTHER_END;
+use super::{Done, Lock, Order, Release, Terms, answer, stretched};
 
 /// The reply; `None`: the caller holds nothing.
 type Found = Result<Option<Reply>, Error>;
@@ -32,7 +33,7 @@ impl Lock {
                 }
             }
             Order::Extend { ttl, reply } => {
-                let found = self.extended_elsewhere(ttl, |_| Reply::Int(1)).await;
+                let found = self.extended_elsewhere(ttl).await;
                 (reply, found, Reply::Int(0))
             }
             Order::Check { reply } => (reply, self.held_elsewhere().await, Reply::Null),
@@ -82,23 +83,54 @@ impl Lock {
     }
 
     async fn held_elsewhere(&self) -> Found {
-        let Some(Attempt { name, fence }) = self.attempt().await? else { return Ok(None) };
+        let Some(Attempt { name, fence, .. }) = self.attempt().await? else { return Ok(None) };
         let Some(fence) = fence else { return unsettled() };
         let holds = self.agent.client.check_attempt(&self.name.key, &name, Some(fence.0)).await?;
         Ok(holds.then(|| Reply::number(fence.0)))
     }
 
-    /// Extends the lock that the caller holds by another agent; `reply` makes a reply of its fence.
-    pub(super) async fn extended_elsewhere(&self, ttl: Millis, reply: fn(u64) -> Reply) -> Found {
-        let Some(Attempt { name, fence }) = self.attempt().await? else { return Ok(None) };
+    async fn extended_elsewhere(&self, ttl: Millis) -> Found {
+        let Some(Attempt { name, fence, .. }) = self.attempt().await? else { return Ok(None) };
         let Some(fence) = fence else { return unsettled() };
-        let (client, key) = (&self.agent.client, &self.name.key);
-        match client.extend_attempt(key, &name, fence, stretched(ttl)).await {
-            Ok(Duration::ZERO) => unsettled(),
-            Ok(_) => Ok(Some(reply(fence.0))),
+        match self.extended(&name, fence, ttl).await? {
+            None => Ok(None),
+            Some(Duration::ZERO) => unsettled(),
+            Some(_) => Ok(Some(Reply::Int(1))),
+        }
+    }
+
+    /// Extends an attempt. Returns the time for which the lock is valid; `None`: it is not held.
+    async fn extended(
+        &self,
+        name: &[u8],
+        fence: Fence,
+        ttl: Millis,
+    ) -> Result<Option<Duration>, Error> {
+        let client = &self.agent.client;
+        match client.extend_attempt(&self.name.key, name, fence, stretched(ttl)).await {
+            Ok(valid_for) => Ok(Some(valid_for)),
             Err(Error::Lost(_)) => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    /// The reply to a caller that asks for the lock that it holds by another agent: the fence, if it asks on the terms
+    /// on which it holds it, and then for a lease of this length. Another agent's lock ends with no connection of this
+    /// one.
+    pub(super) async fn joined(&self, asked: &Terms, is_tied: bool) -> Option<Reply> {
+        let Attempt { name, mode, fence } = self.attempt().await.ok().flatten()?;
+        let (client, fence) = (&self.agent.client, fence?);
+        let refused = if mode == asked.mode {
+            is_tied.then(|| Reply::error(OTHER_END))
+        } else {
+            Some(Reply::error(Reason::OtherMode { held: mode, asked: asked.mode }))
+        };
+        if refused.is_some() {
+            let holds = client.check_attempt(&self.name.key, &name, Some(fence.0)).await;
+            return refused.filter(|_| holds.is_ok_and(|holds| holds));
+        }
+        let valid_for = self.extended(&name, fence, asked.ttl).await.ok().flatten()?;
+        (!valid_for.is_zero()).then(|| Reply::number(fence.0))
     }
 }
 

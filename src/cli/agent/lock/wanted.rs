@@ -28,7 +28,7 @@ pub(super) struct Wanted {
     away_until: Option<Instant>,
     /// Time at which to look if the caller holds the lock by another agent.
     look_at: Option<Instant>,
-    /// Resolves with the fence, if the caller does.
+    /// Resolves with the reply, if the caller does.
     look: Option<BoxFuture<'static, Option<Reply>>>,
 }
 
@@ -147,9 +147,9 @@ impl Lock {
         let Some(asker) = wanted.asker.take() else { return State::Idle };
         if let Error::Held { holder: Some(holder), .. } = error
             && wanted.terms.caller.is_holder(holder)
-            && let Some(fence) = self.joined(wanted.terms.ttl).await
+            && let Some(said) = self.joined(&wanted.terms, asker.tie.is_some()).await
         {
-            answer(asker.reply, fence);
+            answer(asker.reply, said);
             return State::Idle;
         }
         answer(asker.reply, refusal::of_lease(error, wanted.terms.ttl));
@@ -158,12 +158,6 @@ impl Lock {
             Some(keep) if may_pass => self.take_place(wanted, keep),
             _ => State::Idle,
         }
-    }
-
-    /// The fence of the lock that the caller holds by another agent.
-    async fn joined(&self, ttl: Millis) -> Option<Reply> {
-        let found = self.extended_elsewhere(ttl, Reply::number).await;
-        found.ok().flatten().filter(|found| matches!(found, Reply::Int(_)))
     }
 
     /// Queues for a caller that does not wait, but asks again.
@@ -196,10 +190,10 @@ impl Lock {
 
     fn looked(&self, mut wanted: Box<Wanted>, found: Option<Reply>) -> State {
         wanted.look = None;
-        if let Some(fence) = found
+        if let Some(said) = found
             && let Some(asker) = wanted.asker.take()
         {
-            answer(asker.reply, fence);
+            answer(asker.reply, said);
             return State::Idle;
         }
         State::Wanted(wanted)
@@ -208,9 +202,10 @@ impl Lock {
     fn due_while_wanted(&self, mut wanted: Box<Wanted>) -> State {
         let now = Instant::now();
         if wanted.look_at.is_some_and(|at| at <= now) {
-            let (lock, ttl) = (self.clone(), wanted.terms.ttl);
+            let (lock, terms) = (self.clone(), wanted.terms.clone());
+            let is_tied = wanted.asker.as_ref().is_some_and(|asker| asker.tie.is_some());
             wanted.look_at = None;
-            wanted.look = Some(Box::pin(async move { lock.joined(ttl).await }));
+            wanted.look = Some(Box::pin(async move { lock.joined(&terms, is_tied).await }));
             return State::Wanted(wanted);
         }
         let is_over = |end: Option<Instant>| end.is_some_and(|end| end <= now);
