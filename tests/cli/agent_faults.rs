@@ -1,6 +1,7 @@
 //! `dlock agent`: clients that break, and agents that do. Nobody else is harmed, and no lock outlives its lease.
 
 use std::io::{Read, Write};
+use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::process::Stdio;
 use std::thread::sleep;
@@ -84,6 +85,22 @@ fn an_end_is_noticed_behind_a_wait_with_requests_that_are_not_read(kind: Kind) {
 }
 
 #[apply(on_one_server)]
+fn an_end_is_noticed_by_a_wait_that_begins_after_it(kind: Kind) {
+    let servers = servers(kind, 1);
+    let agent = Agent::start(&addresses(&servers));
+    agent.run("DLOCK.ACQUIRE job alice 600000").int();
+    let bob = UnixStream::connect(agent.socket()).expect("it listens");
+    let tied = request(&["DLOCK.ACQUIRE", "tied", "bob", "30000", "EPHEMERAL", "RENEW"]);
+    let waits = request(&["DLOCK.ACQUIRE", "job", "bob", "30000", "WAIT", "0"]);
+    servers[0].pause();
+    (&bob).write_all(&[tied, waits].concat()).expect("there is room");
+    bob.shutdown(Shutdown::Write).expect("it is open");
+    servers[0].resume();
+    eventually("bob is gone", || agent.figure("connections") == 1);
+    eventually("and his lock", || agent.figure("locks") == 1 && servers[0].traces().leases == 1);
+}
+
+#[apply(on_one_server)]
 fn a_pipeline_is_answered_in_order_and_a_wait_holds_it_up(kind: Kind) {
     let servers = servers(kind, 1);
     let agent = Agent::start(&addresses(&servers));
@@ -136,7 +153,7 @@ fn a_client_that_sends_without_a_pause_leaves_time_for_renewals(kind: Kind) {
         while Instant::now() < end {
             (&stream).write_all(&requests).expect("the agent reads");
         }
-        stream.shutdown(std::net::Shutdown::Both).expect("it is open");
+        stream.shutdown(Shutdown::Both).expect("it is open");
     });
     assert_eq!(holder.run("DLOCK.CHECK job alice"), fence);
 }
@@ -246,9 +263,14 @@ fn an_agent_that_ends_serves_ephemeral_locks_for_a_while(kind: Kind) {
     let (mut idle, mut waiting) = (agent.client(), agent.client());
     idle.run("PING");
     waiting.send("DLOCK.ACQUIRE tied bob 30000 WAIT 0");
-    eventually("bob waits", || waiters(&servers) == 1);
+    servers[0].run("DLOCK.ACQUIRE other carol 30000").int();
+    tied.send("DLOCK.ACQUIRE other alice 30000 WAIT 0");
+    eventually("both wait", || waiters(&servers) == 2);
     agent.running().signal(Signal::SIGTERM);
     assert!(idle.is_closed_by_server() && waiting.is_closed_by_server());
+    servers[0].run("DLOCK.RELEASE other carol");
+    tied.recv().int();
+    tied.run("DLOCK.RELEASE other alice");
     assert!(tied.run("DLOCK.CHECK tied alice").is_int());
     assert!(UnixStream::connect(agent.socket()).is_err(), "it listens no more");
     tied.run("DLOCK.RELEASE tied alice");
@@ -256,6 +278,46 @@ fn an_agent_that_ends_serves_ephemeral_locks_for_a_while(kind: Kind) {
     agent.until_ended();
     let traces = servers[0].traces();
     assert_eq!((traces.leases, traces.waiters), (0, 0));
+}
+
+#[test]
+fn an_agent_that_ends_closes_a_connection_before_it_releases_its_lock() {
+    let quorum = Quorum::start(3);
+    let mut one = Agent::with(&quorum.urls(), &["--drain", "100ms"]);
+    let two = Agent::start(&quorum.urls());
+    let (mut tied, mut bob) = (one.client(), two.client());
+    tied.run("DLOCK.ACQUIRE job alice 30000 EPHEMERAL RENEW").int();
+    bob.send("DLOCK.ACQUIRE job bob 30000 WAIT 0");
+    eventually("bob waits", || quorum.iter().any(|node| node.traces().waiters > 0));
+    // The agent waits for its answer before it ends.
+    quorum[2].pause();
+    one.running().signal(Signal::SIGTERM);
+    bob.recv().int();
+    assert!(tied.try_recv_within(Duration::from_millis(1)).is_err(), "it is closed");
+    quorum[2].resume();
+    one.until_ended();
+}
+
+#[test]
+fn a_grant_counts_from_the_request_that_it_answers() {
+    const TTL: Duration = Duration::from_secs(30);
+    let quorum = Quorum::start(2);
+    let agent = Agent::with(&quorum.urls(), &["--node-timeout", "20s"]);
+    let mut client = agent.client();
+    client.run("DLOCK.CHECK job bob");
+    quorum[1].pause();
+    let slice = "DLOCK.ACQUIRE job bob 30000 WAIT 1000 KEEP 30000";
+    client.run(slice);
+    let sent = Instant::now();
+    client.send(slice);
+    eventually("it arrives", || agent.figure("waiting") == 1);
+    quorum[1].resume();
+    client.recv().int();
+    for node in quorum.iter() {
+        let found = node.run("DLOCK.INSPECT job");
+        let left = found.at("holders").items()[0].at("ttl-ms").int();
+        assert!(Duration::from_millis(left.unsigned_abs()) + sent.elapsed() >= TTL, "{left}");
+    }
 }
 
 #[apply(on_one_server)]

@@ -95,6 +95,11 @@ fn an_agent_that_starts_again_knows_its_locks() {
     agent.end(Signal::SIGTERM);
     agent.start_again(&quorum.urls());
     assert_eq!(agent.run("DLOCK.RELEASE job alice"), Value::Int(1), "an orderly end leaves it");
+    let fence = agent.run("DLOCK.ACQUIRE job bob 30000");
+    agent.end(Signal::SIGTERM);
+    agent.start_again(&quorum.urls());
+    assert_eq!(agent.run("DLOCK.CHECK job bob"), fence, "it was granted just before");
+    assert_eq!(agent.run("DLOCK.RELEASE job bob"), Value::Int(1));
     quorum.until_empty();
 }
 

@@ -64,6 +64,8 @@ impl Connection {
             _ = self.talk() => {}
             () = tie.lost() => {}
         }
+        // The next holder begins after this.
+        drop(self.stream);
         self.session.end(&self.agent);
     }
 
@@ -102,8 +104,7 @@ impl Connection {
 
     /// Waits until there is something to do.
     async fn idle(&mut self, incoming: &mut Incoming, outgoing: &mut Outgoing) -> Result<(), End> {
-        let mut draining = self.agent.draining.subscribe();
-        let drains = *draining.borrow();
+        let drained = self.drained();
         tokio::select! {
             biased;
             read = self.stream.read(incoming) => read,
@@ -111,9 +112,7 @@ impl Connection {
                 outgoing.add(&message, self.session.protocol);
                 Ok(())
             }
-            _ = draining.wait_for(|draining| *draining), if !drains => Ok(()),
-            // An EPHEMERAL lock may have ended.
-            () = sleep(LOOK_FOR_END), if drains => Ok(()),
+            () = drained => Ok(()),
         }
     }
 
@@ -125,9 +124,13 @@ impl Connection {
         outgoing: &mut Outgoing,
     ) -> Result<Option<Answer>, End> {
         let waits = words.iter().skip(3).any(|word| word.eq_ignore_ascii_case(b"WAIT"));
-        let mut draining = self.agent.draining.subscribe();
+        let mut drained = pin!(self.drained());
         let mut answer = pin!(commands::answer(&self.agent, &mut self.session, words));
         loop {
+            // A request that does not wait ends soon, and is carried out as a node would.
+            if incoming.has_ended && waits {
+                return Err(End::Closed);
+            }
             let is_full = incoming.unused().len() >= READ_AHEAD;
             tokio::select! {
                 biased;
@@ -135,11 +138,7 @@ impl Connection {
                 sent = self.stream.send(outgoing), if !outgoing.unsent().is_empty() => sent?,
                 read = self.stream.read(incoming), if !incoming.has_ended && !is_full => read?,
                 ended = self.stream.has_ended_later(), if is_full => incoming.has_ended |= ended?,
-                _ = draining.wait_for(|draining| *draining), if waits => return Ok(None),
-            }
-            // A request that does not wait ends soon, and is carried out as a node would.
-            if incoming.has_ended && waits {
-                return Err(End::Closed);
+                () = &mut drained, if waits => return Ok(None),
             }
         }
     }
@@ -147,6 +146,18 @@ impl Connection {
     /// True if the agent ends, and does not wait for this connection.
     fn is_drained(&self) -> bool {
         *self.agent.draining.borrow() && !self.session.tie.has_locks()
+    }
+
+    /// Resolves when the agent ends, and the connection has no EPHEMERAL locks any more.
+    fn drained(&self) -> impl Future<Output = ()> + Send + use<> {
+        let (mut draining, tie) = (self.agent.draining.subscribe(), Arc::clone(&self.session.tie));
+        async move {
+            // The sender lives as long as the agent.
+            let _ = draining.wait_for(|draining| *draining).await;
+            while tie.has_locks() {
+                sleep(LOOK_FOR_END).await;
+            }
+        }
     }
 
     /// Answers a request. Returns true if the connection ends after that.

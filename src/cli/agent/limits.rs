@@ -40,7 +40,8 @@ pub const LOOK_AFTER: Duration = Duration::from_millis(500);
 /// A lock that is held for this long is marked: its caller has been told. Other agents, and this one after a
 /// restart, can extend it then. Shorter locks cost no request more.
 pub const MARK_AFTER: Duration = Duration::from_millis(50);
-/// While a connection has sent more than the agent reads ahead, the agent looks this often for its end.
+/// While a connection has sent more than the agent reads ahead, the agent looks this often for its end; and while the
+/// agent ends, for the end of its EPHEMERAL locks.
 pub const LOOK_FOR_END: Duration = Duration::from_millis(100);
 /// The pause after a connection could not be accepted: too many open files, say.
 pub const ACCEPT_PAUSE: Duration = Duration::from_millis(100);

@@ -89,11 +89,19 @@ impl Lock {
                 return unheard(held, keep);
             }
             Order::Unheard { .. } => {}
-            Order::Leave if held.is_told() => {
-                held.guard.detach().await;
-                return State::Idle;
-            }
-            Order::Leave => return State::Idle,
+            Order::Leave => match &held.tie {
+                // The connection ends first, and then the lock with it.
+                Some(tie) => tie.lose(),
+                None if held.is_told() => {
+                    // The next process must know that its caller was told.
+                    if !held.is_marked {
+                        held.guard.mark_stood();
+                    }
+                    held.guard.detach().await;
+                    return State::Idle;
+                }
+                None => return State::Idle,
+            },
         }
         State::Held(held)
     }

@@ -40,6 +40,7 @@ struct Acquisition {
 /// A request that has no reply yet.
 struct Asker {
     reply: ReplyTo,
+    since: Instant,
     /// The end of its wait; `None`: without limit.
     until: Option<Instant>,
     keep: Option<Millis>,
@@ -89,6 +90,7 @@ impl Lock {
     /// A request of a connection.
     fn asker(&self, ask: Ask) -> Asker {
         Asker {
+            since: Instant::now(),
             until: ask.wait.filter(|wait| wait.0 > 0).map(end_of),
             keep: ask.keep,
             tie: ask.tie,
@@ -126,11 +128,12 @@ impl Lock {
         let asker = wanted.asker.take();
         let mut held = Held::new(guard, wanted.terms, wanted.away_until, &self.agent.figures);
         let Some(asker) = asker else { return State::Held(held) };
-        // A lease that waited long is a short one. What the caller is told must outlive this process, unless it ends
+        // A lease that waited long is a short one, and one that an earlier request has asked for may end before that
+        // which the caller counts from this request. What the caller is told must outlive this process, unless it ends
         // with the connection.
         let ttl = Duration::from_millis(held.terms.ttl.0);
         if !held.terms.renew
-            && held.guard.valid_for() < ttl - ttl / 10
+            && held.guard.valid_for() < ttl - asker.since.elapsed().min(ttl / 10)
             && let Err((reply, _)) = extend(&held.guard, held.terms.ttl).await
         {
             answer(asker.reply, reply);
