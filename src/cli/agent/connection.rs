@@ -9,12 +9,12 @@ use std::sync::Arc;
 
 use tokio::io::{Interest, Ready};
 use tokio::net::{TcpStream, UnixStream};
-use tokio::task::coop::consume_budget;
+use tokio::task::yield_now;
 use tokio::time::{sleep, timeout};
 
 use super::Agent;
 use super::commands::{self, Answer};
-use super::limits::{FAREWELL, LOOK_FOR_END, READ_AHEAD, REQUEST, STRANGERS_REQUEST, UNSENT};
+use super::limits::{FAREWELL, LOOK_FOR_END, READ_AHEAD, REQUEST, STRANGERS_REQUEST, TURN, UNSENT};
 use super::reply::{Protocol, Reply};
 use super::request::{self, Request};
 use super::session::Session;
@@ -71,13 +71,17 @@ impl Connection {
 
     async fn talk(&mut self) -> Result<(), End> {
         let (mut incoming, mut outgoing) = (Incoming::default(), Outgoing::default());
+        let mut requests = 0_u64;
         loop {
-            // A client that sends without a pause leaves time for others.
-            consume_budget().await;
             let most = if self.session.is_known { REQUEST } else { STRANGERS_REQUEST };
             match request::read(incoming.unused(), most) {
                 Ok(Some((request, length))) => {
                     incoming.used += length;
+                    // A client that sends without a pause leaves time for others.
+                    requests += 1;
+                    if requests.is_multiple_of(TURN) {
+                        yield_now().await;
+                    }
                     let ends = self.answer(&request, &mut incoming, &mut outgoing).await?;
                     if ends || outgoing.unsent().len() >= UNSENT {
                         self.stream.send_all(&mut outgoing).await?;
@@ -298,3 +302,52 @@ pub async fn refuse(stream: Stream, why: &'static str) {
 
 /// Bytes to read at a time.
 const PIECE: usize = 16 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::net::Shutdown;
+    use std::os::unix::net::UnixStream as StdStream;
+    use std::time::Duration;
+
+    use super::super::Args;
+    use super::super::peer::Peer;
+    use super::*;
+    use crate::global::Global;
+
+    async fn agent() -> Arc<Agent> {
+        let nodes = Some(vec!["127.0.0.1:1".to_owned()]);
+        let global = Global { nodes, node_timeout: None, json: false, verbose: false };
+        let args = Args {
+            listen: Vec::new(),
+            password_file: None,
+            allow: Vec::new(),
+            metrics: None,
+            drain: Duration::ZERO,
+        };
+        Arc::new(args.agent(&global).await.ok().unwrap())
+    }
+
+    /// A connection of which the client has sent this many requests, and its end.
+    async fn connection(agent: &Arc<Agent>, requests: usize) -> (StdStream, Connection) {
+        let (mut client, stream) = StdStream::pair().unwrap();
+        client.write_all(&b"PING\r\n".repeat(requests)).unwrap();
+        client.shutdown(Shutdown::Write).unwrap();
+        stream.set_nonblocking(true).unwrap();
+        let stream = UnixStream::from_std(stream).unwrap();
+        stream.readable().await.unwrap();
+        let session = Session::new(0, Peer::of(&stream).unwrap());
+        (client, Connection { agent: Arc::clone(agent), stream: Stream::Unix(stream), session })
+    }
+
+    #[tokio::test]
+    async fn a_client_that_sends_many_requests_leaves_turns_to_others() {
+        let agent = agent().await;
+        let (_client, many) = connection(&agent, 100).await;
+        let (_other, one) = connection(&agent, 1).await;
+        let (many, one) = (tokio::spawn(many.serve()), tokio::spawn(one.serve()));
+        one.await.unwrap();
+        assert!(!many.is_finished());
+        many.await.unwrap();
+    }
+}

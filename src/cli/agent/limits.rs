@@ -16,6 +16,8 @@ pub const STRANGERS_REQUEST: usize = 4 * 1024;
 pub const ARGUMENTS: usize = 64;
 /// The longest line of a request, in bytes.
 pub const LINE: usize = 1024;
+/// Requests of one connection that are answered before others have their turn.
+pub const TURN: u64 = 8;
 /// Bytes that the agent reads ahead while it answers a request.
 pub const READ_AHEAD: usize = REQUEST;
 /// Bytes of replies that the agent collects before it sends them. A client that does not read costs no more:
