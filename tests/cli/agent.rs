@@ -3,6 +3,7 @@
 use std::thread::sleep;
 use std::time::Duration;
 
+use harness::client::request;
 use harness::{Agent, Kind, Value, apply, eventually, on_one_server};
 
 use crate::{addresses, dlock_at, servers};
@@ -144,14 +145,14 @@ fn what_an_agent_does_not_serve_is_refused_by_name(kind: Kind) {
     let servers = servers(kind, 1);
     let agent = Agent::start(&addresses(&servers));
     let mut client = agent.client();
-    for (request, words) in [
+    for (words, why) in [
         ("DLOCK.ACQUIRE job t 1000 KEEP 5 TURN", "ERR TURN is for nodes"),
         ("DLOCK.ACQUIRE job t 1000 LIMIT 3", "ERR LIMIT is for nodes"),
         ("DLOCK.ACQUIRE job t 1000 FENCE 3", "ERR FENCE is for nodes"),
         ("DLOCK.EXTEND job t 1000 FENCE 3", "ERR FENCE is for nodes"),
         ("DLOCK.TOKENS job", "ERR DLOCK.TOKENS is for nodes"),
         ("DLOCK.APPLY x", "ERR DLOCK.APPLY is for nodes"),
-        ("MULTI", "ERR MULTI is for nodes"),
+        ("EXEC", "ERR EXEC is for nodes"),
         ("DLOCK.RELEASE job t DONE 1000 FENCE 3", "ERR FENCE is for nodes"),
         ("DLOCK.ACQUIRE job t 1000 NX", "ERR unknown option 'NX'; there is SHARED, WAIT ms"),
         ("DLOCK.ACQUIRE job t 0", "ERR ttl-ms must be a whole number from 1 to"),
@@ -161,10 +162,16 @@ fn what_an_agent_does_not_serve_is_refused_by_name(kind: Kind) {
         ("NONSENSE", "ERR unknown command 'NONSENSE'"),
         ("CLIENT NONSENSE", "ERR unknown subcommand 'NONSENSE'"),
     ] {
-        let said = client.run(request);
-        assert!(said.text().starts_with(words), "{request}: {said:?}");
+        let said = client.run(words);
+        assert!(said.text().starts_with(why), "{words}: {said:?}");
     }
     assert_eq!(client.run("PING"), Value::Simple("PONG".into()), "the connection goes on");
+    // A client sends a transaction as a whole.
+    client
+        .send_raw(&[request(&["MULTI"]), request(&["DLOCK.ACQUIRE", "job", "t", "1000"])].concat());
+    assert!(client.recv().text().starts_with("ERR MULTI is for nodes"));
+    assert!(client.is_closed_by_server());
+    assert_eq!(agent.run("DLOCK.INSPECT job"), Value::Null);
 }
 
 #[apply(on_one_server)]

@@ -91,7 +91,9 @@ pub async fn answer(agent: &Arc<Agent>, session: &mut Session, words: &[&[u8]]) 
     let called =
         |(_, command): &(usize, &Command)| name.eq_ignore_ascii_case(command.name.as_bytes());
     let Some((place, command)) = ALL.iter().enumerate().find(called) else {
-        return Reply::error(unknown(session, name)).into();
+        // A client sends what belongs to a transaction without waiting for the answer, and must not be half served.
+        let ends = name.eq_ignore_ascii_case(b"MULTI");
+        return Answer { ends, ..Reply::error(unknown(session, name)).into() };
     };
     let answer = served(agent, session, command, words, args).await;
     agent.figures.count(place, &answer);
