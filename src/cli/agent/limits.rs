@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-/// The room for connections. One user alone can have half of it.
+/// The room for connections, or less where the process may have few open files. One user alone can have half of it.
 pub const CONNECTIONS: u64 = 30_000;
-/// The room for connections over TCP that have not logged in. One more closes the oldest.
-pub const STRANGERS: usize = 1_000;
+/// The room for connections over TCP that have not logged in, or less, as well. One more closes the oldest.
+pub const STRANGERS: u64 = 1_000;
 /// The room for locks and waiting requests. One user alone can have half of it.
 pub const LOCKS: u64 = 40_000;
 /// The largest request, in bytes.

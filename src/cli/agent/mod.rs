@@ -130,7 +130,6 @@ impl Args {
         let listeners = self.listeners()?;
         let metrics = self.listen_for_metrics().await?;
         let agent = Arc::new(self.agent(global).await?);
-        open_more_files();
         if let Some(listener) = metrics {
             let site = Site { shown: Metrics(Arc::clone(&agent)), hosts: None, web: None };
             tokio::spawn(exporter::serve(listener, Arc::new(site), global.json));
@@ -199,7 +198,7 @@ impl Args {
             losses: Losses::default(),
             stderr,
             draining: watch::Sender::new(false),
-            room: Room::default(),
+            room: Room::of(open_more_files()),
             figures: Figures::default(),
         })
     }
@@ -269,11 +268,14 @@ fn password(file: &Path) -> Result<[u8; 32], Failure> {
     }
 }
 
-/// Each connection is an open file. The system's usual limit is for programs with few.
-fn open_more_files() {
-    if let Ok((_, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
+/// Each connection is an open file, and the system's usual limit is for programs with few. Returns the number of files
+/// that this process may have.
+fn open_more_files() -> u64 {
+    let limits = || getrlimit(Resource::RLIMIT_NOFILE);
+    if let Ok((_, hard)) = limits() {
         let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
     }
+    limits().map_or(u64::MAX, |(soft, _)| soft)
 }
 
 const TOO_MANY: &str = "ERR max number of clients reached";

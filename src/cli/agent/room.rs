@@ -11,8 +11,9 @@ use super::limits::{CONNECTIONS, STRANGERS};
 use super::tie::Tie;
 
 /// The connections.
-#[derive(Default)]
 pub struct Room {
+    /// The number of connections that there is room for, and that of connections that have never logged in.
+    most: (u64, u64),
     shares: Mutex<Shares>,
     /// Connections that have never logged in, the oldest first.
     strangers: Mutex<BTreeMap<u64, Arc<Tie>>>,
@@ -28,7 +29,7 @@ pub struct Share {
 impl Share {
     /// Takes a part. `None`: the user has as many connections as one user may have.
     pub fn take(agent: &Arc<Agent>, owner: Owner) -> Option<Arc<Share>> {
-        let is_taken = agent.room.shares().take(owner, 1, CONNECTIONS);
+        let is_taken = agent.room.shares().take(owner, 1, agent.room.most.0);
         is_taken.then(|| Arc::new(Share { agent: Arc::clone(agent), owner }))
     }
 }
@@ -40,12 +41,22 @@ impl Drop for Share {
 }
 
 impl Room {
+    /// The room in a process that may have this many open files. Half of them are for requests that wait, each of which
+    /// has a connection to a node.
+    pub fn of(files: u64) -> Room {
+        Room {
+            most: (CONNECTIONS.min(files / 8 * 3), STRANGERS.min(files / 16)),
+            shares: Mutex::default(),
+            strangers: Mutex::default(),
+        }
+    }
+
     /// Adds a connection of somebody who has not logged in. Of too many the oldest is closed, and not the newest:
     /// whoever has the password gives it at once.
     pub fn add_stranger(&self, connection: u64, tie: &Arc<Tie>) {
         let mut strangers = self.strangers();
         strangers.insert(connection, Arc::clone(tie));
-        if strangers.len() > STRANGERS
+        if strangers.len() as u64 > self.most.1
             && let Some((_, oldest)) = strangers.pop_first()
         {
             oldest.lose();
