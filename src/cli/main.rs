@@ -67,6 +67,9 @@ fn work() -> Exit {
     let threads = if matches!(cli.command, Command::Agent(_)) { 1 } else { 2 };
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     runtime.worker_threads(threads).on_thread_start(signals::hold_off).enable_all();
+    // Of thousands of connections most are in the queue that all threads share, and have their turn as often as the
+    // others.
+    runtime.global_queue_interval(2);
     let runtime = signals::held_off(|| runtime.build());
     runtime.map_or_else(cannot_start, |runtime| runtime.block_on(dispatch(cli)))
 }
