@@ -23,6 +23,9 @@ use crate::token::Token;
 pub struct Caller {
     token: Box<[u8]>,
     about: Box<[u8]>,
+    /// The fence of a claim that has stood: its maker does not give the attempt up any more, unless the caller
+    /// asks.
+    pub(crate) stood: Option<Fence>,
 }
 
 impl Caller {
@@ -34,7 +37,7 @@ impl Caller {
     /// A caller by its token, and a text about it that everybody may see.
     #[must_use]
     pub fn new(token: &[u8], about: &[u8]) -> Caller {
-        Caller { token: token.into(), about: about.into() }
+        Caller { token: token.into(), about: about.into(), stood: None }
     }
 
     /// The token by which the nodes know an attempt.
@@ -45,13 +48,8 @@ impl Caller {
 
     /// The META of an attempt.
     pub(crate) fn meta(&self, suffix: &Token) -> Vec<u8> {
-        [&*self.about, MARK, suffix.as_str().as_bytes()].concat()
-    }
-
-    /// The META of an attempt whose claim has stood: its maker does not give it up any more, unless the caller
-    /// asks.
-    pub(crate) fn meta_stood(&self, suffix: &Token, fence: Fence) -> Vec<u8> {
-        [self.meta(suffix), STOOD.to_vec(), fence.0.to_string().into_bytes()].concat()
+        let stood = self.stood.map(|fence| [STOOD, fence.0.to_string().as_bytes()].concat());
+        [&*self.about, MARK, suffix.as_str().as_bytes(), &stood.unwrap_or_default()].concat()
     }
 
     /// True if this holder is an attempt for the caller.
@@ -117,11 +115,9 @@ mod tests {
     const STANDS: Option<Fence> = Some(Fence(1_795_238_075_371_227));
 
     fn holder(caller: &[u8], suffix: &Token, stood: Option<Fence>) -> HolderInfo {
-        let caller = Caller::new(caller, b"why attempt=x");
+        let caller = Caller { stood, ..Caller::new(caller, b"why attempt=x") };
         let id = who::id(&caller.name(suffix));
-        let meta = stood.map(|fence| caller.meta_stood(suffix, fence));
-        let meta = meta.unwrap_or_else(|| caller.meta(suffix));
-        HolderInfo { id, meta, ..HolderInfo::default() }
+        HolderInfo { id, meta: caller.meta(suffix), ..HolderInfo::default() }
     }
 
     fn found(caller: &[u8], holders: &[HolderInfo]) -> Found<Token> {
@@ -164,9 +160,10 @@ mod tests {
 
     #[test]
     fn there_is_room_for_the_longest() {
-        let caller = Caller::new(&[b'x'; Caller::LONGEST_TOKEN], &[b'x'; Caller::LONGEST_ABOUT]);
+        let longest = (&[b'x'; Caller::LONGEST_TOKEN], &[b'x'; Caller::LONGEST_ABOUT]);
+        let caller = Caller { stood: Some(Fence(MAX_FENCE)), ..Caller::new(longest.0, longest.1) };
         let suffix = Token::random();
         assert_eq!(caller.name(&suffix).len(), MAX_TOKEN);
-        assert_eq!(caller.meta_stood(&suffix, Fence(MAX_FENCE)).len(), MAX_META);
+        assert_eq!(caller.meta(&suffix).len(), MAX_META);
     }
 }

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use harness::client::request;
 use harness::{
-    Agent, Client, Kind, Quorum, Server, Value, apply, eventually, many, on_one_server, process,
-    program, scratch,
+    Agent, Builder, Client, Kind, Quorum, Server, Value, Way, apply, eventually, many,
+    on_one_server, process, program, scratch, wall_clock,
 };
 use nix::sys::signal::Signal;
 
@@ -252,6 +252,26 @@ fn a_release_and_the_next_waiter_do_not_wait_for_a_node_that_is_silent() {
     quorum[2].resume();
     assert_eq!(agent.run("DLOCK.RELEASE job bob"), Value::Int(1));
     quorum.until_empty();
+}
+
+#[test]
+fn a_mark_that_comes_when_a_node_has_become_free_takes_no_fence_from_its_clock() {
+    const A_DAY: i64 = 86_400;
+    let quorum = Quorum::with(3, Builder::with_movable_wall_clock);
+    quorum[2].set_wall_clock(A_DAY);
+    let ahead = wall_clock::micros(A_DAY) - 1_000_000;
+    eventually("its clock is ahead", || quorum[2].run("DLOCK.ACQUIRE other x 1").int() > ahead);
+    quorum[2].run("DLOCK.ACQUIRE job other 30000 FENCE 1").int();
+    let agent = Agent::start(&quorum.urls());
+    quorum[2].network().keep_back_from(Way::Up, "stood=");
+    agent.run("DLOCK.ACQUIRE job alice 30000").int();
+    eventually("the mark is on its way", || quorum[2].network().has_kept_back());
+    quorum[2].run("DLOCK.RELEASE job other");
+    quorum[2].network().pass();
+    eventually("the mark has come", || quorum[2].network().kept(Way::Up) == 0);
+    quorum[0].network().refuse();
+    assert_eq!(agent.run("DLOCK.RELEASE job alice"), Value::Int(1));
+    assert!(agent.run("DLOCK.ACQUIRE job bob 30000").is_int());
 }
 
 #[apply(on_one_server)]

@@ -17,7 +17,7 @@ use std::task::{Poll, ready};
 use std::time::Duration;
 
 use dlock_core::quorum::{Answer, Ask, Send, Wait};
-use dlock_core::words::{Fence, Instant};
+use dlock_core::words::{Fence, Instant, Millis};
 use futures_util::future::join_all;
 use redis::Cmd;
 use tokio::sync::watch;
@@ -175,10 +175,16 @@ impl Traffic {
     }
 
     /// Tells all nodes, in the background, that the claim of an attempt for a caller has stood, with this fence.
-    pub(crate) fn mark_stood(&self, fence: Fence) {
-        let Some(command) = self.wanted.stood(&self.attempt.token, fence) else { return };
+    /// Later requests say so, too.
+    pub(crate) fn mark_stood(&mut self, fence: Fence) {
+        let Some(caller) = &mut Arc::make_mut(&mut self.wanted).caller else { return };
+        caller.stood = Some(fence);
         let (attempt, within) = (Arc::clone(&self.attempt), self.timeout);
         let shared = Arc::clone(&self.shared);
+        // The holder's asking again never shortens a lease, and one that has ended meanwhile lasts no longer by it.
+        let (ask, ttl) = (Ask::again(shared.nodes.len()), Millis(1));
+        let send = Send { node: 0, attempt: attempt.number, id: 0, ask, ttl, again: None };
+        let command = self.wanted.command(send, &attempt.token);
         self.shared.background.spawn(async move {
             let nodes = shared.nodes.iter().enumerate();
             join_all(nodes.map(|(place, node)| attempt.mark(node, place, &command, within))).await;

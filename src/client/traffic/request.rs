@@ -90,19 +90,6 @@ impl Wanted {
         self.acquire(send, token, fence, Some(Wait { blocks: None, ..wait }), false)
     }
 
-    /// Returns the request that says that the claim of an attempt for a caller has stood. The holder's asking again never
-    /// shortens a lease, and one that has ended meanwhile lasts no longer by it.
-    pub(crate) fn stood(&self, token: &Token, fence: Fence) -> Option<Cmd> {
-        let caller = self.caller.as_ref()?;
-        let mut command = redis::cmd("DLOCK.ACQUIRE");
-        command.arg(self.key.as_bytes()).arg(caller.name(token)).arg(1);
-        if self.options.mode == Mode::Shared {
-            command.arg("SHARED");
-        }
-        command.arg("META").arg(caller.meta_stood(token, fence));
-        Some(command)
-    }
-
     fn acquire(
         &self,
         Send { ttl, again, .. }: Send,
@@ -223,6 +210,17 @@ mod tests {
         );
         let release = Ask::Release { is_final: false };
         assert_eq!(words(&wanted, release), "DLOCK.RELEASE job worker-7TOKEN");
+    }
+
+    #[test]
+    fn a_request_for_a_claim_that_has_stood_says_so() {
+        let mut caller = Caller::new(b"worker-7", b"why");
+        caller.stood = Some(Fence(9));
+        let wanted = Wanted { caller: Some(caller), ..wanted(LockOptions::default()) };
+        assert_eq!(
+            words(&wanted, Ask::again(3)),
+            "DLOCK.ACQUIRE job worker-7TOKEN 500 FENCE 1 AGAIN 8 META why attempt=TOKEN stood=9"
+        );
     }
 
     #[test]
