@@ -113,6 +113,29 @@ fn who_asks_for_a_longer_lease_hears_at_once_each_time() {
 }
 
 #[test]
+fn a_node_without_room_for_long_leases_keeps_the_lock_with_a_shorter_one() {
+    let quorum = Quorum::with(1, |node| node.config("dlock.usual-ttl 12000"));
+    let fills = |n: u64| quorum[0].run(&format!("DLOCK.ACQUIRE long:{n} t 60000"));
+    assert_eq!((0..10_000).map(fills).find(|said| !said.is_int()).unwrap().code(), "TOOMANYLONG");
+    run(async {
+        let (alice, bob) = (healthy_program(&quorum).await, program(&quorum).await);
+        let guard = take(&alice, "job", ms(3_000)).await;
+        let refused = guard.extend(MINUTES).await.expect_err("there is no room");
+        assert!(refused.to_string().contains("TOOMANYLONG"), "{refused}");
+        assert_eq!(guard.ttl(), ms(3_000));
+        guard.extend(ms(3_000)).await.expect("it is held as before");
+
+        let waiting = tokio::spawn(async move { wait_for(&bob, "job", MINUTES).await });
+        until("bob waits", || quorum[0].node("waiters").int() == 1).await;
+        guard.release().await.expect("it is held");
+        let guard = waiting.await.expect("no panic");
+        until("he makes do with the lease of a waiter", || guard.ttl() < MINUTES).await;
+        until_longer("it is renewed", || guard.valid_for()).await;
+        guard.release().await.expect("it is held");
+    });
+}
+
+#[test]
 fn a_lock_that_is_handed_on_after_others_wanted_it_is_at_all_nodes() {
     let quorum = Quorum::start(3);
     run(async {

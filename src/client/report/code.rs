@@ -14,9 +14,9 @@ pub(crate) fn code(text: &str) -> &str {
 pub(crate) fn why(text: &str) -> Obstacle {
     match code(text) {
         "QUARANTINE" => Obstacle::Quarantine,
-        "NOTDURABLE" | "OOM" | "LOADING" | "BUSY" | "MASTERDOWN" | "TOOMANYWAITERS"
-        | "TOOMANYLOCKS" | "TOOMANYLONG" | "UNBLOCKED" | "CLUSTERDOWN" | "TRYAGAIN" | "MISCONF"
-        | "NOREPLICAS" => Obstacle::Busy,
+        "TOOMANYLONG" | "NOTDURABLE" => Obstacle::TooLong,
+        "OOM" | "LOADING" | "BUSY" | "MASTERDOWN" | "TOOMANYWAITERS" | "TOOMANYLOCKS"
+        | "UNBLOCKED" | "CLUSTERDOWN" | "TRYAGAIN" | "MISCONF" | "NOREPLICAS" => Obstacle::Busy,
         _ if text.starts_with("ERR max number of clients") => Obstacle::Busy,
         _ => Obstacle::Never,
     }

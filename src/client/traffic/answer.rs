@@ -141,8 +141,11 @@ mod tests {
 
     #[test]
     fn what_may_pass_is_told_from_what_will_not() {
-        for text in ["OOM command not allowed", "LOADING Redis is", "NOTDURABLE", "UNBLOCKED the"] {
+        for text in ["OOM command not allowed", "LOADING Redis is", "UNBLOCKED the"] {
             assert_eq!(refusal(text).0, Answer::Refused(Obstacle::Busy), "{text}");
+        }
+        for text in ["TOOMANYLONG this user has", "NOTDURABLE the state file"] {
+            assert_eq!(refusal(text).0, Answer::Refused(Obstacle::TooLong), "{text}");
         }
         for text in ["WRONGTYPE Operation", "NOPERM this user", "READONLY this node", "ERR ttl-ms"]
         {

@@ -91,7 +91,7 @@ impl<R: Rules> Ballot<R> {
 
     /// Sets the length of the lease in requests until the claim stands.
     pub fn ask_first_for(&mut self, first: Millis) {
-        self.lengths.first = first;
+        self.lengths.begin_with(first);
     }
 
     /// Ties leases to connections: then a grant to a blocked request does not count until it is confirmed.
@@ -300,6 +300,8 @@ impl<R: Rules> Ballot<R> {
     /// Asks each node that is not busy with an earlier request for the lease anew: those that
     /// have it to extend it, the others to grant it with the claim's fence.
     pub fn renew(&mut self, out: &mut Outgoing, now: Instant) {
+        // A node may grant now what it refused before.
+        self.votes.iter_mut().for_each(|vote| vote.most = None);
         for node in 0..self.votes.len() {
             self.renew_at(out, node, now);
         }
@@ -422,10 +424,6 @@ impl<R: Rules> Ballot<R> {
 
     /// Sets the length wanted; only requests from this moment on count.
     pub fn want(&mut self, ttl: Millis, now: Instant) {
-        if ttl > self.lengths.wanted {
-            // A node may grant now what it refused before.
-            self.votes.iter_mut().for_each(|vote| vote.most = None);
-        }
         (self.lengths.wanted, self.lengths.wanted_at) = (ttl, now);
     }
 
@@ -434,11 +432,11 @@ impl<R: Rules> Ballot<R> {
         self.lengths.wanted
     }
 
-    /// Handles a refusal for good. If the length was the reason, asks the node for the length that it
+    /// Handles a refusal. If the length was the reason, asks the node for the length that it
     /// grants; and where no majority is left for the longer one, asks all nodes for the usual one.
     pub fn make_do(&mut self, out: &mut Outgoing, refused: Send, now: Instant) {
-        let never = |vote: &Vote| vote.said == Said::Refused(Obstacle::Never);
-        let refuses = |vote: &&Vote| vote.length(self.ttl()) < self.ttl() || never(vote);
+        let said = |vote: &Vote| matches!(vote.said, Said::Refused(why) if why.is_about_length());
+        let refuses = |vote: &&Vote| vote.length(self.ttl()) < self.ttl() || said(vote);
         let refusing = self.votes.iter().filter(refuses).count();
         if self.lengths.is_unusual() && self.rules.is_too_long(refusing, self.votes.len()) {
             self.lengths.make_do();

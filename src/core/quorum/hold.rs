@@ -2,7 +2,7 @@
 
 use super::ballot::{Ballot, Outgoing};
 use super::rules::{Rules, Sound};
-use super::{Answer, Claim, Obstacle, Send, Wait};
+use super::{Answer, Claim, Send, Wait};
 use crate::words::{Fence, Instant, Millis};
 
 /// A lock that is held.
@@ -17,6 +17,8 @@ pub struct Hold<R = Sound> {
     renews: bool,
     /// The time of validity at its last change, in µs.
     valid: u64,
+    /// The pause before a short lease is renewed, in µs.
+    soon: u64,
     /// Time at which the hold ends, renewed or not.
     limit: Option<Instant>,
     /// Set when the lock is handed on: the time to wait at nodes where another token still holds it.
@@ -65,6 +67,7 @@ impl<R: Rules> Hold<R> {
             renew_at: Some(now),
             renews: true,
             valid: 0,
+            soon: SOON,
             limit: None,
             hands_on: None,
             finishes: None,
@@ -115,7 +118,10 @@ impl<R: Rules> Hold<R> {
         if self.is_held() && self.renew_at.is_some_and(|at| now >= at) {
             match self.finishes {
                 Some(_) => self.ask_to_finish(now),
-                None => self.renew(now),
+                None => {
+                    self.soon = self.soon.saturating_mul(2);
+                    self.renew(now);
+                }
             }
         }
     }
@@ -150,7 +156,9 @@ impl<R: Rules> Hold<R> {
                 self.ballot.wait_behind(&mut self.out, node, now);
             }
             // The lease is longer than the node grants: uses the length that it does grant.
-            Answer::Refused(Obstacle::Never) => self.ballot.make_do(&mut self.out, asked, now),
+            Answer::Refused(why) if why.is_about_length() => {
+                self.ballot.make_do(&mut self.out, asked, now);
+            }
             _ => {}
         }
     }
@@ -166,6 +174,7 @@ impl<R: Rules> Hold<R> {
     /// [`ttl`](Self::ttl) goes back to its former value.
     pub fn extend(&mut self, ttl: Millis, now: Instant) {
         self.ballot.want(ttl.max(self.ttl()), now);
+        self.soon = SOON;
         if self.is_held() && self.finishes.is_none() {
             self.renew_at.get_or_insert(now);
             self.renew(now);
@@ -298,7 +307,7 @@ impl<R: Rules> Hold<R> {
         let Some(claim) = self.ballot.claim() else { return };
         let mut pause = self.ballot.rules.pause(claim.until.since(now), self.valid);
         if self.is_short() {
-            pause = pause.min(SOON);
+            pause = pause.min(self.soon);
         } else if !self.renews {
             self.renew_at = None;
         }
@@ -337,8 +346,8 @@ impl<R: Rules> Hold<R> {
     }
 }
 
-/// A lease that is shorter than it should be is renewed after this many µs: short work is done by then,
-/// and needs no renewal.
+/// A lease that is shorter than it should be is renewed after this many µs, and each time after twice as many:
+/// short work is done by then, and needs no renewal.
 const SOON: u64 = 20_000;
 /// Nodes that have not answered are asked to leave the lock done this often in what is left of the lease.
 const FINISHES: u64 = 12;

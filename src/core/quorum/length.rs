@@ -20,6 +20,11 @@ impl Lengths {
         Lengths { wanted: ttl, wanted_at: Instant(0), first: ttl, usual: ttl }
     }
 
+    /// Begins with shorter leases: a majority grants this length once the claim stands.
+    pub(super) fn begin_with(&mut self, first: Millis) {
+        (self.first, self.usual) = (first, first);
+    }
+
     /// True if the length wanted is longer than the one that a majority is known to grant.
     pub(super) fn is_unusual(self) -> bool {
         self.wanted > self.usual

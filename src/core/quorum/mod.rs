@@ -184,14 +184,24 @@ pub struct Mark {
 pub enum Obstacle {
     /// The node is in quarantine.
     Quarantine,
-    /// The node cannot grant just now: out of memory, loading, too many waiters, its state file, or a
-    /// waiter that was unblocked.
+    /// The node cannot grant just now: out of memory, loading, too many waiters, or a waiter that was
+    /// unblocked.
     Busy,
+    /// The node cannot vouch for this lease just now, but perhaps for a shorter one: its room for long leases
+    /// is taken, or its state file cannot be written.
+    TooLong,
     /// The node grants, but an earlier request of the same token may yet arrive over a connection that
     /// has ended, and tie an EPHEMERAL lock to that one. Another token has no such request.
     Untied,
     /// The node will never grant it: a wrong type, no permission, a bad argument, a replica.
     Never,
+}
+
+impl Obstacle {
+    /// True if the node may grant a shorter lease.
+    pub(super) fn is_about_length(self) -> bool {
+        matches!(self, Obstacle::TooLong | Obstacle::Never)
+    }
 }
 
 /// A lock that is held, as the majority vouches for it.

@@ -12,7 +12,7 @@ pub(super) struct Vote {
     pub(super) lease: Lease,
     /// The requests to the node.
     pub(super) requests: Requests,
-    /// Set if the node refused a longer lease for good.
+    /// Set if the node refused a longer lease at the last renewal.
     pub(super) most: Option<Most>,
     /// True if the node did not answer the last time, or refused, even if it has a new request.
     pub(super) missing: bool,
@@ -269,9 +269,7 @@ impl Vote {
             }
             Answer::TooFar => Said::Refused(Obstacle::Never),
             Answer::Refused(why) => {
-                if why == Obstacle::Never {
-                    self.never(open);
-                }
+                self.refuses(open, why);
                 Said::Refused(why)
             }
             Answer::Silent | Answer::Unreachable => {
@@ -296,10 +294,11 @@ impl Vote {
         }
     }
 
-    /// Notes what the node refuses for good: to leave the lock done, or a longer lease.
-    fn never(&mut self, Open { ask, ttl, .. }: Open) {
-        self.takes_no_mark |= ask.finishes();
-        if let Some(Held { ttl: grants, .. }) = self.held().filter(|held| held.ttl < ttl) {
+    /// Notes what the node refuses: to leave the lock done, or a longer lease.
+    fn refuses(&mut self, Open { ask, ttl, .. }: Open, why: Obstacle) {
+        self.takes_no_mark |= ask.finishes() && why == Obstacle::Never;
+        let longer = self.held().filter(|held| why.is_about_length() && held.ttl < ttl);
+        if let Some(Held { ttl: grants, .. }) = longer {
             self.most = Some(Most { grants, refuses: ttl });
         }
     }

@@ -524,9 +524,8 @@ fn refused(refusal: &Reason) -> Answer {
             Answer::Done(Mark { fence, left: left.unwrap_or(Millis(u64::MAX)) })
         }
         Reason::TooFar { .. } | Reason::TooManyAhead { .. } => Answer::TooFar,
-        Reason::NotDurable | Reason::TooManyWaiters(_) | Reason::TooManyLocks { .. } => {
-            Answer::Refused(Obstacle::Busy)
-        }
+        Reason::NotDurable | Reason::TooManyLong { .. } => Answer::Refused(Obstacle::TooLong),
+        Reason::TooManyWaiters(_) | Reason::TooManyLocks { .. } => Answer::Refused(Obstacle::Busy),
         _ => Answer::Refused(Obstacle::Never),
     }
 }

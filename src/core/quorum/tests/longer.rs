@@ -196,15 +196,48 @@ fn a_node_that_refuses_everything_is_not_asked_without_end() {
 
 #[test]
 fn a_longer_lease_that_a_majority_refuses_is_given_up_and_the_lock_held_as_it_was() {
-    let mut hold = held(3);
+    for why in [Obstacle::Never, Obstacle::TooLong] {
+        let mut hold = held(3);
+        hold.extend(HOUR, Instant(SECOND));
+        let asked = sent(|| hold.poll());
+        hold.answer(0, asked[0].id, Answer::Refused(why), Instant(SECOND));
+        assert_eq!(hold.ttl(), HOUR);
+        hold.answer(1, asked[1].id, Answer::Refused(why), Instant(SECOND));
+        assert_eq!(hold.ttl(), LEASE);
+        until(&hold);
+        assert!(sent(|| hold.poll()).iter().all(|send| send.ttl == LEASE));
+    }
+}
+
+#[test]
+fn a_waiter_whose_lease_is_too_long_keeps_the_lock_with_the_lease_that_it_won() {
+    let (mut acquisition, waiting) = queueing(1);
+    acquisition.answer(0, waiting.id, Answer::Granted(Fence(7)), at(0));
+    let mut hold = acquisition.into_hold(at(0));
+    hold.tick(hold.wake().unwrap());
+    let longer = sent(|| hold.poll());
+    assert_eq!(longer.iter().map(|send| send.ttl).collect::<Vec<_>>(), [LEASE]);
+    let now = Instant(SECOND);
+    hold.answer(0, longer[0].id, Answer::Refused(Obstacle::TooLong), now);
+    extended(&mut hold, &[0], now);
+    assert_eq!(hold.ttl(), waiting.ttl);
+    assert!(until(&hold) > now.0 + waiting.ttl.0 * 900);
+    assert!(hold.wake().unwrap().0 > 2 * SECOND, "not again and again");
+}
+
+#[test]
+fn a_longer_lease_that_nobody_grants_is_asked_for_less_and_less_often() {
+    let mut hold = held(1);
     hold.extend(HOUR, Instant(SECOND));
-    let asked = sent(|| hold.poll());
-    hold.answer(0, asked[0].id, Answer::Refused(Obstacle::Never), Instant(SECOND));
-    assert_eq!(hold.ttl(), HOUR);
-    hold.answer(1, asked[1].id, Answer::Refused(Obstacle::Never), Instant(SECOND));
-    assert_eq!(hold.ttl(), LEASE);
-    until(&hold);
-    assert!(sent(|| hold.poll()).iter().all(|send| send.ttl == LEASE));
+    let mut asked = 0;
+    while let (State::Held(_), Some(now)) = (hold.state(), hold.wake()) {
+        for send in sent(|| hold.poll()) {
+            hold.answer(0, send.id, Answer::Unreachable, now);
+            asked += 1;
+        }
+        hold.tick(now);
+    }
+    assert!((10..50).contains(&asked), "{asked}");
 }
 
 #[test]
