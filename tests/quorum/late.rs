@@ -4,11 +4,11 @@
 use std::time::Duration;
 
 use dlock_client::{Client, Guard, Lock, LossReason};
-use harness::{Quorum, Way, library};
+use harness::{Builder, Quorum, Way, library};
 
 use crate::coordinator::{
     NODE_TIMEOUT, assert_holds, assert_within, healthy_program, ms, program, run, take, timed,
-    ttl_at, until, wait_for, without_quorum,
+    ttl_at, until, until_longer, wait_for, without_quorum,
 };
 
 const TTL: Duration = ms(2_000);
@@ -362,6 +362,25 @@ fn a_request_that_was_sent_again_and_arrives_after_its_release_takes_nothing() {
         guard.release().await.expect("it is held");
         arrives(&quorum).await;
         quorum.assert_empty_within(ms(0));
+    });
+}
+
+/// The node knows the lease, but cannot know that no later one was lost.
+#[test]
+fn a_lock_whose_request_was_sent_twice_goes_on_when_its_node_crashes() {
+    let lossy = |node: Builder| node.config("appendonly yes").config("appendfsync everysec");
+    let mut quorum = Quorum::with(1, lossy);
+    run(async {
+        let alice = program(&quorum).await;
+        let guard = sent_twice(&quorum, &alice, alice.lock("job").ttl(ms(3_000))).await;
+        quorum[0].kill();
+        quorum[0].add_config("dlock.quarantine 60000");
+        quorum[0].start_again();
+        for _ in 0..2 {
+            until_longer("it is renewed", || guard.valid_for()).await;
+        }
+        assert_eq!(quorum[0].node("granting").text(), "quarantine");
+        guard.release().await.expect("it is held");
     });
 }
 

@@ -319,9 +319,12 @@ impl<R: Rules> Ballot<R> {
             return;
         }
         let again = Ask::again(self.votes.len());
+        let is_quarantined = vote.said == Said::Refused(Obstacle::Quarantine);
         let ask = match (vote.fence(), self.fence) {
             (Some(_), _) if !vote.is_confirmed() => again,
             (Some(held), Some(fence)) if held < fence => Ask::Extend { fence: self.fence },
+            // A node in quarantine refuses each EXTEND with FENCE. To ask again shows the fence, too.
+            (Some(_), _) if vote.requests.doubled && is_quarantined => again,
             (Some(held), _) if vote.requests.doubled => Ask::Extend { fence: Some(held) },
             (Some(_), _) => Ask::Extend { fence: None },
             // A former lease that comes back shows its own fence.

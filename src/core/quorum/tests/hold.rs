@@ -26,6 +26,30 @@ fn a_node_that_has_lost_the_lease_is_asked_for_it_again() {
     trial.until();
 }
 
+#[test]
+fn a_lock_whose_request_was_sent_twice_goes_on_in_a_quarantine() {
+    let mut trial = trial(plan(1, Try));
+    trial.sends("0A100");
+    trial.sent_again(0);
+    trial.grants(0, 100);
+    trial.holds();
+    let renewed = |trial: &mut Trial, fence| {
+        trial.wakes();
+        trial.sends("0E100");
+        trial.hears(0, Answer::Refused(Obstacle::Quarantine));
+        trial.wakes();
+        trial.sends("0A");
+        trial.grants(0, fence);
+    };
+    for _ in 0..5 {
+        renewed(&mut trial, 100);
+    }
+    assert!(trial.until() > 2 * TTL);
+    // The second request took it anew.
+    renewed(&mut trial, 101);
+    trial.is_lost(LossReason::Ended);
+}
+
 /// Held, since node 2 gave it again with a larger fence: all nodes have confirmed it after that.
 fn mended() -> Trial {
     let mut trial = held();
