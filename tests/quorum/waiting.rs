@@ -1,13 +1,14 @@
 //! A place in the queue outlives the connection, and who goes away while waiting costs the others little.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use dlock_client::Client;
-use harness::{Quorum, soak};
+use harness::{Quorum, Way, library, soak};
 use tokio::task::JoinHandle;
 
 use crate::coordinator::{
-    assert_within, healthy_program, ms, program, run, take_everywhere, timed, until, wait_for,
+    assert_within, healthy_program, ms, program, run, take, take_everywhere, timed, until, wait_for,
 };
 
 type Order = Arc<Mutex<Vec<&'static str>>>;
@@ -104,4 +105,36 @@ fn waits_that_are_given_up_in_the_moment_of_the_grant_leave_no_lock_held_by_nobo
             assert_eq!(expired.sum::<i64>(), 0, "on {size} nodes");
         });
     }
+}
+
+/// A firewall forgets connections over which nothing went for long, and tells nobody.
+#[test]
+fn of_many_idle_connections_that_are_dead_a_waiter_tries_one() {
+    const IDLE: i64 = 10;
+    const TTL: Duration = ms(1_000);
+    let quorum = Quorum::start(1);
+    run(async {
+        let alice = library::connect(&quorum.urls(), ms(300)).await;
+        let bob = healthy_program(&quorum).await;
+        let waits = || {
+            let alice = alice.clone();
+            tokio::spawn(async move { wait_for(&alice, "job", TTL).await.release().await })
+        };
+        let busy = take(&bob, "job", ms(60_000)).await;
+        let waiting: Vec<_> = (0..IDLE).map(|_| waits()).collect();
+        quorum[0].until_blocked(IDLE);
+        busy.release().await.expect("it is held");
+        for one in waiting {
+            one.await.expect("no panic").expect("it is held");
+        }
+        let busy = take(&bob, "job", ms(60_000)).await;
+        quorum[0].network().keep_back(Way::Up);
+        let waiting = waits();
+        let blocked = || quorum[0].info_number("clients", "blocked_clients") == 1;
+        let (_, took) = timed(until("alice waits", blocked)).await;
+        // Each of them would take a slice of 400 ms and the time-out.
+        assert_within(took, ms(4_000));
+        busy.release().await.expect("it is held");
+        waiting.await.expect("no panic").expect("it is held");
+    });
 }

@@ -237,6 +237,8 @@ impl Node {
                 },
             };
             let Ok(answer) = timeout(limit, route.send(&wire, command)).await else {
+                // A firewall that forgot one idle connection has forgotten the others, too.
+                server.drop_idle();
                 return Err(NodeError::TimedOut(limit));
             };
             if self.connections.goes_on(&mut route, &wire, &answer).await {

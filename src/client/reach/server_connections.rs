@@ -27,13 +27,13 @@ pub(crate) struct ServerConnections {
     /// Idle connections for requests that wait.
     idle: Mutex<Vec<Wire>>,
     /// True while an idle connection is being made.
-    warms_up: AtomicBool,
+    warms_up: Arc<AtomicBool>,
     /// True while the broken shared connection is being made again for locks that are held.
-    reconnects: AtomicBool,
+    reconnects: Arc<AtomicBool>,
 }
 
-/// A reconnection in progress. Dropping it allows the next.
-struct Reconnecting(Arc<ServerConnections>);
+/// Something of which one is under way at a time. Dropping it allows the next, also where a runtime ends.
+struct UnderWay(Arc<AtomicBool>);
 
 /// The connection that all requests share, except those that wait.
 enum Link {
@@ -51,7 +51,7 @@ impl ServerConnections {
         timeout: Duration,
     ) -> ServerConnections {
         let (link, idle) = (Mutex::new(Link::Down), Mutex::default());
-        let (warms_up, reconnects) = (AtomicBool::default(), AtomicBool::default());
+        let (warms_up, reconnects) = (Arc::default(), Arc::default());
         ServerConnections { identities, place, host, timeout, link, idle, warms_up, reconnects }
     }
 
@@ -115,12 +115,13 @@ impl ServerConnections {
     /// leases are worth knowing before the next renewal. This ends after a while; each request that fails
     /// starts it again.
     pub(crate) fn mend(self: &Arc<Self>) {
-        if !self.identities.has_listeners() || self.reconnects.swap(true, Ordering::AcqRel) {
+        if !self.identities.has_listeners() {
             return;
         }
-        let reconnecting = Reconnecting(Arc::clone(self));
+        let Some(reconnecting) = UnderWay::begin(&self.reconnects) else { return };
+        let server = Arc::clone(self);
         tokio::spawn(async move {
-            let server = &reconnecting.0;
+            let _reconnecting = reconnecting;
             let (end, mut pause) = (clock::now().later(MENDS), FIRST_PAUSE);
             while clock::now() < end && server.identities.has_listeners() {
                 sleep(pause).await;
@@ -148,9 +149,14 @@ impl ServerConnections {
         self.identities.uses_tls(self.place)
     }
 
-    /// Closes the idle connections.
+    /// Closes all connections that are not in use.
     pub(crate) fn hang_up(&self) {
         *self.link() = Link::Down;
+        self.drop_idle();
+    }
+
+    /// Closes the idle connections.
+    pub(crate) fn drop_idle(&self) {
         self.idle().clear();
     }
 
@@ -160,13 +166,13 @@ impl ServerConnections {
 
     /// Opens an idle connection, if there is none.
     pub(crate) async fn warm_up(&self) {
-        if self.has_idle() || self.warms_up.swap(true, Ordering::AcqRel) {
+        if self.has_idle() {
             return;
         }
+        let Some(_warming_up) = UnderWay::begin(&self.warms_up) else { return };
         if let Ok(wire) = self.connect().await {
             self.pool(wire);
         }
-        self.warms_up.store(false, Ordering::Release);
     }
 
     pub(crate) fn pop_idle(&self) -> Option<Wire> {
@@ -197,9 +203,15 @@ impl ServerConnections {
     }
 }
 
-impl Drop for Reconnecting {
+impl UnderWay {
+    fn begin(flag: &Arc<AtomicBool>) -> Option<UnderWay> {
+        (!flag.swap(true, Ordering::AcqRel)).then(|| UnderWay(Arc::clone(flag)))
+    }
+}
+
+impl Drop for UnderWay {
     fn drop(&mut self) {
-        self.0.reconnects.store(false, Ordering::Release);
+        self.0.store(false, Ordering::Release);
     }
 }
 
