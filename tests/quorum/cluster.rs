@@ -291,6 +291,59 @@ fn a_planned_fail_over_loses_no_guard() {
     });
 }
 
+/// The address of a server that is gone may be given to one that is no member of the cluster.
+#[test]
+fn a_server_of_another_cluster_or_of_none_is_not_taken_for_one_that_had_its_address() {
+    let cluster = Cluster::start(Kind::Redis82);
+    let link = Proxy::start(cluster.nodes[1].port());
+    let (told, port) = (cluster.nodes[1].port(), link.port());
+    let url = format!("{}?map=127.0.0.1:{told}=127.0.0.1:{port}", cluster.url(&[0]));
+    let (alone, member) = (Server::start(Kind::Redis82), Server::build(Kind::Redis82).cluster());
+    let member = member.start();
+    member.run("CLUSTER SET-CONFIG-EPOCH 99");
+    member.run("CLUSTER ADDSLOTSRANGE 0 16383");
+    harness::eventually("it serves", || {
+        member.run("CLUSTER INFO").text().contains("cluster_state:ok")
+    });
+    run(async {
+        let client = connect(&[url]).await;
+        let key = cluster.key(1, "job");
+        fence_of(take(&client, &key, TTL).await).await;
+        for other in [&alone, &member] {
+            link.lead_to(other.port());
+            link.cut();
+            // The first may fail by the cut.
+            for _ in 0..3 {
+                let refused = client.lock(&key).ttl(TTL).try_acquire().await;
+                assert!(matches!(refused, Err(Error::NoQuorum { .. })), "{refused:?}");
+            }
+            link.lead_to(told);
+            link.cut();
+            fence_of(wait_for(&client, &key, TTL).await).await;
+        }
+    });
+}
+
+#[test]
+fn a_server_that_lets_nobody_in_any_more_is_replaced_by_the_one_that_has_its_slots() {
+    let cluster = Cluster::start(Kind::Redis82);
+    let replica = cluster.replica_of(1);
+    replica.run("CONFIG SET dlock.quarantine off");
+    run(async {
+        let client = connect(&[cluster.url(&[0])]).await;
+        let key = cluster.key(1, "job");
+        fence_of(take(&client, &key, TTL).await).await;
+        assert_eq!(replica.run("CLUSTER FAILOVER").text(), "OK");
+        until("it has the slots", || !replica.run(&format!("DLOCK.INSPECT {key}")).is_error())
+            .await;
+        let mut former = cluster.nodes[1].client();
+        for command in ["CONFIG SET requirepass secret", "CLIENT KILL TYPE normal"] {
+            former.run(command);
+        }
+        fence_of(take(&client, &key, TTL).await).await;
+    });
+}
+
 #[test]
 fn two_addresses_of_one_cluster_are_refused() {
     let cluster = Cluster::start(Kind::Valkey81);

@@ -1,5 +1,6 @@
 //! The identity of the node at the other end of a connection: the server behind an address can change.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -15,6 +16,7 @@ use tracing::debug;
 use crate::inspect::Fields;
 use crate::reach::address::host::Host;
 use crate::reach::address::{Address, Place, Seeds};
+use crate::reach::cluster;
 use crate::reach::endpoint::Endpoint;
 use crate::reach::sentinel::primary_watch::PrimaryWatch;
 use crate::reach::sentinel::{self, Sentinels};
@@ -45,8 +47,8 @@ enum Leads {
     Server(Endpoint),
     /// A primary behind Sentinels, and the server that was the primary last.
     Primary { sentinels: Sentinels, last: Mutex<Option<Host>> },
-    /// A cluster.
-    Cluster(Seeds),
+    /// A cluster, and its servers' ids, as far as they are known.
+    Cluster { seeds: Seeds, members: Mutex<BTreeSet<String>> },
 }
 
 /// A server's report about itself.
@@ -62,7 +64,7 @@ impl Identities {
         let entry = |Address { name, place }| {
             let leads = match place {
                 Place::Server(endpoint) => Leads::Server(endpoint),
-                Place::Cluster(seeds) => Leads::Cluster(seeds),
+                Place::Cluster(seeds) => Leads::Cluster { seeds, members: Mutex::default() },
                 Place::Sentinel(watched) => {
                     Leads::Primary { sentinels: Sentinels::new(watched), last: Mutex::default() }
                 }
@@ -119,23 +121,27 @@ impl Identities {
             Some(Leads::Primary { sentinels, .. }) => {
                 sentinels.watched().servers.tls || sentinels.watched().access.tls
             }
-            Some(Leads::Cluster(seeds)) => seeds.servers.tls,
+            Some(Leads::Cluster { seeds, .. }) => seeds.servers.tls,
             None => false,
         }
     }
 
-    /// Opens a connection to certainly this node, at its present address; or to this server of it.
+    /// Opens a connection to certainly this node, at its present address; or to this server of it, to which there
+    /// may be a connection already.
     pub(crate) async fn connect(
         &self,
         node: usize,
         host: Option<&Host>,
+        is_up: bool,
         within: Duration,
     ) -> Result<Wire, NodeError> {
         match (self.leads(node), host) {
             (Some(Leads::Primary { sentinels, last }), _) => {
                 self.follow(node, sentinels, last, within).await
             }
-            (Some(Leads::Cluster(seeds)), Some(host)) => self.join(node, seeds, host, within).await,
+            (Some(Leads::Cluster { seeds, .. }), Some(host)) => {
+                self.join(node, seeds, host, is_up, within).await
+            }
             _ => self.find(node, within).await,
         }
     }
@@ -236,16 +242,16 @@ impl Identities {
                 }
             };
             let (wire, about) = met;
-            let before = last.lock().unwrap_or_else(PoisonError::into_inner).replace(host.clone());
-            // A new node-id at the same address is not a promoted replica.
-            let is_there = before.as_ref() == Some(&host);
-            let (taken, tenure) = {
-                let mut roster = self.roster();
+            let (is_there, taken, tenure) = {
+                // Both at once: else two connections that meet two primaries can look like one that was replaced.
+                let (mut last, mut roster) = (lock(last), self.roster());
+                // A new node-id at the same address is not a promoted replica.
+                let is_there = last.replace(host.clone()).as_ref() == Some(&host);
                 let taken = roster.follow(node, about.id.clone());
                 if is_there && matches!(taken, Occupant::Stranger(_)) {
                     roster.changed(node);
                 }
-                (taken, roster.changes(node))
+                (is_there, taken, roster.changes(node))
             };
             match taken {
                 Occupant::Same => {}
@@ -266,12 +272,17 @@ impl Identities {
         node: usize,
         seeds: &Seeds,
         host: &Host,
+        is_up: bool,
         within: Duration,
     ) -> Result<Wire, NodeError> {
         let endpoint = seeds.servers.endpoint(host).map_err(|error| NodeError::from(&error))?;
         let named = |error: NodeError| error.at(host);
         let wire =
             Wire::open_to(&endpoint, within, Some(host.clone()), None).await.map_err(named)?;
+        if !is_up {
+            let members = self.members(node);
+            cluster::recognise(&wire, host, seeds, &members, within).await.map_err(named)?;
+        }
         let about = About::of(&wire, within).await.map_err(named)?;
         if about.is_replica {
             return Err(NodeError::Unreachable(format!("{host} is a replica now")));
@@ -288,8 +299,23 @@ impl Identities {
     /// The seed servers of a cluster, if the node is one.
     pub(crate) fn seeds(&self, node: usize) -> Option<&Seeds> {
         match self.leads(node) {
-            Some(Leads::Cluster(seeds)) => Some(seeds),
+            Some(Leads::Cluster { seeds, .. }) => Some(seeds),
             _ => None,
+        }
+    }
+
+    /// The ids of a cluster's servers, as far as they are known.
+    pub(crate) fn members(&self, node: usize) -> BTreeSet<String> {
+        match self.leads(node) {
+            Some(Leads::Cluster { members, .. }) => lock(members).clone(),
+            _ => BTreeSet::new(),
+        }
+    }
+
+    /// Notes the ids of a cluster's servers.
+    pub(crate) fn has_members(&self, node: usize, ids: BTreeSet<String>) {
+        if let Some(Leads::Cluster { members, .. }) = self.leads(node) {
+            *lock(members) = ids;
         }
     }
 
@@ -313,8 +339,12 @@ impl Identities {
     }
 
     fn roster(&self) -> MutexGuard<'_, Roster<String>> {
-        self.roster.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.roster)
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Opens a connection to the server that Sentinels call the primary.

@@ -228,11 +228,7 @@ impl Node {
                 Some(wire) => wire,
                 None => match server.connect().await {
                     Ok(wire) => wire,
-                    Err(error)
-                        if self.connections.goes_round(&server, &mut route, &error).await =>
-                    {
-                        continue;
-                    }
+                    Err(_) if self.connections.goes_round(&server, &mut route).await => continue,
                     Err(error) => return self.connections.heard(Err(error)),
                 },
             };

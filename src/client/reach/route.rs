@@ -101,24 +101,18 @@ impl NodeConnections {
         loop {
             let server = self.server(route).await?;
             match server.wire().await {
-                Err(error) if self.goes_round(&server, route, &error).await => {}
+                Err(_) if self.goes_round(&server, route).await => {}
                 outcome => return outcome,
             }
         }
     }
 
-    /// Handles a server that cannot be reached. Returns true if another one has the slot now.
-    pub(crate) async fn goes_round(
-        &self,
-        server: &ServerConnections,
-        route: &mut Route,
-        error: &NodeError,
-    ) -> bool {
-        let gone = matches!(error, NodeError::Unreachable(_) | NodeError::TimedOut(_));
+    /// Handles a server to which no connection can be made. Returns true if another one has the slot now.
+    pub(crate) async fn goes_round(&self, server: &ServerConnections, route: &mut Route) -> bool {
         let (NodeConnections::Many(cluster), Some(host)) = (self, server.host()) else {
             return false;
         };
-        if !gone || route.was_lost {
+        if route.was_lost {
             return false;
         }
         (route.was_lost, route.asking) = (true, None);

@@ -141,8 +141,9 @@ impl ServerConnections {
     /// Opens a connection to certainly this node.
     pub(crate) fn connect(&self) -> BoxFuture<'_, Result<Wire, NodeError>> {
         let within = self.timeout.max(CONNECT);
+        let is_up = self.up().is_some();
         // Boxed, because it is rare, and would make the type of each request larger.
-        self.identities.connect(self.place, self.host.as_ref(), within).boxed()
+        self.identities.connect(self.place, self.host.as_ref(), is_up, within).boxed()
     }
 
     pub(crate) fn uses_tls(&self) -> bool {

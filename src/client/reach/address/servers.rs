@@ -1,5 +1,6 @@
 //! The present servers of a node, for programs that talk to single servers.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use dlock_core::cluster::slot_of;
@@ -71,8 +72,8 @@ impl Address {
 }
 
 pub(super) async fn slots(seeds: &Seeds, within: Duration) -> Result<Slots, NodeError> {
-    cluster::newest(seeds, seeds.hosts.iter().map(|host| (host.clone(), None)).collect(), within)
-        .await
+    let asked = seeds.hosts.iter().map(|host| (host.clone(), None)).collect();
+    cluster::newest(seeds, asked, &BTreeSet::new(), within).await
 }
 
 pub(super) fn server(access: &Access, host: &Host, name: String) -> Result<Server, NodeError> {

@@ -1,5 +1,7 @@
 //! The slot map: the server of each slot.
 
+use std::collections::BTreeSet;
+
 use dlock_core::cluster::SLOTS;
 use dlock_core::limits::MAX_SERVERS_OF_A_NODE;
 use redis::Value;
@@ -14,6 +16,8 @@ pub(crate) struct Slots {
     hosts: Vec<Host>,
     /// All replicas.
     pub(crate) replicas: Vec<Host>,
+    /// The servers' ids in the cluster.
+    pub(crate) members: BTreeSet<String>,
     /// For each slot the index of its server; `NOBODY` if that is not known.
     owners: Box<[u16]>,
 }
@@ -25,6 +29,7 @@ impl Slots {
             version: 0,
             hosts: Vec::new(),
             replicas: Vec::new(),
+            members: BTreeSet::new(),
             owners: vec![NOBODY; SLOTS].into(),
         }
     }
@@ -43,7 +48,11 @@ impl Slots {
     }
 
     fn add(&mut self, range: &Value, read: impl Fn(&Value) -> Option<Host>) -> Option<()> {
-        let [first, last, primary, replicas @ ..] = range.as_sequence()? else { return None };
+        let [first, last, servers @ ..] = range.as_sequence()? else { return None };
+        let (primary, replicas) = servers.split_first()?;
+        if self.members.len() < MAX_SERVERS_OF_A_NODE {
+            self.members.extend(servers.iter().filter_map(id));
+        }
         let (first, last, primary) = (number(first)?, number(last)?, read(primary)?);
         for replica in replicas.iter().take(MAX_SERVERS_OF_A_NODE).filter_map(read) {
             if self.replicas.len() < MAX_SERVERS_OF_A_NODE && !self.replicas.contains(&replica) {
@@ -92,6 +101,11 @@ impl Slots {
     }
 }
 
+/// Reads the id of a server of a range.
+fn id(server: &Value) -> Option<String> {
+    redis::from_redis_value_ref(server.as_sequence()?.get(2)?).ok()
+}
+
 /// Reads a server of a range.
 fn host(server: &Value, own: &str) -> Option<Host> {
     let [name, port, ..] = server.as_sequence()? else { return None };
@@ -116,7 +130,8 @@ mod tests {
     use super::*;
 
     fn range(first: i64, last: i64, name: Value, port: i64) -> Value {
-        let primary = Value::Array(vec![name, Value::Int(port), Value::Nil]);
+        let id = Value::SimpleString(format!("id{port}"));
+        let primary = Value::Array(vec![name, Value::Int(port), id]);
         Value::Array(vec![Value::Int(first), Value::Int(last), primary])
     }
 
@@ -133,6 +148,7 @@ mod tests {
             range(300, 300, name("a"), 1),
         ]);
         let mut slots = Slots::read(&reply, "own", &Reached::default()).unwrap();
+        assert_eq!(slots.members.iter().collect::<Vec<_>>(), ["id1", "id2", "id3"]);
         let owner = |slots: &Slots, slot| slots.owner(slot).map(Host::to_string);
         assert_eq!(owner(&slots, 0), Some("a:1".to_owned()));
         assert_eq!(owner(&slots, 199), Some("own:2".to_owned()));

@@ -1,8 +1,8 @@
 //! A Redis Cluster as one node: each key is at one of its primaries.
 //!
 //! The slot map is read from several servers at once, and the one with the highest epoch counts. Redirects
-//! correct it; when a server cannot be reached any more, one request reads the map again for all. [`map`]:
-//! the slot map. [`redirect`]: the servers' redirects.
+//! correct it; when no connection to a server can be made, one request reads the map again for all. A server that
+//! shares no member with the map is another cluster's. [`map`]: the slot map. [`redirect`]: the servers' redirects.
 
 pub(crate) mod map;
 pub(crate) mod redirect;
@@ -165,7 +165,8 @@ impl Cluster {
         let asked: BTreeMap<Host, Option<Wire>> =
             asked.map(|host| (host.clone(), up(&host))).collect();
         let reading = last.insert(Reading { since: Instant::now(), failed: None });
-        let mut found = match newest(seeds, asked, self.timeout.max(SLOW)).await {
+        let members = self.identities.members(self.place);
+        let mut found = match newest(seeds, asked, &members, self.timeout.max(SLOW)).await {
             Ok(found) => found,
             Err(error) => {
                 reading.failed = Some(error.clone());
@@ -173,6 +174,7 @@ impl Cluster {
             }
         };
         found.version = version + 1;
+        self.identities.has_members(self.place, found.members.clone());
         let gone = {
             let mut slots = self.slots.write().unwrap_or_else(PoisonError::into_inner);
             *slots = found;
@@ -191,36 +193,79 @@ impl Cluster {
     }
 }
 
-/// Returns the map with the highest epoch among the answers: of a majority, or after a short while of fewer.
+/// Returns the map with the highest epoch among the answers: of a majority, or after a short while of fewer. Where
+/// members of the cluster are known, a server of another cluster counts only if it is a seed, and none of them answers.
 pub(crate) async fn newest(
     seeds: &Seeds,
     asked: BTreeMap<Host, Option<Wire>>,
+    members: &BTreeSet<String>,
     within: Duration,
 ) -> Result<Slots, NodeError> {
     let majority = asked.len() / 2 + 1;
+    let ask = async |host: Host, wire| {
+        let is_seed = seeds.hosts.contains(&host);
+        let (epoch, slots) = ask(seeds, host.clone(), wire, within).await?;
+        match is_member(members, &slots) {
+            false if !is_seed => Err(NodeError::Unreachable(STRANGER.to_owned()).at(&host)),
+            is_member => Ok(((is_member, epoch), slots)),
+        }
+    };
     let mut coming: FuturesUnordered<_> =
-        asked.into_iter().map(|(host, wire)| ask(seeds, host, wire, within)).collect();
-    let (mut found, mut answers): (Option<(u64, Slots)>, usize) = (None, 0);
+        asked.into_iter().map(|(host, wire)| ask(host, wire)).collect();
+    let mut found: Option<((bool, u64), Slots)> = None;
+    let mut answers = 0;
     let mut failed = Vec::new();
     loop {
         let next = coming.next();
         let next = match &found {
-            None => next.await,
+            None | Some(((false, _), _)) => next.await,
             Some(_) if answers >= majority => None,
             Some(_) => timeout(GRACE, next).await.unwrap_or(None),
         };
         match next {
             None => break,
-            Some(Ok((epoch, slots))) => {
+            Some(Ok((rank, slots))) => {
                 answers += 1;
-                if found.as_ref().is_none_or(|(best, _)| epoch > *best) {
-                    found = Some((epoch, slots));
+                if found.as_ref().is_none_or(|(best, _)| rank > *best) {
+                    found = Some((rank, slots));
                 }
             }
             Some(Err(error)) => failed.push(error),
         }
     }
     found.map(|(_, slots)| slots).ok_or_else(|| nobody(failed))
+}
+
+/// True if this map is one of the cluster that has these members, as far as any are known.
+fn is_member(members: &BTreeSet<String>, slots: &Slots) -> bool {
+    members.is_empty() || !members.is_disjoint(&slots.members)
+}
+
+/// Fails unless the server at the other end belongs to the cluster that has these members: another server may have
+/// its address by now.
+pub(crate) async fn recognise(
+    wire: &Wire,
+    host: &Host,
+    seeds: &Seeds,
+    members: &BTreeSet<String>,
+    within: Duration,
+) -> Result<(), NodeError> {
+    let read = timeout(within, map_of(wire, host, seeds)).await;
+    match read.unwrap_or(Err(NodeError::TimedOut(within))) {
+        Ok(slots) if is_member(members, &slots) => Ok(()),
+        Ok(_) => Err(NodeError::Unreachable(STRANGER.to_owned())),
+        Err(NodeError::Unfit(why)) => Err(NodeError::Unreachable(why)),
+        Err(error) => Err(error),
+    }
+}
+
+/// Reads a server's map.
+async fn map_of(wire: &Wire, host: &Host, seeds: &Seeds) -> Result<Slots, NodeError> {
+    let reply = wire.send(cmd("CLUSTER").arg("SLOTS")).await.map_err(explained)?;
+    Slots::read(&reply, &host.name, &seeds.servers.map).map_err(|part| {
+        let part = brief(format_args!("{part:?}"));
+        NodeError::Unfit(format!("its map of the slots cannot be understood: {part}"))
+    })
 }
 
 /// Joins the errors of all servers. Errors that may pass decide over those that will not.
@@ -252,18 +297,13 @@ async fn ask(
             Some(wire) => wire,
             None => Wire::open(&endpoint, within).await?,
         };
-        let reply = wire.send(cmd("CLUSTER").arg("SLOTS")).await.map_err(explained)?;
+        let slots = map_of(&wire, &host, seeds).await?;
         // Without permission for CLUSTER INFO the epoch counts as 0.
         let epoch = match wire.send(cmd("CLUSTER").arg("INFO")).await {
             Ok(info) => epoch(&info).unwrap_or(0),
             Err(_) => 0,
         };
-        let slots = Slots::read(&reply, &host.name, &seeds.servers.map);
-        let slots = slots.map_err(|part| {
-            let part = brief(format_args!("{part:?}"));
-            NodeError::Unfit(format!("its map of the slots cannot be understood: {part}"))
-        });
-        Ok((epoch, slots?))
+        Ok((epoch, slots))
     };
     let answer = timeout(within, asked).await.unwrap_or_else(|_| {
         // The next reading asks over a new connection.
@@ -294,6 +334,7 @@ fn explained(error: NodeError) -> NodeError {
     }
 }
 
+const STRANGER: &str = "it belongs to another cluster";
 /// Limit of known servers that are asked for the map.
 const ASKED: usize = 8;
 /// Time to wait for a majority after the first answer.
