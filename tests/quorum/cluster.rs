@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use dlock_client::{Client, Error, Guard};
 use harness::cluster::slots_of;
-use harness::{Cluster, Kind, Proxy, Server, Way, apply, on_every_server, on_two_servers};
+use harness::{
+    Cluster, Kind, Proxy, Server, Way, apply, eventually, on_every_server, on_two_servers,
+};
 
 use crate::coordinator::{
     HEALTHY_TIMEOUT, connect, ms, run, take, ttl_at, until, until_longer, wait_for,
@@ -291,6 +293,33 @@ fn a_planned_fail_over_loses_no_guard() {
     });
 }
 
+/// A cluster of one server, with this epoch.
+fn cluster_of_one(epoch: u64) -> Server {
+    let server = Server::build(Kind::Redis82).cluster().start();
+    server.run(&format!("CLUSTER SET-CONFIG-EPOCH {epoch}"));
+    server.run("CLUSTER ADDSLOTSRANGE 0 16383");
+    let serves = || server.run("CLUSTER INFO").text().contains("cluster_state:ok");
+    eventually("it serves", serves);
+    server
+}
+
+#[test]
+fn a_cluster_that_was_made_anew_is_found_at_the_addresses_of_the_list() {
+    let (former, anew) = (cluster_of_one(7), cluster_of_one(1));
+    let link = Proxy::start(former.port());
+    let at = |server: &Server| format!("map=127.0.0.1:{}=127.0.0.1:{}", server.port(), link.port());
+    let url = format!("redis+cluster://127.0.0.1:{}?{}&{}", link.port(), at(&former), at(&anew));
+    run(async {
+        let client = connect(&[url]).await;
+        fence_of(take(&client, "job", TTL).await).await;
+        link.lead_to(anew.port());
+        link.cut();
+        let guard = wait_for(&client, "job", TTL).await;
+        assert_eq!(anew.holders("job"), [guard.token().to_string()]);
+        fence_of(guard).await;
+    });
+}
+
 /// The address of a server that is gone may be given to one that is no member of the cluster.
 #[test]
 fn a_server_of_another_cluster_or_of_none_is_not_taken_for_one_that_had_its_address() {
@@ -298,13 +327,7 @@ fn a_server_of_another_cluster_or_of_none_is_not_taken_for_one_that_had_its_addr
     let link = Proxy::start(cluster.nodes[1].port());
     let (told, port) = (cluster.nodes[1].port(), link.port());
     let url = format!("{}?map=127.0.0.1:{told}=127.0.0.1:{port}", cluster.url(&[0]));
-    let (alone, member) = (Server::start(Kind::Redis82), Server::build(Kind::Redis82).cluster());
-    let member = member.start();
-    member.run("CLUSTER SET-CONFIG-EPOCH 99");
-    member.run("CLUSTER ADDSLOTSRANGE 0 16383");
-    harness::eventually("it serves", || {
-        member.run("CLUSTER INFO").text().contains("cluster_state:ok")
-    });
+    let (alone, member) = (Server::start(Kind::Redis82), cluster_of_one(99));
     run(async {
         let client = connect(&[url]).await;
         let key = cluster.key(1, "job");
