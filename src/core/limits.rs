@@ -85,8 +85,8 @@ pub const DEFAULT_MAX_DONE: u64 = 100_000;
 pub const MAX_PLACES_CEILING: u64 = 2_000_000;
 /// The default of `dlock.max-places`: one user alone can have half of them.
 pub const DEFAULT_MAX_PLACES: u64 = 20_000;
-/// Names and texts of this many bytes count as one place more.
-pub const BYTES_PER_PLACE: usize = 512;
+/// Names and texts of this many bytes count as one unit more, where a number is limited.
+pub const BYTES_PER_UNIT: usize = 512;
 /// The room for tokens that were released with FINAL, in a minute.
 pub const MAX_FINALS: u64 = 20_000;
 /// The shortest time that they are remembered, in µs: a minute.

@@ -2,11 +2,18 @@
 //!
 //! The rule needs no fixed number for one user's share. One user alone can have half of the store,
 //! two users that take all they can get have a third each, and a user who has nothing yet finds room
-//! as long as there is any.
+//! for one unit as long as there is any.
 
 use alloc::collections::BTreeMap;
 
+use crate::limits::BYTES_PER_UNIT;
 use crate::words::Owner;
+
+/// The units that names and texts of this many bytes take: long ones take the room of several.
+#[must_use]
+pub fn units(bytes: usize) -> u64 {
+    1 + (bytes / BYTES_PER_UNIT) as u64
+}
 
 /// The units taken from the store, in all and by owner.
 #[derive(Clone, Debug, Default)]
@@ -31,7 +38,7 @@ impl Shares {
     pub fn have_room(&self, owner: Owner, units: u64, room: u64) -> bool {
         let own = self.of(owner).saturating_add(units);
         let left = room.checked_sub(self.taken.saturating_add(units));
-        left.is_some_and(|left| own <= left.max(units))
+        left.is_some_and(|left| own <= left.max(1))
     }
 
     /// Takes `units`, whatever room there is.
@@ -88,6 +95,14 @@ mod tests {
         assert!(!shares.take(Owner(2), 2, 90));
         assert!(shares.take(Owner(2), 1, 90));
         assert!(!shares.take(Owner(3), 1, 90));
+    }
+
+    #[test]
+    fn what_is_too_large_for_a_share_finds_no_room_in_an_empty_store() {
+        let mut shares = Shares::default();
+        assert!(!shares.take(Owner(1), 90, 90));
+        assert!(!shares.take(Owner(1), 46, 90));
+        assert!(shares.take(Owner(1), 45, 90));
     }
 
     #[test]

@@ -6,8 +6,7 @@ use std::time::{Duration, Instant};
 
 use dlock_client::Key;
 use dlock_core::Owner;
-use dlock_core::limits::BYTES_PER_PLACE;
-use dlock_core::shares::Shares;
+use dlock_core::shares::{Shares, units};
 use tokio::sync::mpsc;
 
 use super::limits::{LOCKS, TOKENS};
@@ -24,8 +23,7 @@ pub struct Name {
 impl Name {
     /// The room that it takes: a long name takes that of several.
     pub fn units(&self) -> u64 {
-        let bytes = self.key.as_bytes().len() + self.token.len();
-        1 + (bytes / BYTES_PER_PLACE) as u64
+        units(self.key.as_bytes().len() + self.token.len())
     }
 }
 

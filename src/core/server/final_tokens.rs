@@ -9,10 +9,10 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use super::Node;
 use crate::command::release::Release;
 use crate::host::Host;
-use crate::limits::{BYTES_PER_PLACE, FINAL_LASTS, MAX_FINALS};
+use crate::limits::{FINAL_LASTS, MAX_FINALS};
 use crate::lock::Found;
 use crate::reason::Reason;
-use crate::shares::Shares;
+use crate::shares::{Shares, units};
 use crate::words::{Instant, Key, Owner};
 
 #[derive(Debug, Default)]
@@ -65,7 +65,7 @@ impl FinalTokens {
     /// Remembers the token. False: there is no room.
     fn add(&mut self, key: Key<'_>, token: &[u8], owner: Owner, now: Instant) -> bool {
         self.look(now);
-        let units = 1 + ((key.name.len() + token.len()) / BYTES_PER_PLACE) as u64;
+        let units = units(key.name.len() + token.len());
         if self.young.has(key, token) {
             return true;
         }

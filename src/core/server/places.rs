@@ -8,9 +8,8 @@ use alloc::collections::{BTreeMap, BTreeSet};
 
 use super::Node;
 use super::place_clock::PlaceClock;
-use crate::limits::BYTES_PER_PLACE;
 use crate::queue::Waiter;
-use crate::shares::Shares;
+use crate::shares::{self, Shares};
 use crate::words::{Deadline, Instant, Key, Millis, WaiterId};
 
 /// The places, and the leases of tokens that are away.
@@ -142,8 +141,7 @@ impl Places {
 
 /// The number of places that one counts for: a long name takes the memory of several.
 fn units(key: Key<'_>, waiter: &Waiter) -> u64 {
-    let bytes = key.name.len() + waiter.token.len() + waiter.asks.meta.len();
-    1 + (bytes / BYTES_PER_PLACE) as u64
+    shares::units(key.name.len() + waiter.token.len() + waiter.asks.meta.len())
 }
 
 impl Node {

@@ -138,6 +138,22 @@ fn a_user_has_no_more_than_its_share_of_the_places(kind: Kind) {
 }
 
 #[apply(on_one_server)]
+fn a_very_long_name_takes_no_place_and_no_final_from_others(kind: Kind) {
+    let server = Server::start(kind);
+    server.run("ACL SETUSER greedy on nopass ~* &* +@all");
+    let (mut greedy, long) = (server.client(), "k".repeat(19_999 * 512));
+    greedy.run("AUTH greedy x");
+    greedy.run(&format!("DLOCK.ACQUIRE {long} holder 60000"));
+    assert!(greedy.run(&format!("DLOCK.ACQUIRE {long} away 60000 KEEP 60000")).is_null());
+    let refused = greedy.run(&format!("DLOCK.RELEASE {long} other FINAL"));
+    assert_eq!(refused.code(), "TOOMANYFINALS");
+    server.run("DLOCK.ACQUIRE job holder 60000");
+    assert!(server.run("DLOCK.ACQUIRE job away 60000 KEEP 60000").is_null());
+    assert_eq!(server.waiters("job"), ["away"]);
+    assert_eq!(server.run("DLOCK.RELEASE job holder FINAL").int(), 1);
+}
+
+#[apply(on_one_server)]
 fn a_place_takes_little_memory(kind: Kind) {
     let server = Server::start(kind);
     server.run("DLOCK.ACQUIRE job holder 600000");

@@ -7,7 +7,7 @@ use alloc::vec;
 use super::bench::{Bench, KEY};
 use crate::command::release::Release;
 use crate::host::WaitOutcome;
-use crate::limits::{BYTES_PER_PLACE, MAX_FINALS};
+use crate::limits::{BYTES_PER_UNIT, MAX_FINALS};
 use crate::reason::Reason;
 use crate::server::Acquired;
 use crate::simulated::Value;
@@ -93,7 +93,7 @@ fn nothing_is_remembered_of_a_key_with_other_data_or_by_a_follower() {
 
 #[test]
 fn long_names_take_the_room_of_several() {
-    let name = vec![b'n'; 100 * BYTES_PER_PLACE];
+    let name = vec![b'n'; 100 * BYTES_PER_UNIT];
     let key = Key { db: 0, name: &name };
     let mut bench = Bench::new();
     let time = bench.time();
