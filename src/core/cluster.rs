@@ -14,18 +14,24 @@ pub fn slot_of(key: &[u8]) -> u16 {
 /// A key name in the slot, for an effect that concerns the slot and no key.
 #[must_use]
 pub fn name_in(slot: u16) -> [u8; 2] {
-    let names = (0..=u16::MAX).map(u16::to_be_bytes);
-    // Two bytes have each remainder once, so each slot has four names.
-    { names }.find(|name| slot_of(name) == slot).unwrap_or_default()
+    // Two bytes have each remainder once: the bytes are found by the steps of the division, backwards.
+    let step_back =
+        |crc: u16, _| if crc & 1 == 0 { crc >> 1 } else { (crc ^ POLYNOMIAL) >> 1 | 0x8000 };
+    (0..16).fold(slot, step_back).to_be_bytes()
 }
 
 /// CRC16 (XMODEM), as Redis Cluster specifies.
 fn crc16(bytes: &[u8]) -> u16 {
     bytes.iter().fold(0, |crc, byte| {
         let mixed = crc ^ (u16::from(*byte) << 8);
-        (0..8).fold(mixed, |crc, _| if crc & 0x8000 == 0 { crc << 1 } else { (crc << 1) ^ 0x1021 })
+        (0..8).fold(
+            mixed,
+            |crc, _| if crc & 0x8000 == 0 { crc << 1 } else { (crc << 1) ^ POLYNOMIAL },
+        )
     })
 }
+
+const POLYNOMIAL: u16 = 0x1021;
 
 /// The number of slots in a cluster.
 pub const SLOTS: usize = 16_384;

@@ -1,7 +1,7 @@
 //! The keys that hurt most, of any number, in bounded memory.
 //!
 //! A space-saving summary with a filter (Homem and Carvalho, 2010). Each of a few keys has a weight:
-//! A space-saving summary with a filter (Homem and Carvalho, 2010). Each of a few keys has a weight:
+//! about how long it was waited for. A key that is not listed adds to the cell that it shares with
 //! others, and takes the lightest key's place when the cell has become heavier than that key. So keys
 //! that come and go cannot push out one that hurts, however many they are: a listed key goes only when
 //! the keys of one cell outweigh it.
