@@ -24,14 +24,12 @@ pub struct Keyspace<'s, 'c> {
     silent: bool,
     /// True for a command, false for the event loop.
     command: bool,
-    /// True if an evicted lock has got its key back, and replicas and the log do not know it yet.
-    put_back: bool,
 }
 
 impl<'s, 'c> Keyspace<'s, 'c> {
     /// The keyspace for a command on a key, which is open already.
     pub fn command(ctx: Ctx<'c>, store: &'s mut Store, open: Open<'c>, silent: bool) -> Self {
-        let mut keyspace = Keyspace { ctx, store, open, silent, command: true, put_back: false };
+        let mut keyspace = Keyspace { ctx, store, open, silent, command: true };
         if keyspace.open.is_open() {
             keyspace.recall();
         }
@@ -41,7 +39,7 @@ impl<'s, 'c> Keyspace<'s, 'c> {
     /// The keyspace for the event loop, which goes from key to key.
     pub fn event_loop(ctx: Ctx<'c>, store: &'s mut Store, silent: bool) -> Self {
         let open = Open::nowhere();
-        Keyspace { ctx, store, open, silent, command: false, put_back: false }
+        Keyspace { ctx, store, open, silent, command: false }
     }
 
     /// Takes over a lock that arrived at a key by a command that is not dlock's. The index tracks it from
@@ -130,7 +128,7 @@ impl<'s, 'c> Keyspace<'s, 'c> {
         self.store.index.remove(evicted);
         let block = self.open.put_back(evicted);
         self.store.moved_keys.evicted.forget(self.open.key());
-        self.put_back = true;
+        self.replicate_all();
         block
     }
 
@@ -142,9 +140,6 @@ impl<'s, 'c> Keyspace<'s, 'c> {
     }
 
     fn replicate(&mut self, effect: &Effect<'_>) {
-        if std::mem::take(&mut self.put_back) {
-            return self.replicate_all();
-        }
         let (ctx, name) = (self.ctx, self.open.name());
         let written = &mut self.store.scratch;
         written.clear();
@@ -195,8 +190,12 @@ impl Keyspace<'_, '_> {
         self.ctx.replicate_apply(self.open.name(), written, b"");
     }
 
-    /// Replicates all grants at the open key.
+    /// Replicates all grants at the open key, to which an evicted lock has come back: replicas and the log do
+    /// not know it. What else happens to the lock follows.
     fn replicate_all(&mut self) {
+        if self.silent {
+            return;
+        }
         let (ctx, written) = (self.ctx, &mut self.store.scratch);
         let Some(block) = self.open.block() else { return };
         block.each_grant(|mode, grant| {
@@ -242,7 +241,7 @@ impl Host for Keyspace<'_, '_> {
         }
         if was_evicted {
             self.store.moved_keys.evicted.forget(key);
-            self.put_back = true;
+            self.replicate_all();
         }
     }
 
