@@ -6,6 +6,7 @@
 use alloc::vec::Vec;
 
 use crate::limits::{MAX_FENCE, MAX_META};
+use crate::shares;
 use crate::varint::{Reader, put, put_fixed};
 use crate::words::{Fence, Millis, Owner};
 
@@ -59,6 +60,13 @@ pub const NOBODY: u32 = u32::MAX;
 pub fn maker(owner: Owner) -> u32 {
     // NOBODY is left out.
     (owner.0 >> 33) as u32
+}
+
+/// The number of marks that one counts for, at a key with a name of this length: a mark may be there for a year,
+/// and a long name takes the memory of several.
+#[must_use]
+pub fn units(name: usize, meta: usize) -> u64 {
+    shares::units(name.next_power_of_two() + meta)
 }
 
 impl<'a> Done<'a> {

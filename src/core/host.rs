@@ -30,7 +30,7 @@ pub trait Host: Answers {
     fn put_many(&mut self, key: Key<'_>, crowd: Crowd);
     /// Stores a mark that the lock is done at a free key, until the server lets it expire.
     fn put_done(&mut self, key: Key<'_>, done: Done<'_>, until: Option<Until>);
-    /// Returns the number of marks that the user who sends the current request has made.
+    /// Returns the [units](crate::done::units) of the marks that the user who sends the current request has made.
     fn done_by_user(&mut self) -> u64;
     /// Takes note that the node has changed the crowd lent by [`Host::find`]: its first end may have moved.
     fn changed(&mut self, key: Key<'_>);

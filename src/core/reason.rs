@@ -152,7 +152,8 @@ impl fmt::Display for Reason {
             ),
             R::TooManyDone(most) => write!(
                 f,
-                "TOOMANYDONE this user has {most} done locks, as many as it may (dlock.max-done)"
+                "TOOMANYDONE this user's done locks would be more than {most} (dlock.max-done); a long name \
+                 or text counts for several"
             ),
             R::Quarantine { cause, left } => write!(f, "QUARANTINE {} ms left: {cause}", left.0),
             R::NotDurable => write!(

@@ -8,7 +8,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use crate::command::apply;
-use crate::done::{Done, Until};
+use crate::done::{Done, Until, units};
 use crate::durability::promise::Promise;
 use crate::durability::record::Ended;
 use crate::host::{Answers, Effect, Ending, Host, Memory, Serves, WaitOutcome};
@@ -360,7 +360,13 @@ impl Host for MemoryHost {
     }
 
     fn done_by_user(&mut self) -> u64 {
-        self.values.values().filter(|value| matches!(value, Value::Done(..))).count() as u64
+        let units = |(key, value): (&KeyBuf, &Value)| match value {
+            Value::Done(mark, _) => {
+                Done::decode(mark).map(|done| units(key.name.len(), done.meta.len()))
+            }
+            _ => None,
+        };
+        self.values.iter().filter_map(units).sum()
     }
 
     fn changed(&mut self, key: Key<'_>) {

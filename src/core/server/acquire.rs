@@ -49,8 +49,10 @@ impl Node {
         if let Some((mode, grant)) = found.mode().zip(found.grant(ask.token)) {
             let renewal = renewal(mode, grant, ask, client, time)?;
             let was_away = (grant.client == ClientId::AWAY).then_some(grant.lease.end);
-            let starts_to_end =
-                renewal.asker.is_some_and(|asker| asker.ephemeral) && !grant.ephemeral;
+            // One that was away had room for this when it came.
+            let starts_to_end = was_away.is_none()
+                && renewal.asker.is_some_and(|asker| asker.ephemeral)
+                && !grant.ephemeral;
             if ask.meta.len() > grant.meta.len() || starts_to_end {
                 self.check_memory(host)?;
             }
@@ -290,8 +292,7 @@ impl Node {
             Found::Held(Holders::Many(crowd)) => crowd.size() as u64,
             _ => 0,
         };
-        let takes = takes(key, token, meta, ask.ephemeral);
-        let is_even = takes.div_ceil(ABOUT_EVEN) <= given_back.div_ceil(ABOUT_EVEN);
+        let is_even = is_even(takes(key, token, meta, ask.ephemeral), given_back);
         if mode == Mode::Exclusive && is_even { Ok(()) } else { Err(full) }
     }
 
@@ -373,9 +374,14 @@ pub(super) fn speaks(client: ClientId, ephemeral: bool, is_back: bool) -> (Clien
 }
 
 /// The bytes that an exclusive grant takes for its texts.
-fn takes(key: Key<'_>, token: &[u8], meta: &[u8], ephemeral: bool) -> u64 {
+pub(super) fn takes(key: Key<'_>, token: &[u8], meta: &[u8], ephemeral: bool) -> u64 {
     let entry = if ephemeral { ephemeral::size(key, token) } else { 0 };
     (token.len() + meta.len()) as u64 + entry
+}
+
+/// True if texts of these bytes take about the memory that is given back, or less.
+pub(super) fn is_even(takes: u64, given_back: u64) -> bool {
+    takes.div_ceil(ABOUT_EVEN) <= given_back.div_ceil(ABOUT_EVEN)
 }
 
 /// Refuses a request for a lock that is done, unless it may take it again: then the key counts as free.

@@ -4,10 +4,10 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use super::Node;
-use super::acquire::{change, renew};
+use super::acquire::{change, is_even, renew, takes};
 use crate::command::extend::Extend;
 use crate::command::release::{DoneFor, Release};
-use crate::done::{Done, NOBODY, Until, maker};
+use crate::done::{Done, NOBODY, Until, maker, units};
 use crate::host::{Effect, Ending, Host, WaitOutcome};
 use crate::lock::{Asker, Found, Grant, Holders, Renewal};
 use crate::reason::Reason;
@@ -192,8 +192,11 @@ impl Node {
         time: Time,
     ) -> Result<Owner, Reason> {
         self.check_proposal(terms.fence)?;
-        let granted = match host.find(key) {
-            Found::Held(Holders::One(grant)) if grant.token == token => grant.fence,
+        let (granted, fits) = match host.find(key) {
+            Found::Held(Holders::One(grant)) if grant.token == token => {
+                let given_back = takes(key, token, grant.meta, false);
+                (grant.fence, is_even(terms.meta.len() as u64, given_back))
+            }
             Found::Held(Holders::Many(crowd)) if crowd.holder(token).is_some() => {
                 return Err(Reason::NotAlone);
             }
@@ -208,10 +211,13 @@ impl Node {
             return Ok(Owner::default());
         }
         let most = self.settings.max_done;
-        if host.done_by_user() >= most {
+        if host.done_by_user() + units(key.name.len(), terms.meta.len()) > most {
             return Err(Reason::TooManyDone(most));
         }
-        self.check_memory(host)?;
+        // The mark takes the place of the grant. Nobody else's locks may keep a job from being done.
+        if !fits {
+            self.check_memory(host)?;
+        }
         // The next holder gets a larger fence than the claim had, whatever this node granted.
         let Some(fence) = terms.fence.filter(|fence| *fence > granted) else {
             return Ok(Owner::default());

@@ -8,7 +8,7 @@ use std::ptr::NonNull;
 use std::slice;
 use std::sync::{Mutex, PoisonError};
 
-use dlock_core::done::{NOBODY, maker};
+use dlock_core::done::{NOBODY, maker, units};
 use dlock_core::{Done, Owner};
 
 use super::block::PER_KEY;
@@ -33,6 +33,7 @@ static COUNTS: Mutex<Counts> = Mutex::new(Counts { keys: 0, bytes: 0, by_maker: 
 struct Counts {
     keys: u64,
     bytes: usize,
+    /// The units of the values that each user has made.
     by_maker: BTreeMap<u32, u64>,
 }
 
@@ -59,7 +60,7 @@ impl<'v> Stored<'v> {
             counts.keys += 1;
             counts.bytes += head.weight();
             if done.maker != NOBODY {
-                *counts.by_maker.entry(done.maker).or_default() += 1;
+                *counts.by_maker.entry(done.maker).or_default() += head.units(done);
             }
         });
         start.cast()
@@ -105,6 +106,11 @@ impl Head {
         unsafe { Layout::from_size_align_unchecked(size, align_of::<Head>()) }
     }
 
+    /// The number of values that this one counts for.
+    fn units(self, done: &Done<'_>) -> u64 {
+        units(1 << self.name, done.meta.len())
+    }
+
     /// An estimate of the bytes that the value takes with its key.
     fn weight(self) -> usize {
         PER_KEY + (1 << self.name) + self.layout().size()
@@ -118,14 +124,15 @@ impl Head {
 pub unsafe fn free(value: *mut c_void) {
     // SAFETY: by the caller's word.
     let Some(stored) = (unsafe { Stored::at(value) }) else { return };
-    let (head, maker) = (stored.head(), stored.done().map_or(NOBODY, |done| done.maker));
+    let head = stored.head();
+    let (maker, units) = stored.done().map_or((NOBODY, 0), |done| (done.maker, head.units(&done)));
     // SAFETY: `make` has allocated it with this layout.
     unsafe { dealloc(value.cast(), head.layout()) };
     counts(|counts| {
         counts.keys = counts.keys.saturating_sub(1);
         counts.bytes = counts.bytes.saturating_sub(head.weight());
         if let Some(count) = counts.by_maker.get_mut(&maker) {
-            *count -= 1;
+            *count = count.saturating_sub(units);
             if *count == 0 {
                 counts.by_maker.remove(&maker);
             }
@@ -143,7 +150,7 @@ pub fn bytes() -> usize {
     counts(|counts| counts.bytes)
 }
 
-/// The number of values that a user has made.
+/// The units of the values that a user has made.
 pub fn made_by(owner: Owner) -> u64 {
     counts(|counts| counts.by_maker.get(&maker(owner)).copied().unwrap_or(0))
 }

@@ -64,6 +64,22 @@ fn one_mark_too_many_is_refused_to_its_user_alone(kind: Kind) {
     leave_done(&mut server.client(), "default:1", "600000");
 }
 
+#[apply(on_one_server)]
+fn a_mark_with_a_long_name_or_text_counts_for_several(kind: Kind) {
+    let server = Server::start(kind);
+    server.run("CONFIG SET dlock.max-done 3");
+    let (mut app, long) = (user(&server, "app"), "x".repeat(1024));
+    for (key, options) in [("job", format!("600000 META {long}")), (&long, "600000".into())] {
+        leave_done(&mut app, key, &options);
+        assert_too_many(&mut app, "next");
+        assert_eq!(server.run(&format!("DEL {key}")).int(), 1);
+    }
+    for key in ["one", "two", "three"] {
+        leave_done(&mut app, key, "600000");
+    }
+    assert_too_many(&mut app, "next");
+}
+
 #[apply(on_every_server)]
 fn a_mark_that_goes_makes_room_and_one_that_moves_does_not(kind: Kind) {
     let server = Server::start(kind);
@@ -165,7 +181,7 @@ fn a_thousand_marks_that_go_at_once_make_room_for_a_thousand(kind: Kind) {
 }
 
 #[apply(on_one_server)]
-fn a_full_server_leaves_locks_done_as_far_as_locks_may_take_memory(kind: Kind) {
+fn a_full_server_leaves_locks_done_in_the_room_that_they_have(kind: Kind) {
     let server = Server::start(kind);
     server.run("DLOCK.ACQUIRE job alice 60000");
     let fence = server.run("DLOCK.ACQUIRE other alice 60000").int();
@@ -174,11 +190,13 @@ fn a_full_server_leaves_locks_done_as_far_as_locks_may_take_memory(kind: Kind) {
     assert_eq!(server.run("SET text any").code(), "OOM");
     assert_eq!(server.run("DLOCK.RELEASE job alice DONE 60000 META text").int(), 1);
     assert_eq!(bob.recv().code(), "DONE");
-    // Of this, locks may take nothing.
+    // Of this, locks may take nothing: a mark may take what its lock took, and no more.
     server.run("CONFIG SET maxmemory 1");
-    let refused = server.run("DLOCK.RELEASE other alice DONE 60000");
+    let long = "m".repeat(100);
+    let refused = server.run(&format!("DLOCK.RELEASE other alice DONE 60000 META {long}"));
     refused.assert_error("TOOMANYLOCKS", "dlock.max-memory-percent");
     assert_eq!(server.run("DLOCK.CHECK other alice").int(), fence);
+    assert_eq!(server.run("DLOCK.RELEASE other alice DONE 60000 META text").int(), 1);
     assert_eq!(server.run("DLOCK.RELEASE job alice DONE 60000 META text").int(), 1, "again");
 }
 

@@ -1,5 +1,7 @@
 //! A lock that is done: nobody takes it for a while.
 
+use alloc::boxed::Box;
+use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -177,15 +179,31 @@ fn a_user_has_so_many_done_locks_and_an_error_leaves_the_lock_held() {
     bench.hold(1, "a 1000");
     assert_eq!(bench.release_words("a DONE 1000 FINAL"), Err(Reason::TooManyDone(0)));
     assert_eq!(bench.holders(), "a");
-    bench.host.memory.used = bench.host.memory.most;
     bench.node.settings.max_done = 1;
-    let refused = bench.release_words("a DONE 1000");
-    assert!(matches!(refused, Err(Reason::TooManyLocks { .. })), "{refused:?}");
+    let long = Box::leak(format!("a DONE 1000 META {}", "m".repeat(600)).into_boxed_str());
+    assert_eq!(bench.release_words(long), Err(Reason::TooManyDone(1)), "it counts for two");
     assert_eq!(bench.holders(), "a");
-    bench.host.memory.used = 0;
     assert_eq!(bench.release_words("a DONE 1000 FINAL"), Ok(true));
     bench.pass(1_000_000);
     assert_eq!(bench.acquire(1, "a 1000"), Err(Reason::Final));
+}
+
+#[test]
+fn whatever_others_take_a_mark_that_takes_no_more_than_the_grant_has_room() {
+    let long = |words| &*Box::leak(format!("{words} META {}", "m".repeat(100)).into_boxed_str());
+    for (held, done) in [("a 1000", "a DONE 1000 META fine"), (long("a 1000"), long("a DONE 1000"))]
+    {
+        let mut bench = Bench::new();
+        bench.hold(1, held);
+        bench.host.memory.used = bench.host.memory.most;
+        assert_eq!(bench.release_words(done), Ok(true), "{held}");
+    }
+    let mut bench = Bench::new();
+    bench.hold(1, "a 1000");
+    bench.host.memory.used = bench.host.memory.most;
+    let refused = bench.release_words(long("a DONE 1000"));
+    assert!(matches!(refused, Err(Reason::TooManyLocks { .. })), "{refused:?}");
+    assert_eq!(bench.holders(), "a");
 }
 
 #[test]
