@@ -78,9 +78,10 @@ impl Rechecks {
         }
     }
 
-    /// Lets the checks whose moment has come follow those that are to be made next.
-    pub fn come(&mut self, now: Instant) {
-        while let Some(key) = self.first_over(now) {
+    /// Lets the checks whose moment has come, at most `most`, follow those that are to be made next.
+    pub fn come(&mut self, now: Instant, most: usize) {
+        for _ in 0..most {
+            let Some(key) = self.first_over(now) else { return };
             self.add_next(key);
         }
     }
@@ -148,9 +149,9 @@ mod tests {
             rechecks.add(Deadline(end), key(0));
         }
         rechecks.add(Deadline(4), key(1));
-        rechecks.come(Instant(2_999));
+        rechecks.come(Instant(2_999), 9);
         assert_eq!((rechecks.pop_next(), rechecks.first()), (None, Some(Deadline(3))));
-        rechecks.come(Instant(9_000));
+        rechecks.come(Instant(9_000), 9);
         assert_eq!(all(&mut rechecks), [key(0), key(1)]);
     }
 
@@ -162,10 +163,23 @@ mod tests {
         for again in [2, 1, 3, 2] {
             rechecks.add_next(key(again));
         }
-        rechecks.come(Instant(1_000));
+        rechecks.come(Instant(1_000), 9);
         rechecks.add(Deadline(1), key(0));
         assert_eq!(all(&mut rechecks), [2, 1, 3, 0].map(key));
         assert!(!rechecks.any_next());
+    }
+
+    #[test]
+    fn of_many_whose_moment_has_come_a_part_follows_in_each_turn_the_earliest_first() {
+        let key = |db| KeyBuf { db, name: Box::default() };
+        let mut rechecks = Rechecks::default();
+        for db in 0..5 {
+            rechecks.add(Deadline(9 - u64::from(db)), key(db));
+        }
+        for (most, turn) in [(2, &[4, 3][..]), (2, &[2, 1]), (2, &[0]), (2, &[])] {
+            rechecks.come(Instant(9_000), most);
+            assert_eq!(all(&mut rechecks), turn.iter().copied().map(key).collect::<Vec<_>>());
+        }
     }
 
     #[test]
@@ -178,7 +192,7 @@ mod tests {
         rechecks.remove(key(0).as_key());
         rechecks.retain(|key| key.db != 1);
         assert_eq!(rechecks.first(), Some(Deadline(1)));
-        rechecks.come(Instant(1_000));
+        rechecks.come(Instant(1_000), 9);
         assert_eq!(all(&mut rechecks), [key(2)]);
         assert_eq!(rechecks.keys().count(), 0);
     }

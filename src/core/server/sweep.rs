@@ -39,7 +39,7 @@ impl Node {
         }
         is_done &= !self.waiting.places.end_next(time.now);
         let mut left = budget - waits + unused;
-        self.waiting.rechecks.come(time.now);
+        self.waiting.rechecks.come(time.now, left);
         // The two alternate, so that neither delays the other for long.
         while left > 0 {
             let caught_up = self.catch_up(host, time, left);
