@@ -254,8 +254,9 @@ impl Waiting {
         }
     }
 
-    /// Plans a check of a foreign lock with waiters: when its string expires; and before, if the
-    /// server does not report changes of keys (`is_deaf`).
+    /// Plans a check of a foreign lock with waiters: when its string expires, and before. If the server does not
+    /// report changes of keys (`is_deaf`), checks find them all; if it does, they find the few that it does not
+    /// report: SUNIONSTORE and its like put other data in the string's place.
     pub(super) fn watch_foreign(
         &mut self,
         key: Key<'_>,
@@ -265,7 +266,8 @@ impl Waiting {
     ) {
         // For places alone dlock does not poll it: a client that comes back asks itself.
         let waited_for = self.queue(key).is_some_and(Queue::has_present);
-        let look = (is_deaf && waited_for).then(|| self.rechecks.pause());
+        let pauses = if is_deaf { 1 } else { PAUSES };
+        let look = waited_for.then(|| Millis(self.rechecks.pause().0 * pauses));
         if let Some(next) = left.into_iter().chain(look).min() {
             self.watch(key, next, time);
         }
@@ -288,3 +290,7 @@ impl Waiting {
         self.keys().filter(|key| meant(*key)).map(Key::to_owned).collect()
     }
 }
+
+/// The number of pauses between two checks of a foreign lock whose changes the server reports: they take a second, or
+/// half a minute where there are very many.
+const PAUSES: u64 = 500;

@@ -38,6 +38,16 @@ fn a_waiter_gets_the_lock_when_the_string_is_deleted(kind: Kind) {
 }
 
 #[apply(on_every_server)]
+fn a_waiter_is_told_when_a_set_takes_the_place_of_the_string(kind: Kind) {
+    let server = Server::start(kind);
+    server.run("SADD set member");
+    server.run("SET job old-client");
+    let mut alice = server.waiter("DLOCK.ACQUIRE job alice 60000 WAIT 0");
+    assert_eq!(server.run("SUNIONSTORE job set").int(), 1);
+    assert_eq!(alice.recv().code(), "UNBLOCKED");
+}
+
+#[apply(on_every_server)]
 fn a_string_that_has_expired_holds_nothing(kind: Kind) {
     let server = Server::start(kind);
     server.run("SET job old-client PX 20");
