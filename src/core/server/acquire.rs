@@ -49,11 +49,7 @@ impl Node {
         if let Some((mode, grant)) = found.mode().zip(found.grant(ask.token)) {
             let renewal = renewal(mode, grant, ask, client, time)?;
             let was_away = (grant.client == ClientId::AWAY).then_some(grant.lease.end);
-            // One that was away had room for this when it came.
-            let starts_to_end = was_away.is_none()
-                && renewal.asker.is_some_and(|asker| asker.ephemeral)
-                && !grant.ephemeral;
-            if ask.meta.len() > grant.meta.len() || starts_to_end {
+            if takes_more(&grant, &renewal) {
                 self.check_memory(host)?;
             }
             self.vouch(host, key, (renewal.fence, ask.ttl), None, time)?;
@@ -364,6 +360,15 @@ fn renewal<'a>(
     let (client, ephemeral) = speaks(client, ask.ephemeral, is_back);
     let asker = Asker { client, ephemeral, meta: ask.meta };
     Ok(Renewal { lease, fence: grant.fence, asker: Some(asker) })
+}
+
+/// True if the renewed grant takes more memory. One that was away had room to end with a connection when it came.
+fn takes_more(grant: &Grant<'_>, renewal: &Renewal<'_>) -> bool {
+    let starts_to_end = !grant.ephemeral && grant.client != ClientId::AWAY;
+    let more = |asker: Asker<'_>| {
+        asker.meta.len() > grant.meta.len() || (asker.ephemeral && starts_to_end)
+    };
+    renewal.asker.is_some_and(more)
 }
 
 /// The connection that speaks for a grant, and true if the grant ends with it. A token that got the
