@@ -133,8 +133,8 @@ impl fmt::Display for Reason {
             ),
             R::TooManyFinals => write!(
                 f,
-                "TOOMANYFINALS this user has released as many tokens with FINAL as are remembered; \
-                 release without FINAL, or again in a minute"
+                "TOOMANYFINALS no more tokens that this user releases with FINAL can be remembered (long names \
+                 count for several); release without FINAL, or again in a minute"
             ),
             // Clients read the two numbers. Many hosts hear this each night: it is short, and cheap.
             R::Done { left, fence } => {

@@ -362,13 +362,11 @@ fn renewal<'a>(
     Ok(Renewal { lease, fence: grant.fence, asker: Some(asker) })
 }
 
-/// True if the renewed grant takes more memory. One that was away had room to end with a connection when it came.
+/// True if the renewed grant takes more memory.
 fn takes_more(grant: &Grant<'_>, renewal: &Renewal<'_>) -> bool {
-    let starts_to_end = !grant.ephemeral && grant.client != ClientId::AWAY;
-    let more = |asker: Asker<'_>| {
-        asker.meta.len() > grant.meta.len() || (asker.ephemeral && starts_to_end)
-    };
-    renewal.asker.is_some_and(more)
+    renewal.asker.is_some_and(|asker| {
+        asker.meta.len() > grant.meta.len() || (asker.ephemeral && !grant.ephemeral)
+    })
 }
 
 /// The connection that speaks for a grant, and true if the grant ends with it. A token that got the

@@ -1,6 +1,6 @@
 //! Locks with waiters that must be checked again: in the next iterations of the event loop, because the first
 //! waiter may be grantable; or at some moment: when a foreign lock's string expires, because the server itself
-//! may take its time to notice, or soon, where the server refuses writes now. One entry a key, the earliest, and
+//! may take its time to notice, a second later, because it does not tell of all that replaces one, or soon, where the server refuses writes now. One entry a key, the earliest, and
 //! none without a queue: so there are never more of them than waiters.
 
 use alloc::collections::{BTreeMap, BTreeSet};

@@ -356,17 +356,16 @@ fn the_turn_of_a_grant_that_ends_with_a_connection_takes_its_memory_too() {
     bench.wait(3, "c 10 WAIT 0 EPHEMERAL");
 }
 
+/// Names of such grants take memory that a lock without them does not: any number may come with TURN first.
 #[test]
-fn the_turn_of_a_place_that_was_to_end_with_a_connection_is_taken_whatever_others_have_taken() {
+fn one_that_was_away_ends_with_a_connection_only_if_there_is_room() {
     let mut bench = Bench::new();
-    bench.hold(1, "a 1000");
-    assert_eq!(bench.acquire(2, "b 1000 KEEP 500 EPHEMERAL"), Ok(Acquired::Denied));
-    assert!(bench.release("a"));
+    bench.hold(1, "a 1000 SHARED KEEP 500 TURN");
+    bench.hold(1, "b 1000 SHARED KEEP 500 TURN");
     bench.host.memory = Memory { used: 250, most: 250 };
     let full = Err(Reason::TooManyLocks { most: 250 });
-    assert_eq!(bench.acquire(2, "b 1000 EPHEMERAL META m"), full);
-    bench.hold(2, "b 1000 EPHEMERAL");
-    bench.node.closed(ClientId(2));
-    bench.sweep();
-    assert_eq!(bench.holders(), "");
+    assert_eq!(bench.acquire(2, "b 1000 SHARED EPHEMERAL"), full);
+    bench.hold(2, "b 1000 SHARED");
+    bench.host.memory.used = 0;
+    bench.hold(2, "b 1000 SHARED EPHEMERAL");
 }
