@@ -126,6 +126,25 @@ fn a_turn_of_which_its_caller_has_heard_lasts_for_the_lease(kind: Kind) {
 }
 
 #[apply(on_one_server)]
+fn an_ephemeral_turn_of_which_its_caller_has_heard_is_tied_when_it_asks_again(kind: Kind) {
+    const REQUEST: &str = "DLOCK.ACQUIRE job bob 30000 KEEP 20000 EPHEMERAL";
+    let servers = servers(kind, 1);
+    let agent = Agent::start(&addresses(&servers));
+    agent.run("DLOCK.ACQUIRE job alice 30000").int();
+    let mut bob = agent.client();
+    assert_eq!(bob.run(REQUEST), Value::Null);
+    agent.run("DLOCK.RELEASE job alice");
+    let mut fence = Value::Null;
+    eventually("bob hears of his turn", || {
+        fence = bob.run("DLOCK.CHECK job bob");
+        fence.is_int()
+    });
+    assert_eq!(bob.run(REQUEST), fence);
+    bob.close();
+    agent.run("DLOCK.ACQUIRE job alice 30000 WAIT 10000").int();
+}
+
+#[apply(on_one_server)]
 fn a_token_that_is_released_for_good_gets_no_lock_later(kind: Kind) {
     let servers = servers(kind, 1);
     let agent = Agent::start(&addresses(&servers));

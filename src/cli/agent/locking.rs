@@ -197,11 +197,12 @@ fn asked(
     check_meta(asked.meta)?;
     let about = session.meta(asked.meta, &agent.host);
     let caller = Caller::new(asked.token, &about);
+    let acquire::Acquire { ttl, mode, again, ephemeral, .. } = asked;
     Ok(lock::Ask {
-        terms: Terms { ttl: asked.ttl, mode: asked.mode, again: asked.again, renew, close, caller },
+        terms: Terms { ttl, mode, again, ephemeral, renew, close, caller },
         wait: asked.wait,
         keep: asked.keep,
-        tie: asked.ephemeral.then(|| Arc::clone(&session.tie)),
+        tie: ephemeral.then(|| Arc::clone(&session.tie)),
         reply,
     })
 }

@@ -117,11 +117,11 @@ impl Lock {
     /// The reply to a caller that asks for the lock that it holds by another agent: the fence, if it asks on the terms
     /// on which it holds it, and then for a lease of this length. Another agent's lock ends with no connection of this
     /// one.
-    pub(super) async fn joined(&self, asked: &Terms, is_tied: bool) -> Option<Reply> {
+    pub(super) async fn joined(&self, asked: &Terms) -> Option<Reply> {
         let Attempt { name, mode, fence } = self.attempt().await.ok().flatten()?;
         let (client, fence) = (&self.agent.client, fence?);
         let refused = if mode == asked.mode {
-            is_tied.then(|| Reply::error(OTHER_END))
+            asked.ephemeral.then(|| Reply::error(OTHER_END))
         } else {
             Some(Reply::error(Reason::OtherMode { held: mode, asked: asked.mode }))
         };

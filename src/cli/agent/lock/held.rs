@@ -276,7 +276,8 @@ impl Held {
     fn note_heard(&mut self) {
         self.is_heard = true;
         match self.away_until {
-            Some(end) if self.terms.renew => {
+            // The connection with which it ends is that of the next asking.
+            Some(end) if self.terms.ephemeral => {
                 self.away_until = Some(end.max(Instant::now() + self.guard.valid_for()));
             }
             Some(_) => self.ties(None),

@@ -103,6 +103,8 @@ pub struct Terms {
     pub mode: Mode,
     /// The lock is taken though it is done, by a mark with at most this fence.
     pub again: Option<Fence>,
+    /// True if the lock ends with a connection.
+    pub ephemeral: bool,
     /// True if the lease is renewed until the connection ends.
     pub renew: bool,
     /// True if the connection ends with the lock.

@@ -150,7 +150,7 @@ impl Lock {
         let Some(asker) = wanted.asker.take() else { return State::Idle };
         if let Error::Held { holder: Some(holder), .. } = error
             && wanted.terms.caller.is_holder(holder)
-            && let Some(said) = self.joined(&wanted.terms, asker.tie.is_some()).await
+            && let Some(said) = self.joined(&wanted.terms).await
         {
             answer(asker.reply, said);
             return State::Idle;
@@ -206,9 +206,8 @@ impl Lock {
         let now = Instant::now();
         if wanted.look_at.is_some_and(|at| at <= now) {
             let (lock, terms) = (self.clone(), wanted.terms.clone());
-            let is_tied = wanted.asker.as_ref().is_some_and(|asker| asker.tie.is_some());
             wanted.look_at = None;
-            wanted.look = Some(Box::pin(async move { lock.joined(&terms, is_tied).await }));
+            wanted.look = Some(Box::pin(async move { lock.joined(&terms).await }));
             return State::Wanted(wanted);
         }
         let is_over = |end: Option<Instant>| end.is_some_and(|end| end <= now);
