@@ -327,12 +327,12 @@ pub(super) async fn extend(guard: &Guard, ttl: Millis) -> Result<(), (Reply, Opt
         Ok(Err(error)) => Err((refusal::of_lease(&error, ttl), None)),
         Err(_) => {
             let left = guard.valid_for().as_millis();
-            Err((Reply::error(format_args!("{NO_QUORUM} {NOT_EXTENDED} {left} ms more")), None))
+            Err((Reply::error(format_args!("{NO_QUORUM} {NOT_EXTENDED} {left} ms")), None))
         }
     }
 }
 
-const NOT_EXTENDED: &str = "no majority of the nodes has answered; the lock is held for";
+const NOT_EXTENDED: &str = "no majority of the nodes has answered; the lease so far ends within";
 const UNFINISHED: &str =
     "no majority of the nodes has answered; they are asked again until the lease ends, for";
 const BEING_LEFT_DONE: &str =
