@@ -141,7 +141,7 @@ impl Args {
         }
         let serving: Vec<_> = listeners
             .into_iter()
-            .map(|listener| tokio::spawn(serve(Arc::clone(&agent), listener)))
+            .map(|listener| tokio::spawn(serve(Arc::clone(&agent), listener, global.json)))
             .collect();
         signals.next_that_ends().await;
         serving.iter().for_each(tokio::task::JoinHandle::abort);
@@ -230,13 +230,14 @@ impl Agent {
     }
 }
 
-async fn serve(agent: Arc<Agent>, listener: Listener) {
+async fn serve(agent: Arc<Agent>, listener: Listener, as_json: bool) {
     loop {
         match listener.accept().await {
             Ok((stream, peer)) => welcome(&agent, stream, peer),
             Err(error) => {
                 // Too many open files, say: it may pass.
-                agent.stderr.write(stderr::prefixed(&format!("cannot accept: {error}")));
+                let message = format!("cannot accept: {error}");
+                agent.stderr.write(stderr::warning("accept", message, as_json));
                 sleep(ACCEPT_PAUSE).await;
             }
         }

@@ -25,9 +25,15 @@ pub fn event(event: &Value) {
 
 /// Prints a warning. The kind is for programs.
 pub fn warn(kind: &str, message: impl Display, as_json: bool) {
+    let _ = io::stderr().write_all(warning(kind, message, as_json).as_bytes());
+}
+
+/// The text of a warning.
+pub fn warning(kind: &str, message: impl Display, as_json: bool) -> String {
+    let message = message.to_string();
     match as_json {
-        true => event(&json!({"event": "warning", "kind": kind, "message": message.to_string()})),
-        false => complain(message),
+        true => format!("{}\n", json!({"event": "warning", "kind": kind, "message": message})),
+        false => prefixed(&message),
     }
 }
 
