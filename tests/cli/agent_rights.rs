@@ -109,14 +109,15 @@ fn a_user_that_takes_all_the_connections_it_may_harms_no_other(kind: Kind) {
 
 #[apply(on_one_server)]
 fn who_has_not_given_the_password_keeps_nobody_out(kind: Kind) {
-    const ROOM: usize = 1_000;
     many::lift_limit();
+    let (_, files) = getrlimit(Resource::RLIMIT_NOFILE).expect("limits can be read");
+    let room = 1_000.min(files / 16);
     let servers = servers(kind, 1);
     let (agent, port) = at_port(&servers, "word");
     let connect = || Client::connect(port).expect("it listens");
     let mut early = connect();
     assert!(!early.run("AUTH word").is_error());
-    let strangers = (0..ROOM + 100).map(|_| {
+    let strangers = (0..room + 100).map(|_| {
         let mut client = connect();
         assert_eq!(client.run("PING").code(), "NOAUTH");
         client
