@@ -169,7 +169,7 @@ with_flags() { # program or library, command
 plant() {
     rm -rf "$tree"
     mkdir -p "$tree"/{bin,lib,examples}
-    cp -r "$built/share" docs "$tree/"
+    cp -r --no-preserve=mode "$built/share" docs "$tree/"
     install "$(folder program)/$target/release/dlock" "$tree/bin/dlock"
     # A server refuses a module that may not be executed.
     install -m 755 "$built/$target/release/libdlock.so" "$tree/lib/libdlock.so"
@@ -280,7 +280,7 @@ deb() { # folder, package
     mkdir -p "$1/usr/share/doc/$2"
     cp "$tree/LICENSE" "$1/usr/share/doc/$2/copyright"
     cp "$tree/THIRD-PARTY.txt" "$1/usr/share/doc/$2/"
-    cp -r docs "$1/usr/share/doc/$2/"
+    cp -r --no-preserve=mode docs "$1/usr/share/doc/$2/"
     gzip -9nc CHANGELOG.md >"$1/usr/share/doc/$2/changelog.gz"
     sed "s/@VERSION@/$version/; s/@ARCH@/$debian/" "packaging/debian/$2.control" >"$1/DEBIAN/control"
     for script in postinst prerm postrm; do

@@ -35,7 +35,8 @@ upgrade() {
     apt-get install -y -qq /debs/*+newer_*.deb
     dpkg --list dlock dlock-module | grep -c newer | grep -qx 2
     dlock run job -- true
-    ask ACL SETUSER app on nopass '~job:*' +get +dlock.acquire
+    # shellcheck disable=SC2046
+    ask ACL SETUSER app on nopass '~job:*' +get +dlock.acquire $(ask ACL CAT | sed -n 's/^dlock$/+@dlock/p')
     # Sentinel does this: the server's own file loads the module from now on.
     ask CONFIG REWRITE
     stop
