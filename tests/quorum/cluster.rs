@@ -334,6 +334,13 @@ fn a_server_of_another_cluster_or_of_none_is_not_taken_for_one_that_had_its_addr
         fence_of(take(&client, &key, TTL).await).await;
         for other in [&alone, &member] {
             link.lead_to(other.port());
+            // A waiter's own connection leads elsewhere than the one that is there.
+            let held = cluster.nodes[1].run(&format!("DLOCK.ACQUIRE {key} somebody 60000"));
+            assert!(held.is_int(), "{held:?}");
+            let waits = client.lock(&key).ttl(TTL).wait(Duration::from_millis(500));
+            let refused = waits.acquire().await;
+            assert!(refused.is_err(), "{refused:?}");
+            cluster.nodes[1].run(&format!("DLOCK.RELEASE {key} somebody"));
             link.cut();
             // The first may fail by the cut.
             for _ in 0..3 {

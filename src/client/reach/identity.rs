@@ -279,13 +279,14 @@ impl Identities {
         let named = |error: NodeError| error.at(host);
         let wire =
             Wire::open_to(&endpoint, within, Some(host.clone()), None).await.map_err(named)?;
-        if !is_up {
-            let members = self.members(node);
-            cluster::recognise(&wire, host, seeds, &members, within).await.map_err(named)?;
-        }
         let about = About::of(&wire, within).await.map_err(named)?;
         if about.is_replica {
             return Err(NodeError::Unreachable(format!("{host} is a replica now")));
+        }
+        if !is_up || !self.roster().has(node, &about.id) {
+            let members = self.members(node);
+            let now = cluster::recognise(&wire, host, seeds, &members, within).await;
+            self.has_members(node, now.map_err(named)?);
         }
         let taken = self.roster().join(node, about.id.clone());
         match taken {
@@ -312,9 +313,11 @@ impl Identities {
         }
     }
 
-    /// Notes the ids of a cluster's servers.
+    /// Notes the ids of a cluster's servers, if any are told.
     pub(crate) fn has_members(&self, node: usize, ids: BTreeSet<String>) {
-        if let Some(Leads::Cluster { members, .. }) = self.leads(node) {
+        if let Some(Leads::Cluster { members, .. }) = self.leads(node)
+            && !ids.is_empty()
+        {
             *lock(members) = ids;
         }
     }

@@ -123,6 +123,12 @@ impl<I: Clone + PartialEq> Roster<I> {
         self.places.get(place).and_then(|place| place.id.as_ref())
     }
 
+    /// True if the node, or server of a cluster, was met at this place.
+    #[must_use]
+    pub fn has(&self, place: usize, id: &I) -> bool {
+        self.place_of(id) == Some(place)
+    }
+
     fn place_of(&self, id: &I) -> Option<usize> {
         self.places
             .iter()

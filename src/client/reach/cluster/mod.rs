@@ -195,6 +195,7 @@ impl Cluster {
 
 /// Returns the map with the highest epoch among the answers: of a majority, or after a short while of fewer. Where
 /// members of the cluster are known, a server of another cluster counts only if it is a seed, and none of them answers.
+/// One to which there is a connection was recognised when that was made.
 pub(crate) async fn newest(
     seeds: &Seeds,
     asked: BTreeMap<Host, Option<Wire>>,
@@ -202,10 +203,10 @@ pub(crate) async fn newest(
     within: Duration,
 ) -> Result<Slots, NodeError> {
     let majority = asked.len() / 2 + 1;
-    let ask = async |host: Host, wire| {
-        let is_seed = seeds.hosts.contains(&host);
+    let ask = async |host: Host, wire: Option<Wire>| {
+        let (is_seed, is_known) = (seeds.hosts.contains(&host), wire.is_some());
         let (epoch, slots) = ask(seeds, host.clone(), wire, within).await?;
-        match is_member(members, &slots) {
+        match is_known || is_member(members, &slots) {
             false if !is_seed => Err(NodeError::Unreachable(STRANGER.to_owned()).at(&host)),
             is_member => Ok(((is_member, epoch), slots)),
         }
@@ -225,7 +226,7 @@ pub(crate) async fn newest(
         match next {
             None => break,
             Some(Ok((rank, slots))) => {
-                answers += 1;
+                answers += usize::from(rank.0);
                 if found.as_ref().is_none_or(|(best, _)| rank > *best) {
                     found = Some((rank, slots));
                 }
@@ -241,18 +242,18 @@ fn is_member(members: &BTreeSet<String>, slots: &Slots) -> bool {
     members.is_empty() || !members.is_disjoint(&slots.members)
 }
 
-/// Fails unless the server at the other end belongs to the cluster that has these members: another server may have
-/// its address by now.
+/// Returns the members of the cluster that the server at the other end belongs to. Fails unless it has some of these:
+/// another server may have the address by now.
 pub(crate) async fn recognise(
     wire: &Wire,
     host: &Host,
     seeds: &Seeds,
     members: &BTreeSet<String>,
     within: Duration,
-) -> Result<(), NodeError> {
+) -> Result<BTreeSet<String>, NodeError> {
     let read = timeout(within, map_of(wire, host, seeds)).await;
     match read.unwrap_or(Err(NodeError::TimedOut(within))) {
-        Ok(slots) if is_member(members, &slots) => Ok(()),
+        Ok(slots) if is_member(members, &slots) => Ok(slots.members),
         Ok(_) => Err(NodeError::Unreachable(STRANGER.to_owned())),
         Err(NodeError::Unfit(why)) => Err(NodeError::Unreachable(why)),
         Err(error) => Err(error),
