@@ -35,6 +35,11 @@ pub fn hear() {
     let _ = SigSet::from_iter(HEARD).thread_unblock();
 }
 
+/// Lets this process wait for its children even if SIGCHLD was ignored when it started.
+pub fn do_not_ignore_children() -> io::Result<()> {
+    unix::signal(SignalKind::child()).map(drop)
+}
+
 /// Listener for these signals. While it exists, their default actions are off.
 pub struct Signals {
     streams: Vec<(Signal, unix::Signal)>,

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use harness::program::{self, Said};
 use harness::{Kind, Server};
@@ -88,16 +88,34 @@ fn a_file_is_replaced_by_later_holders_only() {
 #[test]
 fn a_program_keeps_the_files_lock_as_long_as_it_runs() {
     let folder = TempDir::with_prefix("dlock-test-").expect("a folder can be made");
-    let script = "trap 'echo asked' TERM; echo in; while :; do sleep 0.02; done";
+    let script = "trap 'echo asked' TERM; echo in; until [ -e end ]; do sleep 0.02; done";
     let running = Running::of(fenced(folder.path(), 7, &["sh", "-c", script]));
     running.until_it_prints("in");
-    running.signal(Signal::SIGTERM);
-    running.until_it_prints("asked");
-    let mark = || fs::File::open(folder.path().join("data.fence")).expect("it is there");
-    assert!(Flock::lock(mark(), FlockArg::LockExclusiveNonblock).is_err());
     running.signal(Signal::SIGKILL);
+    running.until_it_prints("asked");
+    assert!(is_locked(folder.path()));
+    fs::write(folder.path().join("end"), "").expect("it can be written");
     running.ended().with_code(137);
     file(folder.path(), 8, &["true"]).with_code(0);
+}
+
+/// Also where SIGCHLD is ignored at the start, so that nobody could wait for the program.
+#[test]
+fn a_program_that_closes_what_it_has_inherited_keeps_the_files_lock() {
+    let folder = TempDir::with_prefix("dlock-test-").expect("a folder can be made");
+    let script =
+        "for fd in /proc/$$/fd/*; do fd=${fd##*/}; [ $fd -lt 3 ] || eval \"exec $fd>&-\"; done
+        echo in; until [ -e end ]; do sleep 0.02; done; exit 7";
+    let mut ignoring = Command::new("env");
+    ignoring.arg("--ignore-signal=CHLD").arg(program::path()).args(["fenced", "--fence", "7"]);
+    ignoring.args(["--file", "data.fence", "--", "bash", "-c", script]);
+    ignoring.current_dir(folder.path()).stdin(Stdio::null());
+    let running = Running::of(ignoring);
+    running.until_it_prints("in");
+    assert!(is_locked(folder.path()));
+    fs::write(folder.path().join("end"), "").expect("it can be written");
+    running.ended().with_code(7);
+    assert!(!is_locked(folder.path()));
 }
 
 #[test]
@@ -129,6 +147,11 @@ fn of_many_at_once_the_last_fence_is_what_stays() {
         }
     });
     assert_eq!(fs::read_to_string(folder.path().join("data")).expect("it is there"), "20");
+}
+
+fn is_locked(folder: &Path) -> bool {
+    let mark = fs::File::open(folder.join("data.fence")).expect("it is there");
+    Flock::lock(mark, FlockArg::LockExclusiveNonblock).is_err()
 }
 
 fn file(folder: &Path, fence: u64, command: &[&str]) -> Said {

@@ -1,25 +1,32 @@
 //! Data in files.
 //!
 //! The mark is a number in a file, of constant width, so that it is overwritten in place. A process locks the
-//! file, compares and writes the mark, and becomes its program. The lock ends with the program, and with all that
-//! it leaves behind.
+//! file, compares and writes the mark, and runs its program. The lock ends when dlock and the program have ended,
+//! and all that has inherited the file from it.
 
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
-use std::os::unix::process::CommandExt;
+use std::mem;
 use std::path::Path;
-use std::process::Command;
 
 use dlock_client::Late;
 use nix::fcntl::{FcntlArg, FdFlag, Flock, FlockArg, fcntl};
+use nix::sys::signal::Signal;
 
+use crate::run::child::Start;
 use crate::say::exit::Exit;
 use crate::say::failure::Failure;
 use crate::say::kind::Kind;
+use crate::signals;
 
 /// Runs the program under a lock on the mark's file, unless a later holder has been there.
-pub fn run(path: &Path, fence: u64, command: &[OsString]) -> Result<Exit, Failure> {
+pub fn run(
+    path: &Path,
+    fence: u64,
+    command: Vec<OsString>,
+    as_json: bool,
+) -> Result<Exit, Failure> {
     let broken = |error: io::Error| Failure::internal(&format_args!("{}: {error}", path.display()));
     let mut options = OpenOptions::new();
     let file = options.read(true).write(true).create(true).truncate(false).open(path);
@@ -31,14 +38,23 @@ pub fn run(path: &Path, fence: u64, command: &[OsString]) -> Result<Exit, Failur
         Some(seen) if fence == seen => {}
         _ => write(&mut mark, path, fence).map_err(broken)?,
     }
-    let Some((program, arguments)) = command.split_first() else { return Ok(Exit::OK) };
-    // This process becomes the program, and the file lock lives as long as the file is open in it, or in what it
-    // has started: nothing that ends dlock alone could free the lock too early.
+    if command.is_empty() {
+        return Ok(Exit::OK);
+    }
+    // The file lock lives as long as the file is open anywhere: in the program, because dlock may be killed, and
+    // here, because the program may close what it has inherited.
     fcntl(&*mark, FcntlArg::F_SETFD(FdFlag::empty())).map_err(|error| broken(error.into()))?;
-    let error = Command::new(program).args(arguments).exec();
-    let missing = error.kind() == ErrorKind::NotFound;
-    let kind = if missing { Kind::NotFound } else { Kind::CannotExecute };
-    Err(Failure::new(kind, format_args!("{}: {error}", program.display())))
+    // Dropped, it would unlock the file for all that have it open.
+    mem::forget(mark);
+    signals::do_not_ignore_children().map_err(broken)?;
+    let start = Start {
+        command,
+        environment: Vec::new(),
+        takes_terminal: false,
+        if_dlock_dies: Some(Signal::SIGTERM),
+        as_json,
+    };
+    start.status().map(Exit::of)
 }
 
 /// Reads the largest fence so far; `None`: the file is new.

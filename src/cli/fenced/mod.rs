@@ -42,7 +42,7 @@ impl Args {
     pub async fn run(self, global: &Global) -> Result<Exit, Failure> {
         let fence = self.fence()?;
         match (&self.file, &self.mark) {
-            (Some(path), _) => file::run(path, fence, &self.command),
+            (Some(path), _) => file::run(path, fence, self.command, global.json),
             (None, Some(mark)) => {
                 // Everybody on this machine can read a program's arguments, and there may be a password.
                 let data = self.data.or_else(|| env::var("DLOCK_DATA").ok());

@@ -1,4 +1,4 @@
-//! The command: in a process group of its own, and started so that it cannot outlive dlock unnoticed.
+//! The command: started so that it cannot outlive dlock unnoticed, by `dlock run` in a process group of its own.
 //!
 //! Some steps only the new process can take, between its birth and the command: take the terminal before the
 //! command reads from it, and ask for a signal in case dlock dies. So dlock starts itself once more, as
@@ -50,22 +50,31 @@ pub enum Change {
 }
 
 impl Start {
-    /// Starts the command. The thread that does the work must call this: the command gets its signal when the
-    /// thread that started it ends.
+    /// Starts the command, as a process group. The thread that does the work must call this: the command gets its
+    /// signal when the thread that started it ends.
     pub fn spawn(&self) -> Result<Child, Failure> {
+        let process = self.child().process_group(0).spawn().map_err(not_started)?;
+        let group = Pid::from_raw(process.id().cast_signed());
+        Ok(Child { process, group })
+    }
+
+    /// Starts the command, in dlock's own process group, and waits until it has ended. The same thread must call
+    /// this.
+    pub fn status(&self) -> Result<ExitStatus, Failure> {
+        self.child().status().map_err(not_started)
+    }
+
+    fn child(&self) -> Command {
         let signal = self.if_dlock_dies.map_or(0, |signal| signal as i32);
-        let process = Command::new(THIS_PROGRAM)
+        let mut child = Command::new(THIS_PROGRAM);
+        child
             .arg0("dlock")
             .args([CHILD, &getpid().to_string(), &signal.to_string()])
             .arg(if self.takes_terminal { TERMINAL } else { NO_TERMINAL })
             .arg(if self.as_json { JSON } else { WORDS })
             .args(&self.command)
-            .envs(self.environment.iter().map(|(name, value)| (name, value)))
-            .process_group(0)
-            .spawn()
-            .map_err(|error| Failure::internal(&format_args!("{THIS_PROGRAM}: {error}")))?;
-        let group = Pid::from_raw(process.id().cast_signed());
-        Ok(Child { process, group })
+            .envs(self.environment.iter().map(|(name, value)| (name, value)));
+        child
     }
 }
 
@@ -106,6 +115,10 @@ impl Child {
             }
         }
     }
+}
+
+fn not_started(error: io::Error) -> Failure {
+    Failure::internal(&format_args!("{THIS_PROGRAM}: {error}"))
 }
 
 /// Returns the signal that ended the command, if one did.
