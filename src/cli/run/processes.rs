@@ -8,12 +8,13 @@ use std::io;
 
 use nix::unistd::Pid;
 
-/// True if a process of this group runs, given that the group has members. Without /proc they all count as
-/// running.
+/// True if a process of this group runs, given that the group has members. They count as running if /proc shows none
+/// of them: it may be missing, or hide the processes of other users (hidepid).
 pub fn runs(group: Pid) -> bool {
     let stats = stats().unwrap_or_default();
-    let mut processes = stats.iter().filter_map(|stat| read(stat));
-    stats.is_empty() || processes.any(|(state, of)| of == group.as_raw() && !DEAD.contains(&state))
+    let all = stats.iter().filter_map(|stat| read(stat));
+    let mut states = all.filter(|(_, of)| *of == group.as_raw()).map(|(state, _)| state).peekable();
+    states.peek().is_none() || states.any(|state| !DEAD.contains(&state))
 }
 
 fn stats() -> io::Result<Vec<String>> {
@@ -50,5 +51,10 @@ mod tests {
     #[test]
     fn the_group_of_this_process_runs() {
         assert!(runs(nix::unistd::getpgrp()));
+    }
+
+    #[test]
+    fn a_group_whose_processes_are_hidden_counts_as_running() {
+        assert!(runs(Pid::from_raw(i32::MAX)));
     }
 }
