@@ -1,5 +1,6 @@
 //! `dlock run` whose lock is lost while its command runs.
 
+use std::fs;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -129,10 +130,18 @@ fn a_lock_that_is_held_stays_held_while_processes_are_left_that_kill_does_not_en
     running.until_it_complains("that KILL does not end");
     let left = Pid::from_raw(running.out().trim().parse().expect("a process"));
     run(&quorum, &["-w", "500ms", "job", "--", "true"]).with_code(1);
-    kill(left, Signal::SIGKILL).expect("it is left");
+    kill(left, None).expect("it is left");
+    // Then KILL ends them.
+    kill(tracer(&running), Signal::SIGKILL).expect("it runs");
     let said = running.ended().with_code(75);
     assert_eq!(said.err.matches("that KILL does not end").count(), 1, "{}", said.err);
     quorum.assert_empty_within(Duration::ZERO);
+}
+
+fn tracer(running: &Running) -> Pid {
+    let status = fs::read_to_string(format!("/proc/{}/status", running.id())).expect("it runs");
+    let tracer = status.lines().find_map(|line| line.strip_prefix("TracerPid:"));
+    Pid::from_raw(tracer.and_then(|tracer| tracer.trim().parse().ok()).expect("a tracer"))
 }
 
 #[test]

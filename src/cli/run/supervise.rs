@@ -180,10 +180,13 @@ impl Supervised<'_> {
         let begun = Instant::now();
         let (mut killed, mut hopeless) = (self.on_lost == OnLost::Kill, false);
         while !self.child.is_gone() {
-            if !killed && begun.elapsed() >= self.grace {
-                killed = true;
+            if killed || begun.elapsed() >= self.grace {
+                // At each look: a process that was another user's may have become one that KILL ends.
                 self.child.send(Signal::SIGKILL);
-                self.events.killing(self.grace);
+                if !killed {
+                    killed = true;
+                    self.events.killing(self.grace);
+                }
             }
             if !hopeless && begun.elapsed() >= self.grace + HOPELESS {
                 hopeless = true;
