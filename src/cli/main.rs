@@ -71,7 +71,12 @@ fn work() -> Exit {
     // others.
     runtime.global_queue_interval(2);
     let runtime = signals::held_off(|| runtime.build());
-    runtime.map_or_else(cannot_start, |runtime| runtime.block_on(dispatch(cli)))
+    runtime.map_or_else(cannot_start, |runtime| {
+        let exit = runtime.block_on(dispatch(cli));
+        // Without waiting for threads that block: the resolver of host names may do so for half a minute.
+        runtime.shutdown_background();
+        exit
+    })
 }
 
 fn cannot_start(error: io::Error) -> Exit {

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use harness::{Quorum, eventually, program};
 use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::sys::stat::Mode;
+use nix::unistd::{Pid, geteuid, mkfifo};
+use tempfile::TempDir;
 
 use crate::run::hold;
 use crate::running::{Running, run};
@@ -63,6 +65,23 @@ fn signals_are_caught_while_dlock_connects() {
         connecting.signal(Signal::SIGTERM);
         connecting.ended_within(SOON).with_code(143);
     }
+}
+
+/// The file of host names is a pipe that nobody writes to: a look-up lasts.
+#[test]
+fn a_signal_ends_dlock_while_a_name_is_looked_up() {
+    let folder = TempDir::with_prefix("dlock-test-").expect("a folder can be made");
+    let hosts = folder.path().join("hosts");
+    mkfifo(&hosts, Mode::S_IRUSR).expect("a pipe can be made");
+    let mut command = program::with_usual_signals("unshare");
+    let script =
+        "mount --bind \"$1\" /etc/hosts && exec \"$2\" --nodes name.invalid:1 run job -- true";
+    command.args((!geteuid().is_root()).then_some("--map-root-user"));
+    command.args(["--mount", "sh", "-c", script, "sh"]).arg(&hosts).arg(program::path());
+    let looking = Running::of(command);
+    looking.until_it_complains("no majority");
+    looking.signal(Signal::SIGTERM);
+    looking.ended_within(SOON).with_code(143);
 }
 
 #[track_caller]

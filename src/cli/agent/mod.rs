@@ -144,7 +144,11 @@ impl Args {
             .map(|listener| tokio::spawn(serve(Arc::clone(&agent), listener, global.json)))
             .collect();
         signals.next_that_ends().await;
-        serving.iter().for_each(tokio::task::JoinHandle::abort);
+        for task in serving {
+            task.abort();
+            // Its listener removes its socket.
+            let _ = task.await;
+        }
         tokio::select! {
             () = agent.drained(self.drain) => {}
             // A second signal does not wait.
