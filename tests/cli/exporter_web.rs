@@ -141,13 +141,18 @@ fn one_password_is_checked_at_a_time_also_when_clients_break_off() {
     let exporter = file.exporter(&Server::start(Kind::Redis82));
     let threads = || fs::read_dir(format!("/proc/{}/task", exporter.id())).unwrap().count();
     let before = threads();
-    let mut first = exporter.connect();
-    first.write_all(request("/metrics", "ann:wrong").as_bytes()).unwrap();
-    eventually("it is checked", || threads() > before);
-    drop(first);
+    let clients: Vec<_> = (0..8)
+        .map(|_| {
+            let mut client = exporter.connect();
+            client.write_all(request("/metrics", "ann:wrong").as_bytes()).unwrap();
+            client
+        })
+        .collect();
+    eventually("one is checked", || threads() > before);
+    drop(clients);
     assert_eq!(status(&exporter, "/metrics", "ann:wrong"), 401);
-    // A thread that has checked one waits for a while for the next.
-    assert_eq!(threads(), before + 1);
+    // A thread that has checked one waits for a while for the next, which may have come before it did.
+    assert!(threads() <= before + 2, "{} more", threads() - before);
 }
 
 #[test]
