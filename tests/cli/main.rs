@@ -20,7 +20,6 @@ mod doctor_against;
 mod errors;
 mod exporter;
 mod exporter_fail_over;
-mod exporter_web;
 mod extend;
 mod fail_over;
 mod fenced;
