@@ -12,7 +12,7 @@ ENGINE ?= podman
 VERSION = $(shell sed -n '/^\[workspace.package\]/,/^$$/s/^version = "\(.*\)"/\1/p' Cargo.toml)
 TARGET = $(shell $(CARGO) metadata --no-deps --format-version 1 | sed -n 's/.*"target_directory":"\([^"]*\)".*/\1/p')
 
-.PHONY: help setup servers build shipped caller python node run test test-world test-versions test-busy server-tests soak jobs model sim quint mutants portable check bench bench-node bench-quorum bench-peers pictures peers dist test-dist try-archives release check-release crates publish lint-workflows images test-images test-manifests
+.PHONY: help setup servers build shipped caller python node run test test-world test-busy server-tests soak jobs model sim quint mutants portable check bench bench-node bench-quorum bench-peers pictures peers dist test-dist try-archives release check-release crates publish lint-workflows images test-images test-manifests
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -57,9 +57,6 @@ test-world: build servers python node ## test docs/examples, docs/fences.md and 
 	$(CARGO) test -p dlock-tests --test world -- $(ARGS)
 	@scripts/python.sh world
 	@scripts/node.sh world
-
-test-versions: build ## test a former version beside the present one, which is built once (ARGS='upgrades::' picks some)
-	@scripts/versions.sh test $(ARGS)
 
 soak: build servers ## crashes and bad networks at length, for half an hour or so (KILLS=5000 kills each server so often, CHAOS=60 seconds of fail-overs; HOURS=8: all shapes in turns, and a report)
 ifdef HOURS
