@@ -133,13 +133,13 @@ release: ## set a version everywhere, commit and tag it (VERSION=0.2.0); nothing
 	@scripts/release.sh cut $(if $(filter-out file,$(origin VERSION)),$(VERSION))
 
 check-release: ## all that names a version names the same one, and CHANGELOG.md has it (TAG=v0.2.0)
-	@scripts/release.sh check $(TAG)
+	@scripts/release.sh check
 
 crates: ## package the Rust library, and compile what would be published
 	@scripts/release.sh crates --dry-run $(ARGS)
 
 publish: ## publish crates, npm or github, as the release workflow does (WHAT=npm TAG=v0.2.0 ARGS=--dry-run)
-	@scripts/release.sh $(WHAT) $(TAG) $(ARGS)
+	@scripts/release.sh $(WHAT) $(ARGS)
 
 lint-workflows: ## check .github/workflows by their schema, and for rights that a stranger could abuse
 	@scripts/lint-workflows.sh

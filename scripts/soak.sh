@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Random faults for hours, unattended: HOURS=8. Shapes take turns: one node, three, five, a primary behind Sentinels, a cluster,
-# holders that write late, and other locks under the same faults. Each run writes its history, and checkers that others wrote judge it. target/soak/report.md tells each turn; what went wrong has its log and
-# its histories beside it, in 500 MB at most. After 20 turns that failed it ends: nobody reads more.
+# Random faults for hours, unattended: HOURS=8. Shapes take turns: one node, three, five, a primary behind Sentinels, a
+# cluster, holders that write late, and other locks under the same faults. Each run writes its history, and checkers
+# that others wrote judge it. target/soak/report.md tells each turn; what went wrong has its log and its histories
+# beside it, in 500 MB at most. After 20 turns that failed it ends: nobody reads more.
 #
 # Usage: soak.sh HOURS    (0.5 is half an hour; TURN=60 seconds a run, SHAPES="three five" some shapes alone)
 set -euo pipefail
