@@ -162,30 +162,6 @@ fn a_command_is_ended_after_its_longest_time_though_the_machine_sleeps_meanwhile
     assert!(said.err.contains("held for as long as allowed"), "{}", said.err);
 }
 
-/// With a lease as long as this one, only the end of a connection can end the lock in time.
-const EPHEMERAL: [&str; 6] = ["--ephemeral", "--ttl", "60s", "job", "-c", POLITE];
-
-#[test]
-fn a_command_whose_lock_is_tied_to_a_connection_ends_with_the_connection() {
-    let quorum = Quorum::start(1);
-    let running = Running::start(&quorum, &EPHEMERAL);
-    running.until_it_prints("in\n");
-    quorum[0].run("CLIENT KILL TYPE normal SKIPME yes");
-    let said = running.ended_within(TTL).with_code(75);
-    assert_eq!(said.out, "in\nasked\n");
-    assert!(said.err.contains("dlock: lost the lock on 'job'"), "{}", said.err);
-}
-
-#[test]
-fn a_lock_that_is_tied_to_a_connection_is_free_as_soon_as_dlock_is_killed() {
-    let quorum = Quorum::start(3);
-    let running = Running::start(&quorum, &EPHEMERAL);
-    running.until_it_prints("in\n");
-    running.signal(Signal::SIGKILL);
-    quorum.assert_empty_within(TTL);
-    assert_eq!(running.ended().with_code(137).out, "in\nasked\n");
-}
-
 #[test]
 fn a_command_whose_dlock_was_suspended_over_its_lease_is_ended() {
     let quorum = Quorum::start(3);

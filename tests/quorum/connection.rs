@@ -136,27 +136,6 @@ fn a_waiter_that_is_silent_leaves_the_queue_when_its_time_is_over() {
     });
 }
 
-#[test]
-fn an_ephemeral_guard_moves_to_a_new_connection_when_one_breaks() {
-    let quorum = Quorum::start(3);
-    run(async {
-        let client = program(&quorum).await;
-        let lock = client.lock("job").ttl(TTL).ephemeral();
-        let guard = lock.try_acquire().await.expect("it is free");
-        let holder = guard.token().to_string();
-        // All three have answered by now, and not just two.
-        guard.extend(TTL).await.expect("it is held");
-        tokio::time::sleep(ms(50)).await;
-        let before = quorum[1].network().connections();
-        quorum[1].network().cut();
-        until("it has connected again", || quorum[1].network().connections() > before).await;
-        until("the lease is back", || quorum[1].holders("job") == [holder.as_str()]).await;
-        assert_holds(&quorum, &guard);
-        guard.release().await.expect("it is held");
-        quorum.assert_empty_within(ms(0));
-    });
-}
-
 /// The number of waiters at the gate. The next in line waits at the other nodes, too.
 fn waiting(quorum: &Quorum) -> i64 {
     quorum[0].node("waiters").int()

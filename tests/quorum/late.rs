@@ -8,7 +8,7 @@ use harness::{Builder, Quorum, Way, library};
 
 use crate::coordinator::{
     NODE_TIMEOUT, assert_holds, assert_within, healthy_program, ms, program, run, take, timed,
-    ttl_at, until, until_longer, wait_for, without_quorum,
+    until, until_longer, wait_for, without_quorum,
 };
 
 const TTL: Duration = ms(2_000);
@@ -273,50 +273,6 @@ fn a_grant_to_a_request_that_comes_late_a_second_time_is_not_taken_for_the_first
         guard.extend(ms(10_000)).await.expect_err("it was ended");
         let loss = guard.lost().await;
         assert!(matches!(loss.why, LossReason::Ended { .. }), "{loss}");
-    });
-}
-
-#[test]
-fn an_ephemeral_guard_does_not_end_unnoticed_with_a_connection_that_comes_late() {
-    let quorum = Quorum::start(1);
-    run(async {
-        let (alice, bob) = (program(&quorum).await, healthy_program(&quorum).await);
-        let lock = alice.lock("job").ttl(ms(60_000)).ephemeral();
-        let guard = sent_twice(&quorum, &alice, lock).await;
-        arrives(&quorum).await;
-        for _ in 0..20 {
-            let second = bob.lock("job").ttl(TTL).try_acquire().await;
-            assert!(second.is_err() || !guard.is_valid(), "two are valid");
-            tokio::time::sleep(ms(5)).await;
-        }
-    });
-}
-
-#[test]
-fn an_ephemeral_guard_ends_with_the_connection_to_which_a_late_request_has_tied_it() {
-    let quorum = Quorum::start(1);
-    run(async {
-        let (alice, bob) =
-            (library::connect(&quorum.urls(), ms(300)).await, healthy_program(&quorum).await);
-        let (node, network) = (&quorum[0], quorum[0].network());
-        let busy = take(&bob, "job", ms(60_000)).await;
-        let lock = alice.lock("job").ttl(ms(60_000)).ephemeral();
-        let waiting = tokio::spawn(lock.acquire());
-        until("alice waits", || node.node("waiters").int() == 1).await;
-        // The request that ties the lock that she has waited for to a connection.
-        network.keep_back_from(Way::Up, "EPHEMERAL");
-        busy.release().await.expect("it is held");
-        let guard = waiting.await.expect("no panic").expect("it is asked for over another one");
-        assert!(network.has_kept_back());
-        until("it is not renewed for a while", || ttl_at(node, &guard) > 50_000).await;
-
-        let tied_to = || node.run("DLOCK.INSPECT job").at("holders").items()[0].at("client").int();
-        let newer = tied_to();
-        network.pass();
-        until("the late request has arrived", || tied_to() != newer).await;
-        node.run(&format!("CLIENT KILL ID {}", tied_to()));
-        let (_, took) = timed(guard.lost()).await;
-        assert_within(took, ms(0));
     });
 }
 
