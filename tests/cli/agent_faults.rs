@@ -265,10 +265,10 @@ fn a_mark_that_comes_when_a_node_has_become_free_takes_no_fence_from_its_clock()
     let agent = Agent::start(&quorum.urls());
     quorum[2].network().keep_back_from(Way::Up, "stood=");
     agent.run("DLOCK.ACQUIRE job alice 30000").int();
-    eventually("the mark is on its way", || quorum[2].network().has_kept_back());
+    eventually("the mark is on its way", || quorum[2].network().has_kept_back(Way::Up));
     quorum[2].run("DLOCK.RELEASE job other");
     quorum[2].network().pass();
-    eventually("the mark has come", || quorum[2].network().kept(Way::Up) == 0);
+    eventually("the mark has come", || quorum[2].network().under_way(Way::Up) == 0);
     quorum[0].network().refuse();
     assert_eq!(agent.run("DLOCK.RELEASE job alice"), Value::Int(1));
     assert!(agent.run("DLOCK.ACQUIRE job bob 30000").is_int());

@@ -50,7 +50,7 @@ fn a_signal_ends_any_part_and_nothing_is_left() {
             let said = running.ended_within(SOON).with_code(code);
             assert_eq!(said.err, "", "{part}");
             assert_no_figures_of(part, &said);
-            quorum.assert_empty_within(Duration::ZERO);
+            quorum.until_released();
             assert!(quorum.iter().all(|node| node.traces().keys == 0), "{part}");
         }
         // Given back, and not left to the end of their leases.
@@ -97,7 +97,7 @@ fn a_signal_ends_it_soon_although_nodes_have_gone_deaf() {
         running.ended_within(Duration::from_millis(5_000)).with_code(130);
     }
     quorum.iter().for_each(|node| node.network().pass());
-    quorum.assert_empty_within(Duration::from_secs(1));
+    quorum.until_empty();
 }
 
 #[test]
@@ -239,5 +239,5 @@ fn an_operator_who_breaks_or_deletes_its_lock_does_not_end_it() {
     }
     let said = running.ended().with_code(0);
     assert_contended(Report::read(&said).contended(), 1, 4, 5.0);
-    quorum.assert_empty_within(Duration::ZERO);
+    quorum.until_released();
 }

@@ -86,7 +86,7 @@ fn a_command_ends_before_another_begins_when_the_nodes_are_out_of_reach() {
         assert!(said.err.contains(&node.url()), "{}", said.err);
         node.network().pass();
     }
-    quorum.assert_empty_within(TTL);
+    quorum.until_empty();
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn a_command_keeps_its_lock_while_a_minority_is_out_of_reach() {
     let said = running.ended().with_code(0);
     assert_eq!(said.out, "in\ndone\n");
     quorum[0].network().pass();
-    quorum.assert_empty_within(TTL);
+    quorum.until_empty();
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn a_lock_that_is_held_stays_held_while_processes_are_left_that_kill_does_not_en
     kill(tracer(&running), Signal::SIGKILL).expect("it runs");
     let said = running.ended().with_code(75);
     assert_eq!(said.err.matches("that KILL does not end").count(), 1, "{}", said.err);
-    quorum.assert_empty_within(Duration::ZERO);
+    quorum.until_released();
 }
 
 fn tracer(running: &Running) -> Pid {
@@ -182,7 +182,7 @@ fn a_lock_that_is_tied_to_a_connection_is_free_as_soon_as_dlock_is_killed() {
     let running = Running::start(&quorum, &EPHEMERAL);
     running.until_it_prints("in\n");
     running.signal(Signal::SIGKILL);
-    quorum.assert_empty_within(TTL);
+    quorum.until_empty();
     assert_eq!(running.ended().with_code(137).out, "in\nasked\n");
 }
 
@@ -198,7 +198,7 @@ fn a_command_whose_dlock_was_suspended_over_its_lease_is_ended() {
     assert!(said.out.ends_with("in\nasked\n"), "{}", said.out);
     assert!(said.err.contains("paused") || said.err.contains("suspended"), "{}", said.err);
     assert!(fence(&next.out) > fence(&said.out), "{} {}", next.out, said.out);
-    quorum.assert_empty_within(Duration::ZERO);
+    quorum.until_released();
 }
 
 #[test]

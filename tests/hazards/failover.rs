@@ -54,7 +54,7 @@ impl Pair {
         self.network.keep_back(Way::Down);
         let asked = Instant::now();
         assert!(alice.try_lock(KEY, ttl));
-        eventually("it is on its way to the replica", || self.network.kept(Way::Down) > 0);
+        eventually("it is on its way to the replica", || self.network.has_kept_back(Way::Down));
         self.primary.kill();
         self.network.refuse();
         (alice, asked)
