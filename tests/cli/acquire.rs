@@ -1,7 +1,6 @@
 //! `dlock acquire`, for scripts: `extend` and `release` have files of their own.
 
 use std::process::Command;
-use std::time::Duration;
 
 use harness::program::{self, Said};
 use harness::{Quorum, eventually};

@@ -4,16 +4,15 @@
 //! follows from the rules: a lock that is held cannot be granted, and a slow network is not fast.
 
 use std::io;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use harness::busy::assert_in_time;
 use harness::locks::Traces;
 use harness::program;
 use harness::quorum::Node;
 use harness::{Kind, Quorum, Server, apply, eventually, on_one_server};
 
 use crate::bench_report::{Report, assert_contended, assert_cycle, assert_quorum, number};
-use crate::running::{Running, SLACK, dlock};
+use crate::running::{Running, dlock};
 use crate::{addresses, servers};
 
 /// The state that a bench must leave as it was, of every server.
@@ -62,10 +61,8 @@ fn every_part_is_measured_and_nothing_is_left(kind: Kind) {
     let servers = servers(kind, 3);
     let nodes = addresses(&servers);
     let before = traces(&servers);
-    let begun = Instant::now();
     let arguments = ["bench", "--json", "--time", "100ms", "--clients", "4"];
     let said = crate::dlock(&servers, &arguments).with_code(0);
-    let took = begun.elapsed();
     assert_eq!(traces(&servers), before);
     servers.iter().for_each(assert_all_given_back);
     assert_eq!(said.err, "");
@@ -78,7 +75,6 @@ fn every_part_is_measured_and_nothing_is_left(kind: Kind) {
     assert_quorum(report.quorum.as_ref().expect("a line"), 3);
     assert_contended(report.contended(), 3, 4, 5.0);
     assert_eq!(report.contended()["failures"], 0, "{said:#?}");
-    assert_in_time(took, Duration::from_millis(900) + 2 * SLACK);
 }
 
 #[test]

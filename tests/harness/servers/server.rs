@@ -18,7 +18,7 @@ use crate::kind::Kind;
 use crate::stuck::{self, Tells};
 use crate::value::Value;
 use crate::wait::{PATIENCE, eventually};
-use crate::{busy, module_file, process, scratch, wall_clock};
+use crate::{module_file, process, scratch, wall_clock};
 
 /// A failed test shows this many lines of a log.
 const LOG_LINES: usize = 60;
@@ -50,7 +50,6 @@ impl Server {
     }
 
     pub(crate) fn new(builder: Builder, port: u16) -> Result<Server, String> {
-        busy::watch();
         let folder = scratch::folder(builder.on_a_disk);
         let kind = builder.kind;
         let told = stuck::part(move || {
