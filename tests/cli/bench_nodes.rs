@@ -1,6 +1,5 @@
 //! `dlock bench` with nodes that cannot be measured, or that it may not ask for everything.
 
-
 use harness::{Kind, Quorum, Server, program};
 use serde_json::Value;
 

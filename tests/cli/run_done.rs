@@ -1,6 +1,5 @@
 //! `dlock run --done-for`: a job that several hosts start, and that is to run once.
 
-
 use harness::program::Said;
 use harness::{Kind, Quorum, Server, eventually};
 use nix::sys::signal::Signal;

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use dlock_client::{Client, Error, Guard, NodeState, Report};
 pub use harness::library::{assert_held, ms, run, take, wait_for};
+use harness::stuck;
 use harness::wait::{assert_patient, pause};
 use harness::{Quorum, Server, library};
 
@@ -52,7 +53,9 @@ pub fn for_sizes<const N: usize>(sizes: [usize; N], test: impl Fn(usize) + Sync)
     thread::scope(|scope| {
         for size in sizes {
             let test = &test;
-            scope.spawn(move || test(size));
+            // They are parts of the same test.
+            let named = thread::Builder::new().name(stuck::test());
+            named.spawn_scoped(scope, move || test(size)).expect("a thread can be started");
         }
     });
 }

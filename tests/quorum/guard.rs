@@ -121,7 +121,7 @@ fn a_guard_that_is_not_renewed_has_one_lease_and_more_if_it_asks() {
             guard.release().await.expect("it is held");
             drop(alice.lock("job").unrenewed().acquire().await.expect("it is free"));
             alice.close().await;
-            quorum.until_released();
+            quorum.until_empty();
         });
     });
 }

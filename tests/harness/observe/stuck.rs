@@ -60,7 +60,7 @@ pub(crate) fn forget() {
 }
 
 /// The name of this test, and of the threads that are its own.
-pub(crate) fn test() -> String {
+pub fn test() -> String {
     thread::current().name().unwrap_or("a thread without a name").to_owned()
 }
 
