@@ -11,6 +11,7 @@ use crate::builder::Builder;
 use crate::kind::Kind;
 use crate::proxy::Proxy;
 use crate::server::Server;
+use crate::stuck;
 use crate::wait::eventually;
 
 /// The servers of a quorum when a test does not care.
@@ -45,8 +46,11 @@ impl Quorum {
     #[track_caller]
     pub fn of(builders: Vec<Builder>) -> Quorum {
         let started = thread::scope(|scope| {
-            let starting: Vec<_> =
-                builders.into_iter().map(|builder| scope.spawn(|| builder.try_start())).collect();
+            let start = |builder: Builder| {
+                let named = thread::Builder::new().name(stuck::test());
+                named.spawn_scoped(scope, || builder.try_start()).expect("a thread can be started")
+            };
+            let starting: Vec<_> = builders.into_iter().map(start).collect();
             starting.into_iter().map(|one| one.join().expect("it starts or says why")).collect()
         });
         let servers: Result<Vec<Server>, String> = started;
