@@ -230,11 +230,10 @@ fn an_agent_that_is_stopped_for_longer_than_a_lease_says_that_it_is_lost() {
 #[test]
 fn a_release_and_the_next_waiter_do_not_wait_for_a_node_that_is_silent() {
     let quorum = Quorum::start(3);
-    // Longer than a test may take.
     let agent = Agent::with(&quorum.urls(), &["--node-timeout", "10m"]);
     quorum[2].pause();
     let (mut holder, mut bob) = (agent.client(), agent.client());
-    holder.run("DLOCK.ACQUIRE job alice 30000").int();
+    holder.run("DLOCK.ACQUIRE job alice 600000").int();
     bob.send("DLOCK.ACQUIRE job bob 30000 WAIT 0");
     eventually("the others know that alice was told, and bob waits", || {
         quorum[..2].iter().all(|node| {
@@ -391,8 +390,6 @@ fn requests_that_were_cut_off_count_for_their_user_until_they_are_read(kind: Kin
         client.send("DLOCK.EXTEND job alice 600000");
         client
     };
-    let asked = || servers[0].info("commandstats")["cmdstat_dlock.acquire"].clone();
-    let before = asked();
     servers[0].pause();
     // The lock is busy with these.
     let [mut first, mut second] = [extend(), extend()];
@@ -405,7 +402,9 @@ fn requests_that_were_cut_off_count_for_their_user_until_they_are_read(kind: Kin
     servers[0].resume();
     assert_eq!((first.recv(), second.recv()), (Value::Int(1), Value::Int(1)));
     eventually("they are left out", || agent.figure("connections") <= 3);
-    assert_eq!(asked(), before);
+    let asked = servers[0].info("commandstats")["cmdstat_dlock.acquire"].clone();
+    let asked = asked.strip_prefix("calls=").and_then(|rest| rest.split(',').next()?.parse().ok());
+    assert!(asked.is_some_and(|asked: u64| asked < REQUESTS / 2), "{asked:?}");
     assert_eq!(agent.run("DLOCK.RELEASE job alice"), Value::Int(1));
 }
 
@@ -445,8 +444,7 @@ fn a_wait_behind_a_holder_does_not_tell_of_an_outage_that_is_over(kind: Kind) {
 #[test]
 fn a_turn_does_not_wait_for_a_node_that_the_same_token_asks() {
     let quorum = Quorum::start(3);
-    // Longer than a test may take.
-    let agent = Agent::with(&quorum.urls(), &["--node-timeout", "10m"]);
+    let agent = Agent::with(&quorum.urls(), &["--node-timeout", "40s"]);
     agent.run("DLOCK.ACQUIRE job alice 30000").int();
     let (mut bob, mut asks) = (agent.client(), agent.client());
     bob.send("DLOCK.ACQUIRE job bob 30000 WAIT 0");
@@ -455,6 +453,7 @@ fn a_turn_does_not_wait_for_a_node_that_the_same_token_asks() {
     asks.send("DLOCK.CHECK job bob");
     assert_eq!(agent.run("DLOCK.RELEASE job alice"), Value::Int(1));
     bob.recv().int();
+    assert!(!asks.has_answer(), "bob has his turn before the node's time is over");
     quorum[2].resume();
     asks.recv();
 }

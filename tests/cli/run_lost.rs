@@ -188,7 +188,7 @@ fn a_command_whose_dlock_was_suspended_over_its_lease_is_ended() {
     assert!(said.out.ends_with("in\nasked\n"), "{}", said.out);
     assert!(said.err.contains("paused") || said.err.contains("suspended"), "{}", said.err);
     assert!(fence(&next.out) > fence(&said.out), "{} {}", next.out, said.out);
-    quorum.until_released();
+    quorum.until_empty();
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use harness::quarantine::CRASHED;
 use harness::{Kind, Server, apply, on_every_server, on_one_server};
 
-use super::crash::{crashed, crashed_for};
+use super::crash::crashed;
 
 const NAME: &str = "dlock.quarantine";
 
@@ -42,15 +42,14 @@ fn other_values_are_refused_and_change_nothing(kind: Kind) {
 
 #[apply(on_one_server)]
 fn off_ends_a_quarantine_at_once_and_serves_who_waits(kind: Kind) {
-    // Longer than a test may take.
-    let server = crashed_for(kind, &[], 600_000);
+    let server = crashed(kind, &[]);
     let mut waiters: Vec<_> =
         (0..3).map(|n| server.waiter(&format!("DLOCK.ACQUIRE job{n} bob 60000 WAIT 0"))).collect();
     assert_eq!(server.run(&format!("CONFIG SET {NAME} off")).text(), "OK");
+    server.assert_grants();
     for waiter in &mut waiters {
         assert!(waiter.recv().int() > 0);
     }
-    server.assert_grants();
     assert_eq!(server.quarantine_lines(), 2, "{}", server.log());
 
     // A quarantine that is over does not come back.
