@@ -12,7 +12,6 @@ const HOUR: i64 = 3600;
 
 /// Locks are meant to last this long.
 const MEANT: Duration = Duration::from_secs(2);
-/// A busy machine may be this late.
 /// A lock of two seconds has nearly an hour left after a step back, in milliseconds.
 const NEARLY_AN_HOUR: i64 = 3_500_000;
 

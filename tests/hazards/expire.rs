@@ -12,7 +12,6 @@ use harness::{Client, Kind, Proxy, Server, Way, apply, eventually, on_one_server
 const KEY: &str = "import";
 /// Locks are meant to last this long.
 const MEANT: Duration = Duration::from_millis(300);
-/// A busy machine may be this late.
 
 /// Two commands, one after the other.
 struct SetThenExpire {
