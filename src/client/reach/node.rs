@@ -99,15 +99,6 @@ impl Node {
         self.call(Route::of(command), command, within, 2, enter).await
     }
 
-    /// Sends a command once: after its answer, no copy is on its way.
-    pub(crate) async fn ask_once(
-        self: &Arc<Self>,
-        command: &Cmd,
-        within: Duration,
-    ) -> Result<Answered, NodeError> {
-        self.call(Route::of(command), command, within, 1, |_, _| Ok(())).await
-    }
-
     async fn call(
         self: &Arc<Self>,
         mut route: Route,

@@ -162,7 +162,6 @@ impl Traffic {
                 Ask::Extend { fence: Some(fence) } => {
                     raise::raise(&node, &command, fence, within).await
                 }
-                Ask::GiveBack => node.ask_once(&command, within).await,
                 _ => node.ask(&command, within, |_, _| Ok(())).await,
             };
             Unread { attempt, send, answer }

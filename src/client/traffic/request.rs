@@ -50,7 +50,6 @@ impl Wanted {
                 command.arg("DONE").arg(length.0).arg("FENCE").arg(fence.0);
                 command
             }
-            Ask::GiveBack => release(&self.key, &self.name(token)),
             // A waiting token holds nothing, so this extends nothing; but a node in quarantine reports its
             // quarantine.
             Ask::Ping => extend(&self.key, &self.name(token), ttl, Some(Fence(1))),
@@ -181,7 +180,6 @@ mod tests {
         assert_eq!(release(true), "DLOCK.RELEASE job TOKEN FINAL");
         let finish = Ask::Finish { length: Millis(900), fence: Fence(9) };
         assert_eq!(words(&plain, finish), "DLOCK.RELEASE job TOKEN DONE 900 FENCE 9");
-        assert_eq!(words(&plain, Ask::GiveBack), "DLOCK.RELEASE job TOKEN");
         assert_eq!(words(&plain, Ask::Ping), "DLOCK.EXTEND job TOKEN 500 FENCE 1");
         let options =
             LockOptions { mode: Mode::Limit(3), meta: "me".to_owned(), ..LockOptions::default() };

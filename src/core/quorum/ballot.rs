@@ -107,13 +107,10 @@ impl<R: Rules> Ballot<R> {
         self.votes.iter().filter_map(Vote::fence).max()
     }
 
-    /// Asks a node; but none that may have a RELEASE on its way.
+    /// Asks a node.
     pub fn ask(&mut self, out: &mut Outgoing, node: usize, ask: Ask, now: Instant) {
         let ttl = if self.has_stood() { self.lengths.wanted } else { self.lengths.first };
         let Some(vote) = self.votes.get_mut(node) else { return };
-        if matches!(vote.lease.grant, Grant::Returning(_)) && self.rules.waits_for_return() {
-            return;
-        }
         let ttl = vote.length(ttl);
         let again = vote.over.filter(|_| matches!(ask, Ask::Acquire { .. }));
         let id = out.push_over(node, self.attempt, ask, ttl, again);
@@ -315,8 +312,6 @@ impl<R: Rules> Ballot<R> {
             (Some(_), _) if vote.requests.doubled && is_quarantined => again,
             (Some(held), _) if vote.requests.doubled => Ask::Extend { fence: Some(held) },
             (Some(_), _) => Ask::Extend { fence: None },
-            // A former lease that comes back shows its own fence.
-            (None, _) if vote.lease.returned.is_some() => again,
             (None, fence) => Ask::Acquire { fence, wait: None },
         };
         self.ask(out, node, ask, now);
