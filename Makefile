@@ -46,8 +46,8 @@ newest = $(if $(or $(filter file,$(origin SERVER)),$(filter redis-8.6,$(SERVER))
 test: build $(newest) caller python node ## run all tests, end to end on every server (ARGS='acquire::' picks some, SERVER=redis-8.2 one server)
 	@SERVER=$(if $(filter-out file,$(origin SERVER)),$(SERVER)) scripts/test.sh $(ARGS)
 
-test-busy: build ## run all tests beside three busy loops, as on a machine with other work (LOOPS=3)
-	@scripts/busy.sh $(MAKE) test
+test-busy: build ## run all tests beside busy loops, as on a machine with other work, again and again until one fails (LOOPS=3 RUNS=1)
+	@RUNS=$(if $(filter-out file,$(origin RUNS)),$(RUNS)) LOOPS=$(LOOPS) scripts/busy.sh $(MAKE) test
 
 server-tests: build ## run Redis's own test suite with the module, for some ten minutes (UNITS='unit/expire')
 	@scripts/server-tests.sh "$(TARGET)/release/libdlock.so" $(UNITS)

@@ -79,7 +79,7 @@ fn a_signal_ends_it_and_nothing_is_left() {
         running.signal(signal);
         let said = running.ended().with_code(code);
         assert_eq!((said.out.as_str(), said.err.as_str()), ("", ""));
-        quorum.assert_empty_within(Duration::ZERO);
+        quorum.until_released();
         assert_eq!(quorum[0].info_number("dlock", "dlock_expiries"), 0);
     }
 }

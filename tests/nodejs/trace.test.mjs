@@ -36,7 +36,7 @@ testWithServer('an acquisition and a hold are traced', async ({ t, server, clien
   assert.deepEqual(acquire.kinds(), ['start', 'end']);
   const { nodes, options, result } = acquire.first();
   assert.deepEqual(nodes, [server.url]);
-  const others = { shared: false, ephemeral: false, meta: '', again: false, renew: true };
+  const others = { shared: false, meta: '', again: false, renew: true };
   assert.deepEqual({ ...options }, { ttl: 20_000, wait: 60_000, ...others });
   assert.equal(result, guard.fence);
   assert.deepEqual(hold.kinds(), ['start']);
