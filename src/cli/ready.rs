@@ -162,7 +162,12 @@ async fn look(mut node: Node) -> Result<Look, Trouble> {
     let info = text(info).unwrap_or_default();
     let uptime = info.lines().find_map(|line| line.strip_prefix("uptime_in_seconds:"));
     let uptime = uptime.and_then(|seconds| seconds.trim().parse().ok()).unwrap_or(0);
-    Ok(Look { id: fields.text("node-id").unwrap_or_default(), refuses, uptime: Duration::from_secs(uptime), bound: length("usual-bound-ms") })
+    Ok(Look {
+        id: fields.text("node-id").unwrap_or_default(),
+        refuses,
+        uptime: Duration::from_secs(uptime),
+        bound: length("usual-bound-ms"),
+    })
 }
 
 /// Two entries of the list that lead to one server.

@@ -83,7 +83,9 @@ mod tests {
 
     #[test]
     fn no_letter_is_invisible() {
-        for letter in ['\u{ad}', '\u{61c}', '\u{180e}', '\u{2060}', '\u{3164}', '\u{fe00}', '\u{e0041}'] {
+        for letter in
+            ['\u{ad}', '\u{61c}', '\u{180e}', '\u{2060}', '\u{3164}', '\u{fe00}', '\u{e0041}']
+        {
             let text = format!("a{letter}b");
             let shown = Printable(text.as_bytes()).to_string();
             assert!(shown.is_ascii() && shown.starts_with("a\\x"), "{shown}");

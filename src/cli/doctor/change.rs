@@ -69,9 +69,10 @@ pub fn members(nodes: &Nodes, facts: &[Facts]) -> Vec<Member> {
 
 /// The members in JSON, for comparison with a later report.
 pub fn record(members: &[Member]) -> Value {
-    members.iter().map(|one| {
-        json!({"node": one.address, "node_id": one.id, "fails_over": one.fails_over})
-    }).collect()
+    members
+        .iter()
+        .map(|one| json!({"node": one.address, "node_id": one.id, "fails_over": one.fails_over}))
+        .collect()
 }
 
 fn recorded(report: &str) -> Option<Vec<Member>> {

@@ -191,7 +191,9 @@ fn eviction(node: &Answers) -> Option<Finding> {
             .why(
                 "it evicts locks: these stay held, but are neither saved nor moved with their slot",
             )
-            .fix(format!("CONFIG SET maxmemory-policy {better}, and the same in its configuration file"))
+            .fix(format!(
+                "CONFIG SET maxmemory-policy {better}, and the same in its configuration file"
+            ))
     })
 }
 

@@ -57,7 +57,10 @@ impl Table {
                 }
                 let cell = cut(cell, widths[index]);
                 line.push_str(&cell);
-                line.extend(std::iter::repeat_n(' ', (widths[index] + GAP).saturating_sub(cell.width())));
+                line.extend(std::iter::repeat_n(
+                    ' ',
+                    (widths[index] + GAP).saturating_sub(cell.width()),
+                ));
             }
             let line = line.trim_end();
             text.push_str(&width.map_or_else(|| line.to_owned(), |width| cut(line, width)));
