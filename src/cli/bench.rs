@@ -174,9 +174,8 @@ impl Found {
     }
 
     fn json(&self) -> Value {
-        let micros = |time: Option<Duration>| {
-            time.map(|time| (time.as_secs_f64() * 1e7).round() / 10.0)
-        };
+        let micros =
+            |time: Option<Duration>| time.map(|time| (time.as_secs_f64() * 1e7).round() / 10.0);
         let (acquire, release) = (&self.acquire, &self.release);
         json!({
             "nodes": self.nodes,

@@ -12,7 +12,7 @@ use crate::coordinator::{
     program, run, said, take, timed, until, wait_for, without_quorum,
 };
 
-const TTL: Duration = ms(2_000);
+const TTL: Duration = ms(10_000);
 
 #[test]
 fn a_node_is_reached_through_a_unix_socket() {
