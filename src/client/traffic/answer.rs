@@ -49,12 +49,6 @@ pub(crate) fn read(ask: &Ask, reply: Result<Value, NodeError>) -> (Answer, NodeS
     }
 }
 
-/// The answer to use for an EPHEMERAL grant that could end unnoticed.
-pub(crate) fn untied() -> (Answer, NodeState) {
-    let why = "an earlier request may yet tie the lock to a connection that has ended";
-    (Answer::Refused(Obstacle::Untied), NodeState::Unreachable(why.to_owned()))
-}
-
 /// Reads the error that announces a waiter's turn: `TURN fence …`.
 fn turn(text: &str) -> Option<Fence> {
     let fence = text.strip_prefix("TURN ")?.split(' ').next()?;

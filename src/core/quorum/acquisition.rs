@@ -194,7 +194,7 @@ impl<R: Rules> Acquisition<R> {
         }
     }
 
-    /// Notes that the connection to which the node's EPHEMERAL grant was tied is gone.
+    /// Notes that another server has taken the node's place: what the former granted does not count.
     pub fn cut_off(&mut self, node: usize, time: Time) {
         self.ballot.cut_off(node, time.now);
         self.step(time);
@@ -325,9 +325,8 @@ impl<R: Rules> Acquisition<R> {
             return self.queue_at(0, time);
         }
         // A waiting client waits through an outage. If a majority granted but the fences came to
-        // nothing, or the token is spoilt, another try helps.
-        let untied = self.ballot.said().any(|said| said == Said::Refused(Obstacle::Untied));
-        if waits || ((answered || untied) && self.back_off.may_try_again()) {
+        // nothing, another try helps.
+        if waits || (answered && self.back_off.may_try_again()) {
             self.ballot.withdraw(&mut self.out);
             self.rest(None, time);
         } else {

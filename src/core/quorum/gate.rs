@@ -29,9 +29,6 @@ impl<R: Rules> Acquisition<R> {
     pub(super) fn queue_at(&mut self, gate: usize, time: Time) {
         self.begin_attempt();
         self.ballot.ask_first_for(self.slices.lease);
-        if self.plan.binds {
-            self.ballot.bind();
-        }
         self.phase = Phase::Queueing { gate, failed: false, watch: self.watch(time) };
         self.ask_gate(gate, true, Some(self.proposal(time)), time);
     }

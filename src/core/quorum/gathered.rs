@@ -41,7 +41,7 @@ impl<R: Rules> Ballot<R> {
         let held = vote.held().filter(|_| idle)?;
         let half = Instant(held.end.0.saturating_sub(held.ttl.0 * 500));
         let quarter = Instant(held.sent.0.saturating_add(held.ttl.0 * 250));
-        Some(if held.confirmed { half.max(quarter) } else { Instant(0) })
+        Some(half.max(quarter))
     }
 
     /// Drops grants that have ended while it waited for the others.

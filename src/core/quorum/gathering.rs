@@ -7,7 +7,7 @@ use super::acquisition::Acquisition;
 use super::phase::{Gathering, Phase};
 use super::rules::Rules;
 use super::vote::Said;
-use super::{Answer, Ask, Claim, Failure, Obstacle, Wait};
+use super::{Answer, Ask, Claim, Failure, Wait};
 use crate::words::{Fence, Instant, Millis, Time};
 
 impl<R: Rules> Acquisition<R> {
@@ -78,8 +78,6 @@ impl<R: Rules> Acquisition<R> {
                 }
             }
             Answer::Granted(_) | Answer::Extended => gathering.retried &= !bit,
-            // Another token has no request on a connection that has ended. The queue goes on meanwhile.
-            Answer::Refused(Obstacle::Untied) if self.plan.nodes == 1 => return self.fail(time),
             Answer::Unreachable if gathering.retried & bit == 0 => {
                 gathering.retried |= bit;
                 self.wait_at(node, time);

@@ -185,9 +185,6 @@ pub enum Obstacle {
     /// The node cannot vouch for this lease just now, but perhaps for a shorter one: its room for long leases
     /// is taken, or its state file cannot be written.
     TooLong,
-    /// The node grants, but an earlier request of the same token may yet arrive over a connection that
-    /// has ended, and tie an EPHEMERAL lock to that one. Another token has no such request.
-    Untied,
     /// The node will never grant it: a wrong type, no permission, a bad argument, a replica.
     Never,
 }

@@ -68,8 +68,6 @@ pub(super) struct Open {
     pub(super) sent: Instant,
     /// The length asked for. The lease can have become longer since.
     pub(super) ttl: Millis,
-    /// True if the lease is tied to a connection, which is not that of a blocked request.
-    pub(super) binds: bool,
 }
 
 /// The effects of a token's requests at a node that only a RELEASE takes back.
@@ -114,8 +112,6 @@ pub(super) struct Held {
     /// The length asked for, and the time of the request.
     pub(super) ttl: Millis,
     pub(super) sent: Instant,
-    /// True if the grant counts: it is tied to no connection, or to the right one.
-    pub(super) confirmed: bool,
     /// True if the grant went to a blocked request, and the token has not asked again since.
     pub(super) waited: bool,
     /// The earliest end of the mark, if the node was asked to leave the lock done: the mark keeps others out,
@@ -177,18 +173,13 @@ impl Vote {
         self.requests.open.is_some() && self.said != Said::Failed
     }
 
-    /// True if the node's grant counts.
-    pub(super) fn is_confirmed(&self) -> bool {
-        self.held().is_some_and(|held| held.confirmed)
-    }
-
     /// True if the node supports the claim, or still may.
     pub(super) fn has_hope(&self, fence: Option<Fence>) -> bool {
         let open = self.is_open();
         match (self.held(), fence) {
-            (Some(held), Some(fence)) if held.fence == fence => held.confirmed || open,
+            (Some(held), Some(fence)) if held.fence == fence => true,
             (Some(held), Some(fence)) if held.fence > fence => false,
-            (Some(held), None) if held.confirmed => true,
+            (Some(_), None) => true,
             _ => open,
         }
     }
@@ -335,11 +326,10 @@ impl Lease {
     }
 
     fn grant(&mut self, fence: Fence, open: Open, end: Instant, now: Instant) -> Said {
-        let Open { ask, sent, ttl, binds, .. } = open;
+        let Open { ask, sent, ttl, .. } = open;
         let waited = ask.blocks();
-        let confirmed = !(waited && binds);
         let (mark_end, marked, since) = (None, false, now);
-        let mut held = Held { fence, end, ttl, sent, confirmed, waited, mark_end, marked, since };
+        let mut held = Held { fence, end, ttl, sent, waited, mark_end, marked, since };
         if let Grant::Held(before) = self.grant
             && before.fence == fence
         {
@@ -358,7 +348,7 @@ impl Lease {
         match (&mut self.grant, raised) {
             (Grant::Held(held), _) => {
                 (held.end, held.ttl, held.sent) = (held.end.max(end), ttl, sent);
-                (held.confirmed, held.waited) = (true, false);
+                held.waited = false;
                 held.fence = raised.unwrap_or(held.fence);
             }
             // By our clock the lease had ended. The request reached the node in time.
@@ -380,7 +370,7 @@ impl Lease {
     /// Notes that the lock is left done.
     fn mark(&mut self, ask: Ask) {
         if let (Some(held), Ask::Finish { fence, .. }) = (self.held_mut(), ask) {
-            (held.marked, held.confirmed, held.waited) = (true, true, false);
+            (held.marked, held.waited) = (true, false);
             (held.fence, held.end) = (held.fence.max(fence), held.mark_end.unwrap_or(held.end));
         }
     }

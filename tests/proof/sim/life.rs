@@ -85,7 +85,6 @@ impl<R: Rules> World<R> {
             ttl,
             renews: means.renews,
             timeout,
-            binds: false,
             wait,
             start_at_gate,
             again: means.again.then_some(Fence(MAX_FENCE)),

@@ -57,7 +57,6 @@ fn plan(nodes: usize, wait: Patience) -> Plan {
         ttl: Millis(TTL),
         renews: true,
         timeout: Millis(TIMEOUT),
-        binds: false,
         wait,
         start_at_gate: false,
         again: None,
