@@ -12,6 +12,7 @@
 
 mod around;
 mod bench;
+mod crashes;
 mod done;
 mod durability;
 mod ending;
@@ -23,7 +24,6 @@ mod keep;
 mod keep_around;
 mod kept;
 mod keys_ahead;
-mod long;
 mod next_in_line;
 mod obey;
 mod random;
