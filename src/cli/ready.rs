@@ -37,7 +37,7 @@ struct Look {
     refuses: Option<String>,
     /// Time since its server has started.
     uptime: Duration,
-    /// Limit of lease lengths, except for those of a few keys.
+    /// Limit of lease lengths.
     bound: Duration,
 }
 
@@ -156,7 +156,7 @@ async fn look(mut node: Node) -> Result<Look, Trouble> {
     let info = text(info).unwrap_or_default();
     let uptime = info.lines().find_map(|line| line.strip_prefix("uptime_in_seconds:"));
     let uptime = uptime.and_then(|seconds| seconds.trim().parse().ok()).unwrap_or(0);
-    Ok(Look { refuses, uptime: Duration::from_secs(uptime), bound: length("usual-bound-ms") })
+    Ok(Look { refuses, uptime: Duration::from_secs(uptime), bound: length("lease-bound-ms") })
 }
 
 /// Reports the reason for each node that is not ready.

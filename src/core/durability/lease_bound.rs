@@ -116,7 +116,8 @@ fn no_further(up: fn(Millis) -> Millis, bound: Millis, max_ttl: Millis) -> Milli
 }
 
 /// The next number with four significant binary digits: at most an eighth more.
-fn rounded_up(Millis(ms): Millis) -> Millis {
+#[must_use]
+pub fn rounded_up(Millis(ms): Millis) -> Millis {
     let step = 1 << ms.checked_ilog2().unwrap_or(0).saturating_sub(3);
     Millis(ms.div_ceil(step).saturating_mul(step))
 }
