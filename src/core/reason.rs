@@ -110,7 +110,10 @@ impl fmt::Display for Reason {
                 write!(f, "OTHERMODE the lock is held with LIMIT {held}, not LIMIT {asked}")
             }
             R::TooManyHolders => {
-                write!(f, "{TOO_MANY} holders: a lock can have {MAX_HOLDERS} holders at a time; try again when one has left")
+                write!(
+                    f,
+                    "{TOO_MANY} holders: a lock can have {MAX_HOLDERS} holders at a time; try again when one has left"
+                )
             }
             R::WrongType => {
                 f.write_str("WRONGTYPE Operation against a key holding the wrong kind of value")

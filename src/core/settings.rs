@@ -43,8 +43,8 @@ impl Default for Settings {
     fn default() -> Settings {
         Settings {
             max_ttl: limits::DEFAULT_MAX_TTL,
-                newborn_quarantine: limits::DEFAULT_NEWBORN_QUARANTINE,
-                            quarantine: Policy::Auto,
+            newborn_quarantine: limits::DEFAULT_NEWBORN_QUARANTINE,
+            quarantine: Policy::Auto,
             slow_wait: 0,
             long_hold: 0,
         }

@@ -377,7 +377,7 @@ fn a_long_name_takes_the_room_of_many(kind: Kind) {
         assert_eq!(client.run(&request(key(most))).code(), why);
     };
     fill(20_000, "TOOMANYFINALS", &|key| format!("DLOCK.RELEASE {key} t FINAL"));
-    fill(40_000, "TOOMANYLOCKS", &|key| format!("DLOCK.ACQUIRE {key} alice 600000"));
+    fill(40_000, "TOOMANY", &|key| format!("DLOCK.ACQUIRE {key} alice 600000"));
     let another = format!("DLOCK.ACQUIRE {} alice 600000", key(9_999));
     assert_eq!(client.run(&format!("DLOCK.RELEASE {} alice", key(0))), Value::Int(1));
     eventually("there is room again", || client.run(&another).is_int());

@@ -88,7 +88,7 @@ fn fill(server: &Server) {
         "DLOCK.ACQUIRE shared alice 60000 SHARED",
         "DLOCK.ACQUIRE shared bob 60000 SHARED",
         "DLOCK.ACQUIRE limited alice 60000 LIMIT 3",
-        "DLOCK.ACQUIRE long alice 86400000",
+        "DLOCK.ACQUIRE long alice 600000",
         "DLOCK.ACQUIRE gone alice 60000",
         "DLOCK.EXTEND job alice 90000",
         "DLOCK.FENCED mark 7 SET data 1",

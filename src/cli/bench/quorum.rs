@@ -81,7 +81,10 @@ async fn rounds(
             Err(error) => {
                 found.failures += 1;
                 found.last_failure = Some(error.to_string());
-                let never = matches!(error, Error::Refused { .. } | Error::TooLong { .. } | Error::Usage(_));
+                let never = matches!(
+                    error,
+                    Error::Refused { .. } | Error::TooLong { .. } | Error::Usage(_)
+                );
                 if never || granted.elapsed() > PATIENCE {
                     return Err(error);
                 }

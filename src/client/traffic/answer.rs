@@ -153,7 +153,8 @@ mod tests {
         assert_eq!(refusal(disk).0, Answer::Refused(Obstacle::NotDurable));
         let long = Reason::TooLong { given: 3_600_000, most: 600_000 }.to_string();
         assert_eq!(refusal(&long).0, Answer::TooLong(Millis(600_000)));
-        for text in ["WRONGTYPE Operation", "NOPERM this user", "READONLY this node", "TOOMANY done locks"]
+        for text in
+            ["WRONGTYPE Operation", "NOPERM this user", "READONLY this node", "TOOMANY done locks"]
         {
             assert_eq!(refusal(text).0, Answer::Refused(Obstacle::Never), "{text}");
         }

@@ -213,8 +213,7 @@ impl Durable {
         let forgotten = self.forgotten(now);
         let passed = now.since(since) / 1_000;
         // The quarantine ran out, or an operator ended it early, here or at the primary.
-        let has_ended =
-            said.0 > 0 && (forgotten.0 == 0 || said.0 > forgotten.0 + passed + SLACK);
+        let has_ended = said.0 > 0 && (forgotten.0 == 0 || said.0 > forgotten.0 + passed + SLACK);
         has_ended || said < forgotten
     }
 

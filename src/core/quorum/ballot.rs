@@ -407,7 +407,8 @@ impl<R: Rules> Ballot<R> {
 
     /// True if no answer is to come, and no grant to be confirmed.
     pub fn is_settled(&self) -> bool {
-        let whole = |held: Held, vote: &Vote| held.confirmed && held.ttl >= vote.accepts(self.ttl());
+        let whole =
+            |held: Held, vote: &Vote| held.confirmed && held.ttl >= vote.accepts(self.ttl());
         let settled =
             |vote: &Vote| !vote.is_open() && vote.held().is_none_or(|held| whole(held, vote));
         self.votes.iter().all(settled)

@@ -203,9 +203,13 @@ mod tests {
 
     #[test]
     fn the_longest_lease_is_the_longest_that_a_majority_accepts() {
-        for (limits, limit) in
-            [(&[6][..], 6), (&[6, 5], 5), (&[4, 6, 5], 5), (&[1, 1, 6, 6], 1), (&[1, 6, 1, 6, 5], 5)]
-        {
+        for (limits, limit) in [
+            (&[6][..], 6),
+            (&[6, 5], 5),
+            (&[4, 6, 5], 5),
+            (&[1, 1, 6, 6], 1),
+            (&[1, 6, 1, 6, 5], 5),
+        ] {
             let each: Vec<Millis> = limits.iter().copied().map(Millis).collect();
             assert_eq!(Sound.limit(&each, Sound.majority(each.len())), Some(Millis(limit)));
         }

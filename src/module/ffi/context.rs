@@ -270,8 +270,7 @@ impl Ctx<'_> {
     pub fn replicate_promise(self, promise: &Promise) {
         let replicate = variadic!(RedisModule_Replicate);
         let Promise { fence, unix, bound, quarantine } = promise;
-        let [fence, bound, unix, quarantine] =
-            [fence.0, bound.0, *unix, quarantine.0].map(signed);
+        let [fence, bound, unix, quarantine] = [fence.0, bound.0, *unix, quarantine.0].map(signed);
         let (name, format) = (c"DLOCK.PROMISE".as_ptr(), c"llll".as_ptr());
         // SAFETY: as in `replicate_apply`; l is a long long.
         unsafe { replicate(self.raw, name, format, fence, bound, unix, quarantine) };

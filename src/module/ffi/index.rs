@@ -1,6 +1,5 @@
 //! The index of leases in the whole keyspace, by their ends.
 
-
 use dlock_core::deadlines::Deadlines;
 use dlock_core::{ClientId, Deadline, Grant, Instant, Key, KeyBuf, Mode};
 

@@ -202,7 +202,9 @@ fn a_longer_lease_that_a_majority_refuses_is_given_up_and_the_lock_held_as_it_wa
 
 #[test]
 fn a_renewal_that_a_majority_refuses_is_repeated_at_once_with_the_longest_lease_that_one_accepts() {
-    for (nodes, limits, longest) in [(1, &[10_000][..], 10_000), (3, &[5_000, 20_000], 20_000), (5, &[1, 2, 3], 3)] {
+    for (nodes, limits, longest) in
+        [(1, &[10_000][..], 10_000), (3, &[5_000, 20_000], 20_000), (5, &[1, 2, 3], 3)]
+    {
         let mut hold = held(nodes);
         let due = hold.wake().unwrap();
         hold.tick(due);

@@ -198,7 +198,12 @@ fn a_replica_forgets_long_leases_when_its_primary_does() {
     assert_eq!(write(0), Millis(81_920));
     assert_eq!(write(60), Millis(81_920));
     assert_eq!(write(60), Millis(81_920), "the primary has not told");
-    bench.inherit(Promise { fence: Fence(9), unix: 0, bound: Millis(90_000), ..Promise::default() });
+    bench.inherit(Promise {
+        fence: Fence(9),
+        unix: 0,
+        bound: Millis(90_000),
+        ..Promise::default()
+    });
     assert!(bench.node.should_promise(bench.time()));
     assert_eq!(bench.write().bound, Millis(90_112));
     bench.inherit(Promise { fence: Fence(9), unix: 0, bound: Millis(3_072), ..Promise::default() });
@@ -328,10 +333,13 @@ fn synced() -> Bench {
 }
 
 #[test]
-fn a_replica_that_was_told_nothing_waits_for_the_largest_of_its_setting_its_file_and_its_data_set() {
-    for (max_ttl, file, loaded, waits) in
-        [(9_000, 500, 700, untold(9_000)), (500, 9_000, 700, promoted(9_000)), (500, 700, 9_000, promoted(9_000))]
-    {
+fn a_replica_that_was_told_nothing_waits_for_the_largest_of_its_setting_its_file_and_its_data_set()
+{
+    for (max_ttl, file, loaded, waits) in [
+        (9_000, 500, 700, untold(9_000)),
+        (500, 9_000, 700, promoted(9_000)),
+        (500, 700, 9_000, promoted(9_000)),
+    ] {
         let mut bench = Bench::new();
         bench.node.settings.max_ttl = max_ttl;
         let said = Promise { bound: Millis(file), ..Promise::default() };
@@ -485,7 +493,8 @@ fn a_restored_lease_longer_than_a_new_one_is_refused_and_leaves_no_trace() {
     let mut bench = Bench::new();
     bench.node.settings.max_ttl = 1_000;
     bench.hold(1, "a 10");
-    let (time, fence, said) = (bench.time(), bench.node.durable.fence(), bench.node.durable.bound());
+    let (time, fence, said) =
+        (bench.time(), bench.node.durable.fence(), bench.node.durable.bound());
     let refused = Err(Reason::TooLong { given: 1_001, most: 1_000 });
     assert_eq!(bench.node.needs((fence, Millis(1_001)), true, time), refused);
     assert_eq!(bench.node.durable.bound(), said);

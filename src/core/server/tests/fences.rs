@@ -107,12 +107,8 @@ fn after_a_restart_every_key_goes_on_above_the_promise() {
 fn a_replica_that_starts_again_goes_on_above_what_it_was_told_before() {
     let mut bench = Bench::new();
     bench.follow();
-    let told = Promise {
-        fence: Fence(90_000_000),
-        unix: 0,
-        bound: Millis(0),
-        ..Promise::default()
-    };
+    let told =
+        Promise { fence: Fence(90_000_000), unix: 0, bound: Millis(0), ..Promise::default() };
     bench.write();
     bench.inherit(told);
     assert!(bench.node.should_promise(bench.time()));
