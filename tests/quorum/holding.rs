@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use dlock_client::{NodeState, Patience};
+use dlock_client::NodeState;
 use harness::Quorum;
 
 use crate::coordinator::{
@@ -119,8 +119,8 @@ fn a_lease_that_no_majority_grants_is_an_error_that_names_limit_setting_and_rene
     quorum[1].run("CONFIG SET dlock.max-ttl 20000");
     run(async {
         let client = healthy_program(&quorum).await;
-        for wait in [Patience::Try, Patience::Forever] {
-            let taken = client.lock("job").ttl(ms(30_000)).patience(wait).acquire().await;
+        for lock in [client.lock("job"), client.lock("job").wait()] {
+            let taken = lock.ttl(ms(30_000)).acquire().await;
             let refused = taken.expect_err("two refuse it");
             assert_eq!(refused.code(), "refused");
             let words = refused.to_string();
