@@ -8,7 +8,7 @@
 //!   can happen there; `judge`: the contract, written once more and naively, watching;
 //!   `kept`: queues and places, there and here;
 //!   `random`: long random runs of all that.
-//! - `long`: long leases, crashes, and a model that remembers every lease.
+//! - `crashes`: crashes, promotions, leases of all lengths, and a model that remembers every lease.
 
 mod around;
 mod bench;
