@@ -304,7 +304,7 @@ impl<R: Rules> Acquisition<R> {
         let answered = self.ballot.has_answered();
         let waits = self.plan.wait.waits() && self.deadline.is_none_or(|end| time.now < end);
         if self.ballot.is_refused() {
-            return self.lose(Failure::Refused);
+            return self.lose(self.refusal());
         }
         if answered && let Some(denier) = self.ballot.denier() {
             self.outage.end();
@@ -332,6 +332,13 @@ impl<R: Rules> Acquisition<R> {
         } else {
             self.lose(Failure::NoQuorum);
         }
+    }
+
+    /// The failure if too many nodes refuse for good.
+    pub(super) fn refusal(&self) -> Failure {
+        let limit = self.ballot.limit();
+        let is_too_long = (Millis(1)..self.plan.ttl).contains(&limit);
+        if is_too_long { Failure::TooLong(limit) } else { Failure::Refused }
     }
 
     pub(super) fn lose(&mut self, failure: Failure) {
