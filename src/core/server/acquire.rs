@@ -47,6 +47,9 @@ impl Node {
         self.serve(host, key, time);
         let found = host.find(key);
         if let Some((mode, grant)) = found.mode().zip(found.grant(ask.token)) {
+            // The data set may be older than the crash: the grant's lease may have ended, and another
+            // client may hold the lock since, which has been forgotten.
+            self.refuse_in_quarantine(key, time.now)?;
             let renewal = renewal(mode, grant, ask, client, time)?;
             let was_away = (grant.client == ClientId::AWAY).then_some(grant.lease.end);
             if takes_more(&grant, &renewal) {

@@ -66,9 +66,6 @@ impl Node {
         self.durable.counter.look(time);
         self.check_proposal(ask.fence)?;
         self.look_at_quarantine(time.now);
-        if ask.fence.is_some() {
-            self.refuse_in_quarantine(key, time.now)?;
-        }
         self.expire_due(host, key, ask.token, time);
         self.serve(host, key, time);
         match host.find(key) {
@@ -78,10 +75,17 @@ impl Node {
         }
         let found = host.find(key);
         let Some((mode, grant)) = found.mode().zip(found.grant(ask.token)) else {
+            // A token without a grant may have one that the node has forgotten.
+            self.refuse_in_quarantine(key, time.now)?;
             return Ok(false);
         };
         if ask.fence.is_some_and(|fence| grant.fence > fence) {
             return Ok(false);
+        }
+        // Only a client that has received this fence names it. Without one, or with a larger one, the
+        // client may never have heard of this grant: its lease may have ended before the crash.
+        if ask.fence != Some(grant.fence) {
+            self.refuse_in_quarantine(key, time.now)?;
         }
         let was_away = (grant.client == ClientId::AWAY).then_some(grant.lease.end);
         let (client, ephemeral, meta) = (grant.client, grant.ephemeral, Box::from(grant.meta));
@@ -115,11 +119,11 @@ impl Node {
         Ok(true)
     }
 
-    /// Returns the fence of the token, if it holds the lock now. Changes no lock, but whoever asks has heard
-    /// of the grant then: it is not taken back.
+    /// Returns the fence of the token, if it holds the lock now. Changes no lock, and says nothing of a later
+    /// moment.
     ///
     /// # Errors
-    /// Fails if the key holds something else.
+    /// Fails if the key holds something else, or if a quarantine leaves open whether the token still holds it.
     pub fn check<H: Host>(
         &mut self,
         host: &mut H,
@@ -134,7 +138,7 @@ impl Node {
         let holds = |grant: &Grant<'_>| !grant.lease.end.is_over(time.now);
         let fence = found.grant(token).filter(holds).map(|grant| grant.fence);
         if fence.is_some() {
-            self.heard(key, token);
+            self.refuse_in_quarantine(key, time.now)?;
         }
         Ok(fence)
     }

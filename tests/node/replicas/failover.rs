@@ -145,7 +145,7 @@ fn a_failover_in_order(cluster: &Cluster) -> Server {
     assert_in_time(asked.elapsed(), Duration::from_secs(5) + LATE);
     assert_promoted(&replica);
     assert_bound(replica.node("quarantine-ms").int(), 60_000, promoted);
-    assert_eq!(replica.run(&format!("DLOCK.CHECK {key} alice")).int(), fence);
+    assert_eq!(replica.holder(&key)["fence"].int(), fence);
     let refused = replica.run(&format!("DLOCK.ACQUIRE {key} bob 1000"));
     assert_eq!(refused.code(), "QUARANTINE");
     until_role(primary, "replica");

@@ -10,8 +10,8 @@ use dlock_core::limits::MAX_FENCE;
 use dlock_core::quorum::{Answer, Ask, Mark, Obstacle, Wait};
 use dlock_core::simulated::{MemoryHost, Report, Value};
 use dlock_core::{
-    Acquired, ClientId, Deadline, Ended, Fence, Grant, KeyBuf, LeaseBound, Millis, Mode, Node,
-    Policy, Promise, Record, Settings, Start, Time, WaiterId,
+    Acquired, ClientId, Deadline, Ended, Fence, Grant, Host, KeyBuf, Lease, LeaseBound, Millis,
+    Mode, Node, Policy, Promise, Record, Renewal, Settings, Start, Time, WaiterId,
 };
 
 use super::attack::ANYBODY;
@@ -62,6 +62,8 @@ pub struct Server {
     /// Those that have their answer, and over which connection, if that makes a difference.
     heard: Vec<(WaiterId, u64)>,
     ended: Option<Ended>,
+    /// The locks at its last save, if it has saved its data set.
+    saved: Option<BTreeMap<KeyBuf, Value>>,
     /// Its knowledge of leases that it may not have.
     pub knowledge: Knowledge,
     /// Somebody fills its table of keys that are ahead, at once.
@@ -133,6 +135,7 @@ impl Server {
             blocked: BTreeMap::new(),
             heard: Vec::new(),
             ended: None,
+            saved: None,
             knowledge: Knowledge::default(),
             fills: false,
             saw: 0,
@@ -275,8 +278,8 @@ impl Server {
         Record { node_id: 1, boot: self.life, fence, unix, bound, ended, log_is_complete }
     }
 
-    /// A crash: of the data set a part comes back, which may be nothing; and a write that was on
-    /// its way may have been made.
+    /// A crash: of the data set a part comes back, which may be nothing, or all of an older one; and a write
+    /// that was on its way may have been made.
     pub fn crash(&mut self, dice: &mut Dice) {
         self.is_up = false;
         self.blocked.clear();
@@ -286,8 +289,14 @@ impl Server {
             self.file.write(promise);
         }
         if self.loses_disk && dice.chance(400) {
-            (self.file.says, self.ended) = (None, None);
+            (self.file.says, self.ended, self.saved) = (None, None, None);
             self.host.clear();
+        } else if !self.log_is_complete
+            && dice.chance(300)
+            && let Some(saved) = self.saved.take()
+        {
+            self.host.clear();
+            saved.iter().for_each(|(key, value)| self.host.set(key, value.clone()));
         } else if !self.log_is_complete {
             let keep = dice.one_of(&[0, 0, 500, 1000]);
             self.host.retain(|_| dice.chance(keep));
@@ -313,9 +322,13 @@ impl Server {
         }
     }
 
-    /// Twice a second: writes the promise where a longer one is due, and tells the replica.
-    pub fn look_at_state_file(&mut self, now: u64) {
+    /// Twice a second: writes the promise where a longer one is due, and tells the replica. Now and then it
+    /// saves the data set.
+    pub fn look_at_state_file(&mut self, now: u64, dice: &mut Dice) {
         let time = self.time(now);
+        if dice.chance(250) {
+            self.saved = Some(self.host.values.clone());
+        }
         self.saw = time.unix;
         if let Some(promise) = self.file.writing.take() {
             self.file.write(promise.clone());
@@ -347,6 +360,16 @@ impl Server {
             Ask::Extend { fence } => {
                 let extend = Extend { token, ttl, fence, gt: self.flaw != Some(Flaw::Shortens) };
                 let free = !self.host.values.contains_key(&request.key);
+                if self.flaw == Some(Flaw::RaisesRestored)
+                    && let Some(raised) = fence
+                    && let Some(held) = self.restored(request, time)
+                    && held < raised
+                {
+                    self.answer_restored(request, held, time);
+                    let lease = Lease::begin(time.now, ttl);
+                    self.host.renew_one(key, Renewal { lease, fence: raised, asker: None });
+                    return Some(Answer::Extended);
+                }
                 match self.node.extend(&mut self.host, key, &extend, time) {
                     Ok(true) => Some(Answer::Extended),
                     Ok(false) if free && self.flaw == Some(Flaw::ExtendsEnded) => {
@@ -390,6 +413,12 @@ impl Server {
         {
             return Some(Answer::Granted(holder.grant().fence));
         }
+        if self.flaw == Some(Flaw::AnswersRestored)
+            && let Some(fence) = self.restored(request, time)
+        {
+            self.answer_restored(request, fence, time);
+            return Some(Answer::Granted(fence));
+        }
         let (keep, turn) = wait.map_or((None, false), |wait| (wait.keep, wait.turn));
         let turn = turn && self.flaw != Some(Flaw::TellsNobody);
         let (wait, ephemeral, meta) = (wait.and_then(|wait| wait.blocks), false, b"");
@@ -405,6 +434,20 @@ impl Server {
             }
             Err(refusal) => Some(refused(&refusal)),
         }
+    }
+
+    /// In quarantine, the fence of the token's grant.
+    fn restored(&self, request: &Request, time: Time) -> Option<Fence> {
+        let holder = self.host.holder(&request.key, &request.token)?;
+        let is_exclusive = request.mode == Mode::Exclusive;
+        (is_exclusive && self.node.is_in_quarantine(time.now)).then(|| holder.grant().fence)
+    }
+
+    /// Extends that grant, as for a client that names its fence.
+    fn answer_restored(&mut self, request: &Request, fence: Fence, time: Time) {
+        let Request { ref token, ref key, ttl, .. } = *request;
+        let extend = Extend { token, ttl, fence: Some(fence), gt: true };
+        let _ = self.node.extend(&mut self.host, key.as_key(), &extend, time);
     }
 
     fn finish(&mut self, request: &Request, terms: DoneFor<'_>, time: Time) -> Answer {
@@ -431,9 +474,13 @@ impl Server {
         }
     }
 
-    /// The number of its marks.
-    pub fn marks(&self) -> usize {
-        self.host.values.values().filter(|value| matches!(value, Value::Done(..))).count()
+    /// Its marks, as they are stored, and their keys.
+    pub fn marks(&self) -> Vec<(KeyBuf, Vec<u8>)> {
+        let mark = |(key, value): (&KeyBuf, &Value)| match value {
+            Value::Done(mark, _) => Some((key.clone(), mark.clone())),
+            _ => None,
+        };
+        self.host.values.iter().filter_map(mark).collect()
     }
 
     /// Holders that are away count as if they had asked.

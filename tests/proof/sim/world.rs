@@ -311,7 +311,7 @@ impl<R: Rules> World<R> {
         }
         for (place, server) in self.servers.iter().enumerate().filter(|(_, s)| s.is_up) {
             let pending = server.node.has_pending() || server.node.waiting.requests() > 0;
-            if pending || server.host.values.len() > server.marks() {
+            if pending || server.host.values.len() > server.marks().len() {
                 let how = format!("node {place}: {:?}", server.host.values);
                 self.judge.accuse(judge::EMPTY, how);
             }
@@ -511,7 +511,7 @@ impl<R: Rules> World<R> {
 
     fn look_at_state_file(&mut self, server: usize) {
         if self.servers[server].is_up {
-            self.servers[server].look_at_state_file(self.now);
+            self.servers[server].look_at_state_file(self.now, &mut self.dice);
             self.check_file(server);
             self.settle(server);
         }

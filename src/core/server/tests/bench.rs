@@ -228,6 +228,12 @@ impl Bench {
         join(holders.iter().map(|holder| holder.grant().token))
     }
 
+    /// The milliseconds left of the first holder's lease.
+    pub fn left(&self) -> u64 {
+        let (_, holders) = self.host.holders(&KEY.to_owned());
+        holders[0].grant().lease.end.left(self.time().now).0
+    }
+
     /// The waiters, in order, separated by spaces.
     pub fn waiters(&self) -> String {
         let queue = self.node.waiting.queue(KEY);

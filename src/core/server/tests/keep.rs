@@ -2,17 +2,12 @@
 
 use alloc::vec;
 
-use super::bench::{Bench, KEY};
+use super::bench::Bench;
 use crate::host::{Ending, WaitOutcome};
 use crate::server::Acquired;
 use crate::words::{ClientId, Fence};
 
 const MS: u64 = 1000;
-
-fn left(bench: &Bench) -> u64 {
-    let (_, holders) = bench.host.holders(&KEY.to_owned());
-    holders[0].grant().lease.end.left(bench.time().now).0
-}
 
 #[test]
 fn one_that_does_not_wait_has_a_place_and_is_served_in_its_turn() {
@@ -23,9 +18,9 @@ fn one_that_does_not_wait_has_a_place_and_is_served_in_its_turn() {
     assert_eq!((bench.waiters(), bench.node.waiting.requests()), ("b c".into(), 1));
     bench.pass(20 * MS);
     assert!(bench.release("a"));
-    assert_eq!((bench.holders(), left(&bench)), ("b".into(), 30));
+    assert_eq!((bench.holders(), bench.left()), ("b".into(), 30));
     let fence = bench.hold(2, "b 100 KEEP 50");
-    assert_eq!((bench.check("b"), left(&bench)), (Some(fence), 100));
+    assert_eq!((bench.check("b"), bench.left()), (Some(fence), 100));
     assert_eq!((bench.node.waiting.places(), bench.node.waiting.leases_away()), (0, 0));
 }
 
@@ -36,7 +31,7 @@ fn the_turn_of_one_that_is_away_lasts_no_longer_than_its_ttl() {
     assert_eq!(bench.acquire(2, "b 7 KEEP 50"), Ok(Acquired::Denied));
     assert!(bench.release("a"));
     assert_eq!(
-        (bench.holders(), left(&bench), bench.node.waiting.leases_away()),
+        (bench.holders(), bench.left(), bench.node.waiting.leases_away()),
         ("b".into(), 7, 1)
     );
 }
@@ -188,11 +183,11 @@ fn a_grant_that_nobody_was_told_of_is_cut_to_its_place() {
     bench.gone(b);
     bench.sweep();
     assert_eq!(
-        (bench.holders(), left(&bench), bench.node.waiting.leases_away()),
+        (bench.holders(), bench.left(), bench.node.waiting.leases_away()),
         ("b".into(), 50, 1)
     );
     assert_eq!(bench.hold(4, "b 100000"), bench.check("b").unwrap());
-    assert_eq!((left(&bench), bench.node.waiting.leases_away()), (100_000, 0));
+    assert_eq!((bench.left(), bench.node.waiting.leases_away()), (100_000, 0));
 }
 
 #[test]
@@ -221,7 +216,7 @@ fn a_grant_that_somebody_may_have_heard_of_is_never_cut() {
         bench.gone(b);
         bench.sweep();
         assert_eq!(bench.holders(), "b", "{way} {broke} {keep}");
-        assert_eq!((left(&bench), bench.node.waiting.leases_away()), (100_000, 0), "{way} {broke}");
+        assert_eq!((bench.left(), bench.node.waiting.leases_away()), (100_000, 0), "{way} {broke}");
     }
 }
 
@@ -265,7 +260,7 @@ fn one_that_is_away_may_extend_or_release_what_its_turn_has_brought() {
         assert!(bench.release("a"));
         if extends {
             assert_eq!(bench.extend("b 200"), Ok(true));
-            assert_eq!(left(&bench), 200);
+            assert_eq!(bench.left(), 200);
         } else {
             assert!(bench.release("b"));
             assert_eq!(bench.holders(), "");
