@@ -26,10 +26,6 @@ pub struct Settings {
     pub max_done: u64,
     /// The policy of quarantine.
     pub quarantine: Policy,
-    /// Waits of at least this many milliseconds are noted; 0: none.
-    pub slow_wait: u64,
-    /// Holds likewise.
-    pub long_hold: u64,
 }
 
 impl Settings {
@@ -51,8 +47,6 @@ impl Settings {
         max_places: limits::MAX_PLACES_CEILING,
         max_done: limits::MAX_DONE_CEILING,
         quarantine: Policy::Auto,
-        slow_wait: 0,
-        long_hold: 0,
     };
 }
 
@@ -67,8 +61,6 @@ impl Default for Settings {
             max_places: limits::DEFAULT_MAX_PLACES,
             max_done: limits::DEFAULT_MAX_DONE,
             quarantine: Policy::Auto,
-            slow_wait: 0,
-            long_hold: 0,
         }
     }
 }

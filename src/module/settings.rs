@@ -17,7 +17,7 @@ pub struct Number {
 }
 
 /// All of these.
-pub static NUMBERS: [Number; 10] = [
+pub static NUMBERS: [Number; 8] = [
     Number {
         name: c"max-ttl",
         default: limits::DEFAULT_MAX_TTL,
@@ -73,20 +73,6 @@ pub static NUMBERS: [Number; 10] = [
         least: 0,
         most: limits::MAX_DONE_CEILING,
         field: |state| &mut state.node.settings.max_done,
-    },
-    Number {
-        name: c"slow-wait-ms",
-        default: 0,
-        least: 0,
-        most: limits::MAX_SLOW,
-        field: |state| &mut state.node.settings.slow_wait,
-    },
-    Number {
-        name: c"long-hold-ms",
-        default: 0,
-        least: 0,
-        most: limits::MAX_SLOW,
-        field: |state| &mut state.node.settings.long_hold,
     },
 ];
 

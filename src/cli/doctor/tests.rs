@@ -254,7 +254,6 @@ fn settings_of_the_module() {
     assert_only(&usual, Hint, "lease_bound", "CONFIG SET dlock.usual-ttl 600000");
     assert!(only(&usual).why.ends_with("dlock.usual-ttl allows 60 min"), "{:?}", only(&usual));
     assert_only(&node(&[("places-refused", "3")]), Warning, "places", "dlock.max-places 40000");
-    assert_only(&node(&[("leases", "15"), ("leases-away", "10")]), Hint, "away", "shorter KEEP");
 }
 
 #[test]

@@ -46,8 +46,7 @@ pub struct LockOptions {
     /// nodes, some may have given up their marks already, and others may do the work again.
     pub again: bool,
     /// False asks for one lease without renewal: the lock ends with the lease, unless its guard
-    /// [extends](Guard::extend) or releases it before. A client that dies while it waits can cost the others this
-    /// lease, and one that renews only a second or two.
+    /// [extends](Guard::extend) or releases it before.
     pub renew: bool,
 }
 

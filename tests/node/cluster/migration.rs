@@ -166,7 +166,7 @@ fn what_happens_during_a_migration_has_happened_at_the_new_node(kind: Kind) {
     closing.close();
     let (mark, data) = (at("mark"), at("data"));
     assert_eq!(source.run(&format!("DLOCK.FENCED {mark} {fence} SET {data} a")).text(), "OK");
-    assert_eq!(source.run(&format!("DLOCK.GUARD {passed} bob APPEND {data} b")).int(), 2);
+    assert_eq!(source.run(&format!("DLOCK.FENCED {mark} {fence} APPEND {data} b")).int(), 2);
     eventually("what is over has ended", || source.node("leases").int() == 3);
     finish(&cluster);
 

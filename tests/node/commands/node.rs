@@ -49,7 +49,6 @@ const FIELDS: [&str; 24] = [
     "waiters",
     "places",
     "places-refused",
-    "leases-away",
     "role",
 ];
 

@@ -71,25 +71,6 @@ fn what_ends_while_it_is_evicted_ends_for_all(kind: Kind) {
     assert_eq!(replica.run("DBSIZE").int(), 4);
 }
 
-/// The turn ends a little later, when its owner's request would have been read: so the evicted lock is a key again
-/// for a moment.
-#[apply(on_two_servers)]
-fn what_ends_together_with_an_evicted_turn_ends_for_all(kind: Kind) {
-    let primary = Server::build(kind).append_only().start();
-    let replica = Server::build(kind).replica_of(&primary).start();
-    primary.until_streaming_to(&replica);
-    primary.run("DLOCK.ACQUIRE turn alice 60000");
-    assert!(primary.run("DLOCK.ACQUIRE turn away 60000 KEEP 2000").is_null());
-    assert_eq!(primary.run("DLOCK.RELEASE turn alice").int(), 1);
-    primary.evict_all();
-    let left = primary.holder("turn")["ttl-ms"].int();
-    primary.run(&format!("DLOCK.ACQUIRE next alice {}", left + 50));
-    primary.run(&format!("DEBUG SLEEP {}", (left + 500) as f64 / 1000.0));
-    eventually("both leases have ended", || primary.node("leases").int() == 0);
-    primary.assert_agrees_with(&replica);
-    assert_eq!(replica.run("DBSIZE").int(), 0);
-}
-
 #[apply(on_two_servers)]
 fn a_crash_after_an_eviction_is_followed_by_a_quarantine_even_with_a_complete_log(kind: Kind) {
     let mut server = complete_log(kind);

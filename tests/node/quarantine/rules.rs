@@ -115,25 +115,6 @@ fn a_client_that_never_heard_of_its_grant_does_not_get_it_from_an_older_data_set
     assert_eq!(server.run(&format!("DLOCK.EXTEND job alice 1500 FENCE {unheard}")).int(), 1);
 }
 
-#[apply(on_one_server)]
-fn a_foreign_lock_is_released_and_extended_by_its_value(kind: Kind) {
-    let server = crashed(kind, &[]);
-    server.run("SET job old-client");
-    let answer = server.run("DLOCK.ACQUIRE job bob 1000");
-    assert_eq!(Refusal::read(&answer).reason, CRASHED);
-    assert_eq!(server.run("DLOCK.INSPECT job").at("mode").text(), "foreign");
-    assert!(server.run("DLOCK.CHECK job old-client").is_null());
-    assert_eq!(server.run("DLOCK.EXTEND job old-client 50000").int(), 1);
-    assert!(server.run("PTTL job").int() > 0);
-    assert_eq!(server.run("DLOCK.EXTEND job bob 50000").int(), 0);
-    assert_eq!(server.run("DLOCK.RELEASE job bob").int(), 0);
-    assert_eq!(server.run("DLOCK.RELEASE job old-client").int(), 1);
-    assert_eq!(server.run("EXISTS job").int(), 0);
-    assert_eq!(server.run("DLOCK.ACQUIRE job bob 1000").code(), "QUARANTINE");
-    // An old client knows nothing of a quarantine.
-    assert_eq!(server.run("SET job old-client NX PX 60000").text(), "OK");
-}
-
 #[apply(on_two_servers)]
 fn replicas_hear_of_what_ends_and_of_nothing_new(kind: Kind) {
     let server = crashed(kind, &["job alice 60000", "other alice 60000", "brief alice 400"]);

@@ -115,7 +115,7 @@ fn leases_in_a_log_are_all_there_after_a_clean_end(kind: Kind) {
         eventually("a lease of 59,990 ms ends later", || {
             server.holder("cut")["ttl-ms"].int() < 59_990
         });
-        client.run("DLOCK.EXTEND cut alice 59990 GT");
+        client.run("DLOCK.EXTEND cut alice 59990");
         let before = server.pictures();
         server.stop();
         server.start_again();

@@ -136,8 +136,8 @@ impl Server {
                 let holder =
                     { self.host.grants().into_iter() }.find(|(held, ..)| held.as_key() == key);
                 if let Some((_, _, holder)) = holder {
-                    let extend = Extend { token: holder.grant().token, ttl, fence, gt: false };
-                    let _ = self.node.extend(&mut self.host, key, &extend, time);
+                    let extend = Extend { token: holder.grant().token, ttl, fence };
+                    let _ = self.node.extend(&mut self.host, key, &extend, ClientId::UNKNOWN, time);
                 }
             }
             Err(Reason::TooManyAhead { given, .. }) if self.flaw == Some(Flaw::RefusesNobody) => {

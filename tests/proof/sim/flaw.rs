@@ -45,8 +45,8 @@ pub enum Flaw {
     AnswersRestored,
     /// In quarantine EXTEND raises the fence of a grant that came back with the data set.
     RaisesRestored,
-    /// A lease is cut when the connection closes that waited for it, though its grant was heard of.
-    CutsHeard,
+    /// A grant ends with the connection that asked for it.
+    EndsWithConnection,
     /// The next in line is told of its turn while the holder has not asked the other nodes.
     TellsTooEarly,
     /// Nobody is told of its turn.
@@ -118,7 +118,7 @@ impl Flaw {
         Flaw::RenewsNoAsker,
         Flaw::AnswersRestored,
         Flaw::RaisesRestored,
-        Flaw::CutsHeard,
+        Flaw::EndsWithConnection,
         Flaw::TellsTooEarly,
         Flaw::TellsNobody,
         Flaw::TrustsAddresses,

@@ -59,8 +59,6 @@ pub struct Server {
     says_complete: bool,
     /// Blocked requests, and where the answer goes.
     pub blocked: BTreeMap<WaiterId, Blocked>,
-    /// Those that have their answer, and over which connection, if that makes a difference.
-    heard: Vec<(WaiterId, u64)>,
     ended: Option<Ended>,
     /// The locks at its last save, if it has saved its data set.
     saved: Option<BTreeMap<KeyBuf, Value>>,
@@ -133,7 +131,6 @@ impl Server {
             log_is_complete: dice.chance(150),
             says_complete: false,
             blocked: BTreeMap::new(),
-            heard: Vec::new(),
             ended: None,
             saved: None,
             knowledge: Knowledge::default(),
@@ -200,9 +197,8 @@ impl Server {
             self.file.writing = None;
             self.file.write(promise);
         }
-        let now = self.clock.time(now).now;
         for event in self.host.log.drain(..) {
-            self.stream.send(&event, now);
+            self.stream.send(&event);
             self.log.push(event);
         }
     }
@@ -358,7 +354,7 @@ impl Server {
             }
             Ask::Acquire { fence, wait } => self.acquire(request, (fence, wait), wire, time),
             Ask::Extend { fence } => {
-                let extend = Extend { token, ttl, fence, gt: self.flaw != Some(Flaw::Shortens) };
+                let extend = Extend { token, ttl, fence };
                 let free = !self.host.values.contains_key(&request.key);
                 if self.flaw == Some(Flaw::RaisesRestored)
                     && let Some(raised) = fence
@@ -370,8 +366,13 @@ impl Server {
                     self.host.renew_one(key, Renewal { lease, fence: raised, asker: None });
                     return Some(Answer::Extended);
                 }
-                match self.node.extend(&mut self.host, key, &extend, time) {
-                    Ok(true) => Some(Answer::Extended),
+                match self.node.extend(&mut self.host, key, &extend, ClientId(wire), time) {
+                    Ok(true) => {
+                        if self.flaw == Some(Flaw::Shortens) {
+                            self.shorten(request, time);
+                        }
+                        Some(Answer::Extended)
+                    }
                     Ok(false) if free && self.flaw == Some(Flaw::ExtendsEnded) => {
                         Some(Answer::Extended)
                     }
@@ -446,8 +447,20 @@ impl Server {
     /// Extends that grant, as for a client that names its fence.
     fn answer_restored(&mut self, request: &Request, fence: Fence, time: Time) {
         let Request { ref token, ref key, ttl, .. } = *request;
-        let extend = Extend { token, ttl, fence: Some(fence), gt: true };
-        let _ = self.node.extend(&mut self.host, key.as_key(), &extend, time);
+        let extend = Extend { token, ttl, fence: Some(fence) };
+        let (key, client) = (key.as_key(), ClientId::UNKNOWN);
+        let _ = self.node.extend(&mut self.host, key, &extend, client, time);
+    }
+
+    /// Lets the lease end as this EXTEND says, though it ended later.
+    fn shorten(&mut self, request: &Request, time: Time) {
+        if request.mode == Mode::Exclusive
+            && let Some(holder) = self.host.holder(&request.key, &request.token)
+        {
+            let fence = holder.grant().fence;
+            let lease = Lease::begin(time.now, request.ttl);
+            self.host.renew_one(request.key.as_key(), Renewal { lease, fence, asker: None });
+        }
     }
 
     fn finish(&mut self, request: &Request, terms: DoneFor<'_>, time: Time) -> Answer {
@@ -487,10 +500,11 @@ impl Server {
     pub fn forget_absence(&mut self, now: u64) {
         let time = self.time(now);
         for (key, _, holder) in self.host.grants() {
-            let Grant { token, client, .. } = holder.grant();
+            let Grant { token, client, fence, .. } = holder.grant();
             if client == ClientId::AWAY {
-                let extend = Extend { token, ttl: Millis(1), fence: None, gt: true };
-                let _ = self.node.extend(&mut self.host, key.as_key(), &extend, time);
+                let extend = Extend { token, ttl: Millis(1), fence: Some(fence) };
+                let (key, client) = (key.as_key(), ClientId::UNKNOWN);
+                let _ = self.node.extend(&mut self.host, key, &extend, client, time);
             }
         }
     }
@@ -505,12 +519,8 @@ impl Server {
     }
 
     /// A blocked request has got its answer.
-    pub fn delivered(&mut self, waiter: WaiterId, wire: u64) {
-        if self.flaw == Some(Flaw::CutsHeard) {
-            self.heard.push((waiter, wire));
-        } else {
-            self.node.waiting.delivered(waiter);
-        }
+    pub fn delivered(&mut self, waiter: WaiterId) {
+        self.node.waiting.delivered(waiter);
     }
 
     /// The node's own work.
@@ -529,8 +539,8 @@ impl Server {
         if self.flaw == Some(Flaw::KeepsDeadWaiters) {
             return;
         }
-        for (waiter, _) in self.heard.extract_if(.., |(_, on)| *on == wire).collect::<Vec<_>>() {
-            self.node.gone(waiter, self.clock.time(now).now);
+        if self.flaw == Some(Flaw::EndsWithConnection) {
+            self.end_grants(wire, now);
         }
         let gone = |(_, blocked): &(&WaiterId, &Blocked)| blocked.wire == wire;
         let gone: Vec<WaiterId> = self.blocked.iter().filter(gone).map(|(id, _)| *id).collect();
@@ -539,6 +549,18 @@ impl Server {
             self.node.gone(waiter, self.time(now).now);
         }
         self.node.closed(ClientId(wire));
+    }
+
+    /// Ends the grants of a connection.
+    fn end_grants(&mut self, wire: u64, now: u64) {
+        let time = self.time(now);
+        for (key, _, holder) in self.host.grants() {
+            let Grant { token, client, .. } = holder.grant();
+            if client == ClientId(wire) {
+                let release = Release { token, is_final: false, done: None };
+                let _ = self.node.release(&mut self.host, key.as_key(), &release, time);
+            }
+        }
     }
 
     /// True if a connection still holds something, or waits for it.

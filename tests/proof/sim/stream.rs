@@ -27,11 +27,11 @@ pub enum Sent {
 
 impl Stream {
     /// Sends what a node reported.
-    pub fn send(&mut self, event: &Report, now: Instant) {
+    pub fn send(&mut self, event: &Report) {
         let hides = self.hides_renewals
             && matches!(event, Report::Renewed { .. } | Report::Extended { .. });
         if self.has_replica && !hides {
-            self.sent.extend(Replicated::write(event, now).map(Sent::Effect));
+            self.sent.extend(Replicated::write(event).map(Sent::Effect));
         }
     }
 }

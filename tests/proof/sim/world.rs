@@ -454,7 +454,7 @@ impl<R: Rules> World<R> {
                 server.node.gone(waiter, time.now);
                 continue;
             };
-            server.delivered(waiter, blocked.wire);
+            server.delivered(waiter);
             if self.tells {
                 self.say(format!("node {place}: task {} waited -> {answer:?}", blocked.task));
             }

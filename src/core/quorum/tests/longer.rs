@@ -18,7 +18,6 @@ fn plan(nodes: usize) -> Plan {
     Plan {
         nodes,
         ttl: LEASE,
-        renews: true,
         timeout: Millis(1000),
         binds: false,
         wait: Patience::Forever,
