@@ -84,7 +84,6 @@ impl<R: Rules> World<R> {
             nodes: self.nodes,
             ttl,
             timeout,
-            binds: false,
             wait,
             start_at_gate,
             again: means.again.then_some(Fence(MAX_FENCE)),
@@ -412,10 +411,7 @@ impl<R: Rules> World<R> {
             true => kept.or_else(|| self.connect(process, node)),
             false => self.ordinary(process, node),
         };
-        let again = if ask.blocks() { kept.is_some() } else { ask != Ask::GiveBack };
-        if ask == Ask::GiveBack {
-            self.tasks[task].truth.gives_back(node);
-        }
+        let again = !ask.blocks() || kept.is_some();
         if let Ask::Extend { fence: Some(fence) } = ask {
             self.tasks[task].truth.raises(attempt, node, fence);
         }

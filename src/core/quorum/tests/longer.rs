@@ -19,7 +19,6 @@ fn plan(nodes: usize) -> Plan {
         nodes,
         ttl: LEASE,
         timeout: Millis(1000),
-        binds: false,
         wait: Patience::Forever,
         start_at_gate: false,
         again: None,
