@@ -1,6 +1,6 @@
 //! A guard's fence travels with every command, and the data's server refuses late holders.
 
-use dlock_client::{Client, Error, Late};
+use dlock_client::{Error, Late};
 use harness::library::{ms, run, take};
 use harness::{Kind, Quorum, Server};
 use redis::aio::MultiplexedConnection;

@@ -26,7 +26,7 @@ fn a_fresh_node_describes_itself(kind: Kind) {
 }
 
 /// The fields of DLOCK.NODE.
-const FIELDS: [&str; 24] = [
+const FIELDS: [&str; 23] = [
     "version",
     "node-id",
     "boot",

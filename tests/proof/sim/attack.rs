@@ -181,7 +181,7 @@ impl Server {
             let _ = self.node.release(&mut self.host, key, &release, time);
         }
         self.host.owner = ANYBODY;
-        self.carry_on(now);
+        self.carry_on();
         self.log.clear();
         self.stream.sent.clear();
     }

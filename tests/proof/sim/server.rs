@@ -191,7 +191,7 @@ impl Server {
     }
 
     /// Carries out what the node has said: promises go into the state file, effects to the replica.
-    pub fn carry_on(&mut self, now: u64) {
+    pub fn carry_on(&mut self) {
         self.host.failed.clear();
         for promise in self.host.promises.drain(..) {
             self.file.writing = None;

@@ -1,7 +1,7 @@
 //! The stream from a primary to its replica.
 
 use dlock_core::simulated::{Replicated, Report};
-use dlock_core::{Holder, Instant, KeyBuf, Mode, Promise};
+use dlock_core::{Holder, KeyBuf, Mode, Promise};
 
 /// The stream, before the network has it.
 #[derive(Debug, Default)]
