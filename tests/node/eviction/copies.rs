@@ -9,12 +9,11 @@ use harness::{Kind, Server, apply, eventually, on_every_server, on_two_servers};
 use crate::replicas::promotion::{assert_granted_late, pair, promote, until_told};
 
 /// Locks of all modes, of which each is brought back by the request.
-const LOCKS: [(&str, &str); 5] = [
+const LOCKS: [(&str, &str); 4] = [
     ("job alice 60000 META m", "DLOCK.EXTEND job alice 70000"),
     ("again alice 60000", "DLOCK.ACQUIRE again alice 70000 META n EPHEMERAL"),
     ("book alice 60000 SHARED META reader", "DLOCK.ACQUIRE book bob 60000 SHARED"),
     ("pool alice 60000 LIMIT 3", "DLOCK.ACQUIRE pool bob 60000 LIMIT 3"),
-    ("short alice 60000", "DLOCK.EXTEND short alice 20000"),
 ];
 
 fn complete_log(kind: Kind) -> Server {
