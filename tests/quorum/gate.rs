@@ -10,11 +10,11 @@ use harness::Quorum;
 use tokio::task::JoinSet;
 
 use crate::coordinator::{
-    LONG, assert_held, healthy_program, ms, patient_program, program, run,
-    take_everywhere, until, wait_for,
+    LONG, assert_held, healthy_program, ms, patient_program, program, run, take_everywhere, until,
+    wait_for,
 };
 
-const TTL: Duration = ms(2_000);
+const TTL: Duration = ms(10_000);
 
 #[test]
 fn who_comes_first_is_served_first() {

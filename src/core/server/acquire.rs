@@ -3,7 +3,7 @@
 use super::{GrantId, Node, ephemeral};
 use crate::command::acquire::Acquire;
 use crate::host::{Effect, Host, Memory, WaitOutcome};
-use crate::limits::{MAX_HOLDERS, WAITERS_OF_ALL};
+use crate::limits::{MAX_HOLDERS, MAX_WAITERS, WAITERS_OF_ALL};
 use crate::lock::{Asker, Crowd, Found, Grant, Holders, Renewal};
 use crate::queue::{Asks, Presence, Queue, Waiter};
 use crate::reason::Reason;
@@ -46,19 +46,19 @@ impl Node {
         if let Some((mode, grant)) = found.mode().zip(found.grant(ask.token)) {
             // The data set may be older than the crash: the grant's lease may have ended, and another
             // client may hold the lock since, which has been forgotten.
-            self.refuse_in_quarantine(key, time.now)?;
+            self.refuse_in_quarantine(time.now)?;
             let renewal = renewal(mode, grant, ask, client, time)?;
             let was_away = grant.client == ClientId::AWAY;
             if takes_more(&grant, &renewal) {
                 self.check_memory(host)?;
             }
-            self.vouch(host, key, (renewal.fence, ask.ttl), None, time)?;
+            self.vouch(host, (renewal.fence, ask.ttl), time)?;
             return Ok(self.ask_again(host, key, (ask.token, mode), renewal, was_away, time));
         }
         let is_done = matches!(found, Found::Done { .. });
         let found = unless_done(found, ask.again)?;
         check_mode(&found, ask.mode)?;
-        let mut refused = self.refuse_in_quarantine(key, time.now);
+        let mut refused = self.refuse_in_quarantine(time.now);
         let queue = self.waiting.queue(key);
         let waits = queue.and_then(|queue| queue.get(ask.token)).is_some_and(Waiter::is_present);
         if refused.is_ok() && !waits && Queue::is_next(queue, ask.token, ask.mode, &found) {
@@ -238,9 +238,8 @@ impl Node {
         let there = self.waiting.queue(key).and_then(|queue| queue.get(ask.token));
         // The same token on another connection does not count twice.
         let waits = there.is_some_and(|there| there.is_present() && there.owner == owner);
-        let most = self.settings.max_waiters;
-        if !waits && !self.waiting.shares.have_room(owner, 1, most.saturating_mul(WAITERS_OF_ALL)) {
-            return Err(Reason::TooManyWaiters(most));
+        if !waits && !self.waiting.shares.have_room(owner, 1, MAX_WAITERS * WAITERS_OF_ALL) {
+            return Err(Reason::TooManyWaiters);
         }
         let id = self.enlist(host, key, ask, (client, owner), time);
         // The request may be the first, and grantable by now: a token that takes its old place may ask

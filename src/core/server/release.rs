@@ -9,6 +9,7 @@ use crate::command::extend::Extend;
 use crate::command::release::{DoneFor, Release};
 use crate::done::{Done, NOBODY, Until, maker, units};
 use crate::host::{Effect, Ending, Host, WaitOutcome};
+use crate::limits::MAX_DONE;
 use crate::lock::{Asker, Found, Grant, Holders, Renewal};
 use crate::reason::Reason;
 use crate::who::number;
@@ -77,7 +78,7 @@ impl Node {
         }
         let Some((mode, grant)) = found.mode().zip(found.grant(ask.token)) else {
             // A token without a grant may have one that the node has forgotten.
-            self.refuse_in_quarantine(key, time.now)?;
+            self.refuse_in_quarantine(time.now)?;
             return Ok(false);
         };
         if ask.fence.is_some_and(|fence| grant.fence > fence) {
@@ -86,7 +87,7 @@ impl Node {
         // Only a client that has received this fence names it. Without one, or with a larger one, the
         // client may never have heard of this grant: its lease may have ended before the crash.
         if ask.fence != Some(grant.fence) {
-            self.refuse_in_quarantine(key, time.now)?;
+            self.refuse_in_quarantine(time.now)?;
         }
         let was_away = grant.client == ClientId::AWAY;
         let (ephemeral, meta) = (grant.ephemeral, Box::from(grant.meta));
@@ -102,10 +103,10 @@ impl Node {
             self.heard_of(key, fence, lease.ttl);
         } else if ask.fence.is_some() {
             let owner = self.make_room(host, key, fence, None)?;
-            self.vouch(host, key, (fence, longer), None, time)?;
+            self.vouch(host, (fence, longer), time)?;
             self.durable.counter.hand_out(key.name, fence, owner);
         } else if lease != grant.lease {
-            self.vouch(host, key, (fence, longer), None, time)?;
+            self.vouch(host, (fence, longer), time)?;
         }
         let asker = changes.then_some(Asker { client, ephemeral, meta: &meta });
         renew(host, key, mode, ask.token, Renewal { lease, fence, asker });
@@ -136,7 +137,7 @@ impl Node {
         let holds = |grant: &Grant<'_>| !grant.lease.end.is_over(time.now);
         let fence = found.grant(token).filter(holds).map(|grant| grant.fence);
         if fence.is_some() {
-            self.refuse_in_quarantine(key, time.now)?;
+            self.refuse_in_quarantine(time.now)?;
         }
         Ok(fence)
     }
@@ -207,9 +208,8 @@ impl Node {
         if self.is_following() {
             return Ok(Owner::default());
         }
-        let most = self.settings.max_done;
-        if host.done_by_user() + units(key.name.len(), terms.meta.len()) > most {
-            return Err(Reason::TooManyDone(most));
+        if host.done_by_user() + units(key.name.len(), terms.meta.len()) > MAX_DONE {
+            return Err(Reason::TooManyDone);
         }
         // The mark takes the place of the grant. Nobody else's locks may keep a job from being done.
         if !fits {
@@ -220,7 +220,7 @@ impl Node {
             return Ok(Owner::default());
         };
         let owner = self.make_room(host, key, fence, None)?;
-        self.vouch(host, key, (fence, Millis(1)), None, time)?;
+        self.vouch(host, (fence, Millis(1)), time)?;
         Ok(owner)
     }
 

@@ -54,7 +54,7 @@ fn a_place_survives_its_connection_and_client_kill(kind: Kind) {
     // A grant by a turn is tied to no connection until the token asks again.
     assert_eq!(server.holders("job"), ["killed"]);
     let mut again = server.client();
-    assert!(again.run("DLOCK.ACQUIRE job killed 3600000 EPHEMERAL").int() > 0);
+    assert!(again.run("DLOCK.ACQUIRE job killed 600000 EPHEMERAL").int() > 0);
     again.close();
     eventually("the other's turn", || server.holders("job") == ["other"]);
 }
