@@ -60,6 +60,7 @@ fn a_failover_on_command_waits_at_the_new_primary_and_grants_nothing_at_the_old(
         assert_eq!(old.run("DLOCK.ACQUIRE lost bob 1000").code(), "READONLY");
         let mut bob = new.waiter("DLOCK.ACQUIRE known bob 60000 WAIT 0");
         eventually("a known lease ends", || new.run("EXISTS known").int() == 0);
+        assert!(sent.elapsed() >= Duration::from_millis(900));
         assert!(!bob.has_answer());
         new.leave_quarantine();
         new.run("CONFIG SET dlock.quarantine auto");
