@@ -210,7 +210,8 @@ mod tests {
             let args: Vec<&[u8]> = words.split(' ').map(str::as_bytes).collect();
             parse_at_agent(&args, &Settings::default())
         };
-        let one = parsed("t 10 SHARED WAIT 5 KEEP 10 AGAIN 7 EPHEMERAL RENEW CLOSE META x").unwrap();
+        let one =
+            parsed("t 10 SHARED WAIT 5 KEEP 10 AGAIN 7 EPHEMERAL RENEW CLOSE META x").unwrap();
         assert!(one.renew && one.close && one.asked.ephemeral);
         assert_eq!((one.asked.mode, one.asked.meta), (Mode::Shared, &b"x"[..]));
         assert_eq!(one.asked.again, Some(Fence(7)));

@@ -10,8 +10,8 @@ use core::ops::Bound::{Excluded, Included, Unbounded};
 
 use super::Node;
 use super::waiting::Queues;
-use crate::observed::hot::Figures;
 use crate::observed::Hot;
+use crate::observed::hot::Figures;
 use crate::queue::Queue;
 use crate::words::{Instant, Key, KeyBuf};
 

@@ -78,9 +78,9 @@ impl Node {
     /// Returns the pieces of work done.
     fn catch_up<H: Host>(&mut self, host: &mut H, time: Time, left: usize) -> usize {
         let undelivered = self.deferred.next_undelivered();
-        let gone = undelivered.map(|grant| (grant, Ending::Undelivered)).or_else(|| {
-            self.ephemeral.next_leaving().map(|grant| (grant, Ending::Disconnected))
-        });
+        let gone = undelivered
+            .map(|grant| (grant, Ending::Undelivered))
+            .or_else(|| self.ephemeral.next_leaving().map(|grant| (grant, Ending::Disconnected)));
         let to_serve = self.waiting.rechecks.pop_next();
         let mut pieces = 0;
         if let Some((grant, why)) = gone {

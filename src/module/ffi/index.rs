@@ -159,11 +159,7 @@ impl Index {
     }
 
     /// Removes the blocks at these keys, and calls `each` with each of them.
-    pub fn drain(
-        &mut self,
-        goes: impl Fn(Key<'_>) -> bool,
-        mut each: impl FnMut(Block, Key<'_>),
-    ) {
+    pub fn drain(&mut self, goes: impl Fn(Key<'_>) -> bool, mut each: impl FnMut(Block, Key<'_>)) {
         let (mut leases, mut bytes) = (self.leases, self.bytes);
         let crowds = &mut self.crowds;
         self.deadlines.drain(|entry| {

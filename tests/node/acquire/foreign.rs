@@ -1,8 +1,6 @@
 //! Foreign locks: plain strings that old clients set at a key. They are honoured and waited for.
 
-use harness::{
-    Kind, Server, apply, eventually, on_every_server, on_one_server, on_two_servers,
-};
+use harness::{Kind, Server, apply, eventually, on_every_server, on_one_server, on_two_servers};
 
 #[apply(on_two_servers)]
 fn a_string_at_the_key_is_a_held_lock(kind: Kind) {
@@ -91,7 +89,10 @@ fn its_value_neither_releases_nor_extends_it(kind: Kind) {
     }
     assert_eq!(server.run("DLOCK.RELEASE job old-client DONE 60000").int(), 0);
     assert_eq!(server.traces(), before);
-    assert_eq!((server.run("GET job").text(), server.run("PTTL job").int()), ("old-client".into(), -1));
+    assert_eq!(
+        (server.run("GET job").text(), server.run("PTTL job").int()),
+        ("old-client".into(), -1)
+    );
     server.run("DEL job");
     assert!(alice.recv().int() > 0);
 }

@@ -72,10 +72,7 @@ fn paused_writes_hold_it_back_even_for_a_read(kind: Kind) {
     let server = Server::start(kind);
     server.run("DLOCK.ACQUIRE lock token 60000");
     server.run("CLIENT PAUSE 60000 WRITE");
-    let words = [
-        "DLOCK.FENCED mark 7 SET a 1",
-        "DLOCK.FENCED mark 7 GET a",
-    ];
+    let words = ["DLOCK.FENCED mark 7 SET a 1", "DLOCK.FENCED mark 7 GET a"];
     let mut clients: Vec<_> = words
         .iter()
         .map(|words| {

@@ -43,7 +43,8 @@ fn a_request_is_refused_with_the_reason_and_the_time_that_is_left(kind: Kind) {
 #[apply(on_two_servers)]
 fn a_transaction_is_refused_what_is_new_and_does_the_rest(kind: Kind) {
     let server = crashed(kind, &["job alice 60000", "other alice 60000"]);
-    let extend = format!("DLOCK.EXTEND job alice 60000 FENCE {}", server.holder("job")["fence"].int());
+    let extend =
+        format!("DLOCK.EXTEND job alice 60000 FENCE {}", server.holder("job")["fence"].int());
     let mut client = server.client();
     let answers = run_together(
         &mut client,

@@ -103,8 +103,7 @@ fn long_names_take_the_room_of_several() {
         let ask = Release { token: token.as_bytes(), is_final: true, done: None };
         assert_eq!(bench.node.release(&mut bench.host, key, &ask, time), Ok(false));
     }
-    let remembered = (0..MAX_FINALS / 100).filter(|n| {
-        bench.node.final_tokens.has(key, format!("{n:06}").as_bytes(), time.now)
-    });
+    let remembered = (0..MAX_FINALS / 100)
+        .filter(|n| bench.node.final_tokens.has(key, format!("{n:06}").as_bytes(), time.now));
     assert_eq!(remembered.count() as u64, MAX_FINALS / 2 / 101);
 }

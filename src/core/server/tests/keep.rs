@@ -30,10 +30,7 @@ fn the_turn_of_one_that_is_away_lasts_no_longer_than_its_ttl() {
     bench.hold(1, "a 100");
     assert_eq!(bench.acquire(2, "b 7 KEEP 50"), Ok(Acquired::Denied));
     assert!(bench.release("a"));
-    assert_eq!(
-        (bench.holders(), bench.left(), bench.away()),
-        ("b".into(), 7, 1)
-    );
+    assert_eq!((bench.holders(), bench.left(), bench.away()), ("b".into(), 7, 1));
 }
 
 #[test]

@@ -62,14 +62,17 @@ fn one_lock_has_so_many_readers_and_no_more() {
     let mut bench = Bench::new();
     let mut crowd = Crowd::new(Mode::Shared);
     for i in 0..MAX_HOLDERS as u64 - 1 {
-        crowd.add(Mode::Shared, Grant {
-            token: &i.to_be_bytes(),
-            fence: Fence(1),
-            lease: Lease::begin(Instant(bench.now), Millis(10)),
-            client: ClientId(1),
-            ephemeral: false,
-            meta: b"",
-        });
+        crowd.add(
+            Mode::Shared,
+            Grant {
+                token: &i.to_be_bytes(),
+                fence: Fence(1),
+                lease: Lease::begin(Instant(bench.now), Millis(10)),
+                client: ClientId(1),
+                ephemeral: false,
+                meta: b"",
+            },
+        );
     }
     bench.host.set(&KEY.to_owned(), Value::Many(crowd));
     bench.hold(1, "last 10 SHARED");
