@@ -39,7 +39,7 @@ struct Look {
     refuses: Option<String>,
     /// Time since its server has started.
     uptime: Duration,
-    /// Limit of lease lengths, except for those of a few keys.
+    /// Limit of lease lengths.
     bound: Duration,
 }
 
@@ -166,7 +166,7 @@ async fn look(mut node: Node) -> Result<Look, Trouble> {
         id: fields.text("node-id").unwrap_or_default(),
         refuses,
         uptime: Duration::from_secs(uptime),
-        bound: length("usual-bound-ms"),
+        bound: length("lease-bound-ms"),
     })
 }
 

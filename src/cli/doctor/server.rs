@@ -203,7 +203,7 @@ fn lock_memory(node: &Answers) -> Option<Finding> {
     (used >= most / 10 * 8).then(|| {
         let percent = used.saturating_mul(100) / most;
         Finding::warning("lock_memory", format!("locks use {percent} % of the memory that they may use"))
-            .why("when it is used up, new locks are refused with TOOMANYLOCKS")
+            .why("when it is used up, new locks are refused with TOOMANY locks")
             .fix("see with `dlock ls` whose they are, the evicted ones too; raise maxmemory or dlock.max-memory-percent if all of them are needed")
     })
 }
