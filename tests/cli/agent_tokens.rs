@@ -154,10 +154,10 @@ fn a_loss_is_forgotten_when_the_caller_has_the_lock_by_another_agent() {
 fn of_a_lock_that_a_majority_has_not_any_more_no_node_keeps_a_lease() {
     let quorum = Quorum::start(3);
     let agent = Agent::start(&quorum.urls());
-    agent.run("DLOCK.ACQUIRE job alice 600000").int();
+    agent.run("DLOCK.ACQUIRE job alice 500000").int();
     quorum.iter().for_each(|node| drop(node.run("DLOCK.BREAK job")));
     // A node that answers first is asked for its lease again.
-    assert_eq!(agent.run("DLOCK.EXTEND job alice 600000"), Value::Int(0));
+    assert_eq!(agent.run("DLOCK.EXTEND job alice 500000"), Value::Int(0));
     quorum.until_empty();
 }
 

@@ -89,17 +89,17 @@ fn settings_that_are_hazards(kind: Kind) {
         ("timeout 60", "timeout 0", "warning", "timeout", "CONFIG SET timeout 0"),
         (
             "dlock.max-ttl 10000",
-            "dlock.max-ttl 86400000",
+            "dlock.max-ttl 600000",
             "error",
             "max_ttl",
-            "CONFIG SET dlock.max-ttl 3600000",
+            "CONFIG SET dlock.max-ttl 600000",
         ),
         (
             "dlock.max-ttl 60000",
-            "dlock.max-ttl 86400000",
+            "dlock.max-ttl 600000",
             "warning",
             "max_ttl",
-            "CONFIG SET dlock.max-ttl 86400000",
+            "CONFIG SET dlock.max-ttl 600000",
         ),
         ("tcp-keepalive 0", "tcp-keepalive 300", "hint", "tcp_keepalive", "tcp-keepalive 60"),
         ("appendfsync everysec", "appendfsync always", "hint", "persistence", "appendfsync always"),
@@ -157,25 +157,19 @@ fn states_that_are_hazards(kind: Kind) {
     assert_finds(&nodes, "error", "saving", "stop-writes-on-bgsave-error is yes");
     servers[1].client().run_args(&["CONFIG", "SET", "save", ""]);
 
-    servers[1].run("CONFIG SET dlock.max-waiters 1");
+    servers[1].client().fill_done("done", 0);
     servers[1].run("DLOCK.ACQUIRE job alice 60000");
-    let mut waiter = servers[1].client();
-    waiter.send("DLOCK.ACQUIRE job bob 60000 WAIT 0");
-    servers[1].until_blocked(1);
-    assert_finds(&nodes, "hint", "waiters", "waiting requests: 1, and one user alone can have 1");
-    servers[1].run("DLOCK.ACQUIRE job carol 60000 WAIT 0").assert_error("TOOMANYWAITERS", "user");
-    assert_finds(&nodes, "warning", "waiters", "1 request was refused with TOOMANYWAITERS");
-    waiter.close();
-    servers[1].until_blocked(0);
+    servers[1].run("DLOCK.RELEASE job alice DONE 60000").assert_error("TOOMANY", "done locks");
+    assert_finds(&nodes, "warning", "limits", "1 request was refused with TOOMANY");
+    assert_finds(&nodes, "hint", "done_keys", "one user alone can have 100000");
+    servers[1].run("FLUSHALL");
     servers[1].run("CONFIG RESETSTAT");
     assert_silent(&nodes);
 
-    // A few keys have bounds of their own.
     servers[1].run("CONFIG SET dlock.quarantine 3600000");
-    for n in 0..20 {
-        servers[1].run(&format!("DLOCK.ACQUIRE long{n} alice 3600000"));
-    }
-    assert_finds(&nodes, "hint", "lease_bound", "CONFIG SET dlock.usual-ttl 600000");
+    servers.iter().for_each(|server| drop(server.run("CONFIG SET dlock.max-ttl 3600000")));
+    servers[1].run("DLOCK.ACQUIRE long alice 3600000");
+    assert_finds(&nodes, "hint", "lease_bound", "CONFIG SET dlock.max-ttl 600000");
 
     // The node's log is not complete, so it may have forgotten leases.
     servers[1].run("CONFIG SET appendonly no");

@@ -259,7 +259,7 @@ fn what_a_server_answers_after_it_has_lost_its_place_does_not_count() {
         quorum[0].network().refuse();
         let asks = client.clone();
         // The longer the lease, the more time nodes have.
-        let asked = tokio::spawn(async move { wait_for(&asks, "job", ms(1_000_000)).await });
+        let asked = tokio::spawn(async move { wait_for(&asks, "job", ms(500_000)).await });
         until("the former one has granted", || quorum[2].holders("job").len() == 1).await;
 
         quorum[2].network().lead_to(stranger.port());
