@@ -62,7 +62,10 @@ fn restart_one_after_the_other(waiters: usize) {
         assert!(said.code == Some(0) || said.err.contains("quarantine"), "{}", said.err);
         dlock(&quorum, &["ready", "--wait", "60"]).with_code(0);
         assert_eq!(quorum[node].run("DLOCK.NODE").at("granting").text(), "yes");
-        eventually("it is renewed there, too", || quorum[node].holders("job") == holders);
+        eventually("it is renewed there, too", || {
+            assert_eq!(holder.err(), "", "the lock is lost");
+            quorum[node].holders("job") == holders
+        });
     }
     drop((holder, waiting));
 }

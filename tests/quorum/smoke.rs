@@ -3,7 +3,9 @@
 
 use harness::{Kind, Quorum, Server, apply, on_every_server};
 
-use crate::coordinator::{assert_held, assert_holds, ms, program, run, take, take_everywhere};
+use crate::coordinator::{
+    assert_held, assert_holds, ms, patient_program, run, take, take_everywhere,
+};
 
 #[apply(on_every_server)]
 fn a_lock_on_one_node_is_taken_held_and_given_back(kind: Kind) {
@@ -23,7 +25,8 @@ fn two_nodes_and_five_make_a_quorum() {
 
 fn works(quorum: &Quorum) {
     run(async {
-        let (alice, bob) = (program(quorum).await, program(quorum).await);
+        let (alice, bob) =
+            (patient_program(&quorum.urls()).await, patient_program(&quorum.urls()).await);
         assert_eq!(alice.size(), quorum.len());
         let names: Vec<String> = alice.nodes().map(|node| node.name().to_owned()).collect();
         assert_eq!(names, quorum.urls());
