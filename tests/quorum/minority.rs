@@ -137,7 +137,7 @@ fn a_guard_outlives_nodes_that_are_restarted_one_after_another_with_their_data()
     let mut quorum = Quorum::with(3, |builder| builder.config("save 3600 1"));
     run(async {
         let client = patient_program(&quorum.urls()).await;
-        let guard = take(&client, "job", ms(3_000)).await;
+        let guard = take(&client, "job", ms(15_000)).await;
         let holder = guard.token().to_string();
         let all = |quorum: &Quorum| quorum.iter().all(|n| n.holders("job") == [holder.as_str()]);
         until("all nodes have granted", || all(&quorum)).await;
