@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-use harness::quarantine::CRASHED;
 use harness::{
     Client, Kind, Server, apply, eventually, on_every_server, on_one_server, on_two_servers,
     scratch,
