@@ -1,5 +1,6 @@
 //! `dlock agent`: the commands of dlock, with a node or a majority behind.
 
+use std::fs;
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -268,12 +269,14 @@ fn inspect_says_who_it_is_and_not_by_which_token(kind: Kind) {
     let servers = servers(kind, 1);
     let agent = Agent::start(&addresses(&servers));
     let mut client = agent.client().resp3();
-    client.run("DLOCK.ACQUIRE job secret-token 30000 META nightly").int();
+    let forged = "host=elsewhere pid=1";
+    client.run_args(&["DLOCK.ACQUIRE", "job", "secret-token", "30000", "META", forged]).int();
     let found = client.run("DLOCK.INSPECT job");
     let meta = found.at("holders").items()[0].at("meta").text();
-    assert!(meta.starts_with("nightly host="), "{meta}");
-    assert!(meta.contains(&format!(" pid={} ", std::process::id())), "{meta}");
-    assert!(meta.contains(" user=") && meta.contains(" cmd="), "{meta}");
+    let host = fs::read_to_string("/proc/sys/kernel/hostname").expect("it has a name");
+    let own = format!("host={} pid={} user=", host.trim(), std::process::id());
+    assert!(meta.starts_with(&own), "{meta}");
+    assert!(meta.contains(" cmd=") && meta.ends_with(forged), "{meta}");
     assert!(!format!("{found:?}").contains("secret"), "{found:?}");
     assert_eq!(client.run("DLOCK.INSPECT free"), Value::Null);
 }

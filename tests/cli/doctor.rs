@@ -48,7 +48,8 @@ fn findings(nodes: &[String], code: i32) -> Vec<(String, String, Vec<String>, St
         let words = format!("{}; {}", text(&finding["found"]), text(&finding["fix"]));
         (text(&finding["severity"]), text(&finding["check"]), nodes, words)
     };
-    findings.iter().map(read).collect()
+    // How long a round trip takes is the machine's matter.
+    findings.iter().map(read).filter(|(_, check, ..)| check != "slow").collect()
 }
 
 /// Asserts that there is one finding, about the second node.
@@ -66,10 +67,12 @@ fn assert_finds(nodes: &[String], severity: &str, check: &str, words: &str) {
 
 #[track_caller]
 fn assert_silent(nodes: &[String]) {
-    let said = dlock_at(nodes, &["doctor"]);
+    assert_eq!(findings(nodes, 0), []);
+    let said = dlock_at(nodes, &["doctor"]).with_code(0);
+    assert_eq!(said.err, "");
     let count = if nodes.len() == 1 { "1 node".into() } else { format!("{} nodes", nodes.len()) };
-    assert_eq!(said.out, format!("{count}, everything checked is in order\n"));
-    assert_eq!(said.with_code(0).err, "");
+    let silence = format!("{count}, everything checked is in order\n");
+    assert!(said.out == silence || said.out.contains("a round trip to it takes"), "{}", said.out);
 }
 
 /// Hazards that a running server can be given and relieved of.
@@ -282,10 +285,11 @@ fn clocks_and_networks(kind: Kind) {
     assert_eq!(found[1].2, [nodes[0].clone(), nodes[2].clone()]);
 
     let far = Proxy::start(servers[2].port());
-    far.delay(Duration::from_millis(30));
+    // Half of the node time-out is too long, however long the others take.
+    far.delay(Duration::from_millis(300));
     let nodes = [nodes[0].clone(), format!("127.0.0.1:{}", far.port()), nodes[2].clone()];
     let found = findings_of(&nodes, "slow");
-    assert!(found.contains("leases of at least"), "{found}");
+    assert!(found.contains("give a larger node time-out"), "{found}");
 }
 
 #[apply(on_one_server)]

@@ -182,13 +182,17 @@ fn eviction(node: &Answers) -> Option<Finding> {
             1 => ", and 1 lock is evicted now".to_owned(),
             more => format!(", and {more} locks are evicted now"),
         };
+        // Completion records have an expiry, so volatile policies evict them.
+        let better = match node.info_number("dlock_done_keys").unwrap_or(0) {
+            0 => policy.replace("allkeys", "volatile"),
+            _ => "noeviction".to_owned(),
+        };
         Finding::warning("eviction", format!("maxmemory-policy is {policy}{now}"))
             .why(
                 "it evicts locks: these stay held, but are neither saved nor moved with their slot",
             )
             .fix(format!(
-                "CONFIG SET maxmemory-policy {}, and the same in its configuration file",
-                policy.replace("allkeys", "volatile")
+                "CONFIG SET maxmemory-policy {better}, and the same in its configuration file"
             ))
     })
 }

@@ -382,6 +382,8 @@ fn memory_that_is_full_or_given_to_others() {
     evicted[1].answers.as_mut().unwrap().info.as_mut().unwrap().set("dlock_evicted", "7");
     assert_only(&evicted, Warning, "eviction", "volatile-lfu");
     assert!(findings(&evicted)[0].found.contains("7 locks are evicted now"));
+    evicted[1].answers.as_mut().unwrap().info.as_mut().unwrap().set("dlock_done_keys", "1");
+    assert_only(&evicted, Warning, "eviction", "noeviction");
     assert_eq!(findings(&config(&[("maxmemory", "1200")])), []);
 }
 

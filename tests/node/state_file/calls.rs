@@ -181,7 +181,7 @@ fn a_slow_disk_holds_nobody_up_who_keeps_within_the_promise(kind: Kind) {
         answered += 1;
         server.fences().1 > reserved
     });
-    // Who had to wait for the disk would have been answered once or twice.
+    // A client that had to wait for the disk would have been answered once or twice.
     assert!(answered > 5, "{answered} answers while the disk was slow");
     slow.end();
     assert_eq!(server.node("durable").text(), "yes");
