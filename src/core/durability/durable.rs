@@ -243,22 +243,24 @@ impl Durable {
         }
     }
 
-    /// The promise to write next. `held`: each held lease's end and key name, the latest end first. The caller
-    /// must write it at once. `follows`: a primary decides.
+    /// The promise to write next. `held`: each held lease's end and key name, the latest end first; `evicted`:
+    /// the longest time left of evicted leases. The caller must write it at once. `follows`: a primary decides.
     pub fn next_promise(
         &mut self,
         held: impl Iterator<Item = (Deadline, impl AsRef<[u8]>)>,
+        evicted: Millis,
         follows: bool,
         terms: &Terms,
         time: Time,
     ) -> Promise {
         self.counter.look(time);
-        let needed = match self.told() {
+        let mut needed = match self.told() {
             Some(told) => told.clone(),
             // A replica without its primary's promise does not know what it may lack.
             None if follows => self.leases.said().clone(),
             None => LeaseBound::default(),
         };
+        needed.raise_usual(evicted);
         let bound = self.leases.renew(&needed, left(held, time.now), terms.usual_ttl, time.now);
         // A replica that restarts must go on above its primary's fence, whoever promotes it.
         let fence = self.counter.to_reserve(Fence(0)).max(self.primary.fence);
@@ -271,10 +273,12 @@ impl Durable {
     pub fn last_promise(
         &self,
         held: impl Iterator<Item = (Deadline, impl AsRef<[u8]>)>,
+        evicted: Millis,
         usual_ttl: u64,
         time: Time,
     ) -> Promise {
-        let bound = bound_of(held, usual_ttl, time.now);
+        let mut bound = bound_of(held, usual_ttl, time.now);
+        bound.raise_usual(evicted);
         let (fence, unix) = (self.counter.last(), self.counter.reached());
         Promise { fence, unix, bound, ..Promise::default() }
     }

@@ -130,6 +130,11 @@ impl Ended {
         self.leases += 1;
         self.digest = self.digest.wrapping_add(hash.digest128());
     }
+
+    /// Adds a lease that no data set brings back.
+    pub fn add_evicted(&mut self) {
+        self.leases += 1;
+    }
 }
 
 /// The version of the file. A later version may have another checksum.

@@ -44,15 +44,16 @@ impl Node {
         self.durable.should_promise(follows, &terms, time)
     }
 
-    /// The promise to write next. `held`: each held lease's end and key name, the latest end first. The
-    /// caller must write it at once.
+    /// The promise to write next. `held`: each held lease's end and key name, the latest end first; evicted leases
+    /// count, too. The caller must write it at once.
     pub fn next_promise(
         &mut self,
         held: impl Iterator<Item = (Deadline, impl AsRef<[u8]>)>,
         time: Time,
     ) -> Promise {
         let (follows, terms) = (self.is_following(), self.terms());
-        self.durable.next_promise(held, follows, &terms, time)
+        let evicted = self.evicted_left(time.now);
+        self.durable.next_promise(held, evicted, follows, &terms, time)
     }
 
     /// The promise of a shutdown, for a node that leads and is not in quarantine: exactly
@@ -63,7 +64,7 @@ impl Node {
         held: impl Iterator<Item = (Deadline, impl AsRef<[u8]>)>,
         time: Time,
     ) -> Promise {
-        self.durable.last_promise(held, self.settings.usual_ttl, time)
+        self.durable.last_promise(held, self.evicted_left(time.now), self.settings.usual_ttl, time)
     }
 
     /// The lease bound of these leases.

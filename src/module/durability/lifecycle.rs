@@ -213,10 +213,13 @@ impl State {
         self.node.durable.doubt(doubt);
     }
 
-    /// All leases that are held.
+    /// All leases that are held. Evicted ones count, and do not come back.
     fn all_leases(&self) -> Ended {
         let mut all = Ended::default();
         self.store.index.each(|key, mode, grant| all.add(key, mode, grant));
+        if self.node.evicted_left(now()) > Millis(0) {
+            all.add_evicted();
+        }
         all
     }
 }

@@ -93,7 +93,6 @@ fn handler(command: Command) -> raw::RedisModuleCmdFunc {
         Command::Inspect => enter!(commands::inspect),
         Command::Tokens => enter!(commands::tokens),
         Command::Break => enter!(commands::break_lock),
-        Command::Evicted => enter!(commands::evicted),
         Command::Hot => enter!(hot_and_slow::hot),
         Command::Slow => enter!(hot_and_slow::slow),
         Command::Node => enter!(reply::node),
