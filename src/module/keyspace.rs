@@ -307,7 +307,7 @@ impl Host for Keyspace<'_, '_> {
     }
 
     fn promise(&mut self, promise: &Promise) -> bool {
-        self.store.durability.write_now(promise)
+        self.store.durability.write_now(promise, false)
     }
 
     fn due(&mut self, now: Instant) -> Option<KeyBuf> {

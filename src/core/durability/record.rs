@@ -9,13 +9,14 @@
 //! bound-ms 30720
 //! long-ms e3b0c44298fc1c149afbf4c8996fb924 7340032
 //! ended 2 leases 77f1c05fd0a1b2c300f1c05fd0a1b2c3
-//! log incomplete
 //! checksum 0f1e2d3c4b5a6978
+//! log complete
 //! ```
 //!
 //! Plain text, for the operator who has to look at it. Each key that may have longer leases than the
 //! bound has a line `long-ms`, with the hash of its name. While the server runs `ended` says
-//! `not cleanly`. There is one way to write a record, and nothing else is taken for one. Versions 1
+//! `not cleanly`. The last line is there only if the log is complete: to take that back, dlock cuts the line off,
+//! which needs no room on the disk. There is one way to write a record, and nothing else is taken for one. Versions 1
 //! and 2 are still read: the first had no clock, and neither knew such keys.
 
 use alloc::format;
@@ -92,13 +93,13 @@ impl Record {
             Some(Ended { leases, digest }) => format!("{leases} leases {digest:032x}"),
             None => "not cleanly".into(),
         };
-        let log = if self.log_is_complete { "complete" } else { "incomplete" };
+        let log = if self.log_is_complete { LOG_IS_COMPLETE } else { "" };
         let text = format!(
             "{MAGIC} {version}\nnode-id {node_id:032x}\nboot {boot}\nfence {fence}\n{clock}\
-             bound-ms {bound}\n{long}ended {ended}\nlog {log}\n"
+             bound-ms {bound}\n{long}ended {ended}\n"
         );
         let checksum = xxh3_64(text.as_bytes());
-        format!("{text}checksum {checksum:016x}\n")
+        format!("{text}checksum {checksum:016x}\n{log}")
     }
 
     /// Reads a record from a file.
@@ -164,7 +165,7 @@ fn parse(text: &str, version: u64) -> Option<Record> {
         }),
         None => None,
     };
-    let log_is_complete = of(lines.next()?, "log")? == "complete";
+    let log_is_complete = lines.nth(1).is_some();
     Some(Record { node_id, boot, fence, unix, bound, ended, log_is_complete })
 }
 
@@ -172,6 +173,9 @@ fn parse(text: &str, version: u64) -> Option<Record> {
 fn of<'t>(line: &'t str, name: &str) -> Option<&'t str> {
     line.strip_prefix(name)?.strip_prefix(' ')
 }
+
+/// The last line of a record that says that the log is complete.
+pub const LOG_IS_COMPLETE: &str = "log complete\n";
 
 const MAGIC: &str = "dlock-state";
 const VERSION: u64 = 3;
@@ -221,9 +225,12 @@ mod tests {
     fn every_cut_and_every_flipped_bit_is_noticed() {
         let good = record().encode().into_bytes();
         assert!(good.len() as u64 <= MAX_LENGTH);
-        for len in 0..good.len() {
+        let without_log = good.len() - LOG_IS_COMPLETE.len();
+        for len in (0..good.len()).filter(|len| *len != without_log) {
             assert!(Record::decode(good.get(..len).unwrap_or_default()).is_err(), "cut to {len}");
         }
+        let taken_back = Record { log_is_complete: false, ..record() };
+        assert_eq!(Record::decode(good.get(..without_log).unwrap_or_default()), Ok(taken_back));
         for at in 0..good.len() {
             for bit in 0..8 {
                 let mut bad = good.clone();
@@ -250,7 +257,7 @@ mod tests {
     fn earlier(version: u64, clock: &str) -> String {
         let text = format!(
             "dlock-state {version}\nnode-id 00000000000000000000000000000007\nboot 3\nfence 900\n\
-             {clock}bound-ms 30720\nended not cleanly\nlog incomplete\n"
+             {clock}bound-ms 30720\nended not cleanly\n"
         );
         let checksum = xxh3_64(text.as_bytes());
         format!("{text}checksum {checksum:016x}\n")

@@ -74,7 +74,8 @@ impl Evicted {
     }
 
     fn slot(&self, name: &[u8]) -> usize {
-        let hash = Sha256::new().chain_update(self.secret.to_le_bytes()).chain_update(name).finalize();
+        let hash =
+            Sha256::new().chain_update(self.secret.to_le_bytes()).chain_update(name).finalize();
         let number = hash.iter().take(4).fold(0, |number, byte| number << 8 | usize::from(*byte));
         number % EVICTED_ENDS
     }

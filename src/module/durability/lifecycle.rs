@@ -124,11 +124,12 @@ impl State {
     }
 
     /// Notes that the log may be incomplete from now on. The state file has to say so before anything can
-    /// rely on it.
+    /// rely on it; on a full disk it still can.
     pub fn note_incomplete_log(&mut self) {
-        self.store.durability.log_is_kept = false;
+        let was_kept = std::mem::take(&mut self.store.durability.log_is_kept);
         if self.store.durability.writer.says_complete() {
-            self.promise_now();
+            let promise = self.next_promise();
+            self.write_now(promise, was_kept);
         }
     }
 
@@ -143,7 +144,9 @@ impl State {
         let too_long =
             "a stored lease is longer than dlock.usual-ttl, as those of too many keys are";
         let needed = self.node.needs(key, fence, ttl, owner, time);
-        match needed.map_err(|TooManyLong| too_long)?.is_none_or(|promise| self.write_now(promise))
+        match needed
+            .map_err(|TooManyLong| too_long)?
+            .is_none_or(|promise| self.write_now(promise, false))
         {
             true => Ok(()),
             false => Err("the state file cannot be written, and does not cover what is stored"),
@@ -154,7 +157,7 @@ impl State {
     pub fn cover_all(&mut self) -> bool {
         self.node.durable.is_covered() || {
             let promise = self.next_promise();
-            self.write_now(promise)
+            self.write_now(promise, false)
         }
     }
 
@@ -181,11 +184,11 @@ impl State {
     /// Writes the state file, and waits for the disk.
     pub fn promise_now(&mut self) {
         let promise = self.next_promise();
-        self.write_now(promise);
+        self.write_now(promise, false);
     }
 
-    fn write_now(&mut self, promise: Promise) -> bool {
-        let written = self.store.durability.write_now(&promise);
+    fn write_now(&mut self, promise: Promise, anyway: bool) -> bool {
+        let written = self.store.durability.write_now(&promise, anyway);
         if written {
             self.node.promised(promise);
         }

@@ -131,7 +131,10 @@ fn a_key_in_the_slot_of_an_evicted_lock_waits_for_the_later_end_and_its_holders_
     let mut keys = names.iter().map(|name| Key { db: 0, name: name.as_bytes() });
     let same = keys.find(|key| end(&bench, *key).is_some()).expect("the table is small");
     let other = Key { db: 7, name: KEY.name };
-    assert_eq!([KEY, same, other, OTHER].map(|key| end(&bench, key).is_some()), [true, true, true, false]);
+    assert_eq!(
+        [KEY, same, other, OTHER].map(|key| end(&bench, key).is_some()),
+        [true, true, true, false]
+    );
 
     bench.flushed(None);
     assert!(matches!(bench.acquire_at(same, 1, "a 30 SHARED"), Ok(Acquired::Granted(_))));

@@ -225,7 +225,8 @@ impl World {
         match self.sides[self.lead].host.values.get(key) {
             Some(Value::Other) => true,
             Some(Value::Text { end, .. }) => {
-                let over = end.zip(slack).is_some_and(|(end, slack)| end.0 * 1000 + slack <= self.now);
+                let over =
+                    end.zip(slack).is_some_and(|(end, slack)| end.0 * 1000 + slack <= self.now);
                 over && self.judge.compatible(key, first.mode)
             }
             _ => self.judge.compatible(key, first.mode),
