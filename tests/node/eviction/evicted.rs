@@ -3,10 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use harness::busy::assert_in_time;
 use harness::{Kind, Server, apply, eventually, on_every_server, on_one_server, on_two_servers};
-
-use crate::quarantine::crash::LATE;
 
 #[apply(on_every_server)]
 fn a_lock_that_is_evicted_by_any_policy_is_lost_and_its_key_is_shut(kind: Kind) {
@@ -68,7 +65,6 @@ fn waiters_wait_on_and_are_served_in_order_when_the_lease_would_have_ended(kind:
         let next = bob.recv().int();
         let waited = sent.elapsed();
         assert!(next > fence && waited >= Duration::from_millis(1000), "{options}: {waited:?}");
-        assert_in_time(waited, Duration::from_millis(1000) + LATE);
         assert_eq!(server.waiters("job"), ["carol"]);
         assert_eq!(server.run("DLOCK.RELEASE job bob").int(), 1);
         assert!(carol.recv().int() > next);
