@@ -45,6 +45,11 @@ impl Node {
         self.evicted.end(key.name, now)
     }
 
+    /// The latest end of an evicted lease.
+    pub(super) fn last_evicted(&self) -> Option<Deadline> {
+        self.evicted.last
+    }
+
     /// The longest time left of an evicted lease.
     #[must_use]
     pub fn evicted_left(&self, now: Instant) -> Millis {

@@ -9,6 +9,7 @@ use crate::command::extend::Extend;
 use crate::command::release::{DoneFor, Release};
 use crate::done::{Done, NOBODY, Until, maker, units};
 use crate::host::{Effect, Ending, Host, WaitOutcome};
+use crate::limits::MAX_DONE;
 use crate::lock::{Asker, Found, Grant, Holders, Renewal};
 use crate::reason::Reason;
 use crate::who::number;
@@ -67,7 +68,7 @@ impl Node {
         self.check_proposal(ask.fence)?;
         self.look_at_quarantine(time.now);
         if ask.fence.is_some() {
-            self.refuse_in_quarantine(key, time.now)?;
+            self.refuse_in_quarantine(time.now)?;
         }
         self.expire_due(host, key, ask.token, time);
         self.serve(host, key, time);
@@ -98,10 +99,10 @@ impl Node {
             self.heard_of(key, fence, lease.ttl);
         } else if ask.fence.is_some() {
             let owner = self.make_room(host, key, fence, None)?;
-            self.vouch(host, key, (fence, longer), None, time)?;
+            self.vouch(host, (fence, longer), time)?;
             self.durable.counter.hand_out(key.name, fence, owner);
         } else if lease != grant.lease {
-            self.vouch(host, key, (fence, longer), None, time)?;
+            self.vouch(host, (fence, longer), time)?;
         }
         let asker = was_away.map(|_| Asker { client, ephemeral, meta: &meta });
         self.waiting.back(was_away);
@@ -210,9 +211,8 @@ impl Node {
         if self.is_following() {
             return Ok(Owner::default());
         }
-        let most = self.settings.max_done;
-        if host.done_by_user() + units(key.name.len(), terms.meta.len()) > most {
-            return Err(Reason::TooManyDone(most));
+        if host.done_by_user() + units(key.name.len(), terms.meta.len()) > MAX_DONE {
+            return Err(Reason::TooManyDone);
         }
         // The mark takes the place of the grant. Nobody else's locks may keep a job from being done.
         if !fits {
@@ -223,7 +223,7 @@ impl Node {
             return Ok(Owner::default());
         };
         let owner = self.make_room(host, key, fence, None)?;
-        self.vouch(host, key, (fence, Millis(1)), None, time)?;
+        self.vouch(host, (fence, Millis(1)), time)?;
         Ok(owner)
     }
 

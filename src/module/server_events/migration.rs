@@ -58,7 +58,7 @@ pub fn migrates(ctx: Ctx<'_>, step: Step, job: Job) {
             Step::ExportBegins => {
                 let now = now();
                 let evicted = state.node.evicted_left(now) > Millis(0);
-                let stays = evicted || state.node.may_have_forgotten(now);
+                let stays = evicted || state.node.is_in_quarantine(now);
                 state.store.arriving.slots.begin_export(job, stays);
             }
             Step::ExportEnds => state.store.arriving.slots.end_export(&job),
