@@ -93,11 +93,17 @@ pub enum Flaw {
     MarksAnybody,
     /// The time for which a lock is done begins again when the server starts.
     MarksBeginAnew,
+    /// A lock that was evicted is free.
+    GrantsEvicted,
+    /// The key of an evicted lock is free when its first holder's lease would have ended.
+    EvictsFirstEnd,
+    /// An evicted lock does not count at a shutdown.
+    EndsEvicted,
 }
 
 impl Flaw {
     /// All of them.
-    pub const ALL: [Flaw; 42] = [
+    pub const ALL: [Flaw; 45] = [
         Flaw::NoQuarantine,
         Flaw::ShortQuarantine,
         Flaw::NewGrants,
@@ -140,6 +146,9 @@ impl Flaw {
         Flaw::GrantsOverMarks,
         Flaw::MarksAnybody,
         Flaw::MarksBeginAnew,
+        Flaw::GrantsEvicted,
+        Flaw::EvictsFirstEnd,
+        Flaw::EndsEvicted,
     ];
 
     /// The lives in which it shows.
@@ -169,6 +178,7 @@ impl Flaw {
             | F::PromisesByClock => Lives::UnderAttack,
             F::NewGrants | F::NewWaitsShorter | F::CountsAnew => Lives::LosingDisks,
             F::GrantsOverMarks | F::MarksAnybody | F::MarksBeginAnew => Lives::WithJobs,
+            F::GrantsEvicted | F::EvictsFirstEnd | F::EndsEvicted => Lives::Evicting,
             F::TellsTooEarly => Lives::InOrder,
             _ => Lives::Any,
         }

@@ -275,6 +275,31 @@ impl Server {
         Record { node_id: 1, boot: self.life, fence, unix, bound, ended, log_is_complete }
     }
 
+    /// Evicts a lock. The log says that the key is gone, and the file, that the log does not count any more.
+    pub fn evict(&mut self, key: &KeyBuf, time: Time) {
+        let (_, holders) = self.host.holders(key);
+        self.host.take(key);
+        let grants = holders.iter().map(|holder| holder.grant());
+        for grant in grants.clone() {
+            self.node.lost(key.as_key(), grant.token, grant.client);
+        }
+        let top = grants.clone().map(|grant| grant.fence).max().unwrap_or(Fence(0));
+        let ends = grants.map(|grant| grant.lease.end);
+        match if self.flaw == Some(Flaw::EvictsFirstEnd) { ends.min() } else { ends.max() } {
+            Some(end) if self.flaw != Some(Flaw::GrantsEvicted) => {
+                self.node.evict(key.as_key(), end, top);
+            }
+            _ => {
+                self.node.pass_on(key.as_key(), top);
+                self.node.maybe_free(key.as_key());
+            }
+        }
+        (self.log_is_complete, self.says_complete) = (false, false);
+        if !self.host.disk_is_full {
+            self.promise_now(time);
+        }
+    }
+
     /// A crash: of the data set a part comes back, which may be nothing, or all of an older one; and a write
     /// that was on its way may have been made.
     pub fn crash(&mut self, dice: &mut Dice) {
@@ -312,7 +337,12 @@ impl Server {
         } else {
             let promise = self.node.last_promise(self.host.last_end(), time.now);
             self.file.write(promise);
-            self.ended = Some(self.host.roll());
+            let mut ended = self.host.roll();
+            if self.node.evicted_left(time.now) > Millis(0) && self.flaw != Some(Flaw::EndsEvicted)
+            {
+                ended.add_evicted();
+            }
+            self.ended = Some(ended);
         }
         if dice.chance(300) && !self.log_is_complete {
             self.host.clear();

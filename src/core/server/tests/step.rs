@@ -77,6 +77,9 @@ pub enum Step {
     Remove {
         key: usize,
     },
+    Evict {
+        key: usize,
+    },
     SetText {
         key: usize,
         token: usize,
@@ -171,6 +174,7 @@ impl World {
                 self.settle(Cause::Quiet).map(drop)
             }
             Step::Remove { key: at } => self.replace(&key(at), None),
+            Step::Evict { key: at } => self.evict(&key(at)),
             Step::SetText { key: at, token: by, ttl } => {
                 let end = ttl.map(|ttl| Deadline::after(Instant(self.now), Millis(ttl)));
                 self.replace(&key(at), Some((token(by), end)))
