@@ -57,7 +57,7 @@ impl Client {
             Some(fence) => fence,
             None => self.fence(key, name, self.shared.timeout(ttl)).await?,
         };
-        let command = request::extend(key, name, clock::millis(ttl), Some(Fence(fence)));
+        let command = request::extend(key, name, clock::millis(ttl), Fence(fence));
         let valid_for = self.extend_by(&command, key, fence, ttl).await?;
         Ok(Lease { key: key.clone(), token: *token, fence, valid_for })
     }
@@ -72,7 +72,7 @@ impl Client {
         ttl: Duration,
     ) -> Result<Duration, Error> {
         let sent = clock::now();
-        let ask = Ask::Extend { fence: Some(Fence(fence)) };
+        let ask = Ask::Extend { fence: Fence(fence) };
         let nodes = self.ask_all(&ask, command, self.shared.timeout(ttl)).await;
         let extended = nodes.iter().filter(|(answer, _)| *answer == Answer::Extended).count();
         self.need_majority(key, fence, &nodes, extended)?;
@@ -122,7 +122,7 @@ impl Client {
         while let Some((place, reply)) = asked.next().await {
             held |= reply == Ok(Value::Int(1));
             answered += usize::from(reply.is_ok());
-            states[place] = answer::read(&Ask::Release { is_final: false }, reply);
+            states[place] = answer::read(&Ask::Release, reply);
             if held && answered >= self.shared.majority() {
                 let rest = async move { while asked.next().await.is_some() {} };
                 self.shared.background.spawn(rest);
@@ -244,7 +244,7 @@ impl Client {
     }
 
     async fn send_all(&self, command: &Cmd, within: Duration) -> Vec<Result<Value, NodeError>> {
-        let asked = self.shared.nodes.iter().map(|node| node.ask(command, within, |_, _| Ok(())));
+        let asked = self.shared.nodes.iter().map(|node| node.ask(command, within, |_| Ok(())));
         let replies = join_all(asked).await;
         self.shared.nodes.iter().zip(replies).map(|(node, reply)| node.counted(reply)).collect()
     }
@@ -322,7 +322,7 @@ impl Client {
         fence: Fence,
         ttl: Duration,
     ) -> Result<Duration, Error> {
-        let mut command = request::extend(key, name, clock::millis(ttl), Some(fence));
+        let mut command = request::extend(key, name, clock::millis(ttl), fence);
         command.arg("GT");
         self.extend_by(&command, key, fence.0, ttl).await
     }
@@ -443,7 +443,7 @@ async fn release_at(
     let end = Instant::now() + within;
     loop {
         let left = end.saturating_duration_since(Instant::now());
-        let reply = node.ask(command, left, |_, _| Ok(())).await;
+        let reply = node.ask(command, left, |_| Ok(())).await;
         let passes = matches!(&reply, Err(NodeError::Refused(text)) if may_pass(text));
         if !passes || Instant::now() + PAUSE >= end {
             return reply;

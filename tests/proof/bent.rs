@@ -28,8 +28,6 @@ pub enum Bend {
     CountsBelow,
     /// An answer to an old request counts for the newest one.
     CountsFromNewest,
-    /// A no leaves nothing behind.
-    LeavesNoPlace,
     /// The proposal is made anew for each slice.
     ProposesAnew,
     /// An attempt that does not wait is refused by the gate, though a majority is free.
@@ -38,8 +36,6 @@ pub enum Bend {
     RestsEqually,
     /// Nobody gives back what it has while it lacks its gate.
     KeepsBehind,
-    /// A node that may not have heard yet that it was given back is asked again.
-    AsksTooSoon,
     /// A lease begins when the answer comes.
     BeginsAtAnswer,
     /// A claim stands until the last of its leases ends.
@@ -70,18 +66,16 @@ pub enum Bend {
 
 impl Bend {
     /// All of them.
-    pub const ALL: [Bend; 24] = [
+    pub const ALL: [Bend; 22] = [
         Bend::HalfIsEnough,
         Bend::ClaimsSmallest,
         Bend::CountsAbove,
         Bend::CountsBelow,
         Bend::CountsFromNewest,
-        Bend::LeavesNoPlace,
         Bend::ProposesAnew,
         Bend::MindsGate,
         Bend::RestsEqually,
         Bend::KeepsBehind,
-        Bend::AsksTooSoon,
         Bend::BeginsAtAnswer,
         Bend::UntilLatest,
         Bend::NoDrift,
@@ -157,10 +151,6 @@ impl Rules for Bent {
         self.0 == Bend::CountsFromNewest || Sound.counts_for(answered, newest)
     }
 
-    fn leaves_place(&self) -> bool {
-        self.0 != Bend::LeavesNoPlace
-    }
-
     fn proposes(&self, fixed: Fence, now: Fence) -> Fence {
         if self.0 == Bend::ProposesAnew { now } else { Sound.proposes(fixed, now) }
     }
@@ -175,10 +165,6 @@ impl Rules for Bent {
 
     fn gives_back(&self) -> bool {
         self.0 != Bend::KeepsBehind
-    }
-
-    fn waits_for_return(&self) -> bool {
-        self.0 != Bend::AsksTooSoon
     }
 
     fn rest(&self, most: u64, chance: u64) -> u64 {

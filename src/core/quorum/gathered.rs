@@ -3,7 +3,7 @@
 use super::Ask;
 use super::ballot::{Ballot, Outgoing};
 use super::rules::Rules;
-use super::vote::{Grant, Vote};
+use super::vote::Vote;
 use crate::words::Instant;
 
 impl<R: Rules> Ballot<R> {
@@ -20,19 +20,6 @@ impl<R: Rules> Ballot<R> {
             let due = |vote: &Vote| self.refresh_at(vote).is_some_and(|due| now >= due);
             if self.votes.get(node).is_some_and(due) {
                 self.ask(out, node, Ask::again(self.votes.len()), now);
-            }
-        }
-    }
-
-    /// Gives back all grants. Later grants of these nodes begin anew.
-    pub fn give_back(&mut self, out: &mut Outgoing, now: Instant) {
-        for node in 0..self.votes.len() {
-            let has = |vote: &Vote| vote.held().is_some() && vote.requests.open.is_none();
-            if self.votes.get(node).is_some_and(has) {
-                self.ask(out, node, Ask::GiveBack, now);
-                if let Some(vote) = self.votes.get_mut(node) {
-                    vote.lease.give_back();
-                }
             }
         }
     }
@@ -63,7 +50,7 @@ impl<R: Rules> Ballot<R> {
     }
 
     fn refresh_at(&self, vote: &Vote) -> Option<Instant> {
-        let idle = vote.requests.open.is_none() && !vote.said.is_failure();
+        let idle = vote.open.is_none() && !vote.said.is_failure();
         let held = vote.held().filter(|_| idle && !self.gives_way())?;
         let half = Instant(held.end.0.saturating_sub(held.ttl.0 * 500));
         let quarter = Instant(held.sent.0.saturating_add(held.ttl.0 * 250));
@@ -74,7 +61,7 @@ impl<R: Rules> Ballot<R> {
     pub fn drop_ended(&mut self, now: Instant) {
         for vote in &mut self.votes {
             if vote.held().is_some_and(|held| held.end <= now) {
-                vote.lease.grant = Grant::Nothing;
+                vote.lease.held = None;
             }
         }
     }

@@ -163,10 +163,9 @@ impl<R: Rules> Hold<R> {
         }
     }
 
-    /// Notes that a request was sent once more, for lack of an answer. The caller tells this before the
-    /// answer.
-    pub fn sent_again(&mut self, node: usize, id: u32) {
-        self.ballot.sent_again(node, id);
+    /// Notes the time at which the request was sent whose answer comes next.
+    pub fn sent(&mut self, node: usize, id: u32, at: Instant) {
+        self.ballot.sent(node, id, at);
     }
 
     /// Renews now, with a lease of `ttl` if that is longer. On success
@@ -175,6 +174,7 @@ impl<R: Rules> Hold<R> {
     pub fn extend(&mut self, ttl: Millis, now: Instant) {
         self.ballot.want(ttl.max(self.ttl()), now);
         self.soon = SOON;
+        self.look(now);
         if self.is_held() && self.finishes.is_none() {
             self.renew_at.get_or_insert(now);
             self.renew(now);
@@ -191,6 +191,7 @@ impl<R: Rules> Hold<R> {
     /// it back later at some. The requests wait there for `wait`.
     pub fn hand_on(&mut self, wait: Millis, now: Instant) {
         self.hands_on = Some(wait);
+        self.look(now);
         if self.is_held() {
             self.ballot.lengthen(&mut self.out, now);
         }

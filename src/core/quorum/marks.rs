@@ -67,8 +67,7 @@ impl<R: Rules> Ballot<R> {
     fn pass_over(&mut self, again: Option<Fence>, now: Instant) -> Vec<usize> {
         let mut passed = Vec::new();
         for node in 0..self.votes.len() {
-            let Some(vote) = self.votes.get(node).filter(|vote| vote.requests.open.is_none())
-            else {
+            let Some(vote) = self.votes.get(node).filter(|vote| vote.open.is_none()) else {
                 continue;
             };
             let Said::Done { fence, heard, until } = vote.said else { continue };
@@ -93,7 +92,7 @@ impl<R: Rules> Ballot<R> {
         let Some(newest) = self.votes.iter().filter_map(heard).max() else { return };
         for node in 0..self.votes.len() {
             let is_old = |vote: &Vote| {
-                let idle = vote.requests.open.is_none() && !vote.said.is_failure();
+                let idle = vote.open.is_none() && !vote.said.is_failure();
                 idle && vote.held().is_some_and(|held| held.sent < newest)
             };
             if self.votes.get(node).is_some_and(is_old) {
@@ -151,7 +150,7 @@ impl<R: Rules> Ballot<R> {
         let Some(fence) = self.fence() else { return };
         for node in 0..self.votes.len() {
             let is_due = |vote: &Vote| {
-                let asks = vote.requests.open.is_some_and(|open| open.ask.finishes());
+                let asks = vote.open.is_some_and(|open| open.ask.finishes());
                 let has_none = vote.held().is_some_and(|held| !held.marked);
                 has_none && !vote.takes_no_mark && !(asks && vote.is_open())
             };

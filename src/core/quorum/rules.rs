@@ -67,11 +67,6 @@ pub trait Rules: Clone + Debug {
         answered == newest
     }
 
-    /// True if a request with KEEP that was denied leaves a place.
-    fn leaves_place(&self) -> bool {
-        true
-    }
-
     /// The proposal to all nodes in one turn: the one fixed at its beginning, and not a new one.
     fn proposes(&self, fixed: Fence, _now: Fence) -> Fence {
         fixed
@@ -93,12 +88,6 @@ pub trait Rules: Clone + Debug {
     /// True if a client that lacks its gate gives back its grants behind it: the client that has the gate
     /// may need them.
     fn gives_back(&self) -> bool {
-        true
-    }
-
-    /// True if a node to which a grant was given back gets no request until it has answered. A late RELEASE
-    /// would take back a grant made after it.
-    fn waits_for_return(&self) -> bool {
         true
     }
 

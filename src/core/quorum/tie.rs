@@ -57,9 +57,7 @@ impl<R: Rules> Acquisition<R> {
                 self.queue_at(node, time);
             }
         } else if self.ballot.gives_way() && self.ballot.rules.gives_back() {
-            gathering.returns += 1;
-            self.ballot.give_back(&mut self.out, time.now);
-            self.step(time);
+            self.stand_back(time);
         }
     }
 
@@ -74,12 +72,11 @@ impl<R: Rules> Acquisition<R> {
         Some(since.plus(Millis(pause)))
     }
 
-    /// Gives its grants back, and waits for them anew, behind everybody who waits there.
+    /// Gives everything back, and queues anew after a rest.
     pub(super) fn stand_back(&mut self, time: Time) {
-        let Phase::Gathering(gathering) = &mut self.phase else { return };
-        gathering.returns += 1;
-        self.ballot.give_back(&mut self.out, time.now);
-        self.step(time);
+        let Phase::Gathering(Gathering { gate, .. }) = self.phase else { return };
+        self.ballot.withdraw(&mut self.out);
+        self.rest(Some(gate), time);
     }
 
     /// Time at which it gives up its turn. The client that has the first of the nodes goes on; but two

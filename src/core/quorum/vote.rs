@@ -10,8 +10,10 @@ pub(super) struct Vote {
     pub(super) said: Said,
     /// The lease at the node.
     pub(super) lease: Lease,
-    /// The requests to the node.
-    pub(super) requests: Requests,
+    /// The newest request, while there is no answer to it.
+    pub(super) open: Option<Open>,
+    /// True if the node was asked, and not released since.
+    pub(super) was_asked: bool,
     /// Set if the node refused a longer lease at the last renewal.
     pub(super) most: Option<Most>,
     /// True if the node did not answer the last time, or refused, even if it has a new request.
@@ -49,20 +51,6 @@ pub enum Said {
     Failed,
 }
 
-/// The token's requests to a node, and their effects there.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct Requests {
-    /// The newest one, while there is no answer to it.
-    pub(super) open: Option<Open>,
-    /// The effects that earlier ones may have left at the node, or may yet have.
-    pub(super) remains: Remains,
-    /// The longest lease asked for: dlock does not repeat a RELEASE longer than this.
-    pub(super) longest: Millis,
-    /// True if an ACQUIRE was never answered. If the lease was ended meanwhile, it would take the lock
-    /// anew.
-    pub(super) doubled: bool,
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Open {
     pub(super) id: u32,
@@ -72,26 +60,11 @@ pub(super) struct Open {
     pub(super) ttl: Millis,
 }
 
-/// The effects of a token's requests at a node that only a RELEASE takes back.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum Remains {
-    /// No effect: the token has neither the lock nor a place there.
-    #[default]
-    Nothing,
-    /// An ACQUIRE may have been carried out, and no RELEASE was sent since.
-    Taken,
-    /// Besides, a request that was blocked, or sent over a connection that broke, was never answered.
-    /// It may arrive at any time, even after a RELEASE, and would take a place, or the lock.
-    Stray,
-}
-
 /// The token's lease at a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Lease {
-    pub(super) grant: Grant,
-    /// The fence that the node took back last. If it grants no larger one, it has forgotten the return: its
-    /// primary's replica took over before it heard of it, and another client may have had the lock since.
-    pub(super) returned: Option<Fence>,
+    /// The grant, as far as is known.
+    pub(super) held: Option<Held>,
     /// The latest end of the lease at the node. A request before that renews it.
     pub(super) ends_by: Option<Instant>,
     /// True if the claim's fence is too far ahead for the node to be raised to it.
@@ -99,19 +72,6 @@ pub(super) struct Lease {
     /// True if another token may have had the lock here since the attempt began: the node said no, or
     /// a lease was given back or ended before its time. A later grant vouches from then on only.
     pub(super) has_gap: bool,
-}
-
-/// A node's grant of the lease, as far as is known.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) enum Grant {
-    /// None.
-    #[default]
-    Nothing,
-    /// The node grants.
-    Held(Held),
-    /// A grant with this fence was given back, and the node has not confirmed that. The RELEASE may yet
-    /// arrive, and would take back a grant made meanwhile.
-    Returning(Fence),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -156,10 +116,7 @@ impl Said {
 impl Vote {
     /// The lease that the node is known to grant.
     pub(super) fn held(&self) -> Option<Held> {
-        match self.lease.grant {
-            Grant::Held(held) => Some(held),
-            Grant::Nothing | Grant::Returning(_) => None,
-        }
+        self.lease.held
     }
 
     /// The fence that the node is known to grant.
@@ -175,12 +132,12 @@ impl Vote {
     /// True if the node answers, does not grant, and has no request under way.
     pub(super) fn is_idle(&self) -> bool {
         let refuses = self.said.is_failure() || self.said.is_done();
-        self.held().is_none() && self.requests.open.is_none() && !refuses
+        self.held().is_none() && self.open.is_none() && !refuses
     }
 
     /// True if an answer may still come in time.
     pub(super) fn is_open(&self) -> bool {
-        self.requests.open.is_some() && self.said != Said::Failed
+        self.open.is_some() && self.said != Said::Failed
     }
 
     /// True if the node supports the claim, or still may.
@@ -196,7 +153,7 @@ impl Vote {
 
     /// Notes a new request.
     pub(super) fn ask(&mut self, open: Open) {
-        self.requests.add(open);
+        (self.open, self.was_asked) = (Some(open), true);
         if self.said.is_failure() || self.said.is_done() {
             self.said = Said::Nothing;
         }
@@ -207,14 +164,10 @@ impl Vote {
         let Open { sent, ttl, .. } = open;
         // No request makes a lease shorter, answered or not, late or not.
         let end = rules.ends(rules.begins(sent, now), ttl);
-        let returning = match answer {
-            Answer::Silent | Answer::Unreachable => None,
-            _ => self.lease.end_return(),
-        };
         if matches!(answer, Answer::Granted(_) | Answer::Extended) {
             self.lease.runs_for(ttl.0.saturating_mul(1000).saturating_add(rules.drift(ttl)), now);
         }
-        self.said = self.says(open, answer, (end, returning), now, rules);
+        self.said = self.says(open, answer, end, now, rules);
         self.missing = self.said.is_failure() && answer != Answer::TooFar;
     }
 
@@ -223,32 +176,29 @@ impl Vote {
         &mut self,
         open: Open,
         answer: Answer,
-        (end, returning): (Instant, Option<Fence>),
+        end: Instant,
         now: Instant,
         rules: &R,
     ) -> Said {
         let ask = open.ask;
         match answer {
-            Answer::Granted(fence) if self.lease.returned >= Some(fence) => Said::No,
             Answer::Granted(fence) => self.lease.grant(fence, open, end, now),
             Answer::Extended => self.lease.extend(open, end, now),
             Answer::Denied | Answer::Turn(_) => {
-                // Without KEEP no place is left, unless another request is still on its way.
-                self.has_nothing(ask.keeps() && rules.leaves_place());
+                self.lease.is_not_here();
                 Said::No
             }
             Answer::Done(Mark { fence, left }) => {
-                self.has_nothing(false);
+                self.lease.is_not_here();
                 Said::Done { fence, heard: now, until: now.plus(left) }
             }
             Answer::Marked => {
-                self.requests.took_back();
                 self.lease.mark(ask);
                 Said::Yes
             }
             Answer::Gone => {
                 if rules.believes_gone() {
-                    self.lease.grant = Grant::Nothing;
+                    self.lease.held = None;
                 }
                 self.lease.ends_by = None;
                 Said::No
@@ -263,25 +213,8 @@ impl Vote {
                 self.refuses(open, why);
                 Said::Refused(why)
             }
-            Answer::Silent | Answer::Unreachable => {
-                self.requests.may_arrive(open);
-                Said::Failed
-            }
-            Answer::Answered if ask == Ask::GiveBack => {
-                self.requests.took_back();
-                (self.lease.ends_by, self.lease.returned) = (None, returning);
-                Said::No
-            }
+            Answer::Silent | Answer::Unreachable => Said::Failed,
             Answer::Answered => self.said,
-        }
-    }
-
-    /// Notes that the token has nothing at the node, but perhaps a place.
-    fn has_nothing(&mut self, has_place: bool) {
-        (self.lease.grant, self.lease.has_gap) = (Grant::Nothing, true);
-        self.lease.ends_by = None;
-        if !has_place {
-            self.requests.took_back();
         }
     }
 
@@ -295,60 +228,10 @@ impl Vote {
     }
 }
 
-impl Requests {
-    fn add(&mut self, open: Open) {
-        if let Some(former) = self.open.replace(open) {
-            self.may_arrive(former);
-        }
-        if matches!(open.ask, Ask::Acquire { .. }) {
-            self.remains = self.remains.max(Remains::Taken);
-        }
-        self.longest = self.longest.max(open.ttl);
-    }
-
-    /// Notes that the request with this id was sent once more, if it is open. Later ones go over another
-    /// connection, and may overtake it.
-    pub(super) fn sent_again(&mut self, id: u32) {
-        if let Some(open) = self.open.filter(|open| open.id == id) {
-            self.may_arrive(open);
-            if self.doubled {
-                self.remains = Remains::Stray;
-            }
-        }
-    }
-
-    /// Notes that the request has no answer, and may arrive at any time.
-    fn may_arrive(&mut self, open: Open) {
-        if open.ask.blocks() {
-            self.remains = Remains::Stray;
-        }
-        self.doubled |= matches!(open.ask, Ask::Acquire { .. });
-    }
-
-    /// Notes that the token has nothing at the node, unless a stray request arrives there.
-    fn took_back(&mut self) {
-        if self.remains == Remains::Taken {
-            self.remains = Remains::Nothing;
-        }
-    }
-
-    /// Forgets the requests. Returns the RELEASE that takes back their effects, if there may be any.
-    pub(super) fn withdraw(&mut self) -> Option<Ask> {
-        let blocks = self.open.take().is_some_and(|open| open.ask.blocks());
-        match core::mem::take(&mut self.remains) {
-            Remains::Nothing => None,
-            Remains::Taken => Some(Ask::Release { is_final: blocks }),
-            Remains::Stray => Some(Ask::Release { is_final: true }),
-        }
-    }
-}
-
 impl Lease {
-    pub(super) fn held_mut(&mut self) -> Option<&mut Held> {
-        match &mut self.grant {
-            Grant::Held(held) => Some(held),
-            Grant::Nothing | Grant::Returning(_) => None,
-        }
+    /// Notes that another token has the lock here, or it is done.
+    fn is_not_here(&mut self) {
+        (self.held, self.ends_by, self.has_gap) = (None, None, true);
     }
 
     fn grant(&mut self, fence: Fence, open: Open, end: Instant, now: Instant) -> Said {
@@ -356,38 +239,27 @@ impl Lease {
         let waited = ask.blocks();
         let (mark_end, marked, since) = (None, false, now);
         let mut held = Held { fence, end, ttl, sent, waited, mark_end, marked, since };
-        if let Grant::Held(before) = self.grant
-            && before.fence == fence
-        {
+        if let Some(before) = self.held.filter(|before| before.fence == fence) {
             (held.since, held.end) = (before.since, before.end.max(end));
         }
-        self.grant = Grant::Held(held);
+        self.held = Some(held);
         Said::Yes
     }
 
     fn extend(&mut self, open: Open, end: Instant, now: Instant) -> Said {
         let Open { ask, sent, ttl, .. } = open;
-        let raised = match ask {
-            Ask::Extend { fence } => fence,
-            _ => None,
-        };
-        match (&mut self.grant, raised) {
-            (Grant::Held(held), _) => {
-                (held.end, held.ttl, held.sent) = (held.end.max(end), ttl, sent);
-                held.waited = false;
-                held.fence = raised.unwrap_or(held.fence);
-            }
-            // By our clock the lease had ended. The request reached the node in time.
-            (_, Some(fence)) => return self.grant(fence, open, end, now),
-            (_, None) => {}
-        }
+        let Ask::Extend { fence } = ask else { return Said::Yes };
+        // By our clock the lease had ended. The request reached the node in time.
+        let Some(held) = &mut self.held else { return self.grant(fence, open, end, now) };
+        (held.end, held.ttl, held.sent) = (held.end.max(end), ttl, sent);
+        (held.fence, held.waited) = (fence, false);
         Said::Yes
     }
 
     /// Notes that the node is asked to leave the lock done, until `end` at the earliest. The node may do so, and
     /// its answer be lost: the lease may end with the mark, before its time.
     pub(super) fn may_end(&mut self, end: Instant) {
-        if let Some(held) = self.held_mut() {
+        if let Some(held) = &mut self.held {
             let end = *held.mark_end.get_or_insert(end);
             held.end = held.end.min(end);
         }
@@ -395,7 +267,7 @@ impl Lease {
 
     /// Notes that the lock is left done.
     fn mark(&mut self, ask: Ask) {
-        if let (Some(held), Ask::Finish { fence, .. }) = (self.held_mut(), ask) {
+        if let (Some(held), Ask::Finish { fence, .. }) = (&mut self.held, ask) {
             (held.marked, held.waited) = (true, false);
             (held.fence, held.end) = (held.fence.max(fence), held.mark_end.unwrap_or(held.end));
         }
@@ -404,19 +276,5 @@ impl Lease {
     /// Notes that the lease may run for this many µs from now.
     fn runs_for(&mut self, longest: u64, now: Instant) {
         self.ends_by = self.ends_by.max(Some(Instant(now.0.saturating_add(longest))));
-    }
-
-    /// Notes that the grant is given back.
-    pub(super) fn give_back(&mut self) {
-        if let Grant::Held(held) = self.grant {
-            (self.grant, self.has_gap) = (Grant::Returning(held.fence), true);
-        }
-    }
-
-    /// Ends the return of a grant, once the node has answered. Returns the grant's fence.
-    fn end_return(&mut self) -> Option<Fence> {
-        let Grant::Returning(fence) = self.grant else { return None };
-        self.grant = Grant::Nothing;
-        Some(fence)
     }
 }

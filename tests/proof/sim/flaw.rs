@@ -51,9 +51,8 @@ pub enum Flaw {
     TrustsAddresses,
     /// Of the clients: a connection stays that of its node, though another server has taken its place.
     KeepsConnections,
-    /// Of the clients: a request goes over another connection when its own has broken, and the machine is
-    /// not told.
-    SendsAgainInSilence,
+    /// Of the clients: a RELEASE says no FINAL, though a request has no answer.
+    ForgetsFinal,
     /// A replica that is promoted grants at once.
     PromotedWithoutQuarantine,
     /// Its quarantine is reckoned from when it last heard of its primary.
@@ -117,7 +116,7 @@ impl Flaw {
         Flaw::TellsNobody,
         Flaw::TrustsAddresses,
         Flaw::KeepsConnections,
-        Flaw::SendsAgainInSilence,
+        Flaw::ForgetsFinal,
         Flaw::PromotedWithoutQuarantine,
         Flaw::QuarantineWithoutLag,
         Flaw::QuarantineOfWhatArrived,
@@ -155,7 +154,6 @@ impl Flaw {
             | F::ReplicaEnds
             | F::RenewsInSilence => Lives::WithReplicas,
             F::TrustsAddresses | F::KeepsConnections => Lives::WithAddresses,
-            F::SendsAgainInSilence => Lives::OfTheLibrary,
             F::SharesAll
             | F::SharesMore
             | F::ForgetsAhead

@@ -103,6 +103,8 @@ pub struct Request {
     pub ttl: Millis,
     /// The mark over which it may be granted.
     pub over: Option<Fence>,
+    /// Of a RELEASE: FINAL.
+    pub is_final: bool,
 }
 
 impl Server {
@@ -336,7 +338,7 @@ impl Server {
         let key = key.as_key();
         self.host.now = time.now;
         if let Some(answer) = self.turns_away(ask) {
-            return (!matches!(ask, Ask::Release { .. })).then_some(answer);
+            return (ask != Ask::Release).then_some(answer);
         }
         self.node.look_at_places(time.now, false);
         match ask {
@@ -345,7 +347,7 @@ impl Server {
             }
             Ask::Acquire { fence, wait } => self.acquire(request, (fence, wait), wire, time),
             Ask::Extend { fence } => {
-                let extend = Extend { token, ttl, fence, gt: self.flaw != Some(Flaw::Shortens) };
+                let extend = Extend { token, ttl, fence: Some(fence), gt: self.flaw != Some(Flaw::Shortens) };
                 let free = !self.host.values.contains_key(&request.key);
                 match self.node.extend(&mut self.host, key, &extend, time) {
                     Ok(true) => Some(Answer::Extended),
@@ -361,13 +363,12 @@ impl Server {
                 DoneFor { time: length, fence: Some(fence), meta: b"" },
                 time,
             )),
-            Ask::Release { .. } | Ask::GiveBack => {
+            Ask::Release => {
                 let token = self.released_by(request);
-                let is_final = ask == Ask::Release { is_final: true };
                 // A release cannot be refused: there are no foreign locks here.
-                let release = Release { token: &token, is_final, done: None };
+                let release = Release { token: &token, is_final: request.is_final, done: None };
                 let _ = self.node.release(&mut self.host, key, &release, time);
-                (ask == Ask::GiveBack).then_some(Answer::Answered)
+                None
             }
             Ask::Ping if self.node.is_in_quarantine(time.now) => {
                 Some(Answer::Refused(Obstacle::Quarantine))

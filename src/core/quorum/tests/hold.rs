@@ -35,7 +35,7 @@ fn a_lock_whose_request_was_sent_twice_goes_on_in_a_quarantine() {
     trial.holds();
     let renewed = |trial: &mut Trial, fence| {
         trial.wakes();
-        trial.sends("0E100");
+        trial.sends("0E");
         trial.hears(0, Answer::Refused(Obstacle::Quarantine));
         trial.wakes();
         trial.sends("0A");

@@ -13,7 +13,7 @@ fn to_the_second_gate(trial: &mut Trial) {
     trial.hears(0, Answer::Unreachable);
     trial.hears(1, Answer::Denied);
     trial.grants(2, 100);
-    trial.sends("0R 2R 1A101wt");
+    trial.sends("0F 2R 1A101wt");
     trial.waited(1, Answer::Turn(Fence(119)));
     trial.sends("0A120w 2A120w 1A120w");
 }
@@ -85,7 +85,7 @@ fn an_outage_before_does_not_put_off_the_last_resort_either() {
     let mut trial = asked(Forever);
     for _ in 0..8 {
         (0..3).for_each(|node| trial.hears(node, Answer::Unreachable));
-        trial.sends("0R 1R 2R");
+        trial.sends("0F 1F 2F");
         trial.wakes();
         trial.sends("0A100 1A100 2A100");
     }
