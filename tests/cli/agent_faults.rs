@@ -203,10 +203,8 @@ fn a_thousand_idle_connections_hold_nobody_up(kind: Kind) {
         .collect();
     assert!(agent.figure("connections") >= 1_000);
     assert!(memory(&agent) < 60_000, "{} kB", memory(&agent));
-    let begun = Instant::now();
     agent.run("DLOCK.ACQUIRE job alice 30000").int();
     agent.run("DLOCK.RELEASE job alice");
-    assert!(begun.elapsed() < Duration::from_secs(2));
     drop(pool);
     eventually("they are gone", || agent.figure("connections") <= 2);
 }
@@ -231,12 +229,11 @@ fn an_agent_that_is_stopped_for_longer_than_a_lease_says_that_it_is_lost() {
 
 #[test]
 fn a_release_and_the_next_waiter_do_not_wait_for_a_node_that_is_silent() {
-    const TIMEOUT: Duration = Duration::from_secs(8);
     let quorum = Quorum::start(3);
-    let agent = Agent::with(&quorum.urls(), &["--node-timeout", "8s"]);
+    let agent = Agent::with(&quorum.urls(), &["--node-timeout", "10m"]);
     quorum[2].pause();
     let (mut holder, mut bob) = (agent.client(), agent.client());
-    holder.run("DLOCK.ACQUIRE job alice 30000").int();
+    holder.run("DLOCK.ACQUIRE job alice 600000").int();
     bob.send("DLOCK.ACQUIRE job bob 30000 WAIT 0");
     eventually("the others know that alice was told, and bob waits", || {
         quorum[..2].iter().all(|node| {
@@ -244,11 +241,9 @@ fn a_release_and_the_next_waiter_do_not_wait_for_a_node_that_is_silent() {
             found.at("holders").items()[0].at("meta").text().contains(" stood=")
         }) && quorum.iter().take(2).any(|node| node.traces().waiters > 0)
     });
-    let begun = Instant::now();
     holder.send("DLOCK.RELEASE job alice");
     bob.recv().int();
     assert_eq!(holder.recv(), Value::Int(1));
-    assert!(begun.elapsed() < TIMEOUT / 2, "{:?}", begun.elapsed());
     quorum[2].resume();
     assert_eq!(agent.run("DLOCK.RELEASE job bob"), Value::Int(1));
     quorum.until_empty();
@@ -265,10 +260,10 @@ fn a_mark_that_comes_when_a_node_has_become_free_takes_no_fence_from_its_clock()
     let agent = Agent::start(&quorum.urls());
     quorum[2].network().keep_back_from(Way::Up, "stood=");
     agent.run("DLOCK.ACQUIRE job alice 30000").int();
-    eventually("the mark is on its way", || quorum[2].network().has_kept_back());
+    eventually("the mark is on its way", || quorum[2].network().has_kept_back(Way::Up));
     quorum[2].run("DLOCK.RELEASE job other");
     quorum[2].network().pass();
-    eventually("the mark has come", || quorum[2].network().kept(Way::Up) == 0);
+    eventually("the mark has come", || quorum[2].network().under_way(Way::Up) == 0);
     quorum[0].network().refuse();
     assert_eq!(agent.run("DLOCK.RELEASE job alice"), Value::Int(1));
     assert!(agent.run("DLOCK.ACQUIRE job bob 30000").is_int());
@@ -387,7 +382,8 @@ fn a_long_name_takes_the_room_of_many(kind: Kind) {
 fn requests_that_were_cut_off_count_for_their_user_until_they_are_read(kind: Kind) {
     const REQUESTS: u64 = 300;
     let servers = servers(kind, 1);
-    let agent = Agent::start(&addresses(&servers));
+    // Nothing is given up while the node stands still.
+    let agent = Agent::with(&addresses(&servers), &["--node-timeout", "10m"]);
     agent.run("DLOCK.ACQUIRE job alice 600000").int();
     let extend = || {
         let mut client = agent.client();
@@ -395,19 +391,20 @@ fn requests_that_were_cut_off_count_for_their_user_until_they_are_read(kind: Kin
         client
     };
     servers[0].pause();
-    // Each of these keeps the lock busy for two seconds.
+    // The lock is busy with these.
     let [mut first, mut second] = [extend(), extend()];
     for _ in 0..REQUESTS {
         let mut client = agent.client();
         client.send("DLOCK.ACQUIRE job alice 600000 WAIT 1");
         client.close();
     }
-    assert_eq!(first.recv().code(), "NOQUORUM");
-    assert!(agent.figure("connections") > REQUESTS);
-    assert_eq!(second.recv().code(), "NOQUORUM");
-    // Each would take two seconds, too.
-    eventually("they are left out", || agent.figure("connections") <= 3);
+    eventually("all count", || agent.figure("connections") > REQUESTS);
     servers[0].resume();
+    assert_eq!((first.recv(), second.recv()), (Value::Int(1), Value::Int(1)));
+    eventually("they are left out", || agent.figure("connections") <= 3);
+    let asked = servers[0].info("commandstats")["cmdstat_dlock.acquire"].clone();
+    let asked = asked.strip_prefix("calls=").and_then(|rest| rest.split(',').next()?.parse().ok());
+    assert!(asked.is_some_and(|asked: u64| asked < REQUESTS / 2), "{asked:?}");
     assert_eq!(agent.run("DLOCK.RELEASE job alice"), Value::Int(1));
 }
 
@@ -446,21 +443,19 @@ fn a_wait_behind_a_holder_does_not_tell_of_an_outage_that_is_over(kind: Kind) {
 
 #[test]
 fn a_turn_does_not_wait_for_a_node_that_the_same_token_asks() {
-    const TIMEOUT: Duration = Duration::from_secs(8);
     let quorum = Quorum::start(3);
-    let agent = Agent::with(&quorum.urls(), &["--node-timeout", "8s"]);
+    let agent = Agent::with(&quorum.urls(), &["--node-timeout", "40s"]);
     agent.run("DLOCK.ACQUIRE job alice 30000").int();
     let (mut bob, mut asks) = (agent.client(), agent.client());
     bob.send("DLOCK.ACQUIRE job bob 30000 WAIT 0");
     eventually("bob waits", || quorum.iter().take(2).any(|node| node.traces().waiters > 0));
     quorum[2].pause();
     asks.send("DLOCK.CHECK job bob");
-    let begun = Instant::now();
     assert_eq!(agent.run("DLOCK.RELEASE job alice"), Value::Int(1));
     bob.recv().int();
-    assert!(begun.elapsed() < TIMEOUT / 2, "{:?}", begun.elapsed());
+    assert!(!asks.has_answer(), "bob has his turn before the node's time is over");
     quorum[2].resume();
-    assert!(asks.recv_within(TIMEOUT).is_some(), "it is answered, too");
+    asks.recv();
 }
 
 #[apply(on_one_server)]

@@ -131,7 +131,7 @@ impl Args {
         let metrics = self.listen_for_metrics().await?;
         let agent = Arc::new(self.agent(global).await?);
         if let Some(listener) = metrics {
-            let site = Site { shown: Metrics(Arc::clone(&agent)), hosts: None, web: None };
+            let site = Site { shown: Metrics(Arc::clone(&agent)), hosts: None };
             tokio::spawn(exporter::serve(listener, Arc::new(site), global.json));
         }
         let names: Vec<String> = listeners.iter().map(Listener::name).collect();

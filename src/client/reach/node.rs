@@ -205,8 +205,12 @@ impl Node {
                 Some(wire) => wire,
                 None => match server.connect().await {
                     Ok(wire) => wire,
-                    Err(_) if self.connections.goes_round(&server, &mut route).await => continue,
-                    Err(error) => return self.connections.heard(Err(error)),
+                    Err(error) => {
+                        match self.connections.goes_round(&server, &mut route, error).await {
+                            Ok(()) => continue,
+                            Err(error) => return self.connections.heard(Err(error)),
+                        }
+                    }
                 },
             };
             enter(again)?;

@@ -173,7 +173,7 @@ impl<R: Rules> Acquisition<R> {
             return;
         }
         let Some(asked) = self.ballot.answer(node, id, answer, time.now) else {
-            return self.hear_ping(node, id, answer, time);
+            return self.hear_ping(id, answer, time);
         };
         match (&self.phase, asked.ask, answer) {
             (&Phase::Queueing { gate, .. }, ask, _) => self.hear_gate(gate, ask, answer, time),
@@ -222,8 +222,8 @@ impl<R: Rules> Acquisition<R> {
         self.phase = Phase::Asking { grace: Some(time.now.plus(grace)) };
     }
 
-    /// The time-out, by which a claim waits for its gate and ties are settled; but no longer than the grants
-    /// last. Else the claim is over before the gate counts as silent, and each client of a tie lets its grants end
+    /// The time-out, by which a claim waits for its gate, and grants for a majority; but no longer than the grants
+    /// last. Else the claim is over before the gate counts as silent, and each of two clients lets its grants end
     /// at the same moment, and gets those of the other.
     pub(super) fn time_out(&self) -> Millis {
         self.plan.timeout.min(self.slices.lease)
@@ -331,14 +331,14 @@ impl<R: Rules> Acquisition<R> {
     pub(super) fn rest(&mut self, gate: Option<usize>, time: Time) {
         let most = self.back_off.rest(self.outage.since().is_some());
         let chance = self.plan.random();
-        let rest = self.ballot.rules.rest(most, chance);
+        let rest = self.ballot.rules.at_random(most, chance);
         let end = Instant(time.now.0.saturating_add(rest));
         let until = self.deadline.map_or(end, |last| end.min(last));
         self.phase = Phase::Resting { until, gate, again: None };
     }
 
     pub(super) fn begin_attempt(&mut self) {
-        let next = self.ballot.attempt() + 1;
+        let next = self.ballot.rules.next_attempt(self.ballot.attempt());
         self.ballot = Ballot::new(self.ballot.rules.clone(), next, self.plan.nodes, self.plan.ttl);
     }
 

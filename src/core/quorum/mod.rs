@@ -12,8 +12,7 @@
 //! - `marks`: a lock that its last holder left done.
 //! - [`waiting`]: the way contenders wait, and a lock goes from one to the next in one round trip.
 //! - `phase`: the phases of an acquisition; `gate`: the queue of contenders; `gathering`: the requests of
-//!   the next in line, and `gathered`: its grants so far; `tie`: the order between two clients that lack
-//!   each other's nodes.
+//!   the next in line, and the end of its turn without a majority; `gathered`: its grants so far.
 //! - [`hold`]: a lock that is held: renewed, repaired, and lost the moment its validity ends.
 //! - [`last_word`]: the RELEASE that a token owes a node.
 //! - [`attempts`]: the attempts of a caller whose token several agents use.
@@ -39,7 +38,6 @@ pub mod roster;
 pub mod rules;
 #[cfg(test)]
 mod tests;
-mod tie;
 mod vote;
 pub mod waiting;
 

@@ -16,8 +16,6 @@ pub(super) struct Vote {
     pub(super) was_asked: bool,
     /// Set if the node refused a longer lease at the last renewal.
     pub(super) most: Option<Most>,
-    /// True if the node did not answer the last time, or refused, even if it has a new request.
-    pub(super) missing: bool,
     /// True if a request waited here, so that the lock can be handed on.
     pub(super) waited: bool,
     /// The fence of a mark that does not count: requests are granted over it.
@@ -65,12 +63,10 @@ pub(super) struct Open {
 pub(super) struct Lease {
     /// The grant, as far as is known.
     pub(super) held: Option<Held>,
-    /// The latest end of the lease at the node. A request before that renews it.
-    pub(super) ends_by: Option<Instant>,
     /// True if the claim's fence is too far ahead for the node to be raised to it.
     pub(super) behind: bool,
     /// True if another token may have had the lock here since the attempt began: the node said no, or
-    /// a lease was given back or ended before its time. A later grant vouches from then on only.
+    /// a lease ended before its time. A later grant vouches from then on only.
     pub(super) has_gap: bool,
 }
 
@@ -164,11 +160,7 @@ impl Vote {
         let Open { sent, ttl, .. } = open;
         // No request makes a lease shorter, answered or not, late or not.
         let end = rules.ends(rules.begins(sent, now), ttl);
-        if matches!(answer, Answer::Granted(_) | Answer::Extended) {
-            self.lease.runs_for(ttl.0.saturating_mul(1000).saturating_add(rules.drift(ttl)), now);
-        }
         self.said = self.says(open, answer, end, now, rules);
-        self.missing = self.said.is_failure() && answer != Answer::TooFar;
     }
 
     /// The meaning of an answer, for the lease and the requests at the node.
@@ -200,7 +192,6 @@ impl Vote {
                 if rules.believes_gone() {
                     self.lease.held = None;
                 }
-                self.lease.ends_by = None;
                 Said::No
             }
             // The token holds, with the fence that the node granted.
@@ -231,7 +222,7 @@ impl Vote {
 impl Lease {
     /// Notes that another token has the lock here, or it is done.
     fn is_not_here(&mut self) {
-        (self.held, self.ends_by, self.has_gap) = (None, None, true);
+        (self.held, self.has_gap) = (None, true);
     }
 
     fn grant(&mut self, fence: Fence, open: Open, end: Instant, now: Instant) -> Said {
@@ -271,10 +262,5 @@ impl Lease {
             (held.marked, held.waited) = (true, false);
             (held.fence, held.end) = (held.fence.max(fence), held.mark_end.unwrap_or(held.end));
         }
-    }
-
-    /// Notes that the lease may run for this many µs from now.
-    fn runs_for(&mut self, longest: u64, now: Instant) {
-        self.ends_by = self.ends_by.max(Some(Instant(now.0.saturating_add(longest))));
     }
 }

@@ -53,6 +53,8 @@ pub enum Flaw {
     KeepsConnections,
     /// Of the clients: a RELEASE says no FINAL, though a request has no answer.
     ForgetsFinal,
+    /// Of the clients: a request with KEEP that was denied is taken to leave no place.
+    LeavesNoPlace,
     /// A replica that is promoted grants at once.
     PromotedWithoutQuarantine,
     /// Its quarantine is reckoned from when it last heard of its primary.
@@ -92,7 +94,7 @@ pub enum Flaw {
 
 impl Flaw {
     /// All of them.
-    pub const ALL: [Flaw; 40] = [
+    pub const ALL: [Flaw; 41] = [
         Flaw::NoQuarantine,
         Flaw::ShortQuarantine,
         Flaw::NewGrants,
@@ -117,6 +119,7 @@ impl Flaw {
         Flaw::TrustsAddresses,
         Flaw::KeepsConnections,
         Flaw::ForgetsFinal,
+        Flaw::LeavesNoPlace,
         Flaw::PromotedWithoutQuarantine,
         Flaw::QuarantineWithoutLag,
         Flaw::QuarantineOfWhatArrived,

@@ -522,8 +522,12 @@ impl<R: Rules> World<R> {
             ));
         }
         if !is_outdated && answer != Answer::Unreachable {
+            let asked = match self.flaw {
+                Some(Flaw::LeavesNoPlace) => Ask::Acquire { fence: None, wait: None },
+                _ => under.ask,
+            };
             let requests = self.tasks[task].requests.entry((attempt, node)).or_default();
-            requests.answered(under.ask, answer);
+            requests.answered(asked, answer);
         }
         self.hear_disowned(task, node, id, answer);
         self.note_heard(task, node, id, under, answer);

@@ -347,7 +347,12 @@ impl Server {
             }
             Ask::Acquire { fence, wait } => self.acquire(request, (fence, wait), wire, time),
             Ask::Extend { fence } => {
-                let extend = Extend { token, ttl, fence: Some(fence), gt: self.flaw != Some(Flaw::Shortens) };
+                let extend = Extend {
+                    token,
+                    ttl,
+                    fence: Some(fence),
+                    gt: self.flaw != Some(Flaw::Shortens),
+                };
                 let free = !self.host.values.contains_key(&request.key);
                 match self.node.extend(&mut self.host, key, &extend, time) {
                     Ok(true) => Some(Answer::Extended),
