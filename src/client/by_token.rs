@@ -24,8 +24,6 @@ use crate::inspect::Inspection;
 use crate::key::Key;
 use crate::reach::node::{Answered, Node};
 use crate::report::code::may_pass;
-#[cfg(feature = "operator")]
-use crate::report::code::{TOO_MANY_FINALS, code};
 use crate::report::error::{Error, Loss, LossReason};
 use crate::report::{NodeError, NodeState, Report};
 use crate::token::Token;
@@ -461,11 +459,7 @@ async fn release_for_good(
     within: Duration,
 ) -> Result<Answered, NodeError> {
     let mut command = plain.clone();
-    let answer = release_at(node, command.arg("FINAL"), within).await;
-    if matches!(&answer, Err(NodeError::Refused(text)) if code(text) == TOO_MANY_FINALS) {
-        return release_at(node, plain, within).await;
-    }
-    answer
+    release_at(node, command.arg("FINAL"), within).await
 }
 
 const RUNTIME: &str = "the runtime has ended";

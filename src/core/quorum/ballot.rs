@@ -275,6 +275,11 @@ impl<R: Rules> Ballot<R> {
         self.votes.len() - never < self.majority()
     }
 
+    /// The number of nodes.
+    pub fn nodes(&self) -> usize {
+        self.votes.len()
+    }
+
     /// The number of nodes that is more than half.
     pub fn majority(&self) -> usize {
         self.rules.majority(self.votes.len())
@@ -361,15 +366,11 @@ impl<R: Rules> Ballot<R> {
         }
     }
 
-    /// Waits at the nodes that denied a request without WAIT.
-    pub fn wait_where_denied(&mut self, out: &mut Outgoing, wait: Wait, now: Instant) {
-        for node in 0..self.votes.len() {
-            let denied = |vote: &&mut Vote| vote.said == Said::No && vote.open.is_none();
-            let Some(vote) = self.votes.get_mut(node).filter(denied) else { continue };
-            if vote.held().is_none() && !core::mem::replace(&mut vote.waited, true) {
-                let ask = Ask::Acquire { fence: self.fence, wait: Some(wait) };
-                self.ask(out, node, ask, now);
-            }
+    /// Waits at a node that has denied a request.
+    pub fn wait_where_denied(&mut self, out: &mut Outgoing, node: usize, wait: Wait, now: Instant) {
+        let denied = |vote: &Vote| vote.said == Said::No && vote.open.is_none();
+        if self.votes.get(node).is_some_and(|vote| denied(vote) && vote.held().is_none()) {
+            self.ask(out, node, Ask::Acquire { fence: self.fence, wait: Some(wait) }, now);
         }
     }
 
@@ -385,8 +386,9 @@ impl<R: Rules> Ballot<R> {
     pub fn withdraw(&mut self, out: &mut Outgoing) {
         let ttl = self.lengths.wanted.max(self.lengths.first);
         for (node, vote) in self.votes.iter_mut().enumerate() {
+            let was_asked = vote.open.is_some() || vote.said != Said::Nothing;
             let answered = vote.open.take().is_none() && vote.said != Said::Failed;
-            let was_asked = core::mem::take(&mut vote.was_asked);
+            vote.said = Said::Nothing;
             if was_asked && (answered || self.rules.releases_unanswered()) {
                 let ttl = vote.held().map_or(ttl, |held| held.ttl.max(ttl));
                 out.push(node, self.attempt, Ask::Release, ttl);

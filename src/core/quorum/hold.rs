@@ -149,7 +149,9 @@ impl<R: Rules> Hold<R> {
                 self.ballot.ask_doubtful(&mut self.out, now);
             }
             Answer::Done(mark) => self.ballot.pass_over_earlier(&mut self.out, node, mark, now),
-            Answer::Denied if self.hands_on.is_some() => self.complete(now),
+            Answer::Denied if self.hands_on.is_some() && !asked.ask.blocks() => {
+                self.complete(node, now);
+            }
             // The node forgot the lease, and another client has been there since. That client gives its grant back
             // after a while, and this request waits for it.
             Answer::Denied if id >= self.first && !asked.ask.blocks() => {
@@ -195,13 +197,13 @@ impl<R: Rules> Hold<R> {
         if self.is_held() {
             self.ballot.lengthen(&mut self.out, now);
         }
-        self.complete(now);
+        (0..self.ballot.nodes()).for_each(|node| self.complete(node, now));
     }
 
-    fn complete(&mut self, now: Instant) {
+    fn complete(&mut self, node: usize, now: Instant) {
         if let Some(wait) = self.hands_on.filter(|_| self.is_held()) {
             let wait = Wait { blocks: Some(wait), keep: None, turn: false };
-            self.ballot.wait_where_denied(&mut self.out, wait, now);
+            self.ballot.wait_where_denied(&mut self.out, node, wait, now);
         }
     }
 

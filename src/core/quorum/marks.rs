@@ -15,7 +15,7 @@ use super::acquisition::Acquisition;
 use super::ballot::{Ballot, Outgoing};
 use super::phase::Phase;
 use super::rules::Rules;
-use super::vote::{Said, Vote};
+use super::vote::{Marking, Said, Vote};
 use super::{Ask, Failure, Mark};
 use crate::words::{Fence, Instant, Millis, Time};
 
@@ -151,14 +151,14 @@ impl<R: Rules> Ballot<R> {
         for node in 0..self.votes.len() {
             let is_due = |vote: &Vote| {
                 let asks = vote.open.is_some_and(|open| open.ask.finishes());
-                let has_none = vote.held().is_some_and(|held| !held.marked);
-                has_none && !vote.takes_no_mark && !(asks && vote.is_open())
+                let is_over = matches!(vote.mark, Marking::Has | Marking::Refused);
+                vote.held().is_some() && !is_over && !(asks && vote.is_open())
             };
             if self.votes.get(node).is_some_and(is_due) {
                 self.ask(out, node, Ask::Finish { length, fence }, now);
                 let end = self.rules.ends(self.rules.begins(now, now), length);
                 if let Some(vote) = self.votes.get_mut(node) {
-                    vote.lease.may_end(end);
+                    vote.may_have_mark(end);
                 }
             }
         }
@@ -166,13 +166,13 @@ impl<R: Rules> Ballot<R> {
 
     /// True if a majority of the nodes has the mark.
     pub fn is_finished(&self) -> bool {
-        let marked = |vote: &&Vote| vote.held().is_some_and(|held| held.marked);
+        let marked = |vote: &&Vote| vote.held().is_some() && vote.mark == Marking::Has;
         self.votes.iter().filter(marked).count() >= self.rules.marks(self.votes.len())
     }
 
     /// True if a majority of the nodes may yet have the mark.
     pub fn can_finish(&self) -> bool {
-        let may = |vote: &&Vote| vote.held().is_some() && !vote.takes_no_mark;
+        let may = |vote: &&Vote| vote.held().is_some() && vote.mark != Marking::Refused;
         self.votes.iter().filter(may).count() >= self.majority()
     }
 }

@@ -12,16 +12,26 @@ pub(super) struct Vote {
     pub(super) lease: Lease,
     /// The newest request, while there is no answer to it.
     pub(super) open: Option<Open>,
-    /// True if the node was asked, and not released since.
-    pub(super) was_asked: bool,
     /// Set if the node refused a longer lease at the last renewal.
     pub(super) most: Option<Most>,
-    /// True if a request waited here, so that the lock can be handed on.
-    pub(super) waited: bool,
     /// The fence of a mark that does not count: requests are granted over it.
     pub(super) over: Option<Fence>,
-    /// True if the node will not leave the lock done.
-    pub(super) takes_no_mark: bool,
+    /// The mark that the node is asked for.
+    pub(super) mark: Marking,
+}
+
+/// A node's mark, where the holder leaves the lock done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) enum Marking {
+    /// The node was not asked.
+    #[default]
+    No,
+    /// The node was asked, and may have the mark. This is its earliest end: it keeps others out, as the lease did.
+    Asked(Instant),
+    /// The node has the mark.
+    Has,
+    /// The node will not leave the lock done.
+    Refused,
 }
 
 /// A node's last answer.
@@ -80,11 +90,6 @@ pub(super) struct Held {
     pub(super) sent: Instant,
     /// True if the grant went to a blocked request, and the token has not asked again since.
     pub(super) waited: bool,
-    /// The earliest end of the mark, if the node was asked to leave the lock done: the mark keeps others out,
-    /// as the lease did.
-    pub(super) mark_end: Option<Instant>,
-    /// True if the node has the mark.
-    pub(super) marked: bool,
     /// Time from which it has certainly held without a gap; zero: since the claim stands, or
     /// no other client can have had a claim on this node meanwhile.
     pub(super) since: Instant,
@@ -149,7 +154,7 @@ impl Vote {
 
     /// Notes a new request.
     pub(super) fn ask(&mut self, open: Open) {
-        (self.open, self.was_asked) = (Some(open), true);
+        self.open = Some(open);
         if self.said.is_failure() || self.said.is_done() {
             self.said = Said::Nothing;
         }
@@ -161,6 +166,10 @@ impl Vote {
         // No request makes a lease shorter, answered or not, late or not.
         let end = rules.ends(rules.begins(sent, now), ttl);
         self.said = self.says(open, answer, end, now, rules);
+        // The lease may end with the mark, before its time.
+        if let (Some(held), Marking::Asked(end)) = (&mut self.lease.held, self.mark) {
+            held.end = held.end.min(end);
+        }
     }
 
     /// The meaning of an answer, for the lease and the requests at the node.
@@ -174,7 +183,12 @@ impl Vote {
     ) -> Said {
         let ask = open.ask;
         match answer {
-            Answer::Granted(fence) => self.lease.grant(fence, open, end, now),
+            Answer::Granted(fence) => {
+                if self.mark == Marking::Has {
+                    self.mark = Marking::No;
+                }
+                self.lease.grant(fence, open, end, now)
+            }
             Answer::Extended => self.lease.extend(open, end, now),
             Answer::Denied | Answer::Turn(_) => {
                 self.lease.is_not_here();
@@ -185,7 +199,7 @@ impl Vote {
                 Said::Done { fence, heard: now, until: now.plus(left) }
             }
             Answer::Marked => {
-                self.lease.mark(ask);
+                self.has_mark(ask);
                 Said::Yes
             }
             Answer::Gone => {
@@ -209,9 +223,35 @@ impl Vote {
         }
     }
 
+    /// Notes that the node is asked to leave the lock done, until `end` at the earliest. The node may do so, and
+    /// its answer be lost.
+    pub(super) fn may_have_mark(&mut self, end: Instant) {
+        let end = match self.mark {
+            Marking::Asked(end) => end,
+            _ => end,
+        };
+        self.mark = Marking::Asked(end);
+        if let Some(held) = &mut self.lease.held {
+            held.end = held.end.min(end);
+        }
+    }
+
+    /// Notes that the lock is left done.
+    fn has_mark(&mut self, ask: Ask) {
+        if let (Some(held), Ask::Finish { fence, .. }) = (&mut self.lease.held, ask) {
+            (held.fence, held.waited) = (held.fence.max(fence), false);
+            if let Marking::Asked(end) = self.mark {
+                held.end = end;
+            }
+            self.mark = Marking::Has;
+        }
+    }
+
     /// Notes what the node refuses: to leave the lock done, or a longer lease.
     fn refuses(&mut self, Open { ask, ttl, .. }: Open, why: Obstacle) {
-        self.takes_no_mark |= ask.finishes() && why == Obstacle::Never;
+        if ask.finishes() && why == Obstacle::Never {
+            self.mark = Marking::Refused;
+        }
         let longer = self.held().filter(|held| why.is_about_length() && held.ttl < ttl);
         if let Some(Held { ttl: grants, .. }) = longer {
             self.most = Some(Most { grants, refuses: ttl });
@@ -228,8 +268,7 @@ impl Lease {
     fn grant(&mut self, fence: Fence, open: Open, end: Instant, now: Instant) -> Said {
         let Open { ask, sent, ttl, .. } = open;
         let waited = ask.blocks();
-        let (mark_end, marked, since) = (None, false, now);
-        let mut held = Held { fence, end, ttl, sent, waited, mark_end, marked, since };
+        let mut held = Held { fence, end, ttl, sent, waited, since: now };
         if let Some(before) = self.held.filter(|before| before.fence == fence) {
             (held.since, held.end) = (before.since, before.end.max(end));
         }
@@ -245,22 +284,5 @@ impl Lease {
         (held.end, held.ttl, held.sent) = (held.end.max(end), ttl, sent);
         (held.fence, held.waited) = (fence, false);
         Said::Yes
-    }
-
-    /// Notes that the node is asked to leave the lock done, until `end` at the earliest. The node may do so, and
-    /// its answer be lost: the lease may end with the mark, before its time.
-    pub(super) fn may_end(&mut self, end: Instant) {
-        if let Some(held) = &mut self.held {
-            let end = *held.mark_end.get_or_insert(end);
-            held.end = held.end.min(end);
-        }
-    }
-
-    /// Notes that the lock is left done.
-    fn mark(&mut self, ask: Ask) {
-        if let (Some(held), Ask::Finish { fence, .. }) = (&mut self.held, ask) {
-            (held.marked, held.waited) = (true, false);
-            (held.fence, held.end) = (held.fence.max(fence), held.mark_end.unwrap_or(held.end));
-        }
     }
 }
