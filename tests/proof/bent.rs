@@ -7,6 +7,7 @@
 //!   an attempt sees only when it has waited for its gate, nodes that need not be are raised, too.
 //! - Another fence than that, whatever it is, makes no wrong claim: a claim counts only nodes whose
 //!   holder has this very fence. What it costs is claims, and so the smallest is here.
+//! - A request that is sent again and counts from its first sending. That is earlier than it began, and safe.
 
 use dlock_core::quorum::{Rules, Sound};
 use dlock_core::{Fence, Instant, Millis};

@@ -53,6 +53,8 @@ pub enum Flaw {
     KeepsConnections,
     /// Of the clients: a RELEASE says no FINAL, though a request has no answer.
     ForgetsFinal,
+    /// Of the clients: an EXTEND names no fence.
+    NamesNoFence,
     /// Of the clients: a request with KEEP that was denied is taken to leave no place.
     LeavesNoPlace,
     /// A replica that is promoted grants at once.
@@ -94,7 +96,7 @@ pub enum Flaw {
 
 impl Flaw {
     /// All of them.
-    pub const ALL: [Flaw; 41] = [
+    pub const ALL: [Flaw; 42] = [
         Flaw::NoQuarantine,
         Flaw::ShortQuarantine,
         Flaw::NewGrants,
@@ -119,6 +121,7 @@ impl Flaw {
         Flaw::TrustsAddresses,
         Flaw::KeepsConnections,
         Flaw::ForgetsFinal,
+        Flaw::NamesNoFence,
         Flaw::LeavesNoPlace,
         Flaw::PromotedWithoutQuarantine,
         Flaw::QuarantineWithoutLag,
@@ -157,6 +160,7 @@ impl Flaw {
             | F::ReplicaEnds
             | F::RenewsInSilence => Lives::WithReplicas,
             F::TrustsAddresses | F::KeepsConnections => Lives::WithAddresses,
+            F::NamesNoFence => Lives::OfTheLibrary,
             F::SharesAll
             | F::SharesMore
             | F::ForgetsAhead

@@ -347,10 +347,14 @@ impl Server {
             }
             Ask::Acquire { fence, wait } => self.acquire(request, (fence, wait), wire, time),
             Ask::Extend { fence } => {
+                // Requests that raise a fence name it.
+                let grant = self.host.holder(&request.key, token);
+                let has_more = grant.is_some_and(|grant| grant.grant().fence > fence);
+                let is_named = !has_more || self.flaw != Some(Flaw::NamesNoFence);
                 let extend = Extend {
                     token,
                     ttl,
-                    fence: Some(fence),
+                    fence: is_named.then_some(fence),
                     gt: self.flaw != Some(Flaw::Shortens),
                 };
                 let free = !self.host.values.contains_key(&request.key);

@@ -31,6 +31,18 @@ fn it_is_valid_until_its_limit_at_most_and_what_ended_it_stays_the_reason() {
 }
 
 #[test]
+fn nothing_is_extended_after_its_end() {
+    let mut trial = held();
+    trial.now = trial.until() * 1_000;
+    let now = Instant(trial.now);
+    trial.hold().extend(Millis(10 * TTL), now);
+    trial.hold().hand_on(Millis(TTL), now);
+    trial.hold().is_back(0, now);
+    trial.sends("");
+    trial.is_lost(LossReason::NotRenewed);
+}
+
+#[test]
 fn it_is_renewed_when_a_majority_has_granted_the_length_and_not_before() {
     let mut trial = held();
     let now = Instant(trial.now);
