@@ -59,7 +59,7 @@ pub trait Host: Answers {
     /// module's call.
     fn may_block(&mut self) -> bool;
     /// Returns the user who sends the current request. The node asks only for requests that wait,
-    /// have KEEP, or have long leases.
+    /// have KEEP, or have a fence that is far ahead.
     fn owner(&mut self) -> Owner;
     /// Tells if this server would grant the key's lock to a client that asked for it now.
     fn serves(&mut self, key: Key<'_>) -> Serves;

@@ -74,6 +74,8 @@ pub struct MemoryHost {
     pub memory: Memory,
     /// The user who asks.
     pub owner: Owner,
+    /// The user's done locks beside those here.
+    pub done_elsewhere: u64,
     /// The server refuses writes just now.
     pub refuses: bool,
     /// The state file cannot be written.
@@ -97,6 +99,7 @@ impl Default for MemoryHost {
             expiring: BTreeSet::new(),
             memory: Memory { used: 0, most: 1 << 40 },
             owner: Owner(1),
+            done_elsewhere: 0,
             refuses: false,
             disk_is_full: false,
             promises: Vec::new(),
@@ -188,13 +191,10 @@ impl MemoryHost {
         self.index.first().map(|(end, _)| *end)
     }
 
-    /// The end of each lock's last lease, and its name: the latest end first.
-    pub fn held(&self) -> Vec<(Deadline, &[u8])> {
+    /// The end of the last lease.
+    pub fn last_end(&self) -> Option<Deadline> {
         let end = |key| self.holders(key).1.iter().map(|holder| holder.grant().lease.end).max();
-        let held = self.values.keys().filter_map(|key| Some((end(key)?, &*key.name)));
-        let mut held: Vec<_> = held.collect();
-        held.sort_unstable_by(|a, b| b.cmp(a));
-        held
+        self.values.keys().filter_map(end).max()
     }
 
     /// True if each lock is in the index with its first end, and nothing else is.
@@ -366,7 +366,7 @@ impl Host for MemoryHost {
             }
             _ => None,
         };
-        self.values.iter().filter_map(units).sum()
+        self.done_elsewhere + self.values.iter().filter_map(units).sum::<u64>()
     }
 
     fn changed(&mut self, key: Key<'_>) {

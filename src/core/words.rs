@@ -41,7 +41,7 @@ impl Instant {
 
 /// The end of a lease or of a wait: a point on the monotonic clock, in whole milliseconds,
 /// rounded up. A lease or a wait may end a fraction of a millisecond late, never early.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Deadline(pub u64);
 
 impl Deadline {

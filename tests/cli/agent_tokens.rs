@@ -1,7 +1,7 @@
 //! `dlock agent`: the same token at two agents, or at one before and after its end.
 
 use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use harness::{Agent, Kind, Quorum, Value, apply, eventually, on_one_server};
 use nix::sys::signal::Signal;
@@ -73,12 +73,10 @@ fn an_agent_that_is_killed_shortens_no_lease_and_another_one_releases_it() {
     tied.run("DLOCK.ACQUIRE tied alice 1000 EPHEMERAL RENEW").int();
     one.run("DLOCK.ACQUIRE job alice 30000").int();
     one.end(Signal::SIGKILL);
-    let killed = Instant::now();
     assert_eq!(two.run("DLOCK.ACQUIRE job bob 30000"), Value::Null);
     assert_eq!(two.run("DLOCK.RELEASE job alice"), Value::Int(1));
     two.run("DLOCK.ACQUIRE job bob 30000").int();
     two.run("DLOCK.ACQUIRE tied bob 30000 WAIT 10000").int();
-    assert!(killed.elapsed() < Duration::from_millis(2500), "a lease and a bit");
 }
 
 #[test]
@@ -156,10 +154,10 @@ fn a_loss_is_forgotten_when_the_caller_has_the_lock_by_another_agent() {
 fn of_a_lock_that_a_majority_has_not_any_more_no_node_keeps_a_lease() {
     let quorum = Quorum::start(3);
     let agent = Agent::start(&quorum.urls());
-    agent.run("DLOCK.ACQUIRE job alice 600000").int();
+    agent.run("DLOCK.ACQUIRE job alice 500000").int();
     quorum.iter().for_each(|node| drop(node.run("DLOCK.BREAK job")));
     // A node that answers first is asked for its lease again.
-    assert_eq!(agent.run("DLOCK.EXTEND job alice 600000"), Value::Int(0));
+    assert_eq!(agent.run("DLOCK.EXTEND job alice 500000"), Value::Int(0));
     quorum.until_empty();
 }
 

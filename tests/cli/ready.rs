@@ -23,6 +23,17 @@ fn nodes_that_grant_are_ready_and_those_that_do_not_are_named() {
     assert_eq!(ready, [true, false, true]);
 }
 
+/// It has one vote in every majority.
+#[test]
+fn a_node_that_is_named_twice_is_not_two() {
+    let quorum = Quorum::start(1);
+    let twice = [quorum.urls(), quorum.direct_urls(), vec!["127.0.0.1:1".to_owned()]].concat();
+    let said = dlock_at(&twice, &["ready", "--majority"]).with_code(64);
+    assert!(said.err.contains("are the same node"), "{}", said.err);
+    let once = quorum.urls().remove(0);
+    dlock_at(&[once.clone(), once], &["ready", "--majority"]).with_code(64);
+}
+
 #[test]
 fn who_waits_between_two_restarts_costs_no_holder_his_lock() {
     restart_one_after_the_other(0);

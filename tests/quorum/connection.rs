@@ -14,7 +14,7 @@ use crate::coordinator::{
     take_everywhere, until, wait_for,
 };
 
-const TTL: Duration = ms(2_400);
+const TTL: Duration = ms(10_000);
 
 #[test]
 fn a_guard_outlives_its_connections() {

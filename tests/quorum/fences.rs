@@ -7,7 +7,7 @@ use harness::{Builder, Client, Quorum, Server, eventually};
 
 use crate::coordinator::{assert_holds, healthy_program, ms, program, run, take, until};
 
-const TTL: Duration = ms(2_000);
+const TTL: Duration = ms(10_000);
 
 /// The lead of one node's counter, in microseconds. Less than what it refuses.
 const AHEAD: i64 = 300_000_000;

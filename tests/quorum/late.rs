@@ -11,7 +11,7 @@ use crate::coordinator::{
     without_quorum,
 };
 
-const TTL: Duration = ms(2_000);
+const TTL: Duration = ms(5_000);
 
 #[test]
 fn a_request_that_arrives_after_its_release_costs_others_a_lease_at_most() {

@@ -289,5 +289,5 @@ fn help() -> Reply {
 /// The longest META of a caller, in bytes: the agent adds who it is.
 const LONGEST_META: usize = 800;
 const TOO_MANY_LOCKS: &str =
-    "TOOMANYLOCKS this user has as many locks and waiting requests at this agent as one user may";
+    "TOOMANY locks: this user has as many locks and waiting requests at this agent as one user may";
 const ENDS: &str = "ERR the agent ends; ask again";

@@ -61,12 +61,13 @@ impl Session {
         self.is_known
     }
 
-    /// The META of a lock: what the caller says, and what the system knows of the process.
+    /// The META of a lock: what the system knows of the process, and what the caller says. The former comes first, so the
+    /// caller cannot put another process in its place.
     pub fn meta(&self, given: &[u8], host: &str) -> Vec<u8> {
         // A directory of users may be slow to answer.
         let about = self.about.get_or_init(|| block_in_place(|| self.peer.about(host))).as_bytes();
         let space: &[u8] = if given.is_empty() { b"" } else { b" " };
-        let mut meta = [given, space, about].concat();
+        let mut meta = [about, space, given].concat();
         meta.truncate(Caller::LONGEST_ABOUT);
         meta
     }

@@ -213,6 +213,12 @@ impl Going {
                 by: None,
                 nodes: traffic.reports(),
             },
+            Failure::TooLong(limit) => Error::TooLong {
+                key,
+                ttl: traffic.wanted.options.ttl,
+                limit: Duration::from_millis(limit.0),
+                nodes: traffic.reports(),
+            },
             Failure::Refused => Error::Refused { key, nodes: traffic.reports() },
         }
     }

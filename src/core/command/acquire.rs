@@ -132,7 +132,7 @@ fn parse_by<'a>(
 ) -> Result<AtAgent<'a>, Refusal<'a>> {
     let mut args = Args::new(args);
     let token = read::token(args.need()?)?;
-    let ttl = Millis(read::number("ttl-ms", args.need()?, 1, settings.max_ttl)?);
+    let ttl = read::ttl(args.need()?, settings.max_ttl)?;
     let mut asked = Acquire {
         token,
         ttl,
@@ -178,6 +178,7 @@ fn other_mode<'a>(before: Mode, asked: Mode) -> Result<Mode, Refusal<'a>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::reason::Reason;
     use alloc::vec::Vec;
 
     fn parsed(words: &'static str) -> Result<Acquire<'static>, Refusal<'static>> {
@@ -239,13 +240,13 @@ mod tests {
     fn numbers_have_bounds() {
         for within in [
             "t 1 LIMIT 1 WAIT 0 KEEP 1 FENCE 1 AGAIN 1",
-            "t 86400000 LIMIT 65535 KEEP 60000 FENCE 9007199254740991 AGAIN 9007199254740991",
+            "t 600000 LIMIT 65535 KEEP 60000 FENCE 9007199254740991 AGAIN 9007199254740991",
         ] {
             assert!(parsed(within).is_ok(), "{within}");
         }
         for (beyond, of) in [
             ("t 0", "ttl-ms"),
-            ("t 86400001", "ttl-ms"),
+            ("t 4294967296", "ttl-ms"),
             ("t 1 LIMIT 0", "LIMIT"),
             ("t 1 LIMIT 65536", "LIMIT"),
             ("t 1 KEEP 0", "KEEP"),
@@ -261,5 +262,7 @@ mod tests {
                 "{beyond}: {refused:?}"
             );
         }
+        let too_long = Reason::TooLong { given: 600_001, most: 600_000 };
+        assert_eq!(parsed("t 600001"), Err(Refusal::Rule(too_long)));
     }
 }

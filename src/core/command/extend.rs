@@ -49,7 +49,7 @@ pub struct Extend<'a> {
 pub fn parse<'a>(args: &[&'a [u8]], settings: &Settings) -> Result<Extend<'a>, Refusal<'a>> {
     let mut args = Args::new(args);
     let token = read::token(args.need()?)?;
-    let ttl = Millis(read::number("ttl-ms", args.need()?, 1, settings.max_ttl)?);
+    let ttl = read::ttl(args.need()?, settings.max_ttl)?;
     let mut asked = Extend { token, ttl, fence: None, gt: false };
     for option in Options::of(&DOC, args) {
         let option = option?;
@@ -71,9 +71,9 @@ mod tests {
     fn numbers_have_bounds() {
         for (words, of) in [
             ("t 1 FENCE 1", None),
-            ("t 86400000 FENCE 9007199254740991 GT", None),
+            ("t 600000 FENCE 9007199254740991 GT", None),
             ("t 0", Some("ttl-ms")),
-            ("t 86400001", Some("ttl-ms")),
+            ("t 4294967296", Some("ttl-ms")),
             ("t 1 FENCE 0", Some("FENCE")),
             ("t 1 FENCE 9007199254740992", Some("FENCE")),
         ] {

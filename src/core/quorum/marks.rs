@@ -76,7 +76,7 @@ impl<R: Rules> Ballot<R> {
                 continue;
             }
             if let Some(vote) = self.votes.get_mut(node).filter(|_| !counts) {
-                vote.over = Some(fence);
+                vote.mark = Marking::Over(fence);
             }
             passed.push(node);
         }
@@ -103,7 +103,7 @@ impl<R: Rules> Ballot<R> {
 
     /// True if a node was asked over its mark.
     pub(super) fn has_passed_over(&self) -> bool {
-        self.votes.iter().any(|vote| vote.over.is_some())
+        self.votes.iter().any(|vote| vote.over().is_some())
     }
 
     fn may_be_done(&self, fence: Fence, heard: Instant, now: Instant) -> bool {
@@ -140,7 +140,7 @@ impl<R: Rules> Ballot<R> {
             return;
         }
         if let Some(vote) = self.votes.get_mut(node) {
-            vote.over = Some(mark.fence);
+            vote.mark = Marking::Over(mark.fence);
             self.renew_at(out, node, now);
         }
     }

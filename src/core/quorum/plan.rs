@@ -81,6 +81,8 @@ pub enum Failure {
     Done(Mark),
     /// No majority answers in time, or grants anything.
     NoQuorum,
+    /// The lease is longer than this one, the longest that a majority of the nodes accepts.
+    TooLong(Millis),
     /// So many nodes will never grant the lock that no majority is left.
     Refused,
 }

@@ -12,23 +12,22 @@ pub(super) struct Vote {
     pub(super) lease: Lease,
     /// The newest request, while there is no answer to it.
     pub(super) open: Option<Open>,
-    /// Set if the node refused a longer lease at the last renewal.
-    pub(super) most: Option<Most>,
-    /// The fence of a mark that does not count: requests are granted over it.
-    pub(super) over: Option<Fence>,
-    /// The mark that the node is asked for.
+    /// The longest lease that the node accepts. Set if it refused a longer one the last time.
+    pub(super) limit: Option<Millis>,
     pub(super) mark: Marking,
 }
 
-/// A node's mark, where the holder leaves the lock done.
+/// The node's mark, as far as it matters to this client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) enum Marking {
-    /// The node was not asked.
+    /// None.
     #[default]
     No,
-    /// The node was asked, and may have the mark. This is its earliest end: it keeps others out, as the lease did.
+    /// The mark of a claim with this fence does not count: requests are granted over it.
+    Over(Fence),
+    /// The node was asked to leave the lock done, and may have done so. This is the mark's earliest end: it keeps others out, as the lease did.
     Asked(Instant),
-    /// The node has the mark.
+    /// The node has left the lock done.
     Has,
     /// The node will not leave the lock done.
     Refused,
@@ -95,13 +94,6 @@ pub(super) struct Held {
     pub(super) since: Instant,
 }
 
-/// The longest lease that a node grants, as far as is known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Most {
-    pub(super) grants: Millis,
-    pub(super) refuses: Millis,
-}
-
 impl Said {
     /// True for an error or a failure: neither yes nor no, and not an open question either.
     pub fn is_failure(self) -> bool {
@@ -125,9 +117,17 @@ impl Vote {
         self.held().map(|held| held.fence)
     }
 
-    /// The length to ask for, where `ttl` is wanted.
-    pub(super) fn length(&self, ttl: Millis) -> Millis {
-        self.most.filter(|most| ttl >= most.refuses).map_or(ttl, |most| most.grants)
+    /// The fence of marks over which the node is asked to grant.
+    pub(super) fn over(&self) -> Option<Fence> {
+        match self.mark {
+            Marking::Over(fence) => Some(fence),
+            _ => None,
+        }
+    }
+
+    /// The length that the node accepts, where `ttl` is wanted.
+    pub(super) fn accepts(&self, ttl: Millis) -> Millis {
+        self.limit.map_or(ttl, |limit| limit.min(ttl))
     }
 
     /// True if the node answers, does not grant, and has no request under way.
@@ -165,6 +165,9 @@ impl Vote {
         let Open { sent, ttl, .. } = open;
         // No request makes a lease shorter, answered or not, late or not.
         let end = rules.ends(rules.begins(sent, now), ttl);
+        if !matches!(answer, Answer::Silent | Answer::Unreachable) {
+            self.limit = self.limit_in(open, answer);
+        }
         self.said = self.says(open, answer, end, now, rules);
         // The lease may end with the mark, before its time.
         if let (Some(held), Marking::Asked(end)) = (&mut self.lease.held, self.mark) {
@@ -213,9 +216,11 @@ impl Vote {
                 self.lease.behind = true;
                 Said::Yes
             }
-            Answer::TooFar => Said::Refused(Obstacle::Never),
+            Answer::TooFar | Answer::TooLong(_) => Said::Refused(Obstacle::Never),
             Answer::Refused(why) => {
-                self.refuses(open, why);
+                if ask.finishes() && why == Obstacle::Never {
+                    self.mark = Marking::Refused;
+                }
                 Said::Refused(why)
             }
             Answer::Silent | Answer::Unreachable => Said::Failed,
@@ -247,14 +252,15 @@ impl Vote {
         }
     }
 
-    /// Notes what the node refuses: to leave the lock done, or a longer lease.
-    fn refuses(&mut self, Open { ask, ttl, .. }: Open, why: Obstacle) {
-        if ask.finishes() && why == Obstacle::Never {
-            self.mark = Marking::Refused;
-        }
-        let longer = self.held().filter(|held| why.is_about_length() && held.ttl < ttl);
-        if let Some(Held { ttl: grants, .. }) = longer {
-            self.most = Some(Most { grants, refuses: ttl });
+    /// The longest lease that the node accepts, if its answer refuses a longer one.
+    fn limit_in(&self, open: Open, answer: Answer) -> Option<Millis> {
+        match answer {
+            Answer::TooLong(limit) => Some(limit),
+            // The state file covers the lease that the node has granted.
+            Answer::Refused(Obstacle::NotDurable) => {
+                self.held().map(|held| held.ttl).filter(|ttl| *ttl < open.ttl)
+            }
+            _ => None,
         }
     }
 }

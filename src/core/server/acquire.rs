@@ -5,7 +5,7 @@ use core::ops::RangeInclusive;
 use super::{GrantId, Node, ephemeral};
 use crate::command::acquire::Acquire;
 use crate::host::{Effect, Host, Memory, WaitOutcome};
-use crate::limits::{MAX_HOLDERS, WAITERS_OF_ALL};
+use crate::limits::{MAX_HOLDERS, MAX_WAITERS, WAITERS_OF_ALL};
 use crate::lock::{Asker, Crowd, Found, Grant, Holders, Renewal};
 use crate::observed::slow::What;
 use crate::queue::{Asks, Presence, Queue, Waiter};
@@ -52,13 +52,13 @@ impl Node {
             if takes_more(&grant, &renewal) {
                 self.check_memory(host)?;
             }
-            self.vouch(host, key, (renewal.fence, ask.ttl), None, time)?;
+            self.vouch(host, (renewal.fence, ask.ttl), time)?;
             return Ok(self.ask_again(host, key, ask, renewal, was_away, time));
         }
         let is_done = matches!(found, Found::Done { .. });
         let found = unless_done(found, ask.again)?;
         check_mode(&found, ask.mode)?;
-        let mut refused = self.refuse_in_quarantine(key, time.now);
+        let mut refused = self.refuse_in_quarantine(time.now);
         let queue = self.waiting.queue(key);
         let waits = queue.and_then(|queue| queue.get(ask.token)).is_some_and(Waiter::is_present);
         if refused.is_ok() && !waits && Queue::is_next(queue, ask.token, ask.mode, &found) {
@@ -253,9 +253,8 @@ impl Node {
         let there = self.waiting.queue(key).and_then(|queue| queue.get(ask.token));
         // The same token on another connection does not count twice.
         let waits = there.is_some_and(|there| there.is_present() && there.owner == owner);
-        let most = self.settings.max_waiters;
-        if !waits && !self.waiting.shares.have_room(owner, 1, most.saturating_mul(WAITERS_OF_ALL)) {
-            return Err(Reason::TooManyWaiters(most));
+        if !waits && !self.waiting.shares.have_room(owner, 1, MAX_WAITERS * WAITERS_OF_ALL) {
+            return Err(Reason::TooManyWaiters);
         }
         let id = self.enlist(host, key, ask, (client, owner), time);
         // The request may be the first, and grantable by now: a token that takes its old place may ask

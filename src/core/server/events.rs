@@ -158,7 +158,7 @@ impl Node {
             // The promise is for replicas of the node that has made it.
             Apply::Promise(ref promise) => {
                 if self.role != Role::Obeys {
-                    self.durable.inherit(promise.clone(), time.now);
+                    self.durable.inherit(*promise, time.now);
                 }
             }
             Apply::Expire(unix_ms) => {

@@ -101,7 +101,7 @@ impl Node {
     /// Takes note of a lease that was loaded from a stored data set, or replicated.
     pub fn heard_of(&mut self, key: Key<'_>, fence: Fence, ttl: Millis) {
         self.pass_on(key, fence);
-        self.durable.leases.saw(key.name, ttl, self.settings.usual_ttl);
+        self.durable.leases.saw(ttl);
     }
 
     /// Takes note of a lock with this fence at the key, alive or not: the next fence must be larger.

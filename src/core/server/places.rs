@@ -8,6 +8,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 
 use super::Node;
 use super::place_clock::PlaceClock;
+use crate::limits::MAX_PLACES;
 use crate::queue::Waiter;
 use crate::shares::{self, Shares};
 use crate::words::{Deadline, Instant, Key, Millis, WaiterId};
@@ -42,6 +43,13 @@ impl Places {
         self.ends.len()
     }
 
+    /// Leaves room for this many places of one user.
+    #[cfg(test)]
+    pub fn leave_room(&mut self, owner: crate::words::Owner, places: u64) {
+        self.shares = Shares::default();
+        self.shares.add(owner, MAX_PLACES / 2 - places);
+    }
+
     /// Drops all places and leases.
     pub fn clear(&mut self) {
         self.ends.clear();
@@ -70,18 +78,16 @@ impl Places {
         self.next_end().is_some_and(|end| end.is_over(now))
     }
 
-    /// Keeps the place of a request that ends, if it has KEEP and there is room for `most`. Returns the
-    /// place's end. `runs`: requests get through now.
+    /// Keeps the place of a request that ends, if it has KEEP and there is room. Returns the place's end. `runs`: requests get through now.
     pub fn take(
         &mut self,
         key: Key<'_>,
         waiter: &Waiter,
-        most: u64,
         runs: bool,
         now: Instant,
     ) -> Option<Deadline> {
         let keep = waiter.asks.keep?;
-        if !self.shares.take(waiter.owner, units(key, waiter), most) {
+        if !self.shares.take(waiter.owner, units(key, waiter), MAX_PLACES) {
             self.refused += 1;
             return None;
         }
@@ -149,7 +155,7 @@ impl Node {
     /// often.
     pub fn look_at_places(&mut self, now: Instant, paused: bool) {
         self.final_tokens.look(now);
-        let runs = !paused && !self.durable.refuses_all();
+        let runs = !paused && self.durable.in_quarantine().is_none();
         let places = &mut self.waiting.places;
         if places.len() > 0 || !places.have_no_lease() {
             places.clock.look(now, runs);
@@ -171,8 +177,8 @@ impl Node {
 
     /// Keeps the place of a request that ends, if it has KEEP and there is room.
     pub(super) fn keep_place(&mut self, key: Key<'_>, token: &[u8], now: Instant) -> bool {
-        let (most, runs) = (self.settings.max_places, !self.durable.refuses_all());
-        self.waiting.keep_place(key, token, most, runs, now)
+        let runs = self.durable.in_quarantine().is_none();
+        self.waiting.keep_place(key, token, runs, now)
     }
 
     /// Ends places whose clients did not come back. Returns the rest of the budget.

@@ -9,6 +9,7 @@ use crate::command::extend::Extend;
 use crate::command::release::{DoneFor, Release};
 use crate::done::{Done, NOBODY, Until, maker, units};
 use crate::host::{Effect, Ending, Host, WaitOutcome};
+use crate::limits::MAX_DONE;
 use crate::lock::{Asker, Found, Grant, Holders, Renewal};
 use crate::reason::Reason;
 use crate::who::number;
@@ -64,10 +65,9 @@ impl Node {
         time: Time,
     ) -> Result<bool, Reason> {
         self.durable.counter.look(time);
-        self.check_proposal(ask.fence)?;
         self.look_at_quarantine(time.now);
         if ask.fence.is_some() {
-            self.refuse_in_quarantine(key, time.now)?;
+            self.refuse_in_quarantine(time.now)?;
         }
         self.expire_due(host, key, ask.token, time);
         self.serve(host, key, time);
@@ -83,6 +83,9 @@ impl Node {
         if ask.fence.is_some_and(|fence| grant.fence > fence) {
             return Ok(false);
         }
+        // The fence that the node has granted is no proposal: its clock may have been set back since.
+        let raised = ask.fence.filter(|fence| *fence > grant.fence);
+        self.check_proposal(raised)?;
         let was_away = (grant.client == ClientId::AWAY).then_some(grant.lease.end);
         let (client, ephemeral, meta) = (grant.client, grant.ephemeral, Box::from(grant.meta));
         // A client that extends the grant has heard of it.
@@ -96,12 +99,12 @@ impl Node {
         let longer = if lease == grant.lease { Millis(1) } else { lease.ttl };
         if self.is_following() {
             self.heard_of(key, fence, lease.ttl);
-        } else if ask.fence.is_some() {
+        } else if raised.is_some() {
             let owner = self.make_room(host, key, fence, None)?;
-            self.vouch(host, key, (fence, longer), None, time)?;
+            self.vouch(host, (fence, longer), time)?;
             self.durable.counter.hand_out(key.name, fence, owner);
         } else if lease != grant.lease {
-            self.vouch(host, key, (fence, longer), None, time)?;
+            self.vouch(host, (fence, longer), time)?;
         }
         let asker = was_away.map(|_| Asker { client, ephemeral, meta: &meta });
         self.waiting.back(was_away);
@@ -210,9 +213,8 @@ impl Node {
         if self.is_following() {
             return Ok(Owner::default());
         }
-        let most = self.settings.max_done;
-        if host.done_by_user() + units(key.name.len(), terms.meta.len()) > most {
-            return Err(Reason::TooManyDone(most));
+        if host.done_by_user() + units(key.name.len(), terms.meta.len()) > MAX_DONE {
+            return Err(Reason::TooManyDone);
         }
         // The mark takes the place of the grant. Nobody else's locks may keep a job from being done.
         if !fits {
@@ -223,7 +225,7 @@ impl Node {
             return Ok(Owner::default());
         };
         let owner = self.make_room(host, key, fence, None)?;
-        self.vouch(host, key, (fence, Millis(1)), None, time)?;
+        self.vouch(host, (fence, Millis(1)), time)?;
         Ok(owner)
     }
 

@@ -46,7 +46,7 @@ impl Node {
 
     /// Serves the first waiter. False: there is none, or its turn has not come.
     fn serve_next<H: Host>(&mut self, host: &mut H, key: Key<'_>, time: Time) -> bool {
-        if self.is_following() || self.durable.kept_back(key.name, time.now).is_some() {
+        if self.is_following() || self.durable.quarantine_left(time.now).is_some() {
             return false;
         }
         let Some(first) = self.waiting.queue(key).and_then(Queue::first) else { return false };

@@ -27,7 +27,7 @@ impl Node {
         // Waits may take half of the budget, and dismissed waiters half of that: other work
         // may be due.
         let waits = budget.div_ceil(2);
-        let hears = may_write && !self.is_following() && !self.durable.refuses_all();
+        let hears = may_write && !self.is_following() && self.durable.in_quarantine().is_none();
         self.waiting.places.clock.iteration(time.now, hears);
         let told = waits.div_ceil(2);
         let unused = waits - told + self.tell_dismissed(host, told);

@@ -213,19 +213,18 @@ impl Waiting {
         Some(queue)
     }
 
-    /// Keeps the place of a request that ends, if it has KEEP and there is room for `most`. `runs`:
-    /// requests get through now.
+    /// Keeps the place of a request that ends, if it has KEEP and there is room. `runs`: requests get through
+    /// now.
     pub(super) fn keep_place(
         &mut self,
         key: Key<'_>,
         token: &[u8],
-        most: u64,
         runs: bool,
         now: Instant,
     ) -> bool {
         let queue = self.queues.get(&key.db).and_then(|names| names.get(key.name));
         let Some(waiter) = queue.and_then(|queue| queue.get(token)) else { return false };
-        let Some(end) = self.places.take(key, waiter, most, runs, now) else { return false };
+        let Some(end) = self.places.take(key, waiter, runs, now) else { return false };
         let (id, owner, gives_up) = (waiter.id, waiter.owner, waiter.gives_up());
         self.shares.give_back(owner, 1);
         self.change_queue(key, |queue| queue.send_away(token, end));

@@ -1,7 +1,5 @@
 //! The index of leases in the whole keyspace, by their ends.
 
-use std::iter;
-
 use dlock_core::deadlines::Deadlines;
 use dlock_core::{ClientId, Deadline, Grant, Instant, Key, KeyBuf, Mode};
 
@@ -33,20 +31,10 @@ impl Index {
         self.deadlines.first().map(|(end, _)| end)
     }
 
-    /// The end of each lock's last lease, and the name of its key: the latest end first.
-    /// A crowd appears once more at the end of its first lease.
-    pub fn held(&self) -> impl Iterator<Item = (Deadline, Box<[u8]>)> + '_ {
-        let mut ones = self.deadlines.backwards().peekable();
-        let mut crowds = self.crowds.backwards().peekable();
-        let ends = iter::from_fn(move || {
-            let crowd_is_next = crowds.peek() > ones.peek();
-            if crowd_is_next { crowds.next() } else { ones.next() }
-        });
-        ends.filter_map(|(end, entry)| {
-            // SAFETY: entries are removed before their blocks are let go.
-            let block = unsafe { Block::from_entry(entry) }?;
-            Some((end, key_of(block)?.name))
-        })
+    /// The end of the last lease.
+    pub fn last_end(&self) -> Option<Deadline> {
+        let last = [self.deadlines.backwards().next(), self.crowds.backwards().next()];
+        last.into_iter().flatten().map(|(end, _)| end).max()
     }
 
     /// Calls `each` with every lease.

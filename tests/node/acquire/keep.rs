@@ -54,7 +54,7 @@ fn a_place_survives_its_connection_and_client_kill(kind: Kind) {
     // A grant by a turn is tied to no connection until the token asks again.
     assert_eq!(server.holders("job"), ["killed"]);
     let mut again = server.client();
-    assert!(again.run("DLOCK.ACQUIRE job killed 3600000 EPHEMERAL").int() > 0);
+    assert!(again.run("DLOCK.ACQUIRE job killed 600000 EPHEMERAL").int() > 0);
     again.close();
     eventually("the other's turn", || server.holders("job") == ["other"]);
 }
@@ -65,7 +65,7 @@ fn a_place_survives_its_connection_and_client_kill(kind: Kind) {
 fn a_grant_that_its_token_has_heard_of_outlives_the_connection_that_waited(kind: Kind) {
     let server = Server::start(kind);
     let mut client = server.client();
-    for hears in ["DLOCK.EXTEND heard next 3600000", "DLOCK.CHECK heard next"] {
+    for hears in ["DLOCK.EXTEND heard next 600000", "DLOCK.CHECK heard next"] {
         for keep in ["", "KEEP 60000"] {
             for breaks_first in [true, false] {
                 server.run("FLUSHALL");
@@ -73,7 +73,7 @@ fn a_grant_that_its_token_has_heard_of_outlives_the_connection_that_waited(kind:
                     server.run(&format!("DLOCK.ACQUIRE {key} holder 60000"));
                     let mut waiter = server.client();
                     let id = waiter.id();
-                    let ask = format!("DLOCK.ACQUIRE {key} next 3600000 WAIT 0 {keep}");
+                    let ask = format!("DLOCK.ACQUIRE {key} next 600000 WAIT 0 {keep}");
                     server.block(&mut waiter, &ask);
                     (waiter, format!("CLIENT KILL ID {id}"))
                 };

@@ -33,7 +33,7 @@ fn a_model_of_what_they_mean_agrees_with_every_answer(kind: Kind) {
     let primary = Server::start(kind);
     let replica = Server::build(kind).replica_of(&primary).start();
     primary.until_streaming_to(&replica);
-    primary.run("DLOCK.ACQUIRE lock alice 3600000");
+    primary.run("DLOCK.ACQUIRE lock alice 600000");
     let mut model = Model::default();
     for _ in 0..REQUESTS {
         let (words, expected) = model.request(&mut random);

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use harness::quarantine::{CRASHED, PROMOTED, UNTOLD, assert_bound, assert_no_shorter};
-use harness::{Kind, Server, apply, eventually, on_every_server, on_two_servers};
+use harness::{Kind, Server, apply, eventually, on_every_server, on_one_server, on_two_servers};
 
 use crate::quarantine::crash::crashed;
 
@@ -328,13 +328,8 @@ fn untold(kind: Kind, primary: &Server, lines: &[&str]) -> Server {
 
 /// The primary may have granted anything since its data set was copied.
 #[apply(on_every_server)]
-fn one_that_was_told_nothing_waits_for_as_long_as_is_set(kind: Kind) {
-    let settings: [(&[&str], i64); 3] = [
-        (&[], 3_600_000),
-        (&["dlock.promotion-quarantine 7200000"], 7_200_000),
-        (&["dlock.max-ttl 90000"], 90_000),
-    ];
-    for (lines, longest) in settings {
+fn one_that_was_told_nothing_waits_for_the_longest_new_lease(kind: Kind) {
+    for (lines, longest) in [(&[][..], 600_000), (&["dlock.max-ttl 90000"], 90_000)] {
         let primary = Server::start(kind);
         grant_and_release(&primary, 60_000);
         let replica = untold(kind, &primary, lines);
@@ -346,18 +341,31 @@ fn one_that_was_told_nothing_waits_for_as_long_as_is_set(kind: Kind) {
     }
 }
 
+#[apply(on_one_server)]
+fn one_that_was_told_nothing_waits_for_leases_of_a_former_max_ttl(kind: Kind) {
+    let primary = Server::start(kind);
+    grant_and_release(&primary, 60_000);
+    let replica = untold(kind, &primary, &["dlock.max-ttl 3600000"]);
+    replica.run("CONFIG SET dlock.max-ttl 90000");
+    let since = Instant::now();
+    promote(&replica);
+    let left = replica.assert_in_quarantine(UNTOLD);
+    let passed = since.elapsed().as_millis() as i64 + 1;
+    assert!((3_600_000 - passed..=3_600_000).contains(&left), "{left} ms left");
+}
+
 /// Its state file says so, for it may crash before it is promoted.
 #[apply(on_two_servers)]
 fn one_that_was_told_nothing_and_starts_again_waits_no_shorter(kind: Kind) {
     let primary = streams(kind);
     grant_and_release(&primary, 60_000);
     let mut replica = untold(kind, &primary, &[]);
-    let says = || state_bound(&replica) >= 3_600_000;
+    let says = || state_bound(&replica) >= 600_000;
     eventually("its state file says so", says);
     replica.kill();
     replica.start_again();
     let left = replica.assert_in_quarantine(CRASHED);
-    assert!((3_500_000..=3_600_000).contains(&left), "{left} ms left");
+    assert!((500_000..=600_000).contains(&left), "{left} ms left");
 }
 
 /// The longest lease, as a state file has it.

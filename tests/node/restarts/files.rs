@@ -16,7 +16,7 @@ const LOCKS: [&str; 9] = [
     "limit alice 60000 LIMIT 3 META first",
     "limit bob 60000 LIMIT 3",
     "single alice 60000 LIMIT 1",
-    "long alice 86400000 FENCE 7",
+    "long alice 600000 FENCE 7",
 ];
 
 /// Locks are taken, lost, extended and waited for, and 300 ms pass.

@@ -127,7 +127,7 @@ fn a_hundred_thousand_ended_leases_leave_no_memory_behind(kind: Kind) {
 #[apply(on_one_server)]
 fn ten_thousand_waiters_that_disconnect_leave_no_memory_behind(kind: Kind) {
     let server = Server::start(kind);
-    server.run("DLOCK.ACQUIRE job alice 3600000");
+    server.run("DLOCK.ACQUIRE job alice 600000");
     assert_leaves_nothing(&server, |part| {
         for batch in 0..part.of(20) {
             let ask = |n| format!("DLOCK.ACQUIRE job t{batch}-{n} 60000 WAIT 0 META {n}");
@@ -140,7 +140,7 @@ fn ten_thousand_waiters_that_disconnect_leave_no_memory_behind(kind: Kind) {
 #[apply(on_one_server)]
 fn ten_thousand_waits_that_time_out_leave_no_memory_behind(kind: Kind) {
     let server = Server::start(kind);
-    server.run("DLOCK.ACQUIRE job alice 3600000");
+    server.run("DLOCK.ACQUIRE job alice 600000");
     let mut clients = server.clients(500);
     assert_leaves_nothing(&server, |part| {
         for batch in 0..part.of(20) {
@@ -159,8 +159,8 @@ fn ten_thousand_ephemeral_connections_leave_no_memory_behind(kind: Kind) {
         for batch in 0..part.of(20) {
             let mut clients = server.clients(500);
             for (n, client) in clients.iter_mut().enumerate() {
-                client.send(&format!("DLOCK.ACQUIRE k{batch}-{n} t 3600000 EPHEMERAL"));
-                client.send(&format!("DLOCK.ACQUIRE book t{n} 3600000 EPHEMERAL SHARED"));
+                client.send(&format!("DLOCK.ACQUIRE k{batch}-{n} t 600000 EPHEMERAL"));
+                client.send(&format!("DLOCK.ACQUIRE book t{n} 600000 EPHEMERAL SHARED"));
             }
             for client in &mut clients {
                 assert!(client.recv().int() > 0);

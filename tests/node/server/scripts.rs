@@ -80,7 +80,7 @@ fn an_ephemeral_lock_of_a_transaction_ends_with_the_connection(kind: Kind) {
     let server = Server::start(kind);
     let mut alice = server.client();
     alice.run("MULTI");
-    alice.run("DLOCK.ACQUIRE job alice 3600000 EPHEMERAL");
+    alice.run("DLOCK.ACQUIRE job alice 600000 EPHEMERAL");
     assert!(alice.run("EXEC").items()[0].int() > 0);
     assert_eq!(server.holders("job"), ["alice"]);
     alice.close();

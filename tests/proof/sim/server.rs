@@ -10,15 +10,15 @@ use dlock_core::limits::MAX_FENCE;
 use dlock_core::quorum::{Answer, Ask, Mark, Obstacle, Wait};
 use dlock_core::simulated::{MemoryHost, Report, Value};
 use dlock_core::{
-    Acquired, ClientId, Deadline, Ended, Fence, Grant, KeyBuf, LeaseBound, Millis, Mode, Node,
-    Policy, Promise, Record, Settings, Start, Time, WaiterId,
+    Acquired, ClientId, Deadline, Ended, Fence, Grant, KeyBuf, Millis, Mode, Node, Policy, Promise,
+    Record, Settings, Start, Time, WaiterId,
 };
 
 use super::attack::ANYBODY;
 use super::clock::Clock;
 use super::dice::Dice;
 use super::flaw::Flaw;
-use super::knowledge::Knowledge;
+use super::knowledge::{Knowledge, UNKNOWN};
 use super::state_file::StateFile;
 use super::stream::{Sent, Stream};
 
@@ -69,7 +69,7 @@ pub struct Server {
     /// The wall clock's time when the server last looked at its state file.
     saw: u64,
     /// A flaw: the quarantine that it has had once.
-    pub(super) had: LeaseBound,
+    pub(super) had: Millis,
     pub(super) flaw: Option<Flaw>,
 }
 
@@ -138,7 +138,7 @@ impl Server {
             knowledge: Knowledge::default(),
             fills: false,
             saw: 0,
-            had: LeaseBound::default(),
+            had: Millis(0),
             flaw,
         }
     }
@@ -152,14 +152,13 @@ impl Server {
     pub fn start(&mut self, now: u64) {
         let time = self.time(now);
         (self.is_up, self.life) = (true, self.life + 1);
-        let promotion_quarantine = self.node.settings.promotion_quarantine;
         self.node = Node::default();
-        self.node.settings = Settings { promotion_quarantine, ..self.settings() };
-        self.knowledge.starts();
+        self.node.settings = self.settings();
+        self.knowledge.starts(self.leads);
         if !self.leads {
             self.node.follow(&mut self.host, time.now);
         }
-        let before = self.file.says.clone().map(|file| self.record(file));
+        let before = self.file.says.map(|file| self.record(file));
         if let Some(Record { fence, unix, bound, .. }) = before.clone() {
             let said = Promise { fence, unix, bound, ..Promise::default() };
             self.node.durable.resume(&said, time.now);
@@ -181,7 +180,7 @@ impl Server {
             self.host.load(&key, mode, &holder, time.now);
         }
         let back = self.host.roll();
-        let held = &self.node.held(self.host.held().into_iter(), time.now);
+        let held = self.host.last_end().map_or(Millis(0), |end| end.left(time.now));
         let log_is_complete = self.log_is_complete;
         let start = Start { before: before.as_ref(), log_is_complete, back, held };
         self.node.begin(&start, self.leads, time);
@@ -210,18 +209,18 @@ impl Server {
     pub fn promise_now(&mut self, time: Time) {
         let promise = self.next_promise(time);
         self.file.writing = None;
-        self.file.write(promise.clone());
+        self.file.write(promise);
         self.says_complete = self.may_claim_log(time);
         self.node.promised(promise);
     }
 
     /// A crash now would lose nothing.
     fn may_claim_log(&self, time: Time) -> bool {
-        self.log_is_complete && !self.node.may_have_forgotten(time.now)
+        self.log_is_complete && !self.node.is_in_quarantine(time.now)
     }
 
     fn next_promise(&mut self, time: Time) -> Promise {
-        let next = self.node.next_promise(self.host.held().into_iter(), time);
+        let next = self.node.next_promise(self.host.last_end(), time);
         self.with_what_it_had(next)
     }
 
@@ -229,8 +228,8 @@ impl Server {
         if self.flaw != Some(Flaw::ForgetsTheEnd) {
             return promise;
         }
-        self.had = self.had.join(&promise.quarantine);
-        Promise { quarantine: self.had.clone(), ..promise }
+        self.had = self.had.max(promise.quarantine);
+        Promise { quarantine: self.had, ..promise }
     }
 
     /// Tells the replica of the promise.
@@ -241,7 +240,7 @@ impl Server {
         let mut promise = self.node.promise(time);
         promise = self.with_what_it_had(promise);
         if self.flaw == Some(Flaw::HandsIgnoranceOn) {
-            (promise.bound, promise.quarantine) = (promise.longest(), LeaseBound::default());
+            (promise.bound, promise.quarantine) = (promise.longest(), Millis(0));
         }
         self.stream.sent.push(Sent::Promise(promise, self.knowledge.may_wait()));
     }
@@ -256,7 +255,9 @@ impl Server {
             _ => LOST.0,
         };
         let quarantine = if off { Policy::Off } else { Policy::Auto };
-        Settings { quarantine, newborn_quarantine, ..Settings::default() }
+        let knows_none = self.flaw == Some(Flaw::QuarantineOfDataSet);
+        let max_ttl = if knows_none { 1 } else { UNKNOWN };
+        Settings { max_ttl, quarantine, newborn_quarantine, ..Settings::default() }
     }
 
     fn record(&self, file: Promise) -> Record {
@@ -271,7 +272,7 @@ impl Server {
             fence = fence.max(Fence(self.saw + 60_000_000));
         }
         if self.flaw == Some(Flaw::ShortQuarantine) {
-            bound = LeaseBound::usual_of(Millis(bound.longest().0 / 2));
+            bound = Millis(bound.0 / 2);
         }
         let (ended, log_is_complete) = (self.ended, self.says_complete);
         Record { node_id: 1, boot: self.life, fence, unix, bound, ended, log_is_complete }
@@ -302,11 +303,11 @@ impl Server {
         self.is_up = false;
         self.blocked.clear();
         self.file.writing = None;
-        if self.node.may_have_forgotten(time.now) || self.node.is_following() {
-            let promise = self.node.next_promise(self.host.held().into_iter(), time);
+        if self.node.is_in_quarantine(time.now) || self.node.is_following() {
+            let promise = self.node.next_promise(self.host.last_end(), time);
             self.file.write(promise);
         } else {
-            let promise = self.node.last_promise(self.host.held().into_iter(), time);
+            let promise = self.node.last_promise(self.host.last_end(), time.now);
             self.file.write(promise);
             self.ended = Some(self.host.roll());
         }
@@ -320,7 +321,7 @@ impl Server {
         let time = self.time(now);
         self.saw = time.unix;
         if let Some(promise) = self.file.writing.take() {
-            self.file.write(promise.clone());
+            self.file.write(promise);
             self.says_complete = self.may_claim_log(time);
             self.node.promised(promise);
         } else if !self.host.disk_is_full
@@ -343,7 +344,7 @@ impl Server {
         self.node.look_at_places(time.now, false);
         match ask {
             Ask::Acquire { .. } | Ask::Extend { .. } if ttl > self.max_ttl => {
-                Some(Answer::Refused(Obstacle::Never))
+                Some(Answer::TooLong(self.max_ttl))
             }
             Ask::Acquire { fence, wait } => self.acquire(request, (fence, wait), wire, time),
             Ask::Extend { fence } => {
@@ -534,8 +535,8 @@ fn refused(refusal: &Reason) -> Answer {
             Answer::Done(Mark { fence, left: left.unwrap_or(Millis(u64::MAX)) })
         }
         Reason::TooFar { .. } | Reason::TooManyAhead { .. } => Answer::TooFar,
-        Reason::NotDurable | Reason::TooManyLong { .. } => Answer::Refused(Obstacle::TooLong),
-        Reason::TooManyWaiters(_) | Reason::TooManyLocks { .. } => Answer::Refused(Obstacle::Busy),
+        Reason::NotDurable => Answer::Refused(Obstacle::NotDurable),
+        Reason::TooManyWaiters | Reason::TooManyLocks { .. } => Answer::Refused(Obstacle::Busy),
         _ => Answer::Refused(Obstacle::Never),
     }
 }

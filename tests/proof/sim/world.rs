@@ -96,6 +96,8 @@ pub struct Process {
     pub wires: Vec<Option<u64>>,
     /// The times until which it cannot reach each node.
     pub cut_until: Vec<u64>,
+    /// True for each server that its messages never reach.
+    pub blind_to: Vec<bool>,
     /// True for each node that did not answer lately.
     pub suspects: Vec<bool>,
     /// Connections that did not answer, and were replaced. What they still say is heard.
@@ -232,6 +234,7 @@ impl<R: Rules> World<R> {
             roster: Roster::new(nodes),
             wires: vec![None; nodes],
             cut_until: vec![0; nodes],
+            blind_to: vec![false; nodes],
             suspects: vec![false; nodes],
             retired: BTreeMap::new(),
             seen: Fence(0),
@@ -402,9 +405,13 @@ impl<R: Rules> World<R> {
     // --- servers ---------------------------------------------------------------------------------
 
     fn arrive(&mut self, wire: u64, request: &Request) {
-        let Some(&Wire { server, life, is_closed, place, .. }) = self.wires.get(&wire) else {
+        let Some(&Wire { process, server, life, is_closed, place, .. }) = self.wires.get(&wire)
+        else {
             return;
         };
+        if self.processes[process].blind_to.get(server) == Some(&true) {
+            return;
+        }
         let (asked_as, place) = (place, server);
         self.look_at_link(place);
         let server = &mut self.servers[place];

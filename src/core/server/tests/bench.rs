@@ -5,7 +5,6 @@ use alloc::vec::Vec;
 
 use crate::command::release::Release;
 use crate::command::{acquire, extend};
-use crate::durability::lease_bound::LeaseBound;
 use crate::durability::promise::Promise;
 use crate::durability::quarantine::Start;
 use crate::durability::record::{Ended, Record};
@@ -40,7 +39,7 @@ impl Bench {
         if let Some(lost) = self.node.settings.terms().lost(self.time().unix) {
             self.node.durable.resume(&lost, self.time().now);
         }
-        let (back, held) = (Ended::default(), &LeaseBound::default());
+        let (back, held) = (Ended::default(), Millis(0));
         let start = Start { before: None, log_is_complete: false, back, held };
         self.node.begin(&start, true, self.time());
     }
@@ -190,12 +189,15 @@ impl Bench {
         self.host = MemoryHost::default();
         self.host.now = now;
         self.node.durable.resume(&said, now);
-        let (fence, unix, bound) = (said.fence, said.unix, said.longest());
-        let (ended, log_is_complete) = (None, false);
-        let before = Record { node_id: 1, boot: 1, fence, unix, bound, ended, log_is_complete };
-        let (back, held) = (Ended::default(), &LeaseBound::default());
+        let (before, log_is_complete) = (record(said), false);
+        let (back, held) = (Ended::default(), Millis(0));
         let start = Start { before: Some(&before), log_is_complete, back, held };
         self.node.begin(&start, true, self.time());
+    }
+
+    /// So many more places are left for one user.
+    pub fn leave_room(&mut self, places: u64) {
+        self.node.waiting.places.leave_room(self.host.owner, places);
     }
 
     /// Its primary has told what it promised.
@@ -206,13 +208,13 @@ impl Bench {
     /// The promise to write, though no grant waits for it.
     pub fn next_promise(&mut self) -> Promise {
         let time = self.time();
-        self.node.next_promise(self.host.held().into_iter(), time)
+        self.node.next_promise(self.host.last_end(), time)
     }
 
     /// The state file is written, though nobody waits for it. What it says.
     pub fn write(&mut self) -> Promise {
         let promise = self.next_promise();
-        self.node.promised(promise.clone());
+        self.node.promised(promise);
         promise
     }
 
@@ -253,6 +255,12 @@ impl Bench {
         };
         log.into_iter().filter_map(ending).collect()
     }
+}
+
+/// The record of a node that has crashed.
+pub fn record(said: Promise) -> Record {
+    let (fence, unix, bound) = (said.fence, said.unix, said.longest());
+    Record { node_id: 1, boot: 1, fence, unix, bound, ended: None, log_is_complete: false }
 }
 
 fn plain(token: &str) -> Release<'_> {

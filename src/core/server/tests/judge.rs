@@ -11,6 +11,7 @@ use proptest::test_runner::TestCaseError;
 use crate::command::acquire::Acquire;
 use crate::command::extend::Extend;
 use crate::host::{Ending, WaitOutcome};
+use crate::limits::MAX_PLACES;
 use crate::lock::Holder;
 use crate::simulated::{MemoryHost, Report, Value};
 use crate::words::{ClientId, Fence, KeyBuf, Mode, WaiterId};
@@ -96,7 +97,7 @@ pub struct Judge {
 }
 
 /// The number of places that may be kept here: never all of them. Shares have tests of their own.
-pub const MOST_PLACES: usize = 1_000;
+pub const MOST_PLACES: usize = MAX_PLACES as usize / 2;
 
 impl Judge {
     /// Hears what a node said during one operation.

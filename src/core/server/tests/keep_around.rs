@@ -4,6 +4,7 @@ use alloc::vec;
 
 use super::bench::{Bench, KEY};
 use crate::host::WaitOutcome;
+use crate::limits::MAX_WAITERS;
 use crate::reason::Reason;
 use crate::server::Acquired;
 use crate::words::{Fence, Key, Millis, Owner};
@@ -54,7 +55,7 @@ fn a_turn_does_not_end_before_the_requests_that_came_meanwhile_are_read() {
 #[test]
 fn places_do_not_end_while_requests_are_held_back() {
     let mut bench = Bench::new();
-    bench.hold(1, "a 1000000");
+    bench.hold(1, "a 100000");
     assert_eq!(bench.acquire(2, "b 100 KEEP 50"), Ok(Acquired::Denied));
     bench.sweep();
     bench.pass(10 * MS);
@@ -99,11 +100,11 @@ fn while_the_disk_is_full_a_place_is_taken() {
 #[test]
 fn a_queue_that_is_gone_leaves_no_work_behind() {
     let mut bench = Bench::new();
-    bench.node.settings.max_places = 0;
+    bench.leave_room(0);
     bench.hold(1, "a 1000");
     assert_eq!(bench.acquire(2, "b 100 KEEP 50"), Ok(Acquired::Denied));
     assert!(!bench.node.has_pending(), "it found no room, and was the only one");
-    bench.node.settings.max_places = 10;
+    bench.leave_room(5);
     for words in ["b 100 KEEP 50", "c 100 KEEP 50", "b 100"] {
         assert_eq!(bench.acquire(2, words), Ok(Acquired::Denied));
     }
@@ -113,7 +114,7 @@ fn a_queue_that_is_gone_leaves_no_work_behind() {
     // Whoever waits for the state file, too.
     assert!(bench.release("a"));
     bench.host.disk_is_full = true;
-    bench.node.settings.max_places = 0;
+    bench.leave_room(0);
     bench.pass(10_000_000 * MS);
     let d = bench.wait(2, "d 100 WAIT 0");
     bench.gone(d);
@@ -146,7 +147,7 @@ fn a_removal_from_outside_a_move_and_a_new_role_drop_places_in_silence() {
 #[test]
 fn who_finds_no_room_goes_without_a_place_and_nobody_else_is_concerned() {
     let mut bench = Bench::new();
-    bench.node.settings.max_places = 4;
+    bench.leave_room(2);
     bench.hold(1, "a 1000");
     for words in ["b 100 KEEP 50", "c 100 KEEP 50", "d 100 KEEP 50"] {
         assert_eq!(bench.acquire(2, words), Ok(Acquired::Denied));
@@ -167,7 +168,7 @@ fn who_finds_no_room_goes_without_a_place_and_nobody_else_is_concerned() {
 #[test]
 fn a_place_with_a_long_name_counts_for_several() {
     let mut bench = Bench::new();
-    bench.node.settings.max_places = 6;
+    bench.leave_room(3);
     bench.hold(1, "a 1000");
     let meta = alloc::format!("b 100 KEEP 50 META {}", "x".repeat(1020));
     assert_eq!(bench.acquire(2, &meta), Ok(Acquired::Denied));
@@ -178,11 +179,11 @@ fn a_place_with_a_long_name_counts_for_several() {
 #[test]
 fn too_many_waiters_leave_one_that_is_away_its_place() {
     let mut bench = Bench::new();
-    bench.node.settings.max_waiters = 1;
     bench.hold(1, "a 1000");
     assert_eq!(bench.acquire(2, "b 100 KEEP 50"), Ok(Acquired::Denied));
+    bench.node.waiting.shares.add(bench.host.owner, MAX_WAITERS - 1);
     bench.wait(3, "c 100 WAIT 0");
-    assert_eq!(bench.acquire(2, "b 100 WAIT 0"), Err(Reason::TooManyWaiters(1)));
+    assert_eq!(bench.acquire(2, "b 100 WAIT 0"), Err(Reason::TooManyWaiters));
     assert_eq!(bench.waiters(), "b c");
 }
 

@@ -255,10 +255,6 @@ impl World {
         prop_assert_eq!(&expected, &found, "other queues");
         let mut checked = node.waiting.rechecks.keys();
         prop_assert!(checked.all(|key| found.contains_key(key)), "checks a lock without waiters");
-        prop_assert!(
-            node.waiting.requests() as u64 <= node.settings.max_waiters,
-            "too many waiters"
-        );
         let ids = expected.values().flatten();
         prop_assert!(node.waiting.stands.keys().eq(ids.clone().collect::<BTreeSet<_>>()));
         let all = self.judge.queues.values().flatten();

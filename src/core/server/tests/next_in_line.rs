@@ -170,7 +170,7 @@ fn it_says_the_largest_fence_of_the_key_and_not_of_the_holder() {
 #[test]
 fn who_cannot_keep_its_place_is_not_told_and_waits_for_the_lock() {
     let mut bench = Bench::new();
-    bench.node.settings.max_places = 0;
+    bench.leave_room(0);
     bench.hold(1, "a 1000");
     let b = bench.wait(2, "b 100 WAIT 0 KEEP 50 TURN");
     assert_eq!(bench.answers(), vec![]);

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use super::bench::{Bench, KEY};
 use crate::host::WaitOutcome;
-use crate::limits::MAX_FENCE;
+use crate::limits::{MAX_FENCE, MAX_WAITERS, WAITERS_OF_ALL};
 use crate::reason::Reason;
 use crate::server::Acquired;
 use crate::simulated::Report;
@@ -226,15 +226,15 @@ fn a_later_grant_to_the_same_connection_is_not_taken_back() {
 #[test]
 fn a_node_has_so_many_waiters_and_no_more() {
     let mut bench = Bench::new();
-    bench.node.settings.max_waiters = 2;
     bench.hold(1, "a 10");
-    bench.wait(2, "b 10 WAIT 0");
-    bench.wait(3, "c 10 WAIT 0");
-    assert_eq!(bench.acquire(4, "d 10 WAIT 0"), Err(Reason::TooManyWaiters(2)));
-    assert_eq!((bench.waiters(), bench.node.waiting.requests()), ("b c".into(), 2));
+    for n in 0..MAX_WAITERS {
+        bench.wait(2, &format!("{n} 10 WAIT 0"));
+    }
+    assert_eq!(bench.acquire(4, "d 10 WAIT 0"), Err(Reason::TooManyWaiters));
+    assert_eq!(bench.node.waiting.requests() as u64, MAX_WAITERS);
     // Not one more: the same one on another connection.
-    bench.wait(4, "b 10 WAIT 0");
-    assert_eq!(bench.waiters(), "b c");
+    bench.wait(4, "7 10 WAIT 0");
+    assert_eq!(bench.node.waiting.requests() as u64, MAX_WAITERS);
 }
 
 #[test]
@@ -309,18 +309,21 @@ fn an_iteration_grants_less_than_it_ends() {
 #[test]
 fn one_users_waiters_leave_room_for_others() {
     let mut bench = Bench::new();
-    bench.node.settings.max_waiters = 50;
+    let all = MAX_WAITERS * WAITERS_OF_ALL;
+    // Room for as many as 100 requests is left.
+    bench.node.waiting.shares.add(Owner(9), all - 100);
     bench.hold(1, "a 10");
     let mut count = |owner, most: u64| {
         bench.host.owner = Owner(owner);
         let words = |n| format!("{owner}-{n} 10 WAIT 0");
-        let mut waits = |n| bench.acquire(2, &words(n)) != Err(Reason::TooManyWaiters(50));
+        let mut waits = |n| bench.acquire(2, &words(n)) != Err(Reason::TooManyWaiters);
         (0..most).take_while(|n| waits(*n)).count()
     };
     assert_eq!([count(1, 99), count(2, 99), count(3, 99), count(4, 2)], [50, 25, 12, 2]);
     // Another user's request takes the place of one that is there, and counts for him.
     assert_eq!(bench.acquire(2, "1-0 10 WAIT 0").map(|_| ()), Ok(()));
-    assert_eq!(bench.node.waiting.requests(), 89);
+    assert_eq!(bench.node.waiting.requests() as u64, all - 11);
+    bench.node.waiting.shares.give_back(Owner(9), all - 100);
     bench.host.owner = Owner(1);
     bench.removed(KEY, Fence(0));
     bench.sweep();

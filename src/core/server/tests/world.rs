@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 
-use super::judge::{Cause, Hold, Judge, MOST_PLACES, Verdict};
+use super::judge::{Cause, Hold, Judge, Verdict};
 use crate::host::WaitOutcome;
 use crate::lock::Holder;
 use crate::server::{Node, Waiting};
@@ -53,8 +53,6 @@ impl World {
         let side = |first_waiter| {
             let mut node = Node::default();
             node.waiting.next_id = first_waiter;
-            node.settings.max_waiters = 5;
-            node.settings.max_places = 2 * MOST_PLACES as u64;
             Side { node, host: MemoryHost::default() }
         };
         let mut world = World {
