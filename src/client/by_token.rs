@@ -346,8 +346,7 @@ impl Client {
         fence: Fence,
         ttl: Duration,
     ) -> Result<Duration, Error> {
-        let mut command = request::extend(key, name, clock::millis(ttl), fence);
-        command.arg("GT");
+        let command = request::extend(key, name, clock::millis(ttl), fence);
         self.extend_by(&command, key, fence.0, ttl).await
     }
 

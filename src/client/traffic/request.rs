@@ -32,12 +32,7 @@ impl Wanted {
         let Send { ask, ttl, .. } = send;
         match ask {
             Ask::Acquire { fence, wait } => self.acquire(send, token, fence, wait),
-            // A late EXTEND, over an abandoned connection, must not shorten the lease.
-            Ask::Extend { fence } => {
-                let mut command = extend(&self.key, &self.name(token), ttl, fence);
-                command.arg("GT");
-                command
-            }
+            Ask::Extend { fence } => extend(&self.key, &self.name(token), ttl, fence),
             Ask::Release => release(&self.key, &self.name(token)),
             Ask::Finish { length, fence } => {
                 let mut command = release(&self.key, &self.name(token));
@@ -166,7 +161,7 @@ mod tests {
             "DLOCK.ACQUIRE job TOKEN 500 FENCE 9 AGAIN 8"
         );
         let extend = Ask::Extend { fence: Fence(9) };
-        assert_eq!(words(&plain, extend), "DLOCK.EXTEND job TOKEN 500 FENCE 9 GT");
+        assert_eq!(words(&plain, extend), "DLOCK.EXTEND job TOKEN 500 FENCE 9");
         assert_eq!(words(&plain, Ask::Release), "DLOCK.RELEASE job TOKEN");
         let finish = Ask::Finish { length: Millis(900), fence: Fence(9) };
         assert_eq!(words(&plain, finish), "DLOCK.RELEASE job TOKEN DONE 900 FENCE 9");

@@ -315,12 +315,8 @@ impl<R: Rules> Ballot<R> {
         if vote.is_open() {
             return;
         }
-        let again = Ask::again(self.votes.len());
-        let is_quarantined = vote.said == Said::Refused(Obstacle::Quarantine);
         let ask = match (vote.fence(), self.fence) {
             (Some(held), Some(fence)) if held < fence => Ask::Extend { fence },
-            // A node in quarantine refuses each EXTEND with FENCE. To ask again shows the fence, too.
-            (Some(_), _) if is_quarantined => again,
             (Some(held), _) => Ask::Extend { fence: held },
             (None, fence) => Ask::Acquire { fence, wait: None },
         };
@@ -358,9 +354,8 @@ impl<R: Rules> Ballot<R> {
     /// Asks a node again for a lease that is shorter or older than the caller wants.
     pub fn confirm(&mut self, out: &mut Outgoing, node: usize, now: Instant) {
         let Some(vote) = self.votes.get(node) else { return };
-        let length = vote.accepts(self.ttl());
-        let is_due = |held: Held| held.ttl < length || held.sent < self.lengths.wanted_at;
-        if vote.held().is_some_and(is_due) {
+        let is_old = |held: Held| held.sent < self.lengths.wanted_at;
+        if vote.is_short(self.ttl()) || vote.held().is_some_and(is_old) {
             self.renew_at(out, node, now);
         }
     }
@@ -385,10 +380,7 @@ impl<R: Rules> Ballot<R> {
 
     /// True if no answer is to come, and no shorter lease is left.
     pub fn is_settled(&self) -> bool {
-        let whole = |held: Held, vote: &Vote| held.ttl >= vote.accepts(self.ttl());
-        let settled =
-            |vote: &Vote| !vote.is_open() && vote.held().is_none_or(|held| whole(held, vote));
-        self.votes.iter().all(settled)
+        self.votes.iter().all(|vote| !vote.is_open() && !vote.is_short(self.ttl()))
     }
 
     /// Releases at each node that was asked, also grants whose answers are missing. The token is not used again.
