@@ -55,9 +55,12 @@ pub enum Flaw {
     TrustsAddresses,
     /// Of the clients: a connection stays that of its node, though another server has taken its place.
     KeepsConnections,
-    /// Of the clients: a request goes over another connection when its own has broken, and the machine is
-    /// not told.
-    SendsAgainInSilence,
+    /// Of the clients: a RELEASE says no FINAL, though a request has no answer.
+    ForgetsFinal,
+    /// Of the clients: an EXTEND names no fence.
+    NamesNoFence,
+    /// Of the clients: a request with KEEP that was denied is taken to leave no place.
+    LeavesNoPlace,
     /// A replica that is promoted grants at once.
     PromotedWithoutQuarantine,
     /// Its quarantine is reckoned from when it last heard of its primary.
@@ -103,7 +106,7 @@ pub enum Flaw {
 
 impl Flaw {
     /// All of them.
-    pub const ALL: [Flaw; 45] = [
+    pub const ALL: [Flaw; 47] = [
         Flaw::NoQuarantine,
         Flaw::ShortQuarantine,
         Flaw::NewGrants,
@@ -129,7 +132,9 @@ impl Flaw {
         Flaw::TellsNobody,
         Flaw::TrustsAddresses,
         Flaw::KeepsConnections,
-        Flaw::SendsAgainInSilence,
+        Flaw::ForgetsFinal,
+        Flaw::NamesNoFence,
+        Flaw::LeavesNoPlace,
         Flaw::PromotedWithoutQuarantine,
         Flaw::QuarantineWithoutLag,
         Flaw::QuarantineOfWhatArrived,
@@ -170,7 +175,7 @@ impl Flaw {
             | F::ReplicaEnds
             | F::RenewsInSilence => Lives::WithReplicas,
             F::TrustsAddresses | F::KeepsConnections => Lives::WithAddresses,
-            F::SendsAgainInSilence => Lives::OfTheLibrary,
+            F::NamesNoFence => Lives::OfTheLibrary,
             F::SharesAll
             | F::SharesMore
             | F::ForgetsAhead

@@ -103,6 +103,8 @@ pub struct Request {
     pub ttl: Millis,
     /// The mark over which it may be granted.
     pub over: Option<Fence>,
+    /// Of a RELEASE: FINAL.
+    pub is_final: bool,
 }
 
 impl Server {
@@ -376,7 +378,7 @@ impl Server {
         let key = key.as_key();
         self.host.now = time.now;
         if let Some(answer) = self.turns_away(ask) {
-            return (!matches!(ask, Ask::Release { .. })).then_some(answer);
+            return (ask != Ask::Release).then_some(answer);
         }
         self.node.look_at_places(time.now, false);
         match ask {
@@ -385,16 +387,19 @@ impl Server {
             }
             Ask::Acquire { fence, wait } => self.acquire(request, (fence, wait), wire, time),
             Ask::Extend { fence } => {
-                let extend = Extend { token, ttl, fence };
+                // Requests that raise a fence name it.
+                let grant = self.host.holder(&request.key, token);
+                let has_more = grant.is_some_and(|grant| grant.grant().fence > fence);
+                let is_named = !has_more || self.flaw != Some(Flaw::NamesNoFence);
+                let extend = Extend { token, ttl, fence: is_named.then_some(fence) };
                 let free = !self.host.values.contains_key(&request.key);
                 if self.flaw == Some(Flaw::RaisesRestored)
-                    && let Some(raised) = fence
                     && let Some(held) = self.restored(request, time)
-                    && held < raised
+                    && held < fence
                 {
                     self.answer_restored(request, held, time);
                     let lease = Lease::begin(time.now, ttl);
-                    self.host.renew_one(key, Renewal { lease, fence: raised, asker: None });
+                    self.host.renew_one(key, Renewal { lease, fence, asker: None });
                     return Some(Answer::Extended);
                 }
                 match self.node.extend(&mut self.host, key, &extend, ClientId(wire), time) {
@@ -416,10 +421,10 @@ impl Server {
                 DoneFor { time: length, fence: Some(fence), meta: b"" },
                 time,
             )),
-            Ask::Release { is_final } => {
+            Ask::Release => {
                 let token = self.released_by(request);
                 // A release cannot be refused: there are no foreign locks here.
-                let release = Release { token: &token, is_final, done: None };
+                let release = Release { token: &token, is_final: request.is_final, done: None };
                 let _ = self.node.release(&mut self.host, key, &release, time);
                 None
             }
