@@ -4,12 +4,12 @@ use std::fs;
 use std::io;
 use std::net::{SocketAddr, TcpListener as StdTcp};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::os::unix::net::{UnixListener as StdUnix, UnixStream as StdUnixStream};
+use std::os::unix::net::UnixListener as StdUnix;
 use std::path::{Path, PathBuf};
 
 use listenfd::ListenFd;
 use nix::sys::stat::{Mode, umask};
-use tokio::net::{TcpListener, UnixListener};
+use tokio::net::{TcpListener, UnixListener, UnixStream};
 
 use super::connection::Stream;
 use super::peer::Peer;
@@ -79,10 +79,10 @@ fn taken(given: &mut ListenFd, index: usize) -> Result<Listener, String> {
 
 impl At {
     /// Begins to listen.
-    pub fn open(&self) -> Result<Listener, String> {
+    pub async fn open(&self) -> Result<Listener, String> {
         let failed = |error: io::Error| format!("cannot listen at {self}: {error}");
         match self {
-            At::Unix(path) => unix(path).map_err(failed),
+            At::Unix(path) => unix(path).await.map_err(failed),
             At::Tcp(address) => StdTcp::bind(address).and_then(tcp).map_err(failed),
         }
     }
@@ -93,13 +93,17 @@ fn tcp(listener: StdTcp) -> io::Result<Listener> {
     TcpListener::from_std(listener).map(Listener::Tcp)
 }
 
-fn unix(path: &Path) -> io::Result<Listener> {
+async fn unix(path: &Path) -> io::Result<Listener> {
     if let Ok(there) = fs::metadata(path) {
         if !there.file_type().is_socket() {
             return Err(io::Error::other("there is a file that is no socket"));
         }
-        match StdUnixStream::connect(path) {
-            Ok(_) => return Err(io::Error::other("another process listens there")),
+        match UnixStream::connect(path).await {
+            Ok(_) => return Err(io::Error::other(ANOTHER)),
+            // It listens, and has no room for one more connection.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                return Err(io::Error::other(ANOTHER));
+            }
             // The socket of a process that has ended.
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
                 fs::remove_file(path)?
@@ -143,14 +147,17 @@ impl Listener {
         }
     }
 
+    /// The path of a unix socket, if it has one.
+    pub fn path(&self) -> Option<PathBuf> {
+        let Listener::Unix(listener, _) = self else { return None };
+        Some(listener.local_addr().ok()?.as_pathname()?.to_owned())
+    }
+
     /// The address, for people and for clients.
     pub fn name(&self) -> String {
         match self {
-            Listener::Unix(listener, _) => {
-                let path = listener.local_addr().ok();
-                let path =
-                    path.and_then(|at| at.as_pathname().map(|path| path.display().to_string()));
-                format!("unix:{}", path.unwrap_or_default())
+            Listener::Unix(..) => {
+                format!("unix:{}", self.path().unwrap_or_default().display())
             }
             Listener::Tcp(listener) => match listener.local_addr() {
                 Ok(address) => format!("tcp:{address}"),
@@ -179,6 +186,7 @@ impl std::fmt::Display for At {
     }
 }
 
+const ANOTHER: &str = "another process listens there";
 const NOT_LOOPBACK: &str =
     "an agent listens on this machine alone: use a unix socket, or tcp:127.0.0.1:PORT";
 

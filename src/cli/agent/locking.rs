@@ -3,38 +3,25 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use dlock_client::operator::{Caller, inspection};
+use dlock_client::operator::inspection;
 use dlock_client::{Inspection, Key, NodeError, NodeState, Report};
+use dlock_core::Settings;
 use dlock_core::command::options::Options;
 use dlock_core::command::read::Args;
 use dlock_core::command::release::DoneFor;
 use dlock_core::command::{self as core, Doc, Kind, Refusal, acquire, check, extend, release};
 use dlock_core::limits::MAX_TTL_CEILING;
-use dlock_core::{Millis, Settings};
 use futures_util::future::join_all;
 use redis::Value;
-use tokio::sync::oneshot;
 
-use super::Agent;
-use super::commands::{self, Answer, Command, NO_AUTH};
-use super::lock::{self, Done, Order, Release, ReplyTo, Terms};
+use super::agent::Agent;
+use super::commands::{self, Answer, Command, Locking as Ask, NO_AUTH};
+use super::grant::{Coming, Grant};
+use super::lock::order::{self, Done, Order, Release, ReplyTo, Terms};
 use super::refusal::{NO_QUORUM, listed};
 use super::reply::{Reply, map};
-use super::room::Share;
 use super::session::Session;
-use super::table::{Full, Name, Table};
-
-/// A command.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Ask {
-    Acquire,
-    Release,
-    Extend,
-    Check,
-    Inspect,
-    Node,
-    Help,
-}
+use super::tokens::{Full, Name};
 
 /// Answers a command.
 pub async fn answer(
@@ -65,76 +52,20 @@ pub async fn answer(
         Ok(order) => order,
         Err(refused) => return Reply::Error(refused).into(),
     };
-    let keep = match &order {
-        Order::Acquire(ask) => Some(ask.keep),
+    let keeps = match &order {
+        Order::Acquire(ask) => Some(ask.keep.is_some()),
         _ => None,
     };
     let token = args.first().copied().unwrap_or_default();
     let name = Arc::new(Name { key: key.into(), token: token.into() });
-    match Table::send(share, &name, order) {
-        Ok(()) => {
-            let share = Arc::clone(share);
-            let grant = keep.map(|keep| Grant { share, name, keep, is_heard: false });
-            Coming { coming, grant }.answer().await
-        }
-        Err(Full) => Reply::error(TOO_MANY_LOCKS).into(),
+    let (locks, owner, connection) = (&agent.locks, share.owner, session.id);
+    if let Err(Full) = locks.send(owner, &name, order) {
+        return Reply::error(TOO_MANY_LOCKS).into();
     }
-}
-
-/// A reply that is awaited.
-struct Coming {
-    coming: oneshot::Receiver<Reply>,
-    /// The grant that it may be.
-    grant: Option<Grant>,
-}
-
-/// A grant of which the client has not heard. Dropping it gives it back.
-pub struct Grant {
-    share: Arc<Share>,
-    name: Arc<Name>,
-    /// The time that its place is kept.
-    keep: Option<Millis>,
-    is_heard: bool,
-}
-
-impl Coming {
-    async fn answer(mut self) -> Answer {
-        let reply = (&mut self.coming).await.unwrap_or_else(|_| Reply::error(ENDS));
-        let grant = self.grant.take();
-        match reply {
-            Reply::Int(_) => Answer { grant, ..reply.into() },
-            reply => {
-                grant.into_iter().for_each(Grant::heard);
-                reply.into()
-            }
-        }
-    }
-}
-
-impl Drop for Coming {
-    /// The connection may end just when the lock is granted.
-    fn drop(&mut self) {
-        self.coming.close();
-        if !matches!(self.coming.try_recv(), Ok(Reply::Int(_))) {
-            self.grant.take().into_iter().for_each(Grant::heard);
-        }
-    }
-}
-
-impl Grant {
-    /// Notes that the client has heard of it, as far as can be known; or that it is none.
-    pub fn heard(mut self) {
-        self.is_heard = true;
-    }
-}
-
-impl Drop for Grant {
-    fn drop(&mut self) {
-        if !self.is_heard {
-            let order = Order::Unheard { keep: self.keep };
-            let _ = Table::send(&self.share, &self.name, order);
-        }
-    }
+    let locks = Arc::clone(locks);
+    let grant = |keeps| Grant { locks, owner, name, connection, keeps, is_heard: false };
+    let (reply, grant) = Coming { coming, grant: keeps.map(grant) }.reply().await;
+    Answer { grant, ..reply.unwrap_or_else(|| Reply::error(ENDS)).into() }
 }
 
 /// Reads the arguments after the key.
@@ -146,11 +77,6 @@ fn order(
     reply: ReplyTo,
 ) -> Result<Order, String> {
     let settings = Settings { max_ttl: MAX_TTL_CEILING, ..Settings::default() };
-    let token = args.first().copied().unwrap_or_default();
-    if token.len() > Caller::LONGEST_TOKEN {
-        let (what, least, most, given) = ("token", 1, Caller::LONGEST_TOKEN, token.len());
-        return Err(Refusal::Length { what, least, most, given }.to_string());
-    }
     Ok(match ask {
         Ask::Acquire => {
             let parsed = acquire::parse_at_agent(args, &settings);
@@ -176,7 +102,7 @@ fn order(
 fn done(agent: &Agent, session: &Session, terms: DoneFor<'_>) -> Result<Done, String> {
     check_meta(terms.meta)?;
     let time = Duration::from_millis(terms.time.0);
-    Ok(Done { time, outcome: session.meta(terms.meta, &agent.host) })
+    Ok(Done { time, outcome: session.meta(terms.meta, &agent.host).into_bytes() })
 }
 
 fn check_meta(given: &[u8]) -> Result<(), String> {
@@ -192,16 +118,19 @@ fn asked(
     session: &Session,
     parsed: &acquire::AtAgent<'_>,
     reply: ReplyTo,
-) -> Result<lock::Ask, String> {
+) -> Result<order::Ask, String> {
     let acquire::AtAgent { asked, renew, close } = *parsed;
+    let acquire::Acquire { ttl, mode, again, ephemeral, wait, keep, .. } = asked;
     check_meta(asked.meta)?;
-    let about = session.meta(asked.meta, &agent.host);
-    let caller = Caller::new(asked.token, &about);
-    let acquire::Acquire { ttl, mode, again, ephemeral, .. } = asked;
-    Ok(lock::Ask {
-        terms: Terms { ttl, mode, again, ephemeral, renew, close, caller },
-        wait: asked.wait,
-        keep: asked.keep,
+    if let Some(keep) = keep.filter(|keep| *keep < ttl) {
+        return Err(format!("ERR ttl-ms ({}) may not exceed KEEP ({}): {KEEP}", ttl.0, keep.0));
+    }
+    let meta = session.meta(asked.meta, &agent.host);
+    Ok(order::Ask {
+        terms: Terms { ttl, mode, again, ephemeral, renew, close, meta },
+        wait,
+        keep,
+        connection: session.id,
         tie: ephemeral.then(|| Arc::clone(&session.tie)),
         reply,
     })
@@ -290,4 +219,5 @@ fn help() -> Reply {
 const LONGEST_META: usize = 800;
 const TOO_MANY_LOCKS: &str =
     "TOOMANYLOCKS this user has as many locks and waiting requests at this agent as one user may";
+const KEEP: &str = "ask for a shorter lease, and extend it once you have the lock";
 const ENDS: &str = "ERR the agent ends; ask again";

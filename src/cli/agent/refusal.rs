@@ -4,7 +4,7 @@ use dlock_client::{Error, Loss, LossReason, NodeState, Report};
 use dlock_core::command::Refusal;
 use dlock_core::{Fence, Millis, Reason};
 
-use super::lock::shortened;
+use super::lease::shortened;
 use super::reply::Reply;
 
 /// The reply for a lock that was not acquired, or not extended. Where nodes refuse, it has their code.

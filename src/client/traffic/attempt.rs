@@ -40,8 +40,6 @@ struct NodeRequests {
     /// A request was sent once more because the first had no answer. Requests to a former primary do not
     /// arrive at the present one.
     sent_again: bool,
-    /// The node has not answered that the claim has stood.
-    is_marking: bool,
     /// Forgets a request that blocks, or has blocked, at the node when this is dropped.
     waiting: Option<oneshot::Sender<()>>,
     has_waited: bool,
@@ -60,8 +58,7 @@ pub(crate) struct GivenUp {
     wires: Vec<Wire>,
     /// True if a RELEASE is necessary at all.
     pub(crate) is_needed: bool,
-    /// True if an ACQUIRE was sent twice, or says that the claim has stood and has no answer: it may arrive after the
-    /// RELEASE.
+    /// True if an ACQUIRE was sent twice: it may arrive after the RELEASE.
     pub(crate) has_stray: bool,
     /// True if the node may have granted something. A node that refused every request has not: if it refuses
     /// the RELEASE as well, that is not sent again.
@@ -72,6 +69,14 @@ impl Attempt {
     pub(crate) fn new(number: u32, token: Token, nodes: usize) -> Attempt {
         let requests = (0..nodes).map(|_| Mutex::default()).collect();
         Attempt { number, token, requests }
+    }
+
+    /// The attempt of another process, which has handed it over: each node may have granted its requests.
+    #[cfg(feature = "operator")]
+    pub(crate) fn taken_over(token: Token, nodes: usize) -> Attempt {
+        let sent = || NodeRequests { has_waited: true, requests: 1, ..NodeRequests::default() };
+        let requests = (0..nodes).map(|_| Mutex::new(sent())).collect();
+        Attempt { number: 0, token, requests }
     }
 
     /// Sends an ACQUIRE and waits for its answer.
@@ -106,19 +111,6 @@ impl Attempt {
         }
         self.requests_to(place).note(&answer);
         answer
-    }
-
-    /// Tells the node that the claim has stood, by an ACQUIRE as well: a RELEASE follows it over the same connection.
-    pub(crate) async fn mark(
-        &self,
-        node: &Arc<Node>,
-        place: usize,
-        command: &Cmd,
-        within: Duration,
-    ) {
-        self.requests_to(place).is_marking = true;
-        let answer = self.acquire(node, place, command, within).await;
-        self.requests_to(place).is_marking = !has_answered(&answer);
     }
 
     /// Sends an ACQUIRE that blocks at the node for at most `slice`, over a connection of its own, and waits
@@ -239,7 +231,7 @@ impl Attempt {
         let is_needed = sent.has_waited || !sent.wires.is_empty();
         let may_have_granted = sent.requests > sent.refused || sent.sent_again;
         let wires = sent.wires.drain(..).map(|(wire, _)| wire).collect();
-        let has_stray = sent.sent_again || sent.is_marking;
+        let has_stray = sent.sent_again;
         GivenUp { wires, is_needed, has_stray, may_have_granted }
     }
 
