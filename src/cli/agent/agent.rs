@@ -1,12 +1,10 @@
 //! The state that all connections share.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use dlock_client::{Client, Token};
 use nix::unistd::gethostname;
-use prometheus_client::metrics::MetricType;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
@@ -18,7 +16,6 @@ use super::lock::order::Common;
 use super::losses::Losses;
 use super::peer::Allow;
 use super::room::Room;
-use super::tokens::Tokens;
 
 /// The agent.
 pub struct Agent {
@@ -38,13 +35,10 @@ pub struct Agent {
     pub figures: Arc<Figures>,
 }
 
-/// A figure: name, meaning, kind and value.
-pub type Figure = (&'static str, &'static str, MetricType, u64);
-
 impl Agent {
     /// An agent of these nodes, in a process that may have this many open files.
     pub fn new(client: Client, allow: Allow, password: Option<[u8; 32]>, files: u64) -> Arc<Agent> {
-        let figures = Arc::new(Figures::of(commands::ALL.len()));
+        let figures = Arc::new(Figures::of(commands::ALL.iter().map(|command| command.name)));
         let losses = Arc::new(Losses::default());
         Arc::new(Agent {
             id: Token::random().to_string(),
@@ -56,33 +50,14 @@ impl Agent {
                 client: client.clone(),
                 figures: Arc::clone(&figures),
                 losses: Arc::clone(&losses),
-                finals: Tokens::default(),
-                finished: Tokens::default(),
                 handed_over: Vec::new().into(),
             }),
             client,
             losses,
             draining: watch::Sender::new(false),
-            room: Room::of(files),
+            room: Room::of(files, &figures.connections),
             figures,
         })
-    }
-
-    /// The figures that have no labels.
-    pub fn figures(&self) -> [Figure; 7] {
-        use MetricType::{Counter, Gauge};
-        let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        let Figures { held, waiting, outages, accepted, .. } = &*self.figures;
-        let lost = self.figures.losses().values().sum();
-        [
-            ("connections", "Connections that are open", Gauge, self.room.len()),
-            ("connections_accepted", "Connections so far", Counter, of(accepted)),
-            ("locks", "Locks that are held or wanted", Gauge, self.locks.len() as u64),
-            ("locks_held", "Locks that are held", Gauge, of(held)),
-            ("waiting", "Requests that wait for a lock", Gauge, of(waiting)),
-            ("outages", "Locks that are wanted while no majority answers", Gauge, of(outages)),
-            ("lost", "Locks lost so far", Counter, lost),
-        ]
     }
 
     /// Resolves when a client that does not read has had its time, after the agent has begun to end.

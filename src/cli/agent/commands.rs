@@ -1,8 +1,8 @@
 //! The commands: one table.
 
 use dlock_core::command::{Doc, acquire, check, extend, help, inspect, node, release};
+use tokio::sync::oneshot;
 
-use super::grant::Grant;
 use super::reply::Reply;
 
 /// The answer to a request.
@@ -11,15 +11,18 @@ pub struct Answer {
     pub replies: Vec<Reply>,
     /// True if the connection ends after it.
     pub ends: bool,
-    /// The grant of which the client hears by this.
-    pub grant: Option<Grant>,
+    /// Set for a grant: to be told when the client has heard of it.
+    pub heard: Option<Heard>,
 }
 
 impl From<Reply> for Answer {
     fn from(reply: Reply) -> Answer {
-        Answer { replies: vec![reply], ends: false, grant: None }
+        Answer { replies: vec![reply], ends: false, heard: None }
     }
 }
+
+/// Tells a lock that the reply to its caller was written. Dropping it says that it was not.
+pub type Heard = oneshot::Sender<()>;
 
 /// A command of an agent.
 pub struct Command {

@@ -100,7 +100,7 @@ impl Connection {
                         return Ok(());
                     }
                     incoming.shrink();
-                    self.idle(&mut incoming).await?;
+                    self.idle(&mut incoming, &mut outgoing).await?;
                 }
                 Err(nonsense) => {
                     outgoing.add(&Reply::error(nonsense.0), self.session.protocol);
@@ -111,13 +111,17 @@ impl Connection {
     }
 
     /// Waits until there is something to do.
-    async fn idle(&mut self, incoming: &mut Incoming) -> Result<(), End> {
+    async fn idle(&mut self, incoming: &mut Incoming, outgoing: &mut Outgoing) -> Result<(), End> {
         let drained = self.drained();
         tokio::select! {
             biased;
             read = self.stream.read(incoming) => read,
             loss = self.session.loss() => match loss {
-                Ok(loss) => self.send_loss(&loss).await,
+                Ok(loss) => {
+                    let words = [b"message", CHANNEL, loss.as_bytes()].map(Reply::text);
+                    outgoing.add(&Reply::Push(words.into()), self.session.protocol);
+                    Ok(())
+                }
                 Err(_) => Err(End::Failed),
             },
             () = drained => Ok(()),
@@ -169,28 +173,6 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends a loss. All subscribers share its bytes, and one that does not read in time is cut off.
-    async fn send_loss(&mut self, loss: &[u8]) -> Result<(), End> {
-        let mut begin = match self.session.protocol {
-            Protocol::Resp3 => b">3\r\n".to_vec(),
-            Protocol::Resp2 => b"*3\r\n".to_vec(),
-        };
-        for word in [b"message", CHANNEL] {
-            Reply::text(word).write(self.session.protocol, &mut begin);
-        }
-        let stream = &self.stream;
-        let sending = async {
-            stream.send_bytes(&begin).await?;
-            stream.send_bytes(loss).await
-        };
-        tokio::select! {
-            biased;
-            sent = sending => sent,
-            () = self.session.is_behind() => Err(End::Failed),
-            () = self.agent.overdue() => Err(End::Failed),
-        }
-    }
-
     /// True if the agent ends, and does not wait for this connection.
     fn is_drained(&self) -> bool {
         *self.agent.draining.borrow() && !self.session.tie.has_locks()
@@ -222,12 +204,12 @@ impl Connection {
         let Some(answer) = self.wait_for(&words, incoming, outgoing).await? else {
             return Ok(true);
         };
-        let Answer { replies, ends, grant } = answer;
+        let Answer { replies, ends, heard } = answer;
         replies.iter().for_each(|reply| outgoing.add(reply, self.session.protocol));
-        if let Some(grant) = grant {
-            // If the connection has ended, nobody has heard of the grant, which is given back.
+        if let Some(heard) = heard {
+            // If the connection has ended, the lock learns by this that its caller has not heard of it.
             self.send_all(outgoing).await?;
-            grant.heard();
+            let _ = heard.send(());
         }
         Ok(ends)
     }
@@ -305,34 +287,16 @@ impl Stream {
 
     /// Sends some of the replies, or returns false: the client has to read first.
     fn send_now(&self, outgoing: &mut Outgoing) -> Result<bool, End> {
-        match self.try_write(outgoing.unsent()) {
-            Ok(length) => {
-                outgoing.note_sent(length);
-                Ok(true)
-            }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
-            Err(_) => Err(End::Failed),
+        let sent = match self {
+            Stream::Unix(stream) => stream.try_write(outgoing.unsent()),
+            Stream::Tcp(stream) => stream.try_write(outgoing.unsent()),
+        };
+        match sent {
+            Ok(length) => outgoing.note_sent(length),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+            Err(_) => return Err(End::Failed),
         }
-    }
-
-    async fn send_bytes(&self, mut bytes: &[u8]) -> Result<(), End> {
-        while !bytes.is_empty() {
-            match self.try_write(bytes) {
-                Ok(length) => bytes = bytes.get(length..).unwrap_or_default(),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    self.ready(Interest::WRITABLE).await?;
-                }
-                Err(_) => return Err(End::Failed),
-            }
-        }
-        Ok(())
-    }
-
-    fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Stream::Unix(stream) => stream.try_write(bytes),
-            Stream::Tcp(stream) => stream.try_write(bytes),
-        }
+        Ok(true)
     }
 
     /// After a while, true if the client has ended the connection, though there is more to read.
@@ -352,9 +316,9 @@ impl Stream {
 
 /// Sends one reply to a client that is not served.
 pub async fn refuse(stream: Stream, why: &'static str) {
-    let mut reply = Vec::new();
-    Reply::error(why).write(Protocol::Resp2, &mut reply);
-    let _ = timeout(LAST_REPLY, stream.send_bytes(&reply)).await;
+    let mut outgoing = Outgoing::default();
+    outgoing.add(&Reply::error(why), Protocol::Resp2);
+    let _ = timeout(LAST_REPLY, stream.send(&mut outgoing)).await;
 }
 
 /// Bytes to read at a time.

@@ -49,29 +49,8 @@ fn unknown(session: &Session, name: &[u8]) -> String {
     if !session.is_known {
         return NO_AUTH.to_owned();
     }
-    if NOT_SERVED.iter().any(|other| name.eq_ignore_ascii_case(other.as_bytes())) {
-        let name = String::from_utf8_lossy(name).to_uppercase();
-        return format!("ERR {name} is for nodes; an agent does not serve it");
-    }
     let name = String::from_utf8_lossy(name.get(..128).unwrap_or(name)).into_owned();
     format!("ERR unknown command '{}'; DLOCK.HELP lists those of an agent", name.escape_debug())
 }
-
-/// Commands of which a client may think that an agent has them.
-const NOT_SERVED: [&str; 13] = [
-    "DLOCK.TOKENS",
-    "DLOCK.APPLY",
-    "DLOCK.BREAK",
-    "DLOCK.GUARD",
-    "DLOCK.FENCED",
-    "DLOCK.MARK",
-    "DLOCK.EVICTED",
-    "DLOCK.HOT",
-    "DLOCK.SLOW",
-    "MULTI",
-    "EXEC",
-    "EVAL",
-    "EVALSHA",
-];
 
 const SUBSCRIBED: &str = "ERR only (UN)SUBSCRIBE, PING, QUIT and RESET are allowed in this context";

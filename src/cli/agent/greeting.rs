@@ -242,7 +242,7 @@ fn described(command: &Command) -> Reply {
 
 /// The lines that clients read at their greeting, and the agent's own figures.
 fn info(agent: &Agent) -> String {
-    let figures = agent.figures();
+    let figures = agent.figures.all();
     let mut text = format!(
         "# Server\r\nredis_version:{LIKE_REDIS}\r\nredis_mode:standalone\r\nloading:0\r\n\
          process_id:{}\r\nuptime_in_seconds:{}\r\n# Replication\r\nrole:master\r\n\
@@ -271,7 +271,7 @@ fn subscribe(agent: &Agent, session: &mut Session, channels: &[&[u8]]) -> Answer
         session.subscribe(agent, channel);
         replies.push(subscribed("subscribe", Some(channel), session));
     }
-    Answer { replies, ends: false, grant: None }
+    Answer { replies, ends: false, heard: None }
 }
 
 fn unsubscribe(session: &mut Session, channels: &[&[u8]]) -> Answer {
@@ -287,7 +287,7 @@ fn unsubscribe(session: &mut Session, channels: &[&[u8]]) -> Answer {
         session.unsubscribe(&channel);
         replies.push(subscribed("unsubscribe", Some(&channel), session));
     }
-    Answer { replies, ends: false, grant: None }
+    Answer { replies, ends: false, heard: None }
 }
 
 fn subscribed(word: &str, channel: Option<&[u8]>, session: &Session) -> Reply {

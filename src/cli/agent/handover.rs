@@ -19,7 +19,7 @@ use nix::time::{ClockId, clock_gettime};
 use nix::unistd::geteuid;
 use sha2::{Digest, Sha256};
 
-use super::tokens::Name;
+use super::name::Name;
 use crate::say::bytes::hex;
 
 /// The files of this agent.

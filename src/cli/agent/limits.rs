@@ -32,11 +32,8 @@ pub const LOSSES: usize = 4 << 20;
 pub const CHANNELS: usize = 16;
 /// The longest name of a connection, a library or a channel, in bytes.
 pub const NAME: usize = 256;
-/// The room for tokens that were released with FINAL, and that for those which left a lock done. One user alone can have
-/// half of it.
-pub const TOKENS: u64 = 20_000;
-/// These tokens are remembered for this long.
-pub const TOKEN_LASTS: Duration = Duration::from_secs(60);
+/// A token that has left a lock done is remembered for this long.
+pub const DONE_LASTS: Duration = Duration::from_secs(10);
 /// While a connection has sent more than the agent reads ahead, the agent looks this often for its end; and while the
 /// agent ends, for the end of its EPHEMERAL locks.
 pub const LOOK_FOR_END: Duration = Duration::from_millis(100);

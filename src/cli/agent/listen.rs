@@ -3,7 +3,7 @@
 use std::fs;
 use std::io;
 use std::net::{SocketAddr, TcpListener as StdTcp};
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixListener as StdUnix;
 use std::path::{Path, PathBuf};
 
@@ -23,19 +23,9 @@ pub enum At {
 
 /// A socket on which the agent listens.
 pub enum Listener {
-    /// With the file to remove at the end, if the agent made it.
-    Unix(UnixListener, Option<Made>),
+    Unix(UnixListener),
     Tcp(TcpListener),
 }
-
-/// The file of a socket. Another process may have put its own in its place.
-pub struct Made {
-    path: PathBuf,
-    file: FileId,
-}
-
-/// The device and the number of a file. Nobody else gets that number while the socket is open.
-type FileId = (u64, u64);
 
 /// Parses the value of `--listen`.
 pub fn parse(text: &str) -> Result<At, String> {
@@ -66,7 +56,7 @@ fn taken(given: &mut ListenFd, index: usize) -> Result<Listener, String> {
     let failed = |error: io::Error| format!("cannot use the socket {index} of LISTEN_FDS: {error}");
     if let Ok(Some(listener)) = given.take_unix_listener(index) {
         listener.set_nonblocking(true).map_err(failed)?;
-        return Ok(Listener::Unix(UnixListener::from_std(listener).map_err(failed)?, None));
+        return Ok(Listener::Unix(UnixListener::from_std(listener).map_err(failed)?));
     }
     let Some(listener) = given.take_tcp_listener(index).map_err(failed)? else {
         return Err(format!("there is no socket {index} in LISTEN_FDS"));
@@ -117,12 +107,7 @@ async fn unix(path: &Path) -> io::Result<Listener> {
     umask(before);
     let listener = listener?;
     listener.set_nonblocking(true)?;
-    let made = Made { path: path.to_owned(), file: file_at(path)? };
-    Ok(Listener::Unix(UnixListener::from_std(listener)?, Some(made)))
-}
-
-fn file_at(path: &Path) -> io::Result<FileId> {
-    fs::symlink_metadata(path).map(|file| (file.dev(), file.ino()))
+    Ok(Listener::Unix(UnixListener::from_std(listener)?))
 }
 
 impl Listener {
@@ -134,7 +119,7 @@ impl Listener {
     /// Waits for the next client.
     pub async fn accept(&self) -> io::Result<(Stream, Peer)> {
         match self {
-            Listener::Unix(listener, _) => {
+            Listener::Unix(listener) => {
                 let (stream, _) = listener.accept().await?;
                 let peer = Peer::of(&stream)?;
                 Ok((Stream::Unix(stream), peer))
@@ -149,30 +134,20 @@ impl Listener {
 
     /// The path of a unix socket, if it has one.
     pub fn path(&self) -> Option<PathBuf> {
-        let Listener::Unix(listener, _) = self else { return None };
+        let Listener::Unix(listener) = self else { return None };
         Some(listener.local_addr().ok()?.as_pathname()?.to_owned())
     }
 
     /// The address, for people and for clients.
     pub fn name(&self) -> String {
         match self {
-            Listener::Unix(..) => {
+            Listener::Unix(_) => {
                 format!("unix:{}", self.path().unwrap_or_default().display())
             }
             Listener::Tcp(listener) => match listener.local_addr() {
                 Ok(address) => format!("tcp:{address}"),
                 Err(_) => "tcp:".to_owned(),
             },
-        }
-    }
-}
-
-impl Drop for Listener {
-    fn drop(&mut self) {
-        if let Listener::Unix(_, Some(Made { path, file })) = self
-            && file_at(path).is_ok_and(|there| there == *file)
-        {
-            let _ = fs::remove_file(path);
         }
     }
 }

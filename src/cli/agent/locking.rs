@@ -9,19 +9,19 @@ use dlock_core::Settings;
 use dlock_core::command::options::Options;
 use dlock_core::command::read::Args;
 use dlock_core::command::release::DoneFor;
-use dlock_core::command::{self as core, Doc, Kind, Refusal, acquire, check, extend, release};
+use dlock_core::command::{Doc, Kind, Refusal, acquire, check, extend, release};
 use dlock_core::limits::MAX_TTL_CEILING;
 use futures_util::future::join_all;
 use redis::Value;
 
 use super::agent::Agent;
 use super::commands::{self, Answer, Command, Locking as Ask, NO_AUTH};
-use super::grant::{Coming, Grant};
+use super::lock::Full;
 use super::lock::order::{self, Done, Order, Release, ReplyTo, Terms};
+use super::name::Name;
 use super::refusal::{NO_QUORUM, listed};
 use super::reply::{Reply, map};
 use super::session::Session;
-use super::tokens::{Full, Name};
 
 /// Answers a command.
 pub async fn answer(
@@ -52,20 +52,15 @@ pub async fn answer(
         Ok(order) => order,
         Err(refused) => return Reply::Error(refused).into(),
     };
-    let keeps = match &order {
-        Order::Acquire(ask) => Some(ask.keep.is_some()),
-        _ => None,
-    };
     let token = args.first().copied().unwrap_or_default();
     let name = Arc::new(Name { key: key.into(), token: token.into() });
-    let (locks, owner, connection) = (&agent.locks, share.owner, session.id);
-    if let Err(Full) = locks.send(owner, &name, order) {
-        return Reply::error(TOO_MANY_LOCKS).into();
+    match agent.locks.send(share.owner, &name, order) {
+        Err(Full) => Reply::error(TOO_MANY_LOCKS).into(),
+        Ok(()) => match coming.await {
+            Ok((reply, heard)) => Answer { heard, ..reply.into() },
+            Err(_) => Reply::error(ENDS).into(),
+        },
     }
-    let locks = Arc::clone(locks);
-    let grant = |keeps| Grant { locks, owner, name, connection, keeps, is_heard: false };
-    let (reply, grant) = Coming { coming, grant: keeps.map(grant) }.reply().await;
-    Answer { grant, ..reply.unwrap_or_else(|| Reply::error(ENDS)).into() }
 }
 
 /// Reads the arguments after the key.
@@ -86,7 +81,7 @@ fn order(
         Ask::Release => {
             let parsed = release::parse(args).map_err(|refusal| refusal.to_string())?;
             let done = parsed.done.map(|terms| done(agent, session, terms)).transpose()?;
-            Order::Release(Release { is_final: parsed.is_final, done, reply })
+            Order::Release(Release { done, reply })
         }
         Ask::Extend => {
             let parsed = extend::parse(args, &settings).map_err(|refusal| refusal.to_string())?;
@@ -130,27 +125,16 @@ fn asked(
         terms: Terms { ttl, mode, again, ephemeral, renew, close, meta },
         wait,
         keep,
-        connection: session.id,
         tie: ephemeral.then(|| Arc::clone(&session.tie)),
         reply,
     })
 }
 
-/// Checks the arguments after the key by the agent's table, and names an option that nodes have and an agent has not.
+/// Checks the arguments after the key by the agent's table: nodes have more options.
 fn check_options(doc: &'static Doc, args: &[&[u8]]) -> Result<(), String> {
     let plain = doc.args.iter().filter(|arg| !arg.optional && arg.kind != Kind::Key).count();
     let mut options = Options::of(doc, Args::new(args.get(plain..).unwrap_or_default()));
-    let Some(refusal) = options.find_map(Result::err) else { return Ok(()) };
-    if let Refusal::Unknown { given, .. } = refusal {
-        let at_node = core::Command::ALL.iter().map(|command| command.doc());
-        let mut known = at_node.filter(|node| node.name == doc.name).flat_map(Doc::options);
-        if known.any(|arg| arg.word.is_some_and(|word| given.eq_ignore_ascii_case(word.as_bytes())))
-        {
-            let option = String::from_utf8_lossy(given).to_uppercase();
-            return Err(format!("ERR {option} is for nodes; an agent does not serve it"));
-        }
-    }
-    Err(refusal.to_string())
+    options.find_map(Result::err).map_or(Ok(()), |refusal| Err(refusal.to_string()))
 }
 
 /// The report of the node that agrees with most others, as that node gives it.

@@ -12,7 +12,6 @@ use serde_json::json;
 use tokio::sync::watch;
 
 use super::limits::LOSSES;
-use super::reply::{Protocol, Reply};
 use crate::say::bytes;
 
 /// The users that have subscribers.
@@ -22,7 +21,7 @@ pub struct Losses(Mutex<BTreeMap<Owner, watch::Sender<Log>>>);
 /// The last messages to one user's subscribers.
 #[derive(Default)]
 struct Log {
-    messages: VecDeque<Arc<[u8]>>,
+    messages: VecDeque<Arc<str>>,
     bytes: usize,
     /// Number of messages that were dropped before these.
     dropped: usize,
@@ -67,7 +66,7 @@ impl Log {
         self.dropped + self.messages.len()
     }
 
-    fn add(&mut self, message: Arc<[u8]>) {
+    fn add(&mut self, message: Arc<str>) {
         self.bytes += message.len();
         self.messages.push_back(message);
         while self.bytes > LOSSES
@@ -80,8 +79,8 @@ impl Log {
 }
 
 impl Subscription {
-    /// The next message, as a string of the protocol.
-    pub async fn next(&mut self) -> Result<Arc<[u8]>, Behind> {
+    /// The next message.
+    pub async fn next(&mut self) -> Result<Arc<str>, Behind> {
         let next = self.next;
         // The sender is dropped only when nobody subscribes.
         let log = self.log.wait_for(|log| log.end() > next).await.map_err(|_| Behind)?;
@@ -90,20 +89,11 @@ impl Subscription {
         self.next += 1;
         Ok(message)
     }
-
-    /// Resolves when the message that was read last is dropped from the log: it was not sent in time.
-    pub async fn behind(&mut self) {
-        let next = self.next;
-        let _ = self.log.wait_for(|log| log.dropped >= next).await;
-    }
 }
 
 /// Contains no token: another process of the same user may read it.
-fn message(key: &Key, fence: u64, why: &str) -> Arc<[u8]> {
-    let text = bytes::about(key, json!({"fence": fence, "why": why})).to_string();
-    let mut message = Vec::new();
-    Reply::text(text).write(Protocol::Resp2, &mut message);
-    message.into()
+fn message(key: &Key, fence: u64, why: &str) -> Arc<str> {
+    bytes::about(key, json!({"fence": fence, "why": why})).to_string().into()
 }
 
 #[cfg(test)]

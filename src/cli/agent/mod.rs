@@ -6,18 +6,17 @@
 //! - [`listen`]: the sockets. [`peer`]: the process at the other end, and its rights. [`room`]: each user's share.
 //! - [`connection`]: one connection; [`request`] and [`reply`]: its bytes; [`session`]: its state.
 //! - [`commands`]: the table of commands; [`dispatch`]: from a request to its answer; [`greeting`]: what clients
-//!   begin with; [`locking`]: the commands of dlock. [`grant`]: a grant whose reply was not written yet.
-//! - [`lock`]: all locks; [`tokens`]: their names; [`lease`]: how long they last; [`tie`]: a connection and its EPHEMERAL
+//!   begin with; [`locking`]: the commands of dlock.
+//! - [`lock`]: all locks; [`name`]: their names; [`lease`]: how long they last; [`tie`]: a connection and its EPHEMERAL
 //!   locks; [`handover`]: locks for the next process.
-//! - [`losses`]: lost locks, for subscribers; [`refusal`]: errors in the words of a node. [`figures`], [`metrics`]: for
-//!   INFO, and for Prometheus.
+//! - [`losses`]: lost locks, for subscribers; [`refusal`]: errors in the words of a node. [`figures`]: for INFO, and for
+//!   Prometheus.
 
 mod agent;
 mod commands;
 mod connection;
 mod dispatch;
 mod figures;
-mod grant;
 mod greeting;
 mod handover;
 mod lease;
@@ -26,7 +25,7 @@ mod listen;
 mod lock;
 mod locking;
 mod losses;
-mod metrics;
+mod name;
 mod peer;
 mod refusal;
 mod reply;
@@ -34,7 +33,6 @@ mod request;
 mod room;
 mod session;
 mod tie;
-mod tokens;
 
 use std::io;
 use std::net::SocketAddr;
@@ -61,10 +59,10 @@ use crate::signals::Signals;
 use agent::Agent;
 use commands::TOO_MANY;
 use connection::{Connection, Stream};
+use figures::Metrics;
 use handover::Instance;
 use limits::{ACCEPT_PAUSE, FAREWELL};
 use listen::{At, Listener};
-use metrics::Metrics;
 use peer::{Allow, Peer};
 use session::Session;
 
@@ -163,7 +161,7 @@ impl Args {
         });
         let agent = Agent::new(client.await?, allow, password, open_more_files());
         if let Some(listener) = metrics {
-            let site = Site { shown: Metrics(Arc::clone(&agent)), hosts: None, web: None };
+            let site = Site { shown: Metrics(Arc::clone(&agent.figures)), hosts: None, web: None };
             tokio::spawn(exporter::serve(listener, Arc::new(site), as_json));
         }
         let running = Running { agent, listeners, instance, stderr, as_json };

@@ -1,11 +1,13 @@
 //! The room for connections, and for replies that clients do not read: each user's share of it.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use dlock_core::Owner;
 use dlock_core::shares::Shares;
 
+use super::figures::Counted;
 use super::limits::{CONNECTIONS, STRANGERS, UNREAD};
 use super::tie::Tie;
 
@@ -17,7 +19,9 @@ pub struct Room {
     /// Bytes that clients do not read.
     unread: Mutex<Shares>,
     /// Connections that have never logged in, the oldest first.
-    strangers: Mutex<BTreeMap<u64, Arc<Tie>>>,
+    strangers: Mutex<BTreeMap<u64, (Counted, Arc<Tie>)>>,
+    /// Number of all connections.
+    count: Arc<AtomicU64>,
 }
 
 /// A connection's part of its user's share. A request has it, too, until it is answered: a client may close its
@@ -25,6 +29,7 @@ pub struct Room {
 pub struct Share {
     room: Arc<Room>,
     pub owner: Owner,
+    _counted: Counted,
 }
 
 /// Bytes of replies that a client does not read, until they are sent.
@@ -38,7 +43,9 @@ impl Share {
     /// Takes a part. `None`: the user has as many connections as one user may have.
     pub fn take(room: &Arc<Room>, owner: Owner) -> Option<Arc<Share>> {
         let is_taken = locked(&room.connections).take(owner, 1, room.most.0);
-        is_taken.then(|| Arc::new(Share { room: Arc::clone(room), owner }))
+        is_taken.then(|| {
+            Arc::new(Share { room: Arc::clone(room), owner, _counted: Counted::new(&room.count) })
+        })
     }
 }
 
@@ -51,12 +58,13 @@ impl Drop for Share {
 impl Room {
     /// The room in a process that may have this many open files. Half of them are for requests that wait, each of which
     /// has a connection to a node.
-    pub fn of(files: u64) -> Arc<Room> {
+    pub fn of(files: u64, count: &Arc<AtomicU64>) -> Arc<Room> {
         Arc::new(Room {
             most: (CONNECTIONS.min(files / 8 * 3), STRANGERS.min(files / 16)),
             connections: Mutex::default(),
             unread: Mutex::default(),
             strangers: Mutex::default(),
+            count: Arc::clone(count),
         })
     }
 
@@ -64,9 +72,9 @@ impl Room {
     /// has the password gives it at once.
     pub fn add_stranger(&self, connection: u64, tie: &Arc<Tie>) {
         let mut strangers = locked(&self.strangers);
-        strangers.insert(connection, Arc::clone(tie));
+        strangers.insert(connection, (Counted::new(&self.count), Arc::clone(tie)));
         if strangers.len() as u64 > self.most.1
-            && let Some((_, oldest)) = strangers.pop_first()
+            && let Some((_, (_, oldest))) = strangers.pop_first()
         {
             oldest.lose();
         }
@@ -78,7 +86,7 @@ impl Room {
 
     /// Number of connections.
     pub fn len(&self) -> u64 {
-        locked(&self.connections).taken() + locked(&self.strangers).len() as u64
+        self.count.load(Ordering::Relaxed)
     }
 
     /// Notes bytes that a client does not read. `None`: its user's connections have as many as one user's may have.
@@ -105,7 +113,7 @@ mod tests {
 
     #[test]
     fn what_one_user_does_not_read_takes_half_of_the_room_at_most() {
-        let room = Room::of(1_000);
+        let room = Room::of(1_000, &Arc::default());
         let mut unread = Vec::new();
         while let Some(more) = room.unread(Owner(1), 1 << 20) {
             unread.push(more);

@@ -92,17 +92,9 @@ impl Session {
     }
 
     /// The next loss, if the connection has subscribed to them.
-    pub async fn loss(&mut self) -> Result<Arc<[u8]>, Behind> {
+    pub async fn loss(&mut self) -> Result<Arc<str>, Behind> {
         match &mut self.losses {
             Some(losses) => losses.next().await,
-            None => pending().await,
-        }
-    }
-
-    /// Resolves when the loss that was read last has waited for too long.
-    pub async fn is_behind(&mut self) {
-        match &mut self.losses {
-            Some(losses) => losses.behind().await,
             None => pending().await,
         }
     }

@@ -28,7 +28,6 @@ pub async fn confirmed(
         };
         match order {
             None => return (None, None),
-            Some(Order::Unheard { .. }) => {}
             Some(Order::Leave) => {
                 lock.hand_over(entry);
                 return (None, None);

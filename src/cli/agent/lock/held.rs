@@ -5,6 +5,7 @@ use std::sync::Arc;
 use dlock_client::{Error, Guard, Loss, LossReason, Mode};
 use dlock_core::{Millis, Reason};
 use futures_util::future::OptionFuture;
+use tokio::sync::oneshot::{self, error::TryRecvError};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::super::figures::{Counted, Figures};
@@ -24,24 +25,30 @@ pub struct Held {
     bond: Option<Bond>,
     /// End of a lease that is renewed for a connection, while there is none: the caller was away at its turn.
     alone_until: Option<Instant>,
-    /// The connection that was granted the lock, if no other request has been answered since: the lock ends if that
-    /// reply is not written.
-    granted_to: Option<u64>,
+    /// Set until the reply to the first request is written, unless another one extends the lock meanwhile.
+    hears: Option<oneshot::Receiver<()>>,
+    /// True if the lock stays when that reply cannot be written: the request had KEEP.
+    keeps: bool,
     /// True if its caller knows of it.
     is_told: bool,
     _counted: Counted,
 }
 
-/// The lock is not held any more, and this order was not carried out.
-type Over = Option<Order>;
+/// The end of a lock that was held. This order was not carried out.
+pub enum Over {
+    /// It was left done.
+    Done(Option<Order>),
+    /// It was released or lost.
+    Free(Option<Order>),
+}
 
-/// Keeps the lock until it is released or lost. The first order is an earlier one. Returns an order that came too late.
+/// Keeps the lock until it is released or lost. The first order is an earlier one.
 pub async fn keep(
     lock: &Lock,
     mut held: Box<Held>,
     first: Option<Order>,
     inbox: &mut Inbox,
-) -> Option<Order> {
+) -> Over {
     let mut next = first;
     loop {
         if let Some(order) = next.take() {
@@ -55,12 +62,19 @@ pub async fn keep(
         tokio::select! {
             biased;
             loss = held.guard.lost() => {
-                held.lost(lock, &loss);
-                return None;
+                return held.lost(lock, &loss, None);
             }
-            order = inbox.recv() => next = Some(order?),
-            Some(()) = OptionFuture::from(untied) => return None,
-            Some(()) = OptionFuture::from(alone) => return None,
+            order = inbox.recv() => match order {
+                None => return Over::Free(None),
+                order => next = order,
+            },
+            Some(heard) = OptionFuture::from(held.hears.as_mut()) => match heard {
+                Ok(()) => held.hears = None,
+                Err(_) if held.keeps => held.is_alone(),
+                Err(_) => return Over::Free(None),
+            },
+            Some(()) = OptionFuture::from(untied) => return Over::Free(None),
+            Some(()) = OptionFuture::from(alone) => return Over::Free(None),
         }
     }
 }
@@ -72,7 +86,8 @@ impl Held {
             terms,
             bond: None,
             alone_until: None,
-            granted_to: None,
+            hears: None,
+            keeps: false,
             is_told: false,
             _counted: Counted::new(&figures.held),
         })
@@ -85,19 +100,15 @@ impl Held {
         held
     }
 
-    /// Notes the connection that hears of the grant next, and the tie with which the lock ends.
-    pub fn begins(&mut self, connection: u64, tie: Option<Arc<Tie>>) {
-        self.granted_to = Some(connection);
-        self.is_told = true;
-        self.alone_until = None;
+    /// Notes that the client of a connection is told of the grant, and the tie with which the lock ends.
+    pub fn is_granted(&mut self, hears: oneshot::Receiver<()>, keeps: bool, tie: Option<Arc<Tie>>) {
+        (self.hears, self.keeps, self.is_told) = (Some(hears), keeps, true);
         self.bond = tie.map(Bond::of);
     }
 
-    /// Notes that no connection hears of the grant: the token holds the lock for one lease.
+    /// Notes that no client hears of the grant: the token holds the lock for one lease.
     pub fn is_alone(&mut self) {
-        self.granted_to = None;
-        self.is_told = false;
-        self.bond = None;
+        (self.hears, self.is_told, self.bond) = (None, false, None);
         self.alone_until = self.terms.renew.then(|| end_of(self.terms.ttl));
     }
 
@@ -107,38 +118,34 @@ impl Held {
             Order::Release(release) => return self.release(lock, release).await,
             Order::Extend { ttl, reply } => match self.extend(ttl).await {
                 Ok(()) => {
-                    self.granted_to = None;
+                    self.hears = None;
                     self.is_told = true;
                     self.alone_until = self.alone_until.map(|end| end.max(end_of(ttl)));
                     reply.answer(Reply::Int(1));
                 }
                 Err((_, Some(loss))) => {
-                    self.lost(lock, &loss);
-                    return Err(Some(Order::Extend { ttl, reply }));
+                    return Err(self.lost(lock, &loss, Some(Order::Extend { ttl, reply })));
                 }
-                Err((refused, None)) => _ = reply.answer(refused),
+                Err((refused, None)) => reply.answer(refused),
             },
             Order::Check { reply } => {
                 let checked = self.checked(lock).await;
                 self.is_told |= matches!(checked, Reply::Int(_));
                 reply.answer(checked);
             }
-            Order::Unheard { connection, keeps } if self.granted_to == Some(connection) => {
-                if !keeps {
-                    return Err(None);
-                }
-                self.is_alone();
-            }
-            Order::Unheard { .. } => {}
             Order::Leave => match &self.bond {
                 // The connection ends first, and then the lock with it.
                 Some(Bond(tie)) => tie.lose(),
                 None => {
-                    if self.is_told && !self.terms.ephemeral {
+                    let is_unheard = |hears: &mut oneshot::Receiver<()>| {
+                        hears.try_recv() == Err(TryRecvError::Closed)
+                    };
+                    let is_told = self.is_told && !self.hears.as_mut().is_some_and(is_unheard);
+                    if is_told && !self.terms.ephemeral {
                         lock.hand_over(self.entry(lock));
                         self.guard.detach().await;
                     }
-                    return Err(None);
+                    return Err(Over::Free(None));
                 }
             },
         }
@@ -160,8 +167,7 @@ impl Held {
             match self.extend(asked.ttl).await {
                 Ok(()) => None,
                 Err((_, Some(loss))) => {
-                    self.lost(lock, &loss);
-                    return Err(Some(Order::Acquire(ask)));
+                    return Err(self.lost(lock, &loss, Some(Order::Acquire(ask))));
                 }
                 Err((refused, None)) => Some(refused),
             }
@@ -172,20 +178,16 @@ impl Held {
             return Ok(self);
         }
         self.terms.close = terms.close;
-        (self.granted_to, self.is_told, self.alone_until) = (None, true, None);
+        (self.hears, self.is_told, self.alone_until) = (None, true, None);
         self.bond = tie.map(Bond::of);
         reply.answer(Reply::number(self.guard.fence()));
         Ok(self)
     }
 
     async fn release(mut self: Box<Self>, lock: &Lock, asked: Release) -> Result<Box<Held>, Over> {
-        let Release { is_final, done, reply } = asked;
+        let Release { done, reply } = asked;
         if done.is_some() && self.terms.mode != Mode::Exclusive {
             reply.answer(Reply::error(Reason::NotAlone));
-            return Ok(self);
-        }
-        if is_final && lock.common.finals.add(&lock.name, lock.owner).is_err() {
-            reply.answer(Reply::error(Reason::TooManyFinals));
             return Ok(self);
         }
         if let Some(done) = done {
@@ -194,7 +196,7 @@ impl Held {
         self.bond = None;
         let was_held = self.guard.release().await.is_ok();
         reply.answer(Reply::Int(was_held.into()));
-        Err(None)
+        Err(Over::Free(None))
     }
 
     /// Leaves the lock done. Without an answer of a majority this goes on until the lease ends, and the reply is an
@@ -208,17 +210,15 @@ impl Held {
         let left = self.guard.valid_for();
         match timeout(ORDER_PATIENCE, self.guard.done_for(time, outcome)).await {
             Ok(Ok(())) => {
-                // Without room the reply to a second DONE is 0.
-                let _ = lock.common.finished.add(&lock.name, lock.owner);
                 reply.answer(Reply::Int(1));
-                return Err(None);
+                return Err(Over::Done(None));
             }
             Ok(Err(Error::Lost(loss))) => {
-                self.lost(lock, &loss);
+                let over = self.lost(lock, &loss, None);
                 reply.answer(refusal::not_done(&loss));
-                return Err(None);
+                return Err(over);
             }
-            Ok(Err(error)) => _ = reply.answer(refusal::reply(&error)),
+            Ok(Err(error)) => reply.answer(refusal::reply(&error)),
             Err(_) => {
                 let left = left.as_millis();
                 let text = format!("{NO_QUORUM} {UNFINISHED} {left} ms");
@@ -262,11 +262,11 @@ impl Held {
         }
     }
 
-    fn lost(&self, lock: &Lock, loss: &Loss) {
+    /// Tells of a loss. The order was not carried out.
+    fn lost(&self, lock: &Lock, loss: &Loss, order: Option<Order>) -> Over {
         // A DONE was answered late.
         if matches!(loss.why, LossReason::Done) {
-            let _ = lock.common.finished.add(&lock.name, lock.owner);
-            return;
+            return Over::Done(order);
         }
         if self.is_told {
             lock.tell_loss(loss);
@@ -274,6 +274,7 @@ impl Held {
         if let Some(Bond(tie)) = self.bond.as_ref().filter(|_| self.terms.close) {
             tie.lose();
         }
+        Over::Free(order)
     }
 
     /// The lock, for the next process.

@@ -13,15 +13,18 @@ use std::collections::HashMap;
 use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use dlock_core::Owner;
 use dlock_core::shares::Shares;
-use dlock_core::{Owner, Reason};
 use tokio::sync::mpsc;
+use tokio::time::{Instant, timeout_at};
 
+use super::figures::Counted;
 use super::handover::Entry;
-use super::limits::LOCKS;
+use super::limits::{DONE_LASTS, LOCKS};
+use super::name::Name;
 use super::reply::Reply;
-use super::tokens::{Full, Name};
-use order::{Common, Inbox, Lock, Order, Release};
+use held::Over;
+use order::{Common, Inbox, Lock, Order};
 
 /// The locks, held or wanted.
 pub struct Locks {
@@ -36,6 +39,9 @@ struct Entries {
     /// True once the agent ends.
     is_closed: bool,
 }
+
+/// The user has as many locks as one user may have.
+pub struct Full;
 
 impl Locks {
     /// No locks yet.
@@ -59,9 +65,6 @@ impl Locks {
         if let Some(lock) = entries.locks.get(name) {
             // The lock's task leaves the table before it ends.
             let _ = lock.send(order);
-            return Ok(());
-        }
-        if matches!(order, Order::Unheard { .. }) {
             return Ok(());
         }
         if !entries.shares.take(owner, name.units(), LOCKS) {
@@ -100,23 +103,37 @@ impl Locks {
 
     /// One lock, from its first order to its last.
     async fn run(self: Arc<Self>, lock: Lock, mut inbox: Inbox, handed: Option<Entry>) {
+        let _counted = Counted::new(&lock.common.figures.locks);
         let (mut held, mut next) = match handed {
             Some(entry) => Box::pin(handed::confirmed(&lock, entry, &mut inbox)).await,
             None => (None, None),
         };
+        // While the lock was just left done: a client whose reply was lost asks again.
+        let mut done_until = None;
         loop {
             if let Some(held) = held.take() {
-                next = held::keep(&lock, held, next.take(), &mut inbox).await;
+                next = match held::keep(&lock, held, next.take(), &mut inbox).await {
+                    Over::Free(order) => order,
+                    Over::Done(order) => {
+                        done_until = Some(Instant::now() + DONE_LASTS);
+                        order
+                    }
+                }
+            }
+            if let (None, Some(until)) = (&next, done_until) {
+                next = timeout_at(until, inbox.recv()).await.unwrap_or_default();
             }
             match next.take().or_else(|| self.next_or_leave(&lock, &mut inbox)) {
                 // Boxed, because it is over when the lock is held.
                 Some(Order::Acquire(ask)) => {
+                    done_until = None;
                     match Box::pin(wanted::acquire(&lock, *ask, &mut inbox)).await {
                         Ok(granted) => held = Some(granted),
                         Err(order) => next = order,
                     }
                 }
-                Some(order) => not_held(&lock, order),
+                Some(Order::Leave) => done_until = None,
+                Some(order) => not_held(order, done_until.is_some()),
                 None => return,
             }
         }
@@ -158,20 +175,15 @@ impl Locks {
 }
 
 /// Answers an order for a lock that the token does not hold at this agent.
-fn not_held(lock: &Lock, order: Order) {
+fn not_held(order: Order, was_left_done: bool) {
     match order {
-        Order::Release(Release { is_final, done, reply }) => {
-            let has_room = !is_final || lock.common.finals.add(&lock.name, lock.owner).is_ok();
-            // A client whose answer was lost asks again.
-            let was_done = done.is_some() && lock.common.finished.contains(&lock.name);
-            reply.answer(match has_room {
-                true => Reply::Int(was_done.into()),
-                false => Reply::error(Reason::TooManyFinals),
-            });
+        Order::Release(release) => {
+            let is_again = was_left_done && release.done.is_some();
+            release.reply.answer(Reply::Int(is_again.into()));
         }
-        Order::Extend { reply, .. } => _ = reply.answer(Reply::Int(0)),
-        Order::Check { reply } => _ = reply.answer(Reply::Null),
-        Order::Acquire(_) | Order::Unheard { .. } | Order::Leave => {}
+        Order::Extend { reply, .. } => reply.answer(Reply::Int(0)),
+        Order::Check { reply } => reply.answer(Reply::Null),
+        Order::Acquire(_) | Order::Leave => {}
     }
 }
 

@@ -8,13 +8,14 @@ use dlock_core::{Fence, Millis, Owner};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
+use super::super::commands::Heard;
 use super::super::figures::Figures;
 use super::super::handover::Entry;
 use super::super::losses::Losses;
+use super::super::name::Name;
 use super::super::reply::Reply;
 use super::super::room::Share;
 use super::super::tie::Tie;
-use super::super::tokens::{Name, Tokens};
 
 /// A caller's lock.
 pub struct Lock {
@@ -29,10 +30,6 @@ pub struct Common {
     pub client: Client,
     pub figures: Arc<Figures>,
     pub losses: Arc<Losses>,
-    /// Tokens that were released with FINAL.
-    pub finals: Tokens,
-    /// Tokens that have left a lock done.
-    pub finished: Tokens,
     /// Locks to hand over to the next process.
     pub handed_over: Mutex<Vec<Entry>>,
 }
@@ -51,11 +48,6 @@ pub enum Order {
     Check {
         reply: ReplyTo,
     },
-    /// This connection ended before the reply to its ACQUIRE was written. With KEEP the grant stays.
-    Unheard {
-        connection: u64,
-        keeps: bool,
-    },
     /// The agent ends.
     Leave,
 }
@@ -65,7 +57,6 @@ pub struct Ask {
     pub terms: Terms,
     pub wait: Option<Millis>,
     pub keep: Option<Millis>,
-    pub connection: u64,
     /// The connection's tie, if the lock ends with it.
     pub tie: Option<Arc<Tie>>,
     pub reply: ReplyTo,
@@ -90,7 +81,6 @@ pub struct Terms {
 
 /// A request to give the lock up.
 pub struct Release {
-    pub is_final: bool,
     /// The terms, if the lock is to be done and not free.
     pub done: Option<Done>,
     pub reply: ReplyTo,
@@ -105,19 +95,26 @@ pub struct Done {
 
 /// The way back to a connection, with the connection's share until it is answered.
 pub struct ReplyTo {
-    sender: oneshot::Sender<Reply>,
+    sender: oneshot::Sender<(Reply, Option<Heard>)>,
     _share: Arc<Share>,
 }
 
 impl ReplyTo {
-    pub fn channel(share: &Arc<Share>) -> (ReplyTo, oneshot::Receiver<Reply>) {
+    pub fn channel(share: &Arc<Share>) -> (ReplyTo, oneshot::Receiver<(Reply, Option<Heard>)>) {
         let (sender, coming) = oneshot::channel();
         (ReplyTo { sender, _share: Arc::clone(share) }, coming)
     }
 
-    /// Answers. Returns false if the client has gone.
-    pub fn answer(self, reply: Reply) -> bool {
-        self.sender.send(reply).is_ok()
+    /// Answers, unless the client has gone.
+    pub fn answer(self, reply: Reply) {
+        let _ = self.sender.send((reply, None));
+    }
+
+    /// Answers that the lock is granted. Returns what resolves once the client has heard of that, or certainly has not.
+    pub fn grant(self, fence: u64) -> oneshot::Receiver<()> {
+        let (heard, hears) = oneshot::channel();
+        let _ = self.sender.send((Reply::number(fence), Some(heard)));
+        hears
     }
 
     /// True if the client has gone.
@@ -138,7 +135,7 @@ impl Order {
             Order::Acquire(ask) => ask.reply,
             Order::Release(release) => release.reply,
             Order::Extend { reply, .. } | Order::Check { reply } => reply,
-            Order::Unheard { .. } | Order::Leave => return,
+            Order::Leave => return,
         };
         reply.answer(why);
     }

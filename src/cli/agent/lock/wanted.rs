@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use dlock_client::{Error, Guard, LockOptions, Notice, Patience};
-use dlock_core::{Millis, Reason};
+use dlock_core::Millis;
 use futures_util::future::{BoxFuture, OptionFuture};
 use tokio::time::{Instant, sleep_until};
 
@@ -38,7 +38,6 @@ struct Asker {
     /// The end of its wait; `None`: without limit.
     until: Option<Instant>,
     keep: Option<Millis>,
-    connection: u64,
     tie: Option<Arc<Tie>>,
     /// Set if it waits.
     waits: Option<Counted>,
@@ -49,10 +48,6 @@ type NotHeld = Option<Order>;
 
 /// Acquires the lock, and serves its orders meanwhile.
 pub async fn acquire(lock: &Lock, ask: Ask, inbox: &mut Inbox) -> Result<Box<Held>, NotHeld> {
-    if lock.common.finals.contains(&lock.name) {
-        ask.reply.answer(Reply::error(Reason::Final));
-        return Err(None);
-    }
     let mut wanted = Wanted::new(lock, ask);
     loop {
         let due = wanted.due();
@@ -106,9 +101,8 @@ impl Wanted {
         }
     }
 
-    /// The lock is granted. `None`: it was given back, for its reply was none, or has not arrived.
+    /// The lock is granted. `None`: it was given back, for no majority extends it.
     async fn won(self, lock: &Lock, guard: Guard) -> Option<Box<Held>> {
-        lock.common.finished.forget(&lock.name);
         let mut held = Held::new(guard, self.terms, &lock.common.figures);
         let Some(asker) = self.asker else {
             held.is_alone();
@@ -125,11 +119,8 @@ impl Wanted {
             asker.reply.answer(reply);
             return None;
         }
-        held.begins(asker.connection, asker.tie);
-        if !asker.reply.answer(Reply::number(held.guard.fence())) {
-            asker.keep?;
-            held.is_alone();
-        }
+        let hears = asker.reply.grant(held.guard.fence());
+        held.is_granted(hears, asker.keep.is_some(), asker.tie);
         Some(held)
     }
 
@@ -173,9 +164,8 @@ impl Wanted {
                 }
                 return Err(Some(order));
             }
-            Order::Extend { reply, .. } => _ = reply.answer(Reply::Int(0)),
-            Order::Check { reply } => _ = reply.answer(Reply::Null),
-            Order::Unheard { .. } => {}
+            Order::Extend { reply, .. } => reply.answer(Reply::Int(0)),
+            Order::Check { reply } => reply.answer(Reply::Null),
         }
         Ok(())
     }
@@ -209,7 +199,6 @@ impl Asker {
             since: Instant::now(),
             until: ask.wait.filter(|wait| wait.0 > 0).map(end_of),
             keep: ask.keep,
-            connection: ask.connection,
             tie: ask.tie,
             waits: ask.wait.map(|_| Counted::new(&lock.common.figures.waiting)),
             reply: ask.reply,
