@@ -12,7 +12,7 @@ ENGINE ?= podman
 VERSION = $(shell sed -n '/^\[workspace.package\]/,/^$$/s/^version = "\(.*\)"/\1/p' Cargo.toml)
 TARGET = $(shell $(CARGO) metadata --no-deps --format-version 1 | sed -n 's/.*"target_directory":"\([^"]*\)".*/\1/p')
 
-.PHONY: help setup servers build shipped caller python node run test test-world test-versions test-busy server-tests soak jobs model sim quint mutants portable check bench bench-node bench-quorum bench-peers pictures peers dist test-dist try-archives release check-release crates publish lint-workflows images test-images test-manifests
+.PHONY: help setup servers build shipped caller python node run test test-world test-busy server-tests soak jobs model sim quint mutants portable check bench bench-node bench-quorum bench-peers pictures peers dist test-dist try-archives release check-release crates publish lint-workflows images test-images test-manifests
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -46,8 +46,8 @@ newest = $(if $(or $(filter file,$(origin SERVER)),$(filter redis-8.6,$(SERVER))
 test: build $(newest) caller python node ## run all tests, end to end on every server (ARGS='acquire::' picks some, SERVER=redis-8.2 one server)
 	@SERVER=$(if $(filter-out file,$(origin SERVER)),$(SERVER)) scripts/test.sh $(ARGS)
 
-test-busy: build ## run all tests beside three busy loops, as on a machine with other work (LOOPS=3)
-	@scripts/busy.sh $(MAKE) test
+test-busy: build ## run all tests beside busy loops, as on a machine with other work, again and again until one fails (LOOPS=3 RUNS=1)
+	@RUNS=$(if $(filter-out file,$(origin RUNS)),$(RUNS)) LOOPS=$(LOOPS) scripts/busy.sh $(MAKE) test
 
 server-tests: build ## run Redis's own test suite with the module, for some ten minutes (UNITS='unit/expire')
 	@scripts/server-tests.sh "$(TARGET)/release/libdlock.so" $(UNITS)
@@ -57,9 +57,6 @@ test-world: build servers python node ## test docs/examples, docs/fences.md and 
 	$(CARGO) test -p dlock-tests --test world -- $(ARGS)
 	@scripts/python.sh world
 	@scripts/node.sh world
-
-test-versions: build ## test a former version beside the present one, which is built once (ARGS='upgrades::' picks some)
-	@scripts/versions.sh test $(ARGS)
 
 soak: build servers ## crashes and bad networks at length, for half an hour or so (KILLS=5000 kills each server so often, CHAOS=60 seconds of fail-overs; HOURS=8: all shapes in turns, and a report)
 ifdef HOURS
@@ -136,13 +133,13 @@ release: ## set a version everywhere, commit and tag it (VERSION=0.2.0); nothing
 	@scripts/release.sh cut $(if $(filter-out file,$(origin VERSION)),$(VERSION))
 
 check-release: ## all that names a version names the same one, and CHANGELOG.md has it (TAG=v0.2.0)
-	@scripts/release.sh check $(TAG)
+	@scripts/release.sh check
 
 crates: ## package the Rust library, and compile what would be published
 	@scripts/release.sh crates --dry-run $(ARGS)
 
 publish: ## publish crates, npm or github, as the release workflow does (WHAT=npm TAG=v0.2.0 ARGS=--dry-run)
-	@scripts/release.sh $(WHAT) $(TAG) $(ARGS)
+	@scripts/release.sh $(WHAT) $(ARGS)
 
 lint-workflows: ## check .github/workflows by their schema, and for rights that a stranger could abuse
 	@scripts/lint-workflows.sh

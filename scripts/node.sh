@@ -92,7 +92,7 @@ run_tests() { # node, files
 test_oldest() {
     setup
     "$oldest" --version >/dev/null || fail "$oldest does not run"
-    run_tests "$oldest" $tests/{lock,process,redlock,waiting}.test.mjs
+    run_tests "$oldest" $tests/{lock,process,waiting}.test.mjs
 }
 
 # Beside real programs of others; `make test-world` calls it.

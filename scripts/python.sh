@@ -30,13 +30,6 @@ setup() {
     rm -rf "$tools"
     python3 -m venv "$tools"
     pip install --only-binary=:all: --no-deps --requirement "$list"
-    # redis-py's own tests are in its source distribution, and in no wheel.
-    local source
-    source=$(mktemp -d)
-    pip download --no-deps --no-build-isolation --no-binary redis --dest "$source" "$(grep ^redis== "$list")"
-    mkdir "$tools/redis-py"
-    tar --extract --file "$source"/redis-*.tar.gz --directory "$tools/redis-py" --strip-components 1
-    rm -rf "$source"
     cp "$list" "$tools/requirements.txt"
 }
 
@@ -73,7 +66,7 @@ install() {
 
 tests() { # filters
     # What each thread does is shown of a test that takes very long.
-    DLOCK_TESTS="$*" "$tools/bin/python" -m pytest -q -p no:cacheprovider -p no:asyncio -o faulthandler_timeout=300 \
+    DLOCK_TESTS="$*" "$tools/bin/python" -m pytest -q -p no:cacheprovider -o faulthandler_timeout=300 \
         --ignore "$tests/world" "$tests"
 }
 
@@ -85,7 +78,7 @@ world() {
         cp "$list" "$tools/world.txt"
     }
     install
-    "$tools/bin/python" -m pytest -q -p no:cacheprovider -p no:asyncio "$tests/world"
+    "$tools/bin/python" -m pytest -q -p no:cacheprovider "$tests/world"
 }
 
 pip() {

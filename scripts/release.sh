@@ -3,10 +3,11 @@
 # tried without publishing anything.
 #
 # Usage: release.sh cut VERSION        sets the version everywhere, in a commit with its tag; nothing is pushed
-#        release.sh check [TAG]        one version everywhere, with its section in CHANGELOG.md, and this tag
+#        release.sh check              one version everywhere, with its section in CHANGELOG.md, and the tag in $TAG
 #        release.sh crates [--dry-run] the Rust library
 #        release.sh npm [--dry-run]    the packages for Node
-#        release.sh github TAG         the files themselves, with the section of CHANGELOG.md
+#        release.sh github             the files themselves, with the section of CHANGELOG.md
+# A tag is read from the environment alone: its name may be one that a shell would execute.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 cargo=${CARGO:-cargo}
@@ -19,10 +20,10 @@ name=$(sed -n 's/^name = "\(.*\)"/\1/p' src/python/pyproject.toml)
 main() {
     case ${1:-} in
     cut) cut_release "${2:-}" ;;
-    check) check "${2:-}" ;;
+    check) check "${TAG:-}" ;;
     crates) crates "${@:2}" ;;
     npm) npm_packages "${@:2}" ;;
-    github) github "${2:-}" ;;
+    github) github "${TAG:-}" ;;
     *) fail "say cut, check, crates, npm or github" ;;
     esac
 }

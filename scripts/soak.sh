@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Random faults for hours, unattended: HOURS=8. Shapes take turns: one node, three, five, a primary behind Sentinels, a cluster, nodes
-# of two versions that are upgraded, holders that write late, and other locks under the same faults. Each run writes its
-# history, and checkers that others wrote judge it. target/soak/report.md tells each turn; what went wrong has its log and
-# its histories beside it, in 500 MB at most. After 20 turns that failed it ends: nobody reads more.
+# Random faults for hours, unattended: HOURS=8. Shapes take turns: one node, three, five, a primary behind Sentinels, a
+# cluster, holders that write late, and other locks under the same faults. Each run writes its history, and checkers
+# that others wrote judge it. target/soak/report.md tells each turn; what went wrong has its log and its histories
+# beside it, in 500 MB at most. After 20 turns that failed it ends: nobody reads more.
 #
 # Usage: soak.sh HOURS    (0.5 is half an hour; TURN=60 seconds a run, SHAPES="three five" some shapes alone)
 set -euo pipefail
@@ -17,7 +17,7 @@ most_failures=20
 most_kept=$((500 * 1024))
 # A turn that takes this much longer than its runs hangs.
 patience=1200
-shapes=(one kills three five sentinel cluster upgrade late faults)
+shapes=(one kills three five sentinel cluster late faults)
 
 # The suite of a shape, and its tests: those of a row that belongs to many servers take turns.
 tests_of() { # shape round
@@ -30,7 +30,6 @@ tests_of() { # shape round
     sentinel) echo quorum --exact chaos_sentinels::a_primary_behind_sentinels_keeps_its_promises"$server" ;;
     cluster) echo quorum --exact chaos_cluster::a_cluster_keeps_its_promises"$server" ;;
     kills) echo node restarts::crash::kills_of_a_server --skip "::${kinds[$(($2 % 2))]}" ;;
-    upgrade) echo versions random_faults:: ;;
     late) echo quorum late_writers::a_write_with_its_fence ;;
     faults) echo hazards same_faults::dlock_o ;;
     *) echo "soak: there is no shape $1" >&2 && return 1 ;;
@@ -63,12 +62,11 @@ declare -A program=()
 
 build() {
     local artifact='s|.*"target":{.*"name":"\([^"]*\)".*"profile":{[^}]*"test":true}.*"executable":"\([^"]*\)".*|\1 \2|p'
-    [[ " ${shapes[*]} " != *" upgrade "* ]] || scripts/versions.sh build
-    "$cargo" test --no-run -p dlock-tests --features soak --test quorum --test node --test hazards --test versions
+    "$cargo" test --no-run -p dlock-tests --features soak --test quorum --test node --test hazards
     while read -r name file; do
         program[$name]=$file
     done < <("$cargo" test --no-run --quiet -p dlock-tests --features soak --message-format json \
-        --test quorum --test node --test hazards --test versions | sed -n "$artifact")
+        --test quorum --test node --test hazards | sed -n "$artifact")
 }
 
 # --- turns ------------------------------------------------------------------------------------
@@ -80,7 +78,6 @@ take_turn() { # shape round
     mkdir -p "$folder/$name"
     read -ra words <<<"$(tests_of "$1" "$2")"
     DLOCK_HISTORIES=$folder/$name DLOCK_SOAK_RUN=$turn DLOCK_SOAK_CHAOS=$turn DLOCK_SOAK_FAULTS=$turn DLOCK_SOAK_KILLS=$((turn / 3)) \
-        DLOCK_FORMER=$(scripts/versions.sh where) \
         timeout --kill-after=10 $((turn * 10 + patience)) env --chdir=tests "${program[${words[0]}]}" \
         --nocapture --test-threads=2 "${words[@]:1}" >"$log" 2>&1 || code=$?
     grep -q '^test result: ok. [1-9]' "$log" || [ $code != 0 ] || code=99

@@ -7,6 +7,7 @@
 #   JOBS=6                      so many suites at a time
 #   RUST_TEST_THREADS=3         so many tests of a suite at a time
 #   LIMIT=1500                  seconds after which a suite that hangs is ended, and has failed
+#   VERDICT=FILE                leaves the closing line there, too, if something failed
 set -euo pipefail
 cd "$(dirname "$0")/.."
 cargo=${CARGO:-cargo}
@@ -119,17 +120,32 @@ outcome() { # name code
     esac
 }
 
-# Shows what failed suites said of their failures, or all that they said if they did not come so far: of one that
-# hung, the tests that take long are in it.
+# Shows what failed suites said of their failures, or all that they said if they did not come so far. The closing line
+# names each test that failed.
 report() {
-    local name
+    local name verdict=()
+    [ ${#failed[@]} = 0 ] && echo "test: all passed, in $SECONDS s" && return
     for name in "${failed[@]}"; do
         printf '\n--- %s ---\n' "$name"
         sed -n '/^failures:$/,$p' "$logs/$name" | grep . || cat "$logs/$name"
+        verdict+=("$name: $(named "$name" | paste -sd, | sed 's/,/, /g')")
     done
-    [ ${#failed[@]} = 0 ] && echo "test: all passed, in $SECONDS s" && return
-    printf '\ntest: FAILED: %s\n' "$(paste -sd, <<<"$(printf '%s\n' "${failed[@]}")")"
+    printf '%s\n' "${verdict[@]}" | paste -sd';' | sed 's/;/; /g; s/^/FAILED: /' | tee "${VERDICT:-/dev/null}"
     exit 1
+}
+
+# The tests of a suite that failed; of one that came to no end, those that were still running.
+named() { # name
+    local found
+    found=$({
+        # Rust's list is the last thing before its result, and that of Node.js is the last of all.
+        tac "$logs/$1" | sed -n '/^test result: FAILED/,/^failures:$/s/^    //p' | tac
+        sed -n 's/^\(FAILED\|ERROR\) \([^ ]*::[^ ]*\).*/\2/p' "$logs/$1"
+        sed -n '/failing tests:$/,$s/^ *✖ \(.*\) ([0-9.]*ms)$/\1/p' "$logs/$1"
+    } | sort -u)
+    [ -n "$found" ] || found=$(awk '/has been running for over/ { slow[$2] } /^test .* \.\.\. / { delete slow[$2] }
+        END { for (name in slow) print name " (did not end)" }' "$logs/$1")
+    echo "${found:-$(tail -n 1 "$logs/$1")}"
 }
 
 main

@@ -115,6 +115,23 @@ fn nothing_names_the_machine_it_was_made_on() {
     refuse(containing(&all_text(), &folders));
 }
 
+/// proptest reads the seeds of src/CRATE/PATH.rs from src/proptest-regressions/PATH.txt. Where a test moves, its seeds
+/// move along.
+#[test]
+fn saved_failures_are_where_proptest_looks_for_them() {
+    const SEEDS: &str = "src/proptest-regressions";
+    let seeds = files(&[SEEDS], &["txt"]);
+    assert!(!seeds.is_empty());
+    let has_test = |seeds: &File| {
+        let path = seeds.path.strip_prefix(SEEDS).expect("it is there").with_extension("rs");
+        ["src/core", "src/client"].iter().any(|root| {
+            read(&Path::new(root).join(&path)).is_some_and(|file| file.text.contains("proptest!"))
+        })
+    };
+    let lost = seeds.iter().filter(|seeds| !has_test(seeds));
+    refuse(lost.map(|seeds| seeds.line(1, "no test reads these seeds")));
+}
+
 /// One option stands for all. The program, `src/cli`, declares options of its own.
 #[test]
 fn an_option_of_a_lock_is_in_few_files() {

@@ -32,15 +32,13 @@ pub enum Slot<'a> {
 
 impl Options {
     /// All options, with the names that they have in Rust and Python: a new one gets its row here.
-    pub fn slots(&mut self) -> [(&'static str, Slot<'_>); 9] {
-        let LockOptions { ttl, wait, ephemeral, meta, max_hold, again, renew, .. } =
-            &mut self.others;
+    pub fn slots(&mut self) -> [(&'static str, Slot<'_>); 8] {
+        let LockOptions { ttl, wait, meta, max_hold, again, renew, .. } = &mut self.others;
         [
             ("ttl", Slot::Span(ttl)),
             ("wait", Slot::Wait(wait)),
             ("shared", Slot::Flag(&mut self.shared)),
             ("limit", Slot::Permits(&mut self.limit)),
-            ("ephemeral", Slot::Flag(ephemeral)),
             ("meta", Slot::Text(meta)),
             ("max_hold", Slot::MaybeSpan(max_hold)),
             ("again", Slot::Flag(again)),

@@ -10,7 +10,7 @@
 //! - [`locks`], [`doctor`], [`ready`]: for operators of the nodes.
 //! - [`top`], [`exporter`]: live figures of the nodes. [`watch`]: polling the nodes.
 //! - [`agent`]: the locks of a majority for programs in any language, over the Redis protocol.
-//! - [`bench`]: the cost of a lock on these nodes, and the length of waits.
+//! - [`bench`]: the cost of a free lock on these nodes.
 //! - [`dev`]: local nodes to try dlock with.
 //! - [`say`]: output for people, programs and shells; and the exit codes.
 

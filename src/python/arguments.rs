@@ -1,8 +1,8 @@
-//! Reads keys, lengths of time, texts and fences from Python.
+//! Reads keys, tokens, lengths of time, texts and fences from Python.
 
 use std::time::Duration;
 
-use dlock_client::Key;
+use dlock_client::{Key, Token};
 use pyo3::exceptions::{PyOverflowError, PyTypeError};
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -63,6 +63,12 @@ pub(crate) fn text(name: &str, given: &Bound<'_, PyAny>) -> PyResult<String> {
         Ok(text) => text.extract(),
         Err(_) => Err(wrong_type(&format!("{name} is a str"), given)),
     }
+}
+
+/// Reads a token.
+pub(crate) fn token(given: &Bound<'_, PyAny>) -> PyResult<Token> {
+    let read = text("token", given)?.parse::<Token>();
+    read.map_err(|error| errors::usage(given.py(), error.to_string()))
 }
 
 /// Reads a fence, if one is given.

@@ -11,7 +11,6 @@ use futures_util::TryFutureExt;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyTuple};
 
 use crate::guard::{Guard, released};
 use crate::held::Held;
@@ -145,60 +144,6 @@ impl LockBase {
     fn entered(&self) -> MutexGuard<'_, Vec<(Caller, Py<GuardBase>)>> {
         self.entered.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// The Rust part of locks like redis-py's. Their `_enter` and `_release` are in Python; an interrupt there
-/// loses no lock.
-#[pyclass(frozen, subclass, module = "dlock._native")]
-pub(crate) struct CompatLockBase;
-
-#[pymethods]
-impl CompatLockBase {
-    #[new]
-    #[pyo3(signature = (*_given, **_named))]
-    fn new(_given: &Bound<'_, PyTuple>, _named: Option<&Bound<'_, PyDict>>) -> CompatLockBase {
-        CompatLockBase
-    }
-
-    fn __enter__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        let before = renewed(slf);
-        let entered = slf.call_method0(intern!(slf.py(), "_enter"));
-        let is_same = |guard: &Bound<'_, Guard>| before.as_ref().is_some_and(|old| old.is(guard));
-        if entered.is_err() {
-            renewed(slf)
-                .filter(|guard| !is_same(guard))
-                .iter()
-                .for_each(|guard| guard.get().drop());
-        }
-        entered
-    }
-
-    #[pyo3(signature = (*_error))]
-    fn __exit__(slf: &Bound<'_, Self>, _error: &Bound<'_, PyTuple>) -> PyResult<()> {
-        whole(slf, "_exit")
-    }
-
-    /// Releases the lock.
-    fn release(slf: &Bound<'_, Self>) -> PyResult<()> {
-        whole(slf, "_release")
-    }
-}
-
-/// Runs this method, which releases the lock. If the method fails before that, this releases it.
-fn whole(lock: &Bound<'_, CompatLockBase>, method: &str) -> PyResult<()> {
-    let guard = renewed(lock);
-    let ended = lock.call_method0(method);
-    if ended.is_err() {
-        guard.iter().for_each(|guard| guard.get().drop());
-    }
-    ended.map(drop)
-}
-
-/// The guard that renews a lock like redis-py's.
-fn renewed<'py>(lock: &Bound<'py, CompatLockBase>) -> Option<Bound<'py, Guard>> {
-    let py = lock.py();
-    let lease = lock.getattr(intern!(py, "local")).ok()?.getattr(intern!(py, "lease")).ok()?;
-    lease.getattr(intern!(py, "guard")).ok()?.cast_into().ok()
 }
 
 /// A thread, or one of its greenlets.

@@ -7,8 +7,7 @@ use dlock_client::Address;
 use futures_util::TryFutureExt;
 use pyo3::prelude::*;
 
-use crate::arguments::{Name, fence, span};
-use crate::by_token;
+use crate::arguments::{self, Name, fence, span};
 use crate::errors;
 use crate::exit;
 use crate::local::Local;
@@ -64,7 +63,7 @@ impl Client {
         ttl: &Bound<'_, PyAny>,
         known: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Py<PyAny>> {
-        let (token, ttl, known) = (by_token::token(token)?, span("ttl", ttl)?, fence(known)?);
+        let (token, ttl, known) = (arguments::token(token)?, span("ttl", ttl)?, fence(known)?);
         let local = self.local(py)?;
         let client = local.connected.client.clone();
         let extended = async move { client.extend(key.0, &token, known, ttl).await };
@@ -79,7 +78,7 @@ impl Client {
         key: Name,
         token: &Bound<'_, PyAny>,
     ) -> PyResult<Py<PyAny>> {
-        let token = by_token::token(token)?;
+        let token = arguments::token(token)?;
         let local = self.local(py)?;
         let released = local.connected.client.release(key.0, &token);
         local.carry_out(py, to, released.map_ok(Outcome::Flag))
@@ -102,41 +101,11 @@ impl Client {
         key: Name,
         token: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Py<PyAny>> {
-        let token = token.map(by_token::token).transpose()?;
+        let token = token.map(arguments::token).transpose()?;
         let local = self.local(py)?;
         let client = local.connected.client.clone();
         let broken = async move { client.break_lock(key.0, token.as_ref()).await };
         local.carry_out(py, to, broken.map_ok(Outcome::Broken))
-    }
-
-    /// Lets a lock end this much later, or this long from now, for `dlock.compat`. Returns whether the token
-    /// holds it.
-    fn lengthen(
-        &self,
-        py: Python<'_>,
-        to: ReplyTo<'_>,
-        key: Name,
-        token: &str,
-        by: &Bound<'_, PyAny>,
-        from_now: bool,
-    ) -> PyResult<Py<PyAny>> {
-        let (local, by) = (self.local(py)?, span("time", by)?);
-        let extended = by_token::lengthen(&local.connected.client, key.0, token, by, from_now);
-        local.carry_out(py, to, extended.map_ok(Outcome::Flag))
-    }
-
-    /// Returns whether anybody holds a lock, for `dlock.compat`.
-    fn is_held(&self, py: Python<'_>, to: ReplyTo<'_>, key: Name) -> PyResult<Py<PyAny>> {
-        let local = self.local(py)?;
-        let seen = by_token::is_held(&local.connected.client, key.0);
-        local.carry_out(py, to, seen.map_ok(Outcome::Flag))
-    }
-
-    /// Returns whether this token holds a lock, for `dlock.compat`.
-    fn owns(&self, py: Python<'_>, to: ReplyTo<'_>, key: Name, token: &str) -> PyResult<Py<PyAny>> {
-        let local = self.local(py)?;
-        let seen = by_token::owns(&local.connected.client, key.0, token);
-        local.carry_out(py, to, seen.map_ok(Outcome::Flag))
     }
 
     /// Waits until releases in the background are done, and closes the idle connections.

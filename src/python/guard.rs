@@ -78,11 +78,6 @@ impl Guard {
         token.ok_or_else(|| self.gone(py))?.map_err(|error| errors::raised(py, error))
     }
 
-    /// True if the client renews the lease.
-    fn is_renewed(&self) -> bool {
-        self.is_renewed
-    }
-
     /// The lease, in seconds.
     #[getter]
     fn ttl(&self) -> f64 {
@@ -159,13 +154,6 @@ impl Guard {
         self.is_detached.store(true, Ordering::Relaxed);
         let detached = PendingLease::detach(guard, Arc::clone(&local.connected));
         local.carry_out(py, to, detached.map(|lease| Ok(Outcome::Detached(lease))))
-    }
-
-    /// Like `detach`, and the lock stays held also if the caller gives up half-way.
-    fn let_go(&self, py: Python<'_>, to: ReplyTo<'_>) -> PyResult<Py<PyAny>> {
-        let Held { guard, local } = self.take(py)?;
-        self.is_detached.store(true, Ordering::Relaxed);
-        local.carry_out(py, to, guard.detach().map(|_| Ok(Outcome::Done)))
     }
 
     /// Waits for the loss of the lock, which is the outcome.

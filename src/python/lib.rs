@@ -8,7 +8,7 @@
 //! - `local`: a client's state in this process. `wait`: a Python thread that waits for an outcome; `outcome_queue`:
 //!   an event loop that does. `outcome`: the possible outcomes.
 //! - `client`, `lock`, `guard`: the classes. `block`: the begin and end of a `with` block. `lease`: a lock
-//!   that is handed on. `by_token`: for `dlock.compat`.
+//!   that is handed on.
 //! - `errors`, `value`, `report`: outcomes as exceptions and values of Python.
 //! - `held`, `exit`: the end of the interpreter releases held locks. `fork`: hooks before and after a fork.
 //! - `options`, `arguments`: read the options of a lock, keys and lengths of time from Python.
@@ -16,7 +16,6 @@
 
 mod arguments;
 mod block;
-mod by_token;
 mod client;
 mod errors;
 mod exit;
@@ -43,7 +42,7 @@ use pyo3::prelude::*;
 #[pymodule(gil_used = true)]
 mod _native {
     #[pymodule_export]
-    use crate::block::{CompatLockBase, GuardBase, LockBase};
+    use crate::block::{GuardBase, LockBase};
     #[pymodule_export]
     use crate::client::Client;
     #[pymodule_export]

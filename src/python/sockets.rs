@@ -1,7 +1,6 @@
 //! The sockets of a runtime, which a child process inherits: those that its epoll instance watches.
 //!
-//! The child closes them and sends nothing: an EPHEMERAL lock ends with its last socket, which must not be an
-//! inherited one.
+//! The child closes them and sends nothing: the parent's connections end with the parent.
 
 use std::fs;
 use std::os::fd::{AsRawFd, RawFd};

@@ -1,7 +1,5 @@
 //! `dlock release KEY TOKEN`
 
-use std::time::Duration;
-
 use harness::{Quorum, eventually};
 
 use crate::extend::acquire;
@@ -14,7 +12,7 @@ fn a_lease_is_given_back_once() {
     let (token, _) = acquire(&quorum, "20s");
     let said = dlock(&quorum, &["release", "job", &token]).with_code(0);
     assert_eq!(said.out, "");
-    quorum.assert_empty_within(Duration::ZERO);
+    quorum.until_released();
     let said = dlock(&quorum, &["release", "job", &token]).with_code(75);
     assert!(said.err.contains("lock") && !said.err.contains(&token), "{}", said.err);
 }

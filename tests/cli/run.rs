@@ -5,11 +5,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use harness::busy::assert_in_time;
 use harness::{Kind, Quorum, Server, apply, eventually, on_one_server, program};
 use tempfile::TempDir;
 
-use crate::running::{Running, SLACK, dlock, run};
+use crate::running::{Running, dlock, run};
 
 #[apply(on_one_server)]
 fn a_command_runs_under_a_lock(kind: Kind) {
@@ -18,7 +17,7 @@ fn a_command_runs_under_a_lock(kind: Kind) {
     // The program has no input: read ends at once.
     let said = running.ended().with_code(0);
     assert_eq!((said.out.as_str(), said.err.as_str()), ("begun\n\n", ""));
-    quorum.assert_empty_within(Duration::ZERO);
+    quorum.until_released();
 }
 
 #[test]
@@ -30,14 +29,14 @@ fn the_exit_code_is_the_commands() {
     for (signal, code) in [("TERM", 143), ("KILL", 137), ("INT", 130)] {
         run(&quorum, &["job", "-c", &format!("kill -{signal} $$")]).with_code(code);
     }
-    quorum.assert_empty_within(Duration::ZERO);
+    quorum.until_released();
 }
 
 #[test]
 fn a_lock_that_is_not_free_has_an_exit_code_of_its_own() {
     let quorum = Quorum::start(3);
-    let holder = hold(&quorum, "job", 60_000);
-    let begun = Instant::now();
+    // It waits in vain for as long as a test may take.
+    let holder = hold(&quorum, "job", 600_000);
     for (options, code) in [
         (vec!["-n"], 1),
         (vec!["-n", "-E", "42"], 42),
@@ -50,7 +49,6 @@ fn a_lock_that_is_not_free_has_an_exit_code_of_its_own() {
         assert_eq!(said.out, "", "{options:?}");
         assert!(said.err.contains("job") && said.err.contains("held"), "{options:?}: {}", said.err);
     }
-    assert_in_time(begun.elapsed(), Duration::from_secs(3));
     let said = run(&quorum, &["-n", "-q", "job", "--", "true"]).with_code(1);
     assert_eq!(said.err, "");
     drop(holder);
@@ -64,7 +62,6 @@ fn a_wait_ends_after_its_time() {
     run(&quorum, &["-w", "0.5", "job", "--", "true"]).with_code(1);
     let took = begun.elapsed();
     assert!(took >= Duration::from_millis(500), "{took:?}");
-    assert_in_time(took, Duration::from_millis(500) + SLACK);
     eventually("nobody waits", || quorum.iter().all(|node| node.node("waiters").int() == 0));
 }
 
@@ -76,9 +73,9 @@ fn a_wait_is_over_when_the_lock_is_free() {
     let second = Running::start(&quorum, &["-w", "20", "job", "--", "echo", "second"]);
     eventually("it waits", || quorum[0].node("waiters").int() == 1);
     assert_eq!(second.out(), "");
-    second.ended_within(Duration::from_millis(500)).with_code(0);
+    second.ended().with_code(0);
     first.ended().with_code(0);
-    quorum.assert_empty_within(Duration::ZERO);
+    quorum.until_released();
 }
 
 #[test]
@@ -137,7 +134,7 @@ fn a_command_that_cannot_be_executed_leaves_no_lock() {
     {
         let said = run(&quorum, &["job", "--", command]).with_code(code);
         assert!(said.err.contains(command), "{}", said.err);
-        quorum.assert_empty_within(Duration::ZERO);
+        quorum.until_released();
     }
 }
 
@@ -195,7 +192,7 @@ fn several_keys_are_held_together_or_not_at_all() {
     run(&quorum, &["-n", "d", "c", "--", "true"]).with_code(1);
     eventually("the free key is free again", || quorum.held("d") == 0);
     running.ended().with_code(0);
-    quorum.assert_empty_within(Duration::ZERO);
+    quorum.until_released();
 }
 
 #[test]
@@ -207,10 +204,10 @@ fn two_that_want_the_same_keys_in_other_orders_do_not_wait_for_each_other() {
             .map(|keys| Running::start(&quorum, &[keys[0], keys[1], "--", "true"]))
             .collect();
         for running in runs {
-            running.ended_within(Duration::from_secs(2)).with_code(0);
+            running.ended().with_code(0);
         }
     }
-    quorum.assert_empty_within(Duration::ZERO);
+    quorum.until_released();
 }
 
 #[test]

@@ -1,7 +1,5 @@
 //! `dlock run --done-for`: a job that several hosts start, and that is to run once.
 
-use std::time::Duration;
-
 use harness::program::Said;
 use harness::{Kind, Quorum, Server, eventually};
 use nix::sys::signal::Signal;
@@ -11,7 +9,6 @@ use crate::running::{Running, dlock, run};
 
 /// Longer than a test takes.
 const DAY: [&str; 2] = ["--done-for", "24h"];
-const TTL: Duration = Duration::from_secs(2);
 
 /// A job that says when it begins, and ends when it is told.
 const UNTIL_TOLD: &str = "echo in; while [ ! -e \"$0\" ]; do sleep 0.02; done";
@@ -54,7 +51,7 @@ fn a_job_that_has_succeeded_is_not_run_again_and_all_who_come_hear_who_did_it() 
         }
         assert_eq!(job(&quorum, &["-q"], "echo run").with_code(0).err, "");
         assert_eq!(job(&quorum, &["--done-exit", "42"], "echo run").with_code(42).out, "");
-        quorum.assert_empty_within(Duration::ZERO);
+        quorum.until_released();
     }
 }
 
@@ -85,7 +82,7 @@ fn what_happens_is_told_to_programs() {
 fn a_job_that_fails_is_tried_by_the_next_one_unless_any_end_will_do() {
     let quorum = Quorum::start(3);
     assert_eq!(job(&quorum, &[], "exit 3").with_code(3).err, "");
-    quorum.assert_empty_within(Duration::ZERO);
+    quorum.until_released();
     job(&quorum, &[], "kill -KILL $$").with_code(137);
     assert_eq!(job(&quorum, &["--done-on", "any"], "echo run; exit 3").with_code(3).out, "run\n");
     let said = job(&quorum, &[], "echo run").with_code(0);
@@ -209,7 +206,7 @@ fn whoever_waits_hears_that_it_is_done_and_gets_the_lock_if_it_is_not() {
         eventually("it waits", || quorum.iter().any(|node| node.node("waiters").int() == 1));
         std::fs::write(&told, "").expect("a file can be written");
         first.ended();
-        let said = waiting.ended_within(TTL);
+        let said = waiting.ended();
         assert_eq!((said.code, &*said.out), (Some(i32::from(!out.is_empty())), out), "{said:?}");
     }
 }
@@ -249,7 +246,7 @@ fn a_job_whose_dlock_is_killed_runs_again_when_the_lease_is_over() {
     running.until_it_prints("in\n");
     running.signal(Signal::SIGKILL);
     let next = Running::start(&quorum, &[&DAY[..], &["job", "-c", "echo run"]].concat());
-    assert_eq!(next.ended_within(TTL).with_code(0).out, "run\n");
+    assert_eq!(next.ended().with_code(0).out, "run\n");
     running.ended();
 }
 
@@ -281,7 +278,7 @@ fn a_job_that_cannot_be_left_done_says_so_and_ends_with_its_own_code() {
     let warning = only_event(&said, "warning");
     assert_eq!(warning["kind"], "not_done");
     assert!(warning["message"].as_str().is_some_and(|it| it.contains("TOOMANYDONE")), "{warning}");
-    quorum.assert_empty_within(Duration::ZERO);
+    quorum.until_released();
     let said = job(&quorum, &["--done-on", "any"], "exit 7").with_code(7);
     assert!(said.err.starts_with("dlock: could not leave 'job' done"), "{}", said.err);
 }

@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::process::Stdio;
-use std::time::Duration;
 
 use harness::{Quorum, eventually, program};
 use nix::sys::signal::{Signal, kill};
@@ -13,8 +12,6 @@ use tempfile::TempDir;
 use crate::run::hold;
 use crate::running::{Running, run};
 
-const SOON: Duration = Duration::from_millis(300);
-
 #[test]
 fn a_wait_ends_by_a_signal_and_leaves_no_waiter() {
     let quorum = Quorum::start(3);
@@ -23,7 +20,7 @@ fn a_wait_ends_by_a_signal_and_leaves_no_waiter() {
         let waiting = Running::start(&quorum, &["job", "--", "echo", "run"]);
         eventually("it waits", || quorum[0].node("waiters").int() == 1);
         waiting.signal(signal);
-        let said = waiting.ended_within(SOON).with_code(code);
+        let said = waiting.ended().with_code(code);
         assert_eq!(said.out, "");
         eventually("nobody waits", || quorum.iter().all(|node| node.node("waiters").int() == 0));
     }
@@ -63,7 +60,7 @@ fn signals_are_caught_while_dlock_connects() {
         let connecting = Running::of(command);
         until_it_catches(&connecting, Signal::SIGTERM);
         connecting.signal(Signal::SIGTERM);
-        connecting.ended_within(SOON).with_code(143);
+        connecting.ended().with_code(143);
     }
 }
 
@@ -81,7 +78,7 @@ fn a_signal_ends_dlock_while_a_name_is_looked_up() {
     let looking = Running::of(command);
     looking.until_it_complains("no majority");
     looking.signal(Signal::SIGTERM);
-    looking.ended_within(SOON).with_code(143);
+    looking.ended().with_code(143);
 }
 
 #[track_caller]
@@ -102,7 +99,7 @@ fn a_wait_for_the_second_key_that_ends_by_a_signal_gives_the_first_back() {
     let waiting = Running::start(&quorum, &["b", "a", "--", "true"]);
     eventually("it waits", || quorum[0].node("waiters").int() == 1);
     waiting.signal(Signal::SIGINT);
-    waiting.ended_within(SOON).with_code(130);
+    waiting.ended().with_code(130);
     eventually("the first is free", || quorum.held("a") == 0);
 }
 
@@ -123,9 +120,9 @@ fn signals_are_passed_on_to_the_command() {
         let running = Running::start(&quorum, &["job", "-c", &script]);
         running.until_it_prints("in");
         running.signal(signal);
-        let said = running.ended_within(SOON).with_code(7);
+        let said = running.ended().with_code(7);
         assert_eq!(said.out, "in\ngot\n", "{signal}");
-        quorum.assert_empty_within(Duration::ZERO);
+        quorum.until_released();
     }
 }
 
@@ -136,8 +133,8 @@ fn a_command_that_a_signal_ends_is_said_to_have_ended_so() {
         let running = Running::start(&quorum, &["job", "-c", "echo in; exec sleep 20"]);
         running.until_it_prints("in");
         running.signal(signal);
-        running.ended_within(SOON).with_code(code);
-        quorum.assert_empty_within(Duration::ZERO);
+        running.ended().with_code(code);
+        quorum.until_released();
     }
 }
 
@@ -162,10 +159,10 @@ fn a_command_whose_dlock_is_killed_is_ended_and_its_lock_with_the_lease() {
     let running = Running::start(&quorum, &["--ttl", "600ms", "job", "-c", script]);
     running.until_it_prints("\n");
     running.signal(Signal::SIGKILL);
-    let said = running.ended_within(SOON).with_code(137);
+    let said = running.ended().with_code(137);
     assert!(said.out.ends_with("got\n"), "{}", said.out);
     run(&quorum, &["-w", "2", "job", "--", "true"]).with_code(0);
-    quorum.assert_empty_within(Duration::from_millis(600));
+    quorum.until_empty();
 }
 
 #[test]

@@ -1,7 +1,6 @@
 //! `dlock run` on a terminal: `script` makes one.
 
 use std::process::Stdio;
-use std::time::Duration;
 
 use harness::{Quorum, eventually, program};
 
@@ -9,7 +8,6 @@ use crate::run::hold;
 use crate::running::Running;
 
 const CTRL_C: &[u8] = b"\x03";
-const SOON: Duration = Duration::from_millis(500);
 
 #[test]
 fn a_command_has_the_terminal_and_reads_from_it() {
@@ -19,8 +17,8 @@ fn a_command_has_the_terminal_and_reads_from_it() {
     typed.until_it_prints("all");
     typed.write(b"hello\n");
     typed.until_it_prints("got hello");
-    typed.ended_within(SOON).with_code(0);
-    quorum.assert_empty_within(Duration::ZERO);
+    typed.ended().with_code(0);
+    quorum.until_released();
 }
 
 #[test]
@@ -30,9 +28,9 @@ fn ctrl_c_ends_the_command_and_gives_the_lock_back() {
     let mut typed = on_a_terminal(&quorum, &format!("$DLOCK run job -c '{inner}'"));
     typed.until_it_prints("in");
     typed.write(CTRL_C);
-    let said = typed.ended_within(SOON).with_code(7);
+    let said = typed.ended().with_code(7);
     assert_eq!(said.out.matches("got").count(), 1, "it gets the signal once: {}", said.out);
-    quorum.assert_empty_within(Duration::ZERO);
+    quorum.until_released();
 }
 
 #[test]
@@ -42,7 +40,7 @@ fn ctrl_c_ends_a_wait() {
     let mut typed = on_a_terminal(&quorum, "$DLOCK run job -- echo run; echo \"code=$?\"");
     eventually("it waits", || quorum[0].node("waiters").int() == 1);
     typed.write(CTRL_C);
-    typed.ended_within(SOON);
+    typed.ended();
     eventually("nobody waits", || quorum.iter().all(|node| node.node("waiters").int() == 0));
 }
 
@@ -57,7 +55,7 @@ fn a_shell_has_its_terminal_again_afterwards() {
     typed.until_it_prints("code 3");
     typed.write(b"hello\n");
     typed.until_it_prints("got hello");
-    typed.ended_within(SOON).with_code(0);
+    typed.ended().with_code(0);
 }
 
 #[test]
@@ -67,7 +65,7 @@ fn a_lost_lock_on_a_terminal_ends_the_command() {
     let typed = on_a_terminal(&quorum, &format!("$DLOCK run --ttl 500ms job -c '{inner}'"));
     typed.until_it_prints("in");
     quorum[0].run("DLOCK.BREAK job");
-    let said = typed.ended_within(SOON).with_code(75);
+    let said = typed.ended().with_code(75);
     assert!(said.out.contains("asked"), "{}", said.out);
 }
 

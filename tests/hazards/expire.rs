@@ -6,15 +6,12 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use harness::busy::assert_in_time;
 use harness::client::request;
 use harness::{Client, Kind, Proxy, Server, Way, apply, eventually, on_one_server, on_two_servers};
 
 const KEY: &str = "import";
 /// Locks are meant to last this long.
 const MEANT: Duration = Duration::from_millis(300);
-/// A busy machine may be this late.
-const LATE: Duration = Duration::from_secs(5);
 
 /// Two commands, one after the other.
 struct SetThenExpire {
@@ -80,7 +77,6 @@ fn a_crash_right_after_an_acquire_leaves_a_lock_for_its_lease(kind: Kind) {
     assert!(bob.run(&format!("DLOCK.ACQUIRE {KEY} bob 60000 WAIT 0")).int() > 0);
     let held = asked.elapsed();
     assert!(held >= MEANT, "free after {held:?}");
-    assert_in_time(held, MEANT + LATE);
 }
 
 #[apply(on_two_servers)]

@@ -16,7 +16,7 @@ use crate::recipe::{Dlock, Party, SetNx, Waiting};
 
 const KEY: &str = "leader";
 /// The length of a lock that runs when the test ends.
-const LONG: u64 = 60_000;
+const LONG: u64 = 600_000;
 
 /// A primary, and a replica behind a network that can be slow.
 struct Pair {
@@ -54,7 +54,7 @@ impl Pair {
         self.network.keep_back(Way::Down);
         let asked = Instant::now();
         assert!(alice.try_lock(KEY, ttl));
-        eventually("it is on its way to the replica", || self.network.kept(Way::Down) > 0);
+        eventually("it is on its way to the replica", || self.network.has_kept_back(Way::Down));
         self.primary.kill();
         self.network.refuse();
         (alice, asked)
@@ -63,10 +63,9 @@ impl Pair {
 
 /// Asserts that a second holder comes while the lock of the first one runs.
 #[track_caller]
-fn assert_two_hold<P: Waiting>(port: u16, asked: Instant, ttl: u64) {
+fn assert_two_hold<P: Waiting>(port: u16) {
     let mut bob = P::connect(port);
-    assert!(bob.lock_within(KEY, ttl, PATIENCE), "nobody has it, it seems");
-    assert!(asked.elapsed() < Duration::from_millis(ttl), "alice's lock runs");
+    assert!(bob.lock_within(KEY, LONG, PATIENCE), "nobody has it, it seems");
 }
 
 /// Asserts that nobody holds before the lease of the first one is over.
@@ -94,8 +93,8 @@ fn promote(replica: &Server) -> u16 {
 #[apply(on_two_servers)]
 fn a_promoted_replica_gives_a_lock_to_a_second_holder(kind: Kind) {
     let mut pair = Pair::start(Server::build(kind).without_module());
-    let (_alice, asked) = pair.lose_a_lock::<SetNx>(LONG);
-    assert_two_hold::<SetNx>(promote(&pair.replica), asked, LONG);
+    pair.lose_a_lock::<SetNx>(LONG);
+    assert_two_hold::<SetNx>(promote(&pair.replica));
 }
 
 #[apply(on_two_servers)]
@@ -114,10 +113,10 @@ const USUAL: u64 = 300;
 #[test]
 fn a_promoted_replica_does_not_wait_for_a_lease_longer_than_all_before_it() {
     let mut pair = Pair::start_with_dlock(Kind::Redis82, USUAL);
-    let (_alice, asked) = pair.lose_a_lock::<Dlock>(LONG);
+    pair.lose_a_lock::<Dlock>(LONG);
     let port = promote(&pair.replica);
     assert!(pair.replica.assert_in_quarantine(PROMOTED) < SHORT as i64);
-    assert_two_hold::<Dlock>(port, asked, LONG);
+    assert_two_hold::<Dlock>(port);
 }
 
 #[test]

@@ -47,7 +47,7 @@ fn clients_that_follow_a_sentinel_wait_for_a_lease_that_was_lost() {
         network.keep_back(Way::Down);
         let asked = Instant::now();
         let alice = take(&client, "leader", TTL).await;
-        eventually("it is on its way to the replica", || network.kept(Way::Down) > 0);
+        eventually("it is on its way to the replica", || network.has_kept_back(Way::Down));
         node.servers[0].kill();
         network.refuse();
         assert_one_holds(&client, alice, asked).await;

@@ -65,7 +65,7 @@ fn a_late_unlock<P: Party>(server: &Server) -> Outcome {
     network.keep_back(Way::Up);
     thread::scope(|scope| {
         let unlocking = scope.spawn(|| alice.unlock(KEY));
-        eventually("alice's unlock is on its way", || network.kept(Way::Up) > 0);
+        eventually("alice's unlock is on its way", || network.has_kept_back(Way::Up));
         assert!(!bob.try_lock(KEY, OTHERS), "her time is not over");
         eventually("her time is over, and bob has the lock", || bob.try_lock(KEY, OTHERS));
         assert!(bob.holds(KEY));

@@ -124,11 +124,10 @@ fn calls(server: &Server, command: &str) -> i64 {
 fn a_crowd_that_polls_asks_again_and_again() {
     let server = Server::build(Kind::Redis82).without_module().start();
     assert!(SetNx::connect(server.port()).try_lock(KEY, TTL));
-    // Each has time for a hundred, or ten; a busy machine may let them sleep for longer.
-    for (pause, least) in [(HURRY, 1_000), (USUAL, 300)] {
+    for pause in [HURRY, USUAL] {
         let requests = requests_of_a_crowd(&server, pause);
         println!("{requests} requests of {CROWD} clients in {TIME_OUT:?}, one every {pause:?}");
-        assert!(requests > least, "{requests}, one every {pause:?}");
+        assert!(requests >= 2 * CROWD as i64, "{requests}, one every {pause:?}");
     }
 }
 

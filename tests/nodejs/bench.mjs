@@ -3,9 +3,8 @@
 import { execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Redlock as Fork } from '@sesamecare-oss/redlock';
+import { Redlock } from '@sesamecare-oss/redlock';
 import { Client } from 'dlock';
-import { Redlock } from 'dlock/redlock';
 import { Server, TOP } from './server.mjs';
 
 const KIND = process.env.SERVER ?? 'redis-8.2';
@@ -33,10 +32,12 @@ async function compare(title, series) {
   }
 }
 
-/** The figures of `dlock bench` for the same in Rust. */
-function program(server, part, ...options) {
-  const command = ['bench', '--json', '--nodes', server.url, '--only', part, ...options];
-  return JSON.parse(execFileSync(`${TOP}/target/release/dlock`, command, { encoding: 'utf8' }));
+/** What `dlock bench` says of a pair in Rust, in µs. */
+function rustPair(server) {
+  const command = ['bench', '--json', '--nodes', server.url, '--time', '1s'];
+  const text = execFileSync(`${TOP}/target/release/dlock`, command, { encoding: 'utf8' });
+  const { acquire_us: acquire, release_us: release } = JSON.parse(text);
+  return acquire.p50 + release.p50;
 }
 
 async function oneNode(server) {
@@ -53,9 +54,7 @@ async function oneNode(server) {
     },
   });
   redis.disconnect();
-  const rust = program(server, 'quorum', '--time', '1s');
-  const pair = (rust.acquire_us.p50 + rust.release_us.p50).toFixed(0);
-  console.log(`  ${'Rust, right after'.padEnd(36)} p50 ${pair}`);
+  console.log(`  ${'Rust, right after'.padEnd(36)} p50 ${rustPair(server).toFixed(0)}`);
 }
 
 /** The time of a turn without its hold, in ms, where this many clients want the same lock. */
@@ -77,40 +76,26 @@ async function turns(server, clients, hold) {
   return (took - holds.reduce((sum, one) => sum + one, 0)) / holds.length;
 }
 
-function turnsInRust(server, clients, hold) {
-  const options = ['--clients', `${clients}`, '--hold', `${hold}ms`, '--time', `${SECONDS}s`];
-  const { seconds, grants, held_share: share } = program(server, 'contended', ...options);
-  return ((seconds * (1 - share)) / grants) * 1e3;
-}
-
 async function contention(server, clients, hold) {
-  const series = { Rust: [], Node: [] };
-  for (let turn = 0; turn < TURNS; turn += 1) {
-    series.Rust.push(turnsInRust(server, clients, hold));
-    series.Node.push(await turns(server, clients, hold));
-  }
+  const all = [];
+  for (let turn = 0; turn < TURNS; turn += 1) all.push(await turns(server, clients, hold));
+  const middle = [...all].sort((a, b) => a - b)[Math.floor(TURNS / 2)];
   console.log(`${clients} clients, each holds for ${hold} ms: turn without the hold, ms`);
-  for (const [name, all] of Object.entries(series)) {
-    const middle = [...all].sort((a, b) => a - b)[Math.floor(TURNS / 2)];
-    console.log(`  ${name.padEnd(36)} ${middle.toFixed(2)} (${all.map((one) => one.toFixed(2)).join(' ')})`);
-  }
+  console.log(`  ${middle.toFixed(2)} (${all.map((one) => one.toFixed(2)).join(' ')})`);
 }
 
 async function fiveNodes(servers) {
-  const clients = () => servers.map((server) => server.redis());
-  const [fork, ours] = [new Fork(clients()), new Redlock(clients())];
+  const redlock = new Redlock(servers.map((server) => server.redis()));
   const client = new Client(servers.map(({ url }) => url));
-  const pair = (redlock) => async (turn) => {
-    await (await redlock.acquire([`five:${turn}`], 30_000)).release();
-  };
   await compare('five nodes', {
-    'redlock, the fork': pair(fork),
-    'dlock/redlock': pair(ours),
+    'redlock, the fork': async (turn) => {
+      await (await redlock.acquire([`five:${turn}`], 30_000)).release();
+    },
     'dlock: tryAcquire and release': async (turn) => {
       await (await client.lock(`pair:${turn}`).tryAcquire()).release();
     },
   });
-  await Promise.all([fork.quit(), ours.quit()]);
+  await redlock.quit();
 }
 
 async function manyGuards(server) {

@@ -2,11 +2,9 @@
 // run beside the others.
 
 import assert from 'node:assert/strict';
-import { tracingChannel } from 'node:diagnostics_channel';
 import { LostError } from 'dlock';
-import { ExecutionError, Redlock } from 'dlock/redlock';
 import { LEASE } from './server.mjs';
-import { newKey, ownServer, testAlone, testWithServer, thrown } from './with.mjs';
+import { testWithServer, thrown } from './with.mjs';
 
 testWithServer(
   'the event loop is blocked for ten leases, and the lock is still held',
@@ -40,26 +38,6 @@ testWithServer(
     await thrown(LostError, guard.release());
   },
 );
-
-testAlone('a lock that is lost before the routine of using has begun aborts its signal', async (t) => {
-  const [server, key] = [await ownServer(t), newKey()];
-  // The lock is granted, and the routine has not begun.
-  const granted = {
-    asyncEnd: (message) => {
-      if (message.key !== key) return;
-      server.pause();
-      block(1_000);
-    },
-  };
-  tracingChannel('dlock:acquire').subscribe(granted);
-  t.after(() => tracingChannel('dlock:acquire').unsubscribe(granted));
-  let seen;
-  const using = new Redlock([server.url]).using([key], 500, async (signal) => {
-    seen = [signal.aborted, signal.error?.code, signal.reason === signal.error];
-  });
-  assert.equal((await thrown(ExecutionError, using)).cause.code, 'lost');
-  assert.deepEqual(seen, [true, 'lost', true]);
-});
 
 /** Keeps the event loop from doing anything. */
 function block(milliseconds) {

@@ -4,7 +4,6 @@ import assert from 'node:assert/strict';
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { channel, tracingChannel } from 'node:diagnostics_channel';
 import { HeldError, LostError } from 'dlock';
-import { Redlock } from 'dlock/redlock';
 import { eventually, PATIENCE } from './server.mjs';
 import { Program, testWithServer, thrown } from './with.mjs';
 
@@ -37,7 +36,7 @@ testWithServer('an acquisition and a hold are traced', async ({ t, server, clien
   assert.deepEqual(acquire.kinds(), ['start', 'end']);
   const { nodes, options, result } = acquire.first();
   assert.deepEqual(nodes, [server.url]);
-  const others = { shared: false, ephemeral: false, meta: '', again: false, renew: true };
+  const others = { shared: false, meta: '', again: false, renew: true };
   assert.deepEqual({ ...options }, { ttl: 20_000, wait: 60_000, ...others });
   assert.equal(result, guard.fence);
   assert.deepEqual(hold.kinds(), ['start']);
@@ -126,16 +125,6 @@ testWithServer('a wait is traced where its acquisition was begun', async ({ t, c
   await first.release();
   await (await second).release();
   assert.deepEqual(seen, { acquire: 'a request', wait: 'a request', hold: 'a request' });
-});
-
-testWithServer('locks of redlock are traced', async ({ t, server, key }) => {
-  const [acquire, hold] = [watch(t, 'acquire', key), watch(t, 'hold', key)];
-  const redlock = new Redlock([server.url]);
-  const lock = await redlock.acquire([key], 20_000);
-  assert.equal(acquire.first().result, lock.fences.get(key));
-  await lock.release();
-  await redlock.using([key], 20_000, async () => assert.deepEqual(hold.kinds(), ['start']));
-  assert.deepEqual(hold.kinds(), ['start', 'end']);
 });
 
 testWithServer('what happens is logged, without secrets', async ({ t, client, key }) => {

@@ -28,7 +28,7 @@ fn main() {
     let listen = format!("127.0.0.1:{}", ports::free());
     let exporter = Exporter::start(&work.nodes(), &["--meta", "--listen", &listen]);
     let mut browser = Browser::start();
-    browser.open(&exporter.url, WINDOW, Scheme::Light);
+    browser.open(&format!("http://{}", exporter.at), WINDOW, Scheme::Light);
     browser.until_it_shows("report:nightly");
     terminal.until_it_shows("report:nightly");
     // Until the bars of `dlock top` are whole.

@@ -34,12 +34,12 @@ pub enum Bend {
     ProposesAnew,
     /// An attempt that does not wait is refused by the gate, though a majority is free.
     MindsGate,
-    /// A waiter that has a gate keeps it, and all rest equally long.
+    /// A client that has grants and no majority keeps them.
+    KeepsGrants,
+    /// Its next attempt has the token of the one that it withdrew.
+    ReusesToken,
+    /// All clients rest, and keep their grants, equally long.
     RestsEqually,
-    /// Nobody gives back what it has while it lacks its gate.
-    KeepsBehind,
-    /// A node that may not have heard yet that it was given back is asked again.
-    AsksTooSoon,
     /// A lease begins when the answer comes.
     BeginsAtAnswer,
     /// A claim stands until the last of its leases ends.
@@ -79,9 +79,9 @@ impl Bend {
         Bend::LeavesNoPlace,
         Bend::ProposesAnew,
         Bend::MindsGate,
+        Bend::KeepsGrants,
+        Bend::ReusesToken,
         Bend::RestsEqually,
-        Bend::KeepsBehind,
-        Bend::AsksTooSoon,
         Bend::BeginsAtAnswer,
         Bend::UntilLatest,
         Bend::NoDrift,
@@ -169,20 +169,17 @@ impl Rules for Bent {
         self.0 == Bend::MindsGate || Sound.minds_gate(waits)
     }
 
-    fn gives_way(&self, gate: usize, lacks: usize) -> bool {
-        self.0 != Bend::RestsEqually && Sound.gives_way(gate, lacks)
+    fn withdraws(&self) -> bool {
+        self.0 != Bend::KeepsGrants
     }
 
-    fn gives_back(&self) -> bool {
-        self.0 != Bend::KeepsBehind
+    fn next_attempt(&self, attempt: u32) -> u32 {
+        let next = Sound.next_attempt(attempt);
+        if self.0 == Bend::ReusesToken { next.min(1) } else { next }
     }
 
-    fn waits_for_return(&self) -> bool {
-        self.0 != Bend::AsksTooSoon
-    }
-
-    fn rest(&self, most: u64, chance: u64) -> u64 {
-        if self.0 == Bend::RestsEqually { most } else { Sound.rest(most, chance) }
+    fn at_random(&self, most: u64, chance: u64) -> u64 {
+        if self.0 == Bend::RestsEqually { most } else { Sound.at_random(most, chance) }
     }
 
     fn begins(&self, sent: Instant, answered: Instant) -> Instant {

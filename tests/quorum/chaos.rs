@@ -18,7 +18,6 @@ use std::time::{Duration, Instant};
 use dlock_client::Client;
 use harness::contender::{Contender, KEYS, TTL, Wish, change_networks};
 use harness::library::{connect_hasty, run_for};
-use harness::wait::PATIENCE;
 use harness::{Grant, History, Proxy, Server, eventually, seed, soak};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -42,7 +41,7 @@ pub fn run_chaos(url: &str, servers: &[u16], mut happen: impl FnMut(&mut StdRng,
     let mut rng = seed::rng();
     let seen = Arc::new(Seen::default());
     // The last event may take long.
-    run_for(soak::chaos().unwrap_or_default() + PATIENCE * 2, async {
+    run_for(soak::chaos().unwrap_or_default(), async {
         let ended = Arc::new(AtomicBool::new(false));
         let (mut people, mut networks) = (JoinSet::new(), Vec::new());
         for number in 0..HASTY + PATIENT {

@@ -370,7 +370,8 @@ fn a_server_that_lets_nobody_in_any_more_is_replaced_by_the_one_that_has_its_slo
         for command in ["CONFIG SET requirepass secret", "CLIENT KILL TYPE normal"] {
             former.run(command);
         }
-        fence_of(take(&client, &key, TTL).await).await;
+        // The other servers may not have heard of the fail-over yet: the map is read again until they have.
+        fence_of(wait_for(&client, &key, TTL).await).await;
     });
 }
 

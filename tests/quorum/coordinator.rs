@@ -5,10 +5,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use dlock_client::{Client, Error, Guard, NodeState, Report};
-use harness::busy::assert_in_time;
 pub use harness::library::{assert_held, ms, run, take, wait_for};
-use harness::quorum::SLACK;
-use harness::wait::{PATIENCE, pause};
+use harness::stuck;
+use harness::wait::{assert_patient, pause};
 use harness::{Quorum, Server, library};
 
 /// A node may take this long to answer here: the usual time is too short for a machine that runs
@@ -17,6 +16,9 @@ pub const NODE_TIMEOUT: Duration = ms(1_500);
 
 /// The same for nodes that nothing is wrong with: nobody waits this long for them.
 pub const HEALTHY_TIMEOUT: Duration = ms(10_000);
+
+/// A lease that outlasts each wait of a test: what happens meanwhile does not happen because it has ended.
+pub const LONG: Duration = ms(600_000);
 
 /// A program of its own.
 pub async fn connect(urls: &[String]) -> Client {
@@ -51,7 +53,9 @@ pub fn for_sizes<const N: usize>(sizes: [usize; N], test: impl Fn(usize) + Sync)
     thread::scope(|scope| {
         for size in sizes {
             let test = &test;
-            scope.spawn(move || test(size));
+            // They are parts of the same test.
+            let named = thread::Builder::new().name(stuck::test());
+            named.spawn_scoped(scope, move || test(size)).expect("a thread can be started");
         }
     });
 }
@@ -82,24 +86,18 @@ pub fn assert_holds(quorum: &Quorum, guard: &Guard) {
     assert!(held >= quorum.majority(), "{key} is held on {held} nodes of {}", quorum.len());
 }
 
-/// The time that something took.
+/// The time that something took, which says that it was not too early.
 pub async fn timed<T>(what: impl Future<Output = T>) -> (T, Duration) {
     let begun = Instant::now();
     let answer = what.await;
     (answer, begun.elapsed())
 }
 
-/// Asserts that something that has just ended took no longer.
-#[track_caller]
-pub fn assert_within(took: Duration, limit: Duration) {
-    assert_in_time(took, limit + SLACK);
-}
-
 /// Waits for something that the nodes or the program show.
 pub async fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !holds() {
-        assert!(begun.elapsed() < PATIENCE, "never happened: {what}");
+        assert_patient(what, begun);
         tokio::time::sleep(pause(begun)).await;
     }
 }

@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use dlock_client::Client;
-use harness::{Proxy, Quorum};
+use harness::Quorum;
 use tokio::task::JoinSet;
 
 use crate::coordinator::{
-    assert_held, assert_holds, assert_within, healthy_program, ms, patient_program, program, run,
-    take_everywhere, timed, until, wait_for,
+    LONG, assert_held, healthy_program, ms, patient_program, program, run, take_everywhere, until,
+    wait_for,
 };
 
 const TTL: Duration = ms(2_000);
@@ -45,7 +45,7 @@ fn who_comes_first_is_served_first() {
             let apart = (0..8).zip(&numbers).map(|(place, number)| number.abs_diff(place)).max();
             assert!(apart <= Some(u64::from(size > 1)), "{numbers:?} on {size} nodes");
             assert!(order.is_sorted_by_key(|(_, fence)| *fence));
-            quorum.assert_empty_within(ms(0));
+            quorum.until_released();
         });
     }
 }
@@ -70,7 +70,7 @@ fn waiters_queue_on_one_node_and_the_next_in_line_waits_at_all() {
             .await;
         guard.release().await.expect("it is held");
         people.join_all().await;
-        quorum.assert_empty_within(ms(0));
+        quorum.until_released();
     });
 }
 
@@ -101,7 +101,7 @@ fn tasks_of_one_program_contend_like_programs() {
         }
         tasks.join_all().await;
         assert_eq!(register.turns.lock().unwrap().len(), 64);
-        quorum.assert_empty_within(ms(0));
+        quorum.until_released();
     });
 }
 
@@ -112,56 +112,19 @@ fn a_lock_passes_on_when_its_holder_is_cut_off_and_its_lease_is_over() {
         let (alice, bob) = (program(&quorum).await, healthy_program(&quorum).await);
         let ttl = ms(800);
         let guard = take_everywhere(&quorum, &alice, "job", ttl).await;
-        let bobs = tokio::spawn(async move { timed(wait_for(&bob, "job", TTL)).await });
+        let bobs = tokio::spawn(async move { wait_for(&bob, "job", TTL).await });
         until("bob waits", || quorum[0].node("waiters").int() == 1).await;
         for node in quorum.iter() {
             node.network().refuse();
         }
-        let (next, took) = bobs.await.expect("no panic");
+        let next = bobs.await.expect("no panic");
         assert!(!guard.is_valid(), "two are valid");
-        assert!(took > ms(200), "{took:?}: the lease outlives the connection");
-        assert_within(took, ttl);
+        // The lease outlives the connection.
+        let expiries = quorum.iter().map(|node| node.info_number("dlock", "dlock_expiries"));
+        assert!(expiries.sum::<i64>() >= 2, "a majority has waited for its end");
         assert!(next.fence() > guard.fence());
         next.release().await.expect("it is held");
-        quorum.assert_empty_within(ms(0));
-    });
-}
-
-#[test]
-fn an_ephemeral_lock_passes_on_when_its_holder_is_cut_off() {
-    for size in [1, 3] {
-        ephemeral_passes_on(&Quorum::start(size), Proxy::refuse);
-    }
-}
-
-#[test]
-fn an_ephemeral_lock_passes_on_when_its_connections_break() {
-    for size in [1, 3] {
-        ephemeral_passes_on(&Quorum::start(size), Proxy::cut);
-    }
-}
-
-fn ephemeral_passes_on(quorum: &Quorum, cut: fn(&Proxy)) {
-    run(async {
-        let (alice, bob) = (program(quorum).await, healthy_program(quorum).await);
-        let guard = alice.lock("job").ttl(ms(20_000)).ephemeral().try_acquire().await;
-        let guard = guard.expect("it is free");
-        assert_holds(quorum, &guard);
-        let bobs = tokio::spawn(async move { wait_for(&bob, "job", TTL).await });
-        until("bob waits", || quorum[0].node("waiters").int() == 1).await;
-        let passing = async {
-            quorum.iter().for_each(|node| cut(node.network()));
-            bobs.await.expect("no panic")
-        };
-        let (next, took) = timed(passing).await;
-        assert_within(took, ms(1_000));
-        assert!(next.fence() > guard.fence());
-        // Alice's connections to a majority are gone, and with them her lock. Nobody can see that
-        // before it happens, but at once afterwards.
-        tokio::time::sleep(ms(100)).await;
-        assert!(!guard.is_valid(), "two are valid, on {} nodes", quorum.len());
-        next.release().await.expect("it is held");
-        quorum.assert_empty_within(ms(0));
+        quorum.until_empty();
     });
 }
 
@@ -170,15 +133,14 @@ fn a_waiter_whose_gate_dies_waits_at_the_next() {
     let mut quorum = Quorum::start(3);
     run(async {
         let (alice, bob) = (program(&quorum).await, program(&quorum).await);
-        let guard = take_everywhere(&quorum, &alice, "job", TTL).await;
+        let guard = take_everywhere(&quorum, &alice, "job", LONG).await;
         let bobs = tokio::spawn(async move { wait_for(&bob, "job", TTL).await });
         until("bob waits", || quorum[0].node("waiters").int() == 1).await;
         quorum[0].kill();
         until("bob waits elsewhere", || quorum[1].node("waiters").int() == 1).await;
         assert!(guard.is_valid(), "two nodes are a majority");
         guard.release().await.expect("it is held");
-        let (next, took) = timed(async { bobs.await.expect("no panic") }).await;
-        assert_within(took, ms(500));
+        let next = bobs.await.expect("no panic");
         next.release().await.expect("it is held");
         for node in &quorum[1..] {
             until("nothing is left", || node.traces().leases + node.traces().waiters == 0).await;
@@ -191,17 +153,16 @@ fn a_waiter_whose_gate_is_silent_waits_at_the_next() {
     let quorum = Quorum::start(3);
     run(async {
         let (alice, bob) = (program(&quorum).await, program(&quorum).await);
-        let guard = take_everywhere(&quorum, &alice, "job", TTL).await;
+        let guard = take_everywhere(&quorum, &alice, "job", LONG).await;
         let bobs = tokio::spawn(async move { wait_for(&bob, "job", TTL).await });
         until("bob waits", || quorum[0].node("waiters").int() == 1).await;
         quorum[0].network().swallow();
         until("bob waits elsewhere", || quorum[1].node("waiters").int() == 1).await;
         guard.release().await.expect("it is held");
-        let (next, took) = timed(async { bobs.await.expect("no panic") }).await;
-        assert_within(took, ms(1_000));
+        let next = bobs.await.expect("no panic");
         next.release().await.expect("it is held");
         quorum[0].network().pass();
-        quorum.assert_empty_within(TTL);
+        quorum.until_empty();
     });
 }
 
@@ -304,7 +265,7 @@ fn crowd(size: usize, rounds: usize) {
             (0..PEOPLE).map(|who| turns.iter().filter(|turn| **turn == who).count()).collect();
         let least = shares.iter().min().copied().unwrap_or(0);
         assert!(least * 2 >= rounds, "not fair: {shares:?}");
-        quorum.assert_empty_within(ms(0));
+        quorum.until_released();
     });
 }
 

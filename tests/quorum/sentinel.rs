@@ -145,7 +145,7 @@ fn a_lease_that_the_promoted_replica_never_heard_of_is_lost_and_the_guard_says_s
         let client = connect(&[node.url()]).await;
         network.keep_back(Way::Down);
         let guard = take(&client, "job", TTL).await;
-        until("it is on its way to the replica", || network.kept(Way::Down) > 0).await;
+        until("it is on its way to the replica", || network.has_kept_back(Way::Down)).await;
         node.servers[0].kill();
         network.refuse();
         assert_eq!(node.promoted(0, &[0, 1, 2]), 1);

@@ -43,6 +43,6 @@ fn works(quorum: &Quorum) {
         assert!(next.fence() > fence);
         assert_holds(quorum, &next);
         next.release().await.expect("it is held");
-        quorum.assert_empty_within(ms(0));
+        quorum.until_released();
     });
 }

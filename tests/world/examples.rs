@@ -221,7 +221,7 @@ fn a_request_that_comes_late_takes_no_lock(library: Library, kind: Kind) {
     let is_cut = matches!(library, Library::Ioredis | Library::NodeRedis);
     let timeout: &[_] = if is_cut { &[] } else { &[("READ_TIMEOUT", "0.25"), ("TOLD", "0.25")] };
     let program = programs.start_with(network.port(), &["turn", "job", "program"], timeout);
-    eventually("its request is kept back", || network.has_kept_back());
+    eventually("its request is kept back", || network.has_kept_back(Way::Up));
     if is_cut {
         network.cut();
     }

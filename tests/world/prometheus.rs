@@ -8,7 +8,7 @@ use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 
 use harness::exporter::Exporter;
-use harness::{Certificates, Kind, Server, apply, eventually, on_every_server, ports, process};
+use harness::{Kind, Server, apply, eventually, on_every_server, ports, process};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -25,16 +25,10 @@ struct Prometheus {
 impl Prometheus {
     #[track_caller]
     fn of(exporter: &Exporter) -> Prometheus {
-        Prometheus::with(exporter, "")
-    }
-
-    /// Starts Prometheus with more lines about its targets.
-    #[track_caller]
-    fn with(exporter: &Exporter, more: &str) -> Prometheus {
         let folder = TempDir::with_prefix("dlock-test-").expect("a temporary folder can be made");
         let config = monitoring::file("prometheus.yml")
             .replace("127.0.0.1:9763", &exporter.at)
-            .replace("scrape_interval: 15s", &format!("scrape_interval: 1s\n{more}"));
+            .replace("scrape_interval: 15s", "scrape_interval: 1s");
         assert!(config.contains(&exporter.at) && config.contains(": 1s"), "{config}");
         let path = |name: &str| folder.path().join(name);
         fs::write(path("prometheus.yml"), config).expect("there is room");
@@ -138,31 +132,6 @@ fn a_node_that_is_away_is_a_value_and_no_failed_scrape() {
         prometheus.number("count(ALERTS{alertname=\"DlockNodeDoesNotGrant\"})") == Some(1.0)
     });
 }
-
-#[test]
-fn prometheus_scrapes_behind_tls_with_a_password() {
-    let (server, certificates) = (Server::start(Kind::Redis82), Certificates::valid());
-    let path = |name| certificates.path(name).display().to_string();
-    let config = certificates.path("web.yml");
-    let text = format!(
-        "tls_server_config:\n  cert_file: node.pem\n  key_file: node.key\n\
-         basic_auth_users:\n  ann: {SECRET}\n"
-    );
-    fs::write(&config, text).expect("there is room");
-    let config = config.display().to_string();
-    let node = format!("127.0.0.1:{}", server.port());
-    let exporter = Exporter::start(&[node], &["--web-config", &config]);
-    let more = format!(
-        "    scheme: https\n    tls_config: {{ca_file: '{}'}}\n    \
-         basic_auth: {{username: ann, password: secret}}\n",
-        path("ca.pem")
-    );
-    let prometheus = Prometheus::with(&exporter, &more);
-    prometheus.until_it_says("sum(dlock_up)", 1.0);
-}
-
-/// The bcrypt hash of the password `secret`.
-const SECRET: &str = "$2b$04$oZ4Ziy9KcSMQeuPGz9F7Uu36mpaaql0j4eVUcKNYhAS2w/ZvJxbgO";
 
 #[test]
 fn every_question_of_the_dashboard_has_an_answer() {

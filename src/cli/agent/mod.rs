@@ -161,7 +161,7 @@ impl Args {
         });
         let agent = Agent::new(client.await?, allow, password, open_more_files());
         if let Some(listener) = metrics {
-            let site = Site { shown: Metrics(Arc::clone(&agent.figures)), hosts: None, web: None };
+            let site = Site { shown: Metrics(Arc::clone(&agent.figures)), hosts: None };
             tokio::spawn(exporter::serve(listener, Arc::new(site), as_json));
         }
         let running = Running { agent, listeners, instance, stderr, as_json };

@@ -8,7 +8,6 @@ use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 
 use super::hosts::Hosts;
 use super::metrics;
-use super::web::{Access, Web};
 
 /// The content of a site.
 pub trait Shown: Send + Sync + 'static {
@@ -24,27 +23,20 @@ pub struct Site<S> {
     pub shown: S,
     /// The names by which it is called. `None`: any.
     pub hosts: Option<Hosts>,
-    /// Settings of users and TLS, if there are any.
-    pub web: Option<Web>,
 }
 
 type HttpResponse = Response<Full<Bytes>>;
 
 impl<S: Shown> Site<S> {
     /// The answer to a request.
-    pub async fn answer(&self, request: &Request<Incoming>, access: &Access) -> HttpResponse {
+    pub async fn answer(&self, request: &Request<Incoming>) -> HttpResponse {
         let path = request.uri().path();
-        if path == "/healthz" {
+        if is_health(request) {
             return text(StatusCode::OK, "ok\n");
         }
         let allows = |hosts: &Hosts| hosts.allow(request.uri(), request.headers());
         if !self.hosts.as_ref().is_none_or(allows) {
             return text(StatusCode::MISDIRECTED_REQUEST, NOT_MEANT);
-        }
-        if let Some(users) = &access.users
-            && !users.know(request.headers()).await
-        {
-            return who_are_you();
         }
         if ![Method::GET, Method::HEAD].contains(request.method()) {
             return text(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD\n");
@@ -57,14 +49,14 @@ impl<S: Shown> Site<S> {
                     false => answer(StatusCode::OK, metrics::PLAIN_TYPE, metrics::plain(&text)),
                 }
             }
-            "/" | "/state" => self.page(path, access).await,
+            "/" | "/state" => self.page(path).await,
             _ => nothing(),
         }
     }
 
-    async fn page(&self, path: &str, access: &Access) -> HttpResponse {
+    async fn page(&self, path: &str) -> HttpResponse {
         let Some(hosts) = &self.hosts else { return nothing() };
-        if !hosts.is_local && !access.is_known {
+        if !hosts.is_local {
             return text(StatusCode::FORBIDDEN, LOCAL_ONLY);
         }
         if path == "/" {
@@ -75,6 +67,11 @@ impl<S: Shown> Site<S> {
             None => nothing(),
         }
     }
+}
+
+/// True for the probe of this program's health, which needs nothing of the nodes.
+pub fn is_health<B>(request: &Request<B>) -> bool {
+    request.uri().path() == "/healthz"
 }
 
 fn nothing() -> HttpResponse {
@@ -117,13 +114,6 @@ fn page() -> HttpResponse {
     page
 }
 
-fn who_are_you() -> HttpResponse {
-    let mut answer = text(StatusCode::UNAUTHORIZED, "name and password, please\n");
-    let challenge = HeaderValue::from_static("Basic realm=\"dlock\", charset=\"UTF-8\"");
-    answer.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
-    answer
-}
-
 fn text(status: StatusCode, text: &'static str) -> HttpResponse {
     answer(status, "text/plain; charset=utf-8", text)
 }
@@ -150,8 +140,7 @@ const ALWAYS: [(HeaderName, &str); 5] = [
 
 const PAGE: &str = include_str!("page.html");
 const NOT_MEANT: &str = "this server is not called so: see --host\n";
-const LOCAL_ONLY: &str = "the page is shown on this machine only: listen on a loopback address, or let \
-                          --web-config ask who comes\n";
+const LOCAL_ONLY: &str = "the page is shown on this machine only: listen on a loopback address\n";
 
 #[cfg(test)]
 mod tests {

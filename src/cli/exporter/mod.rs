@@ -2,29 +2,27 @@
 //!
 //! [`shared_look`]: one look at the nodes a second, whoever asks. [`answer`]: which request gets what.
 //! [`metrics`]: for Prometheus. [`state`]: for the page. [`hosts`]: the Host headers that it accepts.
-//! [`silent`]: connections whose request has not arrived. [`web`]: TLS and passwords.
 //! Nothing here changes anything at the nodes.
 
 mod answer;
 mod hosts;
 pub mod metrics;
 mod shared_look;
-mod silent;
 mod state;
-mod web;
 
+use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use hyper::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use serde_json::json;
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{OnceCell, Semaphore};
 use tokio::time::timeout;
 
 use crate::global::Global;
@@ -37,14 +35,12 @@ use crate::watch::Watch;
 pub use answer::{Shown, Site};
 use hosts::Hosts;
 use shared_look::SharedLook;
-use silent::{SilentConnection, SilentConnections};
-use web::{Access, Web};
 
 /// Serve metrics of the nodes to Prometheus, and a page for people
 #[derive(Debug, clap::Args)]
 #[command(after_help = NOTES)]
 pub struct Args {
-    /// Where to listen. Beyond this machine only /metrics is served, unless --web-config asks who comes
+    /// Where to listen. Beyond this machine only /metrics and /healthz are served
     #[arg(long, default_value = "127.0.0.1:9763", value_name = "ADDR:PORT")]
     listen: SocketAddr,
 
@@ -63,32 +59,21 @@ pub struct Args {
     /// to this address.
     #[arg(long = "host", value_name = "NAME")]
     hosts: Vec<String>,
-
-    /// A file with certificates and passwords, in the format of Prometheus' own exporters
-    ///
-    /// The file may contain tls_server_config (cert_file, key_file, client_auth_type, client_ca_file,
-    /// min_version, max_version) and basic_auth_users (hashes made by bcrypt); anything else is an error.
-    /// dlock reads it again for each connection, and so the certificates.
-    #[arg(long, value_name = "FILE")]
-    web_config: Option<PathBuf>,
 }
 
 impl Args {
     pub async fn run(self, global: &Global) -> Result<Exit, Failure> {
         let mut signals = Signals::listen()?;
         let nodes = Nodes::of(global)?;
-        let web = self.web_config.as_deref().map(|file| Web::new(file, global.json));
-        let web = web.transpose().map_err(Failure::usage)?;
         let listener = TcpListener::bind(self.listen).await.map_err(|error| {
             Failure::usage(format_args!("cannot listen at {}: {error}", self.listen))
         })?;
         let at = listener.local_addr().map_err(|error| Failure::internal(&error))?;
         let shared_look = SharedLook::new(Watch::new(nodes, usize::from(self.hot)));
         let hosts = Hosts::new(self.hosts, at.ip().is_loopback());
-        let is_tls = web.as_ref().is_some_and(|web| web.is_tls);
         let shown = OfNodes { shared_look, shows_meta: self.meta };
-        let site = Arc::new(Site { shown, hosts: Some(hosts), web });
-        let url = format!("{}://{at}", if is_tls { "https" } else { "http" });
+        let site = Arc::new(Site { shown, hosts: Some(hosts) });
+        let url = format!("http://{at}");
         match global.json {
             true => stdout::json(&json!({"url": url}))?,
             false => stdout::line(format_args!("dlock exporter listens at {url}"))?,
@@ -119,22 +104,16 @@ impl Shown for OfNodes {
 
 /// Answers requests to a site. Warnings go to stderr.
 pub async fn serve<S: Shown>(listener: TcpListener, site: Arc<Site<S>>, as_json: bool) {
-    let (places, silent) =
-        (Arc::new(Semaphore::new(CONNECTIONS)), Arc::new(SilentConnections::default()));
+    let (open, places) = (Arc::new(Semaphore::new(OPEN)), Arc::new(Semaphore::new(PLACES)));
     loop {
+        let Ok(connection) = Arc::clone(&open).acquire_owned().await else { return };
         match listener.accept().await {
             Ok((stream, _)) => {
-                if places.available_permits() == 0 {
-                    silent.close_oldest();
-                }
-                let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
-                let (site, connection) = (Arc::clone(&site), Arc::clone(&silent).add());
-                let at = connection.at;
-                let task = tokio::spawn(async move {
-                    let _ = timeout(LONGEST, talk(stream, site, connection)).await;
-                    drop(place);
+                let (site, places) = (Arc::clone(&site), Arc::clone(&places));
+                tokio::spawn(async move {
+                    let _ = timeout(LONGEST, serve_one(stream, &site, &places)).await;
+                    drop(connection);
                 });
-                silent.set_task(at, task.abort_handle());
             }
             Err(error) => {
                 // Too many open files, say: it may pass.
@@ -145,38 +124,26 @@ pub async fn serve<S: Shown>(listener: TcpListener, site: Arc<Site<S>>, as_json:
     }
 }
 
-/// One connection.
-async fn talk<S: Shown>(stream: TcpStream, site: Arc<Site<S>>, connection: SilentConnection) {
-    let everybody = || Some((None, Access::default()));
-    // Whoever is let in by a file with a mistake could be anybody.
-    let Some((tls, access)) = site.web.as_ref().map_or_else(everybody, Web::access) else { return };
-    let Some(tls) = tls else { return serve_one(stream, site, access, connection).await };
-    if let Ok(Ok(stream)) = timeout(HEADERS, tls.accept(stream)).await {
-        serve_one(stream, site, access, connection).await;
-    }
-}
-
-/// One request, and its answer: a connection that stays would keep its place from others.
-async fn serve_one<S: Shown>(
-    stream: impl AsyncRead + AsyncWrite + Unpin,
-    site: Arc<Site<S>>,
-    access: Access,
-    connection: SilentConnection,
-) {
-    let service = service_fn(move |request| {
-        connection.request_arrived();
-        let (site, access) = (Arc::clone(&site), access.clone());
-        async move { Ok::<_, std::convert::Infallible>(site.answer(&request, &access).await) }
+/// One request, and its answer: a connection that stays would keep its place from others. A request has a place from
+/// when it has arrived whole until its answer is written.
+async fn serve_one<S: Shown>(stream: TcpStream, site: &Site<S>, places: &Semaphore) {
+    let place = OnceCell::new();
+    let service = service_fn(async |request: Request<Incoming>| {
+        if !answer::is_health(&request) {
+            place.get_or_init(|| places.acquire()).await;
+        }
+        Ok::<_, Infallible>(site.answer(&request).await)
     });
     let mut server = http1::Builder::new();
     server.timer(TokioTimer::new()).header_read_timeout(HEADERS).keep_alive(false);
-    // Whoever breaks off has nobody to be told.
+    // A client that breaks off is not told.
     let _ = server.max_buf_size(16 * 1024).serve_connection(TokioIo::new(stream), service).await;
 }
 
-/// Limit of connections. A new one replaces the one that has kept its request back for longest. If all have
-/// sent theirs, new ones wait.
-const CONNECTIONS: usize = 64;
+/// Limit of open connections. Further ones wait in the kernel.
+const OPEN: usize = 512;
+/// Limit of requests that are answered at once. Further ones wait.
+const PLACES: usize = 64;
 /// Time-out for the arrival of a request.
 const HEADERS: Duration = Duration::from_secs(5);
 /// Limit of a connection's length.
@@ -184,8 +151,8 @@ const LONGEST: Duration = Duration::from_secs(20);
 
 const NOTES: &str = "\
 /metrics   for Prometheus, in the OpenMetrics format for who accepts it, else in Prometheus' text format
-/          a page for people: nodes, hot locks, quarantine. On this machine only, or with a password
-/healthz   whether this program runs. It asks for no password
+/          a page for people: nodes, hot locks, quarantine. On this machine only
+/healthz   whether this program runs
 
 The nodes are looked at when somebody asks, and at most once a second. A node that is away is a
 metric (dlock_up 0), and not an error. The user of the nodes needs no more than

@@ -57,12 +57,6 @@ impl Nodes {
         Ok(Nodes { targets, timeout, are_default: nodes::is_default(global) })
     }
 
-    /// Sets the time-out to the default for leases of this length, unless the user has set one.
-    pub fn for_leases_of(mut self, ttl: Duration, global: &Global) -> Nodes {
-        self.timeout = nodes::timeout(global, ttl);
-        self
-    }
-
     /// Time-out of a request to a node.
     pub fn timeout(&self) -> Duration {
         self.timeout

@@ -23,14 +23,6 @@ pub async fn connect(global: &Global) -> Result<Client, Failure> {
     builder(global)?.connect().await.map_err(|error| failed(global, error))
 }
 
-/// Connects to at least a majority, with a listener for notices.
-pub async fn connect_and_hear(
-    global: &Global,
-    tell: impl Fn(&Notice) + Send + Sync + 'static,
-) -> Result<Client, Failure> {
-    builder(global)?.notify(tell).connect().await.map_err(|error| failed(global, error))
-}
-
 /// Connects before waiting for a lock: then an outage of the nodes is no reason to end. If the user has named
 /// no nodes, there are probably none, so that case fails at once. `Err` is a signal that came before.
 pub async fn connect_to_wait(

@@ -58,10 +58,6 @@ pub struct Args {
     #[command(flatten)]
     lock: LockArgs,
 
-    /// Tie the lock to dlock's connections: if dlock dies, the lock is free at once
-    #[arg(long)]
-    ephemeral: bool,
-
     /// End the command after this time, as if the lock were lost
     #[arg(long, value_name = "TIME", value_parser = duration::parse_positive)]
     max_hold: Option<Duration>,
@@ -111,7 +107,6 @@ impl Args {
         let mut keys = self.keys()?;
         let options = LockOptions {
             again: self.once.again,
-            ephemeral: self.ephemeral,
             // In other cases dlock measures the time, and keeps the lock until the command is gone.
             max_hold: self.max_hold.filter(|_| self.on_lost == OnLost::Ignore),
             ..self.lock.options(std::process::id(), command.first())
@@ -314,10 +309,6 @@ the exit code is 75. Processes that it leaves behind when it ends are left alone
 If dlock itself is killed, the command gets TERM (KILL with --on-lost kill), on Linux; other
 processes of the group get nothing, and the lock is free when the lease ends. So what must never
 happen twice needs the fence.
-
-With --ephemeral the lock ends with dlock's connections: at once if dlock is killed, perhaps before
-the command has ended; but it is also lost when the network or a majority of the nodes fails for a
-moment.
 
 With --done-for the lock is not released when the command succeeds, but done until that time has passed
 since it was acquired. Whoever comes meanwhile, or waits, says on stderr who has done the work and how it

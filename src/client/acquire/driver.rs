@@ -70,7 +70,6 @@ impl Run {
             renews: options.renew,
             timeout: clock::millis(shared.timeout(options.ttl)),
             wait: options.wait,
-            binds: options.ephemeral,
             start_at_gate: memory.is_contended(&wanted.key),
             again: wanted.again(),
             suspects: shared.nodes.iter().map(|node| node.is_suspect()).collect(),

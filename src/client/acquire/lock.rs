@@ -31,10 +31,6 @@ pub struct LockOptions {
     /// give the same number. A semaphore works on a single node only: over several nodes, more clients could
     /// hold it.
     pub mode: Mode,
-    /// True ties the lock to the connection: the lock ends at once when this process dies, but also when the
-    /// network fails for a moment. The guard is lost as soon as the operating system reports the end of the
-    /// connection. Where a network fails silently, the node may know that earlier.
-    pub ephemeral: bool,
     /// A text about the holder, which anybody who inspects the lock sees. The limit is 1024 bytes.
     pub meta: String,
     /// Limit of the hold: after this time the lock is lost, even if every renewal succeeds. Others get the
@@ -55,7 +51,6 @@ impl Default for LockOptions {
             ttl: LockOptions::DEFAULT_TTL,
             wait: Patience::Forever,
             mode: Mode::Exclusive,
-            ephemeral: false,
             meta: String::new(),
             max_hold: None,
             again: false,
@@ -129,12 +124,6 @@ impl Lock {
     /// Asks for a permit of a [semaphore](LockOptions::mode) that has this many.
     pub fn limit(mut self, permits: u16) -> Lock {
         self.wanted.options.mode = Mode::Limit(permits);
-        self
-    }
-
-    /// Ties the lock to the [connection](LockOptions::ephemeral).
-    pub fn ephemeral(mut self) -> Lock {
-        self.wanted.options.ephemeral = true;
         self
     }
 

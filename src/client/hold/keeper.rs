@@ -205,8 +205,8 @@ impl Keeper {
         drop(busy);
     }
 
-    /// Waits for a short time until each node that answers certainly has the lock: a grant after a wait would
-    /// end with its connection, and a node that has not answered yet may have the lock or not.
+    /// Waits for a short time until each node that answers certainly has the lock: a node that has not answered
+    /// yet may have it or not.
     async fn settle(&mut self) {
         let (now, timeout) = (clock::now(), self.traffic.timeout);
         let end = now.later(timeout * 2);

@@ -99,15 +99,6 @@ impl Node {
         self.call(Route::of(command), command, within, 2, enter).await
     }
 
-    /// Sends a command once: after its answer, no copy is on its way.
-    pub(crate) async fn ask_once(
-        self: &Arc<Self>,
-        command: &Cmd,
-        within: Duration,
-    ) -> Result<Answered, NodeError> {
-        self.call(Route::of(command), command, within, 1, |_, _| Ok(())).await
-    }
-
     async fn call(
         self: &Arc<Self>,
         mut route: Route,
@@ -228,8 +219,12 @@ impl Node {
                 Some(wire) => wire,
                 None => match server.connect().await {
                     Ok(wire) => wire,
-                    Err(_) if self.connections.goes_round(&server, &mut route).await => continue,
-                    Err(error) => return self.connections.heard(Err(error)),
+                    Err(error) => {
+                        match self.connections.goes_round(&server, &mut route, error).await {
+                            Ok(()) => continue,
+                            Err(error) => return self.connections.heard(Err(error)),
+                        }
+                    }
                 },
             };
             let Ok(answer) = timeout(limit, route.send(&wire, command)).await else {

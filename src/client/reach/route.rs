@@ -101,22 +101,40 @@ impl NodeConnections {
         loop {
             let server = self.server(route).await?;
             match server.wire().await {
-                Err(_) if self.goes_round(&server, route).await => {}
-                outcome => return outcome,
+                Ok(wire) => return Ok(wire),
+                Err(error) => self.goes_round(&server, route, error).await?,
             }
         }
     }
 
-    /// Handles a server to which no connection can be made. Returns true if another one has the slot now.
-    pub(crate) async fn goes_round(&self, server: &ServerConnections, route: &mut Route) -> bool {
+    /// Handles a server to which no connection can be made.
+    ///
+    /// # Errors
+    /// Fails unless another server has the slot now. A login that this server refuses is final only if all servers
+    /// of the cluster refuse it: the map may still name a former primary.
+    pub(crate) async fn goes_round(
+        &self,
+        server: &ServerConnections,
+        route: &mut Route,
+        error: NodeError,
+    ) -> Result<(), NodeError> {
         let (NodeConnections::Many(cluster), Some(host)) = (self, server.host()) else {
-            return false;
+            return Err(error);
         };
-        if route.was_lost {
-            return false;
+        if !route.was_lost {
+            (route.was_lost, route.asking) = (true, None);
+            match cluster.has_left(route.slot, host).await {
+                Ok(true) => return Ok(()),
+                Err(NodeError::Refused(_)) => return Err(error),
+                Ok(false) | Err(_) => {}
+            }
         }
-        (route.was_lost, route.asking) = (true, None);
-        cluster.has_left(route.slot, host).await
+        Err(match error {
+            NodeError::Refused(why) if ["NOAUTH", "WRONGPASS"].contains(&code(&why)) => {
+                NodeError::Unreachable(why).at(host)
+            }
+            error => error,
+        })
     }
 
     /// True if the request must be sent again, because its server did not carry it out.
@@ -158,7 +176,7 @@ impl NodeConnections {
                     Redirect::Lost => {
                         wire.retire();
                         if let Some(host) = wire.host() {
-                            cluster.has_left(route.slot, host).await;
+                            cluster.has_left(route.slot, host).await.ok();
                         }
                     }
                 }

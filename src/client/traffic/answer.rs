@@ -39,7 +39,7 @@ pub(crate) fn read(ask: &Ask, reply: Result<Value, NodeError>) -> (Answer, NodeS
             (Answer::Marked, NodeState::Done(Duration::from_millis(length.0)))
         }
         (Ask::Extend { .. } | Ask::Finish { .. }, Value::Int(0)) => (Answer::Gone, NodeState::Gone),
-        (Ask::Release { .. } | Ask::GiveBack, Value::Int(_)) | (Ask::Ping, _) => {
+        (Ask::Release { .. }, Value::Int(_)) | (Ask::Ping, _) => {
             (Answer::Answered, NodeState::Answers)
         }
         _ => {
@@ -47,12 +47,6 @@ pub(crate) fn read(ask: &Ask, reply: Result<Value, NodeError>) -> (Answer, NodeS
             (Answer::Refused(Obstacle::Never), NodeState::Refused(text))
         }
     }
-}
-
-/// The answer to use for an EPHEMERAL grant that could end unnoticed.
-pub(crate) fn untied() -> (Answer, NodeState) {
-    let why = "an earlier request may yet tie the lock to a connection that has ended";
-    (Answer::Refused(Obstacle::Untied), NodeState::Unreachable(why.to_owned()))
 }
 
 /// Reads the error that announces a waiter's turn: `TURN fence …`.
@@ -106,7 +100,6 @@ mod tests {
         assert_eq!(read(&extend, Ok(Value::Int(0))), (Answer::Gone, NodeState::Gone));
         let release = Ask::Release { is_final: true };
         assert_eq!(read(&release, Ok(Value::Int(0))).0, Answer::Answered);
-        assert_eq!(read(&Ask::GiveBack, Ok(Value::Int(1))).0, Answer::Answered);
         assert_eq!(read(&Ask::Ping, Ok(Value::Int(0))).0, Answer::Answered);
         for no_fence in [Value::Okay, Value::Int(0), Value::Int(-7), Value::Int(i64::MAX)] {
             let (answer, state) = read(&ACQUIRE, Ok(no_fence));

@@ -32,11 +32,8 @@ pub(crate) struct Attempt {
 struct NodeRequests {
     /// A RELEASE was sent, so no more ACQUIRE may be sent.
     given_up: bool,
-    /// Connections that carried an ACQUIRE, each with its number of unanswered ones. The last connection
-    /// always stays: an EPHEMERAL lock ends with it, unless an unanswered request arrives later.
+    /// Connections that carried an ACQUIRE, each with its number of unanswered ones.
     wires: Vec<(Wire, u32)>,
-    /// A connection with unanswered requests was forgotten.
-    forgotten: bool,
     /// A request was sent once more because the first had no answer. Requests to a former primary do not
     /// arrive at the present one.
     sent_again: bool,
@@ -210,18 +207,6 @@ impl Attempt {
         self.requests_to(place).sent_again
     }
 
-    /// The connections whose end may end an EPHEMERAL lock at this node: the one that carried the last
-    /// request, and those over which an earlier request may yet arrive.
-    pub(crate) fn ties(&self, place: usize) -> Vec<Wire> {
-        self.requests_to(place).ties().cloned().collect()
-    }
-
-    /// True if one of them has ended: if its request arrives, the lock ends unnoticed.
-    pub(crate) fn is_untied(&self, place: usize) -> bool {
-        let sent = self.requests_to(place);
-        sent.forgotten || sent.ties().any(|wire| wire.has_ended() && !wire.is_astray())
-    }
-
     /// Stops ACQUIREs to this node.
     pub(crate) fn give_up(&self, place: usize) -> GivenUp {
         let mut sent = self.requests_to(place);
@@ -258,18 +243,11 @@ impl NodeRequests {
                 self.wires.retain(|(_, open)| *open > 0);
                 if self.wires.len() >= MAX_WIRES {
                     self.wires.remove(0);
-                    self.forgotten = true;
                 }
                 self.wires.push((wire.clone(), 1));
             }
         }
         Ok(())
-    }
-
-    fn ties(&self) -> impl Iterator<Item = &Wire> {
-        let last = self.wires.len().saturating_sub(1);
-        let wires = self.wires.iter().enumerate();
-        wires.filter(move |(at, (_, open))| *at == last || *open > 0).map(|(_, (wire, _))| wire)
     }
 
     /// Counts refusals of an ACQUIRE. TURN means that the waiter has a place in the queue, and REPLACED that

@@ -25,7 +25,6 @@ use tracing::{debug, trace};
 
 use crate::clock;
 use crate::reach::node::{Answered, Node};
-use crate::reach::wire::Wire;
 use crate::report::{NodeError, NodeState, Release, Report};
 use crate::shared::Shared;
 use crate::token::Token;
@@ -42,8 +41,6 @@ pub(crate) struct Traffic {
     attempt: Arc<Attempt>,
     requests: UnderWay<Unread>,
     releases: UnderWay<Returned>,
-    /// Resolve when a connection ends with which an EPHEMERAL lock ends.
-    ends: UnderWay<(usize, Wire)>,
     /// For each node: true if it has released the newest attempt's lock, or never had it.
     released: Vec<bool>,
     /// End of the leases that the nodes may have granted to it.
@@ -80,8 +77,7 @@ struct Returned {
 pub(crate) enum Heard {
     /// The answer to a request.
     Reply(Reply),
-    /// The grants of this node do not count any more: the connection of an EPHEMERAL lock has ended, or
-    /// another server has taken the node's place.
+    /// The grants of this node do not count any more: another server has taken the node's place.
     CutOff(usize),
     /// The connection to this node works again.
     Back(usize),
@@ -127,7 +123,6 @@ impl Traffic {
             attempt: Arc::new(attempt),
             requests: UnderWay::new(),
             releases: UnderWay::new(),
-            ends: UnderWay::new(),
             released: vec![false; nodes],
             until: clock::now(),
             states: vec![NodeState::NotAsked; nodes],
@@ -178,7 +173,6 @@ impl Traffic {
                 Ask::Extend { fence: Some(fence) } => {
                     raise::raise(&node, &command, fence, within).await
                 }
-                Ask::GiveBack => node.ask_once(&command, within).await,
                 _ => node.ask(&command, within, |_, _| Ok(())).await,
             };
             Unread { attempt, send, answer }
@@ -251,11 +245,6 @@ impl Traffic {
             while let Poll::Ready(returned) = self.releases.poll(cx) {
                 self.note_release(returned);
             }
-            while let Poll::Ready((node, wire)) = self.ends.poll(cx) {
-                if self.attempt.ties(node).iter().any(|tie| tie.is(&wire)) {
-                    return Poll::Ready(Heard::CutOff(node));
-                }
-            }
             loop {
                 let unread = match self.next.take() {
                     Some(unread) => unread,
@@ -287,11 +276,7 @@ impl Traffic {
         }
         let Unread { attempt, send, answer } = unread;
         let node = self.shared.nodes.get(send.node)?;
-        let binds = self.wanted.options.ephemeral && !send.ask.blocks();
-        let (answer, state) = match answer::read(&send.ask, node.counted(answer)) {
-            (Answer::Granted(_), _) if binds && attempt.is_untied(send.node) => answer::untied(),
-            read => read,
-        };
+        let (answer, state) = answer::read(&send.ask, node.counted(answer));
         node.note(&state);
         // Silence of a node that was given up says nothing about it.
         if matches!(answer, Answer::Silent | Answer::Unreachable) && attempt.is_given_up(send.node)
@@ -301,22 +286,7 @@ impl Traffic {
         let is_again = attempt.is_sent_again(send.node) && Arc::ptr_eq(&attempt, &self.attempt);
         let reply = Reply { node: send.node, id: send.id, answer, state, is_again };
         self.note(&reply);
-        self.watch(&reply);
         Some(Heard::Reply(reply))
-    }
-
-    /// Watches the connection of an EPHEMERAL lock: the holder must learn of its end at once.
-    fn watch(&mut self, reply: &Reply) {
-        let node = reply.node;
-        if !self.wanted.options.ephemeral || !matches!(reply.answer, Answer::Granted(_)) {
-            return;
-        }
-        for wire in self.attempt.ties(node) {
-            self.ends.push(async move {
-                wire.closed().await;
-                (node, wire)
-            });
-        }
     }
 
     /// Waits until the nodes that answer have answered a RELEASE, but not long for the last of them. Returns
@@ -425,7 +395,6 @@ impl Traffic {
     fn begin(&mut self, number: u32) {
         self.attempt = Arc::new(Attempt::new(number, Token::random(), self.shared.nodes.len()));
         self.released = vec![false; self.shared.nodes.len()];
-        self.ends.clear();
     }
 
     fn note(&mut self, reply: &Reply) {

@@ -34,11 +34,7 @@ impl Wanted {
         let Send { ask, ttl, .. } = send;
         let name = token.as_str().as_bytes();
         match ask {
-            Ask::Acquire { fence, wait } => {
-                // A grant after a wait is not tied to the connection that waited.
-                let is_tied = self.options.ephemeral && !ask.blocks();
-                self.acquire(send, token, fence, wait, is_tied)
-            }
+            Ask::Acquire { fence, wait } => self.acquire(send, token, fence, wait),
             // A late EXTEND, over an abandoned connection, must not shorten the lease.
             Ask::Extend { fence } => {
                 let mut command = extend(&self.key, name, ttl, fence);
@@ -57,7 +53,6 @@ impl Wanted {
                 command.arg("DONE").arg(length.0).arg("FENCE").arg(fence.0);
                 command
             }
-            Ask::GiveBack => release(&self.key, name),
             // A waiting token holds nothing, so this extends nothing; but a node in quarantine reports its
             // quarantine.
             Ask::Ping => extend(&self.key, name, ttl, Some(Fence(1))),
@@ -74,7 +69,7 @@ impl Wanted {
         let Ask::Acquire { fence, wait: Some(wait) } = send.ask else {
             return self.command(send, token);
         };
-        self.acquire(send, token, fence, Some(Wait { blocks: None, ..wait }), false)
+        self.acquire(send, token, fence, Some(Wait { blocks: None, ..wait }))
     }
 
     fn acquire(
@@ -83,7 +78,6 @@ impl Wanted {
         token: &Token,
         fence: Option<Fence>,
         wait: Option<Wait>,
-        is_tied: bool,
     ) -> Cmd {
         let (name, meta) = (token.as_str(), self.options.meta.as_str());
         let room = ROOM + self.key.as_bytes().len() + name.len() + meta.len();
@@ -109,9 +103,6 @@ impl Wanted {
         }
         if let Some(again) = again {
             command.arg("AGAIN").arg(again.0);
-        }
-        if is_tied {
-            command.arg("EPHEMERAL");
         }
         if !meta.is_empty() {
             command.arg("META").arg(meta);
@@ -175,7 +166,6 @@ mod tests {
         assert_eq!(release(true), "DLOCK.RELEASE job TOKEN FINAL");
         let finish = Ask::Finish { length: Millis(900), fence: Fence(9) };
         assert_eq!(words(&plain, finish), "DLOCK.RELEASE job TOKEN DONE 900 FENCE 9");
-        assert_eq!(words(&plain, Ask::GiveBack), "DLOCK.RELEASE job TOKEN");
         assert_eq!(words(&plain, Ask::Ping), "DLOCK.EXTEND job TOKEN 500 FENCE 1");
         let options =
             LockOptions { mode: Mode::Limit(3), meta: "me".to_owned(), ..LockOptions::default() };
@@ -187,19 +177,12 @@ mod tests {
     }
 
     #[test]
-    fn only_what_does_not_wait_is_ephemeral_if_that_is_wanted() {
+    fn a_request_that_waits_has_a_form_that_polls() {
         let wait = Wait { blocks: Some(Millis(5)), keep: Some(Millis(9)), turn: false };
         let waiting = Ask::Acquire { fence: None, wait: Some(wait) };
-        let taking = Ask::Acquire { fence: None, wait: None };
-        let shared = LockOptions { mode: Mode::Shared, ..LockOptions::default() };
-        let ephemeral = wanted(LockOptions { ephemeral: true, ..shared });
-        let tied = "DLOCK.ACQUIRE job TOKEN 500 SHARED AGAIN 8 EPHEMERAL";
-        assert_eq!(words(&ephemeral, taking), tied);
-        let plain = "DLOCK.ACQUIRE job TOKEN 500 AGAIN 8";
-        assert_eq!(words(&wanted(LockOptions::default()), taking), plain);
-        let waits = "DLOCK.ACQUIRE job TOKEN 500 SHARED WAIT 5 KEEP 9";
-        assert_eq!(words(&ephemeral, waiting), waits);
+        let shared = wanted(LockOptions { mode: Mode::Shared, ..LockOptions::default() });
+        assert_eq!(words(&shared, waiting), "DLOCK.ACQUIRE job TOKEN 500 SHARED WAIT 5 KEEP 9");
         let polls = "DLOCK.ACQUIRE job TOKEN 500 SHARED KEEP 9";
-        assert_eq!(said(|send, token| ephemeral.polled(send, token), waiting), polls);
+        assert_eq!(said(|send, token| shared.polled(send, token), waiting), polls);
     }
 }

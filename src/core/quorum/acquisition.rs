@@ -173,7 +173,7 @@ impl<R: Rules> Acquisition<R> {
             return;
         }
         let Some(asked) = self.ballot.answer(node, id, answer, time.now) else {
-            return self.hear_ping(node, id, answer, time);
+            return self.hear_ping(id, answer, time);
         };
         match (&self.phase, asked.ask, answer) {
             (&Phase::Queueing { gate, .. }, ask, _) => self.hear_gate(gate, ask, answer, time),
@@ -187,7 +187,7 @@ impl<R: Rules> Acquisition<R> {
         }
     }
 
-    /// Notes that the connection to which the node's EPHEMERAL grant was tied is gone.
+    /// Notes that another server has taken the node's place: what the former granted does not count.
     pub fn cut_off(&mut self, node: usize, time: Time) {
         self.ballot.cut_off(node, time.now);
         self.step(time);
@@ -222,8 +222,8 @@ impl<R: Rules> Acquisition<R> {
         self.phase = Phase::Asking { grace: Some(time.now.plus(grace)) };
     }
 
-    /// The time-out, by which a claim waits for its gate and ties are settled; but no longer than the grants
-    /// last. Else the claim is over before the gate counts as silent, and each client of a tie lets its grants end
+    /// The time-out, by which a claim waits for its gate, and grants for a majority; but no longer than the grants
+    /// last. Else the claim is over before the gate counts as silent, and each of two clients lets its grants end
     /// at the same moment, and gets those of the other.
     pub(super) fn time_out(&self) -> Millis {
         self.plan.timeout.min(self.slices.lease)
@@ -313,9 +313,8 @@ impl<R: Rules> Acquisition<R> {
             return self.queue_at(0, time);
         }
         // A waiting client waits through an outage. If a majority granted but the fences came to
-        // nothing, or the token is spoilt, another try helps.
-        let untied = self.ballot.said().any(|said| said == Said::Refused(Obstacle::Untied));
-        if waits || ((answered || untied) && self.back_off.may_try_again()) {
+        // nothing, another try helps.
+        if waits || (answered && self.back_off.may_try_again()) {
             self.ballot.withdraw(&mut self.out);
             self.rest(None, time);
         } else {
@@ -332,14 +331,14 @@ impl<R: Rules> Acquisition<R> {
     pub(super) fn rest(&mut self, gate: Option<usize>, time: Time) {
         let most = self.back_off.rest(self.outage.since().is_some());
         let chance = self.plan.random();
-        let rest = self.ballot.rules.rest(most, chance);
+        let rest = self.ballot.rules.at_random(most, chance);
         let end = Instant(time.now.0.saturating_add(rest));
         let until = self.deadline.map_or(end, |last| end.min(last));
         self.phase = Phase::Resting { until, gate, again: None };
     }
 
     pub(super) fn begin_attempt(&mut self) {
-        let next = self.ballot.attempt() + 1;
+        let next = self.ballot.rules.next_attempt(self.ballot.attempt());
         self.ballot = Ballot::new(self.ballot.rules.clone(), next, self.plan.nodes, self.plan.ttl);
     }
 

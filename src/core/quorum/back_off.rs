@@ -7,8 +7,8 @@ use crate::words::Millis;
 pub(super) struct BackOff {
     /// The number of rests.
     rests: u32,
-    /// The number of turns given up without success.
-    pub(super) resorts: u32,
+    /// The number of turns given up without a majority.
+    turns: u32,
 }
 
 impl BackOff {
@@ -26,12 +26,13 @@ impl BackOff {
 
     /// Counts one more turn that was given up.
     pub(super) fn gives_up_turn(&mut self) {
-        self.resorts += 1;
+        self.turns = self.turns.saturating_add(1);
     }
 
-    /// Time after which a client that has the gate and no success gives up its turn.
-    pub(super) fn patience(self, timeout: Millis) -> Millis {
-        Millis(timeout.0.saturating_mul(LAST_RESORT << self.resorts.min(3)))
+    /// The longest time in µs for which a client keeps grants that are no majority: a time-out, after each turn
+    /// that it gave up twice as long, and up to eightfold.
+    pub(super) fn patience(self, timeout: Millis) -> u64 {
+        timeout.0.saturating_mul(1_000 << self.turns.min(MOST_DOUBLED))
     }
 }
 
@@ -42,6 +43,5 @@ const FIRST_REST: u64 = 5_000;
 const LONGEST_REST: u64 = 250_000;
 /// The longest back-off while no majority answers: there may be many such clients.
 const LONGEST_OUTAGE: u64 = 1_000_000;
-/// A client that has the gate and no success gives up its turn after this many time-outs; after twice as
-/// many the next time, and up to eight times as many.
-const LAST_RESORT: u64 = 16;
+/// The patience with grants that are no majority is doubled this often.
+const MOST_DOUBLED: u32 = 3;

@@ -16,8 +16,6 @@ pub struct Ballot<R> {
     pub(super) rules: R,
     attempt: u32,
     pub(super) lengths: Lengths,
-    /// True if leases are tied to connections.
-    binds: bool,
     pub(super) votes: Vec<Vote>,
     standing: Standing,
     /// The claim's fence, fixed when a majority has granted. Only before there is a claim may it change
@@ -82,7 +80,6 @@ impl<R: Rules> Ballot<R> {
             rules,
             attempt,
             lengths: Lengths::new(ttl),
-            binds: false,
             votes,
             standing: Standing::Pending,
             fence: None,
@@ -92,11 +89,6 @@ impl<R: Rules> Ballot<R> {
     /// Sets the length of the lease in requests until the claim stands.
     pub fn ask_first_for(&mut self, first: Millis) {
         self.lengths.begin_with(first);
-    }
-
-    /// Ties leases to connections: then a grant to a blocked request does not count until it is confirmed.
-    pub fn bind(&mut self) {
-        self.binds = true;
     }
 
     /// The number of the attempt.
@@ -115,17 +107,14 @@ impl<R: Rules> Ballot<R> {
         self.votes.iter().filter_map(Vote::fence).max()
     }
 
-    /// Asks a node; but none that may have a RELEASE on its way.
+    /// Asks a node.
     pub fn ask(&mut self, out: &mut Outgoing, node: usize, ask: Ask, now: Instant) {
         let ttl = if self.has_stood() { self.lengths.wanted } else { self.lengths.first };
         let Some(vote) = self.votes.get_mut(node) else { return };
-        if matches!(vote.lease.grant, Grant::Returning(_)) && self.rules.waits_for_return() {
-            return;
-        }
-        let (ttl, binds) = (vote.length(ttl), self.binds);
+        let ttl = vote.length(ttl);
         let again = vote.over.filter(|_| matches!(ask, Ask::Acquire { .. }));
         let id = out.push_over(node, self.attempt, ask, ttl, again);
-        vote.ask(Open { id, ask, sent: now, ttl, binds });
+        vote.ask(Open { id, ask, sent: now, ttl });
     }
 
     /// Notes that a request was sent once more, for lack of an answer. Later requests go over another
@@ -182,10 +171,8 @@ impl<R: Rules> Ballot<R> {
             Some(fence) => fence,
         };
         self.fence = Some(fence);
-        // A grant to a blocked request is confirmed first: else it would end with that request's
-        // connection.
         let lags = |vote: &Vote| {
-            let idle = vote.requests.open.is_none() && vote.is_confirmed() && !vote.lease.behind;
+            let idle = vote.requests.open.is_none() && !vote.lease.behind;
             idle && vote.fence().is_some_and(|held| held < fence)
         };
         let lagging = self
@@ -216,8 +203,7 @@ impl<R: Rules> Ballot<R> {
         held.for_each(|held| held.since = Instant(0));
     }
 
-    /// Notes that a node's lease has ended before its time: by a command, or with a connection or the
-    /// node's memory. The same may have happened at other nodes in the same moment, and another client may
+    /// Notes that a node's lease has ended before its time: by a command, or with the node's memory. The same may have happened at other nodes in the same moment, and another client may
     /// have held the lock since then. So at each moment since this node was last asked the others must
     /// be a majority, of leases that were not given again after it.
     fn ended(&mut self, node: usize, lease: Held, now: Instant) {
@@ -225,7 +211,7 @@ impl<R: Rules> Ballot<R> {
             vote.lease.has_gap = true;
         }
         let Some(fence) = self.fence.filter(|_| self.has_stood()) else { return };
-        if !lease.confirmed || now >= lease.end {
+        if now >= lease.end {
             return;
         }
         let ends = self.supporters(fence).map(|held| held.end);
@@ -321,14 +307,11 @@ impl<R: Rules> Ballot<R> {
         let again = Ask::again(self.votes.len());
         let is_quarantined = vote.said == Said::Refused(Obstacle::Quarantine);
         let ask = match (vote.fence(), self.fence) {
-            (Some(_), _) if !vote.is_confirmed() => again,
             (Some(held), Some(fence)) if held < fence => Ask::Extend { fence: self.fence },
             // A node in quarantine refuses each EXTEND with FENCE. To ask again shows the fence, too.
             (Some(_), _) if vote.requests.doubled && is_quarantined => again,
             (Some(held), _) if vote.requests.doubled => Ask::Extend { fence: Some(held) },
             (Some(_), _) => Ask::Extend { fence: None },
-            // A former lease that comes back shows its own fence.
-            (None, _) if vote.lease.returned.is_some() => again,
             (None, fence) => Ask::Acquire { fence, wait: None },
         };
         self.ask(out, node, ask, now);
@@ -352,7 +335,7 @@ impl<R: Rules> Ballot<R> {
         }
     }
 
-    /// Notes that the connection to which the node's grant was tied is gone.
+    /// Notes that another server has taken the node's place.
     pub fn cut_off(&mut self, node: usize, now: Instant) {
         let Some(vote) = self.votes.get_mut(node) else { return };
         // With nothing granted nothing is cut off, and an answer that is to come still counts.
@@ -362,13 +345,12 @@ impl<R: Rules> Ballot<R> {
         self.ended(node, before, now);
     }
 
-    /// Asks a node again for a grant to a blocked request, or for a lease that is shorter or older than the
-    /// caller wants.
+    /// Asks a node again for a lease that is shorter or older than the caller wants.
     pub fn confirm(&mut self, out: &mut Outgoing, node: usize, now: Instant) {
         let Some(vote) = self.votes.get(node) else { return };
         let length = vote.length(self.ttl());
         let is_due = |held: Held| held.ttl < length || held.sent < self.lengths.wanted_at;
-        if vote.held().is_some_and(|held| !held.confirmed || is_due(held)) {
+        if vote.held().is_some_and(is_due) {
             self.renew_at(out, node, now);
         }
     }
@@ -395,9 +377,9 @@ impl<R: Rules> Ballot<R> {
         }
     }
 
-    /// True if no answer is to come, and no grant to be confirmed.
+    /// True if no answer is to come, and no shorter lease is left.
     pub fn is_settled(&self) -> bool {
-        let whole = |held: Held, vote: &Vote| held.confirmed && held.ttl >= vote.length(self.ttl());
+        let whole = |held: Held, vote: &Vote| held.ttl >= vote.length(self.ttl());
         let settled =
             |vote: &Vote| !vote.is_open() && vote.held().is_none_or(|held| whole(held, vote));
         self.votes.iter().all(settled)
@@ -464,8 +446,7 @@ impl<R: Rules> Ballot<R> {
         let held = self.votes.iter().filter_map(|vote| vote.held());
         held.filter(move |held| {
             let supports = self.rules.supports(held.fence, fence);
-            held.confirmed
-                && (supports || (self.has_stood() && self.rules.keeps(held.fence, fence)))
+            supports || (self.has_stood() && self.rules.keeps(held.fence, fence))
         })
     }
 }

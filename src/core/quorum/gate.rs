@@ -1,7 +1,7 @@
 //! The gate: the node at which contenders queue.
 
 use super::acquisition::Acquisition;
-use super::phase::{Gate, Gathering, Phase, Watch};
+use super::phase::{Gate, Phase, Watch};
 use super::rules::Rules;
 use super::vote::Said;
 use super::{Answer, Ask, Failure, Obstacle, Wait};
@@ -29,9 +29,6 @@ impl<R: Rules> Acquisition<R> {
     pub(super) fn queue_at(&mut self, gate: usize, time: Time) {
         self.begin_attempt();
         self.ballot.ask_first_for(self.slices.lease);
-        if self.plan.binds {
-            self.ballot.bind();
-        }
         self.phase = Phase::Queueing { gate, failed: false, watch: self.watch(time) };
         self.ask_gate(gate, true, Some(self.proposal(time)), time);
     }
@@ -164,15 +161,11 @@ impl<R: Rules> Acquisition<R> {
     }
 
     /// Takes an answer that may belong to a ping.
-    pub(super) fn hear_ping(&mut self, node: usize, id: u32, answer: Answer, time: Time) {
+    pub(super) fn hear_ping(&mut self, id: u32, answer: Answer, time: Time) {
         if let Phase::Queueing { watch, .. } = &mut self.phase
             && watch.ping.take_if(|ping| *ping == id).is_some()
         {
-            return self.hear_watch(answer, time);
-        }
-        let Phase::Gathering(Gathering { pings, .. }) = self.phase else { return };
-        if pings.is_some_and(|first| id >= first) && answer == Answer::Answered {
-            self.gives_way_to(node, time);
+            self.hear_watch(answer, time);
         }
     }
 

@@ -1,4 +1,5 @@
-//! The next in line: it asks all nodes, waits at each, and keeps their grants until they are a majority.
+//! The next in line: it asks all nodes, waits at each, and keeps their grants until they are a majority, or until
+//! it withdraws them for lack of one.
 
 use alloc::vec::Vec;
 
@@ -6,12 +7,11 @@ use super::acquisition::Acquisition;
 use super::phase::{Gathering, Phase};
 use super::rules::Rules;
 use super::vote::Said;
-use super::{Answer, Ask, Claim, Failure, Obstacle, Wait};
+use super::{Answer, Ask, Claim, Failure, Wait};
 use crate::words::{Fence, Instant, Millis, Time};
 
 impl<R: Rules> Acquisition<R> {
-    /// Makes a first attempt that has the gate, but not all others, the next in line: clients that took a
-    /// vote elsewhere give way. True if it is.
+    /// Makes a first attempt that has the gate, but not all others, the next in line. True if it is.
     pub(super) fn takes_turn(&mut self, time: Time) -> bool {
         let first = matches!(self.phase, Phase::Asking { .. }) && self.plan.wait.waits();
         let Some((gate, Said::Yes)) = self.gate_said().filter(|_| first) else { return false };
@@ -46,13 +46,10 @@ impl<R: Rules> Acquisition<R> {
         self.phase = Phase::Gathering(Gathering {
             gate,
             proposal,
-            since: None,
+            withdraws_at: None,
             retry_at,
             retried: 0,
             missing: None,
-            ping_at: None,
-            pings: None,
-            returns: 0,
         });
     }
 
@@ -87,8 +84,6 @@ impl<R: Rules> Acquisition<R> {
                 }
             }
             Answer::Granted(_) | Answer::Extended => gathering.retried &= !bit,
-            // Another token has no request on a connection that has ended. The queue goes on meanwhile.
-            Answer::Refused(Obstacle::Untied) if self.plan.nodes == 1 => return self.fail(time),
             Answer::Unreachable if gathering.retried & bit == 0 => {
                 gathering.retried |= bit;
                 self.wait_at(node, time);
@@ -105,7 +100,7 @@ impl<R: Rules> Acquisition<R> {
             return;
         }
         for node in 0..self.plan.nodes {
-            if self.ballot.is_idle(node, time.now) {
+            if self.ballot.is_idle(node) {
                 self.wait_at(node, time);
             }
         }
@@ -119,7 +114,7 @@ impl<R: Rules> Acquisition<R> {
         if self.is_cut_off(time) {
             return self.fail(time);
         }
-        self.look_for_ties(time);
+        self.plan_withdrawal(time);
     }
 
     /// True if too many nodes have not answered for a while, or fences are too far apart.
@@ -137,29 +132,16 @@ impl<R: Rules> Acquisition<R> {
 
     /// Time of the next action of the next in line.
     pub(super) fn gathering_due(&self, gathering: &Gathering) -> Instant {
-        let ballot = &self.ballot;
-        let ended = [ballot.refresh_due(), ballot.idle_due()].into_iter().flatten().min();
-        let resort = [self.last_resort(gathering), self.stands_back_at(gathering)];
-        let due = [ended, gathering.ping_at].into_iter().chain(resort);
-        due.flatten().fold(gathering.retry_at, Instant::min)
+        let due = [self.ballot.refresh_due(), gathering.withdraws_at];
+        due.into_iter().flatten().fold(gathering.retry_at, Instant::min)
     }
 
     /// Does whatever is due for the next in line.
     pub(super) fn tick_gathering(&mut self, time: Time) {
         let Phase::Gathering(gathering) = &self.phase else { return };
         let retry = time.now >= gathering.retry_at;
-        let ping = gathering.ping_at.is_some_and(|at| time.now >= at);
-        if self.last_resort(gathering).is_some_and(|at| time.now >= at) {
-            let first = self.ballot.lacking().next();
-            self.back_off.gives_up_turn();
-            self.ballot.withdraw(&mut self.out);
-            return self.rest(first, time);
-        }
-        if self.stands_back_at(gathering).is_some_and(|at| time.now >= at) {
-            return self.stand_back(time);
-        }
-        if ping {
-            self.ping_before(time);
+        if gathering.withdraws_at.is_some_and(|at| time.now >= at) {
+            return self.give_up_turn(time);
         }
         if retry {
             if let Phase::Gathering(gathering) = &mut self.phase {
@@ -173,5 +155,32 @@ impl<R: Rules> Acquisition<R> {
             }
         }
         self.step(time);
+    }
+
+    /// Plans to withdraw when it has grants and no majority: another client may have the nodes that it lacks, and
+    /// wait for these.
+    fn plan_withdrawal(&mut self, time: Time) {
+        let longest = self.back_off.patience(self.time_out());
+        let Phase::Gathering(gathering) = &mut self.phase else { return };
+        if !self.ballot.has_minority() || !self.ballot.rules.withdraws() {
+            gathering.withdraws_at = None;
+        } else if gathering.withdraws_at.is_none() {
+            let patience = self.ballot.rules.at_random(longest, self.plan.random());
+            gathering.withdraws_at = Some(Instant(time.now.0.saturating_add(patience)));
+        }
+    }
+
+    /// Withdraws, rests, and queues anew with another token, at a node that another client has: that one, or
+    /// the next in line, gets the majority meanwhile.
+    fn give_up_turn(&mut self, time: Time) {
+        let Phase::Gathering(Gathering { gate, missing, .. }) = self.phase else { return };
+        self.back_off.gives_up_turn();
+        if missing.is_some() {
+            return self.fail(time);
+        }
+        let is_there = |node: &usize| self.plan.suspects.get(*node) == Some(&false);
+        let lacked = (0..self.plan.nodes).filter(is_there).find(|node| !self.ballot.has(*node));
+        self.ballot.withdraw(&mut self.out);
+        self.rest(Some(lacked.unwrap_or(gate)), time);
     }
 }

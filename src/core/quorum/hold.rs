@@ -170,7 +170,7 @@ impl<R: Rules> Hold<R> {
         match answer {
             // The lease is gone at this node, and a majority still has it: asks for it again.
             Answer::Gone => self.ballot.renew_at(&mut self.out, node, now),
-            // The grant may be one to a blocked request, or of a shorter lease.
+            // The grant may be of a shorter lease.
             Answer::Granted(_) | Answer::Extended => {
                 self.ballot.confirm(&mut self.out, node, now);
                 self.ballot.ask_doubtful(&mut self.out, now);
@@ -260,7 +260,7 @@ impl<R: Rules> Hold<R> {
         }
     }
 
-    /// Notes that the connection to which the node's EPHEMERAL grant was tied is gone.
+    /// Notes that another server has taken the node's place.
     pub fn cut_off(&mut self, node: usize, now: Instant) {
         self.ballot.cut_off(node, now);
         self.look(now);

@@ -12,8 +12,7 @@
 //! - `marks`: a lock that its last holder left done.
 //! - [`waiting`]: the way contenders wait, and a lock goes from one to the next in one round trip.
 //! - `phase`: the phases of an acquisition; `gate`: the queue of contenders; `gathering`: the requests of
-//!   the next in line, and `gathered`: its grants so far; `tie`: the order between two clients that lack
-//!   each other's nodes.
+//!   the next in line, and the end of its turn without a majority; `gathered`: its grants so far.
 //! - [`hold`]: a lock that is held: renewed, repaired, and lost the moment its validity ends.
 //! - [`roster`]: the node behind each address.
 //!
@@ -35,7 +34,6 @@ pub mod roster;
 pub mod rules;
 #[cfg(test)]
 mod tests;
-mod tie;
 mod vote;
 pub mod waiting;
 
@@ -98,9 +96,6 @@ pub enum Ask {
         /// own, and may arrive after this.
         is_final: bool,
     },
-    /// RELEASE by a token that goes on. It is sent once: until the answer, the token asks for nothing
-    /// at this node.
-    GiveBack,
     /// A ping: tells if the node answers, and is not in quarantine: there a blocked request stays blocked.
     Ping,
 }
@@ -188,9 +183,6 @@ pub enum Obstacle {
     /// The node cannot vouch for this lease just now, but perhaps for a shorter one: its room for long leases
     /// is taken, or its state file cannot be written.
     TooLong,
-    /// The node grants, but an earlier request of the same token may yet arrive over a connection that
-    /// has ended, and tie an EPHEMERAL lock to that one. Another token has no such request.
-    Untied,
     /// The node will never grant it: a wrong type, no permission, a bad argument, a replica.
     Never,
 }

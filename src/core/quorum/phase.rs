@@ -61,18 +61,12 @@ pub(super) struct Gathering {
     pub(super) gate: usize,
     /// The proposal to all nodes, in all slices.
     pub(super) proposal: Fence,
-    /// Time since which it has grants and does not give way.
-    pub(super) since: Option<Instant>,
+    /// Time at which it withdraws, if it has grants: without a majority by then.
+    pub(super) withdraws_at: Option<Instant>,
     /// Time at which it asks failed nodes again.
     pub(super) retry_at: Instant,
     /// A bit for each node that has failed and was asked again at once: perhaps only the connection failed.
     pub(super) retried: u128,
     /// Time since which too many nodes have failed, without an answer of a majority.
     pub(super) missing: Option<Instant>,
-    /// Time of the next pings to nodes before the gate.
-    pub(super) ping_at: Option<Instant>,
-    /// The id of the first of these pings.
-    pub(super) pings: Option<u32>,
-    /// The number of times that it gave back grants behind a node that it lacked.
-    pub(super) returns: u32,
 }

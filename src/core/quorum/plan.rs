@@ -18,8 +18,6 @@ pub struct Plan {
     pub renews: bool,
     /// The time-out of a node's answer. The caller measures it.
     pub timeout: Millis,
-    /// True if the lease is tied to the connection of a request that does not wait.
-    pub binds: bool,
     /// Limit of the wait while another client holds the lock, or no majority answers. Without a wait any
     /// majority will do.
     pub wait: Patience,

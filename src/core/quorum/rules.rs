@@ -84,27 +84,22 @@ pub trait Rules: Clone + Debug {
         waits
     }
 
-    /// True if a client that has its gate gives way, because it lacks a node before it. The other client
-    /// goes on.
-    fn gives_way(&self, gate: usize, lacks: usize) -> bool {
-        lacks < gate
-    }
-
-    /// True if a client that lacks its gate gives back its grants behind it: the client that has the gate
-    /// may need them.
-    fn gives_back(&self) -> bool {
+    /// True if a client that has grants and no majority withdraws after a while. Another client may have the
+    /// nodes that it lacks, and wait for those that it has.
+    fn withdraws(&self) -> bool {
         true
     }
 
-    /// True if a node to which a grant was given back gets no request until it has answered. A late RELEASE
-    /// would take back a grant made after it.
-    fn waits_for_return(&self) -> bool {
-        true
+    /// The number of the attempt after this one. Each attempt has a token of its own: a late RELEASE of the
+    /// attempt before would take back its grants.
+    fn next_attempt(&self, attempt: u32) -> u32 {
+        attempt + 1
     }
 
-    /// The length of a back-off in µs, from half of `most` to one and a half of it, by chance.
-    fn rest(&self, most: u64, chance: u64) -> u64 {
-        most / 2 + chance % most
+    /// The length of a rest, or of the patience with grants that are no majority, in µs: from half of `most` to
+    /// all of it, by chance. Two clients that hold each other up must not do so again at the same moment.
+    fn at_random(&self, most: u64, chance: u64) -> u64 {
+        most / 2 + chance % (most / 2 + 1)
     }
 
     /// The earliest beginning of a lease that was asked for at `sent`.
@@ -191,10 +186,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rest_is_half_as_long_as_it_may_be_and_up_to_as_much_again() {
+    fn a_rest_is_at_least_half_as_long_as_it_may_be() {
         for most in [10_000, 250_000, 1_000_000] {
             for chance in [0, 1, most - 1, most, u64::MAX] {
-                assert!((most / 2..most / 2 + most).contains(&Sound.rest(most, chance)));
+                assert!((most / 2..=most).contains(&Sound.at_random(most, chance)));
             }
         }
     }

@@ -14,8 +14,6 @@ pub(super) struct Vote {
     pub(super) requests: Requests,
     /// Set if the node refused a longer lease at the last renewal.
     pub(super) most: Option<Most>,
-    /// True if the node did not answer the last time, or refused, even if it has a new request.
-    pub(super) missing: bool,
     /// True if a request waited here, so that the lock can be handed on.
     pub(super) waited: bool,
     /// The fence of a mark that does not count: requests are granted over it.
@@ -70,8 +68,6 @@ pub(super) struct Open {
     pub(super) sent: Instant,
     /// The length asked for. The lease can have become longer since.
     pub(super) ttl: Millis,
-    /// True if the lease is tied to a connection, which is not that of a blocked request.
-    pub(super) binds: bool,
 }
 
 /// The effects of a token's requests at a node that only a RELEASE takes back.
@@ -91,15 +87,10 @@ pub(super) enum Remains {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Lease {
     pub(super) grant: Grant,
-    /// The fence that the node took back last. If it grants no larger one, it has forgotten the return: its
-    /// primary's replica took over before it heard of it, and another client may have had the lock since.
-    pub(super) returned: Option<Fence>,
-    /// The latest end of the lease at the node. A request before that renews it.
-    pub(super) ends_by: Option<Instant>,
     /// True if the claim's fence is too far ahead for the node to be raised to it.
     pub(super) behind: bool,
     /// True if another token may have had the lock here since the attempt began: the node said no, or
-    /// a lease was given back or ended before its time. A later grant vouches from then on only.
+    /// a lease ended before its time. A later grant vouches from then on only.
     pub(super) has_gap: bool,
 }
 
@@ -111,9 +102,6 @@ pub(super) enum Grant {
     Nothing,
     /// The node grants.
     Held(Held),
-    /// A grant with this fence was given back, and the node has not confirmed that. The RELEASE may yet
-    /// arrive, and would take back a grant made meanwhile.
-    Returning(Fence),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -124,8 +112,6 @@ pub(super) struct Held {
     /// The length asked for, and the time of the request.
     pub(super) ttl: Millis,
     pub(super) sent: Instant,
-    /// True if the grant counts: it is tied to no connection, or to the right one.
-    pub(super) confirmed: bool,
     /// True if the grant went to a blocked request, and the token has not asked again since.
     pub(super) waited: bool,
     /// The earliest end of the mark, if the node was asked to leave the lock done: the mark keeps others out,
@@ -162,7 +148,7 @@ impl Vote {
     pub(super) fn held(&self) -> Option<Held> {
         match self.lease.grant {
             Grant::Held(held) => Some(held),
-            Grant::Nothing | Grant::Returning(_) => None,
+            Grant::Nothing => None,
         }
     }
 
@@ -187,18 +173,13 @@ impl Vote {
         self.requests.open.is_some() && self.said != Said::Failed
     }
 
-    /// True if the node's grant counts.
-    pub(super) fn is_confirmed(&self) -> bool {
-        self.held().is_some_and(|held| held.confirmed)
-    }
-
     /// True if the node supports the claim, or still may.
     pub(super) fn has_hope(&self, fence: Option<Fence>) -> bool {
         let open = self.is_open();
         match (self.held(), fence) {
-            (Some(held), Some(fence)) if held.fence == fence => held.confirmed || open,
+            (Some(held), Some(fence)) if held.fence == fence => true,
             (Some(held), Some(fence)) if held.fence > fence => false,
-            (Some(held), None) if held.confirmed => true,
+            (Some(_), None) => true,
             _ => open,
         }
     }
@@ -216,15 +197,7 @@ impl Vote {
         let Open { sent, ttl, .. } = open;
         // No request makes a lease shorter, answered or not, late or not.
         let end = rules.ends(rules.begins(sent, now), ttl);
-        let returning = match answer {
-            Answer::Silent | Answer::Unreachable => None,
-            _ => self.lease.end_return(),
-        };
-        if matches!(answer, Answer::Granted(_) | Answer::Extended) {
-            self.lease.runs_for(ttl.0.saturating_mul(1000).saturating_add(rules.drift(ttl)), now);
-        }
-        self.said = self.says(open, answer, (end, returning), now, rules);
-        self.missing = self.said.is_failure() && answer != Answer::TooFar;
+        self.said = self.says(open, answer, end, now, rules);
     }
 
     /// The meaning of an answer, for the lease and the requests at the node.
@@ -232,13 +205,12 @@ impl Vote {
         &mut self,
         open: Open,
         answer: Answer,
-        (end, returning): (Instant, Option<Fence>),
+        end: Instant,
         now: Instant,
         rules: &R,
     ) -> Said {
         let ask = open.ask;
         match answer {
-            Answer::Granted(fence) if self.lease.returned >= Some(fence) => Said::No,
             Answer::Granted(fence) => self.lease.grant(fence, open, end, now),
             Answer::Extended => self.lease.extend(open, end, now),
             Answer::Denied | Answer::Turn(_) => {
@@ -259,7 +231,6 @@ impl Vote {
                 if rules.believes_gone() {
                     self.lease.grant = Grant::Nothing;
                 }
-                self.lease.ends_by = None;
                 Said::No
             }
             // The token holds, with the fence that the node granted.
@@ -276,11 +247,6 @@ impl Vote {
                 self.requests.may_arrive(open);
                 Said::Failed
             }
-            Answer::Answered if ask == Ask::GiveBack => {
-                self.requests.took_back();
-                (self.lease.ends_by, self.lease.returned) = (None, returning);
-                Said::No
-            }
             Answer::Answered => self.said,
         }
     }
@@ -288,7 +254,6 @@ impl Vote {
     /// Notes that the token has nothing at the node, but perhaps a place.
     fn has_nothing(&mut self, has_place: bool) {
         (self.lease.grant, self.lease.has_gap) = (Grant::Nothing, true);
-        self.lease.ends_by = None;
         if !has_place {
             self.requests.took_back();
         }
@@ -356,16 +321,15 @@ impl Lease {
     pub(super) fn held_mut(&mut self) -> Option<&mut Held> {
         match &mut self.grant {
             Grant::Held(held) => Some(held),
-            Grant::Nothing | Grant::Returning(_) => None,
+            Grant::Nothing => None,
         }
     }
 
     fn grant(&mut self, fence: Fence, open: Open, end: Instant, now: Instant) -> Said {
-        let Open { ask, sent, ttl, binds, .. } = open;
+        let Open { ask, sent, ttl, .. } = open;
         let waited = ask.blocks();
-        let confirmed = !(waited && binds);
         let (mark_end, marked, since) = (None, false, now);
-        let mut held = Held { fence, end, ttl, sent, confirmed, waited, mark_end, marked, since };
+        let mut held = Held { fence, end, ttl, sent, waited, mark_end, marked, since };
         if let Grant::Held(before) = self.grant
             && before.fence == fence
         {
@@ -384,7 +348,7 @@ impl Lease {
         match (&mut self.grant, raised) {
             (Grant::Held(held), _) => {
                 (held.end, held.ttl, held.sent) = (held.end.max(end), ttl, sent);
-                (held.confirmed, held.waited) = (true, false);
+                held.waited = false;
                 held.fence = raised.unwrap_or(held.fence);
             }
             // By our clock the lease had ended. The request reached the node in time.
@@ -406,27 +370,8 @@ impl Lease {
     /// Notes that the lock is left done.
     fn mark(&mut self, ask: Ask) {
         if let (Some(held), Ask::Finish { fence, .. }) = (self.held_mut(), ask) {
-            (held.marked, held.confirmed, held.waited) = (true, true, false);
+            (held.marked, held.waited) = (true, false);
             (held.fence, held.end) = (held.fence.max(fence), held.mark_end.unwrap_or(held.end));
         }
-    }
-
-    /// Notes that the lease may run for this many µs from now.
-    fn runs_for(&mut self, longest: u64, now: Instant) {
-        self.ends_by = self.ends_by.max(Some(Instant(now.0.saturating_add(longest))));
-    }
-
-    /// Notes that the grant is given back.
-    pub(super) fn give_back(&mut self) {
-        if let Grant::Held(held) = self.grant {
-            (self.grant, self.has_gap) = (Grant::Returning(held.fence), true);
-        }
-    }
-
-    /// Ends the return of a grant, once the node has answered. Returns the grant's fence.
-    fn end_return(&mut self) -> Option<Fence> {
-        let Grant::Returning(fence) = self.grant else { return None };
-        self.grant = Grant::Nothing;
-        Some(fence)
     }
 }

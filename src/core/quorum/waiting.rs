@@ -20,15 +20,12 @@
 //!   gate. Made anew for each slice, it would differ from node to node, and cost a second round.
 //! - *A no leaves a place,* and so does TURN. Giving up sends RELEASE there, too, and FINAL where a
 //!   blocked request is unanswered, for RELEASE can overtake that.
-//! - *Two gates.* Clients that see different nodes queue at different ones, and each of two can get
-//!   nodes that the other lacks. After a quarter of the time-out, whoever lacks a node before its own
-//!   gate gives everything back and queues at that node. The other goes on. And without a majority
-//!   nobody renews what it has while it lacks a node before that: its short leases end, and its places
-//!   in all queues stay. A random rest is the last resort.
-//! - *Ties.* A first attempt that gets the gate is in line nowhere else yet, and the next one may be granted
-//!   another node before it is. So whoever has nothing but nodes behind one that it lacks, and that is there,
-//!   gives these back after a quarter of the time-out, and stands in line for them anew, with the same token.
-//!   *First the node has to answer the RELEASE:* one that is late would take back what is granted after it.
+//! - *Ties.* Clients that see different nodes, or have them in another order, queue at different gates, and each of
+//!   two can get nodes that the other lacks. So a client that has grants and no majority for a random time (half a
+//!   time-out to a whole one, doubled at each repetition, up to eightfold) withdraws everything, rests for a random
+//!   time, and queues anew, with another token: a late RELEASE of the former one takes back nothing.
+//! - *The price.* A waiter that a node has granted, because it has forgotten its healthy holder, loses its place. The
+//!   holder gets the node back meanwhile.
 
 use crate::limits::MAX_KEEP;
 use crate::words::Millis;

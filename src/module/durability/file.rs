@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 
 use dlock_core::Record;
 use dlock_core::durability::record::{MAX_LENGTH, Unreadable};
-use rustix::fs::{FlockOperation, OFlags, fcntl_lock};
-use rustix::io::Errno;
+use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::libc;
 
 /// The state file, locked against other servers.
 pub struct StateFile {
@@ -152,7 +153,7 @@ fn real(folder: &Path) -> io::Result<PathBuf> {
         }
         let next = real.join(&part);
         match fs::read_link(&next) {
-            Ok(_) if links == MAX_LINKS => return Err(Errno::LOOP.into()),
+            Ok(_) if links == MAX_LINKS => return Err(Errno::ELOOP.into()),
             Ok(target) => {
                 links += 1;
                 ahead.extend(own(&target));
@@ -201,8 +202,8 @@ fn kind_of(data: &Metadata) -> &'static str {
 /// Opens a plain file without blocking, whatever it has become since the check.
 fn open_plain(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     look_at(path)?;
-    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
-    let file = options.custom_flags(flags.bits().cast_signed()).open(path)?;
+    let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
+    let file = options.custom_flags(flags.bits()).open(path)?;
     let data = file.metadata()?;
     if data.is_file() { Ok(file) } else { Err(io::Error::other(kind_of(&data))) }
 }
@@ -215,13 +216,13 @@ fn lock(path: &Path) -> Result<File, String> {
     let mut file = open_plain(&lock_path, &mut options).map_err(|error| {
         unwritable(path, &format!("cannot open {}: {error}", lock_path.display()))
     })?;
-    match fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => {
+    match fcntl(&file, FcntlArg::F_SETLK(&WHOLE)) {
+        Ok(_) => {
             // For the error message of a server that finds it locked. Nothing depends on it.
             let _ = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
             Ok(file)
         }
-        Err(Errno::AGAIN | Errno::ACCESS) => {
+        Err(Errno::EAGAIN | Errno::EACCES) => {
             let mut owner = String::new();
             let known = file.take(20).read_to_string(&mut owner).is_ok() && !owner.is_empty();
             let owner =
@@ -235,6 +236,15 @@ fn lock(path: &Path) -> Result<File, String> {
         Err(error) => Err(unwritable(path, &error)),
     }
 }
+
+/// A lock for writing, of the whole file.
+const WHOLE: libc::flock = libc::flock {
+    l_type: libc::F_WRLCK as libc::c_short,
+    l_whence: libc::SEEK_SET as libc::c_short,
+    l_start: 0,
+    l_len: 0,
+    l_pid: 0,
+};
 
 fn read(path: &Path) -> Result<Option<Record>, String> {
     if let Ok(data) = fs::symlink_metadata(path)

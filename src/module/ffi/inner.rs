@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::ffi::{CStr, c_int};
 use std::ptr;
 
-use errno::{Errno, errno, set_errno};
+use nix::errno::Errno;
 use redis_module::raw;
 
 use dlock_core::command::inner::{self, Refused};
@@ -130,12 +130,12 @@ impl<'c> Call<'c> {
         name: &CStr,
         formats: Formats,
         inner: usize,
-    ) -> (*mut raw::RedisModuleCallReply, Errno) {
+    ) -> (*mut raw::RedisModuleCallReply, i32) {
         let call = variadic!(RedisModule_Call);
         let argv = self.argv.get(inner.saturating_add(1)..).unwrap_or_default();
         let (ctx, name) = (self.ctx.raw(), name.as_ptr());
         let [one, two, three, more] = formats.map(CStr::as_ptr);
-        set_errno(RAN);
+        Errno::set_raw(RAN);
         // SAFETY: s is a string, v an array of strings and its length; the server takes shares of
         // them. For an array it allocates twice.
         let raw = unsafe {
@@ -146,7 +146,7 @@ impl<'c> Call<'c> {
                 _ => call(ctx, name, more, argv.as_ptr(), argv.len()),
             }
         };
-        (raw, errno())
+        (raw, Errno::last_raw())
     }
 
     /// True if the call has a user's rights: without a user the server refuses a call with rights,
@@ -154,10 +154,10 @@ impl<'c> Call<'c> {
     fn has_user(&self) -> bool {
         let call = variadic!(RedisModule_Call);
         let (Some(key), probe) = (self.argv.get(1), c"DLOCK.PROBE".as_ptr()) else { return true };
-        set_errno(RAN);
+        Errno::set_raw(RAN);
         // SAFETY: s is a string; the reply is freed below.
         let raw = unsafe { call(self.ctx.raw(), probe, c"CEs".as_ptr(), *key) };
-        let why = errno();
+        let why = Errno::last_raw();
         drop(Reply { ctx: self.ctx, raw });
         why != NO_USER
     }
@@ -185,7 +185,7 @@ impl<'c> Call<'c> {
 }
 
 /// The client's error, if the server has not begun a command for this reason.
-fn refused(why: Errno, words: &str) -> Option<String> {
+fn refused(why: i32, words: &str) -> Option<String> {
     let refused = match why {
         UNKNOWN | ARITY => Refused::Unknown,
         RIGHTS => Refused::Rights,
@@ -273,13 +273,13 @@ const AS_CLIENT: Formats = [c"!CSME0s", c"!CSME0ss", c"!CSME0sss", c"!CSME0v"];
 const AS_SERVER: Formats = [c"!SME0s", c"!SME0ss", c"!SME0sss", c"!SME0v"];
 
 // The errno values of RM_Call, in the numbers of Linux.
-const RAN: Errno = Errno(0);
-const ELSEWHERE: Errno = Errno(1);
-const UNKNOWN: Errno = Errno(2);
-const RIGHTS: Errno = Errno(13);
-const ARITY: Errno = Errno(22);
-const MEMORY: Errno = Errno(28);
-const SCRIPT: Errno = Errno(29);
-const READ_ONLY_CLUSTER: Errno = Errno(30);
-const NO_USER: Errno = Errno(95);
-const CLUSTER_DOWN: Errno = Errno(100);
+const RAN: i32 = 0;
+const ELSEWHERE: i32 = 1;
+const UNKNOWN: i32 = 2;
+const RIGHTS: i32 = 13;
+const ARITY: i32 = 22;
+const MEMORY: i32 = 28;
+const SCRIPT: i32 = 29;
+const READ_ONLY_CLUSTER: i32 = 30;
+const NO_USER: i32 = 95;
+const CLUSTER_DOWN: i32 = 100;

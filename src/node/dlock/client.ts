@@ -20,13 +20,6 @@ import {
 import { expect, forget, outcome, queue } from './outcomes';
 import type { Lease, NodeBreak, NodeInspection, Notice } from './report';
 
-/**
- * The Rust part of a client, for other files.
- *
- * @internal
- */
-export let nativeOf: (client: Client) => rust.Client;
-
 /** The options of a client. */
 export interface ClientOptions {
   /**
@@ -51,10 +44,6 @@ export interface ClientOptions {
 export class Client {
   readonly #native: rust.Client;
   readonly #notify: ClientOptions['notify'];
-
-  static {
-    nativeOf = (client) => client.#native;
-  }
 
   /**
    * `nodes` is a comma-separated list of addresses, or an iterable of them: `redis://host:port/db`,

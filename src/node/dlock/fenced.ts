@@ -1,7 +1,7 @@
 // Commands to data, which the server refuses from a late holder.
 
+import { inspect } from 'node:util';
 import { usage } from './errors';
-import { prefix } from './ioredis';
 import type { Key } from './options';
 
 /** The part of a client that dlock needs: of ioredis or node-redis, for a server or a Redis Cluster. */
@@ -49,6 +49,15 @@ export class Fenced {
     if ('slots' in this.#client) return this.#client.sendCommand(key as string, false, all);
     return this.#client.sendCommand(all);
   }
+}
+
+/** Returns the prefix that ioredis puts before each key. */
+function prefix(client: Redis): string {
+  type Prefixed = { keyPrefix?: unknown; redisOptions?: Prefixed };
+  const { options } = client as { options?: Prefixed };
+  const given = options?.keyPrefix ?? options?.redisOptions?.keyPrefix ?? '';
+  if (typeof given !== 'string') throw usage(`a key prefix is a text, not ${inspect(given, { depth: -1 })}`);
+  return given;
 }
 
 function has(client: Redis, name: string): boolean {

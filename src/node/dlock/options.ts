@@ -26,8 +26,6 @@ export interface LockOptions extends WaitOptions {
   shared?: boolean | undefined;
   /** For a semaphore: this many clients hold it together, on a single node only. */
   limit?: number | undefined;
-  /** Ties the lock to the connection: it ends at once when this process dies. */
-  ephemeral?: boolean | undefined;
   /** A text about the holder, which anybody who inspects the lock sees. */
   meta?: string | undefined;
   /** Limit of the hold: after this time the lock is lost, even if every renewal succeeds. */

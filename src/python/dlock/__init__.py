@@ -7,7 +7,7 @@
         work(guard.fence)
 
 A thread that does not need the interpreter renews the lock until the block ends. ``dlock.asyncio`` is the
-same for asyncio, and ``dlock.compat`` has a ``Lock`` like redis-py's.
+same for asyncio.
 """
 
 from __future__ import annotations

@@ -30,8 +30,6 @@ class LockOptions(TypedDict, total=False):
     """True for readers: any number of them hold the lock together, and no writer beside them."""
     limit: int | None
     """For a semaphore: this many clients hold it together, on a single node only."""
-    ephemeral: bool
-    """True ties the lock to the connection: it ends at once when this process dies."""
     meta: str
     """A text about the holder, which anybody who inspects the lock sees."""
     max_hold: Seconds | None

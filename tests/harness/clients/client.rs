@@ -7,6 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
+use crate::stuck;
 use crate::value::Value;
 use crate::wait::{PATIENCE, uninterrupted};
 
@@ -90,7 +91,12 @@ impl Client {
     /// Reads the next answer.
     #[track_caller]
     pub fn recv(&mut self) -> Value {
-        self.try_recv().unwrap_or_else(|error| panic!("no answer from {}: {error}", self.at))
+        self.try_recv().unwrap_or_else(|error| {
+            if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) {
+                stuck::tell();
+            }
+            panic!("no answer from {}: {error}", self.at)
+        })
     }
 
     /// Reads the next answer, or says how the connection failed.

@@ -15,7 +15,6 @@ use crate::library::{connect_hasty, ms, run_for};
 use crate::proxy::{Proxy, Way};
 use crate::quorum::Quorum;
 use crate::seed;
-use crate::wait::PATIENCE;
 
 /// The locks.
 pub const KEYS: [&str; 2] = ["a", "b"];
@@ -51,7 +50,7 @@ pub fn run(
 ) -> Arc<History> {
     let mut rng = seed::rng();
     let history = Arc::new(History::default());
-    run_for(lasts + PATIENCE, async {
+    run_for(lasts, async {
         let ended = Arc::new(AtomicBool::new(false));
         let (mut people, mut networks) = (JoinSet::new(), Vec::new());
         for number in 0..PROGRAMS {

@@ -1,6 +1,5 @@
 //! `dlock exporter`, and what it answers.
 
-use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
@@ -8,7 +7,6 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use serde_json::Value;
-use tempfile::TempDir;
 
 use crate::{process, program};
 
@@ -17,9 +15,6 @@ pub struct Exporter {
     child: Child,
     /// Host and port.
     pub at: String,
-    /// The URL, as it says itself.
-    pub url: String,
-    folder: TempDir,
 }
 
 /// An HTTP response of the exporter.
@@ -47,17 +42,15 @@ impl Exporter {
 
     #[track_caller]
     fn of(mut command: Command) -> Exporter {
-        let folder = TempDir::with_prefix("dlock-test-").expect("a temporary folder can be made");
-        let errors = File::create(folder.path().join(ERRORS)).expect("there is room");
-        command.stdout(Stdio::piped()).stderr(errors);
+        command.stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = process::spawn(command).expect("it can be started");
         let mut said = String::new();
         let mut out = BufReader::new(child.stdout.take().expect("it is a pipe"));
         out.read_line(&mut said).expect("it prints text");
         let said: Value = serde_json::from_str(&said).expect("it says where it is");
-        let url = said["url"].as_str().expect("it says where it is").to_owned();
+        let url = said["url"].as_str().expect("it says where it is");
         let at = url.split_once("://").expect("it is a URL").1.to_owned();
-        Exporter { child, at, url, folder }
+        Exporter { child, at }
     }
 
     /// Requests a path.
@@ -112,17 +105,6 @@ impl Exporter {
         serde_json::from_str(&self.get("/state").body).expect("it is JSON")
     }
 
-    /// The lines that the exporter has written to stderr so far.
-    #[track_caller]
-    pub fn complaints(&self) -> String {
-        fs::read_to_string(self.folder.path().join(ERRORS)).expect("it is there")
-    }
-
-    /// Its process.
-    pub fn id(&self) -> u32 {
-        self.child.id()
-    }
-
     /// Asks it to end, and gives its exit code.
     #[track_caller]
     pub fn end(mut self) -> Option<i32> {
@@ -130,8 +112,6 @@ impl Exporter {
         self.child.wait().expect("it is ours").code()
     }
 }
-
-const ERRORS: &str = "stderr";
 
 impl Drop for Exporter {
     fn drop(&mut self) {

@@ -1,27 +1,41 @@
 //! Programs that take locks with the library, in the process of the test.
 
 use std::future::Future;
+use std::pin::pin;
 use std::time::Duration;
 
 use dlock_client::{Client, Error, Guard};
 use tokio::runtime::Builder;
 use tokio::time::{sleep, timeout};
 
+use crate::stuck;
 use crate::wait::PATIENCE;
 
 /// Lets the asynchronous part of a test run. The test may call functions that block: the library
 /// has threads of its own.
 pub fn run<T>(test: impl Future<Output = T>) -> T {
-    run_for(PATIENCE, test)
+    run_for(Duration::ZERO, test)
 }
 
-/// The same for one that takes longer.
-pub fn run_for<T>(most: Duration, test: impl Future<Output = T>) -> T {
-    let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build();
+/// The same for one that takes this long if all is well.
+pub fn run_for<T>(usual: Duration, test: impl Future<Output = T>) -> T {
+    stuck::listen();
+    let runtime = Builder::new_multi_thread()
+        .worker_threads(2)
+        .thread_name(stuck::test())
+        .enable_all()
+        .build();
     let runtime = runtime.expect("threads can be made");
-    let ended = runtime.block_on(async { timeout(most, test).await });
+    // More than one wait may take, so that the one that fails is named.
+    let most = usual + 2 * PATIENCE;
+    let ended = runtime.block_on(async {
+        let mut test = pin!(test);
+        // The test has what it has until it has told of it.
+        timeout(most, &mut test).await.inspect_err(|_| stuck::tell())
+    });
     runtime.shutdown_background();
-    ended.expect("the test ends")
+    stuck::forget();
+    ended.unwrap_or_else(|_| panic!("the test has not ended after {most:?}"))
 }
 
 /// A program of its own, which gives each node this long to answer.

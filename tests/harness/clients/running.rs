@@ -6,17 +6,12 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 
-use crate::busy::assert_in_time;
 use crate::program::{self, Said};
 use crate::quorum::Quorum;
 use crate::{eventually, process};
-
-/// A busy machine may add this long to a time.
-pub const SLACK: Duration = Duration::from_millis(700);
 
 /// A node may take this long here: the usual time is too short for a machine that runs many tests
 /// at once.
@@ -116,15 +111,6 @@ impl Running {
         let code = status.code().or(status.signal().map(|signal| 128 + signal));
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
         Said { code, out: text(self.out.all()), err: text(self.err.all()) }
-    }
-
-    /// Waits until it has ended, and asserts that it takes no longer than this.
-    #[track_caller]
-    pub fn ended_within(self, limit: Duration) -> Said {
-        let begun = Instant::now();
-        let said = self.ended();
-        assert_in_time(begun.elapsed(), limit + SLACK);
-        said
     }
 }
 

@@ -4,16 +4,18 @@
 //! and holds for the connections that are open as well. The proxy ends with its owner.
 
 use std::collections::VecDeque;
+use std::fmt::Write as _;
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU16, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::libc::linger;
 use nix::sys::socket::{setsockopt, sockopt};
 
+use crate::stuck::{self, Tells};
 use crate::wait::uninterrupted;
 
 /// The direction of bytes.
@@ -29,6 +31,7 @@ pub enum Way {
 pub struct Proxy {
     port: u16,
     shared: Arc<Shared>,
+    _told: Arc<Tells>,
 }
 
 impl Proxy {
@@ -43,7 +46,8 @@ impl Proxy {
         });
         let accepting = Arc::clone(&shared);
         thread::spawn(move || accepting.accept(&listener));
-        Proxy { port, shared }
+        let tells = Arc::clone(&shared);
+        Proxy { port, shared, _told: stuck::part(move || tells.told(port)) }
     }
 
     /// The port to which clients connect.
@@ -57,6 +61,7 @@ impl Proxy {
             network.refuses = false;
             network.delay = Duration::ZERO;
             network.keeps = [Keeps::Nothing; 2];
+            network.kept_back = [false; 2];
             network.parted.clear();
             network.looks_for = None;
             network.found.clear();
@@ -93,23 +98,32 @@ impl Proxy {
     /// Keeps back the bytes that go one way on the connections that are open now, until
     /// [`Proxy::pass`]; new connections are not concerned.
     pub fn keep_back(&self, way: Way) {
-        self.change(|network| network.keeps[way as usize] = Keeps::Older(network.connections));
+        self.change(|network| {
+            network.keeps[way as usize] = Keeps::Older(network.connections);
+            network.kept_back[way as usize] = false;
+        });
     }
 
     /// Keeps back the bytes that go one way until [`Proxy::pass`], on new connections as well.
     pub fn keep_back_all(&self, way: Way) {
-        self.change(|network| network.keeps[way as usize] = Keeps::All);
+        self.change(|network| {
+            network.keeps[way as usize] = Keeps::All;
+            network.kept_back[way as usize] = false;
+        });
     }
 
     /// The next message one way that has this text in it, and what comes after it on its connection,
     /// is kept back until [`Proxy::pass`]. Happens once; other connections are not concerned.
     pub fn keep_back_from(&self, way: Way, text: &str) {
-        self.change(|network| network.looks_for = Some((way, text.as_bytes().to_vec())));
+        self.change(|network| {
+            network.looks_for = Some((way, text.as_bytes().to_vec()));
+            network.kept_back[way as usize] = false;
+        });
     }
 
-    /// True once [`Proxy::keep_back_from`] has found its text.
-    pub fn has_kept_back(&self) -> bool {
-        !self.shared.lock().found.is_empty()
+    /// True once something that went this way was kept back.
+    pub fn has_kept_back(&self, way: Way) -> bool {
+        self.shared.lock().kept_back[way as usize]
     }
 
     /// Ends all connections, and resets each new one.
@@ -143,10 +157,28 @@ impl Proxy {
         self.shared.lock().arrived[way as usize]
     }
 
-    /// The number of bytes that are kept back now, one way.
-    pub fn kept(&self, way: Way) -> u64 {
+    /// The number of bytes that were sent so far, one way: they have arrived or are on their way.
+    pub fn sent(&self, way: Way) -> u64 {
+        self.shared.lock().taken[way as usize]
+    }
+
+    /// The number of bytes that have been sent and have not arrived, one way: kept back, or just under way.
+    pub fn under_way(&self, way: Way) -> u64 {
         let network = self.shared.lock();
         network.taken[way as usize] - network.arrived[way as usize]
+    }
+
+    /// The number of connections on which messages are kept back, one way.
+    pub fn silenced(&self, way: Way) -> usize {
+        let network = self.shared.lock();
+        let has_some = |line: &Line| {
+            line.lock()
+                .unwrap_or_else(|e| e.into_inner())
+                .iter()
+                .any(|piece| !piece.bytes.is_empty())
+        };
+        let lines = network.lines.iter().filter(|(of, ..)| *of == way);
+        lines.filter_map(|(.., line)| line.upgrade()).filter(|line| has_some(line)).count()
     }
 
     /// The number of connections that were opened so far.
@@ -183,6 +215,8 @@ struct Network {
     refuses: bool,
     delay: Duration,
     keeps: [Keeps; 2],
+    /// True once a message was kept back, each way.
+    kept_back: [bool; 2],
     parted: Vec<IpAddr>,
     looks_for: Option<(Way, Vec<u8>)>,
     /// The connections on which that was found.
@@ -193,10 +227,12 @@ struct Network {
     arrived: [u64; 2],
     connections: u64,
     open: Vec<Pair>,
+    /// What is under way on each connection.
+    lines: Vec<(Way, u64, Weak<Line>)>,
 }
 
 /// The connections that are kept back.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 enum Keeps {
     #[default]
     Nothing,
@@ -301,7 +337,12 @@ impl Shared {
 
     /// Two threads: one takes what comes and notes when, the other lets it arrive when it is due.
     fn pump(self: &Arc<Shared>, number: u64, way: Way, (from, to): (TcpStream, TcpStream)) {
-        let line = Arc::new(Mutex::new(VecDeque::new()));
+        let line = Arc::new(Line::default());
+        {
+            let mut network = self.lock();
+            network.lines.retain(|(.., line)| line.strong_count() > 0);
+            network.lines.push((way, number, Arc::downgrade(&line)));
+        }
         let (shared, into) = (Arc::clone(self), Arc::clone(&line));
         thread::spawn(move || shared.take(way, from, &into));
         let shared = Arc::clone(self);
@@ -312,7 +353,7 @@ impl Shared {
         });
     }
 
-    fn take(&self, way: Way, mut from: TcpStream, line: &Mutex<VecDeque<Piece>>) {
+    fn take(&self, way: Way, mut from: TcpStream, line: &Line) {
         let mut buffer = [0; 16 * 1024];
         loop {
             let length = uninterrupted(|| from.read(&mut buffer)).unwrap_or(0);
@@ -328,7 +369,7 @@ impl Shared {
         }
     }
 
-    fn deliver(&self, number: u64, way: Way, mut to: &TcpStream, line: &Mutex<VecDeque<Piece>>) {
+    fn deliver(&self, number: u64, way: Way, mut to: &TcpStream, line: &Line) {
         while let Some((bytes, cut)) = self.next(number, way, line) {
             let written = to.write_all(&bytes);
             let mut network = self.lock();
@@ -343,12 +384,7 @@ impl Shared {
     }
 
     /// Waits until the next piece is due. None at the end of the connection.
-    fn next(
-        &self,
-        number: u64,
-        way: Way,
-        line: &Mutex<VecDeque<Piece>>,
-    ) -> Option<(Vec<u8>, bool)> {
+    fn next(&self, number: u64, way: Way, line: &Line) -> Option<(Vec<u8>, bool)> {
         let mut network = self.lock();
         loop {
             if network.ended {
@@ -359,6 +395,8 @@ impl Shared {
             let due = first.map(|piece| piece.came + network.delay);
             let left = due.map(|due| due.saturating_duration_since(Instant::now()));
             let kept = first.is_some_and(|piece| network.keeps(way, number, &piece.bytes));
+            network.kept_back[way as usize] |=
+                kept && first.is_some_and(|piece| !piece.bytes.is_empty());
             if left == Some(Duration::ZERO) && !kept {
                 let mut bytes = pieces.pop_front()?.bytes;
                 if bytes.is_empty() {
@@ -389,6 +427,31 @@ impl Shared {
         }
     }
 
+    /// The settings of the network at a port, and the messages on their way.
+    fn told(&self, port: u16) -> String {
+        let network = self.lock();
+        let Network { refuses, delay, keeps, looks_for, taken, arrived, connections, .. } =
+            &*network;
+        let mut told = format!(
+            "the network at port {port}: refuses {refuses}, delay {delay:?}, keeps {keeps:?}, looks for {looks_for:?}, \
+             sent {taken:?}, arrived {arrived:?}, {connections} connections, {} open\n",
+            network.open.len()
+        );
+        for (way, number, line) in &network.lines {
+            let Some(line) = line.upgrade() else { continue };
+            for piece in &*line.lock().unwrap_or_else(|e| e.into_inner()) {
+                let bytes = piece.bytes.escape_ascii().to_string();
+                let came = piece.came.elapsed();
+                writeln!(
+                    told,
+                    "  {way:?} on connection {number}, sent {came:.1?} ago: {bytes:.500}"
+                )
+                .ok();
+            }
+        }
+        told
+    }
+
     /// A connection of which both halves have ended is no longer counted among the open ones.
     fn forget(&self, number: u64, way: Way) {
         if way == Way::Down {
@@ -400,6 +463,9 @@ impl Shared {
 /// The number of bytes that arrive at a time where bytes trickle, and the pause after them.
 const DROP: usize = 1_000;
 const DROP_PAUSE: Duration = Duration::from_millis(10);
+
+/// What is under way on a connection, one way.
+type Line = Mutex<VecDeque<Piece>>;
 
 /// Bytes on their way; none are the end of the connection.
 struct Piece {

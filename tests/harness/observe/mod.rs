@@ -1,5 +1,6 @@
 //! Observations of servers and clients. In reading order:
-//! - [`wait`]: waiting for something observable, and [`busy`]: the time that a busy machine adds;
+//! - [`wait`]: waiting for something observable;
+//! - [`stuck`]: what a test that waits for too long has come to;
 //! - [`locks`]: questions to a server about its locks;
 //! - [`quarantine`]: the reason and the length of a node's quarantine;
 //! - [`state_file`]: a node's state file: its place and its content;
@@ -8,7 +9,6 @@
 //! - [`payload`]: the payload that DUMP gives for a lock, taken apart and put together again;
 //! - [`history`]: the grants that clients saw, and whether all of them can be true.
 
-pub mod busy;
 pub mod history;
 pub mod locks;
 pub mod memory;
@@ -16,4 +16,5 @@ pub mod payload;
 pub mod picture;
 pub mod quarantine;
 pub mod state_file;
+pub mod stuck;
 pub mod wait;

@@ -4,6 +4,8 @@ use std::io::{self, ErrorKind};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::stuck;
+
 /// Longer than anything that works takes on a busy machine; only a failing test waits this long.
 pub const PATIENCE: Duration = Duration::from_secs(180);
 
@@ -20,8 +22,17 @@ pub fn pause(begun: Instant) -> Duration {
 pub fn eventually(description: &str, mut condition: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !condition() {
-        assert!(begun.elapsed() < PATIENCE, "never happened in {PATIENCE:?}: {description}");
+        assert_patient(description, begun);
         thread::sleep(pause(begun));
+    }
+}
+
+/// Panics when a wait that has begun then takes too long, with all that can be told of the test.
+#[track_caller]
+pub fn assert_patient(description: &str, begun: Instant) {
+    if begun.elapsed() >= PATIENCE {
+        stuck::tell();
+        panic!("never happened in {PATIENCE:?}: {description}");
     }
 }
 

@@ -38,12 +38,6 @@ impl Builder {
         self
     }
 
-    /// Loads this file in place of the module of this tree.
-    pub fn module(mut self, file: &Path) -> Builder {
-        self.module = Some(file.to_owned());
-        self
-    }
-
     /// Does not say that the server has never granted a lock before.
     pub fn as_it_comes(mut self) -> Builder {
         self.is_new = false;

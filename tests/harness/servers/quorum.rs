@@ -6,13 +6,12 @@
 use std::fmt::Display;
 use std::ops::{Deref, DerefMut};
 use std::thread;
-use std::time::{Duration, Instant};
 
 use crate::builder::Builder;
-use crate::busy::assert_in_time;
 use crate::kind::Kind;
 use crate::proxy::Proxy;
 use crate::server::Server;
+use crate::stuck;
 use crate::wait::eventually;
 
 /// The servers of a quorum when a test does not care.
@@ -47,8 +46,11 @@ impl Quorum {
     #[track_caller]
     pub fn of(builders: Vec<Builder>) -> Quorum {
         let started = thread::scope(|scope| {
-            let starting: Vec<_> =
-                builders.into_iter().map(|builder| scope.spawn(|| builder.try_start())).collect();
+            let start = |builder: Builder| {
+                let named = thread::Builder::new().name(stuck::test());
+                named.spawn_scoped(scope, || builder.try_start()).expect("a thread can be started")
+            };
+            let starting: Vec<_> = builders.into_iter().map(start).collect();
             starting.into_iter().map(|one| one.join().expect("it starts or says why")).collect()
         });
         let servers: Result<Vec<Server>, String> = started;
@@ -89,12 +91,12 @@ impl Quorum {
         self.nodes.iter().filter(|node| !node.holders(key).is_empty()).count()
     }
 
-    /// Waits until no node has a lease or a waiter, and asserts that it takes no longer than this.
+    /// Waits until no node has a lease or a waiter, and asserts that no lease has ended by itself.
     #[track_caller]
-    pub fn assert_empty_within(&self, limit: Duration) {
-        let asked = Instant::now();
+    pub fn until_released(&self) {
         self.until_empty();
-        assert_in_time(asked.elapsed(), limit + SLACK);
+        let expired = self.nodes.iter().map(|node| node.info_number("dlock", "dlock_expiries"));
+        assert_eq!(expired.sum::<i64>(), 0, "leases that were not released");
     }
 
     /// Waits until no node has a lease or a waiter.
@@ -108,9 +110,6 @@ impl Quorum {
         });
     }
 }
-
-/// Every machine may add this long to a time.
-pub const SLACK: Duration = Duration::from_millis(400);
 
 impl Deref for Quorum {
     type Target = [Node];

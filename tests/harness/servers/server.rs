@@ -5,7 +5,7 @@ use std::fs::{self, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -15,12 +15,16 @@ use tempfile::TempDir;
 use crate::builder::Builder;
 use crate::client::Client;
 use crate::kind::Kind;
+use crate::stuck::{self, Tells};
 use crate::value::Value;
 use crate::wait::{PATIENCE, eventually};
-use crate::{busy, module_file, process, scratch, wall_clock};
+use crate::{module_file, process, scratch, wall_clock};
 
 /// A failed test shows this many lines of a log.
 const LOG_LINES: usize = 60;
+
+/// A test that waits for too long shows this many locks of a server.
+const LOCKS: usize = 20;
 
 /// A running server, or one that the test has stopped. Dropping it kills the process.
 pub struct Server {
@@ -30,6 +34,7 @@ pub struct Server {
     child: Option<Child>,
     /// The connection behind [`Server::run`].
     own_client: Mutex<Option<Client>>,
+    _told: Arc<Tells>,
 }
 
 impl Server {
@@ -45,10 +50,13 @@ impl Server {
     }
 
     pub(crate) fn new(builder: Builder, port: u16) -> Result<Server, String> {
-        busy::watch();
         let folder = scratch::folder(builder.on_a_disk);
-        let mut server =
-            Server { builder, folder, port, child: None, own_client: Mutex::new(None) };
+        let kind = builder.kind;
+        let told = stuck::part(move || {
+            told(kind, port).unwrap_or_else(|e| format!("{kind:?}, port {port}: {e}"))
+        });
+        let own_client = Mutex::new(None);
+        let mut server = Server { builder, folder, port, child: None, own_client, _told: told };
         server.try_start_again()?;
         Ok(server)
     }
@@ -336,6 +344,33 @@ impl Server {
             eprintln!("{}\n---", tail.join("\n"));
         }
     }
+}
+
+/// The server's own words about its locks, and about the clients.
+fn told(kind: Kind, port: u16) -> io::Result<String> {
+    let mut client = Client::connect(port)?;
+    let mut ask = |words: &str| -> io::Result<Value> {
+        client.try_send_raw(format!("{words}\r\n").as_bytes())?;
+        let answer = client.try_recv_within(Duration::from_secs(2))?;
+        Ok(answer.unwrap_or_else(|| Value::Error("no answer".to_owned())))
+    };
+    let text = |value: Value| match value {
+        Value::Bulk(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+        other => format!("{other:?}"),
+    };
+    let mut told = format!("{kind:?}, port {port}:\n");
+    for words in ["INFO dlock", "CLIENT LIST"] {
+        told.push_str(&text(ask(words)?));
+    }
+    if let Value::Array(found) = ask("SCAN 0 COUNT 1000")?
+        && let [_, Value::Array(keys)] = found.as_slice()
+    {
+        for key in keys.iter().take(LOCKS) {
+            let question = format!("DLOCK.INSPECT {}", text(key.clone()));
+            told.push_str(&format!("{question}: {:?}\n", ask(&question)?));
+        }
+    }
+    Ok(told)
 }
 
 impl Drop for Server {

@@ -2,7 +2,6 @@
 
 use std::time::{Duration, Instant};
 
-use harness::busy::assert_in_time;
 use harness::{
     Client, Kind, Server, apply, eventually, on_every_server, on_one_server, on_two_servers,
 };
@@ -33,7 +32,6 @@ fn a_waiter_gets_null_when_its_time_is_over(kind: Kind) {
     assert!(bob.run("DLOCK.ACQUIRE job bob 60000 WAIT 150").is_null());
     let waited = asked.elapsed();
     assert!(waited >= Duration::from_millis(150), "{waited:?}");
-    assert_in_time(waited, Duration::from_secs(5));
     assert_eq!(server.traces(), before);
     bob.assert_in_step();
 }

@@ -1,9 +1,8 @@
 //! A Redis Cluster: commands go where their key is, and a slot moves with what is held and those
 //! who wait.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use harness::busy::assert_in_time;
 use harness::{Client, Cluster, Kind, Server, apply, eventually, on_every_server};
 
 #[apply(on_every_server)]
@@ -194,14 +193,12 @@ fn a_lease_ends_before_its_slot_is_moved(cluster: &Cluster) {
     source.run(&format!("DLOCK.ACQUIRE {key} alice 200"));
     cluster.open(slot, 0, 2);
     cluster.move_keys(slot, 0, 2);
-    let arrived = Instant::now();
     // Nothing to wait on: what must not happen is that the lock outlives its lease for ever.
     std::thread::sleep(Duration::from_millis(500));
     cluster.close(slot, 0, 2);
     eventually("the lease is over, though nobody asks", || {
         source.run("DBSIZE").int() + target.run("DBSIZE").int() == 0
     });
-    assert_in_time(arrived.elapsed(), Duration::from_secs(5));
     assert_idle(cluster);
 }
 

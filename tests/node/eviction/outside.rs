@@ -3,13 +3,8 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
 
-use harness::busy::assert_in_time;
 use harness::{Client, Kind, Server, apply, eventually, on_every_server, on_two_servers};
-
-/// Everybody is told within this time, also at a server that is busy.
-const PROMPTLY: Duration = Duration::from_millis(500);
 
 /// Commands that take away a lock that is a key.
 const REMOVALS: [&str; 6] =
@@ -30,11 +25,9 @@ fn held_with_waiters(server: &Server) -> Vec<Client> {
 
 #[track_caller]
 fn assert_over(server: &Server, waiters: &mut [Client], what: &str) {
-    let since = Instant::now();
     for waiter in waiters.iter_mut() {
         assert_eq!(waiter.recv().code(), "UNBLOCKED", "{what}");
     }
-    assert_in_time(since.elapsed(), PROMPTLY);
     assert!(server.run("DLOCK.CHECK job alice").is_null(), "{what}");
     assert_eq!(server.node("leases").int(), 0, "{what}");
     assert_eq!(server.node("waiters").int(), 0, "{what}");
@@ -205,9 +198,7 @@ fn assert_waited_behind_the_value(server: &Server, mut waiters: Vec<Client>, put
     }
     assert_eq!(server.run("DEL job").int(), 1, "{put}");
     for (waiter, token) in waiters.iter_mut().zip(["bob", "carol"]) {
-        let since = Instant::now();
         assert!(waiter.recv().int() > 0, "{put}: {token} is not served");
-        assert_in_time(since.elapsed(), PROMPTLY);
         assert_eq!(server.run(&format!("DLOCK.RELEASE job {token}")).int(), 1, "{put}");
     }
 }

@@ -7,9 +7,6 @@ use std::time::{Duration, Instant};
 use harness::{Client, Kind, Server, Value, apply, eventually, on_one_server};
 
 const MANY: usize = 2000;
-/// Events that no command asked for, an ended lease for example, may come this late: by the
-/// server's own counters, and with all of them at once.
-const LATE: Duration = Duration::from_millis(500);
 
 // --- one key -----------------------------------------------------------------------------------
 
@@ -68,9 +65,7 @@ fn thousands_of_readers_follow_a_writer_and_let_others_through(kind: Kind) {
         let said = server.client().pipeline([end, "DLOCK.NODE"].map(str::to_owned));
         assert_eq!(said[0].int(), 1);
         assert!(said[1].at("waiters").int() >= MANY as i64 - 64, "all at once: {end}");
-        let watch = server.stopwatch();
         eventually("they are in", || server.node("waiters").int() == 0);
-        watch.assert_in_time(LATE);
         assert_eq!(server.node("leases").int(), MANY as i64, "{end}");
         assert!(readers.iter_mut().all(|reader| reader.recv().int() > 0), "{end}");
         assert_eq!(server.run("DLOCK.BREAK book").int(), MANY as i64);
@@ -95,16 +90,13 @@ fn thousands_of_readers_have_a_lock_as_soon_as_the_writer_before_them_gives_up(k
         }
         server.until_blocked(MANY as i64 + 1);
         lined_up = lined_up.max(begun.elapsed());
-        let watch = server.stopwatch();
         match way {
             "killed" => assert_eq!(server.run(&format!("CLIENT KILL ID {id}")).int(), 1),
             "disconnected" => writer.close(),
             "withdrawn" => assert_eq!(server.run("DLOCK.RELEASE book writer").int(), 0),
             _ => assert_eq!(writer.recv(), Value::Null),
         }
-        let gone = watch.elapsed();
         eventually(way, || server.node("waiters").int() == 0);
-        watch.assert_in_time(gone + LATE);
         assert!(readers.iter_mut().all(|reader| reader.recv().int() > 0), "{way}");
         assert_eq!(server.node("leases").int(), 1 + MANY as i64, "{way}");
         for (n, reader) in readers.iter_mut().enumerate() {
@@ -206,7 +198,6 @@ fn thousands_of_keys_are_handed_over_in_the_moment_they_become_free(kind: Kind) 
             server.until_blocked(MANY as i64);
             lined_up = lined_up.max(begun.elapsed());
         }
-        let watch = server.stopwatch();
         match way {
             "release" => commands(&mut holder, |n| format!("DLOCK.RELEASE k{n} holder")),
             "break" => commands(&mut holder, |n| format!("DLOCK.BREAK k{n}")),
@@ -215,13 +206,11 @@ fn thousands_of_keys_are_handed_over_in_the_moment_they_become_free(kind: Kind) 
             }
             _ => holder.close(),
         }
-        let free = watch.elapsed();
         eventually(way, || {
             let node = server.run("DLOCK.NODE");
             let free = server.info_number("clients", "blocked_clients") == 0;
             free && node.at("waiters").int() == 0 && node.at("leases").int() == MANY as i64
         });
-        watch.assert_in_time(free + LATE);
         let fences: Vec<Value> = waiters.iter_mut().map(Client::recv).collect();
         assert!(fences.iter().all(|fence| fence.int() > held[MANY - 1].int()), "{way}");
         let mut operator = server.client();
@@ -248,9 +237,7 @@ fn thousands_of_queue_heads_that_give_up_at_once_let_the_next_through(kind: Kind
     });
     let mut next = server.crowd(MANY, |n| format!("DLOCK.ACQUIRE k{n} t{n} 60000 SHARED WAIT 0"));
     thread::sleep(end.saturating_sub(begun.elapsed()));
-    let watch = server.stopwatch();
     eventually("everybody who can have a lock has it", || server.node("waiters").int() == 0);
-    watch.assert_in_time(LATE);
     assert!(heads.iter_mut().all(|head| head.recv() == Value::Null));
     assert!(next.iter_mut().all(|reader| reader.recv().int() > 0));
     assert_eq!(server.node("leases").int(), 2 * MANY as i64);

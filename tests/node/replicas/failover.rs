@@ -3,12 +3,10 @@
 
 use std::time::{Duration, Instant};
 
-use harness::busy::assert_in_time;
 use harness::quarantine::{PROMOTED, assert_bound};
 use harness::{Cluster, Kind, Sentinel, Server, apply, eventually, on_every_server};
 
 use super::promotion::{assert_granted_late, cut, grant_and_release, pair, until_told};
-use crate::quarantine::crash::LATE;
 
 /// Waits on new connections, for a promotion may close those that there are. When the server was
 /// last seen in another role: a busy machine may take its time to say that it has changed.
@@ -87,10 +85,8 @@ fn a_sentinel_promotes_and_the_lost_lease_is_waited_for(kind: Kind) {
     let resumed = Instant::now();
     replica.resume();
     let before = until_role(&replica, "primary").unwrap_or(resumed);
-    let promoted = Instant::now();
-    println!("promoted {:?} after the primary stopped", sent.elapsed());
     assert_promoted(&replica);
-    assert_granted_late(&replica, "lost", sent, 1500, promoted);
+    assert_granted_late(&replica, "lost", sent, 1500);
     assert!(before.elapsed() >= Duration::from_millis(1490), "{:?}", before.elapsed());
     assert!(replica.client().run("DLOCK.CHECK lost bob").int() > fence);
     eventually("Sentinel says so", || sentinel.primary() == replica.port());
@@ -119,9 +115,8 @@ fn a_takeover(cluster: &Cluster) {
     replica.resume();
     assert_eq!(replica.run("CLUSTER FAILOVER TAKEOVER").text(), "OK");
     until_role(&replica, "primary");
-    let promoted = Instant::now();
     assert_promoted(&replica);
-    assert_granted_late(&replica, key, sent, 900, promoted);
+    assert_granted_late(&replica, key, sent, 900);
     assert!(replica.run(&format!("DLOCK.CHECK {key} bob")).int() > fence);
 }
 
@@ -142,7 +137,6 @@ fn a_failover_in_order(cluster: &Cluster) -> Server {
         has_role(&replica, "primary")
     });
     let promoted = Instant::now();
-    assert_in_time(asked.elapsed(), Duration::from_secs(5) + LATE);
     assert_promoted(&replica);
     assert_bound(replica.node("quarantine-ms").int(), 60_000, promoted);
     assert_eq!(replica.run(&format!("DLOCK.CHECK {key} alice")).int(), fence);

@@ -3,11 +3,10 @@
 
 use std::time::{Duration, Instant};
 
-use harness::busy::assert_in_time;
 use harness::quarantine::{CRASHED, PROMOTED, UNTOLD, assert_bound, assert_no_shorter};
 use harness::{Kind, Server, apply, eventually, on_every_server, on_two_servers};
 
-use crate::quarantine::crash::{LATE, crashed};
+use crate::quarantine::crash::crashed;
 
 /// A primary and a replica that has all of it.
 pub fn pair(kind: Kind) -> (Server, Server) {
@@ -74,17 +73,13 @@ pub fn promote(replica: &Server) {
     assert_eq!(replica.node("role").text(), "primary");
 }
 
-/// Asks a node that was promoted at `promoted` for a lock whose last lease was asked for at `sent`,
-/// and gives the fence that it grants at last.
+/// Asks a node that was promoted for a lock whose last lease was asked for at `sent`: it is granted, and not too early.
 #[track_caller]
-pub fn assert_granted_late(node: &Server, key: &str, sent: Instant, ttl: u64, promoted: Instant) {
+pub fn assert_granted_late(node: &Server, key: &str, sent: Instant, ttl: u64) {
     let granted = node.client().run(&format!("DLOCK.ACQUIRE {key} bob 60000 WAIT 0"));
-    let (held, refused) = (sent.elapsed(), promoted.elapsed());
-    println!("{key}: refused for {refused:?}, {held:?} after a lease of {ttl} ms was asked for");
+    let held = sent.elapsed();
     assert!(granted.int() > 0, "{granted:?}");
     assert!(held >= Duration::from_millis(ttl), "{key}: granted again after {held:?}");
-    let most = Duration::from_millis(ttl + ttl / 8) + LATE;
-    assert_in_time(refused, most);
 }
 
 // --- a primary that does not answer --------------------------------------------------------------
@@ -107,7 +102,7 @@ fn no_grant_comes_before_a_lease_that_never_reached_the_replica_is_over(kind: Ki
         promote(&replica);
         let reason = replica.node("quarantine-reason").text();
         assert_eq!(reason, PROMOTED);
-        assert_granted_late(&replica, "lost", sent, 800, promoted);
+        assert_granted_late(&replica, "lost", sent, 800);
         assert!(promoted.elapsed() >= Duration::from_millis(790), "{:?}", promoted.elapsed());
         assert!(replica.run("DLOCK.CHECK lost bob").int() > fence);
         replica.assert_grants();

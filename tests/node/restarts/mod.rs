@@ -3,5 +3,4 @@
 mod crash;
 mod crash_again;
 mod files;
-mod former;
 mod log_cut;

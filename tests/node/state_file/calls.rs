@@ -3,9 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::thread;
-use std::time::{Duration, Instant};
 
-use harness::busy::assert_in_time;
 use harness::system_calls::SystemCall;
 use harness::{Fault, Kind, Server, apply, eventually, on_one_server, on_two_servers, wall_clock};
 
@@ -176,17 +174,16 @@ fn a_slow_disk_holds_nobody_up_who_keeps_within_the_promise(kind: Kind) {
     let slow = Fault::inject(&server, "fsync,fdatasync", "delay_enter=2000000", &[]);
     // The server has to renew the promise now, and not yet too late.
     server.set_wall_clock(45);
-    let begun = Instant::now();
-    let mut longest = Duration::ZERO;
-    while begun.elapsed() < Duration::from_millis(2500) {
-        let asked = Instant::now();
+    let mut answered = 0;
+    eventually("the promise is renewed", || {
         server.next_fence();
         assert_eq!(server.run("DLOCK.EXTEND job alice 60000").int(), 1);
-        longest = longest.max(asked.elapsed());
-    }
-    assert_in_time(longest, Duration::from_secs(1));
+        answered += 1;
+        server.fences().1 > reserved
+    });
+    // Who had to wait for the disk would have been answered once or twice.
+    assert!(answered > 5, "{answered} answers while the disk was slow");
     slow.end();
-    eventually("the promise is renewed", || server.fences().1 > reserved);
     assert_eq!(server.node("durable").text(), "yes");
     assert_eq!(server.module_log().split_off(said), [""; 0], "it was slow, and did not fail");
 }
@@ -204,11 +201,8 @@ fn a_disk_that_hangs_refuses_what_it_would_have_to_write(kind: Kind) {
         "DLOCK.EXTEND job alice 3600000".to_owned(),
     ] {
         let before = server.traces();
-        let asked = Instant::now();
         let refused = server.run(&words);
         assert_eq!(refused.code(), "NOTDURABLE", "{words}: {refused:?}");
-        let waited = asked.elapsed();
-        assert_in_time(waited, Duration::from_secs(2));
         assert_eq!(server.traces(), before);
         assert_eq!(server.node("durable").text(), "failing", "{words}");
         assert_eq!(server.node("state-file-error").text(), "the disk does not answer");

@@ -4,7 +4,6 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use harness::busy::assert_in_time;
 use harness::{Client, Kind, Server, apply, eventually, on_one_server, on_two_servers};
 
 const SECOND: i64 = 1_000_000;
@@ -24,10 +23,8 @@ fn full(kind: Kind) -> Server {
 #[track_caller]
 fn until_noticed(server: &Server) {
     let ahead = server.fences().1 + 60 * SECOND;
-    let asked = Instant::now();
     let refused = server.run(&format!("DLOCK.ACQUIRE far zed 60000 FENCE {ahead}"));
     assert_eq!(refused.code(), "NOTDURABLE", "{refused:?}");
-    assert_in_time(asked.elapsed(), Duration::from_secs(3));
     eventually("it says so", || server.node("durable").text() == "failing");
 }
 

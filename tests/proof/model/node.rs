@@ -95,10 +95,6 @@ impl Place {
         match ask {
             Ask::Acquire { fence, .. } => self.acquire(attempt, shared, fence, flaw),
             Ask::Extend { fence } => self.extend(attempt, fence, flaw),
-            Ask::GiveBack => {
-                self.holders.retain(|holder| holder.attempt != attempt);
-                Answer::Answered
-            }
             // The model leaves no lock done.
             Ask::Release { .. } | Ask::Finish { .. } | Ask::Ping => Answer::Answered,
         }

@@ -85,7 +85,6 @@ impl<R: Rules> World<R> {
             ttl,
             renews: means.renews,
             timeout,
-            binds: false,
             wait,
             start_at_gate,
             again: means.again.then_some(Fence(MAX_FENCE)),
@@ -413,10 +412,7 @@ impl<R: Rules> World<R> {
             true => kept.or_else(|| self.connect(process, node)),
             false => self.ordinary(process, node),
         };
-        let again = if ask.blocks() { kept.is_some() } else { ask != Ask::GiveBack };
-        if ask == Ask::GiveBack {
-            self.tasks[task].truth.gives_back(node);
-        }
+        let again = !ask.blocks() || kept.is_some();
         if let Ask::Extend { fence: Some(fence) } = ask {
             self.tasks[task].truth.raises(attempt, node, fence);
         }

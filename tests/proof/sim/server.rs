@@ -361,13 +361,12 @@ impl Server {
                 DoneFor { time: length, fence: Some(fence), meta: b"" },
                 time,
             )),
-            Ask::Release { .. } | Ask::GiveBack => {
+            Ask::Release { is_final } => {
                 let token = self.released_by(request);
-                let is_final = ask == Ask::Release { is_final: true };
                 // A release cannot be refused: there are no foreign locks here.
                 let release = Release { token: &token, is_final, done: None };
                 let _ = self.node.release(&mut self.host, key, &release, time);
-                (ask == Ask::GiveBack).then_some(Answer::Answered)
+                None
             }
             Ask::Ping if self.node.is_in_quarantine(time.now) => {
                 Some(Answer::Refused(Obstacle::Quarantine))

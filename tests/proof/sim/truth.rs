@@ -153,13 +153,6 @@ impl Truth {
         *raised = fence.max(*raised);
     }
 
-    /// The attempt gives a place back: whether the server hears of that or not, it has nothing
-    /// there.
-    pub fn gives_back(&mut self, place: usize) {
-        self.known.remove(&place);
-        self.denied.insert(place);
-    }
-
     /// A server's lease is over, or forgotten.
     fn ends(
         &mut self,

@@ -64,7 +64,7 @@ def test_of_two_celery_beats_one_works_and_the_other_takes_over(
             "--schedule",
             f"{tmp_path}/{name}",
         ]
-        return start(PROGRAM, "run", "--ephemeral", "beat", "--", *celery, EVERY="0.05")
+        return start(PROGRAM, "run", "--ttl", "2s", "beat", "--", *celery, EVERY="0.05")
 
     def tasks() -> int:
         count = server.run("LLEN", "celery")

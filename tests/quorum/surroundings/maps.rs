@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
+use dlock_client::Error;
 use futures_util::future::join_all;
 use harness::fake::{Answer, Fake};
 
@@ -103,6 +104,29 @@ fn a_server_that_never_answers_is_named_and_does_not_keep_the_others_from_tellin
         let guard = program(&url(&servers)).lock("other").ttl(TTL).try_acquire().await;
         guard.expect("one tells the map").release().await.expect("it is held");
         servers.truncate(1);
+    });
+}
+
+/// The map may still name a former primary, which has another password by now.
+#[test]
+fn a_server_that_lets_nobody_in_is_waited_for_while_others_tell_the_map() {
+    let shut = Fake::start(|_| Answer::error("NOAUTH Authentication required."));
+    let port = i64::from(shut.port());
+    let case = passes(|_| Answer::Silence, format!("127.0.0.1:{port}: NOAUTH").leak());
+    run(async {
+        let to_the_shut = one(&range(0, 16_383, "127.0.0.1", port));
+        let servers = [Fake::start(move |words| with(words, &to_the_shut))];
+        let client = program(&url(&servers));
+        assert_told(&client, case.words).await;
+        let waiter = waits(&client);
+        assert_calm(&servers, case.words).await;
+        assert_eq!(shut.asked("DLOCK.ACQUIRE"), 0);
+        make_sane(&servers);
+        assert_served(waiter, &client, &case).await;
+        // Where all refuse, nobody waits.
+        servers[0].says(|_| Answer::error("NOAUTH Authentication required."));
+        let refused = program(&url(&servers)).lock("job").ttl(TTL).acquire().await;
+        assert!(matches!(refused, Err(Error::Refused { .. })), "{refused:?}");
     });
 }
 

@@ -76,12 +76,17 @@ impl Cluster {
     }
 
     /// Reads the map again. Returns true if another server than this one has the slot.
-    pub(crate) async fn has_left(&self, slot: Option<u16>, host: &Host) -> bool {
+    ///
+    /// # Errors
+    /// Fails if no server tells the map.
+    pub(crate) async fn has_left(&self, slot: Option<u16>, host: &Host) -> Result<bool, NodeError> {
         let (_, version) = self.known(slot);
-        if let Err(error) = self.read(version).await {
+        let read = self.read(version).await.inspect_err(|error| {
             debug!(node = self.identities.name(self.place), %error, "no map of the slots");
-        }
-        self.known(slot).0.is_some_and(|owner| owner != *host)
+        });
+        // A redirect may have named another owner meanwhile.
+        let has_left = self.known(slot).0.is_some_and(|owner| owner != *host);
+        read.map(|()| has_left).or_else(|error| if has_left { Ok(true) } else { Err(error) })
     }
 
     /// Reads the map again in the background, unless that is under way.

@@ -26,48 +26,6 @@ fn on_one_node_a_place_outlives_an_outage() {
 }
 
 #[test]
-fn a_lock_that_is_tied_to_a_connection_is_asked_for_over_it() {
-    let mut trial = trial(Plan { binds: true, ..plan(1, Forever) });
-    trial.sends("0A100");
-    trial.hears(0, Answer::Denied);
-    trial.sends("0A100w");
-    trial.waited(0, Answer::Granted(Fence(120)));
-    trial.is_pending();
-    trial.sends("0A");
-    trial.grants(0, 120);
-    trial.wins(120);
-}
-
-#[test]
-fn a_token_whose_lock_may_end_with_a_connection_of_the_past_is_given_up_for_another() {
-    let mut trial = trial(Plan { binds: true, ..plan(1, Try) });
-    for _ in 0..3 {
-        trial.sends("0A100");
-        trial.hears(0, Answer::Refused(Obstacle::Untied));
-        trial.sends("0R");
-        trial.is_pending();
-        trial.wakes();
-    }
-    trial.sends("0A100");
-    trial.hears(0, Answer::Refused(Obstacle::Untied));
-    trial.loses(Failure::NoQuorum);
-}
-
-#[test]
-fn a_waiter_with_such_a_token_leaves_the_queue_at_once_and_asks_with_another() {
-    let mut trial = trial(Plan { binds: true, ..plan(1, Forever) });
-    trial.sends("0A100");
-    trial.hears(0, Answer::Denied);
-    trial.sends("0A100w");
-    trial.waited(0, Answer::Granted(Fence(120)));
-    trial.sends("0A");
-    trial.hears(0, Answer::Refused(Obstacle::Untied));
-    trial.sends("0R");
-    trial.wakes();
-    trial.sends("0A121");
-}
-
-#[test]
 fn where_a_request_to_wait_was_sent_again_the_release_is_final() {
     let mut trial = trial(plan(1, Forever));
     trial.sends("0A100");

@@ -58,22 +58,6 @@ fn where_a_still_longer_lease_is_refused_it_stays_as_long_as_a_majority_made_it(
     assert_eq!(trial.hold().ttl(), longer);
 }
 
-#[test]
-fn a_grant_to_a_blocked_request_is_asked_for_over_the_connection_that_it_is_to_end_with() {
-    let mut trial = next_in_line_by(Plan { binds: true, ..plan(3, Forever) });
-    for node in 0..2 {
-        trial.waited(node, Answer::Granted(Fence(120)));
-        trial.is_pending();
-        trial.sends(&format!("{node}A1"));
-        trial.grants(node, 120);
-    }
-    trial.wins(120);
-    trial.holds();
-    trial.sends("");
-    trial.waited(2, Answer::Granted(Fence(120)));
-    trial.sends("2A1");
-}
-
 /// Held by nodes 0 and 1; node 2 has answered otherwise.
 fn held_without(answer: Answer) -> Trial {
     let mut trial = asked(Try);

@@ -20,7 +20,6 @@ fn plan(nodes: usize) -> Plan {
         ttl: LEASE,
         renews: true,
         timeout: Millis(1000),
-        binds: false,
         wait: Patience::Forever,
         start_at_gate: false,
         again: None,

@@ -3,8 +3,7 @@
 //!
 //! A request is written as node and letter: `0A7` is ACQUIRE FENCE 7 to node 0, `0A` without a
 //! fence, `0A7w` with WAIT and KEEP, `0A7wt` with TURN as well, `0A7k` with KEEP alone; `1E7` is EXTEND
-//! FENCE 7, `1E` without; `2R` is RELEASE, `2F` is RELEASE … FINAL, `2G` is a RELEASE
-//! whose answer is waited for; `2P` a ping. `0A7o5` is ACQUIRE FENCE 7 AGAIN 5, `0D7/900` is RELEASE …
+//! FENCE 7, `1E` without; `2R` is RELEASE, `2F` is RELEASE … FINAL; `2P` a ping. `0A7o5` is ACQUIRE FENCE 7 AGAIN 5, `0D7/900` is RELEASE …
 //! DONE 900 FENCE 7.
 
 mod alone;
@@ -59,7 +58,6 @@ fn plan(nodes: usize, wait: Patience) -> Plan {
         ttl: Millis(TTL),
         renews: true,
         timeout: Millis(TIMEOUT),
-        binds: false,
         wait,
         start_at_gate: false,
         again: None,
@@ -281,7 +279,6 @@ fn written(send: Send) -> String {
         }
         Ask::Extend { fence } => format!("{node}E{}", number(fence)),
         Ask::Release { is_final } => format!("{node}{}", if is_final { "F" } else { "R" }),
-        Ask::GiveBack => format!("{node}G"),
         Ask::Ping => format!("{node}P"),
         Ask::Finish { length, fence } => format!("{node}D{}/{}", fence.0, length.0),
     };

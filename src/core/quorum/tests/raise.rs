@@ -45,13 +45,13 @@ fn what_was_lost_while_it_waited_for_the_others_is_counted_as_it_is_granted_anew
 }
 
 #[test]
-fn a_majority_whose_fences_are_too_far_apart_is_left_to_who_has_the_gate() {
+fn a_majority_whose_fences_are_too_far_apart_is_withdrawn_as_a_minority_is() {
     let mut trial = next_in_line();
     trial.waited(1, Answer::Granted(Fence(120)));
     trial.waited(2, Answer::Granted(Fence(100)));
     trial.sends("2E120");
     trial.hears(2, Answer::TooFar);
     trial.is_pending();
-    trial.passes(TTL * 9 / 10);
-    trial.sends("0P");
+    trial.passes(TIMEOUT);
+    trial.sends("0F 1R 2R");
 }

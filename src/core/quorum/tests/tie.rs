@@ -1,8 +1,8 @@
-//! Ties: each of two has a node that the other lacks.
+//! Ties: each of two has nodes that the other lacks.
 
 use super::*;
 
-/// The next in line at node 0, which also has node 2.
+/// The next in line at node 0, which has node 2.
 fn tied() -> Trial {
     tied_by(plan(3, Forever))
 }
@@ -14,170 +14,118 @@ fn tied_by(plan: Plan) -> Trial {
     trial
 }
 
-/// Gives node 2 back, and waits for the answer.
-fn gives_back() -> Trial {
+impl Trial {
+    fn acquisition(&self) -> &Acquisition {
+        let Machine::Trying(acquisition) = &self.machine else { panic!("it holds") };
+        acquisition
+    }
+
+    /// So much time passes until it withdraws, in milliseconds. Meanwhile node 2 renews its grant.
+    fn withdraws(&mut self) -> u64 {
+        let begun = self.now;
+        loop {
+            self.wakes();
+            let sent = self.sent();
+            match sent.as_str() {
+                "2A1" => self.grants(2, 120),
+                "" => {}
+                _ => {
+                    assert_eq!(sent, "0F 1F 2R");
+                    return (self.now - begun) / 1_000;
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_minority_is_withdrawn_within_a_time_out_and_the_next_attempt_has_another_token() {
     let mut trial = tied();
-    trial.passes(TIMEOUT.div_ceil(4));
-    trial.sends("0P 1P");
-    trial.hears(0, Answer::Answered);
-    trial.sends("2G");
-    trial
+    let attempt = trial.acquisition().attempt();
+    trial.passes(TIMEOUT / 2 - 1);
+    trial.sends("");
+    let more = trial.withdraws();
+    assert!(more <= TIMEOUT / 2 + 1, "{more}");
+    trial.wakes();
+    assert_eq!(trial.acquisition().attempt(), attempt + 1);
+    trial.sends("0A121wt");
 }
 
 #[test]
-fn who_lacks_the_gate_gives_back_what_it_has_and_stands_in_line_for_it_anew() {
-    let mut trial = gives_back();
-    trial.hears(2, Answer::Answered);
-    trial.sends("2A120w");
+fn a_tie_ends_with_the_majority() {
+    let mut trial = tied();
+    trial.passes(TIMEOUT / 2 - 1);
     trial.waited(0, Answer::Granted(Fence(120)));
-    trial.is_pending();
-    trial.waited(2, Answer::Granted(Fence(121)));
-    trial.sends("0E121");
-    trial.hears(0, Answer::Extended);
-    trial.wins(121);
+    trial.wins(120);
 }
 
 #[test]
-fn a_time_out_longer_than_the_grants_last_leaves_time_to_give_them_back() {
+fn a_majority_that_is_to_be_raised_is_kept() {
+    let mut trial = next_in_line();
+    trial.waited(1, Answer::Granted(Fence(120)));
+    trial.waited(2, Answer::Granted(Fence(130)));
+    trial.sends("1E130");
+    for _ in 0..4 {
+        trial.passes(TIMEOUT);
+        assert!(!trial.sent().contains(['R', 'F']));
+    }
+}
+
+#[test]
+fn whoever_has_no_grant_keeps_its_place() {
+    let mut trial = next_in_line();
+    for _ in 0..100 {
+        trial.passes(TIMEOUT);
+        trial.sends("");
+    }
+}
+
+#[test]
+fn two_that_withdraw_do_not_do_so_at_the_same_moment() {
+    let mut times: Vec<u64> = (1..9)
+        .map(|seed| tied_by(Plan { seed: seed << 32 | seed, ..plan(3, Forever) }).withdraws())
+        .collect();
+    times.sort_unstable();
+    times.dedup();
+    assert!(times.len() > 4, "{times:?}");
+}
+
+#[test]
+fn a_time_out_longer_than_the_grants_last_leaves_time_to_withdraw_them() {
     let mut trial = tied_by(Plan { timeout: Millis(10 * TTL), ..plan(3, Forever) });
-    trial.passes(trial.lease.0.div_ceil(4));
-    trial.sends("0P 1P");
-    trial.hears(0, Answer::Answered);
-    trial.sends("2G");
+    assert!(trial.withdraws() <= trial.lease.0);
 }
 
+/// The holder has nodes 0 and 1, and node 2 has forgotten it.
 #[test]
-fn what_is_given_back_does_not_count_although_the_node_has_not_answered_yet() {
-    let mut trial = gives_back();
-    trial.waited(0, Answer::Granted(Fence(120)));
-    trial.is_pending();
-    trial.sends("");
-}
-
-#[test]
-fn a_node_that_has_forgotten_that_it_was_given_back_does_not_count() {
-    let mut trial = gives_back();
-    trial.hears(2, Answer::Answered);
-    trial.sends("2A120w");
-    trial.waited(2, Answer::Granted(Fence(120)));
-    trial.waited(0, Answer::Granted(Fence(120)));
-    trial.is_pending();
-    // To ask it now would make that lease longer.
-    trial.sends("");
-    trial.waited(1, Answer::Granted(Fence(120)));
-    trial.wins(120);
-    trial.holds();
-    trial.wakes();
-    trial.sends("0E 1E 2A1");
-    trial.hears(2, Answer::Granted(Fence(120)));
-    trial.sends("");
-    trial.hears(0, Answer::Extended);
-    trial.hears(1, Answer::Extended);
-    trial.wakes();
-    trial.sends("0E 1E 2A1");
-    trial.hears(2, Answer::Granted(Fence(119)));
-    trial.sends("");
-}
-
-#[test]
-fn a_node_that_refused_the_return_grants_what_it_had_granted() {
-    let mut trial = gives_back();
-    trial.hears(2, Answer::Refused(Obstacle::Busy));
-    trial.sends("");
-    trial.passes(TIMEOUT);
-    trial.sends("2A120w");
-    trial.waited(2, Answer::Granted(Fence(120)));
-    trial.waited(0, Answer::Granted(Fence(120)));
-    trial.wins(120);
-}
-
-#[test]
-fn nobody_gives_back_what_it_has_for_a_node_that_is_not_there() {
+fn behind_a_healthy_holder_a_waiter_withdraws_more_and_more_rarely() {
     let mut trial = tied();
-    trial.passes(TIMEOUT.div_ceil(4));
-    trial.sends("0P 1P");
-    trial.hears(0, Answer::Silent);
-    trial.hears(1, Answer::Unreachable);
-    trial.sends("");
+    let mut kept = Vec::new();
+    for _ in 0..7 {
+        kept.push(trial.withdraws());
+        trial.wakes();
+        assert!(trial.sent().starts_with("0A"));
+        trial.waited(0, Answer::Turn(Fence(119)));
+        trial.sent();
+        trial.waited(2, Answer::Granted(Fence(120)));
+    }
+    for (turn, kept) in kept.iter().enumerate() {
+        let longest = TIMEOUT << turn.min(3);
+        assert!((longest / 2..=longest).contains(kept), "{kept} ms in turn {turn}");
+    }
 }
 
 #[test]
-fn who_has_the_gate_in_time_gives_nothing_back() {
-    let mut trial = tied();
-    trial.passes(TIMEOUT.div_ceil(4) - 1);
-    trial.sends("");
-    trial.waited(0, Answer::Granted(Fence(120)));
-    trial.wins(120);
-}
-
-#[test]
-fn a_node_that_may_not_have_heard_that_it_was_given_back_is_asked_for_nothing() {
-    let mut trial = gives_back();
-    trial.hears(2, Answer::Unreachable);
-    trial.sends("");
-    trial.passes(TIMEOUT);
-    trial.sends("");
-    trial.waited(0, Answer::Granted(Fence(120)));
-    trial.waited(1, Answer::Granted(Fence(120)));
-    trial.wins(120);
-    trial.holds();
-    trial.wakes();
-    trial.sends("0E 1E");
-}
-
-#[test]
-fn a_late_answer_to_what_was_given_back_is_one() {
-    let mut trial = gives_back();
-    trial.hears(2, Answer::Silent);
-    trial.passes(TIMEOUT);
-    trial.sends("");
-    trial.hears(2, Answer::Answered);
-    trial.sends("2A120w");
-}
-
-#[test]
-fn whoever_gives_up_releases_what_it_may_not_have_given_back() {
-    let mut trial = gives_back();
-    let Machine::Trying(acquisition) = &mut trial.machine else { unreachable!() };
-    acquisition.abandon();
-    trial.sends("0F 1F 2R");
-}
-
-#[test]
-fn whoever_is_granted_again_at_once_what_it_gave_back_waits_longer_each_time() {
-    let mut trial = gives_back();
-    trial.hears(2, Answer::Answered);
-    trial.sends("2A120w");
-    trial.waited(2, Answer::Granted(Fence(121)));
-    trial.passes(TIMEOUT.div_ceil(4));
-    trial.sends("");
-    trial.passes(TIMEOUT.div_ceil(4));
-    trial.sends("0P 1P");
-    trial.hears(0, Answer::Answered);
-    trial.sends("2G");
-}
-
-/// The holder has the others, and node 0 has forgotten it.
-#[test]
-fn whoever_has_the_gate_alone_gives_it_back_when_a_majority_says_no() {
+fn whoever_reaches_no_majority_withdraws_and_says_so() {
     let mut trial = next_in_line();
     trial.waited(0, Answer::Granted(Fence(120)));
-    trial.sends("");
-    trial.waited(1, Answer::Denied);
-    trial.sends("1A120w");
-    trial.passes(3 * TIMEOUT);
-    assert!(!trial.sent().contains("0G"), "only one node has said no");
-    trial.waited(2, Answer::Denied);
-    trial.passes(0);
-    assert!(trial.sent().contains("0G"));
-    // The holder, which waited there, has it now.
-    trial.hears(0, Answer::Answered);
-    trial.sends("0A120w");
-    trial.passes(2 * TIMEOUT);
-    assert!(!trial.sent().contains('G'));
-    trial.waited(0, Answer::Granted(Fence(121)));
-    trial.passes(2 * TIMEOUT);
-    assert!(!trial.sent().contains("0G"), "it is twice as patient the next time");
-    trial.passes(2 * TIMEOUT);
-    assert!(trial.sent().contains("0G"));
+    for _ in 0..2 {
+        (1..3).for_each(|node| trial.waited(node, Answer::Unreachable));
+        trial.sent();
+    }
+    trial.passes(TIMEOUT);
+    assert!(trial.sent().contains("0R"));
+    assert!(trial.acquisition().missing_since().is_some());
+    trial.wakes();
+    assert_eq!(trial.sent().matches('A').count(), 3, "it asks all nodes");
 }
