@@ -116,6 +116,8 @@ impl Held {
         match order {
             Order::Acquire(ask) => return self.again(lock, ask).await,
             Order::Release(release) => return self.release(lock, release).await,
+            // Each takes a round trip or more, and no client waits for it.
+            Order::Extend { reply, .. } | Order::Check { reply } if reply.is_gone() => {}
             Order::Extend { ttl, reply } => match self.extend(ttl).await {
                 Ok(()) => {
                     self.hears = None;
