@@ -333,20 +333,20 @@ fn replies_that_clients_do_not_read_have_a_bound_in_bytes(kind: Kind) {
     many::lift_limit();
     let servers = servers(kind, 1);
     let agent = Agent::start(&addresses(&servers));
-    let ask = request(&["ECHO", &"x".repeat(60_000)]);
+    // The sockets have room for some of these replies, and the agent keeps the next one.
+    let requests = request(&["ECHO", &"x".repeat(60_000)]).repeat(5);
     let connect = |_| {
-        let stream = UnixStream::connect(agent.socket()).expect("it listens");
-        stream.set_nonblocking(true).expect("it is open");
+        let mut stream = UnixStream::connect(agent.socket()).expect("it listens");
+        // The agent may have closed it by now.
+        let _ = stream.write_all(&requests);
         stream
     };
     let deaf: Vec<UnixStream> = (0..CLIENTS).map(connect).collect();
-    // Half a request may have gone before: the rest is no request, which is answered as well.
-    eventually("some are closed", || {
-        deaf.iter().for_each(|mut stream| drop(stream.write(&ask)));
-        agent.figure("connections") < CLIENTS as u64
-    });
+    eventually("some are closed", || agent.figure("connections") < CLIENTS as u64 * 9 / 10);
+    assert!(agent.figure("connections") > CLIENTS as u64 / 2);
     assert!(memory(&agent) < 300_000, "{} kB", memory(&agent));
     assert!(agent.run("DLOCK.ACQUIRE job alice 30000").is_int());
+    drop(deaf);
 }
 
 #[apply(on_one_server)]
