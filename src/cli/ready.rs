@@ -33,11 +33,13 @@ pub struct Args {
 
 /// One server's report.
 struct Look {
+    /// The id of its server.
+    id: String,
     /// Reason for which it grants nothing; `None`: it grants locks.
     refuses: Option<String>,
     /// Time since its server has started.
     uptime: Duration,
-    /// Limit of lease lengths, except for those of a few keys.
+    /// Limit of lease lengths.
     bound: Duration,
 }
 
@@ -73,6 +75,10 @@ impl Args {
         loop {
             let each = join_all(apart.iter().map(|node| node.each(look))).await;
             let looks = each.iter().flatten();
+            if let Some((one, other)) = same(looks.clone()) {
+                let words = format_args!("{one} and {other} are the same node, which has one vote");
+                return Err(Failure::usage(words));
+            }
             let bounds = looks.clone().filter_map(|(_, look)| look.as_ref().ok());
             seen.bound = bounds.map(|look| look.bound).fold(seen.bound, Duration::max);
             let lacking = |(name, look): &Answer| {
@@ -156,7 +162,19 @@ async fn look(mut node: Node) -> Result<Look, Trouble> {
     let info = text(info).unwrap_or_default();
     let uptime = info.lines().find_map(|line| line.strip_prefix("uptime_in_seconds:"));
     let uptime = uptime.and_then(|seconds| seconds.trim().parse().ok()).unwrap_or(0);
-    Ok(Look { refuses, uptime: Duration::from_secs(uptime), bound: length("usual-bound-ms") })
+    Ok(Look {
+        id: fields.text("node-id").unwrap_or_default(),
+        refuses,
+        uptime: Duration::from_secs(uptime),
+        bound: length("lease-bound-ms"),
+    })
+}
+
+/// Two entries of the list that lead to one server.
+fn same<'l>(looks: impl Iterator<Item = &'l Answer>) -> Option<(&'l str, &'l str)> {
+    let mut known = BTreeMap::new();
+    let mut named = looks.filter_map(|(name, look)| Some((&look.as_ref().ok()?.id, name)));
+    named.find_map(|(id, name)| Some((&known.insert(id, name)?[..], &name[..])))
 }
 
 /// Reports the reason for each node that is not ready.

@@ -6,9 +6,9 @@ use std::time::Duration;
 use dlock_core::quorum::{Answer, Ask, Rules, Sound};
 #[cfg(feature = "operator")]
 use dlock_core::quorum::{Hold, Send as Sending, State};
-use dlock_core::words::Fence;
 #[cfg(feature = "operator")]
 use dlock_core::words::Mode;
+use dlock_core::words::{Fence, Millis};
 use futures_util::future::join_all;
 use redis::{Cmd, Value};
 use tokio::sync::oneshot;
@@ -77,6 +77,7 @@ impl Client {
         let ask = Ask::Extend { fence: Some(Fence(fence)) };
         let nodes = self.ask_all(&ask, command, self.shared.timeout(ttl)).await;
         let extended = nodes.iter().filter(|(answer, _)| *answer == Answer::Extended).count();
+        self.check_length(key, ttl, &nodes)?;
         self.need_majority(key, fence, &nodes, extended)?;
         let drift = Duration::from_micros(Sound.drift(clock::millis(ttl)));
         Ok(clock::left(sent.later(ttl.saturating_sub(drift))))
@@ -227,6 +228,28 @@ impl Client {
             return Err(Loss { key: key.clone(), fence, why }.into());
         }
         Err(self.no_quorum(key, nodes))
+    }
+
+    /// Fails if the lease is longer than the longest one that a majority of the nodes grants. A node that refuses
+    /// for another reason grants none.
+    fn check_length(
+        &self,
+        key: &Key,
+        ttl: Duration,
+        nodes: &[(Answer, NodeState)],
+    ) -> Result<(), Error> {
+        let limit = |answer| match answer {
+            Answer::Extended | Answer::Gone => Millis(u64::MAX),
+            Answer::TooLong(limit) => limit,
+            _ => Millis(0),
+        };
+        let limits: Vec<Millis> = nodes.iter().map(|(answer, _)| limit(*answer)).collect();
+        let limit = Sound.limit(&limits, self.shared.majority()).unwrap_or_default();
+        if limit.0 == 0 || clock::millis(ttl) <= limit {
+            return Ok(());
+        }
+        let (key, limit) = (key.clone(), Duration::from_millis(limit.0));
+        Err(Error::TooLong { key, ttl, limit, nodes: self.reports(nodes) })
     }
 
     fn no_quorum(&self, key: &Key, nodes: &[(Answer, NodeState)]) -> Error {

@@ -28,7 +28,7 @@ pub struct Client {
 }
 
 /// Settings of a client before it connects.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 #[must_use]
 pub struct ClientBuilder {
     /// URLs of the nodes; without them those of `DLOCK_NODES`.
@@ -171,6 +171,18 @@ impl ClientBuilder {
     }
 }
 
+impl fmt::Debug for ClientBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown = |nodes: &Vec<String>| -> Vec<String> {
+            nodes.iter().map(|node| address::without_secrets(node)).collect()
+        };
+        f.debug_struct("ClientBuilder")
+            .field("nodes", &self.nodes.as_ref().map(shown))
+            .field("node_timeout", &self.node_timeout)
+            .finish_non_exhaustive()
+    }
+}
+
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Client").field("nodes", &self.shared.nodes).finish_non_exhaustive()
@@ -182,6 +194,14 @@ const LONGEST_NODE_TIMEOUT: Duration = Duration::from_millis(MAX_NODE_TIMEOUT);
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_builder_is_shown_without_passwords() {
+        let nodes = ["redis://me:secret@a", "unix:///run/x?pass=secret", "redis://b:6379"];
+        let shown = format!("{:?}", Client::builder().nodes(nodes));
+        assert!(shown.contains(r#"["redis://a", "unix:///run/x", "redis://b:6379"]"#), "{shown}");
+        assert!(!shown.contains("secret"), "{shown}");
+    }
 
     #[tokio::test]
     async fn a_node_time_out_has_bounds() {

@@ -25,11 +25,15 @@ impl fmt::Display for Printable<'_> {
     }
 }
 
-/// True for control characters, and for those that change the direction of writing: they could disguise a key
-/// as another one.
+/// True for control characters, for those that change the direction of writing, and for those that nothing is shown of
+/// (Unicode's Default_Ignorable_Code_Point): they could disguise a key as another one.
 fn is_invisible(letter: char) -> bool {
     letter.is_control()
-        || matches!(letter, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
+        || matches!(letter, '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}')
+        || matches!(letter, '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}')
+        || matches!(letter, '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}')
+        || matches!(letter, '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}')
+        || matches!(letter, '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
 fn escape(f: &mut fmt::Formatter<'_>, bytes: &[u8]) -> fmt::Result {
@@ -75,6 +79,18 @@ mod tests {
         assert_eq!(shown(b"a\0\xff\n\x1b[2J"), "a\\x00\\xff\\x0a\\x1b[2J");
         assert_eq!(shown(b"C:\\x41"), "C:\\\\x41");
         assert_eq!(shown("\u{202e}gnp".as_bytes()), "\\xe2\\x80\\xaegnp");
+    }
+
+    #[test]
+    fn no_letter_is_invisible() {
+        for letter in
+            ['\u{ad}', '\u{61c}', '\u{180e}', '\u{2060}', '\u{3164}', '\u{fe00}', '\u{e0041}']
+        {
+            let text = format!("a{letter}b");
+            let shown = Printable(text.as_bytes()).to_string();
+            assert!(shown.is_ascii() && shown.starts_with("a\\x"), "{shown}");
+            assert_eq!(brief(&text), "a\u{fffd}b");
+        }
     }
 
     #[test]

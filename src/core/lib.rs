@@ -64,7 +64,6 @@ pub mod who;
 pub mod words;
 
 pub use done::{Done, Until};
-pub use durability::lease_bound::LeaseBound;
 pub use durability::promise::Promise;
 pub use durability::quarantine::{Cause, Policy, Start};
 pub use durability::record::{Ended, Record};

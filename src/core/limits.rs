@@ -26,42 +26,22 @@ pub const MAX_FLOOR_AHEAD: u64 = 60 * 1_000_000;
 pub const MAX_MARK_AHEAD: u64 = 86_400 * 1_000_000;
 /// The longest WAIT, in milliseconds: about 34 years.
 pub const MAX_WAIT: u64 = 1 << 40;
-/// The longest time-out of a request to a node, in milliseconds: an hour. A lease of four of them is well below
-/// the default of `dlock.max-ttl`.
+/// The longest time-out of a request to a node, in milliseconds: an hour.
 pub const MAX_NODE_TIMEOUT: u64 = 3_600_000;
 /// The largest value of `dlock.max-ttl`, in milliseconds: 49 days.
 pub const MAX_TTL_CEILING: u64 = u32::MAX as u64;
-/// The default of `dlock.max-ttl`: one day.
-pub const DEFAULT_MAX_TTL: u64 = 86_400_000;
-/// The default of `dlock.promotion-quarantine`: one hour. A replica that is promoted before its primary
-/// has told it anything assumes leases of this length.
-pub const DEFAULT_PROMOTION_QUARANTINE: u64 = 3_600_000;
+/// The default of `dlock.max-ttl`: ten minutes.
+pub const DEFAULT_MAX_TTL: u64 = 600_000;
 /// The default of `dlock.newborn-quarantine`: one minute. A node without a memory of an earlier life assumes
 /// that it has granted leases of this length, and has lost its disk.
 pub const DEFAULT_NEWBORN_QUARANTINE: u64 = 60_000;
-/// The default of `dlock.usual-ttl`: one hour. A longer lease is an exception to the usual bound of
-/// leases, and may keep no key but its own in quarantine.
-pub const DEFAULT_USUAL_TTL: u64 = 3_600_000;
-/// A lease of up to a minute is never an exception.
-pub const NEVER_LONG: u64 = 60_000;
-/// The largest number of keys that are exceptions, each with a line in the state file. One user alone can
-/// have half of them.
-pub const MAX_LONG_KEYS: usize = 128;
-/// With fewer exceptions, any longer lease becomes one.
-pub const FEW_LONG_KEYS: usize = 16;
-/// The largest number of writes of the state file that one user can force with longer leases within a
-/// minute; several users force twice as many together.
-pub const MAX_LONG_WRITES: u64 = 64;
-/// If the usual bound grows again within this many µs, it grows to a power of two: a
+/// If the lease bound grows again within this many µs, it grows to a power of two: a
 /// minute. From 1 ms to 49 days that is some thirty writes.
 pub const GROWS_AGAIN: u64 = 60 * 1_000_000;
 /// No bound of leases is larger, in milliseconds: the longest lease, rounded up, is less.
 pub const MAX_BOUND: u64 = 1 << 33;
-/// The largest value of `dlock.max-waiters`.
-pub const MAX_WAITERS_CEILING: u64 = 1_000_000;
-/// The default of `dlock.max-waiters`: the number for one user alone. A blocked client costs the server
-/// about 35 KB.
-pub const DEFAULT_MAX_WAITERS: u64 = 10_000;
+/// The most blocked requests of one user on a node. A blocked client costs the server about 35 KB.
+pub const MAX_WAITERS: u64 = 10_000;
 /// All users together have room for this many times as many, so that others always find some.
 pub const WAITERS_OF_ALL: u64 = 2;
 /// The default of `dlock.max-memory-percent`: the share of `maxmemory` that locks can take. Evicted locks
@@ -77,14 +57,10 @@ pub const INSPECT_LISTED: usize = 100;
 pub const MAX_KEEP: u64 = 60_000;
 /// The longest time that a lock can be done, in milliseconds: some 400 days.
 pub const MAX_DONE_FOR: u64 = 400 * 24 * 3600 * 1000;
-/// The largest value of `dlock.max-done`.
-pub const MAX_DONE_CEILING: u64 = 100_000_000;
-/// The default of `dlock.max-done`.
-pub const DEFAULT_MAX_DONE: u64 = 100_000;
-/// The largest value of `dlock.max-places`.
-pub const MAX_PLACES_CEILING: u64 = 2_000_000;
-/// The default of `dlock.max-places`: one user alone can have half of them.
-pub const DEFAULT_MAX_PLACES: u64 = 20_000;
+/// The most done locks of one user on a node.
+pub const MAX_DONE: u64 = 100_000;
+/// The most places of waiters that are away: one user alone can have half of them.
+pub const MAX_PLACES: u64 = 20_000;
 /// Names and texts of this many bytes count as one unit more, where a number is limited.
 pub const BYTES_PER_UNIT: usize = 512;
 /// The room for tokens that were released with FINAL, in a minute.
@@ -101,11 +77,3 @@ pub const HOT_KEYS: usize = 128;
 pub const DEFAULT_HOT_LISTED: u64 = 10;
 /// HOT keeps this many bytes of a key's name.
 pub const HOT_NAME: usize = 256;
-/// The number of slow waits and long holds that are kept.
-pub const SLOW_ENTRIES: usize = 128;
-/// The number of entries that SLOW lists by default.
-pub const DEFAULT_SLOW_LISTED: u64 = 10;
-/// SLOW keeps this many bytes of a key's name and of a META text.
-pub const SLOW_TEXT: usize = 128;
-/// The largest value of `dlock.slow-wait-ms` and `dlock.long-hold-ms`: 49 days.
-pub const MAX_SLOW: u64 = MAX_TTL_CEILING;

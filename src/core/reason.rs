@@ -3,7 +3,7 @@
 use core::fmt;
 
 use crate::durability::quarantine::Cause;
-use crate::limits::MAX_HOLDERS;
+use crate::limits::{MAX_DONE, MAX_HOLDERS, MAX_WAITERS};
 use crate::words::{Fence, Millis, Mode};
 
 /// A reason for which the rules refuse a request. The request has changed nothing.
@@ -30,33 +30,26 @@ pub enum Reason {
         /// The mode asked for.
         asked: Mode,
     },
-    /// The semaphore has another number of permits.
-    OtherLimit {
-        /// The permits that the holders gave.
-        held: u16,
-        /// The permits that this request gave.
-        asked: u16,
-    },
     /// The key has as many holders as one key can have.
     TooManyHolders,
     /// The key holds data of another type.
     WrongType,
-    /// The node has as many waiters as it may have.
-    TooManyWaiters(u64),
+    /// The user has as many waiting requests as it may have.
+    TooManyWaiters,
     /// The locks of this node take as many bytes as they may.
     TooManyLocks {
         /// The limit in bytes.
         most: u64,
     },
-    /// The user has as many leases longer than the usual length as it may have.
-    TooManyLong {
-        /// The usual length in ms, for which there is always room.
-        usual: u64,
+    /// A lease that is longer than the longest new one.
+    TooLong {
+        /// The length in ms.
+        given: u64,
+        /// The longest in ms.
+        most: u64,
     },
     /// The token was released with FINAL.
     Final,
-    /// The node has no room to remember one more token that was released with FINAL.
-    TooManyFinals,
     /// The lock is done, and cannot be taken for a while.
     Done {
         /// Time left; `None`: for ever.
@@ -67,7 +60,7 @@ pub enum Reason {
     /// DONE by a token that does not hold the lock alone, by DLOCK.ACQUIRE.
     NotAlone,
     /// The user has as many done locks as it may have.
-    TooManyDone(u64),
+    TooManyDone,
     /// The node may have forgotten leases, and grants nothing for a while.
     Quarantine {
         /// The reason why the node may have forgotten leases.
@@ -104,37 +97,34 @@ impl fmt::Display for Reason {
                 "OTHERMODE this token holds the lock {held} and now asks for it {asked}; release it \
                  first"
             ),
-            R::OtherLimit { held, asked } => {
-                write!(f, "OTHERMODE the lock is held with LIMIT {held}, not LIMIT {asked}")
-            }
             R::TooManyHolders => {
-                write!(f, "TOOMANYHOLDERS the lock has {MAX_HOLDERS} holders, the most")
+                write!(
+                    f,
+                    "{TOO_MANY} holders: a lock can have {MAX_HOLDERS} holders at a time; try again when one has left"
+                )
             }
             R::WrongType => {
                 f.write_str("WRONGTYPE Operation against a key holding the wrong kind of value")
             }
-            R::TooManyWaiters(most) => write!(
+            R::TooManyWaiters => write!(
                 f,
-                "TOOMANYWAITERS the user has as many waiting requests as one user may: at most {most}, and fewer while others wait (dlock.max-waiters)"
+                "{TOO_MANY} waiters: this user can have {MAX_WAITERS} waiting requests on this node, and fewer \
+                 while other users wait"
             ),
             R::TooManyLocks { most } => write!(
                 f,
-                "TOOMANYLOCKS the locks on this node take the {most} bytes that they may \
+                "{TOO_MANY} locks: the locks on this node take the {most} bytes that they may \
                  (dlock.max-memory-percent of maxmemory)"
             ),
-            R::TooManyLong { usual } => write!(
+            // Clients read the number.
+            R::TooLong { given, most } => write!(
                 f,
-                "TOOMANYLONG this user has leases longer than {usual} ms (dlock.usual-ttl) on as \
-                 many keys as it may; ask for a shorter one"
+                "{TOO_LONG} {most} ms is the longest lease that this node grants (dlock.max-ttl), and {given} ms \
+                 is longer; ask for a shorter lease, and extend it before it ends"
             ),
             R::Final => write!(
                 f,
                 "FINAL this token was released for good; take a new one for each acquisition"
-            ),
-            R::TooManyFinals => write!(
-                f,
-                "TOOMANYFINALS no more tokens that this user releases with FINAL can be remembered (long names \
-                 count for several); release without FINAL, or again in a minute"
             ),
             // Clients read the two numbers. Many hosts hear this each night: it is short, and cheap.
             R::Done { left, fence } => {
@@ -150,10 +140,10 @@ impl fmt::Display for Reason {
                 f,
                 "ERR DONE needs a lock that DLOCK.ACQUIRE granted, without SHARED and LIMIT"
             ),
-            R::TooManyDone(most) => write!(
+            R::TooManyDone => write!(
                 f,
-                "TOOMANYDONE this user's done locks would be more than {most} (dlock.max-done); a long name \
-                 or text counts for several"
+                "{TOO_MANY} done locks: this user can leave {MAX_DONE} locks done on this node; a long name or \
+                 text counts for several"
             ),
             R::Quarantine { cause, left } => write!(f, "QUARANTINE {} ms left: {cause}", left.0),
             R::NotDurable => write!(
@@ -170,6 +160,12 @@ impl fmt::Display for Reason {
 
 /// The code for a lock that is done.
 pub const DONE: &str = "DONE";
+
+/// The code for a lease that is longer than `dlock.max-ttl`, which follows. The library recognises it.
+pub const TOO_LONG: &str = "TOOLONG";
+
+/// The code for a limit that is reached; the words after it say of what there is too much.
+pub const TOO_MANY: &str = "TOOMANY";
 
 /// The code for a fence that is too far ahead. The library recognises it.
 pub const TOO_FAR: &str = "TOOFAR";
@@ -192,8 +188,8 @@ mod tests {
         let (held, asked) = (Mode::Shared, Mode::Exclusive);
         for (reason, code) in [
             (Reason::OtherMode { held, asked }, "OTHERMODE"),
-            (Reason::OtherLimit { held: 2, asked: 3 }, "OTHERMODE"),
-            (Reason::TooManyHolders, "TOOMANYHOLDERS"),
+            (Reason::TooManyHolders, "TOOMANY"),
+            (Reason::TooLong { given: 2, most: 1 }, "TOOLONG"),
         ] {
             assert_eq!(reason.to_string().split(' ').next(), Some(code), "{reason:?}");
         }

@@ -1,6 +1,6 @@
 //! The figures of a node for DLOCK.NODE and INFO alike, so that each has one name.
 
-use dlock_core::LeaseBound;
+use dlock_core::Millis;
 
 use crate::ffi::context::unix_micros;
 use crate::state::State;
@@ -14,14 +14,14 @@ pub enum Figure {
 /// Returns the figures: if this node grants, its promise, and its numbers of leases and waiters.
 ///
 /// In names of DLOCK.NODE: INFO and JSON write `_` for `-`.
-pub fn figures(state: &mut State) -> [(&'static str, Figure); 23] {
+pub fn figures(state: &mut State) -> [(&'static str, Figure); 18] {
     use Figure::{Number, Text};
     let time = state.time();
     let refusing = state.refusing(time);
     let (node, writer) = (&state.node, &state.store.durability.writer);
     let (promise, path) = (node.promise(time), writer.path());
-    let quarantine = node.durable.in_quarantine().filter(|_| node.may_have_forgotten(time.now));
-    let left = quarantine.map_or(LeaseBound::default(), |quarantine| quarantine.left(time.now));
+    let quarantine = node.durable.in_quarantine().filter(|_| node.is_in_quarantine(time.now));
+    let left = quarantine.map_or(Millis(0), |quarantine| quarantine.left(time.now));
     let granting = refusing.map_or("yes", |(why, _)| why.name());
     let refusing_ms = refusing.map_or(0, |(_, since)| time.now.since(since) / 1000);
     let fence_ahead_ms = node.durable.fence().0.saturating_sub(unix_micros()) / 1000;
@@ -41,20 +41,15 @@ pub fn figures(state: &mut State) -> [(&'static str, Figure); 23] {
         ("fence-reserved", Number(path.map_or(0, |_| promise.fence.0))),
         // The largest fence's lead over the wall clock.
         ("fence-ahead-ms", Number(fence_ahead_ms)),
-        ("lease-bound-ms", Number(promise.bound.longest().0)),
-        ("usual-bound-ms", Number(promise.bound.usual().0)),
-        ("long-keys", Number(promise.bound.long_keys() as u64)),
+        ("lease-bound-ms", Number(promise.bound.0)),
         ("durable", Text(durable.to_owned())),
         ("state-file", Text(state_file)),
         ("state-file-error", Text(writer.failure().unwrap_or_default().to_owned())),
-        ("quarantine-ms", Number(left.usual().0)),
+        ("quarantine-ms", Number(left.0)),
         ("quarantine-reason", Text(quarantine.map_or(String::new(), |q| q.cause.to_string()))),
-        ("quarantine-longest-ms", Number(left.longest().0)),
-        ("quarantine-keys", Number(left.long_keys() as u64)),
         ("leases", Number(state.store.index.leases() as u64)),
         ("waiters", Number(node.waiting.requests() as u64)),
         ("places", Number(node.waiting.places() as u64)),
         ("places-refused", Number(node.waiting.places_refused())),
-        ("leases-away", Number(node.waiting.leases_away() as u64)),
     ]
 }

@@ -17,20 +17,13 @@ pub struct Number {
 }
 
 /// All of these.
-pub static NUMBERS: [Number; 10] = [
+pub static NUMBERS: [Number; 3] = [
     Number {
         name: c"max-ttl",
         default: limits::DEFAULT_MAX_TTL,
         least: 1,
         most: limits::MAX_TTL_CEILING,
         field: |state| &mut state.node.settings.max_ttl,
-    },
-    Number {
-        name: c"promotion-quarantine",
-        default: limits::DEFAULT_PROMOTION_QUARANTINE,
-        least: 1,
-        most: limits::MAX_TTL_CEILING,
-        field: |state| &mut state.node.settings.promotion_quarantine,
     },
     Number {
         name: c"newborn-quarantine",
@@ -40,53 +33,11 @@ pub static NUMBERS: [Number; 10] = [
         field: |state| &mut state.node.settings.newborn_quarantine,
     },
     Number {
-        name: c"usual-ttl",
-        default: limits::DEFAULT_USUAL_TTL,
-        least: 1,
-        most: limits::MAX_TTL_CEILING,
-        field: |state| &mut state.node.settings.usual_ttl,
-    },
-    Number {
-        name: c"max-waiters",
-        default: limits::DEFAULT_MAX_WAITERS,
-        least: 1,
-        most: limits::MAX_WAITERS_CEILING,
-        field: |state| &mut state.node.settings.max_waiters,
-    },
-    Number {
         name: c"max-memory-percent",
         default: limits::DEFAULT_MAX_MEMORY_PERCENT,
         least: 1,
         most: 100,
         field: |state| &mut state.store.memory.percent,
-    },
-    Number {
-        name: c"max-places",
-        default: limits::DEFAULT_MAX_PLACES,
-        least: 1,
-        most: limits::MAX_PLACES_CEILING,
-        field: |state| &mut state.node.settings.max_places,
-    },
-    Number {
-        name: c"max-done",
-        default: limits::DEFAULT_MAX_DONE,
-        least: 0,
-        most: limits::MAX_DONE_CEILING,
-        field: |state| &mut state.node.settings.max_done,
-    },
-    Number {
-        name: c"slow-wait-ms",
-        default: 0,
-        least: 0,
-        most: limits::MAX_SLOW,
-        field: |state| &mut state.node.settings.slow_wait,
-    },
-    Number {
-        name: c"long-hold-ms",
-        default: 0,
-        least: 0,
-        most: limits::MAX_SLOW,
-        field: |state| &mut state.node.settings.long_hold,
     },
 ];
 

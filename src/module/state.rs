@@ -4,7 +4,7 @@ use dlock_core::{Deadline, Instant, KeyBuf, Memory, Node, Time};
 use lazy_static::lazy_static;
 
 use crate::blocked_clients::BlockedClients;
-use crate::durability::{Durability, Refusing, count_keys};
+use crate::durability::{Durability, Refusing};
 use crate::ffi::MainThread;
 use crate::ffi::alarm::Alarm;
 use crate::ffi::block::Block;
@@ -148,10 +148,7 @@ impl State {
         if was.is_some_and(|(was, _)| was == Refusing::Quarantine)
             && !matches!(why, Some(Refusing::Quarantine | Refusing::Replica))
         {
-            let keys =
-                self.node.durable.in_quarantine().map_or(0, |all| all.left(time.now).long_keys());
-            let but = (keys > 0).then(|| format!(", but for {}", count_keys(keys)));
-            log(c"notice", &format!("the quarantine is over{}", but.unwrap_or_default()));
+            log(c"notice", "the quarantine is over");
         }
         self.store.durability.refusing
     }

@@ -63,9 +63,9 @@ fn busy(kind: Kind) -> (Server, Vec<Client>) {
         .config("slowlog-log-slower-than 0")
         .config("slowlog-max-len 100000")
         .start();
-    let lock = |n| format!("DLOCK.ACQUIRE lock:{n} holder 3600000 META host=web1");
+    let lock = |n| format!("DLOCK.ACQUIRE lock:{n} holder 600000 META host=web1");
     server.client().pipeline((0..LOCKS).map(lock));
-    let waits = |n| format!("DLOCK.ACQUIRE lock:{} waiter{n} 3600000 WAIT 0", n % HOT);
+    let waits = |n| format!("DLOCK.ACQUIRE lock:{} waiter{n} 600000 WAIT 0", n % HOT);
     let waiting = server.crowd(WAITERS, waits);
     (server, waiting)
 }

@@ -47,7 +47,7 @@ fn state_file(kind: Kind, options: &Options) -> Compared {
 fn restarts(kind: Kind, options: &Options) -> Compared {
     let filled = |recipe: &Recipe| {
         let server = Server::start(kind);
-        hold(&mut Pipe::new(&server), recipe, 0..LEASES, |_| "3600000".to_owned());
+        hold(&mut Pipe::new(&server), recipe, 0..LEASES, |_| "600000".to_owned());
         assert_eq!(server.run("SAVE").text(), "OK");
         server
     };

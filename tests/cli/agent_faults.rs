@@ -88,7 +88,7 @@ fn an_end_is_noticed_behind_a_wait_with_requests_that_are_not_read(kind: Kind) {
 fn an_end_is_noticed_by_a_wait_that_begins_after_it(kind: Kind) {
     let servers = servers(kind, 1);
     let agent = Agent::start(&addresses(&servers));
-    agent.run("DLOCK.ACQUIRE job alice 600000").int();
+    agent.run("DLOCK.ACQUIRE job alice 500000").int();
     let bob = UnixStream::connect(agent.socket()).expect("it listens");
     let tied = request(&["DLOCK.ACQUIRE", "tied", "bob", "30000", "EPHEMERAL", "RENEW"]);
     let waits = request(&["DLOCK.ACQUIRE", "job", "bob", "30000", "WAIT", "0"]);
@@ -373,10 +373,10 @@ fn a_long_name_takes_the_room_of_many(kind: Kind) {
     let key = |n: u64| format!("{n:x>60000}");
     // One user can have half of the room.
     let most = 40_000 / 2 / UNITS;
-    let mut acquire = |n| client.run(&format!("DLOCK.ACQUIRE {} alice 600000", key(n)));
+    let mut acquire = |n| client.run(&format!("DLOCK.ACQUIRE {} alice 500000", key(n)));
     (0..most).for_each(|n| _ = acquire(n).int());
-    assert_eq!(acquire(most).code(), "TOOMANYLOCKS");
-    let another = format!("DLOCK.ACQUIRE {} alice 600000", key(9_999));
+    assert_eq!(acquire(most).code(), "TOOMANY");
+    let another = format!("DLOCK.ACQUIRE {} alice 500000", key(9_999));
     assert_eq!(client.run(&format!("DLOCK.RELEASE {} alice", key(0))), Value::Int(1));
     eventually("there is room again", || client.run(&another).is_int());
 }
@@ -387,10 +387,10 @@ fn requests_that_were_cut_off_count_for_their_user_until_they_are_read(kind: Kin
     let servers = servers(kind, 1);
     // Nothing is given up while the node stands still.
     let agent = Agent::with(&addresses(&servers), &["--node-timeout", "10m"]);
-    agent.run("DLOCK.ACQUIRE job alice 600000").int();
+    agent.run("DLOCK.ACQUIRE job alice 500000").int();
     let extend = || {
         let mut client = agent.client();
-        client.send("DLOCK.EXTEND job alice 600000");
+        client.send("DLOCK.EXTEND job alice 500000");
         client
     };
     servers[0].pause();
@@ -398,7 +398,7 @@ fn requests_that_were_cut_off_count_for_their_user_until_they_are_read(kind: Kin
     let [mut first, mut second] = [extend(), extend()];
     for _ in 0..REQUESTS {
         let mut client = agent.client();
-        client.send("DLOCK.ACQUIRE job alice 600000 WAIT 1");
+        client.send("DLOCK.ACQUIRE job alice 500000 WAIT 1");
         client.close();
     }
     eventually("all count", || agent.figure("connections") > REQUESTS);

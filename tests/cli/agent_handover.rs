@@ -77,7 +77,7 @@ fn a_restart_at_any_moment_loses_no_lock_of_which_a_client_was_told() {
                 let (mut told, mut replies) = (Vec::new(), BufReader::new(&stream));
                 for n in 0.. {
                     let name = format!("job:{round}:{client}:{n} alice");
-                    let asked = write!(&stream, "DLOCK.ACQUIRE {name} 600000\r\n");
+                    let asked = write!(&stream, "DLOCK.ACQUIRE {name} 500000\r\n");
                     let mut reply = String::new();
                     let read = asked.and_then(|()| replies.read_line(&mut reply));
                     let fence = reply.strip_prefix(':').filter(|_| reply.ends_with('\n'));
@@ -282,9 +282,9 @@ fn two_agents_that_are_asked_with_one_token_are_two_clients() {
 fn of_a_lock_that_a_majority_has_not_any_more_no_node_keeps_a_lease() {
     let quorum = Quorum::start(3);
     let agent = Agent::start(&quorum.urls());
-    agent.run("DLOCK.ACQUIRE job alice 600000").int();
+    agent.run("DLOCK.ACQUIRE job alice 500000").int();
     quorum.iter().for_each(|node| drop(node.run("DLOCK.BREAK job")));
     // A node that answers first is asked for its lease again.
-    assert_eq!(agent.run("DLOCK.EXTEND job alice 600000"), Value::Int(0));
+    assert_eq!(agent.run("DLOCK.EXTEND job alice 500000"), Value::Int(0));
     quorum.until_empty();
 }

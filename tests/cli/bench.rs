@@ -11,7 +11,7 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 
 use crate::running::Running;
-use crate::{address, addresses, dlock, dlock_at, servers};
+use crate::{address, dlock, dlock_at, servers};
 
 /// The one line of JSON.
 #[track_caller]
@@ -89,9 +89,9 @@ fn a_signal_ends_it_and_nothing_is_left() {
 fn a_user_with_few_rights_is_enough_and_who_may_not_ping_sees_no_ping() {
     let servers = [Server::start(Kind::Redis82)];
     let help = dlock(&servers, &["bench", "--help"]).with_code(0).out;
-    let acl = help.split("ACL SETUSER bench on >PASSWORD ").nth(1).unwrap().lines().next().unwrap();
+    let rights = help.split("needs these rights:\n").nth(1).unwrap().lines().next().unwrap();
     let url = format!("redis://bench:secret@{}", address(&servers[0]));
-    servers[0].run(&format!("ACL SETUSER bench on >secret {acl}"));
+    servers[0].run(&format!("ACL SETUSER bench on >secret {}", rights.trim()));
     let arguments = ["bench", "--json", "--time", "100ms"];
     let line = report(dlock_at(&[url.clone()], &arguments));
     assert!(line["ping_all_us"].is_object(), "{line}");
@@ -103,5 +103,4 @@ fn a_user_with_few_rights_is_enough_and_who_may_not_ping_sees_no_ping() {
     servers[0].run("ACL SETUSER bench resetkeys");
     let said = dlock_at(&[url], &arguments);
     assert!(said.code != Some(0) && said.err.contains("NOPERM"), "{said:#?}");
-    assert_eq!(addresses(&servers).len(), 1);
 }

@@ -48,7 +48,8 @@ fn findings(nodes: &[String], code: i32) -> Vec<(String, String, Vec<String>, St
         let words = format!("{}; {}", text(&finding["found"]), text(&finding["fix"]));
         (text(&finding["severity"]), text(&finding["check"]), nodes, words)
     };
-    findings.iter().map(read).collect()
+    // How long a round trip takes is the machine's matter.
+    findings.iter().map(read).filter(|(_, check, ..)| check != "slow").collect()
 }
 
 /// Asserts that there is one finding, about the second node.
@@ -66,10 +67,12 @@ fn assert_finds(nodes: &[String], severity: &str, check: &str, words: &str) {
 
 #[track_caller]
 fn assert_silent(nodes: &[String]) {
-    let said = dlock_at(nodes, &["doctor"]);
+    assert_eq!(findings(nodes, 0), []);
+    let said = dlock_at(nodes, &["doctor"]).with_code(0);
+    assert_eq!(said.err, "");
     let count = if nodes.len() == 1 { "1 node".into() } else { format!("{} nodes", nodes.len()) };
-    assert_eq!(said.out, format!("{count}, everything checked is in order\n"));
-    assert_eq!(said.with_code(0).err, "");
+    let silence = format!("{count}, everything checked is in order\n");
+    assert!(said.out == silence || said.out.contains("a round trip to it takes"), "{}", said.out);
 }
 
 /// Hazards that a running server can be given and relieved of.
@@ -86,17 +89,17 @@ fn settings_that_are_hazards(kind: Kind) {
         ("timeout 60", "timeout 0", "warning", "timeout", "CONFIG SET timeout 0"),
         (
             "dlock.max-ttl 10000",
-            "dlock.max-ttl 86400000",
+            "dlock.max-ttl 600000",
             "error",
             "max_ttl",
-            "CONFIG SET dlock.max-ttl 3600000",
+            "CONFIG SET dlock.max-ttl 600000",
         ),
         (
             "dlock.max-ttl 60000",
-            "dlock.max-ttl 86400000",
+            "dlock.max-ttl 600000",
             "warning",
             "max_ttl",
-            "CONFIG SET dlock.max-ttl 86400000",
+            "CONFIG SET dlock.max-ttl 600000",
         ),
         ("tcp-keepalive 0", "tcp-keepalive 300", "hint", "tcp_keepalive", "tcp-keepalive 60"),
         ("appendfsync everysec", "appendfsync always", "hint", "persistence", "appendfsync always"),
@@ -154,25 +157,19 @@ fn states_that_are_hazards(kind: Kind) {
     assert_finds(&nodes, "error", "saving", "stop-writes-on-bgsave-error is yes");
     servers[1].client().run_args(&["CONFIG", "SET", "save", ""]);
 
-    servers[1].run("CONFIG SET dlock.max-waiters 1");
+    servers[1].client().fill_done("done", 0);
     servers[1].run("DLOCK.ACQUIRE job alice 60000");
-    let mut waiter = servers[1].client();
-    waiter.send("DLOCK.ACQUIRE job bob 60000 WAIT 0");
-    servers[1].until_blocked(1);
-    assert_finds(&nodes, "hint", "waiters", "waiting requests: 1, and one user alone can have 1");
-    servers[1].run("DLOCK.ACQUIRE job carol 60000 WAIT 0").assert_error("TOOMANYWAITERS", "user");
-    assert_finds(&nodes, "warning", "waiters", "1 request was refused with TOOMANYWAITERS");
-    waiter.close();
-    servers[1].until_blocked(0);
+    servers[1].run("DLOCK.RELEASE job alice DONE 60000").assert_error("TOOMANY", "done locks");
+    assert_finds(&nodes, "warning", "limits", "1 request was refused with TOOMANY");
+    assert_finds(&nodes, "hint", "done_keys", "one user alone can have 100000");
+    servers[1].run("FLUSHALL");
     servers[1].run("CONFIG RESETSTAT");
     assert_silent(&nodes);
 
-    // A few keys have bounds of their own.
     servers[1].run("CONFIG SET dlock.quarantine 3600000");
-    for n in 0..20 {
-        servers[1].run(&format!("DLOCK.ACQUIRE long{n} alice 3600000"));
-    }
-    assert_finds(&nodes, "hint", "lease_bound", "CONFIG SET dlock.usual-ttl 600000");
+    servers.iter().for_each(|server| drop(server.run("CONFIG SET dlock.max-ttl 3600000")));
+    servers[1].run("DLOCK.ACQUIRE long alice 3600000");
+    assert_finds(&nodes, "hint", "lease_bound", "CONFIG SET dlock.max-ttl 600000");
 
     // The node's log is not complete, so it may have forgotten leases.
     servers[1].run("CONFIG SET appendonly no");
@@ -288,10 +285,11 @@ fn clocks_and_networks(kind: Kind) {
     assert_eq!(found[1].2, [nodes[0].clone(), nodes[2].clone()]);
 
     let far = Proxy::start(servers[2].port());
-    far.delay(Duration::from_millis(30));
+    // Half of the node time-out is too long, however long the others take.
+    far.delay(Duration::from_millis(300));
     let nodes = [nodes[0].clone(), format!("127.0.0.1:{}", far.port()), nodes[2].clone()];
     let found = findings_of(&nodes, "slow");
-    assert!(found.contains("leases of at least"), "{found}");
+    assert!(found.contains("give a larger node time-out"), "{found}");
 }
 
 #[apply(on_one_server)]

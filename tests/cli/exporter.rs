@@ -49,7 +49,7 @@ fn what_a_node_counts_is_a_metric(kind: Kind) {
         format!("dlock_handovers_total{{node=\"{node}\"}} 1"),
         format!("dlock_dones_total{{node=\"{node}\"}} 1"),
         format!("dlock_refused_total{{node=\"{node}\",code=\"TOOFAR\"}} 1"),
-        format!("dlock_refused_total{{node=\"{node}\",code=\"TOOMANYLONG\"}} 0"),
+        format!("dlock_refused_total{{node=\"{node}\",code=\"TOOMANY\"}} 0"),
         "# TYPE dlock_wait_seconds histogram".to_owned(),
         "# UNIT dlock_wait_seconds seconds".to_owned(),
         "# TYPE dlock_grants counter".to_owned(),

@@ -154,6 +154,8 @@ fn doctor_looks_at_replicas_and_sentinels(kind: Kind) {
     node.servers[1].run("CONFIG SET dlock.max-ttl 5000");
     let differs = found(&url, "replica_setting");
     let port = node.servers[1].port().to_string();
+    let said = dlock(&url, &["doctor"]);
+    assert!(said.out.contains("error"), "an unequal max-ttl is an error: {}", said.out);
     assert!(differs.len() == 1 && differs[0].contains(&port), "{differs:?}");
     node.servers[2].kill();
     node.sentinels[0].kill();

@@ -23,6 +23,17 @@ fn nodes_that_grant_are_ready_and_those_that_do_not_are_named() {
     assert_eq!(ready, [true, false, true]);
 }
 
+/// It has one vote in every majority.
+#[test]
+fn a_node_that_is_named_twice_is_not_two() {
+    let quorum = Quorum::start(1);
+    let twice = [quorum.urls(), quorum.direct_urls(), vec!["127.0.0.1:1".to_owned()]].concat();
+    let said = dlock_at(&twice, &["ready", "--majority"]).with_code(64);
+    assert!(said.err.contains("are the same node"), "{}", said.err);
+    let once = quorum.urls().remove(0);
+    dlock_at(&[once.clone(), once], &["ready", "--majority"]).with_code(64);
+}
+
 #[test]
 fn who_waits_between_two_restarts_costs_no_holder_his_lock() {
     restart_one_after_the_other(0);
@@ -37,7 +48,7 @@ fn a_waiter_does_not_keep_the_nodes_that_have_forgotten_the_holder() {
 /// One node after the other forgets everything, and the guard is held on, though others wait.
 fn restart_one_after_the_other(waiters: usize) {
     let mut quorum = Quorum::start(3);
-    let job = ["--ttl", "6s", "job", "--", "sleep", "1000"];
+    let job = ["--ttl", "12s", "job", "--", "sleep", "1000"];
     let holder = Running::start(&quorum, &job);
     eventually("all have granted it", || quorum.held("job") == 3);
     let holders = quorum[0].holders("job");
@@ -51,7 +62,10 @@ fn restart_one_after_the_other(waiters: usize) {
         assert!(said.code == Some(0) || said.err.contains("quarantine"), "{}", said.err);
         dlock(&quorum, &["ready", "--wait", "60"]).with_code(0);
         assert_eq!(quorum[node].run("DLOCK.NODE").at("granting").text(), "yes");
-        eventually("it is renewed there, too", || quorum[node].holders("job") == holders);
+        eventually("it is renewed there, too", || {
+            assert_eq!(holder.err(), "", "the lock is lost");
+            quorum[node].holders("job") == holders
+        });
     }
     drop((holder, waiting));
 }

@@ -35,7 +35,7 @@ fn the_exit_code_is_the_commands() {
 #[test]
 fn a_lock_that_is_not_free_has_an_exit_code_of_its_own() {
     let quorum = Quorum::start(3);
-    // It waits in vain for as long as a test may take.
+    // A wait for it would outlast the test.
     let holder = hold(&quorum, "job", 600_000);
     for (options, code) in [
         (vec!["-n"], 1),

@@ -69,6 +69,19 @@ fn a_lost_lock_on_a_terminal_ends_the_command() {
     assert!(said.out.contains("asked"), "{}", said.out);
 }
 
+/// An editor, say, that is ended has no time to set the terminal's modes again.
+#[test]
+fn a_command_that_is_killed_leaves_no_raw_terminal() {
+    let quorum = Quorum::start(1);
+    let inner = "stty raw -echo; echo in; exec sleep 100";
+    let script = format!("$DLOCK run --ttl 500ms job -c '{inner}'; stty --all");
+    let typed = on_a_terminal(&quorum, &script);
+    typed.until_it_prints("in");
+    quorum[0].run("DLOCK.BREAK job");
+    let said = typed.ended();
+    assert!(said.out.contains("isig icanon "), "{}", said.out);
+}
+
 /// A shell on a terminal, with these nodes and the program as `$DLOCK`. What it prints is what the
 /// terminal shows, and what is written to it is what somebody types.
 pub fn on_a_terminal(quorum: &Quorum, script: &str) -> Running {

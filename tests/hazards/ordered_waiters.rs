@@ -139,7 +139,7 @@ fn a_ticket_outlives_a_holder_that_vanishes(kind: Kind) {
 fn an_ephemeral_holder_that_vanishes_hands_over(kind: Kind) {
     let server = Server::start(kind);
     let mut alice = server.client();
-    let fence = alice.run("DLOCK.ACQUIRE job alice 3600000 EPHEMERAL").int();
+    let fence = alice.run("DLOCK.ACQUIRE job alice 600000 EPHEMERAL").int();
     let [mut bob, mut carol] = ["bob", "carol"].map(|name| server.waiter(&wait_as(name)));
     let id = alice.id();
     vanish(&server, id, alice);

@@ -149,8 +149,9 @@ impl Rules for Bent {
         if self.0 == Bend::RenewsAtItsEnd { left.max(1_000) } else { Sound.pause(left, of) }
     }
 
-    fn is_too_long(&self, refusing: usize, nodes: usize) -> bool {
-        if self.0 == Bend::OneRefuses { refusing > 0 } else { Sound.is_too_long(refusing, nodes) }
+    fn limit(&self, limits: &[Millis], majority: usize) -> Option<Millis> {
+        let smallest = || limits.iter().min().copied();
+        if self.0 == Bend::OneRefuses { smallest() } else { Sound.limit(limits, majority) }
     }
 
     fn counts_for(&self, answered: u32, newest: u32) -> bool {

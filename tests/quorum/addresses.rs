@@ -9,10 +9,10 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use crate::coordinator::{
     HEALTHY_TIMEOUT, NODE_TIMEOUT, assert_held, assert_holds, connect, healthy_program, ms,
-    program, run, said, take, timed, until, wait_for, without_quorum,
+    patient_program, run, said, take, timed, until, wait_for, without_quorum,
 };
 
-const TTL: Duration = ms(2_000);
+const TTL: Duration = ms(10_000);
 
 #[test]
 fn a_node_is_reached_through_a_unix_socket() {
@@ -23,7 +23,7 @@ fn a_node_is_reached_through_a_unix_socket() {
             let client = connect(std::slice::from_ref(&url)).await;
             let guard = take(&client, "job", TTL).await;
             assert_holds(&quorum, &guard);
-            assert_held(program(&quorum).await.lock("job").try_acquire().await);
+            assert_held(patient_program(&quorum.urls()).await.lock("job").try_acquire().await);
             guard.release().await.expect("it is held");
         });
     }
@@ -35,7 +35,11 @@ fn a_lock_is_taken_in_the_database_that_the_address_names() {
     run(async {
         let client = connect(&[format!("{}/3", quorum[0].url())]).await;
         let guard = take(&client, "job", TTL).await;
-        take(&program(&quorum).await, "job", TTL).await.release().await.expect("it is held");
+        take(&patient_program(&quorum.urls()).await, "job", TTL)
+            .await
+            .release()
+            .await
+            .expect("it is held");
         let mut third = quorum[0].client();
         third.run("SELECT 3");
         assert!(third.run(&format!("DLOCK.CHECK job {}", guard.token())).is_int());
@@ -92,8 +96,8 @@ fn two_addresses_of_one_node_are_refused() {
     let (urls, direct) = (quorum.urls(), quorum.direct_urls());
     // The direct one always answers first.
     quorum[1].network().delay(Duration::from_millis(20));
-    // The other node answers last: who has a majority does not wait for long for the rest.
-    quorum[0].network().delay(Duration::from_millis(400));
+    // Both have to answer: a client that has a majority does not wait for long for the third.
+    quorum[0].network().refuse();
     run(async {
         for pair in [[&urls[1], &direct[1]], [&direct[1], &urls[1]]] {
             let given = [&urls[0], pair[0], pair[1]].map(String::clone);
@@ -259,7 +263,7 @@ fn what_a_server_answers_after_it_has_lost_its_place_does_not_count() {
         quorum[0].network().refuse();
         let asks = client.clone();
         // The longer the lease, the more time nodes have.
-        let asked = tokio::spawn(async move { wait_for(&asks, "job", ms(1_000_000)).await });
+        let asked = tokio::spawn(async move { wait_for(&asks, "job", ms(500_000)).await });
         until("the former one has granted", || quorum[2].holders("job").len() == 1).await;
 
         quorum[2].network().lead_to(stranger.port());

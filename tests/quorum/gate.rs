@@ -14,7 +14,7 @@ use crate::coordinator::{
     wait_for,
 };
 
-const TTL: Duration = ms(2_000);
+const TTL: Duration = ms(10_000);
 
 #[test]
 fn who_comes_first_is_served_first() {

@@ -5,10 +5,10 @@ use std::time::Duration;
 use harness::{Kind, Quorum, Server, apply, on_two_servers};
 
 use crate::coordinator::{
-    assert_held, assert_holds, connect, ms, run, take_everywhere, until, wait_for,
+    assert_held, assert_holds, connect, ms, run, take_everywhere, until, until_longer, wait_for,
 };
 
-const TTL: Duration = ms(3_000);
+const TTL: Duration = ms(9_000);
 
 /// The rights that are enough for a program that takes locks whose names begin with `lock:`.
 const ENOUGH: &str = "~lock:* -@all +dlock.acquire +dlock.extend +dlock.release +dlock.node";
@@ -29,7 +29,7 @@ fn a_user_needs_four_commands_and_its_keys(kind: Kind) {
         assert_held(bob.lock("lock:job").ttl(TTL).acquire_within(ms(50)).await);
         let bobs = tokio::spawn(async move { wait_for(&bob, "lock:job", TTL).await });
         until("bob waits", || quorum[0].node("waiters").int() == 1).await;
-        tokio::time::sleep(TTL).await;
+        until_longer("it is renewed", || guard.valid_for()).await;
         assert_holds(&quorum, &guard);
         guard.extend(TTL).await.expect("it is held");
         guard.release().await.expect("it is held");

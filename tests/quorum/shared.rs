@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 
 use crate::coordinator::{assert_holds, healthy_program, ms, run, until, wait_for};
 
-const TTL: Duration = ms(2_000);
+const TTL: Duration = ms(10_000);
 
 #[test]
 fn a_writer_gets_its_turn_while_readers_come_and_go() {

@@ -7,7 +7,7 @@ use harness::{Certificates, Quorum};
 
 use crate::coordinator::{HEALTHY_TIMEOUT, assert_holds, ms, patient_program, run, take};
 
-const TTL: Duration = ms(2_000);
+const TTL: Duration = ms(10_000);
 
 #[test]
 fn a_node_is_reached_through_tls_with_an_authority_of_ones_own() {

@@ -117,9 +117,6 @@ fn asked(
     let acquire::AtAgent { asked, renew, close } = *parsed;
     let acquire::Acquire { ttl, mode, again, ephemeral, wait, keep, .. } = asked;
     check_meta(asked.meta)?;
-    if let Some(keep) = keep.filter(|keep| *keep < ttl) {
-        return Err(format!("ERR ttl-ms ({}) may not exceed KEEP ({}): {KEEP}", ttl.0, keep.0));
-    }
     let meta = session.meta(asked.meta, &agent.host);
     Ok(order::Ask {
         terms: Terms { ttl, mode, again, ephemeral, renew, close, meta },
@@ -202,6 +199,5 @@ fn help() -> Reply {
 /// The longest META of a caller, in bytes: the agent adds who it is.
 const LONGEST_META: usize = 800;
 const TOO_MANY_LOCKS: &str =
-    "TOOMANYLOCKS this user has as many locks and waiting requests at this agent as one user may";
-const KEEP: &str = "ask for a shorter lease, and extend it once you have the lock";
+    "TOOMANY locks: this user has as many locks and waiting requests at this agent as one user may";
 const ENDS: &str = "ERR the agent ends; ask again";

@@ -1,7 +1,8 @@
 //! The library's errors, in the words of a node.
 
+use std::time::Duration;
+
 use dlock_client::{Error, Loss, LossReason, NodeState, Report};
-use dlock_core::command::Refusal;
 use dlock_core::{Fence, Millis, Reason};
 
 use super::lease::shortened;
@@ -13,8 +14,7 @@ pub fn reply(error: &Error) -> Reply {
         Error::Held { .. } => Reply::Null,
         Error::Lost(_) => Reply::Int(0),
         Error::Done { left, fence, .. } => {
-            let left = u64::try_from(left.as_millis()).unwrap_or(u64::MAX);
-            Reply::error(Reason::Done { left: Some(Millis(left)), fence: Fence(*fence) })
+            Reply::error(Reason::Done { left: Some(millis(*left)), fence: Fence(*fence) })
         }
         Error::NoQuorum { needed, nodes, .. } | Error::Connect { needed, nodes } => {
             match error.retry_after() {
@@ -32,6 +32,7 @@ pub fn reply(error: &Error) -> Reply {
                 }),
             }
         }
+        Error::TooLong { ttl, limit, .. } => Reply::error(too_long(millis(*ttl), millis(*limit))),
         Error::Refused { nodes, .. } => {
             let all = || Reply::error(format_args!("ERR nodes refuse: {}", listed(nodes)));
             refused(nodes).unwrap_or_else(all)
@@ -43,12 +44,18 @@ pub fn reply(error: &Error) -> Reply {
 /// The reply for a lease that was not granted. Nodes that do not grant as much were asked for more than the caller has
 /// asked for: the numbers are the caller's.
 pub fn of_lease(error: &Error, ttl: Millis) -> Reply {
-    let said = reply(error);
-    let Reply::Error(text) = &said else { return said };
-    let most = text.strip_prefix(TOO_LONG).and_then(|rest| rest.split(',').next()?.parse().ok());
-    let Some(most) = most else { return said };
-    let (most, given) = (shortened(Millis(most)).0, ttl.0.to_string());
-    Reply::error(Refusal::Number { what: "ttl-ms", least: 1, most, given: given.as_bytes() })
+    match error {
+        Error::TooLong { limit, .. } => Reply::error(too_long(ttl, shortened(millis(*limit)))),
+        other => reply(other),
+    }
+}
+
+fn too_long(Millis(given): Millis, Millis(most): Millis) -> Reason {
+    Reason::TooLong { given, most }
+}
+
+fn millis(length: Duration) -> Millis {
+    Millis(u64::try_from(length.as_millis()).unwrap_or(u64::MAX))
 }
 
 /// The reply for a lock that was not left done. Where nodes refuse, it has their code.
@@ -78,7 +85,5 @@ pub fn listed(nodes: &[Report]) -> String {
     all.join("; ")
 }
 
-/// The words of a node that grants no lease of this length.
-const TOO_LONG: &str = "ERR ttl-ms must be a whole number from 1 to ";
 /// The code when no majority answers.
 pub const NO_QUORUM: &str = "NOQUORUM";

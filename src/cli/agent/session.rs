@@ -60,12 +60,13 @@ impl Session {
         self.is_known
     }
 
-    /// The META of a lock: what the caller says, and what the system knows of the process.
+    /// The META of a lock: what the system knows of the process, and what the caller says. The former comes first, so the
+    /// caller cannot put another process in its place.
     pub fn meta(&self, given: &[u8], host: &str) -> String {
         // A directory of users may be slow to answer.
         let about = self.about.get_or_init(|| block_in_place(|| self.peer.about(host)));
         let space = if given.is_empty() { "" } else { " " };
-        let mut meta = format!("{}{space}{about}", String::from_utf8_lossy(given));
+        let mut meta = format!("{about}{space}{}", String::from_utf8_lossy(given));
         meta.truncate(meta.floor_char_boundary(MAX_META));
         meta
     }

@@ -6,7 +6,7 @@ use std::fs;
 use serde_json::{Value, json};
 
 use super::collect;
-use super::facts::{Answers, Facts};
+use super::facts::Facts;
 use super::finding::Finding;
 use crate::global::Global;
 use crate::locks::ls;
@@ -19,8 +19,10 @@ use crate::say::failure::Failure;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
     pub address: String,
-    /// The node's node-id; none if it does not answer.
+    /// The node-id of its server; none if it does not answer, or is a cluster, which has several.
     pub id: Option<String>,
+    /// True for a primary behind Sentinels and for a cluster: other servers may be the same node.
+    pub fails_over: bool,
 }
 
 /// The earlier set.
@@ -46,35 +48,40 @@ impl Before {
             return Err(Failure::usage("--against: the list of nodes is empty"));
         }
         let old = Nodes::at(&urls, global)?;
-        let answers = old.each(collect::answers).await;
-        let members = answers.iter().map(|(name, answers)| member(name, answers.as_ref().ok()));
-        let members = members.collect();
+        let members = members(&old, &collect::facts(&old).await);
         let counts = on_how_many(&old).await;
         let held = counts.into_iter().filter(|(_, nodes)| *nodes >= old.majority());
         Ok(Before { members, held: held.map(|(key, _)| key).collect() })
     }
 }
 
-/// The members of the present set.
-pub fn members(facts: &[Facts]) -> Vec<Member> {
-    facts.iter().map(|facts| member(&facts.name, facts.answers.as_ref().ok())).collect()
-}
-
-fn member(address: &str, answers: Option<&Answers>) -> Member {
-    let id = answers.and_then(|answers| answers.node("node-id")).map(str::to_owned);
-    Member { address: address.to_owned(), id }
+/// The members of a set, of whose servers these are the facts.
+pub fn members(nodes: &Nodes, facts: &[Facts]) -> Vec<Member> {
+    let member = |(at, (address, fails_over))| {
+        let mut servers = facts.iter().filter(|facts| facts.node == at);
+        let server = servers.next().filter(|_| servers.next().is_none());
+        let answers = server.and_then(|server| server.answers.as_ref().ok());
+        let id = answers.and_then(|answers| answers.node("node-id")).map(str::to_owned);
+        Member { address, id, fails_over }
+    };
+    nodes.names().enumerate().map(member).collect()
 }
 
 /// The members in JSON, for comparison with a later report.
 pub fn record(members: &[Member]) -> Value {
-    members.iter().map(|one| json!({"node": one.address, "node_id": one.id})).collect()
+    members
+        .iter()
+        .map(|one| json!({"node": one.address, "node_id": one.id, "fails_over": one.fails_over}))
+        .collect()
 }
 
 fn recorded(report: &str) -> Option<Vec<Member>> {
     let last: Value = serde_json::from_str(report.lines().last()?).ok()?;
     let text = |value: &Value| value.as_str().map(str::to_owned);
-    let read =
-        |one: &Value| Some(Member { address: text(&one["node"])?, id: text(&one["node_id"]) });
+    let read = |one: &Value| {
+        let (id, fails_over) = (text(&one["node_id"]), one["fails_over"].as_bool()?);
+        Some(Member { address: text(&one["node"])?, id, fails_over })
+    };
     last["members"].as_array()?.iter().map(read).collect()
 }
 
@@ -108,7 +115,7 @@ pub fn findings(
 fn moved(one: &Member, before: &Before, now: &[Member]) -> Option<Finding> {
     let old = before.members.iter().find(|old| old.address == one.address)?;
     let (was, is) = (old.id.as_ref()?, one.id.as_ref()?);
-    if was == is {
+    if was == is || one.fails_over {
         return None;
     }
     let finding = match before.members.iter().find(|old| old.id == one.id) {
@@ -190,11 +197,13 @@ fn held_twice(
 }
 
 impl Member {
-    /// True for the same node: by its node-id, or else by its address.
+    /// True for the same node: by its node-id, or else by its address. A node that fails over keeps its address, and
+    /// not its server.
     fn is(&self, other: &Member) -> bool {
+        let is_there = self.address == other.address;
         match (&self.id, &other.id) {
-            (Some(one), Some(other)) => one == other,
-            _ => self.address == other.address,
+            (Some(one), Some(other)) => one == other || is_there && self.fails_over,
+            _ => is_there,
         }
     }
 }
@@ -210,7 +219,10 @@ mod tests {
     use super::*;
 
     fn set(ids: &[u8]) -> Vec<Member> {
-        let member = |id: &u8| Member { address: format!("node{id}:1"), id: Some(id.to_string()) };
+        let member = |id: &u8| {
+            let (address, id) = (format!("node{id}:1"), Some(id.to_string()));
+            Member { address, id, fails_over: false }
+        };
         ids.iter().map(member).collect()
     }
 
@@ -278,9 +290,22 @@ mod tests {
     }
 
     #[test]
+    fn a_node_that_has_failed_over_is_the_same_node() {
+        let mut before = set(&[1, 2, 3]);
+        before.iter_mut().for_each(|one| one.fails_over = true);
+        let mut now = before.clone();
+        now.iter_mut().zip(["4", "5", "6"]).for_each(|(one, id)| one.id = Some(id.to_owned()));
+        assert_eq!(checks(&before, &now), [""; 0]);
+        // With one Sentinel more in its address, it is known by its server.
+        now = before.clone();
+        now[0].address = "redis+sentinel://s1,s2/main".to_owned();
+        assert_eq!(checks(&before, &now), [""; 0]);
+    }
+
+    #[test]
     fn a_report_is_read_as_it_was_written() {
         let mut members = set(&[1, 2]);
-        members[1].id = None;
+        (members[1].id, members[1].fails_over) = (None, true);
         let report =
             format!("{}\n{}\n", json!({"check": "x"}), json!({"members": record(&members)}));
         assert_eq!(recorded(&report), Some(members));

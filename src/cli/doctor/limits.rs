@@ -1,15 +1,16 @@
 //! Checks of the limits that clients can reach. One that goes too far is refused with the limit's code, and
 //! the server counts each code in `INFO errorstats`.
 
-use dlock_core::limits::{MAX_KEYS_AHEAD, MAX_LONG_KEYS};
+use dlock_core::limits::{MAX_DONE, MAX_KEYS_AHEAD, MAX_WAITERS};
+use dlock_core::reason::{TOO_FAR, TOO_MANY};
 
 use super::facts::Answers;
 use super::finding::{Finding, Severity};
 
-/// A limit whose refusals are counted.
+/// A limit: its refusals are counted, or the present number is known.
 struct Limit {
     check: &'static str,
-    code: &'static str,
+    code: Option<&'static str>,
     /// The severity of refusals while the present number is far from the limit.
     past: Severity,
     /// The present number for all users together, and the most that one user alone can have.
@@ -22,7 +23,7 @@ struct Limit {
 
 /// The codes of all limits.
 pub fn codes() -> impl Iterator<Item = &'static str> {
-    LIMITS.iter().map(|limit| limit.code)
+    LIMITS.iter().filter_map(|limit| limit.code)
 }
 
 /// A count of `INFO errorstats`.
@@ -47,6 +48,7 @@ fn uncounted(node: &Answers) -> Option<Finding> {
 
 fn finding(limit: &Limit, node: &Answers) -> Option<Finding> {
     let Limit { check, code, past, used, what, why, fix } = *limit;
+    let code = code.unwrap_or_default();
     let refused = node.info(&format!("errorstat_{code}")).and_then(count).unwrap_or(0);
     let used = used(node);
     let is_near = used.is_some_and(|(used, alone)| used > 0 && used * 10 >= alone * 8);
@@ -67,28 +69,28 @@ fn finding(limit: &Limit, node: &Answers) -> Option<Finding> {
     Some(Finding::new(severity, check, found.join("; ")).why(why).fix(fix))
 }
 
-const LIMITS: [Limit; 7] = [
+const LIMITS: [Limit; 5] = [
     Limit {
-        check: "waiters",
-        code: "TOOMANYWAITERS",
+        check: "limits",
+        code: Some(TOO_MANY),
         past: Severity::Warning,
-        used: |node| Some((node.node_number("waiters")?, node.config_number("dlock.max-waiters")?)),
-        what: "waiting requests",
-        why: "a user who has as many waiting requests as one may is refused with TOOMANYWAITERS; others are not",
-        fix: "see with `dlock ls --contended` what they wait for; if all of them are needed, raise dlock.max-waiters",
+        used: |_| None,
+        what: "",
+        why: "the client that asked for more than one user may have was refused; the error says of what: waiters, locks, holders or done locks",
+        fix: "look at the errors of the clients; `dlock ls --contended` shows waiters, and `dlock ls` the locks. For locks, raise maxmemory or dlock.max-memory-percent if all of them are needed",
     },
     Limit {
-        check: "long_keys",
-        code: "TOOMANYLONG",
-        past: Severity::Warning,
-        used: |node| Some((node.node_number("long-keys")?, MAX_LONG_KEYS as i64 / 2)),
-        what: "keys with longer leases than the others",
-        why: "a user with leases longer than dlock.usual-ttl at as many keys, or with many new ones within a minute, is refused with TOOMANYLONG",
-        fix: "use shorter leases and renew them; if very many keys need longer ones, raise dlock.usual-ttl: after a crash the node then grants nothing for that time",
+        check: "waiters",
+        code: None,
+        past: Severity::Hint,
+        used: |node| Some((node.node_number("waiters")?, MAX_WAITERS as i64)),
+        what: "waiting requests",
+        why: "a user who has as many waiting requests as one may is refused with TOOMANY waiters; others are not",
+        fix: "see with `dlock ls --contended` what they wait for; services that need so many are better given users of their own",
     },
     Limit {
         check: "keys_ahead",
-        code: "TOOFAR",
+        code: Some(TOO_FAR),
         past: Severity::Hint,
         used: |node| Some((node.info_number("dlock_keys_ahead")?, MAX_KEYS_AHEAD as i64 / 2)),
         what: "keys with fences ahead of its clock",
@@ -97,40 +99,20 @@ const LIMITS: [Limit; 7] = [
     },
     Limit {
         check: "done_keys",
-        code: "TOOMANYDONE",
-        past: Severity::Warning,
-        used: |node| {
-            Some((node.info_number("dlock_done_keys")?, node.config_number("dlock.max-done")?))
-        },
+        code: None,
+        past: Severity::Hint,
+        used: |node| Some((node.info_number("dlock_done_keys")?, MAX_DONE as i64)),
         what: "done locks",
-        why: "a user who has left as many locks done as one may is refused with TOOMANYDONE, and the jobs can run again",
-        fix: "leave locks done for a shorter time; if all of them are needed, raise dlock.max-done",
+        why: "a user who has left as many locks done as one may is refused with TOOMANY done locks, and the jobs can run again",
+        fix: "leave locks done for a shorter time, or give services users of their own",
     },
     Limit {
         check: "finals",
-        code: "TOOMANYFINALS",
+        code: Some("TOOMANYFINALS"),
         past: Severity::Warning,
         used: |_| None,
         what: "",
         why: "a user can release 10,000 tokens with FINAL within a minute; more are refused with TOOMANYFINALS, and nothing is released",
         fix: "look for a client that gives up very many requests, or says FINAL with each release",
-    },
-    Limit {
-        check: "lock_memory",
-        code: "TOOMANYLOCKS",
-        past: Severity::Warning,
-        used: |_| None,
-        what: "",
-        why: "when locks take all the memory that they may, new ones are refused with TOOMANYLOCKS",
-        fix: "raise maxmemory or dlock.max-memory-percent if all of the locks are needed; `dlock ls` shows whose they are",
-    },
-    Limit {
-        check: "holders",
-        code: "TOOMANYHOLDERS",
-        past: Severity::Warning,
-        used: |_| None,
-        what: "",
-        why: "a lock can have 65,535 holders; more are refused with TOOMANYHOLDERS",
-        fix: "look for readers that do not release, or spread them over several keys",
     },
 ];

@@ -48,7 +48,7 @@ impl Args {
     pub async fn run(self, global: &Global) -> Result<Exit, Failure> {
         let nodes = Nodes::of(global)?;
         let facts = collect::facts(&nodes).await;
-        let members = change::members(&facts);
+        let members = change::members(&nodes, &facts);
         let mut findings = checks::findings(&facts);
         let reserves = collect::reserves(&nodes, &facts).await;
         findings.extend(reserves.iter().flat_map(reserve::findings));

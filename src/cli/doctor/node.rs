@@ -21,7 +21,6 @@ pub const CHECKS: &[Check] = &[
     max_ttl,
     fence_ahead,
     places,
-    away,
     denied,
     info_denied,
     config_denied,
@@ -82,15 +81,7 @@ fn replica(node: &Answers) -> Option<Finding> {
 
 fn quarantine(node: &Answers) -> Option<Finding> {
     let why = node.node("quarantine-reason").unwrap_or("unknown");
-    let Some(left) = node.node_number("quarantine-ms").filter(|left| *left > 0) else {
-        let keys = node.node_number("quarantine-keys").filter(|keys| *keys > 0)?;
-        let longest = shown(node.node_number("quarantine-longest-ms")?);
-        return Some(
-            Finding::hint("quarantine_keys", format!("it grants, but for {keys} keys, for up to {longest}: {why}"))
-                .why("these had long leases, which it may have forgotten")
-                .fix("wait; or, if their holders were restarted too: CONFIG SET dlock.quarantine off, and then auto again"),
-        );
-    };
+    let left = node.node_number("quarantine-ms").filter(|left| *left > 0)?;
     Some(
         Finding::warning("quarantine", format!("it is in quarantine for {}: {why}", shown(left)))
             .why("it may have forgotten leases, and grants nothing until they have ended")
@@ -173,12 +164,11 @@ fn quarantine_off(node: &Answers) -> Option<Finding> {
 }
 
 fn lease_bound(node: &Answers) -> Option<Finding> {
-    let bound = node.node_number("usual-bound-ms").filter(|bound| *bound > LONG_LEASE_MS)?;
-    let most = shown(node.config_number("dlock.usual-ttl").unwrap_or(bound));
+    let bound = node.node_number("lease-bound-ms").filter(|bound| *bound > LONG_LEASE_MS)?;
     Some(
-        Finding::hint("lease_bound", format!("leases of many of its keys run for up to {}", shown(bound)))
-            .why(format!("after a crash it grants nothing for that time; dlock.usual-ttl allows {most}"))
-            .fix("use shorter leases and renew them; with CONFIG SET dlock.usual-ttl 600000 a longer one costs its own key alone"),
+        Finding::hint("lease_bound", format!("leases run for up to {}", shown(bound)))
+            .why("after a crash it grants nothing for that time")
+            .fix("use shorter leases and renew them; CONFIG SET dlock.max-ttl 600000 refuses longer new ones"),
     )
 }
 
@@ -187,7 +177,7 @@ fn max_ttl(node: &Answers) -> Option<Finding> {
     Some(
         Finding::error("max_ttl", format!("dlock.max-ttl is {}, and a usual lease {}", shown(most), shown(USUAL_TTL_MS)))
             .why("it refuses `dlock run` without --ttl, and the library without .ttl(…)")
-            .fix("CONFIG SET dlock.max-ttl 3600000, and the same in its configuration file; or use shorter leases everywhere"),
+            .fix("CONFIG SET dlock.max-ttl 600000, and the same in its configuration file; or use shorter leases everywhere"),
     )
 }
 
@@ -207,23 +197,10 @@ fn fence_ahead(node: &Answers) -> Option<Finding> {
 
 fn places(node: &Answers) -> Option<Finding> {
     let refused = node.node_number("places-refused")?;
-    let most = node.config_number("dlock.max-places")?;
     (refused > 0).then(|| {
         Finding::warning("places", format!("{refused} requests with KEEP got no place"))
             .why("each user may have a limited number of places, and theirs were used up, so the requests lost their turn")
-            .fix(format!(
-                "CONFIG SET dlock.max-places {}, or find out which client asks for so many",
-                most * 2
-            ))
-    })
-}
-
-fn away(node: &Answers) -> Option<Finding> {
-    let (leases, away) = (node.node_number("leases")?, node.node_number("leases-away")?);
-    (away >= 10 && away * 2 > leases).then(|| {
-        Finding::hint("away", format!("{away} of {leases} leases are of tokens that are away"))
-            .why("they do not come back for their turn: each blocks its lock for as long as its KEEP")
-            .fix("use a shorter KEEP: a few times the pause between two requests")
+            .fix("find out which client asks for so many; services that need them are better given users of their own")
     })
 }
 

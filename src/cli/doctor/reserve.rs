@@ -15,7 +15,6 @@ pub fn findings(reserve: &Reserve) -> Vec<Finding> {
         all.extend(found.into_iter().map(|finding| finding.about(name)));
     }
     all.extend(unfenced(reserve));
-    all.extend(untold_wait(reserve));
     all.extend(of_sentinels(&reserve.sentinels));
     all
 }
@@ -74,16 +73,16 @@ fn of_replica(replica: &Answers, reserve: &Reserve) -> Vec<Finding> {
         Some((name, value, other))
     });
     for (name, value, other) in differing {
-        found.push(
-            Finding::warning(
-                "replica_setting",
-                format!("{name} is {other} at this replica, and {value} at its primary"),
-            )
-            .why("after a promotion other rules hold than before")
-            .fix(format!(
-                "CONFIG SET {name} {value} there, and the same in its configuration file"
-            )),
-        );
+        let words = format!("{name} is {other} at this replica, and {value} at its primary");
+        let finding = match name == MAX_TTL {
+            true => Finding::error("replica_setting", words)
+                .why("a replica that is promoted before its primary has told it how long leases run assumes its own setting: two holders are possible, or nothing is granted for too long"),
+            false => Finding::warning("replica_setting", words)
+                .why("after a promotion other rules hold than before"),
+        };
+        found.push(finding.fix(format!(
+            "CONFIG SET {name} {value} there, and the same in its configuration file"
+        )));
     }
     found
 }
@@ -102,28 +101,6 @@ fn unfenced(reserve: &Reserve) -> Vec<Finding> {
         needed == Some(0) && !reserve.replicas.is_empty()
     });
     open.map(|facts| finding().about(&facts.name)).collect()
-}
-
-/// A replica that is promoted in the moment after its synchronisation knows nothing of leases.
-fn untold_wait(reserve: &Reserve) -> Vec<Finding> {
-    let there = reserve.primaries.iter().filter(|_| !reserve.replicas.is_empty());
-    let found = there.filter_map(|facts| {
-        let node = facts.answers.as_ref().ok()?;
-        let (set, most) = (node.config_number(UNTOLD)?, node.config_number(MAX_TTL)?);
-        let (waits, used) = (set.min(most), node.node_number("lease-bound-ms")?);
-        let finding = if used > set {
-            Finding::warning("untold_wait", format!("{UNTOLD} is {}, and leases run for up to {}", shown(set), shown(used)))
-                .why("a replica that is promoted before its primary could tell it how long leases run may grant a lock that somebody holds")
-        } else if waits > AN_HOUR_MS && used < waits / 2 {
-            Finding::hint("untold_wait", format!("{UNTOLD} is {}", shown(waits)))
-                .why("a replica that is promoted before its primary could tell it how long leases run grants nothing for so long")
-        } else {
-            return None;
-        };
-        let fix = format!("CONFIG SET {UNTOLD} to your longest lease, in ms, on all its servers, and in their configuration files");
-        Some(finding.fix(fix).about(&facts.name))
-    });
-    found.collect()
 }
 
 fn of_sentinels(sentinels: &[(String, Asked)]) -> Vec<Finding> {
@@ -210,8 +187,6 @@ fn differ(sentinels: &[(String, Asked)], field: &str, what: &str) -> Option<Find
 
 const MIN: &str = "min-replicas-to-write";
 const MAX_TTL: &str = "dlock.max-ttl";
-const UNTOLD: &str = "dlock.promotion-quarantine";
-const AN_HOUR_MS: i64 = 3_600_000;
 
 /// Settings on which all Sentinels should agree.
 const SAME: [(&str, &str); 4] = [

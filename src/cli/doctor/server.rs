@@ -182,13 +182,17 @@ fn eviction(node: &Answers) -> Option<Finding> {
             1 => ", and 1 lock is evicted now".to_owned(),
             more => format!(", and {more} locks are evicted now"),
         };
+        // Completion records have an expiry, so volatile policies evict them.
+        let better = match node.info_number("dlock_done_keys").unwrap_or(0) {
+            0 => policy.replace("allkeys", "volatile"),
+            _ => "noeviction".to_owned(),
+        };
         Finding::warning("eviction", format!("maxmemory-policy is {policy}{now}"))
             .why(
                 "it evicts locks: these stay held, but are neither saved nor moved with their slot",
             )
             .fix(format!(
-                "CONFIG SET maxmemory-policy {}, and the same in its configuration file",
-                policy.replace("allkeys", "volatile")
+                "CONFIG SET maxmemory-policy {better}, and the same in its configuration file"
             ))
     })
 }
@@ -199,7 +203,7 @@ fn lock_memory(node: &Answers) -> Option<Finding> {
     (used >= most / 10 * 8).then(|| {
         let percent = used.saturating_mul(100) / most;
         Finding::warning("lock_memory", format!("locks use {percent} % of the memory that they may use"))
-            .why("when it is used up, new locks are refused with TOOMANYLOCKS")
+            .why("when it is used up, new locks are refused with TOOMANY locks")
             .fix("see with `dlock ls` whose they are, the evicted ones too; raise maxmemory or dlock.max-memory-percent if all of them are needed")
     })
 }

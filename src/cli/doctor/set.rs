@@ -159,7 +159,7 @@ fn max_ttls(nodes: &[Facts]) -> Vec<Finding> {
     let finding = |most: i64| {
         let found = format!("dlock.max-ttl is {}, and {} elsewhere", shown(most), shown(largest));
         Finding::warning("max_ttl", found)
-            .why("it refuses longer leases, so locks with such leases have to do without this node")
+            .why("it refuses longer leases, so it has no vote on locks with such leases")
             .fix(format!(
                 "CONFIG SET dlock.max-ttl {largest}, and the same in its configuration file"
             ))
@@ -301,7 +301,7 @@ const TOO_FAR_AHEAD: i64 = 600 * SECOND;
 const NODE_TIMEOUT: i64 = SECOND;
 
 /// Limits of lease lengths at a node: of leases that it knows, and of those that it may have forgotten.
-const BOUNDS: [&str; 2] = ["lease-bound-ms", "quarantine-longest-ms"];
+const BOUNDS: [&str; 2] = ["lease-bound-ms", "quarantine-ms"];
 
 /// Quicker nodes are not called slow, however quick the others are, in µs.
 const NOTICEABLE: i64 = 20_000;

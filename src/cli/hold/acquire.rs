@@ -14,7 +14,7 @@ use crate::nodes;
 use crate::say::exit::Exit;
 use crate::say::failure::Failure;
 use crate::say::kind::Kind;
-use crate::say::{notice, stderr, stdout};
+use crate::say::{notice, stderr};
 use crate::signals::Signals;
 
 /// The arguments of `dlock acquire`.
@@ -31,9 +31,6 @@ pub struct Args {
 impl Args {
     /// Prints the lease, which is needed to extend and release the lock.
     pub async fn run(self, global: &Global) -> Result<Exit, Failure> {
-        if stdout::is_closed() {
-            return Err(Failure::usage(CLOSED));
-        }
         // The script is the holder: this process ends in a moment.
         let script = getppid().as_raw().cast_unsigned();
         let keys = [self.key.named()?];
@@ -108,9 +105,6 @@ impl Watch for Told {
         }
     }
 }
-
-const CLOSED: &str = "stdout is closed, so nobody would get the token; to take a lock that ends with its lease \
-                      alone, write >/dev/null";
 
 const HELP: &str = "\
 The lock is not renewed: it is free again when the lease (--ttl) ends. `dlock run` is safer.

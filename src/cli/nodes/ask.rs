@@ -79,6 +79,12 @@ impl Nodes {
         self.targets.iter().map(alone).collect()
     }
 
+    /// Returns the address of each node, and whether other servers may become it.
+    pub fn names(&self) -> impl Iterator<Item = (String, bool)> {
+        let fails_over = |at: &Address| at.is_watched() || at.is_cluster();
+        self.targets.iter().map(move |one| (one.name.clone(), fails_over(&one.address)))
+    }
+
     /// True if one of the nodes is a cluster.
     pub fn has_cluster(&self) -> bool {
         self.targets.iter().any(|target| target.address.is_cluster())

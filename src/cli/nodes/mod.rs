@@ -111,8 +111,12 @@ mod tests {
 
     #[test]
     fn a_list_of_nodes_may_be_of_several_kinds() {
-        let list = ["a:1,b, redis+sentinel://s,t:2/main,/run/x".to_owned(), "c".to_owned()];
+        let list =
+            ["a:1,b, redis+sentinel://s,t:2/main,/run/x".to_owned(), "c,unix:/run/y".to_owned()];
         let sentinel = "redis+sentinel://s,t:2/main,/run/x";
-        assert_eq!(read(&list), ["redis://a:1", "redis://b", sentinel, "redis://c"]);
+        assert_eq!(
+            read(&list),
+            ["redis://a:1", "redis://b", sentinel, "redis://c", "unix:///run/y"]
+        );
     }
 }

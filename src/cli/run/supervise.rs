@@ -72,6 +72,9 @@ impl Supervised<'_> {
         let status = self.watch().await;
         let had_terminal = self.terminal.is_some_and(|it| it.is_of(self.child.group));
         self.take_terminal_back();
+        if had_terminal && status.is_none_or(|status| status.code().is_none()) {
+            self.terminal.iter().for_each(|terminal| terminal.restore());
+        }
         status.map_or(End::Lost, |status| End::Ended { status, had_terminal })
     }
 

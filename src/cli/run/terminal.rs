@@ -8,21 +8,27 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, IsTerminal};
 
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
+use nix::sys::termios::{SetArg, Termios, tcgetattr, tcsetattr};
 use nix::unistd::{Pid, getpgrp, tcgetpgrp, tcsetpgrp};
 
 /// The terminal that controls this process.
-pub struct Terminal(File);
+pub struct Terminal {
+    file: File,
+    /// Its modes before the command began.
+    modes: Option<Termios>,
+}
 
 impl Terminal {
     /// Opens the terminal. A daemon, a cron job, and most containers have none.
     pub fn open() -> Option<Terminal> {
         let file = OpenOptions::new().read(true).write(true).open("/dev/tty").ok()?;
-        Some(Terminal(file))
+        let modes = tcgetattr(&file).ok();
+        Some(Terminal { file, modes })
     }
 
     /// True if dlock's group is in the foreground.
     pub fn is_ours(&self) -> bool {
-        tcgetpgrp(&self.0) == Ok(getpgrp())
+        tcgetpgrp(&self.file) == Ok(getpgrp())
     }
 
     /// True if the command should have the terminal from the start: a user types, and to dlock.
@@ -35,7 +41,7 @@ impl Terminal {
 
     /// True if this group is in the foreground.
     pub fn is_of(&self, group: Pid) -> bool {
-        tcgetpgrp(&self.0) == Ok(group)
+        tcgetpgrp(&self.file) == Ok(group)
     }
 
     pub fn give_to(&self, group: Pid) {
@@ -43,12 +49,20 @@ impl Terminal {
         let unstoppable = SigSet::from(Signal::SIGTTOU);
         if let Ok(before) = unstoppable.thread_swap_mask(SigmaskHow::SIG_BLOCK) {
             // This fails if the group is gone, and then no process needs the terminal.
-            let _ = tcsetpgrp(&self.0, group);
+            let _ = tcsetpgrp(&self.file, group);
             let _ = before.thread_set_mask();
         }
     }
 
     pub fn take_back(&self) {
         self.give_to(getpgrp());
+    }
+
+    /// Sets the modes that were there before the command, as a shell does after one that a signal has ended: an editor,
+    /// say, that could not do so itself.
+    pub fn restore(&self) {
+        if let Some(modes) = self.modes.as_ref().filter(|_| self.is_ours()) {
+            let _ = tcsetattr(&self.file, SetArg::TCSADRAIN, modes);
+        }
     }
 }

@@ -124,6 +124,7 @@ impl From<&Error> for Kind {
             Error::Done { .. } => Kind::Done,
             Error::Usage(_) | Error::Duplicate { .. } => Kind::Usage,
             Error::Lost(_) => Kind::Lost,
+            Error::TooLong { .. } => Kind::Refused,
             Error::NoQuorum { nodes, .. }
             | Error::Connect { nodes, .. }
             | Error::Refused { nodes, .. } => Kind::of_reports(nodes),

@@ -3,8 +3,6 @@
 use std::fmt::Display;
 use std::io::{self, ErrorKind, Write};
 
-use nix::fcntl::{FcntlArg, OFlag, fcntl};
-use nix::sys::stat::{fstat, stat};
 use serde_json::Value;
 
 use super::failure::Failure;
@@ -25,17 +23,6 @@ pub fn line(text: impl Display) -> Result<(), Failure> {
 /// Prints one object, on a line of its own.
 pub fn json(value: &Value) -> Result<(), Failure> {
     line(value)
-}
-
-/// True if stdout was closed when dlock started (`>&-`), so that its output has no reader. The standard
-/// library then opens the null device in its place, for reading and writing; `>/dev/null` is for writing
-/// alone.
-pub fn is_closed() -> bool {
-    let null = stat("/dev/null").map(|null| null.st_rdev);
-    let own = fstat(io::stdout()).map(|own| own.st_rdev);
-    let flags = fcntl(io::stdout(), FcntlArg::F_GETFL).map(OFlag::from_bits_truncate);
-    let reads = flags.is_ok_and(|flags| flags & OFlag::O_ACCMODE == OFlag::O_RDWR);
-    reads && own.is_ok() && own == null
 }
 
 /// Prints output that must reach its reader: a reader that has gone is an error.

@@ -7,7 +7,8 @@
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
 
-use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+use unicode_truncate::UnicodeTruncateStr;
+use unicode_width::UnicodeWidthStr;
 
 use super::failure::Failure;
 use super::stdout;
@@ -56,7 +57,10 @@ impl Table {
                 }
                 let cell = cut(cell, widths[index]);
                 line.push_str(&cell);
-                line.extend(std::iter::repeat_n(' ', widths[index] - cell.width() + GAP));
+                line.extend(std::iter::repeat_n(
+                    ' ',
+                    (widths[index] + GAP).saturating_sub(cell.width()),
+                ));
             }
             let line = line.trim_end();
             text.push_str(&width.map_or_else(|| line.to_owned(), |width| cut(line, width)));
@@ -114,14 +118,8 @@ pub fn cut(text: &str, width: usize) -> String {
     if text.width() <= width {
         return text.to_owned();
     }
-    let mut left = width.saturating_sub(1);
-    let fits = text.chars().take_while(|letter| {
-        let needed = letter.width().unwrap_or(0);
-        let fits = needed <= left;
-        left -= needed.min(left);
-        fits
-    });
-    fits.chain(['…']).collect()
+    let (fits, _) = text.unicode_truncate(width.saturating_sub(1));
+    format!("{fits}…")
 }
 
 /// Width of a terminal; `None` if the output is not one.
@@ -169,6 +167,16 @@ mod tests {
         assert!(text.contains("k…  free, and"), "{text}");
         // Half of a wide letter cannot be shown.
         assert_eq!(cut("鍵鍵鍵", 4), "鍵…");
+    }
+
+    /// The sun with U+FE0F is wider than its two letters by themselves.
+    #[test]
+    fn a_cut_cell_is_no_wider_than_its_column() {
+        let text = table(&"☀\u{fe0f}".repeat(40)).text(Some(40));
+        assert!(text.lines().all(|line| line.width() <= 40), "{text}");
+        for width in 1..8 {
+            assert!(cut(&"☀\u{fe0f}".repeat(9), width).width() <= width, "{width}");
+        }
     }
 
     #[test]

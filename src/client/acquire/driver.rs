@@ -67,7 +67,6 @@ impl Run {
         let plan = Plan {
             nodes: shared.nodes.len(),
             ttl: clock::millis(options.ttl),
-            renews: options.renew,
             timeout: clock::millis(shared.timeout(options.ttl)),
             wait: options.wait,
             start_at_gate: memory.is_contended(&wanted.key),
@@ -214,6 +213,12 @@ impl Going {
                 left: Duration::from_millis(mark.left.0),
                 fence: mark.fence.0,
                 by: None,
+                nodes: traffic.reports(),
+            },
+            Failure::TooLong(limit) => Error::TooLong {
+                key,
+                ttl: traffic.wanted.options.ttl,
+                limit: Duration::from_millis(limit.0),
                 nodes: traffic.reports(),
             },
             Failure::Refused => Error::Refused { key, nodes: traffic.reports() },

@@ -181,7 +181,9 @@ impl Keeper {
                 let _ = done.send(Ok(()));
             } else if hold.ttl() < ttl {
                 let (key, nodes) = (self.view.key.clone(), traffic.reports());
-                let _ = done.send(Err(Error::Refused { key, nodes }));
+                let (ttl, limit) = (Duration::from_millis(ttl.0), hold.longest());
+                let limit = Duration::from_millis(limit.0);
+                let _ = done.send(Err(Error::TooLong { key, ttl, limit, nodes }));
             } else {
                 self.extensions.push((ttl, since, done));
             }

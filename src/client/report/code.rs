@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use dlock_core::quorum::Obstacle;
-use dlock_core::reason::TOO_FAR;
+use dlock_core::reason::{TOO_FAR, TOO_LONG, TOO_MANY};
 
 /// The code with which a server's error begins.
 pub(crate) fn code(text: &str) -> &str {
@@ -14,9 +14,11 @@ pub(crate) fn code(text: &str) -> &str {
 pub(crate) fn why(text: &str) -> Obstacle {
     match code(text) {
         "QUARANTINE" => Obstacle::Quarantine,
-        "TOOMANYLONG" | "NOTDURABLE" => Obstacle::TooLong,
-        "OOM" | "LOADING" | "BUSY" | "MASTERDOWN" | "TOOMANYWAITERS" | "TOOMANYLOCKS"
-        | "UNBLOCKED" | "CLUSTERDOWN" | "TRYAGAIN" | "MISCONF" | "NOREPLICAS" => Obstacle::Busy,
+        "NOTDURABLE" => Obstacle::NotDurable,
+        // A completion record that finds no room finds none before the lease ends.
+        _ if text.starts_with("TOOMANY done") => Obstacle::Never,
+        TOO_MANY | "OOM" | "LOADING" | "BUSY" | "MASTERDOWN" | "UNBLOCKED" | "CLUSTERDOWN"
+        | "TRYAGAIN" | "MISCONF" | "NOREPLICAS" => Obstacle::Busy,
         _ if text.starts_with("ERR max number of clients") => Obstacle::Busy,
         _ => Obstacle::Never,
     }
@@ -32,6 +34,12 @@ pub(crate) fn may_pass(text: &str) -> bool {
 pub(crate) fn most(text: &str) -> Option<u64> {
     let mut words = text.split(' ');
     (words.next() == Some(TOO_FAR)).then(|| words.next()?.parse().ok())?
+}
+
+/// The longest lease that a node grants, in ms: `TOOLONG N …`.
+pub(crate) fn longest(text: &str) -> Option<u64> {
+    let mut words = text.split(' ');
+    (words.next() == Some(TOO_LONG)).then(|| words.next()?.parse().ok())?
 }
 
 /// Time that a node stays in quarantine: `QUARANTINE N ms left: …`.

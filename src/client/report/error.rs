@@ -47,6 +47,20 @@ pub enum Error {
         /// The state of each node.
         nodes: Vec<Report>,
     },
+    /// The lease is longer than the longest one that a majority of the nodes grants.
+    #[error("{}: a lease of {} is longer than {}, the longest that a majority of the nodes grants \
+             (dlock.max-ttl). Ask for a lease of at most {}, and renew it while the work goes on{}",
+        Name(.key), Length(*.ttl), Length(*.limit), Length(*.limit), Lines(.nodes))]
+    TooLong {
+        /// The lock.
+        key: Key,
+        /// The length of the lease.
+        ttl: Duration,
+        /// The longest lease that a majority grants.
+        limit: Duration,
+        /// The state of each node.
+        nodes: Vec<Report>,
+    },
     /// A majority is out of reach: too many nodes refuse, and would refuse again.
     #[error("{} is refused{}", Name(.key), Lines(.nodes))]
     Refused {
@@ -90,7 +104,7 @@ impl Error {
             Error::Held { .. } => "held",
             Error::Done { .. } => "done",
             Error::NoQuorum { .. } | Error::Connect { .. } => "no_quorum",
-            Error::Refused { .. } => "refused",
+            Error::TooLong { .. } | Error::Refused { .. } => "refused",
             Error::Usage(_) | Error::Duplicate { .. } => "usage",
             Error::Lost(_) => "lost",
         }
@@ -103,6 +117,7 @@ impl Error {
             Error::Held { key, .. }
             | Error::Done { key, .. }
             | Error::NoQuorum { key, .. }
+            | Error::TooLong { key, .. }
             | Error::Refused { key, .. } => Some(key),
             Error::Lost(loss) => Some(&loss.key),
             Error::Usage(_) | Error::Duplicate { .. } | Error::Connect { .. } => None,
@@ -116,6 +131,7 @@ impl Error {
             Error::Held { nodes, .. }
             | Error::Done { nodes, .. }
             | Error::NoQuorum { nodes, .. }
+            | Error::TooLong { nodes, .. }
             | Error::Refused { nodes, .. }
             | Error::Connect { nodes, .. } => nodes,
             Error::Lost(loss) => loss.why.nodes(),

@@ -9,7 +9,7 @@ use dlock_core::words::{Fence, Millis};
 use redis::Value;
 
 use crate::printable::brief;
-use crate::report::code::{code, why};
+use crate::report::code::{code, longest, why};
 use crate::report::{NodeError, NodeState};
 
 /// Reads the reply to a request.
@@ -72,6 +72,9 @@ fn refused(error: NodeError) -> (Answer, NodeState) {
         NodeError::TimedOut(_) => Answer::Silent,
         NodeError::Duplicate { .. } | NodeError::Unfit(_) => Answer::Refused(Obstacle::Never),
         NodeError::Refused(text) if code(text) == TOO_FAR => Answer::TooFar,
+        NodeError::Refused(text) if let Some(limit) = longest(text) => {
+            Answer::TooLong(Millis(limit))
+        }
         // An older request of ours arrived late, and waits in place of this one: nobody listens to it.
         NodeError::Refused(text) if code(text) == REPLACED => Answer::Unreachable,
         NodeError::Refused(text) => Answer::Refused(why(text)),
@@ -83,6 +86,8 @@ const REPLACED: &str = "REPLACED";
 
 #[cfg(test)]
 mod tests {
+    use dlock_core::reason::Reason;
+
     use super::*;
 
     const ACQUIRE: Ask = Ask::Acquire { fence: None, wait: None };
@@ -134,13 +139,15 @@ mod tests {
 
     #[test]
     fn what_may_pass_is_told_from_what_will_not() {
-        for text in ["OOM command not allowed", "LOADING Redis is", "UNBLOCKED the"] {
+        for text in ["OOM command not allowed", "LOADING Redis is", "TOOMANY holders: a lock can"] {
             assert_eq!(refusal(text).0, Answer::Refused(Obstacle::Busy), "{text}");
         }
-        for text in ["TOOMANYLONG this user has", "NOTDURABLE the state file"] {
-            assert_eq!(refusal(text).0, Answer::Refused(Obstacle::TooLong), "{text}");
-        }
-        for text in ["WRONGTYPE Operation", "NOPERM this user", "READONLY this node", "ERR ttl-ms"]
+        let disk = "NOTDURABLE the state file";
+        assert_eq!(refusal(disk).0, Answer::Refused(Obstacle::NotDurable));
+        let long = Reason::TooLong { given: 3_600_000, most: 600_000 }.to_string();
+        assert_eq!(refusal(&long).0, Answer::TooLong(Millis(600_000)));
+        for text in
+            ["WRONGTYPE Operation", "NOPERM this user", "READONLY this node", "TOOMANY done locks"]
         {
             assert_eq!(refusal(text).0, Answer::Refused(Obstacle::Never), "{text}");
         }

@@ -35,12 +35,7 @@ impl Wanted {
         let name = token.as_str().as_bytes();
         match ask {
             Ask::Acquire { fence, wait } => self.acquire(send, token, fence, wait),
-            // A late EXTEND, over an abandoned connection, must not shorten the lease.
-            Ask::Extend { fence } => {
-                let mut command = extend(&self.key, name, ttl, fence);
-                command.arg("GT");
-                command
-            }
+            Ask::Extend { fence } => extend(&self.key, name, ttl, fence),
             Ask::Release { is_final } => {
                 let mut command = release(&self.key, name);
                 if is_final {
@@ -160,7 +155,7 @@ mod tests {
             words(&plain, Ask::Acquire { fence, wait: None }),
             "DLOCK.ACQUIRE job TOKEN 500 FENCE 9 AGAIN 8"
         );
-        assert_eq!(words(&plain, Ask::Extend { fence }), "DLOCK.EXTEND job TOKEN 500 FENCE 9 GT");
+        assert_eq!(words(&plain, Ask::Extend { fence }), "DLOCK.EXTEND job TOKEN 500 FENCE 9");
         let release = |is_final| words(&plain, Ask::Release { is_final });
         assert_eq!(release(false), "DLOCK.RELEASE job TOKEN");
         assert_eq!(release(true), "DLOCK.RELEASE job TOKEN FINAL");

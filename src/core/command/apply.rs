@@ -13,11 +13,10 @@
 //!                                     fence; the key's largest fence; numbers of its holder's token and user;
 //!                                     0: a rewritten AOF sends the expiry apart
 //! !                                   the key is removed: a lock, a mark that it is done, or a plain string
-//! @1790000000000                      the plain string there expires at that Unix time in ms
 //! =1790000000000000                   the mark has this fence, and no expiry; 0: there is no mark
 //! ^1790000000000000                   no fence above this one was handed out, but at keys as below:
 //! ^1790000000000000 e3b0c442… 17      at the key with this hash and counter
-//! &1790000000000000 60000 179…        the arguments of DLOCK.PROMISE
+//! &1790000000000000 60000 179… 0      the arguments of DLOCK.PROMISE
 //! ```
 //!
 //! The last three serve migrations of slots. `^` goes to the server that takes the slots over, because keys
@@ -25,8 +24,7 @@
 //! replicas meanwhile: Valkey 9 may then take a command without a key for one with keys of two slots, and end
 //! the migration.
 //!
-//! `*` and `@` have the only dates, because the server keeps the expiry of a key by the wall clock.
-//! DEL and PEXPIREAT would say the same of a string; but they can be renamed.
+//! `*` has the only dates, because the server keeps the expiry of a key by the wall clock.
 
 use alloc::format;
 use alloc::vec::Vec;
@@ -35,7 +33,7 @@ use super::read::{self, Args};
 use super::{Arg, Doc, Kind, Refusal, Touch, promise};
 use crate::done::{Done, NOBODY, Until};
 use crate::durability::keys_ahead::KeyAhead;
-use crate::durability::lease_bound::KeyHash;
+use crate::durability::keys_ahead::KeyHash;
 use crate::durability::promise::Promise;
 use crate::durability::slot::Slot;
 use crate::limits::{MAX_FENCE, MAX_LIMIT, MAX_TTL_CEILING};
@@ -76,8 +74,6 @@ pub enum Apply<'a> {
     Done(Done<'a>, u64),
     /// The key is removed.
     Remove,
-    /// The plain string there expires at this Unix time in milliseconds.
-    Expire(u64),
     /// The source handed out no fence above this one, but at keys that are far ahead.
     Floor(Fence),
     /// The source handed out no fence above this one at such a key.
@@ -126,7 +122,6 @@ pub fn parse<'a>(args: &[&'a [u8]]) -> Result<Apply<'a>, Refusal<'a>> {
         Some((b'+', grant)) => parse_grant(grant, meta),
         Some((b'*', done)) => parse_done(done, meta),
         Some((b'!', [])) => Ok(Apply::Remove),
-        Some((b'@', at)) => Ok(Apply::Expire(read::number("unix-ms", at, 0, MAX_UNIX_MS)?)),
         Some((b'^', floor)) => parse_floor(floor),
         Some((b'&', words)) => {
             let mut all = words.splitn(4, |byte| *byte == b' ');
@@ -188,12 +183,6 @@ pub fn write_removal(out: &mut Vec<u8>) {
     out.push(b'!');
 }
 
-/// Writes the expiry of a plain string.
-pub fn write_expiry(unix_ms: u64, out: &mut Vec<u8>) {
-    out.push(b'@');
-    out.extend_from_slice(itoa::Buffer::new().format(unix_ms.min(MAX_UNIX_MS)).as_bytes());
-}
-
 /// Writes the largest fence that the source handed out.
 pub fn write_floor(fence: Fence, out: &mut Vec<u8>) {
     out.push(b'^');
@@ -210,15 +199,11 @@ pub fn write_ahead(key: &KeyAhead, fence: Fence, out: &mut Vec<u8>) {
 /// Writes a primary's promise.
 pub fn write_promise(promise: &Promise, out: &mut Vec<u8>) {
     let mut digits = itoa::Buffer::new();
-    let Promise { fence, unix, bound, .. } = promise;
-    for (before, number) in [(b'&', fence.0), (b' ', bound.usual().0), (b' ', *unix)] {
+    let Promise { fence, unix, bound, quarantine } = promise;
+    let numbers = [fence.0, bound.0, *unix, quarantine.0];
+    for (before, number) in [b'&', b' ', b' ', b' '].into_iter().zip(numbers) {
         out.push(before);
         out.extend_from_slice(digits.format(number).as_bytes());
-    }
-    let more = promise::write_more(promise);
-    if !more.is_empty() {
-        out.push(b' ');
-        out.extend_from_slice(more.as_bytes());
     }
 }
 
@@ -283,7 +268,6 @@ fn parse_mode(word: &[u8]) -> Result<Mode, Refusal<'_>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::durability::lease_bound::LeaseBound;
     use crate::words::{Instant, Lease};
 
     #[test]
@@ -307,17 +291,10 @@ mod tests {
     }
 
     #[test]
-    fn removals_and_expiries_travel() {
+    fn removals_travel() {
         let mut written = Vec::new();
         write_removal(&mut written);
         assert_eq!(parse(&[&written]), Ok(Apply::Remove));
-        for (at, arrives) in
-            [(0, 0), (1_790_000_000_000, 1_790_000_000_000), (u64::MAX, MAX_UNIX_MS)]
-        {
-            written.clear();
-            write_expiry(at, &mut written);
-            assert_eq!(parse(&[&written]), Ok(Apply::Expire(arrives)));
-        }
     }
 
     #[test]
@@ -358,18 +335,13 @@ mod tests {
 
     #[test]
     fn promises_travel() {
-        let mut bound = LeaseBound::usual_of(Millis(20));
-        for name in ["", "a", "b"] {
-            if !name.is_empty() {
-                bound.raise(KeyHash::of(name.as_bytes()), Millis(30));
-            }
-            let quarantine = LeaseBound::usual_of(Millis(name.len() as u64));
-            let promise = Promise { fence: Fence(7), unix: 9, bound: bound.clone(), quarantine };
+        for quarantine in [0, 5].map(Millis) {
+            let promise = Promise { fence: Fence(7), unix: 9, bound: Millis(20), quarantine };
             let mut written = Vec::new();
             write_promise(&promise, &mut written);
             assert_eq!(parse(&[&written]), Ok(Apply::Promise(promise)));
         }
-        for effect in [&b"&"[..], b"&1", b"&1 2", b"&1 2 x", b"&1 2 3 x"] {
+        for effect in [&b"&"[..], b"&1", b"&1 2", b"&1 2 3", b"&1 2 3 x", b"&1 2 3 4 5"] {
             assert!(parse(&[effect]).is_err(), "{}", effect.escape_ascii());
         }
     }

@@ -1,7 +1,9 @@
 //! Reads arguments: strictly, without copying.
 
 use super::Refusal;
-use crate::limits::{MAX_META, MAX_TOKEN};
+use crate::limits::{MAX_META, MAX_TOKEN, MAX_TTL_CEILING};
+use crate::reason::Reason;
+use crate::words::Millis;
 
 /// The arguments after the command's name, read from the left.
 #[derive(Clone, Debug)]
@@ -80,6 +82,15 @@ pub fn number<'a>(
         most,
         given,
     })
+}
+
+/// Reads the length of a new lease.
+///
+/// # Errors
+/// Fails if it is no length, or longer than `dlock.max-ttl`.
+pub fn ttl(given: &[u8], most: u64) -> Result<Millis, Refusal<'_>> {
+    let ttl = number("ttl-ms", given, 1, MAX_TTL_CEILING)?;
+    if ttl > most { Err(Reason::TooLong { given: ttl, most }.into()) } else { Ok(Millis(ttl)) }
 }
 
 /// Digits, without a sign, a space or a leading zero.

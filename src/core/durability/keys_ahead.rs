@@ -6,8 +6,10 @@
 //! left for others.
 
 use alloc::collections::{BTreeMap, BTreeSet};
+use core::fmt;
 
-use super::lease_bound::KeyHash;
+use sha2::{Digest, Sha256};
+
 use super::slot::Slot;
 use crate::cluster::slot_of;
 use crate::limits::MAX_KEYS_AHEAD;
@@ -28,6 +30,34 @@ struct Entry {
     slot: Slot,
     in_cluster: u16,
     owner: Owner,
+}
+
+/// The hash of a key's name. A client that found a second name for another user's hash could drive that key's
+/// fences ahead, so the hash is cryptographic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct KeyHash(u128);
+
+impl KeyHash {
+    /// The hash of the key with this name.
+    #[must_use]
+    pub fn of(name: &[u8]) -> KeyHash {
+        let digest = Sha256::digest(name);
+        let half = digest.iter().take(16);
+        KeyHash(half.fold(0, |hash, byte| hash << 8 | u128::from(*byte)))
+    }
+
+    /// Reads the hex digits.
+    #[must_use]
+    pub fn read(digits: &[u8]) -> Option<KeyHash> {
+        let digits = core::str::from_utf8(digits).ok()?;
+        u128::from_str_radix(digits, 16).ok().map(KeyHash)
+    }
+}
+
+impl fmt::Display for KeyHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
 }
 
 /// A key as other nodes are told of it: by its hash, without its name.
@@ -123,6 +153,14 @@ impl KeysAhead {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_has_one_hash_and_others_have_others() {
+        assert_eq!(KeyHash::of(b"job:42"), KeyHash::of(b"job:42"));
+        assert_ne!(KeyHash::of(b"job:42"), KeyHash::of(b"job:43"));
+        let of_nothing = KeyHash(0xe3b0_c442_98fc_1c14_9afb_f4c8_996f_b924);
+        assert_eq!(KeyHash::of(b""), of_nothing, "the same on every machine");
+    }
 
     const EVE: Option<Owner> = Some(Owner(7));
 

@@ -15,13 +15,13 @@
 //! - [`fences`]: the counters of the fences; [`slot`]: the counter of a key; [`keys_ahead`]: keys
 //!   whose fences are far ahead of the clock.
 //! - [`clock`]: the wall clock, and the time that fences have reached.
-//! - [`lease_bound`]: the longest run of leases, a value; [`bound_tracker`]: the rules by which it grows
-//!   and shrinks.
+//! - [`lease_bound`]: the longest run of leases, which grows and shrinks; [`cap`]: the longest lease that a
+//!   primary may have granted.
 //! - [`promise`]: both bounds, as dlock writes and sends them; [`record`]: the state file's text.
 //! - [`durable`]: all of these together, as a part of the node.
 //! - [`quarantine`]: the causes of a quarantine, and its effects.
 
-pub mod bound_tracker;
+pub mod cap;
 pub mod clock;
 pub mod durable;
 pub mod fences;

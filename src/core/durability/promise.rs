@@ -1,28 +1,25 @@
 //! The promise: the fences that a node may hand out, and the leases that it may grant.
 
-use super::lease_bound::LeaseBound;
-use crate::words::Fence;
+use crate::words::{Fence, Millis};
 
 /// The content of the state file that grants depend on.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Promise {
     /// The node hands out no fence above this one.
     pub fence: Fence,
     /// Time of the promise, in µs of Unix time.
     pub unix: u64,
     /// The node grants no lease that runs longer.
-    pub bound: LeaseBound,
+    pub bound: Millis,
     /// Time left of the leases that the node may have forgotten. Unlike `bound` this does not cover the node's
     /// grants, counts down by itself, and is over when an operator ends the quarantine.
-    pub quarantine: LeaseBound,
+    pub quarantine: Millis,
 }
 
 impl Promise {
     /// The bound in the state file: it covers the leases that the node may have forgotten, too.
     #[must_use]
-    pub fn longest(&self) -> LeaseBound {
-        let mut all = self.bound.join(&self.quarantine);
-        all.fit();
-        all
+    pub fn longest(&self) -> Millis {
+        self.bound.max(self.quarantine)
     }
 }

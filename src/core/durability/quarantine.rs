@@ -1,26 +1,17 @@
 //! Quarantine: a node that may have forgotten leases grants nothing until they have all ended.
-//!
-//! All keys wait for the leases of usual length. A key that may have had a longer lease waits longer,
-//! alone.
 
-use alloc::vec::Vec;
 use core::fmt;
 
-use super::lease_bound::{KeyHash, LeaseBound};
 use super::record::{Ended, Record};
 use crate::words::{Deadline, Instant, Millis};
 
-/// A time in which the node grants nothing, longer for some keys.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A time in which the node grants nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quarantine {
-    /// End for all keys but those in `long`.
+    /// The end.
     pub until: Deadline,
     /// The first cause.
     pub cause: Cause,
-    /// True if `until` has passed, and the waiters for those keys have been woken.
-    is_over: bool,
-    /// The keys with a later end, by hash, and each one's end.
-    long: Vec<(KeyHash, Deadline)>,
 }
 
 impl Quarantine {
@@ -30,64 +21,19 @@ impl Quarantine {
     pub fn begin(
         old: Option<Quarantine>,
         cause: Cause,
-        bound: &LeaseBound,
+        bound: Millis,
         now: Instant,
     ) -> Option<Quarantine> {
-        let left = old.as_ref().map_or(LeaseBound::default(), |old| old.left(now));
-        let cause = old.filter(|_| left.usual() >= bound.usual()).map_or(cause, |old| old.cause);
-        let bound = left.join(bound);
-        let after = |length| Deadline::after(now, length);
-        let long = bound.long().map(|(key, length)| (key, after(length))).collect();
-        let is_over = bound.usual().0 == 0;
-        let all = Quarantine { until: after(bound.usual()), cause, is_over, long };
-        (bound.longest().0 > 0).then_some(all)
+        let left = old.map_or(Millis(0), |old| old.left(now));
+        let cause = old.filter(|_| left >= bound).map_or(cause, |old| old.cause);
+        let bound = left.max(bound);
+        (bound.0 > 0).then(|| Quarantine { until: Deadline::after(now, bound), cause })
     }
 
-    /// Time left for each key.
+    /// Time left.
     #[must_use]
-    pub fn left(&self, now: Instant) -> LeaseBound {
-        let mut left = LeaseBound::usual_of(self.until.left(now));
-        self.long.iter().for_each(|(key, end)| left.raise(*key, end.left(now)));
-        left
-    }
-
-    /// End for the key.
-    #[must_use]
-    pub fn of(&self, name: &[u8]) -> Deadline {
-        if self.long.is_empty() {
-            return self.until;
-        }
-        let hash = KeyHash::of(name);
-        let at = self.long.binary_search_by_key(&hash, |(hash, _)| *hash);
-        let long = at.ok().and_then(|at| self.long.get(at));
-        long.map_or(self.until, |(_, end)| *end)
-    }
-
-    /// End for the last key.
-    #[must_use]
-    pub fn last(&self) -> Deadline {
-        self.long.iter().map(|(_, end)| *end).fold(self.until, Deadline::max)
-    }
-
-    /// Next end for some keys.
-    #[must_use]
-    pub fn next(&self) -> Deadline {
-        let ends = self.long.iter().map(|(_, end)| *end);
-        ends.chain((!self.is_over).then_some(self.until)).min().unwrap_or(self.until)
-    }
-
-    /// True if it still holds for all keys.
-    #[must_use]
-    pub fn is_for_all(&self) -> bool {
-        !self.is_over
-    }
-
-    /// Updates the state to the time. True if it has just ended for some keys.
-    pub fn pass(&mut self, now: Instant) -> bool {
-        let before = (self.is_over, self.long.len());
-        self.is_over |= self.until.is_over(now);
-        self.long.retain(|(_, end)| !end.is_over(now));
-        before != (self.is_over, self.long.len())
+    pub fn left(&self, now: Instant) -> Millis {
+        self.until.left(now)
     }
 }
 
@@ -118,7 +64,7 @@ impl fmt::Display for Cause {
             Cause::Promoted => "this node was promoted from replica to primary",
             Cause::Untold => {
                 "this node was promoted from replica to primary before that one told it how long leases \
-                 can run (dlock.promotion-quarantine)"
+                 can run, so they may be as long as dlock.max-ttl allows"
             }
             Cause::Replaced => "a data set was loaded over the live one",
             Cause::Unrecorded => "leases came with the data set and there was no state file",
@@ -146,11 +92,11 @@ impl Policy {
     /// The length of the quarantine if the leases that may have been forgotten end within `bound`.
     /// `None`: no quarantine.
     #[must_use]
-    pub fn length(self, bound: &LeaseBound) -> Option<LeaseBound> {
+    pub fn length(self, bound: Millis) -> Option<Millis> {
         match self {
-            Policy::Auto => Some(bound.clone()),
+            Policy::Auto => Some(bound),
             Policy::Off => None,
-            Policy::Least(least) => Some(bound.join(&LeaseBound::usual_of(least))),
+            Policy::Least(least) => Some(bound.max(least)),
         }
     }
 }
@@ -164,25 +110,25 @@ pub struct Start<'a> {
     pub log_is_complete: bool,
     /// The leases that came with the data set.
     pub back: Ended,
-    /// The lease bound of those leases.
-    pub held: &'a LeaseBound,
+    /// The longest time left of those leases.
+    pub held: Millis,
 }
 
 impl Start<'_> {
     /// The cause by which leases may have been forgotten, and the bound of their time left. `None`: none
     /// were. A node without a state file may have lost its disk, and leases of the length `newborn`.
     #[must_use]
-    pub fn forgotten(&self, newborn: Millis) -> Option<(Cause, LeaseBound)> {
+    pub fn forgotten(&self, newborn: Millis) -> Option<(Cause, Millis)> {
         let Some(before) = self.before else {
             let cause = if self.back.leases > 0 { Cause::Unrecorded } else { Cause::Unknown };
-            // Other leases may have been lost, at any key.
-            return Some((cause, LeaseBound::usual_of(self.held.longest().max(newborn))));
+            // Other leases may have been lost, too.
+            return Some((cause, self.held.max(newborn)));
         };
         match before.ended {
             Some(ended) if ended == self.back || ended.leases == 0 => None,
-            Some(_) => Some((Cause::Lost, before.bound.clone())),
+            Some(_) => Some((Cause::Lost, before.bound)),
             None if before.log_is_complete && self.log_is_complete => None,
-            None => Some((Cause::Crash, before.bound.clone())),
+            None => Some((Cause::Crash, before.bound)),
         }
     }
 }
@@ -195,24 +141,13 @@ mod tests {
     const NONE: Ended = Ended { leases: 0, digest: 0 };
     const THREE: Ended = Ended { leases: 3, digest: 77 };
 
-    fn usual(ms: u64) -> LeaseBound {
-        LeaseBound::usual_of(Millis(ms))
-    }
-
-    /// The same, and longer ones at one key.
-    fn with(ms: u64, name: &[u8], long: u64) -> LeaseBound {
-        let mut bound = usual(ms);
-        bound.raise(KeyHash::of(name), Millis(long));
-        bound
-    }
-
     fn before(ended: Option<Ended>, log_is_complete: bool) -> Record {
-        let (fence, bound) = (Fence(9), with(500, b"long", 900));
+        let (fence, bound) = (Fence(9), Millis(900));
         Record { node_id: 1, boot: 1, fence, unix: 0, bound, ended, log_is_complete }
     }
 
-    fn forgotten(before: Option<&Record>, log: bool, back: Ended) -> Option<(Cause, LeaseBound)> {
-        let held = &with(20, b"held", 40);
+    fn forgotten(before: Option<&Record>, log: bool, back: Ended) -> Option<(Cause, Millis)> {
+        let held = Millis(40);
         Start { before, log_is_complete: log, back, held }.forgotten(Millis(30))
     }
 
@@ -220,7 +155,7 @@ mod tests {
     fn every_cause_is_said_in_words_of_its_own() {
         use Cause::{Crash, Lost, Promoted, Replaced, Unknown, Unrecorded, Untold};
         let causes = [Crash, Lost, Promoted, Untold, Replaced, Unrecorded, Unknown];
-        let mut words: Vec<_> = causes.map(|cause| alloc::format!("{cause}")).into();
+        let mut words: alloc::vec::Vec<_> = causes.map(|cause| alloc::format!("{cause}")).into();
         words.sort_unstable();
         words.dedup();
         assert!(words.len() == causes.len() && words.iter().all(|words| words.len() > 10));
@@ -229,7 +164,7 @@ mod tests {
     #[test]
     fn after_a_crash_everything_may_have_been_forgotten() {
         for back in [NONE, THREE] {
-            let crash = Some((Cause::Crash, with(500, b"long", 900)));
+            let crash = Some((Cause::Crash, Millis(900)));
             assert_eq!(forgotten(Some(&before(None, false)), true, back), crash);
             assert_eq!(forgotten(Some(&before(None, true)), false, back), crash);
         }
@@ -249,7 +184,7 @@ mod tests {
 
     #[test]
     fn after_a_shutdown_leases_that_did_not_come_back_are_forgotten() {
-        let lost = Some((Cause::Lost, with(500, b"long", 900)));
+        let lost = Some((Cause::Lost, Millis(900)));
         let others = Ended { digest: 78, ..THREE };
         assert_eq!(forgotten(Some(&before(Some(THREE), false)), false, NONE), lost);
         assert_eq!(forgotten(Some(&before(Some(THREE), true)), true, others), lost);
@@ -257,51 +192,28 @@ mod tests {
 
     #[test]
     fn at_the_first_start_the_leases_of_the_data_set_count() {
-        assert_eq!(forgotten(None, true, THREE), Some((Cause::Unrecorded, usual(40))));
-        let held = &LeaseBound::default();
-        let none = Start { before: None, log_is_complete: false, back: NONE, held };
-        assert_eq!(none.forgotten(Millis(0)), Some((Cause::Unknown, usual(0))));
-        assert_eq!(none.forgotten(Millis(30)), Some((Cause::Unknown, usual(30))));
-        assert_eq!(Quarantine::begin(None, Cause::Unknown, &usual(0), Instant(0)), None);
+        assert_eq!(forgotten(None, true, THREE), Some((Cause::Unrecorded, Millis(40))));
+        let none = Start { before: None, log_is_complete: false, back: NONE, held: Millis(0) };
+        assert_eq!(none.forgotten(Millis(0)), Some((Cause::Unknown, Millis(0))));
+        assert_eq!(none.forgotten(Millis(30)), Some((Cause::Unknown, Millis(30))));
+        assert_eq!(Quarantine::begin(None, Cause::Unknown, Millis(0), Instant(0)), None);
     }
 
     #[test]
     fn the_operator_can_ask_for_more_or_for_none() {
-        let some = with(5, b"long", 9);
-        assert_eq!(Policy::Auto.length(&some), Some(some.clone()));
-        assert_eq!(Policy::Least(Millis(7)).length(&some), Some(with(7, b"long", 9)));
-        assert_eq!(Policy::Least(Millis(9)).length(&some), Some(usual(9)));
-        assert_eq!(Policy::Least(Millis(4)).length(&usual(0)), Some(usual(4)));
-        assert_eq!(Policy::Off.length(&some), None);
+        assert_eq!(Policy::Auto.length(Millis(5)), Some(Millis(5)));
+        assert_eq!(Policy::Least(Millis(7)).length(Millis(5)), Some(Millis(7)));
+        assert_eq!(Policy::Least(Millis(4)).length(Millis(5)), Some(Millis(5)));
+        assert_eq!(Policy::Off.length(Millis(5)), None);
     }
 
     #[test]
-    fn for_each_key_the_later_end_counts() {
-        let at = |name: &[u8], all: &Option<Quarantine>| all.as_ref().unwrap().of(name).0;
-        let first = Quarantine::begin(None, Cause::Crash, &with(10, b"a", 30), Instant(0));
-        let same =
-            Quarantine::begin(first.clone(), Cause::Promoted, &with(5, b"b", 20), Instant(0));
-        assert_eq!(same.as_ref().unwrap().cause, Cause::Crash);
-        assert_eq!((at(b"a", &same), at(b"b", &same), at(b"c", &same)), (30, 20, 10));
-        let later = Quarantine::begin(same, Cause::Promoted, &usual(25), Instant(0));
-        assert_eq!(later.as_ref().unwrap().cause, Cause::Promoted);
-        assert_eq!((at(b"a", &later), at(b"b", &later), at(b"c", &later)), (30, 25, 25));
-    }
-
-    #[test]
-    fn it_ends_first_for_most_keys_and_then_for_each_of_the_others() {
-        let mut bound = with(10, b"a", 30);
-        bound.raise(KeyHash::of(b"b"), Millis(20));
-        let mut all = Quarantine::begin(None, Cause::Crash, &bound, Instant(0)).unwrap();
-        let mut seen = Vec::new();
-        for ms in [9, 10, 11, 20, 29, 30] {
-            seen.push((all.next().0, all.pass(Instant(ms * 1000)), all.is_for_all()));
-        }
-        let (yes, no) = (true, false);
-        let ends = [10, 10, 20, 20, 30, 30];
-        let passed = [(no, yes), (yes, no), (no, no), (yes, no), (no, no), (yes, no)];
-        let expected = ends.iter().zip(passed).map(|(end, (passed, all))| (*end, passed, all));
-        assert!(seen.into_iter().eq(expected));
-        assert_eq!(all.left(Instant(30_000)), usual(0));
+    fn the_later_end_counts() {
+        let first = Quarantine::begin(None, Cause::Crash, Millis(10), Instant(0));
+        let same = Quarantine::begin(first, Cause::Promoted, Millis(5), Instant(0));
+        assert_eq!(same, first);
+        let later = Quarantine::begin(same, Cause::Promoted, Millis(25), Instant(0));
+        let until = Deadline(25);
+        assert_eq!(later, Some(Quarantine { until, cause: Cause::Promoted }));
     }
 }

@@ -1,22 +1,19 @@
 //! The record in the state file, which outlives the server.
 //!
 //! ```text
-//! dlock-state 3
+//! dlock-state 1
 //! node-id 6f0c2f0f4c1e4b6a9d0c5f3a2b1c0d9e
 //! boot 3
 //! fence 1790000060000000
 //! clock 1790000000000000
 //! bound-ms 30720
-//! long-ms e3b0c44298fc1c149afbf4c8996fb924 7340032
 //! ended 2 leases 77f1c05fd0a1b2c300f1c05fd0a1b2c3
 //! log incomplete
 //! checksum 0f1e2d3c4b5a6978
 //! ```
 //!
-//! Plain text, for the operator who has to look at it. Each key that may have longer leases than the
-//! bound has a line `long-ms`, with the hash of its name. While the server runs `ended` says
-//! `not cleanly`. There is one way to write a record, and nothing else is taken for one. Versions 1
-//! and 2 are still read: the first had no clock, and neither knew such keys.
+//! Plain text, for the operator who has to look at it. While the server runs `ended` says `not cleanly`. There
+//! is one way to write a record, and nothing else is taken for one.
 
 use alloc::format;
 use alloc::string::String;
@@ -24,8 +21,7 @@ use core::fmt;
 
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
-use super::lease_bound::LeaseBound;
-use crate::limits::MAX_LONG_KEYS;
+use crate::limits::MAX_BOUND;
 use crate::lock::Grant;
 use crate::words::{Fence, Key, Millis, Mode};
 
@@ -41,7 +37,7 @@ pub struct Record {
     /// The time of the write, in µs of Unix time; zero: unknown.
     pub unix: u64,
     /// No lease runs longer.
-    pub bound: LeaseBound,
+    pub bound: Millis,
     /// The leases held at the shutdown; `None`: there was no clean shutdown yet.
     pub ended: Option<Ended>,
     /// True if the server has kept a complete log since it started.
@@ -81,21 +77,15 @@ impl Record {
     /// The record as text for the file.
     #[must_use]
     pub fn encode(&self) -> String {
-        self.encode_as(VERSION)
-    }
-
-    fn encode_as(&self, version: u64) -> String {
-        let Record { node_id, boot, fence: Fence(fence), bound, .. } = self;
-        let (Millis(bound), long) = (bound.usual(), bound.write_long("long-ms ", "\n"));
-        let clock = if version > 1 { format!("clock {}\n", self.unix) } else { String::new() };
+        let Record { node_id, boot, fence: Fence(fence), unix, bound: Millis(bound), .. } = self;
         let ended = match self.ended {
             Some(Ended { leases, digest }) => format!("{leases} leases {digest:032x}"),
             None => "not cleanly".into(),
         };
         let log = if self.log_is_complete { "complete" } else { "incomplete" };
         let text = format!(
-            "{MAGIC} {version}\nnode-id {node_id:032x}\nboot {boot}\nfence {fence}\n{clock}\
-             bound-ms {bound}\n{long}ended {ended}\nlog {log}\n"
+            "{MAGIC} {VERSION}\nnode-id {node_id:032x}\nboot {boot}\nfence {fence}\nclock {unix}\n\
+             bound-ms {bound}\nended {ended}\nlog {log}\n"
         );
         let checksum = xxh3_64(text.as_bytes());
         format!("{text}checksum {checksum:016x}\n")
@@ -111,8 +101,8 @@ impl Record {
         if version > VERSION {
             return Err(Unreadable::Version(version));
         }
-        let same = |record: &Record| record.encode_as(version) == text;
-        parse(text, version).filter(same).ok_or(Unreadable::Damaged)
+        let same = |record: &Record| record.encode() == text;
+        parse(text).filter(same).ok_or(Unreadable::Damaged)
     }
 }
 
@@ -139,27 +129,22 @@ fn version(text: &str) -> Option<u64> {
 }
 
 /// Reads generously; `decode` is strict.
-fn parse(text: &str, version: u64) -> Option<Record> {
-    let mut lines = text.lines().skip(1).peekable();
+fn parse(text: &str) -> Option<Record> {
+    let mut lines = text.lines().skip(1);
     let mut value = |name| of(lines.next()?, name);
     let node_id = u128::from_str_radix(value("node-id")?, 16).ok()?;
     let boot = value("boot")?.parse().ok()?;
     let fence = Fence(value("fence")?.parse().ok()?);
-    let unix = if version > 1 { value("clock")?.parse().ok()? } else { 0 };
-    let mut bound = LeaseBound::usual_of(Millis(value("bound-ms")?.parse().ok()?));
-    while let Some(long) = lines.peek().and_then(|line| of(line, "long-ms")) {
-        let (hash, ms) = long.split_once(' ')?;
-        bound.read_long(hash, ms)?;
-        lines.next();
-    }
-    let ended = match of(lines.next()?, "ended")?.split_once(" leases ") {
+    let unix = value("clock")?.parse().ok()?;
+    let bound = value("bound-ms")?.parse().ok().filter(|ms| *ms <= MAX_BOUND).map(Millis)?;
+    let ended = match value("ended")?.split_once(" leases ") {
         Some((leases, digest)) => Some(Ended {
             leases: leases.parse().ok()?,
             digest: u128::from_str_radix(digest, 16).ok()?,
         }),
         None => None,
     };
-    let log_is_complete = of(lines.next()?, "log")? == "complete";
+    let log_is_complete = value("log")? == "complete";
     Some(Record { node_id, boot, fence, unix, bound, ended, log_is_complete })
 }
 
@@ -169,40 +154,28 @@ fn of<'t>(line: &'t str, name: &str) -> Option<&'t str> {
 }
 
 const MAGIC: &str = "dlock-state";
-const VERSION: u64 = 3;
+const VERSION: u64 = 1;
 /// The largest length of a record, in bytes.
-pub const MAX_LENGTH: u64 = 1024 + MAX_LONG_KEYS as u64 * 64;
+pub const MAX_LENGTH: u64 = 1024;
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::durability::lease_bound::KeyHash;
-    use crate::limits::MAX_BOUND;
     use crate::words::{ClientId, Instant, Lease};
     use proptest::prelude::*;
 
     fn record() -> Record {
         let ended = Some(Ended { leases: 2, digest: 99 });
-        let (fence, bound) = (Fence(1_790_000_060_000_000), with_long(2));
+        let (fence, bound) = (Fence(1_790_000_060_000_000), Millis(30_720));
         let (node_id, unix) = (u128::MAX / 3, 1_790_000_000_000_000);
         Record { node_id, boot: 3, fence, unix, bound, ended, log_is_complete: true }
-    }
-
-    /// A bound with this many keys whose leases are longer than the usual bound.
-    fn with_long(keys: usize) -> LeaseBound {
-        let mut bound = LeaseBound::usual_of(Millis(30_720));
-        for key in 0..keys {
-            bound.raise(KeyHash::of(&key.to_le_bytes()), Millis(MAX_BOUND - key as u64));
-        }
-        bound
     }
 
     #[test]
     fn what_is_written_is_read() {
         for ended in [None, Some(Ended::default()), Some(Ended { leases: 2, digest: u128::MAX })] {
             for log_is_complete in [false, true] {
-                for keys in [0, 1, MAX_LONG_KEYS] {
-                    let bound = with_long(keys);
+                for bound in [0, 30_720, MAX_BOUND].map(Millis) {
                     let record = Record { ended, log_is_complete, bound, ..record() };
                     let text = record.encode();
                     assert!(text.len() as u64 <= MAX_LENGTH);
@@ -230,40 +203,14 @@ mod tests {
 
     #[test]
     fn a_later_version_is_named() {
-        let later = record().encode().replace("dlock-state 3", "dlock-state 4");
-        assert_eq!(Record::decode(later.as_bytes()), Err(Unreadable::Version(4)));
+        let later = record().encode().replace("dlock-state 1", "dlock-state 2");
+        assert_eq!(Record::decode(later.as_bytes()), Err(Unreadable::Version(2)));
     }
 
     #[test]
-    fn more_keys_than_there_is_room_for_are_none_that_were_written() {
-        let bound = with_long(MAX_LONG_KEYS + 1);
-        let text = Record { bound, ..record() }.encode();
+    fn a_bound_longer_than_any_lease_was_not_written() {
+        let text = Record { bound: Millis(MAX_BOUND + 1), ..record() }.encode();
         assert_eq!(Record::decode(text.as_bytes()), Err(Unreadable::Damaged));
-    }
-
-    /// A record of an earlier version, with or without the line of the clock.
-    fn earlier(version: u64, clock: &str) -> String {
-        let text = format!(
-            "dlock-state {version}\nnode-id 00000000000000000000000000000007\nboot 3\nfence 900\n\
-             {clock}bound-ms 30720\nended not cleanly\nlog incomplete\n"
-        );
-        let checksum = xxh3_64(text.as_bytes());
-        format!("{text}checksum {checksum:016x}\n")
-    }
-
-    #[test]
-    fn the_earlier_versions_are_read() {
-        let (fence, bound) = (Fence(900), with_long(0));
-        let log_is_complete = false;
-        let first =
-            Record { node_id: 7, boot: 3, fence, unix: 0, bound, ended: None, log_is_complete };
-        let second = Record { unix: 5, ..first.clone() };
-        assert_eq!(Record::decode(earlier(1, "").as_bytes()), Ok(first));
-        assert_eq!(Record::decode(earlier(2, "clock 5\n").as_bytes()), Ok(second));
-        for (version, clock) in [(1, "clock 5\n"), (2, "")] {
-            let mixed = earlier(version, clock);
-            assert_eq!(Record::decode(mixed.as_bytes()), Err(Unreadable::Damaged), "{mixed}");
-        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use super::back_off::BackOff;
 use super::ballot::{Ballot, Outgoing};
 use super::hold::Hold;
 use super::outage::Outage;
-use super::phase::{Gate, Phase};
+use super::phase::{Gate, Gathering, Phase};
 use super::rules::{Rules, Sound};
 use super::vote::Said;
 use super::waiting::Slices;
@@ -25,6 +25,9 @@ pub struct Acquisition<R = Sound> {
     pub(super) out: Outgoing,
     pub(super) ballot: Ballot<R>,
     pub(super) phase: Phase,
+    /// Time at which it withdraws, since it has grants and no majority. A first attempt ends by itself, and the time
+    /// goes on when it takes its turn.
+    withdraws_at: Option<Instant>,
     /// Time at which the wait ends.
     pub(super) deadline: Option<Instant>,
     pub(super) outage: Outage,
@@ -52,15 +55,15 @@ impl<R: Rules> Acquisition<R> {
             ballot: Ballot::new(rules, 0, plan.nodes, plan.ttl),
             out: Outgoing::default(),
             phase: Phase::Resting { until: time.now, gate: None, again: None },
+            withdraws_at: None,
             deadline,
             outage: Outage::default(),
             back_off: BackOff::default(),
             contended: false,
             plan,
         };
-        let gate = acquisition.plan.suspects.iter().position(|suspect| !suspect).unwrap_or(0);
         if acquisition.plan.start_at_gate && acquisition.plan.wait.waits() {
-            acquisition.queue_at(gate, time);
+            acquisition.queue_at(acquisition.first_there(), time);
         } else {
             acquisition.ask_all(time);
         }
@@ -128,7 +131,8 @@ impl<R: Rules> Acquisition<R> {
             }
             Phase::Gathering(ref gathering) => {
                 let end = self.deadline.map(|end| end.plus(self.plan.timeout));
-                Some(end.into_iter().fold(self.gathering_due(gathering), Instant::min))
+                let ends = end.into_iter().chain(self.withdraws_at);
+                Some(ends.fold(self.gathering_due(gathering), Instant::min))
             }
             Phase::Resting { until, .. } => Some(until),
             Phase::Over(_) => None,
@@ -149,6 +153,9 @@ impl<R: Rules> Acquisition<R> {
             // The node ends the wait; this is for a node that does not.
             Phase::Queueing { .. } | Phase::Gathering(_) if self.deadline.is_some_and(over) => {
                 self.lose_queue();
+            }
+            Phase::Gathering(_) if self.withdraws_at.is_some_and(|at| time.now >= at) => {
+                self.give_up_turn(time);
             }
             Phase::Gathering(_) => self.tick_gathering(time),
             Phase::Queueing { .. } => self.tick_queueing(time),
@@ -234,6 +241,11 @@ impl<R: Rules> Acquisition<R> {
         if matches!(self.phase, Phase::Asking { .. }) && self.heeds_marks(time) {
             return;
         }
+        self.judge(time);
+        self.plan_withdrawal(time);
+    }
+
+    fn judge(&mut self, time: Time) {
         let gate = match self.phase {
             Phase::Asking { grace } => self.gate(grace.is_some()),
             Phase::Gathering(_) => return self.step_gathering(time),
@@ -292,7 +304,7 @@ impl<R: Rules> Acquisition<R> {
         let answered = self.ballot.has_answered();
         let waits = self.plan.wait.waits() && self.deadline.is_none_or(|end| time.now < end);
         if self.ballot.is_refused() {
-            return self.lose(Failure::Refused);
+            return self.lose(self.refusal());
         }
         if answered && let Some(denier) = self.ballot.denier() {
             self.outage.end();
@@ -322,9 +334,45 @@ impl<R: Rules> Acquisition<R> {
         }
     }
 
+    /// The failure if too many nodes refuse for good.
+    pub(super) fn refusal(&self) -> Failure {
+        let limit = self.ballot.limit();
+        let is_too_long = (Millis(1)..self.plan.ttl).contains(&limit);
+        if is_too_long { Failure::TooLong(limit) } else { Failure::Refused }
+    }
+
     pub(super) fn lose(&mut self, failure: Failure) {
         self.ballot.withdraw(&mut self.out);
         self.phase = Phase::Over(Verdict::Lost(failure));
+    }
+
+    /// Plans to withdraw when it has grants and no majority: another client has the nodes that it lacks, and may
+    /// wait for these.
+    fn plan_withdrawal(&mut self, time: Time) {
+        if !self.ballot.has_minority() || !self.ballot.rules.withdraws() {
+            self.withdraws_at = None;
+        } else if self.withdraws_at.is_none() {
+            let longest = self.back_off.patience(self.time_out());
+            let patience = self.ballot.rules.at_random(longest, self.plan.random());
+            self.withdraws_at = Some(Instant(time.now.0.saturating_add(patience)));
+        }
+    }
+
+    /// Withdraws, rests, and queues anew, with another token, at the first node that is there: clients that have
+    /// the nodes in the same order meet there.
+    fn give_up_turn(&mut self, time: Time) {
+        self.back_off.gives_up_turn();
+        if matches!(self.phase, Phase::Gathering(Gathering { missing: Some(_), .. })) {
+            return self.fail(time);
+        }
+        let gate = self.first_there();
+        self.ballot.withdraw(&mut self.out);
+        self.rest(Some(gate), time);
+    }
+
+    /// The first node that is not suspect.
+    fn first_there(&self) -> usize {
+        self.plan.suspects.iter().position(|suspect| !suspect).unwrap_or(0)
     }
 
     /// Backs off, longer each time, by a random length.
@@ -338,6 +386,7 @@ impl<R: Rules> Acquisition<R> {
     }
 
     pub(super) fn begin_attempt(&mut self) {
+        self.withdraws_at = None;
         let next = self.ballot.rules.next_attempt(self.ballot.attempt());
         self.ballot = Ballot::new(self.ballot.rules.clone(), next, self.plan.nodes, self.plan.ttl);
     }

@@ -4,7 +4,6 @@ use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::length::Lengths;
 use super::rules::Rules;
 use super::vote::{Grant, Held, Open, Said, Vote};
 use super::{Answer, Ask, Claim, Obstacle, Send, Wait};
@@ -21,6 +20,19 @@ pub struct Ballot<R> {
     /// The claim's fence, fixed when a majority has granted. Only before there is a claim may it change
     /// to a smaller one, when nodes cannot be raised this far.
     pub(super) fence: Option<Fence>,
+}
+
+/// The lengths of the lease that a ballot asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Lengths {
+    /// The length in requests, once the claim stands.
+    wanted: Millis,
+    /// A caller waits for a lease that was asked for at this moment or later.
+    pub(super) wanted_at: Instant,
+    /// The length wanted before the caller asked for a longer one, until a majority has granted that.
+    former: Millis,
+    /// The length in requests until the claim stands.
+    pub(super) first: Millis,
 }
 
 /// The standing of the claim.
@@ -79,7 +91,7 @@ impl<R: Rules> Ballot<R> {
         Ballot {
             rules,
             attempt,
-            lengths: Lengths::new(ttl),
+            lengths: Lengths { wanted: ttl, wanted_at: Instant(0), former: ttl, first: ttl },
             votes,
             standing: Standing::Pending,
             fence: None,
@@ -88,7 +100,7 @@ impl<R: Rules> Ballot<R> {
 
     /// Sets the length of the lease in requests until the claim stands.
     pub fn ask_first_for(&mut self, first: Millis) {
-        self.lengths.begin_with(first);
+        self.lengths.first = first;
     }
 
     /// The number of the attempt.
@@ -111,7 +123,6 @@ impl<R: Rules> Ballot<R> {
     pub fn ask(&mut self, out: &mut Outgoing, node: usize, ask: Ask, now: Instant) {
         let ttl = if self.has_stood() { self.lengths.wanted } else { self.lengths.first };
         let Some(vote) = self.votes.get_mut(node) else { return };
-        let ttl = vote.length(ttl);
         let again = vote.over.filter(|_| matches!(ask, Ask::Acquire { .. }));
         let id = out.push_over(node, self.attempt, ask, ttl, again);
         vote.ask(Open { id, ask, sent: now, ttl });
@@ -286,8 +297,6 @@ impl<R: Rules> Ballot<R> {
     /// Asks each node that is not busy with an earlier request for the lease anew: those that
     /// have it to extend it, the others to grant it with the claim's fence.
     pub fn renew(&mut self, out: &mut Outgoing, now: Instant) {
-        // A node may grant now what it refused before.
-        self.votes.iter_mut().for_each(|vote| vote.most = None);
         for node in 0..self.votes.len() {
             self.renew_at(out, node, now);
         }
@@ -348,9 +357,8 @@ impl<R: Rules> Ballot<R> {
     /// Asks a node again for a lease that is shorter or older than the caller wants.
     pub fn confirm(&mut self, out: &mut Outgoing, node: usize, now: Instant) {
         let Some(vote) = self.votes.get(node) else { return };
-        let length = vote.length(self.ttl());
-        let is_due = |held: Held| held.ttl < length || held.sent < self.lengths.wanted_at;
-        if vote.held().is_some_and(is_due) {
+        let is_old = |held: Held| held.sent < self.lengths.wanted_at;
+        if vote.is_short(self.ttl()) || vote.held().is_some_and(is_old) {
             self.renew_at(out, node, now);
         }
     }
@@ -379,10 +387,7 @@ impl<R: Rules> Ballot<R> {
 
     /// True if no answer is to come, and no shorter lease is left.
     pub fn is_settled(&self) -> bool {
-        let whole = |held: Held, vote: &Vote| held.ttl >= vote.length(self.ttl());
-        let settled =
-            |vote: &Vote| !vote.is_open() && vote.held().is_none_or(|held| whole(held, vote));
-        self.votes.iter().all(settled)
+        self.votes.iter().all(|vote| !vote.is_open() && !vote.is_short(self.ttl()))
     }
 
     /// Gives everything back, also grants whose answers are missing.
@@ -417,24 +422,33 @@ impl<R: Rules> Ballot<R> {
         self.lengths.wanted
     }
 
-    /// Handles a refusal. If the length was the reason, asks the node for the length that it
-    /// grants; and where no majority is left for the longer one, asks all nodes for the usual one.
-    pub fn make_do(&mut self, out: &mut Outgoing, refused: Send, now: Instant) {
-        let said = |vote: &Vote| matches!(vote.said, Said::Refused(why) if why.is_about_length());
-        let refuses = |vote: &&Vote| vote.length(self.ttl()) < self.ttl() || said(vote);
-        let refusing = self.votes.iter().filter(refuses).count();
-        if self.lengths.is_unusual() && self.rules.is_too_long(refusing, self.votes.len()) {
-            self.lengths.make_do();
+    /// Handles a refusal of the length. If no majority accepts it, asks all nodes at once for the longest lease
+    /// that a majority accepts, and for no more than before the caller wanted a longer one.
+    pub fn give_in(&mut self, out: &mut Outgoing, now: Instant) {
+        let limit = self.limit();
+        if limit < self.lengths.wanted {
+            self.lengths.wanted = limit.min(self.lengths.former);
             self.renew(out, now);
-        } else if self.votes.get(refused.node).is_some_and(|v| v.length(self.ttl()) < refused.ttl) {
-            self.renew_at(out, refused.node, now);
         }
     }
 
-    /// Makes the length the usual one once a majority grants it.
+    /// The longest lease that a majority of the nodes accepts, as far as is known. A node that refuses for another
+    /// reason accepts none.
+    pub fn limit(&self) -> Millis {
+        let limit = |vote: &Vote| match vote.said {
+            Said::Failed | Said::Refused(Obstacle::Never) if !self.has_stood() => {
+                vote.limit.unwrap_or_default()
+            }
+            _ => vote.limit.unwrap_or(Millis(u64::MAX)),
+        };
+        let limits: Vec<Millis> = self.votes.iter().map(limit).collect();
+        self.rules.limit(&limits, self.majority()).unwrap_or_default()
+    }
+
+    /// Forgets the former length once a majority grants the one that is wanted.
     pub fn learn_length(&mut self) {
         if self.is_renewed(self.ttl(), Instant(0)) {
-            self.lengths.learn();
+            self.lengths.former = self.lengths.wanted;
         }
     }
 

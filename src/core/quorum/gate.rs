@@ -146,7 +146,7 @@ impl<R: Rules> Acquisition<R> {
                     *again = Some(gate);
                 }
             }
-            _ if self.ballot.is_refused() => self.lose(Failure::Refused),
+            _ if self.ballot.is_refused() => self.lose(self.refusal()),
             _ => {
                 self.ballot.withdraw(&mut self.out);
                 self.rest(None, time);

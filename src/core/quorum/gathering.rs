@@ -43,14 +43,8 @@ impl<R: Rules> Acquisition<R> {
 
     fn begin_to_gather(&mut self, gate: usize, proposal: Fence, time: Time) {
         let retry_at = time.now.plus(self.plan.timeout);
-        self.phase = Phase::Gathering(Gathering {
-            gate,
-            proposal,
-            withdraws_at: None,
-            retry_at,
-            retried: 0,
-            missing: None,
-        });
+        self.phase =
+            Phase::Gathering(Gathering { gate, proposal, retry_at, retried: 0, missing: None });
     }
 
     /// Sends a request that waits for a young slice at a node.
@@ -114,7 +108,6 @@ impl<R: Rules> Acquisition<R> {
         if self.is_cut_off(time) {
             return self.fail(time);
         }
-        self.plan_withdrawal(time);
     }
 
     /// True if too many nodes have not answered for a while, or fences are too far apart.
@@ -132,17 +125,13 @@ impl<R: Rules> Acquisition<R> {
 
     /// Time of the next action of the next in line.
     pub(super) fn gathering_due(&self, gathering: &Gathering) -> Instant {
-        let due = [self.ballot.refresh_due(), gathering.withdraws_at];
-        due.into_iter().flatten().fold(gathering.retry_at, Instant::min)
+        self.ballot.refresh_due().into_iter().fold(gathering.retry_at, Instant::min)
     }
 
     /// Does whatever is due for the next in line.
     pub(super) fn tick_gathering(&mut self, time: Time) {
         let Phase::Gathering(gathering) = &self.phase else { return };
         let retry = time.now >= gathering.retry_at;
-        if gathering.withdraws_at.is_some_and(|at| time.now >= at) {
-            return self.give_up_turn(time);
-        }
         if retry {
             if let Phase::Gathering(gathering) = &mut self.phase {
                 gathering.retry_at = time.now.plus(self.plan.timeout);
@@ -155,32 +144,5 @@ impl<R: Rules> Acquisition<R> {
             }
         }
         self.step(time);
-    }
-
-    /// Plans to withdraw when it has grants and no majority: another client may have the nodes that it lacks, and
-    /// wait for these.
-    fn plan_withdrawal(&mut self, time: Time) {
-        let longest = self.back_off.patience(self.time_out());
-        let Phase::Gathering(gathering) = &mut self.phase else { return };
-        if !self.ballot.has_minority() || !self.ballot.rules.withdraws() {
-            gathering.withdraws_at = None;
-        } else if gathering.withdraws_at.is_none() {
-            let patience = self.ballot.rules.at_random(longest, self.plan.random());
-            gathering.withdraws_at = Some(Instant(time.now.0.saturating_add(patience)));
-        }
-    }
-
-    /// Withdraws, rests, and queues anew with another token, at a node that another client has: that one, or
-    /// the next in line, gets the majority meanwhile.
-    fn give_up_turn(&mut self, time: Time) {
-        let Phase::Gathering(Gathering { gate, missing, .. }) = self.phase else { return };
-        self.back_off.gives_up_turn();
-        if missing.is_some() {
-            return self.fail(time);
-        }
-        let is_there = |node: &usize| self.plan.suspects.get(*node) == Some(&false);
-        let lacked = (0..self.plan.nodes).filter(is_there).find(|node| !self.ballot.has(*node));
-        self.ballot.withdraw(&mut self.out);
-        self.rest(Some(lacked.unwrap_or(gate)), time);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::ballot::{Ballot, Outgoing};
 use super::rules::{Rules, Sound};
-use super::{Answer, Ask, Claim, Send, Wait};
+use super::{Answer, Ask, Claim, Obstacle, Send, Wait};
 use crate::words::{Fence, Instant, Millis};
 
 /// A lock that is held.
@@ -182,9 +182,8 @@ impl<R: Rules> Hold<R> {
             Answer::Denied if id >= self.first && !asked.ask.blocks() => {
                 self.ballot.wait_behind(&mut self.out, node, now);
             }
-            // The lease is longer than the node grants: uses the length that it does grant.
-            Answer::Refused(why) if why.is_about_length() => {
-                self.ballot.make_do(&mut self.out, asked, now);
+            Answer::TooLong(_) | Answer::Refused(Obstacle::NotDurable) => {
+                self.ballot.give_in(&mut self.out, now);
             }
             _ => {}
         }
@@ -197,8 +196,8 @@ impl<R: Rules> Hold<R> {
     }
 
     /// Renews now, with a lease of `ttl` if that is longer. On success
-    /// [`is_renewed`](Self::is_renewed) is true; if so many nodes refuse it that no majority is left,
-    /// [`ttl`](Self::ttl) goes back to its former value.
+    /// [`is_renewed`](Self::is_renewed) is true; if no majority accepts it, [`ttl`](Self::ttl) goes back to its
+    /// former value.
     pub fn extend(&mut self, ttl: Millis, now: Instant) {
         self.ballot.want(ttl.max(self.ttl()), now);
         self.soon = SOON;
@@ -206,6 +205,12 @@ impl<R: Rules> Hold<R> {
             self.renew_at.get_or_insert(now);
             self.renew(now);
         }
+    }
+
+    /// The longest lease that a majority of the nodes accepts, as far as is known.
+    #[must_use]
+    pub fn longest(&self) -> Millis {
+        self.ballot.limit()
     }
 
     /// True if a majority has granted a lease of this length, asked for at this moment or later.

@@ -4,8 +4,8 @@
 //! caller sends them, and makes a fresh token for each attempt. In reading order:
 //!
 //! - [`rules`]: the conditions of a claim, and its validity; pure formulas.
-//! - `vote`: one node's answers. [`ballot`]: those of all nodes, and the next requests; `length`: the
-//!   lengths of the lease in these.
+//! - `vote`: one node's answers. [`ballot`]: those of all nodes, the next requests, and the lengths of the lease in
+//!   these.
 //! - [`plan`]: the parameters of an acquisition, and its outcome.
 //! - [`acquisition`]: attempts, until the lock is held or the time is over; `outage` and `back_off`: the
 //!   failures that it counts.
@@ -25,7 +25,6 @@ mod gate;
 mod gathered;
 mod gathering;
 pub mod hold;
-mod length;
 mod marks;
 mod outage;
 mod phase;
@@ -155,6 +154,8 @@ pub enum Answer {
     Answered,
     /// The proposal is too far ahead for this node.
     TooFar,
+    /// The lease is longer than the longest one that this node grants, which is this long.
+    TooLong(Millis),
     /// An error after which asking again later makes sense.
     Refused(Obstacle),
     /// No answer within the time-out. One that comes later may still be reported.
@@ -180,18 +181,10 @@ pub enum Obstacle {
     /// The node cannot grant just now: out of memory, loading, too many waiters, or a waiter that was
     /// unblocked.
     Busy,
-    /// The node cannot vouch for this lease just now, but perhaps for a shorter one: its room for long leases
-    /// is taken, or its state file cannot be written.
-    TooLong,
+    /// The node's state file cannot be written. The node may grant a shorter lease, which the file covers.
+    NotDurable,
     /// The node will never grant it: a wrong type, no permission, a bad argument, a replica.
     Never,
-}
-
-impl Obstacle {
-    /// True if the node may grant a shorter lease.
-    pub(super) fn is_about_length(self) -> bool {
-        matches!(self, Obstacle::TooLong | Obstacle::Never)
-    }
 }
 
 /// A lock that is held, as the majority vouches for it.

@@ -61,8 +61,6 @@ pub(super) struct Gathering {
     pub(super) gate: usize,
     /// The proposal to all nodes, in all slices.
     pub(super) proposal: Fence,
-    /// Time at which it withdraws, if it has grants: without a majority by then.
-    pub(super) withdraws_at: Option<Instant>,
     /// Time at which it asks failed nodes again.
     pub(super) retry_at: Instant,
     /// A bit for each node that has failed and was asked again at once: perhaps only the connection failed.

@@ -127,9 +127,11 @@ pub trait Rules: Clone + Debug {
         (left / 3).max(of / MOST_TRIES)
     }
 
-    /// True if this many nodes refuse a longer lease, so that no majority of `nodes` can grant it.
-    fn is_too_long(&self, refusing: usize, nodes: usize) -> bool {
-        nodes - refusing < self.majority(nodes)
+    /// The longest lease that a majority accepts, by the limit of each node. A node that refuses has no vote.
+    fn limit(&self, limits: &[Millis], majority: usize) -> Option<Millis> {
+        let mut limits: Vec<Millis> = limits.into();
+        limits.sort_unstable_by(|a, b| b.cmp(a));
+        limits.get(majority.checked_sub(1)?).copied()
     }
 
     /// The drift allowed between the nodes' clocks and ours during a lease, in microseconds: one
@@ -195,11 +197,16 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_is_too_long_when_no_majority_is_left_for_it() {
-        for (nodes, may_refuse) in [(1, 0), (2, 0), (3, 1), (4, 1), (5, 2), (7, 3)] {
-            for refusing in 0..=nodes {
-                assert_eq!(Sound.is_too_long(refusing, nodes), refusing > may_refuse);
-            }
+    fn the_longest_lease_is_the_longest_that_a_majority_accepts() {
+        for (limits, limit) in [
+            (&[6][..], 6),
+            (&[6, 5], 5),
+            (&[4, 6, 5], 5),
+            (&[1, 1, 6, 6], 1),
+            (&[1, 6, 1, 6, 5], 5),
+        ] {
+            let each: Vec<Millis> = limits.iter().copied().map(Millis).collect();
+            assert_eq!(Sound.limit(&each, Sound.majority(each.len())), Some(Millis(limit)));
         }
     }
 }

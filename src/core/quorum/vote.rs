@@ -12,8 +12,8 @@ pub(super) struct Vote {
     pub(super) lease: Lease,
     /// The requests to the node.
     pub(super) requests: Requests,
-    /// Set if the node refused a longer lease at the last renewal.
-    pub(super) most: Option<Most>,
+    /// The longest lease that the node accepts. Set if it refused a longer one the last time.
+    pub(super) limit: Option<Millis>,
     /// True if a request waited here, so that the lock can be handed on.
     pub(super) waited: bool,
     /// The fence of a mark that does not count: requests are granted over it.
@@ -124,13 +124,6 @@ pub(super) struct Held {
     pub(super) since: Instant,
 }
 
-/// The longest lease that a node grants, as far as is known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Most {
-    pub(super) grants: Millis,
-    pub(super) refuses: Millis,
-}
-
 impl Said {
     /// True for an error or a failure: neither yes nor no, and not an open question either.
     pub fn is_failure(self) -> bool {
@@ -157,9 +150,9 @@ impl Vote {
         self.held().map(|held| held.fence)
     }
 
-    /// The length to ask for, where `ttl` is wanted.
-    pub(super) fn length(&self, ttl: Millis) -> Millis {
-        self.most.filter(|most| ttl >= most.refuses).map_or(ttl, |most| most.grants)
+    /// True if the node has granted a shorter lease than `ttl`, and has not refused a longer one.
+    pub(super) fn is_short(&self, ttl: Millis) -> bool {
+        self.limit.is_none() && self.held().is_some_and(|held| held.ttl < ttl)
     }
 
     /// True if the node answers, does not grant, and has no request under way.
@@ -197,6 +190,9 @@ impl Vote {
         let Open { sent, ttl, .. } = open;
         // No request makes a lease shorter, answered or not, late or not.
         let end = rules.ends(rules.begins(sent, now), ttl);
+        if !matches!(answer, Answer::Silent | Answer::Unreachable) {
+            self.limit = self.limit_in(open, answer);
+        }
         self.said = self.says(open, answer, end, now, rules);
     }
 
@@ -238,9 +234,9 @@ impl Vote {
                 self.lease.behind = true;
                 Said::Yes
             }
-            Answer::TooFar => Said::Refused(Obstacle::Never),
+            Answer::TooFar | Answer::TooLong(_) => Said::Refused(Obstacle::Never),
             Answer::Refused(why) => {
-                self.refuses(open, why);
+                self.takes_no_mark |= ask.finishes() && why == Obstacle::Never;
                 Said::Refused(why)
             }
             Answer::Silent | Answer::Unreachable => {
@@ -259,12 +255,15 @@ impl Vote {
         }
     }
 
-    /// Notes what the node refuses: to leave the lock done, or a longer lease.
-    fn refuses(&mut self, Open { ask, ttl, .. }: Open, why: Obstacle) {
-        self.takes_no_mark |= ask.finishes() && why == Obstacle::Never;
-        let longer = self.held().filter(|held| why.is_about_length() && held.ttl < ttl);
-        if let Some(Held { ttl: grants, .. }) = longer {
-            self.most = Some(Most { grants, refuses: ttl });
+    /// The longest lease that the node accepts, if its answer refuses a longer one.
+    fn limit_in(&self, open: Open, answer: Answer) -> Option<Millis> {
+        match answer {
+            Answer::TooLong(limit) => Some(limit),
+            // The state file covers the lease that the node has granted.
+            Answer::Refused(Obstacle::NotDurable) => {
+                self.held().map(|held| held.ttl).filter(|ttl| *ttl < open.ttl)
+            }
+            _ => None,
         }
     }
 }

@@ -2,9 +2,7 @@
 //! nothing in quarantine.
 
 use super::Node;
-use crate::durability::bound_tracker::TooManyLong;
-use crate::durability::durable::{self, Terms};
-use crate::durability::lease_bound::LeaseBound;
+use crate::durability::durable::Terms;
 use crate::durability::promise::Promise;
 use crate::durability::quarantine::Start;
 use crate::host::Host;
@@ -44,36 +42,17 @@ impl Node {
         self.durable.should_promise(follows, &terms, time)
     }
 
-    /// The promise to write next. `held`: each held lease's end and key name, the latest end first. The
-    /// caller must write it at once.
-    pub fn next_promise(
-        &mut self,
-        held: impl Iterator<Item = (Deadline, impl AsRef<[u8]>)>,
-        time: Time,
-    ) -> Promise {
+    /// The promise to write next. `last_end`: the latest end of a held lease. The caller must write it at once.
+    pub fn next_promise(&mut self, last_end: Option<Deadline>, time: Time) -> Promise {
         let (follows, terms) = (self.is_following(), self.terms());
-        self.durable.next_promise(held, follows, &terms, time)
+        self.durable.next_promise(last_end, follows, &terms, time)
     }
 
     /// The promise of a shutdown, for a node that leads and is not in quarantine: exactly
     /// the present state.
     #[must_use]
-    pub fn last_promise(
-        &self,
-        held: impl Iterator<Item = (Deadline, impl AsRef<[u8]>)>,
-        time: Time,
-    ) -> Promise {
-        self.durable.last_promise(held, self.settings.usual_ttl, time)
-    }
-
-    /// The lease bound of these leases.
-    #[must_use]
-    pub fn held(
-        &self,
-        held: impl Iterator<Item = (Deadline, impl AsRef<[u8]>)>,
-        now: Instant,
-    ) -> LeaseBound {
-        durable::bound_of(held, self.settings.usual_ttl, now)
+    pub fn last_promise(&self, last_end: Option<Deadline>, now: Instant) -> Promise {
+        self.durable.last_promise(last_end, now)
     }
 
     /// Notes that the promise is in the state file: waiters for it may be served.
@@ -84,91 +63,80 @@ impl Node {
         }
     }
 
-    /// The promise to write before a lease can arrive from another node. The caller must write it at
-    /// once. `None`: the state file allows the lease, or this node does not decide.
+    /// The promise to write before a lock can arrive from another node. The caller must write it at once.
+    /// `None`: the state file allows the lease, or this node does not decide.
     ///
     /// # Errors
-    /// Fails if there is no room for a lease this long. Without an `owner` the lease is not refused.
+    /// Fails if a client restores the lock (`is_restored`), and its lease is longer than the longest new one.
+    /// A lease that arrives with its slot is accepted.
     pub fn needs(
         &mut self,
-        key: Key<'_>,
-        fence: Fence,
-        ttl: Millis,
-        owner: Option<Owner>,
+        (fence, ttl): (Fence, Millis),
+        is_restored: bool,
         time: Time,
-    ) -> Result<Option<Promise>, TooManyLong> {
-        if self.is_following() || self.durable.is_said(key.name, fence, ttl) {
+    ) -> Result<Option<Promise>, Reason> {
+        if self.is_following() {
             return Ok(None);
         }
-        let terms = self.terms();
-        self.durable.say_more(key.name, (fence, ttl), owner, &terms, time).map(Some)
+        let most = self.settings.max_ttl;
+        if is_restored && ttl.0 > most {
+            return Err(Reason::TooLong { given: ttl.0, most });
+        }
+        if self.durable.is_said(fence, ttl) {
+            return Ok(None);
+        }
+        Ok(Some(self.durable.say_more((fence, ttl), &self.terms(), time)))
     }
 
     /// The promise for replicas.
     #[must_use]
     pub fn promise(&self, time: Time) -> Promise {
-        self.durable.promise(&self.terms(), time)
+        self.durable.promise(time.now)
     }
 
-    /// True if a quarantine is not over yet for keys without a longer one of their own.
+    /// True if a quarantine is not over yet.
     #[must_use]
     pub fn is_in_quarantine(&self, now: Instant) -> bool {
         self.durable.is_in_quarantine(self.settings.quarantine, now)
     }
 
-    /// True if a quarantine is not over yet for some key.
-    #[must_use]
-    pub fn may_have_forgotten(&self, now: Instant) -> bool {
-        self.durable.may_have_forgotten(self.settings.quarantine, now)
-    }
-
     /// Ends a quarantine that is over, or that the operator does not want. Waiters may get their locks
     /// then.
     pub(super) fn look_at_quarantine(&mut self, now: Instant) {
-        let was_for_all = self.durable.refuses_all();
         if self.durable.pass_quarantine(self.settings.quarantine, now) {
-            if was_for_all {
-                self.waiting.places.clock.look(now, true);
-            }
+            self.waiting.places.clock.look(now, true);
             self.waiting.serve_all_later();
         }
     }
 
-    /// Refuses a request at a key in quarantine.
-    pub(super) fn refuse_in_quarantine(&self, key: Key<'_>, now: Instant) -> Result<(), Reason> {
-        match self.durable.kept_back(key.name, now) {
+    /// Refuses a request in quarantine.
+    pub(super) fn refuse_in_quarantine(&self, now: Instant) -> Result<(), Reason> {
+        match self.durable.quarantine_left(now) {
             Some((cause, left)) if !self.is_following() => Err(Reason::Quarantine { cause, left }),
             _ => Ok(()),
         }
     }
 
-    /// Makes sure that the state file vouches for a fence and a lease. Most often it does; else dlock
-    /// writes it first. `owner`: the user, if another than the one who asks now.
+    /// Makes sure that the state file covers a fence and a lease. Most often it does; else dlock writes it first.
     pub(super) fn vouch<H: Host>(
         &mut self,
         host: &mut H,
-        key: Key<'_>,
         (fence, ttl): (Fence, Millis),
-        owner: Option<Owner>,
         time: Time,
     ) -> Result<(), Reason> {
-        if !self.is_following() && !self.durable.is_said(key.name, fence, ttl) {
-            let owner = owner.unwrap_or_else(|| host.owner());
-            let terms = self.terms();
-            let more = self.durable.say_more(key.name, (fence, ttl), Some(owner), &terms, time);
-            let too_many = |TooManyLong| Reason::TooManyLong { usual: terms.usual_ttl };
-            let promise = more.map_err(too_many)?;
+        if !self.is_following() && !self.durable.is_said(fence, ttl) {
+            let promise = self.durable.say_more((fence, ttl), &self.terms(), time);
             if !host.promise(&promise) {
                 return Err(Reason::NotDurable);
             }
             self.durable.doubt(false);
             self.promised(promise);
         }
-        self.durable.leases.saw(key.name, ttl, self.settings.usual_ttl);
+        self.durable.leases.saw(ttl);
         Ok(())
     }
 
-    /// The next fence, vouched for like the lease that goes with it.
+    /// The next fence, covered like the lease that goes with it.
     pub(super) fn next_fence<H: Host>(
         &mut self,
         host: &mut H,
@@ -179,7 +147,7 @@ impl Node {
     ) -> Result<Fence, Reason> {
         let fence = self.durable.counter.next(key.name, proposal).ok_or(Reason::Exhausted)?;
         let brings = self.make_room(host, key, fence, owner)?;
-        self.vouch(host, key, (fence, ttl), owner, time)?;
+        self.vouch(host, (fence, ttl), time)?;
         self.durable.counter.hand_out(key.name, fence, brings);
         Ok(fence)
     }

@@ -3,10 +3,9 @@
 
 use std::path::Path;
 
-use dlock_core::durability::bound_tracker::TooManyLong;
-use dlock_core::{Ended, Fence, Instant, Key, Millis, Owner, Promise, Record, Start};
+use dlock_core::{Ended, Fence, Instant, Key, Millis, Promise, Record, Start};
 
-use super::{LastLife, count_keys};
+use super::LastLife;
 use crate::ffi::context::{Ctx, log, now};
 use crate::state::State;
 
@@ -23,8 +22,7 @@ impl State {
             self.store.durability.writer.open(Path::new(&path))?
         };
         if let Some(before) = &before {
-            let Record { fence, unix, ref bound, .. } = *before;
-            let bound = bound.clone();
+            let Record { fence, unix, bound, .. } = *before;
             self.node.durable.resume(&Promise { fence, unix, bound, ..Promise::default() }, now());
             // Nothing is granted before the data set is loaded, so what the last life left behind
             // stays true.
@@ -66,8 +64,9 @@ impl State {
         self.store.durability.log_is_kept &= leads && ctx.log_is_complete();
         // With no log there is nothing to be complete.
         let log_is_complete = self.store.durability.log_is_kept && self.store.durability.loads_log;
-        let (back, held) = (self.all_leases(), self.node.held(self.store.index.held(), time.now));
-        let start = Start { before: before.as_ref(), log_is_complete, back, held: &held };
+        let held = self.store.index.last_end().map_or(Millis(0), |end| end.left(time.now));
+        let back = self.all_leases();
+        let start = Start { before: before.as_ref(), log_is_complete, back, held };
         self.node.begin(&start, leads, time);
         let writer = &self.store.durability.writer;
         let (node, boot, file) = (writer.node_id(), writer.boot(), writer.described());
@@ -100,7 +99,7 @@ impl State {
     /// Repeats the promise from time to time: see
     /// [`Durability::tell_again`](super::Durability::tell_again).
     fn remind(&mut self, now: Instant) {
-        let (fence, bound) = (self.node.durable.fence(), self.node.durable.bound().longest());
+        let (fence, bound) = (self.node.durable.fence(), self.node.durable.bound());
         self.store.durability.tell_again(fence, bound, now);
     }
 
@@ -113,11 +112,11 @@ impl State {
             return;
         }
         // A replica, or a node in quarantine, does not know all leases.
-        let unsure = self.node.is_following() || self.node.may_have_forgotten(time.now);
+        let unsure = self.node.is_following() || self.node.is_in_quarantine(time.now);
         let (promise, ended) = if unsure {
             (self.next_promise(), None)
         } else {
-            let promise = self.node.last_promise(self.store.index.held(), time);
+            let promise = self.node.last_promise(self.store.index.last_end(), time.now);
             (promise, Some(self.all_leases()))
         };
         self.store.durability.writer.end(promise, ended, time.now);
@@ -132,19 +131,17 @@ impl State {
         }
     }
 
-    /// Covers a lease that is about to arrive in the state file. All who restore locks count as one user; a
-    /// lease that arrives with its slot is never too long.
+    /// Covers a lease that is about to arrive in the state file. RESTORE, and so MIGRATE of a key, brings no longer
+    /// lease than a new one; a lease that arrives with its slot is never too long.
     ///
     /// # Errors
     /// Fails with the reason why the lease cannot be covered.
     pub fn cover(&mut self, key: Key<'_>, fence: Fence, ttl: Millis) -> Result<(), &'static str> {
         let time = self.time();
-        let owner = (!self.store.arriving.slots.imports(key.name)).then(Owner::default);
-        let too_long =
-            "a stored lease is longer than dlock.usual-ttl, as those of too many keys are";
-        let needed = self.node.needs(key, fence, ttl, owner, time);
-        match needed.map_err(|TooManyLong| too_long)?.is_none_or(|promise| self.write_now(promise))
-        {
+        let is_restored = !self.store.arriving.slots.imports(key.name);
+        let needed = self.node.needs((fence, ttl), is_restored, time);
+        let needed = needed.map_err(|_| "its lease is longer than dlock.max-ttl allows here")?;
+        match needed.is_none_or(|promise| self.write_now(promise)) {
             true => Ok(()),
             false => Err("the state file cannot be written, and does not cover what is stored"),
         }
@@ -162,17 +159,12 @@ impl State {
         if let Some(quarantine) = self.node.durable.in_quarantine()
             && !self.node.is_following()
         {
-            let (left, cause) = (quarantine.left(now()), quarantine.cause);
-            let (usual, longest, keys) = (left.usual().0, left.longest().0, left.long_keys());
-            let all = (usual > 0).then(|| format!("nothing is granted for {usual} ms"));
-            let few = (keys > 0)
-                .then(|| format!("{} may be held for up to {longest} ms", count_keys(keys)));
-            let both: Vec<String> = all.into_iter().chain(few).collect();
-            let refused = both.join(", and ");
+            let (Millis(left), cause) = (quarantine.left(now()), quarantine.cause);
             log(
                 c"notice",
                 &format!(
-                    "quarantine: {refused}, because {cause}. CONFIG SET dlock.quarantine off ends it"
+                    "quarantine: nothing is granted for {left} ms, because {cause}. CONFIG SET \
+                     dlock.quarantine off ends it"
                 ),
             );
         }
@@ -197,14 +189,14 @@ impl State {
         let time = self.time();
         let claim = self.may_claim_log(time.now);
         self.store.durability.writer.set_log_is_complete(claim);
-        self.node.next_promise(self.store.index.held(), time)
+        self.node.next_promise(self.store.index.last_end(), time)
     }
 
     /// True if a crash now would lose nothing: the log has all grants, or they have ended.
     fn may_claim_log(&self, now: Instant) -> bool {
         self.store.durability.log_is_kept
             && !self.node.is_following()
-            && !self.node.may_have_forgotten(now)
+            && !self.node.is_in_quarantine(now)
     }
 
     /// Notes if the file claims a complete log though that is not true any more.

@@ -132,7 +132,7 @@ impl Durability {
         if !self.log_is_kept {
             self.writer.set_log_is_complete(false);
         }
-        let written = self.writer.write_now(promise.clone(), now());
+        let written = self.writer.write_now(*promise, now());
         self.tell |= written;
         written
     }
@@ -140,8 +140,3 @@ impl Durability {
 
 /// The interval of the promise's repetitions, in µs.
 const TELL_EVERY: u64 = 5_000_000;
-
-/// The number of keys, in words.
-pub fn count_keys(keys: usize) -> String {
-    format!("{keys} {}", if keys == 1 { "key" } else { "keys" })
-}

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use nix::sys::signal::{SigSet, Signal};
 
-use dlock_core::{Ended, Instant, LeaseBound, Promise, Record};
+use dlock_core::{Ended, Instant, Millis, Promise, Record};
 
 use crate::durability::file::{StateFile, unwritable};
 use crate::ffi::context::log;
@@ -40,7 +40,7 @@ impl RecordWriter {
                 boot: 1,
                 fence: dlock_core::Fence(0),
                 unix: 0,
-                bound: LeaseBound::default(),
+                bound: Millis(0),
                 ended: None,
                 log_is_complete: false,
             },

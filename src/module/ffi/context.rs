@@ -14,7 +14,6 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use redis_module::raw;
 
-use dlock_core::command::promise::write_more;
 use dlock_core::{ClientId, Instant, Owner, Promise};
 
 /// Calls a function of the server's interface.
@@ -270,18 +269,11 @@ impl Ctx<'_> {
     /// Replicates the promise in the state file.
     pub fn replicate_promise(self, promise: &Promise) {
         let replicate = variadic!(RedisModule_Replicate);
-        let Promise { fence, unix, bound, .. } = promise;
-        let [fence, usual, unix] = [fence.0, bound.usual().0, *unix].map(signed);
-        let more = write_more(promise);
-        // A replica of an earlier version knows the numbers alone.
-        let format = if more.is_empty() { c"lll" } else { c"lllb" };
-        let (name, format, more) = (c"DLOCK.PROMISE".as_ptr(), format.as_ptr(), more.as_bytes());
-        // SAFETY: as in `replicate_apply`; l is a long long. What the format does not name is not
-        // read.
-        unsafe {
-            let bytes = more.as_ptr().cast::<c_char>();
-            replicate(self.raw, name, format, fence, usual, unix, bytes, more.len());
-        }
+        let Promise { fence, unix, bound, quarantine } = promise;
+        let [fence, bound, unix, quarantine] = [fence.0, bound.0, *unix, quarantine.0].map(signed);
+        let (name, format) = (c"DLOCK.PROMISE".as_ptr(), c"llll".as_ptr());
+        // SAFETY: as in `replicate_apply`; l is a long long.
+        unsafe { replicate(self.raw, name, format, fence, bound, unix, quarantine) };
     }
 
     /// Sends a keyspace event.

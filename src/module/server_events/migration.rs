@@ -58,8 +58,8 @@ pub fn migrates(ctx: Ctx<'_>, step: Step, job: Job) {
             Step::ImportEnds => state.take_over(ctx, &job),
             Step::ImportFails => drop(state.store.arriving.slots.end_import(&job)),
             Step::ExportBegins => {
-                let may_have_forgotten = state.node.may_have_forgotten(now());
-                state.store.arriving.slots.begin_export(job, may_have_forgotten);
+                let in_quarantine = state.node.is_in_quarantine(now());
+                state.store.arriving.slots.begin_export(job, in_quarantine);
             }
             Step::ExportEnds => state.store.arriving.slots.end_export(&job),
             Step::Left => {

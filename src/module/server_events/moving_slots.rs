@@ -176,8 +176,8 @@ impl MovingSlots {
     }
 
     /// Begins a migration of slots to another node. A node that may have forgotten leases stops it.
-    pub fn begin_export(&mut self, job: Job, may_have_forgotten: bool) {
-        if may_have_forgotten {
+    pub fn begin_export(&mut self, job: Job, in_quarantine: bool) {
+        if in_quarantine {
             let again = self.stopped.replace(job.name) == Some(job.name);
             self.stop = Some(Stop::Quarantine { again });
         }

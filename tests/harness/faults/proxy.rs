@@ -227,7 +227,7 @@ struct Network {
     arrived: [u64; 2],
     connections: u64,
     open: Vec<Pair>,
-    /// What is under way on each connection.
+    /// The messages under way, on each connection.
     lines: Vec<(Way, u64, Weak<Line>)>,
 }
 
@@ -464,7 +464,7 @@ impl Shared {
 const DROP: usize = 1_000;
 const DROP_PAUSE: Duration = Duration::from_millis(10);
 
-/// What is under way on a connection, one way.
+/// The messages under way on a connection, one way.
 type Line = Mutex<VecDeque<Piece>>;
 
 /// Bytes on their way; none are the end of the connection.

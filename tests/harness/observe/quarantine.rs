@@ -14,7 +14,7 @@ pub const FORGOTTEN: &str = "the leases of the last life did not come back as th
 pub const PROMOTED: &str = "this node was promoted from replica to primary";
 /// A replica has become a primary before the one before had told it anything.
 pub const UNTOLD: &str = "this node was promoted from replica to primary before that one told it how long \
-                          leases can run (dlock.promotion-quarantine)";
+                          leases can run, so they may be as long as dlock.max-ttl allows";
 /// DEBUG RELOAD, for example.
 pub const RELOADED: &str = "a data set was loaded over the live one";
 /// A first start with somebody's data.

@@ -2,9 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use harness::{
-    Client, Kind, Server, apply, eventually, on_every_server, on_one_server, on_two_servers,
-};
+use harness::{Kind, Server, apply, on_every_server, on_one_server, on_two_servers};
 
 #[apply(on_one_server)]
 fn the_next_waiter_holds_the_lock_when_release_is_answered(kind: Kind) {
@@ -47,31 +45,4 @@ fn a_blocked_client_answers_later_requests_after_its_grant(kind: Kind) {
     let fence = bob.recv().int();
     assert_eq!(bob.recv().int(), fence);
     assert_eq!(bob.recv().int(), 1);
-}
-
-#[apply(on_two_servers)]
-fn one_users_waiters_leave_room_for_another_user(kind: Kind) {
-    let server = Server::build(kind).config("dlock.max-waiters 50").start();
-    server.run("ACL SETUSER greedy on nopass ~greedy &* +@all");
-    server.run("DLOCK.ACQUIRE greedy alice 60000");
-    server.run("DLOCK.ACQUIRE own alice 60000");
-    let mut greedy: Vec<Client> = (0..60)
-        .map(|n| {
-            let mut client = server.client();
-            client.run("AUTH greedy x");
-            client.send(&format!("DLOCK.ACQUIRE greedy t{n} 60000 WAIT 0"));
-            client
-        })
-        .collect();
-    for refused in greedy.split_off(50) {
-        let mut refused = refused;
-        assert_eq!(refused.recv().code(), "TOOMANYWAITERS");
-    }
-    assert_eq!(server.node("waiters").int(), 50);
-    let mut bob = server.waiter("DLOCK.ACQUIRE own bob 60000 WAIT 0");
-    server.run("DLOCK.RELEASE own alice");
-    assert!(bob.recv().int() > 0);
-    assert!(!greedy.iter_mut().any(Client::has_answer));
-    drop(greedy);
-    eventually("they are gone", || server.node("waiters").int() == 0);
 }

@@ -16,7 +16,7 @@ fn a_node_whose_state_file_cannot_say_what_arrives_does_not_take_the_slot(kind: 
     let slot = cluster.slot(&key);
     begin(&cluster, &key);
     target.fill_disk();
-    let fence = source.run(&format!("DLOCK.ACQUIRE {key} alice 3600000")).int();
+    let fence = source.run(&format!("DLOCK.ACQUIRE {key} alice 600000")).int();
     for node in [0, 2] {
         cluster.until_migration_is(Migration::Failed, node);
     }

@@ -26,7 +26,7 @@ fn a_fresh_node_describes_itself(kind: Kind) {
 }
 
 /// The fields of DLOCK.NODE.
-const FIELDS: [&str; 24] = [
+const FIELDS: [&str; 19] = [
     "version",
     "node-id",
     "boot",
@@ -36,20 +36,15 @@ const FIELDS: [&str; 24] = [
     "fence-reserved",
     "fence-ahead-ms",
     "lease-bound-ms",
-    "usual-bound-ms",
-    "long-keys",
     "durable",
     "state-file",
     "state-file-error",
     "quarantine-ms",
     "quarantine-reason",
-    "quarantine-longest-ms",
-    "quarantine-keys",
     "leases",
     "waiters",
     "places",
     "places-refused",
-    "leases-away",
     "role",
 ];
 

@@ -24,7 +24,7 @@ fn take_all(client: &mut Client, options: impl Fn(usize) -> String) -> usize {
         let answers = client.pipeline((0..500).map(take));
         if let Some(taken) = answers.iter().position(|answer| !answer.is_int()) {
             for refused in &answers[taken..] {
-                assert_eq!(refused.code(), "TOOMANYLOCKS", "{refused:?}");
+                assert_eq!(refused.code(), "TOOMANY", "{refused:?}");
             }
             return number(taken);
         }
@@ -48,37 +48,37 @@ fn assert_others_can_write(server: &Server) {
 fn locks_leave_room_for_others_whatever_is_evicted(kind: Kind) {
     for policy in ["allkeys-lru", "allkeys-random"] {
         let server = small(kind, policy);
-        let fence = server.run("DLOCK.ACQUIRE early alice 3600000").int();
+        let fence = server.run("DLOCK.ACQUIRE early alice 600000").int();
         assert_others_can_write(&server);
-        let taken = take_all(&mut server.client(), |n| format!("k{n} mallory 3600000"));
+        let taken = take_all(&mut server.client(), |n| format!("k{n} mallory 600000"));
         assert!(taken > 3_000, "{taken}");
         assert_others_can_write(&server);
         // Nobody lost a lock, and who holds one goes on.
         assert_eq!(server.node("leases").int(), taken as i64 + 1, "{policy}");
         assert!(info(&server, "evicted") > 1_000, "{policy}");
         assert_eq!(server.run("DLOCK.CHECK early alice").int(), fence);
-        assert_eq!(server.run("DLOCK.EXTEND early alice 3600000").int(), 1);
-        assert_eq!(server.run("DLOCK.ACQUIRE early alice 3600000").int(), fence);
+        assert_eq!(server.run("DLOCK.EXTEND early alice 600000").int(), 1);
+        assert_eq!(server.run("DLOCK.ACQUIRE early alice 600000").int(), fence);
         assert_eq!(server.run("DLOCK.RELEASE early alice").int(), 1);
     }
 }
 
 #[apply(on_one_server)]
 fn readers_permits_and_longer_texts_are_bounded_as_well(kind: Kind) {
-    for options in ["k t{} 3600000 SHARED", "k t{} 3600000 LIMIT 65535"] {
+    for options in ["k t{} 600000 SHARED", "k t{} 600000 LIMIT 65535"] {
         let server = small(kind, "noeviction");
         take_all(&mut server.client(), |n| options.replace("{}", &n.to_string()));
         assert_others_can_write_some(&server);
-        assert_eq!(server.run("DLOCK.EXTEND k t1 3600000").int(), 1, "{options}");
+        assert_eq!(server.run("DLOCK.EXTEND k t1 600000").int(), 1, "{options}");
     }
     let server = small(kind, "noeviction");
     let mut client = server.client();
-    client.pipeline((0..20_000).map(|n| format!("DLOCK.ACQUIRE k{n} t 3600000")));
+    client.pipeline((0..20_000).map(|n| format!("DLOCK.ACQUIRE k{n} t 600000")));
     assert_eq!(server.node("leases").int(), 20_000);
-    take_all(&mut client, |n| format!("k{n} t 3600000"));
+    take_all(&mut client, |n| format!("k{n} t 600000"));
     assert_others_can_write_some(&server);
     // Asking again without more of it is never refused.
-    assert!(server.run("DLOCK.ACQUIRE k1 t 3600000 META m").int() > 0);
+    assert!(server.run("DLOCK.ACQUIRE k1 t 600000 META m").int() > 0);
 }
 
 /// A server keeps the key's name for each of these grants.
@@ -86,18 +86,18 @@ fn readers_permits_and_longer_texts_are_bounded_as_well(kind: Kind) {
 fn grants_that_end_with_their_connection_are_bounded_as_well(kind: Kind) {
     let server = small(kind, "noeviction");
     let (mut client, key) = (server.client(), "k".repeat(100_000));
-    let fence = client.run("DLOCK.ACQUIRE job t 3600000").int();
-    let take = |n| format!("DLOCK.ACQUIRE {key} t{n} 3600000 SHARED EPHEMERAL");
+    let fence = client.run("DLOCK.ACQUIRE job t 600000").int();
+    let take = |n| format!("DLOCK.ACQUIRE {key} t{n} 600000 SHARED EPHEMERAL");
     let answers = client.pipeline((0..200).map(take));
     let taken = answers.iter().take_while(|answer| answer.is_int()).count();
     assert!((70..=84).contains(&taken), "{taken}");
-    assert_eq!(server.run("DLOCK.ACQUIRE other t 3600000").code(), "TOOMANYLOCKS");
-    assert_eq!(client.run("DLOCK.ACQUIRE job t 3600000 EPHEMERAL").code(), "TOOMANYLOCKS");
-    assert_eq!(client.run("DLOCK.ACQUIRE job t 3600000").int(), fence);
+    assert_eq!(server.run("DLOCK.ACQUIRE other t 600000").code(), "TOOMANY");
+    assert_eq!(client.run("DLOCK.ACQUIRE job t 600000 EPHEMERAL").code(), "TOOMANY");
+    assert_eq!(client.run("DLOCK.ACQUIRE job t 600000").int(), fence);
     assert_eq!(client.run("DLOCK.RELEASE job t").int(), 1);
     client.close();
     eventually("all have ended", || info(&server, "memory") == 0);
-    assert!(server.run("DLOCK.ACQUIRE other t 3600000").int() > 0);
+    assert!(server.run("DLOCK.ACQUIRE other t 600000").int() > 0);
 }
 
 /// One holder makes room, and thousands of readers have their turn after it.
@@ -108,14 +108,14 @@ fn those_who_wait_for_their_turn_are_bounded_as_well(kind: Kind) {
     let server = server.start();
     let most = info(&server, "memory_most");
     let mut client = server.client();
-    client.pipeline((0..5).map(|key| format!("DLOCK.ACQUIRE k{key} holder 3600000")));
+    client.pipeline((0..5).map(|key| format!("DLOCK.ACQUIRE k{key} holder 600000")));
     let meta = "m".repeat(400);
     for key in 0..4 {
-        let ask = |n| format!("DLOCK.ACQUIRE k{key} t{n} 3600000 SHARED KEEP 60000 META {meta}");
+        let ask = |n| format!("DLOCK.ACQUIRE k{key} t{n} 60000 SHARED KEEP 60000 META {meta}");
         let answers = client.pipeline((0..9_000).map(ask));
         let full = info(&server, "memory") >= most;
         assert!(answers.iter().all(|answer| match full {
-            true => answer.code() == "TOOMANYLOCKS",
+            true => answer.code() == "TOOMANY",
             false => answer.is_null(),
         }));
         server.run(&format!("DLOCK.RELEASE k{key} holder"));
@@ -125,7 +125,7 @@ fn those_who_wait_for_their_turn_are_bounded_as_well(kind: Kind) {
     let used = info(&server, "memory");
     assert!((most..most + places).contains(&used), "{used} of {most}");
     // Whoever takes a lock after another that took as much is not concerned.
-    let mut waiter = server.waiter("DLOCK.ACQUIRE k4 next 3600000 WAIT 0");
+    let mut waiter = server.waiter("DLOCK.ACQUIRE k4 next 600000 WAIT 0");
     server.run("DLOCK.RELEASE k4 holder");
     assert!(waiter.recv().int() > 0);
 }
@@ -138,16 +138,16 @@ fn assert_others_can_write_some(server: &Server) {
 fn who_gives_locks_back_makes_room(kind: Kind) {
     let server = small(kind, "allkeys-lru");
     let mut client = server.client();
-    let taken = take_all(&mut client, |n| format!("k{n} t 3600000"));
-    assert_eq!(server.run("DLOCK.ACQUIRE other t 3600000").code(), "TOOMANYLOCKS");
-    assert_eq!(server.run("DLOCK.ACQUIRE other t 3600000 WAIT 0").code(), "TOOMANYLOCKS");
+    let taken = take_all(&mut client, |n| format!("k{n} t 600000"));
+    assert_eq!(server.run("DLOCK.ACQUIRE other t 600000").code(), "TOOMANY");
+    assert_eq!(server.run("DLOCK.ACQUIRE other t 600000 WAIT 0").code(), "TOOMANY");
     // A place in a queue is another matter, and so is the turn of who has one.
-    let mut waiter = server.waiter("DLOCK.ACQUIRE k7 next 3600000 WAIT 0");
+    let mut waiter = server.waiter("DLOCK.ACQUIRE k7 next 600000 WAIT 0");
     assert_eq!(server.run("DLOCK.RELEASE k7 t").int(), 1);
     assert!(waiter.recv().int() > 0);
     server.run("DLOCK.RELEASE k8 t");
     server.run("DLOCK.RELEASE k9 t");
-    assert!(server.run("DLOCK.ACQUIRE other t 3600000").int() > 0);
+    assert!(server.run("DLOCK.ACQUIRE other t 600000").int() > 0);
     client.pipeline((0..taken).map(|n| format!("DLOCK.BREAK k{n}")));
     server.run("DLOCK.BREAK other");
     assert_eq!((info(&server, "memory"), info(&server, "leases")), (0, 0));
@@ -161,7 +161,7 @@ fn the_bound_follows_its_settings(kind: Kind) {
     assert_eq!(info(&server, "memory_most"), 0);
     server.run("CONFIG SET maxmemory 100mb");
     assert_eq!(info(&server, "memory_most"), (50 << 20) / 100 * 100);
-    server.run("DLOCK.ACQUIRE job alice 3600000");
+    server.run("DLOCK.ACQUIRE job alice 600000");
     let used = info(&server, "memory");
     assert!((100..1000).contains(&used), "{used}");
     server.run("CONFIG SET dlock.max-memory-percent 1");
@@ -179,9 +179,9 @@ fn evicted_locks_are_listed_page_by_page_and_can_be_broken(kind: Kind) {
     assert!(server.run("DLOCK.EVICTED").items().is_empty());
     server.run("SET text any");
     let mut client = server.client();
-    client.pipeline((0..250).map(|n| format!("DLOCK.ACQUIRE k{n:03} t 3600000 META m")));
+    client.pipeline((0..250).map(|n| format!("DLOCK.ACQUIRE k{n:03} t 600000 META m")));
     client.run("SELECT 3");
-    client.run("DLOCK.ACQUIRE elsewhere t 3600000 SHARED");
+    client.run("DLOCK.ACQUIRE elsewhere t 600000 SHARED");
     let memory = info(&server, "memory");
     server.evict_all();
     assert_eq!(info(&server, "evicted"), 251);
@@ -201,7 +201,7 @@ fn evicted_locks_are_listed_page_by_page_and_can_be_broken(kind: Kind) {
     assert_eq!(found, (0..250).map(|n| format!("k{n:03}")).collect::<Vec<_>>());
     assert_eq!(names(server.run("DLOCK.EVICTED COUNT 2 AFTER k0")), ["k000", "k001"]);
     // One that is extended is a key again.
-    assert_eq!(server.run("DLOCK.EXTEND k000 t 3600000").int(), 1);
+    assert_eq!(server.run("DLOCK.EXTEND k000 t 600000").int(), 1);
     assert_eq!(names(server.run("DLOCK.EVICTED COUNT 1")), ["k001"]);
     for key in &found {
         assert_eq!(server.run(&format!("DLOCK.BREAK {key}")).int(), 1, "{key}");
@@ -217,11 +217,11 @@ fn what_locks_take_is_counted_by_whatever_way_they_come_and_go(kind: Kind) {
     let mut server = Server::build(kind).append_only().start();
     let mut client = server.client();
     let long = "k".repeat(300);
-    let locks = ["a t 3600000", "b t 3600000 SHARED", "c t 3600000 LIMIT 3 META m"];
-    let locks = locks.map(str::to_owned).into_iter().chain([format!("{long} t 3600000 META m")]);
+    let locks = ["a t 600000", "b t 600000 SHARED", "c t 600000 LIMIT 3 META m"];
+    let locks = locks.map(str::to_owned).into_iter().chain([format!("{long} t 600000 META m")]);
     let locks: Vec<String> = locks.map(|lock| format!("DLOCK.ACQUIRE {lock}")).collect();
     client.pipeline(locks.clone());
-    client.run("DLOCK.ACQUIRE b u 3600000 SHARED META mm");
+    client.run("DLOCK.ACQUIRE b u 600000 SHARED META mm");
     let all = info(&server, "memory");
     for round in ["DEBUG RELOAD", "SWAPDB 0 0"] {
         assert_eq!(server.run(round).text(), "OK");

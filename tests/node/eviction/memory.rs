@@ -9,14 +9,14 @@ fn ten_thousand_evictions_of_locks_that_come_back_leave_no_memory_behind(kind: K
     let server = Server::start(kind);
     let mut client = server.client();
     let taken = client.pipeline(every(|n| match n % 3 {
-        0 => format!("DLOCK.ACQUIRE k{n} t 3600000 META {n}"),
-        1 => format!("DLOCK.ACQUIRE k{n} t 3600000 SHARED"),
-        _ => format!("DLOCK.ACQUIRE k{n} t 3600000 LIMIT 3"),
+        0 => format!("DLOCK.ACQUIRE k{n} t 600000 META {n}"),
+        1 => format!("DLOCK.ACQUIRE k{n} t 600000 SHARED"),
+        _ => format!("DLOCK.ACQUIRE k{n} t 600000 LIMIT 3"),
     }));
     assert!(taken.iter().all(|fence| fence.int() > 0));
     assert_leaves_nothing(&server, LOCKS, || {
         server.evict_all();
-        let back = client.pipeline(every(|n| format!("DLOCK.EXTEND k{n} t 3600000")));
+        let back = client.pipeline(every(|n| format!("DLOCK.EXTEND k{n} t 600000")));
         assert!(back.iter().all(|done| done.int() == 1));
     });
 }
@@ -27,9 +27,9 @@ fn ten_thousand_evicted_locks_that_end_leave_no_memory_behind(kind: Kind) {
     let mut client = server.client();
     let mut ephemeral = server.client();
     assert_leaves_nothing(&server, 0, || {
-        let taken = client.pipeline(every(|n| format!("DLOCK.ACQUIRE k{n} t 3600000 META {n}")));
+        let taken = client.pipeline(every(|n| format!("DLOCK.ACQUIRE k{n} t 600000 META {n}")));
         assert!(taken.iter().all(|fence| fence.int() > 0));
-        ephemeral.run("DLOCK.ACQUIRE eph t 3600000 EPHEMERAL");
+        ephemeral.run("DLOCK.ACQUIRE eph t 600000 EPHEMERAL");
         server.evict_all();
         // Some are released, some broken, some run out, and some are replaced.
         let ended = client.pipeline(every(|n| match n % 4 {

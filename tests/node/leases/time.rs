@@ -59,7 +59,7 @@ fn a_jump_hands_no_lock_over_early_and_none_late(kind: Kind) {
 #[apply(on_every_server)]
 fn a_jump_lets_no_waiter_give_up_early_or_late(kind: Kind) {
     let server = Server::build(kind).with_movable_wall_clock().start();
-    server.run("DLOCK.ACQUIRE job alice 3600000");
+    server.run("DLOCK.ACQUIRE job alice 600000");
     for clock in CLOCKS {
         let begun = Instant::now();
         let bob = server.waiter("DLOCK.ACQUIRE job bob 60000 WAIT 300");
@@ -102,7 +102,7 @@ fn a_disconnected_holder_is_noticed_at_once_after_a_jump(kind: Kind) {
     let server = Server::build(kind).with_movable_wall_clock().start();
     for clock in CLOCKS {
         let mut alice = server.client();
-        alice.run("DLOCK.ACQUIRE job alice 3600000 EPHEMERAL");
+        alice.run("DLOCK.ACQUIRE job alice 600000 EPHEMERAL");
         let bob = server.waiter("DLOCK.ACQUIRE job bob 60000 WAIT 0");
         server.set_wall_clock(clock);
         alice.close();

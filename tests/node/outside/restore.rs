@@ -12,7 +12,7 @@ use rand::RngExt;
 /// Locks worth storing, by their keys.
 const LOCKS: [(&str, &[&str]); 4] = [
     ("one", &["alice 60000 META some-text"]),
-    ("shared", &["alice 60000 SHARED", "bob 70000 SHARED META m", "carol 3600000 SHARED"]),
+    ("shared", &["alice 60000 SHARED", "bob 70000 SHARED META m", "carol 600000 SHARED"]),
     ("limit", &["alice 60000 LIMIT 300", "bob 60000 LIMIT 300 EPHEMERAL"]),
     ("plain", &["t 1"]),
 ];
@@ -121,7 +121,7 @@ fn a_lock_with_a_date_that_is_past_leaves_nothing_behind(kind: Kind) {
     let server = Server::start(kind);
     let mut client = server.client();
     for mode in ["", " SHARED"] {
-        client.run(&format!("DLOCK.ACQUIRE job alice 3600000{mode}"));
+        client.run(&format!("DLOCK.ACQUIRE job alice 600000{mode}"));
         let payload = Payload::read(&client.run("DUMP job")).bytes();
         assert_eq!(client.run("DLOCK.RELEASE job alice").int(), 1);
         let restored = client.run_args(&[b"RESTORE", &b"job"[..], b"1", &payload, b"ABSTTL"]);

@@ -1,9 +1,9 @@
 //! Quarantine: a node that may have forgotten leases grants nothing new until they are over.
 
+mod cap;
 pub mod crash;
 mod first;
 mod log;
-mod long;
 mod reload;
 mod rules;
 mod setting;

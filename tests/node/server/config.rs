@@ -1,6 +1,6 @@
 //! The module's configuration: its defaults, its limits, and changes at run time.
 
-use harness::{Kind, Server, apply, eventually, on_one_server, on_two_servers};
+use harness::{Kind, Server, apply, on_one_server, on_two_servers};
 
 fn get(server: &Server, name: &str) -> String {
     server.run(&format!("CONFIG GET {name}")).at(name).text()
@@ -9,15 +9,9 @@ fn get(server: &Server, name: &str) -> String {
 #[apply(on_one_server)]
 fn defaults_are_as_documented(kind: Kind) {
     let server = Server::build(kind).as_it_comes().start();
-    assert_eq!(get(&server, "dlock.max-ttl"), "86400000");
-    assert_eq!(get(&server, "dlock.promotion-quarantine"), "3600000");
+    assert_eq!(get(&server, "dlock.max-ttl"), "600000");
     assert_eq!(get(&server, "dlock.newborn-quarantine"), "60000");
-    assert_eq!(get(&server, "dlock.max-waiters"), "10000");
-    assert_eq!(get(&server, "dlock.max-places"), "20000");
-    assert_eq!(get(&server, "dlock.max-done"), "100000");
     assert_eq!(get(&server, "dlock.max-memory-percent"), "50");
-    assert_eq!(get(&server, "dlock.slow-wait-ms"), "0");
-    assert_eq!(get(&server, "dlock.long-hold-ms"), "0");
     assert_eq!(get(&server, "dlock.quarantine"), "auto");
     assert_eq!(get(&server, "dlock.state-file"), format!("dlock-{}.state", server.port()));
 }
@@ -26,15 +20,15 @@ fn defaults_are_as_documented(kind: Kind) {
 fn the_configuration_file_sets_values(kind: Kind) {
     let server = Server::build(kind)
         .config("dlock.max-ttl 5000")
-        .config("dlock.max-waiters 7")
+        .config("dlock.max-memory-percent 7")
         .config("dlock.quarantine off")
         .config("dlock.state-file my.state")
         .start();
     assert_eq!(get(&server, "dlock.max-ttl"), "5000");
-    assert_eq!(get(&server, "dlock.max-waiters"), "7");
+    assert_eq!(get(&server, "dlock.max-memory-percent"), "7");
     assert_eq!(get(&server, "dlock.quarantine"), "off");
     assert_eq!(get(&server, "dlock.state-file"), "my.state");
-    server.run("DLOCK.ACQUIRE job alice 5001").assert_error("ERR", "1 to 5000");
+    server.run("DLOCK.ACQUIRE job alice 5001").assert_error("TOOLONG", "5000 ms is the longest");
 }
 
 #[apply(on_two_servers)]
@@ -42,8 +36,7 @@ fn a_bad_value_in_the_configuration_file_stops_the_start(kind: Kind) {
     for line in [
         "dlock.max-ttl none",
         "dlock.max-ttl 0",
-        "dlock.promotion-quarantine 0",
-        "dlock.max-waiters -1",
+        "dlock.max-memory-percent -1",
         "dlock.quarantine never",
         "dlock.quarantine 0",
         "dlock.quarantine 4294967296",
@@ -62,7 +55,7 @@ fn the_longest_lease_can_be_changed(kind: Kind) {
 
     for request in ["DLOCK.ACQUIRE job bob 5001", "DLOCK.EXTEND old alice 5001"] {
         let refused = server.run(request);
-        assert_eq!(refused.code(), "ERR", "{request}");
+        assert_eq!(refused.code(), "TOOLONG", "{request}");
         let words = refused.error();
         assert!(words.contains("5000") && words.contains("5001"), "{words}");
     }
@@ -75,7 +68,7 @@ fn the_longest_lease_can_be_changed(kind: Kind) {
 #[apply(on_two_servers)]
 fn bad_values_are_refused_and_change_nothing(kind: Kind) {
     let server = Server::start(kind);
-    for (name, default) in [("dlock.max-ttl", "86400000"), ("dlock.max-waiters", "10000")] {
+    for (name, default) in [("dlock.max-ttl", "600000"), ("dlock.max-memory-percent", "50")] {
         for value in ["-1", "abc", "99999999999999999999", "1.5"] {
             let set = format!("CONFIG SET {name} {value}");
             server.run(&set).assert_error("ERR", name);
@@ -83,38 +76,7 @@ fn bad_values_are_refused_and_change_nothing(kind: Kind) {
         }
     }
     server.run("CONFIG SET dlock.max-ttl 0").assert_error("ERR", "between 1 and");
-    assert_eq!(get(&server, "dlock.max-ttl"), "86400000");
-}
-
-#[apply(on_one_server)]
-fn one_waiter_too_many_is_refused_without_a_trace(kind: Kind) {
-    let server = Server::start(kind);
-    server.run("CONFIG SET dlock.max-waiters 2");
-    server.run("DLOCK.ACQUIRE a alice 60000");
-    server.run("DLOCK.ACQUIRE b alice 60000");
-    let mut bob = server.waiter("DLOCK.ACQUIRE a bob 60000 WAIT 0");
-    let carol = server.waiter("DLOCK.ACQUIRE b carol 60000 WAIT 0");
-    let before = server.traces();
-
-    let mut client = server.client();
-    for wait in ["0", "1000"] {
-        let refused = client.run(&format!("DLOCK.ACQUIRE a dave 60000 WAIT {wait}"));
-        assert_eq!(refused.code(), "TOOMANYWAITERS", "{refused:?}");
-        assert!(refused.error().contains('2'), "{refused:?}");
-    }
-    client.assert_in_step();
-    assert_eq!(server.traces(), before);
-    // An attempt that would not wait is not concerned, nor is one that takes its own place again.
-    assert!(client.run("DLOCK.ACQUIRE a dave 60000").is_null());
-    assert!(client.run("DLOCK.ACQUIRE c dave 60000 WAIT 0").int() > 0);
-    let mut again = server.client();
-    again.send("DLOCK.ACQUIRE a bob 60000 WAIT 0");
-    assert_eq!(bob.recv().code(), "REPLACED");
-
-    carol.close();
-    eventually("there is room", || server.node("waiters").int() == 1);
-    let _dave = server.waiter("DLOCK.ACQUIRE a dave 60000 WAIT 0");
-    assert_eq!(server.waiters("a"), ["bob", "dave"]);
+    assert_eq!(get(&server, "dlock.max-ttl"), "600000");
 }
 
 #[apply(on_two_servers)]

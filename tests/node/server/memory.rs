@@ -37,16 +37,15 @@ fn a_full_server_hands_over_to_those_who_wait_already(kind: Kind) {
     server.run("DLOCK.ACQUIRE released alice 60000");
     server.run("DLOCK.ACQUIRE broken alice 60000");
     ephemeral.run("DLOCK.ACQUIRE left alice 60000 EPHEMERAL");
-    server.run("DLOCK.ACQUIRE over alice 60000");
+    server.run("DLOCK.ACQUIRE over alice 2000");
     let wait = |key| server.waiter(&format!("DLOCK.ACQUIRE {key} bob 60000 WAIT 0"));
     let mut waiters = ["released", "broken", "left", "over"].map(wait);
     let mut patient = server.waiter("DLOCK.ACQUIRE over carol 60000 WAIT 0");
-    let mut hasty = server.waiter("DLOCK.ACQUIRE over dave 60000 WAIT 700");
+    let mut hasty = server.waiter("DLOCK.ACQUIRE over dave 60000 WAIT 2700");
     fill(&server);
     server.run("DLOCK.RELEASE released alice");
     server.run("DLOCK.BREAK broken");
     ephemeral.close();
-    server.run("DLOCK.EXTEND over alice 50");
     let fences: Vec<i64> = waiters.iter_mut().map(|waiter| waiter.recv().int()).collect();
     assert!(fences.iter().all(|fence| *fence > 0), "{fences:?}");
     assert!(hasty.recv().is_null());
@@ -127,7 +126,7 @@ fn a_hundred_thousand_ended_leases_leave_no_memory_behind(kind: Kind) {
 #[apply(on_one_server)]
 fn ten_thousand_waiters_that_disconnect_leave_no_memory_behind(kind: Kind) {
     let server = Server::start(kind);
-    server.run("DLOCK.ACQUIRE job alice 3600000");
+    server.run("DLOCK.ACQUIRE job alice 600000");
     assert_leaves_nothing(&server, |part| {
         for batch in 0..part.of(20) {
             let ask = |n| format!("DLOCK.ACQUIRE job t{batch}-{n} 60000 WAIT 0 META {n}");
@@ -140,7 +139,7 @@ fn ten_thousand_waiters_that_disconnect_leave_no_memory_behind(kind: Kind) {
 #[apply(on_one_server)]
 fn ten_thousand_waits_that_time_out_leave_no_memory_behind(kind: Kind) {
     let server = Server::start(kind);
-    server.run("DLOCK.ACQUIRE job alice 3600000");
+    server.run("DLOCK.ACQUIRE job alice 600000");
     let mut clients = server.clients(500);
     assert_leaves_nothing(&server, |part| {
         for batch in 0..part.of(20) {
@@ -159,8 +158,8 @@ fn ten_thousand_ephemeral_connections_leave_no_memory_behind(kind: Kind) {
         for batch in 0..part.of(20) {
             let mut clients = server.clients(500);
             for (n, client) in clients.iter_mut().enumerate() {
-                client.send(&format!("DLOCK.ACQUIRE k{batch}-{n} t 3600000 EPHEMERAL"));
-                client.send(&format!("DLOCK.ACQUIRE book t{n} 3600000 EPHEMERAL SHARED"));
+                client.send(&format!("DLOCK.ACQUIRE k{batch}-{n} t 600000 EPHEMERAL"));
+                client.send(&format!("DLOCK.ACQUIRE book t{n} 600000 EPHEMERAL SHARED"));
             }
             for client in &mut clients {
                 assert!(client.recv().int() > 0);

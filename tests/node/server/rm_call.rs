@@ -99,7 +99,7 @@ fn what_a_module_does_reaches_replicas_and_the_log(kind: Kind) {
     });
     let mut client = server.client();
     let fence = client.run("CALLER.CALL !E DLOCK.ACQUIRE job alice 60000").int();
-    client.run("CALLER.CALL !E DLOCK.EXTEND job alice 3600000");
+    client.run("CALLER.CALL !E DLOCK.EXTEND job alice 600000");
     client.run("CALLER.CALL !E DLOCK.ACQUIRE other alice 60000");
     client.run("CALLER.CALL !E DLOCK.RELEASE other alice");
     let there = |server: &Server| {

@@ -181,7 +181,7 @@ fn a_slow_disk_holds_nobody_up_who_keeps_within_the_promise(kind: Kind) {
         answered += 1;
         server.fences().1 > reserved
     });
-    // Who had to wait for the disk would have been answered once or twice.
+    // A client that had to wait for the disk would have been answered once or twice.
     assert!(answered > 5, "{answered} answers while the disk was slow");
     slow.end();
     assert_eq!(server.node("durable").text(), "yes");
@@ -197,8 +197,8 @@ fn a_disk_that_hangs_refuses_what_it_would_have_to_write(kind: Kind) {
     let ahead = reserved + SECOND;
     for words in [
         format!("DLOCK.ACQUIRE far zed 60000 FENCE {ahead}"),
-        "DLOCK.ACQUIRE long zed 3600000".to_owned(),
-        "DLOCK.EXTEND job alice 3600000".to_owned(),
+        "DLOCK.ACQUIRE long zed 600000".to_owned(),
+        "DLOCK.EXTEND job alice 600000".to_owned(),
     ] {
         let before = server.traces();
         let refused = server.run(&words);
@@ -211,5 +211,5 @@ fn a_disk_that_hangs_refuses_what_it_would_have_to_write(kind: Kind) {
     hung.end();
     eventually("it writes again", || server.node("durable").text() == "yes");
     assert!(make_it_write(&server) > 0);
-    assert_eq!(server.run("DLOCK.EXTEND job alice 3600000").int(), 1);
+    assert_eq!(server.run("DLOCK.EXTEND job alice 600000").int(), 1);
 }

@@ -111,11 +111,11 @@ fn on_a_full_disk_no_lease_is_given_that_is_longer_than_the_file_says(kind: Kind
     let bound = server.node("lease-bound-ms").int();
     let fence = server.run("DLOCK.CHECK held alice").int();
     for words in [
-        "DLOCK.ACQUIRE long bob 3600000",
-        "DLOCK.ACQUIRE long bob 3600000 EPHEMERAL META text",
-        "DLOCK.ACQUIRE pool bob 3600000 LIMIT 2",
-        "DLOCK.ACQUIRE held alice 3600000",
-        "DLOCK.EXTEND held alice 3600000",
+        "DLOCK.ACQUIRE long bob 600000",
+        "DLOCK.ACQUIRE long bob 600000 EPHEMERAL META text",
+        "DLOCK.ACQUIRE pool bob 600000 LIMIT 2",
+        "DLOCK.ACQUIRE held alice 600000",
+        "DLOCK.EXTEND held alice 600000",
     ] {
         assert_not_durable(&server, words);
     }
@@ -132,7 +132,7 @@ fn on_a_full_disk_no_lease_is_given_that_is_longer_than_the_file_says(kind: Kind
     assert_eq!(server.run("DLOCK.CHECK held alice").int(), fence);
     server.free_disk();
     until_recovered(&server);
-    assert!(server.run("DLOCK.EXTEND held alice 3600000").int() == 1);
+    assert!(server.run("DLOCK.EXTEND held alice 600000").int() == 1);
 }
 
 #[apply(on_one_server)]

@@ -69,10 +69,12 @@ impl Knowledge {
         self.knows = Knows::All;
     }
 
-    /// The server starts again with its state file, which may say what was true a moment ago.
-    pub fn starts(&mut self) {
+    /// The server starts again with its state file, which may say what was true a moment ago. One that follows
+    /// has been told nothing yet.
+    pub fn starts(&mut self, leads: bool) {
         let waits = self.may_wait() || self.looks <= LOOKS;
-        *self = Knowledge { waits, ..Knowledge::default() };
+        let knows = if leads { Knows::All } else { Knows::Untold };
+        *self = Knowledge { waits, knows, ..Knowledge::default() };
     }
 }
 
@@ -109,7 +111,7 @@ impl<R: Rules> World<R> {
         let server = &self.servers[place];
         let left =
             server.node.durable.in_quarantine().map(|all| all.left(server.time(self.now).now));
-        let left = left.map_or(Millis(0), |left| left.longest());
+        let left = left.unwrap_or_default();
         let is_pair = self.pairs.contains_key(&self.node_of(place));
         if is_pair && left > LONGEST && !server.knowledge.may_wait() {
             self.judge.accuse(judge::NO_LONGER, format!("server {place} waits for {left:?}"));
@@ -119,7 +121,7 @@ impl<R: Rules> World<R> {
     /// A primary tells its replica what it has promised.
     pub(super) fn check_told(&mut self, place: usize, promise: &Promise) {
         let may_wait = self.servers[place].knowledge.may_wait();
-        let told = if may_wait { promise.bound.longest() } else { promise.longest().longest() };
+        let told = if may_wait { promise.bound } else { promise.longest() };
         if told > LONGEST {
             self.judge.accuse(judge::NO_LONGER, format!("server {place} tells {promise:?}"));
         }
@@ -134,7 +136,7 @@ impl<R: Rules> World<R> {
         let knowledge = &mut server.knowledge;
         let fails = knowledge.may_wait() || server.host.disk_is_full;
         knowledge.looks = if fails { 0 } else { knowledge.looks + 1 };
-        let says = server.file.says.as_ref().map_or(Millis(0), |file| file.longest().longest());
+        let says = server.file.says.as_ref().map_or(Millis(0), |file| file.longest());
         if says > LONGEST && server.knowledge.looks > LOOKS {
             let how = format!(
                 "the file of server {place} says {says:?}: {:?}",

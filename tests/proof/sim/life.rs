@@ -83,7 +83,6 @@ impl<R: Rules> World<R> {
         let plan = Plan {
             nodes: self.nodes,
             ttl,
-            renews: means.renews,
             timeout,
             wait,
             start_at_gate,
@@ -708,7 +707,7 @@ pub(super) fn token(task: usize, attempt: u32) -> [u8; 8] {
 const AGREES: u64 = 30_000_000;
 /// Events that happen at the same time may take this long.
 const A_MOMENT: u64 = 100;
-/// Half of the shortest lease of one that waits, if it wants a longer one.
-const SOON: u64 = 600_000;
+/// Twice the longest time-out of a node. A tie ends within one, and another may follow.
+const SOON: u64 = 1_000_000;
 /// The connection that was never made.
 pub(super) const NOWHERE: u64 = 0;

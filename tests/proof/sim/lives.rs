@@ -15,8 +15,8 @@ pub enum Lives {
     Any,
     /// Nothing fails, and everybody has a place on a map: who comes first is served first.
     InOrder,
-    /// Nothing fails, but that as many nodes as may be are away, and clients queue at whichever of the others
-    /// they like.
+    /// Nothing fails, but that as many nodes as may be are away, or each client does not reach some, and clients queue
+    /// at whichever of the others they like.
     AtAnyGate,
     /// Nothing fails, but that as many nodes as may be are deaf, so that an even number is left: whoever waits
     /// has the lock soon after it was given back.
@@ -88,7 +88,12 @@ impl<R: Rules> World<R> {
             Lives::InOrder => world.put_on_a_map(Kind::OneGate),
             Lives::AtAnyGate => {
                 world.put_on_a_map(Kind::AnyGate);
-                world.servers.iter_mut().skip(majority).for_each(|server| server.stays_away = true);
+                if world.dice.chance(500) {
+                    let away = world.servers.iter_mut().skip(majority);
+                    away.for_each(|server| server.stays_away = true);
+                } else {
+                    world.hide_nodes(majority);
+                }
             }
             Lives::BesideTheDeaf => {
                 world.put_on_a_map(Kind::Deaf);
@@ -108,6 +113,16 @@ impl<R: Rules> World<R> {
             server.clock.set(dice, HALF_A_MINUTE);
         }
         processes.iter_mut().for_each(|process| process.clock.set(dice, HALF_A_MINUTE));
+    }
+
+    /// Each process reaches a majority, and perhaps no more.
+    fn hide_nodes(&mut self, majority: usize) {
+        let World { dice, processes, servers, .. } = self;
+        for process in processes {
+            for _ in majority..servers.len() {
+                process.blind_to[dice.below(servers.len())] = true;
+            }
+        }
     }
 
     fn put_on_a_map(&mut self, kind: Kind) {

@@ -16,7 +16,7 @@ pub struct Map {
 pub enum Kind {
     /// All clients queue at the same node, from the beginning.
     OneGate,
-    /// As many nodes as may be are away, and clients queue at any of the others.
+    /// As many nodes as may be are away, or each client does not reach some, and clients queue at any of the others.
     AnyGate,
     /// As many nodes as may be are deaf. Clients may try before they queue.
     Deaf,

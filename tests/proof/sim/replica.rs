@@ -1,9 +1,8 @@
 //! A server that follows another one, and takes over. What the module does then is done here with the
 //! same calls.
 
-use dlock_core::durability::lease_bound::LeaseBound;
 use dlock_core::quorum::{Answer, Ask, Obstacle};
-use dlock_core::{Fence, Instant, Policy, Promise, Time};
+use dlock_core::{Fence, Instant, Millis, Policy, Promise, Time};
 
 use super::flaw::Flaw;
 use super::knowledge::Knows;
@@ -27,9 +26,7 @@ impl Server {
                     self.host.load(&key, mode, &holder, time.now);
                 }
                 self.knowledge.knows = Knows::Untold;
-                if self.flaw != Some(Flaw::QuarantineOfDataSet) {
-                    self.node.durable.synced();
-                }
+                self.node.durable.synced();
             }
             Sent::Effect(effect) => {
                 self.knowledge.hears();
@@ -46,10 +43,8 @@ impl Server {
     fn understood(&self, promise: Promise) -> Promise {
         match self.flaw {
             Some(Flaw::PromotedWithoutFence) => Promise { fence: Fence(0), unix: 0, ..promise },
-            Some(Flaw::QuarantineOfWhatArrived) => {
-                Promise { bound: LeaseBound::default(), ..promise }
-            }
-            Some(Flaw::HandsNothingOn) => Promise { quarantine: LeaseBound::default(), ..promise },
+            Some(Flaw::QuarantineOfWhatArrived) => Promise { bound: Millis(0), ..promise },
+            Some(Flaw::HandsNothingOn) => Promise { quarantine: Millis(0), ..promise },
             _ => promise,
         }
     }
@@ -83,7 +78,7 @@ impl Server {
     /// Makes the server a replica.
     pub fn demote(&mut self, now: u64) {
         (self.leads, self.stream.has_replica) = (false, false);
-        self.carry_on(now);
+        self.carry_on();
         self.stream.sent.clear();
         self.host.disk_is_full = false;
         let now = self.time(now).now;

@@ -3,13 +3,11 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use dlock_core::command::apply::{self, Apply};
-use dlock_core::durability::lease_bound::{KeyHash, LeaseBound};
 use dlock_core::quorum::Rules;
 use dlock_core::simulated::Replicated;
 use dlock_core::{Fence, KeyBuf, Millis};
 
 use super::flaw::Flaw;
-use super::knowledge::UNKNOWN;
 use super::stream::Sent;
 use super::world::{Event, World};
 
@@ -43,7 +41,7 @@ pub(super) struct Known {
     /// True once it has a data set.
     pub(super) is_synced: bool,
     /// The lease bound that its primary has promised, once it was told.
-    told: Option<LeaseBound>,
+    told: Option<Millis>,
     /// Leases that its primary does not know either have ended by then.
     until: u64,
     pub(super) fence: Fence,
@@ -54,12 +52,11 @@ pub(super) struct Known {
 impl Known {
     /// True if it can know that somebody holds for this long.
     pub(super) fn covers(&self, key: &KeyBuf, ttl: Millis, now: u64) -> bool {
-        let told = |told: &LeaseBound| told.of(KeyHash::of(&key.name)) >= ttl;
         let recent = |lease: &&(u64, Millis)| lease.0 + REMEMBERED > now;
         let leases = self.leases.get(key).into_iter().flatten();
         let unknown = now + ttl.0 * 1_000 <= self.until;
         unknown
-            || self.told.as_ref().is_none_or(told)
+            || self.told.is_none_or(|told| told >= ttl)
             || leases.filter(recent).any(|(_, replicated)| *replicated >= ttl)
     }
 
@@ -77,8 +74,8 @@ impl Known {
                 }
             }
             Sent::Promise(promise, _) => {
-                self.told = Some(promise.bound.clone());
-                self.until = now + promise.quarantine.usual().0 * 1_000;
+                self.told = Some(promise.bound);
+                self.until = now + promise.quarantine.0 * 1_000;
                 self.fence = self.fence.max(promise.fence);
             }
         }
@@ -141,7 +138,6 @@ impl<R: Rules> World<R> {
         let World { dice, servers, processes, .. } = self;
         let silent = self.flaw == Some(Flaw::RenewsInSilence);
         for server in servers.iter_mut() {
-            server.node.settings.promotion_quarantine = UNKNOWN;
             server.stream.hides_renewals = silent;
             server.clock.set(dice, CLOCKS);
         }
@@ -185,7 +181,7 @@ impl<R: Rules> World<R> {
         (pair.follows, pair.has_lost, pair.heard) = (true, false, now);
         pair.streams_from = arrives + self.dice.between(100, asks);
         pair.queue = VecDeque::from([(arrives, data_set)]);
-        server.carry_on(now);
+        server.carry_on();
         server.stream.sent.clear();
         server.file.is_news = true;
         if self.flaw != Some(Flaw::TellsLate) {

@@ -10,15 +10,15 @@ use dlock_core::limits::MAX_FENCE;
 use dlock_core::quorum::{Answer, Ask, Mark, Obstacle, Wait};
 use dlock_core::simulated::{MemoryHost, Report, Value};
 use dlock_core::{
-    Acquired, ClientId, Deadline, Ended, Fence, Grant, KeyBuf, LeaseBound, Millis, Mode, Node,
-    Policy, Promise, Record, Settings, Start, Time, WaiterId,
+    Acquired, ClientId, Deadline, Ended, Fence, Grant, Host, KeyBuf, Lease, Millis, Mode, Node,
+    Policy, Promise, Record, Renewal, Settings, Start, Time, WaiterId,
 };
 
 use super::attack::ANYBODY;
 use super::clock::Clock;
 use super::dice::Dice;
 use super::flaw::Flaw;
-use super::knowledge::Knowledge;
+use super::knowledge::{Knowledge, UNKNOWN};
 use super::state_file::StateFile;
 use super::stream::{Sent, Stream};
 
@@ -59,9 +59,9 @@ pub struct Server {
     says_complete: bool,
     /// Blocked requests, and where the answer goes.
     pub blocked: BTreeMap<WaiterId, Blocked>,
-    /// Those that have their answer, and over which connection, if that makes a difference.
-    heard: Vec<(WaiterId, u64)>,
     ended: Option<Ended>,
+    /// The locks at its last save, if it has saved its data set.
+    saved: Option<BTreeMap<KeyBuf, Value>>,
     /// Its knowledge of leases that it may not have.
     pub knowledge: Knowledge,
     /// Somebody fills its table of keys that are ahead, at once.
@@ -69,7 +69,7 @@ pub struct Server {
     /// The wall clock's time when the server last looked at its state file.
     saw: u64,
     /// A flaw: the quarantine that it has had once.
-    pub(super) had: LeaseBound,
+    pub(super) had: Millis,
     pub(super) flaw: Option<Flaw>,
 }
 
@@ -131,12 +131,12 @@ impl Server {
             log_is_complete: dice.chance(150),
             says_complete: false,
             blocked: BTreeMap::new(),
-            heard: Vec::new(),
             ended: None,
+            saved: None,
             knowledge: Knowledge::default(),
             fills: false,
             saw: 0,
-            had: LeaseBound::default(),
+            had: Millis(0),
             flaw,
         }
     }
@@ -150,14 +150,13 @@ impl Server {
     pub fn start(&mut self, now: u64) {
         let time = self.time(now);
         (self.is_up, self.life) = (true, self.life + 1);
-        let promotion_quarantine = self.node.settings.promotion_quarantine;
         self.node = Node::default();
-        self.node.settings = Settings { promotion_quarantine, ..self.settings() };
-        self.knowledge.starts();
+        self.node.settings = self.settings();
+        self.knowledge.starts(self.leads);
         if !self.leads {
             self.node.follow(&mut self.host, time.now);
         }
-        let before = self.file.says.clone().map(|file| self.record(file));
+        let before = self.file.says.map(|file| self.record(file));
         if let Some(Record { fence, unix, bound, .. }) = before.clone() {
             let said = Promise { fence, unix, bound, ..Promise::default() };
             self.node.durable.resume(&said, time.now);
@@ -179,7 +178,7 @@ impl Server {
             self.host.load(&key, mode, &holder, time.now);
         }
         let back = self.host.roll();
-        let held = &self.node.held(self.host.held().into_iter(), time.now);
+        let held = self.host.last_end().map_or(Millis(0), |end| end.left(time.now));
         let log_is_complete = self.log_is_complete;
         let start = Start { before: before.as_ref(), log_is_complete, back, held };
         self.node.begin(&start, self.leads, time);
@@ -191,15 +190,14 @@ impl Server {
     }
 
     /// Carries out what the node has said: promises go into the state file, effects to the replica.
-    pub fn carry_on(&mut self, now: u64) {
+    pub fn carry_on(&mut self) {
         self.host.failed.clear();
         for promise in self.host.promises.drain(..) {
             self.file.writing = None;
             self.file.write(promise);
         }
-        let now = self.clock.time(now).now;
         for event in self.host.log.drain(..) {
-            self.stream.send(&event, now);
+            self.stream.send(&event);
             self.log.push(event);
         }
     }
@@ -208,18 +206,18 @@ impl Server {
     pub fn promise_now(&mut self, time: Time) {
         let promise = self.next_promise(time);
         self.file.writing = None;
-        self.file.write(promise.clone());
+        self.file.write(promise);
         self.says_complete = self.may_claim_log(time);
         self.node.promised(promise);
     }
 
     /// A crash now would lose nothing.
     fn may_claim_log(&self, time: Time) -> bool {
-        self.log_is_complete && !self.node.may_have_forgotten(time.now)
+        self.log_is_complete && !self.node.is_in_quarantine(time.now)
     }
 
     fn next_promise(&mut self, time: Time) -> Promise {
-        let next = self.node.next_promise(self.host.held().into_iter(), time);
+        let next = self.node.next_promise(self.host.last_end(), time);
         self.with_what_it_had(next)
     }
 
@@ -227,8 +225,8 @@ impl Server {
         if self.flaw != Some(Flaw::ForgetsTheEnd) {
             return promise;
         }
-        self.had = self.had.join(&promise.quarantine);
-        Promise { quarantine: self.had.clone(), ..promise }
+        self.had = self.had.max(promise.quarantine);
+        Promise { quarantine: self.had, ..promise }
     }
 
     /// Tells the replica of the promise.
@@ -239,7 +237,7 @@ impl Server {
         let mut promise = self.node.promise(time);
         promise = self.with_what_it_had(promise);
         if self.flaw == Some(Flaw::HandsIgnoranceOn) {
-            (promise.bound, promise.quarantine) = (promise.longest(), LeaseBound::default());
+            (promise.bound, promise.quarantine) = (promise.longest(), Millis(0));
         }
         self.stream.sent.push(Sent::Promise(promise, self.knowledge.may_wait()));
     }
@@ -254,7 +252,9 @@ impl Server {
             _ => LOST.0,
         };
         let quarantine = if off { Policy::Off } else { Policy::Auto };
-        Settings { quarantine, newborn_quarantine, ..Settings::default() }
+        let knows_none = self.flaw == Some(Flaw::QuarantineOfDataSet);
+        let max_ttl = if knows_none { 1 } else { UNKNOWN };
+        Settings { max_ttl, quarantine, newborn_quarantine, ..Settings::default() }
     }
 
     fn record(&self, file: Promise) -> Record {
@@ -269,14 +269,14 @@ impl Server {
             fence = fence.max(Fence(self.saw + 60_000_000));
         }
         if self.flaw == Some(Flaw::ShortQuarantine) {
-            bound = LeaseBound::usual_of(Millis(bound.longest().0 / 2));
+            bound = Millis(bound.0 / 2);
         }
         let (ended, log_is_complete) = (self.ended, self.says_complete);
         Record { node_id: 1, boot: self.life, fence, unix, bound, ended, log_is_complete }
     }
 
-    /// A crash: of the data set a part comes back, which may be nothing; and a write that was on
-    /// its way may have been made.
+    /// A crash: of the data set a part comes back, which may be nothing, or all of an older one; and a write
+    /// that was on its way may have been made.
     pub fn crash(&mut self, dice: &mut Dice) {
         self.is_up = false;
         self.blocked.clear();
@@ -286,8 +286,14 @@ impl Server {
             self.file.write(promise);
         }
         if self.loses_disk && dice.chance(400) {
-            (self.file.says, self.ended) = (None, None);
+            (self.file.says, self.ended, self.saved) = (None, None, None);
             self.host.clear();
+        } else if !self.log_is_complete
+            && dice.chance(300)
+            && let Some(saved) = self.saved.take()
+        {
+            self.host.clear();
+            saved.iter().for_each(|(key, value)| self.host.set(key, value.clone()));
         } else if !self.log_is_complete {
             let keep = dice.one_of(&[0, 0, 500, 1000]);
             self.host.retain(|_| dice.chance(keep));
@@ -300,11 +306,11 @@ impl Server {
         self.is_up = false;
         self.blocked.clear();
         self.file.writing = None;
-        if self.node.may_have_forgotten(time.now) || self.node.is_following() {
-            let promise = self.node.next_promise(self.host.held().into_iter(), time);
+        if self.node.is_in_quarantine(time.now) || self.node.is_following() {
+            let promise = self.node.next_promise(self.host.last_end(), time);
             self.file.write(promise);
         } else {
-            let promise = self.node.last_promise(self.host.held().into_iter(), time);
+            let promise = self.node.last_promise(self.host.last_end(), time.now);
             self.file.write(promise);
             self.ended = Some(self.host.roll());
         }
@@ -313,12 +319,16 @@ impl Server {
         }
     }
 
-    /// Twice a second: writes the promise where a longer one is due, and tells the replica.
-    pub fn look_at_state_file(&mut self, now: u64) {
+    /// Twice a second: writes the promise where a longer one is due, and tells the replica. Now and then it
+    /// saves the data set.
+    pub fn look_at_state_file(&mut self, now: u64, dice: &mut Dice) {
         let time = self.time(now);
+        if dice.chance(250) {
+            self.saved = Some(self.host.values.clone());
+        }
         self.saw = time.unix;
         if let Some(promise) = self.file.writing.take() {
-            self.file.write(promise.clone());
+            self.file.write(promise);
             self.says_complete = self.may_claim_log(time);
             self.node.promised(promise);
         } else if !self.host.disk_is_full
@@ -341,14 +351,29 @@ impl Server {
         self.node.look_at_places(time.now, false);
         match ask {
             Ask::Acquire { .. } | Ask::Extend { .. } if ttl > self.max_ttl => {
-                Some(Answer::Refused(Obstacle::Never))
+                Some(Answer::TooLong(self.max_ttl))
             }
             Ask::Acquire { fence, wait } => self.acquire(request, (fence, wait), wire, time),
             Ask::Extend { fence } => {
-                let extend = Extend { token, ttl, fence, gt: self.flaw != Some(Flaw::Shortens) };
+                let extend = Extend { token, ttl, fence };
                 let free = !self.host.values.contains_key(&request.key);
-                match self.node.extend(&mut self.host, key, &extend, time) {
-                    Ok(true) => Some(Answer::Extended),
+                if self.flaw == Some(Flaw::RaisesRestored)
+                    && let Some(raised) = fence
+                    && let Some(held) = self.restored(request, time)
+                    && held < raised
+                {
+                    self.answer_restored(request, held, time);
+                    let lease = Lease::begin(time.now, ttl);
+                    self.host.renew_one(key, Renewal { lease, fence: raised, asker: None });
+                    return Some(Answer::Extended);
+                }
+                match self.node.extend(&mut self.host, key, &extend, ClientId(wire), time) {
+                    Ok(true) => {
+                        if self.flaw == Some(Flaw::Shortens) {
+                            self.shorten(request, time);
+                        }
+                        Some(Answer::Extended)
+                    }
                     Ok(false) if free && self.flaw == Some(Flaw::ExtendsEnded) => {
                         Some(Answer::Extended)
                     }
@@ -389,6 +414,12 @@ impl Server {
         {
             return Some(Answer::Granted(holder.grant().fence));
         }
+        if self.flaw == Some(Flaw::AnswersRestored)
+            && let Some(fence) = self.restored(request, time)
+        {
+            self.answer_restored(request, fence, time);
+            return Some(Answer::Granted(fence));
+        }
         let (keep, turn) = wait.map_or((None, false), |wait| (wait.keep, wait.turn));
         let turn = turn && self.flaw != Some(Flaw::TellsNobody);
         let (wait, ephemeral, meta) = (wait.and_then(|wait| wait.blocks), false, b"");
@@ -403,6 +434,32 @@ impl Server {
                 None
             }
             Err(refusal) => Some(refused(&refusal)),
+        }
+    }
+
+    /// In quarantine, the fence of the token's grant.
+    fn restored(&self, request: &Request, time: Time) -> Option<Fence> {
+        let holder = self.host.holder(&request.key, &request.token)?;
+        let is_exclusive = request.mode == Mode::Exclusive;
+        (is_exclusive && self.node.is_in_quarantine(time.now)).then(|| holder.grant().fence)
+    }
+
+    /// Extends that grant, as for a client that names its fence.
+    fn answer_restored(&mut self, request: &Request, fence: Fence, time: Time) {
+        let Request { ref token, ref key, ttl, .. } = *request;
+        let extend = Extend { token, ttl, fence: Some(fence) };
+        let (key, client) = (key.as_key(), ClientId::UNKNOWN);
+        let _ = self.node.extend(&mut self.host, key, &extend, client, time);
+    }
+
+    /// Lets the lease end as this EXTEND says, though it ended later.
+    fn shorten(&mut self, request: &Request, time: Time) {
+        if request.mode == Mode::Exclusive
+            && let Some(holder) = self.host.holder(&request.key, &request.token)
+        {
+            let fence = holder.grant().fence;
+            let lease = Lease::begin(time.now, request.ttl);
+            self.host.renew_one(request.key.as_key(), Renewal { lease, fence, asker: None });
         }
     }
 
@@ -430,19 +487,24 @@ impl Server {
         }
     }
 
-    /// The number of its marks.
-    pub fn marks(&self) -> usize {
-        self.host.values.values().filter(|value| matches!(value, Value::Done(..))).count()
+    /// Its marks, as they are stored, and their keys.
+    pub fn marks(&self) -> Vec<(KeyBuf, Vec<u8>)> {
+        let mark = |(key, value): (&KeyBuf, &Value)| match value {
+            Value::Done(mark, _) => Some((key.clone(), mark.clone())),
+            _ => None,
+        };
+        self.host.values.iter().filter_map(mark).collect()
     }
 
     /// Holders that are away count as if they had asked.
     pub fn forget_absence(&mut self, now: u64) {
         let time = self.time(now);
         for (key, _, holder) in self.host.grants() {
-            let Grant { token, client, .. } = holder.grant();
+            let Grant { token, client, fence, .. } = holder.grant();
             if client == ClientId::AWAY {
-                let extend = Extend { token, ttl: Millis(1), fence: None, gt: true };
-                let _ = self.node.extend(&mut self.host, key.as_key(), &extend, time);
+                let extend = Extend { token, ttl: Millis(1), fence: Some(fence) };
+                let (key, client) = (key.as_key(), ClientId::UNKNOWN);
+                let _ = self.node.extend(&mut self.host, key, &extend, client, time);
             }
         }
     }
@@ -457,12 +519,8 @@ impl Server {
     }
 
     /// A blocked request has got its answer.
-    pub fn delivered(&mut self, waiter: WaiterId, wire: u64) {
-        if self.flaw == Some(Flaw::CutsHeard) {
-            self.heard.push((waiter, wire));
-        } else {
-            self.node.waiting.delivered(waiter);
-        }
+    pub fn delivered(&mut self, waiter: WaiterId) {
+        self.node.waiting.delivered(waiter);
     }
 
     /// The node's own work.
@@ -481,8 +539,8 @@ impl Server {
         if self.flaw == Some(Flaw::KeepsDeadWaiters) {
             return;
         }
-        for (waiter, _) in self.heard.extract_if(.., |(_, on)| *on == wire).collect::<Vec<_>>() {
-            self.node.gone(waiter, self.clock.time(now).now);
+        if self.flaw == Some(Flaw::EndsWithConnection) {
+            self.end_grants(wire, now);
         }
         let gone = |(_, blocked): &(&WaiterId, &Blocked)| blocked.wire == wire;
         let gone: Vec<WaiterId> = self.blocked.iter().filter(gone).map(|(id, _)| *id).collect();
@@ -491,6 +549,18 @@ impl Server {
             self.node.gone(waiter, self.time(now).now);
         }
         self.node.closed(ClientId(wire));
+    }
+
+    /// Ends the grants of a connection.
+    fn end_grants(&mut self, wire: u64, now: u64) {
+        let time = self.time(now);
+        for (key, _, holder) in self.host.grants() {
+            let Grant { token, client, .. } = holder.grant();
+            if client == ClientId(wire) {
+                let release = Release { token, is_final: false, done: None };
+                let _ = self.node.release(&mut self.host, key.as_key(), &release, time);
+            }
+        }
     }
 
     /// True if a connection still holds something, or waits for it.
@@ -523,8 +593,8 @@ fn refused(refusal: &Reason) -> Answer {
             Answer::Done(Mark { fence, left: left.unwrap_or(Millis(u64::MAX)) })
         }
         Reason::TooFar { .. } | Reason::TooManyAhead { .. } => Answer::TooFar,
-        Reason::NotDurable | Reason::TooManyLong { .. } => Answer::Refused(Obstacle::TooLong),
-        Reason::TooManyWaiters(_) | Reason::TooManyLocks { .. } => Answer::Refused(Obstacle::Busy),
+        Reason::NotDurable => Answer::Refused(Obstacle::NotDurable),
+        Reason::TooManyWaiters | Reason::TooManyLocks { .. } => Answer::Refused(Obstacle::Busy),
         _ => Answer::Refused(Obstacle::Never),
     }
 }

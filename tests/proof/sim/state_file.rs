@@ -1,6 +1,6 @@
 //! A server's state file.
 
-use dlock_core::{LeaseBound, Promise};
+use dlock_core::{Millis, Promise};
 
 /// The state file.
 #[derive(Debug, Default)]
@@ -18,9 +18,9 @@ pub struct StateFile {
 impl StateFile {
     /// Writes a promise.
     pub fn write(&mut self, promise: Promise) {
-        let before = self.says.take().map_or(LeaseBound::default(), |says| says.bound);
+        let before = self.says.take().map_or(Millis(0), |says| says.bound);
         let all = promise.bound;
-        let bound = if self.forgets_bound { before.meet(&all) } else { all };
+        let bound = if self.forgets_bound { before.min(all) } else { all };
         self.says = Some(Promise { bound, ..promise });
         self.is_news = true;
     }

@@ -96,6 +96,8 @@ pub struct Process {
     pub wires: Vec<Option<u64>>,
     /// The times until which it cannot reach each node.
     pub cut_until: Vec<u64>,
+    /// True for each server that its messages never reach.
+    pub blind_to: Vec<bool>,
     /// True for each node that did not answer lately.
     pub suspects: Vec<bool>,
     /// Connections that did not answer, and were replaced. What they still say is heard.
@@ -232,6 +234,7 @@ impl<R: Rules> World<R> {
             roster: Roster::new(nodes),
             wires: vec![None; nodes],
             cut_until: vec![0; nodes],
+            blind_to: vec![false; nodes],
             suspects: vec![false; nodes],
             retired: BTreeMap::new(),
             seen: Fence(0),
@@ -311,7 +314,7 @@ impl<R: Rules> World<R> {
         }
         for (place, server) in self.servers.iter().enumerate().filter(|(_, s)| s.is_up) {
             let pending = server.node.has_pending() || server.node.waiting.requests() > 0;
-            if pending || server.host.values.len() > server.marks() {
+            if pending || server.host.values.len() > server.marks().len() {
                 let how = format!("node {place}: {:?}", server.host.values);
                 self.judge.accuse(judge::EMPTY, how);
             }
@@ -402,9 +405,13 @@ impl<R: Rules> World<R> {
     // --- servers ---------------------------------------------------------------------------------
 
     fn arrive(&mut self, wire: u64, request: &Request) {
-        let Some(&Wire { server, life, is_closed, place, .. }) = self.wires.get(&wire) else {
+        let Some(&Wire { process, server, life, is_closed, place, .. }) = self.wires.get(&wire)
+        else {
             return;
         };
+        if self.processes[process].blind_to.get(server) == Some(&true) {
+            return;
+        }
         let (asked_as, place) = (place, server);
         self.look_at_link(place);
         let server = &mut self.servers[place];
@@ -442,7 +449,7 @@ impl<R: Rules> World<R> {
         if self.flaw == Some(Flaw::TellsTooEarly) {
             self.servers[place].forget_absence(now);
         }
-        self.servers[place].carry_on(now);
+        self.servers[place].carry_on();
         self.replicate(place);
         let log = std::mem::take(&mut self.servers[place].log);
         self.hear(place, &log);
@@ -454,7 +461,7 @@ impl<R: Rules> World<R> {
                 server.node.gone(waiter, time.now);
                 continue;
             };
-            server.delivered(waiter, blocked.wire);
+            server.delivered(waiter);
             if self.tells {
                 self.say(format!("node {place}: task {} waited -> {answer:?}", blocked.task));
             }
@@ -511,7 +518,7 @@ impl<R: Rules> World<R> {
 
     fn look_at_state_file(&mut self, server: usize) {
         if self.servers[server].is_up {
-            self.servers[server].look_at_state_file(self.now);
+            self.servers[server].look_at_state_file(self.now, &mut self.dice);
             self.check_file(server);
             self.settle(server);
         }

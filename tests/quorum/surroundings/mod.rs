@@ -49,7 +49,12 @@ fn all<C, const N: usize>(cases: [C; N], test: impl AsyncFn(C)) {
 }
 
 fn program(url: &str) -> Client {
-    let builder = Client::builder().nodes([url]).node_timeout(TIMEOUT);
+    program_within(TIMEOUT, url)
+}
+
+/// A program that gives each server this long to answer.
+fn program_within(timeout: Duration, url: &str) -> Client {
+    let builder = Client::builder().nodes([url]).node_timeout(timeout);
     builder.connect_later().expect("the address is good")
 }
 

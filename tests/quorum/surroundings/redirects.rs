@@ -3,10 +3,14 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use dlock_client::Client;
 use harness::fake::{Answer, Fake};
 
-use super::{all, assert_calm, assert_served, assert_told, grants, names, passes, program, waits};
-use crate::coordinator::{run, until};
+use super::{
+    all, assert_calm, assert_served, assert_told, grants, names, passes, program, program_within,
+    waits,
+};
+use crate::coordinator::{LONG, run, until};
 
 /// A server of a cluster whose first one has all slots, as it says, and what it says to who wants a lock.
 fn server(first: u16, words: &[String], says: impl Fn() -> Answer) -> Answer {
@@ -75,7 +79,8 @@ const CASES: [(Says, &str); 12] = [
 fn requests_that_are_sent_in_circles_are_given_up_for_a_while() {
     all(CASES, async |(says, words)| {
         let servers = two(says);
-        assert_calm_until_sane(&servers, words).await;
+        // All answer.
+        assert_calm_until_sane(&program_within(LONG, &url(&servers)), &servers, words).await;
     });
 }
 
@@ -86,19 +91,18 @@ fn a_request_that_is_sent_to_a_server_that_never_answers_says_to_which_one() {
         let port = deaf.port();
         let words = format!("127.0.0.1:{port}: no answer within").leak();
         let servers = two(move |_, _| Answer::error(&format!("{how} 2906 127.0.0.1:{port}")));
-        assert_calm_until_sane(&servers, words).await;
+        assert_calm_until_sane(&program(&url(&servers)), &servers, words).await;
     });
 }
 
 /// A program that wants the lock is told why it cannot have it, asks at a moderate rate, and has
 /// the lock once the servers make sense.
-async fn assert_calm_until_sane(servers: &[Fake], words: &'static str) {
-    let client = program(&url(servers));
-    assert_told(&client, words).await;
-    let waiter = waits(&client);
+async fn assert_calm_until_sane(client: &Client, servers: &[Fake], words: &'static str) {
+    assert_told(client, words).await;
+    let waiter = waits(client);
     assert_calm(servers, words).await;
     make_sane(servers);
-    assert_served(waiter, &client, &passes(|_| Answer::Usual, words)).await;
+    assert_served(waiter, client, &passes(|_| Answer::Usual, words)).await;
 }
 
 /// The server's answers to a waiter, when it has refused an attempt that does not wait.

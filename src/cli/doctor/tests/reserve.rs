@@ -21,36 +21,11 @@ fn whole() -> Reserve {
     let mut primary = good(1);
     let config = primary.answers.as_mut().unwrap().config.as_mut().unwrap();
     config.set("min-replicas-to-write", "1");
-    let mut whole = Reserve {
+    Reserve {
         primaries: vec![primary],
         replicas: vec![replica(1), replica(2)],
         sentinels: (1..=3).map(sentinel).collect(),
-    };
-    set_untold(&mut whole, "3600000");
-    whole
-}
-
-fn set_untold(reserve: &mut Reserve, ttl: &str) {
-    let primary = reserve.primaries[0].answers.as_mut();
-    let replicas = reserve.replicas.iter_mut().map(|(_, said)| said.as_mut().unwrap());
-    for answers in primary.into_iter().chain(replicas) {
-        answers.config.as_mut().unwrap().set("dlock.promotion-quarantine", ttl);
     }
-}
-
-#[test]
-fn a_replica_that_would_wait_for_long() {
-    let name = "untold_wait";
-    finds(Hint, name, "dlock.promotion-quarantine is 24 h", |node| set_untold(node, "86400000"));
-    let uses = |node: &mut Reserve, bound: &str| {
-        let primary = node.primaries[0].answers.as_mut().unwrap();
-        primary.node.as_mut().unwrap().set("lease-bound-ms", bound);
-    };
-    finds(Warning, name, "and leases run for up to", |node| uses(node, "50000000"));
-    let mut uses_them = whole();
-    set_untold(&mut uses_them, "86400000");
-    uses(&mut uses_them, "50000000");
-    assert_eq!(reserve::findings(&uses_them), []);
 }
 
 /// Asserts that one thing is found, of this name and with these words.
@@ -85,7 +60,10 @@ fn replicas_that_cannot_take_over() {
     finds(Warning, "replica_version", "dlock 0.0.9, its primary 0.1.0", |node| {
         of_replica(node).node.as_mut().unwrap().set("version", "0.0.9");
     });
-    finds(Warning, "replica_setting", "dlock.max-ttl is 5000", |node| {
+    finds(Warning, "replica_setting", "dlock.quarantine is off", |node| {
+        of_replica(node).config.as_mut().unwrap().set("dlock.quarantine", "off");
+    });
+    finds(Error, "replica_setting", "dlock.max-ttl is 5000", |node| {
         of_replica(node).config.as_mut().unwrap().set("dlock.max-ttl", "5000");
     });
     let unfenced = |node: &mut Reserve| {

@@ -23,7 +23,7 @@ const NO_NODES: &str = "no nodes are given, and DLOCK_NODES names none; write re
 
 impl Address {
     /// Returns the URLs of a list in the form of `DLOCK_NODES`, where a name without a scheme is a host, and
-    /// one that begins with a slash the path of a socket.
+    /// one that begins with a slash, or with `unix:` and a slash, the path of a socket.
     #[must_use]
     pub fn urls(list: &str) -> Vec<String> {
         split(list).map(Address::url).collect()
@@ -35,6 +35,7 @@ impl Address {
         match node {
             _ if node.contains("://") => node.to_owned(),
             _ if node.starts_with('/') => format!("unix://{node}"),
+            _ if node.starts_with("unix:/") => node.replacen("unix:", "unix://", 1),
             _ => format!("redis://{node}"),
         }
     }

@@ -246,8 +246,13 @@ fn name(place: String, db: i64) -> String {
 }
 
 /// The address as it may be shown: no user, no password, no options.
-fn without_secrets(text: &str) -> String {
-    let text = text.split(['?', '#']).next().unwrap_or_default();
+pub(crate) fn without_secrets(text: &str) -> String {
+    let (text, rest) = text.split_at(text.find(['?', '#']).unwrap_or(text.len()));
+    // A ? in a password that is not escaped: what looks like a port may be its beginning.
+    let text = match text.rsplit_once(':') {
+        Some((before, _)) if rest.contains('@') && !text.contains('@') => &format!("{before}:…"),
+        _ => text,
+    };
     let shown = match text.split_once("://") {
         Some((scheme, rest)) => match rest.rsplit_once('@') {
             Some((_, place)) => format!("{scheme}://{place}"),

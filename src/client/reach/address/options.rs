@@ -56,10 +56,9 @@ impl Options {
             "map" => {
                 return usage(shown, "has a map that is not told:port=reached:port");
             }
+            // Its name may be the rest of a password, after a & that is not escaped.
             _ => {
-                let text =
-                    format!("has an unknown option '{}'; there are {OPTIONS}", name.escape_debug());
-                return usage(shown, &text);
+                return usage(shown, &format!("has an unknown option; valid options: {OPTIONS}"));
             }
         };
         *place = Some(value.into_owned());

@@ -54,7 +54,7 @@ fn where_a_still_longer_lease_is_refused_it_stays_as_long_as_a_majority_made_it(
     (0..3).for_each(|node| trial.hears(node, Answer::Extended));
     trial.hold().extend(Millis(100 * TTL), now);
     trial.sends("0E 1E 2E");
-    (0..2).for_each(|node| trial.hears(node, Answer::Refused(Obstacle::Never)));
+    (0..2).for_each(|node| trial.hears(node, Answer::TooLong(Millis(50 * TTL))));
     assert_eq!(trial.hold().ttl(), longer);
 }
 

@@ -9,6 +9,7 @@ use crate::words::Time;
 const SECOND: u64 = 1_000_000;
 const LEASE: Millis = Millis(30_000);
 const HOUR: Millis = Millis(3_600_000);
+const TOO_LONG: Answer = Answer::TooLong(Millis(40_000));
 
 fn at(now: u64) -> Time {
     Time { now: Instant(now), unix: 1_000 * SECOND + now }
@@ -18,7 +19,6 @@ fn plan(nodes: usize) -> Plan {
     Plan {
         nodes,
         ttl: LEASE,
-        renews: true,
         timeout: Millis(1000),
         wait: Patience::Forever,
         start_at_gate: false,
@@ -165,51 +165,74 @@ fn a_renewal_is_due_well_before_the_end_though_the_usual_lease_is_long() {
 }
 
 #[test]
-fn a_node_that_refuses_a_longer_lease_keeps_the_usual_one_and_undoes_nothing() {
-    let mut hold = held(3);
-    hold.extend(HOUR, Instant(SECOND));
-    let asked = sent(|| hold.poll());
-    hold.answer(0, asked[0].id, Answer::Refused(Obstacle::Never), Instant(SECOND));
-    let again = sent(|| hold.poll());
-    assert_eq!(again.iter().map(|send| (send.node, send.ttl)).collect::<Vec<_>>(), [(0, LEASE)]);
-    hold.answer(0, again[0].id, Answer::Extended, Instant(SECOND));
-    assert_eq!(sent(|| hold.poll()), [], "it is known what it grants");
-    for send in &asked[1..] {
-        hold.answer(send.node, send.id, Answer::Extended, Instant(SECOND));
+fn a_node_that_refuses_a_longer_lease_has_no_vote_and_undoes_nothing() {
+    for refusal in [TOO_LONG, Answer::Refused(Obstacle::NotDurable)] {
+        let mut hold = held(3);
+        hold.extend(HOUR, Instant(SECOND));
+        let asked = sent(|| hold.poll());
+        hold.answer(0, asked[0].id, refusal, Instant(SECOND));
+        assert_eq!(sent(|| hold.poll()), []);
+        for send in &asked[1..] {
+            hold.answer(send.node, send.id, Answer::Extended, Instant(SECOND));
+        }
+        assert!(hold.is_renewed(HOUR, Instant(SECOND)) && hold.is_settled());
+        assert_eq!(hold.ttl(), HOUR);
+        assert!(until(&hold) > HOUR.0 * 900);
     }
-    assert!(hold.is_renewed(HOUR, Instant(SECOND)));
-    assert_eq!(hold.ttl(), HOUR);
-    assert!(until(&hold) > HOUR.0 * 900);
-}
-
-#[test]
-fn a_node_that_refuses_everything_is_not_asked_without_end() {
-    let mut hold = held(3);
-    hold.extend(HOUR, Instant(SECOND));
-    let asked = sent(|| hold.poll());
-    hold.answer(0, asked[0].id, Answer::Refused(Obstacle::Never), Instant(SECOND));
-    let again = sent(|| hold.poll());
-    hold.answer(0, again[0].id, Answer::Refused(Obstacle::Never), Instant(SECOND));
-    assert_eq!(sent(|| hold.poll()), []);
 }
 
 #[test]
 fn a_longer_lease_that_a_majority_refuses_is_given_up_and_the_lock_held_as_it_was() {
-    for why in [Obstacle::Never, Obstacle::TooLong] {
+    for refusal in [TOO_LONG, Answer::Refused(Obstacle::NotDurable)] {
         let mut hold = held(3);
         hold.extend(HOUR, Instant(SECOND));
         let asked = sent(|| hold.poll());
-        hold.answer(0, asked[0].id, Answer::Refused(why), Instant(SECOND));
+        hold.answer(0, asked[0].id, refusal, Instant(SECOND));
         assert_eq!(hold.ttl(), HOUR);
-        hold.answer(1, asked[1].id, Answer::Refused(why), Instant(SECOND));
+        hold.answer(1, asked[1].id, refusal, Instant(SECOND));
         assert_eq!(hold.ttl(), LEASE);
         until(&hold);
-        assert!(sent(|| hold.poll()).iter().all(|send| send.ttl == LEASE));
+        let again = sent(|| hold.poll());
+        assert_eq!(again.iter().map(|send| send.node).collect::<Vec<_>>(), [0, 1]);
+        assert!(again.iter().all(|send| send.ttl == LEASE));
     }
 }
 
 #[test]
-fn a_waiter_whose_lease_is_too_long_keeps_the_lock_with_the_lease_that_it_won() {
+fn a_renewal_that_a_majority_refuses_is_repeated_at_once_with_the_longest_lease_that_one_accepts() {
+    for (nodes, limits, longest) in
+        [(1, &[10_000][..], 10_000), (3, &[5_000, 20_000], 20_000), (5, &[1, 2, 3], 3)]
+    {
+        let mut hold = held(nodes);
+        let due = hold.wake().unwrap();
+        hold.tick(due);
+        let asked = sent(|| hold.poll());
+        for (send, limit) in asked.iter().zip(limits) {
+            assert_eq!((sent(|| hold.poll()), hold.ttl()), (vec![], LEASE));
+            hold.answer(send.node, send.id, Answer::TooLong(Millis(*limit)), due);
+        }
+        let longest = Millis(longest);
+        assert_eq!((hold.ttl(), hold.longest()), (longest, longest));
+        let again = sent(|| hold.poll());
+        assert!(again.len() >= limits.len() && again.iter().all(|send| send.ttl == longest));
+        until(&hold);
+    }
+}
+
+#[test]
+fn a_limit_that_is_lowered_counts_though_the_lease_was_made_longer_before() {
+    let mut hold = held(1);
+    hold.extend(HOUR, Instant(SECOND));
+    extended(&mut hold, &[0], Instant(SECOND));
+    let due = hold.wake().unwrap();
+    hold.tick(due);
+    let asked = sent(|| hold.poll());
+    hold.answer(0, asked[0].id, Answer::TooLong(Millis(60_000)), due);
+    assert_eq!(hold.ttl(), Millis(60_000));
+}
+
+#[test]
+fn a_winner_whose_lease_became_too_long_while_it_waited_asks_for_the_longest_at_once() {
     let (mut acquisition, waiting) = queueing(1);
     acquisition.answer(0, waiting.id, Answer::Granted(Fence(7)), at(0));
     let mut hold = acquisition.into_hold(at(0));
@@ -217,11 +240,59 @@ fn a_waiter_whose_lease_is_too_long_keeps_the_lock_with_the_lease_that_it_won() 
     let longer = sent(|| hold.poll());
     assert_eq!(longer.iter().map(|send| send.ttl).collect::<Vec<_>>(), [LEASE]);
     let now = Instant(SECOND);
-    hold.answer(0, longer[0].id, Answer::Refused(Obstacle::TooLong), now);
+    hold.answer(0, longer[0].id, Answer::TooLong(Millis(20_000)), now);
+    extended(&mut hold, &[0], now);
+    assert_eq!(hold.ttl(), Millis(20_000));
+    assert!(until(&hold) > now.0 + 20_000 * 900);
+}
+
+#[test]
+fn a_winner_keeps_the_lease_that_it_won_while_no_state_file_can_be_written() {
+    let (mut acquisition, waiting) = queueing(1);
+    acquisition.answer(0, waiting.id, Answer::Granted(Fence(7)), at(0));
+    let mut hold = acquisition.into_hold(at(0));
+    hold.tick(hold.wake().unwrap());
+    let longer = sent(|| hold.poll());
+    let now = Instant(SECOND);
+    hold.answer(0, longer[0].id, Answer::Refused(Obstacle::NotDurable), now);
     extended(&mut hold, &[0], now);
     assert_eq!(hold.ttl(), waiting.ttl);
     assert!(until(&hold) > now.0 + waiting.ttl.0 * 900);
     assert!(hold.wake().unwrap().0 > 2 * SECOND, "not again and again");
+}
+
+#[test]
+fn a_lease_that_no_majority_accepts_is_an_error_that_says_which_one_does() {
+    for (answers, failure) in [
+        (&[10_000, 20_000][..], Failure::TooLong(Millis(20_000))),
+        (&[0, 20_000], Failure::TooLong(Millis(20_000))),
+        (&[0, 0], Failure::Refused),
+    ] {
+        let mut acquisition = Acquisition::new(plan(3), at(0));
+        let asked = sent(|| acquisition.poll());
+        for (send, limit) in asked.iter().zip(answers) {
+            let answer = match limit {
+                0 => Answer::Refused(Obstacle::Never),
+                limit => Answer::TooLong(Millis(*limit)),
+            };
+            acquisition.answer(send.node, send.id, answer, at(0));
+        }
+        acquisition.answer(2, asked[2].id, Answer::Denied, at(0));
+        assert_eq!(acquisition.verdict(), Verdict::Lost(failure));
+    }
+}
+
+#[test]
+fn a_node_that_grants_no_lease_that_long_has_no_vote() {
+    let mut acquisition = Acquisition::new(plan(3), at(0));
+    let asked = sent(|| acquisition.poll());
+    acquisition.answer(0, asked[0].id, TOO_LONG, at(0));
+    for send in &asked[1..] {
+        let Ask::Acquire { fence: Some(fence), .. } = send.ask else { panic!("{send:?}") };
+        assert_eq!(send.ttl, LEASE);
+        acquisition.answer(send.node, send.id, Answer::Granted(fence), at(0));
+    }
+    assert!(matches!(acquisition.verdict(), Verdict::Won(_)));
 }
 
 #[test]
@@ -246,7 +317,7 @@ fn a_longer_lease_that_was_refused_is_asked_for_again_when_it_is_wanted_again() 
         hold.extend(HOUR, now);
         let asked = sent(|| hold.poll());
         assert_eq!(asked.iter().map(|send| send.ttl).collect::<Vec<_>>(), [HOUR]);
-        hold.answer(0, asked[0].id, Answer::Refused(Obstacle::Never), now);
+        hold.answer(0, asked[0].id, TOO_LONG, now);
         assert_eq!(hold.ttl(), LEASE);
         extended(&mut hold, &[0], now);
     }

@@ -5,7 +5,6 @@ use alloc::vec::Vec;
 
 use crate::command::release::Release;
 use crate::command::{acquire, extend};
-use crate::durability::lease_bound::LeaseBound;
 use crate::durability::promise::Promise;
 use crate::durability::quarantine::Start;
 use crate::durability::record::{Ended, Record};
@@ -16,6 +15,9 @@ use crate::simulated::{MemoryHost, Replicated, Report, Value};
 use crate::words::{ClientId, Deadline, Fence, Instant, Key, Millis, Time, WaiterId};
 
 pub const KEY: Key<'static> = Key { db: 0, name: b"key" };
+
+/// The connection that extends, where that makes no difference.
+pub const OTHER: ClientId = ClientId(999);
 
 pub struct Bench {
     pub node: Node,
@@ -40,7 +42,7 @@ impl Bench {
         if let Some(lost) = self.node.settings.terms().lost(self.time().unix) {
             self.node.durable.resume(&lost, self.time().now);
         }
-        let (back, held) = (Ended::default(), &LeaseBound::default());
+        let (back, held) = (Ended::default(), Millis(0));
         let start = Start { before: None, log_is_complete: false, back, held };
         self.node.begin(&start, true, self.time());
     }
@@ -155,7 +157,7 @@ impl Bench {
         let args: Vec<&[u8]> = words.split(' ').map(str::as_bytes).collect();
         let ask = extend::parse(&args, &self.node.settings).expect("a good request");
         let time = self.time();
-        self.node.extend(&mut self.host, key, &ask, time)
+        self.node.extend(&mut self.host, key, &ask, OTHER, time)
     }
 
     pub fn check(&mut self, token: &str) -> Option<Fence> {
@@ -174,9 +176,7 @@ impl Bench {
         follower.follow();
         follower.pass(now - follower.now);
         let time = follower.time();
-        for effect in
-            self.host.log.iter().filter_map(|event| Replicated::write(event, self.time().now))
-        {
+        for effect in self.host.log.iter().filter_map(|event| Replicated::write(event)) {
             assert!(effect.carry_out(&mut follower.node, &mut follower.host, time), "{effect:?}");
         }
         follower
@@ -190,12 +190,15 @@ impl Bench {
         self.host = MemoryHost::default();
         self.host.now = now;
         self.node.durable.resume(&said, now);
-        let (fence, unix, bound) = (said.fence, said.unix, said.longest());
-        let (ended, log_is_complete) = (None, false);
-        let before = Record { node_id: 1, boot: 1, fence, unix, bound, ended, log_is_complete };
-        let (back, held) = (Ended::default(), &LeaseBound::default());
+        let (before, log_is_complete) = (record(said), false);
+        let (back, held) = (Ended::default(), Millis(0));
         let start = Start { before: Some(&before), log_is_complete, back, held };
         self.node.begin(&start, true, self.time());
+    }
+
+    /// So many more places are left for one user.
+    pub fn leave_room(&mut self, places: u64) {
+        self.node.waiting.places.leave_room(self.host.owner, places);
     }
 
     /// Its primary has told what it promised.
@@ -206,13 +209,13 @@ impl Bench {
     /// The promise to write, though no grant waits for it.
     pub fn next_promise(&mut self) -> Promise {
         let time = self.time();
-        self.node.next_promise(self.host.held().into_iter(), time)
+        self.node.next_promise(self.host.last_end(), time)
     }
 
     /// The state file is written, though nobody waits for it. What it says.
     pub fn write(&mut self) -> Promise {
         let promise = self.next_promise();
-        self.node.promised(promise.clone());
+        self.node.promised(promise);
         promise
     }
 
@@ -226,6 +229,18 @@ impl Bench {
     pub fn holders(&self) -> String {
         let (_, holders) = self.host.holders(&KEY.to_owned());
         join(holders.iter().map(|holder| holder.grant().token))
+    }
+
+    /// The number of holders that have been away, or have asked with TURN only, since the grant.
+    pub fn away(&self) -> usize {
+        let (_, holders) = self.host.holders(&KEY.to_owned());
+        holders.iter().filter(|holder| holder.grant().client == ClientId::AWAY).count()
+    }
+
+    /// The milliseconds left of the first holder's lease.
+    pub fn left(&self) -> u64 {
+        let (_, holders) = self.host.holders(&KEY.to_owned());
+        holders[0].grant().lease.end.left(self.time().now).0
     }
 
     /// The waiters, in order, separated by spaces.
@@ -253,6 +268,12 @@ impl Bench {
         };
         log.into_iter().filter_map(ending).collect()
     }
+}
+
+/// The record of a node that has crashed.
+pub fn record(said: Promise) -> Record {
+    let (fence, unix, bound) = (said.fence, said.unix, said.longest());
+    Record { node_id: 1, boot: 1, fence, unix, bound, ended: None, log_is_complete: false }
 }
 
 fn plain(token: &str) -> Release<'_> {

@@ -9,6 +9,7 @@ use proptest::prelude::*;
 use super::bench::{Bench, KEY};
 use crate::command::{apply, release};
 use crate::host::WaitOutcome;
+use crate::limits::MAX_DONE;
 use crate::reason::Reason;
 use crate::server::Acquired;
 use crate::words::{Fence, Millis};
@@ -108,9 +109,8 @@ fn shared_locks_permits_and_plain_strings_are_never_done_and_stay_as_they_are() 
     }
     let mut bench = Bench::new();
     bench.set_text("a", None);
-    assert_eq!(bench.release_words("a DONE 1000"), Err(Reason::NotAlone));
-    assert_eq!(bench.release_words("b DONE 1000"), Ok(false));
-    assert_eq!(bench.extend("a 50"), Ok(true), "it is still there");
+    assert_eq!(bench.release_words("a DONE 1000"), Ok(false));
+    assert_eq!(bench.acquire(1, "a 50"), Ok(Acquired::Denied), "it is still there");
 }
 
 #[test]
@@ -174,13 +174,13 @@ fn a_break_ends_it() {
 #[test]
 fn a_user_has_so_many_done_locks_and_an_error_leaves_the_lock_held() {
     let mut bench = Bench::new();
-    bench.node.settings.max_done = 0;
+    bench.host.done_elsewhere = MAX_DONE;
     bench.hold(1, "a 1000");
-    assert_eq!(bench.release_words("a DONE 1000 FINAL"), Err(Reason::TooManyDone(0)));
+    assert_eq!(bench.release_words("a DONE 1000 FINAL"), Err(Reason::TooManyDone));
     assert_eq!(bench.holders(), "a");
-    bench.node.settings.max_done = 1;
+    bench.host.done_elsewhere = MAX_DONE - 1;
     let long = format!("a DONE 1000 META {}", "m".repeat(600));
-    assert_eq!(bench.release_words(&long), Err(Reason::TooManyDone(1)), "it counts for two");
+    assert_eq!(bench.release_words(&long), Err(Reason::TooManyDone), "it counts for two");
     assert_eq!(bench.holders(), "a");
     assert_eq!(bench.release_words("a DONE 1000 FINAL"), Ok(true));
     bench.pass(1_000_000);

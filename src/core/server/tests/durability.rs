@@ -1,13 +1,14 @@
 //! Grants within the state file's promise, and quarantine.
 
-use alloc::vec;
+use alloc::{format, vec};
 
-use super::bench::{Bench, KEY};
-use crate::durability::lease_bound::{KeyHash, LeaseBound};
+use super::bench::{Bench, KEY, record};
+use crate::command;
 use crate::durability::promise::Promise;
-use crate::durability::quarantine::{Cause, Policy};
+use crate::durability::quarantine::{Cause, Policy, Start};
+use crate::durability::record::Ended;
 use crate::host::WaitOutcome;
-use crate::limits::{MAX_FENCE_AHEAD, MAX_LONG_KEYS};
+use crate::limits::{DEFAULT_MAX_TTL, MAX_FENCE_AHEAD};
 use crate::reason::Reason;
 use crate::server::Acquired;
 use crate::words::{Fence, Millis};
@@ -16,13 +17,9 @@ fn crashed(bench: &mut Bench, bound: u64) {
     bench.crash(Promise {
         fence: Fence(5_000_000),
         unix: 0,
-        bound: usual(bound),
+        bound: Millis(bound),
         ..Promise::default()
     });
-}
-
-fn usual(bound: u64) -> LeaseBound {
-    LeaseBound::usual_of(Millis(bound))
 }
 
 fn quarantine(left: u64) -> Reason {
@@ -34,7 +31,7 @@ fn the_first_grant_waits_for_a_write_and_the_next_ones_do_not() {
     let mut bench = Bench::new();
     bench.hold(1, "a 1000");
     let promise = &bench.host.promises[0];
-    assert!(promise.fence >= Fence(bench.now + 60_000_000) && promise.bound == usual(1024));
+    assert!(promise.fence >= Fence(bench.now + 60_000_000) && promise.bound == Millis(1024));
     for _ in 0..20 {
         bench.release("a");
         bench.pass(1_000_000);
@@ -51,7 +48,7 @@ fn a_longer_lease_waits_for_a_write() {
     bench.hold(1, "a 4000");
     bench.release("a");
     bench.hold(2, "b 8000");
-    let bound: vec::Vec<u64> = bench.host.promises.iter().map(|p| p.bound.usual().0).collect();
+    let bound: vec::Vec<u64> = bench.host.promises.iter().map(|p| p.bound.0).collect();
     assert_eq!(bound, vec![1024, 2048, 4096, 8192]);
 }
 
@@ -154,21 +151,42 @@ fn in_quarantine_a_wait_runs_out_and_a_waiter_leaves() {
 }
 
 #[test]
-fn in_quarantine_what_is_known_goes_on() {
+fn in_quarantine_a_holder_goes_on_if_it_names_its_fence() {
     let mut bench = Bench::new();
-    let fence = bench.hold(1, "a 1000");
+    let fence = bench.hold(1, "a 1000").0;
     bench.wait(2, "b 10 WAIT 0");
     bench.node.promoted(bench.time());
     assert!(bench.node.durable.in_quarantine().is_some());
-    assert_eq!(bench.hold(1, "a 1000"), fence);
-    assert_eq!(bench.check("a"), Some(fence));
-    assert_eq!(bench.extend("a 900"), Ok(true));
-    let refused = bench.extend("a 900 FENCE 70000000");
-    assert!(matches!(refused, Err(Reason::Quarantine { cause: Cause::Promoted, .. })));
+    assert_eq!(bench.extend(&format!("a 2000 FENCE {fence}")), Ok(true));
+    assert_eq!(bench.left(), 2000);
+    assert_eq!(bench.extend(&format!("a 2000 FENCE {}", fence - 1)), Ok(false));
     assert!(bench.release("a"));
     assert_eq!((bench.holders(), bench.waiters()), ("".into(), "b".into()));
-    bench.pass_and_sweep(1_024_000);
+    bench.pass_and_sweep(2_048_000);
     assert_eq!(bench.holders(), "b");
+}
+
+#[test]
+fn in_quarantine_a_client_that_never_heard_of_its_restored_grant_is_not_told_of_it() {
+    let mut bench = Bench::new();
+    let fence = bench.hold(1, "a 1000").0;
+    bench.node.promoted(bench.time());
+    let refused = |reason| matches!(reason, Reason::Quarantine { cause: Cause::Promoted, .. });
+    for ask in ["a 1000", "a 1000 WAIT 0", "a 1000 KEEP 1000", "a 1000 WAIT 0 KEEP 1000 TURN"] {
+        assert!(bench.acquire(1, ask).is_err_and(refused), "{ask}");
+    }
+    let larger = format!("a 2000 FENCE {}", fence + 1);
+    for extend in ["a 2000", &larger, "b 2000", "b 2000 FENCE 1"] {
+        assert!(bench.extend(extend).is_err_and(refused), "{extend}");
+    }
+    let time = bench.time();
+    assert!(bench.node.check(&mut bench.host, KEY, b"a", time).is_err_and(refused));
+    assert_eq!(bench.check("b"), None);
+    assert_eq!((bench.holders(), bench.left(), bench.waiters()), ("a".into(), 1000, "".into()));
+    // Every lease from before has ended then, but for the one that was extended.
+    bench.extend(&format!("a 5000 FENCE {fence}")).unwrap();
+    bench.pass_and_sweep(1_024_000);
+    assert_eq!((bench.hold(1, "a 1000").0, bench.check("a")), (fence, Some(Fence(fence))));
 }
 
 #[test]
@@ -178,7 +196,7 @@ fn a_promoted_replica_waits_for_the_longest_lease_it_has_heard_of() {
     bench.inherit(Promise {
         fence: Fence(400_000_000),
         unix: 0,
-        bound: usual(3_000),
+        bound: Millis(3_000),
         ..Promise::default()
     });
     bench.node.heard_of(KEY, Fence(7), Millis(2_000));
@@ -196,17 +214,22 @@ fn a_replica_forgets_long_leases_when_its_primary_does() {
     bench.node.heard_of(KEY, Fence(7), Millis(80_000));
     let mut write = |minutes: u64| {
         bench.pass(minutes * 60_000_000);
-        bench.write().bound.longest()
+        bench.write().bound
     };
     assert_eq!(write(0), Millis(81_920));
     assert_eq!(write(60), Millis(81_920));
     assert_eq!(write(60), Millis(81_920), "the primary has not told");
-    bench.inherit(Promise { fence: Fence(9), unix: 0, bound: usual(90_000), ..Promise::default() });
+    bench.inherit(Promise {
+        fence: Fence(9),
+        unix: 0,
+        bound: Millis(90_000),
+        ..Promise::default()
+    });
     assert!(bench.node.should_promise(bench.time()));
-    assert_eq!(bench.write().bound, usual(90_112));
-    bench.inherit(Promise { fence: Fence(9), unix: 0, bound: usual(3_072), ..Promise::default() });
+    assert_eq!(bench.write().bound, Millis(90_112));
+    bench.inherit(Promise { fence: Fence(9), unix: 0, bound: Millis(3_072), ..Promise::default() });
     bench.pass(60_000_000);
-    assert_eq!(bench.write().bound, usual(3_072));
+    assert_eq!(bench.write().bound, Millis(3_072));
 }
 
 #[test]
@@ -230,10 +253,10 @@ fn the_promise_covers_what_is_left_of_a_quarantine() {
     let time = bench.time();
     assert!(bench.node.should_promise(time));
     let next = bench.next_promise();
-    assert!(next.longest().usual() >= Millis(5_000), "{next:?}");
+    assert!(next.longest() >= Millis(5_000), "{next:?}");
     bench.pass_and_sweep(5_000_000);
-    let time = bench.time();
-    assert_eq!(bench.node.last_promise(bench.host.held().into_iter(), time).bound, usual(0));
+    let last = bench.node.last_promise(bench.host.last_end(), bench.time().now);
+    assert_eq!(last.bound, Millis(0));
 }
 
 #[test]
@@ -245,7 +268,7 @@ fn a_lease_that_is_stored_counts_before_anything_is_granted() {
     assert_eq!(bench.acquire(1, "a 10"), Err(Reason::NotDurable));
     bench.host.disk_is_full = false;
     bench.hold(1, "a 10");
-    assert_eq!(bench.host.promises[1].bound, usual(61_440));
+    assert_eq!(bench.host.promises[1].bound, Millis(61_440));
 }
 
 #[test]
@@ -254,8 +277,8 @@ fn a_lease_that_ends_later_anyway_needs_no_state_file() {
     bench.hold(1, "a 1000");
     bench.node.durable.doubt(true);
     bench.host.disk_is_full = true;
-    assert_eq!(bench.extend("a 900 GT"), Ok(true));
-    for longer in ["a 1100 GT", "a 900 GT FENCE 70000000", "a 900"] {
+    assert_eq!(bench.extend("a 900"), Ok(true));
+    for longer in ["a 1100", "a 900 FENCE 70000000"] {
         assert_eq!(bench.extend(longer), Err(Reason::NotDurable), "{longer}");
     }
 }
@@ -293,7 +316,10 @@ fn untold(left: u64) -> Reason {
     Reason::Quarantine { cause: Cause::Untold, left: Millis(left) }
 }
 
-/// A replica that has its primary's data set, and no word of what may be missing in it.
+fn promoted(left: u64) -> Reason {
+    Reason::Quarantine { cause: Cause::Promoted, left: Millis(left) }
+}
+
 /// An empty disk may be one that was lost, and with it leases and fences.
 #[test]
 fn a_node_without_a_state_file_waits_and_goes_on_above_all_fences_that_it_may_have_handed_out() {
@@ -305,7 +331,7 @@ fn a_node_without_a_state_file_waits_and_goes_on_above_all_fences_that_it_may_ha
         let refused = Reason::Quarantine { cause: Cause::Unknown, left: Millis(left) };
         assert_eq!(bench.acquire(1, "a 10"), Err(refused));
         // A crash at this moment makes it no shorter.
-        assert_eq!(bench.write().longest(), usual(left));
+        assert_eq!(bench.write().longest(), Millis(left));
         let farthest = bench.now + MAX_FENCE_AHEAD;
         bench.pass_and_sweep(left * 1_000);
         assert_eq!(bench.take_at(KEY, "a 10 FENCE 5"), Fence(farthest + 1));
@@ -319,6 +345,7 @@ fn a_node_that_has_never_run_grants_at_once() {
     assert_eq!(bench.take_at(KEY, "a 10"), Fence(bench.now));
 }
 
+/// A replica that has its primary's data set, and no word of what may be missing in it.
 fn synced() -> Bench {
     let mut bench = Bench::new();
     bench.follow();
@@ -327,16 +354,84 @@ fn synced() -> Bench {
 }
 
 #[test]
-fn a_replica_that_has_only_the_data_set_waits_for_as_long_as_is_set() {
-    for (max_ttl, setting, left) in
-        [(86_400_000, 9_000, 9_000), (9_000, 3_600_000, 9_000), (86_400_000, 3_600_000, 3_600_000)]
-    {
-        let mut bench = synced();
+fn a_replica_that_was_told_nothing_waits_for_the_largest_of_its_setting_its_file_and_its_data_set()
+{
+    for (max_ttl, file, loaded, waits) in [
+        (9_000, 500, 700, untold(9_000)),
+        (500, 9_000, 700, promoted(9_000)),
+        (500, 700, 9_000, promoted(9_000)),
+    ] {
+        let mut bench = Bench::new();
         bench.node.settings.max_ttl = max_ttl;
-        bench.node.settings.promotion_quarantine = setting;
+        let said = Promise { bound: Millis(file), ..Promise::default() };
+        bench.node.durable.resume(&said, bench.time().now);
+        bench.follow();
+        bench.node.durable.synced();
+        bench.node.heard_of(KEY, Fence(7), Millis(loaded));
         bench.node.promoted(bench.time());
-        assert_eq!(bench.acquire(1, "a 10"), Err(untold(left)));
+        assert_eq!(bench.acquire(1, "a 10"), Err(waits));
     }
+}
+
+#[test]
+fn a_replica_that_starts_again_and_was_not_told_anything_yet_waits_as_long() {
+    let mut bench = Bench::new();
+    let before = record(Promise { bound: Millis(500), ..Promise::default() });
+    let (back, held) = (Ended::default(), Millis(0));
+    let start = Start { before: Some(&before), log_is_complete: false, back, held };
+    bench.follow();
+    bench.node.begin(&start, false, bench.time());
+    bench.node.promoted(bench.time());
+    assert_eq!(bench.acquire(1, "a 10"), Err(untold(DEFAULT_MAX_TTL)));
+}
+
+#[test]
+fn a_primary_that_follows_and_gets_nothing_knows_all_of_its_leases() {
+    let mut bench = Bench::new();
+    bench.hold(1, "a 1000");
+    bench.follow();
+    bench.node.promoted(bench.time());
+    assert_eq!(bench.acquire(2, "b 10"), Err(promoted(1_024)));
+}
+
+#[test]
+fn a_lowered_max_ttl_counts_on_a_replica_once_leases_of_the_old_length_have_ended() {
+    for (passed, left) in [(0, 3_600_000), (600, 3_000_000), (3_600, 1_000)] {
+        let mut bench = synced();
+        bench.node.settings.max_ttl = 3_600_000;
+        bench.write();
+        bench.node.settings.max_ttl = 1_000;
+        assert!(bench.write().longest() == Millis(3_600_000), "a crash makes it no shorter");
+        bench.pass(passed * 1_000_000);
+        bench.node.promoted(bench.time());
+        assert_eq!(bench.acquire(1, "a 10"), Err(untold(left)), "after {passed} s");
+    }
+}
+
+#[test]
+fn a_quarantine_is_as_long_as_the_state_file_says_even_if_new_leases_are_shorter() {
+    let mut bench = Bench::new();
+    bench.node.settings.max_ttl = 1_000;
+    crashed(&mut bench, 86_400_000);
+    assert_eq!(bench.acquire(1, "a 10"), Err(quarantine(86_400_000)));
+    bench.node.settings.quarantine = Policy::Off;
+    bench.hold(1, "a 10");
+}
+
+#[test]
+fn a_lowered_max_ttl_limits_new_leases_and_ends_none() {
+    let mut bench = Bench::new();
+    let fence = bench.hold(1, "a 60000");
+    bench.node.settings.max_ttl = 1_000;
+    let too_long = command::Refusal::Rule(Reason::TooLong { given: 1_001, most: 1_000 });
+    let ask: [&[u8]; 2] = [b"a", b"1001"];
+    assert_eq!(command::acquire::parse(&ask, &bench.node.settings).map(|_| ()), Err(too_long));
+    assert_eq!(command::extend::parse(&ask, &bench.node.settings).map(|_| ()), Err(too_long));
+    bench.pass_and_sweep(59_000_000);
+    assert_eq!(bench.check("a"), Some(fence));
+    assert_eq!(bench.extend("a 1000"), Ok(true));
+    // The state file covers what is held.
+    assert!(bench.write().bound >= Millis(60_000));
 }
 
 /// Else it would grant at once if it crashed before it is promoted.
@@ -344,11 +439,11 @@ fn a_replica_that_has_only_the_data_set_waits_for_as_long_as_is_set() {
 fn a_replica_that_has_only_the_data_set_writes_that_down_until_it_is_told() {
     let mut bench = synced();
     assert!(bench.node.should_promise(bench.time()));
-    assert_eq!(bench.write().longest(), usual(3_600_000));
+    assert_eq!(bench.write().longest(), Millis(DEFAULT_MAX_TTL));
     assert!(!bench.node.should_promise(bench.time()));
-    bench.inherit(Promise { bound: usual(2_048), ..Promise::default() });
+    bench.inherit(Promise { bound: Millis(2_048), ..Promise::default() });
     assert!(bench.node.should_promise(bench.time()));
-    assert_eq!(bench.write().longest(), usual(2_048));
+    assert_eq!(bench.write().longest(), Millis(2_048));
 }
 
 /// The time that is left counts for whoever follows, and nothing of it is a lease that anybody was granted.
@@ -358,24 +453,24 @@ fn what_is_not_known_is_not_handed_on_as_known() {
     first.node.heard_of(KEY, Fence(7), Millis(2_000));
     first.node.promoted(first.time());
     let written = first.write();
-    assert_eq!((written.bound.usual(), written.longest()), (Millis(2_048), usual(3_600_000)));
+    assert_eq!((written.bound, written.longest()), (Millis(2_048), Millis(600_000)));
     let told = first.node.promise(first.time());
-    assert_eq!((&told.bound, &told.quarantine), (&usual(2_048), &usual(3_600_000)));
+    assert_eq!((told.bound, told.quarantine), (Millis(2_048), Millis(600_000)));
 
     let next = |told: &Promise, seconds: u64| {
         let mut next = synced();
-        next.inherit(told.clone());
+        next.inherit(*told);
         next.pass(seconds * 1_000_000);
         next.node.promoted(next.time());
-        (next.node.durable.kept_back(KEY.name, next.time().now).map(|(_, left)| left), next)
+        (next.node.durable.quarantine_left(next.time().now).map(|(_, left)| left), next)
     };
-    assert_eq!(next(&told, 600).0, Some(Millis(3_000_000)));
-    assert_eq!(next(&told, 3_599).0, Some(Millis(2_048)));
+    assert_eq!(next(&told, 100).0, Some(Millis(500_000)));
+    assert_eq!(next(&told, 599).0, Some(Millis(2_048)));
     // The second node hands on the time left, too.
-    let (_, mut second) = next(&told, 600);
+    let (_, mut second) = next(&told, 100);
     second.write();
     let told = second.node.promise(second.time());
-    assert_eq!((told.bound, told.quarantine), (usual(0), usual(3_000_000)));
+    assert_eq!((told.bound, told.quarantine), (Millis(0), Millis(500_000)));
 }
 
 #[test]
@@ -388,12 +483,12 @@ fn a_quarantine_that_an_operator_ends_is_over_for_followers_and_after_a_crash() 
     bench.sweep();
     bench.node.settings.quarantine = Policy::Auto;
     assert!(bench.node.should_promise(bench.time()));
-    assert_eq!(bench.write().longest(), usual(0));
+    assert_eq!(bench.write().longest(), Millis(0));
     bench.hold(1, "a 1000");
     let told = bench.node.promise(bench.time());
-    assert_eq!((told.bound, told.quarantine), (usual(1_024), usual(0)));
-    let written = bench.host.promises.last().cloned().unwrap();
-    assert_eq!(written.longest(), usual(1_024));
+    assert_eq!((told.bound, told.quarantine), (Millis(1_024), Millis(0)));
+    let written = *bench.host.promises.last().unwrap();
+    assert_eq!(written.longest(), Millis(1_024));
     bench.crash(written);
     assert_eq!(bench.acquire(1, "a 10"), Err(quarantine(1_024)));
 }
@@ -405,36 +500,56 @@ fn a_replica_that_starts_again_goes_by_what_it_is_told() {
     bench
         .node
         .durable
-        .resume(&Promise { bound: usual(3_600_000), ..Promise::default() }, bench.time().now);
+        .resume(&Promise { bound: Millis(3_600_000), ..Promise::default() }, bench.time().now);
     bench.follow();
-    assert!(bench.write().bound.usual() >= Millis(3_600_000));
-    bench.inherit(Promise { bound: usual(2_048), ..Promise::default() });
+    assert!(bench.write().bound >= Millis(3_600_000));
+    bench.inherit(Promise { bound: Millis(2_048), ..Promise::default() });
     assert!(bench.node.should_promise(bench.time()));
-    assert_eq!(bench.write().longest(), usual(2_048));
+    assert_eq!(bench.write().longest(), Millis(2_048));
     assert!(!bench.node.should_promise(bench.time()));
 }
 
 #[test]
-fn a_lease_that_is_not_accepted_leaves_no_trace() {
+fn a_restored_lease_longer_than_a_new_one_is_refused_and_leaves_no_trace() {
     let mut bench = Bench::new();
+    bench.node.settings.max_ttl = 1_000;
+    bench.hold(1, "a 10");
+    let (time, fence, said) =
+        (bench.time(), bench.node.durable.fence(), bench.node.durable.bound());
+    let refused = Err(Reason::TooLong { given: 1_001, most: 1_000 });
+    assert_eq!(bench.node.needs((fence, Millis(1_001)), true, time), refused);
+    assert_eq!(bench.node.durable.bound(), said);
+    let needed = bench.node.needs((fence, Millis(1_000)), true, time);
+    assert_eq!(needed.map(|promise| promise.map(|promise| promise.bound)), Ok(Some(Millis(1_000))));
+}
+
+#[test]
+fn a_long_lease_that_arrives_with_its_slot_raises_the_bound() {
+    let mut bench = Bench::new();
+    bench.node.settings.max_ttl = 1_000;
     bench.hold(1, "a 10");
     let (time, fence) = (bench.time(), bench.node.durable.fence());
-    assert_eq!(bench.node.needs(KEY, fence, Millis(10), None, time), Ok(None));
-    let needed = bench.node.needs(KEY, Fence(500_000_000), Millis(60_000), None, time);
-    assert!(
-        needed.unwrap().is_some_and(|p| p.fence > Fence(500_000_000) && p.bound == usual(65_536))
-    );
-    bench.host.disk_is_full = true;
-    bench.release("a");
-    assert_eq!(bench.hold(1, "b 10"), Fence(fence.0 + 1));
+    let needed = bench.node.needs((fence, Millis(86_400_000)), false, time);
+    assert!(needed.is_ok_and(|promise| promise.is_some_and(|it| it.bound >= Millis(86_400_000))));
+}
+
+#[test]
+fn a_long_lease_that_is_loaded_or_replicated_raises_the_bound() {
+    let mut bench = Bench::new();
+    bench.node.settings.max_ttl = 1_000;
+    bench.follow();
+    let (time, fence) = (bench.time(), Fence(7));
+    assert_eq!(bench.node.needs((fence, Millis(86_400_000)), true, time), Ok(None));
+    bench.node.heard_of(KEY, fence, Millis(86_400_000));
+    assert!(bench.write().bound >= Millis(86_400_000));
 }
 
 #[test]
 fn what_was_told_before_a_data_set_came_counts_no_more() {
     let mut bench = Bench::new();
-    bench.node.settings.promotion_quarantine = 9_000;
+    bench.node.settings.max_ttl = 9_000;
     bench.follow();
-    bench.inherit(Promise { fence: Fence(7), unix: 0, bound: usual(2_000), ..Promise::default() });
+    bench.inherit(Promise { fence: Fence(7), unix: 0, bound: Millis(2_000), ..Promise::default() });
     bench.node.durable.synced();
     bench.node.promoted(bench.time());
     assert_eq!(bench.acquire(1, "a 10"), Err(untold(9_000)));
@@ -446,34 +561,13 @@ fn replicas_are_told_of_a_quarantine_that_is_not_written_yet() {
     let mut bench = Bench::new();
     bench.host.disk_is_full = true;
     bench.follow();
-    bench.inherit(Promise { fence: Fence(7), unix: 0, bound: usual(3_000), ..Promise::default() });
+    bench.inherit(Promise { fence: Fence(7), unix: 0, bound: Millis(3_000), ..Promise::default() });
     bench.node.promoted(bench.time());
-    assert_eq!(bench.node.promise(bench.time()).quarantine, usual(3_000));
+    assert_eq!(bench.node.promise(bench.time()).quarantine, Millis(3_000));
     bench.pass(1_000_000);
-    assert_eq!(bench.node.promise(bench.time()).quarantine, usual(2_000));
+    assert_eq!(bench.node.promise(bench.time()).quarantine, Millis(2_000));
     bench.pass(2_000_000);
-    assert_eq!(bench.node.promise(bench.time()).quarantine, usual(0));
-}
-
-/// Each side has room for as many keys as can be named, and other ones.
-#[test]
-fn replicas_are_told_of_no_more_long_leases_than_they_can_read() {
-    let bound = |from: u32| {
-        let mut bound = usual(3_000);
-        let keys = (from..).take(MAX_LONG_KEYS);
-        keys.for_each(|n| bound.raise(KeyHash::of(&n.to_be_bytes()), Millis(90_000)));
-        bound
-    };
-    let mut bench = Bench::new();
-    bench.crash(Promise { fence: Fence(7), unix: 0, bound: bound(0), ..Promise::default() });
-    bench.follow();
-    bench.inherit(Promise { fence: Fence(7), unix: 0, bound: bound(1_000), ..Promise::default() });
-    bench.node.promoted(bench.time());
-    let told = bench.node.promise(bench.time()).quarantine;
-    assert!(told.long_keys() <= MAX_LONG_KEYS, "{}", told.long_keys());
-    for n in [0_u32, 1_000] {
-        assert_eq!(told.of(KeyHash::of(&n.to_be_bytes())), Millis(90_000));
-    }
+    assert_eq!(bench.node.promise(bench.time()).quarantine, Millis(0));
 }
 
 /// Whoever it follows next has not told it more.
@@ -481,7 +575,7 @@ fn replicas_are_told_of_no_more_long_leases_than_they_can_read() {
 fn what_was_told_counts_when_a_replica_follows_another_primary() {
     let mut bench = Bench::new();
     bench.follow();
-    bench.inherit(Promise { fence: Fence(7), unix: 0, bound: usual(3_000), ..Promise::default() });
+    bench.inherit(Promise { fence: Fence(7), unix: 0, bound: Millis(3_000), ..Promise::default() });
     bench.follow();
     bench.node.promoted(bench.time());
     let refused = bench.acquire(1, "a 10");

@@ -2,7 +2,6 @@
 
 use super::bench::{Bench, KEY};
 use crate::command::apply::{Apply, Granted};
-use crate::durability::lease_bound::LeaseBound;
 use crate::durability::promise::Promise;
 use crate::durability::quarantine::Start;
 use crate::durability::record::Ended;
@@ -92,12 +91,12 @@ fn a_loaded_lease_raises_its_key_and_no_other() {
 #[test]
 fn after_a_restart_every_key_goes_on_above_the_promise() {
     let mut bench = Bench::new();
-    let (fence, bound) = (Fence(80_000_000), LeaseBound::default());
+    let (fence, bound) = (Fence(80_000_000), Millis(0));
     bench
         .node
         .durable
         .resume(&Promise { fence, unix: 0, bound, ..Promise::default() }, bench.time().now);
-    let (back, held) = (Ended::default(), &LeaseBound::default());
+    let (back, held) = (Ended::default(), Millis(0));
     let start = Start { before: None, log_is_complete: true, back, held };
     bench.node.begin(&start, true, bench.time());
     assert_eq!(bench.take_at(KEY, "a 10 FENCE 5000000"), Fence(80_000_001));
@@ -108,12 +107,8 @@ fn after_a_restart_every_key_goes_on_above_the_promise() {
 fn a_replica_that_starts_again_goes_on_above_what_it_was_told_before() {
     let mut bench = Bench::new();
     bench.follow();
-    let told = Promise {
-        fence: Fence(90_000_000),
-        unix: 0,
-        bound: LeaseBound::default(),
-        ..Promise::default()
-    };
+    let told =
+        Promise { fence: Fence(90_000_000), unix: 0, bound: Millis(0), ..Promise::default() };
     bench.write();
     bench.inherit(told);
     assert!(bench.node.should_promise(bench.time()));
@@ -148,7 +143,7 @@ fn a_promoted_replica_goes_on_above_what_it_heard_of_and_was_told_and_the_clock(
         bench.inherit(Promise {
             fence: Fence(told),
             unix: 0,
-            bound: LeaseBound::default(),
+            bound: Millis(0),
             ..Promise::default()
         });
         bench.node.promoted(time);
@@ -176,15 +171,17 @@ fn however_a_lock_has_come_to_its_key_who_comes_next_is_above_its_holder() {
 fn however_a_lock_has_come_to_its_key_who_joins_is_above_its_holders() {
     let mut bench = begun();
     let lease = Lease::begin(Instant(bench.now), Millis(10));
-    let mut crowd = Crowd::new(Mode::Limit(3));
-    crowd.add(unheard(b"a", 90_000_000, lease));
-    crowd.add(unheard(b"b", 80_000_000, lease));
+    let three = Mode::Limit(3);
+    let mut crowd = Crowd::new(three);
+    crowd.add(three, unheard(b"a", 90_000_000, lease));
+    crowd.add(three, unheard(b"b", 80_000_000, lease));
     bench.host.set(&KEY.to_owned(), Value::Many(crowd));
     assert_eq!(bench.hold(1, "c 10 LIMIT 3 FENCE 5000000"), Fence(90_000_001));
 
-    let mut crowd = Crowd::new(Mode::Limit(2));
-    crowd.add(unheard(b"a", 120_000_000, lease));
-    crowd.add(unheard(b"b", 110_000_000, lease));
+    let two = Mode::Limit(2);
+    let mut crowd = Crowd::new(two);
+    crowd.add(two, unheard(b"a", 120_000_000, lease));
+    crowd.add(two, unheard(b"b", 110_000_000, lease));
     bench.host.set(&KEY.to_owned(), Value::Many(crowd));
     let d = bench.wait(2, "d 10 LIMIT 2 WAIT 0 FENCE 5000000");
     assert!(bench.release("b"));
@@ -197,7 +194,7 @@ fn however_a_large_crowd_has_come_to_its_key_who_comes_after_it_is_above_it() {
     let lease = Lease::begin(Instant(bench.now), Millis(10));
     let mut crowd = Crowd::new(Mode::Shared);
     for n in 0..1000_u64 {
-        crowd.add(unheard(&n.to_be_bytes(), 80_000_000 + n, lease));
+        crowd.add(Mode::Shared, unheard(&n.to_be_bytes(), 80_000_000 + n, lease));
     }
     bench.host.set(&KEY.to_owned(), Value::Many(crowd));
     bench.pass(10_000);

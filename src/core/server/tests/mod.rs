@@ -8,10 +8,11 @@
 //!   can happen there; `judge`: the contract, written once more and naively, watching;
 //!   `kept`: queues and places, there and here;
 //!   `random`: long random runs of all that.
-//! - `long`: long leases, crashes, and a model that remembers every lease.
+//! - `crashes`: crashes, promotions, leases of all lengths, and a model that remembers every lease.
 
 mod around;
 mod bench;
+mod crashes;
 mod done;
 mod durability;
 mod ending;
@@ -23,7 +24,6 @@ mod keep;
 mod keep_around;
 mod kept;
 mod keys_ahead;
-mod long;
 mod next_in_line;
 mod obey;
 mod random;

@@ -5,7 +5,6 @@ use alloc::string::String;
 use super::bench::{Bench, KEY};
 use crate::command::apply::{Apply, Granted};
 use crate::durability::keys_ahead::KeyAhead;
-use crate::durability::lease_bound::LeaseBound;
 use crate::durability::promise::Promise;
 use crate::durability::quarantine::{Cause, Policy};
 use crate::limits::{MAX_FENCE_AHEAD, MAX_KEYS_AHEAD};
@@ -90,7 +89,7 @@ fn a_key_that_is_far_ahead_elsewhere_is_so_here_and_no_other_key() {
 #[test]
 fn what_another_node_has_promised_binds_its_replicas_and_not_this_node() {
     let mut bench = Bench::new();
-    let (fence, bound) = (Fence(bench.now + 100_000_000), LeaseBound::usual_of(Millis(5_000)));
+    let (fence, bound) = (Fence(bench.now + 100_000_000), Millis(5_000));
     let promise = Apply::Promise(Promise { fence, unix: bench.now, bound, ..Promise::default() });
     told(&mut bench, &promise).unwrap();
     assert!(bench.hold(1, "a 1000") < fence);
