@@ -16,7 +16,7 @@
 //! =1790000000000000                   the mark has this fence, and no expiry; 0: there is no mark
 //! ^1790000000000000                   no fence above this one was handed out, but at keys as below:
 //! ^1790000000000000 e3b0c442… 17      at the key with this hash and counter
-//! &1790000000000000 60000 179…        the arguments of DLOCK.PROMISE
+//! &1790000000000000 60000 179… 0      the arguments of DLOCK.PROMISE
 //! ```
 //!
 //! The last three serve migrations of slots. `^` goes to the server that takes the slots over, because keys
