@@ -6,13 +6,13 @@
 //!
 //! - [`commands`], [`fenced_commands`]: the handlers of the commands.
 //! - [`keyspace`]: the server's keyspace as the node sees it.
-//! - [`state`]: the module's state beside the keyspace. Its parts: [`moved_keys`] and [`evicted`], locks
-//!   whose place the index does not know, or that have no key; [`blocked_clients`]; [`replication_demand`],
+//! - [`state`]: the module's state beside the keyspace. Its parts: [`moved_keys`], locks
+//!   whose place the index does not know; [`blocked_clients`]; [`replication_demand`],
 //!   the need to replicate at all; [`server_memory`]; [`stats`].
 //! - [`durability`]: the promise, and the state file that has it before a grant.
 //! - [`server_events`]: the server's events, and their effect on locks.
 //! - [`event_loop`]: the work of the event loop: leases and waits that end.
-//! - [`reply`], [`inspection`], [`hot_and_slow`], [`info`], [`node_figures`]: answers with more than one line.
+//! - [`reply`], [`inspection`], [`hot`], [`info`], [`node_figures`]: answers with more than one line.
 //! - [`settings`]: the operator's settings.
 
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
@@ -25,11 +25,10 @@ mod durability;
 #[allow(unsafe_code, reason = "the server calls C functions")]
 mod entry;
 mod event_loop;
-mod evicted;
 mod fenced_commands;
 #[allow(unsafe_code, reason = "the server's functions are C functions")]
 mod ffi;
-mod hot_and_slow;
+mod hot;
 mod info;
 mod inspection;
 mod keyspace;

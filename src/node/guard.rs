@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use dlock_bindings::connected::Connected;
 use dlock_bindings::held;
 use dlock_bindings::lease::PendingLease;
-use dlock_client::{Error, Key, Loss, LossReason, Token};
+use dlock_client::{Error, Key, Loss, LossReason};
 use napi::bindgen_prelude::{Buffer, Either};
 use napi_derive::napi;
 
@@ -87,12 +87,6 @@ impl Guard {
     #[napi(catch_unwind)]
     pub fn exclusive_fence(&self) -> Either<f64, Failure> {
         self.proof(|guard| guard.exclusive_fence().map(arguments::fence))
-    }
-
-    /// The token, for the one node that has the lock; an error if there are several.
-    #[napi(catch_unwind)]
-    pub fn token_of_one_node(&self) -> Either<String, Failure> {
-        self.proof(|guard| guard.token_of_one_node().map(Token::to_string))
     }
 
     /// The loss; null while the lock is held.

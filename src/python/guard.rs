@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use dlock_bindings::held;
 use dlock_bindings::lease::PendingLease;
-use dlock_client::{Error, Key, Loss, LossReason, Token};
+use dlock_client::{Error, Key, Loss, LossReason};
 use futures_util::{FutureExt, TryFutureExt};
 use pyo3::prelude::*;
 
@@ -70,12 +70,6 @@ impl Guard {
     fn exclusive_fence(&self, py: Python<'_>) -> PyResult<u64> {
         let fence = self.with(|held| held.guard.exclusive_fence());
         fence.ok_or_else(|| self.gone(py))?.map_err(|error| errors::raised(py, error))
-    }
-
-    /// Returns the token, for the one node that has the lock.
-    fn token_of_one_node(&self, py: Python<'_>) -> PyResult<String> {
-        let token = self.with(|held| held.guard.token_of_one_node().map(Token::to_string));
-        token.ok_or_else(|| self.gone(py))?.map_err(|error| errors::raised(py, error))
     }
 
     /// The lease, in seconds.

@@ -67,7 +67,6 @@ impl Run {
         let plan = Plan {
             nodes: shared.nodes.len(),
             ttl: clock::millis(options.ttl),
-            renews: options.renew,
             timeout: clock::millis(shared.timeout(options.ttl)),
             wait: options.wait,
             start_at_gate: memory.is_contended(&wanted.key),
@@ -107,9 +106,7 @@ impl Run {
                 biased;
                 heard = going.traffic.next() => match heard {
                     Heard::Reply(reply) => {
-                        if reply.is_again {
-                            going.machine.sent_again(reply.node, reply.id);
-                        }
+                        going.machine.sent(reply.node, reply.id, reply.sent);
                         going.machine.answer(reply.node, reply.id, reply.answer, clock::time());
                     }
                     Heard::CutOff(node) => going.machine.cut_off(node, clock::time()),

@@ -7,10 +7,8 @@ pub mod apply;
 pub mod r#break;
 pub mod check;
 pub mod doc;
-pub mod evicted;
 pub mod extend;
 pub mod fenced;
-pub mod guard;
 pub mod help;
 pub mod hot;
 pub mod inner;
@@ -23,7 +21,6 @@ pub mod promise;
 pub mod read;
 pub mod refusal;
 pub mod release;
-pub mod slow;
 pub mod tokens;
 
 pub use doc::{Arg, Doc, Kind, Touch};
@@ -57,15 +54,12 @@ commands! {
     Release => release,
     Extend => extend,
     Check => check,
-    Guard => guard,
     Fenced => fenced,
     Mark => mark,
     Inspect => inspect,
     Tokens => tokens,
     Break => r#break,
-    Evicted => evicted,
     Hot => hot,
-    Slow => slow,
     Node => node,
     Help => help,
     Apply => apply,

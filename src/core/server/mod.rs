@@ -2,12 +2,12 @@
 //!
 //! - [`acquire`](Node::acquire): granted, denied, or queued.
 //! - `release`: RELEASE, EXTEND, CHECK and BREAK.
-//! - `foreign`: the same for plain strings.
 //! - `serve`: hand-over to the next waiters, and waiters that leave before.
-//! - `waiting`: the queues, and all waiters; `untold`: grants to waiters that have yet to hear of them.
+//! - `waiting`: the queues, and all waiters.
 //! - `places`: places of waiters that are away; `place_clock`: the clock by which they end.
 //! - `ephemeral`: grants that end with a connection.
 //! - `final_tokens`: tokens released with FINAL.
+//! - `evicted`: keys that stay shut because their locks were evicted.
 //! - `durability`: the effect of the state file on grants; quarantine.
 //! - `sweep`: ends leases and waits that are over, and does deferred work;
 //!   `deferred`: that work; `rechecks`: keys that are checked again.
@@ -23,8 +23,8 @@ mod deferred;
 mod durability;
 mod ephemeral;
 mod events;
+mod evicted;
 mod final_tokens;
-mod foreign;
 mod observed;
 mod place_clock;
 mod places;
@@ -34,7 +34,6 @@ mod serve;
 mod sweep;
 #[cfg(test)]
 mod tests;
-mod untold;
 mod waiting;
 
 use alloc::boxed::Box;
@@ -42,6 +41,7 @@ use alloc::boxed::Box;
 pub use acquire::Acquired;
 use deferred::Deferred;
 use ephemeral::Ephemeral;
+use evicted::Evicted;
 use final_tokens::FinalTokens;
 pub use observed::Observed;
 pub use waiting::Waiting;
@@ -68,6 +68,8 @@ pub struct Node {
     pub waiting: Waiting,
     /// Tokens released with FINAL.
     final_tokens: FinalTokens,
+    /// The ends of evicted leases.
+    evicted: Evicted,
     /// The grants that end with a connection.
     ephemeral: Ephemeral,
     /// Work that could not be done at once.

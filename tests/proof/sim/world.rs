@@ -68,6 +68,8 @@ pub struct World<R: Rules> {
     pub has_jobs: bool,
     /// Addresses change all the time.
     pub is_restless: bool,
+    /// The first node evicts locks.
+    pub evicts: bool,
     /// The number of claims by those who had waited for a while, and how many of them came later
     /// than one way to the nodes and back after that.
     pub hand_overs: (u64, u64),
@@ -272,6 +274,7 @@ impl<R: Rules> World<R> {
             is_library: false,
             has_jobs: false,
             is_restless: false,
+            evicts: false,
             given_back: None,
             hand_overs: (0, 0),
             tells,
@@ -314,7 +317,7 @@ impl<R: Rules> World<R> {
         }
         for (place, server) in self.servers.iter().enumerate().filter(|(_, s)| s.is_up) {
             let pending = server.node.has_pending() || server.node.waiting.requests() > 0;
-            if pending || server.host.values.len() > server.marks() {
+            if pending || server.host.values.len() > server.marks().len() {
                 let how = format!("node {place}: {:?}", server.host.values);
                 self.judge.accuse(judge::EMPTY, how);
             }
@@ -449,7 +452,7 @@ impl<R: Rules> World<R> {
         if self.flaw == Some(Flaw::TellsTooEarly) {
             self.servers[place].forget_absence(now);
         }
-        self.servers[place].carry_on(now);
+        self.servers[place].carry_on();
         self.replicate(place);
         let log = std::mem::take(&mut self.servers[place].log);
         self.hear(place, &log);
@@ -461,7 +464,7 @@ impl<R: Rules> World<R> {
                 server.node.gone(waiter, time.now);
                 continue;
             };
-            server.delivered(waiter, blocked.wire);
+            server.delivered(waiter);
             if self.tells {
                 self.say(format!("node {place}: task {} waited -> {answer:?}", blocked.task));
             }
@@ -518,7 +521,7 @@ impl<R: Rules> World<R> {
 
     fn look_at_state_file(&mut self, server: usize) {
         if self.servers[server].is_up {
-            self.servers[server].look_at_state_file(self.now);
+            self.servers[server].look_at_state_file(self.now, &mut self.dice);
             self.check_file(server);
             self.settle(server);
         }

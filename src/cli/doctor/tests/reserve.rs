@@ -21,13 +21,11 @@ fn whole() -> Reserve {
     let mut primary = good(1);
     let config = primary.answers.as_mut().unwrap().config.as_mut().unwrap();
     config.set("min-replicas-to-write", "1");
-    let mut whole = Reserve {
+    Reserve {
         primaries: vec![primary],
         replicas: vec![replica(1), replica(2)],
         sentinels: (1..=3).map(sentinel).collect(),
-    };
-    set_untold(&mut whole, "3600000");
-    whole
+    }
 }
 
 /// Asserts that one thing is found, of this name and with these words.

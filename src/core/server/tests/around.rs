@@ -1,6 +1,7 @@
 //! Events around the commands: sweeps, clients that leave, keys replaced from outside,
 //! and roles that change.
 
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use proptest::prelude::*;
@@ -62,8 +63,14 @@ impl World {
     /// A blocked request ends without its connection, and without our doing.
     pub fn unblock(&mut self, nth: usize) -> Verdict {
         let id = self.blocked.keys().nth(nth % self.blocked.len().max(1)).copied();
-        if let Some(id) = id {
-            self.leave(id);
+        if let Some(id) = id
+            && let Some(blocked) = self.blocked.remove(&id)
+        {
+            self.judge.departs(id, self.now);
+            for hold in self.judge.holds.values_mut().flatten() {
+                hold.waiter = hold.waiter.filter(|waiter| *waiter != id);
+            }
+            self.sides[blocked.side].node.unblocked(id, self.time().now);
         }
         self.settle(Cause::Quiet).map(drop)
     }
@@ -82,7 +89,7 @@ impl World {
                 Some(Value::One(_) | Value::Many(_)) => {
                     for holder in &holders {
                         let grant = holder.grant();
-                        node.lost(key.as_key(), grant.token, grant.client, grant.lease.end);
+                        node.lost(key.as_key(), grant.token, grant.client);
                     }
                     let top = holders.iter().map(|holder| holder.grant().fence).max();
                     node.removed(host, key.as_key(), top.unwrap_or(Fence(0)), time.now);
@@ -93,6 +100,29 @@ impl World {
         }
         self.judge.holds.remove(key);
         self.settle(Cause::Removal).map(drop)
+    }
+
+    /// The primary evicts a lock, and tells its replica that the key is gone.
+    pub fn evict(&mut self, key: &KeyBuf) -> Verdict {
+        let time = self.time();
+        let holders = self.leader().host.holders(key).1;
+        let grants = holders.iter().map(|holder| holder.grant());
+        let Some(end) = grants.clone().map(|grant| grant.lease.end).max() else { return Ok(()) };
+        let top = grants.clone().map(|grant| grant.fence).max().unwrap_or(Fence(0));
+        for (at, Side { node, host }) in self.sides.iter_mut().enumerate() {
+            host.take(key);
+            for grant in grants.clone() {
+                node.lost(key.as_key(), grant.token, grant.client);
+            }
+            match at == self.lead {
+                true => node.evict(key.as_key(), end, top),
+                false => node.removed(host, key.as_key(), top, time.now),
+            }
+        }
+        self.judge.holds.remove(key);
+        let shut = self.judge.shut.entry(key.name.clone()).or_default();
+        *shut = (end.0 * 1000).max(*shut);
+        self.settle(Cause::Quiet).map(drop)
     }
 
     /// Other data where nothing is.
@@ -115,6 +145,9 @@ impl World {
             node.flushed(host, db, now);
         }
         self.judge.holds.retain(|key, _| !goes(key));
+        if db.is_none() {
+            (self.judge.shut, self.shut_there) = (BTreeMap::new(), BTreeMap::new());
+        }
         self.settle(Cause::Removal)?;
         prop_assert!(self.judge.queues.keys().all(|key| !goes(key)), "not told of the flush");
         Ok(())
@@ -132,6 +165,8 @@ impl World {
     pub fn fail_over(&mut self) -> Verdict {
         self.demote()?;
         self.lead = 1 - self.lead;
+        // There is no quarantine here.
+        core::mem::swap(&mut self.judge.shut, &mut self.shut_there);
         // The iterations of the other one are not its own: it has read nothing yet.
         (self.heard, self.is_paused) = (0, true);
         let time = self.time();

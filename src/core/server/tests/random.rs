@@ -33,8 +33,8 @@ fn step() -> impl Strategy<Value = Step> {
         12 => (0..6_usize, 0..3_usize, ask())
             .prop_map(|(slot, key, ask)| Step::Acquire { slot, key, ask }),
         5 => place().prop_map(|(key, token)| Step::Release { key, token }),
-        3 => (place(), ttl(), prop::option::of(proposal()), any::<bool>())
-            .prop_map(|((key, token), ttl, fence, gt)| Step::Extend { key, token, ttl, fence, gt }),
+        3 => (place(), ttl(), prop::option::of(proposal()))
+            .prop_map(|((key, token), ttl, fence)| Step::Extend { key, token, ttl, fence }),
         1 => place().prop_map(|(key, token)| Step::Check { key, token }),
         1 => (any::<usize>(), prop::option::of(ttl()))
             .prop_map(|(nth, ttl)| Step::Hear { nth, ttl }),
@@ -57,6 +57,7 @@ fn step() -> impl Strategy<Value = Step> {
 fn rare() -> impl Strategy<Value = Step> {
     prop_oneof![
         4 => (0..3_usize).prop_map(|key| Step::Remove { key }),
+        4 => (0..3_usize).prop_map(|key| Step::Evict { key }),
         4 => (place(), prop::option::of(1..10_u64))
             .prop_map(|((key, token), ttl)| Step::SetText { key, token, ttl }),
         1 => (0..3_usize).prop_map(|key| Step::SetOther { key }),

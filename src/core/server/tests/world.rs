@@ -33,6 +33,8 @@ pub struct World {
     /// Which of them is the primary.
     pub lead: usize,
     pub judge: Judge,
+    /// The keys of evicted locks, as the replica remembers them of the time when it led.
+    pub shut_there: BTreeMap<Box<[u8]>, u64>,
     /// Microseconds on the monotonic clock, and on the wall's.
     pub now: u64,
     pub unix: u64,
@@ -59,6 +61,7 @@ impl World {
             sides: [side(0), side(1 << 32)],
             lead: 0,
             judge: Judge::default(),
+            shut_there: BTreeMap::new(),
             now: 0,
             unix: 1_000_000,
             clients: Vec::new(),
@@ -85,6 +88,7 @@ impl World {
     pub fn pass(&mut self, micros: u64) {
         self.now += micros;
         self.unix += micros;
+        self.judge.now = self.now;
         for side in &mut self.sides {
             side.host.now = Instant(self.now);
         }
@@ -147,7 +151,7 @@ impl World {
     fn replicate(&mut self, event: &Report) -> Verdict {
         let time = Time { now: Instant(self.now), unix: 0 };
         let Side { node, host } = &mut self.sides[1 - self.lead];
-        if let Some(sent) = Replicated::write(event, time.now) {
+        if let Some(sent) = Replicated::write(event) {
             prop_assert!(sent.carry_out(node, host, time), "a replica cannot: {sent:?}");
         }
         let answered = |event: &Report| matches!(event, Report::Answered(..));
@@ -157,7 +161,6 @@ impl World {
 
     /// Checks the invariants after every operation.
     fn check(&mut self, cause: Cause<'_>) -> Verdict {
-        self.prolong_turns();
         self.check_queues(cause)?;
         let Side { node, host } = &self.sides[self.lead];
         prop_assert!(host.index_is_true(), "the index lags");
@@ -219,7 +222,9 @@ impl World {
         match self.sides[self.lead].host.values.get(key) {
             Some(Value::Other) => true,
             Some(Value::Text { end, .. }) => {
-                end.zip(slack).is_some_and(|(end, slack)| end.0 * 1000 + slack <= self.now)
+                let over =
+                    end.zip(slack).is_some_and(|(end, slack)| end.0 * 1000 + slack <= self.now);
+                over && self.judge.compatible(key, first.mode)
             }
             _ => self.judge.compatible(key, first.mode),
         }
@@ -234,9 +239,8 @@ impl World {
             prop_assert!(unread || !self.first_is_due(key, Some(1000)), "a lost wake-up");
         }
         for hold in self.judge.holds.values().flatten() {
-            let unread = hold.away && hold.end + 3000 > self.heard;
-            prop_assert!(unread || hold.latest > self.now, "over, and still there: {hold:?}");
-            let gone = hold.waiter.is_some_and(|id| self.judge.gone.contains(&id));
+            prop_assert!(hold.latest > self.now, "over, and still there: {hold:?}");
+            let gone = !hold.keep && hold.waiter.is_some_and(|id| self.judge.gone.contains(&id));
             let closed = hold.ephemeral && self.judge.closed.contains(&hold.client);
             prop_assert!(!hold.bound || !(gone || closed), "nobody's: {hold:?}");
         }
@@ -259,7 +263,7 @@ impl World {
                 "{node:?}"
             );
             prop_assert!(
-                node.waiting.ends.is_empty() && node.waiting.untold.is_empty(),
+                node.waiting.ends.is_empty() && node.waiting.unwritten.is_empty(),
                 "{node:?}"
             );
             prop_assert_eq!((node.waiting.places(), node.waiting.requests()), (0, 0));
@@ -275,12 +279,12 @@ impl World {
         let Side { node, host } = &self.sides[self.lead];
         let Node { waiting, ephemeral, durable, .. } = node;
         let counter = &durable.counter;
-        let Waiting { queues, stands, ends, untold, .. } = waiting;
+        let Waiting { queues, stands, ends, unwritten, .. } = waiting;
         // A plain string that is over may go whenever somebody looks.
         let is_text = |value: &Value| matches!(value, Value::Text { .. });
         let values: Vec<_> = host.values.iter().filter(|(_, value)| !is_text(value)).collect();
         std::format!(
-            "{values:?} {queues:?} {stands:?} {ends:?} {untold:?} {ephemeral:?} {counter:?}"
+            "{values:?} {queues:?} {stands:?} {ends:?} {unwritten:?} {ephemeral:?} {counter:?}"
         )
     }
 
