@@ -357,9 +357,8 @@ impl<R: Rules> Ballot<R> {
     /// Asks a node again for a lease that is shorter or older than the caller wants.
     pub fn confirm(&mut self, out: &mut Outgoing, node: usize, now: Instant) {
         let Some(vote) = self.votes.get(node) else { return };
-        let length = vote.accepts(self.ttl());
-        let is_due = |held: Held| held.ttl < length || held.sent < self.lengths.wanted_at;
-        if vote.held().is_some_and(is_due) {
+        let is_old = |held: Held| held.sent < self.lengths.wanted_at;
+        if vote.is_short(self.ttl()) || vote.held().is_some_and(is_old) {
             self.renew_at(out, node, now);
         }
     }
@@ -388,10 +387,7 @@ impl<R: Rules> Ballot<R> {
 
     /// True if no answer is to come, and no shorter lease is left.
     pub fn is_settled(&self) -> bool {
-        let whole = |held: Held, vote: &Vote| held.ttl >= vote.accepts(self.ttl());
-        let settled =
-            |vote: &Vote| !vote.is_open() && vote.held().is_none_or(|held| whole(held, vote));
-        self.votes.iter().all(settled)
+        self.votes.iter().all(|vote| !vote.is_open() && !vote.is_short(self.ttl()))
     }
 
     /// Gives everything back, also grants whose answers are missing.

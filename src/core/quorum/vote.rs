@@ -150,9 +150,9 @@ impl Vote {
         self.held().map(|held| held.fence)
     }
 
-    /// The length that the node accepts, where `ttl` is wanted.
-    pub(super) fn accepts(&self, ttl: Millis) -> Millis {
-        self.limit.map_or(ttl, |limit| limit.min(ttl))
+    /// True if the node has granted a shorter lease than `ttl`, and has not refused a longer one.
+    pub(super) fn is_short(&self, ttl: Millis) -> bool {
+        self.limit.is_none() && self.held().is_some_and(|held| held.ttl < ttl)
     }
 
     /// True if the node answers, does not grant, and has no request under way.

@@ -69,8 +69,8 @@ impl Client {
         let mut left = MAX_DONE - room;
         for length in (9..25).rev().map(|power| 1 << power) {
             while left > length / BYTES_PER_UNIT {
-                let width = length - left.to_string().len();
-                self.leave_done(&format!("{name:x<width$}"), left);
+                let width = length - name.len() - left.to_string().len();
+                self.leave_done(&format!("{name}{}", "x".repeat(width)), left);
                 left -= length / BYTES_PER_UNIT + 1;
             }
         }

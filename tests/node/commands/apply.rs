@@ -62,8 +62,8 @@ fn forgeries(kind: Kind) -> Vec<Words> {
         &["DLOCK.APPLY", "other", "+86400000 9007199254740991 s mallory"],
         &["DLOCK.APPLY", "other", "+86400000 9007199254740991 3e mallory"],
         &["dlock.apply", "other", "+1 1 x mallory"],
-        &["DLOCK.PROMISE", "9007199254740991", "8589934592", "9007199254740991"],
-        &["dlock.promise", "0", "0", "0"],
+        &["DLOCK.PROMISE", "9007199254740991", "8589934592", "9007199254740991", "8589934592"],
+        &["dlock.promise", "0", "0", "0", "0"],
     ];
     let bytes = |words: &&[&str]| words.iter().map(|word| word.as_bytes().to_vec()).collect();
     all.extend(forged.iter().map(bytes));
@@ -187,7 +187,8 @@ fn malformed_ones_are_refused(kind: Kind) {
         assert_eq!(answer.code(), "ERR", "{request}: {answer:?}");
         assert!(answer.error().contains("wrong number of arguments"), "{request}: {answer:?}");
     }
-    for request in ["DLOCK.APPLY job mallory 60000", "DLOCK.APPLY job x y z", "DLOCK.PROMISE a b c"]
+    for request in
+        ["DLOCK.APPLY job mallory 60000", "DLOCK.APPLY job x y z", "DLOCK.PROMISE a b c d"]
     {
         let words: Words = request.split(' ').map(|word| word.as_bytes().to_vec()).collect();
         assert_refused(&victim.server.client().run_args(&words), &words);

@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-use harness::quarantine::CRASHED;
 use harness::{
     Client, Kind, Server, apply, eventually, on_every_server, on_one_server, on_two_servers,
     scratch,
@@ -36,37 +35,11 @@ fn the_first_start_makes_it(kind: Kind) {
     eventually("nothing else is left of it", || server.state_files() == expected);
 }
 
-/// As the version before wrote it.
-const EARLIER: &str = "dlock-state 2
-node-id 00000000000000000000000000000007
-boot 3
-fence 9000
-clock 5000
-bound-ms 61440
-ended not cleanly
-log incomplete
-checksum c6152f0086319b65
-";
-
-#[apply(on_one_server)]
-fn one_of_the_version_before_is_read_and_replaced(kind: Kind) {
-    let mut server = Server::start(kind);
-    server.kill();
-    fs::write(server.state_file(), EARLIER).unwrap();
-    server.start_again();
-    let left = server.assert_in_quarantine(CRASHED);
-    assert!((30_000..=61_440).contains(&left), "{left}");
-    let node = server.run("DLOCK.NODE");
-    assert_eq!(node.at("node-id").text(), "00000000000000000000000000000007");
-    assert_eq!(node.at("boot").int(), 4);
-    assert_eq!(lines(&server)[0], "dlock-state 3");
-}
-
 #[apply(on_one_server)]
 fn it_is_a_short_text_of_names_and_values(kind: Kind) {
     let server = Server::start(kind);
     let lines = lines(&server);
-    assert_eq!(lines[0], "dlock-state 3");
+    assert_eq!(lines[0], "dlock-state 1");
     for line in &lines {
         let (name, value) = line.split_once(' ').unwrap_or_else(|| panic!("{line:?}"));
         assert!(!name.is_empty() && !value.is_empty(), "{line:?}");
@@ -180,7 +153,7 @@ fn it_can_be_anywhere_under_any_name(kind: Kind) {
     server.restart();
     assert_eq!(server.node("boot").int(), 2);
     assert_eq!(server.node("node-id").text(), name);
-    assert!(fs::read_to_string(file).unwrap().starts_with("dlock-state 3\n"));
+    assert!(fs::read_to_string(file).unwrap().starts_with("dlock-state 1\n"));
 }
 
 #[apply(on_one_server)]
