@@ -134,13 +134,12 @@ fn unknown(session: &Session, name: &[u8]) -> String {
 }
 
 /// Commands of which a client may think that an agent has them.
-const NOT_SERVED: [&str; 11] = [
+const NOT_SERVED: [&str; 10] = [
     "DLOCK.TOKENS",
     "DLOCK.APPLY",
     "DLOCK.BREAK",
     "DLOCK.FENCED",
     "DLOCK.MARK",
-    "DLOCK.EVICTED",
     "DLOCK.HOT",
     "MULTI",
     "EXEC",

@@ -102,7 +102,7 @@ impl Setting {
         let mut ballot = Ballot::new(Bent(self.flaw), at as u32, NODES, TTL);
         let mut out = Outgoing::default();
         for node in 0..NODES {
-            let ask = Ask::Extend { fence: Some(Fence(fence)) };
+            let ask = Ask::Extend { fence: Fence(fence) };
             ballot.ask(&mut out, node, ask, state.instant());
         }
         state.enter(at, Phase::Joining(suffix, fence, ballot));
@@ -368,7 +368,7 @@ impl Setting {
                 Ask::Acquire { fence, .. } => {
                     What::Acquire { fence: fence.map(|fence| fence.0), stood: None }
                 }
-                Ask::Extend { fence } => What::Extend(fence.map(|fence| fence.0)),
+                Ask::Extend { fence } => What::Extend(Some(fence.0)),
                 _ => continue,
             };
             state.send(at, node, Some(id), self.suffix(at), what);
