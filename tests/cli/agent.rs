@@ -20,7 +20,7 @@ fn the_commands_of_a_node_have_the_replies_of_a_node(kind: Kind) {
     assert_eq!(client.run("DLOCK.CHECK job alice"), Value::Int(fence));
     assert_eq!(client.run("DLOCK.CHECK job bob"), Value::Null);
     assert_eq!(client.run("DLOCK.ACQUIRE job bob 30000"), Value::Null);
-    assert_eq!(client.run("DLOCK.EXTEND job alice 60000 GT"), Value::Int(1));
+    assert_eq!(client.run("DLOCK.EXTEND job alice 60000"), Value::Int(1));
     assert_eq!(client.run("DLOCK.EXTEND job bob 60000"), Value::Int(0));
     assert_eq!(client.run("DLOCK.RELEASE job bob"), Value::Int(0));
     assert_eq!(client.run("DLOCK.RELEASE job alice"), Value::Int(1));
