@@ -35,7 +35,7 @@ func main() {
 	fmt.Println("held with the fence", fence)
 
 	// In work that takes long, from time to time: 1, or the lock is lost and the work has to stop.
-	if held, err := agent.Do(ctx, "DLOCK.EXTEND", "job:42", token, 30_000, "GT").Int(); err != nil || held != 1 {
+	if held, err := agent.Do(ctx, "DLOCK.EXTEND", "job:42", token, 30_000).Int(); err != nil || held != 1 {
 		log.Fatal("the lock is lost ", err)
 	}
 	// A job that is to run once a window ends with "DONE", 43_200_000, "META", "exit 0" in place of this.

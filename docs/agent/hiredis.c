@@ -33,7 +33,7 @@ int main(int argc, char **argv) {
     printf("held with the fence %lld\n", fence);
 
     /* In work that takes long, from time to time: 1, or the lock is lost and the work has to stop. */
-    if (number(agent, redisCommand(agent, "DLOCK.EXTEND job:42 %b 30000 GT", token, size)) != 1) {
+    if (number(agent, redisCommand(agent, "DLOCK.EXTEND job:42 %b 30000", token, size)) != 1) {
         fprintf(stderr, "the lock is lost\n");
         return 1;
     }

@@ -12,7 +12,7 @@ esac
 echo "held with the fence $fence"
 
 # In work that takes long, from time to time: 1, or the lock is lost and the work has to stop.
-if [ "$(agent DLOCK.EXTEND job:42 "$token" 30000 GT)" != 1 ]; then
+if [ "$(agent DLOCK.EXTEND job:42 "$token" 30000)" != 1 ]; then
     echo 'the lock is lost' >&2
     exit 1
 fi

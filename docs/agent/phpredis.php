@@ -13,7 +13,7 @@ if ($fence === false) {
 try {
     echo "held with the fence $fence\n";
     // In work that takes long, from time to time: 1, or the lock is lost and the work has to stop.
-    if ($agent->rawCommand('DLOCK.EXTEND', 'job:42', $token, 30000, 'GT') !== 1) {
+    if ($agent->rawCommand('DLOCK.EXTEND', 'job:42', $token, 30000) !== 1) {
         throw new RuntimeException('the lock is lost');
     }
 } finally {

@@ -15,6 +15,6 @@ die "somebody else holds the lock\n" unless defined $fence;
 print "held with the fence $fence\n";
 
 # In work that takes long, from time to time: 1, or the lock is lost and the work has to stop.
-my $extended = $agent->__std_cmd('DLOCK.EXTEND', 'job:42', $token, 30000, 'GT');
+my $extended = $agent->__std_cmd('DLOCK.EXTEND', 'job:42', $token, 30000);
 die "the lock is lost\n" unless $extended;
 $agent->__std_cmd('DLOCK.RELEASE', 'job:42', $token);

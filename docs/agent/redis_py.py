@@ -15,7 +15,7 @@ if fence is None:
 try:
     print("held with the fence", fence)
     # In work that takes long, from time to time: 1, or the lock is lost and the work has to stop.
-    if not agent.execute_command("DLOCK.EXTEND", "job:42", token, 30_000, "GT"):
+    if not agent.execute_command("DLOCK.EXTEND", "job:42", token, 30_000):
         sys.exit("the lock is lost")
 finally:
     agent.execute_command("DLOCK.RELEASE", "job:42", token)

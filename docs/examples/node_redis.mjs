@@ -18,6 +18,7 @@ export async function withLock(redis, key, work, options = {}) {
   const { wait = 60_000, ttl = 30_000, keep = 5_000, signal } = options;
   const token = randomBytes(16).toString("hex");
   const deadline = performance.now() + wait;
+  const lease = Math.min(ttl, keep); // a waiter may ask for no more; the first renewal makes it longer
   let stray = false; // whether a request may still be on its way that nobody waits for any more
   let holding;
   try {
@@ -28,10 +29,10 @@ export async function withLock(redis, key, work, options = {}) {
       stray = true;
       try {
         // Without WAIT, which would hold up everybody on this connection. KEEP keeps the place.
-        const fence = await redis.sendCommand(["DLOCK.ACQUIRE", key, token, `${ttl}`, "KEEP", `${keep}`]);
+        const fence = await redis.sendCommand(["DLOCK.ACQUIRE", key, token, `${lease}`, "KEEP", `${keep}`]);
         stray = earlier;
         if (fence !== null) {
-          holding = hold(redis, key, token, ttl, sent);
+          holding = hold(redis, key, token, fence, ttl, lease, sent);
           const signals = [holding.lost, signal].filter(Boolean);
           const result = await work({ fence, signal: AbortSignal.any(signals), check: holding.check });
           holding.check();
@@ -50,11 +51,11 @@ export async function withLock(redis, key, work, options = {}) {
 }
 
 /** Renews the lease until it is told to stop, and says when the lock is lost. */
-function hold(redis, key, token, ttl, sent) {
+function hold(redis, key, token, fence, ttl, lease, sent) {
   const lost = new AbortController();
   const lose = () => lost.abort(new Lost(key));
   // The lease counts from the sending. Clocks differ by less than a hundredth.
-  let until = sent + 0.99 * ttl;
+  let until = sent + 0.99 * lease;
   let timer;
   const watch = () => {
     const left = until - performance.now();
@@ -62,18 +63,21 @@ function hold(redis, key, token, ttl, sent) {
     else lose();
   };
   watch();
-  const renewal = setInterval(async () => {
+  let renewal;
+  const renew = async () => {
     const sent = performance.now();
-    const renewed = await redis.sendCommand(["DLOCK.EXTEND", key, token, `${ttl}`, "GT"]).catch(() => null);
+    renewal = setTimeout(renew, lease / 3);
+    const renewed = await redis.sendCommand(["DLOCK.EXTEND", key, token, `${ttl}`, "FENCE", `${fence}`]).catch(() => null);
     if (renewed === 0) lose();
-    if (renewed === 1) until = sent + 0.99 * ttl; // null: the next turn asks again
-  }, ttl / 3);
+    if (renewed === 1) [until, lease] = [sent + 0.99 * ttl, ttl]; // null: the next turn asks again
+  };
+  renew();
   const check = () => {
     if (performance.now() >= until) lose();
     lost.signal.throwIfAborted();
   };
   const stop = () => {
-    clearInterval(renewal);
+    clearTimeout(renewal);
     clearTimeout(timer);
   };
   return { lost: lost.signal, check, stop };
@@ -81,7 +85,7 @@ function hold(redis, key, token, ttl, sent) {
 
 async function release(redis, key, token, stray, patience) {
   // A stray request that arrives after FINAL takes no lock.
-  let final = stray ? ["FINAL"] : [];
+  const final = stray ? ["FINAL"] : [];
   const until = performance.now() + patience; // later the lease ends by itself
   while (performance.now() < until) {
     try {

@@ -95,6 +95,7 @@ function with_lock(Redis $redis, string $key, callable $work, float $wait = 60, 
 {
     [$token, $deadline, $fence, $process] = [bin2hex(random_bytes(16)), now() + $wait, null, getmypid()];
     $connection = new Connection($redis);
+    $lease = min($ttl, $keep); // a waiter may ask for no more; the first renewal makes it longer
     $read_timeout = $redis->getReadTimeout() ?: (float) ini_get('default_socket_timeout');
     $stray = false; // whether a request may still be on its way that nobody waits for any more
     try {
@@ -102,10 +103,10 @@ function with_lock(Redis $redis, string $key, callable $work, float $wait = 60, 
             $sent = now();
             $left = $deadline - $sent;
             // Half of the time-out: no request ends by it. A third of the lease: it is young when heard.
-            $span = ms(min($read_timeout / 2, $ttl / 3, 2, $left));
+            $span = ms(min($read_timeout / 2, $lease / 3, 2, $left));
             $words = $left > 0 ? ['KEEP', ms($keep), 'WAIT', $span] : ['KEEP', ms($keep)];
             try {
-                $fence = $connection->ask('DLOCK.ACQUIRE', $key, $token, ms($ttl), ...$words);
+                $fence = $connection->ask('DLOCK.ACQUIRE', $key, $token, ms($lease), ...$words);
             } catch (RedisException | Refused $error) {
                 $stray = true;
                 if ($left <= 0 || !may_pass($error)) {
@@ -117,8 +118,9 @@ function with_lock(Redis $redis, string $key, callable $work, float $wait = 60, 
                 throw new RuntimeException("$key was not free within $wait s");
             }
         }
-        $extend = fn() => $connection->ask('DLOCK.EXTEND', $key, $token, ms($ttl), 'GT');
-        $held = new Held($fence, $extend, $sent + 0.99 * $ttl, $ttl);
+        $extend = fn() => $connection->ask('DLOCK.EXTEND', $key, $token, ms($ttl), 'FENCE', $fence);
+        $held = new Held($fence, $extend, $sent + 0.99 * $lease, $ttl);
+        $held->renew();
         $result = $work($held);
         $held->renew();
         return $result;
@@ -142,10 +144,7 @@ function release(Connection $connection, string $key, string $token, bool $stray
         } catch (RedisException) {
             usleep(50_000);
         } catch (Refused) {
-            if (!$final) {
-                return;
-            }
-            $final = []; // the server remembers enough of them already
+            return;
         }
     }
 }

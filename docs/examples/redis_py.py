@@ -38,18 +38,19 @@ def lock(client, key, wait=60.0, ttl=30.0, keep=5.0, read_timeout=5.0):
     """Holds a lock during a `with` block. Times are in seconds; read_timeout is the client's."""
     token, held, done = secrets.token_hex(16), Held(), threading.Event()
     deadline = monotonic() + wait
+    lease = min(ttl, keep)  # a waiter may ask for no more; the first renewal makes it longer
     stray = False  # whether a request may still be on its way that nobody waits for any more
     try:
         while held.fence is None:
             sent, earlier, stray = monotonic(), stray, True
             left = deadline - sent
             # Half of the time-out: no request ends by it. A third of the lease: it is young when heard.
-            span = min(read_timeout / 2, ttl / 3, left)
+            span = min(read_timeout / 2, lease / 3, left)
             waits = left > 0 and WAITING.acquire(blocking=False)
             words = ["KEEP", ms(keep), "WAIT", ms(span)] if waits else ["KEEP", ms(keep)]
             pause = 0 if waits else 0.05
             try:
-                held.fence = client.execute_command("DLOCK.ACQUIRE", key, token, ms(ttl), *words)
+                held.fence = client.execute_command("DLOCK.ACQUIRE", key, token, ms(lease), *words)
                 # redis-py asks again by itself after a time-out. The answer has taken longer then.
                 stray = earlier or monotonic() - sent >= read_timeout
             except redis.RedisError as error:
@@ -64,8 +65,8 @@ def lock(client, key, wait=60.0, ttl=30.0, keep=5.0, read_timeout=5.0):
                     raise TimeoutError(f"{key} was not free within {wait} s")
                 sleep(pause)
         # The lease counts from the sending. Clocks differ by less than a hundredth.
-        held.until = sent + 0.99 * ttl
-        renewal = (client, key, token, ttl, held, done)
+        held.until = sent + 0.99 * lease
+        renewal = (client, key, token, ttl, lease, held, done)
         threading.Thread(target=renew, args=renewal, daemon=True).start()
         yield held
         held.check()
@@ -75,12 +76,14 @@ def lock(client, key, wait=60.0, ttl=30.0, keep=5.0, read_timeout=5.0):
             release(client, key, token, stray, keep)
 
 
-def renew(client, key, token, ttl, held, done):
-    while not done.wait(ttl / 3):
-        sent = monotonic()
+def renew(client, key, token, ttl, lease, held, done):
+    pause = 0
+    while not done.wait(pause):
+        sent, pause, words = monotonic(), lease / 3, ["FENCE", held.fence]
         with contextlib.suppress(redis.RedisError):  # the next turn asks again
-            extended = client.execute_command("DLOCK.EXTEND", key, token, ms(ttl), "GT")
+            extended = client.execute_command("DLOCK.EXTEND", key, token, ms(ttl), *words)
             held.until = sent + 0.99 * ttl if extended else 0.0
+            lease = ttl
 
 
 def release(client, key, token, stray, patience):
@@ -93,9 +96,7 @@ def release(client, key, token, stray, patience):
         except (redis.ConnectionError, redis.TimeoutError):
             sleep(0.05)
         except redis.RedisError:
-            if not final:
-                return None
-            final = []  # the server remembers enough of them already
+            return None
 
 
 def may_pass(error):

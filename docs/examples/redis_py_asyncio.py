@@ -25,18 +25,19 @@ async def lock(client, key, wait=60.0, ttl=30.0, keep=5.0, read_timeout=5.0):
     is cancelled and Lost is raised. Times are in seconds; read_timeout is the client's."""
     token, now, renewal = secrets.token_hex(16), asyncio.get_running_loop().time, None
     fence, deadline = None, now() + wait
+    short = min(ttl, keep)  # a waiter may ask for no more; the first renewal makes it longer
     stray = False  # whether a request may still be on its way that nobody waits for any more
     try:
         while fence is None:
             sent, earlier, stray = now(), stray, True
             left = deadline - sent
             # Half of the time-out: no request ends by it. A third of the lease: it is young when heard.
-            span = min(read_timeout / 2, ttl / 3, left)
+            span = min(read_timeout / 2, short / 3, left)
             waits = left > 0 and not WAITING.locked() and await WAITING.acquire()
             words = ["KEEP", ms(keep), "WAIT", ms(span)] if waits else ["KEEP", ms(keep)]
             pause = 0 if waits else 0.05
             try:
-                fence = await client.execute_command("DLOCK.ACQUIRE", key, token, ms(ttl), *words)
+                fence = await client.execute_command("DLOCK.ACQUIRE", key, token, ms(short), *words)
                 # redis-py asks again by itself after a time-out. The answer has taken longer then.
                 stray = earlier or now() - sent >= read_timeout
             except redis.RedisError as error:
@@ -51,8 +52,8 @@ async def lock(client, key, wait=60.0, ttl=30.0, keep=5.0, read_timeout=5.0):
                     raise TimeoutError(f"{key} was not free within {wait} s")
                 await asyncio.sleep(pause)
         # The lease counts from the sending. Clocks differ by less than a hundredth.
-        async with asyncio.timeout_at(sent + 0.99 * ttl) as lease:
-            renewal = asyncio.create_task(renew(client, key, token, ttl, lease))
+        async with asyncio.timeout_at(sent + 0.99 * short) as lease:
+            renewal = asyncio.create_task(renew(client, key, token, fence, ttl, short, lease))
             yield fence
     except TimeoutError:
         if renewal and lease.expired():
@@ -71,15 +72,16 @@ async def lock(client, key, wait=60.0, ttl=30.0, keep=5.0, read_timeout=5.0):
 RELEASES = set()  # the loop itself does not keep tasks alive
 
 
-async def renew(client, key, token, ttl, lease):
-    extended = True
+async def renew(client, key, token, fence, ttl, length, lease):
+    extended, words = True, ["FENCE", fence]
     while extended:
-        await asyncio.sleep(ttl / 3)
         sent = asyncio.get_running_loop().time()
         with contextlib.suppress(redis.RedisError):  # the next turn asks again
-            extended = await client.execute_command("DLOCK.EXTEND", key, token, ms(ttl), "GT")
+            extended = await client.execute_command("DLOCK.EXTEND", key, token, ms(ttl), *words)
+            length = ttl
             if not lease.expired():
                 lease.reschedule(sent + 0.99 * ttl if extended else sent)
+        await asyncio.sleep(length / 3)
 
 
 async def release(client, key, token, stray, patience):
@@ -92,9 +94,7 @@ async def release(client, key, token, stray, patience):
         except (redis.ConnectionError, redis.TimeoutError):
             await asyncio.sleep(0.05)
         except redis.RedisError:
-            if not final:
-                return None
-            final = []  # the server remembers enough of them already
+            return None
 
 
 def may_pass(error):

@@ -19,6 +19,7 @@ end
 # Calls the block with the lock. Times are in seconds.
 def with_lock(redis, key, wait: 60, ttl: 30, keep: 5)
   token, deadline, pid = SecureRandom.hex, now + wait, Process.pid
+  lease = [ttl, keep].min # a waiter may ask for no more; the first renewal makes it longer
   held = renewal = nil
   stray = false # whether a request may still be on its way that nobody waits for any more
   until held
@@ -26,18 +27,18 @@ def with_lock(redis, key, wait: 60, ttl: 30, keep: 5)
     left = deadline - sent
     begin
       # Without WAIT, which would hold up every thread on this connection. KEEP keeps the place.
-      fence = redis.call("DLOCK.ACQUIRE", key, token, ms(ttl), "KEEP", ms(keep))
+      fence = redis.call("DLOCK.ACQUIRE", key, token, ms(lease), "KEEP", ms(keep))
       # redis-rb asks again by itself after a time-out. The answer has taken longer then.
       stray = earlier || now - sent >= 0.2
       # The lease counts from the sending. Clocks differ by less than a hundredth.
-      held = Held.new(fence, sent + 0.99 * ttl, pid) if fence
+      held = Held.new(fence, sent + 0.99 * lease, pid) if fence
     rescue Redis::BaseError => e
       raise if left <= 0 || !may_pass?(e)
     end
     raise "#{key} was not free within #{wait} s" if !held && left <= 0
     sleep(0.025 + 0.05 * rand) unless held
   end
-  renewal = Thread.new { renew(redis, key, token, ttl, held) }
+  renewal = Thread.new { renew(redis, key, token, ttl, lease, held) }
   result = yield held
   held.check
   result
@@ -49,14 +50,17 @@ ensure
   end
 end
 
-def renew(redis, key, token, ttl, held)
+def renew(redis, key, token, ttl, lease, held)
   loop do
-    sleep(ttl / 3.0)
-    sent = now
-    extended = redis.call("DLOCK.EXTEND", key, token, ms(ttl), "GT")
-    held.until = extended == 1 ? sent + 0.99 * ttl : 0
-  rescue Redis::BaseError
-    next # the next turn asks again
+    begin
+      sent = now
+      extended = redis.call("DLOCK.EXTEND", key, token, ms(ttl), "FENCE", held.fence)
+      held.until = extended == 1 ? sent + 0.99 * ttl : 0
+      lease = ttl
+    rescue Redis::BaseError
+      nil # the next turn asks again
+    end
+    sleep(lease / 3.0)
   end
 end
 
@@ -70,8 +74,7 @@ def release(redis, key, token, stray, patience)
     rescue Redis::BaseConnectionError
       sleep(0.05)
     rescue Redis::CommandError
-      return if final.empty?
-      final = [] # the server remembers enough of them already
+      return
     end
   end
 end

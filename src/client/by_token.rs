@@ -345,8 +345,7 @@ impl Client {
         fence: Fence,
         ttl: Duration,
     ) -> Result<Duration, Error> {
-        let mut command = request::extend(key, name, clock::millis(ttl), Some(fence));
-        command.arg("GT");
+        let command = request::extend(key, name, clock::millis(ttl), Some(fence));
         self.extend_by(&command, key, fence.0, ttl).await
     }
 

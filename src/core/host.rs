@@ -4,7 +4,7 @@ use crate::done::{Done, Until};
 use crate::durability::promise::Promise;
 use crate::lock::{Crowd, Found, Grant, Renewal};
 use crate::reason::Reason;
-use crate::words::{Deadline, Fence, Instant, Key, KeyBuf, Millis, Mode, Owner, WaiterId};
+use crate::words::{Deadline, Fence, Instant, Key, KeyBuf, Mode, Owner, WaiterId};
 
 /// The way to answer blocked requests.
 pub trait Answers {
@@ -41,15 +41,9 @@ pub trait Host: Answers {
     fn remove(&mut self, key: Key<'_>);
     /// Removes the remains at a free key: a lock whose lease a RENAME has ended, say.
     fn remove_rest(&mut self, key: Key<'_>);
-    /// True if the foreign lock at the key has this value.
-    fn foreign_is(&mut self, key: Key<'_>, value: &[u8]) -> bool;
     /// Removes the foreign lock or the mark at the key, on the replicas too: [`Host::tell`] does not cover
     /// these.
     fn remove_foreign(&mut self, key: Key<'_>);
-    /// Sets the expiry of the foreign lock at the key to `ttl`, on the replicas too.
-    fn expire_foreign(&mut self, key: Key<'_>, ttl: Millis);
-    /// Sets its expiry to this Unix time in milliseconds, which another node has decided.
-    fn expire_foreign_at(&mut self, key: Key<'_>, unix_ms: u64);
     /// Reports an effect to replicas, listeners and statistics. The node calls this after it has
     /// stored the change, in the order of the effects.
     fn tell(&mut self, key: Key<'_>, effect: Effect<'_>);

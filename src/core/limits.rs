@@ -77,11 +77,3 @@ pub const HOT_KEYS: usize = 128;
 pub const DEFAULT_HOT_LISTED: u64 = 10;
 /// HOT keeps this many bytes of a key's name.
 pub const HOT_NAME: usize = 256;
-/// The number of slow waits and long holds that are kept.
-pub const SLOW_ENTRIES: usize = 128;
-/// The number of entries that SLOW lists by default.
-pub const DEFAULT_SLOW_LISTED: u64 = 10;
-/// SLOW keeps this many bytes of a key's name and of a META text.
-pub const SLOW_TEXT: usize = 128;
-/// The largest value of `dlock.slow-wait-ms` and `dlock.long-hold-ms`: 49 days.
-pub const MAX_SLOW: u64 = MAX_TTL_CEILING;

@@ -274,8 +274,9 @@ impl Crowd {
     }
 
     /// Adds a holder, or replaces a holder's grant; the holder keeps its position, as on the node that
-    /// made the grant.
-    pub fn add(&mut self, grant: Grant<'_>) {
+    /// made the grant. A semaphore has the number of permits of its newest grant.
+    pub fn add(&mut self, mode: Mode, grant: Grant<'_>) {
+        self.mode = mode;
         let place = self.by_token.get(grant.token).copied();
         self.remove(grant.token);
         let arrival = place.unwrap_or(self.arrivals);
@@ -321,7 +322,7 @@ impl Crowd {
     }
 
     fn admits(&self, mode: Mode) -> bool {
-        self.is_empty() || (mode == self.mode && self.len() < self.mode.room())
+        self.is_empty() || (mode.is_like(self.mode) && self.len() < mode.room())
     }
 }
 
@@ -355,27 +356,30 @@ mod tests {
     }
 
     #[test]
-    fn readers_admit_readers_and_permits_admit_permits_of_the_same_number() {
+    fn readers_admit_readers_and_permits_admit_as_many_as_a_request_says() {
         let mut readers = Crowd::new(Mode::Shared);
-        readers.add(grant(b"a", 1));
+        readers.add(Mode::Shared, grant(b"a", 1));
         assert!(readers.admits(Mode::Shared));
         assert!(!readers.admits(Mode::Exclusive));
         assert!(!readers.admits(Mode::Limit(5)));
         let mut permits = Crowd::new(Mode::Limit(2));
-        permits.add(grant(b"a", 1));
-        assert!(permits.admits(Mode::Limit(2)));
-        assert!(!permits.admits(Mode::Limit(3)));
-        permits.add(grant(b"b", 1));
-        assert!(!permits.admits(Mode::Limit(2)));
+        permits.add(Mode::Limit(2), grant(b"a", 1));
+        for (n, admits) in [(1, false), (2, true), (3, true)] {
+            assert_eq!(permits.admits(Mode::Limit(n)), admits, "{n}");
+        }
+        permits.add(Mode::Limit(3), grant(b"b", 1));
+        assert_eq!(permits.mode(), Mode::Limit(3));
+        assert!(!permits.admits(Mode::Limit(2)) && permits.admits(Mode::Limit(3)));
+        assert!(!permits.admits(Mode::Shared));
     }
 
     #[test]
     fn a_crowd_knows_how_large_it_is_whatever_has_happened_to_it() {
         let mut crowd = Crowd::new(Mode::Shared);
-        crowd.add(Grant { meta: b"one", ..grant(b"a", 1) });
-        crowd.add(Grant { meta: b"three", ..grant(b"bb", 1) });
+        crowd.add(Mode::Shared, Grant { meta: b"one", ..grant(b"a", 1) });
+        crowd.add(Mode::Shared, Grant { meta: b"three", ..grant(b"bb", 1) });
         assert_eq!(crowd.size(), 205 + 209);
-        crowd.add(Grant { meta: b"", ..grant(b"a", 2) });
+        crowd.add(Mode::Shared, Grant { meta: b"", ..grant(b"a", 2) });
         let asker =
             Some(Asker { client: ClientId(1), ephemeral: false, meta: b"longer than three" });
         let lease = grant(b"bb", 5).lease;
@@ -390,8 +394,8 @@ mod tests {
     #[test]
     fn the_first_lease_to_end_is_the_first_to_go() {
         let mut crowd = Crowd::new(Mode::Shared);
-        crowd.add(grant(b"late", 9));
-        crowd.add(grant(b"early", 3));
+        crowd.add(Mode::Shared, grant(b"late", 9));
+        crowd.add(Mode::Shared, grant(b"early", 3));
         assert_eq!(crowd.first_end(), Some(Deadline(3)));
         assert!(crowd.first_over(Instant(2_999)).is_none());
         assert_eq!(crowd.first_over(Instant(3_000)).map(|h| h.grant().token), Some(&b"early"[..]));

@@ -127,7 +127,7 @@ mod tests {
         ) {
             let began = Lease::begin(Instant(since), Millis(ttl));
             let lease = match extended {
-                Some(at) => began.renewed(Instant(at), Millis(ttl)),
+                Some(at) => Lease { since: began.since, ..Lease::begin(Instant(at), Millis(ttl)) },
                 None => began,
             };
             let key = Key { db, name: &name };

@@ -10,7 +10,6 @@ use alloc::sync::Arc;
 
 use crate::limits::MAX_TURNS;
 use crate::lock::Found;
-use crate::who::Who;
 use crate::words::{
     ClientId, Deadline, Fence, Instant, Key, KeyBuf, Millis, Mode, Owner, WaiterId,
 };
@@ -114,15 +113,13 @@ pub struct Queue {
     pub enters: bool,
     /// Time up to which the key has been charged for its waiters.
     charged: Instant,
-    /// The holder, for the log of slow waits.
-    pub holder: Option<Box<Who>>,
 }
 
 impl Queue {
     /// A queue without waiters.
     #[must_use]
-    pub fn at(key: Key<'_>, now: Instant, holder: Option<Box<Who>>) -> Queue {
-        Queue { key: Arc::new(key.to_owned()), charged: now, holder, ..Queue::default() }
+    pub fn at(key: Key<'_>, now: Instant) -> Queue {
+        Queue { key: Arc::new(key.to_owned()), charged: now, ..Queue::default() }
     }
 
     /// The key of the lock.

@@ -30,13 +30,6 @@ pub enum Reason {
         /// The mode asked for.
         asked: Mode,
     },
-    /// The semaphore has another number of permits.
-    OtherLimit {
-        /// The permits that the holders gave.
-        held: u16,
-        /// The permits that this request gave.
-        asked: u16,
-    },
     /// The key has as many holders as one key can have.
     TooManyHolders,
     /// The key holds data of another type.
@@ -57,8 +50,6 @@ pub enum Reason {
     },
     /// The token was released with FINAL.
     Final,
-    /// The node has no room to remember one more token that was released with FINAL.
-    TooManyFinals,
     /// The lock is done, and cannot be taken for a while.
     Done {
         /// Time left; `None`: for ever.
@@ -106,9 +97,6 @@ impl fmt::Display for Reason {
                 "OTHERMODE this token holds the lock {held} and now asks for it {asked}; release it \
                  first"
             ),
-            R::OtherLimit { held, asked } => {
-                write!(f, "OTHERMODE the lock is held with LIMIT {held}, not LIMIT {asked}")
-            }
             R::TooManyHolders => {
                 write!(
                     f,
@@ -137,11 +125,6 @@ impl fmt::Display for Reason {
             R::Final => write!(
                 f,
                 "FINAL this token was released for good; take a new one for each acquisition"
-            ),
-            R::TooManyFinals => write!(
-                f,
-                "TOOMANYFINALS no more tokens that this user releases with FINAL can be remembered (long names \
-                 count for several); release without FINAL, or again in a minute"
             ),
             // Clients read the two numbers. Many hosts hear this each night: it is short, and cheap.
             R::Done { left, fence } => {
@@ -205,7 +188,6 @@ mod tests {
         let (held, asked) = (Mode::Shared, Mode::Exclusive);
         for (reason, code) in [
             (Reason::OtherMode { held, asked }, "OTHERMODE"),
-            (Reason::OtherLimit { held: 2, asked: 3 }, "OTHERMODE"),
             (Reason::TooManyHolders, "TOOMANY"),
             (Reason::TooLong { given: 2, most: 1 }, "TOOLONG"),
         ] {

@@ -15,10 +15,6 @@ pub struct Settings {
     pub newborn_quarantine: u64,
     /// The policy of quarantine.
     pub quarantine: Policy,
-    /// Waits of at least this many milliseconds are noted; 0: none.
-    pub slow_wait: u64,
-    /// Holds likewise.
-    pub long_hold: u64,
 }
 
 impl Settings {
@@ -34,8 +30,6 @@ impl Settings {
         max_ttl: limits::MAX_TTL_CEILING,
         newborn_quarantine: limits::DEFAULT_NEWBORN_QUARANTINE,
         quarantine: Policy::Auto,
-        slow_wait: 0,
-        long_hold: 0,
     };
 }
 
@@ -45,8 +39,6 @@ impl Default for Settings {
             max_ttl: limits::DEFAULT_MAX_TTL,
             newborn_quarantine: limits::DEFAULT_NEWBORN_QUARANTINE,
             quarantine: Policy::Auto,
-            slow_wait: 0,
-            long_hold: 0,
         }
     }
 }

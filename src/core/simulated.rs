@@ -15,7 +15,7 @@ use crate::host::{Answers, Effect, Ending, Host, Memory, Serves, WaitOutcome};
 use crate::lock::{Crowd, Found, Grant, Holder, Holders, Renewal};
 use crate::server::Node;
 use crate::words::{
-    ClientId, Deadline, Fence, Instant, Key, KeyBuf, Lease, Millis, Mode, Owner, Time, WaiterId,
+    ClientId, Deadline, Fence, Instant, Key, KeyBuf, Lease, Mode, Owner, Time, WaiterId,
 };
 
 /// The content of a key.
@@ -51,7 +51,6 @@ pub enum Report {
     Done { key: KeyBuf, mark: Vec<u8>, until: Option<Until>, held: u64 },
     AllExpired(KeyBuf, usize),
     TextRemoved(KeyBuf),
-    TextExpires(KeyBuf, Millis),
     Answered(WaiterId, WaitOutcome),
 }
 
@@ -144,7 +143,7 @@ impl MemoryHost {
             let fresh = || Value::Many(Crowd::new(mode));
             let value = self.values.entry(key.clone()).or_insert_with(fresh);
             let Value::Many(crowd) = value else { panic!("a holder of another mode is there") };
-            crowd.add(grant);
+            crowd.add(mode, grant);
         }
         self.changed(key.as_key());
     }
@@ -246,8 +245,7 @@ impl Report {
             | Report::Ended { key, .. }
             | Report::Done { key, .. }
             | Report::AllExpired(key, _)
-            | Report::TextRemoved(key)
-            | Report::TextExpires(key, _) => Some(key),
+            | Report::TextRemoved(key) => Some(key),
             Report::Answered(..) => None,
         }
     }
@@ -259,7 +257,7 @@ pub struct Replicated(pub KeyBuf, pub Vec<u8>, pub Box<[u8]>);
 
 impl Replicated {
     /// Writes an event as it travels. `None`: replicas do not get it.
-    pub fn write(event: &Report, now: Instant) -> Option<Replicated> {
+    pub fn write(event: &Report) -> Option<Replicated> {
         let mut written = Vec::new();
         let mut meta: &[u8] = b"";
         let key = match event {
@@ -282,11 +280,6 @@ impl Replicated {
             }
             Report::AllExpired(key, _) | Report::TextRemoved(key) => {
                 apply::write_removal(&mut written);
-                key
-            }
-            Report::TextExpires(key, ttl) => {
-                // Here all clocks began at the same moment.
-                apply::write_expiry(Deadline::after(now, *ttl).0, &mut written);
                 key
             }
             Report::Answered(..) => return None,
@@ -389,31 +382,11 @@ impl Host for MemoryHost {
         assert!(!self.values.contains_key(&key.to_owned()), "the key is not free");
     }
 
-    fn foreign_is(&mut self, key: Key<'_>, value: &[u8]) -> bool {
-        let Some(Value::Text { value: text, .. }) = self.values.get(&key.to_owned()) else {
-            panic!("not a plain string");
-        };
-        **text == *value
-    }
-
     fn remove_foreign(&mut self, key: Key<'_>) {
         let removed = self.take(&key.to_owned());
         let is_other = matches!(removed, Some(Value::Text { .. } | Value::Done(..)));
         assert!(is_other, "neither a plain string nor a mark");
         self.log.push(Report::TextRemoved(key.to_owned()));
-    }
-
-    fn expire_foreign(&mut self, key: Key<'_>, ttl: Millis) {
-        let Some(Value::Text { end, .. }) = self.values.get_mut(&key.to_owned()) else {
-            panic!("not a plain string");
-        };
-        *end = Some(Deadline::after(self.now, ttl));
-        self.log.push(Report::TextExpires(key.to_owned(), ttl));
-    }
-
-    fn expire_foreign_at(&mut self, key: Key<'_>, unix_ms: u64) {
-        // Here both clocks began at the same moment.
-        self.expire_foreign(key, Deadline(unix_ms).left(self.now));
     }
 
     fn tell(&mut self, key: Key<'_>, effect: Effect<'_>) {

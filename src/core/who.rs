@@ -1,29 +1,9 @@
-//! A holder or a waiter, as an operator may see it.
+//! The names of tokens for operators: a token itself is a secret.
 
-use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 
 use xxhash_rust::xxh3::xxh3_64;
-
-use crate::limits::SLOW_TEXT;
-
-/// A past or present holder or waiter.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Who {
-    /// The short name that replaces the token; see [`id`].
-    pub id: String,
-    /// Text for an operator, cut.
-    pub meta: Box<[u8]>,
-}
-
-impl Who {
-    /// Makes a `Who` from a token and its META.
-    #[must_use]
-    pub fn of(token: &[u8], meta: &[u8]) -> Who {
-        Who { id: id(token), meta: cut(meta) }
-    }
-}
 
 /// The short name of a token: the same on every node, and too short to tell anything useful about a
 /// random token. A longer name would be less ambiguous, and would tell more.
@@ -42,16 +22,6 @@ pub fn number(token: &[u8]) -> u64 {
 #[must_use]
 pub fn id_of(number: u64) -> String {
     format!("{:08x}", number >> 31)
-}
-
-/// A long text is cut as the server's slow log cuts it.
-pub(crate) fn cut(text: &[u8]) -> Box<[u8]> {
-    match text.split_at_checked(SLOW_TEXT) {
-        Some((begin, rest)) if !rest.is_empty() => {
-            [begin, format!("... ({} more bytes)", rest.len()).as_bytes()].concat().into()
-        }
-        _ => text.into(),
-    }
 }
 
 #[cfg(test)]

@@ -84,16 +84,10 @@ impl Lease {
         Lease { ttl, end: Deadline::after(now, ttl), since: now }
     }
 
-    /// The same lease, ending `ttl` from now instead.
-    #[must_use]
-    pub fn renewed(self, now: Instant, ttl: Millis) -> Lease {
-        Lease { since: self.since, ..Lease::begin(now, ttl) }
-    }
-
     /// The same lease, ending `ttl` from now, or when it ends anyway if that is later.
     #[must_use]
     pub fn extended_to(self, now: Instant, ttl: Millis) -> Lease {
-        let renewed = self.renewed(now, ttl);
+        let renewed = Lease { since: self.since, ..Lease::begin(now, ttl) };
         if renewed.end >= self.end { renewed } else { self }
     }
 }
@@ -141,6 +135,12 @@ pub enum Mode {
 }
 
 impl Mode {
+    /// True if both are exclusive, shared, or semaphores, whatever their permits.
+    #[must_use]
+    pub fn is_like(self, other: Mode) -> bool {
+        core::mem::discriminant(&self) == core::mem::discriminant(&other)
+    }
+
     /// The mode's name in the reply of INSPECT.
     #[must_use]
     pub fn name(self) -> &'static str {

@@ -2,7 +2,7 @@
 
 use dlock_core::command::apply::Apply;
 use dlock_core::command::{
-    Refusal, Touch, acquire, apply, r#break, check, evicted, extend, guard, promise, release,
+    Refusal, acquire, apply, r#break, check, evicted, extend, promise, release,
 };
 use dlock_core::{Acquired, Key, Node, Reason, Settings, Time, WaitOutcome, WaiterId};
 
@@ -24,8 +24,6 @@ enum Outcome {
     Waits(WaiterId),
     /// The reply has been given.
     Done,
-    /// The inner command gives the reply; it runs when dlock has nothing open any more.
-    Guards,
 }
 
 type Result<'c> = std::result::Result<Outcome, Refusal<'c>>;
@@ -63,13 +61,14 @@ pub fn release(call: &Call<'_>) {
 
 /// DLOCK.EXTEND.
 pub fn extend(call: &Call<'_>) {
+    let client = call.ctx.client();
     on_key(call, Open::write, |node, keyspace, key, time| {
         let mut room = Room::default();
         let args = call.rest(2, &mut room).ok_or(Refusal::Arity)?;
         let settings = if node.is_following() { Settings::REPLAY } else { node.settings };
         let ask = extend::parse(args, &settings)?;
         replayed(call, node)?;
-        Ok(Outcome::Int(node.extend(keyspace, key, &ask, time)?.into()))
+        Ok(Outcome::Int(node.extend(keyspace, key, &ask, client, time)?.into()))
     });
 }
 
@@ -80,22 +79,6 @@ pub fn check(call: &Call<'_>) {
         let token = check::parse(call.rest(2, &mut room).ok_or(Refusal::Arity)?)?;
         let fence = node.check(keyspace, key, token, time)?;
         Ok(fence.map_or(Outcome::Null, |fence| Outcome::Int(fence.0)))
-    });
-}
-
-/// DLOCK.GUARD.
-pub fn guard(call: &Call<'_>) {
-    if call.asks_for_keys() {
-        return call.tell_keys(Touch::Reads, guard::INNER);
-    }
-    on_key(call, Open::read, |node, keyspace, key, time| {
-        let (token, inner) = call.arg(2).zip(call.arg(guard::INNER)).ok_or(Refusal::Arity)?;
-        let token = guard::parse(token, inner)?;
-        if node.is_following() {
-            return Err(Refusal::Replica);
-        }
-        let held = node.check(keyspace, key, token, time)?;
-        held.map(|_| Outcome::Guards).ok_or(Refusal::NotHeld)
     });
 }
 
@@ -211,7 +194,6 @@ fn on_key<'c>(
     let key = Key { db: ctx.db(), name: bytes };
     // Opened first: if its expiry has passed, the server removes it now, and reports that.
     let mut open = open(ctx, key.db, name);
-    let mut guards = false;
     let done = state::with(|state| {
         if state.store.is_unsettled() {
             open.close();
@@ -243,7 +225,6 @@ fn on_key<'c>(
             }
             Ok(Outcome::Waits(waiter)) => wait(call, state, key, waiter),
             Ok(Outcome::Done) => {}
-            Ok(Outcome::Guards) => guards = true,
             Err(Refusal::Arity) => ctx.reply_wrong_arity(),
             Err(refusal) => ctx.reply_error(refusal),
         }
@@ -254,8 +235,6 @@ fn on_key<'c>(
     });
     if done.is_none() {
         reply::busy(ctx);
-    } else if guards {
-        fenced_commands::guarded(call);
     }
 }
 

@@ -1,8 +1,8 @@
-//! GUARD and FENCED: commands for true holders only.
+//! FENCED: commands for holders whose fence is not too old.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use dlock_core::command::{Refusal, Touch, apply, fenced, guard};
+use dlock_core::command::{Refusal, Touch, apply, fenced};
 use dlock_core::mark::{self, Verdict};
 use dlock_core::{Fence, Reason, Time};
 
@@ -10,14 +10,6 @@ use crate::ffi::call::Call;
 use crate::ffi::inner::Inner;
 use crate::ffi::mark::{Mark, NoMark};
 use crate::state::{self, State};
-
-/// Runs the inner command of DLOCK.GUARD, whose token holds the lock.
-pub fn guarded(call: &Call<'_>) {
-    match call.carry_out(guard::INNER) {
-        Inner::Ran(reply) => reply.give(),
-        Inner::Refused { words, .. } => call.ctx.reply_error(&words),
-    }
-}
 
 /// DLOCK.FENCED.
 pub fn fenced(call: &Call<'_>) {

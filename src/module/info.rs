@@ -41,8 +41,6 @@ fn write_more(lines: &mut InfoLines, state: &State) {
         ("breaks", stats.breaks),
         ("ephemeral_ends", stats.ephemeral_ends),
         ("marks_removed", fenced_commands::marks_removed()),
-        ("slow_waits", state.node.observed.slow().waits()),
-        ("long_holds", state.node.observed.slow().holds()),
     ] {
         lines.number(name, value);
     }

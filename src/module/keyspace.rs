@@ -2,14 +2,14 @@
 
 use std::ffi::CStr;
 
-use dlock_core::command::apply::{write_done, write_end, write_expiry, write_grant, write_removal};
+use dlock_core::command::apply::{write_done, write_end, write_grant, write_removal};
 use dlock_core::{
     Answers, Crowd, Deadline, Done, Effect, Ending, Found, Grant, Host, Instant, Key, KeyBuf,
-    Memory, Millis, Owner, Promise, Renewal, Serves, Until, WaitOutcome, WaiterId,
+    Memory, Owner, Promise, Renewal, Serves, Until, WaitOutcome, WaiterId,
 };
 
 use crate::ffi::block::Block;
-use crate::ffi::context::{Class, Ctx, Name, unix_micros};
+use crate::ffi::context::{Class, Ctx, Name};
 use crate::ffi::done;
 use crate::ffi::key::Open;
 use crate::state::{self, Note, Store};
@@ -300,24 +300,10 @@ impl Host for Keyspace<'_, '_> {
         }
     }
 
-    fn foreign_is(&mut self, key: Key<'_>, value: &[u8]) -> bool {
-        self.at(key).string_is(value)
-    }
-
     fn remove_foreign(&mut self, key: Key<'_>) {
         self.at(key).remove();
         self.replicate_written(write_removal);
         self.announce(Some((Class::Generic, c"del")));
-    }
-
-    fn expire_foreign(&mut self, key: Key<'_>, ttl: Millis) {
-        self.expire_foreign_at(key, (unix_micros() / 1000).saturating_add(ttl.0));
-    }
-
-    fn expire_foreign_at(&mut self, key: Key<'_>, unix_ms: u64) {
-        self.at(key).expire_at(unix_ms);
-        self.replicate_written(|out| write_expiry(unix_ms, out));
-        self.announce(Some((Class::Generic, c"expire")));
     }
 
     fn tell(&mut self, key: Key<'_>, effect: Effect<'_>) {

@@ -12,7 +12,7 @@
 //! - [`durability`]: the promise, and the state file that has it before a grant.
 //! - [`server_events`]: the server's events, and their effect on locks.
 //! - [`event_loop`]: the work of the event loop: leases and waits that end.
-//! - [`reply`], [`inspection`], [`hot_and_slow`], [`info`], [`node_figures`]: answers with more than one line.
+//! - [`reply`], [`inspection`], [`hot`], [`info`], [`node_figures`]: answers with more than one line.
 //! - [`settings`]: the operator's settings.
 
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
@@ -29,7 +29,7 @@ mod evicted;
 mod fenced_commands;
 #[allow(unsafe_code, reason = "the server's functions are C functions")]
 mod ffi;
-mod hot_and_slow;
+mod hot;
 mod info;
 mod inspection;
 mod keyspace;

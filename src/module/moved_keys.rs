@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use dlock_core::{Deadline, Instant, Key, KeyBuf};
+use dlock_core::{Instant, Key, KeyBuf};
 
 use crate::evicted::Evicted;
 use crate::ffi::block::{Block, Noted};
@@ -100,9 +100,8 @@ impl MovedKeys {
         }
     }
 
-    /// Moves the locks of two databases that have changed places. Returns the ends of the leases in them
-    /// whose tokens are away.
-    pub fn swap(&mut self, first: u32, second: u32, index: &mut Index) -> Vec<Deadline> {
+    /// Moves the locks of two databases that have changed places.
+    pub fn swap(&mut self, first: u32, second: u32, index: &mut Index) {
         let swapped = |db| if db == first { second } else { first };
         let goes = |db| db == first || db == second;
         self.evicted.forget_all(|key| goes(key.db));
@@ -117,7 +116,7 @@ impl MovedKeys {
                 block.kill();
                 self.arrivals.push_back(Key { db: swapped(key.db), ..key }.to_owned());
             },
-        )
+        );
     }
 
     /// Makes the next iteration check the block. False: it would do so already.

@@ -14,7 +14,7 @@ pub enum Figure {
 /// Returns the figures: if this node grants, its promise, and its numbers of leases and waiters.
 ///
 /// In names of DLOCK.NODE: INFO and JSON write `_` for `-`.
-pub fn figures(state: &mut State) -> [(&'static str, Figure); 19] {
+pub fn figures(state: &mut State) -> [(&'static str, Figure); 18] {
     use Figure::{Number, Text};
     let time = state.time();
     let refusing = state.refusing(time);
@@ -51,6 +51,5 @@ pub fn figures(state: &mut State) -> [(&'static str, Figure); 19] {
         ("waiters", Number(node.waiting.requests() as u64)),
         ("places", Number(node.waiting.places() as u64)),
         ("places-refused", Number(node.waiting.places_refused())),
-        ("leases-away", Number(node.waiting.leases_away() as u64)),
     ]
 }

@@ -17,7 +17,7 @@ pub struct Number {
 }
 
 /// All of these.
-pub static NUMBERS: [Number; 5] = [
+pub static NUMBERS: [Number; 3] = [
     Number {
         name: c"max-ttl",
         default: limits::DEFAULT_MAX_TTL,
@@ -38,20 +38,6 @@ pub static NUMBERS: [Number; 5] = [
         least: 1,
         most: 100,
         field: |state| &mut state.store.memory.percent,
-    },
-    Number {
-        name: c"slow-wait-ms",
-        default: 0,
-        least: 0,
-        most: limits::MAX_SLOW,
-        field: |state| &mut state.node.settings.slow_wait,
-    },
-    Number {
-        name: c"long-hold-ms",
-        default: 0,
-        least: 0,
-        most: limits::MAX_SLOW,
-        field: |state| &mut state.node.settings.long_hold,
     },
 ];
 

@@ -89,12 +89,6 @@ impl Guard {
         self.proof(|guard| guard.exclusive_fence().map(arguments::fence))
     }
 
-    /// The token, for the one node that has the lock; an error if there are several.
-    #[napi(catch_unwind)]
-    pub fn token_of_one_node(&self) -> Either<String, Failure> {
-        self.proof(|guard| guard.token_of_one_node().map(Token::to_string))
-    }
-
     /// The loss; null while the lock is held.
     #[napi(catch_unwind)]
     pub fn loss(&self) -> Option<Failure> {

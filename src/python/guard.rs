@@ -72,12 +72,6 @@ impl Guard {
         fence.ok_or_else(|| self.gone(py))?.map_err(|error| errors::raised(py, error))
     }
 
-    /// Returns the token, for the one node that has the lock.
-    fn token_of_one_node(&self, py: Python<'_>) -> PyResult<String> {
-        let token = self.with(|held| held.guard.token_of_one_node().map(Token::to_string));
-        token.ok_or_else(|| self.gone(py))?.map_err(|error| errors::raised(py, error))
-    }
-
     /// The lease, in seconds.
     #[getter]
     fn ttl(&self) -> f64 {

@@ -31,8 +31,6 @@ enum Write {
     Plain,
     /// Anybody writes, through a module that passes the command on, and does nothing else.
     Passed,
-    /// The lock's holder writes.
-    Guard,
     /// The lock's holder writes, with a script of this digest.
     CheckInLua(String),
     /// The client with the largest fence so far writes.
@@ -46,7 +44,6 @@ impl Write {
         match self {
             Write::Plain => "SET",
             Write::Passed => "a module that passes SET on",
-            Write::Guard => "GUARD + SET",
             Write::CheckInLua(_) => "EVALSHA with CHECK, SET",
             Write::Fenced => "FENCED + SET",
             Write::CompareInLua(_) => "EVALSHA with GET, SET, SET",
@@ -59,7 +56,6 @@ impl Write {
         match self {
             Write::Plain => push(to, &["SET", &data, VALUE]),
             Write::Passed => push(to, &["CALLER.PASS", &lock, "SET", &data, VALUE]),
-            Write::Guard => push(to, &["DLOCK.GUARD", &lock, TOKEN, "SET", &data, VALUE]),
             Write::CheckInLua(sha) => push(to, &["EVALSHA", sha, "2", &lock, &data, TOKEN, VALUE]),
             Write::Fenced => push(to, &["DLOCK.FENCED", &mark, &fence, "SET", &data, VALUE]),
             Write::CompareInLua(sha) => {
@@ -87,8 +83,7 @@ pub fn run(kind: Kind, options: &Options, report: &mut Report) {
     let most = |most| Target::AtMost(most);
     for (ours, theirs, in_batches, one_by_one) in [
         (Write::Passed, Write::Plain, Target::None, Target::None),
-        (Write::Guard, Write::Plain, most(2.3), most(1.25)),
-        (Write::Guard, check, most(0.55), most(1.0)),
+        (check, Write::Plain, Target::None, Target::None),
         (Write::Fenced, Write::Plain, Target::None, most(1.25)),
         (Write::Fenced, compare, most(0.45), most(1.0)),
     ] {

@@ -48,7 +48,7 @@ fn a_waiter_does_not_keep_the_nodes_that_have_forgotten_the_holder() {
 /// One node after the other forgets everything, and the guard is held on, though others wait.
 fn restart_one_after_the_other(waiters: usize) {
     let mut quorum = Quorum::start(3);
-    let job = ["--ttl", "6s", "job", "--", "sleep", "1000"];
+    let job = ["--ttl", "12s", "job", "--", "sleep", "1000"];
     let holder = Running::start(&quorum, &job);
     eventually("all have granted it", || quorum.held("job") == 3);
     let holders = quorum[0].holders("job");
@@ -62,7 +62,10 @@ fn restart_one_after_the_other(waiters: usize) {
         assert!(said.code == Some(0) || said.err.contains("quarantine"), "{}", said.err);
         dlock(&quorum, &["ready", "--wait", "60"]).with_code(0);
         assert_eq!(quorum[node].run("DLOCK.NODE").at("granting").text(), "yes");
-        eventually("it is renewed there, too", || quorum[node].holders("job") == holders);
+        eventually("it is renewed there, too", || {
+            assert_eq!(holder.err(), "", "the lock is lost");
+            quorum[node].holders("job") == holders
+        });
     }
     drop((holder, waiting));
 }

@@ -199,6 +199,7 @@ fn a_redlock_and_a_guard_keep_each_other_out() {
         assert_eq!(old.unlock(&held), 3, "the attempt took nothing away");
 
         let guard = take(&new, "job", ms(60_000)).await;
+        eventually("every node has granted it", || quorum.held("job") == 3);
         // The old client fails, and releases what it did not get, as such clients do: with WRONGTYPE.
         assert!(old.lock("job", ms(60_000)).is_none());
         assert_eq!(old.unlock(&held), 0);

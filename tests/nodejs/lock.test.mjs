@@ -337,8 +337,8 @@ testWithServer('only the fence of an exclusive lock is shown to a mark', async (
   assert.throws(() => guard.fenced(server, 5), /a key is text or a Buffer, not 5/);
   for (const other of [server, null]) assert.throws(() => guard.fenced(other, key), /ioredis or node-redis/);
   const prefixed = server.redis({ keyPrefix: 'mine:', lazyConnect: true });
-  for (const refuse of [() => guard.fenced(prefixed, key), () => guard.guarded(prefixed)])
-    assert.throws(refuse, (error) => error instanceof UsageError && /without keyPrefix/.test(error.message));
+  const refuse = () => guard.fenced(prefixed, key);
+  assert.throws(refuse, (error) => error instanceof UsageError && /without keyPrefix/.test(error.message));
   await guard.release();
   assert.throws(() => guard.fenced(server, key), LostError);
 });
@@ -458,33 +458,6 @@ testWithServer('it is told who holds a lock and who waits for it', async ({ serv
   const [unknown] = await away.inspect(key);
   assert.equal(unknown.lock, undefined);
   assert.equal(unknown.error.state, 'unreachable');
-});
-
-testWithServer(
-  'guarded commands are carried out while the lock is held',
-  async ({ t, server, client, key }) => {
-    const redis = server.redis();
-    t.after(() => redis.disconnect());
-    const guard = await client.lock(key).acquire();
-    const guarded = guard.guarded(redis);
-    assert.equal(await guarded.call('SET', `${key}:data`, 'mine'), 'OK');
-    await guard.release();
-    await assert.rejects(guarded.call('SET', `${key}:data`, 'late'), /NOTHELD/);
-    assert.equal(await redis.get(`${key}:data`), 'mine');
-    assert.throws(() => guard.guarded(redis), LostError);
-    assert.throws(() => guard.guarded({}), LostError);
-  },
-);
-
-testAlone('commands are not guarded by one of several nodes', async (t) => {
-  const nodes = [await ownServer(t), await ownServer(t)];
-  const client = new Client(
-    nodes.map(({ url }) => url),
-    { nodeTimeout: PATIENCE },
-  );
-  await client.lock('key').run((guard) => {
-    assert.throws(() => guard.guarded({ call() {} }), /use `fenced`/);
-  });
 });
 
 testWithServer('without nodes those of DLOCK_NODES are used', async ({ t, server, key }) => {

@@ -28,7 +28,7 @@ pub const LOCKS: [(&str, Lock); 10] = [
     ("none after the loss of a disk", Lock::Flawed(Flaw::NewGrants)),
     ("fences begin anew after a crash", Lock::Flawed(Flaw::ForgetsCounter)),
     ("a release compares no token", Lock::Flawed(Flaw::ReleasesAnybody)),
-    ("a waiter that was cut off loses what it has", Lock::Flawed(Flaw::CutsHeard)),
+    ("a waiter that was cut off loses what it has", Lock::Flawed(Flaw::EndsWithConnection)),
     ("a node is whatever its address leads to", Lock::Flawed(Flaw::TrustsAddresses)),
 ];
 

@@ -110,27 +110,11 @@ def test_a_lock_is_broken_or_the_lease_of_one_token(server: Server, client: dloc
     assert away.error is not None
 
 
-def test_guarded_commands_are_carried_out_while_the_lock_is_held(
-    server: Server, client: dlock.Client, key: str
-) -> None:
-    with server.redis() as redis:
-        with client.lock(key) as guard:
-            guarded = guard.guarded(redis)
-            assert guarded.execute_command("SET", f"{key}:data", "mine") == b"OK"
-        with pytest.raises(Exception, match="NOTHELD"):
-            guarded.execute_command("SET", f"{key}:data", "late")
-        assert redis.get(f"{key}:data") == b"mine"
-        with pytest.raises(dlock.LostError):
-            guard.guarded(redis)
-
-
-def test_commands_are_not_guarded_by_one_of_several_nodes(own_servers: Callable[..., Server], key: str) -> None:
+def test_each_node_is_inspected_and_broken(own_servers: Callable[..., Server], key: str) -> None:
     nodes = [own_servers(), own_servers()]
     client = dlock.Client([node.url for node in nodes], node_timeout=PATIENCE)
     guard = client.lock(key).acquire()
-    with nodes[0].redis() as redis, pytest.raises(dlock.LostError), guard:
-        with pytest.raises(dlock.UsageError, match="use `fenced`"):
-            guard.guarded(redis)
+    with pytest.raises(dlock.LostError), guard:
         seen = client.inspect(key)
         assert [each.node for each in seen] == client.nodes
         nodes[1].kill()

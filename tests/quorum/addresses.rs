@@ -9,7 +9,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use crate::coordinator::{
     HEALTHY_TIMEOUT, NODE_TIMEOUT, assert_held, assert_holds, connect, healthy_program, ms,
-    program, run, said, take, timed, until, wait_for, without_quorum,
+    patient_program, run, said, take, timed, until, wait_for, without_quorum,
 };
 
 const TTL: Duration = ms(10_000);
@@ -23,7 +23,7 @@ fn a_node_is_reached_through_a_unix_socket() {
             let client = connect(std::slice::from_ref(&url)).await;
             let guard = take(&client, "job", TTL).await;
             assert_holds(&quorum, &guard);
-            assert_held(program(&quorum).await.lock("job").try_acquire().await);
+            assert_held(patient_program(&quorum.urls()).await.lock("job").try_acquire().await);
             guard.release().await.expect("it is held");
         });
     }
@@ -35,7 +35,11 @@ fn a_lock_is_taken_in_the_database_that_the_address_names() {
     run(async {
         let client = connect(&[format!("{}/3", quorum[0].url())]).await;
         let guard = take(&client, "job", TTL).await;
-        take(&program(&quorum).await, "job", TTL).await.release().await.expect("it is held");
+        take(&patient_program(&quorum.urls()).await, "job", TTL)
+            .await
+            .release()
+            .await
+            .expect("it is held");
         let mut third = quorum[0].client();
         third.run("SELECT 3");
         assert!(third.run(&format!("DLOCK.CHECK job {}", guard.token())).is_int());

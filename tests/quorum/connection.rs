@@ -21,7 +21,7 @@ fn a_guard_outlives_its_connections() {
     for_sizes([1, 3], |size| {
         let quorum = Quorum::start(size);
         run(async {
-            let client = program(&quorum).await;
+            let client = patient_program(&quorum.urls()).await;
             let guard = take(&client, "job", ms(5_000)).await;
             for _ in 0..5 {
                 for node in quorum.iter() {
@@ -99,7 +99,7 @@ fn a_waiter_whose_connection_broke_has_its_turn_among_others() {
             });
         }
         until("the crowd waits", || waiting(&quorum) == 6).await;
-        let bob = program(&quorum).await;
+        let bob = patient_program(&quorum.urls()).await;
         let before_him = Arc::clone(&turns);
         let bobs = tokio::spawn(async move {
             let guard = wait_for(&bob, "job", TTL).await;

@@ -7,7 +7,9 @@ use harness::Quorum;
 use harness::wait::PATIENCE;
 use tokio::time::{sleep, timeout};
 
-use crate::coordinator::{LONG, healthy_program, ms, program, run, take, take_everywhere, until};
+use crate::coordinator::{
+    LONG, healthy_program, ms, patient_program, program, run, take, take_everywhere, until,
+};
 
 const WINDOW: Duration = Duration::from_secs(60);
 
@@ -39,7 +41,7 @@ fn is_told(error: &Error) {
 fn work_of_a_window_is_done_once_and_failed_work_is_tried_again() {
     let quorum = Quorum::start(3);
     run(async {
-        let client = program(&quorum).await;
+        let client = patient_program(&quorum.urls()).await;
         let failed = client.lock("job").run_once(WINDOW, async |_| Err::<(), _>("no disk")).await;
         assert_eq!(failed.expect("it was held"), Err("no disk"));
         let done = client.lock("job").run_once(WINDOW, async |guard: &Guard| {
@@ -62,7 +64,7 @@ fn work_of_a_window_is_done_once_and_failed_work_is_tried_again() {
 fn work_that_takes_longer_than_its_window_succeeds_and_the_lock_is_free() {
     let quorum = Quorum::start(1);
     run(async {
-        let client = program(&quorum).await;
+        let client = patient_program(&quorum.urls()).await;
         let late = ms(60);
         let work = async |_: &Guard| {
             sleep(late).await;

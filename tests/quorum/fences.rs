@@ -5,7 +5,9 @@ use std::time::Duration;
 use dlock_client::Guard;
 use harness::{Builder, Client, Quorum, Server, eventually};
 
-use crate::coordinator::{assert_holds, healthy_program, ms, program, run, take, until};
+use crate::coordinator::{
+    assert_holds, healthy_program, ms, patient_program, program, run, take, until,
+};
 
 const TTL: Duration = ms(10_000);
 
@@ -156,7 +158,7 @@ fn a_fence_is_known_to_a_majority_when_one_node_is_far_ahead() {
     for place in 0..3 {
         let quorum = Quorum::start(3);
         run(async {
-            let client = program(&quorum).await;
+            let client = patient_program(&quorum.urls()).await;
             let far = raise(&quorum[place], "job");
             let guard = take(&client, "job", TTL).await;
             assert_is_known(&quorum, &guard);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use dlock_client::{Client, NodeState, Notice, Report};
 use harness::{Quorum, Server};
 
-use crate::coordinator::{NODE_TIMEOUT, ms, program, run, take, until};
+use crate::coordinator::{NODE_TIMEOUT, ms, patient_program, program, run, take, until};
 
 /// Far longer than a test: what is free before that was released.
 const TTL: Duration = Duration::from_secs(15 * 60);
@@ -76,7 +76,7 @@ fn one_node_of_three_that_refuses_a_release_keeps_nobody_waiting_and_hears_of_it
 fn whoever_holds_a_majority_is_in_the_way_of_one_who_does_not_wait_wherever_that_is() {
     let quorum = Quorum::start(3);
     run(async {
-        let client = program(&quorum).await;
+        let client = patient_program(&quorum.urls()).await;
         for free in 0..3 {
             let key = format!("job:{free}");
             let guard = take(&client, &key, TTL).await;
@@ -95,7 +95,7 @@ fn whoever_holds_a_majority_is_in_the_way_of_one_who_does_not_wait_wherever_that
 fn what_was_never_granted_is_not_released_again_and_again() {
     let quorum = Quorum::start(1);
     run(async {
-        let client = program(&quorum).await;
+        let client = patient_program(&quorum.urls()).await;
         lacks_replicas(&quorum[0], true);
         let waiting = tokio::spawn(client.lock("job").ttl(TTL).acquire());
         let tries = || rejected(&quorum[0], "acquire");

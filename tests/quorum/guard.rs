@@ -7,8 +7,8 @@ use harness::Quorum;
 use harness::quorum::Node;
 
 use crate::coordinator::{
-    assert_held, assert_holds, for_sizes, healthy_program, ms, program, run, take, timed, until,
-    until_longer,
+    assert_held, assert_holds, for_sizes, healthy_program, ms, patient_program, program, run, take,
+    timed, until, until_longer,
 };
 
 const TTL: Duration = ms(4_500);
@@ -225,7 +225,7 @@ fn who_waits_in_vain_is_told_by_whom_it_is_held() {
 fn a_token_is_never_shown_by_what_others_ask() {
     let quorum = Quorum::start(3);
     run(async {
-        let client = program(&quorum).await;
+        let client = patient_program(&quorum.urls()).await;
         let guard = take(&client, "job", ms(20_000)).await;
         let seen = client.inspect("job").await.unwrap();
         assert_eq!(seen.len(), 3);

@@ -7,8 +7,8 @@ use dlock_client::{Client, Guard, Lock, LossReason};
 use harness::{Builder, Quorum, Way, library};
 
 use crate::coordinator::{
-    assert_holds, healthy_program, ms, program, run, take, until, until_longer, wait_for,
-    without_quorum,
+    assert_holds, healthy_program, ms, program, run, take, take_everywhere, until, until_longer,
+    wait_for, without_quorum,
 };
 
 const TTL: Duration = ms(5_000);
@@ -68,7 +68,7 @@ fn requests_that_arrive_while_somebody_else_holds_take_nothing_away() {
         let (alice, bob) = (program(&quorum).await, healthy_program(&quorum).await);
         keep_back_what_is_sent(&quorum, &alice).await;
         without_quorum(alice.lock("job").ttl(TTL).try_acquire().await);
-        let guard = take(&bob, "job", ms(60_000)).await;
+        let guard = take_everywhere(&quorum, &bob, "job", ms(60_000)).await;
         for node in quorum.iter() {
             node.network().cut();
             node.network().pass();

@@ -8,8 +8,8 @@ use dlock_client::{Client, Error, NodeState, Notice};
 use harness::Quorum;
 
 use crate::coordinator::{
-    NODE_TIMEOUT, assert_holds, healthy_program, ms, program, run, said, take, timed, until,
-    without_quorum,
+    NODE_TIMEOUT, assert_holds, healthy_program, ms, patient_program, program, run, said, take,
+    timed, until, without_quorum,
 };
 use crate::fault::Fault;
 
@@ -152,7 +152,7 @@ fn a_client_that_is_made_during_an_outage_waits_for_its_end() {
 fn a_quarantine_is_waited_for_as_long_as_one_waits() {
     let mut quorum = Quorum::start(3);
     run(async {
-        let client = program(&quorum).await;
+        let client = patient_program(&quorum.urls()).await;
         for node in &mut quorum[..2] {
             Fault::InQuarantine.inject(node);
         }
@@ -175,7 +175,7 @@ fn a_quarantine_is_waited_for_as_long_as_one_waits() {
 fn a_wait_that_ends_during_a_quarantine_ends_in_time_and_says_so() {
     let mut quorum = Quorum::start(3);
     run(async {
-        let client = program(&quorum).await;
+        let client = patient_program(&quorum.urls()).await;
         for node in &mut quorum[..2] {
             Fault::InQuarantine.inject(node);
         }
@@ -192,7 +192,7 @@ fn a_wait_that_ends_during_a_quarantine_ends_in_time_and_says_so() {
 fn who_waits_at_the_only_node_until_his_time_is_over_is_told_of_its_quarantine() {
     let mut quorum = Quorum::start(1);
     run(async {
-        let client = program(&quorum).await;
+        let client = patient_program(&quorum.urls()).await;
         Fault::InQuarantine.inject(&mut quorum[0]);
         let error = client.lock("job").ttl(TTL).acquire_within(ms(400)).await.map(drop);
         let error = error.expect_err("it grants nothing");

@@ -3,7 +3,9 @@
 
 use harness::{Kind, Quorum, Server, apply, on_every_server};
 
-use crate::coordinator::{assert_held, assert_holds, ms, program, run, take};
+use crate::coordinator::{
+    assert_held, assert_holds, ms, patient_program, run, take, take_everywhere,
+};
 
 #[apply(on_every_server)]
 fn a_lock_on_one_node_is_taken_held_and_given_back(kind: Kind) {
@@ -23,12 +25,13 @@ fn two_nodes_and_five_make_a_quorum() {
 
 fn works(quorum: &Quorum) {
     run(async {
-        let (alice, bob) = (program(quorum).await, program(quorum).await);
+        let (alice, bob) =
+            (patient_program(&quorum.urls()).await, patient_program(&quorum.urls()).await);
         assert_eq!(alice.size(), quorum.len());
         let names: Vec<String> = alice.nodes().map(|node| node.name().to_owned()).collect();
         assert_eq!(names, quorum.urls());
 
-        let guard = take(&alice, "job", ms(60_000)).await;
+        let guard = take_everywhere(quorum, &alice, "job", ms(60_000)).await;
         assert_holds(quorum, &guard);
         assert_eq!(*guard.key(), "job");
         assert!(guard.is_valid() && guard.valid_for() < ms(60_000));

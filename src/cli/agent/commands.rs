@@ -134,16 +134,14 @@ fn unknown(session: &Session, name: &[u8]) -> String {
 }
 
 /// Commands of which a client may think that an agent has them.
-const NOT_SERVED: [&str; 13] = [
+const NOT_SERVED: [&str; 11] = [
     "DLOCK.TOKENS",
     "DLOCK.APPLY",
     "DLOCK.BREAK",
-    "DLOCK.GUARD",
     "DLOCK.FENCED",
     "DLOCK.MARK",
     "DLOCK.EVICTED",
     "DLOCK.HOT",
-    "DLOCK.SLOW",
     "MULTI",
     "EXEC",
     "EVAL",

@@ -21,7 +21,6 @@ pub const CHECKS: &[Check] = &[
     max_ttl,
     fence_ahead,
     places,
-    away,
     denied,
     info_denied,
     config_denied,
@@ -202,15 +201,6 @@ fn places(node: &Answers) -> Option<Finding> {
         Finding::warning("places", format!("{refused} requests with KEEP got no place"))
             .why("each user may have a limited number of places, and theirs were used up, so the requests lost their turn")
             .fix("find out which client asks for so many; services that need them are better given users of their own")
-    })
-}
-
-fn away(node: &Answers) -> Option<Finding> {
-    let (leases, away) = (node.node_number("leases")?, node.node_number("leases-away")?);
-    (away >= 10 && away * 2 > leases).then(|| {
-        Finding::hint("away", format!("{away} of {leases} leases are of tokens that are away"))
-            .why("they do not come back for their turn: each blocks its lock for as long as its KEEP")
-            .fix("use a shorter KEEP: a few times the pause between two requests")
     })
 }
 

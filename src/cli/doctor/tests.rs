@@ -252,7 +252,6 @@ fn settings_of_the_module() {
     }
     assert_only(&long, Hint, "lease_bound", "CONFIG SET dlock.max-ttl 600000");
     assert_only(&node(&[("places-refused", "3")]), Warning, "places", "which client asks");
-    assert_only(&node(&[("leases", "15"), ("leases-away", "10")]), Hint, "away", "shorter KEEP");
 }
 
 #[test]

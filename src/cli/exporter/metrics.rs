@@ -243,7 +243,7 @@ impl Page<'_, '_> {
 }
 
 /// Name, what it is, and its line in INFO.
-const COUNTERS: [(&str, &str, &str); 13] = [
+const COUNTERS: [(&str, &str, &str); 11] = [
     ("dlock_grants", "Locks granted", "grants"),
     ("dlock_handovers", "Locks granted to somebody who had waited", "handovers"),
     ("dlock_denials", "Locks refused to somebody who did not wait", "denials"),
@@ -255,17 +255,14 @@ const COUNTERS: [(&str, &str, &str); 13] = [
     ("dlock_ephemeral_ends", "Leases ended with their connection", "ephemeral_ends"),
     ("dlock_places_refused", "Requests with KEEP that found no room", "places_refused"),
     ("dlock_marks_removed", "Marks removed by another command", "marks_removed"),
-    ("dlock_slow_waits", "Waits of dlock.slow-wait-ms or more", "slow_waits"),
-    ("dlock_long_holds", "Holds of dlock.long-hold-ms or more", "long_holds"),
 ];
 
 /// Name, what it is, its unit, what its line in INFO is multiplied with, and that line.
-const GAUGES: [(&str, &str, Option<Unit>, f64, &str); 15] = [
+const GAUGES: [(&str, &str, Option<Unit>, f64, &str); 14] = [
     ("dlock_leases", "Leases that are held", None, 1.0, "leases"),
     ("dlock_done_locks", "Locks that are done", None, 1.0, "done_keys"),
     ("dlock_waiters", "Requests that wait", None, 1.0, "waiters"),
     ("dlock_places", "Places kept for tokens that are away", None, 1.0, "places"),
-    ("dlock_leases_away", "Leases of tokens that are away", None, 1.0, "leases_away"),
     ("dlock_refusing", "Since when nothing is granted", S, MS, "refusing_ms"),
     ("dlock_quarantine", "How much longer nothing is granted", S, MS, "quarantine_ms"),
     ("dlock_lease_bound", "No lease runs longer", S, MS, "lease_bound_ms"),

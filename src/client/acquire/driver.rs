@@ -67,7 +67,6 @@ impl Run {
         let plan = Plan {
             nodes: shared.nodes.len(),
             ttl: clock::millis(options.ttl),
-            renews: options.renew,
             timeout: clock::millis(shared.timeout(options.ttl)),
             wait: options.wait,
             start_at_gate: memory.is_contended(&wanted.key),

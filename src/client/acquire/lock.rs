@@ -29,8 +29,8 @@ pub struct LockOptions {
     /// Limit of the wait for the lock.
     pub wait: Patience,
     /// Exclusive; shared, for readers: any number of readers hold the lock together, and no writer beside
-    /// them; or a permit of a semaphore: this many clients hold the lock together at most, and all of them must
-    /// give the same number. A semaphore works on a single node only: over several nodes, more clients could
+    /// them; or a permit of a semaphore: this client holds the lock if fewer than this many others do. A semaphore
+    /// works on a single node only: over several nodes, more clients could
     /// hold it.
     pub mode: Mode,
     /// A text about the holder, which anybody who inspects the lock sees. The limit is 1024 bytes.
@@ -42,8 +42,7 @@ pub struct LockOptions {
     /// nodes, some may have given up their marks already, and others may do the work again.
     pub again: bool,
     /// False asks for one lease without renewal: the lock ends with the lease, unless its guard
-    /// [extends](Guard::extend) or releases it before. A client that dies while it waits can cost the others this
-    /// lease, and one that renews only a second or two.
+    /// [extends](Guard::extend) or releases it before.
     pub renew: bool,
 }
 

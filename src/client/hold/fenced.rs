@@ -32,9 +32,6 @@ pub enum Late {
         /// Largest fence that the mark has seen.
         seen: u64,
     },
-    /// The lock is not held any more.
-    #[error("the lock is not held any more")]
-    NotHeld,
 }
 
 impl Guard {
@@ -48,17 +45,6 @@ impl Guard {
         let mark = mark.into().as_bytes().to_vec();
         Ok(Fenced { connection, before: [b"DLOCK.FENCED".to_vec(), mark, fence].into() })
     }
-
-    /// Wraps a connection to data on the server that has the lock: the server runs a command only while the
-    /// lock is held. The connection must lead to the server of this guard, and to the same database.
-    ///
-    /// # Errors
-    /// Fails when there is more than one node: no single one knows whether the lock is held.
-    pub fn guarded<C>(&self, connection: C) -> Result<Fenced<C>, Error> {
-        let token = self.token_of_one_node()?.as_str().as_bytes().to_vec();
-        let key = self.key().as_bytes().to_vec();
-        Ok(Fenced { connection, before: [b"DLOCK.GUARD".to_vec(), key, token].into() })
-    }
 }
 
 impl Late {
@@ -66,7 +52,6 @@ impl Late {
     #[must_use]
     pub fn of(error: &RedisError) -> Option<Late> {
         match error.code()? {
-            "NOTHELD" => Some(Late::NotHeld),
             "STALE" => {
                 let seen = error.detail()?.split(' ').next()?.parse().ok()?;
                 Some(Late::Stale { seen })

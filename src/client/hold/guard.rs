@@ -125,18 +125,6 @@ impl Guard {
         Err(Error::Usage(why.to_owned()))
     }
 
-    /// The token, to show to the server that has the lock, as DLOCK.GUARD does.
-    ///
-    /// # Errors
-    /// Fails when there is more than one node: no single one knows whether the lock is held.
-    pub fn token_of_one_node(&self) -> Result<&Token, Error> {
-        if self.shared.nodes.len() == 1 {
-            return Ok(self.token());
-        }
-        let why = "this needs a single node: one of several does not know whether the lock is held; use `fenced`";
-        Err(Error::Usage(why.to_owned()))
-    }
-
     /// True if the client renews the lease until the lock is released.
     #[must_use]
     pub fn is_renewed(&self) -> bool {

@@ -32,12 +32,7 @@ impl Wanted {
         let Send { ask, ttl, .. } = send;
         match ask {
             Ask::Acquire { fence, wait } => self.acquire(send, token, fence, wait),
-            // A late EXTEND, over an abandoned connection, must not shorten the lease.
-            Ask::Extend { fence } => {
-                let mut command = extend(&self.key, &self.name(token), ttl, fence);
-                command.arg("GT");
-                command
-            }
+            Ask::Extend { fence } => extend(&self.key, &self.name(token), ttl, fence),
             Ask::Release { is_final } => {
                 let mut command = release(&self.key, &self.name(token));
                 if is_final {
@@ -174,7 +169,7 @@ mod tests {
             words(&plain, Ask::Acquire { fence, wait: None }),
             "DLOCK.ACQUIRE job TOKEN 500 FENCE 9 AGAIN 8"
         );
-        assert_eq!(words(&plain, Ask::Extend { fence }), "DLOCK.EXTEND job TOKEN 500 FENCE 9 GT");
+        assert_eq!(words(&plain, Ask::Extend { fence }), "DLOCK.EXTEND job TOKEN 500 FENCE 9");
         let release = |is_final| words(&plain, Ask::Release { is_final });
         assert_eq!(release(false), "DLOCK.RELEASE job TOKEN");
         assert_eq!(release(true), "DLOCK.RELEASE job TOKEN FINAL");

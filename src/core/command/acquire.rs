@@ -76,7 +76,8 @@ pub struct Acquire<'a> {
     pub mode: Mode,
     /// Time-out of the wait if the lock is not free; zero: no limit.
     pub wait: Option<Millis>,
-    /// The place in the queue is kept this long after a request that ended without the lock.
+    /// The place in the queue is kept this long after a request that ended without the lock. The lease is no
+    /// longer, so a waiter that never comes back costs the others this at most.
     pub keep: Option<Millis>,
     /// True if the request also hears when only the present holders stand before it.
     pub turn: bool,
@@ -166,8 +167,12 @@ fn parse_by<'a>(
             _ => return Err(option.unread(doc)),
         }
     }
-    let turns_alone = asked.turn && asked.keep.is_none();
-    if turns_alone { Err(Refusal::TurnAlone) } else { Ok(AtAgent { asked, renew, close }) }
+    let Acquire { ttl, keep, turn, .. } = asked;
+    match keep {
+        None if turn => Err(Refusal::TurnAlone),
+        Some(keep) if ttl > keep => Err(Refusal::LongerThanKeep { ttl, keep }),
+        _ => Ok(AtAgent { asked, renew, close }),
+    }
 }
 
 /// The mode that an option asks for, unless another option has asked for one.
@@ -188,12 +193,12 @@ mod tests {
 
     #[test]
     fn options_come_in_any_order_and_case() {
-        let one = parsed("t 10 LIMIT 3 WAIT 0 KEEP 9 FENCE 7 EPHEMERAL META x");
-        assert_eq!(one, parsed("t 10 meta x ephemeral fence 7 keep 9 wait 0 limit 3"));
+        let one = parsed("t 10 LIMIT 3 WAIT 0 KEEP 90 FENCE 7 EPHEMERAL META x");
+        assert_eq!(one, parsed("t 10 meta x ephemeral fence 7 keep 90 wait 0 limit 3"));
         let one = one.unwrap();
         assert_eq!(
             (one.mode, one.wait, one.keep, one.fence),
-            (Mode::Limit(3), Some(Millis(0)), Some(Millis(9)), Some(Fence(7)))
+            (Mode::Limit(3), Some(Millis(0)), Some(Millis(90)), Some(Fence(7)))
         );
         assert!(one.ephemeral);
         assert_eq!(one.meta, b"x");
@@ -205,7 +210,8 @@ mod tests {
             let args: Vec<&[u8]> = words.split(' ').map(str::as_bytes).collect();
             parse_at_agent(&args, &Settings::default())
         };
-        let one = parsed("t 10 SHARED WAIT 5 KEEP 9 AGAIN 7 EPHEMERAL RENEW CLOSE META x").unwrap();
+        let one =
+            parsed("t 10 SHARED WAIT 5 KEEP 10 AGAIN 7 EPHEMERAL RENEW CLOSE META x").unwrap();
         assert!(one.renew && one.close && one.asked.ephemeral);
         assert_eq!((one.asked.mode, one.asked.meta), (Mode::Shared, &b"x"[..]));
         assert_eq!(one.asked.again, Some(Fence(7)));
@@ -229,18 +235,28 @@ mod tests {
         assert_eq!(parsed("t 10 SHARED SHARED"), Err(Refusal::Repeated("SHARED")));
         assert_eq!(parsed("t 10 WAIT 1 wait 1"), Err(Refusal::Repeated("WAIT")));
         assert_eq!(parsed("t 10 WAIT 0 TURN"), Err(Refusal::TurnAlone));
-        assert!(parsed("t 10 KEEP 5 TURN").unwrap().turn);
-        assert!(parsed("t 10 WAIT 0 KEEP 5 TURN").unwrap().turn);
+        assert!(parsed("t 10 KEEP 10 TURN").unwrap().turn);
+        assert!(parsed("t 10 WAIT 0 KEEP 10 TURN").unwrap().turn);
         assert_eq!(parsed("t 10 WAIT"), Err(Refusal::Unfinished("WAIT")));
         assert!(matches!(parsed("t 10 NX"), Err(Refusal::Unknown { given: b"NX", .. })));
         assert_eq!(parsed("t"), Err(Refusal::Arity));
     }
 
     #[test]
+    fn with_keep_a_lease_is_no_longer_than_that() {
+        assert!(parsed("t 50 WAIT 0 KEEP 50").is_ok());
+        let refused = parsed("t 51 WAIT 0 KEEP 50").unwrap_err();
+        assert_eq!(refused, Refusal::LongerThanKeep { ttl: Millis(51), keep: Millis(50) });
+        let text = alloc::string::ToString::to_string(&refused);
+        assert!(text.contains("ttl-ms 51") && text.contains("KEEP 50"), "{text}");
+    }
+
+    #[test]
     fn numbers_have_bounds() {
         for within in [
             "t 1 LIMIT 1 WAIT 0 KEEP 1 FENCE 1 AGAIN 1",
-            "t 600000 LIMIT 65535 KEEP 60000 FENCE 9007199254740991 AGAIN 9007199254740991",
+            "t 600000 WAIT 0",
+            "t 60000 LIMIT 65535 KEEP 60000 FENCE 9007199254740991 AGAIN 9007199254740991",
         ] {
             assert!(parsed(within).is_ok(), "{within}");
         }

@@ -13,7 +13,6 @@
 //!                                     fence; the key's largest fence; numbers of its holder's token and user;
 //!                                     0: a rewritten AOF sends the expiry apart
 //! !                                   the key is removed: a lock, a mark that it is done, or a plain string
-//! @1790000000000                      the plain string there expires at that Unix time in ms
 //! =1790000000000000                   the mark has this fence, and no expiry; 0: there is no mark
 //! ^1790000000000000                   no fence above this one was handed out, but at keys as below:
 //! ^1790000000000000 e3b0c442… 17      at the key with this hash and counter
@@ -25,8 +24,7 @@
 //! replicas meanwhile: Valkey 9 may then take a command without a key for one with keys of two slots, and end
 //! the migration.
 //!
-//! `*` and `@` have the only dates, because the server keeps the expiry of a key by the wall clock.
-//! DEL and PEXPIREAT would say the same of a string; but they can be renamed.
+//! `*` has the only dates, because the server keeps the expiry of a key by the wall clock.
 
 use alloc::format;
 use alloc::vec::Vec;
@@ -76,8 +74,6 @@ pub enum Apply<'a> {
     Done(Done<'a>, u64),
     /// The key is removed.
     Remove,
-    /// The plain string there expires at this Unix time in milliseconds.
-    Expire(u64),
     /// The source handed out no fence above this one, but at keys that are far ahead.
     Floor(Fence),
     /// The source handed out no fence above this one at such a key.
@@ -126,7 +122,6 @@ pub fn parse<'a>(args: &[&'a [u8]]) -> Result<Apply<'a>, Refusal<'a>> {
         Some((b'+', grant)) => parse_grant(grant, meta),
         Some((b'*', done)) => parse_done(done, meta),
         Some((b'!', [])) => Ok(Apply::Remove),
-        Some((b'@', at)) => Ok(Apply::Expire(read::number("unix-ms", at, 0, MAX_UNIX_MS)?)),
         Some((b'^', floor)) => parse_floor(floor),
         Some((b'&', words)) => {
             let mut all = words.splitn(4, |byte| *byte == b' ');
@@ -186,12 +181,6 @@ pub fn write_end(token: &[u8], out: &mut Vec<u8>) {
 /// Writes the removal of a key.
 pub fn write_removal(out: &mut Vec<u8>) {
     out.push(b'!');
-}
-
-/// Writes the expiry of a plain string.
-pub fn write_expiry(unix_ms: u64, out: &mut Vec<u8>) {
-    out.push(b'@');
-    out.extend_from_slice(itoa::Buffer::new().format(unix_ms.min(MAX_UNIX_MS)).as_bytes());
 }
 
 /// Writes the largest fence that the source handed out.
@@ -302,17 +291,10 @@ mod tests {
     }
 
     #[test]
-    fn removals_and_expiries_travel() {
+    fn removals_travel() {
         let mut written = Vec::new();
         write_removal(&mut written);
         assert_eq!(parse(&[&written]), Ok(Apply::Remove));
-        for (at, arrives) in
-            [(0, 0), (1_790_000_000_000, 1_790_000_000_000), (u64::MAX, MAX_UNIX_MS)]
-        {
-            written.clear();
-            write_expiry(at, &mut written);
-            assert_eq!(parse(&[&written]), Ok(Apply::Expire(arrives)));
-        }
     }
 
     #[test]

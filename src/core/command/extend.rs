@@ -1,4 +1,4 @@
-//! `DLOCK.EXTEND key token ttl-ms [FENCE f] [GT]`
+//! `DLOCK.EXTEND key token ttl-ms [FENCE f]`
 
 use super::options::Options;
 use super::read::{self, Args};
@@ -10,36 +10,27 @@ use crate::words::{Fence, Millis};
 /// The command's documentation.
 pub const DOC: Doc = Doc {
     name: "DLOCK.EXTEND",
-    summary: "Lets a held lock end ttl-ms from now; replies 1, or 0 if the token does not hold it",
+    summary: "Lets a held lock end ttl-ms from now, or later as before; replies 1, or 0 if the token does not hold it",
     complexity: "O(1); O(log(N)) where N is the number of holders",
     arity: -4,
     flags: "write fast",
     acl: "write fast",
     key: Some(Touch::Changes),
-    args: &[Arg::KEY, Arg::TOKEN, Arg::TTL, Arg::option("FENCE", "fence", Kind::Number), GT],
+    args: &[Arg::KEY, Arg::TOKEN, Arg::TTL, Arg::option("FENCE", "fence", Kind::Number)],
 };
 
-/// The documentation of the same command at an agent, which never shortens a lease.
-pub const AT_AGENT: Doc = Doc {
-    summary: "Lets a held lock end ttl-ms from now, or later as before; replies 1, or 0 if the token does not hold it",
-    args: &[Arg::KEY, Arg::TOKEN, Arg::TTL, GT],
-    ..DOC
-};
-
-const GT: Arg = Arg::flag("GT", "gt");
+/// The documentation of the same command at an agent.
+pub const AT_AGENT: Doc = Doc { args: &[Arg::KEY, Arg::TOKEN, Arg::TTL], ..DOC };
 
 /// A parsed request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extend<'a> {
     /// The holder's token.
     pub token: &'a [u8],
-    /// The new lease.
+    /// The new lease. A lease that ends later anyway keeps its end, so a request that arrives late does no harm.
     pub ttl: Millis,
     /// The new fence; the request fails if the holder's fence is greater.
     pub fence: Option<Fence>,
-    /// GT, as of EXPIRE: a lease that ends later anyway keeps its end. So a request that arrives late
-    /// does no harm.
-    pub gt: bool,
 }
 
 /// Reads the arguments after the key.
@@ -50,12 +41,11 @@ pub fn parse<'a>(args: &[&'a [u8]], settings: &Settings) -> Result<Extend<'a>, R
     let mut args = Args::new(args);
     let token = read::token(args.need()?)?;
     let ttl = read::ttl(args.need()?, settings.max_ttl)?;
-    let mut asked = Extend { token, ttl, fence: None, gt: false };
+    let mut asked = Extend { token, ttl, fence: None };
     for option in Options::of(&DOC, args) {
         let option = option?;
         match option.word {
             "FENCE" => asked.fence = Some(Fence(option.number(1, MAX_FENCE)?)),
-            "GT" => asked.gt = true,
             _ => return Err(option.unread(&DOC)),
         }
     }
@@ -71,7 +61,7 @@ mod tests {
     fn numbers_have_bounds() {
         for (words, of) in [
             ("t 1 FENCE 1", None),
-            ("t 600000 FENCE 9007199254740991 GT", None),
+            ("t 600000 FENCE 9007199254740991", None),
             ("t 0", Some("ttl-ms")),
             ("t 4294967296", Some("ttl-ms")),
             ("t 1 FENCE 0", Some("FENCE")),

@@ -21,19 +21,10 @@ pub const DOC: Doc = Doc {
 /// # Errors
 /// Fails if that is not a number that is documented.
 pub fn parse<'a>(args: &[&'a [u8]]) -> Result<usize, Refusal<'a>> {
-    count(args, DEFAULT_HOT_LISTED, HOT_KEYS)
-}
-
-/// Reads the one argument of a command that lists the first few of something.
-pub(super) fn count<'a>(
-    args: &[&'a [u8]],
-    default: u64,
-    most: usize,
-) -> Result<usize, Refusal<'a>> {
     let mut args = read::Args::new(args);
-    let n = args.take().map(|given| read::number("n", given, 1, most as u64)).transpose()?;
+    let n = args.take().map(|given| read::number("n", given, 1, HOT_KEYS as u64)).transpose()?;
     args.end()?;
-    Ok(n.unwrap_or(default) as usize)
+    Ok(n.unwrap_or(DEFAULT_HOT_LISTED) as usize)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The command inside GUARD and FENCED: the names allowed, and the error if the server does not begin
+//! The command inside FENCED: the names allowed, and the error if the server does not begin
 //! the command.
 
 use alloc::format;
@@ -6,8 +6,6 @@ use alloc::string::{String, ToString};
 
 use super::Refusal;
 
-/// The name of GUARD.
-pub(super) const GUARD: &str = "DLOCK.GUARD";
 /// The name of FENCED.
 pub(super) const FENCED: &str = "DLOCK.FENCED";
 
@@ -16,7 +14,8 @@ pub(super) const FENCED: &str = "DLOCK.FENCED";
 /// # Errors
 /// Fails if it cannot.
 pub fn check(name: &[u8]) -> Result<(), Refusal<'_>> {
-    if is_nested(name) {
+    // FENCED would let a request nest as deep as it is long.
+    if name.eq_ignore_ascii_case(FENCED.as_bytes()) {
         return Err(Refusal::Nested);
     }
     if BLOCKING.iter().any(|other| name.eq_ignore_ascii_case(other)) {
@@ -26,11 +25,6 @@ pub fn check(name: &[u8]) -> Result<(), Refusal<'_>> {
         return Err(Refusal::UnknownCommand(name));
     }
     Ok(())
-}
-
-/// True for GUARD and FENCED, which would let a request nest as deep as it is long.
-fn is_nested(name: &[u8]) -> bool {
-    [GUARD, FENCED].iter().any(|own| name.eq_ignore_ascii_case(own.as_bytes()))
 }
 
 /// The longest name of a command; the server's own are much shorter.
@@ -100,18 +94,18 @@ mod tests {
 
     #[test]
     fn whatever_nests_or_blocks_is_refused_in_any_spelling() {
-        for name in ["dlock.guard", "DLOCK.FENCED", "DLock.Guard"] {
+        for name in ["dlock.fenced", "DLOCK.FENCED", "DLock.Fenced"] {
             assert_eq!(check(name.as_bytes()), Err(Refusal::Nested));
         }
         assert_eq!(check(b"blpop"), Err(Refusal::Blocking(b"blpop")));
-        for name in [&b"SET"[..], b"DLOCK.GUARDS", b"WAITS", b"", b"\xff"] {
+        for name in [&b"SET"[..], b"DLOCK.FENCEDS", b"WAITS", b"", b"\xff"] {
             assert_eq!(check(name), Ok(()));
         }
     }
 
     #[test]
     fn a_name_that_c_would_cut_is_unknown() {
-        for name in [&b"SET\0"[..], b"dlock.guard\x0019", b"DLOCK.FENCED\0", b"\0"] {
+        for name in [&b"SET\0"[..], b"dlock.fenced\x0019", b"DLOCK.FENCED\0", b"\0"] {
             assert_eq!(check(name), Err(Refusal::UnknownCommand(name)));
         }
         assert!(check(&[b'x'; MAX_NAME]).is_ok());

@@ -10,7 +10,6 @@ pub mod doc;
 pub mod evicted;
 pub mod extend;
 pub mod fenced;
-pub mod guard;
 pub mod help;
 pub mod hot;
 pub mod inner;
@@ -23,7 +22,6 @@ pub mod promise;
 pub mod read;
 pub mod refusal;
 pub mod release;
-pub mod slow;
 pub mod tokens;
 
 pub use doc::{Arg, Doc, Kind, Touch};
@@ -57,7 +55,6 @@ commands! {
     Release => release,
     Extend => extend,
     Check => check,
-    Guard => guard,
     Fenced => fenced,
     Mark => mark,
     Inspect => inspect,
@@ -65,7 +62,6 @@ commands! {
     Break => r#break,
     Evicted => evicted,
     Hot => hot,
-    Slow => slow,
     Node => node,
     Help => help,
     Apply => apply,

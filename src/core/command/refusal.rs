@@ -5,7 +5,7 @@ use core::fmt;
 use super::Doc;
 use super::options::Listed;
 use crate::reason::{Reason, TOO_FAR};
-use crate::words::Fence;
+use crate::words::{Fence, Millis};
 
 /// A refused request. The request has changed nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +51,13 @@ pub enum Refusal<'a> {
     TwoModes,
     /// TURN without KEEP.
     TurnAlone,
+    /// A lease that is longer than its KEEP.
+    LongerThanKeep {
+        /// The lease.
+        ttl: Millis,
+        /// The KEEP.
+        keep: Millis,
+    },
     /// FENCE or META without DONE.
     DoneAlone,
     /// RENEW or CLOSE without EPHEMERAL, at an agent.
@@ -65,8 +72,6 @@ pub enum Refusal<'a> {
     Malformed(&'static str),
     /// A command of dlock was called inside another one.
     Busy,
-    /// GUARD by a token that does not hold the lock now.
-    NotHeld,
     /// FENCED with a smaller fence than the mark has seen.
     Stale {
         /// The mark's fence.
@@ -85,11 +90,11 @@ pub enum Refusal<'a> {
     Evicts,
     /// No memory for a mark.
     NoMemory,
-    /// GUARD or FENCED inside one of them.
+    /// FENCED inside FENCED.
     Nested,
-    /// A command that would wait, inside GUARD or FENCED.
+    /// A command that would wait, inside FENCED.
     Blocking(&'a [u8]),
-    /// A command that cannot exist, inside GUARD or FENCED.
+    /// A command that cannot exist, inside FENCED.
     UnknownCommand(&'a [u8]),
 }
 
@@ -119,6 +124,12 @@ impl fmt::Display for Refusal<'_> {
             R::Unfinished(option) => write!(f, "ERR {option} needs a value"),
             R::TwoModes => write!(f, "ERR SHARED and LIMIT exclude each other"),
             R::TurnAlone => write!(f, "ERR TURN needs KEEP"),
+            R::LongerThanKeep { ttl, keep } => write!(
+                f,
+                "ERR ttl-ms {} is longer than KEEP {}; ask for at most that, and send DLOCK.EXTEND once \
+                 the lock is granted",
+                ttl.0, keep.0
+            ),
             R::DoneAlone => write!(f, "ERR FENCE and META need DONE"),
             R::NotEphemeral => write!(f, "ERR RENEW and CLOSE need EPHEMERAL"),
             R::NoConnection => write!(
@@ -131,7 +142,6 @@ impl fmt::Display for Refusal<'_> {
             R::Busy => {
                 write!(f, "ERR dlock is in the middle of another command; call it afterwards")
             }
-            R::NotHeld => write!(f, "NOTHELD the token does not hold the lock now"),
             R::Stale { mark, given } => {
                 write!(f, "STALE {} is the mark's fence, and {} is smaller", mark.0, given.0)
             }
@@ -147,9 +157,9 @@ impl fmt::Display for Refusal<'_> {
                  noeviction or volatile-*"
             ),
             R::NoMemory => write!(f, "OOM no memory for a new mark: 'maxmemory' is used up"),
-            R::Nested => write!(f, "NOTALLOWED DLOCK.GUARD and DLOCK.FENCED cannot be nested"),
+            R::Nested => write!(f, "NOTALLOWED DLOCK.FENCED cannot be nested"),
             R::Blocking(name) => {
-                write!(f, "NOTALLOWED {} would wait, and cannot be guarded", Shown(name))
+                write!(f, "NOTALLOWED {} would wait, and cannot be fenced", Shown(name))
             }
             R::UnknownCommand(name) => write!(f, "ERR unknown command {}", Shown(name)),
         }

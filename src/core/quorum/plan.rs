@@ -14,8 +14,6 @@ pub struct Plan {
     pub nodes: usize,
     /// The length of the lease.
     pub ttl: Millis,
-    /// True if the winner renews the lease. If not, requests that wait ask for all of it.
-    pub renews: bool,
     /// The time-out of a node's answer. The caller measures it.
     pub timeout: Millis,
     /// Limit of the wait while another client holds the lock, or no majority answers. Without a wait any
@@ -36,8 +34,7 @@ pub struct Plan {
 
 impl Plan {
     pub(super) fn slices(&self) -> Slices {
-        let slices = Slices::new(self.ttl, self.timeout, self.nodes);
-        if self.renews { slices } else { Slices { lease: self.ttl, ..slices } }
+        Slices::new(self.ttl, self.timeout, self.nodes)
     }
 
     /// xorshift: it only has to keep two acquisitions out of step.

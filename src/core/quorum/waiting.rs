@@ -12,10 +12,10 @@
 //! - *A grant counts from its own request,* for a blocked one too: the lease began when it was sent or
 //!   later. An answer belongs to a request and never to a token. A grant that is old when it is heard
 //!   is asked for again, without waiting, and that answer counts; the turn is not given back.
-//! - *Leases that wait are short:* two slices, and a second in any case. So a waiter that is stopped or
-//!   dies costs the queue that, and not a whole lease. The winner renews to its own lease in the background. Until it has won, it
-//!   asks again for grants that get old: the holder's asking again always renews. A winner that does not renew
-//!   waits for its whole lease, which such a waiter then costs.
+//! - *Leases that wait are short:* two slices, and a second in any case, and never longer than KEEP, which a node
+//!   refuses. So a waiter that is stopped or crashes costs the queue that, and not a whole lease. The winner extends
+//!   it to its own lease in the background. Until it has won, it asks again for grants that get old: the holder's
+//!   asking again always renews.
 //! - *One proposal* for all nodes and slices: fixed at the turn, above the key's largest fence at the
 //!   gate. Made anew for each slice, it would differ from node to node, and cost a second round.
 //! - *A no leaves a place,* and so does TURN. Giving up sends RELEASE there, too, and FINAL where a
@@ -50,7 +50,7 @@ pub struct Slices {
     pub young: Millis,
     /// The time that a place outlives its request.
     pub keep: Millis,
-    /// The length of the lease that slices ask for.
+    /// The length of the lease that slices ask for, no longer than that.
     pub lease: Millis,
 }
 
@@ -59,14 +59,15 @@ impl Slices {
     #[must_use]
     pub fn new(ttl: Millis, timeout: Millis, nodes: usize) -> Slices {
         // A grant at the end of a slice must still be young, however patient the client is.
-        let long = Millis(LONGEST.max(timeout.0).min(ttl.0 / 5 * 2).max(1));
+        let long = Millis(LONGEST.max(timeout.0).min(MAX_KEEP / 2).min(ttl.0 / 5 * 2).max(1));
         // A single node has no turns: any slice may be the one that is granted.
         let quarter = Millis((long.0 / 4).max(YOUNG).max(timeout.0));
         let young = if nodes == 1 { long } else { quarter.min(long) };
+        // A winner needs the time to extend it.
+        let lease = Millis((young.0 * 2).max(LEAST).min(ttl.0));
         // A client without an answer notices that a time-out after the slice.
-        let keep = Millis(long.0.saturating_add(long.0.max(timeout.0)).min(MAX_KEEP));
-        // A winner needs the time to renew it.
-        Slices { long, young, keep, lease: Millis((young.0 * 2).max(LEAST).min(ttl.0)) }
+        let keep = long.0.saturating_add(long.0.max(timeout.0)).min(MAX_KEEP);
+        Slices { long, young, keep: Millis(keep.max(lease.0)), lease }
     }
 
     /// A long one: a tenth longer or shorter by chance, so that a crowd does not ask all at once.
@@ -92,8 +93,11 @@ mod tests {
     fn a_waiter_that_vanishes_costs_two_slices_and_no_more_than_its_lease() {
         for (ttl, timeout, slices) in of_all_kinds() {
             assert!(slices.lease.0 <= ttl && slices.lease.0 <= LEAST.max(2 * slices.young.0));
-            assert!(slices.keep.0 <= MAX_KEEP && slices.keep.0 >= slices.long.0 + timeout);
-            assert!(slices.keep.0 <= slices.long.0 * 2 || slices.keep.0 == slices.long.0 + timeout);
+            assert!(slices.lease <= slices.keep && slices.keep.0 <= MAX_KEEP, "{slices:?}");
+            let timeout = timeout.min(MAX_KEEP / 2);
+            assert!(slices.keep.0 >= slices.long.0 + timeout);
+            let longest = (slices.long.0 * 2).max(slices.long.0 + timeout).max(slices.lease.0);
+            assert!(slices.keep.0 <= longest, "{slices:?}");
             assert!(slices.young.0 >= timeout.min(ttl * 2 / 5) && slices.young <= slices.long);
         }
     }
@@ -111,7 +115,8 @@ mod tests {
 
     fn of_all_kinds() -> impl Iterator<Item = (u64, u64, Slices)> {
         let leases = [(10, 50), (100, 50), (1_000, 50), (2_000, 10_000), (10_000, 500)];
-        let kinds = leases.into_iter().chain([(30_000, 1_000), (86_400_000, 1_000)]);
+        let long = [(30_000, 1_000), (86_400_000, 1_000), (86_400_000, 3_600_000)];
+        let kinds = leases.into_iter().chain(long);
         let slices = |nodes| {
             move |(ttl, timeout)| (ttl, timeout, Slices::new(Millis(ttl), Millis(timeout), nodes))
         };

@@ -1,13 +1,10 @@
 //! ACQUIRE: granted, denied, or queued.
 
-use core::ops::RangeInclusive;
-
 use super::{GrantId, Node, ephemeral};
 use crate::command::acquire::Acquire;
 use crate::host::{Effect, Host, Memory, WaitOutcome};
 use crate::limits::{MAX_HOLDERS, MAX_WAITERS, WAITERS_OF_ALL};
 use crate::lock::{Asker, Crowd, Found, Grant, Holders, Renewal};
-use crate::observed::slow::What;
 use crate::queue::{Asks, Presence, Queue, Waiter};
 use crate::reason::Reason;
 use crate::words::{ClientId, Deadline, Fence, Key, Lease, Mode, Owner, Time, WaiterId};
@@ -47,13 +44,16 @@ impl Node {
         self.serve(host, key, time);
         let found = host.find(key);
         if let Some((mode, grant)) = found.mode().zip(found.grant(ask.token)) {
+            // The data set may be older than the crash: the grant's lease may have ended, and another
+            // client may hold the lock since, which has been forgotten.
+            self.refuse_in_quarantine(time.now)?;
             let renewal = renewal(mode, grant, ask, client, time)?;
-            let was_away = (grant.client == ClientId::AWAY).then_some(grant.lease.end);
+            let was_away = grant.client == ClientId::AWAY;
             if takes_more(&grant, &renewal) {
                 self.check_memory(host)?;
             }
             self.vouch(host, (renewal.fence, ask.ttl), time)?;
-            return Ok(self.ask_again(host, key, ask, renewal, was_away, time));
+            return Ok(self.ask_again(host, key, (ask.token, mode), renewal, was_away, time));
         }
         let is_done = matches!(found, Found::Done { .. });
         let found = unless_done(found, ask.again)?;
@@ -98,15 +98,13 @@ impl Node {
         time: Time,
     ) {
         let lease = Lease::begin(time.now, ask.ttl);
-        let holder = self.waited_for(key);
         let place = self.take_out(key, ask.token, time.now);
         let waited = place.as_ref().map(|place| time.now.since(place.since));
         let Acquire { token, meta, .. } = *ask;
         let (client, ephemeral) = speaks(client, ask.ephemeral, !ask.turn);
         let grant = Grant { token, fence, lease, client, ephemeral, meta };
         self.grant(host, key, ask.mode, grant, waited);
-        if let Some(place) = place {
-            self.note_wait(What::Wait, key, &place, holder, time.now);
+        if place.is_some() {
             self.serve(host, key, time);
         }
     }
@@ -151,18 +149,11 @@ impl Node {
         grant: Grant<'_>,
         waited: Option<u64>,
     ) {
-        self.deferred.cancel_ending(key, grant.token);
         store(host, key, mode, grant);
-        if grant.client == ClientId::AWAY {
-            self.waiting.places.lease_began(grant.lease.end);
-            // Grants to others differ by their connections.
-            self.waiting.untold.forget(key, grant.token);
-        }
         if grant.ephemeral && grant.client != ClientId::UNKNOWN {
             self.ephemeral.add(key, grant.token, grant.client);
         }
         self.observed.hot.granted(key, waited);
-        self.note_holder(key, &grant);
         host.tell(key, Effect::Granted { mode, grant, waited });
     }
 
@@ -210,19 +201,13 @@ impl Node {
         &mut self,
         host: &mut H,
         key: Key<'_>,
-        ask: &Acquire<'_>,
+        (token, mode): (&[u8], Mode),
         renewal: Renewal<'_>,
-        was_away: Option<Deadline>,
+        was_away: bool,
         time: Time,
     ) -> Acquired {
-        let Acquire { token, mode, .. } = *ask;
-        self.waiting.back(was_away);
         self.forget_ephemeral(host, key, token);
-        self.heard(key, token);
         renew(host, key, mode, token, renewal);
-        if renewal.asker.is_some_and(|asker| asker.client == ClientId::AWAY) {
-            self.waiting.places.lease_began(renewal.lease.end);
-        }
         if let Some(Asker { client, ephemeral: true, .. }) = renewal.asker
             && client != ClientId::UNKNOWN
         {
@@ -234,7 +219,7 @@ impl Node {
             asker.unwrap_or(Asker { client: ClientId::UNKNOWN, ephemeral: false, meta: b"" });
         let grant = Grant { token, fence, lease, client, ephemeral, meta };
         host.tell(key, Effect::Renewed { mode, grant });
-        if was_away.is_some() {
+        if was_away {
             self.serve(host, key, time);
         }
         Acquired::Granted(fence)
@@ -321,7 +306,7 @@ impl Node {
         };
         self.charge(key, time.now);
         let new = self.waiting.queue(key).is_none();
-        let new = new.then(|| Queue::at(key, time.now, self.holder(host, key)));
+        let new = new.then(|| Queue::at(key, time.now));
         if let Some(old) = self.waiting.join(key, waiter, new)
             && old.is_present()
         {
@@ -335,12 +320,6 @@ impl GrantId {
     pub(super) fn of(key: Key<'_>, token: &[u8], client: ClientId) -> GrantId {
         GrantId { key: key.to_owned(), token: token.into(), client }
     }
-
-    /// The grants of a token at a key, whatever their connections.
-    pub(super) fn all_of(key: Key<'_>, token: &[u8]) -> RangeInclusive<GrantId> {
-        let of = |client| GrantId::of(key, token, ClientId(client));
-        of(0)..=of(u64::MAX)
-    }
 }
 
 /// The renewal for a holder that asks again: the same fence, and a lease that never becomes shorter.
@@ -351,7 +330,7 @@ fn renewal<'a>(
     client: ClientId,
     time: Time,
 ) -> Result<Renewal<'a>, Reason> {
-    if held != ask.mode {
+    if !held.is_like(ask.mode) {
         return Err(Reason::OtherMode { held, asked: ask.mode });
     }
     let lease = grant.lease.extended_to(time.now, ask.ttl);
@@ -400,15 +379,11 @@ fn unless_done(found: Found<'_>, again: Option<Fence>) -> Result<Found<'_>, Reas
 fn check_mode(found: &Found<'_>, asked: Mode) -> Result<(), Reason> {
     match (found, asked) {
         (Found::WrongType, _) => Err(Reason::WrongType),
-        (Found::Held(Holders::Many(crowd)), asked) => match (crowd.mode(), asked) {
-            (Mode::Limit(held), Mode::Limit(asked)) if held != asked => {
-                Err(Reason::OtherLimit { held, asked })
-            }
-            (Mode::Shared, Mode::Shared) if crowd.len() >= MAX_HOLDERS => {
-                Err(Reason::TooManyHolders)
-            }
-            _ => Ok(()),
-        },
+        (Found::Held(Holders::Many(crowd)), Mode::Shared)
+            if crowd.mode() == Mode::Shared && crowd.len() >= MAX_HOLDERS =>
+        {
+            Err(Reason::TooManyHolders)
+        }
         _ => Ok(()),
     }
 }
@@ -418,30 +393,18 @@ pub(super) fn store<H: Host>(host: &mut H, key: Key<'_>, mode: Mode, grant: Gran
     if mode == Mode::Exclusive {
         host.put_one(key, grant);
     } else if let Found::Held(Holders::Many(crowd)) = host.find(key) {
-        crowd.add(grant);
+        crowd.add(mode, grant);
         host.changed(key);
         host.forget_expiry(key);
     } else {
         let mut crowd = Crowd::new(mode);
-        crowd.add(grant);
+        crowd.add(mode, grant);
         host.put_many(key, crowd);
     }
 }
 
-/// Gives the holder a new or longer lease.
-pub(super) fn renew<H: Host>(
-    host: &mut H,
-    key: Key<'_>,
-    mode: Mode,
-    token: &[u8],
-    renewal: Renewal<'_>,
-) {
-    change(host, key, mode, token, renewal);
-    host.forget_expiry(key);
-}
-
 /// Changes the holder's grant.
-pub(super) fn change<H: Host>(
+pub(super) fn renew<H: Host>(
     host: &mut H,
     key: Key<'_>,
     mode: Mode,
@@ -454,6 +417,7 @@ pub(super) fn change<H: Host>(
         crowd.renew(token, &renewal);
         host.changed(key);
     }
+    host.forget_expiry(key);
 }
 
 /// Tokens and texts whose lengths are in the same step of this many bytes take about the same memory.

@@ -1,29 +1,18 @@
 //! Deferred work: it was found where nothing may be written. The next iterations of the event loop do it, a
 //! little at a time. Queues that are served later are in `rechecks`.
 
-use alloc::collections::{BTreeMap, VecDeque};
-use alloc::vec::Vec;
+use alloc::collections::VecDeque;
 
 use super::GrantId;
-use crate::host::{Ending, WaitOutcome};
+use crate::host::WaitOutcome;
 use crate::queue::Queue;
-use crate::words::{Instant, Key, Millis};
-
-/// The fate of a grant whose connection is gone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Undo {
-    /// The grant ends.
-    End(Ending),
-    /// The client has not heard of the grant, which becomes as short as its place would be kept.
-    Cut(Millis),
-}
 
 /// The deferred work.
 #[derive(Debug, Default)]
 pub(super) struct Deferred {
-    /// Grants whose clients were not told, and that end or become shorter if that connection still
-    /// speaks for them. By key and token, so that a later grant there finds them at once.
-    to_end: BTreeMap<GrantId, Undo>,
+    /// Grants to waiters whose connections were gone before the replies were written. Each ends if it is still
+    /// that connection's.
+    undelivered: VecDeque<GrantId>,
     /// Waiters that have yet to be told that their lock is gone.
     dismissed: VecDeque<Dismissed>,
 }
@@ -33,14 +22,12 @@ pub(super) struct Deferred {
 pub(super) struct Dismissed {
     pub queue: Queue,
     pub answer: WaitOutcome,
-    /// Time at which the lock was gone.
-    pub at: Instant,
 }
 
 impl Deferred {
     /// True if no work is left.
     pub fn is_empty(&self) -> bool {
-        self.to_end.is_empty() && self.dismissed.is_empty()
+        self.undelivered.is_empty() && self.dismissed.is_empty()
     }
 
     /// Adds waiters, who are told after those already here.
@@ -72,25 +59,13 @@ impl Deferred {
         *self = Deferred::default();
     }
 
-    /// Notes a grant whose client was not told.
-    pub fn undo(&mut self, grant: GrantId, undo: Undo) {
-        self.to_end.insert(grant, undo);
+    /// Adds a grant to a waiter that is gone.
+    pub fn undelivered(&mut self, grant: GrantId) {
+        self.undelivered.push_back(grant);
     }
 
-    /// Takes the next grant that must end or become shorter.
-    pub fn next_undo(&mut self) -> Option<(GrantId, Undo)> {
-        self.to_end.pop_first()
-    }
-
-    /// Cancels the end of a token's earlier grant: the token is granted the lock anew, or has heard of it.
-    pub fn cancel_ending(&mut self, key: Key<'_>, token: &[u8]) {
-        if self.to_end.is_empty() {
-            return;
-        }
-        let grants = self.to_end.range(GrantId::all_of(key, token));
-        let grants: Vec<GrantId> = grants.map(|(grant, _)| grant.clone()).collect();
-        for grant in grants {
-            self.to_end.remove(&grant);
-        }
+    /// Takes the next of these.
+    pub fn next_undelivered(&mut self) -> Option<GrantId> {
+        self.undelivered.pop_front()
     }
 }

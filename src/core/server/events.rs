@@ -1,8 +1,6 @@
 //! Events at a node: keys removed by other commands, connections that close, roles that change,
 //! effects that arrive from a primary or from a log.
 
-use alloc::vec::Vec;
-
 use super::acquire::store;
 use super::ephemeral::Ephemeral;
 use super::rechecks::Rechecks;
@@ -14,7 +12,7 @@ use crate::durability::keys_ahead::KeyAhead;
 use crate::host::{Answers, Effect, Ending, Host, WaitOutcome};
 use crate::lock::{Found, Holders};
 use crate::reason::Reason;
-use crate::words::{ClientId, Deadline, Fence, Instant, Key, Lease, Time};
+use crate::words::{ClientId, Fence, Instant, Key, Lease, Time};
 
 impl Node {
     /// Ends a lock that another command has removed: its leases are over, and its waiters are told.
@@ -28,18 +26,9 @@ impl Node {
         self.dismiss(host, key, WaitOutcome::Removed, now);
     }
 
-    /// Notes a grant that was removed so, and the end of its lease: its connection has nothing to end any
-    /// more, and a token that is away has lost its lock.
-    pub fn lost(&mut self, key: Key<'_>, token: &[u8], client: ClientId, end: Deadline) {
-        match client {
-            ClientId::AWAY => self.waiting.places.lease_ended(end),
-            _ => self.unmark_ephemeral(key, token, client, true),
-        }
-    }
-
-    /// Notes that grants to tokens that are away were removed, by the ends of their leases.
-    pub fn turns_lost(&mut self, ends: Vec<Deadline>) {
-        ends.into_iter().for_each(|end| self.waiting.places.lease_ended(end));
+    /// Notes an EPHEMERAL grant that was removed so: its connection has nothing to end any more.
+    pub fn lost(&mut self, key: Key<'_>, token: &[u8], client: ClientId) {
+        self.unmark_ephemeral(key, token, client, true);
     }
 
     /// Ends all locks of a database, or of all databases, likewise.
@@ -137,7 +126,7 @@ impl Node {
                 let grant = granted.grant(Lease::begin(time.now, granted.ttl));
                 let in_the_way = match host.find(key) {
                     Found::Free | Found::Over { .. } => false,
-                    Found::Held(Holders::Many(crowd)) => crowd.mode() != mode,
+                    Found::Held(Holders::Many(crowd)) => !crowd.mode().is_like(mode),
                     _ => true,
                 };
                 if in_the_way {
@@ -159,11 +148,6 @@ impl Node {
             Apply::Promise(ref promise) => {
                 if self.role != Role::Obeys {
                     self.durable.inherit(*promise, time.now);
-                }
-            }
-            Apply::Expire(unix_ms) => {
-                if matches!(host.find(key), Found::Foreign { .. }) {
-                    host.expire_foreign_at(key, unix_ms);
                 }
             }
         }

@@ -1,7 +1,8 @@
 //! Final tokens: an ACQUIRE with one of them was overtaken on its way, and comes too late.
 //!
 //! They are remembered for at least a minute, in two generations; the older one is forgotten as a
-//! whole. FINAL serves progress and not safety, so dlock does not store it.
+//! whole. FINAL serves progress and not safety: a token that is not remembered, for want of room or after a
+//! restart, costs at most a lease that nobody uses.
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -10,8 +11,6 @@ use super::Node;
 use crate::command::release::Release;
 use crate::host::Host;
 use crate::limits::{FINAL_LASTS, MAX_FINALS};
-use crate::lock::Found;
-use crate::reason::Reason;
 use crate::shares::{Shares, units};
 use crate::words::{Instant, Key, Owner};
 
@@ -62,43 +61,31 @@ impl FinalTokens {
         self.young.has(key, token) || self.old.has(key, token)
     }
 
-    /// Remembers the token. False: there is no room.
-    fn add(&mut self, key: Key<'_>, token: &[u8], owner: Owner, now: Instant) -> bool {
+    /// Remembers the token, if there is room.
+    fn add(&mut self, key: Key<'_>, token: &[u8], owner: Owner, now: Instant) {
         self.look(now);
         let units = units(key.name.len() + token.len());
-        if self.young.has(key, token) {
-            return true;
-        }
-        if !self.young.shares.take(owner, units, MAX_FINALS) {
-            return false;
+        if self.young.has(key, token) || !self.young.shares.take(owner, units, MAX_FINALS) {
+            return;
         }
         self.since.get_or_insert(now);
         let names = self.young.tokens.entry(key.db).or_default();
         names.entry(key.name.into()).or_default().insert(token.into());
-        true
     }
 }
 
 impl Node {
-    /// Remembers the token, if the request says FINAL.
+    /// Remembers the token, if the request says FINAL and there is room.
     pub(super) fn note_final<H: Host>(
         &mut self,
         host: &mut H,
         key: Key<'_>,
         ask: &Release<'_>,
         now: Instant,
-    ) -> Result<(), Reason> {
-        if !ask.is_final || self.is_following() {
-            return Ok(());
-        }
-        if matches!(host.find(key), Found::WrongType) {
-            return Err(Reason::WrongType);
-        }
-        let owner = host.owner();
-        if self.final_tokens.add(key, ask.token, owner, now) {
-            Ok(())
-        } else {
-            Err(Reason::TooManyFinals)
+    ) {
+        if ask.is_final && !self.is_following() {
+            let owner = host.owner();
+            self.final_tokens.add(key, ask.token, owner, now);
         }
     }
 }

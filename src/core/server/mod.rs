@@ -2,9 +2,8 @@
 //!
 //! - [`acquire`](Node::acquire): granted, denied, or queued.
 //! - `release`: RELEASE, EXTEND, CHECK and BREAK.
-//! - `foreign`: the same for plain strings.
 //! - `serve`: hand-over to the next waiters, and waiters that leave before.
-//! - `waiting`: the queues, and all waiters; `untold`: grants to waiters that have yet to hear of them.
+//! - `waiting`: the queues, and all waiters.
 //! - `places`: places of waiters that are away; `place_clock`: the clock by which they end.
 //! - `ephemeral`: grants that end with a connection.
 //! - `final_tokens`: tokens released with FINAL.
@@ -24,7 +23,6 @@ mod durability;
 mod ephemeral;
 mod events;
 mod final_tokens;
-mod foreign;
 mod observed;
 mod place_clock;
 mod places;
@@ -34,7 +32,6 @@ mod serve;
 mod sweep;
 #[cfg(test)]
 mod tests;
-mod untold;
 mod waiting;
 
 use alloc::boxed::Box;

@@ -3,7 +3,6 @@
 //! Waiting is charged to its key when something changes in the queue, and from time to time where
 //! nothing does: a lock that no waiter ever gets has the longest waits.
 
-use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -11,13 +10,9 @@ use core::ops::Bound::{Excluded, Included, Unbounded};
 
 use super::Node;
 use super::waiting::Queues;
-use crate::host::Host;
-use crate::lock::{Found, Grant, Holders};
+use crate::observed::Hot;
 use crate::observed::hot::Figures;
-use crate::observed::slow::What;
-use crate::observed::{Hot, Slow};
-use crate::queue::{Queue, Waiter};
-use crate::who::Who;
+use crate::queue::Queue;
 use crate::words::{Instant, Key, KeyBuf};
 
 /// The figures.
@@ -25,18 +20,8 @@ use crate::words::{Instant, Key, KeyBuf};
 pub struct Observed {
     /// The keys with the longest waits.
     pub(super) hot: Hot,
-    /// The last slow waits and long holds.
-    slow: Slow,
     /// The queue that was charged last.
     charged: Option<Arc<KeyBuf>>,
-}
-
-impl Observed {
-    /// The last slow waits and long holds.
-    #[must_use]
-    pub fn slow(&self) -> &Slow {
-        &self.slow
-    }
 }
 
 impl Node {
@@ -67,69 +52,10 @@ impl Node {
             self.observed.hot.waited(key, waited, now);
         }
     }
-
-    /// The lock's holder, if slow waits are noted.
-    pub(super) fn holder<H: Host>(&self, host: &mut H, key: Key<'_>) -> Option<Box<Who>> {
-        if self.settings.slow_wait == 0 {
-            return None;
-        }
-        match host.find(key) {
-            Found::Held(Holders::One(grant)) => Some(Box::new(Who::of(grant.token, grant.meta))),
-            Found::Held(Holders::Many(crowd)) => {
-                crowd.grants().next().map(|grant| Box::new(Who::of(grant.token, grant.meta)))
-            }
-            _ => None,
-        }
-    }
-
-    /// Notes that the key's waiters now wait for this holder.
-    pub(super) fn note_holder(&mut self, key: Key<'_>, grant: &Grant<'_>) {
-        if self.settings.slow_wait > 0 {
-            let who = Box::new(Who::of(grant.token, grant.meta));
-            self.waiting.change_queue(key, |queue| queue.holder = Some(who));
-        }
-    }
-
-    /// The holder for whom the key's waiters wait.
-    pub(super) fn waited_for(&self, key: Key<'_>) -> Option<Who> {
-        if self.settings.slow_wait == 0 {
-            return None;
-        }
-        self.waiting.queue(key)?.holder.as_deref().cloned()
-    }
-
-    /// Notes the end of a wait, if it was slow.
-    pub(super) fn note_wait(
-        &mut self,
-        what: What,
-        key: Key<'_>,
-        waiter: &Waiter,
-        holder: Option<Who>,
-        now: Instant,
-    ) {
-        let waited = now.since(waiter.since);
-        if is_over(waited, self.settings.slow_wait) {
-            let who = Who::of(&waiter.token, &waiter.asks.meta);
-            self.observed.slow.note((what, waited), key, who, holder, now);
-        }
-    }
-
-    /// Notes the end of a hold, if it was long.
-    pub(super) fn note_hold(&mut self, key: Key<'_>, grant: &Grant<'_>, now: Instant) {
-        let held = now.since(grant.lease.since);
-        if is_over(held, self.settings.long_hold) && !self.is_following() {
-            let who = Who::of(grant.token, grant.meta);
-            self.observed.slow.note((What::Hold, held), key, who, None, now);
-        }
-    }
 }
 
 /// The number of queues charged at a time.
 const A_FEW: usize = 16;
-
-fn is_over(micros: u64, setting: u64) -> bool {
-    setting > 0 && micros >= setting.saturating_mul(1000)
-}
 
 /// The queue of a listed key. Only the beginning of a long name is known: then a few queues are compared.
 fn queue_of<'q>(queues: &'q BTreeMap<u32, Queues>, figures: &Figures) -> Option<&'q Queue> {

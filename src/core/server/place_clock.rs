@@ -68,11 +68,6 @@ impl PlaceClock {
         end.is_over(Instant(self.heard.0.saturating_sub(self.still)))
     }
 
-    /// True if the server has read the requests sent before a moment of the ordinary clock.
-    pub fn has_heard(&self, by: Deadline) -> bool {
-        by.is_over(self.heard)
-    }
-
     /// The ordinary time of a moment of this clock; `None`: it stands still.
     pub fn comes(&self, end: Deadline) -> Option<Deadline> {
         self.runs.then(|| Deadline(end.0.saturating_add(self.still.div_ceil(1000))))
@@ -95,9 +90,9 @@ mod tests {
         clock.iteration(ms(1), true);
         // A script has run until now, and the requests that came meanwhile are not read yet.
         clock.iteration(ms(5_000), true);
-        assert!(!clock.is_over(END) && !clock.has_heard(END));
+        assert!(!clock.is_over(END));
         clock.iteration(ms(5_001), true);
-        assert!(clock.is_over(END) && clock.has_heard(END));
+        assert!(clock.is_over(END));
     }
 
     #[test]
@@ -120,9 +115,9 @@ mod tests {
         clock.iteration(ms(11), true);
         clock.look(ms(12), false);
         clock.iteration(ms(20), true);
-        assert!(!clock.has_heard(END));
+        assert!(!clock.is_over(END));
         clock.iteration(ms(21), true);
-        assert!(clock.has_heard(END));
+        assert!(clock.is_over(END));
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! Places of waiters that are away.
 //!
-//! A place is a waiter that is away; if it gets the lock, it has a short lease: so there is no third state
-//! between free and held. A client that comes back in time is served in the order in which it first came,
-//! however it waits; and if many clients die at once, the others wait for one KEEP in all.
+//! A place is a waiter that is away; if its turn comes, it holds the lock for the lease that it asked for, which
+//! is no longer than KEEP: so there is no third state between free and held. A client that comes back in time is
+//! served in the order in which it first came, however it waits. Many dead waiters cost one KEEP in total.
 
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeSet;
 
 use super::Node;
 use super::place_clock::PlaceClock;
@@ -13,16 +13,13 @@ use crate::queue::Waiter;
 use crate::shares::{self, Shares};
 use crate::words::{Deadline, Instant, Key, Millis, WaiterId};
 
-/// The places, and the leases of tokens that are away.
+/// The places.
 #[derive(Debug, Default)]
 pub(super) struct Places {
     /// The end of each place, by the clock of places.
     ends: BTreeSet<(Deadline, WaiterId)>,
     shares: Shares,
     pub clock: PlaceClock,
-    /// The number of leases of tokens that are away, by their ends. A lease that another command has
-    /// removed counts until its end.
-    leases: BTreeMap<Deadline, usize>,
     /// The number of requests that left no place, for want of room.
     pub refused: u64,
 }
@@ -50,11 +47,10 @@ impl Places {
         self.shares.add(owner, MAX_PLACES / 2 - places);
     }
 
-    /// Drops all places and leases.
+    /// Drops all places.
     pub fn clear(&mut self) {
         self.ends.clear();
         self.shares = Shares::default();
-        self.leases.clear();
     }
 
     /// The rest of the place that ends then.
@@ -111,38 +107,6 @@ impl Places {
             self.shares.give_back(waiter.owner, units(key, waiter));
         }
     }
-
-    /// Counts a lease of a token that is away.
-    pub fn lease_began(&mut self, end: Deadline) {
-        *self.leases.entry(end).or_default() += 1;
-    }
-
-    /// Uncounts a lease: it has ended, or the token has heard of it.
-    pub fn lease_ended(&mut self, end: Deadline) {
-        if let Some(count) = self.leases.get_mut(&end) {
-            *count -= 1;
-            if *count == 0 {
-                self.leases.remove(&end);
-            }
-        }
-    }
-
-    /// The number of leases of tokens that are away.
-    pub fn leases(&self) -> usize {
-        self.leases.values().sum()
-    }
-
-    /// True if no token that is away can have a lease.
-    pub fn have_no_lease(&self) -> bool {
-        self.leases.is_empty()
-    }
-
-    /// Forgets the leases that are over, and whose end nobody reported.
-    pub fn forget_leases(&mut self) {
-        while self.leases.first_key_value().is_some_and(|(end, _)| self.clock.has_heard(*end)) {
-            self.leases.pop_first();
-        }
-    }
 }
 
 /// The number of places that one counts for: a long name takes the memory of several.
@@ -157,9 +121,8 @@ impl Node {
         self.final_tokens.look(now);
         let runs = !paused && self.durable.in_quarantine().is_none();
         let places = &mut self.waiting.places;
-        if places.len() > 0 || !places.have_no_lease() {
+        if places.len() > 0 {
             places.clock.look(now, runs);
-            places.forget_leases();
         }
     }
 

@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use super::Node;
-use super::acquire::{change, is_even, renew, takes};
+use super::acquire::{is_even, renew, takes};
 use crate::command::extend::Extend;
 use crate::command::release::{DoneFor, Release};
 use crate::done::{Done, NOBODY, Until, maker, units};
@@ -13,13 +13,13 @@ use crate::limits::MAX_DONE;
 use crate::lock::{Asker, Found, Grant, Holders, Renewal};
 use crate::reason::Reason;
 use crate::who::number;
-use crate::words::{ClientId, Deadline, Fence, Key, Lease, Millis, Mode, Owner, Time};
+use crate::words::{ClientId, Fence, Key, Lease, Millis, Owner, Time};
 
 impl Node {
     /// Gives the lock back and hands it over. A token that waits leaves the queue instead.
     ///
     /// # Errors
-    /// Fails if the key holds something else, or there is no room for one more FINAL.
+    /// Fails if the key holds something else.
     pub fn release<H: Host>(
         &mut self,
         host: &mut H,
@@ -28,23 +28,25 @@ impl Node {
         time: Time,
     ) -> Result<bool, Reason> {
         self.durable.counter.look(time);
+        if matches!(host.find(key), Found::WrongType) {
+            return Err(Reason::WrongType);
+        }
         let token = ask.token;
         let mut owner = Owner::default();
         if let Some(terms) = &ask.done {
             self.expire_due(host, key, token, time);
             owner = self.check_done(host, key, token, terms, time)?;
         }
-        self.note_final(host, key, ask, time.now)?;
+        self.note_final(host, key, ask, time.now);
         self.expire_due(host, key, token, time);
         if let Some(terms) = &ask.done
             && self.finish(host, key, token, (terms, owner), time)
         {
             return Ok(true);
         }
-        let released = self.end(host, key, token, Ending::Released, time)
-            || self.end_foreign(host, key, token)?;
+        let released = self.end(host, key, token, Ending::Released, time);
         if !released
-            && let Some(waiter) = self.leave(key, token, time.now)
+            && let Some(waiter) = self.take_out(key, token, time.now)
             && waiter.is_present()
         {
             host.answer(waiter.id, WaitOutcome::Denied);
@@ -53,7 +55,7 @@ impl Node {
         Ok(released)
     }
 
-    /// Lets the token's lease end `ttl` from now, if it holds; with GT, not earlier than it would.
+    /// Lets the token's lease end `ttl` from now, if it holds, and not earlier than it would.
     ///
     /// # Errors
     /// Fails if the key holds something else, or the fence is too far ahead.
@@ -62,37 +64,39 @@ impl Node {
         host: &mut H,
         key: Key<'_>,
         ask: &Extend<'_>,
+        client: ClientId,
         time: Time,
     ) -> Result<bool, Reason> {
         self.durable.counter.look(time);
         self.check_proposal(ask.fence)?;
         self.look_at_quarantine(time.now);
-        if ask.fence.is_some() {
-            self.refuse_in_quarantine(time.now)?;
-        }
         self.expire_due(host, key, ask.token, time);
         self.serve(host, key, time);
-        match host.find(key) {
-            Found::WrongType => return Err(Reason::WrongType),
-            Found::Foreign { left } => return Ok(self.extend_foreign(host, key, ask, left, time)),
-            _ => {}
-        }
         let found = host.find(key);
+        if matches!(found, Found::WrongType) {
+            return Err(Reason::WrongType);
+        }
         let Some((mode, grant)) = found.mode().zip(found.grant(ask.token)) else {
+            // A token without a grant may have one that the node has forgotten.
+            self.refuse_in_quarantine(time.now)?;
             return Ok(false);
         };
         if ask.fence.is_some_and(|fence| grant.fence > fence) {
             return Ok(false);
         }
-        let was_away = (grant.client == ClientId::AWAY).then_some(grant.lease.end);
-        let (client, ephemeral, meta) = (grant.client, grant.ephemeral, Box::from(grant.meta));
-        // A client that extends the grant has heard of it.
-        let client = if was_away.is_some() { ClientId::UNKNOWN } else { client };
+        // Only a client that has received this fence names it. Without one, or with a larger one, the
+        // client may never have heard of this grant: its lease may have ended before the crash.
+        if ask.fence != Some(grant.fence) {
+            self.refuse_in_quarantine(time.now)?;
+        }
+        let was_away = grant.client == ClientId::AWAY;
+        let (ephemeral, meta) = (grant.ephemeral, Box::from(grant.meta));
+        // The grant is this connection's now, unless it ends with another one.
+        let speaks = if ephemeral || self.is_following() { grant.client } else { client };
+        let changes = speaks != grant.client;
+        let client = speaks;
         let fence = ask.fence.unwrap_or(grant.fence);
-        let lease = match ask.gt {
-            true => grant.lease.extended_to(time.now, ask.ttl),
-            false => grant.lease.renewed(time.now, ask.ttl),
-        };
+        let lease = grant.lease.extended_to(time.now, ask.ttl);
         // A lease that stays as it is needs no more of the state file.
         let longer = if lease == grant.lease { Millis(1) } else { lease.ttl };
         if self.is_following() {
@@ -104,23 +108,21 @@ impl Node {
         } else if lease != grant.lease {
             self.vouch(host, (fence, longer), time)?;
         }
-        let asker = was_away.map(|_| Asker { client, ephemeral, meta: &meta });
-        self.waiting.back(was_away);
-        self.heard(key, ask.token);
+        let asker = changes.then_some(Asker { client, ephemeral, meta: &meta });
         renew(host, key, mode, ask.token, Renewal { lease, fence, asker });
         let grant = Grant { token: ask.token, fence, lease, client, ephemeral, meta: &meta };
         host.tell(key, Effect::Extended { mode, grant });
-        if was_away.is_some() {
+        if was_away {
             self.serve(host, key, time);
         }
         Ok(true)
     }
 
-    /// Returns the fence of the token, if it holds the lock now. Changes no lock, but whoever asks has heard
-    /// of the grant then: it is not taken back.
+    /// Returns the fence of the token, if it holds the lock now. Changes no lock, and says nothing of a later
+    /// moment.
     ///
     /// # Errors
-    /// Fails if the key holds something else.
+    /// Fails if the key holds something else, or if a quarantine leaves open whether the token still holds it.
     pub fn check<H: Host>(
         &mut self,
         host: &mut H,
@@ -135,7 +137,7 @@ impl Node {
         let holds = |grant: &Grant<'_>| !grant.lease.end.is_over(time.now);
         let fence = found.grant(token).filter(holds).map(|grant| grant.fence);
         if fence.is_some() {
-            self.heard(key, token);
+            self.refuse_in_quarantine(time.now)?;
         }
         Ok(fence)
     }
@@ -177,7 +179,7 @@ impl Node {
         let there = token.and_then(|token| self.waiting.queue(key)?.get(token));
         let place = there.is_some_and(|waiter| !waiter.is_present());
         if place {
-            token.and_then(|token| self.leave(key, token, time.now));
+            token.and_then(|token| self.take_out(key, token, time.now));
         }
         self.serve(host, key, time);
         Ok(count + usize::from(place))
@@ -201,11 +203,6 @@ impl Node {
             Found::Held(Holders::Many(crowd)) if crowd.holder(token).is_some() => {
                 return Err(Reason::NotAlone);
             }
-            Found::Foreign { .. } => {
-                let ours = host.foreign_is(key, token);
-                return if ours { Err(Reason::NotAlone) } else { Ok(Owner::default()) };
-            }
-            Found::WrongType => return Err(Reason::WrongType),
             _ => return Ok(Owner::default()),
         };
         if self.is_following() {
@@ -271,11 +268,7 @@ impl Node {
         if let Found::Held(Holders::One(grant)) = found {
             let Grant { token, client, ephemeral, lease, .. } = grant;
             held = time.now.since(lease.since);
-            self.note_hold(key, &grant, time.now);
             self.unmark_ephemeral(key, token, client, ephemeral);
-            if client == ClientId::AWAY {
-                self.waiting.places.lease_ended(lease.end);
-            }
         }
         if !free {
             host.remove(key);
@@ -298,28 +291,23 @@ impl Node {
         why: Ending,
         time: Time,
     ) -> bool {
-        let (client, lease, fence) = match host.find(key) {
+        let (lease, fence) = match host.find(key) {
             Found::Held(Holders::One(grant)) if grant.token == token => {
                 let Grant { client, ephemeral, lease, fence, .. } = grant;
-                self.note_hold(key, &grant, time.now);
                 self.unmark_ephemeral(key, token, client, ephemeral);
                 host.remove(key);
-                (client, lease, fence)
+                (lease, fence)
             }
             Found::Held(Holders::Many(crowd)) => {
                 let Some(holder) = crowd.remove(token) else { return false };
                 let empty = crowd.is_empty();
                 let Grant { client, ephemeral, lease, fence, .. } = holder.grant();
-                self.note_hold(key, &holder.grant(), time.now);
                 self.unmark_ephemeral(key, token, client, ephemeral);
                 settle(host, key, empty);
-                (client, lease, fence)
+                (lease, fence)
             }
             _ => return false,
         };
-        if client == ClientId::AWAY {
-            self.waiting.places.lease_ended(lease.end);
-        }
         // Even if the lock came here from another key, the next holder gets a larger fence.
         self.durable.counter.learn(key.name, fence, self.is_following());
         host.tell(key, ended(token, why, lease, time));
@@ -339,45 +327,18 @@ impl Node {
         }
         let mut count = 0;
         while count < most && host.first_end(key).is_some_and(|end| end.is_over(time.now)) {
-            let (mode, grant) = match host.find(key) {
-                Found::Held(Holders::One(grant)) => (Mode::Exclusive, grant),
+            let token: Box<[u8]> = match host.find(key) {
+                Found::Held(Holders::One(grant)) => grant.token.into(),
                 Found::Held(Holders::Many(crowd)) => match crowd.first_over(time.now) {
-                    Some(holder) => (crowd.mode(), holder.grant()),
+                    Some(holder) => holder.grant().token.into(),
                     None => break,
                 },
                 _ => break,
             };
-            let token: Box<[u8]> = grant.token.into();
-            let (lease, fence) = (grant.lease, grant.fence);
-            let said = Deadline::after(lease.since, lease.ttl);
-            if grant.client == ClientId::AWAY && !self.waiting.places.clock.has_heard(said) {
-                self.wait_for_word(host, key, mode, &token, lease, fence, time);
-            } else {
-                self.end(host, key, &token, Ending::Expired, time);
-            }
+            self.end(host, key, &token, Ending::Expired, time);
             count += 1;
         }
         count
-    }
-
-    /// Prolongs the lease of a token that is away for a moment: the lease is over, but the token's next
-    /// request may have arrived and not have been read yet. Other nodes need not know of it.
-    #[allow(clippy::too_many_arguments, reason = "the grant, without its text")]
-    fn wait_for_word<H: Host>(
-        &mut self,
-        host: &mut H,
-        key: Key<'_>,
-        mode: Mode,
-        token: &[u8],
-        lease: Lease,
-        fence: Fence,
-        time: Time,
-    ) {
-        let end = Deadline::after(time.now, Millis(1));
-        self.waiting.places.lease_ended(lease.end);
-        self.waiting.places.lease_began(end);
-        let renewal = Renewal { lease: Lease { end, ..lease }, fence, asker: None };
-        change(host, key, mode, token, renewal);
     }
 }
 

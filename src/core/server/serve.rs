@@ -1,12 +1,11 @@
 //! Hand-over to the next waiters, and waiters that leave before.
 
 use super::acquire::speaks;
-use super::deferred::{Dismissed, Undo};
+use super::deferred::Dismissed;
 use super::places::Left;
 use super::{GrantId, Node};
-use crate::host::{Answers, Ending, Host, WaitOutcome};
+use crate::host::{Answers, Host, WaitOutcome};
 use crate::lock::{Found, Grant};
-use crate::observed::slow::What;
 use crate::queue::{Queue, Waiter};
 use crate::reason::Reason;
 use crate::words::{ClientId, Fence, Instant, Key, Lease, Millis, Time, WaiterId};
@@ -108,27 +107,20 @@ impl Node {
         }
     }
 
-    /// Grants to the first waiter. False: not now. A waiter that is away gets a lease as long as its
-    /// place would be kept, and its next request makes an ordinary one of it.
+    /// Grants to the first waiter, which may be away. False: not now.
     fn serve_first<H: Host>(&mut self, host: &mut H, key: Key<'_>, time: Time) -> bool {
         let Some(first) = self.waiting.queue(key).and_then(Queue::first) else { return true };
-        let clock = &self.waiting.places.clock;
-        let left = first.place_ends().map(|end| end.left(clock.at(time.now)));
-        let (asked, keep) = (first.asks.ttl, first.asks.keep.filter(|_| left.is_some()));
-        let ttl = [left, keep].into_iter().flatten().fold(asked, Millis::min);
-        let (proposal, owner) = (first.asks.proposal, first.owner);
+        let (proposal, ttl, owner) = (first.asks.proposal, first.asks.ttl, first.owner);
         let fence = self.next_fence(host, key, (proposal, ttl), Some(owner), time);
         if fence == Err(Reason::NotDurable) {
             return false;
         }
         self.charge(key, time.now);
-        let holder = self.waited_for(key);
         let Some(waiter) = self.waiting.pop(key) else { return true };
         let present = waiter.is_present();
         let fence = match fence {
             Ok(fence) => fence,
             Err(reason) => {
-                self.note_wait(What::WaitInVain, key, &waiter, holder, time.now);
                 if present {
                     host.answer(waiter.id, WaitOutcome::Refused(reason));
                 }
@@ -143,24 +135,22 @@ impl Node {
         let grant = Grant { token, fence, lease, client, ephemeral, meta };
         let waited = Some(time.now.since(waiter.since));
         self.grant(host, key, asks.mode, grant, waited);
-        self.note_wait(What::Wait, key, &waiter, holder, time.now);
         if present {
-            let grant = GrantId::of(key, token, client);
-            self.waiting.untold.add(waiter.id, grant, asks.keep);
+            if asks.keep.is_none() {
+                self.waiting.unwritten.insert(waiter.id, GrantId::of(key, token, client));
+            }
             host.answer(waiter.id, WaitOutcome::Granted(fence));
         }
         true
     }
 
-    /// Handles a blocked client that is gone. A queued request leaves, or its place is kept. A grant of
-    /// which the client was not told ends, or becomes as short as its place would be kept, as soon as
-    /// that can be written.
+    /// Handles a blocked client that is gone. A queued request leaves, or its place is kept. Without KEEP, a grant
+    /// whose reply was not written ends as soon as that can be written, if it is still that connection's.
     pub fn gone(&mut self, id: WaiterId, now: Instant) {
-        if let Some((grant, keep)) = self.waiting.untold.take(id) {
+        if let Some(grant) = self.waiting.unwritten.remove(&id) {
             // A follower takes nothing back: the lease runs out at the primary.
             if !self.is_following() {
-                let undo = keep.map_or(Undo::End(Ending::Undelivered), Undo::Cut);
-                self.deferred.undo(grant, undo);
+                self.deferred.undelivered(grant);
             }
         } else if self.waiting.standing(id).is_some() {
             self.depart(id, now);
@@ -170,11 +160,11 @@ impl Node {
         }
     }
 
-    /// Notes that a token has heard of its grant: it is no longer one of a request that waited, whose
-    /// connection may break before the answer.
-    pub(super) fn heard(&mut self, key: Key<'_>, token: &[u8]) {
-        self.deferred.cancel_ending(key, token);
-        self.waiting.untold.forget(key, token);
+    /// Handles a blocked client whose request an operator has ended: as [`gone`](Self::gone), but a grant stays.
+    /// The connection may ask again at any moment.
+    pub fn unblocked(&mut self, id: WaiterId, now: Instant) {
+        self.waiting.delivered(id);
+        self.gone(id, now);
     }
 
     /// Dismisses all waiters at the key with the same answer, the first few at once, and the others in the
@@ -188,7 +178,7 @@ impl Node {
     ) {
         self.charge(key, now);
         let Some(queue) = self.waiting.take_queue(key) else { return };
-        let mut dismissed = Dismissed { queue, answer, at: now };
+        let mut dismissed = Dismissed { queue, answer };
         self.tell_some(host, &mut dismissed, TOLD_AT_ONCE);
         self.deferred.dismiss(dismissed);
     }
@@ -207,7 +197,6 @@ impl Node {
 
     fn tell_some<A: Answers>(&mut self, host: &mut A, to: &mut Dismissed, most: usize) -> usize {
         let key = to.queue.key();
-        let holder = to.queue.holder.as_deref().cloned();
         let mut left = most;
         while left > 0
             && let Some(waiter) = to.queue.pop()
@@ -216,21 +205,11 @@ impl Node {
             // A client that is gone gets no answer.
             let waits = waiter.is_present() && self.waiting.stands.contains_key(&waiter.id);
             self.waiting.unlist(key.as_key(), &waiter);
-            self.note_wait(What::WaitInVain, key.as_key(), &waiter, holder.clone(), to.at);
             if waits {
                 host.answer(waiter.id, to.answer);
             }
         }
         left
-    }
-
-    /// Removes the waiter with this token without the lock. If it was the first, the next may be
-    /// grantable, and the caller sees to it.
-    pub(super) fn leave(&mut self, key: Key<'_>, token: &[u8], now: Instant) -> Option<Waiter> {
-        let holder = self.waited_for(key);
-        let waiter = self.take_out(key, token, now)?;
-        self.note_wait(What::WaitInVain, key, &waiter, holder, now);
-        Some(waiter)
     }
 
     /// Takes the waiter with this token out of the queue.
@@ -248,7 +227,7 @@ impl Node {
         now: Instant,
     ) -> Option<Waiter> {
         let first = self.waiting.queue(key).and_then(Queue::first).map(|first| first.id);
-        let waiter = self.leave(key, token, now)?;
+        let waiter = self.take_out(key, token, now)?;
         if first == Some(waiter.id) || self.waiting.queue(key).is_some_and(Queue::has_turns) {
             self.waiting.serve_later(key);
         }

@@ -1,13 +1,9 @@
 //! The sweep: ends leases and waits that are over, and does deferred work.
 
-use alloc::boxed::Box;
-
-use super::acquire::change;
-use super::deferred::Undo;
 use super::{GrantId, Node};
 use crate::host::{Effect, Ending, Host, Serves, WaitOutcome};
-use crate::lock::{Asker, Found, Grant, Holders, Renewal};
-use crate::words::{ClientId, Key, Lease, Millis, Mode, Time};
+use crate::lock::{Found, Grant, Holders};
+use crate::words::{Key, Millis, Time};
 
 impl Node {
     /// Does due work, at most `budget` pieces of it, so that a burst of endings is spread
@@ -81,15 +77,14 @@ impl Node {
     /// Does a piece or two of deferred work: ends grants, and serves keys.
     /// Returns the pieces of work done.
     fn catch_up<H: Host>(&mut self, host: &mut H, time: Time, left: usize) -> usize {
-        let undo = self.deferred.next_undo();
-        let undo = undo.or_else(|| {
-            let grant = self.ephemeral.next_leaving()?;
-            Some((grant, Undo::End(Ending::Disconnected)))
-        });
+        let undelivered = self.deferred.next_undelivered();
+        let gone = undelivered
+            .map(|grant| (grant, Ending::Undelivered))
+            .or_else(|| self.ephemeral.next_leaving().map(|grant| (grant, Ending::Disconnected)));
         let to_serve = self.waiting.rechecks.pop_next();
         let mut pieces = 0;
-        if let Some((grant, undo)) = undo {
-            pieces += self.look_after(host, grant.key.as_key(), Some((&grant, undo)), time, left);
+        if let Some((grant, why)) = gone {
+            pieces += self.look_after(host, grant.key.as_key(), Some((&grant, why)), time, left);
         }
         if let Some(key) = to_serve {
             pieces += self.look_after(host, key.as_key(), None, time, left);
@@ -97,67 +92,32 @@ impl Node {
         pieces
     }
 
-    /// Undoes a grant, ends leases that are over at the key, and serves the next waiters. Returns the
-    /// pieces of work done.
+    /// Ends the grant of a connection that is gone, ends leases that are over at the key, and serves the next
+    /// waiters. Returns the pieces of work done.
     fn look_after<H: Host>(
         &mut self,
         host: &mut H,
         key: Key<'_>,
-        undo: Option<(&GrantId, Undo)>,
+        gone: Option<(&GrantId, Ending)>,
         time: Time,
         left: usize,
     ) -> usize {
         let serves = self.may_hand_over(host, key);
-        if let Some((grant, undo)) = undo {
-            self.undo(host, grant, undo, time);
+        if let Some((grant, why)) = gone {
+            self.end_gone(host, grant, why, time);
         }
         let ended = self.end_over(host, key, time, left.min(A_FEW));
         A_GRANT + ended + self.hand_over(host, key, time, serves)
     }
 
-    /// Ends or cuts the grant of a connection that is gone, if the grant is still that connection's.
-    fn undo<H: Host>(&mut self, host: &mut H, id: &GrantId, undo: Undo, time: Time) {
+    /// Ends the grant of a connection that is gone, if the grant is still that connection's.
+    fn end_gone<H: Host>(&mut self, host: &mut H, id: &GrantId, why: Ending, time: Time) {
         let key = id.key.as_key();
-        let found = host.find(key);
-        let Some((mode, grant)) = found.mode().zip(found.grant(&id.token)) else { return };
-        if grant.client != id.client {
-            return;
+        let grant = host.find(key).grant(&id.token).map(|grant| (grant.client, grant.ephemeral));
+        let Some((client, ephemeral)) = grant else { return };
+        if client == id.client && (ephemeral || why == Ending::Undelivered) {
+            self.end(host, key, &id.token, why, time);
         }
-        match undo {
-            Undo::End(Ending::Disconnected) if !grant.ephemeral => {}
-            Undo::End(why) => {
-                self.end(host, key, &id.token, why, time);
-            }
-            Undo::Cut(keep) => self.cut(host, key, mode, &id.token, keep, time),
-        }
-    }
-
-    /// Cuts a grant of which its client has not heard: it becomes as short as its place. A grant of which
-    /// its holder may have heard is never cut: the holder counts on it.
-    fn cut<H: Host>(
-        &mut self,
-        host: &mut H,
-        key: Key<'_>,
-        mode: Mode,
-        token: &[u8],
-        keep: Millis,
-        time: Time,
-    ) {
-        self.forget_ephemeral(host, key, token);
-        let found = host.find(key);
-        let Some(Grant { fence, lease: granted, client, meta, .. }) = found.grant(token) else {
-            return;
-        };
-        self.waiting.back((client == ClientId::AWAY).then_some(granted.end));
-        let meta: Box<[u8]> = meta.into();
-        let kept = Lease::begin(time.now, keep);
-        let lease = if kept.end < granted.end { kept } else { granted };
-        let asker = Asker { client: ClientId::AWAY, ephemeral: false, meta: &meta };
-        change(host, key, mode, token, Renewal { lease, fence, asker: Some(asker) });
-        self.waiting.places.lease_began(lease.end);
-        let Asker { client, ephemeral, meta } = asker;
-        let grant = Grant { token, fence, lease, client, ephemeral, meta };
-        host.tell(key, Effect::Renewed { mode, grant });
     }
 
     /// Tells if this node may grant the lock to a waiter: its slot may be another
@@ -212,8 +172,7 @@ impl Node {
     fn end_all<H: Host>(&mut self, host: &mut H, key: Key<'_>, time: Time) -> bool {
         let Found::Held(Holders::Many(crowd)) = host.find(key) else { return false };
         let over = crowd.last_end().is_some_and(|end| end.is_over(time.now));
-        // Tokens that are away may have asked meanwhile.
-        if !over || crowd.len() <= AT_ONCE || !self.waiting.places.have_no_lease() {
+        if !over || crowd.len() <= AT_ONCE {
             return false;
         }
         let holders = crowd.len();

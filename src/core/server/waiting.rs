@@ -5,9 +5,9 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use super::GrantId;
 use super::places::{Left, Places};
 use super::rechecks::Rechecks;
-use super::untold::Untold;
 use crate::queue::{Presence, Queue, Waiter};
 use crate::shares::Shares;
 use crate::words::{Deadline, Instant, Key, KeyBuf, Millis, Time, WaiterId};
@@ -25,8 +25,8 @@ pub struct Waiting {
     pub(super) ends: BTreeSet<(Deadline, WaiterId)>,
     /// The places of waiters that are away.
     pub(super) places: Places,
-    /// Waiters that were granted the lock and have not been told yet.
-    pub(super) untold: Untold,
+    /// Grants to waiters without KEEP whose replies are not written yet.
+    pub(super) unwritten: BTreeMap<WaiterId, GrantId>,
     /// Locks that must be checked again for their waiters.
     pub(super) rechecks: Rechecks,
     /// True if some lock's first waiter waits for the state file, too. A list of these locks would grow on a
@@ -63,12 +63,6 @@ impl Waiting {
     #[must_use]
     pub fn places(&self) -> usize {
         self.places.len()
-    }
-
-    /// The number of tokens that got the lock while they were away.
-    #[must_use]
-    pub fn leases_away(&self) -> usize {
-        self.places.leases()
     }
 
     /// The number of requests with KEEP that left no place, for want of room.
@@ -272,16 +266,9 @@ impl Waiting {
         }
     }
 
-    /// Notes that a waiter has got its answer: from now on its grant is an ordinary one.
+    /// Notes that the reply to a waiter is written.
     pub fn delivered(&mut self, id: WaiterId) {
-        self.untold.take(id);
-    }
-
-    /// Notes that a token that was away has heard of its grant, if it had one.
-    pub(super) fn back(&mut self, was_away: Option<Deadline>) {
-        if let Some(end) = was_away {
-            self.places.lease_ended(end);
-        }
+        self.unwritten.remove(&id);
     }
 
     /// The keys with waiters for which `meant` is true.

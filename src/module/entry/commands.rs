@@ -10,7 +10,7 @@ use dlock_core::command::doc::{Arg, Doc, Kind};
 
 use crate::ffi::call::{Call, touch_flags};
 use crate::ffi::context::{Ctx, OK, api, c_string};
-use crate::{commands, fenced_commands, hot_and_slow, reply};
+use crate::{commands, fenced_commands, hot, reply};
 
 /// Registers all commands.
 pub fn register(ctx: Ctx<'_>) -> Result<(), &'static str> {
@@ -87,15 +87,13 @@ fn handler(command: Command) -> raw::RedisModuleCmdFunc {
         Command::Release => enter!(commands::release),
         Command::Extend => enter!(commands::extend),
         Command::Check => enter!(commands::check),
-        Command::Guard => enter!(commands::guard),
         Command::Fenced => enter!(fenced_commands::fenced),
         Command::Mark => enter!(fenced_commands::mark),
         Command::Inspect => enter!(commands::inspect),
         Command::Tokens => enter!(commands::tokens),
         Command::Break => enter!(commands::break_lock),
         Command::Evicted => enter!(commands::evicted),
-        Command::Hot => enter!(hot_and_slow::hot),
-        Command::Slow => enter!(hot_and_slow::slow),
+        Command::Hot => enter!(hot::hot),
         Command::Node => enter!(reply::node),
         Command::Help => enter!(reply::help),
         Command::Apply => enter!(commands::apply),

@@ -74,7 +74,7 @@ fn build(key: Key<'_>, mode: Mode, holders: &[Granted<'_>]) -> Block {
     }
     let mut crowd = Crowd::new(mode);
     for holder in holders {
-        crowd.add(holder.grant(lease(holder)));
+        crowd.add(mode, holder.grant(lease(holder)));
     }
     let block = Block::many(key, crowd);
     if holders.is_empty() {

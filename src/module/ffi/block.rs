@@ -35,12 +35,10 @@ pub enum Inside<'a> {
     Dead,
 }
 
-/// A grant of which the node keeps a note: ephemeral, or its token is away.
+/// An EPHEMERAL grant, of which the node keeps a note.
 pub struct Noted {
     pub token: Box<[u8]>,
     pub client: ClientId,
-    /// The end of its lease.
-    pub end: Deadline,
 }
 
 /// A crowd and its entries in the index.
@@ -194,18 +192,13 @@ impl Block {
         }
     }
 
-    /// The grants in the block of which the node keeps a note: those that end with a connection, and
-    /// those of tokens that are away.
+    /// The EPHEMERAL grants in the block.
     ///
     /// # Safety
     /// As for [`Block::inside`].
     pub unsafe fn noted(self) -> Vec<Noted> {
-        let is_noted = |grant: &Grant<'_>| grant.ephemeral || grant.client == ClientId::AWAY;
-        let own = |grant: Grant<'_>| Noted {
-            token: grant.token.into(),
-            client: grant.client,
-            end: grant.lease.end,
-        };
+        let is_noted = |grant: &Grant<'_>| grant.ephemeral;
+        let own = |grant: Grant<'_>| Noted { token: grant.token.into(), client: grant.client };
         // SAFETY: by the caller's word.
         match unsafe { self.inside() } {
             Inside::One(_, grant) if is_noted(&grant) => vec![own(grant)],

@@ -1,7 +1,7 @@
 //! The index of leases in the whole keyspace, by their ends.
 
 use dlock_core::deadlines::Deadlines;
-use dlock_core::{ClientId, Deadline, Grant, Instant, Key, KeyBuf, Mode};
+use dlock_core::{Deadline, Grant, Instant, Key, KeyBuf, Mode};
 
 use super::block::{Block, Gathering, Inside, Noted};
 
@@ -158,17 +158,8 @@ impl Index {
         None
     }
 
-    /// Removes the blocks at these keys, and calls `each` with each of them. Returns the ends of the
-    /// leases in them whose tokens are away.
-    pub fn drain(
-        &mut self,
-        goes: impl Fn(Key<'_>) -> bool,
-        mut each: impl FnMut(Block, Key<'_>),
-    ) -> Vec<Deadline> {
-        let mut away = Vec::new();
-        let mut note = |grant: Grant<'_>| {
-            away.extend((grant.client == ClientId::AWAY).then_some(grant.lease.end));
-        };
+    /// Removes the blocks at these keys, and calls `each` with each of them.
+    pub fn drain(&mut self, goes: impl Fn(Key<'_>) -> bool, mut each: impl FnMut(Block, Key<'_>)) {
         let (mut leases, mut bytes) = (self.leases, self.bytes);
         let crowds = &mut self.crowds;
         self.deadlines.drain(|entry| {
@@ -176,14 +167,12 @@ impl Index {
             let Some(block) = (unsafe { Block::from_entry(entry) }) else { return true };
             // SAFETY: the index holds the block until `leave_index` below.
             match unsafe { block.inside() } {
-                Inside::One(key, grant) if goes(key) => {
-                    note(grant);
+                Inside::One(key, _) if goes(key) => {
                     leases -= 1;
                     bytes -= block.weight();
                     each(block, key);
                 }
                 Inside::Many(gathering) if goes(gathering.key.as_key()) => {
-                    gathering.crowd.grants().for_each(&mut note);
                     leases -= std::mem::take(&mut gathering.counted);
                     bytes -= std::mem::take(&mut gathering.weighed);
                     gathering.indexed = None;
@@ -198,7 +187,6 @@ impl Index {
             true
         });
         (self.leases, self.bytes) = (leases, bytes);
-        away
     }
 
     /// Removes all blocks.

@@ -3,7 +3,6 @@
 use std::ffi::{c_int, c_longlong, c_void};
 use std::marker::PhantomData;
 use std::ptr;
-use std::slice;
 
 use redis_module::raw;
 
@@ -265,17 +264,6 @@ impl<'c> Open<'c> {
             unsafe { api!(RedisModule_UnlinkKey(self.raw)) };
         });
         (self.block, self.evicted) = (None, false);
-    }
-
-    /// True if the plain string here has this value.
-    pub fn string_is(&mut self, value: &[u8]) -> bool {
-        let mut len = 0;
-        // SAFETY: the key is open and holds a string; the bytes are compared at once.
-        unsafe {
-            let start =
-                api!(RedisModule_StringDMA(self.raw, &raw mut len, raw::REDISMODULE_READ as c_int));
-            !start.is_null() && slice::from_raw_parts(start.cast::<u8>(), len) == value
-        }
     }
 
     /// Sets the key's expiry to a Unix time.

@@ -26,8 +26,13 @@ pub fn waiter_gone(handle: Handle) {
 
 /// Ends the wait of a blocked client for an operator, as if the time were over.
 pub fn wait_ended(handle: Handle) {
-    state::with(|state| state.store.stats.denials += 1);
-    waiter_gone(handle);
+    state::with(|state| {
+        state.store.stats.denials += 1;
+        if let Some(waiter) = state.store.blocked.gone(handle) {
+            state.node.unblocked(waiter, now());
+        }
+        state.set_alarm_if_pending();
+    });
 }
 
 /// Handles a blocked client that gets its answer.

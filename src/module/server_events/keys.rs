@@ -62,8 +62,7 @@ pub fn swapped(first: u32, second: u32) {
     state::with(|state| {
         state.finish_taken();
         let Store { moved_keys, index, .. } = &mut state.store;
-        let away = moved_keys.swap(first, second, index);
-        state.node.turns_lost(away);
+        moved_keys.swap(first, second, index);
         for db in [first, second] {
             state.node.flushed(&mut state.store.blocked, Some(db), now());
         }
@@ -112,8 +111,8 @@ impl State {
 
     /// Forgets the lock that was at the key.
     fn forget(&mut self, key: Key<'_>, noted: Vec<Noted>, block: Block) {
-        for Noted { token, client, end } in noted {
-            self.node.lost(key, &token, client, end);
+        for Noted { token, client } in noted {
+            self.node.lost(key, &token, client);
         }
         self.node.removed(&mut self.store.blocked, key, block.top(), now());
     }
@@ -164,8 +163,7 @@ impl State {
     /// Ends all locks at these keys here, and tells their waiters.
     pub fn empty(&mut self, goes: impl Fn(Key<'_>) -> bool) {
         self.store.moved_keys.evicted.forget_all(|key| goes(key.as_key()));
-        let away = self.store.index.drain(&goes, |_, _| {});
-        self.node.turns_lost(away);
+        self.store.index.drain(&goes, |_, _| {});
         self.node.emptied(&mut self.store.blocked, &goes, now());
     }
 
@@ -179,8 +177,8 @@ impl State {
         if let Some(block) = evicted.get(key) {
             self.node.pass_on(key, block.top());
             // The key's waiters now wait for another lock.
-            for Noted { token, client, end } in self.store.index.remove_dead(block) {
-                self.node.lost(key, &token, client, end);
+            for Noted { token, client } in self.store.index.remove_dead(block) {
+                self.node.lost(key, &token, client);
             }
             self.store.moved_keys.evicted.forget(key);
         }

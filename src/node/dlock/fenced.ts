@@ -37,7 +37,7 @@ export class Fenced {
     this.#proof = proof;
   }
 
-  /** Sends a command by `DLOCK.FENCED` or `DLOCK.GUARD`, and returns the client's reply unchanged. */
+  /** Sends a command by `DLOCK.FENCED`, and returns the client's reply unchanged. */
   async call(command: string, ...args: (string | Buffer | number)[]): Promise<unknown> {
     const key = typeof this.#key === 'string' ? this.#key : Buffer.from(this.#key);
     const words = [key, this.#proof, command, ...args];

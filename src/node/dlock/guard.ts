@@ -137,17 +137,6 @@ export class Guard {
     return new Fenced(client, 'DLOCK.FENCED', key(mark), fence);
   }
 
-  /**
-   * Returns a client whose commands the server runs only while this guard holds the lock. `client` is of ioredis or
-   * node-redis, for the server that has the lock, and for the same database. Throws UsageError if there is more than
-   * one node, because none of several knows whether the lock is held, and LostError if it was released.
-   */
-  guarded(client: Redis): Fenced {
-    const token = this.#native.tokenOfOneNode();
-    if (typeof token !== 'string') throw made(token);
-    return new Fenced(client, 'DLOCK.GUARD', this.key, token);
-  }
-
   /** Releases the lock unless that was done already, for `await using`. */
   async [Symbol.asyncDispose](): Promise<void> {
     if (this.#native.isOpen()) await this.release();

@@ -74,7 +74,6 @@ export interface Guard {
   isOpen(): boolean;
   loss(): Failure | null;
   exclusiveFence(): number | Failure;
-  tokenOfOneNode(): string | Failure;
   extend(id: number, ttl: number): void;
   done(id: number, window: number, outcome: string): void;
   release(id: number): void;

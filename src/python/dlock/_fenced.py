@@ -28,5 +28,5 @@ class Fenced(Generic[R]):
         self._before = before
 
     def execute_command(self, *args: Any) -> Any:
-        """Sends a command by ``DLOCK.FENCED`` or ``DLOCK.GUARD``, and returns the server's reply unchanged."""
+        """Sends a command by ``DLOCK.FENCED``, and returns the server's reply unchanged."""
         return self._client.execute_command(*self._before, *args)

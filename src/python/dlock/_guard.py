@@ -66,13 +66,6 @@ class BaseGuard(Own):
         fences at the same time, and LostError if it was released."""
         return Fenced(client, "DLOCK.FENCED", mark, self._native.exclusive_fence())
 
-    def guarded(self, client: R) -> Fenced[R]:
-        """Returns a client whose commands the server runs only while this guard holds the lock. ``client`` is
-        redis-py's, for the server that has the lock, and the same database. Raises UsageError if there is more
-        than one node, because none of several knows whether the lock is held, and LostError if it was
-        released."""
-        return Fenced(client, "DLOCK.GUARD", self.key, self._native.token_of_one_node())
-
     def __repr__(self) -> str:
         state = f"valid for {self.valid_for:.1f} s" if self.is_valid else "not held"
         return f"<{type(self).__module__}.{type(self).__name__} {self.key!r}, fence {self.fence}, {state}>"

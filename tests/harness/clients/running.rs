@@ -72,13 +72,17 @@ impl Running {
     /// Waits until it has complained of this.
     #[track_caller]
     pub fn until_it_complains(&self, text: &str) {
-        let said = || String::from_utf8_lossy(&self.err.so_far()).into_owned();
-        eventually(&format!("it complains {text:?}"), || said().contains(text));
+        eventually(&format!("it complains {text:?}"), || self.err().contains(text));
     }
 
     /// The program's output so far.
     pub fn out(&self) -> String {
         String::from_utf8_lossy(&self.out.so_far()).into_owned()
+    }
+
+    /// The program's complaints so far.
+    pub fn err(&self) -> String {
+        String::from_utf8_lossy(&self.err.so_far()).into_owned()
     }
 
     /// Sends a signal to it, and to nobody else.

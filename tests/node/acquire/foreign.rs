@@ -1,9 +1,6 @@
-//! Foreign locks: plain strings that old clients set at a key. They are honoured, waited for, and
-//! released and extended by their value.
+//! Foreign locks: plain strings that old clients set at a key. They are honoured and waited for.
 
-use harness::{
-    Kind, Server, apply, bytes, eventually, on_every_server, on_one_server, on_two_servers,
-};
+use harness::{Kind, Server, apply, eventually, on_every_server, on_one_server, on_two_servers};
 
 #[apply(on_two_servers)]
 fn a_string_at_the_key_is_a_held_lock(kind: Kind) {
@@ -82,51 +79,22 @@ fn a_waiter_behind_a_string_times_out(kind: Kind) {
 }
 
 #[apply(on_one_server)]
-fn it_is_released_by_its_value(kind: Kind) {
+fn its_value_neither_releases_nor_extends_it(kind: Kind) {
     let server = Server::start(kind);
-    for value in ["old-client", "12345", "0"] {
-        server.run(&format!("SET job {value}"));
-        let mut alice = server.waiter("DLOCK.ACQUIRE job alice 60000 WAIT 0");
-        assert_eq!(server.run("DLOCK.RELEASE job other").int(), 0);
-        assert_eq!(server.run("GET job").text(), value);
-        let release = format!("DLOCK.RELEASE job {value}");
-        assert_eq!(server.run(&release).int(), 1);
-        assert!(alice.recv().int() > 0);
-        server.run("DLOCK.RELEASE job alice");
-        assert_eq!(server.run("EXISTS job").int(), 0);
-    }
-}
-
-#[apply(on_one_server)]
-fn a_value_that_only_begins_like_the_token_is_another(kind: Kind) {
-    let server = Server::start(kind);
-    let mut client = server.client();
-    let value = [b'x'; 300];
-    client.run_args(&bytes!["SET", "job", &value]);
-    let release = bytes!["DLOCK.RELEASE", "job", &value[..255]];
-    assert_eq!(client.run_args(&release).int(), 0);
-    client.run_args(&bytes!["SET", "job", "a\0b"]);
-    let release = bytes!["DLOCK.RELEASE", "job", "a"];
-    assert_eq!(client.run_args(&release).int(), 0);
-    let release = bytes!["DLOCK.RELEASE", "job", "a\0b"];
-    assert_eq!(client.run_args(&release).int(), 1);
-}
-
-#[apply(on_one_server)]
-fn it_is_extended_by_its_value(kind: Kind) {
-    let server = Server::start(kind);
-    server.run("SET job old-client PX 30000");
-    assert_eq!(server.run("DLOCK.EXTEND job old-client 300000").int(), 1);
-    let left = server.run("PTTL job").int();
-    assert!((280_000..=300_000).contains(&left), "{left}");
-    assert_eq!(server.run("DLOCK.EXTEND job other 60000").int(), 0);
-    assert_eq!(server.run("DLOCK.EXTEND job old-client 60000 FENCE 7").int(), 0);
-    assert!(server.run("PTTL job").int() > 200_000);
-    assert_eq!(server.run("GET job").text(), "old-client");
-    // One without an end gets one.
     server.run("SET job old-client");
-    assert_eq!(server.run("DLOCK.EXTEND job old-client 60000").int(), 1);
-    assert!(server.run("PTTL job").int() > 0);
+    let mut alice = server.waiter("DLOCK.ACQUIRE job alice 60000 WAIT 0");
+    let before = server.traces();
+    for request in ["RELEASE job old-client", "EXTEND job old-client 60000"] {
+        assert_eq!(server.run(&format!("DLOCK.{request}")).int(), 0, "{request}");
+    }
+    assert_eq!(server.run("DLOCK.RELEASE job old-client DONE 60000").int(), 0);
+    assert_eq!(server.traces(), before);
+    assert_eq!(
+        (server.run("GET job").text(), server.run("PTTL job").int()),
+        ("old-client".into(), -1)
+    );
+    server.run("DEL job");
+    assert!(alice.recv().int() > 0);
 }
 
 #[apply(on_one_server)]
@@ -155,32 +123,4 @@ fn a_key_of_another_type_is_refused(kind: Kind) {
         }
     }
     assert_eq!(server.traces(), before);
-}
-
-#[apply(on_every_server)]
-fn its_end_and_its_expiry_are_told_as_the_servers_own_commands_would(kind: Kind) {
-    let server = Server::start(kind);
-    let replica = Server::build(kind).replica_of(&server).start();
-    server.until_streaming_to(&replica);
-    let listeners = [&server, &replica].map(|server| {
-        server.run("CONFIG SET notify-keyspace-events KEA");
-        let mut client = server.client();
-        client.run("PSUBSCRIBE __keyspace@0__:job");
-        client
-    });
-    for request in ["SET job old-client", "DLOCK.EXTEND job old-client 60000"] {
-        server.run(request);
-    }
-    // A request that changes nothing makes no event.
-    assert_eq!(server.run("DLOCK.EXTEND job other 60000").int(), 0);
-    assert_eq!(server.run("DLOCK.RELEASE job other").int(), 0);
-    assert_eq!(server.run("DLOCK.RELEASE job old-client").int(), 1);
-    server.run("SET job last");
-    for mut listener in listeners {
-        let told: Vec<String> = std::iter::repeat_with(|| listener.recv().items()[3].text())
-            .filter(|event| event != "new")
-            .take(4)
-            .collect();
-        assert_eq!(told, ["set", "expire", "del", "set"]);
-    }
 }

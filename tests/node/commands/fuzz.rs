@@ -149,9 +149,9 @@ impl Fuzz {
             "WAIT 1",
             "WAIT 0",
             "WAIT 700",
-            "KEEP 400",
+            "KEEP 4000",
             "KEEP 1",
-            "WAIT 200 KEEP 300 TURN",
+            "WAIT 200 KEEP 3000 TURN",
             "TURN",
             "EPHEMERAL",
             "FENCE 1",
@@ -176,14 +176,11 @@ impl Fuzz {
         }
     }
 
-    /// GUARD or FENCED, with a command inside.
+    /// FENCED, with a command inside.
     fn with_another_inside(&mut self) -> Vec<Vec<u8>> {
-        let (key, token) = (self.pick(&KEYS), self.pick(&["t1", "t2", "t3"]));
+        let key = self.pick(&KEYS);
         let fence = self.pick(&["1", "7", "8", "1790000000000000", "9007199254740991", "0", "-1"]);
-        let mut args = match self.below(2) {
-            0 => words(&format!("DLOCK.GUARD {key} {token}")),
-            _ => words(&format!("DLOCK.FENCED {key} {fence}")),
-        };
+        let mut args = words(&format!("DLOCK.FENCED {key} {fence}"));
         args.extend(match self.below(8) {
             0 => Vec::new(),
             1 => self.with_another_inside(),

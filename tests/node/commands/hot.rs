@@ -73,7 +73,7 @@ fn a_right_of_its_own_lets_somebody_see_it(kind: Kind) {
     };
     let mut reader = login("reader", "~app:* +@read");
     let mut watcher = login("watcher", "+dlock.hot +dlock.slow +dlock.node");
-    for command in ["DLOCK.HOT", "DLOCK.SLOW"] {
+    for command in ["DLOCK.HOT"] {
         assert_eq!(reader.run(command).code(), "NOPERM", "{command}");
         assert!(!watcher.run(command).is_error(), "{command}");
     }
@@ -82,7 +82,7 @@ fn a_right_of_its_own_lets_somebody_see_it(kind: Kind) {
 #[apply(on_one_server)]
 fn how_many_is_a_number_up_to_128(kind: Kind) {
     let server = Server::start(kind);
-    for command in ["DLOCK.HOT", "DLOCK.SLOW"] {
+    for command in ["DLOCK.HOT"] {
         for n in ["0", "129", "-1", "x"] {
             server.run(&format!("{command} {n}")).assert_error("ERR", "from 1 to 128");
         }

@@ -13,5 +13,4 @@ mod inspect;
 mod node;
 mod probe;
 mod resp;
-mod slow;
 mod tokens;

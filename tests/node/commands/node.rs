@@ -26,7 +26,7 @@ fn a_fresh_node_describes_itself(kind: Kind) {
 }
 
 /// The fields of DLOCK.NODE.
-const FIELDS: [&str; 20] = [
+const FIELDS: [&str; 19] = [
     "version",
     "node-id",
     "boot",
@@ -45,7 +45,6 @@ const FIELDS: [&str; 20] = [
     "waiters",
     "places",
     "places-refused",
-    "leases-away",
     "role",
 ];
 

@@ -35,12 +35,10 @@ fn the_commands_of_a_holder_know_none_and_leave_the_mark_alone(kind: Kind) {
     let before = mark(&server, "job");
     for token in ["alice", "bob"] {
         assert!(server.run(&format!("DLOCK.CHECK job {token}")).is_null());
-        for options in ["", "GT", "FENCE 5"] {
+        for options in ["", "FENCE 5"] {
             let extended = server.run(&format!("DLOCK.EXTEND job {token} 60000 {options}"));
             assert_eq!(extended.int(), 0, "{options}");
         }
-        let guarded = server.run(&format!("DLOCK.GUARD job {token} SET data text"));
-        assert_eq!(guarded.code(), "NOTHELD");
         assert_eq!(server.run(&format!("DLOCK.RELEASE job {token} FINAL")).int(), 0);
     }
     for words in ["DLOCK.FENCED job 5", "DLOCK.MARK job", "GET job", "LPUSH job x", "INCR job"] {

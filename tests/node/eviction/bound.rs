@@ -111,7 +111,7 @@ fn those_who_wait_for_their_turn_are_bounded_as_well(kind: Kind) {
     client.pipeline((0..5).map(|key| format!("DLOCK.ACQUIRE k{key} holder 600000")));
     let meta = "m".repeat(400);
     for key in 0..4 {
-        let ask = |n| format!("DLOCK.ACQUIRE k{key} t{n} 600000 SHARED KEEP 60000 META {meta}");
+        let ask = |n| format!("DLOCK.ACQUIRE k{key} t{n} 60000 SHARED KEEP 60000 META {meta}");
         let answers = client.pipeline((0..9_000).map(ask));
         let full = info(&server, "memory") >= most;
         assert!(answers.iter().all(|answer| match full {

@@ -86,10 +86,10 @@ fn its_holder_brings_it_back(kind: Kind) {
         assert_eq!(server.run("DLOCK.RELEASE job alice").int(), 1, "{bring}");
         assert_eq!(server.run("DBSIZE").int(), 0, "{bring}");
     }
-    // With a fence, and for a shorter time.
-    let fence = server.run("DLOCK.ACQUIRE job alice 60000").int();
+    // With a fence.
+    let fence = server.run("DLOCK.ACQUIRE job alice 2000").int();
     server.evict_all();
-    let raised = format!("DLOCK.EXTEND job alice 300 FENCE {}", fence + 5);
+    let raised = format!("DLOCK.EXTEND job alice 2000 FENCE {}", fence + 5);
     let answers = server.at_once(&[&raised, "DLOCK.CHECK job alice"]);
     assert_eq!((answers[0].int(), answers[1].int()), (1, fence + 5));
     eventually("the lease ends", || server.node("leases").int() == 0);

@@ -1,4 +1,4 @@
-//! The command inside DLOCK.FENCED and DLOCK.GUARD: whose rights it has, what its keys are, and
+//! The command inside DLOCK.FENCED: whose rights it has, what its keys are, and
 //! what it cannot do to the server.
 
 use harness::{
@@ -8,21 +8,16 @@ use harness::{
 #[apply(on_every_server)]
 fn the_callers_rights_decide_on_command_keys_and_channels(kind: Kind) {
     let server = Server::start(kind);
-    server.run("DLOCK.ACQUIRE lock token 60000");
     server.run(
-        "ACL SETUSER eve on nopass ~mark ~lock ~own:* &own +dlock.fenced +dlock.guard +set \
-                +get +publish +sort +eval",
+        "ACL SETUSER eve on nopass ~mark ~own:* &own +dlock.fenced +set +get +publish +sort +eval",
     );
     let mut eve = server.client();
     eve.run("AUTH eve x");
-    for outer in ["DLOCK.FENCED mark 7", "DLOCK.GUARD lock token"] {
-        assert_eq!(eve.run(&format!("{outer} SET own:a 1")).text(), "OK");
-        assert_eq!(eve.run(&format!("{outer} PUBLISH own hi")).int(), 0);
-        let high = outer.replace('7', "8");
-        for refused in ["SET other 1", "DEL own:a", "PUBLISH other hi", "GET other", "FLUSHALL"] {
-            let answer = eve.run(&format!("{high} {refused}"));
-            assert_eq!(answer.code(), "NOPERM", "{high} {refused}: {answer:?}");
-        }
+    assert_eq!(eve.run("DLOCK.FENCED mark 7 SET own:a 1").text(), "OK");
+    assert_eq!(eve.run("DLOCK.FENCED mark 7 PUBLISH own hi").int(), 0);
+    for refused in ["SET other 1", "DEL own:a", "PUBLISH other hi", "GET other", "FLUSHALL"] {
+        let answer = eve.run(&format!("DLOCK.FENCED mark 8 {refused}"));
+        assert_eq!(answer.code(), "NOPERM", "{refused}: {answer:?}");
     }
     assert_eq!(server.run("DLOCK.MARK mark").int(), 7);
     assert_eq!(server.run("EXISTS other").int(), 0);
@@ -63,7 +58,6 @@ fn a_reading_script_cannot_write_through_it(kind: Kind) {
     for words in [
         "'DLOCK.FENCED','m','7','SET','a','1'",
         "'DLOCK.FENCED','m','7','GET','a'",
-        "'DLOCK.GUARD','lock','token','SET','a','1'",
         "'DLOCK.FENCED','m','7'",
     ] {
         let script = format!("return redis.call({words})");
@@ -78,11 +72,7 @@ fn paused_writes_hold_it_back_even_for_a_read(kind: Kind) {
     let server = Server::start(kind);
     server.run("DLOCK.ACQUIRE lock token 60000");
     server.run("CLIENT PAUSE 60000 WRITE");
-    let words = [
-        "DLOCK.FENCED mark 7 SET a 1",
-        "DLOCK.FENCED mark 7 GET a",
-        "DLOCK.GUARD lock token GET a",
-    ];
+    let words = ["DLOCK.FENCED mark 7 SET a 1", "DLOCK.FENCED mark 7 GET a"];
     let mut clients: Vec<_> = words
         .iter()
         .map(|words| {
@@ -91,7 +81,7 @@ fn paused_writes_hold_it_back_even_for_a_read(kind: Kind) {
             client
         })
         .collect();
-    server.until_blocked(3);
+    server.until_blocked(2);
     assert!(server.run("DLOCK.MARK mark").is_null());
     server.run("CLIENT UNPAUSE");
     clients.iter_mut().for_each(|client| assert!(!client.recv().is_error()));
@@ -124,13 +114,13 @@ fn the_keys_of_any_command_are_found(kind: Kind) {
         ("DLOCK.FENCED mark 7 ZUNIONSTORE d 2 a b", vec!["mark", "d", "a", "b"]),
         ("DLOCK.FENCED mark 7 XREAD COUNT 1 STREAMS s 0", vec!["mark", "s"]),
         ("DLOCK.FENCED mark 7 DLOCK.CHECK lock token", vec!["mark", "lock"]),
-        ("DLOCK.GUARD lock token OBJECT ENCODING a", vec!["lock", "a"]),
+        ("DLOCK.FENCED mark 7 OBJECT ENCODING a", vec!["mark", "a"]),
         // A command that is refused when it runs has none.
         ("DLOCK.FENCED mark 7 NOPE a", vec!["mark"]),
         ("DLOCK.FENCED mark 7 GET", vec!["mark"]),
-        ("DLOCK.FENCED mark 7 DLOCK.GUARD lock token GET a", vec!["mark"]),
-        ("DLOCK.GUARD lock token ZUNIONSTORE d 99 a b", vec!["lock"]),
-        ("DLOCK.GUARD lock token EVAL x -1 a", vec!["lock"]),
+        ("DLOCK.FENCED mark 7 DLOCK.FENCED other 7 GET a", vec!["mark"]),
+        ("DLOCK.FENCED mark 7 ZUNIONSTORE d 99 a b", vec!["mark"]),
+        ("DLOCK.FENCED mark 7 EVAL x -1 a", vec!["mark"]),
     ] {
         let found = server.run(&format!("COMMAND GETKEYS {words}"));
         let mut found: Vec<String> = found.items().iter().map(Value::text).collect();
@@ -198,17 +188,14 @@ fn nothing_nests_through_another_modules_command(kind: Kind) {
     let caller = format!("loadmodule {}", module_file::caller().display());
     let server = Server::build(kind).config(&caller).start();
     let mut client = server.client();
-    for outer in [["DLOCK.FENCED", "mark", "7"], ["DLOCK.GUARD", "lock", "token"]] {
-        let [_, key, _] = outer;
-        let nested = [&outer[..], &["CALLER.KEYS"]].concat();
-        let mut deep = vec!["COMMAND", "GETKEYS"];
-        deep.extend(std::iter::repeat_n(nested, 30_000).flatten());
-        deep.extend(["SET", "a", "1"]);
-        assert_eq!(client.run_args(&deep).items().len(), 2);
-        // The server answers the next request as usual.
-        let keys = client.run(&format!("COMMAND GETKEYS {} SET a 1", outer.join(" ")));
-        assert_eq!(keys.items(), [Value::Bulk(key.into()), Value::Bulk("a".into())]);
-    }
+    let nested = ["DLOCK.FENCED", "mark", "7", "CALLER.KEYS"];
+    let mut deep = vec!["COMMAND", "GETKEYS"];
+    deep.extend(std::iter::repeat_n(nested, 30_000).flatten());
+    deep.extend(["SET", "a", "1"]);
+    assert_eq!(client.run_args(&deep).items().len(), 2);
+    // The server answers the next request as usual.
+    let keys = client.run("COMMAND GETKEYS DLOCK.FENCED mark 7 SET a 1");
+    assert_eq!(keys.items(), [Value::Bulk("mark".into()), Value::Bulk("a".into())]);
 }
 
 /// Another spelling by which this server finds a command.
@@ -291,12 +278,10 @@ fn another_module_calls_with_its_own_rights(kind: Kind) {
     server.run("DLOCK.ACQUIRE lock token 60000");
     let mut client = server.client();
     assert_eq!(client.run("CALLER.CALL !E DLOCK.FENCED mark 7 SET a 1").text(), "OK");
-    assert_eq!(client.run("CALLER.CALL !E DLOCK.GUARD lock token SET a 2").text(), "OK");
     assert_eq!(client.run("CALLER.CALL !E DLOCK.FENCED mark 6 SET a 3").code(), "STALE");
     assert_eq!(client.run("CALLER.CALL !E DLOCK.FENCED mark 8 NOPE").code(), "ERR");
-    assert_eq!(client.run("GET a").text(), "2");
-    // From the middle of a lock's event, GUARD cannot look at locks; FENCED needs none.
-    for call in ["DLOCK.GUARD lock token SET a 4", "DLOCK.FENCED mark 9 SET b 1"] {
+    assert_eq!(client.run("GET a").text(), "1");
+    for call in ["DLOCK.CHECK lock token", "DLOCK.FENCED mark 9 SET b 1"] {
         client.run(&format!("CALLER.ON dlock.release {call}"));
         client.run("DLOCK.ACQUIRE other t 60000");
         client.run("DLOCK.RELEASE other t");
@@ -343,13 +328,9 @@ fn a_module_without_a_user_carries_a_command_out_once(kind: Kind) {
     let caller = format!("loadmodule {}", module_file::caller().display());
     let server = Server::build(kind).config(&caller).start();
     let mut client = server.client();
-    client.run("DLOCK.ACQUIRE lock token 60000");
-    for outer in ["DLOCK.FENCED mark 7", "DLOCK.GUARD lock token"] {
-        client.run("DEL list");
-        assert_eq!(client.run(&format!("CALLER.CALL !E {outer} RPUSH list x")).int(), 1, "{outer}");
-        let inner = format!("CALLER.CALL !E {outer} CALLER.CALL !E RPUSH list x");
-        assert_eq!(client.run(&inner).int(), 2, "{outer}");
-    }
+    let outer = "CALLER.CALL !E DLOCK.FENCED mark 7";
+    assert_eq!(client.run(&format!("{outer} RPUSH list x")).int(), 1);
+    assert_eq!(client.run(&format!("{outer} CALLER.CALL !E RPUSH list x")).int(), 2);
 }
 
 #[apply(on_every_server)]

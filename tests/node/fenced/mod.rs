@@ -1,7 +1,6 @@
-//! DLOCK.FENCED and DLOCK.GUARD: commands that are carried out only if a fence or a lock allows it.
+//! DLOCK.FENCED: commands that are carried out only if a fence allows it.
 
 mod command;
-mod guard;
 mod inner;
 mod kept;
 mod model;

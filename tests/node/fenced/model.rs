@@ -1,4 +1,4 @@
-//! Random requests to DLOCK.FENCED and DLOCK.GUARD, beside a model of what they mean.
+//! Random requests to DLOCK.FENCED, beside a model of what they mean.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,6 @@ enum Said {
     Failed,
     Refused,
     Stale(u64),
-    NotHeld,
 }
 
 #[derive(Default)]
@@ -33,7 +32,6 @@ fn a_model_of_what_they_mean_agrees_with_every_answer(kind: Kind) {
     let primary = Server::start(kind);
     let replica = Server::build(kind).replica_of(&primary).start();
     primary.until_streaming_to(&replica);
-    primary.run("DLOCK.ACQUIRE lock alice 600000");
     let mut model = Model::default();
     for _ in 0..REQUESTS {
         let (words, expected) = model.request(&mut random);
@@ -46,7 +44,7 @@ fn a_model_of_what_they_mean_agrees_with_every_answer(kind: Kind) {
     for (key, text) in &model.texts {
         assert_eq!(primary.run(&format!("GET {key}")).text(), *text);
     }
-    let keys = model.marks.len() + model.texts.len() + 1;
+    let keys = model.marks.len() + model.texts.len();
     assert_eq!(primary.run("DBSIZE").int() as usize, keys);
     primary.assert_agrees_with(&replica);
 }
@@ -57,7 +55,6 @@ fn said(answer: &Value) -> Said {
             let fence = words.split(' ').nth(1).and_then(|fence| fence.parse().ok());
             Said::Stale(fence.expect("STALE says the mark's fence"))
         }
-        Value::Error(words) if words.starts_with("NOTHELD ") => Said::NotHeld,
         Value::Error(words) if words.contains("not an integer") => Said::Failed,
         Value::Error(_) => Said::Refused,
         Value::Int(n) => Said::Ran(n.to_string()),
@@ -70,16 +67,6 @@ impl Model {
     fn request(&mut self, random: &mut StdRng) -> (String, Said) {
         let before = self.texts.clone();
         let (inner, result) = self.inner(random);
-        if random.random_range(0..4) == 0 {
-            let token = *["alice", "bob"].choose(random).expect("two");
-            let words = format!("DLOCK.GUARD lock {token} {inner}");
-            // A command that cannot be inside is refused first.
-            if token == "bob" && !inner.starts_with("BLPOP") {
-                self.texts = before;
-                return (words, Said::NotHeld);
-            }
-            return (words, result);
-        }
         let mark = *MARKS.choose(random).expect("three");
         let fence = random.random_range(1..400);
         let words = format!("DLOCK.FENCED {mark} {fence} {inner}");

@@ -86,7 +86,6 @@ fn a_request_that_is_not_granted_does_not_raise_it(kind: Kind) {
         assert!(server.client().run(refused).is_null(), "{refused}");
     }
     for (refused, code, why) in [
-        ("DLOCK.ACQUIRE held bob 600000 LIMIT 3", "OTHERMODE", "held with LIMIT 2"),
         ("DLOCK.ACQUIRE job bob 600001", "TOOLONG", "dlock.max-ttl"),
         ("DLOCK.ACQUIRE job bob 600000 WHAT", "ERR", "unknown option"),
     ] {

@@ -21,16 +21,14 @@ impl Ending {
         let waits = ["eph bob 60000 WAIT 0", "eph2 bob 60000 WAIT 0"];
         let wait = |words: &str| server.waiter(&format!("DLOCK.ACQUIRE {words}"));
         let mut served: Vec<Client> = waits.map(wait).into();
-        server.run("DLOCK.ACQUIRE short alice 60000");
-        server.run("DLOCK.ACQUIRE pool alice 60000 LIMIT 1");
+        server.run("DLOCK.ACQUIRE short alice 1500");
+        server.run("DLOCK.ACQUIRE pool alice 1500 LIMIT 1");
         server.run("DLOCK.ACQUIRE unasked alice 600");
         served.push(wait("short bob 60000 WAIT 0"));
         served.push(wait("pool bob 60000 LIMIT 1 WAIT 0"));
         // A reader behind a writer that gives up.
         let denied = vec![wait("long writer 60000 WAIT 600")];
         served.push(wait("long reader 60000 SHARED WAIT 0"));
-        server.run("DLOCK.EXTEND short alice 600");
-        server.run("DLOCK.EXTEND pool alice 600");
         Ending { ephemeral: Some(ephemeral), served, denied }
     }
 

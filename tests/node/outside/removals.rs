@@ -186,14 +186,13 @@ fn the_time_of_a_removed_lease_passes_without_effect(kind: Kind) {
         ["DEL job", "SET job x", "RENAME job other", "MOVE job 1", "SWAPDB 0 1", "FLUSHALL"]
     {
         scene.set("", 3_000);
-        scene.primary.run("DLOCK.EXTEND job alice 150");
         scene.primary.run(removal);
         scene.primary.run("DEL job");
         scene.assert_unblocked(removal);
         let fence = scene.primary.run("DLOCK.ACQUIRE job alice 60000").int();
         let expiries = scene.primary.info_number("dlock", "dlock_expiries");
         // This lease ends after the lease that was removed would have.
-        scene.primary.run("DLOCK.ACQUIRE clock any 200");
+        scene.primary.run("DLOCK.ACQUIRE clock any 3200");
         eventually("the time has passed", || scene.primary.run("EXISTS clock").int() == 0);
         assert_eq!(scene.primary.run("DLOCK.CHECK job alice").int(), fence, "{removal}");
         let later = scene.primary.info_number("dlock", "dlock_expiries");

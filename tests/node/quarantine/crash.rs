@@ -63,7 +63,7 @@ fn what_a_node_remembers_of_its_leases_does_not_spare_it_the_rest(kind: Kind) {
     let since = Instant::now();
     server.start_again();
     assert_bound(server.assert_in_quarantine(CRASHED), 60_000, since);
-    assert_eq!(server.run("DLOCK.CHECK job alice").int(), fence);
+    assert_eq!(server.holder("job")["fence"].int(), fence);
 }
 
 #[apply(on_two_servers)]

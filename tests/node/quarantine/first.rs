@@ -79,7 +79,7 @@ fn leases_that_came_with_the_data_set_are_waited_for_in_their_full_length(kind: 
     let since = Instant::now();
     start_without_state(&mut server);
     assert_exactly(server.assert_in_quarantine(FOUND), 61_000, since);
-    assert_eq!(server.run("DLOCK.CHECK job alice").int(), fence);
+    assert_eq!(server.holder("job")["fence"].int(), fence);
     assert_eq!(server.run("DLOCK.ACQUIRE other bob 1000").code(), "QUARANTINE");
     // The file is there again, and with it the next quarantine.
     let left = server.assert_in_quarantine(FOUND);
@@ -139,7 +139,9 @@ fn a_least_number_of_milliseconds_is_waited_for_without_a_file(kind: Kind) {
     assert_eq!(server.run("CONFIG SET dlock.quarantine off").text(), "OK");
     server.run("DLOCK.ACQUIRE job alice 40000");
     for (lease, expected) in [(40_000, 50_000), (60_000, 60_000)] {
-        server.run(&format!("DLOCK.EXTEND job alice {lease}"));
+        let fence = server.holder("job")["fence"].int();
+        let extended = server.run(&format!("DLOCK.EXTEND job alice {lease} FENCE {fence}"));
+        assert_eq!(extended.int(), 1);
         let since = Instant::now();
         start_without_state(&mut server);
         let left = server.node("quarantine-ms").int();

@@ -17,7 +17,7 @@ fn a_data_set_that_is_loaded_over_the_live_one_begins_a_quarantine(kind: Kind) {
         assert_eq!(server.run(reload).text(), "OK", "{reload}");
         assert_bound(server.assert_in_quarantine(RELOADED), 60_000, since);
         assert_eq!(waiter.recv().code(), "UNBLOCKED", "{reload}");
-        assert_eq!(server.run("DLOCK.CHECK job alice").int(), fence);
+        assert_eq!(server.holder("job")["fence"].int(), fence);
         assert_eq!(server.run("DLOCK.ACQUIRE free bob 1000").code(), "QUARANTINE");
         assert_eq!(server.run("DLOCK.RELEASE job alice").int(), 1);
         server.leave_quarantine();

@@ -43,7 +43,8 @@ fn a_request_is_refused_with_the_reason_and_the_time_that_is_left(kind: Kind) {
 #[apply(on_two_servers)]
 fn a_transaction_is_refused_what_is_new_and_does_the_rest(kind: Kind) {
     let server = crashed(kind, &["job alice 60000", "other alice 60000"]);
-    let fence = server.run("DLOCK.CHECK job alice").int();
+    let extend =
+        format!("DLOCK.EXTEND job alice 60000 FENCE {}", server.holder("job")["fence"].int());
     let mut client = server.client();
     let answers = run_together(
         &mut client,
@@ -54,16 +55,15 @@ fn a_transaction_is_refused_what_is_new_and_does_the_rest(kind: Kind) {
             "SET data 1",
             "DLOCK.CHECK job alice",
             "DLOCK.ACQUIRE job alice 60000 WAIT 0",
-            "DLOCK.EXTEND job alice 60000",
+            &extend,
             "DLOCK.RELEASE job alice",
             "DLOCK.ACQUIRE job bob 1000 WAIT 0",
             "DLOCK.BREAK other",
         ],
     );
-    for refused in [0, 1, 2, 8] {
+    for refused in [0, 1, 2, 4, 5, 8] {
         assert_eq!(Refusal::read(&answers[refused]).reason, CRASHED, "{refused}");
     }
-    assert_eq!((answers[4].int(), answers[5].int()), (fence, fence));
     let done = [6, 7, 9].map(|number: usize| answers[number].int());
     assert_eq!(done, [1, 1, 1]);
     assert_eq!(server.node("waiters").int(), 0);
@@ -73,7 +73,7 @@ fn a_transaction_is_refused_what_is_new_and_does_the_rest(kind: Kind) {
 #[apply(on_two_servers)]
 fn a_script_is_refused_what_is_new_and_does_the_rest(kind: Kind) {
     let server = crashed(kind, &["job alice 60000"]);
-    let fence = server.run("DLOCK.CHECK job alice").int();
+    let fence = server.holder("job")["fence"].int();
     let mut client = server.client();
     for wait in ["", "WAIT 0", "WAIT 1000", "SHARED WAIT 0"] {
         for key in ["job", "free"] {
@@ -82,31 +82,38 @@ fn a_script_is_refused_what_is_new_and_does_the_rest(kind: Kind) {
             assert!(answer.error().contains("QUARANTINE"), "{request}: {answer:?}");
         }
     }
-    assert_eq!(run_scripted(&mut client, "DLOCK.ACQUIRE job alice 60000 WAIT 0").int(), fence);
-    assert_eq!(run_scripted(&mut client, "DLOCK.CHECK job alice").int(), fence);
-    assert_eq!(run_scripted(&mut client, "DLOCK.EXTEND job alice 60000").int(), 1);
+    for request in ["ACQUIRE job alice 60000 WAIT 0", "CHECK job alice", "EXTEND job alice 60000"] {
+        let answer = run_scripted(&mut client, &format!("DLOCK.{request}"));
+        assert!(answer.error().contains("QUARANTINE"), "{request}: {answer:?}");
+    }
+    let extend = format!("DLOCK.EXTEND job alice 60000 FENCE {fence}");
+    assert_eq!(run_scripted(&mut client, &extend).int(), 1);
     assert_eq!(run_scripted(&mut client, "DLOCK.RELEASE job alice").int(), 1);
     assert_eq!(server.node("waiters").int(), 0);
     assert_eq!(server.run("DBSIZE").int(), 0);
 }
 
-#[apply(on_one_server)]
-fn a_foreign_lock_is_released_and_extended_by_its_value(kind: Kind) {
-    let server = crashed(kind, &[]);
-    server.run("SET job old-client");
-    let answer = server.run("DLOCK.ACQUIRE job bob 1000");
-    assert_eq!(Refusal::read(&answer).reason, CRASHED);
-    assert_eq!(server.run("DLOCK.INSPECT job").at("mode").text(), "foreign");
-    assert!(server.run("DLOCK.CHECK job old-client").is_null());
-    assert_eq!(server.run("DLOCK.EXTEND job old-client 50000").int(), 1);
-    assert!(server.run("PTTL job").int() > 0);
-    assert_eq!(server.run("DLOCK.EXTEND job bob 50000").int(), 0);
-    assert_eq!(server.run("DLOCK.RELEASE job bob").int(), 0);
-    assert_eq!(server.run("DLOCK.RELEASE job old-client").int(), 1);
-    assert_eq!(server.run("EXISTS job").int(), 0);
-    assert_eq!(server.run("DLOCK.ACQUIRE job bob 1000").code(), "QUARANTINE");
-    // An old client knows nothing of a quarantine.
-    assert_eq!(server.run("SET job old-client NX PX 60000").text(), "OK");
+#[apply(on_two_servers)]
+fn a_client_that_never_heard_of_its_grant_does_not_get_it_from_an_older_data_set(kind: Kind) {
+    let mut server = Server::start(kind);
+    // Alice's client never received this reply.
+    let unheard = server.run("DLOCK.ACQUIRE job alice 1500").int();
+    assert_eq!(server.run("SAVE").text(), "OK");
+    let fence = server.client().run("DLOCK.ACQUIRE job bob 60000 WAIT 0").int();
+    assert!(fence > unheard);
+    server.kill();
+    server.start_again();
+    // Bob's lease is forgotten, and runs on.
+    assert_eq!(server.holders("job"), ["alice"]);
+    let larger = format!("EXTEND job alice 1500 FENCE {}", fence + 1);
+    let requests = ["ACQUIRE job alice 1500", "ACQUIRE job alice 1500 WAIT 0 KEEP 1500"];
+    for request in requests.into_iter().chain(["EXTEND job alice 1500", &larger, "CHECK job alice"])
+    {
+        let answer = server.run(&format!("DLOCK.{request}"));
+        assert_eq!(Refusal::read(&answer).reason, CRASHED, "{request}");
+    }
+    // A client that received its fence within its lease goes on.
+    assert_eq!(server.run(&format!("DLOCK.EXTEND job alice 1500 FENCE {unheard}")).int(), 1);
 }
 
 #[apply(on_two_servers)]
@@ -114,7 +121,8 @@ fn replicas_hear_of_what_ends_and_of_nothing_new(kind: Kind) {
     let server = crashed(kind, &["job alice 60000", "other alice 60000", "brief alice 400"]);
     let replica = Server::build(kind).replica_of(&server).start();
     server.until_streaming_to(&replica);
-    server.run("DLOCK.EXTEND job alice 70000");
+    let fence = server.holder("job")["fence"].int();
+    assert_eq!(server.run(&format!("DLOCK.EXTEND job alice 70000 FENCE {fence}")).int(), 1);
     server.run("DLOCK.RELEASE other alice");
     server.run("DLOCK.ACQUIRE free bob 1000");
     let mut waiter = server.waiter("DLOCK.ACQUIRE free bob 60000 WAIT 0");

@@ -104,5 +104,5 @@ fn a_lease_that_a_waiter_gets_is_in_the_log_and_at_the_replica(kind: Kind) {
     server.assert_agrees_with(&replica);
     server.kill();
     server.start_again();
-    assert_eq!(server.run("DLOCK.CHECK job bob").int(), fence);
+    assert_eq!(server.holder("job")["fence"].int(), fence);
 }

@@ -154,8 +154,8 @@ fn a_replica_answers_from_its_old_locks_until_it_has_all_new_ones(kind: Kind) {
     replica.leave_quarantine();
     assert!(replica.run("DLOCK.ACQUIRE fresh eve 1000").is_null());
     assert!(replica.run("DLOCK.ACQUIRE gone eve 1000").int() > 0);
-    assert_eq!(replica.run("DLOCK.EXTEND fresh bob 1").int(), 1);
-    assert_eq!(replica.run("DLOCK.EXTEND pool bob 1").int(), 1);
+    assert_eq!(replica.run("DLOCK.RELEASE fresh bob").int(), 1);
+    assert_eq!(replica.run("DLOCK.RELEASE pool bob").int(), 1);
     eventually("they end", || replica.run("EXISTS fresh pool gone").int() == 0);
     assert_eq!(replica.node("leases").int(), 5);
     // And those of another database are known to be there.
@@ -187,7 +187,7 @@ fn a_load_that_is_given_up_leaves_everything_as_it_was(kind: Kind) {
     assert_bound(replica.assert_in_quarantine(PROMOTED), 60_000, since);
     assert_eq!(Seen::at(&replica), old);
     replica.leave_quarantine();
-    assert_eq!(replica.run("DLOCK.EXTEND gone alice 1").int(), 1);
+    assert_eq!(replica.run("DLOCK.RELEASE gone alice").int(), 1);
     eventually("it ends", || replica.run("EXISTS gone").int() == 0);
     assert_eq!(replica.run("DLOCK.RELEASE kept alice").int(), 1);
     assert_eq!(replica.node("leases").int(), 3);
@@ -207,13 +207,12 @@ fn a_load_that_is_given_up_leaves_everything_as_it_was(kind: Kind) {
 fn assert_restored_locks_are_minded(server: &Server) {
     let leases = server.node("leases").int();
     let mut client = server.client();
-    client.run("DLOCK.ACQUIRE read alice 60000");
+    client.run("DLOCK.ACQUIRE read alice 2000");
     let payload = client.run("DUMP read");
     assert_eq!(client.run("DLOCK.RELEASE read alice").int(), 1);
     let restore = bytes!["RESTORE", "read", "0", payload.bytes()];
     assert_eq!(client.run_args(&restore).text(), "OK");
     assert_eq!(server.node("leases").int(), leases + 1);
-    assert_eq!(client.run("DLOCK.EXTEND read alice 1").int(), 1);
     eventually("it ends", || server.run("EXISTS read").int() == 0);
     assert_eq!(server.node("leases").int(), leases);
 }

@@ -47,8 +47,9 @@ fn a_failover_on_command_waits_at_the_new_primary_and_grants_nothing_at_the_old(
         assert!(fence > lost, "{fence} after {lost}");
         lost = fence;
         old.run("DLOCK.RELEASE lost alice");
-        let known = old.run("DLOCK.ACQUIRE known alice 60000").int();
-        old.run("DLOCK.EXTEND known alice 900");
+        old.run("DLOCK.ACQUIRE lost alice 60000");
+        old.run("DLOCK.RELEASE lost alice");
+        let known = old.run("DLOCK.ACQUIRE known alice 900").int();
         until_told(old, new);
         assert_eq!(old.run("FAILOVER").text(), "OK");
         until_role(new, "primary");
@@ -139,7 +140,7 @@ fn a_failover_in_order(cluster: &Cluster) -> Server {
     let promoted = Instant::now();
     assert_promoted(&replica);
     assert_bound(replica.node("quarantine-ms").int(), 60_000, promoted);
-    assert_eq!(replica.run(&format!("DLOCK.CHECK {key} alice")).int(), fence);
+    assert_eq!(replica.holder(&key)["fence"].int(), fence);
     let refused = replica.run(&format!("DLOCK.ACQUIRE {key} bob 1000"));
     assert_eq!(refused.code(), "QUARANTINE");
     until_role(primary, "replica");

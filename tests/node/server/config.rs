@@ -12,8 +12,6 @@ fn defaults_are_as_documented(kind: Kind) {
     assert_eq!(get(&server, "dlock.max-ttl"), "600000");
     assert_eq!(get(&server, "dlock.newborn-quarantine"), "60000");
     assert_eq!(get(&server, "dlock.max-memory-percent"), "50");
-    assert_eq!(get(&server, "dlock.slow-wait-ms"), "0");
-    assert_eq!(get(&server, "dlock.long-hold-ms"), "0");
     assert_eq!(get(&server, "dlock.quarantine"), "auto");
     assert_eq!(get(&server, "dlock.state-file"), format!("dlock-{}.state", server.port()));
 }

@@ -37,16 +37,15 @@ fn a_full_server_hands_over_to_those_who_wait_already(kind: Kind) {
     server.run("DLOCK.ACQUIRE released alice 60000");
     server.run("DLOCK.ACQUIRE broken alice 60000");
     ephemeral.run("DLOCK.ACQUIRE left alice 60000 EPHEMERAL");
-    server.run("DLOCK.ACQUIRE over alice 60000");
+    server.run("DLOCK.ACQUIRE over alice 2000");
     let wait = |key| server.waiter(&format!("DLOCK.ACQUIRE {key} bob 60000 WAIT 0"));
     let mut waiters = ["released", "broken", "left", "over"].map(wait);
     let mut patient = server.waiter("DLOCK.ACQUIRE over carol 60000 WAIT 0");
-    let mut hasty = server.waiter("DLOCK.ACQUIRE over dave 60000 WAIT 700");
+    let mut hasty = server.waiter("DLOCK.ACQUIRE over dave 60000 WAIT 2700");
     fill(&server);
     server.run("DLOCK.RELEASE released alice");
     server.run("DLOCK.BREAK broken");
     ephemeral.close();
-    server.run("DLOCK.EXTEND over alice 50");
     let fences: Vec<i64> = waiters.iter_mut().map(|waiter| waiter.recv().int()).collect();
     assert!(fences.iter().all(|fence| *fence > 0), "{fences:?}");
     assert!(hasty.recv().is_null());

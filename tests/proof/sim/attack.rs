@@ -136,8 +136,8 @@ impl Server {
                 let holder =
                     { self.host.grants().into_iter() }.find(|(held, ..)| held.as_key() == key);
                 if let Some((_, _, holder)) = holder {
-                    let extend = Extend { token: holder.grant().token, ttl, fence, gt: false };
-                    let _ = self.node.extend(&mut self.host, key, &extend, time);
+                    let extend = Extend { token: holder.grant().token, ttl, fence };
+                    let _ = self.node.extend(&mut self.host, key, &extend, ClientId::UNKNOWN, time);
                 }
             }
             Err(Reason::TooManyAhead { given, .. }) if self.flaw == Some(Flaw::RefusesNobody) => {
@@ -181,7 +181,7 @@ impl Server {
             let _ = self.node.release(&mut self.host, key, &release, time);
         }
         self.host.owner = ANYBODY;
-        self.carry_on(now);
+        self.carry_on();
         self.log.clear();
         self.stream.sent.clear();
     }

@@ -96,7 +96,7 @@ impl<R: Rules> World<R> {
         } else {
             server.shut_down(self.now, &mut self.dice);
         }
-        if server.marks() < marks {
+        if !marks.iter().all(|mark| server.marks().contains(mark)) {
             self.judge.forget_done(self.now);
         }
         if self.dice.chance(300) && !server.loses_disk {

@@ -41,8 +41,12 @@ pub enum Flaw {
     Shortens,
     /// A holder that asks again gets its fence, and no longer lease.
     RenewsNoAsker,
-    /// A lease is cut when the connection closes that waited for it, though its grant was heard of.
-    CutsHeard,
+    /// In quarantine a token's ACQUIRE gets the grant that came back with the data set.
+    AnswersRestored,
+    /// In quarantine EXTEND raises the fence of a grant that came back with the data set.
+    RaisesRestored,
+    /// A grant ends with the connection that asked for it.
+    EndsWithConnection,
     /// The next in line is told of its turn while the holder has not asked the other nodes.
     TellsTooEarly,
     /// Nobody is told of its turn.
@@ -93,7 +97,7 @@ pub enum Flaw {
 
 impl Flaw {
     /// All of them.
-    pub const ALL: [Flaw; 40] = [
+    pub const ALL: [Flaw; 42] = [
         Flaw::NoQuarantine,
         Flaw::ShortQuarantine,
         Flaw::NewGrants,
@@ -112,7 +116,9 @@ impl Flaw {
         Flaw::ExtendsEnded,
         Flaw::Shortens,
         Flaw::RenewsNoAsker,
-        Flaw::CutsHeard,
+        Flaw::AnswersRestored,
+        Flaw::RaisesRestored,
+        Flaw::EndsWithConnection,
         Flaw::TellsTooEarly,
         Flaw::TellsNobody,
         Flaw::TrustsAddresses,

@@ -329,7 +329,7 @@ impl Judge {
                 Report::Renewed { key, mode, holder } => {
                     self.granted(node, key, Lease::of(*mode, holder), false, now);
                 }
-                Report::TextRemoved(_) | Report::TextExpires(..) | Report::Answered(..) => {}
+                Report::TextRemoved(_) | Report::Answered(..) => {}
             }
         }
     }

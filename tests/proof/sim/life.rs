@@ -83,7 +83,6 @@ impl<R: Rules> World<R> {
         let plan = Plan {
             nodes: self.nodes,
             ttl,
-            renews: means.renews,
             timeout,
             wait,
             start_at_gate,

@@ -78,7 +78,7 @@ impl Server {
     /// Makes the server a replica.
     pub fn demote(&mut self, now: u64) {
         (self.leads, self.stream.has_replica) = (false, false);
-        self.carry_on(now);
+        self.carry_on();
         self.stream.sent.clear();
         self.host.disk_is_full = false;
         let now = self.time(now).now;

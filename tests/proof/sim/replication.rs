@@ -181,7 +181,7 @@ impl<R: Rules> World<R> {
         (pair.follows, pair.has_lost, pair.heard) = (true, false, now);
         pair.streams_from = arrives + self.dice.between(100, asks);
         pair.queue = VecDeque::from([(arrives, data_set)]);
-        server.carry_on(now);
+        server.carry_on();
         server.stream.sent.clear();
         server.file.is_news = true;
         if self.flaw != Some(Flaw::TellsLate) {

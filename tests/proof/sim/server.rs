@@ -10,8 +10,8 @@ use dlock_core::limits::MAX_FENCE;
 use dlock_core::quorum::{Answer, Ask, Mark, Obstacle, Wait};
 use dlock_core::simulated::{MemoryHost, Report, Value};
 use dlock_core::{
-    Acquired, ClientId, Deadline, Ended, Fence, Grant, KeyBuf, Millis, Mode, Node, Policy, Promise,
-    Record, Settings, Start, Time, WaiterId,
+    Acquired, ClientId, Deadline, Ended, Fence, Grant, Host, KeyBuf, Lease, Millis, Mode, Node,
+    Policy, Promise, Record, Renewal, Settings, Start, Time, WaiterId,
 };
 
 use super::attack::ANYBODY;
@@ -59,9 +59,9 @@ pub struct Server {
     says_complete: bool,
     /// Blocked requests, and where the answer goes.
     pub blocked: BTreeMap<WaiterId, Blocked>,
-    /// Those that have their answer, and over which connection, if that makes a difference.
-    heard: Vec<(WaiterId, u64)>,
     ended: Option<Ended>,
+    /// The locks at its last save, if it has saved its data set.
+    saved: Option<BTreeMap<KeyBuf, Value>>,
     /// Its knowledge of leases that it may not have.
     pub knowledge: Knowledge,
     /// Somebody fills its table of keys that are ahead, at once.
@@ -131,8 +131,8 @@ impl Server {
             log_is_complete: dice.chance(150),
             says_complete: false,
             blocked: BTreeMap::new(),
-            heard: Vec::new(),
             ended: None,
+            saved: None,
             knowledge: Knowledge::default(),
             fills: false,
             saw: 0,
@@ -190,15 +190,14 @@ impl Server {
     }
 
     /// Carries out what the node has said: promises go into the state file, effects to the replica.
-    pub fn carry_on(&mut self, now: u64) {
+    pub fn carry_on(&mut self) {
         self.host.failed.clear();
         for promise in self.host.promises.drain(..) {
             self.file.writing = None;
             self.file.write(promise);
         }
-        let now = self.clock.time(now).now;
         for event in self.host.log.drain(..) {
-            self.stream.send(&event, now);
+            self.stream.send(&event);
             self.log.push(event);
         }
     }
@@ -276,8 +275,8 @@ impl Server {
         Record { node_id: 1, boot: self.life, fence, unix, bound, ended, log_is_complete }
     }
 
-    /// A crash: of the data set a part comes back, which may be nothing; and a write that was on
-    /// its way may have been made.
+    /// A crash: of the data set a part comes back, which may be nothing, or all of an older one; and a write
+    /// that was on its way may have been made.
     pub fn crash(&mut self, dice: &mut Dice) {
         self.is_up = false;
         self.blocked.clear();
@@ -287,8 +286,14 @@ impl Server {
             self.file.write(promise);
         }
         if self.loses_disk && dice.chance(400) {
-            (self.file.says, self.ended) = (None, None);
+            (self.file.says, self.ended, self.saved) = (None, None, None);
             self.host.clear();
+        } else if !self.log_is_complete
+            && dice.chance(300)
+            && let Some(saved) = self.saved.take()
+        {
+            self.host.clear();
+            saved.iter().for_each(|(key, value)| self.host.set(key, value.clone()));
         } else if !self.log_is_complete {
             let keep = dice.one_of(&[0, 0, 500, 1000]);
             self.host.retain(|_| dice.chance(keep));
@@ -314,9 +319,13 @@ impl Server {
         }
     }
 
-    /// Twice a second: writes the promise where a longer one is due, and tells the replica.
-    pub fn look_at_state_file(&mut self, now: u64) {
+    /// Twice a second: writes the promise where a longer one is due, and tells the replica. Now and then it
+    /// saves the data set.
+    pub fn look_at_state_file(&mut self, now: u64, dice: &mut Dice) {
         let time = self.time(now);
+        if dice.chance(250) {
+            self.saved = Some(self.host.values.clone());
+        }
         self.saw = time.unix;
         if let Some(promise) = self.file.writing.take() {
             self.file.write(promise);
@@ -346,10 +355,25 @@ impl Server {
             }
             Ask::Acquire { fence, wait } => self.acquire(request, (fence, wait), wire, time),
             Ask::Extend { fence } => {
-                let extend = Extend { token, ttl, fence, gt: self.flaw != Some(Flaw::Shortens) };
+                let extend = Extend { token, ttl, fence };
                 let free = !self.host.values.contains_key(&request.key);
-                match self.node.extend(&mut self.host, key, &extend, time) {
-                    Ok(true) => Some(Answer::Extended),
+                if self.flaw == Some(Flaw::RaisesRestored)
+                    && let Some(raised) = fence
+                    && let Some(held) = self.restored(request, time)
+                    && held < raised
+                {
+                    self.answer_restored(request, held, time);
+                    let lease = Lease::begin(time.now, ttl);
+                    self.host.renew_one(key, Renewal { lease, fence: raised, asker: None });
+                    return Some(Answer::Extended);
+                }
+                match self.node.extend(&mut self.host, key, &extend, ClientId(wire), time) {
+                    Ok(true) => {
+                        if self.flaw == Some(Flaw::Shortens) {
+                            self.shorten(request, time);
+                        }
+                        Some(Answer::Extended)
+                    }
                     Ok(false) if free && self.flaw == Some(Flaw::ExtendsEnded) => {
                         Some(Answer::Extended)
                     }
@@ -390,6 +414,12 @@ impl Server {
         {
             return Some(Answer::Granted(holder.grant().fence));
         }
+        if self.flaw == Some(Flaw::AnswersRestored)
+            && let Some(fence) = self.restored(request, time)
+        {
+            self.answer_restored(request, fence, time);
+            return Some(Answer::Granted(fence));
+        }
         let (keep, turn) = wait.map_or((None, false), |wait| (wait.keep, wait.turn));
         let turn = turn && self.flaw != Some(Flaw::TellsNobody);
         let (wait, ephemeral, meta) = (wait.and_then(|wait| wait.blocks), false, b"");
@@ -404,6 +434,32 @@ impl Server {
                 None
             }
             Err(refusal) => Some(refused(&refusal)),
+        }
+    }
+
+    /// In quarantine, the fence of the token's grant.
+    fn restored(&self, request: &Request, time: Time) -> Option<Fence> {
+        let holder = self.host.holder(&request.key, &request.token)?;
+        let is_exclusive = request.mode == Mode::Exclusive;
+        (is_exclusive && self.node.is_in_quarantine(time.now)).then(|| holder.grant().fence)
+    }
+
+    /// Extends that grant, as for a client that names its fence.
+    fn answer_restored(&mut self, request: &Request, fence: Fence, time: Time) {
+        let Request { ref token, ref key, ttl, .. } = *request;
+        let extend = Extend { token, ttl, fence: Some(fence) };
+        let (key, client) = (key.as_key(), ClientId::UNKNOWN);
+        let _ = self.node.extend(&mut self.host, key, &extend, client, time);
+    }
+
+    /// Lets the lease end as this EXTEND says, though it ended later.
+    fn shorten(&mut self, request: &Request, time: Time) {
+        if request.mode == Mode::Exclusive
+            && let Some(holder) = self.host.holder(&request.key, &request.token)
+        {
+            let fence = holder.grant().fence;
+            let lease = Lease::begin(time.now, request.ttl);
+            self.host.renew_one(request.key.as_key(), Renewal { lease, fence, asker: None });
         }
     }
 
@@ -431,19 +487,24 @@ impl Server {
         }
     }
 
-    /// The number of its marks.
-    pub fn marks(&self) -> usize {
-        self.host.values.values().filter(|value| matches!(value, Value::Done(..))).count()
+    /// Its marks, as they are stored, and their keys.
+    pub fn marks(&self) -> Vec<(KeyBuf, Vec<u8>)> {
+        let mark = |(key, value): (&KeyBuf, &Value)| match value {
+            Value::Done(mark, _) => Some((key.clone(), mark.clone())),
+            _ => None,
+        };
+        self.host.values.iter().filter_map(mark).collect()
     }
 
     /// Holders that are away count as if they had asked.
     pub fn forget_absence(&mut self, now: u64) {
         let time = self.time(now);
         for (key, _, holder) in self.host.grants() {
-            let Grant { token, client, .. } = holder.grant();
+            let Grant { token, client, fence, .. } = holder.grant();
             if client == ClientId::AWAY {
-                let extend = Extend { token, ttl: Millis(1), fence: None, gt: true };
-                let _ = self.node.extend(&mut self.host, key.as_key(), &extend, time);
+                let extend = Extend { token, ttl: Millis(1), fence: Some(fence) };
+                let (key, client) = (key.as_key(), ClientId::UNKNOWN);
+                let _ = self.node.extend(&mut self.host, key, &extend, client, time);
             }
         }
     }
@@ -458,12 +519,8 @@ impl Server {
     }
 
     /// A blocked request has got its answer.
-    pub fn delivered(&mut self, waiter: WaiterId, wire: u64) {
-        if self.flaw == Some(Flaw::CutsHeard) {
-            self.heard.push((waiter, wire));
-        } else {
-            self.node.waiting.delivered(waiter);
-        }
+    pub fn delivered(&mut self, waiter: WaiterId) {
+        self.node.waiting.delivered(waiter);
     }
 
     /// The node's own work.
@@ -482,8 +539,8 @@ impl Server {
         if self.flaw == Some(Flaw::KeepsDeadWaiters) {
             return;
         }
-        for (waiter, _) in self.heard.extract_if(.., |(_, on)| *on == wire).collect::<Vec<_>>() {
-            self.node.gone(waiter, self.clock.time(now).now);
+        if self.flaw == Some(Flaw::EndsWithConnection) {
+            self.end_grants(wire, now);
         }
         let gone = |(_, blocked): &(&WaiterId, &Blocked)| blocked.wire == wire;
         let gone: Vec<WaiterId> = self.blocked.iter().filter(gone).map(|(id, _)| *id).collect();
@@ -492,6 +549,18 @@ impl Server {
             self.node.gone(waiter, self.time(now).now);
         }
         self.node.closed(ClientId(wire));
+    }
+
+    /// Ends the grants of a connection.
+    fn end_grants(&mut self, wire: u64, now: u64) {
+        let time = self.time(now);
+        for (key, _, holder) in self.host.grants() {
+            let Grant { token, client, .. } = holder.grant();
+            if client == ClientId(wire) {
+                let release = Release { token, is_final: false, done: None };
+                let _ = self.node.release(&mut self.host, key.as_key(), &release, time);
+            }
+        }
     }
 
     /// True if a connection still holds something, or waits for it.

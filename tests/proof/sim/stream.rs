@@ -1,7 +1,7 @@
 //! The stream from a primary to its replica.
 
 use dlock_core::simulated::{Replicated, Report};
-use dlock_core::{Holder, Instant, KeyBuf, Mode, Promise};
+use dlock_core::{Holder, KeyBuf, Mode, Promise};
 
 /// The stream, before the network has it.
 #[derive(Debug, Default)]
@@ -27,11 +27,11 @@ pub enum Sent {
 
 impl Stream {
     /// Sends what a node reported.
-    pub fn send(&mut self, event: &Report, now: Instant) {
+    pub fn send(&mut self, event: &Report) {
         let hides = self.hides_renewals
             && matches!(event, Report::Renewed { .. } | Report::Extended { .. });
         if self.has_replica && !hides {
-            self.sent.extend(Replicated::write(event, now).map(Sent::Effect));
+            self.sent.extend(Replicated::write(event).map(Sent::Effect));
         }
     }
 }

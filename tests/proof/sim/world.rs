@@ -314,7 +314,7 @@ impl<R: Rules> World<R> {
         }
         for (place, server) in self.servers.iter().enumerate().filter(|(_, s)| s.is_up) {
             let pending = server.node.has_pending() || server.node.waiting.requests() > 0;
-            if pending || server.host.values.len() > server.marks() {
+            if pending || server.host.values.len() > server.marks().len() {
                 let how = format!("node {place}: {:?}", server.host.values);
                 self.judge.accuse(judge::EMPTY, how);
             }
@@ -449,7 +449,7 @@ impl<R: Rules> World<R> {
         if self.flaw == Some(Flaw::TellsTooEarly) {
             self.servers[place].forget_absence(now);
         }
-        self.servers[place].carry_on(now);
+        self.servers[place].carry_on();
         self.replicate(place);
         let log = std::mem::take(&mut self.servers[place].log);
         self.hear(place, &log);
@@ -461,7 +461,7 @@ impl<R: Rules> World<R> {
                 server.node.gone(waiter, time.now);
                 continue;
             };
-            server.delivered(waiter, blocked.wire);
+            server.delivered(waiter);
             if self.tells {
                 self.say(format!("node {place}: task {} waited -> {answer:?}", blocked.task));
             }
@@ -518,7 +518,7 @@ impl<R: Rules> World<R> {
 
     fn look_at_state_file(&mut self, server: usize) {
         if self.servers[server].is_up {
-            self.servers[server].look_at_state_file(self.now);
+            self.servers[server].look_at_state_file(self.now, &mut self.dice);
             self.check_file(server);
             self.settle(server);
         }

@@ -53,30 +53,15 @@ fn what_was_granted_while_it_waited_becomes_a_whole_lease_soon() {
     assert_eq!(trial.until(), trial.now / 1_000 + 10_000 - 102);
 }
 
-/// One who has waited for a lock, and has been told not to renew it; `renews` is what was said before.
-fn unrenewed_after_a_wait(renews: bool) -> Trial {
-    let mut trial = trial(Plan { ttl: Millis(10_000), renews, ..plan(1, Forever) });
+#[test]
+fn one_who_does_not_renew_has_a_whole_lease_once() {
+    let mut trial = trial(Plan { ttl: Millis(10_000), ..plan(1, Forever) });
     trial.sends("0A100");
     trial.hears(0, Answer::Denied);
     trial.sends("0A100w");
     trial.waited(0, Answer::Granted(Fence(120)));
     trial.holds();
     trial.hold().stop_renewing();
-    trial
-}
-
-#[test]
-fn one_who_will_not_renew_waits_for_a_whole_lease() {
-    let mut trial = unrenewed_after_a_wait(false);
-    assert_eq!(trial.until(), 10_000 - 102);
-    trial.wakes();
-    trial.is_lost(LossReason::NotRenewed);
-    trial.sends("");
-}
-
-#[test]
-fn one_who_does_not_renew_has_a_whole_lease_once() {
-    let mut trial = unrenewed_after_a_wait(true);
     trial.wakes();
     trial.sends("0E");
     trial.hears(0, Answer::Extended);

@@ -19,7 +19,6 @@ fn plan(nodes: usize) -> Plan {
     Plan {
         nodes,
         ttl: LEASE,
-        renews: true,
         timeout: Millis(1000),
         wait: Patience::Forever,
         start_at_gate: false,

@@ -55,7 +55,6 @@ fn plan(nodes: usize, wait: Patience) -> Plan {
     Plan {
         nodes,
         ttl: Millis(TTL),
-        renews: true,
         timeout: Millis(TIMEOUT),
         wait,
         start_at_gate: false,

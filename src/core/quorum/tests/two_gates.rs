@@ -15,7 +15,7 @@ fn at_the_second_gate() -> Trial {
 }
 
 #[test]
-fn whoever_withdraws_queues_at_the_first_node_that_it_lacks() {
+fn whoever_withdraws_queues_at_the_first_node_that_is_there() {
     let mut trial = at_the_second_gate();
     trial.waited(1, Answer::Granted(Fence(120)));
     trial.waited(0, Answer::Denied);
@@ -34,5 +34,5 @@ fn but_at_none_that_is_not_there() {
     trial.wakes();
     trial.sends("0F 1R 2F");
     trial.wakes();
-    trial.sends("2A121wt");
+    trial.sends("1A121wt");
 }

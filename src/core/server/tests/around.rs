@@ -62,8 +62,14 @@ impl World {
     /// A blocked request ends without its connection, and without our doing.
     pub fn unblock(&mut self, nth: usize) -> Verdict {
         let id = self.blocked.keys().nth(nth % self.blocked.len().max(1)).copied();
-        if let Some(id) = id {
-            self.leave(id);
+        if let Some(id) = id
+            && let Some(blocked) = self.blocked.remove(&id)
+        {
+            self.judge.departs(id, self.now);
+            for hold in self.judge.holds.values_mut().flatten() {
+                hold.waiter = hold.waiter.filter(|waiter| *waiter != id);
+            }
+            self.sides[blocked.side].node.unblocked(id, self.time().now);
         }
         self.settle(Cause::Quiet).map(drop)
     }
@@ -82,7 +88,7 @@ impl World {
                 Some(Value::One(_) | Value::Many(_)) => {
                     for holder in &holders {
                         let grant = holder.grant();
-                        node.lost(key.as_key(), grant.token, grant.client, grant.lease.end);
+                        node.lost(key.as_key(), grant.token, grant.client);
                     }
                     let top = holders.iter().map(|holder| holder.grant().fence).max();
                     node.removed(host, key.as_key(), top.unwrap_or(Fence(0)), time.now);

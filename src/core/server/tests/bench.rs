@@ -16,6 +16,9 @@ use crate::words::{ClientId, Deadline, Fence, Instant, Key, Millis, Time, Waiter
 
 pub const KEY: Key<'static> = Key { db: 0, name: b"key" };
 
+/// The connection that extends, where that makes no difference.
+pub const OTHER: ClientId = ClientId(999);
+
 pub struct Bench {
     pub node: Node,
     pub host: MemoryHost,
@@ -154,7 +157,7 @@ impl Bench {
         let args: Vec<&[u8]> = words.split(' ').map(str::as_bytes).collect();
         let ask = extend::parse(&args, &self.node.settings).expect("a good request");
         let time = self.time();
-        self.node.extend(&mut self.host, key, &ask, time)
+        self.node.extend(&mut self.host, key, &ask, OTHER, time)
     }
 
     pub fn check(&mut self, token: &str) -> Option<Fence> {
@@ -173,9 +176,7 @@ impl Bench {
         follower.follow();
         follower.pass(now - follower.now);
         let time = follower.time();
-        for effect in
-            self.host.log.iter().filter_map(|event| Replicated::write(event, self.time().now))
-        {
+        for effect in self.host.log.iter().filter_map(|event| Replicated::write(event)) {
             assert!(effect.carry_out(&mut follower.node, &mut follower.host, time), "{effect:?}");
         }
         follower
@@ -228,6 +229,18 @@ impl Bench {
     pub fn holders(&self) -> String {
         let (_, holders) = self.host.holders(&KEY.to_owned());
         join(holders.iter().map(|holder| holder.grant().token))
+    }
+
+    /// The number of holders that have been away, or have asked with TURN only, since the grant.
+    pub fn away(&self) -> usize {
+        let (_, holders) = self.host.holders(&KEY.to_owned());
+        holders.iter().filter(|holder| holder.grant().client == ClientId::AWAY).count()
+    }
+
+    /// The milliseconds left of the first holder's lease.
+    pub fn left(&self) -> u64 {
+        let (_, holders) = self.host.holders(&KEY.to_owned());
+        holders[0].grant().lease.end.left(self.time().now).0
     }
 
     /// The waiters, in order, separated by spaces.

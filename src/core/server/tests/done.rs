@@ -109,9 +109,8 @@ fn shared_locks_permits_and_plain_strings_are_never_done_and_stay_as_they_are() 
     }
     let mut bench = Bench::new();
     bench.set_text("a", None);
-    assert_eq!(bench.release_words("a DONE 1000"), Err(Reason::NotAlone));
-    assert_eq!(bench.release_words("b DONE 1000"), Ok(false));
-    assert_eq!(bench.extend("a 50"), Ok(true), "it is still there");
+    assert_eq!(bench.release_words("a DONE 1000"), Ok(false));
+    assert_eq!(bench.acquire(1, "a 50"), Ok(Acquired::Denied), "it is still there");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Grants within the state file's promise, and quarantine.
 
-use alloc::vec;
+use alloc::{format, vec};
 
 use super::bench::{Bench, KEY, record};
 use crate::command;
@@ -151,21 +151,42 @@ fn in_quarantine_a_wait_runs_out_and_a_waiter_leaves() {
 }
 
 #[test]
-fn in_quarantine_what_is_known_goes_on() {
+fn in_quarantine_a_holder_goes_on_if_it_names_its_fence() {
     let mut bench = Bench::new();
-    let fence = bench.hold(1, "a 1000");
+    let fence = bench.hold(1, "a 1000").0;
     bench.wait(2, "b 10 WAIT 0");
     bench.node.promoted(bench.time());
     assert!(bench.node.durable.in_quarantine().is_some());
-    assert_eq!(bench.hold(1, "a 1000"), fence);
-    assert_eq!(bench.check("a"), Some(fence));
-    assert_eq!(bench.extend("a 900"), Ok(true));
-    let refused = bench.extend("a 900 FENCE 70000000");
-    assert!(matches!(refused, Err(Reason::Quarantine { cause: Cause::Promoted, .. })));
+    assert_eq!(bench.extend(&format!("a 2000 FENCE {fence}")), Ok(true));
+    assert_eq!(bench.left(), 2000);
+    assert_eq!(bench.extend(&format!("a 2000 FENCE {}", fence - 1)), Ok(false));
     assert!(bench.release("a"));
     assert_eq!((bench.holders(), bench.waiters()), ("".into(), "b".into()));
-    bench.pass_and_sweep(1_024_000);
+    bench.pass_and_sweep(2_048_000);
     assert_eq!(bench.holders(), "b");
+}
+
+#[test]
+fn in_quarantine_a_client_that_never_heard_of_its_restored_grant_is_not_told_of_it() {
+    let mut bench = Bench::new();
+    let fence = bench.hold(1, "a 1000").0;
+    bench.node.promoted(bench.time());
+    let refused = |reason| matches!(reason, Reason::Quarantine { cause: Cause::Promoted, .. });
+    for ask in ["a 1000", "a 1000 WAIT 0", "a 1000 KEEP 1000", "a 1000 WAIT 0 KEEP 1000 TURN"] {
+        assert!(bench.acquire(1, ask).is_err_and(refused), "{ask}");
+    }
+    let larger = format!("a 2000 FENCE {}", fence + 1);
+    for extend in ["a 2000", &larger, "b 2000", "b 2000 FENCE 1"] {
+        assert!(bench.extend(extend).is_err_and(refused), "{extend}");
+    }
+    let time = bench.time();
+    assert!(bench.node.check(&mut bench.host, KEY, b"a", time).is_err_and(refused));
+    assert_eq!(bench.check("b"), None);
+    assert_eq!((bench.holders(), bench.left(), bench.waiters()), ("a".into(), 1000, "".into()));
+    // Every lease from before has ended then, but for the one that was extended.
+    bench.extend(&format!("a 5000 FENCE {fence}")).unwrap();
+    bench.pass_and_sweep(1_024_000);
+    assert_eq!((bench.hold(1, "a 1000").0, bench.check("a")), (fence, Some(Fence(fence))));
 }
 
 #[test]
@@ -256,8 +277,8 @@ fn a_lease_that_ends_later_anyway_needs_no_state_file() {
     bench.hold(1, "a 1000");
     bench.node.durable.doubt(true);
     bench.host.disk_is_full = true;
-    assert_eq!(bench.extend("a 900 GT"), Ok(true));
-    for longer in ["a 1100 GT", "a 900 GT FENCE 70000000", "a 900"] {
+    assert_eq!(bench.extend("a 900"), Ok(true));
+    for longer in ["a 1100", "a 900 FENCE 70000000"] {
         assert_eq!(bench.extend(longer), Err(Reason::NotDurable), "{longer}");
     }
 }

@@ -171,15 +171,17 @@ fn however_a_lock_has_come_to_its_key_who_comes_next_is_above_its_holder() {
 fn however_a_lock_has_come_to_its_key_who_joins_is_above_its_holders() {
     let mut bench = begun();
     let lease = Lease::begin(Instant(bench.now), Millis(10));
-    let mut crowd = Crowd::new(Mode::Limit(3));
-    crowd.add(unheard(b"a", 90_000_000, lease));
-    crowd.add(unheard(b"b", 80_000_000, lease));
+    let three = Mode::Limit(3);
+    let mut crowd = Crowd::new(three);
+    crowd.add(three, unheard(b"a", 90_000_000, lease));
+    crowd.add(three, unheard(b"b", 80_000_000, lease));
     bench.host.set(&KEY.to_owned(), Value::Many(crowd));
     assert_eq!(bench.hold(1, "c 10 LIMIT 3 FENCE 5000000"), Fence(90_000_001));
 
-    let mut crowd = Crowd::new(Mode::Limit(2));
-    crowd.add(unheard(b"a", 120_000_000, lease));
-    crowd.add(unheard(b"b", 110_000_000, lease));
+    let two = Mode::Limit(2);
+    let mut crowd = Crowd::new(two);
+    crowd.add(two, unheard(b"a", 120_000_000, lease));
+    crowd.add(two, unheard(b"b", 110_000_000, lease));
     bench.host.set(&KEY.to_owned(), Value::Many(crowd));
     let d = bench.wait(2, "d 10 LIMIT 2 WAIT 0 FENCE 5000000");
     assert!(bench.release("b"));
@@ -192,7 +194,7 @@ fn however_a_large_crowd_has_come_to_its_key_who_comes_after_it_is_above_it() {
     let lease = Lease::begin(Instant(bench.now), Millis(10));
     let mut crowd = Crowd::new(Mode::Shared);
     for n in 0..1000_u64 {
-        crowd.add(unheard(&n.to_be_bytes(), 80_000_000 + n, lease));
+        crowd.add(Mode::Shared, unheard(&n.to_be_bytes(), 80_000_000 + n, lease));
     }
     bench.host.set(&KEY.to_owned(), Value::Many(crowd));
     bench.pass(10_000);

@@ -33,8 +33,8 @@ fn step() -> impl Strategy<Value = Step> {
         12 => (0..6_usize, 0..3_usize, ask())
             .prop_map(|(slot, key, ask)| Step::Acquire { slot, key, ask }),
         5 => place().prop_map(|(key, token)| Step::Release { key, token }),
-        3 => (place(), ttl(), prop::option::of(proposal()), any::<bool>())
-            .prop_map(|((key, token), ttl, fence, gt)| Step::Extend { key, token, ttl, fence, gt }),
+        3 => (place(), ttl(), prop::option::of(proposal()))
+            .prop_map(|((key, token), ttl, fence)| Step::Extend { key, token, ttl, fence }),
         1 => place().prop_map(|(key, token)| Step::Check { key, token }),
         1 => (any::<usize>(), prop::option::of(ttl()))
             .prop_map(|(nth, ttl)| Step::Hear { nth, ttl }),

@@ -41,14 +41,20 @@ fn a_semaphore_has_its_permits_and_no_more() {
 }
 
 #[test]
-fn a_semaphore_with_another_number_of_permits_is_an_error() {
+fn a_request_says_how_many_permits_there_are_for_itself() {
     let mut bench = Bench::new();
     bench.hold(1, "a 10 LIMIT 2");
-    let refused = Err(Reason::OtherLimit { held: 2, asked: 3 });
-    assert_eq!(bench.acquire(2, "b 10 LIMIT 3 WAIT 0"), refused);
-    assert_eq!(bench.node.waiting.requests(), 0);
-    assert!(bench.release("a"));
     bench.hold(2, "b 10 LIMIT 3");
+    assert_eq!(bench.acquire(3, "c 10 LIMIT 2"), Ok(Acquired::Denied));
+    bench.hold(3, "c 10 LIMIT 3");
+    let d = bench.wait(4, "d 10 LIMIT 2 WAIT 0");
+    assert!(bench.release("a"));
+    assert_eq!(bench.holders(), "b c");
+    assert!(bench.release("b"));
+    assert_eq!((bench.holders(), bench.answers()[0].0), ("c d".into(), d));
+    // Its own number changes nothing for a holder that asks again.
+    bench.hold(3, "c 10 LIMIT 1");
+    assert_eq!(bench.holders(), "c d");
 }
 
 #[test]
@@ -56,14 +62,17 @@ fn one_lock_has_so_many_readers_and_no_more() {
     let mut bench = Bench::new();
     let mut crowd = Crowd::new(Mode::Shared);
     for i in 0..MAX_HOLDERS as u64 - 1 {
-        crowd.add(Grant {
-            token: &i.to_be_bytes(),
-            fence: Fence(1),
-            lease: Lease::begin(Instant(bench.now), Millis(10)),
-            client: ClientId(1),
-            ephemeral: false,
-            meta: b"",
-        });
+        crowd.add(
+            Mode::Shared,
+            Grant {
+                token: &i.to_be_bytes(),
+                fence: Fence(1),
+                lease: Lease::begin(Instant(bench.now), Millis(10)),
+                client: ClientId(1),
+                ephemeral: false,
+                meta: b"",
+            },
+        );
     }
     bench.host.set(&KEY.to_owned(), Value::Many(crowd));
     bench.hold(1, "last 10 SHARED");

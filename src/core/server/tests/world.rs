@@ -147,7 +147,7 @@ impl World {
     fn replicate(&mut self, event: &Report) -> Verdict {
         let time = Time { now: Instant(self.now), unix: 0 };
         let Side { node, host } = &mut self.sides[1 - self.lead];
-        if let Some(sent) = Replicated::write(event, time.now) {
+        if let Some(sent) = Replicated::write(event) {
             prop_assert!(sent.carry_out(node, host, time), "a replica cannot: {sent:?}");
         }
         let answered = |event: &Report| matches!(event, Report::Answered(..));
@@ -157,7 +157,6 @@ impl World {
 
     /// Checks the invariants after every operation.
     fn check(&mut self, cause: Cause<'_>) -> Verdict {
-        self.prolong_turns();
         self.check_queues(cause)?;
         let Side { node, host } = &self.sides[self.lead];
         prop_assert!(host.index_is_true(), "the index lags");
@@ -234,9 +233,8 @@ impl World {
             prop_assert!(unread || !self.first_is_due(key, Some(1000)), "a lost wake-up");
         }
         for hold in self.judge.holds.values().flatten() {
-            let unread = hold.away && hold.end + 3000 > self.heard;
-            prop_assert!(unread || hold.latest > self.now, "over, and still there: {hold:?}");
-            let gone = hold.waiter.is_some_and(|id| self.judge.gone.contains(&id));
+            prop_assert!(hold.latest > self.now, "over, and still there: {hold:?}");
+            let gone = !hold.keep && hold.waiter.is_some_and(|id| self.judge.gone.contains(&id));
             let closed = hold.ephemeral && self.judge.closed.contains(&hold.client);
             prop_assert!(!hold.bound || !(gone || closed), "nobody's: {hold:?}");
         }
@@ -259,7 +257,7 @@ impl World {
                 "{node:?}"
             );
             prop_assert!(
-                node.waiting.ends.is_empty() && node.waiting.untold.is_empty(),
+                node.waiting.ends.is_empty() && node.waiting.unwritten.is_empty(),
                 "{node:?}"
             );
             prop_assert_eq!((node.waiting.places(), node.waiting.requests()), (0, 0));
@@ -275,12 +273,12 @@ impl World {
         let Side { node, host } = &self.sides[self.lead];
         let Node { waiting, ephemeral, durable, .. } = node;
         let counter = &durable.counter;
-        let Waiting { queues, stands, ends, untold, .. } = waiting;
+        let Waiting { queues, stands, ends, unwritten, .. } = waiting;
         // A plain string that is over may go whenever somebody looks.
         let is_text = |value: &Value| matches!(value, Value::Text { .. });
         let values: Vec<_> = host.values.iter().filter(|(_, value)| !is_text(value)).collect();
         std::format!(
-            "{values:?} {queues:?} {stands:?} {ends:?} {untold:?} {ephemeral:?} {counter:?}"
+            "{values:?} {queues:?} {stands:?} {ends:?} {unwritten:?} {ephemeral:?} {counter:?}"
         )
     }
 
