@@ -374,7 +374,7 @@ impl Server {
     /// Carries a request out. `None`: it waits, or nobody waits for the answer.
     pub fn carry_out(&mut self, request: &Request, wire: u64, now: u64) -> Option<Answer> {
         let time = self.time(now);
-        let Request { ask, ref token, ref key, ttl, .. } = *request;
+        let Request { ask, ref key, ttl, .. } = *request;
         let key = key.as_key();
         self.host.now = time.now;
         if let Some(answer) = self.turns_away(ask) {
