@@ -39,6 +39,9 @@ impl Client {
     /// Extends a lock by its token: the lease ends `ttl` from now. Without a fence the client asks the nodes
     /// for it first.
     ///
+    /// Extend a lock while it is valid. Later another client may have held it: a node that crashed and has lost its
+    /// newest data may extend the former lease all the same.
+    ///
     /// A lease that has longer to run becomes shorter by this. Such a request can arrive late, over a broken
     /// connection, and shorten a lease that was extended after it; renewals of a guard never shorten a lease.
     ///
@@ -59,7 +62,7 @@ impl Client {
             Some(fence) => fence,
             None => self.fence(key, name, self.shared.timeout(ttl)).await?,
         };
-        let command = request::extend(key, name, clock::millis(ttl), Some(Fence(fence)));
+        let command = request::extend(key, name, clock::millis(ttl), Fence(fence));
         let valid_for = self.extend_by(&command, key, fence, ttl).await?;
         Ok(Lease { key: key.clone(), token: *token, fence, valid_for })
     }
@@ -74,7 +77,7 @@ impl Client {
         ttl: Duration,
     ) -> Result<Duration, Error> {
         let sent = clock::now();
-        let ask = Ask::Extend { fence: Some(Fence(fence)) };
+        let ask = Ask::Extend { fence: Fence(fence) };
         let nodes = self.ask_all(&ask, command, self.shared.timeout(ttl)).await;
         let extended = nodes.iter().filter(|(answer, _)| *answer == Answer::Extended).count();
         self.check_length(key, ttl, &nodes)?;
@@ -125,7 +128,7 @@ impl Client {
         while let Some((place, reply)) = asked.next().await {
             held |= reply == Ok(Value::Int(1));
             answered += usize::from(reply.is_ok());
-            states[place] = answer::read(&Ask::Release { is_final: false }, reply);
+            states[place] = answer::read(&Ask::Release, reply);
             if held && answered >= self.shared.majority() {
                 let rest = async move { while asked.next().await.is_some() {} };
                 self.shared.background.spawn(rest);
@@ -275,7 +278,7 @@ impl Client {
     }
 
     async fn send_all(&self, command: &Cmd, within: Duration) -> Vec<Result<Value, NodeError>> {
-        let asked = self.shared.nodes.iter().map(|node| node.ask(command, within, |_, _| Ok(())));
+        let asked = self.shared.nodes.iter().map(|node| node.ask(command, within, |_| Ok(())));
         let replies = join_all(asked).await;
         self.shared.nodes.iter().zip(replies).map(|(node, reply)| node.counted(reply)).collect()
     }
@@ -300,7 +303,7 @@ impl Client {
         check_key(&key)?;
         let options = LockOptions { ttl: valid_for, mode, renew: false, ..LockOptions::default() };
         let wanted = Arc::new(Wanted::new(key.clone(), options));
-        let (ttl, ask) = (clock::millis(valid_for), Ask::Extend { fence: Some(Fence(fence)) });
+        let (ttl, ask) = (clock::millis(valid_for), Ask::Extend { fence: Fence(fence) });
         let command =
             wanted.command(Sending { node: 0, attempt: 0, id: 0, ask, ttl, again: None }, &token);
         let sent = clock::now();
@@ -343,7 +346,7 @@ async fn release_at(
     let end = Instant::now() + within;
     loop {
         let left = end.saturating_duration_since(Instant::now());
-        let reply = node.ask(command, left, |_, _| Ok(())).await;
+        let reply = node.ask(command, left, |_| Ok(())).await;
         let passes = matches!(&reply, Err(NodeError::Refused(text)) if may_pass(text));
         if !passes || Instant::now() + PAUSE >= end {
             return reply;

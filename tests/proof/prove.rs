@@ -4,7 +4,7 @@
 //! - `prove sim SEED`: that run of the simulation, event by event.
 //! - `prove sim FIRST COUNT`: COUNT runs, from the seed FIRST on.
 //! - `prove others COUNT`: what judges that others wrote say of so many lives of dlock, and of broken locks.
-//! - `prove order|gates|deaf|replicas|addresses|library|attack|disks …`: the same of other [`Lives`].
+//! - `prove order|gates|deaf|replicas|addresses|library|attack|disks|evictions …`: the same of other [`Lives`].
 
 use std::process::ExitCode;
 use std::time::Instant;

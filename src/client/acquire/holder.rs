@@ -71,8 +71,7 @@ pub(crate) async fn find_done(
 }
 
 async fn ask(node: &Arc<Node>, key: &Key, within: Duration) -> Option<Inspection> {
-    let reply =
-        node.ask(redis::cmd("DLOCK.INSPECT").arg(key.as_bytes()), within, |_, _| Ok(())).await;
+    let reply = node.ask(redis::cmd("DLOCK.INSPECT").arg(key.as_bytes()), within, |_| Ok(())).await;
     Inspection::read(&node.counted(reply).ok()?).ok()?
 }
 

@@ -236,9 +236,7 @@ impl Keeper {
                     let node = nodes.get(reply.node).map_or("", |node| node.name());
                     counts.not_renewed(node, &reply.state);
                 }
-                if reply.is_again {
-                    self.hold.sent_again(reply.node, reply.id);
-                }
+                self.hold.sent(reply.node, reply.id, reply.sent);
                 self.hold.answer(reply.node, reply.id, reply.answer, now);
             }
         }

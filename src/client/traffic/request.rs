@@ -36,13 +36,7 @@ impl Wanted {
         match ask {
             Ask::Acquire { fence, wait } => self.acquire(send, token, fence, wait),
             Ask::Extend { fence } => extend(&self.key, name, ttl, fence),
-            Ask::Release { is_final } => {
-                let mut command = release(&self.key, name);
-                if is_final {
-                    command.arg("FINAL");
-                }
-                command
-            }
+            Ask::Release => release(&self.key, name),
             Ask::Finish { length, fence } => {
                 let mut command = release(&self.key, name);
                 command.arg("DONE").arg(length.0).arg("FENCE").arg(fence.0);
@@ -50,7 +44,7 @@ impl Wanted {
             }
             // A waiting token holds nothing, so this extends nothing; but a node in quarantine reports its
             // quarantine.
-            Ask::Ping => extend(&self.key, name, ttl, Some(Fence(1))),
+            Ask::Ping => extend(&self.key, name, ttl, Fence(1)),
         }
     }
 
@@ -106,12 +100,9 @@ impl Wanted {
     }
 }
 
-pub(crate) fn extend(key: &Key, token: &[u8], ttl: Millis, fence: Option<Fence>) -> Cmd {
+pub(crate) fn extend(key: &Key, token: &[u8], ttl: Millis, fence: Fence) -> Cmd {
     let mut command = redis::cmd("DLOCK.EXTEND");
-    command.arg(key.as_bytes()).arg(token).arg(ttl.0);
-    if let Some(fence) = fence {
-        command.arg("FENCE").arg(fence.0);
-    }
+    command.arg(key.as_bytes()).arg(token).arg(ttl.0).arg("FENCE").arg(fence.0);
     command
 }
 
@@ -155,10 +146,9 @@ mod tests {
             words(&plain, Ask::Acquire { fence, wait: None }),
             "DLOCK.ACQUIRE job TOKEN 500 FENCE 9 AGAIN 8"
         );
-        assert_eq!(words(&plain, Ask::Extend { fence }), "DLOCK.EXTEND job TOKEN 500 FENCE 9");
-        let release = |is_final| words(&plain, Ask::Release { is_final });
-        assert_eq!(release(false), "DLOCK.RELEASE job TOKEN");
-        assert_eq!(release(true), "DLOCK.RELEASE job TOKEN FINAL");
+        let extend = Ask::Extend { fence: Fence(9) };
+        assert_eq!(words(&plain, extend), "DLOCK.EXTEND job TOKEN 500 FENCE 9");
+        assert_eq!(words(&plain, Ask::Release), "DLOCK.RELEASE job TOKEN");
         let finish = Ask::Finish { length: Millis(900), fence: Fence(9) };
         assert_eq!(words(&plain, finish), "DLOCK.RELEASE job TOKEN DONE 900 FENCE 9");
         assert_eq!(words(&plain, Ask::Ping), "DLOCK.EXTEND job TOKEN 500 FENCE 1");

@@ -176,7 +176,9 @@ impl<R: Rules> Hold<R> {
                 self.ballot.ask_doubtful(&mut self.out, now);
             }
             Answer::Done(mark) => self.ballot.pass_over_earlier(&mut self.out, node, mark, now),
-            Answer::Denied if self.hands_on.is_some() => self.complete(now),
+            Answer::Denied if self.hands_on.is_some() && !asked.ask.blocks() => {
+                self.complete(node, now);
+            }
             // The node forgot the lease, and another client has been there since. That client gives its grant back
             // after a while, and this request waits for it.
             Answer::Denied if id >= self.first && !asked.ask.blocks() => {
@@ -189,10 +191,9 @@ impl<R: Rules> Hold<R> {
         }
     }
 
-    /// Notes that a request was sent once more, for lack of an answer. The caller tells this before the
-    /// answer.
-    pub fn sent_again(&mut self, node: usize, id: u32) {
-        self.ballot.sent_again(node, id);
+    /// Notes the time at which the request was sent whose answer comes next.
+    pub fn sent(&mut self, node: usize, id: u32, at: Instant) {
+        self.ballot.sent(node, id, at);
     }
 
     /// Renews now, with a lease of `ttl` if that is longer. On success
@@ -201,6 +202,7 @@ impl<R: Rules> Hold<R> {
     pub fn extend(&mut self, ttl: Millis, now: Instant) {
         self.ballot.want(ttl.max(self.ttl()), now);
         self.soon = SOON;
+        self.look(now);
         if self.is_held() && self.finishes.is_none() {
             self.renew_at.get_or_insert(now);
             self.renew(now);
@@ -223,16 +225,17 @@ impl<R: Rules> Hold<R> {
     /// it back later at some. The requests wait there for `wait`.
     pub fn hand_on(&mut self, wait: Millis, now: Instant) {
         self.hands_on = Some(wait);
+        self.look(now);
         if self.is_held() {
             self.ballot.lengthen(&mut self.out, now);
         }
-        self.complete(now);
+        (0..self.ballot.nodes()).for_each(|node| self.complete(node, now));
     }
 
-    fn complete(&mut self, now: Instant) {
+    fn complete(&mut self, node: usize, now: Instant) {
         if let Some(wait) = self.hands_on.filter(|_| self.is_held()) {
             let wait = Wait { blocks: Some(wait), keep: None, turn: false };
-            self.ballot.wait_where_denied(&mut self.out, wait, now);
+            self.ballot.wait_where_denied(&mut self.out, node, wait, now);
         }
     }
 

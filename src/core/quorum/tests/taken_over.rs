@@ -12,6 +12,9 @@ fn taken_over(now: u64, answers: &[Answer]) -> Trial {
         now: now * 1000,
         newest: BTreeMap::new(),
         waiting: BTreeMap::new(),
+        asked: BTreeMap::new(),
+        requests: (0..answers.len()).map(|node| ((0, node), Requests::taken_over())).collect(),
+        fences: BTreeMap::new(),
         lease: Millis(TTL),
     }
 }
