@@ -2,7 +2,7 @@
 //!
 //! [`child`] starts the command, [`supervise`] watches over it, [`events`] reports. [`once`]: jobs that run once a
 //! window, by their [`fire`] time if it is known. [`terminal`]: the terminal's foreground. [`processes`]: the
-//! processes of the command that are left.
+//! processes of the command, and when they are gone.
 
 pub mod child;
 pub mod events;
@@ -230,10 +230,10 @@ impl Args {
         };
         // Earlier events come before the output of the command.
         events.flush();
-        let child = start.spawn()?;
-        events.started(child.group);
+        let processes = start.spawn()?;
+        events.started(processes.first);
         let supervised = Supervised {
-            child,
+            processes,
             guards,
             signals,
             terminal: terminal.as_ref(),

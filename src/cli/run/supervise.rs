@@ -9,8 +9,8 @@ use dlock_client::{Guard, Loss, LossReason};
 use nix::sys::signal::Signal;
 use tokio::time::{Instant, sleep};
 
-use super::child::{Change, Child};
 use super::events::Events;
+use super::processes::{Change, Processes};
 use super::terminal::Terminal;
 use crate::hold::take;
 use crate::say::failure::Failure;
@@ -40,7 +40,7 @@ impl OnLost {
 
 /// A command and its surroundings.
 pub struct Supervised<'a> {
-    pub child: Child,
+    pub processes: Processes,
     pub guards: &'a [Guard],
     pub signals: &'a mut Signals,
     pub terminal: Option<&'a Terminal>,
@@ -70,7 +70,7 @@ impl Supervised<'_> {
     /// Waits until the command has ended, by itself or because of a loss.
     pub async fn run(mut self) -> End {
         let status = self.watch().await;
-        let had_terminal = self.terminal.is_some_and(|it| it.is_of(self.child.group));
+        let had_terminal = self.terminal.is_some_and(|it| it.is_of(self.processes.first));
         self.take_terminal_back();
         if had_terminal && status.is_none_or(|status| status.code().is_none()) {
             self.terminal.iter().for_each(|terminal| terminal.restore());
@@ -108,7 +108,7 @@ impl Supervised<'_> {
                 None
             }
             _ => {
-                self.child.send(signal);
+                self.processes.send(signal);
                 None
             }
         }
@@ -116,7 +116,7 @@ impl Supervised<'_> {
 
     fn look_at_child(&mut self) -> Option<ExitStatus> {
         loop {
-            match self.child.change()? {
+            match self.processes.change()? {
                 Change::Ended(status) => return Some(status),
                 Change::Stopped(by) => self.stopped(by),
             }
@@ -131,7 +131,7 @@ impl Supervised<'_> {
         if wants_terminal && terminal.is_ours() {
             self.takes_terminal = true;
             self.resume();
-        } else if by != Signal::SIGSTOP || terminal.is_of(self.child.group) {
+        } else if by != Signal::SIGSTOP || terminal.is_of(self.processes.first) {
             self.take_terminal_back();
             signals::stop_here();
             self.resume();
@@ -148,14 +148,14 @@ impl Supervised<'_> {
             && self.takes_terminal
             && terminal.is_ours()
         {
-            terminal.give_to(self.child.group);
+            terminal.give_to(self.processes.first);
         }
-        self.child.send(Signal::SIGCONT);
+        self.processes.send(Signal::SIGCONT);
     }
 
     fn take_terminal_back(&self) {
         if let Some(terminal) = self.terminal
-            && terminal.is_of(self.child.group)
+            && terminal.is_of(self.processes.first)
         {
             terminal.take_back();
         }
@@ -168,24 +168,24 @@ impl Supervised<'_> {
             self.events.lost(loss, "the command goes on without it");
             return false;
         };
-        self.child.send(signal);
+        self.processes.send_to_all(signal);
         let name = signal.as_str().trim_start_matches("SIG");
         self.events.lost(loss, &format!("its processes get {name}"));
         // A stopped process cannot end by itself.
-        self.child.send(Signal::SIGCONT);
-        self.end_group().await;
+        self.processes.send_to_all(Signal::SIGCONT);
+        self.end_all().await;
         true
     }
 
-    /// Waits until no process of the group is left, even if the command itself has ended. Processes that hang in
+    /// Waits until no process of the command is left, even if the first one has ended. Processes that hang in
     /// a system call, or belong to another user, keep the locks that dlock still holds.
-    async fn end_group(&mut self) {
+    async fn end_all(&mut self) {
         let begun = Instant::now();
         let (mut killed, mut hopeless) = (self.on_lost == OnLost::Kill, false);
-        while !self.child.is_gone() {
+        while !self.processes.are_gone() {
             if killed || begun.elapsed() >= self.grace {
                 // At each look: a process that was another user's may have become one that KILL ends.
-                self.child.send(Signal::SIGKILL);
+                self.processes.send_to_all(Signal::SIGKILL);
                 if !killed {
                     killed = true;
                     self.events.killing(self.grace);
@@ -201,7 +201,7 @@ impl Supervised<'_> {
             tokio::select! {
                 signal = self.signals.next() => match signal {
                     Signal::SIGCHLD | Signal::SIGCONT | Signal::SIGTSTP => {}
-                    other => self.child.send(other),
+                    other => self.processes.send_to_all(other),
                 },
                 () = sleep(LOOK_AGAIN) => {}
             }
