@@ -144,7 +144,9 @@ fn with_descendants(processes: &BTreeSet<Pid>) -> BTreeSet<Pid> {
     let mut all = processes.clone();
     let mut parents: Vec<Pid> = processes.iter().copied().collect();
     while let Some(parent) = parents.pop() {
-        parents.extend(children(parent).unwrap_or_default().into_iter().filter(|&pid| all.insert(pid)));
+        parents.extend(
+            children(parent).unwrap_or_default().into_iter().filter(|&pid| all.insert(pid)),
+        );
     }
     all
 }
