@@ -47,7 +47,7 @@ pub trait Host: Answers {
     /// Reports an effect to replicas, listeners and statistics. The node calls this after it has
     /// stored the change, in the order of the effects.
     fn tell(&mut self, key: Key<'_>, effect: Effect<'_>);
-    /// Returns the memory that locks take, evicted keys included, and the limit.
+    /// Returns the memory that locks take, and the limit.
     fn memory(&mut self) -> Memory;
     /// True if the current request may block: false inside a transaction, a script or another
     /// module's call.

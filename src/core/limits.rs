@@ -44,13 +44,10 @@ pub const MAX_BOUND: u64 = 1 << 33;
 pub const MAX_WAITERS: u64 = 10_000;
 /// All users together have room for this many times as many, so that others always find some.
 pub const WAITERS_OF_ALL: u64 = 2;
-/// The default of `dlock.max-memory-percent`: the share of `maxmemory` that locks can take. Evicted locks
-/// stay in memory, so with more the server might find no room for anything else.
+/// The default of `dlock.max-memory-percent`: the share of `maxmemory` that locks can take.
 pub const DEFAULT_MAX_MEMORY_PERCENT: u64 = 50;
-/// The largest number of keys that EVICTED lists.
-pub const MAX_EVICTED_LISTED: u64 = 1_000;
-/// The number of keys that EVICTED lists by default.
-pub const DEFAULT_EVICTED_LISTED: u64 = 100;
+/// The number of ends that a node keeps for evicted leases, eight bytes each.
+pub const EVICTED_ENDS: usize = 4096;
 /// The number of holders that INSPECT lists, and of waiters.
 pub const INSPECT_LISTED: usize = 100;
 /// The longest KEEP, in milliseconds: a minute.

@@ -2,7 +2,7 @@
 
 use dlock_core::command::apply::Apply;
 use dlock_core::command::{
-    Refusal, acquire, apply, r#break, check, evicted, extend, promise, release,
+    Refusal, acquire, apply, r#break, check, extend, promise, release,
 };
 use dlock_core::{Acquired, Key, Node, Reason, Settings, Time, WaitOutcome, WaiterId};
 
@@ -110,26 +110,6 @@ pub fn break_lock(call: &Call<'_>) {
         replayed(call, node)?;
         Ok(Outcome::Int(node.break_lock(keyspace, key, token, time)? as u64))
     });
-}
-
-/// DLOCK.EVICTED.
-pub fn evicted(call: &Call<'_>) {
-    let ctx = call.ctx;
-    let mut room = Room::default();
-    let page = match call.rest(1, &mut room).ok_or(Refusal::Arity).and_then(evicted::parse) {
-        Ok(page) => page,
-        Err(Refusal::Arity) => return ctx.reply_wrong_arity(),
-        Err(refusal) => return ctx.reply_error(refusal),
-    };
-    let done = state::with(|state| {
-        state.finish_taken();
-        let keys: Vec<&[u8]> = state.store.moved_keys.evicted.page(ctx.db(), page).collect();
-        ctx.reply_array(keys.len());
-        keys.iter().for_each(|key| ctx.reply_text(key));
-    });
-    if done.is_none() {
-        reply::busy(ctx);
-    }
 }
 
 /// DLOCK.APPLY.

@@ -4,7 +4,7 @@ use crate::fenced_commands;
 use crate::ffi::done;
 use crate::ffi::info::InfoLines;
 use crate::node_figures::{self, Figure};
-use crate::state::{self, State, Store};
+use crate::state::{self, State};
 
 /// Writes the section.
 pub fn write(lines: &mut InfoLines) {
@@ -22,14 +22,12 @@ pub fn write(lines: &mut InfoLines) {
 
 /// Writes the figures that DLOCK.NODE does not have.
 fn write_more(lines: &mut InfoLines, state: &State) {
-    let Store { stats, moved_keys, .. } = &state.store;
+    let stats = &state.store.stats;
     let memory = state.store.memory();
     for (name, value) in [
         ("memory", memory.used + state.node.memory()),
         ("memory_most", if memory.most == u64::MAX { 0 } else { memory.most }),
         ("keys_ahead", state.node.durable.keys_ahead() as u64),
-        ("evicted", moved_keys.evicted.len() as u64),
-        ("evicted_memory", moved_keys.evicted.bytes() as u64),
         ("grants", stats.grants),
         ("denials", stats.denials),
         ("handovers", stats.hand_overs),

@@ -53,7 +53,15 @@ pub fn reply(
             text(ctx, "meta", done.meta);
             page.people(0, 0, [].into_iter());
         }
-        Found::Free | Found::Over { .. } => page.lock(Mode::Exclusive, 0, [].into_iter()),
+        Found::Free | Found::Over { .. } => match node.shut_until(key, time.now) {
+            Some(end) => {
+                ctx.reply_map(7);
+                text(ctx, "mode", "evicted");
+                number(ctx, "ttl-ms", end.left(time.now).0);
+                page.people(0, 0, [].into_iter());
+            }
+            None => page.lock(Mode::Exclusive, 0, [].into_iter()),
+        },
         Found::Held(Holders::One(grant)) => {
             let holding = usize::from(!grant.lease.end.is_over(time.now));
             page.lock(Mode::Exclusive, holding, [grant].into_iter());

@@ -12,7 +12,7 @@ use crate::ffi::block::Block;
 use crate::ffi::context::{Class, Ctx, Name};
 use crate::ffi::done;
 use crate::ffi::key::Open;
-use crate::state::{self, Note, Store};
+use crate::state::Store;
 
 /// The keyspace during one command, or one iteration of the event loop.
 pub struct Keyspace<'s, 'c> {
@@ -29,11 +29,7 @@ pub struct Keyspace<'s, 'c> {
 impl<'s, 'c> Keyspace<'s, 'c> {
     /// The keyspace for a command on a key, which is open already.
     pub fn command(ctx: Ctx<'c>, store: &'s mut Store, open: Open<'c>, silent: bool) -> Self {
-        let mut keyspace = Keyspace { ctx, store, open, silent, command: true };
-        if keyspace.open.is_open() {
-            keyspace.recall();
-        }
-        keyspace
+        Keyspace { ctx, store, open, silent, command: true }
     }
 
     /// The keyspace for the event loop, which goes from key to key.
@@ -103,33 +99,6 @@ impl<'s, 'c> Keyspace<'s, 'c> {
             self.ctx.select(key.db);
             self.open = Open::write(self.ctx, key.db, Name::new(key.name));
         }
-        self.recall();
-    }
-
-    /// Recalls an evicted lock, which is still held unless its key has got another value.
-    fn recall(&mut self) {
-        if self.store.moved_keys.evicted.is_empty() {
-            return;
-        }
-        let key = self.open.key();
-        let Some(block) = self.store.moved_keys.evicted.get(key) else { return };
-        if self.open.is_empty() {
-            self.open.recall(block);
-        } else {
-            self.store.index.remove(block);
-            self.store.moved_keys.evicted.forget(key);
-            // The key's waiters now wait for another lock.
-            state::note(Note::Changed(key.to_owned()));
-        }
-    }
-
-    /// Gives the evicted crowd its key back.
-    fn put_back(&mut self, evicted: Block) -> Option<Block> {
-        self.store.index.remove(evicted);
-        let block = self.open.put_back(evicted);
-        self.store.moved_keys.evicted.forget(self.open.key());
-        self.replicate_all();
-        block
     }
 
     /// Takes a dead lock, which may be in the way of a new one, out of the index.
@@ -189,21 +158,6 @@ impl Keyspace<'_, '_> {
         write(written);
         self.ctx.replicate_apply(self.open.name(), written, b"");
     }
-
-    /// Replicates all grants at the open key, to which an evicted lock has come back: replicas and the log do
-    /// not know it. What else happens to the lock follows.
-    fn replicate_all(&mut self) {
-        if self.silent {
-            return;
-        }
-        let (ctx, written) = (self.ctx, &mut self.store.scratch);
-        let Some(block) = self.open.block() else { return };
-        block.each_grant(|mode, grant| {
-            written.clear();
-            write_grant(mode, grant, written);
-            ctx.replicate_apply(self.open.name(), written, grant.meta);
-        });
-    }
 }
 
 impl Answers for Keyspace<'_, '_> {
@@ -233,15 +187,11 @@ impl Host for Keyspace<'_, '_> {
     }
 
     fn renew_one(&mut self, key: Key<'_>, renewal: Renewal<'_>) {
-        let was_evicted = self.at(key).is_evicted();
+        self.at(key);
         let index = &mut self.store.index;
         let forget = |old: Block| index.remove(old);
         if let Some(new) = self.open.renew_one(&renewal, &mut self.store.scratch, forget) {
             self.track(new);
-        }
-        if was_evicted {
-            self.store.moved_keys.evicted.forget(key);
-            self.replicate_all();
         }
     }
 
@@ -268,12 +218,9 @@ impl Host for Keyspace<'_, '_> {
     }
 
     fn changed(&mut self, key: Key<'_>) {
-        let Some(mut block) = self.at(key).block() else { return };
-        if self.open.is_evicted() {
-            let Some(back) = self.put_back(block) else { return };
-            block = back;
+        if let Some(block) = self.at(key).block() {
+            self.track(block);
         }
-        self.track(block);
     }
 
     /// Replicas and the log do the same when they carry out the grant or the extension.
@@ -286,9 +233,6 @@ impl Host for Keyspace<'_, '_> {
     fn remove(&mut self, key: Key<'_>) {
         self.clear(key);
         self.store.arriving.slots.gone(key);
-        if self.open.is_evicted() {
-            self.store.moved_keys.evicted.forget(key);
-        }
         self.open.remove();
     }
 
@@ -349,7 +293,7 @@ impl Host for Keyspace<'_, '_> {
     }
 
     fn promise(&mut self, promise: &Promise) -> bool {
-        self.store.durability.write_now(promise)
+        self.store.durability.write_now(promise, false)
     }
 
     fn due(&mut self, now: Instant) -> Option<KeyBuf> {

@@ -6,8 +6,8 @@
 //!
 //! - [`commands`], [`fenced_commands`]: the handlers of the commands.
 //! - [`keyspace`]: the server's keyspace as the node sees it.
-//! - [`state`]: the module's state beside the keyspace. Its parts: [`moved_keys`] and [`evicted`], locks
-//!   whose place the index does not know, or that have no key; [`blocked_clients`]; [`replication_demand`],
+//! - [`state`]: the module's state beside the keyspace. Its parts: [`moved_keys`], locks
+//!   whose place the index does not know; [`blocked_clients`]; [`replication_demand`],
 //!   the need to replicate at all; [`server_memory`]; [`stats`].
 //! - [`durability`]: the promise, and the state file that has it before a grant.
 //! - [`server_events`]: the server's events, and their effect on locks.
@@ -25,7 +25,6 @@ mod durability;
 #[allow(unsafe_code, reason = "the server calls C functions")]
 mod entry;
 mod event_loop;
-mod evicted;
 mod fenced_commands;
 #[allow(unsafe_code, reason = "the server's functions are C functions")]
 mod ffi;

@@ -5,12 +5,11 @@
 //! keeps a taken lock until its fate is known. If the server does not report key events, the module
 //! searches the keyspace.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 
-use dlock_core::{Instant, Key, KeyBuf};
+use dlock_core::{Deadline, Instant, Key, KeyBuf};
 
-use crate::evicted::Evicted;
-use crate::ffi::block::{Block, Noted};
+use crate::ffi::block::{Block, Noted, PER_KEY};
 use crate::ffi::context::{Ctx, now};
 use crate::ffi::index::Index;
 use crate::ffi::scan::Scan;
@@ -19,7 +18,7 @@ use crate::ffi::scan::Scan;
 #[derive(Default)]
 pub struct MovedKeys {
     /// Keys at which a lock has arrived by RESTORE, RENAME, MOVE or SWAPDB.
-    arrivals: VecDeque<KeyBuf>,
+    arrivals: Arrivals,
     /// True if a lock has been taken from its key, or read, and may arrive at another.
     moving: bool,
     /// The lock taken last from its key.
@@ -29,15 +28,14 @@ pub struct MovedKeys {
     taken: BTreeSet<Block>,
     /// The search for locks that still have a key, and the time of its next step.
     search: Option<(Scan, Instant)>,
-    /// True if a replica, which removes nothing, has seen a dead lock at a key. Its primary will remove it,
-    /// unless that dies before; then this node searches for the lock after its promotion.
+    /// True if a replica, which removes nothing, has seen a dead lock at a key, or if there was no room for one
+    /// more of these keys. The primary will remove the lock, unless it dies before; a node that leads searches
+    /// for it.
     owes_search: bool,
     /// The earliest beginning of the next search: the last one's end, and a rest.
     searched: Instant,
     /// True if the server does not report key events.
     is_deaf: bool,
-    /// Held locks whose keys were evicted.
-    pub evicted: Evicted,
 }
 
 /// The lock taken last from its key, perhaps by an eviction, with a share in its block.
@@ -46,6 +44,8 @@ pub struct TakenLock {
     pub block: Block,
     /// The ephemeral and absent grants in it.
     pub noted: Vec<Noted>,
+    /// The end of its last lease; `None`: the lock was over already.
+    pub end: Option<Deadline>,
 }
 
 impl MovedKeys {
@@ -57,7 +57,7 @@ impl MovedKeys {
     /// True if the index does not track some locks yet, and the event loop must see to it.
     pub fn any(&self) -> bool {
         let taken = !self.taken.is_empty() || self.last_taken.is_some();
-        taken || !self.arrivals.is_empty()
+        taken || !self.arrivals.keys.is_empty()
     }
 
     /// Time of the next step of a search, if there is one. `leads`: the node is no follower.
@@ -82,13 +82,12 @@ impl MovedKeys {
 
     /// Makes the next iteration check the key.
     pub fn look_at(&mut self, key: Key<'_>) {
-        self.arrivals.push_back(key.to_owned());
+        self.owes_search |= !self.arrivals.add(key.to_owned());
     }
 
     /// Takes the keys to check in this iteration.
     pub fn arrivals(&mut self, most: usize) -> Vec<KeyBuf> {
-        let count = self.arrivals.len().min(most);
-        self.arrivals.drain(..count).collect()
+        std::iter::from_fn(|| self.arrivals.pop()).take(most).collect()
     }
 
     /// Puts back keys that could not be checked. A replica leaves them to its primary.
@@ -96,48 +95,36 @@ impl MovedKeys {
         if follows {
             self.owes_search |= !keys.is_empty();
         } else {
-            self.arrivals.extend(keys);
+            keys.iter().for_each(|key| self.look_at(key.as_key()));
         }
     }
 
-    /// Moves the locks of two databases that have changed places.
-    pub fn swap(&mut self, first: u32, second: u32, index: &mut Index) {
-        let swapped = |db| if db == first { second } else { first };
-        let goes = |db| db == first || db == second;
-        self.evicted.forget_all(|key| goes(key.db));
-        for key in self.arrivals.iter_mut().filter(|key| goes(key.db)) {
-            key.db = swapped(key.db);
-        }
+    /// Notes that two databases have changed places.
+    pub fn swap(&mut self, first: u32, second: u32) {
+        let swapped = |db| match db {
+            db if db == first => second,
+            db if db == second => first,
+            db => db,
+        };
+        let keys = std::mem::take(&mut self.arrivals.keys);
+        let keys = keys.into_iter().map(|key| KeyBuf { db: swapped(key.db), ..key });
+        self.arrivals.keys = keys.collect();
         // The keys that the search has not reached may be where it has been.
         self.owes_search |= self.search.is_some();
-        index.drain(
-            |key| goes(key.db),
-            |block, key| {
-                block.kill();
-                self.arrivals.push_back(Key { db: swapped(key.db), ..key }.to_owned());
-            },
-        );
     }
 
-    /// Makes the next iteration check the block. False: it would do so already.
-    pub fn keep(&mut self, block: Block) -> bool {
+    /// Makes the next iteration check a block that the server has read. False: it would do so already.
+    pub fn keep(&mut self, block: Block, index: &mut Index) -> bool {
         let is_new = self.taken.insert(block);
         if is_new {
             block.keep();
+            self.limit_taken(index);
         }
         is_new
     }
 
-    /// Keeps a lock that was over already when it was taken from its key.
-    pub fn keep_dead(&mut self, block: Block) {
-        if self.is_deaf {
-            self.keep(block);
-        }
-    }
-
-    /// Keeps a lock taken from its key: if it was evicted, the next event says so.
+    /// Keeps a lock taken from its key, with its share: if it was evicted, the next event says so.
     pub fn take(&mut self, taken: TakenLock) {
-        taken.block.keep();
         // The lock was read just now, and is in the search already.
         if self.taken.remove(&taken.block) {
             taken.block.release();
@@ -155,7 +142,7 @@ impl MovedKeys {
         self.last_taken.take_if(|taken| taken.key.as_key() == key)
     }
 
-    /// Takes the lock taken last, which was not evicted. The caller takes its share, or gives it back by
+    /// Takes the lock taken last, which was not evicted. The caller gives its share back by
     /// [`MovedKeys::leave`].
     pub fn last(&mut self) -> Option<TakenLock> {
         self.last_taken.take()
@@ -163,24 +150,40 @@ impl MovedKeys {
 
     /// Leaves a taken lock that is over. If the server does not report key events, the value may be at
     /// another key.
-    pub fn leave(&mut self, block: Block) {
+    pub fn leave(&mut self, block: Block, index: &mut Index) {
         if !self.is_deaf || !self.taken.insert(block) {
             block.release();
         }
+        self.limit_taken(index);
+    }
+
+    /// Checks the first of too many taken locks at once: their values would stay in memory.
+    fn limit_taken(&mut self, index: &mut Index) {
+        if self.taken.len() > MOST_TAKEN {
+            self.check_taken(index);
+        }
+    }
+
+    /// Checks a taken lock. False: there is none.
+    fn check_taken(&mut self, index: &mut Index) -> bool {
+        let Some(block) = self.taken.pop_first() else { return false };
+        if !block.is_in_keyspace() {
+            // The lock was deleted, or read from a payload that was refused.
+            index.remove(block);
+        } else if block.is_dead() && self.is_deaf {
+            // The lock was renamed or moved.
+            self.owes_search = true;
+        }
+        block.release();
+        true
     }
 
     /// Checks the taken locks, and searches a part of the keyspace if necessary.
     pub fn search(&mut self, ctx: Ctx<'_>, index: &mut Index, leads: bool, budget: usize) {
         for _ in 0..budget {
-            let Some(block) = self.taken.pop_first() else { break };
-            if !block.is_in_keyspace() {
-                // The lock was deleted, or read from a payload that was refused.
-                index.remove(block);
-            } else if block.is_dead() && self.is_deaf {
-                // The lock was renamed or moved.
-                self.owes_search = true;
+            if !self.check_taken(index) {
+                break;
             }
-            block.release();
         }
         let begin = now();
         if self.next_search(leads).is_none_or(|next| next > begin) {
@@ -194,14 +197,57 @@ impl MovedKeys {
                 Scan::new()
             }
         };
-        let mut more = true;
-        while more && now().since(begin) < SEARCHES {
-            more = scan.step(ctx, &mut self.arrivals);
+        let (mut more, mut found) = (true, Vec::new());
+        while more && self.arrivals.have_room() && now().since(begin) < SEARCHES {
+            more = scan.step(ctx, &mut found);
+            found.drain(..).for_each(|key| self.look_at(key.as_key()));
         }
         self.searched = Instant(now().0 + RESTS);
         self.search = more.then_some((scan, self.searched));
     }
 }
+
+/// Keys to check, each of them once, in bounded memory.
+#[derive(Default)]
+struct Arrivals {
+    keys: BTreeSet<KeyBuf>,
+    /// An estimate of their bytes.
+    bytes: usize,
+}
+
+impl Arrivals {
+    /// Adds a key. False: there is no room for it. The longest name fits into an empty set.
+    fn add(&mut self, key: KeyBuf) -> bool {
+        let bytes = weight(&key);
+        if self.bytes + bytes > MOST_BYTES && !self.keys.is_empty() {
+            return self.keys.contains(&key);
+        }
+        if self.keys.insert(key) {
+            self.bytes += bytes;
+        }
+        true
+    }
+
+    fn pop(&mut self) -> Option<KeyBuf> {
+        let key = self.keys.pop_first()?;
+        self.bytes -= weight(&key);
+        Some(key)
+    }
+
+    /// True if it is less than half full.
+    fn have_room(&self) -> bool {
+        self.bytes < MOST_BYTES / 2
+    }
+}
+
+fn weight(key: &KeyBuf) -> usize {
+    PER_KEY + key.name.len()
+}
+
+/// The memory of the keys to check: a mebibyte.
+const MOST_BYTES: usize = 1 << 20;
+/// The largest number of taken locks that wait for a check.
+const MOST_TAKEN: usize = 64;
 
 /// A search runs for this many µs at a time, and then rests this long: whatever clients rename, it
 /// takes one part in fifty of a processor. So it goes through a million keys in some 25 seconds, and a dead

@@ -66,7 +66,7 @@ pub enum Note {
 
 lazy_static! {
     static ref STATE: MainThread<State> = MainThread::new(State {
-        node: Node::default(),
+        node: node(),
         store: Store {
             index: Index::default(),
             alarm: Alarm::new(),
@@ -80,6 +80,13 @@ lazy_static! {
             scratch: Vec::new(),
         },
     });
+}
+
+/// A node without locks.
+fn node() -> Node {
+    let mut node = Node::default();
+    node.hash_by(rand::random());
+    node
 }
 
 static NOTES: MainThread<Vec<Note>> = MainThread::new(Vec::new());

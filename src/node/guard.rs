@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use dlock_bindings::connected::Connected;
 use dlock_bindings::held;
 use dlock_bindings::lease::PendingLease;
-use dlock_client::{Error, Key, Loss, LossReason, Token};
+use dlock_client::{Error, Key, Loss, LossReason};
 use napi::bindgen_prelude::{Buffer, Either};
 use napi_derive::napi;
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use dlock_bindings::held;
 use dlock_bindings::lease::PendingLease;
-use dlock_client::{Error, Key, Loss, LossReason, Token};
+use dlock_client::{Error, Key, Loss, LossReason};
 use futures_util::{FutureExt, TryFutureExt};
 use pyo3::prelude::*;
 

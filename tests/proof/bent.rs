@@ -7,6 +7,7 @@
 //!   an attempt sees only when it has waited for its gate, nodes that need not be are raised, too.
 //! - Another fence than that, whatever it is, makes no wrong claim: a claim counts only nodes whose
 //!   holder has this very fence. What it costs is claims, and so the smallest is here.
+//! - A request that is sent again and counts from its first sending. That is earlier than it began, and safe.
 
 use dlock_core::quorum::{Rules, Sound};
 use dlock_core::{Fence, Instant, Millis};
@@ -28,8 +29,6 @@ pub enum Bend {
     CountsBelow,
     /// An answer to an old request counts for the newest one.
     CountsFromNewest,
-    /// A no leaves nothing behind.
-    LeavesNoPlace,
     /// The proposal is made anew for each slice.
     ProposesAnew,
     /// An attempt that does not wait is refused by the gate, though a majority is free.
@@ -70,13 +69,12 @@ pub enum Bend {
 
 impl Bend {
     /// All of them.
-    pub const ALL: [Bend; 24] = [
+    pub const ALL: [Bend; 23] = [
         Bend::HalfIsEnough,
         Bend::ClaimsSmallest,
         Bend::CountsAbove,
         Bend::CountsBelow,
         Bend::CountsFromNewest,
-        Bend::LeavesNoPlace,
         Bend::ProposesAnew,
         Bend::MindsGate,
         Bend::KeepsGrants,
@@ -156,10 +154,6 @@ impl Rules for Bent {
 
     fn counts_for(&self, answered: u32, newest: u32) -> bool {
         self.0 == Bend::CountsFromNewest || Sound.counts_for(answered, newest)
-    }
-
-    fn leaves_place(&self) -> bool {
-        self.0 != Bend::LeavesNoPlace
     }
 
     fn proposes(&self, fixed: Fence, now: Fence) -> Fence {

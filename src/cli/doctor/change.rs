@@ -88,9 +88,9 @@ fn recorded(report: &str) -> Option<Vec<Member>> {
 /// Number of nodes on which each lock is held.
 pub async fn on_how_many(nodes: &Nodes) -> BTreeMap<Vec<u8>, usize> {
     let answers = nodes.each(|node| ls::locks(node, None, &["dlock-key"], PAGE)).await;
-    let found = answers.into_iter().filter_map(|(_, listing)| Some(listing.ok()?.found));
+    let found = answers.into_iter().filter_map(|(_, found)| found.ok());
     let mut counts = BTreeMap::new();
-    for (key, (lock, _)) in found.flatten() {
+    for (key, lock) in found.flatten() {
         *counts.entry(key).or_default() += usize::from(lock.is_held());
     }
     counts

@@ -176,21 +176,13 @@ fn log_has_gaps(node: &Answers) -> Option<Finding> {
 fn eviction(node: &Answers) -> Option<Finding> {
     let policy = node.config("maxmemory-policy")?;
     (policy.starts_with("allkeys") && node.config_number("maxmemory")? > 0).then(|| {
-        let evicted = node.info_number("dlock_evicted").unwrap_or(0);
-        let now = match evicted {
-            0 => String::new(),
-            1 => ", and 1 lock is evicted now".to_owned(),
-            more => format!(", and {more} locks are evicted now"),
-        };
         // Completion records have an expiry, so volatile policies evict them.
         let better = match node.info_number("dlock_done_keys").unwrap_or(0) {
             0 => policy.replace("allkeys", "volatile"),
             _ => "noeviction".to_owned(),
         };
-        Finding::warning("eviction", format!("maxmemory-policy is {policy}{now}"))
-            .why(
-                "it evicts locks: these stay held, but are neither saved nor moved with their slot",
-            )
+        Finding::warning("eviction", format!("maxmemory-policy is {policy}"))
+            .why("it evicts locks: these are lost to their holders, and nobody gets them before their leases would have ended")
             .fix(format!(
                 "CONFIG SET maxmemory-policy {better}, and the same in its configuration file"
             ))
@@ -204,7 +196,7 @@ fn lock_memory(node: &Answers) -> Option<Finding> {
         let percent = used.saturating_mul(100) / most;
         Finding::warning("lock_memory", format!("locks use {percent} % of the memory that they may use"))
             .why("when it is used up, new locks are refused with TOOMANY locks")
-            .fix("see with `dlock ls` whose they are, the evicted ones too; raise maxmemory or dlock.max-memory-percent if all of them are needed")
+            .fix("see with `dlock ls` whose they are; raise maxmemory or dlock.max-memory-percent if all of them are needed")
     })
 }
 

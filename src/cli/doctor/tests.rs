@@ -377,12 +377,9 @@ fn memory_that_is_full_or_given_to_others() {
     let evicts = config(&[("maxmemory", "1100"), ("maxmemory-policy", "allkeys-lfu")]);
     assert_only(&evicts, Warning, "eviction", "volatile-lfu");
     assert_eq!(findings(&config(&[("maxmemory-policy", "allkeys-lfu")])), []);
-    let mut evicted = evicts;
-    evicted[1].answers.as_mut().unwrap().info.as_mut().unwrap().set("dlock_evicted", "7");
-    assert_only(&evicted, Warning, "eviction", "volatile-lfu");
-    assert!(findings(&evicted)[0].found.contains("7 locks are evicted now"));
-    evicted[1].answers.as_mut().unwrap().info.as_mut().unwrap().set("dlock_done_keys", "1");
-    assert_only(&evicted, Warning, "eviction", "noeviction");
+    let mut done = evicts;
+    done[1].answers.as_mut().unwrap().info.as_mut().unwrap().set("dlock_done_keys", "7");
+    assert_only(&done, Warning, "eviction", "noeviction");
     assert_eq!(findings(&config(&[("maxmemory", "1200")])), []);
 }
 

@@ -258,7 +258,7 @@ const COUNTERS: [(&str, &str, &str); 11] = [
 ];
 
 /// Name, what it is, its unit, what its line in INFO is multiplied with, and that line.
-const GAUGES: [(&str, &str, Option<Unit>, f64, &str); 14] = [
+const GAUGES: [(&str, &str, Option<Unit>, f64, &str); 12] = [
     ("dlock_leases", "Leases that are held", None, 1.0, "leases"),
     ("dlock_done_locks", "Locks that are done", None, 1.0, "done_keys"),
     ("dlock_waiters", "Requests that wait", None, 1.0, "waiters"),
@@ -271,8 +271,6 @@ const GAUGES: [(&str, &str, Option<Unit>, f64, &str); 14] = [
     ("dlock_boots", "How often the node has started", None, 1.0, "boot"),
     ("dlock_memory", "What locks take", B, 1.0, "memory"),
     ("dlock_memory_limit", "What locks may take; 0: any", B, 1.0, "memory_most"),
-    ("dlock_evicted_locks", "Locks whose keys were evicted", None, 1.0, "evicted"),
-    ("dlock_evicted_memory", "What these take", B, 1.0, "evicted_memory"),
 ];
 
 const S: Option<Unit> = Some(Unit::Seconds);

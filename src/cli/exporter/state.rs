@@ -33,7 +33,6 @@ fn about(name: &str, look: &NodeLook, pace: &Pace) -> Value {
         "leases": look.number("leases"),
         "waiters": look.number("waiters"),
         "places": look.number("places"),
-        "evicted": look.number("evicted"),
         "grants_per_second": pace.grants,
         "p99_wait_ms": pace.p99_wait.map(|wait| wait.as_secs_f64() * 1000.0),
         "hot_error": look.hot.as_ref().err().map(|trouble| &trouble.words),

@@ -197,10 +197,13 @@ fn rows(found: &Inspection, tokens: bool) -> Vec<Vec<String>> {
         limit => format!("{} {limit}", found.mode),
     };
     let mut rows = Vec::new();
-    if found.is_foreign() {
+    if found.is_foreign() || found.is_evicted() {
         let left = found.expires.map_or(NO_END.to_owned(), duration::shown);
-        let mut row: Vec<String> =
-            ["holds", &mode, "", "", &left, "", "a plain string"].map(str::to_owned).to_vec();
+        let words = match found.is_foreign() {
+            true => ["holds", &mode, "", "", &left, "", "a plain string"],
+            false => ["shut", &mode, "", "", &left, "", "until its lease would have ended"],
+        };
+        let mut row: Vec<String> = words.map(str::to_owned).to_vec();
         if tokens {
             row.insert(6, String::new());
         }
@@ -330,7 +333,7 @@ fn insert_found(object: &mut Map<String, Value>, found: &Inspection) {
     if let Some(done) = &found.done {
         object.insert("done".to_owned(), self::done(done));
     }
-    if found.is_foreign() || found.done.is_some() {
+    if found.is_foreign() || found.is_evicted() || found.done.is_some() {
         object.insert("ttl_ms".to_owned(), json!(found.expires.map(duration::millis)));
     }
 }

@@ -9,14 +9,14 @@ use redis::{Value, cmd, pipe};
 use serde_json::{Map, json};
 
 use crate::global::Global;
-use crate::locks::{glob, inspect};
+use crate::locks::inspect;
 use crate::nodes::ask::{self, Node, Nodes, Trouble};
 use crate::nodes::reply;
 use crate::say::exit::Exit;
 use crate::say::failure::Failure;
 use crate::say::kind::Kind;
 use crate::say::table::Table;
-use crate::say::{bytes, duration, stderr, stdout};
+use crate::say::{bytes, duration, stdout};
 
 /// List the locks
 #[derive(Debug, clap::Args)]
@@ -47,18 +47,10 @@ impl Args {
         let types = if self.done { &["dlock-key", "dlockdone"][..] } else { &["dlock-key"] };
         let answers = nodes.each(move |node| locks(node, pattern.clone(), types, count)).await;
         ask::complain(&answers, global.json);
-        for (name, answer) in &answers {
-            if let Ok(Listing { not_listed: Some(trouble), .. }) = answer {
-                let words =
-                    format!("{name}: locks whose keys were evicted are not listed: {trouble}");
-                stderr::warn("evicted_not_listed", words, global.json);
-            }
-        }
         if answers.iter().all(|(_, answer)| answer.is_err()) {
             return Ok(ask::kind(&answers).exit());
         }
-        let mut locks =
-            merge(answers.into_iter().filter_map(|(_, listing)| Some(listing.ok()?.found)));
+        let mut locks = merge(answers.into_iter().filter_map(|(_, found)| found.ok()));
         if self.contended {
             locks.retain(|_, lock| lock.waiters > 0);
         }
@@ -67,23 +59,16 @@ impl Args {
     }
 }
 
-/// The locks of a node; true for those that were evicted.
-pub type Found = BTreeMap<Vec<u8>, (Inspection, bool)>;
+/// The locks of a node.
+pub type Found = BTreeMap<Vec<u8>, Inspection>;
 
-/// One node's list.
-pub struct Listing {
-    pub found: Found,
-    /// The error if locks whose keys were evicted are missing from it.
-    pub not_listed: Option<Trouble>,
-}
-
-/// Lists all locks of one node, including those whose keys were evicted, which SCAN does not find.
+/// Lists all locks of one node.
 pub async fn locks(
     mut node: Node,
     pattern: Option<String>,
     types: &[&str],
     count: u32,
-) -> Result<Listing, Trouble> {
+) -> Result<Found, Trouble> {
     has_module(&mut node).await?;
     let mut found = Found::new();
     let mut refused: Option<Trouble> = None;
@@ -99,18 +84,17 @@ pub async fn locks(
                 page(&node.run(&scan).await?).ok_or("its reply to SCAN cannot be understood")?;
             // A key can be on several pages.
             keys.retain(|key| !found.contains_key(key));
-            refused = inspect(&mut node, keys, false, &mut found).await?.or(refused);
+            refused = inspect(&mut node, keys, &mut found).await?.or(refused);
             if next == b"0" {
                 break;
             }
             cursor = next;
         }
     }
-    let not_listed = evicted(&mut node, pattern.as_deref(), &mut found).await.err();
     // A user may have access to some keys only. An empty list would mislead a user without access to any.
     match refused {
         Some(trouble) if found.is_empty() => Err(trouble),
-        _ => Ok(Listing { found, not_listed }),
+        _ => Ok(found),
     }
 }
 
@@ -123,32 +107,10 @@ async fn has_module(node: &mut Node) -> Result<(), Trouble> {
     }
 }
 
-async fn evicted(node: &mut Node, pattern: Option<&str>, found: &mut Found) -> Result<(), Trouble> {
-    let mut last: Option<Vec<u8>> = None;
-    loop {
-        let mut question = cmd("DLOCK.EVICTED");
-        question.arg("COUNT").arg(EVICTED_AT_ONCE);
-        if let Some(last) = &last {
-            question.arg("AFTER").arg(last);
-        }
-        let answer = node.run(&question).await?;
-        let keys = answer.as_sequence().ok_or("its reply to DLOCK.EVICTED cannot be understood")?;
-        let mut keys: Vec<Vec<u8>> = keys.iter().filter_map(reply::bytes).collect();
-        let is_last = keys.len() < EVICTED_AT_ONCE;
-        last = keys.last().cloned();
-        keys.retain(|key| pattern.is_none_or(|pattern| glob::matches(pattern.as_bytes(), key)));
-        inspect(node, keys, true, found).await?;
-        if is_last {
-            return Ok(());
-        }
-    }
-}
-
 /// Asks for each lock separately, and leaves out those that have ended meanwhile. Returns the last refusal.
 async fn inspect(
     node: &mut Node,
     keys: Vec<Vec<u8>>,
-    evicted: bool,
     found: &mut Found,
 ) -> Result<Option<Trouble>, Trouble> {
     let mut refused = None;
@@ -161,7 +123,7 @@ async fn inspect(
         for (key, answer) in keys.iter().zip(&answers) {
             match read(answer) {
                 Ok(None) => {}
-                Ok(Some(inspection)) => drop(found.insert(key.clone(), (inspection, evicted))),
+                Ok(Some(inspection)) => drop(found.insert(key.clone(), inspection)),
                 // The lock has ended, and the key has another value now.
                 Err(trouble) if trouble.kind == Kind::WrongType => {}
                 Err(trouble) => refused = Some(trouble),
@@ -194,8 +156,6 @@ struct Lock {
     /// The largest number of holders on one node.
     holding: u64,
     nodes: usize,
-    /// Number of nodes on which it is no key any more.
-    evicted: usize,
     shortest: Option<Duration>,
     /// The largest number of waiters on one node: who is next waits on all of them.
     waiters: u64,
@@ -212,14 +172,13 @@ impl Lock {
 
 fn merge(nodes: impl Iterator<Item = Found>) -> BTreeMap<Vec<u8>, Lock> {
     let mut locks: BTreeMap<Vec<u8>, Lock> = BTreeMap::new();
-    for (key, (found, evicted)) in nodes.flatten() {
+    for (key, found) in nodes.flatten() {
         let lock = locks.entry(key).or_default();
         lock.waiters = lock.waiters.max(found.waiting);
         if !found.is_held() && found.done.is_none() {
             continue;
         }
         lock.nodes += 1;
-        lock.evicted += usize::from(evicted);
         lock.holding = lock.holding.max(found.holding);
         lock.shortest = lock.shortest.into_iter().chain(shortest(&found)).min();
         lock.modes.insert(match found.limit {
@@ -244,10 +203,7 @@ fn print(locks: &BTreeMap<Vec<u8>, Lock>, nodes: usize, done: bool) -> Result<()
     let mut table = Table::new(&headings);
     for (key, lock) in locks {
         let left = lock.shortest.map_or("-".to_owned(), duration::shown);
-        let mut mode = Vec::from_iter(lock.modes.iter().cloned()).join("/");
-        if lock.evicted > 0 {
-            mode.push_str(", evicted");
-        }
+        let mode = Vec::from_iter(lock.modes.iter().cloned()).join("/");
         let mut row = vec![bytes::shown(key), mode, lock.holders().to_string()];
         if nodes > 1 {
             row.push(format!("{} of {nodes}", lock.nodes));
@@ -274,7 +230,6 @@ fn print_json(locks: &BTreeMap<Vec<u8>, Lock>) -> Result<(), Failure> {
             .insert("mode".to_owned(), Vec::from_iter(lock.modes.iter().cloned()).join("/").into());
         object.insert("holding".to_owned(), lock.holders().into());
         object.insert("nodes".to_owned(), lock.nodes.into());
-        object.insert("evicted".to_owned(), lock.evicted.into());
         object.insert("ttl_ms".to_owned(), json!(lock.shortest.map(duration::millis)));
         object.insert("waiting".to_owned(), lock.waiters.into());
         if let Some(done) = &lock.done {
@@ -288,11 +243,7 @@ fn print_json(locks: &BTreeMap<Vec<u8>, Lock>) -> Result<(), Failure> {
 /// Number of locks in one request to a node: the size of its reply is not bounded otherwise.
 const AT_ONCE: usize = 100;
 
-/// Limit of evicted locks in one reply of a node.
-const EVICTED_AT_ONCE: usize = 1000;
-
 const NOTES: &str = "\
-Lists every lock that is held on at least one node, even without a majority. Locks that a node evicted
-for lack of memory are listed, too: they are not keys any more, but they are still held. Plain strings
-of older kinds of locks are not listed: nothing tells them from other data. Exits with 69 if no node
-answers; 77 if the nodes refuse this user, 78 if they lack the module.";
+Lists every lock that is held on at least one node, even without a majority. Plain strings of older
+kinds of locks are not listed: nothing tells them from other data. Exits with 69 if no node answers;
+77 if the nodes refuse this user, 78 if they lack the module.";

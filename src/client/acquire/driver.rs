@@ -106,9 +106,7 @@ impl Run {
                 biased;
                 heard = going.traffic.next() => match heard {
                     Heard::Reply(reply) => {
-                        if reply.is_again {
-                            going.machine.sent_again(reply.node, reply.id);
-                        }
+                        going.machine.sent(reply.node, reply.id, reply.sent);
                         going.machine.answer(reply.node, reply.id, reply.answer, clock::time());
                     }
                     Heard::CutOff(node) => going.machine.cut_off(node, clock::time()),
@@ -141,6 +139,7 @@ impl Run {
         debug!(key = %traffic.wanted.key, ?failure, "not acquired");
         traffic.finish();
         match &mut error {
+            _ if !wanted.names_holder => {}
             Error::Held { holder, nodes, .. } => {
                 *holder = holder::find(&shared, &wanted, nodes, timeout).await.map(Box::new);
             }

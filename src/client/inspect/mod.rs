@@ -12,7 +12,7 @@ pub use fields::Fields;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Inspection {
-    /// `exclusive`, `shared`, `limit`, `done`, or `foreign`: a plain string of an older kind of lock.
+    /// `exclusive`, `shared`, `limit`, `done`, `evicted`, or `foreign`: a plain string of an older kind of lock.
     pub mode: String,
     /// The permits of a semaphore; 0 in the other modes.
     pub limit: u64,
@@ -20,7 +20,7 @@ pub struct Inspection {
     pub holding: u64,
     /// First holders, oldest first.
     pub holders: Vec<HolderInfo>,
-    /// Time until a foreign lock expires, or a done lock is free again, if it is.
+    /// Time until a foreign lock expires, a done lock is free again, or the key of an evicted lock opens.
     pub expires: Option<Duration>,
     /// The holder that has left the lock done.
     pub done: Option<DoneInfo>,
@@ -119,6 +119,12 @@ impl Inspection {
     #[must_use]
     pub fn is_foreign(&self) -> bool {
         self.mode == "foreign"
+    }
+
+    /// True if nobody holds the lock and nobody gets it yet, because it was evicted.
+    #[must_use]
+    pub fn is_evicted(&self) -> bool {
+        self.mode == "evicted"
     }
 
     fn of(reply: &Value) -> Option<Inspection> {

@@ -17,7 +17,7 @@
 //!   and `+switch-master` takes effect at once and not at the next error.
 //! - *Repeated requests.* A cluster connection of the crate sends a request again by itself, and its caller
 //!   does not learn of that. A request that may arrive twice is another request to the rules of the quorum
-//!   (`Ballot::sent_again`).
+//!   (`quorum::Requests`).
 //! - *The connection.* A waiting request occupies its connection. The crate chooses the connection of a request,
 //!   and shares it among all requests to a server.
 //! - *The identity.* One server has one vote, at whatever address it answers. So a new connection first asks

@@ -39,6 +39,10 @@ pub(crate) struct Answered {
 }
 
 impl Answered {
+    pub(crate) fn value(&self) -> &Value {
+        &self.value
+    }
+
     /// True if it denies the lock to a waiter.
     pub(crate) fn is_no(&self) -> bool {
         self.value == Value::Nil
@@ -71,7 +75,7 @@ impl Node {
     #[cfg(feature = "operator")]
     pub async fn send(self: &Arc<Self>, command: &Cmd) -> Result<Value, NodeError> {
         // This command may not be safe to send twice.
-        self.counted(self.call(Route::of(command), command, self.timeout, 1, |_, _| Ok(())).await)
+        self.counted(self.call(Route::of(command), command, self.timeout, 1, |_| Ok(())).await)
     }
 
     /// Sends a command without a key to the server that has this key.
@@ -84,17 +88,16 @@ impl Node {
         command: &Cmd,
     ) -> Result<Value, NodeError> {
         let route = Route::to(key.as_bytes());
-        self.counted(self.call(route, command, self.timeout, 1, |_, _| Ok(())).await)
+        self.counted(self.call(route, command, self.timeout, 1, |_| Ok(())).await)
     }
 
     /// Sends a command that may arrive twice: if the connection breaks, the command goes over another.
-    /// `enter` gets each connection before its use, and true if there was no answer over the one before: the
-    /// command may arrive there later.
+    /// `enter` is called before each sending, with true if the one before has no answer: that one may arrive later.
     pub(crate) async fn ask(
         self: &Arc<Self>,
         command: &Cmd,
         within: Duration,
-        enter: impl FnMut(&Wire, bool) -> Result<(), NodeError>,
+        enter: impl FnMut(bool) -> Result<(), NodeError>,
     ) -> Result<Answered, NodeError> {
         self.call(Route::of(command), command, within, 2, enter).await
     }
@@ -105,7 +108,7 @@ impl Node {
         command: &Cmd,
         within: Duration,
         tries: usize,
-        mut enter: impl FnMut(&Wire, bool) -> Result<(), NodeError>,
+        mut enter: impl FnMut(bool) -> Result<(), NodeError>,
     ) -> Result<Answered, NodeError> {
         let mut used: Option<Wire> = None;
         let mut entered = Ok(());
@@ -113,7 +116,7 @@ impl Node {
             let (mut left, mut again) = (tries, false);
             loop {
                 let wire = self.connections.wire(&mut route).await?;
-                entered = enter(&wire, again);
+                entered = enter(again);
                 entered.clone()?;
                 used = Some(wire.clone());
                 let answer = route.send(&wire, command).await;
@@ -143,22 +146,6 @@ impl Node {
         if entered.is_ok() {
             self.hear(&answer);
         }
-        answer
-    }
-
-    /// Sends a command over a connection that was used before, retired or not.
-    pub(crate) async fn send_over(
-        &self,
-        wire: &Wire,
-        command: &Cmd,
-        within: Duration,
-    ) -> Result<Value, NodeError> {
-        let answer = timeout(within, wire.send(command)).await.unwrap_or_else(|_| {
-            wire.retire();
-            self.connections.mend(wire);
-            Err(NodeError::TimedOut(within))
-        });
-        self.hear(&answer);
         answer
     }
 
@@ -201,16 +188,15 @@ impl Node {
     }
 
     /// Sends a command that waits at the node, over a connection of its own. Dropping this future closes the
-    /// connection. The node ends the wait before `limit`. This calls `again` when it sends the command once
-    /// more though the first may yet arrive.
+    /// connection. The node ends the wait before `limit`. This calls `enter` as [`ask`](Node::ask) does.
     pub(crate) async fn wait(
         self: &Arc<Self>,
         command: &Cmd,
         limit: Duration,
-        again: impl Fn(),
+        mut enter: impl FnMut(bool) -> Result<(), NodeError>,
     ) -> Result<Answered, NodeError> {
         let mut route = Route::of(command);
-        let mut strayed = false;
+        let (mut strayed, mut again) = (false, false);
         loop {
             let server = self.connections.server(&route).await?;
             let pooled = server.pop_idle();
@@ -227,6 +213,8 @@ impl Node {
                     }
                 },
             };
+            enter(again)?;
+            again = false;
             let Ok(answer) = timeout(limit, route.send(&wire, command)).await else {
                 // A firewall that forgot one idle connection has forgotten the others, too.
                 server.drop_idle();
@@ -239,9 +227,9 @@ impl Node {
             match answer {
                 // The queue in which it waited is gone, so the request goes to the present one.
                 Err(NodeError::Unreachable(_)) if wire.is_astray() && !(fresh && strayed) => {
-                    strayed |= fresh;
+                    (strayed, again) = (strayed || fresh, true);
                 }
-                Err(NodeError::Unreachable(_)) if !fresh => again(),
+                Err(NodeError::Unreachable(_)) if !fresh => again = true,
                 answer => {
                     let answer = answered(&wire, answer);
                     self.pool(wire);

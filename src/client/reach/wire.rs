@@ -151,10 +151,6 @@ impl Wire {
             }
         }
     }
-
-    pub(crate) fn is(&self, other: &Wire) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
-    }
 }
 
 /// Limit of queued requests before their senders have to wait.

@@ -49,6 +49,3 @@ pub(crate) fn quarantine(text: &str) -> Option<Duration> {
     let millis = words.next().and_then(|millis| millis.parse().ok()).unwrap_or(0);
     is_quarantine.then(|| Duration::from_millis(millis))
 }
-
-/// The code of a node that remembers as many tokens released with FINAL as it may.
-pub(crate) const TOO_MANY_FINALS: &str = "TOOMANYFINALS";

@@ -31,17 +31,12 @@ pub(crate) fn read(ask: &Ask, reply: Result<Value, NodeError>) -> (Answer, NodeS
             (Answer::Granted(Fence(fence)), NodeState::Granted(fence))
         }
         (Ask::Acquire { .. }, Value::Nil) => (Answer::Denied, NodeState::Held),
-        (Ask::Extend { fence }, Value::Int(1)) => {
-            let state = fence.map_or(NodeState::Answers, |fence| NodeState::Granted(fence.0));
-            (Answer::Extended, state)
-        }
+        (Ask::Extend { fence }, Value::Int(1)) => (Answer::Extended, NodeState::Granted(fence.0)),
         (Ask::Finish { length, .. }, Value::Int(1)) => {
             (Answer::Marked, NodeState::Done(Duration::from_millis(length.0)))
         }
         (Ask::Extend { .. } | Ask::Finish { .. }, Value::Int(0)) => (Answer::Gone, NodeState::Gone),
-        (Ask::Release { .. }, Value::Int(_)) | (Ask::Ping, _) => {
-            (Answer::Answered, NodeState::Answers)
-        }
+        (Ask::Release, Value::Int(_)) | (Ask::Ping, _) => (Answer::Answered, NodeState::Answers),
         _ => {
             let text = format!("an unexpected reply: {}", brief(format_args!("{value:?}")));
             (Answer::Refused(Obstacle::Never), NodeState::Refused(text))
@@ -100,11 +95,10 @@ mod tests {
     fn replies_mean_what_the_commands_promise() {
         assert_eq!(read(&ACQUIRE, Ok(Value::Int(7))).0, Answer::Granted(Fence(7)));
         assert_eq!(read(&ACQUIRE, Ok(Value::Nil)).0, Answer::Denied);
-        let extend = Ask::Extend { fence: Some(Fence(9)) };
+        let extend = Ask::Extend { fence: Fence(9) };
         assert_eq!(read(&extend, Ok(Value::Int(1))), (Answer::Extended, NodeState::Granted(9)));
         assert_eq!(read(&extend, Ok(Value::Int(0))), (Answer::Gone, NodeState::Gone));
-        let release = Ask::Release { is_final: true };
-        assert_eq!(read(&release, Ok(Value::Int(0))).0, Answer::Answered);
+        assert_eq!(read(&Ask::Release, Ok(Value::Int(0))).0, Answer::Answered);
         assert_eq!(read(&Ask::Ping, Ok(Value::Int(0))).0, Answer::Answered);
         for no_fence in [Value::Okay, Value::Int(0), Value::Int(-7), Value::Int(i64::MAX)] {
             let (answer, state) = read(&ACQUIRE, Ok(no_fence));

@@ -1,121 +1,71 @@
-//! One attempt at a lock: its token, and the connections that carried its requests to each node.
+//! One attempt at a lock: its token, and its requests to each node.
 
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use dlock_core::quorum::{Answer, Ask, LastWord, Obstacle, Requests};
 use dlock_core::words::{Instant, Millis};
-use futures_util::future::join_all;
 use redis::{Cmd, Value};
 use tokio::sync::{Semaphore, oneshot};
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
 use crate::clock;
-use crate::reach::cluster::redirect::Redirect;
 use crate::reach::node::{Answered, Node};
 use crate::reach::waiting_connections::{self, Permit};
-use crate::reach::wire::Wire;
 use crate::report::NodeError;
-use crate::report::code::{TOO_MANY_FINALS, code, may_pass};
+use crate::report::code::may_pass;
 use crate::token::Token;
+use crate::traffic::answer;
 
 /// An attempt.
 pub(crate) struct Attempt {
     pub(crate) number: u32,
     pub(crate) token: Token,
     /// The requests to each node, by its index.
-    requests: Vec<Mutex<NodeRequests>>,
+    nodes: Vec<Mutex<NodeRequests>>,
 }
 
 /// The requests of one attempt to one node.
 #[derive(Default)]
 struct NodeRequests {
-    /// A RELEASE was sent, so no more ACQUIRE may be sent.
-    given_up: bool,
-    /// Connections that carried an ACQUIRE, each with its number of unanswered ones.
-    wires: Vec<(Wire, u32)>,
-    /// A request was sent once more because the first had no answer. Requests to a former primary do not
-    /// arrive at the present one.
-    sent_again: bool,
-    /// The node has not answered that the claim has stood.
-    is_marking: bool,
+    requests: Requests,
     /// Forgets a request that blocks, or has blocked, at the node when this is dropped.
     waiting: Option<oneshot::Sender<()>>,
-    has_waited: bool,
-    /// Numbers of requests for the lock, and of those that the node refused: a refused request left nothing.
-    requests: u32,
-    refused: u32,
     /// Permit for the next request that waits.
     permit: Option<Permit>,
     /// Earliest time of the next request that waits.
     rests_until: Instant,
 }
 
-/// Work left to do at a node when its attempt is over.
-pub(crate) struct GivenUp {
-    /// Connections over which to send the RELEASE.
-    wires: Vec<Wire>,
-    /// True if a RELEASE is necessary at all.
-    pub(crate) is_needed: bool,
-    /// True if an ACQUIRE was sent twice, or says that the claim has stood and has no answer: it may arrive after the
-    /// RELEASE.
-    pub(crate) has_stray: bool,
-    /// True if the node may have granted something. A node that refused every request has not: if it refuses
-    /// the RELEASE as well, that is not sent again.
-    may_have_granted: bool,
-}
+/// The answer to a request, and the time at which the request was sent.
+pub(crate) type Sent = (Result<Answered, NodeError>, Instant);
 
 impl Attempt {
     pub(crate) fn new(number: u32, token: Token, nodes: usize) -> Attempt {
-        let requests = (0..nodes).map(|_| Mutex::default()).collect();
-        Attempt { number, token, requests }
+        Attempt { number, token, nodes: (0..nodes).map(|_| Mutex::default()).collect() }
     }
 
-    /// Sends an ACQUIRE and waits for its answer.
-    pub(crate) async fn acquire(
-        &self,
-        node: &Arc<Node>,
-        place: usize,
-        command: &Cmd,
-        within: Duration,
-    ) -> Result<Answered, NodeError> {
-        let mut used: Option<Wire> = None;
-        {
-            let mut sent = self.requests_to(place);
-            sent.requests += 1;
-            sent.permit = None;
-        }
-        let answer = node
-            .ask(command, within, |wire, again| {
-                let mut sent = self.requests_to(place);
-                if let Some(former) = used.replace(wire.clone()) {
-                    match again {
-                        true => sent.sent_again |= !former.is_astray(),
-                        // The server redirected it.
-                        false => sent.answered(&former),
-                    }
-                }
-                sent.enter(wire)
-            })
-            .await;
-        if let Some(wire) = used.filter(|_| has_answered(&answer)) {
-            self.requests_to(place).answered(&wire);
-        }
-        self.requests_to(place).note(&answer);
-        answer
+    /// The attempt of another process, which has handed it over: each node may have granted its requests.
+    #[cfg(feature = "operator")]
+    pub(crate) fn taken_over(token: Token, nodes: usize) -> Attempt {
+        let sent =
+            || NodeRequests { requests: Requests::taken_over(), ..NodeRequests::default() };
+        let nodes = (0..nodes).map(|_| Mutex::new(sent())).collect();
+        Attempt { number: 0, token, nodes }
     }
 
-    /// Tells the node that the claim has stood, by an ACQUIRE as well: a RELEASE follows it over the same connection.
-    pub(crate) async fn mark(
+    /// Sends a request and waits for its answer.
+    pub(crate) async fn ask(
         &self,
-        node: &Arc<Node>,
-        place: usize,
+        (node, place): (&Arc<Node>, usize),
+        ask: Ask,
         command: &Cmd,
         within: Duration,
-    ) {
-        self.requests_to(place).is_marking = true;
-        let answer = self.acquire(node, place, command, within).await;
-        self.requests_to(place).is_marking = !has_answered(&answer);
+    ) -> Sent {
+        let mut sending = self.sending(place, ask);
+        let answer = node.ask(command, within, |again| sending.next(again)).await;
+        sending.ends(answer)
     }
 
     /// Sends an ACQUIRE that blocks at the node for at most `slice`, over a connection of its own, and waits
@@ -123,20 +73,19 @@ impl Attempt {
     /// polls instead.
     pub(crate) async fn wait(
         &self,
-        node: &Arc<Node>,
-        place: usize,
+        (node, place): (&Arc<Node>, usize),
+        ask: Ask,
         command: &Waits,
         slice: Millis,
         within: Duration,
-    ) -> Result<Answered, NodeError> {
+    ) -> Sent {
         let (sender, ended) = oneshot::channel();
         let (rests_until, permit) = {
             let mut sent = self.requests_to(place);
-            if sent.given_up {
-                return Err(given_up());
+            if sent.requests.is_over() {
+                return (Err(given_up()), clock::now());
             }
             sent.waiting = Some(sender);
-            sent.has_waited = true;
             (sent.rests_until, sent.permit.take())
         };
         let slice = Duration::from_millis(slice.0);
@@ -145,59 +94,58 @@ impl Attempt {
                 sleep(clock::left(rests_until)).await;
             }
             let soon = clock::now().later(FIRST_PAUSE.min(slice / 2));
-            let again = || self.requests_to(place).sent_again = true;
-            let answer = match permit.map_or_else(waiting_connections::take, Ok) {
+            let sent = match permit.map_or_else(waiting_connections::take, Ok) {
                 Ok(_seat) => {
-                    self.requests_to(place).requests += 1;
+                    let mut sending = self.sending(place, ask);
                     let limit = slice.saturating_add(within);
-                    let answer = node.wait(&command.blocked, limit, again).await;
-                    self.requests_to(place).note(&answer);
-                    answer
+                    let answer =
+                        node.wait(&command.blocked, limit, |again| sending.next(again)).await;
+                    sending.ends(answer)
                 }
                 // Boxed, because it is rare, and would make each request larger.
                 Err(permits) => {
-                    Box::pin(self.poll(node, place, command, slice, within, permits)).await
+                    Box::pin(self.poll((node, place), ask, command, slice, within, permits)).await
                 }
             };
             // A server that refuses waiting requests at once, or cannot be reached, would otherwise be asked
             // in a busy loop.
-            let is_no = answer.as_ref().is_ok_and(Answered::is_no);
-            if is_no || matches!(answer, Err(NodeError::Unreachable(_))) {
+            let is_no = sent.0.as_ref().is_ok_and(Answered::is_no);
+            if is_no || matches!(sent.0, Err(NodeError::Unreachable(_))) {
                 self.requests_to(place).rests_until = soon;
             }
-            answer
+            sent
         };
         tokio::select! {
-            answer = answer => answer,
-            _ = ended => Err(given_up()),
+            sent = answer => sent,
+            _ = ended => (Err(given_up()), clock::now()),
         }
     }
 
     /// Polls for the time that a request would wait, or until there is a permit for the next one.
     async fn poll(
         &self,
-        node: &Arc<Node>,
-        place: usize,
+        to: (&Arc<Node>, usize),
+        ask: Ask,
         command: &Waits,
         slice: Duration,
         within: Duration,
         permits: Arc<Semaphore>,
-    ) -> Result<Answered, NodeError> {
+    ) -> Sent {
         waiting_connections::tell();
         let until = clock::now().later(slice);
         let mut coming = pin!(permits.acquire_owned());
         let mut pause = FIRST_PAUSE;
         loop {
-            let answer = self.acquire(node, place, &command.polled, within).await;
+            let sent = self.ask(to, ask, &command.polled, within).await;
             let left = clock::left(until);
-            if !answer.as_ref().is_ok_and(Answered::is_no) || left.is_zero() {
-                return answer;
+            if !sent.0.as_ref().is_ok_and(Answered::is_no) || left.is_zero() {
+                return sent;
             }
             tokio::select! {
                 biased;
                 Ok(permit) = &mut coming => {
-                    self.requests_to(place).permit = Some(permit);
-                    return answer;
+                    self.requests_to(to.1).permit = Some(permit);
+                    return sent;
                 }
                 () = sleep(pause.min(slice / 4).min(left)) => {}
             }
@@ -205,76 +153,74 @@ impl Attempt {
         }
     }
 
-    /// True if a RELEASE was sent. A later failure says nothing about the node.
+    /// True if the token's last word was said. A later failure says nothing about the node.
     pub(crate) fn is_given_up(&self, place: usize) -> bool {
-        self.requests_to(place).given_up
+        self.requests_to(place).requests.is_over()
     }
 
-    /// True if a request was sent to this node once more, though the first may yet arrive.
-    pub(crate) fn is_sent_again(&self, place: usize) -> bool {
-        self.requests_to(place).sent_again
-    }
-
-    /// Stops ACQUIREs to this node.
-    pub(crate) fn give_up(&self, place: usize) -> GivenUp {
+    /// Ends the use of the token at this node. Returns the RELEASE to send, if one is due.
+    pub(crate) fn give_up(&self, place: usize) -> Option<LastWord> {
         let mut sent = self.requests_to(place);
-        sent.given_up = true;
-        sent.waiting = None;
-        sent.permit = None;
-        let is_needed = sent.has_waited || !sent.wires.is_empty();
-        let may_have_granted = sent.requests > sent.refused || sent.sent_again;
-        let wires = sent.wires.drain(..).map(|(wire, _)| wire).collect();
-        let has_stray = sent.sent_again || sent.is_marking;
-        GivenUp { wires, is_needed, has_stray, may_have_granted }
+        (sent.waiting, sent.permit) = (None, None);
+        sent.requests.end()
+    }
+
+    fn sending(&self, place: usize, ask: Ask) -> Sending<'_> {
+        Sending { attempt: self, place, ask, at: clock::now(), is_sent: false }
     }
 
     fn requests_to(&self, place: usize) -> MutexGuard<'_, NodeRequests> {
         // There is an entry for each place of the same nodes.
-        self.requests[place].lock().unwrap_or_else(PoisonError::into_inner)
+        self.nodes[place].lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// A request on its way. It may be sent more than once: after a redirect, or after its connection broke.
+struct Sending<'a> {
+    attempt: &'a Attempt,
+    place: usize,
+    ask: Ask,
+    /// Time of the last sending.
+    at: Instant,
+    is_sent: bool,
+}
+
+impl Sending<'_> {
+    /// Notes that the request is about to be sent; `again`: the last sending has no answer.
+    fn next(&mut self, again: bool) -> Result<(), NodeError> {
+        let requests = &mut self.attempt.requests_to(self.place).requests;
+        if self.is_sent && !again {
+            // A redirect: the server did not carry it out.
+            requests.answered(self.ask, Answer::Refused(Obstacle::Busy));
+        }
+        self.is_sent = requests.send(self.ask);
+        self.at = clock::now();
+        if self.is_sent { Ok(()) } else { Err(given_up()) }
+    }
+
+    fn ends(self, answer: Result<Answered, NodeError>) -> Sent {
+        let is_reply = match &answer {
+            Ok(_) => true,
+            Err(error) => is_refusal(error),
+        };
+        if self.is_sent && is_reply {
+            let reply = answer.as_ref().map(|answer| answer.value().clone());
+            let (answer, _) = answer::read(&self.ask, reply.map_err(Clone::clone));
+            self.attempt.requests_to(self.place).requests.answered(self.ask, answer);
+        }
+        (answer, self.at)
+    }
+}
+
+/// True if a server has answered with an error.
+fn is_refusal(error: &NodeError) -> bool {
+    matches!(error, NodeError::Refused(_) | NodeError::Unfit(_) | NodeError::Lapsed(_))
 }
 
 /// A request that waits, and its form for polling.
 pub(crate) struct Waits {
     pub(crate) blocked: Cmd,
     pub(crate) polled: Cmd,
-}
-
-impl NodeRequests {
-    fn enter(&mut self, wire: &Wire) -> Result<(), NodeError> {
-        if self.given_up {
-            return Err(given_up());
-        }
-        match self.wires.last_mut() {
-            Some((last, open)) if last.is(wire) => *open += 1,
-            _ => {
-                self.wires.retain(|(_, open)| *open > 0);
-                if self.wires.len() >= MAX_WIRES {
-                    self.wires.remove(0);
-                }
-                self.wires.push((wire.clone(), 1));
-            }
-        }
-        Ok(())
-    }
-
-    /// Counts refusals of an ACQUIRE. TURN means that the waiter has a place in the queue, and REPLACED that
-    /// its request has a successor.
-    fn note(&mut self, answer: &Result<Answered, NodeError>) {
-        let is_refusal = match answer {
-            Err(NodeError::Refused(text)) => !["TURN", "REPLACED"].contains(&code(text)),
-            Err(NodeError::Unfit(_)) => true,
-            _ => false,
-        };
-        self.refused += u32::from(is_refusal);
-    }
-
-    /// Counts the answer to an ACQUIRE over this connection.
-    fn answered(&mut self, wire: &Wire) {
-        for (_, open) in self.wires.iter_mut().filter(|(used, _)| used.is(wire)) {
-            *open = open.saturating_sub(1);
-        }
-    }
 }
 
 /// The outcome of a RELEASE at one node.
@@ -296,67 +242,36 @@ pub(crate) enum Released {
 #[derive(Clone)]
 pub(crate) struct Release {
     pub(crate) command: Cmd,
-    /// The command where the node has no room for one more FINAL: a late ACQUIRE then takes a place, which
-    /// ends with its lease.
-    pub(crate) instead: Option<Cmd>,
     /// End of the lease that the node may have granted; later releases are useless.
     pub(crate) until: Instant,
 }
 
-/// Releases at one node, over the connections of the earlier requests, so that the RELEASE arrives after
-/// them.
-pub(crate) async fn release(
-    node: &Arc<Node>,
-    given_up: GivenUp,
-    command: &Cmd,
-    within: Duration,
-) -> Released {
-    let GivenUp { mut wires, may_have_granted, .. } = given_up;
-    if wires.is_empty() {
-        match timeout(within, node.wire()).await.unwrap_or(Err(NodeError::TimedOut(within))) {
-            Ok(wire) => wires.push(wire),
-            Err(error) => return Released::NotYet(error),
-        }
-    }
-    let sent = wires.iter().map(|wire| node.send_over(wire, command, within));
-    let answers = join_all(sent).await;
-    if let [Ok(answer)] = answers.as_slice() {
-        let held = *answer == Value::Int(1);
-        return if held { Released::Held } else { Released::NotHeld };
-    }
-    // Another server has the key now.
-    let is_sent_on =
-        |error: &NodeError| matches!(error, NodeError::Refused(text) if Redirect::is(text));
-    if answers.iter().any(|answer| answer.as_ref().is_err_and(is_sent_on)) {
-        let answer = node.ask(command, within, |_, _| Ok(())).await;
-        return answer.map_or_else(Released::of, |_| Released::Either);
-    }
-    let is_reply = |error: &NodeError| matches!(error, NodeError::Refused(_) | NodeError::Unfit(_));
-    let failed = answers.into_iter().filter_map(Result::err).map(|error| match is_reply(&error) {
-        true if !may_have_granted => Released::No(error),
-        _ => Released::of(error),
+/// Releases at one node.
+pub(crate) async fn release(node: &Arc<Node>, command: &Cmd, within: Duration) -> Released {
+    let mut was_lost = false;
+    let answer = node.ask(command, within, |again| {
+        was_lost |= again;
+        Ok(())
     });
-    // If one of several had no answer, there is something to wait for.
-    failed.max_by_key(|outcome| matches!(outcome, Released::NotYet(_))).unwrap_or(Released::Either)
+    match answer.await {
+        Ok(answer) if *answer.value() == Value::Int(1) => Released::Held,
+        Ok(_) if was_lost => Released::Either,
+        Ok(_) => Released::NotHeld,
+        Err(error) => Released::of(error),
+    }
 }
 
-/// Releases at a node that has not answered, or has refused for the moment: over other connections, again and
-/// again, until it answers or the lease has ended.
+/// Releases at a node that has not answered, or has refused for the moment, again and again, until it answers or
+/// the lease has ended.
 pub(crate) async fn again(node: Arc<Node>, command: Release, within: Duration) -> Released {
-    let Release { mut command, mut instead, until } = command;
+    let Release { command, until } = command;
     let mut pause = FIRST_PAUSE;
     loop {
-        let error = match node.ask(&command, within, |_, _| Ok(())).await {
+        let outcome = match node.ask(&command, within, |_| Ok(())).await {
             Ok(_) => return Released::Either,
-            Err(error) => error,
+            Err(error) => Released::of(error),
         };
-        if has_no_room(&error)
-            && let Some(plain) = instead.take()
-        {
-            command = plain;
-            continue;
-        }
-        match Released::of(error) {
+        match outcome {
             Released::NotYet(_) if clock::left(until) > pause => sleep(pause).await,
             Released::NotYet(error) => return Released::No(error),
             outcome => return outcome,
@@ -375,27 +290,16 @@ impl Released {
     /// when it granted, and may be one again.
     fn of(error: NodeError) -> Released {
         match &error {
-            NodeError::Refused(text) if !has_no_room(&error) && !may_pass(text) => {
-                Released::No(error)
-            }
+            NodeError::Refused(text) if !may_pass(text) => Released::No(error),
             _ => Released::NotYet(error),
         }
     }
-}
-
-fn has_answered(answer: &Result<Answered, NodeError>) -> bool {
-    matches!(answer, Ok(_) | Err(NodeError::Refused(_) | NodeError::Unfit(_)))
-}
-
-fn has_no_room(error: &NodeError) -> bool {
-    matches!(error, NodeError::Refused(text) if code(text) == TOO_MANY_FINALS)
 }
 
 fn given_up() -> NodeError {
     NodeError::Unreachable("the client gave up this attempt".to_owned())
 }
 
-const MAX_WIRES: usize = 4;
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// The longest pause between polls. A lock whose turn comes meanwhile stays reserved, and idle.

@@ -16,9 +16,8 @@ use std::sync::Arc;
 use std::task::{Poll, ready};
 use std::time::Duration;
 
-use dlock_core::quorum::{Answer, Ask, Send, Wait};
-use dlock_core::words::{Fence, Instant, Millis};
-use futures_util::future::join_all;
+use dlock_core::quorum::{Answer, Ask, LastWord, Send, Wait};
+use dlock_core::words::Instant;
 use redis::Cmd;
 use tokio::sync::watch;
 use tokio::time::sleep;
@@ -64,6 +63,7 @@ struct Unread {
     attempt: Arc<Attempt>,
     send: Send,
     answer: Result<Answered, NodeError>,
+    sent: Instant,
 }
 
 /// The outcome of a RELEASE at one node, with the command, which may have to be sent again.
@@ -89,9 +89,9 @@ pub(crate) struct Reply {
     pub(crate) node: usize,
     pub(crate) id: u32,
     pub(crate) answer: Answer,
+    /// Time at which the request was sent that was answered.
+    pub(crate) sent: Instant,
     pub(crate) state: NodeState,
-    /// A request of this attempt was sent to the node once more, though the first may yet arrive.
-    pub(crate) is_again: bool,
 }
 
 impl Reply {
@@ -104,12 +104,24 @@ impl Reply {
 
 impl Traffic {
     pub(crate) fn new(shared: Arc<Shared>, wanted: Arc<Wanted>) -> Traffic {
+        let attempt = Attempt::new(0, Token::random(), shared.nodes.len());
+        Traffic::of(shared, wanted, attempt)
+    }
+
+    /// Traffic of a lock that another process has acquired by this token.
+    #[cfg(feature = "operator")]
+    pub(crate) fn taken_over(shared: Arc<Shared>, wanted: Arc<Wanted>, token: Token) -> Traffic {
+        let attempt = Attempt::taken_over(token, shared.nodes.len());
+        Traffic::of(shared, wanted, attempt)
+    }
+
+    fn of(shared: Arc<Shared>, wanted: Arc<Wanted>, attempt: Attempt) -> Traffic {
         let nodes = shared.nodes.len();
         let mut taken = shared.taken.clone();
         taken.mark_unchanged();
         Traffic {
             timeout: shared.timeout(wanted.options.ttl),
-            attempt: Arc::new(Attempt::new(0, Token::random(), nodes)),
+            attempt: Arc::new(attempt),
             requests: UnderWay::new(),
             releases: UnderWay::new(),
             released: vec![false; nodes],
@@ -151,59 +163,34 @@ impl Traffic {
         }
         let polled = send.ask.blocks().then(|| self.wanted.polled(send, &attempt.token));
         self.requests.push(async move {
-            let place = send.node;
-            let answer = match send.ask {
+            let to = (&node, send.node);
+            let (answer, sent) = match send.ask {
                 Ask::Acquire { wait: Some(Wait { blocks: Some(slice), .. }), .. } => {
                     let polled = polled.unwrap_or_else(|| command.clone());
                     let waits = Waits { blocked: command, polled };
-                    attempt.wait(&node, place, &waits, slice, within).await
+                    attempt.wait(to, send.ask, &waits, slice, within).await
                 }
-                Ask::Acquire { .. } => attempt.acquire(&node, place, &command, within).await,
-                Ask::Extend { fence: Some(fence) } => {
-                    raise::raise(&node, &command, fence, within).await
-                }
-                _ => node.ask(&command, within, |_, _| Ok(())).await,
+                Ask::Extend { fence } => raise::raise(&attempt, to, &command, fence, within).await,
+                ask => attempt.ask(to, ask, &command, within).await,
             };
-            Unread { attempt, send, answer }
+            Unread { attempt, send, answer, sent }
         });
     }
 
-    /// Tells all nodes, in the background, that the claim of an attempt for a caller has stood, with this fence.
-    /// Later requests say so, too.
-    pub(crate) fn mark_stood(&mut self, fence: Fence) {
-        let Some(caller) = &mut Arc::make_mut(&mut self.wanted).caller else { return };
-        caller.stood = Some(fence);
-        let (attempt, within) = (Arc::clone(&self.attempt), self.timeout);
-        let shared = Arc::clone(&self.shared);
-        // The holder's asking again never shortens a lease, and one that has ended meanwhile lasts no longer by it.
-        let (ask, ttl) = (Ask::again(shared.nodes.len()), Millis(1));
-        let send = Send { node: 0, attempt: attempt.number, id: 0, ask, ttl, again: None };
-        let command = self.wanted.command(send, &attempt.token);
-        self.shared.background.spawn(async move {
-            let nodes = shared.nodes.iter().enumerate();
-            join_all(nodes.map(|(place, node)| attempt.mark(node, place, &command, within))).await;
-        });
-    }
-
-    fn release(&mut self, mut send: Send, node: Arc<Node>, attempt: &Attempt) {
-        let given_up = attempt.give_up(send.node);
-        if !given_up.is_needed {
-            self.set_released(send.node);
-            return;
+    fn release(&mut self, send: Send, node: Arc<Node>, attempt: &Attempt) {
+        let Some(last_word) = attempt.give_up(send.node) else {
+            return self.set_released(send.node);
+        };
+        let mut command = self.wanted.command(send, &attempt.token);
+        if last_word == LastWord::Final {
+            command.arg("FINAL");
         }
-        // The rules learn of a second sending with an answer, which may still be on its way.
-        if given_up.has_stray {
-            send.ask = Ask::Release { is_final: true };
-        }
-        let command = self.wanted.command(send, &attempt.token);
         let until = clock::now().later(Duration::from_millis(send.ttl.0));
-        let plain = Send { ask: Ask::Release { is_final: false }, ..send };
-        let instead = (send != plain).then(|| self.wanted.command(plain, &attempt.token));
         self.until = self.until.max(until);
-        let release = attempt::Release { command, instead, until };
+        let release = attempt::Release { command, until };
         let (within, place, attempt) = (self.timeout, send.node, send.attempt);
         self.releases.push(async move {
-            let outcome = attempt::release(&node, given_up, &release.command, within).await;
+            let outcome = attempt::release(&node, &release.command, within).await;
             Returned { node: place, attempt, outcome, release }
         });
     }
@@ -280,7 +267,7 @@ impl Traffic {
             self.next = Some(unread);
             return Some(Heard::CutOff(node));
         }
-        let Unread { attempt, send, answer } = unread;
+        let Unread { attempt, send, answer, sent } = unread;
         let node = self.shared.nodes.get(send.node)?;
         let (answer, state) = answer::read(&send.ask, node.counted(answer));
         node.note(&state);
@@ -289,8 +276,7 @@ impl Traffic {
         {
             return None;
         }
-        let is_again = attempt.is_sent_again(send.node) && Arc::ptr_eq(&attempt, &self.attempt);
-        let reply = Reply { node: send.node, id: send.id, answer, state, is_again };
+        let reply = Reply { node: send.node, id: send.id, answer, sent, state };
         self.note(&reply);
         Some(Heard::Reply(reply))
     }
@@ -441,7 +427,7 @@ fn untold(now: impl Iterator<Item = u64>, told: &mut [u64]) -> Option<usize> {
 }
 
 fn is_release(ask: Ask) -> bool {
-    matches!(ask, Ask::Release { .. })
+    ask == Ask::Release
 }
 
 #[cfg(test)]
@@ -449,14 +435,12 @@ mod tests {
     use std::future::ready;
 
     use super::*;
-    use crate::report::notice::Listener;
     use crate::{Client, LockOptions};
 
     fn traffic(nodes: impl IntoIterator<Item = String>) -> (Client, Traffic) {
         let client = Client::builder().nodes(nodes).connect_later().unwrap();
         let options = LockOptions::default();
-        let (caller, again, listener) = (None, None, Listener::default());
-        let wanted = Wanted { key: "job".into(), options, caller, again, listener };
+        let wanted = Wanted::new("job".into(), options);
         let traffic = Traffic::new(Arc::clone(&client.shared), Arc::new(wanted));
         (client, traffic)
     }
@@ -476,7 +460,7 @@ mod tests {
         let nodes = (1..=3).map(|port| format!("redis://127.0.0.1:{port}"));
         let (_client, mut traffic) = traffic(nodes);
         let command = redis::cmd("DLOCK.RELEASE");
-        let release = attempt::Release { command, instead: None, until: clock::now() };
+        let release = attempt::Release { command, until: clock::now() };
         traffic.begin(2);
         let returned = [(0, 1, false), (0, 2, false), (1, 2, true), (2, 2, true)];
         for (node, attempt, was_held) in returned {

@@ -4,11 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dlock_core::Fence;
+use dlock_core::quorum::Ask;
 use redis::Cmd;
 use tokio::time::{Instant, sleep};
 
-use crate::reach::node::{Answered, Node};
+use crate::reach::node::Node;
 use crate::report::{NodeError, code};
+use crate::traffic::attempt::{Attempt, Sent};
 
 /// Asks the node, and for a short time again if the fence is too far ahead of its clock.
 ///
@@ -16,16 +18,17 @@ use crate::report::{NodeError, code};
 /// with this one. A grant of one node is then too far ahead for another whose clock is a little behind, again
 /// and again. The leases are held meanwhile, so nobody can push this fence any farther.
 pub(crate) async fn raise(
-    node: &Arc<Node>,
+    attempt: &Attempt,
+    to: (&Arc<Node>, usize),
     command: &Cmd,
     fence: Fence,
     within: Duration,
-) -> Result<Answered, NodeError> {
+) -> Sent {
     let end = Instant::now() + within;
     loop {
         let left = end.saturating_duration_since(Instant::now());
-        let reply = node.ask(command, left, |_, _| Ok(())).await;
-        let Some(pause) = reply.as_ref().err().and_then(|error| too_early(error, fence)) else {
+        let reply = attempt.ask(to, Ask::Extend { fence }, command, left).await;
+        let Some(pause) = reply.0.as_ref().err().and_then(|error| too_early(error, fence)) else {
             return reply;
         };
         if Instant::now() + pause >= end {

@@ -7,7 +7,6 @@ pub mod apply;
 pub mod r#break;
 pub mod check;
 pub mod doc;
-pub mod evicted;
 pub mod extend;
 pub mod fenced;
 pub mod help;
@@ -60,7 +59,6 @@ commands! {
     Inspect => inspect,
     Tokens => tokens,
     Break => r#break,
-    Evicted => evicted,
     Hot => hot,
     Node => node,
     Help => help,

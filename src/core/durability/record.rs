@@ -8,12 +8,13 @@
 //! clock 1790000000000000
 //! bound-ms 30720
 //! ended 2 leases 77f1c05fd0a1b2c300f1c05fd0a1b2c3
-//! log incomplete
 //! checksum 0f1e2d3c4b5a6978
+//! log complete
 //! ```
 //!
-//! Plain text, for the operator who has to look at it. While the server runs `ended` says `not cleanly`. There
-//! is one way to write a record, and nothing else is taken for one.
+//! Plain text, for the operator who has to look at it. While the server runs `ended` says `not cleanly`. The last
+//! line is there only if the log is complete: to take that back, dlock cuts the line off, which needs no room on the
+//! disk. There is one way to write a record, and nothing else is taken for one.
 
 use alloc::format;
 use alloc::string::String;
@@ -82,13 +83,13 @@ impl Record {
             Some(Ended { leases, digest }) => format!("{leases} leases {digest:032x}"),
             None => "not cleanly".into(),
         };
-        let log = if self.log_is_complete { "complete" } else { "incomplete" };
+        let log = if self.log_is_complete { LOG_IS_COMPLETE } else { "" };
         let text = format!(
             "{MAGIC} {VERSION}\nnode-id {node_id:032x}\nboot {boot}\nfence {fence}\nclock {unix}\n\
-             bound-ms {bound}\nended {ended}\nlog {log}\n"
+             bound-ms {bound}\nended {ended}\n"
         );
         let checksum = xxh3_64(text.as_bytes());
-        format!("{text}checksum {checksum:016x}\n")
+        format!("{text}checksum {checksum:016x}\n{log}")
     }
 
     /// Reads a record from a file.
@@ -120,6 +121,11 @@ impl Ended {
         self.leases += 1;
         self.digest = self.digest.wrapping_add(hash.digest128());
     }
+
+    /// Adds a lease that no data set brings back.
+    pub fn add_evicted(&mut self) {
+        self.leases += 1;
+    }
 }
 
 /// The version of the file. A later version may have another checksum.
@@ -144,7 +150,7 @@ fn parse(text: &str) -> Option<Record> {
         }),
         None => None,
     };
-    let log_is_complete = value("log")? == "complete";
+    let log_is_complete = lines.nth(1).is_some();
     Some(Record { node_id, boot, fence, unix, bound, ended, log_is_complete })
 }
 
@@ -152,6 +158,9 @@ fn parse(text: &str) -> Option<Record> {
 fn of<'t>(line: &'t str, name: &str) -> Option<&'t str> {
     line.strip_prefix(name)?.strip_prefix(' ')
 }
+
+/// The last line of a record that says that the log is complete.
+pub const LOG_IS_COMPLETE: &str = "log complete\n";
 
 const MAGIC: &str = "dlock-state";
 const VERSION: u64 = 1;
@@ -189,9 +198,12 @@ mod tests {
     fn every_cut_and_every_flipped_bit_is_noticed() {
         let good = record().encode().into_bytes();
         assert!(good.len() as u64 <= MAX_LENGTH);
-        for len in 0..good.len() {
+        let without_log = good.len() - LOG_IS_COMPLETE.len();
+        for len in (0..good.len()).filter(|len| *len != without_log) {
             assert!(Record::decode(good.get(..len).unwrap_or_default()).is_err(), "cut to {len}");
         }
+        let taken_back = Record { log_is_complete: false, ..record() };
+        assert_eq!(Record::decode(good.get(..without_log).unwrap_or_default()), Ok(taken_back));
         for at in 0..good.len() {
             for bit in 0..8 {
                 let mut bad = good.clone();

@@ -167,10 +167,10 @@ impl<R: Rules> Acquisition<R> {
         }
     }
 
-    /// Notes that a request was sent once more, for lack of an answer. The caller tells this before the
-    /// answer.
-    pub fn sent_again(&mut self, node: usize, id: u32) {
-        self.ballot.sent_again(node, id);
+    /// Notes the time at which the request was sent whose answer comes next. A request that is sent once more, over
+    /// another connection, has a time of its own.
+    pub fn sent(&mut self, node: usize, id: u32, at: Instant) {
+        self.ballot.sent(node, id, at);
     }
 
     /// Takes a node's answer, or its silence at the time-out.

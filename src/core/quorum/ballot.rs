@@ -5,7 +5,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::rules::Rules;
-use super::vote::{Grant, Held, Open, Said, Vote};
+use super::vote::{Held, Open, Said, Vote};
 use super::{Answer, Ask, Claim, Obstacle, Send, Wait};
 use crate::words::{Fence, Instant, Millis};
 
@@ -123,31 +123,31 @@ impl<R: Rules> Ballot<R> {
     pub fn ask(&mut self, out: &mut Outgoing, node: usize, ask: Ask, now: Instant) {
         let ttl = if self.has_stood() { self.lengths.wanted } else { self.lengths.first };
         let Some(vote) = self.votes.get_mut(node) else { return };
-        let again = vote.over.filter(|_| matches!(ask, Ask::Acquire { .. }));
+        let again = vote.over().filter(|_| matches!(ask, Ask::Acquire { .. }));
         let id = out.push_over(node, self.attempt, ask, ttl, again);
         vote.ask(Open { id, ask, sent: now, ttl });
     }
 
-    /// Notes that a request was sent once more, for lack of an answer. Later requests go over another
-    /// connection, and may overtake it.
-    pub fn sent_again(&mut self, node: usize, id: u32) {
-        if let Some(vote) = self.votes.get_mut(node) {
-            vote.requests.sent_again(id);
+    /// Notes the time at which the request was sent whose answer comes next.
+    pub fn sent(&mut self, node: usize, id: u32, at: Instant) {
+        let open = self.votes.get_mut(node).and_then(|vote| vote.open.as_mut());
+        if let Some(open) = open.filter(|open| open.id == id) {
+            open.sent = at;
         }
     }
 
     /// Takes a node's answer, or its silence. Returns the request if it is the node's newest one.
     pub fn answer(&mut self, node: usize, id: u32, answer: Answer, now: Instant) -> Option<Send> {
         let vote = self.votes.get_mut(node)?;
-        let open = vote.requests.open.filter(|open| self.rules.counts_for(id, open.id))?;
+        let open = vote.open.filter(|open| self.rules.counts_for(id, open.id))?;
         // A late answer is still an answer.
         if answer != Answer::Silent {
-            vote.requests.open = None;
+            vote.open = None;
         }
         let before = vote.held();
         vote.hear(open, answer, now, &self.rules);
         let first = before.is_none() && !vote.lease.has_gap;
-        if let (Some(held), Some(fence)) = (vote.lease.held_mut(), self.fence)
+        if let (Some(held), Some(fence)) = (vote.lease.held.as_mut(), self.fence)
             && self.rules.vouches_back(held.fence, fence)
         {
             held.since = match before {
@@ -183,7 +183,7 @@ impl<R: Rules> Ballot<R> {
         };
         self.fence = Some(fence);
         let lags = |vote: &Vote| {
-            let idle = vote.requests.open.is_none() && !vote.lease.behind;
+            let idle = vote.open.is_none() && !vote.lease.behind;
             idle && vote.fence().is_some_and(|held| held < fence)
         };
         let lagging = self
@@ -192,25 +192,22 @@ impl<R: Rules> Ballot<R> {
             .enumerate()
             .filter(|(_, vote)| lags(vote) && matches!(vote.said, Said::Yes));
         for node in lagging.map(|(node, _)| node).collect::<Vec<_>>() {
-            self.ask(out, node, Ask::Extend { fence: Some(fence) }, now);
+            self.ask(out, node, Ask::Extend { fence }, now);
         }
     }
 
     /// True if some nodes cannot be raised to the fence (the clock of the highest may be far ahead), and no
     /// raise is under way: then the others may make a claim with a smaller fence.
     fn cannot_raise(&self) -> bool {
-        let raising = |vote: &Vote| {
-            vote.requests
-                .open
-                .is_some_and(|open| matches!(open.ask, Ask::Extend { fence: Some(_) }))
-        };
+        let raising =
+            |vote: &Vote| vote.open.is_some_and(|open| matches!(open.ask, Ask::Extend { .. }));
         self.votes.iter().any(|vote| vote.lease.behind) && !self.votes.iter().any(raising)
     }
 
     /// Notes that the claim stands. From now on leases keep it.
     pub fn stand(&mut self) {
         self.standing = Standing::Stands;
-        let held = self.votes.iter_mut().filter_map(|vote| vote.lease.held_mut());
+        let held = self.votes.iter_mut().filter_map(|vote| vote.lease.held.as_mut());
         held.for_each(|held| held.since = Instant(0));
     }
 
@@ -289,6 +286,11 @@ impl<R: Rules> Ballot<R> {
         self.votes.len() - never < self.majority()
     }
 
+    /// The number of nodes.
+    pub fn nodes(&self) -> usize {
+        self.votes.len()
+    }
+
     /// The number of nodes that is more than half.
     pub fn majority(&self) -> usize {
         self.rules.majority(self.votes.len())
@@ -313,14 +315,9 @@ impl<R: Rules> Ballot<R> {
         if vote.is_open() {
             return;
         }
-        let again = Ask::again(self.votes.len());
-        let is_quarantined = vote.said == Said::Refused(Obstacle::Quarantine);
         let ask = match (vote.fence(), self.fence) {
-            (Some(held), Some(fence)) if held < fence => Ask::Extend { fence: self.fence },
-            // A node in quarantine refuses each EXTEND with FENCE. To ask again shows the fence, too.
-            (Some(_), _) if vote.requests.doubled && is_quarantined => again,
-            (Some(held), _) if vote.requests.doubled => Ask::Extend { fence: Some(held) },
-            (Some(_), _) => Ask::Extend { fence: None },
+            (Some(held), Some(fence)) if held < fence => Ask::Extend { fence },
+            (Some(held), _) => Ask::Extend { fence: held },
             (None, fence) => Ask::Acquire { fence, wait: None },
         };
         self.ask(out, node, ask, now);
@@ -349,7 +346,7 @@ impl<R: Rules> Ballot<R> {
         let Some(vote) = self.votes.get_mut(node) else { return };
         // With nothing granted nothing is cut off, and an answer that is to come still counts.
         let Some(before) = vote.held() else { return };
-        (vote.lease.grant, vote.requests.open) = (Grant::Nothing, None);
+        (vote.lease.held, vote.open) = (None, None);
         vote.said = Said::Failed;
         self.ended(node, before, now);
     }
@@ -366,22 +363,18 @@ impl<R: Rules> Ballot<R> {
     /// Waits at a node that does not grant, for a part of the lease.
     pub fn wait_behind(&mut self, out: &mut Outgoing, node: usize, now: Instant) {
         let Some(vote) = self.votes.get(node) else { return };
-        if vote.held().is_none() && vote.requests.open.is_none() {
+        if vote.held().is_none() && vote.open.is_none() {
             let blocks = Some(Millis((self.ttl().0 / 4).max(1)));
             let wait = Some(Wait { blocks, keep: None, turn: false });
             self.ask(out, node, Ask::Acquire { fence: self.fence, wait }, now);
         }
     }
 
-    /// Waits at the nodes that denied a request without WAIT.
-    pub fn wait_where_denied(&mut self, out: &mut Outgoing, wait: Wait, now: Instant) {
-        for node in 0..self.votes.len() {
-            let denied = |vote: &&mut Vote| vote.said == Said::No && vote.requests.open.is_none();
-            let Some(vote) = self.votes.get_mut(node).filter(denied) else { continue };
-            if vote.held().is_none() && !core::mem::replace(&mut vote.waited, true) {
-                let ask = Ask::Acquire { fence: self.fence, wait: Some(wait) };
-                self.ask(out, node, ask, now);
-            }
+    /// Waits at a node that has denied a request.
+    pub fn wait_where_denied(&mut self, out: &mut Outgoing, node: usize, wait: Wait, now: Instant) {
+        let denied = |vote: &Vote| vote.said == Said::No && vote.open.is_none();
+        if self.votes.get(node).is_some_and(|vote| denied(vote) && vote.held().is_none()) {
+            self.ask(out, node, Ask::Acquire { fence: self.fence, wait: Some(wait) }, now);
         }
     }
 
@@ -390,14 +383,16 @@ impl<R: Rules> Ballot<R> {
         self.votes.iter().all(|vote| !vote.is_open() && !vote.is_short(self.ttl()))
     }
 
-    /// Gives everything back, also grants whose answers are missing.
+    /// Releases at each node that was asked, also grants whose answers are missing. The token is not used again.
     pub fn withdraw(&mut self, out: &mut Outgoing) {
+        let ttl = self.lengths.wanted.max(self.lengths.first);
         for (node, vote) in self.votes.iter_mut().enumerate() {
-            let answered = vote.requests.open.is_none() && vote.said != Said::Failed;
-            let release = vote.requests.withdraw();
-            let due = answered || self.rules.releases_unanswered();
-            if let Some(release) = release.filter(|_| due) {
-                out.push(node, self.attempt, release, vote.requests.longest);
+            let was_asked = vote.open.is_some() || vote.said != Said::Nothing;
+            let answered = vote.open.take().is_none() && vote.said != Said::Failed;
+            vote.said = Said::Nothing;
+            if was_asked && (answered || self.rules.releases_unanswered()) {
+                let ttl = vote.held().map_or(ttl, |held| held.ttl.max(ttl));
+                out.push(node, self.attempt, Ask::Release, ttl);
             }
         }
     }

@@ -3,7 +3,7 @@
 use super::Ask;
 use super::ballot::{Ballot, Outgoing};
 use super::rules::Rules;
-use super::vote::{Grant, Vote};
+use super::vote::Vote;
 use crate::words::Instant;
 
 impl<R: Rules> Ballot<R> {
@@ -37,7 +37,7 @@ impl<R: Rules> Ballot<R> {
     }
 
     fn refresh_at(&self, vote: &Vote) -> Option<Instant> {
-        let idle = vote.requests.open.is_none() && !vote.said.is_failure();
+        let idle = vote.open.is_none() && !vote.said.is_failure();
         let held = vote.held().filter(|_| idle)?;
         let half = Instant(held.end.0.saturating_sub(held.ttl.0 * 500));
         let quarter = Instant(held.sent.0.saturating_add(held.ttl.0 * 250));
@@ -48,7 +48,7 @@ impl<R: Rules> Ballot<R> {
     pub fn drop_ended(&mut self, now: Instant) {
         for vote in &mut self.votes {
             if vote.held().is_some_and(|held| held.end <= now) {
-                vote.lease.grant = Grant::Nothing;
+                vote.lease.held = None;
             }
         }
     }

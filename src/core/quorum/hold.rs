@@ -2,7 +2,7 @@
 
 use super::ballot::{Ballot, Outgoing};
 use super::rules::{Rules, Sound};
-use super::{Answer, Claim, Obstacle, Send, Wait};
+use super::{Answer, Ask, Claim, Obstacle, Send, Wait};
 use crate::words::{Fence, Instant, Millis};
 
 /// A lock that is held.
@@ -74,6 +74,33 @@ impl<R: Rules> Hold<R> {
         };
         hold.plan_first_renewal(now);
         hold
+    }
+
+    /// Takes over a lock that another process has acquired with this fence. That process has handed it over, and
+    /// sends nothing more. These are the nodes' answers to one EXTEND that names the fence, sent at `sent`. The hold
+    /// is lost unless a majority has extended the lease: until then the fence is a hint.
+    #[must_use]
+    pub fn taken_over(
+        rules: R,
+        (fence, ttl): (Fence, Millis),
+        (sent, now): (Instant, Instant),
+        answers: &[Answer],
+    ) -> Hold<R> {
+        let (mut ballot, mut out) =
+            (Ballot::new(rules, 0, answers.len(), ttl), Outgoing::default());
+        ballot.fence = Some(fence);
+        for (node, answer) in answers.iter().enumerate() {
+            let id = out.next_id();
+            // The votes count it as an ACQUIRE that was granted with the fence: a RELEASE will be due.
+            ballot.ask(&mut out, node, Ask::Acquire { fence: Some(fence), wait: None }, sent);
+            let answer = match answer {
+                Answer::Extended => Answer::Granted(fence),
+                other => *other,
+            };
+            ballot.answer(node, id, answer, now);
+        }
+        while out.pop().is_some() {}
+        Hold::new(ballot, out, now)
     }
 
     /// Returns the next request to send. The caller calls this after every event until there is none.
@@ -149,7 +176,9 @@ impl<R: Rules> Hold<R> {
                 self.ballot.ask_doubtful(&mut self.out, now);
             }
             Answer::Done(mark) => self.ballot.pass_over_earlier(&mut self.out, node, mark, now),
-            Answer::Denied if self.hands_on.is_some() => self.complete(now),
+            Answer::Denied if self.hands_on.is_some() && !asked.ask.blocks() => {
+                self.complete(node, now);
+            }
             // The node forgot the lease, and another client has been there since. That client gives its grant back
             // after a while, and this request waits for it.
             Answer::Denied if id >= self.first && !asked.ask.blocks() => {
@@ -162,10 +191,9 @@ impl<R: Rules> Hold<R> {
         }
     }
 
-    /// Notes that a request was sent once more, for lack of an answer. The caller tells this before the
-    /// answer.
-    pub fn sent_again(&mut self, node: usize, id: u32) {
-        self.ballot.sent_again(node, id);
+    /// Notes the time at which the request was sent whose answer comes next.
+    pub fn sent(&mut self, node: usize, id: u32, at: Instant) {
+        self.ballot.sent(node, id, at);
     }
 
     /// Renews now, with a lease of `ttl` if that is longer. On success
@@ -174,6 +202,7 @@ impl<R: Rules> Hold<R> {
     pub fn extend(&mut self, ttl: Millis, now: Instant) {
         self.ballot.want(ttl.max(self.ttl()), now);
         self.soon = SOON;
+        self.look(now);
         if self.is_held() && self.finishes.is_none() {
             self.renew_at.get_or_insert(now);
             self.renew(now);
@@ -196,16 +225,17 @@ impl<R: Rules> Hold<R> {
     /// it back later at some. The requests wait there for `wait`.
     pub fn hand_on(&mut self, wait: Millis, now: Instant) {
         self.hands_on = Some(wait);
+        self.look(now);
         if self.is_held() {
             self.ballot.lengthen(&mut self.out, now);
         }
-        self.complete(now);
+        (0..self.ballot.nodes()).for_each(|node| self.complete(node, now));
     }
 
-    fn complete(&mut self, now: Instant) {
+    fn complete(&mut self, node: usize, now: Instant) {
         if let Some(wait) = self.hands_on.filter(|_| self.is_held()) {
             let wait = Wait { blocks: Some(wait), keep: None, turn: false };
-            self.ballot.wait_where_denied(&mut self.out, wait, now);
+            self.ballot.wait_where_denied(&mut self.out, node, wait, now);
         }
     }
 

@@ -15,7 +15,7 @@ use super::acquisition::Acquisition;
 use super::ballot::{Ballot, Outgoing};
 use super::phase::Phase;
 use super::rules::Rules;
-use super::vote::{Said, Vote};
+use super::vote::{Marking, Said, Vote};
 use super::{Ask, Failure, Mark};
 use crate::words::{Fence, Instant, Millis, Time};
 
@@ -67,8 +67,7 @@ impl<R: Rules> Ballot<R> {
     fn pass_over(&mut self, again: Option<Fence>, now: Instant) -> Vec<usize> {
         let mut passed = Vec::new();
         for node in 0..self.votes.len() {
-            let Some(vote) = self.votes.get(node).filter(|vote| vote.requests.open.is_none())
-            else {
+            let Some(vote) = self.votes.get(node).filter(|vote| vote.open.is_none()) else {
                 continue;
             };
             let Said::Done { fence, heard, until } = vote.said else { continue };
@@ -77,7 +76,7 @@ impl<R: Rules> Ballot<R> {
                 continue;
             }
             if let Some(vote) = self.votes.get_mut(node).filter(|_| !counts) {
-                vote.over = Some(fence);
+                vote.mark = Marking::Over(fence);
             }
             passed.push(node);
         }
@@ -93,7 +92,7 @@ impl<R: Rules> Ballot<R> {
         let Some(newest) = self.votes.iter().filter_map(heard).max() else { return };
         for node in 0..self.votes.len() {
             let is_old = |vote: &Vote| {
-                let idle = vote.requests.open.is_none() && !vote.said.is_failure();
+                let idle = vote.open.is_none() && !vote.said.is_failure();
                 idle && vote.held().is_some_and(|held| held.sent < newest)
             };
             if self.votes.get(node).is_some_and(is_old) {
@@ -104,7 +103,7 @@ impl<R: Rules> Ballot<R> {
 
     /// True if a node was asked over its mark.
     pub(super) fn has_passed_over(&self) -> bool {
-        self.votes.iter().any(|vote| vote.over.is_some())
+        self.votes.iter().any(|vote| vote.over().is_some())
     }
 
     fn may_be_done(&self, fence: Fence, heard: Instant, now: Instant) -> bool {
@@ -141,7 +140,7 @@ impl<R: Rules> Ballot<R> {
             return;
         }
         if let Some(vote) = self.votes.get_mut(node) {
-            vote.over = Some(mark.fence);
+            vote.mark = Marking::Over(mark.fence);
             self.renew_at(out, node, now);
         }
     }
@@ -151,15 +150,15 @@ impl<R: Rules> Ballot<R> {
         let Some(fence) = self.fence() else { return };
         for node in 0..self.votes.len() {
             let is_due = |vote: &Vote| {
-                let asks = vote.requests.open.is_some_and(|open| open.ask.finishes());
-                let has_none = vote.held().is_some_and(|held| !held.marked);
-                has_none && !vote.takes_no_mark && !(asks && vote.is_open())
+                let asks = vote.open.is_some_and(|open| open.ask.finishes());
+                let is_over = matches!(vote.mark, Marking::Has | Marking::Refused);
+                vote.held().is_some() && !is_over && !(asks && vote.is_open())
             };
             if self.votes.get(node).is_some_and(is_due) {
                 self.ask(out, node, Ask::Finish { length, fence }, now);
                 let end = self.rules.ends(self.rules.begins(now, now), length);
                 if let Some(vote) = self.votes.get_mut(node) {
-                    vote.lease.may_end(end);
+                    vote.may_have_mark(end);
                 }
             }
         }
@@ -167,13 +166,13 @@ impl<R: Rules> Ballot<R> {
 
     /// True if a majority of the nodes has the mark.
     pub fn is_finished(&self) -> bool {
-        let marked = |vote: &&Vote| vote.held().is_some_and(|held| held.marked);
+        let marked = |vote: &&Vote| vote.held().is_some() && vote.mark == Marking::Has;
         self.votes.iter().filter(marked).count() >= self.rules.marks(self.votes.len())
     }
 
     /// True if a majority of the nodes may yet have the mark.
     pub fn can_finish(&self) -> bool {
-        let may = |vote: &&Vote| vote.held().is_some() && !vote.takes_no_mark;
+        let may = |vote: &&Vote| vote.held().is_some() && vote.mark != Marking::Refused;
         self.votes.iter().filter(may).count() >= self.majority()
     }
 }

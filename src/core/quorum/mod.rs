@@ -14,19 +14,19 @@
 //! - `phase`: the phases of an acquisition; `gate`: the queue of contenders; `gathering`: the requests of
 //!   the next in line, and the end of its turn without a majority; `gathered`: its grants so far.
 //! - [`hold`]: a lock that is held: renewed, repaired, and lost the moment its validity ends.
-//! - [`attempts`]: the attempts of a caller whose token several agents use.
+//! - [`last_word`]: the RELEASE that a token owes a node.
 //! - [`roster`]: the node behind each address.
 //!
 //! N = 1 is no special case: a majority of one.
 
 pub mod acquisition;
-pub mod attempts;
 mod back_off;
 pub mod ballot;
 mod gate;
 mod gathered;
 mod gathering;
 pub mod hold;
+pub mod last_word;
 mod marks;
 mod outage;
 mod phase;
@@ -40,6 +40,7 @@ pub mod waiting;
 
 pub use acquisition::Acquisition;
 pub use hold::{Hold, LossReason, State};
+pub use last_word::{LastWord, Requests};
 pub use plan::{Failure, LONGEST_TIMEOUT, Plan, Verdict, usual_timeout};
 pub use roster::{Met, Occupant, Roster};
 pub use rules::{Rules, Sound};
@@ -78,11 +79,11 @@ pub enum Ask {
         /// The terms of the wait, if another client holds the lock.
         wait: Option<Wait>,
     },
-    /// EXTEND … GT by the lease, with FENCE if it is set: however late it arrives, it makes no lease
-    /// shorter.
+    /// EXTEND … FENCE … GT by the lease: however late it arrives, it makes no lease shorter, and none that
+    /// was granted later longer.
     Extend {
-        /// The fence of the claim.
-        fence: Option<Fence>,
+        /// The fence of the claim, or of the grant.
+        fence: Fence,
     },
     /// RELEASE … DONE FENCE: leaves the lock done. A node that has the token's mark says yes again.
     Finish {
@@ -91,12 +92,9 @@ pub enum Ask {
         /// The fence of the claim.
         fence: Fence,
     },
-    /// RELEASE. No event depends on its answer.
-    Release {
-        /// True for FINAL: a blocked request has no answer yet. That one has a connection of its
-        /// own, and may arrive after this.
-        is_final: bool,
-    },
+    /// RELEASE, the token's last word at this node. [`Requests::end`] says how it is sent. No event depends on its
+    /// answer.
+    Release,
     /// A ping: tells if the node answers, and is not in quarantine: there a blocked request stays blocked.
     Ping,
 }

@@ -67,11 +67,6 @@ pub trait Rules: Clone + Debug {
         answered == newest
     }
 
-    /// True if a request with KEEP that was denied leaves a place.
-    fn leaves_place(&self) -> bool {
-        true
-    }
-
     /// The proposal to all nodes in one turn: the one fixed at its beginning, and not a new one.
     fn proposes(&self, fixed: Fence, _now: Fence) -> Fence {
         fixed

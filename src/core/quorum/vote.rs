@@ -10,16 +10,27 @@ pub(super) struct Vote {
     pub(super) said: Said,
     /// The lease at the node.
     pub(super) lease: Lease,
-    /// The requests to the node.
-    pub(super) requests: Requests,
+    /// The newest request, while there is no answer to it.
+    pub(super) open: Option<Open>,
     /// The longest lease that the node accepts. Set if it refused a longer one the last time.
     pub(super) limit: Option<Millis>,
-    /// True if a request waited here, so that the lock can be handed on.
-    pub(super) waited: bool,
-    /// The fence of a mark that does not count: requests are granted over it.
-    pub(super) over: Option<Fence>,
-    /// True if the node will not leave the lock done.
-    pub(super) takes_no_mark: bool,
+    pub(super) mark: Marking,
+}
+
+/// The node's mark, as far as it matters to this client.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) enum Marking {
+    /// None.
+    #[default]
+    No,
+    /// The mark of a claim with this fence does not count: requests are granted over it.
+    Over(Fence),
+    /// The node was asked to leave the lock done, and may have done so. This is the mark's earliest end: it keeps others out, as the lease did.
+    Asked(Instant),
+    /// The node has left the lock done.
+    Has,
+    /// The node will not leave the lock done.
+    Refused,
 }
 
 /// A node's last answer.
@@ -47,20 +58,6 @@ pub enum Said {
     Failed,
 }
 
-/// The token's requests to a node, and their effects there.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct Requests {
-    /// The newest one, while there is no answer to it.
-    pub(super) open: Option<Open>,
-    /// The effects that earlier ones may have left at the node, or may yet have.
-    pub(super) remains: Remains,
-    /// The longest lease asked for: dlock does not repeat a RELEASE longer than this.
-    pub(super) longest: Millis,
-    /// True if an ACQUIRE was never answered. If the lease was ended meanwhile, it would take the lock
-    /// anew.
-    pub(super) doubled: bool,
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Open {
     pub(super) id: u32,
@@ -70,38 +67,16 @@ pub(super) struct Open {
     pub(super) ttl: Millis,
 }
 
-/// The effects of a token's requests at a node that only a RELEASE takes back.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum Remains {
-    /// No effect: the token has neither the lock nor a place there.
-    #[default]
-    Nothing,
-    /// An ACQUIRE may have been carried out, and no RELEASE was sent since.
-    Taken,
-    /// Besides, a request that was blocked, or sent over a connection that broke, was never answered.
-    /// It may arrive at any time, even after a RELEASE, and would take a place, or the lock.
-    Stray,
-}
-
 /// The token's lease at a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Lease {
-    pub(super) grant: Grant,
+    /// The grant, as far as is known.
+    pub(super) held: Option<Held>,
     /// True if the claim's fence is too far ahead for the node to be raised to it.
     pub(super) behind: bool,
     /// True if another token may have had the lock here since the attempt began: the node said no, or
     /// a lease ended before its time. A later grant vouches from then on only.
     pub(super) has_gap: bool,
-}
-
-/// A node's grant of the lease, as far as is known.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) enum Grant {
-    /// None.
-    #[default]
-    Nothing,
-    /// The node grants.
-    Held(Held),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -114,11 +89,6 @@ pub(super) struct Held {
     pub(super) sent: Instant,
     /// True if the grant went to a blocked request, and the token has not asked again since.
     pub(super) waited: bool,
-    /// The earliest end of the mark, if the node was asked to leave the lock done: the mark keeps others out,
-    /// as the lease did.
-    pub(super) mark_end: Option<Instant>,
-    /// True if the node has the mark.
-    pub(super) marked: bool,
     /// Time from which it has certainly held without a gap; zero: since the claim stands, or
     /// no other client can have had a claim on this node meanwhile.
     pub(super) since: Instant,
@@ -139,15 +109,20 @@ impl Said {
 impl Vote {
     /// The lease that the node is known to grant.
     pub(super) fn held(&self) -> Option<Held> {
-        match self.lease.grant {
-            Grant::Held(held) => Some(held),
-            Grant::Nothing => None,
-        }
+        self.lease.held
     }
 
     /// The fence that the node is known to grant.
     pub(super) fn fence(&self) -> Option<Fence> {
         self.held().map(|held| held.fence)
+    }
+
+    /// The fence of marks over which the node is asked to grant.
+    pub(super) fn over(&self) -> Option<Fence> {
+        match self.mark {
+            Marking::Over(fence) => Some(fence),
+            _ => None,
+        }
     }
 
     /// True if the node has granted a shorter lease than `ttl`, and has not refused a longer one.
@@ -158,12 +133,12 @@ impl Vote {
     /// True if the node answers, does not grant, and has no request under way.
     pub(super) fn is_idle(&self) -> bool {
         let refuses = self.said.is_failure() || self.said.is_done();
-        self.held().is_none() && self.requests.open.is_none() && !refuses
+        self.held().is_none() && self.open.is_none() && !refuses
     }
 
     /// True if an answer may still come in time.
     pub(super) fn is_open(&self) -> bool {
-        self.requests.open.is_some() && self.said != Said::Failed
+        self.open.is_some() && self.said != Said::Failed
     }
 
     /// True if the node supports the claim, or still may.
@@ -179,7 +154,7 @@ impl Vote {
 
     /// Notes a new request.
     pub(super) fn ask(&mut self, open: Open) {
-        self.requests.add(open);
+        self.open = Some(open);
         if self.said.is_failure() || self.said.is_done() {
             self.said = Said::Nothing;
         }
@@ -194,6 +169,10 @@ impl Vote {
             self.limit = self.limit_in(open, answer);
         }
         self.said = self.says(open, answer, end, now, rules);
+        // The lease may end with the mark, before its time.
+        if let (Some(held), Marking::Asked(end)) = (&mut self.lease.held, self.mark) {
+            held.end = held.end.min(end);
+        }
     }
 
     /// The meaning of an answer, for the lease and the requests at the node.
@@ -207,25 +186,28 @@ impl Vote {
     ) -> Said {
         let ask = open.ask;
         match answer {
-            Answer::Granted(fence) => self.lease.grant(fence, open, end, now),
+            Answer::Granted(fence) => {
+                if self.mark == Marking::Has {
+                    self.mark = Marking::No;
+                }
+                self.lease.grant(fence, open, end, now)
+            }
             Answer::Extended => self.lease.extend(open, end, now),
             Answer::Denied | Answer::Turn(_) => {
-                // Without KEEP no place is left, unless another request is still on its way.
-                self.has_nothing(ask.keeps() && rules.leaves_place());
+                self.lease.is_not_here();
                 Said::No
             }
             Answer::Done(Mark { fence, left }) => {
-                self.has_nothing(false);
+                self.lease.is_not_here();
                 Said::Done { fence, heard: now, until: now.plus(left) }
             }
             Answer::Marked => {
-                self.requests.took_back();
-                self.lease.mark(ask);
+                self.has_mark(ask);
                 Said::Yes
             }
             Answer::Gone => {
                 if rules.believes_gone() {
-                    self.lease.grant = Grant::Nothing;
+                    self.lease.held = None;
                 }
                 Said::No
             }
@@ -236,22 +218,37 @@ impl Vote {
             }
             Answer::TooFar | Answer::TooLong(_) => Said::Refused(Obstacle::Never),
             Answer::Refused(why) => {
-                self.takes_no_mark |= ask.finishes() && why == Obstacle::Never;
+                if ask.finishes() && why == Obstacle::Never {
+                    self.mark = Marking::Refused;
+                }
                 Said::Refused(why)
             }
-            Answer::Silent | Answer::Unreachable => {
-                self.requests.may_arrive(open);
-                Said::Failed
-            }
+            Answer::Silent | Answer::Unreachable => Said::Failed,
             Answer::Answered => self.said,
         }
     }
 
-    /// Notes that the token has nothing at the node, but perhaps a place.
-    fn has_nothing(&mut self, has_place: bool) {
-        (self.lease.grant, self.lease.has_gap) = (Grant::Nothing, true);
-        if !has_place {
-            self.requests.took_back();
+    /// Notes that the node is asked to leave the lock done, until `end` at the earliest. The node may do so, and
+    /// its answer be lost.
+    pub(super) fn may_have_mark(&mut self, end: Instant) {
+        let end = match self.mark {
+            Marking::Asked(end) => end,
+            _ => end,
+        };
+        self.mark = Marking::Asked(end);
+        if let Some(held) = &mut self.lease.held {
+            held.end = held.end.min(end);
+        }
+    }
+
+    /// Notes that the lock is left done.
+    fn has_mark(&mut self, ask: Ask) {
+        if let (Some(held), Ask::Finish { fence, .. }) = (&mut self.lease.held, ask) {
+            (held.fence, held.waited) = (held.fence.max(fence), false);
+            if let Marking::Asked(end) = self.mark {
+                held.end = end;
+            }
+            self.mark = Marking::Has;
         }
     }
 
@@ -268,109 +265,30 @@ impl Vote {
     }
 }
 
-impl Requests {
-    fn add(&mut self, open: Open) {
-        if let Some(former) = self.open.replace(open) {
-            self.may_arrive(former);
-        }
-        if matches!(open.ask, Ask::Acquire { .. }) {
-            self.remains = self.remains.max(Remains::Taken);
-        }
-        self.longest = self.longest.max(open.ttl);
-    }
-
-    /// Notes that the request with this id was sent once more, if it is open. Later ones go over another
-    /// connection, and may overtake it.
-    pub(super) fn sent_again(&mut self, id: u32) {
-        if let Some(open) = self.open.filter(|open| open.id == id) {
-            self.may_arrive(open);
-            if self.doubled {
-                self.remains = Remains::Stray;
-            }
-        }
-    }
-
-    /// Notes that the request has no answer, and may arrive at any time.
-    fn may_arrive(&mut self, open: Open) {
-        if open.ask.blocks() {
-            self.remains = Remains::Stray;
-        }
-        self.doubled |= matches!(open.ask, Ask::Acquire { .. });
-    }
-
-    /// Notes that the token has nothing at the node, unless a stray request arrives there.
-    fn took_back(&mut self) {
-        if self.remains == Remains::Taken {
-            self.remains = Remains::Nothing;
-        }
-    }
-
-    /// Forgets the requests. Returns the RELEASE that takes back their effects, if there may be any.
-    pub(super) fn withdraw(&mut self) -> Option<Ask> {
-        let blocks = self.open.take().is_some_and(|open| open.ask.blocks());
-        match core::mem::take(&mut self.remains) {
-            Remains::Nothing => None,
-            Remains::Taken => Some(Ask::Release { is_final: blocks }),
-            Remains::Stray => Some(Ask::Release { is_final: true }),
-        }
-    }
-}
-
 impl Lease {
-    pub(super) fn held_mut(&mut self) -> Option<&mut Held> {
-        match &mut self.grant {
-            Grant::Held(held) => Some(held),
-            Grant::Nothing => None,
-        }
+    /// Notes that another token has the lock here, or it is done.
+    fn is_not_here(&mut self) {
+        (self.held, self.has_gap) = (None, true);
     }
 
     fn grant(&mut self, fence: Fence, open: Open, end: Instant, now: Instant) -> Said {
         let Open { ask, sent, ttl, .. } = open;
         let waited = ask.blocks();
-        let (mark_end, marked, since) = (None, false, now);
-        let mut held = Held { fence, end, ttl, sent, waited, mark_end, marked, since };
-        if let Grant::Held(before) = self.grant
-            && before.fence == fence
-        {
+        let mut held = Held { fence, end, ttl, sent, waited, since: now };
+        if let Some(before) = self.held.filter(|before| before.fence == fence) {
             (held.since, held.end) = (before.since, before.end.max(end));
         }
-        self.grant = Grant::Held(held);
+        self.held = Some(held);
         Said::Yes
     }
 
     fn extend(&mut self, open: Open, end: Instant, now: Instant) -> Said {
         let Open { ask, sent, ttl, .. } = open;
-        let raised = match ask {
-            Ask::Extend { fence } => fence,
-            _ => None,
-        };
-        match (&mut self.grant, raised) {
-            (Grant::Held(held), _) => {
-                (held.end, held.ttl, held.sent) = (held.end.max(end), ttl, sent);
-                held.waited = false;
-                held.fence = raised.unwrap_or(held.fence);
-            }
-            // By our clock the lease had ended. The request reached the node in time.
-            (_, Some(fence)) => return self.grant(fence, open, end, now),
-            (_, None) => {}
-        }
+        let Ask::Extend { fence } = ask else { return Said::Yes };
+        // By our clock the lease had ended. The request reached the node in time.
+        let Some(held) = &mut self.held else { return self.grant(fence, open, end, now) };
+        (held.end, held.ttl, held.sent) = (held.end.max(end), ttl, sent);
+        (held.fence, held.waited) = (fence, false);
         Said::Yes
-    }
-
-    /// Notes that the node is asked to leave the lock done, until `end` at the earliest. The node may do so, and
-    /// its answer be lost: the lease may end with the mark, before its time.
-    pub(super) fn may_end(&mut self, end: Instant) {
-        if let Some(held) = self.held_mut() {
-            let end = *held.mark_end.get_or_insert(end);
-            held.end = held.end.min(end);
-        }
-    }
-
-    /// Notes that the lock is left done.
-    fn mark(&mut self, ask: Ask) {
-        if let (Some(held), Ask::Finish { fence, .. }) = (self.held_mut(), ask) {
-            (held.marked, held.waited) = (true, false);
-            (held.fence, held.end) = (held.fence.max(fence), held.mark_end.unwrap_or(held.end));
-        }
     }
 }

@@ -61,7 +61,8 @@ impl Node {
         let mut refused = self.refuse_in_quarantine(time.now);
         let queue = self.waiting.queue(key);
         let waits = queue.and_then(|queue| queue.get(ask.token)).is_some_and(Waiter::is_present);
-        if refused.is_ok() && !waits && Queue::is_next(queue, ask.token, ask.mode, &found) {
+        let may = refused.is_ok() && !waits && self.shut_until(key, time.now).is_none();
+        if may && Queue::is_next(queue, ask.token, ask.mode, &found) {
             self.durable.counter.learn(key.name, found.top(), false);
             self.check_memory(host)?;
             match self.next_fence(host, key, (ask.fence, ask.ttl), None, time) {

@@ -42,9 +42,11 @@ impl Node {
         self.durable.should_promise(follows, &terms, time)
     }
 
-    /// The promise to write next. `last_end`: the latest end of a held lease. The caller must write it at once.
+    /// The promise to write next. `last_end`: the latest end of a held lease; evicted leases count, too. The caller
+    /// must write it at once.
     pub fn next_promise(&mut self, last_end: Option<Deadline>, time: Time) -> Promise {
         let (follows, terms) = (self.is_following(), self.terms());
+        let last_end = last_end.max(self.last_evicted());
         self.durable.next_promise(last_end, follows, &terms, time)
     }
 
@@ -52,7 +54,7 @@ impl Node {
     /// the present state.
     #[must_use]
     pub fn last_promise(&self, last_end: Option<Deadline>, now: Instant) -> Promise {
-        self.durable.last_promise(last_end, now)
+        self.durable.last_promise(last_end.max(self.last_evicted()), now)
     }
 
     /// Notes that the promise is in the state file: waiters for it may be served.

@@ -31,9 +31,12 @@ impl Node {
         self.unmark_ephemeral(key, token, client, true);
     }
 
-    /// Ends all locks of a database, or of all databases, likewise.
+    /// Ends all locks of a database, or of all databases, likewise. FLUSHALL opens the keys of evicted locks, too.
     pub fn flushed<A: Answers>(&mut self, host: &mut A, db: Option<u32>, now: Instant) {
         self.emptied(host, |key| db.is_none_or(|db| db == key.db), now);
+        if db.is_none() {
+            self.forget_evicted();
+        }
     }
 
     /// Ends all locks at some keys, likewise.

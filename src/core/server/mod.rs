@@ -7,6 +7,7 @@
 //! - `places`: places of waiters that are away; `place_clock`: the clock by which they end.
 //! - `ephemeral`: grants that end with a connection.
 //! - `final_tokens`: tokens released with FINAL.
+//! - `evicted`: keys that stay shut because their locks were evicted.
 //! - `durability`: the effect of the state file on grants; quarantine.
 //! - `sweep`: ends leases and waits that are over, and does deferred work;
 //!   `deferred`: that work; `rechecks`: keys that are checked again.
@@ -22,6 +23,7 @@ mod deferred;
 mod durability;
 mod ephemeral;
 mod events;
+mod evicted;
 mod final_tokens;
 mod observed;
 mod place_clock;
@@ -39,6 +41,7 @@ use alloc::boxed::Box;
 pub use acquire::Acquired;
 use deferred::Deferred;
 use ephemeral::Ephemeral;
+use evicted::Evicted;
 use final_tokens::FinalTokens;
 pub use observed::Observed;
 pub use waiting::Waiting;
@@ -65,6 +68,8 @@ pub struct Node {
     pub waiting: Waiting,
     /// Tokens released with FINAL.
     final_tokens: FinalTokens,
+    /// The ends of evicted leases.
+    evicted: Evicted,
     /// The grants that end with a connection.
     ephemeral: Ephemeral,
     /// Work that could not be done at once.

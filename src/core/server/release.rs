@@ -68,7 +68,6 @@ impl Node {
         time: Time,
     ) -> Result<bool, Reason> {
         self.durable.counter.look(time);
-        self.check_proposal(ask.fence)?;
         self.look_at_quarantine(time.now);
         self.expire_due(host, key, ask.token, time);
         self.serve(host, key, time);
@@ -84,6 +83,9 @@ impl Node {
         if ask.fence.is_some_and(|fence| grant.fence > fence) {
             return Ok(false);
         }
+        // The fence that the node has granted is no proposal: its clock may have been set back since.
+        let raised = ask.fence.filter(|fence| *fence > grant.fence);
+        self.check_proposal(raised)?;
         // Only a client that has received this fence names it. Without one, or with a larger one, the
         // client may never have heard of this grant: its lease may have ended before the crash.
         if ask.fence != Some(grant.fence) {
@@ -101,7 +103,7 @@ impl Node {
         let longer = if lease == grant.lease { Millis(1) } else { lease.ttl };
         if self.is_following() {
             self.heard_of(key, fence, lease.ttl);
-        } else if ask.fence.is_some() {
+        } else if raised.is_some() {
             let owner = self.make_room(host, key, fence, None)?;
             self.vouch(host, (fence, longer), time)?;
             self.durable.counter.hand_out(key.name, fence, owner);

@@ -76,9 +76,12 @@ impl Node {
             self.dismiss(host, key, WaitOutcome::Removed, time.now);
             return false;
         }
-        let queue = self.waiting.queue(key);
-        if !Queue::is_next(queue, &first.token, first.asks.mode, &found) {
+        let (queue, shut) = (self.waiting.queue(key), self.shut_until(key, time.now));
+        if shut.is_some() || !Queue::is_next(queue, &first.token, first.asks.mode, &found) {
             let top = found.top();
+            if let Some(end) = shut {
+                self.waiting.rechecks.add(end, key.to_owned());
+            }
             // A waiter that is told now asks other nodes, where the holder may not have asked yet.
             if !found.is_held_by_absent() {
                 self.tell_turns(host, key, top, time);

@@ -123,11 +123,12 @@ impl State {
     }
 
     /// Notes that the log may be incomplete from now on. The state file has to say so before anything can
-    /// rely on it.
+    /// rely on it; on a full disk it still can.
     pub fn note_incomplete_log(&mut self) {
-        self.store.durability.log_is_kept = false;
+        let was_kept = std::mem::take(&mut self.store.durability.log_is_kept);
         if self.store.durability.writer.says_complete() {
-            self.promise_now();
+            let promise = self.next_promise();
+            self.write_now(promise, was_kept);
         }
     }
 
@@ -141,7 +142,7 @@ impl State {
         let is_restored = !self.store.arriving.slots.imports(key.name);
         let needed = self.node.needs((fence, ttl), is_restored, time);
         let needed = needed.map_err(|_| "its lease is longer than dlock.max-ttl allows here")?;
-        match needed.is_none_or(|promise| self.write_now(promise)) {
+        match needed.is_none_or(|promise| self.write_now(promise, false)) {
             true => Ok(()),
             false => Err("the state file cannot be written, and does not cover what is stored"),
         }
@@ -151,7 +152,7 @@ impl State {
     pub fn cover_all(&mut self) -> bool {
         self.node.durable.is_covered() || {
             let promise = self.next_promise();
-            self.write_now(promise)
+            self.write_now(promise, false)
         }
     }
 
@@ -173,11 +174,11 @@ impl State {
     /// Writes the state file, and waits for the disk.
     pub fn promise_now(&mut self) {
         let promise = self.next_promise();
-        self.write_now(promise);
+        self.write_now(promise, false);
     }
 
-    fn write_now(&mut self, promise: Promise) -> bool {
-        let written = self.store.durability.write_now(&promise);
+    fn write_now(&mut self, promise: Promise, anyway: bool) -> bool {
+        let written = self.store.durability.write_now(&promise, anyway);
         if written {
             self.node.promised(promise);
         }
@@ -205,10 +206,13 @@ impl State {
         self.node.durable.doubt(doubt);
     }
 
-    /// All leases that are held.
+    /// All leases that are held. Evicted ones count, and do not come back.
     fn all_leases(&self) -> Ended {
         let mut all = Ended::default();
         self.store.index.each(|key, mode, grant| all.add(key, mode, grant));
+        if self.node.evicted_left(now()) > Millis(0) {
+            all.add_evicted();
+        }
         all
     }
 }

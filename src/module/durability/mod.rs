@@ -127,12 +127,12 @@ impl Durability {
     }
 
     /// Writes the promise, and waits for the disk. The last word about the log goes with it, and can only
-    /// become less here.
-    pub fn write_now(&mut self, promise: &Promise) -> bool {
+    /// become less here. With `anyway` it is tried though the disk is known to be in trouble.
+    pub fn write_now(&mut self, promise: &Promise, anyway: bool) -> bool {
         if !self.log_is_kept {
             self.writer.set_log_is_complete(false);
         }
-        let written = self.writer.write_now(*promise, now());
+        let written = self.writer.write_now(*promise, anyway, now());
         self.tell |= written;
         written
     }

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use nix::sys::signal::{SigSet, Signal};
 
+use dlock_core::durability::record::LOG_IS_COMPLETE;
 use dlock_core::{Ended, Instant, Millis, Promise, Record};
 
 use crate::durability::file::{StateFile, unwritable};
@@ -84,7 +85,7 @@ impl RecordWriter {
             log(c"warning", &format!("waiting for the disk of the state file {path}"));
             thread.outcome(Duration::MAX)
         });
-        let Some(Err(why)) = outcome else { return Ok(()) };
+        let Some(Err(Failed { why, .. })) = outcome else { return Ok(()) };
         let why = unwritable(&thread.path, &why);
         self.let_go();
         Err(why)
@@ -159,15 +160,16 @@ impl RecordWriter {
         self.wait(Duration::ZERO)
     }
 
-    /// Writes, and waits for the disk. False: the write failed.
-    pub fn write_now(&mut self, promise: Promise, now: Instant) -> bool {
-        if self.failure.is_some() {
+    /// Writes, and waits for the disk. False: the write failed. Without `anyway` it is not tried while the disk is
+    /// known to be in trouble.
+    pub fn write_now(&mut self, promise: Promise, anyway: bool, now: Instant) -> bool {
+        if self.failure.is_some() && !anyway {
             return false;
         }
         // The write under way is older, and says less.
         let begun = std::time::Instant::now();
         self.wait(PATIENCE);
-        if self.failure.is_some() {
+        if self.in_flight.is_some() || self.failure.is_some() && !anyway {
             return false;
         }
         self.write(promise, now);
@@ -200,9 +202,10 @@ impl RecordWriter {
                 }
                 return Some(promise);
             }
-            Some(Err(why)) => {
+            Some(Err(Failed { why, claim_is_gone })) => {
                 // The record may have been written nevertheless.
                 self.says_complete |= self.in_flight.take()?.1;
+                self.says_complete &= !claim_is_gone;
                 self.fail(why);
             }
             None if !limit.is_zero() => self.fail("the disk does not answer".to_owned()),
@@ -252,9 +255,16 @@ struct Shared {
 #[derive(Default)]
 struct Task {
     record: Option<String>,
-    outcome: Option<Result<(), String>>,
+    outcome: Option<Result<(), Failed>>,
     /// True if there will be no other record.
     closed: bool,
+}
+
+/// A write that failed.
+struct Failed {
+    why: String,
+    /// True if the file said that the log is complete, and does not any more.
+    claim_is_gone: bool,
 }
 
 impl WriterThread {
@@ -265,7 +275,10 @@ impl WriterThread {
         let started = thread::Builder::new().name("dlock-state".to_owned()).spawn(move || {
             leave_the_watchdogs_signal();
             while let Some(record) = own.next_record() {
-                let outcome = file.write(&record);
+                let outcome = file.write(&record).map_err(|why| {
+                    let claims = record.ends_with(LOG_IS_COMPLETE);
+                    Failed { why, claim_is_gone: !claims && file.take_log_back().unwrap_or(false) }
+                });
                 own.lock().outcome = Some(outcome);
                 own.changed.notify_all();
             }
@@ -280,7 +293,7 @@ impl WriterThread {
     }
 
     /// The outcome of the write; `None`: it is still under way.
-    fn outcome(&self, limit: Duration) -> Option<Result<(), String>> {
+    fn outcome(&self, limit: Duration) -> Option<Result<(), Failed>> {
         let task = self.shared.lock();
         if limit.is_zero() {
             return { task }.outcome.take();

@@ -92,7 +92,6 @@ fn handler(command: Command) -> raw::RedisModuleCmdFunc {
         Command::Inspect => enter!(commands::inspect),
         Command::Tokens => enter!(commands::tokens),
         Command::Break => enter!(commands::break_lock),
-        Command::Evicted => enter!(commands::evicted),
         Command::Hot => enter!(hot::hot),
         Command::Node => enter!(reply::node),
         Command::Help => enter!(reply::help),

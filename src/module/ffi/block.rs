@@ -2,8 +2,8 @@
 //!
 //! The server's keyspace keeps one pointer for a key. It points to a block: an exclusive lock in
 //! one piece with nothing wasted (see `dlock_core::packed`), or a crowd. A block has up to three
-//! owners: the keyspace, the deadline index, and the module, which keeps taken locks for a moment,
-//! and evicted ones as long as the lease runs. Each lets go separately, and the last one frees the
+//! owners: the keyspace, the deadline index, and the module, which keeps taken locks for a moment.
+//! Each lets go separately, and the last one frees the
 //! block. So the index can never point to freed memory, in whatever way a server
 //! frees a value, and `free` may run in a background thread: it touches the flags, which are
 //! atomic, and then nothing or a block without other owners. It may run late; so a block is in the
@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use dlock_core::deadlines::Entry;
 use dlock_core::packed;
-use dlock_core::{ClientId, Crowd, Deadline, Fence, Grant, Key, KeyBuf, Mode};
+use dlock_core::{ClientId, Crowd, Deadline, Fence, Grant, Key, KeyBuf};
 
 use super::MainThread;
 
@@ -207,15 +207,14 @@ impl Block {
         }
     }
 
-    /// Calls `each` with every grant in the block.
-    pub fn each_grant(self, mut each: impl FnMut(Mode, &Grant<'_>)) {
-        // SAFETY: an owner holds the block, and nothing changes while this runs.
-        match unsafe { self.inside() } {
-            Inside::One(_, grant) => each(Mode::Exclusive, &grant),
-            Inside::Many(many) => {
-                many.crowd.grants().for_each(|grant| each(many.crowd.mode(), &grant));
+    /// The end of the last lease in the block, alive or not.
+    pub fn last_end(self) -> Option<Deadline> {
+        // SAFETY: an owner holds the block; the tag says how it was made.
+        unsafe {
+            match self.head().tag {
+                MANY => (*self.0.cast::<Many>().as_ptr()).gathering.crowd.last_end(),
+                _ => packed::end(self.record()),
             }
-            Inside::Dead => {}
         }
     }
 
@@ -235,11 +234,6 @@ impl Block {
     /// Marks a lock as dead: another command that ends leases has moved its key.
     pub fn kill(self) {
         self.head().flags.fetch_or(DEAD, Ordering::Relaxed);
-    }
-
-    /// Undoes [`Block::kill`]: the server has evicted the key instead.
-    pub fn revive(self) {
-        self.head().flags.fetch_and(!DEAD, Ordering::Relaxed);
     }
 
     /// True if its lease was ended in that way.
@@ -267,13 +261,7 @@ impl Block {
         self.let_go(IN_INDEX);
     }
 
-    /// True if the module keeps the block, perhaps without a key.
-    pub fn is_kept(self) -> bool {
-        self.head().flags.load(Ordering::Relaxed) & KEPT != 0
-    }
-
-    /// Gives a part of the module a share, for a moment or because the key was evicted. Each part has
-    /// its own.
+    /// Gives a part of the module a share, for a moment. Each part has its own.
     pub fn keep(self) {
         if self.head().flags.fetch_or(KEPT, Ordering::Relaxed) & KEPT != 0 {
             FURTHER.with(|further| *further.entry(self).or_default() += 1);

@@ -44,7 +44,7 @@ impl Index {
             // while this runs.
             let inside = unsafe {
                 let Some(block) = Block::from_entry(entry) else { continue };
-                if !block.is_in_keyspace() && !block.is_kept() {
+                if !block.is_in_keyspace() {
                     continue;
                 }
                 block.inside()
@@ -147,7 +147,7 @@ impl Index {
             }
             // SAFETY: entries are removed before their blocks are let go.
             let block = unsafe { Block::from_entry(entry) }?;
-            if (block.is_in_keyspace() || block.is_kept())
+            if block.is_in_keyspace()
                 && let Some(key) = key_of(block)
             {
                 return Some((key, block));

@@ -27,8 +27,6 @@ pub struct Open<'c> {
     db: u32,
     /// The value, if it is a lock of dlock's. While the key is open only this changes it.
     block: Option<Block>,
-    /// True if the server has evicted the key: the value is the module's alone.
-    evicted: bool,
     callback: PhantomData<Ctx<'c>>,
 }
 
@@ -56,7 +54,7 @@ impl<'c> Open<'c> {
 
     fn closed(db: u32, name: Name, mode: u32) -> Open<'c> {
         let (raw, callback) = (ptr::null_mut(), PhantomData);
-        Open { raw, is_open: false, mode, name, db, block: None, evicted: false, callback }
+        Open { raw, is_open: false, mode, name, db, block: None, callback }
     }
 
     fn open(&mut self, ctx: Ctx<'c>) {
@@ -74,7 +72,7 @@ impl<'c> Open<'c> {
             unsafe { api!(RedisModule_CloseKey(self.raw)) };
         }
         self.raw = ptr::null_mut();
-        (self.is_open, self.block, self.evicted) = (false, None, false);
+        (self.is_open, self.block) = (false, None);
     }
 
     /// Opens the key again.
@@ -105,30 +103,6 @@ impl<'c> Open<'c> {
     /// The block of a lock.
     pub fn block(&self) -> Option<Block> {
         self.block
-    }
-
-    /// True if the key is empty.
-    pub fn is_empty(&self) -> bool {
-        self.block.is_none() && self.kind() == EMPTY
-    }
-
-    /// Takes in the lock that was here until the server evicted the key: it is still held.
-    pub fn recall(&mut self, evicted: Block) {
-        (self.block, self.evicted) = (Some(evicted), true);
-    }
-
-    /// True if the lock's key was evicted.
-    pub fn is_evicted(&self) -> bool {
-        self.evicted
-    }
-
-    /// The key gets the evicted crowd back, in a block of its own: another thread of the server may
-    /// still be about to let the old one go.
-    pub fn put_back(&mut self, evicted: Block) -> Option<Block> {
-        // SAFETY: the module keeps the block; no other reference into it is in use.
-        let gathering = unsafe { evicted.gathering() }?;
-        let nobody = Crowd::new(gathering.crowd.mode());
-        Some(self.put_many(std::mem::replace(&mut gathering.crowd, nobody)))
     }
 
     /// The end of the first lease.
@@ -178,7 +152,7 @@ impl<'c> Open<'c> {
         let set = kind::ours(self.value(), || unsafe {
             api!(RedisModule_ModuleTypeSetValue(self.raw, kind::DONE.get(), value))
         });
-        (self.block, self.evicted) = (None, false);
+        self.block = None;
         if set != OK {
             // SAFETY: the server has not taken it.
             unsafe { done::free(value) }
@@ -217,10 +191,6 @@ impl<'c> Open<'c> {
         let Inside::One(_, grant) = (unsafe { old.inside() }) else { return None };
         let new = Block::one(self.key(), &grant.renewed(renewal), scratch);
         before(old);
-        if self.evicted {
-            self.set(new);
-            return self.block;
-        }
         let mut replaced: *mut c_void = ptr::null_mut();
         // SAFETY: the key is open for writing and has a value of our type; the server swaps the
         // pointers and frees nothing.
@@ -263,7 +233,7 @@ impl<'c> Open<'c> {
             // SAFETY: the key is open for writing.
             unsafe { api!(RedisModule_UnlinkKey(self.raw)) };
         });
-        (self.block, self.evicted) = (None, false);
+        self.block = None;
     }
 
     /// Sets the key's expiry to a Unix time.
@@ -288,7 +258,7 @@ impl<'c> Open<'c> {
         let set = kind::ours(self.value(), || unsafe {
             api!(RedisModule_ModuleTypeSetValue(self.raw, kind::LOCK.get(), block.as_ptr()))
         });
-        (self.block, self.evicted) = ((set == OK).then_some(block), false);
+        self.block = (set == OK).then_some(block);
         if set != OK {
             block.leave_keyspace();
         }

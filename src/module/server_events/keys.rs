@@ -4,17 +4,17 @@ use dlock_core::Key;
 
 use crate::ffi::block::{Block, Noted};
 use crate::ffi::context::now;
-use crate::moved_keys::TakenLock;
+use crate::moved_keys::{MovedKeys, TakenLock};
 use crate::state::{self, Note, State, Store};
 
 /// Handles a value that a command other than dlock's took from its key.
 pub fn unlinked(key: Key<'_>, block: Block) {
+    block.keep();
     let done = state::with(|state| {
         state.unlinked(key, block);
         state.store.moved_keys.depart();
     });
     if done.is_none() {
-        block.keep();
         state::note(Note::Unlinked(key.to_owned(), block));
     }
 }
@@ -30,7 +30,6 @@ pub fn key_event(event: &[u8], key: Key<'_>, elsewhere: bool) {
         if arrived {
             state.store.moved_keys.arrive(key, elsewhere);
         }
-        state.replaced(key);
         state.node.maybe_free(key);
         state.set_alarm_if_pending();
     });
@@ -41,7 +40,12 @@ pub fn key_event(event: &[u8], key: Key<'_>, elsewhere: bool) {
 
 /// Handles a flush of a database, or of all of them, before it begins.
 pub fn flushed(db: Option<u32>) {
-    emptied(|key| db.is_none_or(|db| db == key.db));
+    state::with(|state| {
+        state.finish_taken();
+        state.drain(|key| db.is_none_or(|db| db == key.db), |_, _, _| {});
+        state.node.flushed(&mut state.store.blocked, db, now());
+        state.set_alarm_if_pending();
+    });
 }
 
 /// Handles the coming removal of all these keys, perhaps without an event for each.
@@ -59,13 +63,15 @@ pub fn swapped(first: u32, second: u32) {
     if first == second {
         return;
     }
+    let goes = |key: Key<'_>| key.db == first || key.db == second;
     state::with(|state| {
         state.finish_taken();
-        let Store { moved_keys, index, .. } = &mut state.store;
-        moved_keys.swap(first, second, index);
-        for db in [first, second] {
-            state.node.flushed(&mut state.store.blocked, Some(db), now());
-        }
+        state.store.moved_keys.swap(first, second);
+        state.drain(goes, |moved_keys, block, key| {
+            block.kill();
+            moved_keys.look_at(Key { db: if key.db == first { second } else { first }, ..key });
+        });
+        state.node.emptied(&mut state.store.blocked, goes, now());
         state.set_alarm_if_pending();
     });
 }
@@ -83,9 +89,8 @@ impl State {
         for note in state::notes() {
             match note {
                 Note::Unlinked(key, block) => {
-                    self.end_lock(key.as_key(), block);
-                    self.store.moved_keys.keep_dead(block);
-                    block.release();
+                    let lock = self.take_out(key.as_key(), block);
+                    self.lose(lock);
                 }
                 Note::Changed(key) => {
                     self.node.maybe_free(key.as_key());
@@ -98,89 +103,81 @@ impl State {
 
     /// Makes the next iteration check the block.
     pub fn keep(&mut self, block: Block) {
-        if self.store.moved_keys.keep(block) {
+        let Store { moved_keys, index, .. } = &mut self.store;
+        if moved_keys.keep(block, index) {
             self.set_alarm_if_pending();
         }
     }
 
-    /// Ends the lock that was at the key.
-    fn end_lock(&mut self, key: Key<'_>, block: Block) {
-        let noted = self.store.index.remove_dead(block);
-        self.forget(key, noted, block);
-    }
-
-    /// Forgets the lock that was at the key.
-    fn forget(&mut self, key: Key<'_>, noted: Vec<Noted>, block: Block) {
-        for Noted { token, client } in noted {
-            self.node.lost(key, &token, client);
-        }
-        self.node.removed(&mut self.store.blocked, key, block.top(), now());
-    }
-
-    /// Handles a value taken from its key: if it was evicted, the next event says so.
-    pub fn unlinked(&mut self, key: Key<'_>, block: Block) {
+    /// Handles a value taken from its key, with a share in its block: if it was evicted, the next event says so.
+    fn unlinked(&mut self, key: Key<'_>, block: Block) {
         self.finish_taken();
-        self.store.arriving.slots.gone(key);
-        if block.is_dead() {
-            self.end_lock(key, block);
-            self.store.moved_keys.keep_dead(block);
-            self.set_alarm_if_pending();
-            return;
-        }
-        let noted = self.store.index.remove_dead(block);
-        self.store.moved_keys.take(TakenLock { key: key.to_owned(), block, noted });
+        let lock = self.take_out(key, block);
+        self.store.moved_keys.take(lock);
         self.set_alarm_if_pending();
     }
 
     /// Ends the lock taken last, which was not evicted.
     pub fn finish_taken(&mut self) {
-        let Some(TakenLock { key, block, noted }) = self.store.moved_keys.last() else { return };
-        self.forget(key.as_key(), noted, block);
-        self.store.moved_keys.leave(block);
-        self.set_alarm_if_pending();
+        if let Some(lock) = self.store.moved_keys.last() {
+            self.lose(lock);
+            self.set_alarm_if_pending();
+        }
     }
 
-    /// Handles an eviction: the lock stays held. False if it was not a dlock key.
-    pub fn evicted(&mut self, key: Key<'_>) -> bool {
-        let Some(TakenLock { key, block, .. }) = self.store.moved_keys.last_at(key) else {
-            return false;
-        };
-        if self.node.is_following() {
-            block.release();
-            return true;
+    /// Handles an eviction: the key stays shut until the lease would have ended. False if it was not a dlock key.
+    fn evicted(&mut self, key: Key<'_>) -> bool {
+        let Some(lock) = self.store.moved_keys.last_at(key) else { return false };
+        match lock.end {
+            Some(end) => {
+                self.forget_noted(key, &lock.noted);
+                self.node.evict(key, end, lock.block.top());
+                lock.block.release();
+                self.store.arriving.slots.hold_back(key.name);
+                // The log says that the key is gone.
+                self.note_incomplete_log();
+            }
+            None => self.lose(lock),
         }
-        block.revive();
-        let before = self.store.index.bytes();
-        self.store.index.refresh(block);
-        let weight = self.store.index.bytes() - before;
-        self.store.moved_keys.evicted.add(key, block, weight);
-        // The log says that the key is gone.
-        self.note_incomplete_log();
-        self.set_alarm(now());
+        self.set_alarm_if_pending();
         true
+    }
+
+    /// Takes a lock out of the index, when the server has taken its value from the key.
+    fn take_out(&mut self, key: Key<'_>, block: Block) -> TakenLock {
+        self.store.arriving.slots.gone(key);
+        let end = block.last_end().filter(|_| !block.is_dead());
+        let noted = self.store.index.remove_dead(block);
+        TakenLock { key: key.to_owned(), block, noted, end }
+    }
+
+    /// Ends a lock that was taken from its key, and tells the waiters.
+    fn lose(&mut self, TakenLock { key, block, noted, .. }: TakenLock) {
+        self.forget_noted(key.as_key(), &noted);
+        self.node.removed(&mut self.store.blocked, key.as_key(), block.top(), now());
+        let Store { moved_keys, index, .. } = &mut self.store;
+        moved_keys.leave(block, index);
+    }
+
+    fn forget_noted(&mut self, key: Key<'_>, noted: &[Noted]) {
+        for Noted { token, client } in noted {
+            self.node.lost(key, token, *client);
+        }
     }
 
     /// Ends all locks at these keys here, and tells their waiters.
     pub fn empty(&mut self, goes: impl Fn(Key<'_>) -> bool) {
-        self.store.moved_keys.evicted.forget_all(|key| goes(key.as_key()));
-        self.store.index.drain(&goes, |_, _| {});
-        self.node.emptied(&mut self.store.blocked, &goes, now());
+        self.drain(&goes, |_, _, _| {});
+        self.node.emptied(&mut self.store.blocked, goes, now());
     }
 
-    /// Ends the evicted lock of a key at which an event happened: so the key had another value, whether
-    /// that is still there or not.
-    pub fn replaced(&mut self, key: Key<'_>) {
-        let evicted = &mut self.store.moved_keys.evicted;
-        if evicted.is_empty() {
-            return;
-        }
-        if let Some(block) = evicted.get(key) {
-            self.node.pass_on(key, block.top());
-            // The key's waiters now wait for another lock.
-            for Noted { token, client } in self.store.index.remove_dead(block) {
-                self.node.lost(key, &token, client);
-            }
-            self.store.moved_keys.evicted.forget(key);
-        }
+    /// Ends all locks at these keys, and calls `each` with each of them.
+    fn drain(
+        &mut self,
+        goes: impl Fn(Key<'_>) -> bool,
+        mut each: impl FnMut(&mut MovedKeys, Block, Key<'_>),
+    ) {
+        let Store { moved_keys, index, .. } = &mut self.store;
+        index.drain(goes, |block, key| each(moved_keys, block, key));
     }
 }

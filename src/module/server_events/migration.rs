@@ -13,11 +13,8 @@
 //! - Keys without holders take no fence along. So the first server sends, when the snapshot has begun,
 //!   its largest fence so far, and those far ahead of the clock key by key, because they belong to their
 //!   keys alone; each later one arrives with its grant. On Redis it can send them ahead of the snapshot.
-//! - A server that takes slots over may have had them before, and hold evicted locks of that time: it
-//!   forgets them.
-//!
-//! - A node in quarantine may have forgotten leases, and the node that takes its slots over would grant
-//!   those locks. So it cancels the migration.
+//! - A node in quarantine may have forgotten leases, and a node that has evicted locks keeps their keys shut. The
+//!   node that takes its slots over would grant these locks. So it cancels the migration.
 //! - If this node refuses an effect, Valkey ends the migration. Redis goes on as if nothing had happened;
 //!   so there this node takes the effect all the same, and cancels the migration. That comes before the
 //!   slots are this node's, except for effects that arrive together with the message that they are.
@@ -25,10 +22,12 @@
 //! The first server grants nothing from the moment of the last pause on, as in any pause; then
 //! it removes the keys, and waiters are redirected. Redis removes them without an event for each.
 
+use dlock_core::Millis;
+
 use crate::ffi::context::{Ctx, log, now};
 use crate::keyspace::Keyspace;
 use crate::server_events::moving_slots::{Job, Stop};
-use crate::state::{self, State, Store};
+use crate::state::{self, State};
 
 /// The server's events about a migration.
 #[derive(Clone, Copy)]
@@ -51,15 +50,16 @@ pub fn migrates(ctx: Ctx<'_>, step: Step, job: Job) {
         state.finish_taken();
         match step {
             Step::ImportBegins if !state.node.is_following() => {
-                state.forget_evicted(&job);
                 state.store.arriving.slots.begin_import(job);
             }
             Step::ImportBegins => {}
             Step::ImportEnds => state.take_over(ctx, &job),
             Step::ImportFails => drop(state.store.arriving.slots.end_import(&job)),
             Step::ExportBegins => {
-                let in_quarantine = state.node.is_in_quarantine(now());
-                state.store.arriving.slots.begin_export(job, in_quarantine);
+                let now = now();
+                let evicted = state.node.evicted_left(now) > Millis(0);
+                let stays = evicted || state.node.is_in_quarantine(now);
+                state.store.arriving.slots.begin_export(job, stays);
             }
             Step::ExportEnds => state.store.arriving.slots.end_export(&job),
             Step::Left => {
@@ -90,8 +90,10 @@ pub fn send_ahead(ctx: Ctx<'_>, job: &Job) {
 pub fn cancel(ctx: Ctx<'_>, stop: &Stop) {
     let cancelled = ctx.cancel_migrations();
     let why = match stop {
-        Stop::Quarantine { again: true } => return,
-        Stop::Quarantine { again: false } => "this node is in quarantine, see dlock.quarantine",
+        Stop::HeldBack { again: true } => return,
+        Stop::HeldBack { again: false } => {
+            "this node is in quarantine, see dlock.quarantine, or has evicted locks whose leases have not ended"
+        }
         Stop::Refused => "a lock in them is refused here",
     };
     let (level, outcome) = match cancelled {
@@ -123,13 +125,5 @@ impl State {
         keys.keys().for_each(|key| keyspace.look_at(key.as_key()));
         drop(keyspace);
         self.promise_now();
-    }
-
-    fn forget_evicted(&mut self, job: &Job) {
-        let Store { moved_keys, index, .. } = &mut self.store;
-        for block in moved_keys.evicted.take(|key| job.has(&key.name)) {
-            index.remove(block);
-            block.release();
-        }
     }
 }

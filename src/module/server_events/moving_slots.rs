@@ -25,7 +25,7 @@ pub struct MovingSlots {
     owes_floor: bool,
     /// Set if the migrations under way must not go on.
     stop: Option<Stop>,
-    /// The last migration that a quarantine has stopped.
+    /// The last migration that was stopped at its beginning.
     stopped: Option<[u8; 40]>,
 }
 
@@ -33,7 +33,7 @@ pub struct MovingSlots {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Stop {
     /// Slots are about to leave in which no node may grant yet. Redis retries each second.
-    Quarantine { again: bool },
+    HeldBack { again: bool },
     /// This node refuses an effect, and the server does not end the migration for that.
     Refused,
 }
@@ -137,7 +137,7 @@ impl MovingSlots {
     /// Takes the reason to cancel the migrations, if there is one.
     pub fn take_stop(&mut self) -> Option<Stop> {
         self.stop.take().filter(|stop| match stop {
-            Stop::Quarantine { .. } => !self.exports.is_empty(),
+            Stop::HeldBack { .. } => !self.exports.is_empty(),
             Stop::Refused => !self.imports.is_empty(),
         })
     }
@@ -175,13 +175,20 @@ impl MovingSlots {
         here
     }
 
-    /// Begins a migration of slots to another node. A node that may have forgotten leases stops it.
-    pub fn begin_export(&mut self, job: Job, in_quarantine: bool) {
-        if in_quarantine {
+    /// Begins a migration of slots to another node. With `stays` this node stops it.
+    pub fn begin_export(&mut self, job: Job, stays: bool) {
+        if stays {
             let again = self.stopped.replace(job.name) == Some(job.name);
-            self.stop = Some(Stop::Quarantine { again });
+            self.stop = Some(Stop::HeldBack { again });
         }
         self.exports.push(job);
+    }
+
+    /// Stops the migration of this key's slot, if there is one.
+    pub fn hold_back(&mut self, name: &[u8]) {
+        if self.exports.iter().any(|job| job.has(name)) {
+            self.stop = Some(Stop::HeldBack { again: false });
+        }
     }
 
     /// Ends it, whether the slots have left or stay.

@@ -1,8 +1,7 @@
 //! Changes of the server's role, and replicas that connect.
 
 use crate::ffi::context::now;
-use crate::moved_keys::MovedKeys;
-use crate::state::{self, State, Store};
+use crate::state::{self, State};
 
 /// Handles a change of this server's role.
 pub fn role_changed(replica: bool) {
@@ -43,8 +42,5 @@ impl State {
     pub fn step_down(&mut self) {
         self.finish_taken();
         self.node.follow(&mut self.store.blocked, now());
-        let Store { moved_keys: MovedKeys { evicted, .. }, index, .. } = &mut self.store;
-        evicted.blocks().for_each(|block| index.remove(block));
-        evicted.forget_all(|_| true);
     }
 }

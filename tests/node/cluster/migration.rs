@@ -323,24 +323,6 @@ fn a_node_that_dies_during_a_migration_takes_nothing_along(kind: Kind) {
     assert_eq!((keys_with(&cluster.nodes[2], slot), cluster.nodes[2].node("leases").int()), (0, 0));
 }
 
-/// The slot comes back to a node that had evicted a lock of it.
-#[apply(on_servers_that_migrate)]
-fn a_lock_that_a_node_had_evicted_is_not_there_any_more_when_its_slot_comes_back(kind: Kind) {
-    let cluster = Cluster::start(kind);
-    let key = cluster.key(0, "evicted");
-    let slot = cluster.slot(&key);
-    cluster.nodes[0].run(&format!("DLOCK.ACQUIRE {key} alice 60000 SHARED"));
-    cluster.nodes[0].evict_all();
-    assert_eq!(cluster.nodes[0].info_number("dlock", "dlock_evicted"), 1);
-    cluster.migrate_to_the_end(slot..=slot, 0, 2);
-    let fence = cluster.nodes[2].run(&format!("DLOCK.ACQUIRE {key} bob 60000 SHARED")).int();
-    cluster.migrate_to_the_end(slot..=slot, 2, 0);
-    assert_eq!(cluster.nodes[0].run(&format!("DLOCK.CHECK {key} bob")).int(), fence);
-    assert_eq!(cluster.nodes[0].holders(&key), ["bob"]);
-    assert_eq!(cluster.nodes[0].run(&format!("DLOCK.RELEASE {key} bob")).int(), 1);
-    assert_idle(&cluster);
-}
-
 #[apply(on_servers_that_migrate)]
 fn the_new_nodes_replica_has_what_arrived_and_may_be_promoted(kind: Kind) {
     let mut cluster = Cluster::start(kind);

@@ -1,5 +1,7 @@
 //! Migrations of slots that a node refuses, because nobody would know what is held.
 
+use std::time::{Duration, Instant};
+
 use harness::{Cluster, Kind, Migration, Server, apply, eventually};
 
 use super::migration::{assert_idle, begin};
@@ -54,4 +56,37 @@ fn a_node_in_quarantine_gives_no_slot_away(kind: Kind) {
     }
     cluster.until_migration_is(Migration::Done, 0);
     assert!(target.run(&format!("DLOCK.ACQUIRE {key} bob 300")).int() > 0);
+}
+
+/// The node that takes its slots over would not know that the key is shut.
+#[apply(on_servers_that_migrate)]
+fn a_node_that_has_evicted_a_lock_gives_no_slot_away_before_the_lease_would_have_ended(kind: Kind) {
+    for begins_before in [false, true] {
+        let cluster = Cluster::start(kind);
+        let [source, _, target] = &cluster.nodes[..] else { unreachable!("three nodes") };
+        let key = cluster.key(0, "evicted");
+        let slot = cluster.slot(&key);
+        let sent = Instant::now();
+        let fence = source.run(&format!("DLOCK.ACQUIRE {key} alice 3000")).int();
+        if begins_before {
+            begin(&cluster, &key);
+            source.evict_all();
+        } else {
+            source.evict_all();
+            cluster.hold_migrations(0);
+            cluster.migrate(slot..=slot, 0, 2);
+        }
+        cluster.until_migration_is(Migration::Cancelled, 0);
+        assert!(source.log().contains("or has evicted locks"), "{}", source.log());
+        let take = format!("DLOCK.ACQUIRE {key} bob 60000");
+        assert_eq!(target.run(&take).code(), "MOVED");
+        eventually("the key opens", || source.run(&format!("DLOCK.INSPECT {key}")).is_null());
+        assert!(sent.elapsed() >= Duration::from_millis(3000));
+        cluster.let_migrations_go(0);
+        if kind.is_valkey() {
+            cluster.migrate(slot..=slot, 0, 2);
+        }
+        cluster.until_migration_is(Migration::Done, 0);
+        assert!(target.run(&take).int() > fence);
+    }
 }

@@ -134,7 +134,6 @@ impl Fuzz {
                     "DLOCK.BREAK a",
                     "DLOCK.BREAK b t1",
                     "DLOCK.TOKENS c",
-                    "DLOCK.EVICTED COUNT 3",
                     "DLOCK.MARK d",
                     "DLOCK.NODE",
                     "DLOCK.HELP",

@@ -1,6 +1,6 @@
 //! The holder alone leaves a lock done, and an error leaves it held.
 
-use harness::{Kind, Server, Value, apply, bytes, eventually, on_one_server, on_two_servers};
+use harness::{Kind, Server, apply, bytes, eventually, on_one_server, on_two_servers};
 
 use super::{assert_done, leave_done, mark, read};
 
@@ -100,16 +100,4 @@ fn a_mark_does_not_end_with_its_makers_connection_nor_does_it_need_the_key(kind:
     alice.close();
     server.until_gone(id);
     assert_done(&server, "job", fence);
-
-    // A lock that was evicted is no key, and is held.
-    let fence = server.run("DLOCK.ACQUIRE evicted alice 60000").int();
-    let mut bob = server.waiter("DLOCK.ACQUIRE evicted bob 60000 WAIT 0");
-    server.evict_all();
-    assert_eq!(server.run("DLOCK.RELEASE evicted alice DONE 60000").int(), 1);
-    assert_eq!(read(&bob.recv()).1, fence);
-    assert_done(&server, "evicted", fence);
-    assert_eq!(
-        (server.node("leases"), server.run("DLOCK.EVICTED").items().len()),
-        (Value::Int(0), 0)
-    );
 }

@@ -1,14 +1,12 @@
-//! The bound on the memory that locks take, evicted ones included: a client that asks for more is
-//! refused, and nobody else is.
+//! The bound on the memory that locks take: a client that asks for more is refused, and nobody else is.
 
-use harness::{Client, Kind, Server, Value, apply, eventually, on_one_server, on_two_servers};
+use harness::{Client, Kind, Server, apply, eventually, on_one_server, on_two_servers};
 
 const MOST: i64 = 16 << 20;
 
-/// A server with little memory, and a policy that evicts locks.
-fn small(kind: Kind, policy: &str) -> Server {
-    let most = format!("maxmemory {MOST}");
-    Server::build(kind).config(&most).config(&format!("maxmemory-policy {policy}")).start()
+/// A server with little memory.
+fn small(kind: Kind) -> Server {
+    Server::build(kind).config(&format!("maxmemory {MOST}")).start()
 }
 
 fn info(server: &Server, field: &str) -> i64 {
@@ -32,46 +30,15 @@ fn take_all(client: &mut Client, options: impl Fn(usize) -> String) -> usize {
     panic!("there is no end of it");
 }
 
-/// Writes more data than fits, all of which is evicted again but for what was written last.
-///
-/// Redis 8.6 finds nothing to evict for an instant, when thousands of keys were evicted at once.
-fn assert_others_can_write(server: &Server) {
-    let page = "x".repeat(10_000);
-    let written = server.client().pipeline((0..3_000).map(|n| format!("SET page{n} {page}")));
-    let refused: Vec<&Value> = written.iter().filter(|answer| answer.is_error()).collect();
-    let most = if server.kind() == Kind::Redis86 { 100 } else { 0 };
-    assert!(refused.len() <= most, "{} refused: {:?}", refused.len(), refused[0]);
-    assert_eq!(server.run("SET page any").text(), "OK");
-}
-
-#[apply(on_two_servers)]
-fn locks_leave_room_for_others_whatever_is_evicted(kind: Kind) {
-    for policy in ["allkeys-lru", "allkeys-random"] {
-        let server = small(kind, policy);
-        let fence = server.run("DLOCK.ACQUIRE early alice 600000").int();
-        assert_others_can_write(&server);
-        let taken = take_all(&mut server.client(), |n| format!("k{n} mallory 600000"));
-        assert!(taken > 3_000, "{taken}");
-        assert_others_can_write(&server);
-        // Nobody lost a lock, and who holds one goes on.
-        assert_eq!(server.node("leases").int(), taken as i64 + 1, "{policy}");
-        assert!(info(&server, "evicted") > 1_000, "{policy}");
-        assert_eq!(server.run("DLOCK.CHECK early alice").int(), fence);
-        assert_eq!(server.run("DLOCK.EXTEND early alice 600000").int(), 1);
-        assert_eq!(server.run("DLOCK.ACQUIRE early alice 600000").int(), fence);
-        assert_eq!(server.run("DLOCK.RELEASE early alice").int(), 1);
-    }
-}
-
 #[apply(on_one_server)]
 fn readers_permits_and_longer_texts_are_bounded_as_well(kind: Kind) {
     for options in ["k t{} 600000 SHARED", "k t{} 600000 LIMIT 65535"] {
-        let server = small(kind, "noeviction");
+        let server = small(kind);
         take_all(&mut server.client(), |n| options.replace("{}", &n.to_string()));
         assert_others_can_write_some(&server);
         assert_eq!(server.run("DLOCK.EXTEND k t1 600000").int(), 1, "{options}");
     }
-    let server = small(kind, "noeviction");
+    let server = small(kind);
     let mut client = server.client();
     client.pipeline((0..20_000).map(|n| format!("DLOCK.ACQUIRE k{n} t 600000")));
     assert_eq!(server.node("leases").int(), 20_000);
@@ -84,7 +51,7 @@ fn readers_permits_and_longer_texts_are_bounded_as_well(kind: Kind) {
 /// A server keeps the key's name for each of these grants.
 #[apply(on_one_server)]
 fn grants_that_end_with_their_connection_are_bounded_as_well(kind: Kind) {
-    let server = small(kind, "noeviction");
+    let server = small(kind);
     let (mut client, key) = (server.client(), "k".repeat(100_000));
     let fence = client.run("DLOCK.ACQUIRE job t 600000").int();
     let take = |n| format!("DLOCK.ACQUIRE {key} t{n} 600000 SHARED EPHEMERAL");
@@ -136,7 +103,7 @@ fn assert_others_can_write_some(server: &Server) {
 
 #[apply(on_one_server)]
 fn who_gives_locks_back_makes_room(kind: Kind) {
-    let server = small(kind, "allkeys-lru");
+    let server = small(kind);
     let mut client = server.client();
     let taken = take_all(&mut client, |n| format!("k{n} t 600000"));
     assert_eq!(server.run("DLOCK.ACQUIRE other t 600000").code(), "TOOMANY");
@@ -151,7 +118,6 @@ fn who_gives_locks_back_makes_room(kind: Kind) {
     client.pipeline((0..taken).map(|n| format!("DLOCK.BREAK k{n}")));
     server.run("DLOCK.BREAK other");
     assert_eq!((info(&server, "memory"), info(&server, "leases")), (0, 0));
-    assert_eq!((info(&server, "evicted"), info(&server, "evicted_memory")), (0, 0));
 }
 
 #[apply(on_one_server)]
@@ -171,45 +137,6 @@ fn the_bound_follows_its_settings(kind: Kind) {
     for bad in ["0", "101"] {
         assert_eq!(server.run(&format!("CONFIG SET dlock.max-memory-percent {bad}")).code(), "ERR");
     }
-}
-
-#[apply(on_one_server)]
-fn evicted_locks_are_listed_page_by_page_and_can_be_broken(kind: Kind) {
-    let server = Server::start(kind);
-    assert!(server.run("DLOCK.EVICTED").items().is_empty());
-    server.run("SET text any");
-    let mut client = server.client();
-    client.pipeline((0..250).map(|n| format!("DLOCK.ACQUIRE k{n:03} t 600000 META m")));
-    client.run("SELECT 3");
-    client.run("DLOCK.ACQUIRE elsewhere t 600000 SHARED");
-    let memory = info(&server, "memory");
-    server.evict_all();
-    assert_eq!(info(&server, "evicted"), 251);
-    assert_eq!(info(&server, "evicted_memory"), memory);
-    let names = |page: Value| page.items().iter().map(Value::text).collect::<Vec<_>>();
-    assert_eq!(names(client.run("DLOCK.EVICTED")), ["elsewhere"]);
-    let mut found: Vec<String> = Vec::new();
-    loop {
-        let last = found.last().map_or(String::new(), |last| format!("AFTER {last}"));
-        let page = names(server.run(&format!("DLOCK.EVICTED {last}")));
-        assert!(page.len() <= 100);
-        if page.is_empty() {
-            break;
-        }
-        found.extend(page);
-    }
-    assert_eq!(found, (0..250).map(|n| format!("k{n:03}")).collect::<Vec<_>>());
-    assert_eq!(names(server.run("DLOCK.EVICTED COUNT 2 AFTER k0")), ["k000", "k001"]);
-    // One that is extended is a key again.
-    assert_eq!(server.run("DLOCK.EXTEND k000 t 600000").int(), 1);
-    assert_eq!(names(server.run("DLOCK.EVICTED COUNT 1")), ["k001"]);
-    for key in &found {
-        assert_eq!(server.run(&format!("DLOCK.BREAK {key}")).int(), 1, "{key}");
-    }
-    assert!(server.run("DLOCK.EVICTED").items().is_empty());
-    server.run("FLUSHALL");
-    assert_eq!((info(&server, "evicted"), info(&server, "evicted_memory")), (0, 0));
-    assert_eq!(info(&server, "memory"), 0);
 }
 
 #[apply(on_two_servers)]

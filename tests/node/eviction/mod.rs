@@ -1,9 +1,7 @@
-//! Servers that run out of memory: what they evict is held all the same.
+//! Servers that run out of memory and evict locks.
 
 mod bound;
 mod copies;
 mod evicted;
 mod load;
-mod memory;
 mod outside;
-mod waiting;

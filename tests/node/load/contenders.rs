@@ -41,6 +41,8 @@ pub struct Plan {
     pub ttls: RangeInclusive<u64>,
     /// Leases go on when the server is killed.
     pub leases_survive: bool,
+    /// The server evicts locks. Who loses one counts on it to the end of its lease, as if it had not been told.
+    pub evicts: bool,
 }
 
 /// All of them, until [`Contenders::stop`].
@@ -268,6 +270,9 @@ impl<'c> Contender<'c> {
     }
 
     fn told_that_it_is_over(&mut self, held: &mut Held) {
+        if self.all.plan.evicts {
+            return;
+        }
         let now = Instant::now();
         let ended_early = now < held.grant.until();
         let outlived_its_connection = !held.wish.is_ephemeral && self.all.plan.leases_survive;

@@ -213,6 +213,32 @@ fn a_client_that_moves_a_key_stays_in_its_database(kind: Kind) {
     }
 }
 
+/// The names of all places where a lock may have come to would take 80 MB.
+#[apply(on_every_server)]
+fn locks_that_are_moved_all_the_time_leave_no_names_behind(kind: Kind) {
+    let server = Server::start(kind);
+    let mut client = server.client();
+    let script = "local long = string.rep('x', 40000)
+        for n = 1, 2000 do
+            redis.call('DLOCK.ACQUIRE', 'lock', 't', 60000)
+            redis.call('RENAME', 'lock', long .. n)
+            redis.call('DEL', long .. n)
+        end
+        redis.call('DLOCK.ACQUIRE', 'lock', 't', 60000)
+        redis.call('RENAME', 'lock', 'last')";
+    let before = server.info_number("memory", "used_memory");
+    client.run("MULTI");
+    client.run_args(&["EVAL", script, "0"]);
+    client.run("INFO memory");
+    let answers = client.run("EXEC");
+    let after = answers.items()[1].text();
+    let used = after.lines().find_map(|line| line.strip_prefix("used_memory:"));
+    let used: i64 = used.and_then(|used| used.trim().parse().ok()).expect("it says so");
+    assert!(used < before + (20 << 20), "{before} {used}");
+    eventually("the last key goes", || server.run("EXISTS last").int() == 0);
+    assert_eq!(server.node("leases").int(), 0);
+}
+
 /// Valkey 8.1 does not tell where a lock went, so it has to be searched for.
 #[apply(on_every_server)]
 fn a_renamed_lock_disappears_though_others_are_renamed_all_the_time(kind: Kind) {

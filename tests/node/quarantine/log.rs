@@ -225,21 +225,53 @@ fn a_log_of_a_server_with_threads_that_answer_is_not_complete(kind: Kind) {
     assert_bound(server.assert_in_quarantine(CRASHED), 60_000, since);
 }
 
-/// The file claims that the log is complete, and cannot be corrected.
+/// The file claims that the log is complete, and something else is where it has to be corrected.
 #[apply(on_two_servers)]
 fn nothing_is_granted_while_the_file_claims_more_than_is_true(kind: Kind) {
     let server = build(kind, &[]).start();
     server.run("DLOCK.ACQUIRE job alice 60000");
     server.until_its_log_is_complete();
-    let in_the_way = server.state_file().with_extension("state.tmp");
-    std::fs::create_dir(&in_the_way).expect("the folder can be written");
+    let (file, aside) = (server.state_file(), server.state_file().with_extension("aside"));
+    std::fs::rename(&file, &aside).expect("the folder can be written");
+    std::fs::create_dir(&file).expect("the folder can be written");
     assert_eq!(server.run("CONFIG SET appendfsync everysec").text(), "OK");
     assert_eq!(server.run("DLOCK.ACQUIRE other bob 1000").code(), "NOTDURABLE");
     assert_eq!(server.node("granting").text(), "not-durable");
     let mut waiter = server.waiter("DLOCK.ACQUIRE other carol 1000 WAIT 0");
     assert_eq!(server.run("DLOCK.RELEASE job alice").int(), 1);
-    std::fs::remove_dir(&in_the_way).expect("it was just made");
+    std::fs::remove_dir(&file).expect("it was just made");
+    std::fs::rename(&aside, &file).expect("it was there");
     assert!(waiter.recv().int() > 0);
+}
+
+/// It can take back that the log is complete, though it can write nothing else.
+#[apply(on_two_servers)]
+fn on_a_full_disk_a_log_does_not_count_as_complete_after_an_eviction_or_a_setting(kind: Kind) {
+    // The disk goes with the process, and the next one gets a copy.
+    let mounts = "mkdir -p disk; mount -t tmpfs -o size=64k,mode=700 tmpfs disk
+        test ! -e copy || cp copy disk/dlock.state";
+    for evicts in [true, false] {
+        let server = build(kind, &["dlock.state-file disk/dlock.state"]).with_mounts(mounts);
+        let mut server = server.start();
+        let since = Instant::now();
+        server.run("DLOCK.ACQUIRE job alice 60000");
+        let file = server.disk().join("dlock.state");
+        eventually("the state file says that the log is complete", || {
+            std::fs::read_to_string(&file).is_ok_and(|text| text.contains("log complete"))
+        });
+        server.fill_disk();
+        if evicts {
+            server.evict_all();
+        } else {
+            server.run("CONFIG SET appendfsync everysec");
+        }
+        assert!(server.run("DLOCK.ACQUIRE other bob 60000").int() > 0, "the file claims nothing");
+        std::fs::copy(&file, server.folder().join("copy")).expect("its folder has room");
+        server.kill();
+        server.start_again();
+        println!("evicts: {evicts}");
+        assert_bound(server.assert_in_quarantine(CRASHED), 60_000, since);
+    }
 }
 
 /// A question for settings changes none.

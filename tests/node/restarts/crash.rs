@@ -128,7 +128,7 @@ fn kill_under_load(kind: Kind, setup: &Setup) -> (Server, History) {
     let mut server = build(kind, setup).start();
     let history = History::default();
     let (least, most) = setup.ttls;
-    let plan = Plan { ttls: least..=most, leases_survive: setup.leases_survive };
+    let plan = Plan { ttls: least..=most, leases_survive: setup.leases_survive, evicts: false };
     let contenders = Contenders::new(server.port(), plan, &history);
     thread::scope(|scope| {
         let stop = StopAtTheEnd(&contenders);

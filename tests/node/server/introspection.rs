@@ -27,7 +27,7 @@ fn every_command_is_listed(kind: Kind) {
     let names: BTreeSet<String> = list.items().iter().map(|n| n.text().to_lowercase()).collect();
     let expected = [
         "acquire", "release", "extend", "check", "guard", "fenced", "mark", "inspect", "tokens",
-        "break", "evicted", "hot", "slow", "node", "help", "apply", "promise", "probe",
+        "break", "hot", "slow", "node", "help", "apply", "promise", "probe",
     ];
     let expected: BTreeSet<String> = expected.iter().map(|n| format!("dlock.{n}")).collect();
     assert_eq!(names, expected);
@@ -73,7 +73,6 @@ fn flags_are_as_documented(kind: Kind) {
         ("INSPECT", &["readonly", "fast"]),
         ("TOKENS", &["readonly", "admin"]),
         ("BREAK", &["write", "admin"]),
-        ("EVICTED", &["readonly"]),
         ("HOT", &["readonly"]),
         ("SLOW", &["readonly", "admin"]),
         ("APPLY", &["write", "admin"]),
@@ -100,7 +99,6 @@ fn arities_are_declared(kind: Kind) {
         ("INSPECT", 2),
         ("TOKENS", 2),
         ("BREAK", -2),
-        ("EVICTED", -1),
         ("HOT", -1),
         ("SLOW", -1),
         ("NODE", 1),
@@ -122,7 +120,6 @@ fn command_docs_describe_every_command(kind: Kind) {
         ("INSPECT", &["key"]),
         ("TOKENS", &["key"]),
         ("BREAK", &["key", "token"]),
-        ("EVICTED", &["last", "n"]),
         ("NODE", &[]),
         ("HELP", &[]),
     ] {

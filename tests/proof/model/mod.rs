@@ -379,7 +379,7 @@ impl<R> State<R> {
     fn send(&mut self, attempt: usize, out: &mut Outgoing) -> bool {
         let mut raised = false;
         while let Some(Send { node, id, ask, .. }) = out.pop() {
-            raised |= matches!(ask, Ask::Extend { fence: Some(_) });
+            raised |= matches!(ask, Ask::Extend { .. });
             self.requests.push(Request { attempt, node, id, ask });
         }
         self.requests.sort_unstable_by_key(Request::order);

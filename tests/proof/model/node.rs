@@ -57,7 +57,7 @@ impl Place {
     #[must_use]
     pub fn reaches(&self, ask: Ask, reach: u64) -> bool {
         match ask {
-            Ask::Extend { fence: Some(fence) } => fence.0 <= self.counter.saturating_add(reach),
+            Ask::Extend { fence } => fence.0 <= self.counter.saturating_add(reach),
             _ => true,
         }
     }
@@ -96,7 +96,7 @@ impl Place {
             Ask::Acquire { fence, .. } => self.acquire(attempt, shared, fence, flaw),
             Ask::Extend { fence } => self.extend(attempt, fence, flaw),
             // The model leaves no lock done.
-            Ask::Release { .. } | Ask::Finish { .. } | Ask::Ping => Answer::Answered,
+            Ask::Release | Ask::Finish { .. } | Ask::Ping => Answer::Answered,
         }
     }
 
@@ -120,13 +120,12 @@ impl Place {
         Answer::Granted(Fence(self.counter))
     }
 
-    fn extend(&mut self, attempt: usize, fence: Option<Fence>, flaw: Option<Flaw>) -> Answer {
+    fn extend(&mut self, attempt: usize, Fence(fence): Fence, flaw: Option<Flaw>) -> Answer {
         let free = self.holders.is_empty();
         let Some(holder) = self.holders.iter_mut().find(|holder| holder.attempt == attempt) else {
             let accepts = free && flaw == Some(Flaw::ExtendsEnded);
             return if accepts { Answer::Extended } else { Answer::Gone };
         };
-        let Some(Fence(fence)) = fence else { return Answer::Extended };
         if holder.fence > fence {
             let accepts = flaw == Some(Flaw::ExtendsAbove);
             return if accepts { Answer::Extended } else { Answer::Gone };

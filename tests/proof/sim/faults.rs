@@ -27,6 +27,7 @@ impl<R: Rules> World<R> {
         let kind =
             if self.is_restless { self.dice.one_of(&[7, 9, 9, 9]) } else { self.dice.below(12) };
         match kind {
+            _ if self.evicts && self.dice.chance(500) => self.evict(),
             0 | 1 => self.stop(server, true, length),
             2 => self.stop(server, false, length),
             3 => self.servers[server].paused_until = self.now + length,
@@ -110,6 +111,22 @@ impl<R: Rules> World<R> {
             self.will_learn(wire);
         }
         self.later(length, Event::Start { server: place });
+    }
+
+    /// The first node evicts a lock: one node alone costs no guard its majority for good.
+    fn evict(&mut self) {
+        let place = self.leader(0);
+        let grants = self.servers[place].host.grants();
+        if !self.servers[place].is_up || grants.is_empty() {
+            return;
+        }
+        let (key, ..) = &grants[self.dice.below(grants.len())];
+        self.say(format!("node {place} evicts a lock"));
+        self.note_stop(self.node_of(place));
+        let server = &mut self.servers[place];
+        let time = server.clock.time(self.now);
+        server.evict(key, time);
+        self.settle(place);
     }
 
     fn operator(&mut self) {

@@ -55,9 +55,12 @@ pub enum Flaw {
     TrustsAddresses,
     /// Of the clients: a connection stays that of its node, though another server has taken its place.
     KeepsConnections,
-    /// Of the clients: a request goes over another connection when its own has broken, and the machine is
-    /// not told.
-    SendsAgainInSilence,
+    /// Of the clients: a RELEASE says no FINAL, though a request has no answer.
+    ForgetsFinal,
+    /// Of the clients: an EXTEND names no fence.
+    NamesNoFence,
+    /// Of the clients: a request with KEEP that was denied is taken to leave no place.
+    LeavesNoPlace,
     /// A replica that is promoted grants at once.
     PromotedWithoutQuarantine,
     /// Its quarantine is reckoned from when it last heard of its primary.
@@ -93,11 +96,17 @@ pub enum Flaw {
     MarksAnybody,
     /// The time for which a lock is done begins again when the server starts.
     MarksBeginAnew,
+    /// A lock that was evicted is free.
+    GrantsEvicted,
+    /// The key of an evicted lock is free when its first holder's lease would have ended.
+    EvictsFirstEnd,
+    /// An evicted lock does not count at a shutdown.
+    EndsEvicted,
 }
 
 impl Flaw {
     /// All of them.
-    pub const ALL: [Flaw; 42] = [
+    pub const ALL: [Flaw; 47] = [
         Flaw::NoQuarantine,
         Flaw::ShortQuarantine,
         Flaw::NewGrants,
@@ -123,7 +132,9 @@ impl Flaw {
         Flaw::TellsNobody,
         Flaw::TrustsAddresses,
         Flaw::KeepsConnections,
-        Flaw::SendsAgainInSilence,
+        Flaw::ForgetsFinal,
+        Flaw::NamesNoFence,
+        Flaw::LeavesNoPlace,
         Flaw::PromotedWithoutQuarantine,
         Flaw::QuarantineWithoutLag,
         Flaw::QuarantineOfWhatArrived,
@@ -140,6 +151,9 @@ impl Flaw {
         Flaw::GrantsOverMarks,
         Flaw::MarksAnybody,
         Flaw::MarksBeginAnew,
+        Flaw::GrantsEvicted,
+        Flaw::EvictsFirstEnd,
+        Flaw::EndsEvicted,
     ];
 
     /// The lives in which it shows.
@@ -161,7 +175,7 @@ impl Flaw {
             | F::ReplicaEnds
             | F::RenewsInSilence => Lives::WithReplicas,
             F::TrustsAddresses | F::KeepsConnections => Lives::WithAddresses,
-            F::SendsAgainInSilence => Lives::OfTheLibrary,
+            F::NamesNoFence => Lives::OfTheLibrary,
             F::SharesAll
             | F::SharesMore
             | F::ForgetsAhead
@@ -169,6 +183,7 @@ impl Flaw {
             | F::PromisesByClock => Lives::UnderAttack,
             F::NewGrants | F::NewWaitsShorter | F::CountsAnew => Lives::LosingDisks,
             F::GrantsOverMarks | F::MarksAnybody | F::MarksBeginAnew => Lives::WithJobs,
+            F::GrantsEvicted | F::EvictsFirstEnd | F::EndsEvicted => Lives::Evicting,
             F::TellsTooEarly => Lives::InOrder,
             _ => Lives::Any,
         }

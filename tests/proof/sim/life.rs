@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use dlock_core::limits::{MAX_FENCE, MAX_FENCE_AHEAD};
 use dlock_core::quorum::{
-    Acquisition, Answer, Ask, Claim, Failure, LossReason, Plan, Rules, Send, State, Verdict, Wait,
-    usual_timeout,
+    Acquisition, Answer, Ask, Claim, Failure, LastWord, LossReason, Plan, Rules, Send, State,
+    Verdict, Wait, usual_timeout,
 };
 use dlock_core::words::Patience;
 use dlock_core::{Fence, Millis, Mode};
 
+use super::flaw::Flaw;
 use super::judge::{self, Guard};
 use super::map::Kind;
 use super::server::{Request, Server};
@@ -104,7 +105,7 @@ impl<R: Rules> World<R> {
             begun: self.now,
             open: BTreeMap::new(),
             waits: BTreeMap::new(),
-            lanes: BTreeMap::new(),
+            requests: BTreeMap::new(),
             newest: BTreeMap::new(),
             disowned: BTreeSet::new(),
             ended: None,
@@ -399,10 +400,10 @@ impl<R: Rules> World<R> {
     fn send(&mut self, task: usize, send: Send) {
         let Send { node, attempt, id, ask, ttl, again: over } = send;
         let Task { process, timeout, .. } = self.tasks[task];
-        self.tasks[task].raised |= matches!(ask, Ask::Extend { fence: Some(_) })
+        self.tasks[task].raised |= matches!(ask, Ask::Extend { .. })
             && matches!(self.tasks[task].machine, Machine::Trying(_));
         let request = self.request(task, id, attempt, (ask, over), ttl);
-        if matches!(ask, Ask::Release { .. }) {
+        if ask == Ask::Release {
             return self.release(task, attempt, node, request);
         }
         let of = (attempt, node);
@@ -412,7 +413,7 @@ impl<R: Rules> World<R> {
             false => self.ordinary(process, node),
         };
         let again = !ask.blocks() || kept.is_some();
-        if let Ask::Extend { fence: Some(fence) } = ask {
+        if let Ask::Extend { fence } = ask {
             self.tasks[task].truth.raises(attempt, node, fence);
         }
         // A ping says nothing of the lock.
@@ -436,8 +437,16 @@ impl<R: Rules> World<R> {
             let answer = Answer::Unreachable;
             return self.later(after, Event::Reply { wire: NOWHERE, task, node, id, answer });
         };
-        self.goes_over(task, of, ask, wire);
-        self.deliver_over(wire, request);
+        if self.may_send(task, of, ask) {
+            self.goes_over(task, of, ask, wire);
+            self.deliver_over(wire, request);
+        }
+    }
+
+    /// Counts a request to a node. False: the token's last word was said there.
+    pub(super) fn may_send(&mut self, task: usize, of: (u32, usize), ask: Ask) -> bool {
+        let requests = self.tasks[task].requests.entry(of).or_default();
+        requests.send(ask)
     }
 
     pub(super) fn request(
@@ -450,7 +459,7 @@ impl<R: Rules> World<R> {
     ) -> Request {
         let Task { key, mode, .. } = &self.tasks[task];
         let (key, mode, token) = (key.clone(), *mode, token(task, attempt));
-        Request { task, id, ask, token, key, mode, ttl, over }
+        Request { task, id, ask, token, key, mode, ttl, over, is_final: false }
     }
 
     pub(super) fn deliver_over(&mut self, wire: u64, request: Request) {
@@ -459,32 +468,19 @@ impl<R: Rules> World<R> {
         }
     }
 
-    /// RELEASE goes over all connections on which something may be on its way, behind it.
+    /// RELEASE, if one is due. Requests that wait are forgotten, and their connections close.
     fn release(&mut self, task: usize, attempt: u32, node: usize, request: Request) {
-        let mut wires = match self.is_library {
-            true => self.lane_wires(task, (attempt, node)),
-            false => self.busy_wires(task, attempt, node),
-        };
-        wires.sort_unstable();
-        wires.dedup();
-        for wire in wires {
-            if self.wires.get(&wire).is_some_and(|wire| wire.is_open) {
-                self.deliver_over(wire, request.clone());
-            }
+        let requests = self.tasks[task].requests.entry((attempt, node)).or_default();
+        let last_word = requests.end();
+        if let Some(last_word) = last_word
+            && let Some(wire) = self.ordinary(self.tasks[task].process, node)
+        {
+            let forgets = self.flaw == Some(Flaw::ForgetsFinal);
+            let is_final = last_word == LastWord::Final && !forgets;
+            self.deliver_over(wire, Request { is_final, ..request });
         }
         let waits = self.tasks[task].waits.remove(&(attempt, node));
         waits.into_iter().flatten().for_each(|wire| self.hang_up(wire));
-    }
-
-    fn busy_wires(&mut self, task: usize, attempt: u32, node: usize) -> Vec<u64> {
-        let open = self.tasks[task].open.iter();
-        let mut wires: Vec<u64> = open
-            .filter(|((at, _), under)| *at == node && under.attempt == attempt)
-            .map(|(_, under)| under.wire)
-            .filter(|wire| !self.tasks[task].waits.values().flatten().any(|waits| waits == wire))
-            .collect();
-        wires.extend(self.ordinary(self.tasks[task].process, node));
-        wires
     }
 
     /// The connection that has waited there before, if nothing is on its way over it.
@@ -524,8 +520,13 @@ impl<R: Rules> World<R> {
                 "task {task} hears from node {node} in attempt {attempt}: {answer:?}"
             ));
         }
-        if answer != Answer::Unreachable {
-            self.leave_lane(task, (attempt, node), under);
+        if !is_outdated && answer != Answer::Unreachable {
+            let asked = match self.flaw {
+                Some(Flaw::LeavesNoPlace) => Ask::Acquire { fence: None, wait: None },
+                _ => under.ask,
+            };
+            let requests = self.tasks[task].requests.entry((attempt, node)).or_default();
+            requests.answered(asked, answer);
         }
         self.hear_disowned(task, node, id, answer);
         self.note_heard(task, node, id, under, answer);
@@ -536,8 +537,14 @@ impl<R: Rules> World<R> {
             self.hang_up(wire);
         }
         match &mut self.tasks[task].machine {
-            Machine::Trying(acquisition) => acquisition.answer(node, id, answer, time),
-            Machine::Holding(hold) => hold.answer(node, id, answer, time.now),
+            Machine::Trying(acquisition) => {
+                acquisition.sent(node, id, under.sent);
+                acquisition.answer(node, id, answer, time);
+            }
+            Machine::Holding(hold) => {
+                hold.sent(node, id, under.sent);
+                hold.answer(node, id, answer, time.now);
+            }
             Machine::Over => return,
         }
         self.check_disowned(task);

@@ -31,13 +31,15 @@ pub enum Lives {
     LosingDisks,
     /// Clients leave locks done for a while, some as the library does.
     WithJobs,
+    /// A server evicts locks.
+    Evicting,
     /// Clocks are right, or are put right, and a client proposes fences that are far ahead.
     UnderAttack,
 }
 
 impl Lives {
     /// All of them, by their names.
-    pub const ALL: [(&str, Lives); 10] = [
+    pub const ALL: [(&str, Lives); 11] = [
         ("sim", Lives::Any),
         ("order", Lives::InOrder),
         ("gates", Lives::AtAnyGate),
@@ -48,6 +50,7 @@ impl Lives {
         ("attack", Lives::UnderAttack),
         ("disks", Lives::LosingDisks),
         ("jobs", Lives::WithJobs),
+        ("evictions", Lives::Evicting),
     ];
 
     /// Seeds whose lives, of one kind or another, have shown a mutant that few others show. A change of the
@@ -83,6 +86,7 @@ impl<R: Rules> World<R> {
                 world.has_jobs = true;
                 world.is_library = world.dice.chance(500);
             }
+            Lives::Evicting => world.evicts = true,
             Lives::UnderAttack => world.add_an_attack(),
             Lives::LosingDisks => world.lose_disks(),
             Lives::InOrder => world.put_on_a_map(Kind::OneGate),

@@ -103,6 +103,8 @@ pub struct Request {
     pub ttl: Millis,
     /// The mark over which it may be granted.
     pub over: Option<Fence>,
+    /// Of a RELEASE: FINAL.
+    pub is_final: bool,
 }
 
 impl Server {
@@ -275,6 +277,31 @@ impl Server {
         Record { node_id: 1, boot: self.life, fence, unix, bound, ended, log_is_complete }
     }
 
+    /// Evicts a lock. The log says that the key is gone, and the file, that the log does not count any more.
+    pub fn evict(&mut self, key: &KeyBuf, time: Time) {
+        let (_, holders) = self.host.holders(key);
+        self.host.take(key);
+        let grants = holders.iter().map(|holder| holder.grant());
+        for grant in grants.clone() {
+            self.node.lost(key.as_key(), grant.token, grant.client);
+        }
+        let top = grants.clone().map(|grant| grant.fence).max().unwrap_or(Fence(0));
+        let ends = grants.map(|grant| grant.lease.end);
+        match if self.flaw == Some(Flaw::EvictsFirstEnd) { ends.min() } else { ends.max() } {
+            Some(end) if self.flaw != Some(Flaw::GrantsEvicted) => {
+                self.node.evict(key.as_key(), end, top);
+            }
+            _ => {
+                self.node.pass_on(key.as_key(), top);
+                self.node.maybe_free(key.as_key());
+            }
+        }
+        (self.log_is_complete, self.says_complete) = (false, false);
+        if !self.host.disk_is_full {
+            self.promise_now(time);
+        }
+    }
+
     /// A crash: of the data set a part comes back, which may be nothing, or all of an older one; and a write
     /// that was on its way may have been made.
     pub fn crash(&mut self, dice: &mut Dice) {
@@ -312,7 +339,12 @@ impl Server {
         } else {
             let promise = self.node.last_promise(self.host.last_end(), time.now);
             self.file.write(promise);
-            self.ended = Some(self.host.roll());
+            let mut ended = self.host.roll();
+            if self.node.evicted_left(time.now) > Millis(0) && self.flaw != Some(Flaw::EndsEvicted)
+            {
+                ended.add_evicted();
+            }
+            self.ended = Some(ended);
         }
         if dice.chance(300) && !self.log_is_complete {
             self.host.clear();
@@ -346,7 +378,7 @@ impl Server {
         let key = key.as_key();
         self.host.now = time.now;
         if let Some(answer) = self.turns_away(ask) {
-            return (!matches!(ask, Ask::Release { .. })).then_some(answer);
+            return (ask != Ask::Release).then_some(answer);
         }
         self.node.look_at_places(time.now, false);
         match ask {
@@ -355,16 +387,19 @@ impl Server {
             }
             Ask::Acquire { fence, wait } => self.acquire(request, (fence, wait), wire, time),
             Ask::Extend { fence } => {
-                let extend = Extend { token, ttl, fence };
+                // Requests that raise a fence name it.
+                let grant = self.host.holder(&request.key, token);
+                let has_more = grant.is_some_and(|grant| grant.grant().fence > fence);
+                let is_named = !has_more || self.flaw != Some(Flaw::NamesNoFence);
+                let extend = Extend { token, ttl, fence: is_named.then_some(fence) };
                 let free = !self.host.values.contains_key(&request.key);
                 if self.flaw == Some(Flaw::RaisesRestored)
-                    && let Some(raised) = fence
                     && let Some(held) = self.restored(request, time)
-                    && held < raised
+                    && held < fence
                 {
                     self.answer_restored(request, held, time);
                     let lease = Lease::begin(time.now, ttl);
-                    self.host.renew_one(key, Renewal { lease, fence: raised, asker: None });
+                    self.host.renew_one(key, Renewal { lease, fence, asker: None });
                     return Some(Answer::Extended);
                 }
                 match self.node.extend(&mut self.host, key, &extend, ClientId(wire), time) {
@@ -386,10 +421,10 @@ impl Server {
                 DoneFor { time: length, fence: Some(fence), meta: b"" },
                 time,
             )),
-            Ask::Release { is_final } => {
+            Ask::Release => {
                 let token = self.released_by(request);
                 // A release cannot be refused: there are no foreign locks here.
-                let release = Release { token: &token, is_final, done: None };
+                let release = Release { token: &token, is_final: request.is_final, done: None };
                 let _ = self.node.release(&mut self.host, key, &release, time);
                 None
             }

@@ -2,11 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use dlock_core::quorum::{Acquisition, Hold, Rules};
+use dlock_core::quorum::{Acquisition, Hold, Requests, Rules};
 use dlock_core::words::Patience;
 use dlock_core::{Instant, KeyBuf, Millis, Mode};
 
-use super::library::Lane;
 use super::truth::{Truth, Under};
 
 /// A client.
@@ -30,8 +29,8 @@ pub struct Task<R: Rules> {
     pub open: BTreeMap<(usize, u32), Under>,
     /// The connections that wait, by attempt and node: the newest, and those that did not answer.
     pub waits: BTreeMap<(u32, usize), Vec<u64>>,
-    /// The connections of requests that do not wait, by attempt and node.
-    pub lanes: BTreeMap<(u32, usize), Lane>,
+    /// The requests of each token to each node, by attempt and node.
+    pub requests: BTreeMap<(u32, usize), Requests>,
     /// The newest request to each node.
     pub newest: BTreeMap<usize, u32>,
     /// The nodes that say that it does not hold.

@@ -104,7 +104,7 @@ impl Truth {
             self.denied.insert(place);
         }
         // The node may have been raised farther than its client knows: then it says the same as if it had nothing.
-        if let (Answer::Gone, Ask::Extend { fence: Some(fence) }) = (answer, under.ask) {
+        if let (Answer::Gone, Ask::Extend { fence }) = (answer, under.ask) {
             self.gap |= self.raised.get(&place).is_some_and(|raised| *raised > fence);
         }
         if tells(answer) {
@@ -115,12 +115,9 @@ impl Truth {
         if !carried.is_some_and(there) {
             return;
         }
-        let fence = match (answer, under.ask, before, claimed) {
-            (Answer::Granted(fence), ..) => fence,
-            (Answer::Extended, Ask::Extend { fence: Some(fence) }, ..) => fence,
-            (Answer::Extended, _, Some(before), _) => before.fence,
-            // The server has stopped, and remembers the lease.
-            (Answer::Extended, _, None, Some(claimed)) => claimed,
+        let fence = match (answer, under.ask) {
+            (Answer::Granted(fence), _) => fence,
+            (Answer::Extended, Ask::Extend { fence }) => fence,
             _ => return,
         };
         // A server that has granted to somebody else since gives a larger fence.

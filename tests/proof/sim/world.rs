@@ -68,6 +68,8 @@ pub struct World<R: Rules> {
     pub has_jobs: bool,
     /// Addresses change all the time.
     pub is_restless: bool,
+    /// The first node evicts locks.
+    pub evicts: bool,
     /// The number of claims by those who had waited for a while, and how many of them came later
     /// than one way to the nodes and back after that.
     pub hand_overs: (u64, u64),
@@ -272,6 +274,7 @@ impl<R: Rules> World<R> {
             is_library: false,
             has_jobs: false,
             is_restless: false,
+            evicts: false,
             given_back: None,
             hand_overs: (0, 0),
             tells,

@@ -44,7 +44,7 @@ fn queued_in_quarantine(wait: Patience) -> Trial {
     let mut trial = trial(plan(1, wait));
     trial.sends("0A100");
     trial.hears(0, Answer::Refused(Obstacle::Quarantine));
-    trial.sends("0R 0A100w");
+    trial.sends("0A100w");
     trial
 }
 

@@ -31,6 +31,18 @@ fn it_is_valid_until_its_limit_at_most_and_what_ended_it_stays_the_reason() {
 }
 
 #[test]
+fn nothing_is_extended_after_its_end() {
+    let mut trial = held();
+    trial.now = trial.until() * 1_000;
+    let now = Instant(trial.now);
+    trial.hold().extend(Millis(10 * TTL), now);
+    trial.hold().hand_on(Millis(TTL), now);
+    trial.hold().is_back(0, now);
+    trial.sends("");
+    trial.is_lost(LossReason::NotRenewed);
+}
+
+#[test]
 fn it_is_renewed_when_a_majority_has_granted_the_length_and_not_before() {
     let mut trial = held();
     let now = Instant(trial.now);
@@ -123,36 +135,23 @@ fn a_node_that_was_not_raised_is_raised_with_the_next_renewal() {
 }
 
 #[test]
-fn where_a_request_may_be_late_a_renewal_names_the_fence_ever_after() {
-    let mut trial = held_without(Answer::Unreachable);
-    trial.wakes();
-    trial.sends("0E 1E 2A100");
-    trial.grants(2, 100);
-    for _ in 0..3 {
-        (0..2).for_each(|node| trial.hears(node, Answer::Extended));
-        trial.wakes();
-        trial.sends("0E 1E 2E100");
-        trial.hears(2, Answer::Extended);
-    }
-}
-
-#[test]
-fn and_so_it_does_where_one_was_sent_again_before_it_was_answered() {
+fn a_request_that_was_sent_twice_counts_from_the_sending_that_was_answered_and_makes_the_release_final()
+ {
     let mut trial = asked(Try);
+    trial.grants(0, 100);
+    trial.now += 30_000;
     trial.sent_again(1);
-    (0..2).for_each(|node| trial.grants(node, 100));
+    trial.grants(1, 100);
     trial.holds();
-    trial.sent_again(2);
     trial.grants(2, 100);
-    // A request that was answered was not sent again.
-    trial.sent_again(0);
-    for _ in 0..2 {
-        trial.wakes();
-        trial.sends("0E 1E100 2E100");
-        (0..3).for_each(|node| trial.hears(node, Answer::Extended));
-    }
+    // The first of them ends by then, and the second later.
+    assert_eq!(trial.until(), TTL - 12);
+    trial.now += 1_000;
+    trial.wakes();
+    trial.sends("0E 1E 2E");
+    (0..3).for_each(|node| trial.hears(node, Answer::Extended));
     trial.hold().release();
-    trial.sends("0R 1F 2F");
+    trial.sends("0R 1F 2R");
 }
 
 #[test]

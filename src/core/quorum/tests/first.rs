@@ -64,7 +64,7 @@ fn answers_that_come_after_the_lease_make_no_claim() {
     trial.grants(0, 100);
     trial.grants(1, 100);
     trial.is_pending();
-    trial.sends("0R 1R 2R");
+    trial.sends("0R 1R 2F");
 }
 
 #[test]
@@ -145,7 +145,7 @@ fn silent_nodes_are_released_too() {
     trial.grants(0, 100);
     let Machine::Trying(acquisition) = &mut trial.machine else { unreachable!() };
     acquisition.abandon();
-    trial.sends("0R 1R 2R");
+    trial.sends("0R 1F 2F");
     trial.grants(1, 100);
     trial.loses(Failure::Held);
     trial.sends("");
@@ -193,7 +193,7 @@ fn nobody_there_is_an_error_for_one_who_does_not_wait() {
     trial.hears(1, Answer::Silent);
     trial.wakes();
     trial.loses(Failure::NoQuorum);
-    trial.sends("0R 1R 2R");
+    trial.sends("0F 1F 2F");
 }
 
 #[test]
@@ -216,7 +216,7 @@ fn outage(wait: Patience, end: u64) -> Trial {
         if trial.verdict() != Verdict::Pending {
             break;
         }
-        trial.sends("0R 1R 2R");
+        trial.sends("0F 1F 2F");
         trial.wakes();
         trial.sends("0A100 1A100 2A100");
     }
@@ -249,7 +249,7 @@ fn a_quarantine_is_waited_for() {
         trial.hears(1, Answer::Refused(Obstacle::Quarantine));
         trial.hears(2, Answer::Refused(Obstacle::Quarantine));
         trial.is_pending();
-        trial.sends("0R 1R 2R");
+        trial.sends("0R");
         trial.wakes();
         trial.sends("0A101 1A101 2A101");
     }
@@ -272,7 +272,7 @@ fn nobody_queues_at_a_node_in_quarantine_where_there_are_others() {
     for (wait, lost) in [(Try, true), (Forever, false)] {
         let mut trial = asked(wait);
         (0..3).for_each(|node| trial.hears(node, Answer::Refused(Obstacle::Quarantine)));
-        trial.sends("0R 1R 2R");
+        trial.sends("");
         assert_eq!(trial.verdict() == Verdict::Lost(Failure::NoQuorum), lost);
     }
 }
@@ -295,7 +295,7 @@ fn a_look_before_its_time_ends_neither_the_grace_nor_a_rest() {
     trial.is_pending();
     let mut trial = asked(Forever);
     (0..3).for_each(|node| trial.hears(node, Answer::Unreachable));
-    trial.sends("0R 1R 2R");
+    trial.sends("0F 1F 2F");
     trial.passes(1);
     trial.sends("");
 }
@@ -341,7 +341,7 @@ fn it_says_which_attempt_it_is_and_what_it_has_seen() {
     assert_eq!(told(&trial), ((1, Fence(0), false), vec![false, false, true]));
     trial.hears(0, Answer::Denied);
     trial.grants(1, 107);
-    trial.sends("1R 2R 0A108wt");
+    trial.sends("1R 2F 0A108wt");
     assert_eq!(told(&trial), ((2, Fence(107), true), vec![false, false, true]));
     trial.waited(0, Answer::Turn(Fence(119)));
     trial.sends("1A120w 2A120w 0A120w");

@@ -20,7 +20,7 @@ fn a_lock_is_done_when_a_majority_has_the_mark_of_one_claim() {
     trial.is_pending();
     trial.hears(1, done(90, 400));
     is_done(&trial, 90, 400);
-    trial.sends("2R");
+    trial.sends("2F");
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn what_a_silent_node_may_have_makes_no_quorum() {
     trial.sends("");
     trial.hears(2, Answer::Silent);
     // Neither done nor free. One more try.
-    trial.sends("1R 2R");
+    trial.sends("1R 2F");
     assert_eq!(trial.verdict(), Verdict::Pending);
     for _ in 0..20 {
         if trial.verdict() != Verdict::Pending {
@@ -116,7 +116,7 @@ fn a_holder_that_may_be_about_to_finish_is_waited_for() {
     trial.grants(2, 100);
     trial.sends("2R 1A100wt");
     trial.waited(1, done(90, 500));
-    trial.sends("0A101 1A101 2A101");
+    trial.sends("1R 0A101 1A101 2A101");
     trial.hears(0, done(90, 500));
     trial.hears(1, done(90, 500));
     is_done(&trial, 90, 500);
@@ -198,7 +198,7 @@ fn a_client_that_takes_a_done_lock_again_rests_while_its_only_node_is_in_quarant
         trial.sends("0A100o90");
         trial.hears(0, Answer::Refused(Obstacle::Quarantine));
         // The client does not queue there, only to hear of the mark at once.
-        trial.sends("0R");
+        trial.sends("");
         trial.wakes();
         trial.sends("0A100");
     }
@@ -222,7 +222,7 @@ fn a_lock_is_left_done_when_a_majority_has_the_mark() {
     trial.hears(2, Answer::Marked);
     trial.is_lost(LossReason::Done);
     trial.hold().release();
-    trial.sends("1R");
+    trial.sends("1F");
 }
 
 #[test]

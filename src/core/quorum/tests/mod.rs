@@ -1,10 +1,10 @@
 //! The machines, event by event: the `first` attempt, the `gate`, one node `alone`, `two_gates` and ties, the
-//! `hold`, how it is `longer`, and how it has `ended`; fences that differ, `raise`.
+//! `hold`, how it is `longer`, `taken_over` by another process, and how it has `ended`; fences that differ, `raise`.
 //!
 //! A request is written as node and letter: `0A7` is ACQUIRE FENCE 7 to node 0, `0A` without a
 //! fence, `0A7w` with WAIT and KEEP, `0A7wt` with TURN as well, `0A7k` with KEEP alone; `1E7` is EXTEND
-//! FENCE 7, `1E` without; `2R` is RELEASE, `2F` is RELEASE … FINAL; `2P` a ping. `0A7o5` is ACQUIRE FENCE 7 AGAIN 5, `0D7/900` is RELEASE …
-//! DONE 900 FENCE 7.
+//! FENCE 7, `1E` is that with the fence which the node is known to grant; `2R` is RELEASE, `2F` is RELEASE … FINAL;
+//! `2P` a ping. `0A7o5` is ACQUIRE FENCE 7 AGAIN 5, `0D7/900` is RELEASE … DONE 900 FENCE 7.
 
 mod alone;
 mod ended;
@@ -14,7 +14,7 @@ mod hold;
 mod longer;
 mod marks;
 mod raise;
-mod tie;
+mod taken_over;
 mod two_gates;
 
 use alloc::boxed::Box;
@@ -26,7 +26,9 @@ use core::time::Duration;
 use std::format;
 
 use crate::quorum::hold::{Hold, LossReason, State};
-use crate::quorum::{Acquisition, Answer, Ask, Failure, Obstacle, Plan, Send, Verdict};
+use crate::quorum::{
+    Acquisition, Answer, Ask, Failure, LastWord, Obstacle, Plan, Requests, Send, Verdict,
+};
 use crate::words::Patience::{self, Forever, Try};
 use crate::words::{Fence, Instant, Millis, Time};
 
@@ -38,6 +40,11 @@ struct Trial {
     /// The newest request to each node, and the newest that waits.
     newest: BTreeMap<usize, u32>,
     waiting: BTreeMap<usize, u32>,
+    /// The requests that it has sent, and what each token owes each node.
+    asked: BTreeMap<u32, Send>,
+    requests: BTreeMap<(u32, usize), Requests>,
+    /// The fence that each node is known to grant.
+    fences: BTreeMap<usize, Fence>,
     /// The lease that blocked requests ask for.
     lease: Millis,
 }
@@ -78,6 +85,9 @@ fn trial(plan: Plan) -> Trial {
         now: 0,
         newest: BTreeMap::new(),
         waiting: BTreeMap::new(),
+        asked: BTreeMap::new(),
+        requests: BTreeMap::new(),
+        fences: BTreeMap::new(),
         lease,
     }
 }
@@ -102,7 +112,7 @@ fn queued_by(plan: Plan) -> Trial {
     let mut trial = asked_by(plan);
     trial.hears(0, Answer::Denied);
     trial.grants(1, 100);
-    trial.sends("1R 2R 0A101wt");
+    trial.sends("1R 2F 0A101wt");
     trial
 }
 
@@ -143,17 +153,19 @@ impl Trial {
             let ttl = if send.ask.blocks() { self.lease } else { send.ttl };
             assert!(!matches!(send.ask, Ask::Acquire { .. }) || send.ttl == ttl, "{send:?}");
             newest.insert(send.node, send.id);
-            sent.push(written(send));
+            sent.extend(self.written(send));
         }
         sent.join(" ")
     }
 
     /// The next request that it sends.
     fn polls(&mut self) -> Option<Send> {
-        match &mut self.machine {
+        let send = match &mut self.machine {
             Machine::Trying(acquisition) => acquisition.poll(),
             Machine::Holding(hold) => hold.poll(),
-        }
+        }?;
+        self.asked.insert(send.id, send);
+        Some(send)
     }
 
     fn hears(&mut self, node: usize, answer: Answer) {
@@ -169,18 +181,31 @@ impl Trial {
         self.hear(node, self.waiting[&node], answer);
     }
 
-    /// Nobody has answered the newest requests to the node, and they are sent over another connection.
+    /// Nobody has answered the newest request to the node, and it is sent over another connection.
     fn sent_again(&mut self, node: usize) {
-        for id in [&self.newest, &self.waiting].into_iter().filter_map(|ids| ids.get(&node)) {
-            match &mut self.machine {
-                Machine::Trying(acquisition) => acquisition.sent_again(node, *id),
-                Machine::Holding(hold) => hold.sent_again(node, *id),
-            }
+        let ids = [self.newest.get(&node), self.waiting.get(&node)];
+        let Some(id) = ids.into_iter().flatten().max().copied() else { return };
+        let Send { attempt, ask, .. } = self.asked[&id];
+        assert!(self.requests.entry((attempt, node)).or_default().send(ask));
+        let now = Instant(self.now);
+        match &mut self.machine {
+            Machine::Trying(acquisition) => acquisition.sent(node, id, now),
+            Machine::Holding(hold) => hold.sent(node, id, now),
         }
     }
 
     fn hear(&mut self, node: usize, id: u32, answer: Answer) {
         let time = self.time();
+        if let Some(Send { attempt, ask, .. }) = self.asked.get(&id).copied() {
+            if !matches!(answer, Answer::Silent | Answer::Unreachable) {
+                self.requests.entry((attempt, node)).or_default().answered(ask, answer);
+            }
+            match (ask, answer) {
+                (_, Answer::Granted(fence)) => _ = self.fences.insert(node, fence),
+                (Ask::Extend { fence }, Answer::Extended) => _ = self.fences.insert(node, fence),
+                _ => {}
+            }
+        }
         match &mut self.machine {
             Machine::Trying(acquisition) => acquisition.answer(node, id, answer, time),
             Machine::Holding(hold) => hold.answer(node, id, answer, time.now),
@@ -266,6 +291,24 @@ impl Trial {
     }
 }
 
+impl Trial {
+    fn written(&mut self, send: Send) -> Option<String> {
+        let Send { node, attempt, ask, .. } = send;
+        let requests = self.requests.entry((attempt, node)).or_default();
+        match ask {
+            Ask::Release => match requests.end()? {
+                LastWord::Plain => Some(format!("{node}R")),
+                LastWord::Final => Some(format!("{node}F")),
+            },
+            _ if !requests.send(ask) => panic!("{send:?} after the last word"),
+            Ask::Extend { fence } if self.fences.get(&node) == Some(&fence) => {
+                Some(format!("{node}E"))
+            }
+            _ => Some(written(send)),
+        }
+    }
+}
+
 fn written(send: Send) -> String {
     let Send { node, ask, again, .. } = send;
     let number = |fence: Option<Fence>| fence.map_or(String::new(), |fence| format!("{}", fence.0));
@@ -275,8 +318,8 @@ fn written(send: Send) -> String {
             let blocks = if wait.blocks.is_some() { "w" } else { "k" };
             format!("{node}A{}{blocks}{}", number(fence), if wait.turn { "t" } else { "" })
         }
-        Ask::Extend { fence } => format!("{node}E{}", number(fence)),
-        Ask::Release { is_final } => format!("{node}{}", if is_final { "F" } else { "R" }),
+        Ask::Extend { fence } => format!("{node}E{}", fence.0),
+        Ask::Release => format!("{node}R"),
         Ask::Ping => format!("{node}P"),
         Ask::Finish { length, fence } => format!("{node}D{}/{}", fence.0, length.0),
     };

@@ -8,7 +8,7 @@ fn at_the_second_gate() -> Trial {
     trial.hears(0, Answer::Unreachable);
     trial.hears(1, Answer::Denied);
     trial.grants(2, 100);
-    trial.sends("0R 2R 1A101wt");
+    trial.sends("0F 2R 1A101wt");
     trial.waited(1, Answer::Turn(Fence(119)));
     trial.sends("0A120w 2A120w 1A120w");
     trial

@@ -1,6 +1,7 @@
 //! Events around the commands: sweeps, clients that leave, keys replaced from outside,
 //! and roles that change.
 
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use proptest::prelude::*;
@@ -101,6 +102,29 @@ impl World {
         self.settle(Cause::Removal).map(drop)
     }
 
+    /// The primary evicts a lock, and tells its replica that the key is gone.
+    pub fn evict(&mut self, key: &KeyBuf) -> Verdict {
+        let time = self.time();
+        let holders = self.leader().host.holders(key).1;
+        let grants = holders.iter().map(|holder| holder.grant());
+        let Some(end) = grants.clone().map(|grant| grant.lease.end).max() else { return Ok(()) };
+        let top = grants.clone().map(|grant| grant.fence).max().unwrap_or(Fence(0));
+        for (at, Side { node, host }) in self.sides.iter_mut().enumerate() {
+            host.take(key);
+            for grant in grants.clone() {
+                node.lost(key.as_key(), grant.token, grant.client);
+            }
+            match at == self.lead {
+                true => node.evict(key.as_key(), end, top),
+                false => node.removed(host, key.as_key(), top, time.now),
+            }
+        }
+        self.judge.holds.remove(key);
+        let shut = self.judge.shut.entry(key.name.clone()).or_default();
+        *shut = (end.0 * 1000).max(*shut);
+        self.settle(Cause::Quiet).map(drop)
+    }
+
     /// Other data where nothing is.
     pub fn put_other(&mut self, key: &KeyBuf) -> Verdict {
         for Side { node, host } in &mut self.sides {
@@ -121,6 +145,9 @@ impl World {
             node.flushed(host, db, now);
         }
         self.judge.holds.retain(|key, _| !goes(key));
+        if db.is_none() {
+            (self.judge.shut, self.shut_there) = (BTreeMap::new(), BTreeMap::new());
+        }
         self.settle(Cause::Removal)?;
         prop_assert!(self.judge.queues.keys().all(|key| !goes(key)), "not told of the flush");
         Ok(())
@@ -138,6 +165,8 @@ impl World {
     pub fn fail_over(&mut self) -> Verdict {
         self.demote()?;
         self.lead = 1 - self.lead;
+        // There is no quarantine here.
+        core::mem::swap(&mut self.judge.shut, &mut self.shut_there);
         // The iterations of the other one are not its own: it has read nothing yet.
         (self.heard, self.is_paused) = (0, true);
         let time = self.time();

@@ -123,6 +123,19 @@ impl Bench {
         self.node.removed(&mut self.host, key, top, now);
     }
 
+    /// The server evicts the lock.
+    pub fn evict(&mut self, key: Key<'_>) {
+        let (_, holders) = self.host.holders(&key.to_owned());
+        self.host.take(&key.to_owned());
+        let grants = holders.iter().map(|holder| holder.grant());
+        grants.clone().for_each(|grant| {
+            self.node.lost(key, grant.token, grant.client);
+        });
+        let end = grants.clone().map(|grant| grant.lease.end).max().expect("a lock");
+        let top = grants.map(|grant| grant.fence).max().expect("a lock");
+        self.node.evict(key, end, top);
+    }
+
     pub fn flushed(&mut self, db: Option<u32>) {
         let now = self.time().now;
         self.node.flushed(&mut self.host, db, now);

@@ -136,6 +136,19 @@ fn an_extension_with_a_fence_too_far_ahead_is_an_error() {
     assert_eq!((bench.node.durable.fence(), bench.check("a")), (counter, Some(counter)));
 }
 
+/// It was granted before, by a clock that was ahead.
+#[test]
+fn an_extension_with_the_fence_that_was_granted_proposes_nothing() {
+    let mut bench = Bench::new();
+    bench.ahead = 1_000_000_000;
+    let fence = bench.hold(1, "a 10 FENCE 1500000000").0;
+    bench.ahead = 0;
+    assert_eq!(bench.extend(&format!("a 20 FENCE {fence}")), Ok(true));
+    let refused = bench.extend(&format!("a 20 FENCE {}", fence + 1_000_000_000));
+    assert!(matches!(refused, Err(Reason::TooFar { .. })), "{refused:?}");
+    assert_eq!(bench.extend("b 10 FENCE 9007199254740991"), Ok(false));
+}
+
 #[test]
 fn a_check_tells_holders_from_others_and_changes_nothing() {
     let mut bench = Bench::new();

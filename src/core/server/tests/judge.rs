@@ -82,6 +82,8 @@ pub struct Judge {
     /// The largest fence ever handed out or given to a holder, by the key's name: in whatever
     /// database it was.
     pub highest: BTreeMap<Box<[u8]>, u64>,
+    /// The keys of evicted locks, by name, and the time until which nobody gets them.
+    pub shut: BTreeMap<Box<[u8]>, u64>,
     pub closed: BTreeSet<ClientId>,
     pub gone: BTreeSet<WaiterId>,
     /// The answers heard and not yet taken away.
@@ -146,6 +148,9 @@ impl Judge {
     pub fn compatible(&self, key: &KeyBuf, mode: Mode) -> bool {
         let holds = self.held(key);
         let same = holds.iter().all(|hold| hold.mode.is_like(mode));
+        if self.shut.get(&key.name).is_some_and(|end| self.now < *end) {
+            return false;
+        }
         match mode {
             Mode::Exclusive => holds.is_empty(),
             Mode::Shared => same,
@@ -278,7 +283,7 @@ impl Judge {
         prop_assert!(grant.fence >= hold.fence, "extended below its fence");
         prop_assert_eq!(grant.fence, ask.fence.unwrap_or(hold.fence));
         prop_assert_eq!(mode, hold.mode);
-        prop_assert!(!hold.ephemeral || hold.client == grant.client);
+        prop_assert!(!(hold.bound && hold.ephemeral) || hold.client == grant.client);
         (hold.client, hold.waiter, hold.away) = (grant.client, None, false);
         hold.end = hold.end.max(now + ask.ttl.0 * 1000);
         hold.latest = hold.latest.max(now + ask.ttl.0 * 1000 + 999);

@@ -1,7 +1,7 @@
 //! A node judged against the contract.
 //!
 //! - `bench`: one node on a server in memory ([`crate::simulated`]), spoken to in the words of the commands.
-//! - `taking`, `waiting`, `keep`, `next_in_line`, `ending`, `final_tokens`, `events`, `fences`: one test a rule.
+//! - `taking`, `waiting`, `keep`, `next_in_line`, `ending`, `final_tokens`, `events`, `evicted`, `fences`: one test a rule.
 //! - `done`: a lock that is done for a while.
 //! - `obey`: what arrives for a slot that is about to be this node's.
 //! - `world`: two nodes, a primary and its replica, and everybody who uses them; `step`: what
@@ -17,6 +17,7 @@ mod done;
 mod durability;
 mod ending;
 mod events;
+mod evicted;
 mod fences;
 mod final_tokens;
 mod judge;

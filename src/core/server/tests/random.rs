@@ -57,6 +57,7 @@ fn step() -> impl Strategy<Value = Step> {
 fn rare() -> impl Strategy<Value = Step> {
     prop_oneof![
         4 => (0..3_usize).prop_map(|key| Step::Remove { key }),
+        4 => (0..3_usize).prop_map(|key| Step::Evict { key }),
         4 => (place(), prop::option::of(1..10_u64))
             .prop_map(|((key, token), ttl)| Step::SetText { key, token, ttl }),
         1 => (0..3_usize).prop_map(|key| Step::SetOther { key }),

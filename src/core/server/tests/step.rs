@@ -77,6 +77,9 @@ pub enum Step {
     Remove {
         key: usize,
     },
+    Evict {
+        key: usize,
+    },
     SetText {
         key: usize,
         token: usize,
@@ -171,6 +174,7 @@ impl World {
                 self.settle(Cause::Quiet).map(drop)
             }
             Step::Remove { key: at } => self.replace(&key(at), None),
+            Step::Evict { key: at } => self.evict(&key(at)),
             Step::SetText { key: at, token: by, ttl } => {
                 let end = ttl.map(|ttl| Deadline::after(Instant(self.now), Millis(ttl)));
                 self.replace(&key(at), Some((token(by), end)))
@@ -347,7 +351,12 @@ impl World {
         let Side { node, host } = self.leader();
         let result = node.extend(host, key.as_key(), ask, super::bench::OTHER, time);
         let log = self.settle(Cause::Extend(key, ask))?;
-        prop_assert_eq!(too_far, matches!(result, Err(Reason::TooFar { .. })));
+        // Only a larger fence than the grant's is a proposal.
+        let refused = matches!(result, Err(Reason::TooFar { .. }));
+        prop_assert!(too_far || !refused);
+        if let Some(held) = held.filter(|_| quiet) {
+            prop_assert_eq!(refused, too_far && held && fence < ask.fence);
+        }
         if quiet && !matches!(result, Ok(true)) {
             prop_assert_eq!(before, self.snapshot(), "{:?} left a trace", result);
             prop_assert!(log.is_empty(), "{result:?} left a trace: {log:?}");

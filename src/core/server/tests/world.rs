@@ -33,6 +33,8 @@ pub struct World {
     /// Which of them is the primary.
     pub lead: usize,
     pub judge: Judge,
+    /// The keys of evicted locks, as the replica remembers them of the time when it led.
+    pub shut_there: BTreeMap<Box<[u8]>, u64>,
     /// Microseconds on the monotonic clock, and on the wall's.
     pub now: u64,
     pub unix: u64,
@@ -59,6 +61,7 @@ impl World {
             sides: [side(0), side(1 << 32)],
             lead: 0,
             judge: Judge::default(),
+            shut_there: BTreeMap::new(),
             now: 0,
             unix: 1_000_000,
             clients: Vec::new(),
@@ -85,6 +88,7 @@ impl World {
     pub fn pass(&mut self, micros: u64) {
         self.now += micros;
         self.unix += micros;
+        self.judge.now = self.now;
         for side in &mut self.sides {
             side.host.now = Instant(self.now);
         }
@@ -218,7 +222,9 @@ impl World {
         match self.sides[self.lead].host.values.get(key) {
             Some(Value::Other) => true,
             Some(Value::Text { end, .. }) => {
-                end.zip(slack).is_some_and(|(end, slack)| end.0 * 1000 + slack <= self.now)
+                let over =
+                    end.zip(slack).is_some_and(|(end, slack)| end.0 * 1000 + slack <= self.now);
+                over && self.judge.compatible(key, first.mode)
             }
             _ => self.judge.compatible(key, first.mode),
         }
