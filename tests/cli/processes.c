@@ -62,6 +62,7 @@ int main(int count, char **arguments) {
         signal(SIGTERM, is_asked);
     } else if (!strcmp(how, "chain")) {
         // Each process lives for a moment, in a session of its own.
+        signal(SIGTERM, SIG_IGN);
         printf("in %d\n", getpid());
         fflush(stdout);
         if (fork()) for (;;) pause();

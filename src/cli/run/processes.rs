@@ -91,7 +91,7 @@ impl Processes {
     fn collect(&mut self) -> Result<Option<Change>, Errno> {
         // Bounded: a command may start processes faster than one thread can collect them.
         for _ in 0..AT_ONCE {
-            let Some((process, status)) = system::waitpid(None, WAIT)? else { break };
+            let Some((process, status)) = system::wait(WAIT)? else { break };
             if self.ended.is_some() || process.as_raw_pid() != self.first.as_raw() {
                 continue;
             }
