@@ -132,7 +132,8 @@ const HEARD: [Signal; 10] = [
     Signal::SIGTSTP,
 ];
 
-const ENDING: [Signal; 4] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT];
+/// Signals that ask a process to end.
+pub const ENDING: [Signal; 4] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT];
 
 /// Returns the signals that were ignored when dlock started, as Linux reports them in a file; none without
 /// that file.

@@ -24,7 +24,7 @@ static void is_asked(int signal) {
     _exit(1);
 }
 
-// Ends, and leaves a process in a session of its own.
+// Leaves a process in a session of its own.
 static void become_daemon(void) {
     if (fork()) return;
     setsid();
@@ -49,6 +49,10 @@ int main(int count, char **arguments) {
         become_daemon();
         if (getpid() == first) for (;;) pause();
         signal(SIGTERM, SIG_IGN);
+    } else if (!strcmp(how, "leaves")) {
+        // It ends, and its daemon does not.
+        become_daemon();
+        if (getpid() == first) return 0;
     } else if (!strcmp(how, "deep")) {
         // A process in another group, whose parents wait for it.
         for (int depth = 0; depth < 3; depth++) {

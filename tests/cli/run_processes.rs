@@ -35,6 +35,36 @@ fn a_process_far_below_in_another_session_is_asked_to_end() {
     assert!(is_ended("deep").ends_with("\nasked\n"));
 }
 
+/// A process that a command leaves behind may still work on what the lock is for.
+#[test]
+fn a_lock_is_held_until_the_last_process_of_its_command_has_ended() {
+    let quorum = Quorum::start(1);
+    for (end, code) in [("exit 7", 7), ("kill -KILL $$", 137)] {
+        let script = format!("{} leaves & sleep 0.1; {end}", *PROGRAM);
+        let mut running = Running::start(&quorum, &["job", "-c", &script]);
+        let left = process(&running);
+        running.until_it_complains("run on");
+        run(&quorum, &["-n", "job", "--", "true"]).with_code(1);
+        assert!(!running.has_ended());
+        kill(left, Signal::SIGKILL).expect("it runs");
+        running.ended().with_code(code);
+        quorum.until_released();
+    }
+}
+
+#[test]
+fn a_signal_ends_what_a_command_has_left_behind() {
+    let quorum = Quorum::start(1);
+    let script =
+        "setsid sh -c \"trap 'echo asked; exit' TERM; echo in; while :; do sleep 0.02; done\" &";
+    let running = Running::start(&quorum, &["job", "-c", script]);
+    running.until_it_prints("in");
+    running.until_it_complains("run on");
+    running.signal(Signal::SIGTERM);
+    assert_eq!(running.ended().with_code(0).out, "in\nasked\n");
+    quorum.until_released();
+}
+
 /// Runs a command for a moment. Its output ends only when all its processes have ended.
 #[track_caller]
 fn is_ended(how: &str) -> String {

@@ -16,20 +16,16 @@ use nix::unistd::{Pid, getpgid, getpid};
 use rustix::io::Errno;
 use rustix::process::{self as system, PidfdFlags, WaitOptions, pidfd_open, pidfd_send_signal};
 
+use crate::signals::ENDING;
+
 /// The processes of a command that was started.
 pub struct Processes {
     /// The first one. Its process group has the same number.
     pub first: Pid,
     /// The end of the first one. Until then its number is not given to another process or group.
-    ended: Option<ExitStatus>,
+    pub ended: Option<ExitStatus>,
     /// Children that dlock had before: those of the program that became dlock.
     others: BTreeSet<Pid>,
-}
-
-/// A change of the first process.
-pub enum Change {
-    Ended(ExitStatus),
-    Stopped(Signal),
 }
 
 impl Processes {
@@ -41,9 +37,9 @@ impl Processes {
         Ok(Processes { first: Pid::from_raw(first.cast_signed()), ended: None, others })
     }
 
-    /// Returns the next change, if there is one, and collects other processes that have ended. Call it at each SIGCHLD
+    /// Collects processes that have ended. Returns a stop of the first one, if there is one: call it at each SIGCHLD
     /// until there is none.
-    pub fn change(&mut self) -> Option<Change> {
+    pub fn stop(&mut self) -> Option<Signal> {
         self.collect().ok().flatten()
     }
 
@@ -58,13 +54,18 @@ impl Processes {
         }
     }
 
-    /// Sends a signal to the group, as a terminal does, and to the first process if it has left the group.
+    /// Passes a signal on to the group, as a terminal does, and to the first process if it has left the group. Once that
+    /// one has ended, it is for all that are left, if it asks them to end.
     pub fn send(&self, signal: Signal) {
-        if self.ended.is_none() {
-            let _ = killpg(self.first, signal);
-            if getpgid(Some(self.first)) != Ok(self.first) {
-                let _ = kill(self.first, signal);
+        if self.ended.is_some() {
+            if ENDING.contains(&signal) {
+                self.send_to_all(signal);
             }
+            return;
+        }
+        let _ = killpg(self.first, signal);
+        if getpgid(Some(self.first)) != Ok(self.first) {
+            let _ = kill(self.first, signal);
         }
     }
 
@@ -87,23 +88,21 @@ impl Processes {
         }
     }
 
-    /// Collects processes that have ended, up to a change of the first one. Fails with CHILD if dlock has no children.
-    fn collect(&mut self) -> Result<Option<Change>, Errno> {
+    /// Collects processes that have ended, up to a stop of the first one. Fails with CHILD if dlock has no children.
+    fn collect(&mut self) -> Result<Option<Signal>, Errno> {
         // Bounded: a command may start processes faster than one thread can collect them.
         for _ in 0..AT_ONCE {
             let Some((process, status)) = system::wait(WAIT)? else { break };
             if self.ended.is_some() || process.as_raw_pid() != self.first.as_raw() {
                 continue;
             }
-            if let Some(signal) = status.stopping_signal() {
-                if let Ok(signal) = Signal::try_from(signal) {
-                    return Ok(Some(Change::Stopped(signal)));
-                }
-                continue;
+            match status.stopping_signal() {
+                None => self.ended = Some(ExitStatus::from_raw(status.as_raw())),
+                Some(signal) => match Signal::try_from(signal) {
+                    Ok(signal) => return Ok(Some(signal)),
+                    Err(_) => {}
+                },
             }
-            let status = ExitStatus::from_raw(status.as_raw());
-            self.ended = Some(status);
-            return Ok(Some(Change::Ended(status)));
         }
         Ok(None)
     }

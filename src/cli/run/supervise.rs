@@ -10,7 +10,7 @@ use nix::sys::signal::Signal;
 use tokio::time::{Instant, sleep};
 
 use super::events::Events;
-use super::processes::{Change, Processes};
+use super::processes::Processes;
 use super::terminal::Terminal;
 use crate::hold::take;
 use crate::say::failure::Failure;
@@ -69,57 +69,46 @@ pub enum End {
 impl Supervised<'_> {
     /// Waits until the command has ended, by itself or because of a loss.
     pub async fn run(mut self) -> End {
-        let status = self.watch().await;
-        let had_terminal = self.terminal.is_some_and(|it| it.is_of(self.processes.first));
-        self.take_terminal_back();
-        if had_terminal && status.is_none_or(|status| status.code().is_none()) {
-            self.terminal.iter().for_each(|terminal| terminal.restore());
-        }
-        status.map_or(End::Lost, |status| End::Ended { status, had_terminal })
-    }
-
-    /// Returns the end of the command; `None` if a lock was lost before, and that matters.
-    async fn watch(&mut self) -> Option<ExitStatus> {
         let mut loss = pin!(first_loss(self.guards, self.max_hold));
-        let mut lost = false;
-        let mut ended = None;
-        while ended.is_none() || !(lost || self.all_valid()) {
+        let (mut lost, mut told, mut had_terminal) = (false, false, None);
+        loop {
+            if let Some(status) = self.processes.ended {
+                let had_terminal =
+                    *had_terminal.get_or_insert_with(|| self.leave_terminal(Some(status)));
+                if (lost || self.all_valid()) && (self.processes.are_gone() || !self.any_valid()) {
+                    return End::Ended { status, had_terminal };
+                }
+            }
             // The loss comes first: a command that ended while dlock was paused did not end in time.
             tokio::select! {
                 biased;
                 loss = &mut loss, if !lost => {
                     lost = true;
                     if self.lose(&loss).await {
-                        return None;
+                        self.leave_terminal(None);
+                        return End::Lost;
                     }
                 }
-                signal = self.signals.next() => ended = ended.or(self.handle(signal)),
+                signal = self.signals.next() => self.handle(signal),
+                () = sleep(READ_CLOCK), if self.processes.ended.is_some() => if !told {
+                    told = true;
+                    self.events.warn("left_behind", LEFT_BEHIND.to_owned());
+                }
             }
         }
-        ended
     }
 
-    /// Returns the end of the command, if the signal reports it.
-    fn handle(&mut self, signal: Signal) -> Option<ExitStatus> {
+    fn handle(&mut self, signal: Signal) {
         match signal {
             Signal::SIGCHLD => self.look_at_child(),
-            Signal::SIGCONT => {
-                self.resume();
-                None
-            }
-            _ => {
-                self.processes.send(signal);
-                None
-            }
+            Signal::SIGCONT => self.resume(),
+            _ => self.processes.send(signal),
         }
     }
 
-    fn look_at_child(&mut self) -> Option<ExitStatus> {
-        loop {
-            match self.processes.change()? {
-                Change::Ended(status) => return Some(status),
-                Change::Stopped(by) => self.stopped(by),
-            }
+    fn look_at_child(&mut self) {
+        while let Some(by) = self.processes.stop() {
+            self.stopped(by);
         }
     }
 
@@ -141,7 +130,7 @@ impl Supervised<'_> {
     /// Resumes the command after a stop, in the foreground or in the background. Without the lock it does
     /// not: the report of the loss will end the command.
     fn resume(&mut self) {
-        if !self.all_valid() && self.on_lost != OnLost::Ignore {
+        if self.processes.ended.is_some() || !self.all_valid() && self.on_lost != OnLost::Ignore {
             return;
         }
         if let Some(terminal) = self.terminal
@@ -151,6 +140,16 @@ impl Supervised<'_> {
             terminal.give_to(self.processes.first);
         }
         self.processes.send(Signal::SIGCONT);
+    }
+
+    /// Takes the terminal back from a command that has ended. Returns true if the command was in the foreground.
+    fn leave_terminal(&self, status: Option<ExitStatus>) -> bool {
+        let had_terminal = self.terminal.is_some_and(|it| it.is_of(self.processes.first));
+        self.take_terminal_back();
+        if had_terminal && status.is_none_or(|status| status.code().is_none()) {
+            self.terminal.iter().for_each(|terminal| terminal.restore());
+        }
+        had_terminal
     }
 
     fn take_terminal_back(&self) {
@@ -195,17 +194,21 @@ impl Supervised<'_> {
                 hopeless = true;
                 self.events.failed(&Failure::new(Kind::Internal, STAY));
             }
-            if hopeless && !self.guards.iter().any(Guard::is_valid) {
+            if hopeless && !self.any_valid() {
                 return;
             }
             tokio::select! {
                 signal = self.signals.next() => match signal {
                     Signal::SIGCHLD | Signal::SIGCONT | Signal::SIGTSTP => {}
-                    other => self.processes.send_to_all(other),
+                    other => self.processes.send(other),
                 },
                 () = sleep(LOOK_AGAIN) => {}
             }
         }
+    }
+
+    fn any_valid(&self) -> bool {
+        self.guards.iter().any(Guard::is_valid)
     }
 
     fn all_valid(&self) -> bool {
@@ -235,7 +238,7 @@ async fn first_loss(guards: &[Guard], max_hold: Option<Duration>) -> Loss {
     }
 }
 
-/// Interval of checks: no signal reports the end of a process that the command started.
+/// Interval of KILL: a process that is started meanwhile may not get it.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// Interval of looks at the clock.
@@ -243,5 +246,7 @@ const READ_CLOCK: Duration = Duration::from_secs(1);
 
 /// Time after KILL and `grace` in which processes end if they ever do.
 const HOPELESS: Duration = Duration::from_secs(10);
+const LEFT_BEHIND: &str = "the command has ended, and processes that it has started run on; \
+                           dlock holds the lock until they end";
 const STAY: &str = "processes of the command are left that KILL does not end; \
                     dlock waits for them while it holds a lock";
