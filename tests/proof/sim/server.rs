@@ -256,7 +256,7 @@ impl Server {
         let quarantine = if off { Policy::Off } else { Policy::Auto };
         let knows_none = self.flaw == Some(Flaw::QuarantineOfDataSet);
         let max_ttl = if knows_none { 1 } else { UNKNOWN };
-        Settings { max_ttl, quarantine, newborn_quarantine, ..Settings::default() }
+        Settings { max_ttl, quarantine, newborn_quarantine }
     }
 
     fn record(&self, file: Promise) -> Record {
