@@ -111,6 +111,21 @@ fn a_lock_stays_held_while_a_process_is_left_that_proc_does_not_show() {
     quorum.until_released();
 }
 
+/// A shell that becomes dlock leaves it its children.
+#[test]
+fn children_that_dlock_had_before_are_no_part_of_the_command() {
+    let quorum = Quorum::start(1);
+    let mut command = program::with_usual_signals("sh");
+    let script = "sleep 1000 >/dev/null 2>&1 & echo $!
+        exec \"$0\" run --ttl 2s --max-hold 500ms --on-lost kill job -- sleep 1000";
+    command.arg("-c").arg(script).arg(program::path());
+    command.env("DLOCK_NODES", quorum.urls().join(",")).stdin(Stdio::null());
+    let said = Running::of(command).ended().with_code(75);
+    let other = Pid::from_raw(said.out.trim().parse().expect("a process"));
+    kill(other, Signal::SIGKILL).expect("it runs");
+    quorum.until_released();
+}
+
 #[test]
 fn process_1_collects_processes_whatever_signal_has_ended_them() {
     let quorum = Quorum::start(1);

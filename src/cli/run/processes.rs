@@ -96,12 +96,12 @@ impl Processes {
             if self.ended.is_some() || process.as_raw_pid() != self.first.as_raw() {
                 continue;
             }
-            match status.stopping_signal() {
-                None => self.ended = Some(ExitStatus::from_raw(status.as_raw())),
-                Some(signal) => match Signal::try_from(signal) {
-                    Ok(signal) => return Ok(Some(signal)),
-                    Err(_) => {}
-                },
+            let Some(signal) = status.stopping_signal() else {
+                self.ended = Some(ExitStatus::from_raw(status.as_raw()));
+                continue;
+            };
+            if let Ok(signal) = Signal::try_from(signal) {
+                return Ok(Some(signal));
             }
         }
         Ok(None)
