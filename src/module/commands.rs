@@ -1,9 +1,7 @@
 //! The handlers of the commands.
 
 use dlock_core::command::apply::Apply;
-use dlock_core::command::{
-    Refusal, acquire, apply, r#break, check, extend, promise, release,
-};
+use dlock_core::command::{Refusal, acquire, apply, r#break, check, extend, promise, release};
 use dlock_core::{Acquired, Key, Node, Reason, Settings, Time, WaitOutcome, WaiterId};
 
 use crate::fenced_commands;

@@ -1,4 +1,4 @@
-//! The command inside GUARD and FENCED: its keys, and its execution.
+//! The command inside FENCED: its keys, and its execution.
 
 use std::cell::Cell;
 use std::ffi::{CStr, c_int};
@@ -110,9 +110,13 @@ impl<'c> Call<'c> {
             (raw, why) = self.call(name, AS_SERVER, inner);
         }
         let reply = Reply { ctx: self.ctx, raw };
-        if raw.is_null() {
-            let words = "ERR the server gives no reply".to_owned();
-            return Inner::Refused { words, certainly: false };
+        if !reply.is_one() {
+            drop(reply);
+            self.take_what_is_left();
+            return Inner::Refused { words: NO_REPLY.to_owned(), certainly: false };
+        }
+        if reply.is_error() {
+            self.take_what_is_left();
         }
         if why == RAN {
             return Inner::Ran(reply);
@@ -152,14 +156,28 @@ impl<'c> Call<'c> {
     /// True if the call has a user's rights: without a user the server refuses a call with rights,
     /// whatever it calls.
     fn has_user(&self) -> bool {
-        let call = variadic!(RedisModule_Call);
-        let (Some(key), probe) = (self.argv.get(1), c"DLOCK.PROBE".as_ptr()) else { return true };
+        self.probe(c"CEs").is_none_or(|(_, why)| why != NO_USER)
+    }
+
+    /// Takes what a command may have left in the server's client that carried it out: the server hands that
+    /// client to whoever calls next, and so would hand him this command's reply, or its error, too. Only a call
+    /// whose reply is alone shows that nothing is left.
+    fn take_what_is_left(&self) {
+        for _ in 0..MOST_PROBES {
+            if self.probe(c"Es").is_none_or(|(reply, _)| reply.is_one()) {
+                return;
+            }
+        }
+    }
+
+    /// Calls a command that does nothing and has a reply. Returns that, and errno.
+    fn probe(&self, format: &CStr) -> Option<(Reply<'c>, i32)> {
+        let (call, key) = (variadic!(RedisModule_Call), self.argv.get(1)?);
         Errno::set_raw(RAN);
-        // SAFETY: s is a string; the reply is freed below.
-        let raw = unsafe { call(self.ctx.raw(), probe, c"CEs".as_ptr(), *key) };
+        // SAFETY: s is a string; the reply is freed once.
+        let raw = unsafe { call(self.ctx.raw(), c"DLOCK.PROBE".as_ptr(), format.as_ptr(), *key) };
         let why = Errno::last_raw();
-        drop(Reply { ctx: self.ctx, raw });
-        why != NO_USER
+        Some((Reply { ctx: self.ctx, raw }, why))
     }
 
     /// True if the command that begins at `inner` is the server's own, or does not exist: it calls no
@@ -205,13 +223,31 @@ impl Reply<'_> {
         unsafe { api!(RedisModule_ReplyWithCallReply(self.ctx.raw(), self.raw)) };
     }
 
+    /// True if there is one reply, neither none nor several. To be asked before anything else: the server
+    /// tells the length of all that it has until it has looked at the first reply, and then that one's.
+    fn is_one(&self) -> bool {
+        if self.raw.is_null() {
+            return false;
+        }
+        let (mut all, mut first) = (0, 0);
+        // SAFETY: the reply is open; only lengths are read.
+        unsafe {
+            api!(RedisModule_CallReplyProto(self.raw, &raw mut all));
+            let kind = api!(RedisModule_CallReplyType(self.raw));
+            api!(RedisModule_CallReplyProto(self.raw, &raw mut first));
+            kind != raw::REDISMODULE_REPLY_UNKNOWN as c_int && all == first
+        }
+    }
+
+    fn is_error(&self) -> bool {
+        // SAFETY: the reply is open.
+        let kind = unsafe { api!(RedisModule_CallReplyType(self.raw)) };
+        kind == raw::REDISMODULE_REPLY_ERROR as c_int
+    }
+
     fn error(&self) -> Option<String> {
         // SAFETY: the reply is open; the words are copied.
-        unsafe {
-            let is_error =
-                api!(RedisModule_CallReplyType(self.raw)) == raw::REDISMODULE_REPLY_ERROR as c_int;
-            is_error.then(|| String::from_utf8_lossy(text_of(self.raw)).into_owned())
-        }
+        self.is_error().then(|| unsafe { String::from_utf8_lossy(text_of(self.raw)).into_owned() })
     }
 
     /// A part of an array.
@@ -263,6 +299,12 @@ thread_local! {
     /// however deep a request nests.
     static LOOKS_FOR_KEYS: Cell<bool> = const { Cell::new(false) };
 }
+
+/// The client's error, if a command has left no reply, or more than one.
+const NO_REPLY: &str =
+    "ERR the command has run, and the server gave no reply to it that can be trusted";
+/// One call takes all that is left.
+const MOST_PROBES: usize = 3;
 
 /// The formats for one argument, for two, for three, and for any number.
 type Formats = [&'static CStr; 4];

@@ -333,6 +333,45 @@ fn a_module_without_a_user_carries_a_command_out_once(kind: Kind) {
     assert_eq!(client.run(&format!("{outer} CALLER.CALL !E RPUSH list x")).int(), 2);
 }
 
+/// Valkey leaves the error of GETSET and of GETDEL, at a key of another type, where the next call by anybody
+/// finds it.
+#[apply(on_every_server)]
+fn a_reply_that_a_command_leaves_behind_reaches_nobody_else(kind: Kind) {
+    let caller = format!("loadmodule {}", module_file::caller().display());
+    let server = Server::build(kind).config(&caller).start();
+    server.run("RPUSH list a");
+    let (mut client, mut other) = (server.client(), server.client());
+    for inner in ["GETSET list x", "GETDEL list", "GETSET list x"] {
+        let refused = client.run(&format!("DLOCK.FENCED mark 7 {inner}"));
+        assert!(refused.is_error(), "{inner}: {refused:?}");
+        client.assert_in_step();
+        assert_eq!(other.run("CALLER.CALL E ECHO mine").text(), "mine", "{inner}");
+        assert_eq!(other.run("DLOCK.FENCED mark 7 ECHO mine").text(), "mine", "{inner}");
+        other.assert_in_step();
+    }
+    assert_eq!(server.run("DLOCK.MARK mark").int(), 7);
+}
+
+/// What another module's call has left is not taken for the reply of the command inside, nor left to the next.
+#[apply(on_every_server)]
+fn a_reply_that_another_module_leaves_behind_is_not_that_of_the_command(kind: Kind) {
+    let caller = format!("loadmodule {}", module_file::caller().display());
+    let server = Server::build(kind).config(&caller).start();
+    server.run("RPUSH list a");
+    let (mut client, mut other) = (server.client(), server.client());
+    for inner in ["ECHO mine", "GETDEL list"] {
+        let mut careless = server.client();
+        careless.send("CALLER.CALL E GETDEL list");
+        careless.send("ECHO done");
+        while careless.recv() != Value::Bulk("done".into()) {}
+        let reply = client.run(&format!("DLOCK.FENCED mark 7 {inner}"));
+        assert!(reply.is_error() || reply.text() == "mine", "{inner}: {reply:?}");
+        client.assert_in_step();
+        assert_eq!(other.run("CALLER.CALL E ECHO mine").text(), "mine", "{inner}");
+        other.assert_in_step();
+    }
+}
+
 #[apply(on_every_server)]
 fn tracked_reads_are_followed_as_the_server_can(kind: Kind) {
     let server = Server::start(kind);
