@@ -1,6 +1,7 @@
 //! The command inside FENCED: its keys, and its execution.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 use std::ffi::{CStr, c_int};
 use std::ptr;
 
@@ -18,7 +19,7 @@ pub enum Inner<'c> {
     /// The command has run, and has a reply, perhaps an error.
     Ran(Reply<'c>),
     /// The server has refused it: the error for the client; and true if the command has certainly not
-    /// begun: a command of another module may have run, and pass on an error that the server gave it.
+    /// begun: one of dlock's own may have run, and pass on an error that the server gave it.
     Refused { words: String, certainly: bool },
 }
 
@@ -122,7 +123,9 @@ impl<'c> Call<'c> {
             return Inner::Ran(reply);
         }
         match reply.error().and_then(|words| refused(why, &words)) {
-            Some(words) => Inner::Refused { words, certainly: self.is_of_the_server(inner) },
+            Some(words) => {
+                Inner::Refused { words, certainly: !is_own(&given.to_ascii_uppercase()) }
+            }
             None => Inner::Ran(reply),
         }
     }
@@ -180,26 +183,53 @@ impl<'c> Call<'c> {
         Some((Reply { ctx: self.ctx, raw }, why))
     }
 
-    /// True if the command that begins at `inner` is the server's own, or does not exist: it calls no
-    /// others, so the refusal is that of this command itself. If the server does not say, it
-    /// may be another module's.
-    fn is_of_the_server(&self, inner: usize) -> bool {
+    /// True if the command that begins at `inner` is the server's own or dlock's, or does not exist. Another
+    /// module's may block the client of this call, which stops the server. If the server does not say whose it
+    /// is, it may be another module's.
+    pub fn may_be_inside(&self, inner: usize) -> bool {
+        let Some(given) = self.arg(inner) else { return true };
+        let name = given.to_ascii_uppercase();
+        is_own(&name) || OF_THE_SERVER.with_borrow(|all| all.contains(&name)) || {
+            let whose = self.whose(inner);
+            if whose == Some(Whose::Server) {
+                OF_THE_SERVER.with_borrow_mut(|all| all.insert(name));
+            }
+            matches!(whose, Some(Whose::Server | Whose::Nobody))
+        }
+    }
+
+    /// Asks the server whose command begins at `inner`. `None`: it does not say.
+    fn whose(&self, inner: usize) -> Option<Whose> {
         let call = variadic!(RedisModule_Call);
-        let Some(name) = self.argv.get(inner) else { return false };
+        let name = self.argv.get(inner)?;
         let (command, what) = (c"COMMAND".as_ptr(), c"INFO".as_ptr());
         // SAFETY: c is a C string, s a string. What is read belongs to the reply.
         unsafe {
             let raw = call(self.ctx.raw(), command, c"Ecs".as_ptr(), what, *name);
             let reply = Reply { ctx: self.ctx, raw };
-            let Some(info) = reply.element(raw, 0) else { return false };
+            let info = reply.element(raw, 0)?;
             if api!(RedisModule_CallReplyType(info)) == raw::REDISMODULE_REPLY_NULL as c_int {
-                return true;
+                return Some(Whose::Nobody);
             }
-            let Some(flags) = reply.element(info, 2) else { return false };
+            let flags = reply.element(info, 2)?;
             let mut all = (0..).map_while(|at| reply.element(flags, at));
-            !all.any(|flag| text_of(flag) == b"module")
+            let is_module = all.any(|flag| text_of(flag) == b"module");
+            Some(if is_module { Whose::Module } else { Whose::Server })
         }
     }
+}
+
+/// The one whose command it is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Whose {
+    Server,
+    Module,
+    Nobody,
+}
+
+/// True for dlock's own commands, in capital letters.
+fn is_own(name: &[u8]) -> bool {
+    name.starts_with(b"DLOCK.")
 }
 
 /// The client's error, if the server has not begun a command for this reason.
@@ -298,6 +328,8 @@ thread_local! {
     /// True while this thread looks for the keys of an inner command: it does so once at a time,
     /// however deep a request nests.
     static LOOKS_FOR_KEYS: Cell<bool> = const { Cell::new(false) };
+    /// Names that are commands of the server itself, which stay so: no module can take such a name.
+    static OF_THE_SERVER: RefCell<BTreeSet<Vec<u8>>> = const { RefCell::new(BTreeSet::new()) };
 }
 
 /// The client's error, if a command has left no reply, or more than one.
