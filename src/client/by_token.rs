@@ -3,23 +3,25 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-#[cfg(feature = "operator")]
-use dlock_core::quorum::attempts::{self, Agreed, Found};
 use dlock_core::quorum::{Answer, Ask, Rules, Sound};
-use dlock_core::words::{Fence, Millis};
 #[cfg(feature = "operator")]
-use dlock_core::{who, words::Mode};
+use dlock_core::quorum::{Hold, Send as Sending, State};
+#[cfg(feature = "operator")]
+use dlock_core::words::Mode;
+use dlock_core::words::{Fence, Millis};
 use futures_util::future::join_all;
 use redis::{Cmd, Value};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep};
 
-use crate::acquire::lock::{check_key, check_ttl};
 #[cfg(feature = "operator")]
-use crate::caller;
+use crate::acquire::lock::LockOptions;
+use crate::acquire::lock::{check_key, check_ttl};
 use crate::client::Client;
 use crate::clock;
 use crate::hold::guard::Lease;
+#[cfg(feature = "operator")]
+use crate::hold::{guard::Guard, keeper};
 use crate::inspect::Inspection;
 use crate::key::Key;
 use crate::reach::node::{Answered, Node};
@@ -30,6 +32,8 @@ use crate::token::Token;
 use crate::traffic::answer;
 use crate::traffic::request;
 use crate::traffic::under_way::UnderWay;
+#[cfg(feature = "operator")]
+use crate::traffic::{Traffic, request::Wanted};
 
 impl Client {
     /// Extends a lock by its token: the lease ends `ttl` from now. Without a fence the client asks the nodes
@@ -183,14 +187,7 @@ impl Client {
 
     /// Asks for the fence that a majority of the nodes has for this token.
     async fn fence(&self, key: &Key, name: &[u8], within: Duration) -> Result<u64, Error> {
-        let mut command = redis::cmd("DLOCK.CHECK");
-        command.arg(key.as_bytes()).arg(name);
-        // CHECK is answered as ACQUIRE is: with a fence, or not.
-        let ask = Ask::Acquire { fence: None, wait: None };
-        let mut nodes = self.ask_all(&ask, &command, within).await;
-        for (_, state) in nodes.iter_mut().filter(|(_, state)| *state == NodeState::Held) {
-            *state = NodeState::Gone;
-        }
+        let nodes = self.checked(key, name, within).await;
         let fences = nodes.iter().filter_map(|(answer, _)| match answer {
             Answer::Granted(fence) => Some(fence.0),
             _ => None,
@@ -200,6 +197,19 @@ impl Client {
         let most = fences.clone().max_by_key(|fence| votes(*fence)).unwrap_or(0);
         self.need_majority(key, most, &nodes, votes(most))?;
         Ok(most)
+    }
+
+    /// Each node's answer to CHECK: granted with a fence, or denied.
+    async fn checked(&self, key: &Key, name: &[u8], within: Duration) -> Vec<(Answer, NodeState)> {
+        let mut command = redis::cmd("DLOCK.CHECK");
+        command.arg(key.as_bytes()).arg(name);
+        // CHECK is answered as ACQUIRE is: with a fence, or not.
+        let ask = Ask::Acquire { fence: None, wait: None };
+        let mut nodes = self.ask_all(&ask, &command, within).await;
+        for (_, state) in nodes.iter_mut().filter(|(_, state)| *state == NodeState::Held) {
+            *state = NodeState::Gone;
+        }
+        nodes
     }
 
     /// Fails unless the nodes that agree are a majority: either the lock is lost, or too few nodes answer.
@@ -278,182 +288,52 @@ impl Client {
     }
 }
 
-/// Locks that another agent has taken for a caller, or this one before a restart. The rule is
-/// `dlock_core::quorum::attempts`.
+/// Locks that one process of a program hands over to the next one.
 #[cfg(feature = "operator")]
 impl Client {
-    /// Finds the attempt that holds a caller's lock. If its claim may not have stood, this asks again for a short
-    /// time.
+    /// Takes over a lock from an earlier process, which has handed it over. Each node is asked to extend the lease by
+    /// its fence, and so that it ends `valid_for` from now, or later if it does so anyway. The lock is held for one
+    /// lease, unless its guard extends it.
     ///
     /// # Errors
-    /// [`Error::NoQuorum`] when too few nodes answer to say so.
-    pub async fn attempt_of(&self, key: &Key, caller: &[u8]) -> Result<Option<Attempt>, Error> {
-        check_key(key)?;
-        let mut looks = 0;
-        loop {
-            let inspections = self.inspections(key).await;
-            let shown = inspections.iter().map(|node| node.as_ref().ok().map(Option::as_ref));
-            let attempt = |suffix: &Token, fence| {
-                let name: Box<[u8]> = caller::name(caller, suffix).into();
-                let id = who::id(&name);
-                let holds = |node: &&Inspection| node.holders.iter().any(|holder| holder.id == id);
-                let node = inspections.iter().flatten().flatten().find(holds);
-                let is_shared = node.is_some_and(|node| node.mode == Mode::Shared.name());
-                let mode = if is_shared { Mode::Shared } else { Mode::Exclusive };
-                Ok(Some(Attempt { name, mode, fence }))
-            };
-            match caller::find(caller, shown) {
-                Found::Nothing => return Ok(None),
-                Found::Stood { suffix, fence } => return attempt(&suffix, Some(fence)),
-                Found::Unsettled(suffix) if looks == MOST_LOOKS => return attempt(&suffix, None),
-                Found::Unsettled(_) => sleep(PAUSE).await,
-                Found::Unknown => return Err(self.too_few_answers(key, &inspections)),
-            }
-            looks += 1;
-        }
-    }
-
-    /// True if a majority of the nodes holds this attempt, with its claim's fence if that is given. A node that
-    /// has forgotten a lease gives it again with a fence of its own.
-    ///
-    /// # Errors
-    /// [`Error::NoQuorum`] when too few nodes answer to say so.
-    pub async fn check_attempt(
-        &self,
-        key: &Key,
-        name: &[u8],
-        fence: Option<u64>,
-    ) -> Result<bool, Error> {
-        let mut command = redis::cmd("DLOCK.CHECK");
-        command.arg(key.as_bytes()).arg(name);
-        let replies = self.send_all(&command, self.shared.timeout(Duration::MAX)).await;
-        let holds = |value: &Value| match value {
-            Value::Int(held) => fence.is_none_or(|fence| held.cast_unsigned() == fence),
-            _ => false,
+    /// [`Error::Lost`] when the token does not hold the lock at a majority of the nodes; [`Error::NoQuorum`] when too
+    /// few nodes answer to say so.
+    pub async fn take_over(&self, lease: Lease, mode: Mode) -> Result<Guard, Error> {
+        let Lease { key, token, fence, valid_for } = lease;
+        check_key(&key)?;
+        let options = LockOptions { ttl: valid_for, mode, renew: false, ..LockOptions::default() };
+        let wanted = Arc::new(Wanted::new(key.clone(), options));
+        let (ttl, ask) = (clock::millis(valid_for), Ask::Extend { fence: Fence(fence) });
+        let command =
+            wanted.command(Sending { node: 0, attempt: 0, id: 0, ask, ttl, again: None }, &token);
+        let sent = clock::now();
+        let nodes = self.ask_all(&ask, &command, self.shared.timeout(valid_for)).await;
+        let extended = nodes.iter().filter(|(answer, _)| *answer == Answer::Extended).count();
+        self.need_majority(&key, fence, &nodes, extended)?;
+        let answers: Vec<Answer> = nodes.iter().map(|(answer, _)| *answer).collect();
+        let hold = Hold::taken_over(Sound, (Fence(fence), ttl), (sent, clock::now()), &answers);
+        let State::Held(claim) = hold.state() else {
+            return Err(Loss { key, fence, why: LossReason::Expired }.into());
         };
-        self.agreed(key, &replies, holds)
+        let traffic = Traffic::taken_over(Arc::clone(&self.shared), wanted, token);
+        Ok(keeper::start(hold, traffic, claim))
     }
 
-    /// Extends the lease of an attempt whose claim has stood: it ends `ttl` from now, or later if it does so
-    /// anyway. Returns the time for which the lock is valid.
-    ///
-    /// # Errors
-    /// Fails as [`extend`](Client::extend).
-    pub async fn extend_attempt(
-        &self,
-        key: &Key,
-        name: &[u8],
-        fence: Fence,
-        ttl: Duration,
-    ) -> Result<Duration, Error> {
-        let command = request::extend(key, name, clock::millis(ttl), fence);
-        self.extend_by(&command, key, fence.0, ttl).await
-    }
-
-    /// Releases an attempt for good, because the caller asks for that. Returns true if a majority of the nodes has
-    /// released it. It is released even if the future is dropped at once.
+    /// True if the token holds the lock at a majority of the nodes.
     ///
     /// # Errors
     /// [`Error::NoQuorum`] when too few nodes answer to say so.
-    pub fn release_attempt(
-        &self,
-        key: &Key,
-        name: &[u8],
-    ) -> impl Future<Output = Result<bool, Error>> + Send + use<> {
-        let (client, key) = (self.clone(), key.clone());
-        let plain = request::release(&key, name);
-        let (sender, done) = oneshot::channel();
-        self.shared.background.spawn(async move {
-            let within = client.shared.timeout(Duration::MAX);
-            let asked = client
-                .shared
-                .nodes
-                .iter()
-                .map(async |node| node.counted(release_for_good(node, &plain, within).await));
-            let replies = join_all(asked).await;
-            let released = |value: &Value| *value == Value::Int(1);
-            let _ = sender.send(client.agreed(&key, &replies, released));
-        });
-        async move { done.await.unwrap_or_else(|_| Err(Error::Usage(RUNTIME.to_owned()))) }
-    }
-
-    /// Leaves the lock of an attempt done for this long, because the caller asks for that, with this outcome. Its claim
-    /// has stood. Returns true if a majority of the nodes has the mark.
-    ///
-    /// # Errors
-    /// [`Error::NoQuorum`] when too few nodes answer in time to say so: the lock may be done or not.
-    pub async fn finish_attempt(
-        &self,
-        key: &Key,
-        Attempt { name, fence, .. }: &Attempt,
-        (time, outcome): (Duration, &[u8]),
-    ) -> Result<bool, Error> {
-        let Some(fence) = *fence else { return Ok(false) };
-        let within = self.shared.timeout(Duration::MAX);
-        // A claim, while which nobody else takes a mark away: it is enough for two answers of each node.
-        let valid_for = self.extend_attempt(key, name, fence, within * 4).await;
-        let valid_until = match valid_for {
-            Ok(valid_for) => clock::now().later(valid_for),
-            Err(Error::Lost(_)) => return Ok(false),
-            Err(error) => return Err(error),
-        };
-        let mut command = request::release(key, name);
-        command.arg("DONE").arg(clock::millis(time).0).arg("FENCE").arg(fence.0);
-        if !outcome.is_empty() {
-            command.arg("META").arg(outcome);
-        }
-        let asked = self.shared.nodes.iter().map(async |node| {
-            let answer = release_at(node, &command, within).await;
-            node.counted(answer)
-        });
-        let replies = join_all(asked).await;
-        let is_done = self.agreed(key, &replies, |value| *value == Value::Int(1))?;
-        // The marks of two moments prove nothing.
-        if is_done && clock::left(valid_until).is_zero() {
-            return Err(self.too_few_answers(key, &replies));
-        }
-        Ok(is_done)
-    }
-
-    /// Counts the nodes that say yes.
-    fn agreed(
-        &self,
-        key: &Key,
-        replies: &[Result<Value, NodeError>],
-        is_yes: impl Fn(&Value) -> bool,
-    ) -> Result<bool, Error> {
-        let said: Vec<Option<bool>> =
-            replies.iter().map(|reply| reply.as_ref().ok().map(&is_yes)).collect();
-        match attempts::count(&Sound, &said) {
-            Agreed::Yes => Ok(true),
-            Agreed::No => Ok(false),
-            Agreed::Open => Err(self.too_few_answers(key, replies)),
+    pub async fn is_held_by(&self, key: &Key, token: &Token) -> Result<bool, Error> {
+        let nodes =
+            self.checked(key, token.as_str().as_bytes(), self.shared.timeout(Duration::MAX)).await;
+        let holding =
+            nodes.iter().filter(|(answer, _)| matches!(answer, Answer::Granted(_))).count();
+        match self.need_majority(key, 0, &nodes, holding) {
+            Ok(()) => Ok(true),
+            Err(Error::Lost(_)) => Ok(false),
+            Err(error) => Err(error),
         }
     }
-
-    fn too_few_answers<T>(&self, key: &Key, answers: &[Result<T, NodeError>]) -> Error {
-        let states = answers.iter().map(|answer| match answer {
-            Ok(_) => (Answer::Silent, NodeState::Answers),
-            Err(error) => (Answer::Silent, error.clone().into()),
-        });
-        let error = self.no_quorum(key, &states.collect::<Vec<_>>());
-        if error.may_pass() {
-            return error;
-        }
-        Error::Refused { key: key.clone(), nodes: error.nodes().to_vec() }
-    }
-}
-
-/// The attempt that holds a caller's lock.
-#[cfg(feature = "operator")]
-#[derive(Clone, Debug)]
-pub struct Attempt {
-    /// The token by which the nodes know it.
-    pub name: Box<[u8]>,
-    /// The mode in which it holds the lock. No agent serves semaphores.
-    pub mode: Mode,
-    /// The claim's fence; `None`: its maker has not said that the claim has stood, and may give it up.
-    pub fence: Option<Fence>,
 }
 
 /// Asks a node to release, and asks again while it refuses for the moment. The length of the lease is not
@@ -475,20 +355,5 @@ async fn release_at(
     }
 }
 
-/// Asks a node to release, and to refuse the token from now on: else a late request of its maker could take the lock once
-/// more.
-#[cfg(feature = "operator")]
-async fn release_for_good(
-    node: &Arc<Node>,
-    plain: &Cmd,
-    within: Duration,
-) -> Result<Answered, NodeError> {
-    let mut command = plain.clone();
-    release_at(node, command.arg("FINAL"), within).await
-}
-
 const RUNTIME: &str = "the runtime has ended";
 const PAUSE: Duration = Duration::from_millis(100);
-/// Looks at an attempt whose claim may not have stood, after the first one.
-#[cfg(feature = "operator")]
-const MOST_LOOKS: usize = 2;

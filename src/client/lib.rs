@@ -44,8 +44,7 @@
 //! - `hold`: a guard, the task that renews its lock, and connections to data that refuse late holders.
 //! - `traffic`: the requests of both, their connections, and the meaning of the replies.
 //! - `reach`: from a URL to a connection, and the identity of the node at its other end.
-//! - `by_token`: locks that no guard keeps; `inspect`: a node's report about a lock. `caller`: tokens that
-//!   callers of an agent choose.
+//! - `by_token`: locks that no guard keeps; `inspect`: a node's report about a lock.
 //! - `report`: errors, the state of each node, and notices for operators. `count`: metrics for OpenTelemetry.
 //! - `key`, `token`, `printable`, `clock`: names, secrets, their safe display, and the time.
 
@@ -53,8 +52,6 @@
 
 mod acquire;
 mod by_token;
-#[cfg_attr(not(feature = "operator"), allow(dead_code, reason = "only agents have such callers"))]
-mod caller;
 mod client;
 mod clock;
 mod count;
@@ -85,8 +82,6 @@ pub use token::{InvalidToken, Token};
 /// the [`redis`] crate, and may change with any release.
 #[cfg(feature = "operator")]
 pub mod operator {
-    pub use crate::by_token::Attempt;
-    pub use crate::caller::Caller;
     pub use crate::inspect::{Fields, UnexpectedReply};
     pub use crate::printable::Printable;
     pub use crate::reach::address::servers::Server;

@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 
 use harness::exporter::Answer;
 use harness::{Agent, Client, Kind, Quorum, Value, apply, eventually, on_one_server};
-use nix::sys::signal::Signal;
 
 use crate::{addresses, servers};
 
@@ -75,28 +74,6 @@ fn what_cannot_be_left_done_stays_held(kind: Kind) {
     assert!(client.run("DLOCK.CHECK job alice").is_int());
     assert_eq!(finish(&mut client, "job", "bob"), Value::Int(0), "he does not hold it");
     assert_eq!(finish(&mut client, "job", "alice"), Value::Int(1));
-}
-
-#[test]
-fn a_second_agent_or_a_new_process_leaves_a_lock_done() {
-    let quorum = Quorum::start(3);
-    let (mut one, two) = (Agent::start(&quorum.urls()), Agent::start(&quorum.urls()));
-    let fences = ["elsewhere", "after"].map(|key| {
-        let fence = one.run(&format!("DLOCK.ACQUIRE {key} alice 30000")).int();
-        eventually("it is marked", || {
-            let found = one.run(&format!("DLOCK.INSPECT {key}"));
-            found.at("holders").items()[0].at("meta").text().contains(" stood=")
-        });
-        fence
-    });
-    assert_eq!(finish(&mut two.client(), "elsewhere", "alice"), Value::Int(1));
-    assert_eq!(done_by(&one.run("DLOCK.ACQUIRE elsewhere bob 30000 WAIT 5000")), fences[0]);
-    assert_eq!(one.run("DLOCK.EXTEND elsewhere alice 30000"), Value::Int(0));
-    one.end(Signal::SIGKILL);
-    one.start_again(&quorum.urls());
-    assert_eq!(finish(&mut one.client(), "after", "alice"), Value::Int(1));
-    assert_eq!(done_by(&two.run("DLOCK.ACQUIRE after bob 30000")), fences[1]);
-    assert_eq!(finish(&mut two.client(), "after", "alice"), Value::Int(0), "nobody holds it");
 }
 
 #[test]

@@ -90,17 +90,17 @@ fn a_user_with_few_rights_is_enough_and_who_may_not_ping_sees_no_ping() {
     let servers = [Server::start(Kind::Redis82)];
     let help = dlock(&servers, &["bench", "--help"]).with_code(0).out;
     let rights = help.split("needs these rights:\n").nth(1).unwrap().lines().next().unwrap();
-    let url = format!("redis://bench:secret@{}", address(&servers[0]));
+    let urls = [format!("redis://bench:secret@{}", address(&servers[0]))];
     servers[0].run(&format!("ACL SETUSER bench on >secret {}", rights.trim()));
     let arguments = ["bench", "--json", "--time", "100ms"];
-    let line = report(dlock_at(&[url.clone()], &arguments));
+    let line = report(dlock_at(&urls, &arguments));
     assert!(line["ping_all_us"].is_object(), "{line}");
     servers[0].run("ACL SETUSER bench -ping");
-    let line = report(dlock_at(&[url.clone()], &arguments));
+    let line = report(dlock_at(&urls, &arguments));
     assert!(line["ping_all_us"].is_null() && number(&line, "/acquire_us/p50") > 0.0, "{line}");
-    let shown = dlock_at(&[url.clone()], &["bench", "--time", "100ms"]).with_code(0).out;
+    let shown = dlock_at(&urls, &["bench", "--time", "100ms"]).with_code(0).out;
     assert!(!shown.contains("NaN") && shown.contains('-'), "{shown}");
     servers[0].run("ACL SETUSER bench resetkeys");
-    let said = dlock_at(&[url], &arguments);
+    let said = dlock_at(&urls, &arguments);
     assert!(said.code != Some(0) && said.err.contains("NOPERM"), "{said:#?}");
 }

@@ -23,7 +23,7 @@ fn nodes_that_grant_are_ready_and_those_that_do_not_are_named() {
     assert_eq!(ready, [true, false, true]);
 }
 
-/// It has one vote in every majority.
+/// One server has one vote, whatever its names.
 #[test]
 fn a_node_that_is_named_twice_is_not_two() {
     let quorum = Quorum::start(1);

@@ -2,12 +2,10 @@
 //! wrong.
 //!
 //! - [`model`]: every order of events, for two attempts or three. About fences.
-//! - [`agents`]: every order of events, for a caller whose token two agents use.
 //! - [`sim`]: long lives by chance, in virtual time. About everything else.
 //! - [`bent`]: the rules with something wrong in them. Each must be noticed.
 //! - [`others`]: what judges that others wrote say of lives in the simulation.
 
-pub mod agents;
 pub mod bent;
 pub mod model;
 pub mod others;

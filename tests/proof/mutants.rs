@@ -6,8 +6,6 @@ use std::hash::Hash;
 use std::time::Instant;
 
 use dlock_core::quorum::{Rules, Sound};
-use dlock_proof::agents::Asks::{Acquire, Check, Done, Extend, Release};
-use dlock_proof::agents::{self, flaw};
 use dlock_proof::bent::{Bend, Bent};
 use dlock_proof::model::{EXCLUSIVE, Setting, node};
 use dlock_proof::sim::{self, Lives, Tally};
@@ -64,44 +62,6 @@ fn every_mutant_is_killed() {
     }
     println!("{killed} mutants killed");
     assert!(survivors.is_empty(), "nothing notices {survivors:?}");
-}
-
-#[test]
-fn every_flaw_of_an_agent_is_noticed() {
-    for flaw in flaw::Flaw::ALL {
-        let begun = Instant::now();
-        let by = search(of_agents(flaw));
-        println!("agent {flaw:?}: {by:?} ({:.1?})", begun.elapsed());
-        assert!(by.is_some(), "nothing notices {flaw:?}");
-    }
-}
-
-/// The requests to agents in which a flaw shows.
-fn of_agents(flaw: flaw::Flaw) -> agents::Setting {
-    use flaw::Flaw;
-    let requests: &[_] = match flaw {
-        Flaw::NoSuffix | Flaw::ReleasesOthers | Flaw::JoinsUnsettled | Flaw::JoinsWithOwnFence => {
-            &[(0, Acquire), (1, Acquire)]
-        }
-        Flaw::ActsOnOne | Flaw::ReleasesForNow | Flaw::ReleasesOne => &[(0, Acquire), (1, Release)],
-        Flaw::ReleasesTwiceSent | Flaw::ReleasesUnanswered | Flaw::RepairsReleased => {
-            &[(0, Acquire), (0, Release)]
-        }
-        Flaw::FinishesUnjoined => &[(0, Acquire), (0, Done)],
-        Flaw::ChecksMemory => &[(0, Acquire), (1, Release), (0, Check)],
-        Flaw::JoinsAnyFence => &[(0, Acquire), (0, Extend)],
-        _ => &[(0, Acquire), (1, Extend)],
-    };
-    let setting = agents::Setting { flaw: Some(flaw), ..agents::Setting::new(requests) };
-    match flaw {
-        Flaw::JoinsAnyFence => agents::Setting { ticks: 2, others: 2, in_turn: true, ..setting },
-        Flaw::JoinsMinority | Flaw::CountsFromAnswer => agents::Setting { ticks: 2, ..setting },
-        Flaw::ReleasesTwiceSent => agents::Setting { twice: 1, ..setting },
-        Flaw::RepairsReleased => agents::Setting { repairs: 2, ..setting },
-        Flaw::FinishesUnjoined => agents::Setting { ticks: 2, others: 3, in_turn: true, ..setting },
-        Flaw::ChecksMemory => agents::Setting { in_turn: true, ..setting },
-        _ => setting,
-    }
 }
 
 /// The promise that a model finds broken, if there is one.

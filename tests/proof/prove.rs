@@ -4,14 +4,12 @@
 //! - `prove sim SEED`: that run of the simulation, event by event.
 //! - `prove sim FIRST COUNT`: COUNT runs, from the seed FIRST on.
 //! - `prove others COUNT`: what judges that others wrote say of so many lives of dlock, and of broken locks.
-//! - `prove order|gates|deaf|replicas|addresses|library|attack|disks …`: the same of other [`Lives`].
+//! - `prove order|gates|deaf|replicas|addresses|library|attack|disks|evictions …`: the same of other [`Lives`].
 
 use std::process::ExitCode;
 use std::time::Instant;
 
 use dlock_core::quorum::Sound;
-use dlock_proof::agents::Asks::{Acquire, Check, Done, Extend, Release};
-use dlock_proof::agents::{self, Asks};
 use dlock_proof::model::{DISTINCT, EXCLUSIVE, ORDERED, SHARED, Setting};
 use dlock_proof::others;
 use dlock_proof::sim::{self, Broken, Lives, Outcome, Tally};
@@ -74,51 +72,10 @@ fn model() -> ExitCode {
         println!("{what}: all of {} states, {:.1?}", checker.unique_state_count(), begun.elapsed());
         checker.assert_properties();
     }
-    two_agents();
     let five = Setting { nodes: 5, counted: 0, ..two };
     let sound =
         partly("five nodes", five) && partly("three attempts", Setting { counted: 0, ..three });
     if sound { ExitCode::SUCCESS } else { ExitCode::FAILURE }
-}
-
-/// Searches the model of two agents with one token.
-fn two_agents() {
-    let of = |requests: &[(u8, Asks)]| agents::Setting::new(requests);
-    let two = of(&[(0, Acquire), (1, Acquire)]);
-    let in_turn = |requests| agents::Setting { in_turn: true, ..of(requests) };
-    let settings = [
-        ("agents beside another caller", agents::Setting { others: 2, ..two.clone() }),
-        ("agents and leases that end", agents::Setting { ticks: 2, ..two.clone() }),
-        ("agents at nodes that have counted", agents::Setting { counted: 1, ..two.clone() }),
-        ("agents and a message that arrives twice", agents::Setting { twice: 1, ..two }),
-        ("two attempts and a release", of(&[(0, Acquire), (1, Acquire), (0, Release)])),
-        ("two releases", of(&[(0, Acquire), (1, Release), (0, Release)])),
-        (
-            "a lock that moves to another agent, extended by the first",
-            in_turn(&[(0, Acquire), (1, Release), (1, Acquire), (0, Extend)]),
-        ),
-        (
-            "the same, checked by the first",
-            agents::Setting {
-                ticks: 2,
-                ..in_turn(&[(0, Acquire), (1, Release), (1, Acquire), (0, Check)])
-            },
-        ),
-        (
-            "a lock that is left done, while another caller takes what is not",
-            agents::Setting { others: 3, ticks: 2, ..in_turn(&[(0, Acquire), (1, Done)]) },
-        ),
-        (
-            "extend after another caller",
-            agents::Setting { others: 2, ticks: 2, ..in_turn(&[(0, Acquire), (1, Extend)]) },
-        ),
-    ];
-    for (what, setting) in settings {
-        let begun = Instant::now();
-        let checker = setting.checker().threads(2).spawn_dfs().join();
-        println!("{what}: all of {} states, {:.1?}", checker.unique_state_count(), begun.elapsed());
-        checker.assert_properties();
-    }
 }
 
 /// Searches a space that is too large to be searched to its end. True if the rules are sound as far

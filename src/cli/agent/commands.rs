@@ -1,15 +1,9 @@
-//! The commands: one table. [`greeting`](super::greeting) answers what clients ask before anything else,
-//! [`locking`](super::locking) the commands of dlock.
-
-use std::sync::Arc;
+//! The commands: one table.
 
 use dlock_core::command::{Doc, acquire, check, extend, help, inspect, node, release};
+use tokio::sync::oneshot;
 
-use super::Agent;
-use super::greeting;
-use super::locking::{self, Grant};
 use super::reply::Reply;
-use super::session::Session;
 
 /// The answer to a request.
 pub struct Answer {
@@ -17,15 +11,18 @@ pub struct Answer {
     pub replies: Vec<Reply>,
     /// True if the connection ends after it.
     pub ends: bool,
-    /// The grant of which the client hears by this.
-    pub grant: Option<Grant>,
+    /// Set for a grant: to be told when the client has heard of it.
+    pub heard: Option<Heard>,
 }
 
 impl From<Reply> for Answer {
     fn from(reply: Reply) -> Answer {
-        Answer { replies: vec![reply], ends: false, grant: None }
+        Answer { replies: vec![reply], ends: false, heard: None }
     }
 }
+
+/// Tells a lock that the reply to its caller was written. Dropping it says that it was not.
+pub type Heard = oneshot::Sender<()>;
 
 /// A command of an agent.
 pub struct Command {
@@ -46,106 +43,75 @@ impl Command {
     }
 }
 
-/// The one who answers.
+/// The part of the agent that answers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Does {
-    Greeting(greeting::Ask),
-    Locking(locking::Ask, &'static Doc),
+    Greeting(Greeting),
+    Locking(Locking, &'static Doc),
+}
+
+/// A command that clients begin with.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Greeting {
+    Auth,
+    Client,
+    Command,
+    Echo,
+    Hello,
+    Info,
+    Ping,
+    Quit,
+    Reset,
+    Role,
+    Select,
+    Subscribe,
+    Unsubscribe,
+}
+
+/// A command of dlock.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Locking {
+    Acquire,
+    Release,
+    Extend,
+    Check,
+    Inspect,
+    Node,
+    Help,
 }
 
 /// Every command.
 pub const ALL: &[Command] = &[
-    locking(&acquire::AT_AGENT, locking::Ask::Acquire),
-    locking(&release::AT_AGENT, locking::Ask::Release),
-    locking(&extend::AT_AGENT, locking::Ask::Extend),
-    locking(&check::DOC, locking::Ask::Check),
-    locking(&inspect::DOC, locking::Ask::Inspect),
-    locking(&node::AT_AGENT, locking::Ask::Node),
-    locking(&help::DOC, locking::Ask::Help),
-    greeting("AUTH", -2, greeting::Ask::Auth),
-    greeting("CLIENT", -2, greeting::Ask::Client),
-    greeting("COMMAND", -1, greeting::Ask::Command),
-    greeting("ECHO", 2, greeting::Ask::Echo),
-    greeting("HELLO", -1, greeting::Ask::Hello),
-    greeting("INFO", -1, greeting::Ask::Info),
-    greeting("PING", -1, greeting::Ask::Ping),
-    greeting("QUIT", -1, greeting::Ask::Quit),
-    greeting("RESET", 1, greeting::Ask::Reset),
-    greeting("ROLE", 1, greeting::Ask::Role),
-    greeting("SELECT", 2, greeting::Ask::Select),
-    greeting("SUBSCRIBE", -2, greeting::Ask::Subscribe),
-    greeting("UNSUBSCRIBE", -1, greeting::Ask::Unsubscribe),
+    locking(&acquire::AT_AGENT, Locking::Acquire),
+    locking(&release::AT_AGENT, Locking::Release),
+    locking(&extend::AT_AGENT, Locking::Extend),
+    locking(&check::DOC, Locking::Check),
+    locking(&inspect::DOC, Locking::Inspect),
+    locking(&node::AT_AGENT, Locking::Node),
+    locking(&help::DOC, Locking::Help),
+    greeting("AUTH", -2, Greeting::Auth),
+    greeting("CLIENT", -2, Greeting::Client),
+    greeting("COMMAND", -1, Greeting::Command),
+    greeting("ECHO", 2, Greeting::Echo),
+    greeting("HELLO", -1, Greeting::Hello),
+    greeting("INFO", -1, Greeting::Info),
+    greeting("PING", -1, Greeting::Ping),
+    greeting("QUIT", -1, Greeting::Quit),
+    greeting("RESET", 1, Greeting::Reset),
+    greeting("ROLE", 1, Greeting::Role),
+    greeting("SELECT", 2, Greeting::Select),
+    greeting("SUBSCRIBE", -2, Greeting::Subscribe),
+    greeting("UNSUBSCRIBE", -1, Greeting::Unsubscribe),
 ];
 
-const fn locking(doc: &'static Doc, ask: locking::Ask) -> Command {
+const fn locking(doc: &'static Doc, ask: Locking) -> Command {
     Command { name: doc.name, arity: doc.arity, does: Does::Locking(ask, doc) }
 }
 
-const fn greeting(name: &'static str, arity: i32, ask: greeting::Ask) -> Command {
+const fn greeting(name: &'static str, arity: i32, ask: Greeting) -> Command {
     Command { name, arity, does: Does::Greeting(ask) }
 }
 
-/// Answers a request of at least one word.
-pub async fn answer(agent: &Arc<Agent>, session: &mut Session, words: &[&[u8]]) -> Answer {
-    let Some((name, args)) = words.split_first() else { return Reply::Null.into() };
-    let called =
-        |(_, command): &(usize, &Command)| name.eq_ignore_ascii_case(command.name.as_bytes());
-    let Some((place, command)) = ALL.iter().enumerate().find(called) else {
-        // A client sends what belongs to a transaction without waiting for the answer, and must not be half served.
-        let ends = name.eq_ignore_ascii_case(b"MULTI");
-        return Answer { ends, ..Reply::error(unknown(session, name)).into() };
-    };
-    let answer = served(agent, session, command, words, args).await;
-    agent.figures.count(place, &answer);
-    answer
-}
-
-async fn served(
-    agent: &Arc<Agent>,
-    session: &mut Session,
-    command: &Command,
-    words: &[&[u8]],
-    args: &[&[u8]],
-) -> Answer {
-    let needed = usize::try_from(command.arity.unsigned_abs()).unwrap_or(usize::MAX);
-    if words.len() < needed || (command.arity > 0 && words.len() > needed) {
-        let name = command.name.to_ascii_lowercase();
-        let why = format!("ERR wrong number of arguments for '{name}' command");
-        return Reply::Error(why).into();
-    }
-    match command.does {
-        Does::Greeting(ask) => greeting::answer(agent, session, ask, args),
-        Does::Locking(..) if !session.is_known => Reply::error(NO_AUTH).into(),
-        Does::Locking(..) if session.only_subscribes() => Reply::error(SUBSCRIBED).into(),
-        Does::Locking(ask, doc) => locking::answer(agent, session, (ask, doc), args).await,
-    }
-}
-
-fn unknown(session: &Session, name: &[u8]) -> String {
-    if !session.is_known {
-        return NO_AUTH.to_owned();
-    }
-    if NOT_SERVED.iter().any(|other| name.eq_ignore_ascii_case(other.as_bytes())) {
-        let name = String::from_utf8_lossy(name).to_uppercase();
-        return format!("ERR {name} is for nodes; an agent does not serve it");
-    }
-    let name = String::from_utf8_lossy(name.get(..128).unwrap_or(name)).into_owned();
-    format!("ERR unknown command '{}'; DLOCK.HELP lists those of an agent", name.escape_debug())
-}
-
-/// Commands of which a client may think that an agent has them.
-const NOT_SERVED: [&str; 10] = [
-    "DLOCK.TOKENS",
-    "DLOCK.APPLY",
-    "DLOCK.BREAK",
-    "DLOCK.FENCED",
-    "DLOCK.MARK",
-    "DLOCK.HOT",
-    "MULTI",
-    "EXEC",
-    "EVAL",
-    "EVALSHA",
-];
-
+/// The errors before a login, and for one connection too many.
 pub const NO_AUTH: &str = "NOAUTH Authentication required.";
-const SUBSCRIBED: &str = "ERR only (UN)SUBSCRIBE, PING, QUIT and RESET are allowed in this context";
+pub const TOO_MANY: &str = "ERR max number of clients reached";

@@ -12,12 +12,16 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::task::yield_now;
 use tokio::time::{sleep, timeout};
 
-use super::Agent;
-use super::commands::{self, Answer};
-use super::limits::{FAREWELL, LOOK_FOR_END, READ_AHEAD, REQUEST, STRANGERS_REQUEST, TURN, UNSENT};
+use super::commands::Answer;
+use super::dispatch;
+use super::limits::{
+    LAST_REPLY, LOOK_FOR_END, READ_AHEAD, REQUEST, STRANGERS_REQUEST, TURN, UNSENT,
+};
+use super::losses::CHANNEL;
 use super::reply::{Protocol, Reply};
 use super::request::{self, Request};
 use super::session::Session;
+use super::shared::Agent;
 
 /// A stream to a client.
 pub enum Stream {
@@ -84,14 +88,14 @@ impl Connection {
                     }
                     let ends = self.answer(&request, &mut incoming, &mut outgoing).await?;
                     if ends || outgoing.unsent().len() >= UNSENT {
-                        self.stream.send_all(&mut outgoing).await?;
+                        self.send_all(&mut outgoing).await?;
                     }
                     if ends {
                         return Ok(());
                     }
                 }
                 Ok(None) => {
-                    self.stream.send_all(&mut outgoing).await?;
+                    self.send_all(&mut outgoing).await?;
                     if incoming.has_ended || self.is_drained() {
                         return Ok(());
                     }
@@ -100,7 +104,7 @@ impl Connection {
                 }
                 Err(nonsense) => {
                     outgoing.add(&Reply::error(nonsense.0), self.session.protocol);
-                    return self.stream.send_all(&mut outgoing).await;
+                    return self.send_all(&mut outgoing).await;
                 }
             }
         }
@@ -112,10 +116,14 @@ impl Connection {
         tokio::select! {
             biased;
             read = self.stream.read(incoming) => read,
-            message = self.session.message() => {
-                outgoing.add(&message, self.session.protocol);
-                Ok(())
-            }
+            loss = self.session.loss() => match loss {
+                Ok(loss) => {
+                    let words = [b"message", CHANNEL, loss.as_bytes()].map(Reply::text);
+                    outgoing.add(&Reply::Push(words.into()), self.session.protocol);
+                    Ok(())
+                }
+                Err(_) => Err(End::Failed),
+            },
             () = drained => Ok(()),
         }
     }
@@ -129,7 +137,7 @@ impl Connection {
     ) -> Result<Option<Answer>, End> {
         let waits = words.iter().skip(3).any(|word| word.eq_ignore_ascii_case(b"WAIT"));
         let mut drained = pin!(self.drained());
-        let mut answer = pin!(commands::answer(&self.agent, &mut self.session, words));
+        let mut answer = pin!(dispatch::answer(&self.agent, &mut self.session, words));
         loop {
             // A request that does not wait ends soon, and is carried out as a node would.
             if incoming.has_ended && waits {
@@ -145,6 +153,24 @@ impl Connection {
                 () = &mut drained, if waits => return Ok(None),
             }
         }
+    }
+
+    /// Sends replies. A client that does not read them takes its user's room for that, and does not hold up the agent's
+    /// end.
+    async fn send_all(&self, outgoing: &mut Outgoing) -> Result<(), End> {
+        while !outgoing.unsent().is_empty() {
+            if self.stream.send_now(outgoing)? {
+                continue;
+            }
+            let unread = self.agent.room.unread(self.session.peer.owner(), outgoing.unsent().len());
+            let _unread = unread.ok_or(End::Failed)?;
+            tokio::select! {
+                biased;
+                sent = self.stream.send(outgoing) => sent?,
+                () = self.agent.overdue() => return Err(End::Failed),
+            }
+        }
+        Ok(())
     }
 
     /// True if the agent ends, and does not wait for this connection.
@@ -178,12 +204,12 @@ impl Connection {
         let Some(answer) = self.wait_for(&words, incoming, outgoing).await? else {
             return Ok(true);
         };
-        let Answer { replies, ends, grant } = answer;
+        let Answer { replies, ends, heard } = answer;
         replies.iter().for_each(|reply| outgoing.add(reply, self.session.protocol));
-        if let Some(grant) = grant {
-            // If the connection has ended, nobody has heard of the grant, which is given back.
-            self.stream.send_all(outgoing).await?;
-            grant.heard();
+        if let Some(heard) = heard {
+            // If the connection has ended, the lock learns by this that its caller has not heard of it.
+            self.send_all(outgoing).await?;
+            let _ = heard.send(());
         }
         Ok(ends)
     }
@@ -253,29 +279,24 @@ impl Stream {
 
     /// Sends some of the replies.
     async fn send(&self, outgoing: &mut Outgoing) -> Result<(), End> {
-        loop {
-            let sent = match self {
-                Stream::Unix(stream) => stream.try_write(outgoing.unsent()),
-                Stream::Tcp(stream) => stream.try_write(outgoing.unsent()),
-            };
-            match sent {
-                Ok(length) => {
-                    outgoing.note_sent(length);
-                    return Ok(());
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    self.ready(Interest::WRITABLE).await?;
-                }
-                Err(_) => return Err(End::Failed),
-            }
-        }
-    }
-
-    async fn send_all(&self, outgoing: &mut Outgoing) -> Result<(), End> {
-        while !outgoing.unsent().is_empty() {
-            self.send(outgoing).await?;
+        while !self.send_now(outgoing)? {
+            self.ready(Interest::WRITABLE).await?;
         }
         Ok(())
+    }
+
+    /// Sends some of the replies, or returns false: the client has to read first.
+    fn send_now(&self, outgoing: &mut Outgoing) -> Result<bool, End> {
+        let sent = match self {
+            Stream::Unix(stream) => stream.try_write(outgoing.unsent()),
+            Stream::Tcp(stream) => stream.try_write(outgoing.unsent()),
+        };
+        match sent {
+            Ok(length) => outgoing.note_sent(length),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+            Err(_) => return Err(End::Failed),
+        }
+        Ok(true)
     }
 
     /// After a while, true if the client has ended the connection, though there is more to read.
@@ -297,7 +318,7 @@ impl Stream {
 pub async fn refuse(stream: Stream, why: &'static str) {
     let mut outgoing = Outgoing::default();
     outgoing.add(&Reply::error(why), Protocol::Resp2);
-    let _ = timeout(FAREWELL, stream.send_all(&mut outgoing)).await;
+    let _ = timeout(LAST_REPLY, stream.send(&mut outgoing)).await;
 }
 
 /// Bytes to read at a time.
@@ -308,24 +329,15 @@ mod tests {
     use std::io::Write;
     use std::net::Shutdown;
     use std::os::unix::net::UnixStream as StdStream;
-    use std::time::Duration;
 
-    use super::super::Args;
-    use super::super::peer::Peer;
+    use dlock_client::Client;
+
+    use super::super::peer::{Allow, Peer};
     use super::*;
-    use crate::global::Global;
 
-    async fn agent() -> Arc<Agent> {
-        let nodes = Some(vec!["127.0.0.1:1".to_owned()]);
-        let global = Global { nodes, node_timeout: None, json: false, verbose: false };
-        let args = Args {
-            listen: Vec::new(),
-            password_file: None,
-            allow: Vec::new(),
-            metrics: None,
-            drain: Duration::ZERO,
-        };
-        Arc::new(args.agent(&global).await.ok().unwrap())
+    fn agent() -> Arc<Agent> {
+        let client = Client::builder().nodes(["redis://127.0.0.1:1"]).connect_later().unwrap();
+        Agent::new(client, Allow::default(), None, 1_000)
     }
 
     /// A connection of which the client has sent this many requests, and its end.
@@ -342,7 +354,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_client_that_sends_many_requests_leaves_turns_to_others() {
-        let agent = agent().await;
+        let agent = agent();
         let (_client, many) = connection(&agent, 100).await;
         let (_other, one) = connection(&agent, 1).await;
         let (many, one) = (tokio::spawn(many.serve()), tokio::spawn(one.serve()));

@@ -5,29 +5,11 @@ use std::sync::Arc;
 use dlock_core::command::{Arg, Doc, Kind};
 use sha2::{Digest, Sha256};
 
-use super::commands::{self, Answer, Command};
+use super::commands::{self, Answer, Command, Greeting as Ask, TOO_MANY};
 use super::limits::{CHANNELS, NAME};
 use super::reply::{Protocol, Reply, map};
 use super::session::Session;
-use super::{Agent, TOO_MANY};
-
-/// A command.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Ask {
-    Auth,
-    Client,
-    Command,
-    Echo,
-    Hello,
-    Info,
-    Ping,
-    Quit,
-    Reset,
-    Role,
-    Select,
-    Subscribe,
-    Unsubscribe,
-}
+use super::shared::Agent;
 
 /// Answers a command.
 pub fn answer(agent: &Arc<Agent>, session: &mut Session, ask: Ask, args: &[&[u8]]) -> Answer {
@@ -45,7 +27,7 @@ pub fn answer(agent: &Arc<Agent>, session: &mut Session, ask: Ask, args: &[&[u8]
         Ask::Ping => ping(session, args).into(),
         Ask::Quit => Answer { ends: true, ..Reply::OK.into() },
         Ask::Reset => {
-            session.reset(agent);
+            session.reset();
             Reply::status("RESET").into()
         }
         Ask::Role => {
@@ -55,7 +37,7 @@ pub fn answer(agent: &Arc<Agent>, session: &mut Session, ask: Ask, args: &[&[u8]
         Ask::Select if args == [b"0"] => Reply::OK.into(),
         Ask::Select => Reply::error("ERR an agent has the database 0 only").into(),
         Ask::Subscribe => subscribe(agent, session, args),
-        Ask::Unsubscribe => unsubscribe(agent, session, args),
+        Ask::Unsubscribe => unsubscribe(session, args),
     }
 }
 
@@ -260,7 +242,7 @@ fn described(command: &Command) -> Reply {
 
 /// The lines that clients read at their greeting, and the agent's own figures.
 fn info(agent: &Agent) -> String {
-    let figures = agent.figures();
+    let figures = agent.figures.all();
     let mut text = format!(
         "# Server\r\nredis_version:{LIKE_REDIS}\r\nredis_mode:standalone\r\nloading:0\r\n\
          process_id:{}\r\nuptime_in_seconds:{}\r\n# Replication\r\nrole:master\r\n\
@@ -289,10 +271,10 @@ fn subscribe(agent: &Agent, session: &mut Session, channels: &[&[u8]]) -> Answer
         session.subscribe(agent, channel);
         replies.push(subscribed("subscribe", Some(channel), session));
     }
-    Answer { replies, ends: false, grant: None }
+    Answer { replies, ends: false, heard: None }
 }
 
-fn unsubscribe(agent: &Agent, session: &mut Session, channels: &[&[u8]]) -> Answer {
+fn unsubscribe(session: &mut Session, channels: &[&[u8]]) -> Answer {
     let all: Vec<Vec<u8>> = match channels {
         [] => session.channels().iter().cloned().collect(),
         some => some.iter().map(|channel| channel.to_vec()).collect(),
@@ -302,10 +284,10 @@ fn unsubscribe(agent: &Agent, session: &mut Session, channels: &[&[u8]]) -> Answ
     }
     let mut replies = Vec::new();
     for channel in all {
-        session.unsubscribe(agent, &channel);
+        session.unsubscribe(&channel);
         replies.push(subscribed("unsubscribe", Some(&channel), session));
     }
-    Answer { replies, ends: false, grant: None }
+    Answer { replies, ends: false, heard: None }
 }
 
 fn subscribed(word: &str, channel: Option<&[u8]>, session: &Session) -> Reply {

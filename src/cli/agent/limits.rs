@@ -23,25 +23,17 @@ pub const READ_AHEAD: usize = REQUEST;
 /// Bytes of replies that the agent collects before it sends them. A client that does not read costs no more:
 /// the agent answers nothing until it does.
 pub const UNSENT: usize = 16 * 1024;
-/// Losses that a subscriber has not read yet; with more of them its connection is closed.
-pub const UNREAD_LOSSES: usize = 1024;
+/// Bytes of replies that clients do not read, over all connections; with more of them the connection that does not read
+/// is closed. One user alone can have half of it.
+pub const UNREAD: u64 = 64 << 20;
+/// Bytes of losses that the subscribers of one user have not read yet; a subscriber that is farther behind is cut off.
+pub const LOSSES: usize = 4 << 20;
 /// Channels to which a connection can subscribe.
 pub const CHANNELS: usize = 16;
 /// The longest name of a connection, a library or a channel, in bytes.
 pub const NAME: usize = 256;
-/// The room for tokens that were released with FINAL, that for those which left a lock done, and that for those which
-/// lost it. One user alone can have half of it.
-pub const TOKENS: u64 = 20_000;
-/// Tokens of the first two kinds are remembered for this long.
-pub const TOKEN_LASTS: Duration = Duration::from_secs(60);
-/// A loss is remembered for this long: its caller may ask late.
-pub const LOSS_LASTS: Duration = Duration::from_secs(600);
-/// A caller that waits for this long may hold the lock himself, through another agent: the agent looks. Not
-/// sooner, for the nodes then list all waiters, and that takes longer than a grant.
-pub const LOOK_AFTER: Duration = Duration::from_millis(500);
-/// A lock that is held for this long is marked: its caller has been told. Other agents, and this one after a
-/// restart, can extend it then. Shorter locks cost no request more.
-pub const MARK_AFTER: Duration = Duration::from_millis(50);
+/// A token that has left a lock done is remembered for this long.
+pub const DONE_LASTS: Duration = Duration::from_secs(10);
 /// While a connection has sent more than the agent reads ahead, the agent looks this often for its end; and while the
 /// agent ends, for the end of its EPHEMERAL locks.
 pub const LOOK_FOR_END: Duration = Duration::from_millis(100);
@@ -49,5 +41,7 @@ pub const LOOK_FOR_END: Duration = Duration::from_millis(100);
 pub const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// An EXTEND or a DONE waits this long for a majority. It goes on after that, and only its reply is an error.
 pub const ORDER_PATIENCE: Duration = Duration::from_secs(2);
-/// The time for the last releases when the agent ends.
-pub const FAREWELL: Duration = Duration::from_secs(2);
+/// The time for replies that a client does not read, when the agent ends.
+pub const LAST_REPLY: Duration = Duration::from_secs(1);
+/// The time for the last orders, and for the last releases when the agent ends: longer than an order waits.
+pub const FAREWELL: Duration = Duration::from_secs(3);

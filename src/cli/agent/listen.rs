@@ -3,13 +3,13 @@
 use std::fs;
 use std::io;
 use std::net::{SocketAddr, TcpListener as StdTcp};
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::os::unix::net::{UnixListener as StdUnix, UnixStream as StdUnixStream};
+use std::os::unix::fs::FileTypeExt;
+use std::os::unix::net::UnixListener as StdUnix;
 use std::path::{Path, PathBuf};
 
 use listenfd::ListenFd;
 use nix::sys::stat::{Mode, umask};
-use tokio::net::{TcpListener, UnixListener};
+use tokio::net::{TcpListener, UnixListener, UnixStream};
 
 use super::connection::Stream;
 use super::peer::Peer;
@@ -23,19 +23,9 @@ pub enum At {
 
 /// A socket on which the agent listens.
 pub enum Listener {
-    /// With the file to remove at the end, if the agent made it.
-    Unix(UnixListener, Option<Made>),
+    Unix(UnixListener),
     Tcp(TcpListener),
 }
-
-/// The file of a socket. Another process may have put its own in its place.
-pub struct Made {
-    path: PathBuf,
-    file: FileId,
-}
-
-/// The device and the number of a file. Nobody else gets that number while the socket is open.
-type FileId = (u64, u64);
 
 /// Parses the value of `--listen`.
 pub fn parse(text: &str) -> Result<At, String> {
@@ -66,7 +56,7 @@ fn taken(given: &mut ListenFd, index: usize) -> Result<Listener, String> {
     let failed = |error: io::Error| format!("cannot use the socket {index} of LISTEN_FDS: {error}");
     if let Ok(Some(listener)) = given.take_unix_listener(index) {
         listener.set_nonblocking(true).map_err(failed)?;
-        return Ok(Listener::Unix(UnixListener::from_std(listener).map_err(failed)?, None));
+        return Ok(Listener::Unix(UnixListener::from_std(listener).map_err(failed)?));
     }
     let Some(listener) = given.take_tcp_listener(index).map_err(failed)? else {
         return Err(format!("there is no socket {index} in LISTEN_FDS"));
@@ -79,10 +69,10 @@ fn taken(given: &mut ListenFd, index: usize) -> Result<Listener, String> {
 
 impl At {
     /// Begins to listen.
-    pub fn open(&self) -> Result<Listener, String> {
+    pub async fn open(&self) -> Result<Listener, String> {
         let failed = |error: io::Error| format!("cannot listen at {self}: {error}");
         match self {
-            At::Unix(path) => unix(path).map_err(failed),
+            At::Unix(path) => unix(path).await.map_err(failed),
             At::Tcp(address) => StdTcp::bind(address).and_then(tcp).map_err(failed),
         }
     }
@@ -93,13 +83,17 @@ fn tcp(listener: StdTcp) -> io::Result<Listener> {
     TcpListener::from_std(listener).map(Listener::Tcp)
 }
 
-fn unix(path: &Path) -> io::Result<Listener> {
+async fn unix(path: &Path) -> io::Result<Listener> {
     if let Ok(there) = fs::metadata(path) {
         if !there.file_type().is_socket() {
             return Err(io::Error::other("there is a file that is no socket"));
         }
-        match StdUnixStream::connect(path) {
-            Ok(_) => return Err(io::Error::other("another process listens there")),
+        match UnixStream::connect(path).await {
+            Ok(_) => return Err(io::Error::other(ANOTHER)),
+            // The process there has no room for one more connection.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                return Err(io::Error::other(ANOTHER));
+            }
             // The socket of a process that has ended.
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
                 fs::remove_file(path)?
@@ -113,12 +107,7 @@ fn unix(path: &Path) -> io::Result<Listener> {
     umask(before);
     let listener = listener?;
     listener.set_nonblocking(true)?;
-    let made = Made { path: path.to_owned(), file: file_at(path)? };
-    Ok(Listener::Unix(UnixListener::from_std(listener)?, Some(made)))
-}
-
-fn file_at(path: &Path) -> io::Result<FileId> {
-    fs::symlink_metadata(path).map(|file| (file.dev(), file.ino()))
+    Ok(Listener::Unix(UnixListener::from_std(listener)?))
 }
 
 impl Listener {
@@ -130,7 +119,7 @@ impl Listener {
     /// Waits for the next client.
     pub async fn accept(&self) -> io::Result<(Stream, Peer)> {
         match self {
-            Listener::Unix(listener, _) => {
+            Listener::Unix(listener) => {
                 let (stream, _) = listener.accept().await?;
                 let peer = Peer::of(&stream)?;
                 Ok((Stream::Unix(stream), peer))
@@ -143,29 +132,22 @@ impl Listener {
         }
     }
 
+    /// The path of a unix socket, if it has one.
+    pub fn path(&self) -> Option<PathBuf> {
+        let Listener::Unix(listener) = self else { return None };
+        Some(listener.local_addr().ok()?.as_pathname()?.to_owned())
+    }
+
     /// The address, for people and for clients.
     pub fn name(&self) -> String {
         match self {
-            Listener::Unix(listener, _) => {
-                let path = listener.local_addr().ok();
-                let path =
-                    path.and_then(|at| at.as_pathname().map(|path| path.display().to_string()));
-                format!("unix:{}", path.unwrap_or_default())
+            Listener::Unix(_) => {
+                format!("unix:{}", self.path().unwrap_or_default().display())
             }
             Listener::Tcp(listener) => match listener.local_addr() {
                 Ok(address) => format!("tcp:{address}"),
                 Err(_) => "tcp:".to_owned(),
             },
-        }
-    }
-}
-
-impl Drop for Listener {
-    fn drop(&mut self) {
-        if let Listener::Unix(_, Some(Made { path, file })) = self
-            && file_at(path).is_ok_and(|there| there == *file)
-        {
-            let _ = fs::remove_file(path);
         }
     }
 }
@@ -179,6 +161,7 @@ impl std::fmt::Display for At {
     }
 }
 
+const ANOTHER: &str = "another process listens there";
 const NOT_LOOPBACK: &str =
     "an agent listens on this machine alone: use a unix socket, or tcp:127.0.0.1:PORT";
 

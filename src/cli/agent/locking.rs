@@ -3,38 +3,25 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use dlock_client::operator::{Caller, inspection};
+use dlock_client::operator::inspection;
 use dlock_client::{Inspection, Key, NodeError, NodeState, Report};
+use dlock_core::Settings;
 use dlock_core::command::options::Options;
 use dlock_core::command::read::Args;
 use dlock_core::command::release::DoneFor;
-use dlock_core::command::{self as core, Doc, Kind, Refusal, acquire, check, extend, release};
+use dlock_core::command::{Doc, Kind, Refusal, acquire, check, extend, release};
 use dlock_core::limits::MAX_TTL_CEILING;
-use dlock_core::{Millis, Settings};
 use futures_util::future::join_all;
 use redis::Value;
-use tokio::sync::oneshot;
 
-use super::Agent;
-use super::commands::{self, Answer, Command, NO_AUTH};
-use super::lock::{self, Done, Order, Release, ReplyTo, Terms};
+use super::commands::{self, Answer, Command, Locking as Ask, NO_AUTH};
+use super::lock::Full;
+use super::lock::order::{self, Done, Order, Release, ReplyTo, Terms};
+use super::name::Name;
 use super::refusal::{NO_QUORUM, listed};
 use super::reply::{Reply, map};
-use super::room::Share;
 use super::session::Session;
-use super::table::{Full, Name, Table};
-
-/// A command.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Ask {
-    Acquire,
-    Release,
-    Extend,
-    Check,
-    Inspect,
-    Node,
-    Help,
-}
+use super::shared::Agent;
 
 /// Answers a command.
 pub async fn answer(
@@ -65,75 +52,14 @@ pub async fn answer(
         Ok(order) => order,
         Err(refused) => return Reply::Error(refused).into(),
     };
-    let keep = match &order {
-        Order::Acquire(ask) => Some(ask.keep),
-        _ => None,
-    };
     let token = args.first().copied().unwrap_or_default();
     let name = Arc::new(Name { key: key.into(), token: token.into() });
-    match Table::send(share, &name, order) {
-        Ok(()) => {
-            let share = Arc::clone(share);
-            let grant = keep.map(|keep| Grant { share, name, keep, is_heard: false });
-            Coming { coming, grant }.answer().await
-        }
+    match agent.locks.send(share.owner, &name, order) {
         Err(Full) => Reply::error(TOO_MANY_LOCKS).into(),
-    }
-}
-
-/// A reply that is awaited.
-struct Coming {
-    coming: oneshot::Receiver<Reply>,
-    /// The grant that it may be.
-    grant: Option<Grant>,
-}
-
-/// A grant of which the client has not heard. Dropping it gives it back.
-pub struct Grant {
-    share: Arc<Share>,
-    name: Arc<Name>,
-    /// The time that its place is kept.
-    keep: Option<Millis>,
-    is_heard: bool,
-}
-
-impl Coming {
-    async fn answer(mut self) -> Answer {
-        let reply = (&mut self.coming).await.unwrap_or_else(|_| Reply::error(ENDS));
-        let grant = self.grant.take();
-        match reply {
-            Reply::Int(_) => Answer { grant, ..reply.into() },
-            reply => {
-                grant.into_iter().for_each(Grant::heard);
-                reply.into()
-            }
-        }
-    }
-}
-
-impl Drop for Coming {
-    /// The connection may end just when the lock is granted.
-    fn drop(&mut self) {
-        self.coming.close();
-        if !matches!(self.coming.try_recv(), Ok(Reply::Int(_))) {
-            self.grant.take().into_iter().for_each(Grant::heard);
-        }
-    }
-}
-
-impl Grant {
-    /// Notes that the client has heard of it, as far as can be known; or that it is none.
-    pub fn heard(mut self) {
-        self.is_heard = true;
-    }
-}
-
-impl Drop for Grant {
-    fn drop(&mut self) {
-        if !self.is_heard {
-            let order = Order::Unheard { keep: self.keep };
-            let _ = Table::send(&self.share, &self.name, order);
-        }
+        Ok(()) => match coming.await {
+            Ok((reply, heard)) => Answer { heard, ..reply.into() },
+            Err(_) => Reply::error(ENDS).into(),
+        },
     }
 }
 
@@ -146,11 +72,6 @@ fn order(
     reply: ReplyTo,
 ) -> Result<Order, String> {
     let settings = Settings { max_ttl: MAX_TTL_CEILING, ..Settings::default() };
-    let token = args.first().copied().unwrap_or_default();
-    if token.len() > Caller::LONGEST_TOKEN {
-        let (what, least, most, given) = ("token", 1, Caller::LONGEST_TOKEN, token.len());
-        return Err(Refusal::Length { what, least, most, given }.to_string());
-    }
     Ok(match ask {
         Ask::Acquire => {
             let parsed = acquire::parse_at_agent(args, &settings);
@@ -160,7 +81,7 @@ fn order(
         Ask::Release => {
             let parsed = release::parse(args).map_err(|refusal| refusal.to_string())?;
             let done = parsed.done.map(|terms| done(agent, session, terms)).transpose()?;
-            Order::Release(Release { is_final: parsed.is_final, done, reply })
+            Order::Release(Release { done, reply })
         }
         Ask::Extend => {
             let parsed = extend::parse(args, &settings).map_err(|refusal| refusal.to_string())?;
@@ -176,7 +97,7 @@ fn order(
 fn done(agent: &Agent, session: &Session, terms: DoneFor<'_>) -> Result<Done, String> {
     check_meta(terms.meta)?;
     let time = Duration::from_millis(terms.time.0);
-    Ok(Done { time, outcome: session.meta(terms.meta, &agent.host) })
+    Ok(Done { time, outcome: session.meta(terms.meta, &agent.host).into_bytes() })
 }
 
 fn check_meta(given: &[u8]) -> Result<(), String> {
@@ -192,36 +113,25 @@ fn asked(
     session: &Session,
     parsed: &acquire::AtAgent<'_>,
     reply: ReplyTo,
-) -> Result<lock::Ask, String> {
+) -> Result<order::Ask, String> {
     let acquire::AtAgent { asked, renew, close } = *parsed;
+    let acquire::Acquire { ttl, mode, again, ephemeral, wait, keep, .. } = asked;
     check_meta(asked.meta)?;
-    let about = session.meta(asked.meta, &agent.host);
-    let caller = Caller::new(asked.token, &about);
-    let acquire::Acquire { ttl, mode, again, ephemeral, .. } = asked;
-    Ok(lock::Ask {
-        terms: Terms { ttl, mode, again, ephemeral, renew, close, caller },
-        wait: asked.wait,
-        keep: asked.keep,
+    let meta = session.meta(asked.meta, &agent.host);
+    Ok(order::Ask {
+        terms: Terms { ttl, mode, again, ephemeral, renew, close, meta },
+        wait,
+        keep,
         tie: ephemeral.then(|| Arc::clone(&session.tie)),
         reply,
     })
 }
 
-/// Checks the arguments after the key by the agent's table, and names an option that nodes have and an agent has not.
+/// Checks the arguments after the key by the agent's table: nodes have more options.
 fn check_options(doc: &'static Doc, args: &[&[u8]]) -> Result<(), String> {
     let plain = doc.args.iter().filter(|arg| !arg.optional && arg.kind != Kind::Key).count();
     let mut options = Options::of(doc, Args::new(args.get(plain..).unwrap_or_default()));
-    let Some(refusal) = options.find_map(Result::err) else { return Ok(()) };
-    if let Refusal::Unknown { given, .. } = refusal {
-        let at_node = core::Command::ALL.iter().map(|command| command.doc());
-        let mut known = at_node.filter(|node| node.name == doc.name).flat_map(Doc::options);
-        if known.any(|arg| arg.word.is_some_and(|word| given.eq_ignore_ascii_case(word.as_bytes())))
-        {
-            let option = String::from_utf8_lossy(given).to_uppercase();
-            return Err(format!("ERR {option} is for nodes; an agent does not serve it"));
-        }
-    }
-    Err(refusal.to_string())
+    options.find_map(Result::err).map_or(Ok(()), |refusal| Err(refusal.to_string()))
 }
 
 /// The report of the node that agrees with most others, as that node gives it.

@@ -1,97 +1,127 @@
-//! Losses of locks: for those who subscribe to them, and for those who ask later.
+//! Losses of locks, for subscribers.
+//!
+//! Each user has one log of messages, which all of its subscribers read at their own pace: a loss is written once,
+//! however many there are. The log has a bound in bytes, and a subscriber that falls behind it is cut off.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use dlock_client::{Key, Loss};
 use dlock_core::Owner;
 use serde_json::json;
-use tokio::sync::mpsc;
+use tokio::sync::watch;
 
-use super::limits::{LOSS_LASTS, UNREAD_LOSSES};
-use super::table::{Name, Tokens};
-use super::tie::Tie;
+use super::limits::LOSSES;
 use crate::say::bytes;
 
-/// The subscribers, and the last losses.
-pub struct Losses {
-    subscribers: Mutex<HashMap<u64, Subscriber>>,
-    /// Locks that were lost lately: where no majority answers, the agent knows at least that its own claim has ended.
-    pub lately: Tokens,
+/// The users that have subscribers.
+#[derive(Default)]
+pub struct Losses(Mutex<BTreeMap<Owner, watch::Sender<Log>>>);
+
+/// The last messages to one user's subscribers.
+#[derive(Default)]
+struct Log {
+    messages: VecDeque<Arc<str>>,
+    bytes: usize,
+    /// Number of messages that were dropped before these.
+    dropped: usize,
 }
 
-struct Subscriber {
-    owner: Owner,
-    messages: mpsc::Sender<String>,
-    tie: Arc<Tie>,
+/// A subscriber's place in the log.
+pub struct Subscription {
+    log: watch::Receiver<Log>,
+    next: usize,
 }
+
+/// The subscriber has fallen behind.
+pub struct Behind;
 
 /// The channel of losses.
 pub const CHANNEL: &[u8] = b"dlock:lost";
 
-impl Default for Losses {
-    fn default() -> Losses {
-        Losses { subscribers: Mutex::default(), lately: Tokens::lasting(LOSS_LASTS) }
-    }
-}
-
 impl Losses {
-    /// Subscribes a connection to the losses of its own user. The connection ends if too many are not read.
-    pub fn subscribe(
-        &self,
-        connection: u64,
-        owner: Owner,
-        tie: &Arc<Tie>,
-    ) -> mpsc::Receiver<String> {
-        let (messages, coming) = mpsc::channel(UNREAD_LOSSES);
-        self.subscribers().insert(connection, Subscriber { owner, messages, tie: Arc::clone(tie) });
-        coming
+    /// Subscribes to the losses of a user, from now on.
+    pub fn subscribe(&self, owner: Owner) -> Subscription {
+        let mut logs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let log = logs.entry(owner).or_default().subscribe();
+        let next = log.borrow().end();
+        Subscription { log, next }
     }
 
-    pub fn unsubscribe(&self, connection: u64) {
-        self.subscribers().remove(&connection);
-    }
-
-    /// Tells the subscribers of this user, and remembers the loss.
-    pub fn tell(&self, name: &Arc<Name>, owner: Owner, loss: &Loss) {
-        // Without room, whoever asks while no majority answers hears that.
-        let _ = self.lately.add(name, owner);
-        let subscribers = self.subscribers();
-        if subscribers.is_empty() {
+    /// Tells the subscribers of this user.
+    pub fn tell(&self, owner: Owner, loss: &Loss) {
+        let mut logs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(log) = logs.get(&owner) else { return };
+        if log.receiver_count() == 0 {
+            logs.remove(&owner);
             return;
         }
         let message = message(&loss.key, loss.fence, loss.why.name());
-        for subscriber in subscribers.values().filter(|subscriber| subscriber.owner == owner) {
-            if subscriber.messages.try_send(message.clone()).is_err() {
-                subscriber.tie.lose();
-            }
-        }
+        log.send_modify(|log| log.add(message));
+    }
+}
+
+impl Log {
+    fn end(&self) -> usize {
+        self.dropped + self.messages.len()
     }
 
-    fn subscribers(&self) -> MutexGuard<'_, HashMap<u64, Subscriber>> {
-        self.subscribers.lock().unwrap_or_else(PoisonError::into_inner)
+    fn add(&mut self, message: Arc<str>) {
+        self.bytes += message.len();
+        self.messages.push_back(message);
+        while self.bytes > LOSSES
+            && let Some(oldest) = self.messages.pop_front()
+        {
+            self.bytes -= oldest.len();
+            self.dropped += 1;
+        }
+    }
+}
+
+impl Subscription {
+    /// The next message.
+    pub async fn next(&mut self) -> Result<Arc<str>, Behind> {
+        let next = self.next;
+        // The sender is dropped only when nobody subscribes.
+        let log = self.log.wait_for(|log| log.end() > next).await.map_err(|_| Behind)?;
+        let at = next.checked_sub(log.dropped).ok_or(Behind)?;
+        let message = log.messages.get(at).map(Arc::clone).ok_or(Behind)?;
+        self.next += 1;
+        Ok(message)
     }
 }
 
 /// Contains no token: another process of the same user may read it.
-fn message(key: &Key, fence: u64, why: &str) -> String {
-    bytes::about(key, json!({"fence": fence, "why": why})).to_string()
+fn message(key: &Key, fence: u64, why: &str) -> Arc<str> {
+    bytes::about(key, json!({"fence": fence, "why": why})).to_string().into()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::limits::TOKENS;
+    use dlock_client::LossReason;
+
     use super::*;
 
-    #[test]
-    fn the_losses_of_one_user_push_out_none_of_another() {
-        let (losses, name) = (Losses::default(), |n: u64| {
-            Arc::new(Name { key: n.to_be_bytes().as_slice().into(), token: Box::default() })
-        });
-        let lose = |n, owner| losses.lately.add(&name(n), Owner(owner)).is_ok();
-        assert!(lose(0, 1));
-        let many = (1..=TOKENS).filter(|n| lose(*n, 2)).count();
-        assert!(many as u64 >= TOKENS / 3, "{many}");
-        assert!(losses.lately.contains(&name(0)) && lose(TOKENS + 1, 1));
+    fn loss(fence: u64) -> Loss {
+        Loss { key: "job".into(), fence, why: LossReason::Expired }
+    }
+
+    #[tokio::test]
+    async fn a_subscriber_that_falls_behind_is_cut_off_and_no_other() {
+        let losses = Losses::default();
+        let (mut slow, mut quick) = (losses.subscribe(Owner(1)), losses.subscribe(Owner(1)));
+        let mut other = losses.subscribe(Owner(2));
+        losses.tell(Owner(2), &loss(7));
+        let mut told = 0;
+        while losses.0.lock().unwrap()[&Owner(1)].borrow().dropped == 0 {
+            losses.tell(Owner(1), &loss(told));
+            assert!(quick.next().await.is_ok(), "{told}");
+            told += 1;
+        }
+        assert!(told as usize >= LOSSES / 100, "{told}");
+        assert!(slow.next().await.is_err());
+        assert!(other.next().await.is_ok(), "another user's losses push out none");
+        let bytes = losses.0.lock().unwrap()[&Owner(1)].borrow().bytes;
+        assert!(bytes <= LOSSES, "{bytes}");
     }
 }

@@ -2,52 +2,51 @@
 //!
 //! In reading order:
 //!
-//! - [`listen`]: the sockets. [`peer`]: the process at the other end, and its rights. [`room`]: the connections that
-//!   each user may have.
+//! - [`shared`]: the state that all connections share. [`limits`]: every limit.
+//! - [`listen`]: the sockets. [`peer`]: the process at the other end, and its rights. [`room`]: each user's share.
 //! - [`connection`]: one connection; [`request`] and [`reply`]: its bytes; [`session`]: its state.
-//! - [`commands`]: the table of commands; [`greeting`]: those that clients begin with; [`locking`]: those of
-//!   dlock.
-//! - [`table`]: all locks; [`lock`]: one caller's lock, from the first request to the last; [`tie`]: a
-//!   connection and its EPHEMERAL locks.
-//! - [`losses`]: lost locks, for subscribers; [`outage`]: no majority answers; [`refusal`]: errors in the words of a
-//!   node. [`figures`]: for INFO, and for Prometheus.
-//! - [`limits`]: every limit.
-//!
-//! The rule of tokens is in the library, in its module `caller`.
+//! - [`commands`]: the table of commands; [`dispatch`]: from a request to its answer; [`greeting`]: what clients
+//!   begin with; [`locking`]: the commands of dlock.
+//! - [`lock`]: all locks; [`name`]: their names; [`lease`]: how long they last; [`tie`]: a connection and its EPHEMERAL
+//!   locks; [`handover`]: locks for the next process.
+//! - [`losses`]: lost locks, for subscribers; [`refusal`]: errors in the words of a node. [`figures`]: for INFO, and for
+//!   Prometheus.
 
 mod commands;
 mod connection;
+mod dispatch;
 mod figures;
 mod greeting;
+mod handover;
+mod lease;
 mod limits;
 mod listen;
 mod lock;
 mod locking;
 mod losses;
-mod outage;
+mod name;
 mod peer;
 mod refusal;
 mod reply;
 mod request;
 mod room;
 mod session;
-mod table;
+mod shared;
 mod tie;
 
-use std::fs;
+use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use std::{env, fs};
 
-use dlock_client::{Client, Notice, Token};
+use dlock_client::Notice;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use nix::unistd::gethostname;
 use serde_json::json;
 use sha2::{Digest, Sha256};
 use tokio::net::TcpListener;
-use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
 use crate::exporter::{self, Site};
@@ -57,16 +56,15 @@ use crate::say::exit::Exit;
 use crate::say::failure::Failure;
 use crate::say::{duration, notice, stderr, stdout};
 use crate::signals::Signals;
+use commands::TOO_MANY;
 use connection::{Connection, Stream};
-use figures::{Figures, Metrics};
-use limits::{ACCEPT_PAUSE, FAREWELL, TOKEN_LASTS};
+use figures::Metrics;
+use handover::Instance;
+use limits::{ACCEPT_PAUSE, FAREWELL};
 use listen::{At, Listener};
-use lock::Order;
-use losses::Losses;
 use peer::{Allow, Peer};
-use room::Room;
 use session::Session;
-use table::{Table, Tokens};
+use shared::Agent;
 
 /// Serve the locks of a majority of the nodes to programs in any language, over the Redis protocol
 #[derive(Debug, clap::Args)]
@@ -98,26 +96,14 @@ pub struct Args {
     drain: Duration,
 }
 
-/// The state that all connections share.
-struct Agent {
-    client: Client,
-    /// Name of this process, for those who take it for a node.
-    id: String,
-    host: String,
-    since: Instant,
-    allow: Allow,
-    /// The digest of the password, if there is one.
-    password: Option<[u8; 32]>,
-    table: Table,
-    /// Tokens that were released with FINAL.
-    finals: Tokens,
-    /// Tokens that have left a lock done.
-    finished: Tokens,
-    losses: Losses,
+/// An agent, and all that it needs to end.
+struct Running {
+    agent: Arc<Agent>,
+    listeners: Vec<Listener>,
+    /// The files for the next process, or the reason why there are none.
+    instance: io::Result<Instance>,
     stderr: stderr::Writer,
-    draining: watch::Sender<bool>,
-    room: Room,
-    figures: Figures,
+    as_json: bool,
 }
 
 impl Args {
@@ -127,22 +113,18 @@ impl Args {
             return Err(Failure::usage(NO_NODES));
         }
         let mut signals = Signals::listen()?;
-        let listeners = self.listeners()?;
-        let metrics = self.listen_for_metrics().await?;
-        let agent = Arc::new(self.agent(global).await?);
-        if let Some(listener) = metrics {
-            let site = Site { shown: Metrics(Arc::clone(&agent)), hosts: None };
-            tokio::spawn(exporter::serve(listener, Arc::new(site), global.json));
-        }
-        let names: Vec<String> = listeners.iter().map(Listener::name).collect();
+        let mut running = tokio::select! {
+            running = self.start(global) => running?,
+            _ = signals.next_that_ends() => return Ok(Exit::OK),
+        };
+        let names: Vec<String> = running.listeners.iter().map(Listener::name).collect();
         match global.json {
             true => stdout::json(&json!({"listen": names}))?,
             false => stdout::line(format_args!("dlock agent listens at {}", names.join(", ")))?,
         }
-        let serving: Vec<_> = listeners
-            .into_iter()
-            .map(|listener| tokio::spawn(serve(Arc::clone(&agent), listener, global.json)))
-            .collect();
+        let listeners = std::mem::take(&mut running.listeners);
+        let serving: Vec<_> =
+            listeners.into_iter().map(|listener| tokio::spawn(running.serve(listener))).collect();
         signals.next_that_ends().await;
         for task in serving {
             task.abort();
@@ -150,27 +132,60 @@ impl Args {
             let _ = task.await;
         }
         tokio::select! {
-            () = agent.drained(self.drain) => {}
+            () = running.drained(self.drain) => {}
             // A second signal does not wait.
             _ = signals.next_that_ends() => {}
         }
-        agent.leave().await;
+        running.leave().await;
         Ok(Exit::OK)
     }
 
-    fn listeners(&self) -> Result<Vec<Listener>, Failure> {
-        let inherited = listen::inherited().map_err(Failure::usage)?;
-        let listeners = match inherited.is_empty() {
-            false => inherited,
-            true => {
-                let opened = self.listen.iter().map(At::open);
-                opened.collect::<Result<_, _>>().map_err(Failure::usage)?
+    async fn start(&self, global: &Global) -> Result<Running, Failure> {
+        let allow = Allow::read(&self.allow).map_err(Failure::usage)?;
+        let password = self.password_file.as_deref().map(password).transpose()?;
+        let mut listeners = listen::inherited().map_err(Failure::usage)?;
+        let instance = self.instance(&listeners)?;
+        if listeners.is_empty() {
+            for at in &self.listen {
+                listeners.push(at.open().await.map_err(Failure::usage)?);
             }
-        };
-        if self.password_file.is_none() && listeners.iter().any(Listener::needs_password) {
+        }
+        if password.is_none() && listeners.iter().any(Listener::needs_password) {
             return Err(Failure::usage(NO_PASSWORD));
         }
-        Ok(listeners)
+        let metrics = self.listen_for_metrics().await?;
+        let stderr = stderr::Writer::start();
+        let (writer, as_json) = (stderr.clone(), global.json);
+        let client = nodes::connect_or_later(global, move |news: &Notice| {
+            writer.write(notice::text(news, as_json));
+        });
+        let agent = Agent::new(client.await?, allow, password, open_more_files());
+        if let Some(listener) = metrics {
+            let site = Site { shown: Metrics(Arc::clone(&agent.figures)), hosts: None };
+            tokio::spawn(exporter::serve(listener, Arc::new(site), as_json));
+        }
+        let running = Running { agent, listeners, instance, stderr, as_json };
+        running.take_over();
+        Ok(running)
+    }
+
+    /// The instance file: beside the first unix socket, or in the folder that systemd made.
+    fn instance(&self, inherited: &[Listener]) -> Result<io::Result<Instance>, Failure> {
+        let own = self.listen.iter().filter(|_| inherited.is_empty()).find_map(|at| match at {
+            At::Unix(path) => Some(path.clone()),
+            At::Tcp(_) => None,
+        });
+        let socket = inherited.iter().find_map(Listener::path).or(own);
+        let folder = env::var_os("RUNTIME_DIRECTORY").filter(|folder| !folder.is_empty());
+        let Some(path) = folder.map(|folder| Path::new(&folder).join("agent")).or(socket) else {
+            return Ok(Err(io::Error::other("there is no unix socket beside which to put it")));
+        };
+        match Instance::take(&path) {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => Err(Failure::usage(
+                format_args!("another agent has locked {}.instance: end it first", path.display()),
+            )),
+            instance => Ok(instance),
+        }
     }
 
     async fn listen_for_metrics(&self) -> Result<Option<TcpListener>, Failure> {
@@ -180,71 +195,68 @@ impl Args {
             .map(Some)
             .map_err(|error| Failure::usage(format_args!("cannot listen at {at}: {error}")))
     }
-
-    async fn agent(&self, global: &Global) -> Result<Agent, Failure> {
-        let allow = Allow::read(&self.allow).map_err(Failure::usage)?;
-        let password = self.password_file.as_deref().map(password).transpose()?;
-        let stderr = stderr::Writer::start();
-        let (writer, as_json) = (stderr.clone(), global.json);
-        let client = nodes::connect_or_later(global, move |news: &Notice| {
-            writer.write(notice::text(news, as_json));
-        });
-        Ok(Agent {
-            client: client.await?,
-            id: Token::random().to_string(),
-            host: gethostname().unwrap_or_default().to_string_lossy().into_owned(),
-            since: Instant::now(),
-            allow,
-            password,
-            table: Table::default(),
-            finals: Tokens::lasting(TOKEN_LASTS),
-            finished: Tokens::lasting(TOKEN_LASTS),
-            losses: Losses::default(),
-            stderr,
-            draining: watch::Sender::new(false),
-            room: Room::of(open_more_files()),
-            figures: Figures::default(),
-        })
-    }
 }
 
-impl Agent {
-    /// Ends all connections, those with EPHEMERAL locks only after a while.
-    async fn drained(&self, limit: Duration) {
-        self.draining.send_replace(true);
-        let all_gone = async {
-            while self.room.len() > 0 {
-                sleep(Duration::from_millis(20)).await;
-            }
-        };
-        let _ = timeout(limit, all_gone).await;
+impl Running {
+    /// Takes over the locks that an earlier process has handed over.
+    fn take_over(&self) {
+        match self.instance.as_ref().map(Instance::read) {
+            Ok(Ok(handed)) => self.agent.locks.take_over(handed),
+            Ok(Err(why)) => self.warn("handover", format!("no lock is taken over: {why}")),
+            Err(why) => self.warn(
+                "handover",
+                format!("a restart will lose the locks that are held: no instance file: {why}"),
+            ),
+        }
     }
 
-    /// Releases all of which no caller knows, and leaves the rest to its leases.
-    async fn leave(&self) {
-        self.table.send_all(|| Order::Leave);
-        let all_gone = async {
-            while self.table.len() > 0 {
-                sleep(Duration::from_millis(5)).await;
-            }
-        };
-        let _ = timeout(FAREWELL, all_gone).await;
-        self.client.released(FAREWELL).await;
-        self.stderr.flush();
+    fn warn(&self, what: &'static str, message: String) {
+        self.stderr.write(stderr::warning(what, message, self.as_json));
     }
-}
 
-async fn serve(agent: Arc<Agent>, listener: Listener, as_json: bool) {
-    loop {
-        match listener.accept().await {
-            Ok((stream, peer)) => welcome(&agent, stream, peer),
-            Err(error) => {
-                // Too many open files, say: it may pass.
-                let message = format!("cannot accept: {error}");
-                agent.stderr.write(stderr::warning("accept", message, as_json));
-                sleep(ACCEPT_PAUSE).await;
+    /// Accepts connections.
+    fn serve(&self, listener: Listener) -> impl Future<Output = ()> + Send + use<> {
+        let (agent, stderr, as_json) = (Arc::clone(&self.agent), self.stderr.clone(), self.as_json);
+        async move {
+            loop {
+                match listener.accept().await {
+                    Ok((stream, peer)) => welcome(&agent, stream, peer),
+                    Err(error) => {
+                        // Too many open files, say: it may pass.
+                        let message = format!("cannot accept: {error}");
+                        stderr.write(stderr::warning("accept", message, as_json));
+                        sleep(ACCEPT_PAUSE).await;
+                    }
+                }
             }
         }
+    }
+
+    /// Ends all connections, those with EPHEMERAL locks only after a while.
+    async fn drained(&self, limit: Duration) {
+        self.agent.draining.send_replace(true);
+        let _ = timeout(limit, self.gone(|agent| agent.room.len() == 0)).await;
+    }
+
+    /// Resolves when this holds.
+    async fn gone(&self, is_gone: impl Fn(&Agent) -> bool) {
+        while !is_gone(&self.agent) {
+            sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    /// Releases what no caller knows of, and what ends with a connection. Hands the rest over, last of all.
+    async fn leave(self) {
+        self.agent.locks.close();
+        let all = self.gone(|agent| agent.locks.len() == 0 && agent.room.len() == 0);
+        let _ = timeout(FAREWELL, all).await;
+        self.agent.client.released(FAREWELL).await;
+        if let Ok(instance) = &self.instance
+            && let Err(error) = instance.write(&self.agent.locks.handed_over())
+        {
+            self.warn("handover", format!("the locks that are held are lost: {error}"));
+        }
+        self.stderr.flush();
     }
 }
 
@@ -283,7 +295,6 @@ fn open_more_files() -> u64 {
     limits().map_or(u64::MAX, |(soft, _)| soft)
 }
 
-const TOO_MANY: &str = "ERR max number of clients reached";
 const NO_NODES: &str = "no nodes are given: name them with --nodes or in DLOCK_NODES";
 const NO_PASSWORD: &str = "everybody on this machine can connect to a port: give --password-file FILE, or listen \
                            at unix:PATH alone";

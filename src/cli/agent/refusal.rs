@@ -5,7 +5,7 @@ use std::time::Duration;
 use dlock_client::{Error, Loss, LossReason, NodeState, Report};
 use dlock_core::{Fence, Millis, Reason};
 
-use super::lock::shortened;
+use super::lease::shortened;
 use super::reply::Reply;
 
 /// The reply for a lock that was not acquired, or not extended. Where nodes refuse, it has their code.

@@ -5,15 +5,14 @@ use std::future::pending;
 use std::sync::Arc;
 use std::sync::OnceLock;
 
-use dlock_client::operator::Caller;
-use tokio::sync::mpsc;
+use dlock_core::limits::MAX_META;
 use tokio::task::block_in_place;
 
-use super::Agent;
-use super::losses::CHANNEL;
+use super::losses::{Behind, CHANNEL, Subscription};
 use super::peer::Peer;
-use super::reply::{Protocol, Reply};
+use super::reply::Protocol;
 use super::room::Share;
+use super::shared::Agent;
 use super::tie::Tie;
 
 /// The state of a connection.
@@ -30,7 +29,7 @@ pub struct Session {
     /// The text about the process, once it is needed.
     about: OnceLock<String>,
     channels: BTreeSet<Vec<u8>>,
-    messages: Option<mpsc::Receiver<String>>,
+    losses: Option<Subscription>,
 }
 
 impl Session {
@@ -45,14 +44,14 @@ impl Session {
             about: OnceLock::new(),
             tie: Arc::new(Tie::new()),
             channels: BTreeSet::new(),
-            messages: None,
+            losses: None,
         }
     }
 
     /// Lets the client in, and counts the connection as one of its user's. False: the user has too many.
     pub fn log_in(&mut self, agent: &Arc<Agent>) -> bool {
         if self.share.is_none() {
-            self.share = Share::take(agent, self.peer.owner());
+            self.share = Share::take(&agent.room, self.peer.owner());
         }
         self.is_known = self.share.is_some();
         if self.is_known {
@@ -63,12 +62,13 @@ impl Session {
 
     /// The META of a lock: what the system knows of the process, and what the caller says. The former comes first, so the
     /// caller cannot put another process in its place.
-    pub fn meta(&self, given: &[u8], host: &str) -> Vec<u8> {
+    pub fn meta(&self, given: &[u8], host: &str) -> String {
         // A directory of users may be slow to answer.
-        let about = self.about.get_or_init(|| block_in_place(|| self.peer.about(host))).as_bytes();
-        let space: &[u8] = if given.is_empty() { b"" } else { b" " };
-        let mut meta = [about, space, given].concat();
-        meta.truncate(Caller::LONGEST_ABOUT);
+        let about = self.about.get_or_init(|| block_in_place(|| self.peer.about(host)));
+        let space = if given.is_empty() { "" } else { " " };
+        let mut meta = format!("{about}{space}{}", String::from_utf8_lossy(given));
+        let fits = (0..=MAX_META.min(meta.len())).rev().find(|end| meta.is_char_boundary(*end));
+        meta.truncate(fits.unwrap_or(0));
         meta
     }
 
@@ -83,34 +83,28 @@ impl Session {
 
     pub fn subscribe(&mut self, agent: &Agent, channel: &[u8]) {
         if self.channels.insert(channel.to_vec()) && channel == CHANNEL {
-            self.messages = Some(agent.losses.subscribe(self.id, self.peer.owner(), &self.tie));
+            self.losses = Some(agent.losses.subscribe(self.peer.owner()));
         }
     }
 
-    pub fn unsubscribe(&mut self, agent: &Agent, channel: &[u8]) {
+    pub fn unsubscribe(&mut self, channel: &[u8]) {
         if self.channels.remove(channel) && channel == CHANNEL {
-            agent.losses.unsubscribe(self.id);
-            self.messages = None;
+            self.losses = None;
         }
     }
 
-    /// The next message of its channels.
-    pub async fn message(&mut self) -> Reply {
-        let message = match &mut self.messages {
-            Some(messages) => messages.recv().await,
-            None => None,
-        };
-        let Some(message) = message else { return pending().await };
-        let words = [b"message", CHANNEL, message.as_bytes()];
-        Reply::Push(words.into_iter().map(Reply::text).collect())
+    /// The next loss, if the connection has subscribed to them.
+    pub async fn loss(&mut self) -> Result<Arc<str>, Behind> {
+        match &mut self.losses {
+            Some(losses) => losses.next().await,
+            None => pending().await,
+        }
     }
 
     /// Goes back to how it was when it began. Locks stay.
-    pub fn reset(&mut self, agent: &Agent) {
-        for channel in std::mem::take(&mut self.channels) {
-            self.channels.insert(channel.clone());
-            self.unsubscribe(agent, &channel);
-        }
+    pub fn reset(&mut self) {
+        self.channels.clear();
+        self.losses = None;
         self.protocol = Protocol::Resp2;
         self.is_known = self.peer != Peer::Tcp;
         self.name.clear();
@@ -119,7 +113,6 @@ impl Session {
     /// Ends the locks that end with the connection.
     pub fn end(&mut self, agent: &Agent) {
         agent.room.remove_stranger(self.id);
-        agent.losses.unsubscribe(self.id);
         self.tie.end();
     }
 }

@@ -1,5 +1,6 @@
 //! The tie between a connection and its EPHEMERAL locks.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::watch;
@@ -11,10 +12,13 @@ pub struct Tie {
     locks: AtomicUsize,
 }
 
+/// A lock that ends with a connection, until it is dropped.
+pub struct Bond(pub Arc<Tie>);
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     Open,
-    /// A lock is lost whose caller wants the connection to be closed then.
+    /// The connection has to end: a lock with CLOSE is lost, say.
     Lost,
     Ended,
 }
@@ -29,7 +33,7 @@ impl Tie {
         self.state.send_replace(State::Ended);
     }
 
-    /// Ends the connection. One that has ended stays so, for locks that have not heard of it.
+    /// Ends the connection. One that has ended stays so, for locks that have not noticed it yet.
     pub fn lose(&self) {
         self.state.send_if_modified(|state| {
             let is_open = *state == State::Open;
@@ -42,7 +46,7 @@ impl Tie {
 
     /// Resolves when the connection has ended.
     pub async fn ended(&self) {
-        // The sender lives as long as this.
+        // The sender is a part of this.
         let _ = self.state.subscribe().wait_for(|state| *state == State::Ended).await;
     }
 
@@ -51,17 +55,22 @@ impl Tie {
         let _ = self.state.subscribe().wait_for(|state| *state == State::Lost).await;
     }
 
-    pub fn add_lock(&self) {
-        self.locks.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub fn remove_lock(&self) {
-        self.locks.fetch_sub(1, Ordering::Relaxed);
-    }
-
     /// True if a lock ends with the connection.
     pub fn has_locks(&self) -> bool {
         self.locks.load(Ordering::Relaxed) > 0
+    }
+}
+
+impl Bond {
+    pub fn of(tie: Arc<Tie>) -> Bond {
+        tie.locks.fetch_add(1, Ordering::Relaxed);
+        Bond(tie)
+    }
+}
+
+impl Drop for Bond {
+    fn drop(&mut self) {
+        self.0.locks.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -139,6 +139,7 @@ impl Run {
         debug!(key = %traffic.wanted.key, ?failure, "not acquired");
         traffic.finish();
         match &mut error {
+            _ if !wanted.names_holder => {}
             Error::Held { holder, nodes, .. } => {
                 *holder = holder::find(&shared, &wanted, nodes, timeout).await.map(Box::new);
             }

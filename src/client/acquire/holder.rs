@@ -40,9 +40,8 @@ pub(crate) async fn find(
         // The first of those with the most votes.
         let (holder, node) = known.iter().rev().max_by_key(|(holder, _)| votes(holder))?;
         let address = match holder.client {
-            // A caller only has to know whether it is the holder itself.
-            Some(client) if wanted.caller.is_none() => address(node, key, client).await,
-            _ => None,
+            Some(client) => address(node, key, client).await,
+            None => None,
         };
         Some(HolderInfo { address, ..holder.clone() })
     };

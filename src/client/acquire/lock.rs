@@ -9,8 +9,6 @@ use dlock_core::words::Fence;
 use dlock_core::words::{Mode, Patience};
 
 use crate::acquire::driver;
-#[cfg(feature = "operator")]
-use crate::caller::Caller;
 use crate::hold::guard::Guard;
 use crate::key::Key;
 use crate::report::error::{Error, RunError};
@@ -94,8 +92,7 @@ pub struct Lock {
 impl Lock {
     pub(crate) fn new(shared: Arc<Shared>, key: Key) -> Lock {
         let options = LockOptions::default();
-        let (caller, again, listener) = (None, None, Listener::default());
-        Lock { shared, wanted: Wanted { key, options, caller, again, listener } }
+        Lock { shared, wanted: Wanted::new(key, options) }
     }
 
     /// Sets all options at once. Each of the next methods sets one.
@@ -160,11 +157,10 @@ impl Lock {
         self
     }
 
-    /// Acquires it for a [caller](Caller) that has chosen a token, and says who that is in place of a
-    /// [text about the holder](LockOptions::meta).
+    /// Asks no node who holds the lock if the acquisition fails.
     #[cfg(feature = "operator")]
-    pub fn on_behalf_of(mut self, caller: Caller) -> Lock {
-        self.wanted.caller = Some(caller);
+    pub fn without_holder(mut self) -> Lock {
+        self.wanted.names_holder = false;
         self
     }
 

@@ -63,9 +63,6 @@ pub(crate) enum Order {
     Drop(Busy),
     /// Leave the lock done until then, with this outcome.
     Done(Instant, Vec<u8>, oneshot::Sender<Result<(), Loss>>),
-    /// Tell the nodes that the claim has stood.
-    #[cfg_attr(not(feature = "operator"), allow(dead_code, reason = "only agents say so"))]
-    MarkStood,
     /// Neither renew nor release any more. The answer is the end of the validity.
     Detach(oneshot::Sender<Instant>, Busy),
 }
@@ -261,13 +258,6 @@ impl Guard {
                 _ => Err(lost.await.into()),
             }
         }
-    }
-
-    /// Tells the nodes, in the background, that the claim of this attempt for a caller has stood: its maker gives it up
-    /// only if the caller asks.
-    #[cfg(feature = "operator")]
-    pub fn mark_stood(&self) {
-        self.order(Order::MarkStood);
     }
 
     fn check_done(&self, window: Duration, outcome: &[u8]) -> Result<(), Error> {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use dlock_core::quorum::{self, Claim, Hold, State};
-use dlock_core::words::{Fence, Instant, Millis, Mode};
+use dlock_core::words::{Instant, Millis, Mode};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::sleep;
 use tracing::{Instrument, debug, debug_span};
@@ -110,10 +110,6 @@ impl Keeper {
                 Event::Order(Some(Order::Extend(ttl, done))) => self.extend(ttl, done),
                 Event::Order(Some(Order::Done(end, outcome, done))) => {
                     self.finish(end, outcome, done);
-                }
-                Event::Order(Some(Order::MarkStood)) if self.finishes() => {}
-                Event::Order(Some(Order::MarkStood)) => {
-                    self.traffic.mark_stood(Fence(self.view.fence));
                 }
                 Event::Order(Some(Order::Release(done, busy))) => {
                     return self.release(Some(done), busy).await;
@@ -312,7 +308,6 @@ impl Keeper {
             match order {
                 Order::Extend(_, done) => drop(done.send(self.outcome().map_err(Error::from))),
                 Order::Done(_, _, done) => drop(done.send(but_done(self.outcome()))),
-                Order::MarkStood => {}
                 Order::Release(done, busy) => return self.release(Some(done), busy).await,
                 Order::Drop(busy) => return self.release(None, busy).await,
                 Order::Detach(..) => return self.traffic.finish(),

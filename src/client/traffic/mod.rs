@@ -17,8 +17,7 @@ use std::task::{Poll, ready};
 use std::time::Duration;
 
 use dlock_core::quorum::{Answer, Ask, LastWord, Send, Wait};
-use dlock_core::words::{Fence, Instant, Millis};
-use futures_util::future::join_all;
+use dlock_core::words::Instant;
 use redis::Cmd;
 use tokio::sync::watch;
 use tokio::time::sleep;
@@ -105,12 +104,24 @@ impl Reply {
 
 impl Traffic {
     pub(crate) fn new(shared: Arc<Shared>, wanted: Arc<Wanted>) -> Traffic {
+        let attempt = Attempt::new(0, Token::random(), shared.nodes.len());
+        Traffic::of(shared, wanted, attempt)
+    }
+
+    /// Traffic of a lock that another process has acquired by this token.
+    #[cfg(feature = "operator")]
+    pub(crate) fn taken_over(shared: Arc<Shared>, wanted: Arc<Wanted>, token: Token) -> Traffic {
+        let attempt = Attempt::taken_over(token, shared.nodes.len());
+        Traffic::of(shared, wanted, attempt)
+    }
+
+    fn of(shared: Arc<Shared>, wanted: Arc<Wanted>, attempt: Attempt) -> Traffic {
         let nodes = shared.nodes.len();
         let mut taken = shared.taken.clone();
         taken.mark_unchanged();
         Traffic {
             timeout: shared.timeout(wanted.options.ttl),
-            attempt: Arc::new(Attempt::new(0, Token::random(), nodes)),
+            attempt: Arc::new(attempt),
             requests: UnderWay::new(),
             releases: UnderWay::new(),
             released: vec![false; nodes],
@@ -163,24 +174,6 @@ impl Traffic {
                 ask => attempt.ask(to, ask, &command, within).await,
             };
             Unread { attempt, send, answer, sent }
-        });
-    }
-
-    /// Tells all nodes, in the background, that the claim of an attempt for a caller has stood, with this fence.
-    /// Later requests say so, too.
-    pub(crate) fn mark_stood(&mut self, fence: Fence) {
-        let Some(caller) = &mut Arc::make_mut(&mut self.wanted).caller else { return };
-        caller.stood = Some(fence);
-        let (attempt, within) = (Arc::clone(&self.attempt), self.timeout);
-        let shared = Arc::clone(&self.shared);
-        // The holder's asking again never shortens a lease, and one that has ended meanwhile lasts no longer by it.
-        let (ask, ttl) = (Ask::again(shared.nodes.len()), Millis(1));
-        let send = Send { node: 0, attempt: attempt.number, id: 0, ask, ttl, again: None };
-        let command = self.wanted.command(send, &attempt.token);
-        self.shared.background.spawn(async move {
-            let nodes = shared.nodes.iter().enumerate();
-            join_all(nodes.map(|(place, node)| attempt.ask((node, place), ask, &command, within)))
-                .await;
         });
     }
 
@@ -442,14 +435,12 @@ mod tests {
     use std::future::ready;
 
     use super::*;
-    use crate::report::notice::Listener;
     use crate::{Client, LockOptions};
 
     fn traffic(nodes: impl IntoIterator<Item = String>) -> (Client, Traffic) {
         let client = Client::builder().nodes(nodes).connect_later().unwrap();
         let options = LockOptions::default();
-        let (caller, again, listener) = (None, None, Listener::default());
-        let wanted = Wanted { key: "job".into(), options, caller, again, listener };
+        let wanted = Wanted::new("job".into(), options);
         let traffic = Traffic::new(Arc::clone(&client.shared), Arc::new(wanted));
         (client, traffic)
     }

@@ -1,14 +1,11 @@
 //! The commands of the protocol.
 
-use std::borrow::Cow;
-
 use dlock_core::limits::MAX_FENCE;
 use dlock_core::quorum::{Ask, Send, Wait};
 use dlock_core::words::{Fence, Millis, Mode};
 use redis::Cmd;
 
 use crate::acquire::lock::LockOptions;
-use crate::caller::Caller;
 use crate::key::Key;
 use crate::report::notice::Listener;
 use crate::token::Token;
@@ -18,52 +15,42 @@ use crate::token::Token;
 pub(crate) struct Wanted {
     pub(crate) key: Key,
     pub(crate) options: LockOptions,
-    /// The caller that has chosen a token, if one has.
-    pub(crate) caller: Option<Caller>,
     /// The lock is taken though it is done, by marks with at most this fence.
     pub(crate) again: Option<Fence>,
+    /// True if an error names the holder.
+    pub(crate) names_holder: bool,
     /// Hears what becomes of this acquisition alone.
     pub(crate) listener: Listener,
 }
 
 impl Wanted {
+    pub(crate) fn new(key: Key, options: LockOptions) -> Wanted {
+        let (again, names_holder, listener) = (None, true, Listener::default());
+        Wanted { key, options, again, names_holder, listener }
+    }
+
     /// Returns the command for a request of the quorum.
     pub(crate) fn command(&self, send: Send, token: &Token) -> Cmd {
         let Send { ask, ttl, .. } = send;
+        let name = token.as_str().as_bytes();
         match ask {
             Ask::Acquire { fence, wait } => self.acquire(send, token, fence, wait),
-            Ask::Extend { fence } => extend(&self.key, &self.name(token), ttl, fence),
-            Ask::Release => release(&self.key, &self.name(token)),
+            Ask::Extend { fence } => extend(&self.key, name, ttl, fence),
+            Ask::Release => release(&self.key, name),
             Ask::Finish { length, fence } => {
-                let mut command = release(&self.key, &self.name(token));
+                let mut command = release(&self.key, name);
                 command.arg("DONE").arg(length.0).arg("FENCE").arg(fence.0);
                 command
             }
             // A waiting token holds nothing, so this extends nothing; but a node in quarantine reports its
             // quarantine.
-            Ask::Ping => extend(&self.key, &self.name(token), ttl, Fence(1)),
+            Ask::Ping => extend(&self.key, name, ttl, Fence(1)),
         }
     }
 
     /// The largest fence of marks over which the lock is taken, though it is done.
     pub(crate) fn again(&self) -> Option<Fence> {
         if self.options.again { Some(Fence(MAX_FENCE)) } else { self.again }
-    }
-
-    /// The token by which the nodes know an attempt.
-    fn name<'t>(&self, token: &'t Token) -> Cow<'t, [u8]> {
-        match &self.caller {
-            None => Cow::Borrowed(token.as_str().as_bytes()),
-            Some(caller) => Cow::Owned(caller.name(token)),
-        }
-    }
-
-    /// The text about the holder.
-    fn meta(&self, token: &Token) -> Cow<'_, [u8]> {
-        match &self.caller {
-            None => Cow::Borrowed(self.options.meta.as_bytes()),
-            Some(caller) => Cow::Owned(caller.meta(token)),
-        }
     }
 
     /// Returns the polling form of a request that waits: the node answers at once, and the client asks again.
@@ -81,10 +68,10 @@ impl Wanted {
         fence: Option<Fence>,
         wait: Option<Wait>,
     ) -> Cmd {
-        let (name, meta) = (self.name(token), self.meta(token));
+        let (name, meta) = (token.as_str(), self.options.meta.as_str());
         let room = ROOM + self.key.as_bytes().len() + name.len() + meta.len();
         let mut command = Cmd::with_capacity(ARGUMENTS, room);
-        command.arg("DLOCK.ACQUIRE").arg(self.key.as_bytes()).arg(&*name).arg(ttl.0);
+        command.arg("DLOCK.ACQUIRE").arg(self.key.as_bytes()).arg(name).arg(ttl.0);
         match self.options.mode {
             Mode::Exclusive => {}
             Mode::Shared => _ = command.arg("SHARED"),
@@ -107,7 +94,7 @@ impl Wanted {
             command.arg("AGAIN").arg(again.0);
         }
         if !meta.is_empty() {
-            command.arg("META").arg(&*meta);
+            command.arg("META").arg(meta);
         }
         command
     }
@@ -147,8 +134,7 @@ mod tests {
     }
 
     fn wanted(options: LockOptions) -> Wanted {
-        let (caller, again, listener) = (None, None, Listener::default());
-        Wanted { key: "job".into(), options, caller, again, listener }
+        Wanted::new("job".into(), options)
     }
 
     #[test]
@@ -172,28 +158,6 @@ mod tests {
         assert_eq!(
             words(&full, Ask::Acquire { fence, wait }),
             "DLOCK.ACQUIRE job TOKEN 500 LIMIT 3 WAIT 20 KEEP 40 TURN FENCE 9 META me"
-        );
-    }
-
-    #[test]
-    fn a_caller_gives_each_attempt_a_token_and_a_meta_of_its_own() {
-        let caller = Some(Caller::new(b"worker-7", b"why"));
-        let wanted = Wanted { caller, ..wanted(LockOptions::default()) };
-        assert_eq!(
-            words(&wanted, Ask::Acquire { fence: None, wait: None }),
-            "DLOCK.ACQUIRE job worker-7TOKEN 500 AGAIN 8 META why attempt=TOKEN"
-        );
-        assert_eq!(words(&wanted, Ask::Release), "DLOCK.RELEASE job worker-7TOKEN");
-    }
-
-    #[test]
-    fn a_request_for_a_claim_that_has_stood_says_so() {
-        let mut caller = Caller::new(b"worker-7", b"why");
-        caller.stood = Some(Fence(9));
-        let wanted = Wanted { caller: Some(caller), ..wanted(LockOptions::default()) };
-        assert_eq!(
-            words(&wanted, Ask::again(3)),
-            "DLOCK.ACQUIRE job worker-7TOKEN 500 FENCE 1 AGAIN 8 META why attempt=TOKEN stood=9"
         );
     }
 

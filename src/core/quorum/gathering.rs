@@ -106,7 +106,7 @@ impl<R: Rules> Acquisition<R> {
         }
         self.ballot.refresh(&mut self.out, time.now);
         if self.is_cut_off(time) {
-            return self.fail(time);
+            self.fail(time)
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::ballot::{Ballot, Outgoing};
 use super::rules::{Rules, Sound};
-use super::{Answer, Claim, Obstacle, Send, Wait};
+use super::{Answer, Ask, Claim, Obstacle, Send, Wait};
 use crate::words::{Fence, Instant, Millis};
 
 /// A lock that is held.
@@ -74,6 +74,33 @@ impl<R: Rules> Hold<R> {
         };
         hold.plan_first_renewal(now);
         hold
+    }
+
+    /// Takes over a lock that another process has acquired with this fence. That process has handed it over, and
+    /// sends nothing more. These are the nodes' answers to one EXTEND that names the fence, sent at `sent`. The hold
+    /// is lost unless a majority has extended the lease: until then the fence is a hint.
+    #[must_use]
+    pub fn taken_over(
+        rules: R,
+        (fence, ttl): (Fence, Millis),
+        (sent, now): (Instant, Instant),
+        answers: &[Answer],
+    ) -> Hold<R> {
+        let (mut ballot, mut out) =
+            (Ballot::new(rules, 0, answers.len(), ttl), Outgoing::default());
+        ballot.fence = Some(fence);
+        for (node, answer) in answers.iter().enumerate() {
+            let id = out.next_id();
+            // The votes count it as an ACQUIRE that was granted with the fence: a RELEASE will be due.
+            ballot.ask(&mut out, node, Ask::Acquire { fence: Some(fence), wait: None }, sent);
+            let answer = match answer {
+                Answer::Extended => Answer::Granted(fence),
+                other => *other,
+            };
+            ballot.answer(node, id, answer, now);
+        }
+        while out.pop().is_some() {}
+        Hold::new(ballot, out, now)
     }
 
     /// Returns the next request to send. The caller calls this after every event until there is none.

@@ -29,6 +29,12 @@ pub enum LastWord {
 }
 
 impl Requests {
+    /// The requests of a token that another process has used: one of them may have no answer.
+    #[must_use]
+    pub fn taken_over() -> Requests {
+        Requests { unanswered: 1, has: true, ..Requests::default() }
+    }
+
     /// Counts a request that is about to be sent. False: it must not be sent, because the RELEASE was.
     #[must_use]
     pub fn send(&mut self, ask: Ask) -> bool {

@@ -15,13 +15,11 @@
 //!   the next in line, and the end of its turn without a majority; `gathered`: its grants so far.
 //! - [`hold`]: a lock that is held: renewed, repaired, and lost the moment its validity ends.
 //! - [`last_word`]: the RELEASE that a token owes a node.
-//! - [`attempts`]: the attempts of a caller whose token several agents use.
 //! - [`roster`]: the node behind each address.
 //!
 //! N = 1 is no special case: a majority of one.
 
 pub mod acquisition;
-pub mod attempts;
 mod back_off;
 pub mod ballot;
 mod gate;
@@ -81,7 +79,7 @@ pub enum Ask {
         /// The terms of the wait, if another client holds the lock.
         wait: Option<Wait>,
     },
-    /// EXTEND … FENCE … GT by the lease: however late it arrives, it makes no lease shorter, and none that
+    /// EXTEND … FENCE by the lease: however late it arrives, it makes no lease shorter, and none that
     /// was granted later longer.
     Extend {
         /// The fence of the claim, or of the grant.

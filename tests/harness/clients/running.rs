@@ -15,7 +15,7 @@ use crate::{eventually, process};
 
 /// A node may take this long here: the usual time is too short for a machine that runs many tests
 /// at once.
-const PATIENT: &str = "10s";
+const PATIENT: &str = "2s";
 
 /// Runs `dlock run` with these nodes to its end.
 #[track_caller]

@@ -54,7 +54,7 @@ fn the_main_thread_never_touches_it(kind: Kind) {
             server.run("DLOCK.ACQUIRE later zed 1000").int() >= now
         });
         assert!(server.fences().1 > now);
-        ttl *= 10;
+        ttl *= 3;
         assert!(server.run(&format!("DLOCK.ACQUIRE long{round} zed {ttl}")).is_int());
     }
     let calls = state_calls(&server, started);

@@ -60,6 +60,11 @@ fn locks_that_are_left_done_are_taken_once() {
 }
 
 #[test]
+fn evicted_locks_break_no_promise() {
+    keep_every_promise(Lives::Evicting, 0..400);
+}
+
+#[test]
 fn a_seed_is_a_life() {
     for (name, lives) in Lives::ALL {
         for seed in 0..10 {

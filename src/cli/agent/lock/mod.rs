@@ -1,192 +1,190 @@
-//! One caller's lock, from the first request to the last.
+//! The locks of the agent: a task for each pair of key and token, whichever connections ask. So a place is kept when a
+//! connection has ended, and a token that asks again finds its lock.
 //!
-//! A task for each pair of key and token, whichever connections ask: so a place is kept when a connection has
-//! ended, and a token that asks again finds its lock. Its states: [`elsewhere`], where this agent knows nothing of it;
-//! [`wanted`]; [`held`].
+//! [`order`]: one lock, and what connections ask of it. [`wanted`]: from the first request to the grant. [`held`]: from
+//! the grant to the end. [`handed`]: a lock of an earlier process.
 
-mod elsewhere;
+mod handed;
 mod held;
+pub mod order;
 mod wanted;
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::collections::HashMap;
+use std::mem;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use dlock_client::Mode;
-use dlock_client::operator::Caller;
-use dlock_core::limits::MAX_TTL_CEILING;
-use dlock_core::quorum::{Rules, Sound};
-use dlock_core::{Fence, Millis, Owner};
-use tokio::sync::{mpsc, oneshot};
-use tokio::time::Instant;
+use dlock_core::Owner;
+use dlock_core::shares::Shares;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, timeout_at};
 
-use super::Agent;
+use super::figures::Counted;
+use super::handover::Entry;
+use super::limits::{DONE_LASTS, LOCKS};
+use super::name::Name;
 use super::reply::Reply;
-use super::room::Share;
-use super::table::Name;
-use super::tie::Tie;
-use held::Held;
-use wanted::Wanted;
+use held::Over;
+use order::{Common, Inbox, Lock, Order};
 
-/// A caller's lock.
-#[derive(Clone)]
-pub struct Lock {
-    pub agent: Arc<Agent>,
-    pub name: Arc<Name>,
-    /// The user who asked first, whose share of the room it takes.
-    pub owner: Owner,
+/// The locks, held or wanted.
+pub struct Locks {
+    pub common: Arc<Common>,
+    entries: Mutex<Entries>,
 }
 
-/// The orders to a lock.
-pub type Inbox = mpsc::UnboundedReceiver<Order>;
-
-/// An order of a connection.
-pub enum Order {
-    Acquire(Box<Ask>),
-    Release(Release),
-    Extend {
-        ttl: Millis,
-        reply: ReplyTo,
-    },
-    Check {
-        reply: ReplyTo,
-    },
-    /// The client had gone when it was told that it has the lock.
-    Unheard {
-        keep: Option<Millis>,
-    },
-    /// The agent ends. What a caller knows of is left to its lease.
-    Leave,
+#[derive(Default)]
+struct Entries {
+    locks: HashMap<Arc<Name>, mpsc::UnboundedSender<Order>>,
+    shares: Shares,
+    /// True once the agent ends.
+    is_closed: bool,
 }
 
-/// A request to give the lock up.
-pub struct Release {
-    pub is_final: bool,
-    /// The terms, if the lock is to be done and not free.
-    pub done: Option<Done>,
-    pub reply: ReplyTo,
-}
+/// The user has as many locks as one user may have.
+pub struct Full;
 
-/// The terms on which a lock is done.
-pub struct Done {
-    pub time: Duration,
-    /// The caller's words about the outcome, and who it is.
-    pub outcome: Vec<u8>,
-}
-
-/// A request for the lock. The connection drops the receiver of the reply when the client has gone.
-pub struct Ask {
-    pub terms: Terms,
-    pub wait: Option<Millis>,
-    pub keep: Option<Millis>,
-    /// The connection with which the lock ends, if it does.
-    pub tie: Option<Arc<Tie>>,
-    pub reply: ReplyTo,
-}
-
-/// The way back to a connection, with the connection's share until it is answered.
-pub struct ReplyTo {
-    sender: oneshot::Sender<Reply>,
-    _share: Arc<Share>,
-}
-
-impl ReplyTo {
-    pub fn channel(share: &Arc<Share>) -> (ReplyTo, oneshot::Receiver<Reply>) {
-        let (sender, coming) = oneshot::channel();
-        (ReplyTo { sender, _share: Arc::clone(share) }, coming)
+impl Locks {
+    /// No locks yet.
+    pub fn new(common: Common) -> Arc<Locks> {
+        Arc::new(Locks { common: Arc::new(common), entries: Mutex::default() })
     }
-}
 
-/// The terms of a lock.
-#[derive(Clone)]
-pub struct Terms {
-    pub ttl: Millis,
-    pub mode: Mode,
-    /// The lock is taken though it is done, by a mark with at most this fence.
-    pub again: Option<Fence>,
-    /// True if the lock ends with a connection.
-    pub ephemeral: bool,
-    /// True if the lease is renewed until the connection ends.
-    pub renew: bool,
-    /// True if the connection ends with the lock.
-    pub close: bool,
-    pub caller: Caller,
-}
+    /// Sends an order to a lock. A connection sends one after the other, and each order keeps the share of its
+    /// connection: so a user's orders are as many as the connections that he may have.
+    pub fn send(
+        self: &Arc<Self>,
+        owner: Owner,
+        name: &Arc<Name>,
+        order: Order,
+    ) -> Result<(), Full> {
+        let mut entries = self.entries();
+        if entries.is_closed {
+            order.refuse(Reply::error(ENDS));
+            return Ok(());
+        }
+        if let Some(lock) = entries.locks.get(name) {
+            // The lock's task leaves the table before it ends.
+            let _ = lock.send(order);
+            return Ok(());
+        }
+        if !entries.shares.take(owner, name.units(), LOCKS) {
+            return Err(Full);
+        }
+        self.begin(&mut entries, owner, name, None).send(order).ok();
+        Ok(())
+    }
 
-enum State {
-    Idle,
-    Wanted(Box<Wanted>),
-    Held(Box<Held>),
-}
+    /// Takes over the locks of an earlier process.
+    pub fn take_over(self: &Arc<Self>, handed: Vec<Entry>) {
+        let mut entries = self.entries();
+        for entry in handed {
+            let (owner, name) = (entry.owner, Arc::clone(&entry.name));
+            if !entries.locks.contains_key(&name) {
+                // They had room there.
+                entries.shares.add(owner, name.units());
+                self.begin(&mut entries, owner, &name, Some(entry));
+            }
+        }
+    }
 
-impl Lock {
-    pub async fn run(self, mut inbox: Inbox) {
-        let mut state = State::Idle;
+    fn begin(
+        self: &Arc<Self>,
+        entries: &mut Entries,
+        owner: Owner,
+        name: &Arc<Name>,
+        handed: Option<Entry>,
+    ) -> mpsc::UnboundedSender<Order> {
+        let (orders, inbox) = mpsc::unbounded_channel();
+        entries.locks.insert(Arc::clone(name), orders.clone());
+        let lock = Lock { common: Arc::clone(&self.common), name: Arc::clone(name), owner };
+        tokio::spawn(Arc::clone(self).run(lock, inbox, handed));
+        orders
+    }
+
+    /// One lock, from its first order to its last.
+    async fn run(self: Arc<Self>, lock: Lock, mut inbox: Inbox, handed: Option<Entry>) {
+        let _counted = Counted::new(&lock.common.figures.locks);
+        let (mut held, mut next) = match handed {
+            Some(entry) => Box::pin(handed::confirmed(&lock, entry, &mut inbox)).await,
+            None => (None, None),
+        };
+        // While the lock was just left done: a client whose reply was lost asks again.
+        let mut done_until = None;
         loop {
-            state = match state {
-                State::Idle => {
-                    let table = &self.agent.table;
-                    match table.next_or_leave(&self.name, self.owner, &mut inbox) {
-                        Some(Order::Acquire(ask)) => self.want(*ask),
-                        Some(other) => {
-                            self.elsewhere(other).await;
-                            State::Idle
-                        }
-                        None => return,
+            if let Some(held) = held.take() {
+                next = match held::keep(&lock, held, next.take(), &mut inbox).await {
+                    Over::Free(order) => order,
+                    Over::Done(order) => {
+                        done_until = Some(Instant::now() + DONE_LASTS);
+                        order
                     }
                 }
-                State::Wanted(wanted) => self.wanted(wanted, &mut inbox).await,
-                State::Held(held) => self.held(held, &mut inbox).await,
-            };
+            }
+            if let (None, Some(until)) = (&next, done_until) {
+                next = timeout_at(until, inbox.recv()).await.unwrap_or_default();
+            }
+            match next.take().or_else(|| self.next_or_leave(&lock, &mut inbox)) {
+                // Boxed, because it is over when the lock is held.
+                Some(Order::Acquire(ask)) => {
+                    done_until = None;
+                    match Box::pin(wanted::acquire(&lock, *ask, &mut inbox)).await {
+                        Ok(granted) => held = Some(granted),
+                        Err(order) => next = order,
+                    }
+                }
+                Some(Order::Leave) => done_until = None,
+                Some(order) => not_held(order, done_until.is_some()),
+                None => return,
+            }
         }
+    }
+
+    /// Returns the next order for a lock that is neither held nor wanted. Without one, the lock leaves the table.
+    fn next_or_leave(&self, lock: &Lock, inbox: &mut Inbox) -> Option<Order> {
+        let mut entries = self.entries();
+        if let Ok(order) = inbox.try_recv() {
+            return Some(order);
+        }
+        entries.locks.remove(&lock.name);
+        entries.shares.give_back(lock.owner, lock.name.units());
+        None
+    }
+
+    /// Gives up what no caller knows of, and hands the rest over. Carries out no order that comes later.
+    pub fn close(&self) {
+        let mut entries = self.entries();
+        entries.is_closed = true;
+        for lock in entries.locks.values() {
+            let _ = lock.send(Order::Leave);
+        }
+    }
+
+    /// The locks that were handed over.
+    pub fn handed_over(&self) -> Vec<Entry> {
+        mem::take(&mut *self.common.handed_over.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Number of locks, held or wanted.
+    pub fn len(&self) -> usize {
+        self.entries().locks.len()
+    }
+
+    fn entries(&self) -> MutexGuard<'_, Entries> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The length to ask the nodes for, so that a lease certainly lasts `ttl`, whatever their clocks do.
-fn stretched(ttl: Millis) -> Duration {
-    let least = SHORTEST.max(ttl.0);
-    // The drift of the longer lease is longer, too: by a hundredth each time.
-    let longer = |length| least + Sound.drift(Millis(length)).div_ceil(1_000);
-    let length = (0..6).fold(least, |length, _| longer(length));
-    Duration::from_millis(length.min(MAX_TTL_CEILING))
-}
-
-/// The longest lease for a caller where the nodes grant `most`.
-pub fn shortened(most: Millis) -> Millis {
-    Millis(most.0.saturating_sub(Sound.drift(most).div_ceil(1_000)))
-}
-
-/// The end of a time that begins now.
-fn end_of(time: Millis) -> Instant {
-    Instant::now() + Duration::from_millis(time.0)
-}
-
-fn answer(to: ReplyTo, reply: Reply) {
-    // Whoever asked may have gone.
-    let _ = to.sender.send(reply);
-}
-
-/// The library has no shorter leases, in milliseconds.
-const SHORTEST: u64 = 10;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_asked_of_the_nodes_lasts_as_long_as_the_caller_was_told() {
-        for ttl in [10, 11, 99, 1_000, 30_000, 86_400_000, 4_000_000_000] {
-            let asked = u64::try_from(stretched(Millis(ttl)).as_millis()).unwrap();
-            let certain = asked * 1_000 - Sound.drift(Millis(asked));
-            assert!(certain >= ttl * 1_000, "{ttl}: {asked}");
-            assert!(asked <= ttl + ttl / 98 + 4, "{ttl}: {asked}");
-            assert!(shortened(Millis(asked)).0 >= ttl, "{ttl}: {asked}");
+/// Answers an order for a lock that the token does not hold at this agent.
+fn not_held(order: Order, was_left_done: bool) {
+    match order {
+        Order::Release(release) => {
+            let is_again = was_left_done && release.done.is_some();
+            release.reply.answer(Reply::Int(is_again.into()));
         }
-        for most in [1_000, 86_400_000, 3_600_001] {
-            let longest = shortened(Millis(most)).0;
-            assert!(stretched(Millis(longest)).as_millis() <= most.into(), "{most}: {longest}");
-            assert!(stretched(Millis(longest + 1)).as_millis() > most.into(), "{most}: {longest}");
-        }
-        assert_eq!(stretched(Millis(MAX_TTL_CEILING)).as_millis(), u128::from(MAX_TTL_CEILING));
-        assert!(stretched(Millis(1)).as_millis() >= 10);
+        Order::Extend { reply, .. } => reply.answer(Reply::Int(0)),
+        Order::Check { reply } => reply.answer(Reply::Null),
+        Order::Acquire(_) | Order::Leave => {}
     }
 }
+
+const ENDS: &str = "ERR the agent ends; ask again";

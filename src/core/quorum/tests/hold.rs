@@ -45,6 +45,23 @@ fn in_a_quarantine_a_renewal_names_its_fence_as_always() {
     assert!(trial.until() > TTL);
 }
 
+/// Held, since node 2 gave it again with a larger fence: all nodes have confirmed it after that.
+fn mended() -> Trial {
+    let mut trial = held();
+    trial.wakes();
+    trial.sends("0E 1E 2E");
+    trial.hears(2, Answer::Gone);
+    trial.sends("2A100");
+    trial.grants(2, 107);
+    (0..2).for_each(|node| trial.hears(node, Answer::Extended));
+    trial.wakes();
+    trial.sends("0E 1E 2E");
+    (0..3).for_each(|node| trial.hears(node, Answer::Extended));
+    trial.wakes();
+    trial.sends("0E 1E 2E");
+    trial
+}
+
 #[test]
 fn a_node_that_gave_it_again_keeps_a_claim_that_stands() {
     let mut trial = mended();

@@ -1,5 +1,5 @@
 //! The machines, event by event: the `first` attempt, the `gate`, one node `alone`, `two_gates` and ties, the
-//! `hold`, how it is `longer`, and how it has `ended`; fences that differ, `raise`.
+//! `hold`, how it is `longer`, `taken_over` by another process, and how it has `ended`; fences that differ, `raise`.
 //!
 //! A request is written as node and letter: `0A7` is ACQUIRE FENCE 7 to node 0, `0A` without a
 //! fence, `0A7w` with WAIT and KEEP, `0A7wt` with TURN as well, `0A7k` with KEEP alone; `1E7` is EXTEND
@@ -14,6 +14,7 @@ mod hold;
 mod longer;
 mod marks;
 mod raise;
+mod taken_over;
 mod two_gates;
 
 use alloc::boxed::Box;

@@ -283,7 +283,7 @@ impl Judge {
         prop_assert!(grant.fence >= hold.fence, "extended below its fence");
         prop_assert_eq!(grant.fence, ask.fence.unwrap_or(hold.fence));
         prop_assert_eq!(mode, hold.mode);
-        prop_assert!(!hold.ephemeral || hold.client == grant.client);
+        prop_assert!(!(hold.bound && hold.ephemeral) || hold.client == grant.client);
         (hold.client, hold.waiter, hold.away) = (grant.client, None, false);
         hold.end = hold.end.max(now + ask.ttl.0 * 1000);
         hold.latest = hold.latest.max(now + ask.ttl.0 * 1000 + 999);

@@ -1,0 +1,159 @@
+//! One caller's lock, and the orders of connections to it.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use dlock_client::{Client, Loss, Mode};
+use dlock_core::{Fence, Millis, Owner};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
+
+use super::super::commands::Heard;
+use super::super::figures::Figures;
+use super::super::handover::Entry;
+use super::super::losses::Losses;
+use super::super::name::Name;
+use super::super::reply::Reply;
+use super::super::room::Share;
+use super::super::tie::Tie;
+
+/// A caller's lock.
+pub struct Lock {
+    pub common: Arc<Common>,
+    pub name: Arc<Name>,
+    /// The user who asked first, whose share of the room it takes.
+    pub owner: Owner,
+}
+
+/// The state that all locks share.
+pub struct Common {
+    pub client: Client,
+    pub figures: Arc<Figures>,
+    pub losses: Arc<Losses>,
+    /// Locks to hand over to the next process.
+    pub handed_over: Mutex<Vec<Entry>>,
+}
+
+/// The orders to a lock.
+pub type Inbox = mpsc::UnboundedReceiver<Order>;
+
+/// An order of a connection.
+pub enum Order {
+    Acquire(Box<Ask>),
+    Release(Release),
+    Extend {
+        ttl: Millis,
+        reply: ReplyTo,
+    },
+    Check {
+        reply: ReplyTo,
+    },
+    /// The agent ends.
+    Leave,
+}
+
+/// A request for the lock.
+pub struct Ask {
+    pub terms: Terms,
+    pub wait: Option<Millis>,
+    pub keep: Option<Millis>,
+    /// The connection's tie, if the lock ends with it.
+    pub tie: Option<Arc<Tie>>,
+    pub reply: ReplyTo,
+}
+
+/// The terms of a lock.
+#[derive(Clone)]
+pub struct Terms {
+    pub ttl: Millis,
+    pub mode: Mode,
+    /// The lock is taken though it is done, by a completion record with at most this fence.
+    pub again: Option<Fence>,
+    /// True if the lock ends with a connection.
+    pub ephemeral: bool,
+    /// True if the lease is renewed until the connection ends.
+    pub renew: bool,
+    /// True if the connection ends with the lock.
+    pub close: bool,
+    /// A text about the holder.
+    pub meta: String,
+}
+
+/// A request to give the lock up.
+pub struct Release {
+    /// The terms, if the lock is to be done and not free.
+    pub done: Option<Done>,
+    pub reply: ReplyTo,
+}
+
+/// The terms on which a lock is done.
+pub struct Done {
+    pub time: Duration,
+    /// The caller's words about the outcome, and who it is.
+    pub outcome: Vec<u8>,
+}
+
+/// The way back to a connection, with the connection's share until it is answered.
+pub struct ReplyTo {
+    sender: oneshot::Sender<(Reply, Option<Heard>)>,
+    _share: Arc<Share>,
+}
+
+impl ReplyTo {
+    pub fn channel(share: &Arc<Share>) -> (ReplyTo, oneshot::Receiver<(Reply, Option<Heard>)>) {
+        let (sender, coming) = oneshot::channel();
+        (ReplyTo { sender, _share: Arc::clone(share) }, coming)
+    }
+
+    /// Answers, unless the client has gone.
+    pub fn answer(self, reply: Reply) {
+        let _ = self.sender.send((reply, None));
+    }
+
+    /// Answers that the lock is granted. Returns what resolves once the client has heard of that, or certainly has not.
+    pub fn grant(self, fence: u64) -> oneshot::Receiver<()> {
+        let (heard, hears) = oneshot::channel();
+        let _ = self.sender.send((Reply::number(fence), Some(heard)));
+        hears
+    }
+
+    /// True if the client has gone.
+    pub fn is_gone(&self) -> bool {
+        self.sender.is_closed()
+    }
+
+    /// Resolves when the client has gone.
+    pub async fn gone(&mut self) {
+        self.sender.closed().await;
+    }
+}
+
+impl Order {
+    /// Answers an order without carrying it out.
+    pub fn refuse(self, why: Reply) {
+        let reply = match self {
+            Order::Acquire(ask) => ask.reply,
+            Order::Release(release) => release.reply,
+            Order::Extend { reply, .. } | Order::Check { reply } => reply,
+            Order::Leave => return,
+        };
+        reply.answer(why);
+    }
+}
+
+impl Lock {
+    /// Notes a loss of which its caller must hear.
+    pub fn tell_loss(&self, loss: &Loss) {
+        self.common.figures.count_loss(loss.why.name());
+        self.common.losses.tell(self.owner, loss);
+    }
+
+    pub fn hand_over(&self, entry: Entry) {
+        self.common.handed_over.lock().unwrap_or_else(PoisonError::into_inner).push(entry);
+    }
+}
+
+/// The end of a time that begins now.
+pub fn end_of(time: Millis) -> Instant {
+    Instant::now() + Duration::from_millis(time.0)
+}

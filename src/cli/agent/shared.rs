@@ -1,0 +1,69 @@
+//! The state that all connections share.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use dlock_client::{Client, Token};
+use nix::unistd::gethostname;
+use tokio::sync::watch;
+use tokio::time::sleep;
+
+use super::commands;
+use super::figures::Figures;
+use super::limits::LAST_REPLY;
+use super::lock::Locks;
+use super::lock::order::Common;
+use super::losses::Losses;
+use super::peer::Allow;
+use super::room::Room;
+
+/// The agent.
+pub struct Agent {
+    pub client: Client,
+    /// Name of this process, for those who take it for a node.
+    pub id: String,
+    pub host: String,
+    pub since: Instant,
+    pub allow: Allow,
+    /// The digest of the password, if there is one.
+    pub password: Option<[u8; 32]>,
+    pub locks: Arc<Locks>,
+    pub losses: Arc<Losses>,
+    /// True once the agent ends.
+    pub draining: watch::Sender<bool>,
+    pub room: Arc<Room>,
+    pub figures: Arc<Figures>,
+}
+
+impl Agent {
+    /// An agent of these nodes, in a process that may have this many open files.
+    pub fn new(client: Client, allow: Allow, password: Option<[u8; 32]>, files: u64) -> Arc<Agent> {
+        let figures = Arc::new(Figures::of(commands::ALL.iter().map(|command| command.name)));
+        let losses = Arc::new(Losses::default());
+        Arc::new(Agent {
+            id: Token::random().to_string(),
+            host: gethostname().unwrap_or_default().to_string_lossy().into_owned(),
+            since: Instant::now(),
+            allow,
+            password,
+            locks: Locks::new(Common {
+                client: client.clone(),
+                figures: Arc::clone(&figures),
+                losses: Arc::clone(&losses),
+                handed_over: Vec::new().into(),
+            }),
+            client,
+            losses,
+            draining: watch::Sender::new(false),
+            room: Room::of(files, &figures.connections),
+            figures,
+        })
+    }
+
+    /// Resolves when a client that does not read has had its time, after the agent has begun to end.
+    pub async fn overdue(&self) {
+        // The sender is a part of this.
+        let _ = self.draining.subscribe().wait_for(|draining| *draining).await;
+        sleep(LAST_REPLY).await;
+    }
+}
