@@ -48,7 +48,7 @@ fn findings(nodes: &[String], code: i32) -> Vec<(String, String, Vec<String>, St
         let words = format!("{}; {}", text(&finding["found"]), text(&finding["fix"]));
         (text(&finding["severity"]), text(&finding["check"]), nodes, words)
     };
-    // How long a round trip takes is the machine's matter.
+    // Round trips take as long as the machine needs.
     findings.iter().map(read).filter(|(_, check, ..)| check != "slow").collect()
 }
 

@@ -232,9 +232,7 @@ def test_type_checkers_know_the_options_and_an_unknown_one_is_refused() -> None:
         threaded.lock("key", ttl="soon")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="ttl is in seconds"):
         tasks.lock("key", ttl="soon")  # type: ignore[arg-type]
-    known = (
-        "there is no option tll; there are ttl, wait, shared, limit, meta, max_hold, again, renew"
-    )
+    known = "there is no option tll; there are ttl, wait, shared, limit, meta, max_hold, again, renew"
     with pytest.raises(TypeError, match=known):
         threaded.lock("key", tll=5)  # type: ignore[call-arg]
     with pytest.raises(TypeError, match=known):

@@ -244,7 +244,7 @@ fn nothing_is_granted_while_the_file_claims_more_than_is_true(kind: Kind) {
     assert!(waiter.recv().int() > 0);
 }
 
-/// It can take back that the log is complete, though it can write nothing else.
+/// The server can take back that the log is complete, though it can write nothing else.
 #[apply(on_two_servers)]
 fn on_a_full_disk_a_log_does_not_count_as_complete_after_an_eviction_or_a_setting(kind: Kind) {
     // The disk goes with the process, and the next one gets a copy.

@@ -189,7 +189,7 @@ impl Bench {
         follower.follow();
         follower.pass(now - follower.now);
         let time = follower.time();
-        for effect in self.host.log.iter().filter_map(|event| Replicated::write(event)) {
+        for effect in self.host.log.iter().filter_map(Replicated::write) {
             assert!(effect.carry_out(&mut follower.node, &mut follower.host, time), "{effect:?}");
         }
         follower
