@@ -1,4 +1,4 @@
-//! What counts as a process of the command, when `dlock run` has to end it.
+//! Processes that count as the command's, when `dlock run` has to end it.
 
 use std::process::{Command, Stdio};
 use std::sync::LazyLock;
