@@ -57,6 +57,8 @@ pub enum Bend {
     RenewsAtItsEnd,
     /// One node that refuses a longer lease undoes what the others grant.
     OneRefuses,
+    /// A node that is silent is taken to accept a longer lease, and others that refuse it are asked on and on.
+    SilenceAccepts,
     /// Only nodes that have answered are told that an attempt was given up.
     ReleasesAnswered,
     /// One node's mark makes a lock done.
@@ -69,7 +71,7 @@ pub enum Bend {
 
 impl Bend {
     /// All of them.
-    pub const ALL: [Bend; 23] = [
+    pub const ALL: [Bend; 24] = [
         Bend::HalfIsEnough,
         Bend::ClaimsSmallest,
         Bend::CountsAbove,
@@ -89,6 +91,7 @@ impl Bend {
         Bend::VouchesAlways,
         Bend::RenewsAtItsEnd,
         Bend::OneRefuses,
+        Bend::SilenceAccepts,
         Bend::ReleasesAnswered,
         Bend::OneMarkIsEnough,
         Bend::AddsMarks,
@@ -150,6 +153,10 @@ impl Rules for Bent {
     fn limit(&self, limits: &[Millis], majority: usize) -> Option<Millis> {
         let smallest = || limits.iter().min().copied();
         if self.0 == Bend::OneRefuses { smallest() } else { Sound.limit(limits, majority) }
+    }
+
+    fn has_vote(&self, may_grant: bool) -> bool {
+        self.0 == Bend::SilenceAccepts || Sound.has_vote(may_grant)
     }
 
     fn counts_for(&self, answered: u32, newest: u32) -> bool {

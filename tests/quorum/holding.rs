@@ -87,6 +87,25 @@ fn a_node_that_refuses_a_longer_lease_does_not_undo_what_the_others_grant() {
 }
 
 #[test]
+fn a_longer_lease_that_one_node_refuses_while_another_is_down_is_an_error_and_the_lock_stays_held()
+{
+    let mut quorum = Quorum::start(3);
+    quorum[1].run("CONFIG SET dlock.max-ttl 60000");
+    run(async {
+        let client = healthy_program(&quorum).await;
+        let guard = take_everywhere(&quorum, &client, "job", ms(3_000)).await;
+        quorum[2].kill();
+        let refused = guard.extend(MINUTES).await.expect_err("only one grants it").to_string();
+        assert!(refused.contains("1 min, the longest"), "{refused}");
+        assert_eq!(guard.ttl(), ms(3_000));
+        for _ in 0..2 {
+            until_longer("it is renewed", || guard.valid_for()).await;
+        }
+        guard.release().await.expect("it is held");
+    });
+}
+
+#[test]
 fn who_asks_for_a_longer_lease_hears_at_once_each_time() {
     let quorum = Quorum::start(1);
     quorum[0].run("CONFIG SET dlock.max-ttl 60000");
@@ -119,14 +138,14 @@ fn a_lease_that_no_majority_grants_is_an_error_that_names_limit_setting_and_rene
             let refused = taken.expect_err("two refuse it");
             assert_eq!(refused.code(), "refused");
             let words = refused.to_string();
-            for word in ["20 s, the longest", "dlock.max-ttl", "renew it"] {
+            for word in ["20.0 s, the longest", "dlock.max-ttl", "renew it"] {
                 assert!(words.contains(word), "{word:?} is not in {words}");
             }
         }
         let guard = client.lock("job").ttl(ms(20_000)).acquire().await.expect("two grant it");
         let refused = client.extend("job", guard.token(), Some(guard.fence()), ms(20_001)).await;
         let words = refused.expect_err("two refuse it").to_string();
-        assert!(words.contains("20 s, the longest"), "{words}");
+        assert!(words.contains("20.0 s, the longest"), "{words}");
         guard.release().await.expect("it is held");
         quorum.until_empty();
     });

@@ -33,6 +33,8 @@ pub(super) struct Lengths {
     former: Millis,
     /// The length in requests until the claim stands.
     pub(super) first: Millis,
+    /// The longest lease that the nodes accepted when a longer one was given up.
+    pub(super) longest: Millis,
 }
 
 /// The standing of the claim.
@@ -91,7 +93,13 @@ impl<R: Rules> Ballot<R> {
         Ballot {
             rules,
             attempt,
-            lengths: Lengths { wanted: ttl, wanted_at: Instant(0), former: ttl, first: ttl },
+            lengths: Lengths {
+                wanted: ttl,
+                wanted_at: Instant(0),
+                former: ttl,
+                first: ttl,
+                longest: ttl,
+            },
             votes,
             standing: Standing::Pending,
             fence: None,
@@ -417,23 +425,30 @@ impl<R: Rules> Ballot<R> {
         self.lengths.wanted
     }
 
-    /// Handles a refusal of the length. If no majority accepts it, asks all nodes at once for the longest lease
-    /// that a majority accepts, and for no more than before the caller wanted a longer one.
+    /// Gives a lease up that is too long for some nodes, if no majority of the others grants it: asks all nodes
+    /// at once for the longest lease that a majority accepts, and for no more than before the caller wanted a longer
+    /// one. Where fewer than a majority have a vote, all of these must accept it: they keep the lock until more
+    /// nodes are back.
     pub fn give_in(&mut self, out: &mut Outgoing, now: Instant) {
-        let limit = self.limit();
+        let limit = |vote: &Vote| {
+            let grants = self.rules.has_vote(vote.may_grant()).then_some(Millis(u64::MAX));
+            vote.limit.or(grants)
+        };
+        let limits: Vec<Millis> = self.votes.iter().filter_map(limit).collect();
+        let votes = self.majority().min(limits.len());
+        let Some(limit) = self.rules.limit(&limits, votes) else { return };
         if limit < self.lengths.wanted {
+            self.lengths.longest = limit;
             self.lengths.wanted = limit.min(self.lengths.former);
             self.renew(out, now);
         }
     }
 
-    /// The longest lease that a majority of the nodes accepts, as far as is known. A node that refuses for another
-    /// reason accepts none.
+    /// The longest lease that a majority of the nodes accepts, as far as is known before there is a claim. A node
+    /// that refuses for another reason accepts none.
     pub fn limit(&self) -> Millis {
         let limit = |vote: &Vote| match vote.said {
-            Said::Failed | Said::Refused(Obstacle::Never) if !self.has_stood() => {
-                vote.limit.unwrap_or_default()
-            }
+            Said::Failed | Said::Refused(Obstacle::Never) => vote.limit.unwrap_or_default(),
             _ => vote.limit.unwrap_or(Millis(u64::MAX)),
         };
         let limits: Vec<Millis> = self.votes.iter().map(limit).collect();

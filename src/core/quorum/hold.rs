@@ -2,7 +2,7 @@
 
 use super::ballot::{Ballot, Outgoing};
 use super::rules::{Rules, Sound};
-use super::{Answer, Ask, Claim, Obstacle, Send, Wait};
+use super::{Answer, Ask, Claim, Send, Wait};
 use crate::words::{Fence, Instant, Millis};
 
 /// A lock that is held.
@@ -184,11 +184,9 @@ impl<R: Rules> Hold<R> {
             Answer::Denied if id >= self.first && !asked.ask.blocks() => {
                 self.ballot.wait_behind(&mut self.out, node, now);
             }
-            Answer::TooLong(_) | Answer::Refused(Obstacle::NotDurable) => {
-                self.ballot.give_in(&mut self.out, now);
-            }
             _ => {}
         }
+        self.ballot.give_in(&mut self.out, now);
     }
 
     /// Notes the time at which the request was sent whose answer comes next.
@@ -209,10 +207,10 @@ impl<R: Rules> Hold<R> {
         }
     }
 
-    /// The longest lease that a majority of the nodes accepts, as far as is known.
+    /// The longest lease that the nodes accepted when a longer one was given up.
     #[must_use]
     pub fn longest(&self) -> Millis {
-        self.ballot.limit()
+        self.ballot.lengths.longest
     }
 
     /// True if a majority has granted a lease of this length, asked for at this moment or later.

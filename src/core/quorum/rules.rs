@@ -129,6 +129,13 @@ pub trait Rules: Clone + Debug {
         limits.get(majority.checked_sub(1)?).copied()
     }
 
+    /// True if a node that has not refused a length has a vote on it: only if it grants, or may do so in a moment.
+    /// A node that refuses for another reason, or is silent, does not make up a majority for a lease that is too
+    /// long for others.
+    fn has_vote(&self, may_grant: bool) -> bool {
+        may_grant
+    }
+
     /// The drift allowed between the nodes' clocks and ours during a lease, in microseconds: one
     /// per cent, and two milliseconds for what clocks cannot tell apart.
     fn drift(&self, ttl: Millis) -> u64 {

@@ -152,6 +152,15 @@ impl Vote {
         }
     }
 
+    /// True if the node grants, or may do so in a moment. One where the request waits behind another client may not.
+    pub(super) fn may_grant(&self) -> bool {
+        match self.said {
+            Said::Nothing | Said::Yes => true,
+            Said::No => self.open.is_some_and(|open| !open.ask.blocks()),
+            Said::Done { .. } | Said::Refused(_) | Said::Failed => false,
+        }
+    }
+
     /// Notes a new request.
     pub(super) fn ask(&mut self, open: Open) {
         self.open = Some(open);

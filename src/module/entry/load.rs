@@ -166,6 +166,7 @@ fn missing_function() -> Option<&'static str> {
         RedisModule_CallReplyType,
         RedisModule_CallReplyArrayElement,
         RedisModule_CallReplyStringPtr,
+        RedisModule_CallReplyProto,
         RedisModule_FreeCallReply,
         RedisModule_GetServerInfo,
         RedisModule_ServerInfoGetFieldSigned,

@@ -12,7 +12,7 @@
 
 use dlock_core::quorum::{Answer, Rules};
 use dlock_core::simulated::Report;
-use dlock_core::{Fence, Millis};
+use dlock_core::{Fence, Holder, KeyBuf, Millis, Mode};
 
 use super::judge;
 use super::life::token;
@@ -64,6 +64,8 @@ impl<R: Rules> World<R> {
         let heard = pair.heard;
         let lost = pair.has_lost || !pair.queue.is_empty();
         pair.queue.clear();
+        let left = std::mem::take(&mut pair.left);
+        let left = if alive { self.servers[old].host.grants() } else { left };
         (pair.follows, pair.leader, pair.deposed) = (false, new, Some(old));
         self.hand_over(node, old, new);
         self.judge.forget_done(now);
@@ -73,7 +75,7 @@ impl<R: Rules> World<R> {
         self.check_wait(new);
         self.say(format!("server {new} knows {may_wait:?}"));
         if !lost {
-            self.check_replicated(old, new);
+            self.check_replicated((old, &left), new);
         }
         self.note_promotion(node, new);
         self.say(format!("server {new} takes node {node} over from server {old}"));
@@ -125,13 +127,13 @@ impl<R: Rules> World<R> {
     }
 
     /// All that was sent has arrived: so the leases have.
-    fn check_replicated(&mut self, old: usize, new: usize) {
+    fn check_replicated(&mut self, (old, left): (usize, &[(KeyBuf, Mode, Holder)]), new: usize) {
         let there = self.servers[new].host.grants();
-        for (key, _, holder) in self.servers[old].host.grants() {
+        for (key, _, holder) in left {
             let grant = holder.grant();
             let same = there
                 .iter()
-                .find(|(held, _, other)| *held == key && other.grant().token == grant.token);
+                .find(|(held, _, other)| held == key && other.grant().token == grant.token);
             let end = |server: usize, end| self.servers[server].true_end(end);
             let until = end(old, grant.lease.end);
             let slack = grant.lease.ttl.0 * 20 + 3_000;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use dlock_core::command::apply::{self, Apply};
 use dlock_core::quorum::Rules;
 use dlock_core::simulated::Replicated;
-use dlock_core::{Fence, KeyBuf, Millis};
+use dlock_core::{Fence, Holder, KeyBuf, Millis, Mode};
 
 use super::flaw::Flaw;
 use super::stream::Sent;
@@ -32,6 +32,8 @@ pub struct Pair {
     pub(super) streams_from: u64,
     /// Something that was sent has been lost.
     pub(super) has_lost: bool,
+    /// The primary's grants when it stopped. After a crash its data set may be an older one.
+    pub(super) left: Vec<(KeyBuf, Mode, Holder)>,
     pub(super) known: Known,
 }
 
@@ -267,7 +269,9 @@ impl<R: Rules> World<R> {
         };
         pair.has_lost |= keeps < pair.queue.len();
         pair.queue.truncate(keeps);
-        if !leads {
+        if leads {
+            pair.left = self.servers[server].host.grants();
+        } else {
             pair.known = Known { fence: pair.known.fence, ..Known::default() };
         }
     }
@@ -294,6 +298,7 @@ impl Pair {
             heard: 0,
             streams_from: 0,
             has_lost: false,
+            left: Vec::new(),
             known: Known::default(),
         }
     }

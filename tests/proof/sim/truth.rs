@@ -226,11 +226,12 @@ impl<R: Rules> World<R> {
         if tells(answer) && !is_too_late && task_.ended.is_some_and(|by| self.now <= by) {
             task_.heard_since.insert(place);
         }
-        if matches!(answer, Answer::Extended | Answer::Granted(_))
-            && task_.means.lengthen.is_some_and(|longer| under.ttl >= longer)
-        {
-            task_.longer.insert(place);
-        }
+        let grants = matches!(answer, Answer::Extended | Answer::Granted(_));
+        match grants && task_.means.lengthen.is_some_and(|longer| under.ttl >= longer) {
+            true => task_.longer.insert(place),
+            // It has refused the longer lease since, has been asked for a shorter one, or is not there any more.
+            false => task_.longer.remove(&place),
+        };
     }
 
     /// Notes the ends that a server has reported.

@@ -220,6 +220,70 @@ fn a_renewal_that_a_majority_refuses_is_repeated_at_once_with_the_longest_lease_
 }
 
 #[test]
+fn a_node_that_does_not_grant_makes_up_no_majority_for_a_lease_that_is_too_long_for_others() {
+    let quarantine = Answer::Refused(Obstacle::Quarantine);
+    for (no_vote, waits) in [
+        (Answer::Silent, false),
+        (Answer::Unreachable, false),
+        (quarantine, false),
+        (Answer::Denied, true),
+    ] {
+        for first in 0..3 {
+            let mut hold = held(3);
+            hold.extend(HOUR, Instant(SECOND));
+            let asked = sent(|| hold.poll());
+            // In each order.
+            for node in [first, (first + 1) % 3, (first + 2) % 3] {
+                assert_eq!(hold.ttl(), HOUR);
+                let answer = [TOO_LONG, no_vote, Answer::Extended][node];
+                hold.answer(node, asked[node].id, answer, Instant(SECOND));
+            }
+            assert_eq!((hold.ttl(), hold.longest()), (LEASE, Millis(40_000)));
+            let again = sent(|| hold.poll());
+            let waiting = again.iter().filter(|send| send.ask.blocks()).count();
+            assert_eq!(waiting, usize::from(waits));
+            let again: Vec<_> = again.iter().filter(|send| !send.ask.blocks()).collect();
+            assert!(again.iter().all(|send| send.ttl == LEASE), "{again:?}");
+            let now = Instant(20 * SECOND);
+            for send in again.iter().filter(|send| send.node != 1) {
+                hold.sent(send.node, send.id, now);
+                hold.answer(send.node, send.id, Answer::Extended, now);
+            }
+            assert!(until(&hold) > now.0 + LEASE.0 * 900, "two nodes hold it as before");
+            assert_eq!(hold.ttl(), LEASE);
+        }
+    }
+}
+
+#[test]
+fn a_node_that_refuses_a_longer_lease_while_all_others_are_silent_keeps_the_one_before() {
+    for nodes in [3, 5] {
+        let mut hold = held(nodes);
+        hold.extend(HOUR, Instant(SECOND));
+        let asked = sent(|| hold.poll());
+        hold.answer(0, asked[0].id, TOO_LONG, Instant(SECOND));
+        for send in &asked[1..] {
+            assert_eq!(hold.ttl(), HOUR);
+            hold.answer(send.node, send.id, Answer::Silent, Instant(2 * SECOND));
+        }
+        assert_eq!((hold.ttl(), hold.longest()), (LEASE, Millis(40_000)));
+        assert!(sent(|| hold.poll()).iter().any(|send| (send.node, send.ttl) == (0, LEASE)));
+    }
+}
+
+#[test]
+fn a_longer_lease_that_a_majority_grants_stays_though_others_refuse_it_and_are_silent() {
+    let mut hold = held(5);
+    hold.extend(HOUR, Instant(SECOND));
+    let answers = [TOO_LONG, Answer::Extended, Answer::Silent, Answer::Extended, Answer::Extended];
+    for (send, answer) in sent(|| hold.poll()).iter().zip(answers) {
+        hold.answer(send.node, send.id, answer, Instant(SECOND));
+    }
+    assert!(hold.is_renewed(HOUR, Instant(SECOND)));
+    assert_eq!(hold.ttl(), HOUR);
+}
+
+#[test]
 fn a_limit_that_is_lowered_counts_though_the_lease_was_made_longer_before() {
     let mut hold = held(1);
     hold.extend(HOUR, Instant(SECOND));
