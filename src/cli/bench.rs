@@ -232,13 +232,16 @@ const PAUSE: Duration = Duration::from_millis(100);
 const WARM_UP: u64 = 3;
 
 const NOTES: &str = "\
-One client acquires and releases a lock over all nodes, by the library, in turns with a PING to all of them.
-A PING writes nothing, so with an append-only file most of the difference is the file. The client has one
-request under way to each node; on a fast network that can keep a node's processor busy.
+One client acquires and releases a lock over all nodes, by the library, in turns with a PING to
+all of them. A PING writes nothing, so with an append-only file most of the difference is the file.
+The client has one request under way to each node; on a fast network that can keep a node's
+processor busy.
 
-The key begins with dlock-bench:<random>, so a run touches no lock of other clients. The user needs these rights:
+The key begins with dlock-bench:<random>, so a run touches no lock of other clients. The user needs
+these rights:
   resetkeys ~dlock-bench:* -@all +dlock.acquire +dlock.release +dlock.node +ping
-A run leaves nothing behind, also after Ctrl-C. Of a Redis Cluster it measures the primary of that key.
+A run leaves nothing behind, also after Ctrl-C. Of a Redis Cluster it measures the primary of that
+key.
 
 Exit codes: 0 measured; 69 no majority of the nodes; 64 wrong usage; 128+n if signal n ended it.";
 

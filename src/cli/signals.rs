@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use nix::sys::signal::{SigSet, SigmaskHow, Signal, kill};
-use nix::unistd::{Pid, getpgid, getpgrp, getsid};
+use nix::unistd::{Pid, getpgid, getpgrp, getpid, getsid};
 use tokio::signal::unix::{self, SignalKind};
 
 use crate::say::failure::Failure;
@@ -109,8 +109,12 @@ pub fn interrupt_others() {
     let _ = kill(Pid::from_raw(0), Signal::SIGINT);
 }
 
-/// Ends this process as Ctrl-C does: a shell leaves its loop only after such an end.
+/// Ends this process as Ctrl-C does: a shell leaves its loop only after such an end. A signal cannot end process 1 of a
+/// container, so there this does nothing.
 pub fn end_interrupted() {
+    if getpid() == Pid::from_raw(1) {
+        return;
+    }
     let _ = signal_hook::low_level::emulate_default_handler(Signal::SIGINT as i32);
 }
 
@@ -128,7 +132,8 @@ const HEARD: [Signal; 10] = [
     Signal::SIGTSTP,
 ];
 
-const ENDING: [Signal; 4] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT];
+/// Signals that ask a process to end.
+pub const ENDING: [Signal; 4] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT];
 
 /// Returns the signals that were ignored when dlock started, as Linux reports them in a file; none without
 /// that file.

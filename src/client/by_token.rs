@@ -36,14 +36,11 @@ use crate::traffic::under_way::UnderWay;
 use crate::traffic::{Traffic, request::Wanted};
 
 impl Client {
-    /// Extends a lock by its token: the lease ends `ttl` from now. Without a fence the client asks the nodes
-    /// for it first.
+    /// Extends a lock by its token: the lease ends `ttl` from now, or later if it does so anyway. Without a fence
+    /// the client asks the nodes for it first.
     ///
     /// Extend a lock while it is valid. Later another client may have held it: a node that crashed and has lost its
     /// newest data may extend the former lease all the same.
-    ///
-    /// A lease that has longer to run becomes shorter by this. Such a request can arrive late, over a broken
-    /// connection, and shorten a lease that was extended after it; renewals of a guard never shorten a lease.
     ///
     /// # Errors
     /// [`Error::Lost`] when the token does not hold the lock at a majority of the nodes.

@@ -433,7 +433,7 @@ impl Host for MemoryHost {
 
     fn promise(&mut self, promise: &Promise) -> bool {
         let written = if self.disk_is_full { &mut self.failed } else { &mut self.promises };
-        written.push(promise.clone());
+        written.push(*promise);
         !self.disk_is_full
     }
 

@@ -27,6 +27,11 @@ fn show<'c>(call: &Call<'c>) -> Result<(), Refusal<'c>> {
     let fence = call.arg(2).ok_or(Refusal::Arity)?;
     let Some(time) = decides(call)? else { return replay(call, fenced::effect(fence)?) };
     let fence = fenced::parse(fence, call.arg(fenced::INNER))?;
+    if let Some(name) = call.arg(fenced::INNER)
+        && !call.may_be_inside(fenced::INNER)
+    {
+        return Err(Refusal::Foreign(name));
+    }
     let before = raise(call, fence, time)?;
     if call.len() <= fenced::INNER {
         call.ctx.reply_status("OK");

@@ -4,8 +4,8 @@
 //! as well: after Ctrl-C, an alarm, a task's time limit. So steps that must not be left half done run here,
 //! where none is raised.
 
+use std::cmp::Reverse;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::thread::{self, ThreadId};
 
 use futures_util::TryFutureExt;
 use pyo3::exceptions::PyRuntimeError;
@@ -80,8 +80,8 @@ impl GuardBase {
 #[pyclass(frozen, subclass, module = "dlock._native")]
 pub(crate) struct LockBase {
     lock: Py<Lock>,
-    /// Guards of the blocks under way, each with its thread or greenlet.
-    entered: Mutex<Vec<(Caller, Py<GuardBase>)>>,
+    /// Guards of the blocks under way, each with the calls that began it.
+    entered: Mutex<Vec<Block>>,
 }
 
 #[pymethods]
@@ -111,9 +111,9 @@ impl LockBase {
     }
 
     fn __enter__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, GuardBase>> {
-        let caller = Caller::now(slf.py());
+        let calls = calls(slf.py());
         let guard = Self::acquire(slf, Wait::OfLock)?;
-        slf.get().entered().push((caller, guard.clone().unbind()));
+        slf.get().entered().push((calls, guard.clone().unbind()));
         Ok(guard)
     }
 
@@ -124,41 +124,57 @@ impl LockBase {
         error: &Bound<'_, PyAny>,
         trace: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
-        let caller = Caller::now(py);
-        let newest = {
+        let calls = calls(py);
+        let ending = {
             let mut entered = self.entered();
-            // The newest block of this thread. Some frameworks end a block in another thread than they began
-            // it in.
-            let mine = entered.iter().rposition(|(other, _)| *other == caller);
-            let at = mine.or_else(|| entered.len().checked_sub(1));
-            at.map(|at| entered.remove(at))
+            block_of(&calls, &entered).map(|at| entered.remove(at))
         };
         let not_entered = || PyRuntimeError::new_err("nobody is in a block of this lock");
-        let (_, block) = newest.ok_or_else(not_entered)?;
+        let (_, block) = ending.ok_or_else(not_entered)?;
         block.get().__exit__(py, kind, error, trace)
     }
 }
 
 impl LockBase {
     /// This mutex is never held while Python runs.
-    fn entered(&self) -> MutexGuard<'_, Vec<(Caller, Py<GuardBase>)>> {
+    fn entered(&self) -> MutexGuard<'_, Vec<Block>> {
         self.entered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A thread, or one of its greenlets.
-#[derive(PartialEq, Eq)]
-struct Caller(ThreadId, usize);
+type Block = (Vec<Call>, Py<GuardBase>);
 
-impl Caller {
-    fn now(py: Python<'_>) -> Caller {
-        let greenlet = || -> PyResult<usize> {
-            let modules = py.import(intern!(py, "sys"))?.getattr(intern!(py, "modules"))?;
-            let greenlets = modules.get_item(intern!(py, "greenlet"))?;
-            Ok(greenlets.call_method0(intern!(py, "getcurrent"))?.as_ptr().addr())
-        };
-        Caller(thread::current().id(), greenlet().unwrap_or_default())
+/// The addresses of a call's frame and of its code: a later call can have the same frame.
+#[derive(PartialEq, Eq)]
+struct Call(usize, usize);
+
+/// Returns the calls that have not returned, the innermost first. A reference to a frame would keep its variables
+/// alive.
+fn calls(py: Python<'_>) -> Vec<Call> {
+    let innermost = || py.import(intern!(py, "sys"))?.call_method0(intern!(py, "_getframe"));
+    let mut next = innermost().ok();
+    let mut calls = Vec::new();
+    while let Some(frame) = next.filter(|frame| !frame.is_none()) {
+        let code = frame.getattr(intern!(py, "f_code")).map_or(0, |code| code.as_ptr().addr());
+        calls.push(Call(frame.as_ptr().addr(), code));
+        next = frame.getattr(intern!(py, "f_back")).ok();
     }
+    calls
+}
+
+/// Returns the block that ends here: its innermost call that has not returned is the same as at its beginning. The
+/// current thread is not: a generator is closed, or collected, within any other block.
+fn block_of(calls: &[Call], entered: &[Block]) -> Option<usize> {
+    let nearest = calls.iter().find_map(|call| {
+        let blocks = entered.iter().enumerate();
+        let near = blocks.filter_map(|(at, (begun, _))| {
+            let depth = begun.iter().position(|other| other == call)?;
+            Some((depth, Reverse(at)))
+        });
+        near.min()
+    });
+    // Some frameworks end a block in another thread than they began it in.
+    nearest.map(|(_, Reverse(at))| at).or_else(|| entered.len().checked_sub(1))
 }
 
 /// Returns true if greenlets run here: a thread that blocks would stop all of them.

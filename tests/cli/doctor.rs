@@ -48,7 +48,7 @@ fn findings(nodes: &[String], code: i32) -> Vec<(String, String, Vec<String>, St
         let words = format!("{}; {}", text(&finding["found"]), text(&finding["fix"]));
         (text(&finding["severity"]), text(&finding["check"]), nodes, words)
     };
-    // How long a round trip takes is the machine's matter.
+    // Round trips take as long as the machine needs.
     findings.iter().map(read).filter(|(_, check, ..)| check != "slow").collect()
 }
 
@@ -161,7 +161,6 @@ fn states_that_are_hazards(kind: Kind) {
     servers[1].run("DLOCK.ACQUIRE job alice 60000");
     servers[1].run("DLOCK.RELEASE job alice DONE 60000").assert_error("TOOMANY", "done locks");
     assert_finds(&nodes, "warning", "limits", "1 request was refused with TOOMANY");
-    assert_finds(&nodes, "hint", "done_keys", "one user alone can have 100000");
     servers[1].run("FLUSHALL");
     servers[1].run("CONFIG RESETSTAT");
     assert_silent(&nodes);

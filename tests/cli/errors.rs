@@ -71,10 +71,6 @@ fn a_lock_that_is_held_or_was_lost(kind: Kind) {
 fn a_request_that_nodes_refuse_for_good(kind: Kind) {
     let servers = servers(kind, 1);
     let nodes = addresses(&servers);
-    take(&servers, b"pool", "alice", "LIMIT 2");
-    let limit = ["run -n --limit 3 pool -- true", "acquire -n --limit 3 pool"];
-    assert_fails(&nodes, &limit, 65, "refused", "held with LIMIT 2");
-
     servers[0].run("CONFIG SET dlock.max-ttl 10000");
     assert_fails(&nodes, &TAKING, 65, "refused", "dlock.max-ttl");
     servers[0].run("CONFIG SET dlock.max-ttl 600000");

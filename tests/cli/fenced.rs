@@ -1,6 +1,7 @@
 //! `dlock fenced MARK -- COMMAND`, and with a file.
 
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -8,6 +9,7 @@ use harness::program::{self, Said};
 use harness::{Kind, Server};
 use nix::fcntl::{Flock, FlockArg};
 use nix::sys::signal::Signal;
+use nix::unistd::geteuid;
 use tempfile::TempDir;
 
 use crate::running::Running;
@@ -130,6 +132,36 @@ fn a_mark_in_a_file_is_written_whole() {
         let calls = fs::read_to_string(&calls).expect("strace has written it");
         assert_eq!(calls.matches("write").count(), 1, "{calls}");
     }
+}
+
+#[test]
+fn a_program_runs_only_when_its_mark_is_synced_also_at_a_second_try() {
+    let folder = TempDir::with_prefix("dlock-test-").expect("a folder can be made");
+    for _ in 0..2 {
+        let mut failing = Command::new("strace");
+        failing.args(["-f", "-qq", "-o", "/dev/null", "-e", "inject=fsync:error=EIO"]);
+        failing.arg(program::path()).args(["fenced", "--fence", "7", "--file", "data.fence"]);
+        failing.args(["--", "touch", "run"]).current_dir(folder.path());
+        program::run(&mut failing).with_code(70);
+        assert!(!folder.path().join("run").exists());
+    }
+    file(folder.path(), 7, &["touch", "run"]).with_code(0);
+    assert!(folder.path().join("run").exists());
+}
+
+#[test]
+fn a_folder_that_may_not_be_read_is_no_hindrance() {
+    let folder = TempDir::with_prefix("dlock-test-").expect("a folder can be made");
+    fs::set_permissions(folder.path(), Permissions::from_mode(0o300)).expect("it is ours");
+    let mut command = Command::new("env");
+    if geteuid().is_root() {
+        // The rights that its user has, without those of root.
+        command.args(["setpriv", "--bounding-set=-dac_override,-dac_read_search"]);
+    }
+    command.arg(program::path()).args(["fenced", "--fence", "7", "--file", "data.fence"]);
+    program::run(command.args(["--", "touch", "run"]).current_dir(folder.path())).with_code(0);
+    assert!(folder.path().join("run").exists());
+    fs::set_permissions(folder.path(), Permissions::from_mode(0o700)).expect("it is ours");
 }
 
 #[test]

@@ -28,6 +28,7 @@ mod release;
 mod run;
 mod run_done;
 mod run_lost;
+mod run_processes;
 mod run_signals;
 mod run_terminal;
 mod secrets;

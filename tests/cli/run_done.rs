@@ -294,7 +294,7 @@ fn no_majority_at_the_end_of_a_job_is_said_when_the_lease_is_over_or_a_signal_co
     for interrupted in [false, true] {
         let told = folder.path().join(interrupted.to_string());
         // A signal does not wait for the end of the lease.
-        let ttl = if interrupted { "1h" } else { "3s" };
+        let ttl = if interrupted { "10m" } else { "3s" };
         let options =
             ["--json", "--ttl", ttl, "--on-lost", "ignore", "job", "--", "sh", "-c", UNTIL_TOLD];
         let running = Running::start(

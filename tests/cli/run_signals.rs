@@ -4,9 +4,9 @@ use std::fs;
 use std::process::Stdio;
 
 use harness::{Quorum, eventually, program};
-use nix::sys::signal::{Signal, kill};
+use nix::sys::signal::Signal;
 use nix::sys::stat::Mode;
-use nix::unistd::{Pid, geteuid, mkfifo};
+use nix::unistd::{geteuid, mkfifo};
 use tempfile::TempDir;
 
 use crate::run::hold;
@@ -163,14 +163,4 @@ fn a_command_whose_dlock_is_killed_is_ended_and_its_lock_with_the_lease() {
     assert!(said.out.ends_with("got\n"), "{}", said.out);
     run(&quorum, &["-w", "2", "job", "--", "true"]).with_code(0);
     quorum.until_empty();
-}
-
-#[test]
-fn what_a_command_leaves_behind_lives_on() {
-    let quorum = Quorum::start(1);
-    let script = "sleep 20 >/dev/null 2>&1 & echo $!";
-    let said = Running::start(&quorum, &["job", "-c", script]).ended().with_code(0);
-    let left = Pid::from_raw(said.out.trim().parse().expect("a process"));
-    assert_eq!(kill(left, None), Ok(()), "it lives");
-    kill(left, Signal::SIGKILL).expect("it lives");
 }

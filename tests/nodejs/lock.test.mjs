@@ -17,7 +17,7 @@ import {
   UsageError,
 } from 'dlock';
 import { eventually, PATIENCE } from './server.mjs';
-import { ownServer, Program, testAlone, testWithEveryServer, testWithServer, thrown } from './with.mjs';
+import { Program, testAlone, testWithEveryServer, testWithServer, thrown } from './with.mjs';
 
 const TOKEN = '0123456789abcdef0123456789abcdef';
 

@@ -16,7 +16,6 @@ import threading
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any, cast
 
 import redis
 

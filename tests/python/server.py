@@ -125,6 +125,13 @@ class Server:
         fields = dict(zip(holders[0][::2], holders[0][1::2]))
         return int(fields[b"fence"])
 
+    def holders(self, key: str | bytes) -> int:
+        """The number of holders."""
+        inspection = self.inspect(key)
+        holders = [] if inspection is None else inspection[b"holders"]
+        assert isinstance(holders, list)
+        return len(holders)
+
     def waiting(self, key: str | bytes) -> int:
         """The number of waiters."""
         inspection = self.inspect(key)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import random
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 
 import pytest
 
@@ -325,6 +326,51 @@ def test_a_loop_that_is_closed_while_a_task_holds_leaves_nothing(server: Server,
             await asyncio.sleep(600)
 
     close_loop_when(begun.is_set, holds())
+    server.until_free(key)
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+@pytest.mark.parametrize("by_stack", [False, True])
+def test_a_task_that_is_destroyed_ends_its_own_block_and_no_other(
+    server: Server, key: str, is_first: bool, by_stack: bool
+) -> None:
+    lock = dlock.asyncio.Client(server.url, node_timeout=PATIENCE).lock(key, limit=2)
+
+    async def block(work: Callable[[dlock.asyncio.Guard], Awaitable[object]]) -> None:
+        if not by_stack:
+            async with lock as guard:
+                await work(guard)
+            return
+        async with contextlib.AsyncExitStack() as stack:
+            await work(await stack.enter_async_context(lock))
+
+    async def begin_another() -> None:
+        begun = asyncio.Event()
+
+        async def wait(_: object) -> None:
+            begun.set()
+            # Only the task itself refers to this.
+            await asyncio.get_running_loop().create_future()
+
+        task = asyncio.create_task(block(wait))
+        # Python would say that it was pending.
+        task._log_destroy_pending = False  # type: ignore[attr-defined]
+        await begun.wait()
+
+    async def survive(guard: dlock.asyncio.Guard) -> None:
+        if not is_first:
+            await begin_another()
+        gc.collect()
+        await asyncio.to_thread(eventually, "the other block has ended", lambda: server.holders(key) == 1)
+        assert server.fence(key) == guard.fence
+        guard.check()
+
+    async def main() -> None:
+        if is_first:
+            await begin_another()
+        await block(survive)
+
+    asyncio.run(main())
     server.until_free(key)
 
 

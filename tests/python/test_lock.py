@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Generator, Iterator
 from datetime import timedelta
 
 import pytest
@@ -34,6 +34,27 @@ def test_a_lock_is_held_during_a_block(server: Server, client: dlock.Client, key
     with pytest.raises(dlock.LostError) as lost:
         guard.check()
     assert (lost.value.why, lost.value.key, lost.value.fence) == ("released", key, guard.fence)
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_generator_ends_its_own_block_and_no_other(
+    server: Server, client: dlock.Client, key: str, is_first: bool
+) -> None:
+    lock = client.lock(key, limit=2)
+
+    def holds() -> Generator[dlock.Guard, None, None]:
+        with lock as guard:
+            yield guard
+
+    other = holds()
+    if is_first:
+        next(other)
+    with lock as mine:
+        if not is_first:
+            next(other)
+        other.close()
+        mine.check()
+        assert server.holders(key) == 1
 
 
 def test_a_lock_that_is_held_is_not_acquired(client: dlock.Client, key: str) -> None:
@@ -211,9 +232,7 @@ def test_type_checkers_know_the_options_and_an_unknown_one_is_refused() -> None:
         threaded.lock("key", ttl="soon")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="ttl is in seconds"):
         tasks.lock("key", ttl="soon")  # type: ignore[arg-type]
-    known = (
-        "there is no option tll; there are ttl, wait, shared, limit, meta, max_hold, again, renew"
-    )
+    known = "there is no option tll; there are ttl, wait, shared, limit, meta, max_hold, again, renew"
     with pytest.raises(TypeError, match=known):
         threaded.lock("key", tll=5)  # type: ignore[call-arg]
     with pytest.raises(TypeError, match=known):

@@ -42,7 +42,7 @@ fn a_guard_is_renewed_at_once_where_its_connection_is_back() {
     let quorum = Quorum::start(3);
     run(async {
         let client = program(&quorum).await;
-        let guard = take_everywhere(&quorum, &client, "job", ms(1_800_000)).await;
+        let guard = take_everywhere(&quorum, &client, "job", ms(600_000)).await;
         for how in [Proxy::refuse, Proxy::cut] {
             quorum[1].run("DEL job");
             assert_eq!(quorum.held("job"), 2, "nobody renews it before its time");

@@ -86,7 +86,7 @@ fn who_pushes_all_counters_as_far_as_they_go_keeps_nobody_from_a_lock_where_cloc
     // In another database nobody else is in her way.
     let push = |eve: &mut Client| {
         eve.run("SELECT 1");
-        eve.run("DLOCK.ACQUIRE hers eve 60000");
+        eve.run("DLOCK.ACQUIRE job eve 60000");
         let far = most(eve);
         let take = |n: u32| format!("DLOCK.ACQUIRE hers:{n} eve 60000 FENCE {far}");
         let give = |n: u32| format!("DLOCK.RELEASE hers:{n} eve");

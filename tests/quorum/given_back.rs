@@ -9,7 +9,7 @@ use harness::{Quorum, Server};
 use crate::coordinator::{NODE_TIMEOUT, ms, patient_program, program, run, take, until};
 
 /// Far longer than a test: what is free before that was released.
-const TTL: Duration = Duration::from_secs(15 * 60);
+const TTL: Duration = Duration::from_secs(10 * 60);
 
 #[test]
 fn a_release_that_is_refused_in_passing_is_sent_again_and_somebody_is_told() {
@@ -26,7 +26,7 @@ fn a_release_that_is_refused_in_passing_is_sent_again_and_somebody_is_told() {
             assert!(release.within > TTL / 2 && release.within <= TTL, "{release:?}");
             let told = told_of(&told, size);
             assert!(
-                told.len() == 1 && told[0].starts_with("lock 'job' stays held for up to 14 min"),
+                told.len() == 1 && told[0].starts_with("lock 'job' stays held for up to 9 min"),
                 "{told:?}"
             );
             assert!(!client.released(ms(300)).await, "it is tried again");

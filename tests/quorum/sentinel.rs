@@ -155,23 +155,58 @@ fn a_lease_that_the_promoted_replica_never_heard_of_is_lost_and_the_guard_says_s
 }
 
 #[test]
-fn sentinels_that_are_frozen_or_gone_keep_nobody_from_the_primary() {
+fn a_majority_of_the_sentinels_is_enough_and_a_connected_client_needs_none() {
     let mut node = Watched::start(Kind::Valkey81, 1);
     run(async {
-        let before = connect(&[node.url()]).await;
-        node.sentinels[0].pause();
-        fence_of(take(&connect(&[node.url()]).await, "job", TTL).await).await;
-        node.sentinels[1].kill();
-        fence_of(take(&connect(&[node.url()]).await, "job", TTL).await).await;
-        node.sentinels[2].kill();
-        // A connected client needs none of them.
-        fence_of(take(&before, "job", TTL).await).await;
         let url = [node.url()];
-        let nobody = Client::builder().nodes(&url).node_timeout(ms(500)).connect().await;
-        let said = nobody.expect_err("nobody knows the primary").to_string();
-        assert!(said.contains("no Sentinel says where 'watched' is"), "{said}");
-        node.sentinels[0].resume();
+        let before = connect(&url).await;
+        node.sentinels[0].pause();
         fence_of(take(&connect(&url).await, "job", TTL).await).await;
+        node.sentinels[1..].iter_mut().for_each(Sentinel::kill);
+        fence_of(take(&before, "job", TTL).await).await;
+        node.sentinels[0].resume();
+        let refused = Client::builder().nodes(&url).node_timeout(ms(500)).connect().await;
+        let said = refused.expect_err("one of three is no majority").to_string();
+        assert!(said.contains("no majority of the Sentinels says where 'watched' is"), "{said}");
+        node.sentinels[1].start_again();
+        fence_of(take(&connect(&url).await, "job", TTL).await).await;
+    });
+}
+
+/// The former primary serves again, and the only Sentinel that answers calls it the primary.
+#[test]
+fn a_stale_sentinel_alone_leads_no_client_back() {
+    let mut node = Watched::start(Kind::Redis82, 1);
+    run(async {
+        let client = connect(&[node.url()]).await;
+        node.until_followed(0);
+        node.servers[1].run("CONFIG SET dlock.quarantine off");
+        node.sentinels[2].kill();
+        node.servers[0].kill();
+        assert_eq!(node.promoted(0, &[0, 1]), 1);
+        // The stale Sentinel makes it a replica of the former primary otherwise, after 8 s.
+        node.servers[1].run("ACL SETUSER default -slaveof -replicaof");
+        fence_of(wait_for(&client, "job", TTL).await).await;
+        node.sentinels[..2].iter_mut().for_each(Sentinel::kill);
+        node.servers[0].start_again();
+        node.servers[0].run("CONFIG SET dlock.quarantine off");
+        node.sentinels[2].start_again();
+        assert_eq!(node.sentinels[2].primary(), node.servers[0].port());
+        // One client has to connect again, the other one is new.
+        node.servers[1].run("CLIENT KILL TYPE normal");
+        let taken = client.lock("job").try_acquire().await;
+        assert!(taken.is_err(), "{taken:?}");
+        let url = [node.url()];
+        let refused = Client::builder().nodes(&url).node_timeout(ms(500)).connect().await;
+        let said = refused.expect_err("one of three is no majority").to_string();
+        assert!(said.contains("no majority of the Sentinels says where 'watched' is"), "{said}");
+        node.sentinels[1].start_again();
+        until("they agree", || node.sentinels[2].primary() == node.servers[1].port()).await;
+        for client in [client, connect(&url).await] {
+            let guard = wait_for(&client, "job", TTL).await;
+            assert_eq!(node.servers[1].holders("job"), [guard.token().to_string()]);
+            fence_of(guard).await;
+        }
     });
 }
 

@@ -12,7 +12,6 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::task::yield_now;
 use tokio::time::{sleep, timeout};
 
-use super::agent::Agent;
 use super::commands::Answer;
 use super::dispatch;
 use super::limits::{
@@ -22,6 +21,7 @@ use super::losses::CHANNEL;
 use super::reply::{Protocol, Reply};
 use super::request::{self, Request};
 use super::session::Session;
+use super::shared::Agent;
 
 /// A stream to a client.
 pub enum Stream {

@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
-use super::agent::Agent;
 use super::commands::{self, Answer, Command, Does, NO_AUTH};
 use super::reply::Reply;
 use super::session::Session;
+use super::shared::Agent;
 use super::{greeting, locking};
 
 /// Answers a request of at least one word.

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use dlock_core::command::{Arg, Doc, Kind};
 use sha2::{Digest, Sha256};
 
-use super::agent::Agent;
 use super::commands::{self, Answer, Command, Greeting as Ask, TOO_MANY};
 use super::limits::{CHANNELS, NAME};
 use super::reply::{Protocol, Reply, map};
 use super::session::Session;
+use super::shared::Agent;
 
 /// Answers a command.
 pub fn answer(agent: &Arc<Agent>, session: &mut Session, ask: Ask, args: &[&[u8]]) -> Answer {

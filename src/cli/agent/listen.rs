@@ -90,7 +90,7 @@ async fn unix(path: &Path) -> io::Result<Listener> {
         }
         match UnixStream::connect(path).await {
             Ok(_) => return Err(io::Error::other(ANOTHER)),
-            // It listens, and has no room for one more connection.
+            // The process there has no room for one more connection.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 return Err(io::Error::other(ANOTHER));
             }

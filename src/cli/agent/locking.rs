@@ -14,7 +14,6 @@ use dlock_core::limits::MAX_TTL_CEILING;
 use futures_util::future::join_all;
 use redis::Value;
 
-use super::agent::Agent;
 use super::commands::{self, Answer, Command, Locking as Ask, NO_AUTH};
 use super::lock::Full;
 use super::lock::order::{self, Done, Order, Release, ReplyTo, Terms};
@@ -22,6 +21,7 @@ use super::name::Name;
 use super::refusal::{NO_QUORUM, listed};
 use super::reply::{Reply, map};
 use super::session::Session;
+use super::shared::Agent;
 
 /// Answers a command.
 pub async fn answer(

@@ -2,7 +2,7 @@
 //!
 //! In reading order:
 //!
-//! - [`agent`]: the state that all connections share. [`limits`]: every limit.
+//! - [`shared`]: the state that all connections share. [`limits`]: every limit.
 //! - [`listen`]: the sockets. [`peer`]: the process at the other end, and its rights. [`room`]: each user's share.
 //! - [`connection`]: one connection; [`request`] and [`reply`]: its bytes; [`session`]: its state.
 //! - [`commands`]: the table of commands; [`dispatch`]: from a request to its answer; [`greeting`]: what clients
@@ -12,7 +12,6 @@
 //! - [`losses`]: lost locks, for subscribers; [`refusal`]: errors in the words of a node. [`figures`]: for INFO, and for
 //!   Prometheus.
 
-mod agent;
 mod commands;
 mod connection;
 mod dispatch;
@@ -32,6 +31,7 @@ mod reply;
 mod request;
 mod room;
 mod session;
+mod shared;
 mod tie;
 
 use std::io;
@@ -56,7 +56,6 @@ use crate::say::exit::Exit;
 use crate::say::failure::Failure;
 use crate::say::{duration, notice, stderr, stdout};
 use crate::signals::Signals;
-use agent::Agent;
 use commands::TOO_MANY;
 use connection::{Connection, Stream};
 use figures::Metrics;
@@ -65,6 +64,7 @@ use limits::{ACCEPT_PAUSE, FAREWELL};
 use listen::{At, Listener};
 use peer::{Allow, Peer};
 use session::Session;
+use shared::Agent;
 
 /// Serve the locks of a majority of the nodes to programs in any language, over the Redis protocol
 #[derive(Debug, clap::Args)]

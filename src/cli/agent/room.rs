@@ -118,7 +118,7 @@ mod tests {
         while let Some(more) = room.unread(Owner(1), 1 << 20) {
             unread.push(more);
         }
-        assert_eq!(unread.len() as u64, UNREAD / 2 >> 20);
+        assert_eq!(unread.len() as u64, (UNREAD / 2) >> 20);
         assert!(room.unread(Owner(2), 1 << 20).is_some(), "another user has room");
         unread.pop();
         assert!(room.unread(Owner(1), 1 << 20).is_some(), "what was sent makes room");

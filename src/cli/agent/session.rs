@@ -8,11 +8,11 @@ use std::sync::OnceLock;
 use dlock_core::limits::MAX_META;
 use tokio::task::block_in_place;
 
-use super::agent::Agent;
 use super::losses::{Behind, CHANNEL, Subscription};
 use super::peer::Peer;
 use super::reply::Protocol;
 use super::room::Share;
+use super::shared::Agent;
 use super::tie::Tie;
 
 /// The state of a connection.
@@ -67,7 +67,8 @@ impl Session {
         let about = self.about.get_or_init(|| block_in_place(|| self.peer.about(host)));
         let space = if given.is_empty() { "" } else { " " };
         let mut meta = format!("{about}{space}{}", String::from_utf8_lossy(given));
-        meta.truncate(meta.floor_char_boundary(MAX_META));
+        let fits = (0..=MAX_META.min(meta.len())).rev().find(|end| meta.is_char_boundary(*end));
+        meta.truncate(fits.unwrap_or(0));
         meta
     }
 

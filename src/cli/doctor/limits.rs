@@ -69,7 +69,7 @@ fn finding(limit: &Limit, node: &Answers) -> Option<Finding> {
     Some(Finding::new(severity, check, found.join("; ")).why(why).fix(fix))
 }
 
-const LIMITS: [Limit; 5] = [
+const LIMITS: [Limit; 4] = [
     Limit {
         check: "limits",
         code: Some(TOO_MANY),
@@ -105,14 +105,5 @@ const LIMITS: [Limit; 5] = [
         what: "done locks",
         why: "a user who has left as many locks done as one may is refused with TOOMANY done locks, and the jobs can run again",
         fix: "leave locks done for a shorter time, or give services users of their own",
-    },
-    Limit {
-        check: "finals",
-        code: Some("TOOMANYFINALS"),
-        past: Severity::Warning,
-        used: |_| None,
-        what: "",
-        why: "a user can release 10,000 tokens with FINAL within a minute; more are refused with TOOMANYFINALS, and nothing is released",
-        fix: "look for a client that gives up very many requests, or says FINAL with each release",
     },
 ];

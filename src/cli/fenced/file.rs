@@ -13,6 +13,7 @@ use std::path::Path;
 use dlock_client::Late;
 use nix::fcntl::{FcntlArg, FdFlag, Flock, FlockArg, fcntl};
 use nix::sys::signal::Signal;
+use nix::unistd::syncfs;
 
 use crate::run::child::Start;
 use crate::say::exit::Exit;
@@ -36,8 +37,10 @@ pub fn run(
     match read(&mut mark).map_err(broken)? {
         Some(seen) if fence < seen => return Err(Failure::new(Kind::Lost, Late::Stale { seen })),
         Some(seen) if fence == seen => {}
-        _ => write(&mut mark, path, fence).map_err(broken)?,
+        _ => write(&mut mark, fence).map_err(broken)?,
     }
+    // Also the mark of an earlier try, whose sync may have failed.
+    sync(&mark, path).map_err(broken)?;
     if command.is_empty() {
         return Ok(Exit::OK);
     }
@@ -69,14 +72,21 @@ fn read(file: &mut File) -> io::Result<Option<u64>> {
     fence.map(Some).ok_or_else(wrong)
 }
 
-/// Writes the mark, and syncs the file and its folder before the program runs.
-fn write(file: &mut File, path: &Path, fence: u64) -> io::Result<()> {
+fn write(file: &mut File, fence: u64) -> io::Result<()> {
     file.seek(SeekFrom::Start(0))?;
     // In one call: a mark that is cut short is none.
-    file.write_all(format!("{fence:0WIDTH$}\n").as_bytes())?;
+    file.write_all(format!("{fence:0WIDTH$}\n").as_bytes())
+}
+
+/// Syncs the file and its folder.
+fn sync(file: &File, path: &Path) -> io::Result<()> {
     file.sync_all()?;
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+    match File::open(folder.unwrap_or(Path::new("."))) {
+        // A folder that may not be read is synced with its file system.
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => Ok(syncfs(file)?),
+        folder => folder?.sync_all(),
+    }
 }
 
 const WIDTH: usize = 16;

@@ -8,14 +8,13 @@
 use std::ffi::OsString;
 use std::io::{self, ErrorKind};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{self, Command, ExitStatus};
+use std::process::{Command, ExitStatus};
 
-use nix::errno::Errno;
-use nix::sys::signal::{Signal, killpg};
-use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
-use nix::unistd::{Pid, getpid, getppid};
+use nix::sys::prctl::set_pdeathsig;
+use nix::sys::signal::Signal;
+use nix::unistd::{getpid, getppid};
 
-use super::processes;
+use super::processes::Processes;
 use super::terminal::Terminal;
 use crate::say::exit::Exit;
 use crate::say::failure::Failure;
@@ -36,26 +35,11 @@ pub struct Start {
     pub as_json: bool,
 }
 
-/// A command that was started.
-pub struct Child {
-    process: process::Child,
-    /// Process group: the number of its first process.
-    pub group: Pid,
-}
-
-/// A change of the command's state.
-pub enum Change {
-    Ended(ExitStatus),
-    Stopped(Signal),
-}
-
 impl Start {
     /// Starts the command, as a process group. The thread that does the work must call this: the command gets its
     /// signal when the thread that started it ends.
-    pub fn spawn(&self) -> Result<Child, Failure> {
-        let process = self.child().process_group(0).spawn().map_err(not_started)?;
-        let group = Pid::from_raw(process.id().cast_signed());
-        Ok(Child { process, group })
+    pub fn spawn(&self) -> Result<Processes, Failure> {
+        Processes::start(&mut self.child()).map_err(not_started)
     }
 
     /// Starts the command, in dlock's own process group, and waits until it has ended. The same thread must call
@@ -75,45 +59,6 @@ impl Start {
             .args(&self.command)
             .envs(self.environment.iter().map(|(name, value)| (name, value)));
         child
-    }
-}
-
-impl Child {
-    /// Returns the next change, if there is one. Call it at each SIGCHLD until there is none.
-    pub fn change(&mut self) -> Option<Change> {
-        if let Ok(Some(status)) = self.process.try_wait() {
-            return Some(Change::Ended(status));
-        }
-        self.reap_others();
-        match waitid(Id::Pid(self.group), WaitPidFlag::WSTOPPED | WaitPidFlag::WNOHANG) {
-            Ok(WaitStatus::Stopped(_, signal)) => Some(Change::Stopped(signal)),
-            _ => None,
-        }
-    }
-
-    /// Sends a signal to every process of the group, if there are any left.
-    pub fn send(&self, signal: Signal) {
-        let _ = killpg(self.group, signal);
-    }
-
-    /// True if no process of the group runs any more. Collects the first one if it has ended.
-    pub fn is_gone(&mut self) -> bool {
-        let _ = self.process.try_wait();
-        self.reap_others();
-        killpg(self.group, None) == Err(Errno::ESRCH) || !processes::runs(self.group)
-    }
-
-    /// Collects orphans: in a container dlock may be process 1, which inherits them.
-    fn reap_others(&self) {
-        let look = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
-        while let Ok(status) = waitid(Id::All, look) {
-            match status.pid() {
-                Some(pid) if pid != self.group => {
-                    let _ = waitpid(pid, Some(WaitPidFlag::WNOHANG));
-                }
-                _ => return,
-            }
-        }
     }
 }
 
@@ -144,7 +89,8 @@ pub fn main(arguments: &[OsString]) -> Exit {
         terminal.give_to(getpid());
     }
     if let Some(signal) = wanted_signal(signal) {
-        die_with_parent(signal);
+        // This fails only for a signal that does not exist.
+        let _ = set_pdeathsig(signal);
         // The parent may have died before `prctl`.
         if parent.to_str() != Some(&getppid().to_string()) {
             return Exit::LOST;
@@ -164,15 +110,6 @@ fn wanted_signal(number: &OsString) -> Option<Signal> {
     let number: i32 = number.to_str()?.parse().ok()?;
     Signal::try_from(number).ok()
 }
-
-#[cfg(target_os = "linux")]
-fn die_with_parent(signal: Signal) {
-    // This fails only for a signal that does not exist.
-    let _ = nix::sys::prctl::set_pdeathsig(signal);
-}
-
-#[cfg(not(target_os = "linux"))]
-fn die_with_parent(_signal: Signal) {}
 
 fn reason(error: &io::Error) -> String {
     match error.kind() {

@@ -2,7 +2,7 @@
 //!
 //! [`child`] starts the command, [`supervise`] watches over it, [`events`] reports. [`once`]: jobs that run once a
 //! window, by their [`fire`] time if it is known. [`terminal`]: the terminal's foreground. [`processes`]: the
-//! processes of the command that are left.
+//! processes of the command, and when they are gone.
 
 pub mod child;
 pub mod events;
@@ -230,10 +230,10 @@ impl Args {
         };
         // Earlier events come before the output of the command.
         events.flush();
-        let child = start.spawn()?;
-        events.started(child.group);
+        let processes = start.spawn()?;
+        events.started(processes.first);
         let supervised = Supervised {
-            child,
+            processes,
             guards,
             signals,
             terminal: terminal.as_ref(),
@@ -304,11 +304,11 @@ In addition to dlock's own environment, the command gets:
   DLOCK_DEADLINE_MS  when the first lease ends unless dlock renews it (ms since 1970)
 
 It is a process group of its own; dlock hands it the terminal and passes on the signals INT, TERM,
-HUP, QUIT, USR1, USR2, WINCH, TSTP and CONT. If the lock is lost, all its processes are ended, and
-the exit code is 75. Processes that it leaves behind when it ends are left alone.
-If dlock itself is killed, the command gets TERM (KILL with --on-lost kill), on Linux; other
-processes of the group get nothing, and the lock is free when the lease ends. So what must never
-happen twice needs the fence.
+HUP, QUIT, USR1, USR2, WINCH, TSTP and CONT. All that descends from it belongs to it, in whatever group
+or session: daemons, too. If the lock is lost, all its processes are ended, and the exit code is 75. Without
+a loss dlock holds the lock until the last of them has ended, and the exit code is that of the first.
+If dlock itself is killed, the command gets TERM (KILL with --on-lost kill); its other processes get
+nothing, and the lock is free when the lease ends. So what must never happen twice needs the fence.
 
 With --done-for the lock is not released when the command succeeds, but done until that time has passed
 since it was acquired. Whoever comes meanwhile, or waits, says on stderr who has done the work and how it

@@ -1,41 +1,204 @@
-//! The living processes of a group: dead ones do not count.
+//! The processes of the command: the first one, and all that descend from it, in whatever group or session.
 //!
-//! A process that has ended belongs to its group until its parent collects it. The parent of an
-//! orphan is process 1, which may take a while; in a container it may never do it.
+//! dlock is their subreaper: a process whose parent has ended becomes a child of dlock. So they are gone when dlock has
+//! no child left, and the kernel says so: a process is a child until its last thread has ended, whatever a debugger does
+//! to it, whoever owns it, and whether or not /proc shows it. /proc is needed to send signals to all of them.
 
+use std::collections::BTreeSet;
 use std::fs;
-use std::io;
+use std::io::{self, ErrorKind};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Command, ExitStatus};
 
-use nix::unistd::Pid;
+use nix::sys::prctl::set_child_subreaper;
+use nix::sys::signal::{Signal, kill, killpg};
+use nix::unistd::{Pid, getpgid, getpid};
+use rustix::io::Errno;
+use rustix::process::{self as system, PidfdFlags, WaitOptions, pidfd_open, pidfd_send_signal};
 
-/// True if a process of this group runs, given that the group has members. They count as running if /proc shows none
-/// of them: it may be missing, or hide the processes of other users (hidepid).
-pub fn runs(group: Pid) -> bool {
-    let stats = stats().unwrap_or_default();
-    let all = stats.iter().filter_map(|stat| read(stat));
-    let mut states = all.filter(|(_, of)| *of == group.as_raw()).map(|(state, _)| state).peekable();
-    states.peek().is_none() || states.any(|state| !DEAD.contains(&state))
+use crate::signals::ENDING;
+
+/// The processes of a command that was started.
+pub struct Processes {
+    /// The first one. Its process group has the same number.
+    pub first: Pid,
+    /// The end of the first one. Until then its number is not given to another process or group.
+    pub ended: Option<ExitStatus>,
+    /// Children that dlock had before: those of the program that became dlock.
+    others: BTreeSet<Pid>,
 }
 
-fn stats() -> io::Result<Vec<String>> {
-    let stats = fs::read_dir("/proc")?.flatten().filter_map(|entry| {
+impl Processes {
+    /// Starts a command, as a process group.
+    pub fn start(command: &mut Command) -> io::Result<Processes> {
+        set_child_subreaper(true)?;
+        let others = own_children().unwrap_or_default();
+        let first = command.process_group(0).spawn()?.id();
+        Ok(Processes { first: Pid::from_raw(first.cast_signed()), ended: None, others })
+    }
+
+    /// Collects processes that have ended. Returns a stop of the first one, if there is one: call it at each SIGCHLD
+    /// until there is none.
+    pub fn stop(&mut self) -> Option<Signal> {
+        self.collect().ok().flatten()
+    }
+
+    /// True if no process of the command runs.
+    pub fn are_gone(&mut self) -> bool {
+        loop {
+            match self.collect() {
+                Ok(Some(_)) => {}
+                Ok(None) => return self.are_dead().unwrap_or(false),
+                Err(error) => return error == Errno::CHILD,
+            }
+        }
+    }
+
+    /// Passes a signal on to the group, as a terminal does, and to the first process if it has left the group. Once that
+    /// one has ended, it is for all that are left, if it asks them to end.
+    pub fn send(&self, signal: Signal) {
+        if self.ended.is_some() {
+            if ENDING.contains(&signal) {
+                self.send_to_all(signal);
+            }
+            return;
+        }
+        let _ = killpg(self.first, signal);
+        if getpgid(Some(self.first)) != Ok(self.first) {
+            let _ = kill(self.first, signal);
+        }
+    }
+
+    /// Sends a signal to all processes of the command. One that is started meanwhile may not get it.
+    pub fn send_to_all(&self, signal: Signal) {
+        let children = self.children().unwrap_or_default();
+        let all = with_descendants(&children);
+        // Also reaches those that are being started in the group.
+        let has_group = self.ended.is_none() && killpg(self.first, signal).is_ok();
+        for &process in &all {
+            if has_group && getpgid(Some(process)) == Ok(self.first) {
+                continue;
+            }
+            if children.contains(&process) {
+                // Only dlock collects it, so the number is still its own.
+                let _ = kill(process, signal);
+            } else {
+                let _ = send_to_descendant(process, signal, &all);
+            }
+        }
+    }
+
+    /// Collects processes that have ended, up to a stop of the first one. Fails with CHILD if dlock has no children.
+    fn collect(&mut self) -> Result<Option<Signal>, Errno> {
+        // Bounded: a command may start processes faster than one thread can collect them.
+        for _ in 0..AT_ONCE {
+            let Some((process, status)) = system::wait(WAIT)? else { break };
+            if self.ended.is_some() || process.as_raw_pid() != self.first.as_raw() {
+                continue;
+            }
+            let Some(signal) = status.stopping_signal() else {
+                self.ended = Some(ExitStatus::from_raw(status.as_raw()));
+                continue;
+            };
+            if let Ok(signal) = Signal::try_from(signal) {
+                return Ok(Some(signal));
+            }
+        }
+        Ok(None)
+    }
+
+    /// True if the children that cannot be collected yet have ended all the same: a debugger comes first.
+    fn are_dead(&self) -> io::Result<bool> {
+        let before = self.children()?;
+        let dead = before.iter().all(|&child| Stat::of(child).is_some_and(|stat| stat.is_dead()));
+        // The processes that a dead one had started are children by now.
+        Ok(dead && self.children()? == before)
+    }
+
+    fn children(&self) -> io::Result<BTreeSet<Pid>> {
+        Ok(own_children()?.difference(&self.others).copied().collect())
+    }
+}
+
+fn own_children() -> io::Result<BTreeSet<Pid>> {
+    let own = fs::read_link("/proc/self")?;
+    // Another PID namespace has other numbers.
+    if own.to_str() != Some(&getpid().to_string()) {
+        return Err(ErrorKind::NotFound.into());
+    }
+    children(getpid())
+}
+
+/// Returns the children of a process, one that has ended and was not collected included.
+fn children(parent: Pid) -> io::Result<BTreeSet<Pid>> {
+    let mut all = BTreeSet::new();
+    for thread in fs::read_dir(format!("/proc/{parent}/task"))? {
+        let list = fs::read_to_string(thread?.path().join("children"))?;
+        all.extend(list.split_whitespace().filter_map(|pid| pid.parse().ok()).map(Pid::from_raw));
+    }
+    Ok(all)
+}
+
+fn with_descendants(processes: &BTreeSet<Pid>) -> BTreeSet<Pid> {
+    let mut all = processes.clone();
+    let mut parents: Vec<Pid> = processes.iter().copied().collect();
+    while let Some(parent) = parents.pop() {
+        parents.extend(
+            children(parent).unwrap_or_default().into_iter().filter(|&pid| all.insert(pid)),
+        );
+    }
+    all
+}
+
+/// Sends a signal to a process whose parent may collect it at any time, and whose number another one may have by now.
+fn send_to_descendant(process: Pid, signal: Signal, all: &BTreeSet<Pid>) -> Option<()> {
+    let handle = pidfd_open(system::Pid::from_raw(process.as_raw())?, PidfdFlags::empty()).ok()?;
+    let parent = Stat::of(process)?.parent;
+    if all.contains(&parent) || parent == getpid() {
+        pidfd_send_signal(handle, system::Signal::from_named_raw(signal as i32)?).ok()?;
+    }
+    Some(())
+}
+
+/// A process as /proc shows it.
+#[derive(Debug, PartialEq, Eq)]
+struct Stat {
+    state: char,
+    parent: Pid,
+    threads: u32,
+}
+
+impl Stat {
+    fn of(process: Pid) -> Option<Stat> {
         // Bytes, because a process may have any name.
-        let stat = fs::read(entry.path().join("stat")).ok()?;
-        Some(String::from_utf8_lossy(&stat).into_owned())
-    });
-    Ok(stats.collect())
+        let stat = fs::read(format!("/proc/{process}/stat")).ok()?;
+        Stat::read(&String::from_utf8_lossy(&stat))
+    }
+
+    /// Reads `PID (NAME) STATE PARENT …`. The name may contain any bytes.
+    fn read(stat: &str) -> Option<Stat> {
+        let (_, rest) = stat.rsplit_once(')')?;
+        let words: Vec<&str> = rest.split_whitespace().collect();
+        Some(Stat {
+            state: words.first()?.chars().next()?,
+            parent: Pid::from_raw(words.get(1)?.parse().ok()?),
+            threads: words.get(17)?.parse().ok()?,
+        })
+    }
+
+    /// The state is that of the first thread, which may have ended before the others.
+    fn is_dead(&self) -> bool {
+        ['Z', 'X'].contains(&self.state) && self.threads <= 1
+    }
 }
 
-/// Reads state and group from `PID (NAME) STATE PARENT GROUP …`. The name may contain any bytes.
-fn read(stat: &str) -> Option<(char, i32)> {
-    let (_, rest) = stat.rsplit_once(')')?;
-    let mut words = rest.split_whitespace();
-    let state = words.next()?.chars().next()?;
-    let group = words.nth(1)?.parse().ok()?;
-    Some((state, group))
-}
+/// Also those that were started with another signal than SIGCHLD.
+const WAIT: WaitOptions = WaitOptions::NOHANG
+    .union(WaitOptions::UNTRACED)
+    .union(WaitOptions::from_bits_retain(nix::libc::__WALL.cast_unsigned()));
 
-const DEAD: [char; 3] = ['Z', 'X', 'x'];
+/// Limit of processes that are collected in one go.
+const AT_ONCE: usize = 1000;
 
 #[cfg(test)]
 mod tests {
@@ -43,18 +206,18 @@ mod tests {
 
     #[test]
     fn a_name_cannot_pretend_to_be_a_state() {
-        assert_eq!(read("4711 (sleep) S 1 4700 4700 0 -1"), Some(('S', 4700)));
-        assert_eq!(read("4711 (a) Z 9 (b) Z 1 4700 4700"), Some(('Z', 4700)));
-        assert_eq!(read("nonsense"), None);
+        let numbers = "4700 4700 0 -1 4194560 98 0 0 0 0 0 0 0 20 0 3 0 1234";
+        let stat = |state, threads| Some(Stat { state, parent: Pid::from_raw(1), threads });
+        assert_eq!(Stat::read(&format!("4711 (sleep) S 1 {numbers}")), stat('S', 3));
+        assert_eq!(Stat::read(&format!("4711 (a) Z 9 (b) Z 1 {numbers}")), stat('Z', 3));
+        assert_eq!(Stat::read("nonsense"), None);
     }
 
     #[test]
-    fn the_group_of_this_process_runs() {
-        assert!(runs(nix::unistd::getpgrp()));
-    }
-
-    #[test]
-    fn a_group_whose_processes_are_hidden_counts_as_running() {
-        assert!(runs(Pid::from_raw(i32::MAX)));
+    fn a_process_whose_first_thread_has_ended_runs() {
+        let stat = |state, threads| Stat { state, parent: Pid::from_raw(1), threads };
+        assert!(stat('Z', 1).is_dead());
+        assert!(!stat('Z', 2).is_dead());
+        assert!(!stat('T', 1).is_dead());
     }
 }

@@ -9,8 +9,8 @@ use dlock_client::{Guard, Loss, LossReason};
 use nix::sys::signal::Signal;
 use tokio::time::{Instant, sleep};
 
-use super::child::{Change, Child};
 use super::events::Events;
+use super::processes::Processes;
 use super::terminal::Terminal;
 use crate::hold::take;
 use crate::say::failure::Failure;
@@ -40,7 +40,7 @@ impl OnLost {
 
 /// A command and its surroundings.
 pub struct Supervised<'a> {
-    pub child: Child,
+    pub processes: Processes,
     pub guards: &'a [Guard],
     pub signals: &'a mut Signals,
     pub terminal: Option<&'a Terminal>,
@@ -69,57 +69,46 @@ pub enum End {
 impl Supervised<'_> {
     /// Waits until the command has ended, by itself or because of a loss.
     pub async fn run(mut self) -> End {
-        let status = self.watch().await;
-        let had_terminal = self.terminal.is_some_and(|it| it.is_of(self.child.group));
-        self.take_terminal_back();
-        if had_terminal && status.is_none_or(|status| status.code().is_none()) {
-            self.terminal.iter().for_each(|terminal| terminal.restore());
-        }
-        status.map_or(End::Lost, |status| End::Ended { status, had_terminal })
-    }
-
-    /// Returns the end of the command; `None` if a lock was lost before, and that matters.
-    async fn watch(&mut self) -> Option<ExitStatus> {
         let mut loss = pin!(first_loss(self.guards, self.max_hold));
-        let mut lost = false;
-        let mut ended = None;
-        while ended.is_none() || !(lost || self.all_valid()) {
+        let (mut lost, mut told, mut had_terminal) = (false, false, None);
+        loop {
+            if let Some(status) = self.processes.ended {
+                let had_terminal =
+                    *had_terminal.get_or_insert_with(|| self.leave_terminal(Some(status)));
+                if (lost || self.all_valid()) && (self.processes.are_gone() || !self.any_valid()) {
+                    return End::Ended { status, had_terminal };
+                }
+            }
             // The loss comes first: a command that ended while dlock was paused did not end in time.
             tokio::select! {
                 biased;
                 loss = &mut loss, if !lost => {
                     lost = true;
                     if self.lose(&loss).await {
-                        return None;
+                        self.leave_terminal(None);
+                        return End::Lost;
                     }
                 }
-                signal = self.signals.next() => ended = ended.or(self.handle(signal)),
+                signal = self.signals.next() => self.handle(signal),
+                () = sleep(READ_CLOCK), if self.processes.ended.is_some() => if !told {
+                    told = true;
+                    self.events.warn("left_behind", LEFT_BEHIND.to_owned());
+                }
             }
         }
-        ended
     }
 
-    /// Returns the end of the command, if the signal reports it.
-    fn handle(&mut self, signal: Signal) -> Option<ExitStatus> {
+    fn handle(&mut self, signal: Signal) {
         match signal {
             Signal::SIGCHLD => self.look_at_child(),
-            Signal::SIGCONT => {
-                self.resume();
-                None
-            }
-            _ => {
-                self.child.send(signal);
-                None
-            }
+            Signal::SIGCONT => self.resume(),
+            _ => self.processes.send(signal),
         }
     }
 
-    fn look_at_child(&mut self) -> Option<ExitStatus> {
-        loop {
-            match self.child.change()? {
-                Change::Ended(status) => return Some(status),
-                Change::Stopped(by) => self.stopped(by),
-            }
+    fn look_at_child(&mut self) {
+        while let Some(by) = self.processes.stop() {
+            self.stopped(by);
         }
     }
 
@@ -131,7 +120,7 @@ impl Supervised<'_> {
         if wants_terminal && terminal.is_ours() {
             self.takes_terminal = true;
             self.resume();
-        } else if by != Signal::SIGSTOP || terminal.is_of(self.child.group) {
+        } else if by != Signal::SIGSTOP || terminal.is_of(self.processes.first) {
             self.take_terminal_back();
             signals::stop_here();
             self.resume();
@@ -141,21 +130,31 @@ impl Supervised<'_> {
     /// Resumes the command after a stop, in the foreground or in the background. Without the lock it does
     /// not: the report of the loss will end the command.
     fn resume(&mut self) {
-        if !self.all_valid() && self.on_lost != OnLost::Ignore {
+        if self.processes.ended.is_some() || !self.all_valid() && self.on_lost != OnLost::Ignore {
             return;
         }
         if let Some(terminal) = self.terminal
             && self.takes_terminal
             && terminal.is_ours()
         {
-            terminal.give_to(self.child.group);
+            terminal.give_to(self.processes.first);
         }
-        self.child.send(Signal::SIGCONT);
+        self.processes.send(Signal::SIGCONT);
+    }
+
+    /// Takes the terminal back from a command that has ended. Returns true if the command was in the foreground.
+    fn leave_terminal(&self, status: Option<ExitStatus>) -> bool {
+        let had_terminal = self.terminal.is_some_and(|it| it.is_of(self.processes.first));
+        self.take_terminal_back();
+        if had_terminal && status.is_none_or(|status| status.code().is_none()) {
+            self.terminal.iter().for_each(|terminal| terminal.restore());
+        }
+        had_terminal
     }
 
     fn take_terminal_back(&self) {
         if let Some(terminal) = self.terminal
-            && terminal.is_of(self.child.group)
+            && terminal.is_of(self.processes.first)
         {
             terminal.take_back();
         }
@@ -168,24 +167,24 @@ impl Supervised<'_> {
             self.events.lost(loss, "the command goes on without it");
             return false;
         };
-        self.child.send(signal);
+        self.processes.send_to_all(signal);
         let name = signal.as_str().trim_start_matches("SIG");
         self.events.lost(loss, &format!("its processes get {name}"));
         // A stopped process cannot end by itself.
-        self.child.send(Signal::SIGCONT);
-        self.end_group().await;
+        self.processes.send_to_all(Signal::SIGCONT);
+        self.end_all().await;
         true
     }
 
-    /// Waits until no process of the group is left, even if the command itself has ended. Processes that hang in
+    /// Waits until no process of the command is left, even if the first one has ended. Processes that hang in
     /// a system call, or belong to another user, keep the locks that dlock still holds.
-    async fn end_group(&mut self) {
+    async fn end_all(&mut self) {
         let begun = Instant::now();
         let (mut killed, mut hopeless) = (self.on_lost == OnLost::Kill, false);
-        while !self.child.is_gone() {
+        while !self.processes.are_gone() {
             if killed || begun.elapsed() >= self.grace {
                 // At each look: a process that was another user's may have become one that KILL ends.
-                self.child.send(Signal::SIGKILL);
+                self.processes.send_to_all(Signal::SIGKILL);
                 if !killed {
                     killed = true;
                     self.events.killing(self.grace);
@@ -195,17 +194,21 @@ impl Supervised<'_> {
                 hopeless = true;
                 self.events.failed(&Failure::new(Kind::Internal, STAY));
             }
-            if hopeless && !self.guards.iter().any(Guard::is_valid) {
+            if hopeless && !self.any_valid() {
                 return;
             }
             tokio::select! {
                 signal = self.signals.next() => match signal {
                     Signal::SIGCHLD | Signal::SIGCONT | Signal::SIGTSTP => {}
-                    other => self.child.send(other),
+                    other => self.processes.send(other),
                 },
                 () = sleep(LOOK_AGAIN) => {}
             }
         }
+    }
+
+    fn any_valid(&self) -> bool {
+        self.guards.iter().any(Guard::is_valid)
     }
 
     fn all_valid(&self) -> bool {
@@ -235,7 +238,7 @@ async fn first_loss(guards: &[Guard], max_hold: Option<Duration>) -> Loss {
     }
 }
 
-/// Interval of checks: no signal reports the end of a process that the command started.
+/// Interval of KILL: a process that is started meanwhile may not get it.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// Interval of looks at the clock.
@@ -243,5 +246,7 @@ const READ_CLOCK: Duration = Duration::from_secs(1);
 
 /// Time after KILL and `grace` in which processes end if they ever do.
 const HOPELESS: Duration = Duration::from_secs(10);
+const LEFT_BEHIND: &str = "the command has ended, and processes that it has started run on; \
+                           dlock holds the lock until they end";
 const STAY: &str = "processes of the command are left that KILL does not end; \
                     dlock waits for them while it holds a lock";

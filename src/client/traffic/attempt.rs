@@ -49,8 +49,7 @@ impl Attempt {
     /// The attempt of another process, which has handed it over: each node may have granted its requests.
     #[cfg(feature = "operator")]
     pub(crate) fn taken_over(token: Token, nodes: usize) -> Attempt {
-        let sent =
-            || NodeRequests { requests: Requests::taken_over(), ..NodeRequests::default() };
+        let sent = || NodeRequests { requests: Requests::taken_over(), ..NodeRequests::default() };
         let nodes = (0..nodes).map(|_| Mutex::new(sent())).collect();
         Attempt { number: 0, token, nodes }
     }

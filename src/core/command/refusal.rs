@@ -94,6 +94,8 @@ pub enum Refusal<'a> {
     Nested,
     /// A command that would wait, inside FENCED.
     Blocking(&'a [u8]),
+    /// FENCED with a command of another module.
+    Foreign(&'a [u8]),
     /// A command that cannot exist, inside FENCED.
     UnknownCommand(&'a [u8]),
 }
@@ -161,6 +163,11 @@ impl fmt::Display for Refusal<'_> {
             R::Blocking(name) => {
                 write!(f, "NOTALLOWED {} would wait, and cannot be fenced", Shown(name))
             }
+            R::Foreign(name) => write!(
+                f,
+                "NOTALLOWED {} is not known to be a command of the server itself, and cannot be fenced",
+                Shown(name)
+            ),
             R::UnknownCommand(name) => write!(f, "ERR unknown command {}", Shown(name)),
         }
     }

@@ -79,7 +79,7 @@ pub enum Ask {
         /// The terms of the wait, if another client holds the lock.
         wait: Option<Wait>,
     },
-    /// EXTEND … FENCE … GT by the lease: however late it arrives, it makes no lease shorter, and none that
+    /// EXTEND … FENCE by the lease: however late it arrives, it makes no lease shorter, and none that
     /// was granted later longer.
     Extend {
         /// The fence of the claim, or of the grant.

@@ -80,10 +80,9 @@ impl Node {
         }
         if is_done || ask.wait.is_none() || !host.may_block() {
             self.poll(host, key, ask, client, time)?;
-            if refused.is_ok() {
-                self.observed.hot.denied(key, time.now);
-            }
-            return refused.map(|()| Acquired::Denied);
+            refused?;
+            self.observed.hot.denied(key, time.now);
+            return Ok(Acquired::Denied);
         }
         self.wait(host, key, ask, client, time)
     }

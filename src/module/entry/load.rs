@@ -83,7 +83,7 @@ fn load(ctx: Ctx<'_>, argc: c_int) -> Result<(), String> {
     state::with(|state| state.open_state_file(ctx)).unwrap_or(Ok(()))?;
     events::subscribe(ctx)?;
     // A server without a log pays nothing for it.
-    if ctx.log_is_complete() {
+    if ctx.complete_log().is_some() {
         events::watch_commands(ctx)?;
     }
     let hears_of_keys = events::listen_to_keys(ctx)?;
@@ -166,6 +166,7 @@ fn missing_function() -> Option<&'static str> {
         RedisModule_CallReplyType,
         RedisModule_CallReplyArrayElement,
         RedisModule_CallReplyStringPtr,
+        RedisModule_CallReplyProto,
         RedisModule_FreeCallReply,
         RedisModule_GetServerInfo,
         RedisModule_ServerInfoGetFieldSigned,

@@ -1,6 +1,7 @@
-//! The command inside GUARD and FENCED: its keys, and its execution.
+//! The command inside FENCED: its keys, and its execution.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 use std::ffi::{CStr, c_int};
 use std::ptr;
 
@@ -18,7 +19,7 @@ pub enum Inner<'c> {
     /// The command has run, and has a reply, perhaps an error.
     Ran(Reply<'c>),
     /// The server has refused it: the error for the client; and true if the command has certainly not
-    /// begun: a command of another module may have run, and pass on an error that the server gave it.
+    /// begun: one of dlock's own may have run, and pass on an error that the server gave it.
     Refused { words: String, certainly: bool },
 }
 
@@ -110,15 +111,21 @@ impl<'c> Call<'c> {
             (raw, why) = self.call(name, AS_SERVER, inner);
         }
         let reply = Reply { ctx: self.ctx, raw };
-        if raw.is_null() {
-            let words = "ERR the server gives no reply".to_owned();
-            return Inner::Refused { words, certainly: false };
+        if !reply.is_one() {
+            drop(reply);
+            self.take_what_is_left();
+            return Inner::Refused { words: NO_REPLY.to_owned(), certainly: false };
+        }
+        if reply.is_error() {
+            self.take_what_is_left();
         }
         if why == RAN {
             return Inner::Ran(reply);
         }
         match reply.error().and_then(|words| refused(why, &words)) {
-            Some(words) => Inner::Refused { words, certainly: self.is_of_the_server(inner) },
+            Some(words) => {
+                Inner::Refused { words, certainly: !is_own(&given.to_ascii_uppercase()) }
+            }
             None => Inner::Ran(reply),
         }
     }
@@ -152,36 +159,77 @@ impl<'c> Call<'c> {
     /// True if the call has a user's rights: without a user the server refuses a call with rights,
     /// whatever it calls.
     fn has_user(&self) -> bool {
-        let call = variadic!(RedisModule_Call);
-        let (Some(key), probe) = (self.argv.get(1), c"DLOCK.PROBE".as_ptr()) else { return true };
-        Errno::set_raw(RAN);
-        // SAFETY: s is a string; the reply is freed below.
-        let raw = unsafe { call(self.ctx.raw(), probe, c"CEs".as_ptr(), *key) };
-        let why = Errno::last_raw();
-        drop(Reply { ctx: self.ctx, raw });
-        why != NO_USER
+        self.probe(c"CEs").is_none_or(|(_, why)| why != NO_USER)
     }
 
-    /// True if the command that begins at `inner` is the server's own, or does not exist: it calls no
-    /// others, so the refusal is that of this command itself. If the server does not say, it
-    /// may be another module's.
-    fn is_of_the_server(&self, inner: usize) -> bool {
+    /// Takes what a command may have left in the server's client that carried it out: the server hands that
+    /// client to whoever calls next, and so would hand him this command's reply, or its error, too. Only a call
+    /// whose reply is alone shows that nothing is left.
+    fn take_what_is_left(&self) {
+        for _ in 0..MOST_PROBES {
+            if self.probe(c"Es").is_none_or(|(reply, _)| reply.is_one()) {
+                return;
+            }
+        }
+    }
+
+    /// Calls a command that does nothing and has a reply. Returns that, and errno.
+    fn probe(&self, format: &CStr) -> Option<(Reply<'c>, i32)> {
+        let (call, key) = (variadic!(RedisModule_Call), self.argv.get(1)?);
+        Errno::set_raw(RAN);
+        // SAFETY: s is a string; the reply is freed once.
+        let raw = unsafe { call(self.ctx.raw(), c"DLOCK.PROBE".as_ptr(), format.as_ptr(), *key) };
+        let why = Errno::last_raw();
+        Some((Reply { ctx: self.ctx, raw }, why))
+    }
+
+    /// True if the command that begins at `inner` is the server's own or dlock's, or does not exist. Another
+    /// module's may block the client of this call, which stops the server. If the server does not say whose it
+    /// is, it may be another module's.
+    pub fn may_be_inside(&self, inner: usize) -> bool {
+        let Some(given) = self.arg(inner) else { return true };
+        let name = given.to_ascii_uppercase();
+        is_own(&name) || OF_THE_SERVER.with_borrow(|all| all.contains(&name)) || {
+            let whose = self.whose(inner);
+            if whose == Some(Whose::Server) {
+                OF_THE_SERVER.with_borrow_mut(|all| all.insert(name));
+            }
+            matches!(whose, Some(Whose::Server | Whose::Nobody))
+        }
+    }
+
+    /// Asks the server whose command begins at `inner`. `None`: it does not say.
+    fn whose(&self, inner: usize) -> Option<Whose> {
         let call = variadic!(RedisModule_Call);
-        let Some(name) = self.argv.get(inner) else { return false };
+        let name = self.argv.get(inner)?;
         let (command, what) = (c"COMMAND".as_ptr(), c"INFO".as_ptr());
         // SAFETY: c is a C string, s a string. What is read belongs to the reply.
         unsafe {
             let raw = call(self.ctx.raw(), command, c"Ecs".as_ptr(), what, *name);
             let reply = Reply { ctx: self.ctx, raw };
-            let Some(info) = reply.element(raw, 0) else { return false };
+            let info = reply.element(raw, 0)?;
             if api!(RedisModule_CallReplyType(info)) == raw::REDISMODULE_REPLY_NULL as c_int {
-                return true;
+                return Some(Whose::Nobody);
             }
-            let Some(flags) = reply.element(info, 2) else { return false };
+            let flags = reply.element(info, 2)?;
             let mut all = (0..).map_while(|at| reply.element(flags, at));
-            !all.any(|flag| text_of(flag) == b"module")
+            let is_module = all.any(|flag| text_of(flag) == b"module");
+            Some(if is_module { Whose::Module } else { Whose::Server })
         }
     }
+}
+
+/// The one whose command it is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Whose {
+    Server,
+    Module,
+    Nobody,
+}
+
+/// True for dlock's own commands, in capital letters.
+fn is_own(name: &[u8]) -> bool {
+    name.starts_with(b"DLOCK.")
 }
 
 /// The client's error, if the server has not begun a command for this reason.
@@ -205,13 +253,31 @@ impl Reply<'_> {
         unsafe { api!(RedisModule_ReplyWithCallReply(self.ctx.raw(), self.raw)) };
     }
 
+    /// True if there is one reply, neither none nor several. To be asked before anything else: the server
+    /// tells the length of all that it has until it has looked at the first reply, and then that one's.
+    fn is_one(&self) -> bool {
+        if self.raw.is_null() {
+            return false;
+        }
+        let (mut all, mut first) = (0, 0);
+        // SAFETY: the reply is open; only lengths are read.
+        unsafe {
+            api!(RedisModule_CallReplyProto(self.raw, &raw mut all));
+            let kind = api!(RedisModule_CallReplyType(self.raw));
+            api!(RedisModule_CallReplyProto(self.raw, &raw mut first));
+            kind != raw::REDISMODULE_REPLY_UNKNOWN as c_int && all == first
+        }
+    }
+
+    fn is_error(&self) -> bool {
+        // SAFETY: the reply is open.
+        let kind = unsafe { api!(RedisModule_CallReplyType(self.raw)) };
+        kind == raw::REDISMODULE_REPLY_ERROR as c_int
+    }
+
     fn error(&self) -> Option<String> {
         // SAFETY: the reply is open; the words are copied.
-        unsafe {
-            let is_error =
-                api!(RedisModule_CallReplyType(self.raw)) == raw::REDISMODULE_REPLY_ERROR as c_int;
-            is_error.then(|| String::from_utf8_lossy(text_of(self.raw)).into_owned())
-        }
+        self.is_error().then(|| unsafe { String::from_utf8_lossy(text_of(self.raw)).into_owned() })
     }
 
     /// A part of an array.
@@ -262,7 +328,15 @@ thread_local! {
     /// True while this thread looks for the keys of an inner command: it does so once at a time,
     /// however deep a request nests.
     static LOOKS_FOR_KEYS: Cell<bool> = const { Cell::new(false) };
+    /// Names that are commands of the server itself, which stay so: no module can take such a name.
+    static OF_THE_SERVER: RefCell<BTreeSet<Vec<u8>>> = const { RefCell::new(BTreeSet::new()) };
 }
+
+/// The client's error, if a command has left no reply, or more than one.
+const NO_REPLY: &str =
+    "ERR the command has run, and the server gave no reply to it that can be trusted";
+/// One call takes all that is left.
+const MOST_PROBES: usize = 3;
 
 /// The formats for one argument, for two, for three, and for any number.
 type Formats = [&'static CStr; 4];

@@ -91,7 +91,7 @@ export class Client {
   }
 
   /**
-   * Extends a lock by its token: the lease ends `ttl` milliseconds from now, also if that is earlier than before.
+   * Extends a lock by its token: the lease ends `ttl` milliseconds from now, or later if it does so anyway.
    * Without `fence` the client asks the nodes for it first. Throws LostError if the token does not hold the lock.
    */
   async extend(name: Key, by: string, ttl: number, given: { fence?: number | undefined } = {}): Promise<Lease> {

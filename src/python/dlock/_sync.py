@@ -52,9 +52,9 @@ class Client(BaseClient):
         return lock
 
     def extend(self, key: Key, token: str, ttl: Seconds, *, fence: int | None = None) -> Lease:
-        """Extends a lock by its token: the lease ends ``ttl`` from now, also if that is earlier than before.
-        Without ``fence`` the client asks the nodes for it first. Raises LostError if the token does not hold
-        the lock."""
+        """Extends a lock by its token: the lease ends ``ttl`` from now, or later if it does so
+        anyway. Without ``fence`` the client asks the nodes for it first. Raises LostError if the token does not
+        hold the lock."""
         return cast(Lease, _green.call(self._native.extend, key, token, ttl, fence))
 
     def release(self, key: Key, token: str) -> bool:

@@ -16,9 +16,9 @@ import functools
 import itertools
 import sys
 import weakref
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator
 from contextvars import Context
-from types import TracebackType
+from types import CodeType, FrameType, TracebackType
 from typing import Any, TypeVar, Unpack, cast
 
 from . import _native, _options
@@ -90,7 +90,8 @@ class Lock(Own):
         self._native = native
         # The client tells its notices while a lock or a guard refers to it.
         self._client = client
-        self._entered: list[Guard] = []
+        # The blocks under way, each with the calls that began it.
+        self._entered: list[tuple[list[Call], Guard]] = []
 
     async def acquire(self, *, wait: Seconds | None = _OF_LOCK) -> Guard:
         """Acquires the lock; ``wait`` replaces the lock's own. Raises HeldError when that time is over. A
@@ -117,28 +118,34 @@ class Lock(Own):
     def __repr__(self) -> str:
         return f"<dlock.asyncio.Lock {self._native.key!r}>"
 
-    async def __aenter__(self) -> Guard:
+    def __aenter__(self) -> Coroutine[Any, Any, Guard]:
+        return self._enter(list(_calls(sys._getframe(1))))
+
+    async def _enter(self, calls: list[Call]) -> Guard:
         guard = await (await self.acquire()).__aenter__()
-        self._entered.append(guard)
+        self._entered.append((calls, guard))
         return guard
 
-    async def __aexit__(
+    def __aexit__(
         self,
         kind: type[BaseException] | None,
         error: BaseException | None,
         trace: TracebackType | None,
-    ) -> None:
-        try:
-            task = asyncio.current_task()
-        except RuntimeError:
-            # The event loop was closed, and the rest of the task is collected.
-            self._entered = [guard for guard in self._entered if not guard.is_abandoned()]
-            return
-        # The newest of this task. Some frameworks end a block in another task than they began it in.
-        mine = [guard for guard in self._entered if guard.is_entered_by(task)]
-        guard = (mine or self._entered)[-1]
-        self._entered.remove(guard)
-        await guard.__aexit__(kind, error, trace)
+    ) -> Coroutine[Any, Any, None]:
+        block = self._block_of(_calls(sys._getframe(1)))
+        self._entered.remove(block)
+        return block[1].__aexit__(kind, error, trace)
+
+    def _block_of(self, calls: Iterator[Call]) -> tuple[list[Call], Guard]:
+        """Returns the block that ends here: its innermost call that has not returned is the same as at its
+        beginning. The current task is not: Python collects a task that is pending within any other."""
+        blocks = self._entered[::-1]
+        for call in calls:
+            near = [block for block in blocks if call in block[0]]
+            if near:
+                return min(near, key=lambda block: block[0].index(call))
+        # Some frameworks end a block in another task than they began it in.
+        return blocks[0]
 
     def __call__(self, function: F) -> F:
         """Decorates a coroutine function: each call acquires the lock, and holds it until the function
@@ -195,17 +202,12 @@ class Guard(BaseGuard):
             return loss
         raise AssertionError("a watch ends with a loss")
 
-    def is_entered_by(self, task: asyncio.Task[object] | None) -> bool:
-        """True if this task is in a block of this guard."""
-        return self._task is not None and self._task() is task
-
-    def is_abandoned(self) -> bool:
-        """True if no task can end its block any more. Then this releases the lock."""
-        task = None if self._task is None else self._task()
-        if task is not None and not task.get_loop().is_closed():
-            return False
-        self._native.drop()
-        return True
+    def _is_in_its_task(self) -> bool:
+        try:
+            task = asyncio.current_task()
+        except RuntimeError:
+            return False  # no event loop runs
+        return task is not None and self._task is not None and self._task() is task
 
     async def __aenter__(self) -> Guard:
         task = asyncio.current_task()
@@ -241,6 +243,10 @@ class Guard(BaseGuard):
         trace: TracebackType | None,
     ) -> None:
         self._unwatch()
+        if kind is GeneratorExit and not self._is_in_its_task():
+            # The rest of a task is collected, and cannot wait.
+            self._native.drop()
+            return
         task, self._task = None if self._task is None else self._task(), None
         loss = self._loss
         # Of several cancellations, only this guard's is taken back.
@@ -258,6 +264,18 @@ class Guard(BaseGuard):
             raise loss from error
         # The block's own exception says more.
         logger.warning("%s", loss)
+
+
+Call = tuple[int, CodeType]
+"""The id of a call's frame, and its code: a later call can have the same id."""
+
+
+def _calls(frame: FrameType | None) -> Iterator[Call]:
+    """Returns the calls that have not returned, the innermost first. A reference to a frame would keep its
+    variables alive."""
+    while frame is not None:
+        yield id(frame), frame.f_code
+        frame = frame.f_back
 
 
 class _Outcomes:

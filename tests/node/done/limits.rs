@@ -54,6 +54,23 @@ fn one_mark_too_many_is_refused_to_its_user_alone(kind: Kind) {
     assert_too_many(&mut app, "more");
 }
 
+/// Else one user's marks, which may stay for a year, take all the memory that locks may take.
+#[apply(on_one_server)]
+fn a_mark_with_a_long_name_counts_for_several_and_in_the_memory_of_locks(kind: Kind) {
+    let server = Server::start(kind);
+    let (mut app, long) = (user(&server, "app"), "x".repeat(1024));
+    let memory = || server.info_number("dlock", "dlock_memory");
+    let before = memory();
+    leave_done(&mut app, &long, "600000");
+    let taken = memory() - before;
+    assert!((1024..2048).contains(&taken), "{taken} bytes");
+    server.run(&format!("DEL {long}"));
+    assert_eq!(memory(), before);
+    app.fill_done("app", 2);
+    assert_too_many(&mut app, &long);
+    leave_done(&mut app, "next", "600000");
+}
+
 #[apply(on_every_server)]
 fn a_mark_that_goes_makes_room_and_one_that_moves_does_not(kind: Kind) {
     let server = Server::start(kind);

@@ -80,7 +80,7 @@ fn a_replica_that_is_promoted_after_an_eviction_waits_for_the_lease(kind: Kind) 
     assert!(replica.run("DLOCK.CHECK job bob").int() > fence);
 }
 
-/// It had evicted a lock, follows another for a while, and is promoted again.
+/// The server had evicted a lock, follows another for a while, and is promoted again.
 #[apply(on_two_servers)]
 fn a_primary_that_was_a_replica_for_a_while_keeps_the_key_shut(kind: Kind) {
     let (primary, replica) = pair(kind);

@@ -181,8 +181,8 @@ impl Server {
         }
         let back = self.host.roll();
         let held = self.host.last_end().map_or(Millis(0), |end| end.left(time.now));
-        let log_is_complete = self.log_is_complete;
-        let start = Start { before: before.as_ref(), log_is_complete, back, held };
+        let complete_log = self.log_is_complete.then_some(1);
+        let start = Start { before: before.as_ref(), complete_log, back, held };
         self.node.begin(&start, self.leads, time);
         self.ended = None;
         self.promise_now(time);
@@ -256,7 +256,7 @@ impl Server {
         let quarantine = if off { Policy::Off } else { Policy::Auto };
         let knows_none = self.flaw == Some(Flaw::QuarantineOfDataSet);
         let max_ttl = if knows_none { 1 } else { UNKNOWN };
-        Settings { max_ttl, quarantine, newborn_quarantine, ..Settings::default() }
+        Settings { max_ttl, quarantine, newborn_quarantine }
     }
 
     fn record(&self, file: Promise) -> Record {
@@ -273,8 +273,8 @@ impl Server {
         if self.flaw == Some(Flaw::ShortQuarantine) {
             bound = Millis(bound.0 / 2);
         }
-        let (ended, log_is_complete) = (self.ended, self.says_complete);
-        Record { node_id: 1, boot: self.life, fence, unix, bound, ended, log_is_complete }
+        let (ended, complete_log) = (self.ended, self.says_complete.then_some(1));
+        Record { node_id: 1, boot: self.life, fence, unix, bound, ended, complete_log }
     }
 
     /// Evicts a lock. The log says that the key is gone, and the file, that the log does not count any more.
@@ -374,7 +374,7 @@ impl Server {
     /// Carries a request out. `None`: it waits, or nobody waits for the answer.
     pub fn carry_out(&mut self, request: &Request, wire: u64, now: u64) -> Option<Answer> {
         let time = self.time(now);
-        let Request { ask, ref token, ref key, ttl, .. } = *request;
+        let Request { ask, ref key, ttl, .. } = *request;
         let key = key.as_key();
         self.host.now = time.now;
         if let Some(answer) = self.turns_away(ask) {
@@ -386,36 +386,7 @@ impl Server {
                 Some(Answer::TooLong(self.max_ttl))
             }
             Ask::Acquire { fence, wait } => self.acquire(request, (fence, wait), wire, time),
-            Ask::Extend { fence } => {
-                // Requests that raise a fence name it.
-                let grant = self.host.holder(&request.key, token);
-                let has_more = grant.is_some_and(|grant| grant.grant().fence > fence);
-                let is_named = !has_more || self.flaw != Some(Flaw::NamesNoFence);
-                let extend = Extend { token, ttl, fence: is_named.then_some(fence) };
-                let free = !self.host.values.contains_key(&request.key);
-                if self.flaw == Some(Flaw::RaisesRestored)
-                    && let Some(held) = self.restored(request, time)
-                    && held < fence
-                {
-                    self.answer_restored(request, held, time);
-                    let lease = Lease::begin(time.now, ttl);
-                    self.host.renew_one(key, Renewal { lease, fence, asker: None });
-                    return Some(Answer::Extended);
-                }
-                match self.node.extend(&mut self.host, key, &extend, ClientId(wire), time) {
-                    Ok(true) => {
-                        if self.flaw == Some(Flaw::Shortens) {
-                            self.shorten(request, time);
-                        }
-                        Some(Answer::Extended)
-                    }
-                    Ok(false) if free && self.flaw == Some(Flaw::ExtendsEnded) => {
-                        Some(Answer::Extended)
-                    }
-                    Ok(false) => Some(Answer::Gone),
-                    Err(refusal) => Some(refused(&refusal)),
-                }
-            }
+            Ask::Extend { fence } => Some(self.extend(request, fence, wire, time)),
             Ask::Finish { length, fence } => Some(self.finish(
                 request,
                 DoneFor { time: length, fence: Some(fence), meta: b"" },
@@ -469,6 +440,36 @@ impl Server {
                 None
             }
             Err(refusal) => Some(refused(&refusal)),
+        }
+    }
+
+    fn extend(&mut self, request: &Request, fence: Fence, wire: u64, time: Time) -> Answer {
+        let Request { ref token, ref key, ttl, .. } = *request;
+        // Requests that raise a fence name it.
+        let grant = self.host.holder(key, token);
+        let has_more = grant.is_some_and(|grant| grant.grant().fence > fence);
+        let is_named = !has_more || self.flaw != Some(Flaw::NamesNoFence);
+        let extend = Extend { token, ttl, fence: is_named.then_some(fence) };
+        let free = !self.host.values.contains_key(key);
+        if self.flaw == Some(Flaw::RaisesRestored)
+            && let Some(held) = self.restored(request, time)
+            && held < fence
+        {
+            self.answer_restored(request, held, time);
+            let lease = Lease::begin(time.now, ttl);
+            self.host.renew_one(key.as_key(), Renewal { lease, fence, asker: None });
+            return Answer::Extended;
+        }
+        match self.node.extend(&mut self.host, key.as_key(), &extend, ClientId(wire), time) {
+            Ok(true) => {
+                if self.flaw == Some(Flaw::Shortens) {
+                    self.shorten(request, time);
+                }
+                Answer::Extended
+            }
+            Ok(false) if free && self.flaw == Some(Flaw::ExtendsEnded) => Answer::Extended,
+            Ok(false) => Answer::Gone,
+            Err(refusal) => refused(&refusal),
         }
     }
 

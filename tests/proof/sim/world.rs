@@ -110,6 +110,23 @@ pub struct Process {
     pub finds: BTreeMap<usize, usize>,
 }
 
+impl Process {
+    fn new(nodes: usize, dice: &mut Dice) -> Process {
+        Process {
+            clock: Clock::new(dice),
+            paused_until: 0,
+            roster: Roster::new(nodes),
+            wires: vec![None; nodes],
+            cut_until: vec![0; nodes],
+            blind_to: vec![false; nodes],
+            suspects: vec![false; nodes],
+            retired: BTreeMap::new(),
+            seen: Fence(0),
+            finds: BTreeMap::new(),
+        }
+    }
+}
+
 /// A connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Wire {
@@ -230,20 +247,8 @@ impl<R: Rules> World<R> {
         for server in servers.iter_mut().take((nodes - 1) / 2).filter(|_| dice.chance(200)) {
             server.max_ttl = LONG;
         }
-        let process = |dice: &mut Dice| Process {
-            clock: Clock::new(dice),
-            paused_until: 0,
-            roster: Roster::new(nodes),
-            wires: vec![None; nodes],
-            cut_until: vec![0; nodes],
-            blind_to: vec![false; nodes],
-            suspects: vec![false; nodes],
-            retired: BTreeMap::new(),
-            seen: Fence(0),
-            finds: BTreeMap::new(),
-        };
         let count = dice.between(2, 4);
-        let processes = (0..count).map(|_| process(&mut dice)).collect();
+        let processes = (0..count).map(|_| Process::new(nodes, &mut dice)).collect();
         let keys = dice.one_of(&[1, 1, 2, 3]);
         let key = |n: u8| KeyBuf { db: 0, name: [b'k', b'0' + n].as_slice().into() };
         World {

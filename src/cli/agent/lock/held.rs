@@ -36,9 +36,9 @@ pub struct Held {
 
 /// The end of a lock that was held. This order was not carried out.
 pub enum Over {
-    /// It was left done.
+    /// Left done.
     Done(Option<Order>),
-    /// It was released or lost.
+    /// Released or lost.
     Free(Option<Order>),
 }
 

@@ -135,6 +135,13 @@ impl<'a> Session<'a> {
 
     async fn ask(&mut self) -> Result<Opinion, NodeError> {
         let name = &self.watched.primary;
+        // First the epoch: after a switch between the two questions, the address must not get the new epoch.
+        // Without permission for SENTINEL MASTER the epoch counts as 0.
+        let epoch = match self.run("MASTER", name).await {
+            Ok(reply) => epoch(&reply).unwrap_or(0),
+            Err(NodeError::Refused(_)) => 0,
+            Err(error) => return Err(error),
+        };
         let address = self.run("GET-MASTER-ADDR-BY-NAME", name).await?;
         if address == Value::Nil {
             return Ok(Opinion::Unknown(self.names().await));
@@ -143,12 +150,6 @@ impl<'a> Session<'a> {
             let said = brief(format_args!("{address:?}"));
             let words = format!("it gives no valid address of the primary '{name}': {said}");
             return Ok(Opinion::Unfit(words));
-        };
-        // Without permission for SENTINEL MASTER the epoch counts as 0.
-        let epoch = match self.run("MASTER", name).await {
-            Ok(reply) => epoch(&reply).unwrap_or(0),
-            Err(NodeError::Refused(_)) => 0,
-            Err(error) => return Err(error),
         };
         Ok(Opinion::There { at: self.watched.servers.map.reached(at), epoch })
     }

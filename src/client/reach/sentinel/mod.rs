@@ -1,10 +1,9 @@
 //! A primary that Sentinels watch, and its present server.
 //!
 //! The client asks all Sentinels at once, over connections that stay open, and they announce a switch by
-//! themselves. The answer with the highest configuration epoch counts, as it does among Sentinels: so one
-//! that has not heard of a fail-over leads nobody back. [`attend`]: the connection to one Sentinel.
-//! [`opinion`]: the Sentinels' opinions, and the decision. [`primary_watch`]: tells whether a connection still leads
-//! to the primary.
+//! themselves. A majority of them decides, so one that has not received a fail-over leads no client back.
+//! [`attend`]: the connection to one Sentinel. [`opinion`]: the Sentinels' opinions, and the decision.
+//! [`primary_watch`]: tells whether a connection still leads to the primary.
 
 mod attend;
 mod opinion;
@@ -53,14 +52,9 @@ impl Sentinels {
             round = *last;
         });
         let mut opinions = self.opinions.subscribe();
-        // A silent Sentinel must not cost its time-out, and a single answer must not outvote many.
-        let said =
-            |opinions: &Opinions| opinions.answers(round) > 0 || opinions.have_all_spoken(round);
-        let some = timeout_at(end, opinions.wait_for(said)).await.is_ok();
-        if some {
-            let enough = opinions.wait_for(|opinions| opinions.is_settled(round));
-            let _ = timeout_at(end.min(Instant::now() + GRACE), enough).await;
-        }
+        // With a majority, a silent Sentinel does not cost its time-out.
+        let settled = opinions.wait_for(|opinions| opinions.is_settled(round));
+        let _ = timeout_at(end, settled).await;
         self.opinions.borrow().primary(round)
     }
 
@@ -95,6 +89,3 @@ impl Drop for Sentinels {
         attending.drain(..).for_each(|task| task.abort());
     }
 }
-
-/// Time to wait for a majority after the first answer.
-const GRACE: Duration = Duration::from_millis(150);

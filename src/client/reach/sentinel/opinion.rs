@@ -1,4 +1,9 @@
 //! The Sentinels' opinions about a primary, and the decision.
+//!
+//! A Sentinel gives an address and the epoch of its configuration, and each fail-over has an epoch of its own. A
+//! primary counts when a majority of the Sentinels in the list gives the same of both: two majorities share a
+//! Sentinel, and its epoch only rises. Of what has counted, the newest is remembered, because Sentinels that are
+//! set up again, or restored from a backup, begin with an older epoch.
 
 use dlock_core::quorum::Obstacle;
 
@@ -13,6 +18,8 @@ pub(super) struct Opinions {
     sentinels: Vec<Host>,
     primary: String,
     opinions: Vec<(u64, Opinion)>,
+    /// The newest primary that has counted, and its epoch.
+    newest: Option<(Host, u64)>,
 }
 
 /// The last opinion of one Sentinel.
@@ -48,7 +55,7 @@ impl Opinions {
     pub(super) fn new(watched: &Watched) -> Opinions {
         let (sentinels, primary) = (watched.sentinels.clone(), watched.primary.clone());
         let opinions = vec![(0, Opinion::None); sentinels.len()];
-        Opinions { sentinels, primary, opinions }
+        Opinions { sentinels, primary, opinions, newest: None }
     }
 
     /// Notes a Sentinel's opinion, with the round in which it was asked.
@@ -56,11 +63,12 @@ impl Opinions {
         if let Some(entry) = self.opinions.get_mut(sentinel) {
             *entry = (round, opinion);
         }
-    }
-
-    /// Number of Sentinels that know the primary's address.
-    pub(super) fn answers(&self, round: u64) -> usize {
-        self.in_round(round).filter(|opinion| matches!(opinion, Opinion::There { .. })).count()
+        // An old opinion counts here: what a majority has once had in common was decided.
+        if let Some((at, epoch)) = self.agreed(0)
+            && self.newest.as_ref().is_none_or(|(_, newest)| epoch >= *newest)
+        {
+            self.newest = Some((at.clone(), epoch));
+        }
     }
 
     /// True if each Sentinel has an opinion or an error: then there is nothing to wait for.
@@ -74,19 +82,19 @@ impl Opinions {
         self.in_round(round).filter(no).count()
     }
 
-    /// True if a majority knows the address, or all have spoken.
+    /// True if a majority agrees, or all have spoken.
     pub(super) fn is_settled(&self, round: u64) -> bool {
-        self.answers(round) > self.opinions.len() / 2 || self.have_all_spoken(round)
+        self.agreed(round).is_some() || self.have_all_spoken(round)
     }
 
-    /// The primary's address, by the last opinions, old or new.
-    pub(super) fn best(&self) -> Option<&Host> {
-        self.decide(self.opinions.iter().map(|(_, opinion)| opinion))
+    /// The newest primary that has counted.
+    pub(super) fn newest(&self) -> Option<&Host> {
+        self.newest.as_ref().map(|(at, _)| at)
     }
 
     /// The primary's address, by the answers of this round.
     pub(super) fn primary(&self, round: u64) -> Result<Host, NodeError> {
-        if let Some(at) = self.decide(self.in_round(round)) {
+        if let Some((at, _)) = self.agreed(round) {
             return Ok(at.clone());
         }
         let name = &self.primary;
@@ -95,26 +103,29 @@ impl Opinions {
             format!("{at}: {}", in_time.map_or(LATE.to_owned(), |opinion| opinion.words(name)))
         });
         let said: Vec<String> = said.collect();
-        let words = format!("no Sentinel says where '{name}' is ({})", said.join("; "));
+        let before =
+            self.newest.as_ref().map(|(at, epoch)| format!("; last it was {at}, epoch {epoch}"));
+        let before = before.unwrap_or_default();
+        let said = said.join("; ");
+        let words = format!("no majority of the Sentinels says where '{name}' is ({said}{before})");
         // A minority that does not know the primary proves nothing.
         let is_sure = self.refusals(round) > self.opinions.len() / 2;
         Err(if is_sure { NodeError::Unfit(words) } else { NodeError::Unreachable(words) })
     }
 
-    /// The highest epoch decides; among equals, the most votes; and then the first in the list.
-    fn decide<'a>(
-        &'a self,
-        opinions: impl Iterator<Item = &'a Opinion> + Clone,
-    ) -> Option<&'a Host> {
-        let places = opinions.filter_map(|opinion| match opinion {
+    /// The primary that a majority names in this round or later, all with the same epoch, unless another one has
+    /// counted with a higher epoch.
+    fn agreed(&self, round: u64) -> Option<(&Host, u64)> {
+        let places = self.in_round(round).filter_map(|opinion| match opinion {
             Opinion::There { at, epoch } => Some((at, *epoch)),
             _ => None,
         });
-        let votes = |at: &Host| places.clone().filter(|(other, _)| *other == at).count();
-        let ranked = places.clone().enumerate();
-        let best = ranked
-            .max_by_key(|(place, (at, epoch))| (*epoch, votes(at), std::cmp::Reverse(*place)));
-        best.map(|(_, (at, _))| at)
+        let votes = |place| places.clone().filter(|other| *other == place).count();
+        let is_new = |at: &Host, epoch| {
+            self.newest.as_ref().is_none_or(|(known, newest)| epoch >= *newest || at == known)
+        };
+        let mut agreed = places.clone().filter(|place| votes(*place) > self.opinions.len() / 2);
+        agreed.next().filter(|(at, epoch)| is_new(at, *epoch))
     }
 
     fn in_round(&self, round: u64) -> impl Iterator<Item = &Opinion> + Clone {
@@ -136,7 +147,8 @@ impl Opinion {
                 format!("it watches no primary '{name}', but: {}", others.join(", "))
             }
             Opinion::Unfit(why) | Opinion::Silent(why) => why.clone(),
-            Opinion::None | Opinion::There { .. } => LATE.to_owned(),
+            Opinion::There { at, epoch } => format!("{at}, epoch {epoch}"),
+            Opinion::None => LATE.to_owned(),
         }
     }
 }
@@ -173,13 +185,47 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_configuration_counts_and_not_the_number_of_those_who_are_late() {
-        let said = [there("old", 3), there("old", 3), there("new", 4)];
-        assert_eq!(primary(&said), Ok("new".to_owned()));
-        assert_eq!(opinions(&said).best(), Some(&Host::new("new", 6379)));
-        let said = [there("a", 3), there("b", 3), there("b", 3)];
-        assert_eq!(primary(&said), Ok("b".to_owned()));
-        assert_eq!(primary(&[there("a", 3), there("b", 3)]), Ok("a".to_owned()));
+    fn a_primary_counts_when_a_majority_names_it_with_one_epoch() {
+        assert_eq!(primary(&[there("a", 1), there("a", 1), Opinion::None]), Ok("a".to_owned()));
+        assert_eq!(primary(&[there("old", 3), there("new", 4), there("new", 4)]), Ok("new".into()));
+        assert_eq!(primary(&[there("old", 3), there("old", 3), there("new", 4)]), Ok("old".into()));
+        for undecided in [
+            vec![there("a", 1), silent(), silent()],
+            vec![there("a", 1), Opinion::None, Opinion::None],
+            vec![there("a", 1), there("b", 2), silent()],
+            vec![there("a", 1), there("b", 2), there("a", 3)],
+            vec![there("a", 1), there("a", 1), there("b", 1), there("b", 1)],
+            vec![there("a", 1), silent()],
+        ] {
+            assert!(primary(&undecided).is_err(), "{undecided:?}");
+            assert_eq!(opinions(&undecided).newest(), None, "{undecided:?}");
+        }
+    }
+
+    #[test]
+    fn an_older_configuration_than_one_that_counted_never_counts_again() {
+        let now = |opinions: &Opinions, round| opinions.primary(round).map(|host| host.name);
+        let mut opinions = opinions(&[there("b", 2), there("b", 2), there("a", 1)]);
+        assert_eq!(now(&opinions, 1), Ok("b".to_owned()));
+        opinions.note(0, 2, silent());
+        opinions.note(1, 2, silent());
+        opinions.note(2, 2, there("a", 1));
+        assert!(now(&opinions, 2).is_err(), "one Sentinel of three");
+        assert_eq!(opinions.newest(), Some(&Host::new("b", 6379)));
+        opinions.note(1, 3, there("a", 1));
+        opinions.note(2, 3, there("a", 1));
+        let error = now(&opinions, 3).unwrap_err().to_string();
+        assert!(error.contains("a:6379, epoch 1; last it was b:6379, epoch 2)"), "{error}");
+        opinions.note(1, 4, there("b", 0));
+        opinions.note(2, 4, there("b", 0));
+        assert_eq!(now(&opinions, 4), Ok("b".to_owned()), "this is no move");
+        opinions.note(1, 5, there("a", 1));
+        opinions.note(2, 5, there("a", 1));
+        assert!(now(&opinions, 5).is_err(), "the epoch has not fallen");
+        opinions.note(1, 6, there("a", 3));
+        opinions.note(2, 6, there("a", 3));
+        assert_eq!(now(&opinions, 6), Ok("a".to_owned()));
+        assert_eq!(opinions.newest(), Some(&Host::new("a", 6379)));
     }
 
     #[test]
@@ -187,7 +233,6 @@ mod tests {
         assert!(opinions(&[there("a", 1), there("a", 1), Opinion::None]).is_settled(1));
         assert!(!opinions(&[there("a", 1), silent(), Opinion::None]).is_settled(2));
         assert!(opinions(&[there("a", 1), silent(), silent()]).is_settled(1));
-        assert_eq!(primary(&[silent(), silent(), there("a", 1)]), Ok("a".to_owned()));
     }
 
     #[test]
@@ -214,7 +259,7 @@ mod tests {
         let unknown = Opinion::Unknown(vec!["cache".to_owned(), "jobs".to_owned()]);
         let said = primary(&[unknown]).unwrap_err();
         let words = "s1:26379: it watches no primary 'main', but: cache, jobs";
-        assert_eq!(said, format!("no Sentinel says where 'main' is ({words})"));
+        assert_eq!(said, format!("no majority of the Sentinels says where 'main' is ({words})"));
         let said = primary(&[silent(), Opinion::Unfit("it is no Sentinel".to_owned())]);
         let words = "s1:26379: no answer; s2:26379: it is no Sentinel";
         assert!(said.unwrap_err().contains(words));

@@ -34,11 +34,11 @@ impl PrimaryWatch {
     /// Explains that for an error.
     pub(crate) fn why(&self) -> String {
         let opinions = self.opinions.borrow();
-        let now = opinions.best().map_or("another".to_owned(), Host::to_string);
+        let now = opinions.newest().map_or("another".to_owned(), Host::to_string);
         format!("{} is not the primary any more; Sentinels ({}) say {now}", self.to, opinions.who())
     }
 
     fn leads_elsewhere(&self, opinions: &Opinions) -> bool {
-        opinions.best().is_some_and(|best| *best != self.to)
+        opinions.newest().is_some_and(|newest| *newest != self.to)
     }
 }

@@ -30,7 +30,7 @@ fn a_lock_is_taken_over_when_a_majority_has_extended_it() {
     assert_eq!(trial.hold().fence(), Some(Fence(100)));
     trial.sends("");
     trial.hold().release();
-    trial.sends("0R 1R 2R");
+    trial.sends("0F 1F 2F");
 }
 
 #[test]
@@ -48,7 +48,7 @@ fn a_lock_that_no_majority_has_extended_in_time_is_not_taken_over() {
 fn a_lock_that_was_taken_over_is_kept_as_any_other() {
     let mut trial = taken_over(30, &[YES, GONE, YES]);
     trial.wakes();
-    trial.sends("0E 1A100 2E");
+    trial.sends("0E100 1A100 2E100");
     trial.hears(0, YES);
     trial.grants(1, 101);
     trial.hears(2, GONE);

@@ -12,7 +12,7 @@ use crate::host::WaitOutcome;
 use crate::limits::MAX_DONE;
 use crate::reason::Reason;
 use crate::server::Acquired;
-use crate::words::{Fence, Millis};
+use crate::words::{Fence, Key, Millis};
 
 impl Bench {
     /// RELEASE with these words after the key.
@@ -185,6 +185,22 @@ fn a_user_has_so_many_done_locks_and_an_error_leaves_the_lock_held() {
     assert_eq!(bench.release_words("a DONE 1000 FINAL"), Ok(true));
     bench.pass(1_000_000);
     assert_eq!(bench.acquire(1, "a 1000"), Err(Reason::Final));
+}
+
+#[test]
+fn a_done_lock_with_a_long_name_counts_for_several() {
+    for (name, has_room) in [(256, true), (512, false)] {
+        let mut bench = Bench::new();
+        bench.host.done_elsewhere = MAX_DONE - 1;
+        let name = "k".repeat(name);
+        let key = Key { db: 0, name: name.as_bytes() };
+        assert!(matches!(bench.acquire_at(key, 1, "a 1000"), Ok(Acquired::Granted(_))));
+        let expected = if has_room { Ok(true) } else { Err(Reason::TooManyDone) };
+        let done = release::parse(&[b"a", b"DONE", b"1000"]).expect("a good request");
+        let time = bench.time();
+        let said = bench.node.release(&mut bench.host, key, &done, time);
+        assert_eq!(said, expected, "a name of {} bytes", name.len());
+    }
 }
 
 #[test]

@@ -136,7 +136,7 @@ fn an_extension_with_a_fence_too_far_ahead_is_an_error() {
     assert_eq!((bench.node.durable.fence(), bench.check("a")), (counter, Some(counter)));
 }
 
-/// It was granted before, by a clock that was ahead.
+/// The fence was granted before, by a clock that was ahead.
 #[test]
 fn an_extension_with_the_fence_that_was_granted_proposes_nothing() {
     let mut bench = Bench::new();

@@ -78,7 +78,7 @@ fn it_is_its_turn_who_is_next_at_the_key_of_an_evicted_lock() {
     assert_eq!(bench.answers(), vec![(b, WaitOutcome::Turn(fence))]);
 }
 
-/// It may be far ahead of the clock.
+/// That fence may be far ahead of the clock.
 #[test]
 fn the_largest_fence_is_learnt_at_the_eviction() {
     for far in [0, 60_000_000] {

@@ -71,7 +71,7 @@ impl Site {
 
     /// The server dies, and starts again with its state file alone.
     fn crash(&mut self) {
-        let said = self.bench.host.promises.last().unwrap().clone();
+        let said = *self.bench.host.promises.last().unwrap();
         self.bench.crash(said);
         self.write();
     }
