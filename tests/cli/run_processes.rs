@@ -1,4 +1,4 @@
-//! What counts as a process of the command, when `dlock run` has to end it.
+//! The processes of a command under `dlock run`: each of them keeps the lock, and is ended when that is lost.
 
 use std::process::{Command, Stdio};
 use std::sync::LazyLock;
