@@ -5,6 +5,8 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -71,8 +73,10 @@ fn a_restart_at_any_moment_loses_no_lock_of_which_a_client_was_told() {
     let quorum = Quorum::start(3);
     let mut agent = Agent::start(&quorum.urls());
     for round in 0..5 {
+        let number = Arc::new(AtomicUsize::new(0));
         let clients = (0..6).map(|client| {
             let stream = UnixStream::connect(agent.socket()).expect("it listens");
+            let number = Arc::clone(&number);
             std::thread::spawn(move || {
                 let (mut told, mut replies) = (Vec::new(), BufReader::new(&stream));
                 for n in 0.. {
@@ -85,16 +89,17 @@ fn a_restart_at_any_moment_loses_no_lock_of_which_a_client_was_told() {
                         Some(fence) if read.is_ok() => told.push((name, fence)),
                         _ => break,
                     }
+                    number.fetch_add(1, Ordering::Relaxed);
                 }
                 told
             })
         });
         let clients: Vec<_> = clients.collect();
+        eventually("a client is told", || number.load(Ordering::Relaxed) > 0);
         sleep(Duration::from_millis(100 + round * 7));
         restart(&mut agent, &quorum);
         let told = clients.into_iter().flat_map(|client| client.join().expect("it ends"));
         let told: Vec<(String, i64)> = told.collect();
-        assert!(!told.is_empty());
         let mut client = agent.client();
         for (name, fence) in &told {
             assert_eq!(client.run(&format!("DLOCK.CHECK {name}")), Value::Int(*fence), "{name}");

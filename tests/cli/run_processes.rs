@@ -1,4 +1,4 @@
-//! Processes that count as the command's, when `dlock run` has to end it.
+//! The processes of a command under `dlock run`: each of them keeps the lock, and is ended when that is lost.
 
 use std::process::{Command, Stdio};
 use std::sync::LazyLock;

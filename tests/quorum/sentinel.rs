@@ -181,14 +181,16 @@ fn a_stale_sentinel_alone_leads_no_client_back() {
         let client = connect(&[node.url()]).await;
         node.until_followed(0);
         node.servers[1].run("CONFIG SET dlock.quarantine off");
-        node.sentinels[2].pause();
+        node.sentinels[2].kill();
         node.servers[0].kill();
         assert_eq!(node.promoted(0, &[0, 1]), 1);
+        // The stale Sentinel makes it a replica of the former primary otherwise, after 8 s.
+        node.servers[1].run("ACL SETUSER default -slaveof -replicaof");
         fence_of(wait_for(&client, "job", TTL).await).await;
         node.sentinels[..2].iter_mut().for_each(Sentinel::kill);
         node.servers[0].start_again();
         node.servers[0].run("CONFIG SET dlock.quarantine off");
-        node.sentinels[2].resume();
+        node.sentinels[2].start_again();
         assert_eq!(node.sentinels[2].primary(), node.servers[0].port());
         // One client has to connect again, the other one is new.
         node.servers[1].run("CLIENT KILL TYPE normal");

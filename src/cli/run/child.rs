@@ -10,6 +10,7 @@ use std::io::{self, ErrorKind};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, ExitStatus};
 
+use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::Signal;
 use nix::unistd::{getpid, getppid};
 
@@ -88,7 +89,8 @@ pub fn main(arguments: &[OsString]) -> Exit {
         terminal.give_to(getpid());
     }
     if let Some(signal) = wanted_signal(signal) {
-        die_with_parent(signal);
+        // This fails only for a signal that does not exist.
+        let _ = set_pdeathsig(signal);
         // The parent may have died before `prctl`.
         if parent.to_str() != Some(&getppid().to_string()) {
             return Exit::LOST;
@@ -108,15 +110,6 @@ fn wanted_signal(number: &OsString) -> Option<Signal> {
     let number: i32 = number.to_str()?.parse().ok()?;
     Signal::try_from(number).ok()
 }
-
-#[cfg(target_os = "linux")]
-fn die_with_parent(signal: Signal) {
-    // This fails only for a signal that does not exist.
-    let _ = nix::sys::prctl::set_pdeathsig(signal);
-}
-
-#[cfg(not(target_os = "linux"))]
-fn die_with_parent(_signal: Signal) {}
 
 fn reason(error: &io::Error) -> String {
     match error.kind() {

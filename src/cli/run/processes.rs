@@ -111,7 +111,7 @@ impl Processes {
     fn are_dead(&self) -> io::Result<bool> {
         let before = self.children()?;
         let dead = before.iter().all(|&child| Stat::of(child).is_some_and(|stat| stat.is_dead()));
-        // The children of a dead process are ours by now.
+        // The processes that a dead one had started are children by now.
         Ok(dead && self.children()? == before)
     }
 

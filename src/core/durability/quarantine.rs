@@ -106,8 +106,8 @@ impl Policy {
 pub struct Start<'a> {
     /// The record in the state file; `None` at the first start.
     pub before: Option<&'a Record>,
-    /// True if the server now reads a complete log.
-    pub log_is_complete: bool,
+    /// The log that the server now reads, if that is complete.
+    pub complete_log: Option<u64>,
     /// The leases that came with the data set.
     pub back: Ended,
     /// The longest time left of those leases.
@@ -127,7 +127,7 @@ impl Start<'_> {
         match before.ended {
             Some(ended) if ended == self.back || ended.leases == 0 => None,
             Some(_) => Some((Cause::Lost, before.bound)),
-            None if before.log_is_complete && self.log_is_complete => None,
+            None if self.complete_log.is_some() && before.complete_log == self.complete_log => None,
             None => Some((Cause::Crash, before.bound)),
         }
     }
@@ -141,14 +141,14 @@ mod tests {
     const NONE: Ended = Ended { leases: 0, digest: 0 };
     const THREE: Ended = Ended { leases: 3, digest: 77 };
 
-    fn before(ended: Option<Ended>, log_is_complete: bool) -> Record {
+    fn before(ended: Option<Ended>, log: bool) -> Record {
         let (fence, bound) = (Fence(9), Millis(900));
-        Record { node_id: 1, boot: 1, fence, unix: 0, bound, ended, log_is_complete }
+        Record { node_id: 1, boot: 1, fence, unix: 0, bound, ended, complete_log: log.then_some(1) }
     }
 
     fn forgotten(before: Option<&Record>, log: bool, back: Ended) -> Option<(Cause, Millis)> {
         let held = Millis(40);
-        Start { before, log_is_complete: log, back, held }.forgotten(Millis(30))
+        Start { before, complete_log: log.then_some(1), back, held }.forgotten(Millis(30))
     }
 
     #[test]
@@ -176,6 +176,13 @@ mod tests {
     }
 
     #[test]
+    fn another_complete_log_is_not_that_of_the_life_before() {
+        let (before, held) = (before(None, true), Millis(40));
+        let start = Start { before: Some(&before), complete_log: Some(2), back: THREE, held };
+        assert_eq!(start.forgotten(Millis(30)), Some((Cause::Crash, Millis(900))));
+    }
+
+    #[test]
     fn after_a_shutdown_nothing_is_forgotten_if_all_leases_came_back() {
         assert_eq!(forgotten(Some(&before(Some(THREE), false)), false, THREE), None);
         assert_eq!(forgotten(Some(&before(Some(NONE), false)), false, NONE), None);
@@ -193,7 +200,7 @@ mod tests {
     #[test]
     fn at_the_first_start_the_leases_of_the_data_set_count() {
         assert_eq!(forgotten(None, true, THREE), Some((Cause::Unrecorded, Millis(40))));
-        let none = Start { before: None, log_is_complete: false, back: NONE, held: Millis(0) };
+        let none = Start { before: None, complete_log: None, back: NONE, held: Millis(0) };
         assert_eq!(none.forgotten(Millis(0)), Some((Cause::Unknown, Millis(0))));
         assert_eq!(none.forgotten(Millis(30)), Some((Cause::Unknown, Millis(30))));
         assert_eq!(Quarantine::begin(None, Cause::Unknown, Millis(0), Instant(0)), None);

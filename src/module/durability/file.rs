@@ -7,7 +7,7 @@ use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use dlock_core::Record;
-use dlock_core::durability::record::{LOG_IS_COMPLETE, MAX_LENGTH, Unreadable};
+use dlock_core::durability::record::{MAX_LENGTH, Unreadable, without_the_log};
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::libc;
@@ -91,7 +91,7 @@ impl StateFile {
     /// Fails if the file cannot be read or cut. It may say so still.
     pub fn take_log_back(&self) -> io::Result<bool> {
         let record = read_bytes(&self.path)?;
-        let Some(rest) = record.strip_suffix(LOG_IS_COMPLETE.as_bytes()) else { return Ok(false) };
+        let Some(rest) = without_the_log(&record) else { return Ok(false) };
         let file = open_plain(&self.path, OpenOptions::new().write(true))?;
         file.set_len(rest.len() as u64)?;
         file.sync_all()?;

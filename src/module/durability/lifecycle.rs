@@ -5,7 +5,7 @@ use std::path::Path;
 
 use dlock_core::{Ended, Fence, Instant, Key, Millis, Promise, Record, Start};
 
-use super::LastLife;
+use super::{Durability, LastLife};
 use crate::ffi::context::{Ctx, log, now};
 use crate::state::State;
 
@@ -26,8 +26,7 @@ impl State {
             self.node.durable.resume(&Promise { fence, unix, bound, ..Promise::default() }, now());
             // Nothing is granted before the data set is loaded, so what the last life left behind
             // stays true.
-            let complete = before.log_is_complete && ctx.log_is_complete();
-            self.store.durability.writer.keep_log_complete(complete);
+            self.store.durability.writer.keep_complete_log(ctx.complete_log());
         } else if let Some(lost) = self.node.settings.terms().lost(self.time().unix) {
             self.node.durable.resume(&lost, now());
             self.store.durability.writer.begin_with(lost);
@@ -35,7 +34,7 @@ impl State {
         self.store.durability.writer.write_first()?;
         // A server that runs already may be about to begin its log. And a log that is not complete now may be cut
         // while it is loaded, though its settings are changed meanwhile.
-        self.store.durability.log_is_kept = ctx.log_is_complete() && !ctx.had_connections();
+        self.store.durability.complete_log = ctx.complete_log().filter(|_| !ctx.had_connections());
         self.store.durability.last_life = Some(LastLife(before));
         Ok(())
     }
@@ -61,12 +60,13 @@ impl State {
         let Some(LastLife(before)) = self.store.durability.last_life.take() else { return };
         let time = self.time();
         let leads = !ctx.flags().is_replica();
-        self.store.durability.log_is_kept &= leads && ctx.log_is_complete();
+        let Durability { complete_log, loads_log, .. } = &mut self.store.durability;
+        *complete_log = complete_log.filter(|log| leads && ctx.complete_log() == Some(*log));
         // With no log there is nothing to be complete.
-        let log_is_complete = self.store.durability.log_is_kept && self.store.durability.loads_log;
+        let complete_log = complete_log.filter(|_| *loads_log);
         let held = self.store.index.last_end().map_or(Millis(0), |end| end.left(time.now));
         let back = self.all_leases();
-        let start = Start { before: before.as_ref(), log_is_complete, back, held };
+        let start = Start { before: before.as_ref(), complete_log, back, held };
         self.node.begin(&start, leads, time);
         let writer = &self.store.durability.writer;
         let (node, boot, file) = (writer.node_id(), writer.boot(), writer.described());
@@ -89,7 +89,8 @@ impl State {
             return;
         }
         let failing = self.store.durability.writer.failure().is_some();
-        let untold = self.may_claim_log(now) != self.store.durability.writer.says_complete();
+        let untold =
+            self.may_claim_log(now).is_some() != self.store.durability.writer.says_complete();
         if failing || untold || self.node.should_promise(time) {
             let promise = self.next_promise();
             self.store.durability.writer.write(promise, now);
@@ -125,7 +126,7 @@ impl State {
     /// Notes that the log may be incomplete from now on. The state file has to say so before anything can
     /// rely on it; on a full disk it still can.
     pub fn note_incomplete_log(&mut self) {
-        let was_kept = std::mem::take(&mut self.store.durability.log_is_kept);
+        let was_kept = self.store.durability.complete_log.take().is_some();
         if self.store.durability.writer.says_complete() {
             let promise = self.next_promise();
             self.write_now(promise, was_kept);
@@ -189,20 +190,20 @@ impl State {
     fn next_promise(&mut self) -> Promise {
         let time = self.time();
         let claim = self.may_claim_log(time.now);
-        self.store.durability.writer.set_log_is_complete(claim);
+        self.store.durability.writer.set_complete_log(claim);
         self.node.next_promise(self.store.index.last_end(), time)
     }
 
-    /// True if a crash now would lose nothing: the log has all grants, or they have ended.
-    fn may_claim_log(&self, now: Instant) -> bool {
-        self.store.durability.log_is_kept
-            && !self.node.is_following()
-            && !self.node.is_in_quarantine(now)
+    /// The log with which a crash now would lose nothing: it has all grants, or they have ended.
+    fn may_claim_log(&self, now: Instant) -> Option<u64> {
+        let may = !self.node.is_following() && !self.node.is_in_quarantine(now);
+        self.store.durability.complete_log.filter(|_| may)
     }
 
     /// Notes if the file claims a complete log though that is not true any more.
     fn look_for_doubt(&mut self) {
-        let doubt = self.store.durability.writer.says_complete() && !self.may_claim_log(now());
+        let doubt =
+            self.store.durability.writer.says_complete() && self.may_claim_log(now()).is_none();
         self.node.durable.doubt(doubt);
     }
 

@@ -26,8 +26,8 @@ pub struct Durability {
     pub state_file: String,
     /// The record of the last life, until this one has its data set.
     pub last_life: Option<LastLife>,
-    /// True if the server has kept a complete log in all of this life.
-    pub log_is_kept: bool,
+    /// The log that the server has kept, and that was complete, in all of this life.
+    pub complete_log: Option<u64>,
     /// True if the server has loaded a log at this start.
     pub loads_log: bool,
     /// The reason why this node grants nothing, and the time since then.
@@ -69,7 +69,7 @@ impl Durability {
             writer: RecordWriter::without_file(node_id),
             state_file: String::new(),
             last_life: None,
-            log_is_kept: false,
+            complete_log: None,
             loads_log: false,
             refusing: None,
             tell: false,
@@ -129,8 +129,8 @@ impl Durability {
     /// Writes the promise, and waits for the disk. The last word about the log goes with it, and can only
     /// become less here. With `anyway` it is tried though the disk is known to be in trouble.
     pub fn write_now(&mut self, promise: &Promise, anyway: bool) -> bool {
-        if !self.log_is_kept {
-            self.writer.set_log_is_complete(false);
+        if self.complete_log.is_none() {
+            self.writer.set_complete_log(None);
         }
         let written = self.writer.write_now(*promise, anyway, now());
         self.tell |= written;

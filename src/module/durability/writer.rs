@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use nix::sys::signal::{SigSet, Signal};
 
-use dlock_core::durability::record::LOG_IS_COMPLETE;
+use dlock_core::durability::record::without_the_log;
 use dlock_core::{Ended, Instant, Millis, Promise, Record};
 
 use crate::durability::file::{StateFile, unwritable};
@@ -43,7 +43,7 @@ impl RecordWriter {
                 unix: 0,
                 bound: Millis(0),
                 ended: None,
-                log_is_complete: false,
+                complete_log: None,
             },
             in_flight: None,
             says_complete: false,
@@ -78,7 +78,7 @@ impl RecordWriter {
     /// Fails with the reason, for the operator.
     pub fn write_first(&mut self) -> Result<(), String> {
         let Some(thread) = &self.thread else { return Ok(()) };
-        self.says_complete = self.record.log_is_complete;
+        self.says_complete = self.record.complete_log.is_some();
         thread.hand_over(self.record.encode());
         let outcome = thread.outcome(SILENCE).or_else(|| {
             let path = thread.path.display();
@@ -130,14 +130,14 @@ impl RecordWriter {
         self.says_complete || self.in_flight.as_ref().is_some_and(|(_, complete)| *complete)
     }
 
-    /// Sets what the next write says of the log; it also says that this life has not ended.
-    pub fn set_log_is_complete(&mut self, complete: bool) {
-        (self.record.log_is_complete, self.record.ended) = (complete, None);
+    /// Sets which log the next write calls complete; it also says that this life has not ended.
+    pub fn set_complete_log(&mut self, log: Option<u64>) {
+        (self.record.complete_log, self.record.ended) = (log, None);
     }
 
-    /// Sets whether the last life's log still counts as complete.
-    pub fn keep_log_complete(&mut self, complete: bool) {
-        self.record.log_is_complete = complete;
+    /// The last life's log counts as complete only if it is this one.
+    pub fn keep_complete_log(&mut self, log: Option<u64>) {
+        self.record.complete_log = self.record.complete_log.filter(|before| Some(*before) == log);
     }
 
     /// True if no write is under way, and the last failure was not just now.
@@ -149,7 +149,7 @@ impl RecordWriter {
     pub fn write(&mut self, promise: Promise, now: Instant) {
         (self.record.fence, self.record.unix) = (promise.fence, promise.unix);
         self.record.bound = promise.longest();
-        (self.in_flight, self.begun) = (Some((promise, self.record.log_is_complete)), now);
+        (self.in_flight, self.begun) = (Some((promise, self.record.complete_log.is_some())), now);
         if let Some(thread) = &self.thread {
             thread.hand_over(self.record.encode());
         }
@@ -276,7 +276,7 @@ impl WriterThread {
             leave_the_watchdogs_signal();
             while let Some(record) = own.next_record() {
                 let outcome = file.write(&record).map_err(|why| {
-                    let claims = record.ends_with(LOG_IS_COMPLETE);
+                    let claims = without_the_log(record.as_bytes()).is_some();
                     Failed { why, claim_is_gone: !claims && file.take_log_back().unwrap_or(false) }
                 });
                 own.lock().outcome = Some(outcome);

@@ -83,7 +83,7 @@ fn load(ctx: Ctx<'_>, argc: c_int) -> Result<(), String> {
     state::with(|state| state.open_state_file(ctx)).unwrap_or(Ok(()))?;
     events::subscribe(ctx)?;
     // A server without a log pays nothing for it.
-    if ctx.log_is_complete() {
+    if ctx.complete_log().is_some() {
         events::watch_commands(ctx)?;
     }
     let hears_of_keys = events::listen_to_keys(ctx)?;

@@ -5,7 +5,7 @@ use std::ffi::{CStr, c_int};
 use redis_module::raw;
 
 use dlock_core::Serves;
-use dlock_core::quirks::{Family, Version};
+use dlock_core::quirks::{self, Family, Version};
 
 use super::context::{Ctx, Name, OK, api, variadic};
 
@@ -129,27 +129,18 @@ impl Ctx<'_> {
         self.info_number(c"replication", c"connected_slaves") != Some(0)
     }
 
-    /// True if this server keeps a log that is complete after any crash: every change is in it
-    /// before any client hears of it, and a log that lost its end does not count as a whole one.
-    pub fn log_is_complete(self) -> bool {
-        let needed = [
-            (c"appendonly", c"yes"),
-            (c"appendfsync", c"always"),
-            (c"no-appendfsync-on-rewrite", c"no"),
-            (c"aof-load-truncated", c"no"),
-            // Redis 8 answers from other threads, before the log is written.
-            (c"io-threads", c"1"),
-        ];
-        needed.iter().all(|(name, value)| self.is_configured(name, value) == Some(true))
+    /// The name of this server's log, if that is complete after any crash.
+    pub fn complete_log(self) -> Option<u64> {
+        quirks::complete_log(|name| self.setting(name))
     }
 
     /// True if the server tells its configuration: CONFIG can be renamed, or disabled.
     pub fn tells_configuration(self) -> bool {
-        self.is_configured(c"appendonly", c"").is_some()
+        self.setting(c"appendonly").is_some()
     }
 
-    /// True if the parameter has this value. `None`: the server does not say.
-    fn is_configured(self, name: &CStr, value: &CStr) -> Option<bool> {
+    /// The value of a setting. `None`: the server does not have it, or does not say.
+    fn setting(self, name: &CStr) -> Option<Vec<u8>> {
         let call = variadic!(RedisModule_Call);
         // SAFETY: see `context`; the formats and arguments agree; the reply is freed after its
         // parts, which belong to it, have been read.
@@ -166,10 +157,10 @@ impl Ctx<'_> {
             } else {
                 api!(RedisModule_CallReplyStringPtr(element, &raw mut len))
             };
-            let same = (!text.is_null())
-                .then(|| std::slice::from_raw_parts(text.cast::<u8>(), len) == value.to_bytes());
+            let value = (!text.is_null())
+                .then(|| std::slice::from_raw_parts(text.cast::<u8>(), len).to_vec());
             api!(RedisModule_FreeCallReply(reply));
-            same
+            value
         }
     }
 

@@ -11,8 +11,8 @@ pub fn configured(ctx: Ctx<'_>) {
     let memory = ServerMemory::ask(ctx);
     state::with(|state| state.store.memory.server = memory);
     // Asked outside of `with`, because the answer comes through the server.
-    let kept = state::with(|state| state.store.durability.log_is_kept).unwrap_or(false);
-    if kept && !ctx.log_is_complete() {
+    let kept = state::with(|state| state.store.durability.complete_log).flatten();
+    if kept.is_some() && ctx.complete_log() != kept {
         state::with(State::note_incomplete_log);
     }
 }
@@ -21,7 +21,7 @@ pub fn configured(ctx: Ctx<'_>) {
 /// refuses another setting in the same command, and begins a new log then.
 pub fn log_is_switched() {
     state::with(|state| {
-        if state.store.durability.log_is_kept {
+        if state.store.durability.complete_log.is_some() {
             state.note_incomplete_log();
         }
     });

@@ -43,7 +43,7 @@ pub fn loading(ctx: Ctx<'_>, step: Loading) {
         } else {
             let time = state.time();
             state.node.replaced(time);
-            state.store.durability.log_is_kept = false;
+            state.store.durability.complete_log = None;
             state.promise_now();
             state.log_quarantine();
         }

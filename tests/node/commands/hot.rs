@@ -72,7 +72,7 @@ fn a_right_of_its_own_lets_somebody_see_it(kind: Kind) {
         client
     };
     let mut reader = login("reader", "~app:* +@read");
-    let mut watcher = login("watcher", "+dlock.hot +dlock.slow +dlock.node");
+    let mut watcher = login("watcher", "+dlock.hot +dlock.node");
     assert_eq!(reader.run("DLOCK.HOT").code(), "NOPERM");
     assert!(!watcher.run("DLOCK.HOT").is_error());
 }

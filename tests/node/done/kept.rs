@@ -36,7 +36,7 @@ fn a_mark_is_what_it_was_after_each_way_through_a_file(kind: Kind) {
             assert_eq!(mark(&server, "job"), before, "{config}, {way}");
             assert_done(&server, "job", fence);
             assert_eq!(server.run("EXISTS deleted").int(), 0, "{config}, {way}");
-            assert_eq!(server.run("DLOCK.CHECK again bob").int(), next, "{config}, {way}");
+            assert_eq!(server.holder("again")["fence"].int(), next, "{config}, {way}");
         }
     }
 }

@@ -121,9 +121,9 @@ fn ten_thousand_evictions_leave_no_memory_behind(kind: Kind) {
     let mut client = server.client();
     let mut round = || {
         let take = |n| match n % 3 {
-            0 => format!("DLOCK.ACQUIRE k{n} t 3600000 META {n} EPHEMERAL"),
-            1 => format!("DLOCK.ACQUIRE k{n} t 3600000 SHARED"),
-            _ => format!("DLOCK.ACQUIRE k{n} t 3600000 LIMIT 3"),
+            0 => format!("DLOCK.ACQUIRE k{n} t 600000 META {n} EPHEMERAL"),
+            1 => format!("DLOCK.ACQUIRE k{n} t 600000 SHARED"),
+            _ => format!("DLOCK.ACQUIRE k{n} t 600000 LIMIT 3"),
         };
         let taken = client.pipeline((0..1000).map(take));
         assert!(taken.iter().all(|fence| fence.int() > 0));

@@ -32,7 +32,7 @@ const EXTENSIONS: [u32; 8] = [0, 0, 0, 0, 0, 0, 1, 3];
 /// The errors with which a server refuses at the moment. A grant is not durable while the disk is
 /// busy for longer than a request waits for it.
 const NO_GRANT: &[&str] = &["QUARANTINE", "NOTDURABLE", "LOADING"];
-const NO_EXTENSION: &[&str] = &["NOTDURABLE", "LOADING"];
+const NO_EXTENSION: &[&str] = &["QUARANTINE", "NOTDURABLE", "LOADING"];
 const NO_RELEASE: &[&str] = &["LOADING"];
 
 /// The leases of the clients, and what becomes of them.
@@ -121,6 +121,7 @@ impl Wish {
 struct Held {
     wish: Wish,
     grant: Grant,
+    fence: i64,
     connection: u32,
 }
 
@@ -200,7 +201,7 @@ impl<'c> Contender<'c> {
         let mut grant = Grant::new(wish.key, &wish.token, fence, asked, wish.ttl);
         grant.extended(sent, wish.ttl);
         let grant = grant.of(wish.mode()).by(&format!("client {}", self.number));
-        Held { wish, grant, connection: self.connections }
+        Held { wish, grant, fence, connection: self.connections }
     }
 
     /// Works under a lock for a while, and ends that in one way or another.
@@ -237,8 +238,9 @@ impl<'c> Contender<'c> {
     }
 
     fn extend(&mut self, held: &mut Held, ttl: Duration) {
-        let Held { wish, grant, .. } = held;
-        let words = format!("DLOCK.EXTEND {} {} {}", grant.key(), wish.token, ttl.as_millis());
+        let Held { wish, grant, fence, .. } = held;
+        let (key, ttl_ms) = (grant.key(), ttl.as_millis());
+        let words = format!("DLOCK.EXTEND {key} {} {ttl_ms} FENCE {fence}", wish.token);
         let (sent, answer) = self.ask(&words);
         match answer {
             Some(Value::Int(1)) => held.grant.extended(sent, ttl),

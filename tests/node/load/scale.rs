@@ -181,8 +181,8 @@ fn thousands_of_keys_are_handed_over_in_the_moment_they_become_free(kind: Kind) 
         let mut holder = server.client();
         let (lease, more) = match way {
             "expire" => (1000 + 4 * lined_up.as_millis() as u64, ""),
-            "disconnect" => (3_600_000, " EPHEMERAL"),
-            _ => (3_600_000, ""),
+            "disconnect" => (600_000, " EPHEMERAL"),
+            _ => (600_000, ""),
         };
         let begun = Instant::now();
         // They end in the same moment.

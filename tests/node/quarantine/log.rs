@@ -274,6 +274,67 @@ fn on_a_full_disk_a_log_does_not_count_as_complete_after_an_eviction_or_a_settin
     }
 }
 
+/// Redis 8.4 and later cut a damaged end off, also where `aof-load-truncated` is no.
+#[apply(on_every_server)]
+fn a_log_whose_damaged_end_is_cut_off_is_not_complete(kind: Kind) {
+    let mut server = build(kind, &[]).start();
+    server.until_its_log_is_complete();
+    let has_it = !server.run("CONFIG GET aof-load-corrupt-tail-max-size").items().is_empty();
+    assert_eq!(has_it, kind == Kind::Redis86);
+    if !has_it {
+        return;
+    }
+    let since = Instant::now();
+    crash_with_a_lease(&mut server);
+    let folder = server.folder().join("appendonlydir");
+    let files = std::fs::read_dir(folder).expect("it is there").map(|file| file.unwrap().path());
+    let log = files.into_iter().find(|file| file.to_string_lossy().ends_with(".incr.aof"));
+    let log = log.expect("it has a log");
+    let mut text = std::fs::read(&log).expect("it can be read");
+    let lock = text.windows(3).rposition(|at| at == b"job").expect("the lock is there");
+    let command =
+        text[..lock].iter().rposition(|byte| *byte == b'*').expect("its command is there");
+    text[command] = b'x';
+    std::fs::write(&log, text).expect("it can be written");
+    server.add_config("aof-load-corrupt-tail-max-size 1000000");
+    server.start_again();
+    assert_bound(server.assert_in_quarantine(CRASHED), 60_000, since);
+}
+
+/// Each of the two logs is complete, and the older one lacks what was granted with the other.
+#[apply(on_two_servers)]
+fn a_log_that_is_used_again_after_another_is_not_that_of_the_life_before(kind: Kind) {
+    let mut server = build(kind, &[]).start();
+    server.until_its_log_is_complete();
+    server.add_config("appenddirname other");
+    server.kill();
+    server.start_again();
+    server.run("CONFIG SET dlock.quarantine off");
+    server.run("CONFIG SET dlock.quarantine auto");
+    server.until_its_log_is_complete();
+    let since = Instant::now();
+    crash_with_a_lease(&mut server);
+    server.add_config("appenddirname appendonlydir");
+    server.start_again();
+    assert_bound(server.assert_in_quarantine(CRASHED), 60_000, since);
+}
+
+/// The next rewrite would begin a log elsewhere, and a start would read the older one.
+#[apply(on_two_servers)]
+fn a_log_whose_folder_is_changed_is_not_complete(kind: Kind) {
+    let mut server = build(kind, &["enable-protected-configs yes"]).start();
+    server.until_its_log_is_complete();
+    let other = server.folder().join("elsewhere");
+    std::fs::create_dir(&other).expect("the folder can be written");
+    for folder in [other.display().to_string(), server.folder().display().to_string()] {
+        assert_eq!(server.run(&format!("CONFIG SET dir {folder}")).text(), "OK");
+    }
+    let since = Instant::now();
+    crash_with_a_lease(&mut server);
+    server.start_again();
+    assert_bound(server.assert_in_quarantine(CRASHED), 60_000, since);
+}
+
 /// A question for settings changes none.
 #[apply(on_two_servers)]
 fn a_log_whose_settings_are_read_stays_complete(kind: Kind) {

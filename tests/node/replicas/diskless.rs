@@ -75,9 +75,9 @@ struct Seen {
 }
 
 const QUESTIONS: [&str; 5] = [
-    "DLOCK.CHECK kept alice",
-    "DLOCK.CHECK gone alice",
-    "DLOCK.CHECK fresh bob",
+    "DLOCK.INSPECT kept",
+    "DLOCK.INSPECT gone",
+    "DLOCK.INSPECT fresh",
     "DLOCK.INSPECT book",
     "DLOCK.NODE",
 ];
@@ -91,7 +91,11 @@ impl Seen {
         let [kept, gone, fresh, book, node] = answers else { panic!("{answers:?}") };
         let readers = if book.is_null() { 0 } else { book.at("holders").items().len() };
         let leases = node.at("leases").int();
-        Seen { kept: kept.clone(), gone: gone.clone(), fresh: fresh.clone(), readers, leases }
+        let [kept, gone, fresh] = [kept, gone, fresh].map(|lock| match lock {
+            Value::Null => Value::Null,
+            lock => lock.at("holders").items()[0].at("fence"),
+        });
+        Seen { kept, gone, fresh, readers, leases }
     }
 
     /// The locks' state in the middle of a load, and the answer to a request for a lock.

@@ -26,8 +26,8 @@ fn every_command_is_listed(kind: Kind) {
     let list = server.run("COMMAND LIST FILTERBY MODULE dlock");
     let names: BTreeSet<String> = list.items().iter().map(|n| n.text().to_lowercase()).collect();
     let expected = [
-        "acquire", "release", "extend", "check", "guard", "fenced", "mark", "inspect", "tokens",
-        "break", "hot", "slow", "node", "help", "apply", "promise", "probe",
+        "acquire", "release", "extend", "check", "fenced", "mark", "inspect", "tokens", "break",
+        "hot", "node", "help", "apply", "promise", "probe",
     ];
     let expected: BTreeSet<String> = expected.iter().map(|n| format!("dlock.{n}")).collect();
     assert_eq!(names, expected);
@@ -74,7 +74,6 @@ fn flags_are_as_documented(kind: Kind) {
         ("TOKENS", &["readonly", "admin"]),
         ("BREAK", &["write", "admin"]),
         ("HOT", &["readonly"]),
-        ("SLOW", &["readonly", "admin"]),
         ("APPLY", &["write", "admin"]),
         ("PROMISE", &["write", "admin"]),
         ("PROBE", &["write", "admin", "fast"]),
@@ -100,7 +99,6 @@ fn arities_are_declared(kind: Kind) {
         ("TOKENS", 2),
         ("BREAK", -2),
         ("HOT", -1),
-        ("SLOW", -1),
         ("NODE", 1),
         ("HELP", 1),
     ] {

@@ -181,8 +181,8 @@ impl Server {
         }
         let back = self.host.roll();
         let held = self.host.last_end().map_or(Millis(0), |end| end.left(time.now));
-        let log_is_complete = self.log_is_complete;
-        let start = Start { before: before.as_ref(), log_is_complete, back, held };
+        let complete_log = self.log_is_complete.then_some(1);
+        let start = Start { before: before.as_ref(), complete_log, back, held };
         self.node.begin(&start, self.leads, time);
         self.ended = None;
         self.promise_now(time);
@@ -273,8 +273,8 @@ impl Server {
         if self.flaw == Some(Flaw::ShortQuarantine) {
             bound = Millis(bound.0 / 2);
         }
-        let (ended, log_is_complete) = (self.ended, self.says_complete);
-        Record { node_id: 1, boot: self.life, fence, unix, bound, ended, log_is_complete }
+        let (ended, complete_log) = (self.ended, self.says_complete.then_some(1));
+        Record { node_id: 1, boot: self.life, fence, unix, bound, ended, complete_log }
     }
 
     /// Evicts a lock. The log says that the key is gone, and the file, that the log does not count any more.

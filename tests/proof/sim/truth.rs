@@ -226,7 +226,8 @@ impl<R: Rules> World<R> {
         if tells(answer) && !is_too_late && task_.ended.is_some_and(|by| self.now <= by) {
             task_.heard_since.insert(place);
         }
-        let grants = matches!(answer, Answer::Extended | Answer::Granted(_));
+        // One that lets the client wait behind another grants it when it may have been given up.
+        let grants = matches!(answer, Answer::Extended | Answer::Granted(_)) && !under.ask.blocks();
         match grants && task_.means.lengthen.is_some_and(|longer| under.ttl >= longer) {
             true => task_.longer.insert(place),
             // It has refused the longer lease since, has been asked for a shorter one, or is not there any more.

@@ -378,7 +378,7 @@ fn a_replica_that_starts_again_and_was_not_told_anything_yet_waits_as_long() {
     let mut bench = Bench::new();
     let before = record(Promise { bound: Millis(500), ..Promise::default() });
     let (back, held) = (Ended::default(), Millis(0));
-    let start = Start { before: Some(&before), log_is_complete: false, back, held };
+    let start = Start { before: Some(&before), complete_log: None, back, held };
     bench.follow();
     bench.node.begin(&start, false, bench.time());
     bench.node.promoted(bench.time());
