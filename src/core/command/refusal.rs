@@ -111,7 +111,6 @@ impl fmt::Display for Refusal<'_> {
         use Refusal as R;
         match *self {
             R::Rule(reason) => reason.fmt(f),
-            R::Arity => write!(f, "ERR wrong number of arguments"),
             R::Number { what, least, most, given } => {
                 let given = Shown(given);
                 write!(f, "ERR {what} must be a whole number from {least} to {most}, not {given}")
@@ -124,26 +123,14 @@ impl fmt::Display for Refusal<'_> {
             }
             R::Repeated(option) => write!(f, "ERR {option} is given twice"),
             R::Unfinished(option) => write!(f, "ERR {option} needs a value"),
-            R::TwoModes => write!(f, "ERR SHARED and LIMIT exclude each other"),
-            R::TurnAlone => write!(f, "ERR TURN needs KEEP"),
             R::LongerThanKeep { ttl, keep } => write!(
                 f,
                 "ERR ttl-ms {} is longer than KEEP {}; ask for at most that, and send DLOCK.EXTEND once \
                  the lock is granted",
                 ttl.0, keep.0
             ),
-            R::DoneAlone => write!(f, "ERR FENCE and META need DONE"),
-            R::NotEphemeral => write!(f, "ERR RENEW and CLOSE need EPHEMERAL"),
-            R::NoConnection => write!(
-                f,
-                "ERR EPHEMERAL ends with a connection, and a script or module call has none"
-            ),
-            R::Replica => write!(f, "READONLY this node is a replica; ask its primary"),
             R::Internal(name) => write!(f, "ERR {name} is for replication and the AOF alone"),
             R::Malformed(name) => write!(f, "ERR malformed {name}"),
-            R::Busy => {
-                write!(f, "ERR dlock is in the middle of another command; call it afterwards")
-            }
             R::Stale { mark, given } => {
                 write!(f, "STALE {} is the mark's fence, and {} is smaller", mark.0, given.0)
             }
@@ -153,13 +140,6 @@ impl fmt::Display for Refusal<'_> {
                  day ahead of its clock",
                 most.0, given.0
             ),
-            R::Evicts => write!(
-                f,
-                "ERR this server may evict marks; FENCED needs a maxmemory-policy that is \
-                 noeviction or volatile-*"
-            ),
-            R::NoMemory => write!(f, "OOM no memory for a new mark: 'maxmemory' is used up"),
-            R::Nested => write!(f, "NOTALLOWED DLOCK.FENCED cannot be nested"),
             R::Blocking(name) => {
                 write!(f, "NOTALLOWED {} would wait, and cannot be fenced", Shown(name))
             }
@@ -169,6 +149,33 @@ impl fmt::Display for Refusal<'_> {
                 Shown(name)
             ),
             R::UnknownCommand(name) => write!(f, "ERR unknown command {}", Shown(name)),
+            _ => f.write_str(self.text()),
+        }
+    }
+}
+
+impl Refusal<'_> {
+    /// The text of a refusal that names nothing.
+    fn text(&self) -> &'static str {
+        use Refusal as R;
+        match self {
+            R::Arity => "ERR wrong number of arguments",
+            R::TwoModes => "ERR SHARED and LIMIT exclude each other",
+            R::TurnAlone => "ERR TURN needs KEEP",
+            R::DoneAlone => "ERR FENCE and META need DONE",
+            R::NotEphemeral => "ERR RENEW and CLOSE need EPHEMERAL",
+            R::NoConnection => {
+                "ERR EPHEMERAL ends with a connection, and a script or module call has none"
+            }
+            R::Replica => "READONLY this node is a replica; ask its primary",
+            R::Busy => "ERR dlock is in the middle of another command; call it afterwards",
+            R::Evicts => {
+                "ERR this server may evict marks; FENCED needs a maxmemory-policy that is noeviction \
+                 or volatile-*"
+            }
+            R::NoMemory => "OOM no memory for a new mark: 'maxmemory' is used up",
+            R::Nested => "NOTALLOWED DLOCK.FENCED cannot be nested",
+            _ => "ERR",
         }
     }
 }
