@@ -94,14 +94,14 @@ fn major_and_minor(version: &[u8]) -> Option<(u64, u64)> {
     Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
 }
 
-/// What a setting must be for the server's log to be complete.
+/// The condition on a setting for the server's log to be complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Needed {
     /// This value.
     Is(&'static CStr),
     /// This value, where the server has the setting.
     IsIfKnown(&'static CStr),
-    /// What it was in the life before: with another value the server reads another log.
+    /// Its value in the life before: with another value the server reads another log.
     Stays,
 }
 
@@ -116,7 +116,7 @@ pub const COMPLETE_LOG: [(&CStr, Needed); 9] = [
     (c"aof-load-corrupt-tail-max-size", Needed::IsIfKnown(c"0")),
     // Redis 8 answers from other threads, before the log is written.
     (c"io-threads", Needed::Is(c"1")),
-    // It can be set while the server runs where `enable-protected-configs` allows it.
+    // The setting can be changed while the server runs where `enable-protected-configs` allows it.
     (c"dir", Needed::Stays),
     (c"appenddirname", Needed::Stays),
     (c"appendfilename", Needed::Stays),
