@@ -237,8 +237,8 @@ all of them. A PING writes nothing, so with an append-only file most of the diff
 The client has one request under way to each node; on a fast network that can keep a node's
 processor busy.
 
-The key begins with dlock-bench:<random>, so a run touches no lock of other clients. The user needs
-these rights:
+The key begins with dlock-bench:<random>, so a run touches no lock of other clients.
+The user needs these rights:
   resetkeys ~dlock-bench:* -@all +dlock.acquire +dlock.release +dlock.node +ping
 A run leaves nothing behind, also after Ctrl-C. Of a Redis Cluster it measures the primary of that
 key.
