@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 use super::rules::Rules;
 use super::vote::{Held, Open, Said, Vote};
 use super::{Answer, Ask, Claim, Obstacle, Send, Wait};
+use crate::limits::MAX_KEEP;
 use crate::words::{Fence, Instant, Millis};
 
 /// The votes of one attempt.
@@ -130,6 +131,10 @@ impl<R: Rules> Ballot<R> {
     /// Asks a node.
     pub fn ask(&mut self, out: &mut Outgoing, node: usize, ask: Ask, now: Instant) {
         let ttl = if self.has_stood() { self.lengths.wanted } else { self.lengths.first };
+        self.ask_for(out, node, ask, ttl, now);
+    }
+
+    fn ask_for(&mut self, out: &mut Outgoing, node: usize, ask: Ask, ttl: Millis, now: Instant) {
         let Some(vote) = self.votes.get_mut(node) else { return };
         let again = vote.over().filter(|_| matches!(ask, Ask::Acquire { .. }));
         let id = out.push_over(node, self.attempt, ask, ttl, again);
@@ -368,13 +373,16 @@ impl<R: Rules> Ballot<R> {
         }
     }
 
-    /// Waits at a node that does not grant, for a part of the lease.
+    /// Waits at a node that does not grant, for a part of the lease. Its place is kept until the next request, so
+    /// that others who come later do not get the node first, again and again. The lease is no longer than the place
+    /// may be kept; a grant is extended.
     pub fn wait_behind(&mut self, out: &mut Outgoing, node: usize, now: Instant) {
         let Some(vote) = self.votes.get(node) else { return };
         if vote.held().is_none() && vote.open.is_none() {
-            let blocks = Some(Millis((self.ttl().0 / 4).max(1)));
-            let wait = Some(Wait { blocks, keep: None, turn: false });
-            self.ask(out, node, Ask::Acquire { fence: self.fence, wait }, now);
+            let ttl = self.ttl().min(Millis(MAX_KEEP));
+            let blocks = Some(Millis((ttl.0 / 4).max(1)));
+            let wait = Some(Wait { blocks, keep: Some(ttl), turn: false });
+            self.ask_for(out, node, Ask::Acquire { fence: self.fence, wait }, ttl, now);
         }
     }
 

@@ -180,8 +180,8 @@ impl<R: Rules> Hold<R> {
                 self.complete(node, now);
             }
             // The node forgot the lease, and another client has been there since. That client gives its grant back
-            // after a while, and this request waits for it.
-            Answer::Denied if id >= self.first && !asked.ask.blocks() => {
+            // after a while, and this request waits for it, however many other clients wait.
+            Answer::Denied if id >= self.first && self.hands_on.is_none() => {
                 self.ballot.wait_behind(&mut self.out, node, now);
             }
             _ => {}

@@ -344,7 +344,7 @@ fn a_reply_that_a_command_leaves_behind_reaches_nobody_else(kind: Kind) {
     assert_eq!(server.run("DLOCK.MARK mark").int(), 7);
 }
 
-/// What another module's call has left is not taken for the reply of the command inside, nor left to the next.
+/// A reply that another module's call has left is not taken for that of the command inside, nor left to the next.
 #[apply(on_every_server)]
 fn a_reply_that_another_module_leaves_behind_is_not_that_of_the_command(kind: Kind) {
     let caller = format!("loadmodule {}", module_file::caller().display());

@@ -175,7 +175,7 @@ impl Flaw {
             | F::ReplicaEnds
             | F::RenewsInSilence => Lives::WithReplicas,
             F::TrustsAddresses | F::KeepsConnections => Lives::WithAddresses,
-            F::NamesNoFence => Lives::OfTheLibrary,
+            F::NamesNoFence | F::AnswersRestored => Lives::OfTheLibrary,
             F::SharesAll
             | F::SharesMore
             | F::ForgetsAhead

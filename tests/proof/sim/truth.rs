@@ -230,7 +230,7 @@ impl<R: Rules> World<R> {
         let grants = matches!(answer, Answer::Extended | Answer::Granted(_)) && !under.ask.blocks();
         match grants && task_.means.lengthen.is_some_and(|longer| under.ttl >= longer) {
             true => task_.longer.insert(place),
-            // It has refused the longer lease since, has been asked for a shorter one, or is not there any more.
+            // The node has refused the longer lease since, has been asked for a shorter one, or is not there any more.
             false => task_.longer.remove(&place),
         };
     }

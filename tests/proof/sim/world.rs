@@ -551,9 +551,16 @@ impl<R: Rules> World<R> {
             self.note_restart();
         }
         if self.speaks(place) {
-            for (key, mode, holder) in grants {
+            for (key, mode, holder) in &grants {
                 let grant = holder.grant();
-                self.judge.came_back(node, &key, grant.token, mode, grant.lease.end);
+                self.judge.came_back(node, key, grant.token, *mode, grant.lease.end);
+            }
+            for (place, task) in self.tasks.iter_mut().enumerate() {
+                let name = super::life::token(place, task.attempt);
+                // A lock that an operator had ended may be back, with an older data set.
+                if grants.iter().any(|(_, _, holder)| *holder.grant().token == name) {
+                    task.ended = None;
+                }
             }
             if self.is_failing_over(place) {
                 self.note_stop(node);

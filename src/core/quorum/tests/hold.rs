@@ -416,8 +416,13 @@ fn a_node_that_forgot_the_lock_is_waited_at_when_another_client_has_it() {
     trial.hears(0, Answer::Denied);
     trial.lease = Millis(TTL);
     trial.sends("0A100w");
+    // Its place is kept meanwhile, and the next renewal does not give it up.
     trial.waited(0, Answer::Denied);
-    trial.sends("");
+    trial.sends("0A100w");
+    (1..3).for_each(|node| trial.hears(node, Answer::Extended));
+    trial.wakes();
+    trial.sends("1E 2E");
+    trial.waited(0, Answer::Refused(Obstacle::Quarantine));
     (1..3).for_each(|node| trial.hears(node, Answer::Extended));
     trial.wakes();
     // A request that waits needs a connection of its own: where nobody has the lock, none is made.
