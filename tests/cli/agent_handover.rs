@@ -71,7 +71,7 @@ fn a_restart_loses_no_lock() {
 #[test]
 fn a_restart_at_any_moment_loses_no_lock_of_which_a_client_was_told() {
     let quorum = Quorum::start(3);
-    let mut agent = Agent::start(&quorum.urls());
+    let mut agent = Agent::with(&quorum.urls(), &["--node-timeout", "20s"]);
     for round in 0..5 {
         let number = Arc::new(AtomicUsize::new(0));
         let clients = (0..6).map(|client| {

@@ -181,16 +181,22 @@ fn the_command_is_told_about_its_lock() {
 fn several_keys_are_held_together_or_not_at_all() {
     let quorum = Quorum::start(3);
     let all = ["b", "a", "c"];
-    let script =
-        "echo \"$DLOCK_KEY\"; echo $DLOCK_FENCE | wc -w; echo $DLOCK_TOKEN | wc -w; sleep 0.5";
+    let folder = TempDir::with_prefix("dlock-test-").expect("a temporary folder can be made");
+    let end = folder.path().join("end");
+    let script = format!(
+        "echo \"$DLOCK_KEY\"; echo $DLOCK_FENCE | wc -w; echo $DLOCK_TOKEN | wc -w; \
+         while [ ! -e {} ]; do sleep 0.05; done",
+        end.display()
+    );
     let mut arguments = all.to_vec();
-    arguments.extend(["-c", script]);
+    arguments.extend(["-c", &script]);
     let running = Running::start(&quorum, &arguments);
     running.until_it_prints("3\n3\n");
     assert!(running.out().starts_with("b a c\n"), "{}", running.out());
     assert!(all.iter().all(|key| quorum.held(key) >= 2));
     run(&quorum, &["-n", "d", "c", "--", "true"]).with_code(1);
     eventually("the free key is free again", || quorum.held("d") == 0);
+    fs::write(&end, "").expect("the folder can be written");
     running.ended().with_code(0);
     quorum.until_released();
 }

@@ -103,8 +103,8 @@ fn a_job_runs_again_when_somebody_says_so() {
     assert_eq!(job(&quorum, &[], "echo run").with_code(0).out, "run\n");
 
     let said = dlock(&quorum, &["break", "--yes", "job"]).with_code(0);
-    assert_eq!(said.out.matches(": 1 mark ended\n").count(), 3, "{}", said.out);
-    // The third may have an older mark, if it answered last.
+    // The third may have an older mark or none, if it answered last.
+    assert!(said.out.matches(": 1 mark ended\n").count() >= 2, "{}", said.out);
     assert!(said.err.contains(" of 3 nodes") && said.err.contains("exit=0"), "{said:?}");
     assert_eq!(job(&quorum, &[], "echo run").with_code(0).out, "run\n");
 }

@@ -199,13 +199,13 @@ fn leases_that_outlast_the_quarantine_after_a_lost_disk() {
     for covered in [("30720", "60000"), ("61440", "60000"), ("0", "0")] {
         assert_eq!(findings(&leases(covered.0, covered.1, "auto")), [], "{covered:?}");
     }
-    let fix = "CONFIG SET dlock.newborn-quarantine 655360";
-    assert_only(&leases("655360", "60000", "auto"), Warning, "newborn", fix);
-    assert_only(&leases("655360", "60000", "auto"), Warning, "newborn", "it would wait for 60 s");
+    let fix = "CONFIG SET dlock.newborn-quarantine 600000";
+    assert_only(&leases("600000", "60000", "auto"), Warning, "newborn", fix);
+    assert_only(&leases("600000", "60000", "auto"), Warning, "newborn", "it would wait for 60 s");
     assert_only(&leases("30720", "0", "auto"), Warning, "newborn", "it would wait for 0");
-    assert_only(&leases("655360", "0", "30000"), Warning, "newborn", "it would wait for 30 s");
-    assert_eq!(findings(&leases("655360", "0", "655360")), []);
-    assert_only(&leases("655360", "0", "off"), Warning, "quarantine_off", "");
+    assert_only(&leases("600000", "0", "30000"), Warning, "newborn", "it would wait for 30 s");
+    assert_eq!(findings(&leases("600000", "0", "600000")), []);
+    assert_only(&leases("600000", "0", "off"), Warning, "quarantine_off", "");
 }
 
 #[test]

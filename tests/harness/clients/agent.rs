@@ -15,6 +15,7 @@ pub struct Agent {
     /// `None` once it has ended.
     running: Option<Running>,
     folder: TempDir,
+    arguments: Vec<String>,
 }
 
 impl Agent {
@@ -29,14 +30,16 @@ impl Agent {
     pub fn with(nodes: &[String], arguments: &[&str]) -> Agent {
         let folder = scratch::elsewhere();
         let running = Some(start(nodes, folder.path(), arguments));
-        Agent { running, folder }
+        let arguments = arguments.iter().map(|&argument| argument.to_owned()).collect();
+        Agent { running, folder, arguments }
     }
 
-    /// Starts it once more at the same socket, after its end.
+    /// Starts it once more at the same socket and with the same arguments, after its end.
     #[track_caller]
     pub fn start_again(&mut self, nodes: &[String]) {
         assert!(self.running.is_none(), "it has ended");
-        self.running = Some(start(nodes, self.folder.path(), &[]));
+        let arguments: Vec<&str> = self.arguments.iter().map(String::as_str).collect();
+        self.running = Some(start(nodes, self.folder.path(), &arguments));
     }
 
     /// Its socket.
