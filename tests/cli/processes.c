@@ -65,7 +65,8 @@ int main(int count, char **arguments) {
         }
         signal(SIGTERM, is_asked);
     } else if (!strcmp(how, "chain")) {
-        // Each process lives for a moment, in a session of its own.
+        // Each process lives for a moment, in a session of its own, and long enough for those that have ended to be
+        // collected: they take process numbers from the whole machine.
         signal(SIGTERM, SIG_IGN);
         printf("in %d\n", getpid());
         fflush(stdout);
@@ -73,6 +74,7 @@ int main(int count, char **arguments) {
         for (;;) {
             if (fork()) _exit(0);
             setsid();
+            usleep(300);
         }
     } else if (!strcmp(how, "traced")) {
         signal(SIGTERM, SIG_IGN);
