@@ -43,8 +43,6 @@ pub enum Flaw {
     RenewsNoAsker,
     /// In quarantine a token's ACQUIRE gets the grant that came back with the data set.
     AnswersRestored,
-    /// In quarantine EXTEND raises the fence of a grant that came back with the data set.
-    RaisesRestored,
     /// A grant ends with the connection that asked for it.
     EndsWithConnection,
     /// The next in line is told of its turn while the holder has not asked the other nodes.
@@ -106,7 +104,7 @@ pub enum Flaw {
 
 impl Flaw {
     /// All of them.
-    pub const ALL: [Flaw; 47] = [
+    pub const ALL: [Flaw; 46] = [
         Flaw::NoQuarantine,
         Flaw::ShortQuarantine,
         Flaw::NewGrants,
@@ -126,7 +124,6 @@ impl Flaw {
         Flaw::Shortens,
         Flaw::RenewsNoAsker,
         Flaw::AnswersRestored,
-        Flaw::RaisesRestored,
         Flaw::EndsWithConnection,
         Flaw::TellsTooEarly,
         Flaw::TellsNobody,

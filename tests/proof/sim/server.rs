@@ -451,15 +451,6 @@ impl Server {
         let is_named = !has_more || self.flaw != Some(Flaw::NamesNoFence);
         let extend = Extend { token, ttl, fence: is_named.then_some(fence) };
         let free = !self.host.values.contains_key(key);
-        if self.flaw == Some(Flaw::RaisesRestored)
-            && let Some(held) = self.restored(request, time)
-            && held < fence
-        {
-            self.answer_restored(request, held, time);
-            let lease = Lease::begin(time.now, ttl);
-            self.host.renew_one(key.as_key(), Renewal { lease, fence, asker: None });
-            return Answer::Extended;
-        }
         match self.node.extend(&mut self.host, key.as_key(), &extend, ClientId(wire), time) {
             Ok(true) => {
                 if self.flaw == Some(Flaw::Shortens) {

@@ -284,7 +284,9 @@ impl Judge {
         prop_assert_eq!(grant.fence, ask.fence.unwrap_or(hold.fence));
         prop_assert_eq!(mode, hold.mode);
         prop_assert!(!(hold.bound && hold.ephemeral) || hold.client == grant.client);
-        (hold.client, hold.waiter, hold.away) = (grant.client, None, false);
+        // An EPHEMERAL grant stays tied to the connection that waited.
+        hold.waiter = hold.waiter.filter(|_| hold.client == grant.client);
+        (hold.client, hold.away) = (grant.client, false);
         hold.end = hold.end.max(now + ask.ttl.0 * 1000);
         hold.latest = hold.latest.max(now + ask.ttl.0 * 1000 + 999);
         hold.fence = grant.fence;
