@@ -12,7 +12,7 @@ ENGINE ?= podman
 VERSION = $(shell sed -n '/^\[workspace.package\]/,/^$$/s/^version = "\(.*\)"/\1/p' Cargo.toml)
 TARGET = $(shell $(CARGO) metadata --no-deps --format-version 1 | sed -n 's/.*"target_directory":"\([^"]*\)".*/\1/p')
 
-.PHONY: help setup servers build shipped caller python node run test test-world test-busy server-tests soak jobs model sim quint mutants portable check bench bench-node bench-quorum bench-peers pictures peers dist test-dist try-archives release check-release crates publish lint-workflows images test-images test-manifests
+.PHONY: help setup servers build shipped caller python nodejs run test test-world test-busy server-tests soak jobs model sim quint mutants portable check bench bench-node bench-quorum bench-peers pictures peers dist test-dist try-archives release check-release crates publish lint-workflows images test-images test-manifests
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -34,8 +34,8 @@ caller: build
 python: setup ## build the library for Python: a wheel in dist/
 	@scripts/python.sh build
 
-node: setup ## build the library for Node: a package in dist/
-	@scripts/node.sh build
+nodejs: setup ## build the library for Node.js: a package in dist/
+	@scripts/nodejs.sh build
 
 run: build $(if $(filter redis-8.6,$(SERVER)),servers) ## start three local nodes, show a lock at work (NODES=1, SERVER=valkey-9.1, PORT=7000)
 	@exec "$(TARGET)/release/dlock" dev --demo -n $(NODES) --server .servers/$(SERVER) $(if $(PORT),--port $(PORT))
@@ -43,7 +43,7 @@ run: build $(if $(filter redis-8.6,$(SERVER)),servers) ## start three local node
 # The newest Redis takes minutes to compile, and is for those who test with it.
 newest = $(if $(or $(filter file,$(origin SERVER)),$(filter redis-8.6,$(SERVER))),servers)
 
-test: build $(newest) caller python node ## run all tests, end to end on every server (ARGS='acquire::' picks some, SERVER=redis-8.2 one server)
+test: build $(newest) caller python nodejs ## run all tests, end to end on every server (ARGS='acquire::' picks some, SERVER=redis-8.2 one server)
 	@SERVER=$(if $(filter-out file,$(origin SERVER)),$(SERVER)) scripts/test.sh $(ARGS)
 
 test-busy: build ## run all tests beside busy loops, as on a machine with other work, again and again until one fails (LOOPS=3 RUNS=1)
@@ -52,11 +52,11 @@ test-busy: build ## run all tests beside busy loops, as on a machine with other 
 server-tests: build ## run Redis's own test suite with the module, for some ten minutes (UNITS='unit/expire')
 	@scripts/server-tests.sh "$(TARGET)/release/libdlock.so" $(UNITS)
 
-test-world: build servers python node ## test docs/examples, docs/fences.md and docs/schedulers.md beside real programs of others (installs what it needs)
+test-world: build servers python nodejs ## test docs/examples, docs/fences.md and docs/schedulers.md beside real programs of others (installs what it needs)
 	@scripts/world.sh
 	$(CARGO) test -p dlock-tests --test world -- $(ARGS)
 	@scripts/python.sh world
-	@scripts/node.sh world
+	@scripts/nodejs.sh world
 
 soak: build servers ## crashes and bad networks at length, for half an hour or so (KILLS=5000 kills each server so often, CHAOS=60 seconds of fail-overs; HOURS=8: all shapes in turns, and a report)
 ifdef HOURS
@@ -94,7 +94,7 @@ check: setup ## formatting, clippy and rustdoc with warnings as errors, house st
 	RUSTDOCFLAGS=-Dwarnings $(CARGO) doc --quiet --no-deps --all-features -p dlock-redis-core -p dlock-redis
 	$(CARGO) test -q --test tidy
 	@scripts/python.sh check
-	@scripts/node.sh check
+	@scripts/nodejs.sh check
 
 # The program as it is shipped: that of `make build` is there sooner, and slower.
 shipped: build

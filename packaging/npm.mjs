@@ -1,4 +1,4 @@
-// Makes the published packages for Node out of the one that tests use: NAME from all/, and from each other folder
+// Makes the published packages for Node.js out of the one that tests use: NAME from all/, and from each other folder
 // NAME-PLATFORM, which holds what is compiled. npm installs the one for its platform, because it is an optional
 // dependency, and runs no script.
 //

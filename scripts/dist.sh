@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds what a release consists of, into dist/release/: archives, Debian packages, wheels, the packages for Node,
+# Builds what a release consists of, into dist/release/: archives, Debian packages, wheels, the packages for Node.js,
 # SBOMs and SHA256SUMS. Neither the folder nor the time of a build is in it.
 #
 # Usage: dist.sh            everything, for each of TARGETS; without any, for this machine
@@ -43,7 +43,7 @@ main() {
         mkdir -p "$release"
         set_up
         texts
-        scripts/node.sh setup
+        scripts/nodejs.sh setup
         each std modules wheel node_platform sboms
         node_packages
         sums
@@ -307,19 +307,19 @@ wheel() {
 node_platform() {
     local folder=$built/npm/$node_platform
     mkdir -p "$folder"
-    compile library --profile bindings -p dlock-node
-    install -m 644 "$built/$target/bindings/libdlock_node.so" "$folder/native.node"
+    compile library --profile bindings -p dlock-nodejs
+    install -m 644 "$built/$target/bindings/libdlock_nodejs.so" "$folder/native.node"
     needs_little library "$folder/native.node"
-    licences "dlock for Node" dlock-node >"$folder/THIRD-PARTY.txt"
+    licences "dlock for Node.js" dlock-nodejs >"$folder/THIRD-PARTY.txt"
 }
 
 node_packages() {
     local folder
-    rm -rf src/node/lib
-    tests/nodejs/node_modules/.bin/tsc --project src/node
+    rm -rf src/nodejs/lib
+    tests/nodejs/node_modules/.bin/tsc --project src/nodejs
     mkdir "$built/npm/all"
-    cp -r src/node/lib "$built/npm/all/"
-    node packaging/npm.mjs src/node/package.json "$name" "$built/npm" "$repository"
+    cp -r src/nodejs/lib "$built/npm/all/"
+    node packaging/npm.mjs src/nodejs/package.json "$name" "$built/npm" "$repository"
     for folder in "$built"/npm/*; do
         cp LICENSE "$folder/"
         node_package "$folder"
@@ -339,7 +339,7 @@ sboms() {
     sbom src/module/Cargo.toml libdlock
     sbom Cargo.toml dlock
     sbom src/python/Cargo.toml dlock-python
-    sbom src/node/Cargo.toml dlock-node
+    sbom src/nodejs/Cargo.toml dlock-nodejs
 }
 
 sbom() { # manifest, name

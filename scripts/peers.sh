@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs into .peers/ what `make bench` measures dlock beside, in the versions that
-# tests/bench/peers/ names: lock libraries, and etcd and ZooKeeper from the distribution; those for Node are
+# tests/bench/peers/ names: lock libraries, and etcd and ZooKeeper from the distribution; those for Node.js are
 # among the tools of tests/nodejs/. A second run finds everything there and asks no network. What cannot be
 # installed is left out: the benchmark says so in its rows.
 set -euo pipefail
@@ -51,7 +51,7 @@ python_libraries() {
 }
 
 node_libraries() {
-    scripts/node.sh setup
+    scripts/nodejs.sh setup
 }
 
 rslock() {

@@ -5,7 +5,7 @@
 # Usage: release.sh cut VERSION        sets the version everywhere, in a commit with its tag; nothing is pushed
 #        release.sh check              one version everywhere, with its section in CHANGELOG.md, and the tag in $TAG
 #        release.sh crates [--dry-run] the Rust library
-#        release.sh npm [--dry-run]    the packages for Node
+#        release.sh npm [--dry-run]    the packages for Node.js
 #        release.sh github             the files themselves, with the section of CHANGELOG.md
 # A tag is read from the environment alone: its name may be one that a shell would execute.
 set -euo pipefail
@@ -56,7 +56,7 @@ cut_release() { # version
 set_version() { # version
     local old=${version//./\\.}
     sed -i "s/^version = \"$old\"/version = \"$1\"/; s/version = \"=$old\"/version = \"=$1\"/" Cargo.toml
-    sed -i "s/^  \"version\": \"$old\"/  \"version\": \"$1\"/" src/node/package.json
+    sed -i "s/^  \"version\": \"$old\"/  \"version\": \"$1\"/" src/nodejs/package.json
     # What was measured was measured with the old one.
     git grep -lF "$version" -- docs packaging src/cli ':!docs/benchmarks.md' | xargs sed -i "s/\b$old\b/$1/g"
     "$cargo" update --quiet --workspace --offline
@@ -71,8 +71,8 @@ comes from)"
 check() { # tag
     grep -q "^dlock-core = .* version = \"=$version\" }$" Cargo.toml ||
         fail "Cargo.toml asks for another version of dlock-core than $version"
-    grep -q "^  \"version\": \"$version\",$" src/node/package.json ||
-        fail "src/node/package.json has another version than $version"
+    grep -q "^  \"version\": \"$version\",$" src/nodejs/package.json ||
+        fail "src/nodejs/package.json has another version than $version"
     [ -z "$1" ] || [ "$1" = "v$version" ] || fail "the tag is $1, and the version $version"
     [ -z "$1" ] || published_somewhere
     [ -z "$1" ] || [ -n "$(section "$version")" ] || fail "CHANGELOG.md says nothing about $version"

@@ -87,7 +87,7 @@ with_server() { # redis or valkey
     alone "$1" removed
     inside apt-get purge -y -qq dlock dlock-module >/dev/null
     [ ! -e "$root/etc/dlock" ] || by_hand "$name: purge leaves /etc/dlock"
-    echo "test-dist: $name, $1: a lock $seconds s after an empty root, Python, Node, upgrade, removal"
+    echo "test-dist: $name, $1: a lock $seconds s after an empty root, Python, Node.js, upgrade, removal"
 }
 
 # Debian 11 has a Redis that is too old for the module.
@@ -207,7 +207,7 @@ with_musl() {
     echo "test-dist: $name: $(grep '^held' "$root/log")"
 }
 
-# Debian's musl and busybox, a Node that was built on Alpine, and what zig compiles of Debian's source, for some minutes:
+# Debian's musl and busybox, a Node.js that was built on Alpine, and what zig compiles of Debian's source, for some minutes:
 # a Redis and a Python.
 make_musl() { # folder
     local python=${XDG_CACHE_HOME:-$HOME/.cache}/dlock/dist/python/bin/python

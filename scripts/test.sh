@@ -23,7 +23,7 @@ main() {
     build
     # Who needs a processor all the time begins, then who takes longest.
     for name in mutants sim quorum cli; do suite "$name"; done
-    start nodejs scripts/node.sh test "${filters[@]}"
+    start nodejs scripts/nodejs.sh test "${filters[@]}"
     start python scripts/python.sh test "${filters[@]}"
     for kind in "${wanted[@]}"; do suite node "$kind"; done
     nodejs_oldest
@@ -44,7 +44,7 @@ build() {
     artifact+='"profile":{[^}]*"test":true}.*"executable":"\([^"]*\)".*|\1 \2 \3|p'
     "$cargo" test --no-run
     scripts/python.sh install
-    scripts/node.sh install
+    scripts/nodejs.sh install
     while read -r there name file; do
         folder[$name]=$there
         program[$name]=$file
@@ -79,10 +79,10 @@ suite() { # name [server]
     start "$*" env --chdir="${folder[$1]}" "${program[$1]}" "${skipped[@]}" "${filters[@]}"
 }
 
-# Some of the tests of the library for Node, by the oldest Node, and with one server.
+# Some of the tests of the library for Node.js, by the oldest Node.js, and with one server.
 nodejs_oldest() {
     [[ " ${wanted[*]} " == *" redis_8_2 "* ]] || return 0
-    start "nodejs oldest" env SERVER=redis-8.2 scripts/node.sh test-oldest "${filters[@]}"
+    start "nodejs oldest" env SERVER=redis-8.2 scripts/nodejs.sh test-oldest "${filters[@]}"
 }
 
 # Starts a command as soon as there is room for it.

@@ -2,7 +2,7 @@
 # Installs what `make test-world` tests against: PostgreSQL, SQLite, PHP, Ruby, Perl and C with their clients,
 # Chromium, tmux, systemd, cron and PgBouncer, of Debian; and into .world/ Debian's Prometheus, which starts no service
 # there, a newer Go of Debian with go-redis, and the client for Python, in the version that tests/world/packages/
-# names. Those for Node are among the tools of tests/nodejs/. A second run finds everything there and asks no
+# names. Those for Node.js are among the tools of tests/nodejs/. A second run finds everything there and asks no
 # network. `world.sh pictures` installs what `make pictures` needs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -21,7 +21,7 @@ main() {
     prometheus
     go_client
     python_client
-    scripts/node.sh setup
+    scripts/nodejs.sh setup
 }
 
 # --- packages ---------------------------------------------------------------------------------

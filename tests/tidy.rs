@@ -138,7 +138,7 @@ fn an_option_of_a_lock_is_in_few_files() {
     let languages: [(&str, &[&str], &str, usize); 3] = [
         ("src", &["rs"], "max_hold", 3),
         ("src/python/dlock", &["py", "pyi"], "max_hold", 2),
-        ("src/node/dlock", &["ts", "mts"], "maxHold", 2),
+        ("src/nodejs/dlock", &["ts", "mts"], "maxHold", 2),
     ];
     for (folder, endings, option, most) in languages {
         let knows = |file: &File| {

@@ -1,4 +1,4 @@
-//! Code that the libraries for Python and Node share. Neither writes a rule of locks again; this is the layer
+//! Code that the libraries for Python and Node.js share. Neither writes a rule of locks again; this is the layer
 //! between the library and values of another language.
 //!
 //! - `connected`: a client with its runtime, and a mark after a panic.

@@ -102,7 +102,7 @@ pub const FLOOR: Peer =
 /// Theirs, first the one in our language.
 pub const PEERS: [Peer; 4] = [
     Peer::on_redis("rslock (Rust)", Program::Rust("rslock-peer"), &ONE_AND_FIVE),
-    Peer::on_redis("@sesamecare-oss/redlock (Node)", Program::Node, &ONE_AND_FIVE),
+    Peer::on_redis("@sesamecare-oss/redlock (Node.js)", Program::Node, &ONE_AND_FIVE),
     Peer::on_redis("redis-py (Python)", Program::Python("redis_py.py"), &[1]),
     Peer::on_redis("python-redis-lock (Python)", Program::Python("python_redis_lock.py"), &[1]),
 ];

@@ -1,4 +1,4 @@
-// Takes a lock with the package for Node, in whose folder scripts/test-dist.sh puts it.
+// Takes a lock with the package for Node.js, in whose folder scripts/test-dist.sh puts it.
 const assert = require('node:assert');
 const { Client } = require('dlock');
 

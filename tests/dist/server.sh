@@ -18,7 +18,7 @@ first() {
     [ "$(stat --format %a /etc/dlock/exporter.env /etc/dlock/agent.env | uniq)" = 600 ]
 }
 
-# Those for Python and Node.
+# Those for Python and Node.js.
 libraries() {
     start
     python3 /opt/lock.py

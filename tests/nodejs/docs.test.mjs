@@ -12,7 +12,7 @@ import { Program, testAlone, testWithServer } from './with.mjs';
 const page = (name) => readFileSync(join(TOP, name), 'utf8');
 const examples = (name) => [...page(name).matchAll(/^```js\n(.*?)^```/gms)].map(([, text]) => text);
 
-for (const name of ['docs/node.md', 'docs/moving-over.md', 'README.md']) {
+for (const name of ['docs/nodejs.md', 'docs/moving-over.md', 'README.md']) {
   testWithServer(`examples of ${name} run as they stand`, async ({ t, server }) => {
     const found = examples(name);
     assert.ok(found.length > 0);
@@ -34,8 +34,8 @@ testAlone('the examples of the pages have the right types', () => {
   const folder = mkdtempSync(join(tmpdir(), 'dlock-test-'));
   try {
     symlinkSync(join(HERE, 'node_modules'), join(folder, 'node_modules'));
-    // The types of Node want a subscriber of each event.
-    const pages = [...examples('docs/node.md'), ...examples('docs/moving-over.md')];
+    // The types of Node.js want a subscriber of each event.
+    const pages = [...examples('docs/nodejs.md'), ...examples('docs/moving-over.md')];
     const typed = pages.filter((text) => !text.includes('tracingChannel'));
     const more = `import { Client } from 'dlock';
       { await using guard = await new Client('redis://a').lock('job:42', { wait: 10_000 }).acquire(); }`;
@@ -53,14 +53,14 @@ testAlone('the examples of the pages have the right types', () => {
 });
 
 testAlone('the first example has five lines', () => {
-  const lines = examples('docs/node.md')[0]
+  const lines = examples('docs/nodejs.md')[0]
     .split('\n')
     .filter((line) => line !== '');
   assert.equal(lines.length, 5);
 });
 
 testAlone('each option and error is on the page', () => {
-  const text = page('docs/node.md');
+  const text = page('docs/nodejs.md');
   const types = readFileSync(join(HERE, 'node_modules/dlock/lib/options.d.ts'), 'utf8');
   const options = [...types.matchAll(/^ {4}(\w+)\?:/gm)].map(([, name]) => name);
   assert.ok(options.length >= 8);

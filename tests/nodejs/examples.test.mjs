@@ -1,4 +1,4 @@
-// The examples of src/node/examples, with what they are for.
+// The examples of src/nodejs/examples, with what they are for.
 
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
@@ -13,7 +13,7 @@ import { testWithServer } from './with.mjs';
 testWithServer('example: locks are spans of OpenTelemetry', async ({ t, server, client }) => {
   const guard = await client.lock('example:otel').acquire();
   // The example finds OpenTelemetry where the tests do.
-  const example = readFileSync(join(TOP, 'src/node/examples/otel.mjs'), 'utf8');
+  const example = readFileSync(join(TOP, 'src/nodejs/examples/otel.mjs'), 'utf8');
   const program = spawn(process.execPath, ['--input-type=module', '--eval', example], {
     cwd: HERE,
     env: { ...process.env, DLOCK_NODES: server.url },
@@ -34,7 +34,7 @@ testWithServer('example: locks are spans of OpenTelemetry', async ({ t, server, 
 
 /** Starts an example; it ends with the test. */
 function start(t, server, name, env = {}) {
-  const program = spawn(process.execPath, [join(TOP, 'src/node/examples', name)], {
+  const program = spawn(process.execPath, [join(TOP, 'src/nodejs/examples', name)], {
     env: { ...process.env, DLOCK_NODES: server.url, ...env },
     stdio: ['pipe', 'pipe', 'inherit'],
   });

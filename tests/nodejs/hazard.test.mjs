@@ -1,4 +1,4 @@
-// A hazard of the usual recipe in Node that dlock does not have.
+// A hazard of the usual recipe in Node.js that dlock does not have.
 
 import assert from 'node:assert/strict';
 import { Redlock } from '@sesamecare-oss/redlock';

@@ -166,7 +166,7 @@ testAlone('the package installs where there is nothing else, and runs no scripts
     });
     assert.equal(said, 'redis://a:6379\n');
     const licences = readFileSync(join(there, 'THIRD-PARTY.txt'), 'utf8');
-    assert.match(licences, /^dlock for Node: made of these packages/);
+    assert.match(licences, /^dlock for Node.js: made of these packages/);
     for (const name of ['tokio', 'redis', 'rustls', 'ring', 'napi'])
       assert.ok(licences.includes(`\n${name} `), name);
     assert.ok(readFileSync(join(there, 'LICENSE'), 'utf8').length > 500);

@@ -11,7 +11,7 @@ import { fileURLToPath } from 'node:url';
 import { Redis } from 'ioredis';
 
 export const TOP = fileURLToPath(new URL('../..', import.meta.url));
-/** This folder; Node 18 has no import.meta.dirname. */
+/** This folder; Node.js 18 has no import.meta.dirname. */
 export const HERE = fileURLToPath(new URL('.', import.meta.url));
 /** Tests for which one is enough run with the first. */
 export const KINDS = ['redis-8.2', 'redis-7.0', 'valkey-8.1', 'valkey-9.1'];

@@ -18,7 +18,7 @@ testWithEveryServer('an abort ends a wait and leaves nothing', async ({ server, 
   assert.ok(await server.isFree(key));
 });
 
-testWithServer('a signal may end many waits, and Node warns of none', async ({ t, server, client, key }) => {
+testWithServer('a signal may end many waits, and Node.js warns of none', async ({ t, server, client, key }) => {
   const [abort, warnings] = [new AbortController(), []];
   const listen = (warning) => warnings.push(warning.message);
   process.on('warning', listen);

@@ -43,7 +43,7 @@ function begin(kind) {
   return servers.get(kind);
 }
 
-// All tests of a file are in a suite, whose end is told. The end of the file, Node 18.18 tells only to a process
+// All tests of a file are in a suite, whose end is told. The end of the file, Node.js 18.18 tells only to a process
 // that has nothing else to do, and servers are something to do.
 queueMicrotask(() =>
   describe(basename(process.argv[1]), () => {

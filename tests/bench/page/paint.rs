@@ -28,7 +28,7 @@ pub fn color(library: &str) -> RGBColor {
         "dlock (Rust)" => OURS,
         "DLOCK by redis-py (Python)" => RGBColor(104, 181, 214),
         "rslock (Rust)" => RGBColor(209, 73, 91),
-        "@sesamecare-oss/redlock (Node)" => RGBColor(230, 159, 50),
+        "@sesamecare-oss/redlock (Node.js)" => RGBColor(230, 159, 50),
         "redis-py (Python)" => RGBColor(92, 158, 112),
         "etcd (Rust)" => RGBColor(120, 94, 60),
         "ZooKeeper by kazoo (Python)" => RGBColor(196, 120, 170),

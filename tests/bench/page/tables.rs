@@ -161,7 +161,7 @@ That is what this machine can do at best.
 const SETTINGS: &str = "
 Settings: redis-py has its parser in C (hiredis). Its `socket_timeout` is None for python-redis-lock
 and for DLOCK.ACQUIRE, since both wait in the server for longer than its 5 s. Python's clients are
-threads with connections of their own, in one process in which one thread runs at a time; Node's
+threads with connections of their own, in one process in which one thread runs at a time; Node.js's
 share one event loop. In the processes of all libraries the kernel ends sleeps in time (timer slack
 of 1 ns instead of 50 µs); the servers are left as they are.
 ";

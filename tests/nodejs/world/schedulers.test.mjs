@@ -10,7 +10,7 @@ import { eventually, HERE, TOP } from '../server.mjs';
 import { testWithServer } from '../with.mjs';
 
 const WORLD = fileURLToPath(new URL('.', import.meta.url));
-const example = (name) => readFileSync(join(TOP, 'src/node/examples', name), 'utf8');
+const example = (name) => readFileSync(join(TOP, 'src/nodejs/examples', name), 'utf8');
 
 /** A host that runs an example, with a clock that goes wrong by so many milliseconds. */
 class Host {

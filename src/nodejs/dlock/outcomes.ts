@@ -112,7 +112,7 @@ function listen(): void {
   native.listen(queue(), waits, lines, prints);
 }
 
-// One listener for each signal: Node takes many for a leak, and one signal may end all waits of a process.
+// One listener for each signal: Node.js takes many for a leak, and one signal may end all waits of a process.
 const abortions = new WeakMap<AbortSignal, Set<() => void>>();
 
 // Calls this when the signal is aborted, until the returned function is called.

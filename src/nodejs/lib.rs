@@ -1,4 +1,4 @@
-//! The Rust part of the library for Node: `native.node`.
+//! The Rust part of the library for Node.js: `native.node`.
 //!
 //! The locks are those of `dlock-client`; no rule of theirs is written again here. The public part is in
 //! `dlock/`, in TypeScript: promises, abort signals, classes of errors. In reading order:

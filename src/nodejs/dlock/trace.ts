@@ -151,7 +151,7 @@ function isWatched(channel: Tracing | undefined): boolean {
   return [start, end, asyncStart, asyncEnd, error].some((each) => each.hasSubscribers);
 }
 
-// Node 18.18 has no tracing channels.
+// Node.js 18.18 has no tracing channels.
 const traced = (name: string): Tracing | undefined => diagnostics.tracingChannel?.(name);
 
 const ACQUIRE = traced('dlock:acquire');

