@@ -6,25 +6,14 @@
 //!
 //! - [`words`]: the vocabulary. Fence, lease, deadline, mode, key.
 //! - [`limits`]: every limit, named once.
-//! - [`lock`]: one lock, its holders, and the requests it admits.
-//! - [`done`]: a mark that a lock is done, and need not be taken for a while.
-//! - [`queue`]: the waiters of a lock, in order of arrival.
-//! - [`durability`]: state that must outlive a crash; the state file has it before a grant.
-//! - [`cluster`]: the slot of a key.
-//! - [`settings`]: the operator's settings.
-//! - [`server`]: all locks of one server: acquire, release, extend, hand-over, expiry.
-//! - [`observed`]: figures for an operator: lengths of waits and holds, the keys with the longest waits.
-//! - [`who`]: a holder or a waiter, as an operator may see it.
-//! - [`host`]: the trait that the server around a node implements.
 //! - [`reason`]: the reasons for which the rules refuse a request.
-//! - [`command`]: the commands, one file each: syntax and documentation.
-//! - [`quirks`]: the differences between versions of Redis and Valkey.
-//! - [`snapshot`]: the versioned form in which a lock is stored.
-//! - [`mark`]: the largest fence that a resource has seen.
+//! - [`lock`]: one lock, its holders, its queue, its completion record.
+//! - [`durability`]: state that must outlive a crash; the state file has it before a grant.
+//! - [`node`]: all locks of one server: acquire, release, extend, hand-over, expiry.
 //! - [`quorum`]: one lock over several nodes, as their client sees it.
-//! - [`shares`]: fair shares of a limited store.
-//! - [`packed`]: the compact form in which a held lock lies in memory.
-//! - [`deadlines`]: an ordered index of deadlines.
+//! - [`command`]: the commands, one file each: syntax and documentation.
+//! - [`stored`]: the forms in which locks are stored.
+//! - [`servers`]: the differences between servers.
 //! - `simulated`: a server in memory, for tests (feature `simulated`).
 
 #![no_std]
@@ -38,40 +27,28 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
-pub mod cluster;
 pub mod command;
-pub mod deadlines;
-pub mod done;
 pub mod durability;
-pub mod host;
 pub mod limits;
 pub mod lock;
-pub mod mark;
-pub mod observed;
-pub mod packed;
-pub mod queue;
-pub mod quirks;
+pub mod node;
 pub mod quorum;
 pub mod reason;
-pub mod server;
-pub mod settings;
-pub mod shares;
+pub mod servers;
 #[cfg(any(test, feature = "simulated"))]
 pub mod simulated;
-pub mod snapshot;
-mod varint;
-pub mod who;
+pub mod stored;
 pub mod words;
 
-pub use done::{Done, Until};
 pub use durability::promise::Promise;
 pub use durability::quarantine::{Cause, Policy, Start};
 pub use durability::record::{Ended, Record};
-pub use host::{Answers, Effect, Ending, Host, Memory, Serves, WaitOutcome};
+pub use lock::done::{Done, Until};
 pub use lock::{Crowd, Found, Grant, Holder, Holders, Renewal};
+pub use node::host::{Answers, Effect, Ending, Host, Memory, Serves, WaitOutcome};
+pub use node::settings::Settings;
+pub use node::{Acquired, Node};
 pub use reason::Reason;
-pub use server::{Acquired, Node};
-pub use settings::Settings;
 pub use words::{
     ClientId, Deadline, Fence, Instant, Key, KeyBuf, Lease, Millis, Mode, Owner, Time, WaiterId,
 };

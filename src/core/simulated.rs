@@ -8,12 +8,12 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use crate::command::apply;
-use crate::done::{Done, Until, units};
 use crate::durability::promise::Promise;
 use crate::durability::record::Ended;
-use crate::host::{Answers, Effect, Ending, Host, Memory, Serves, WaitOutcome};
+use crate::lock::done::{Done, Until, units};
 use crate::lock::{Crowd, Found, Grant, Holder, Holders, Renewal};
-use crate::server::Node;
+use crate::node::Node;
+use crate::node::host::{Answers, Effect, Ending, Host, Memory, Serves, WaitOutcome};
 use crate::words::{
     ClientId, Deadline, Fence, Instant, Key, KeyBuf, Lease, Mode, Owner, Time, WaiterId,
 };

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use dlock_core::command::{Refusal, Touch, apply, fenced};
-use dlock_core::mark::{self, Verdict};
+use dlock_core::durability::mark::{self, Verdict};
 use dlock_core::{Fence, Reason, Time};
 
 use crate::ffi::call::Call;

@@ -2,8 +2,8 @@
 
 use dlock_core::Instant;
 use dlock_core::command::{Refusal, hot};
-use dlock_core::observed::hot::Figures;
-use dlock_core::queue::Queue;
+use dlock_core::lock::queue::Queue;
+use dlock_core::node::observed::hot::Figures;
 
 use crate::ffi::call::{Call, Room};
 use crate::ffi::context::{Ctx, now};

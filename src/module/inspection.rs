@@ -4,8 +4,8 @@
 
 use dlock_core::limits::INSPECT_LISTED;
 use dlock_core::lock::Holders;
-use dlock_core::queue::{Queue, Waiter};
-use dlock_core::who::{id, id_of};
+use dlock_core::lock::queue::{Queue, Waiter};
+use dlock_core::node::who::{id, id_of};
 use dlock_core::{ClientId, Found, Grant, Host, Key, Mode, Node, Reason, Time};
 
 use crate::ffi::context::Ctx;

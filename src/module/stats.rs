@@ -1,6 +1,6 @@
 //! The counters of this node since it started.
 
-use dlock_core::observed::Lengths;
+use dlock_core::node::observed::Lengths;
 use dlock_core::{Effect, Ending};
 use hdrhistogram::Histogram;
 

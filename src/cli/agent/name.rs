@@ -1,7 +1,7 @@
 //! One caller's name for one lock.
 
 use dlock_client::Key;
-use dlock_core::shares::units;
+use dlock_core::node::shares::units;
 
 /// A key and the caller's token.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

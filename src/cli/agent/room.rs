@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use dlock_core::Owner;
-use dlock_core::shares::Shares;
+use dlock_core::node::shares::Shares;
 
 use super::figures::Counted;
 use super::limits::{CONNECTIONS, STRANGERS, UNREAD};

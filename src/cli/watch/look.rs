@@ -7,7 +7,7 @@ use dlock_client::Inspection;
 use dlock_client::operator;
 use dlock_client::operator::Fields;
 use dlock_core::limits::HOT_NAME;
-use dlock_core::observed::Lengths;
+use dlock_core::node::observed::Lengths;
 use redis::{Value, pipe};
 
 use crate::doctor::limits;

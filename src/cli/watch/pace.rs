@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use dlock_core::observed::Lengths;
+use dlock_core::node::observed::Lengths;
 
 use super::look::NodeLook;
 

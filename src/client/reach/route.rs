@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use dlock_core::cluster::slot_of;
+use dlock_core::servers::slots::slot_of;
 use redis::{Arg, Cmd, Value};
 use tokio::time::sleep;
 use tracing::debug;

@@ -5,7 +5,7 @@ use super::options::Options;
 use super::read::{self, Args};
 use super::{Arg, Doc, Kind, Refusal, Touch};
 use crate::limits::{MAX_FENCE, MAX_KEEP, MAX_LIMIT, MAX_WAIT};
-use crate::settings::Settings;
+use crate::node::settings::Settings;
 use crate::words::{Fence, Millis, Mode};
 
 /// The command's documentation.

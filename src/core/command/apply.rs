@@ -31,13 +31,13 @@ use alloc::vec::Vec;
 
 use super::read::{self, Args};
 use super::{Arg, Doc, Kind, Refusal, Touch, promise};
-use crate::done::{Done, NOBODY, Until};
 use crate::durability::keys_ahead::KeyAhead;
 use crate::durability::keys_ahead::KeyHash;
 use crate::durability::promise::Promise;
 use crate::durability::slot::Slot;
 use crate::limits::{MAX_FENCE, MAX_LIMIT, MAX_TTL_CEILING};
 use crate::lock::Grant;
+use crate::lock::done::{Done, NOBODY, Until};
 use crate::words::{ClientId, Fence, Lease, Millis, Mode};
 
 /// The command's documentation.

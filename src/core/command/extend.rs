@@ -4,7 +4,7 @@ use super::options::Options;
 use super::read::{self, Args};
 use super::{Arg, Doc, Kind, Refusal, Touch};
 use crate::limits::MAX_FENCE;
-use crate::settings::Settings;
+use crate::node::settings::Settings;
 use crate::words::{Fence, Millis};
 
 /// The command's documentation.

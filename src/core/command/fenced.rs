@@ -4,8 +4,8 @@
 //! if the fence is 0.
 
 use super::{Arg, Doc, Kind, Refusal, Touch, inner, read};
+use crate::durability::mark;
 use crate::limits::MAX_FENCE;
-use crate::mark;
 use crate::words::Fence;
 
 /// The command's documentation.

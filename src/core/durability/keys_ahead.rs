@@ -11,9 +11,9 @@ use core::fmt;
 use sha2::{Digest, Sha256};
 
 use super::slot::Slot;
-use crate::cluster::slot_of;
 use crate::limits::MAX_KEYS_AHEAD;
-use crate::shares::Shares;
+use crate::node::shares::Shares;
+use crate::servers::slots::slot_of;
 use crate::words::{Fence, Owner};
 
 /// The keys, with their largest fences.

@@ -20,6 +20,7 @@
 //! - [`promise`]: both bounds, as dlock writes and sends them; [`record`]: the state file's text.
 //! - [`durable`]: all of these together, as a part of the node.
 //! - [`quarantine`]: the causes of a quarantine, and its effects.
+//! - [`mark`]: the largest fence that a resource has seen.
 
 pub mod cap;
 pub mod clock;
@@ -27,6 +28,7 @@ pub mod durable;
 pub mod fences;
 pub mod keys_ahead;
 pub mod lease_bound;
+pub mod mark;
 pub mod promise;
 pub mod quarantine;
 pub mod record;

@@ -10,8 +10,8 @@ pub mod file;
 pub mod lifecycle;
 pub mod writer;
 
-use dlock_core::cluster::name_in;
 use dlock_core::command::apply::write_promise;
+use dlock_core::servers::slots::name_in;
 use dlock_core::{Fence, Instant, Millis, Node, Promise, Record, Time};
 
 use crate::ffi::context::{Ctx, Name, now};

@@ -6,7 +6,7 @@ use std::ptr;
 use redis_module::raw;
 
 use dlock_core::command::apply::write_done;
-use dlock_core::{Done, done};
+use dlock_core::lock::done::{self, Done};
 
 use super::payload;
 use crate::ffi::context::{Ctx, api};

@@ -4,7 +4,8 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 
 use redis_module::raw;
 
-use dlock_core::{ClientId, Key, quirks};
+use dlock_core::servers::quirks;
+use dlock_core::{ClientId, Key};
 
 use crate::event_loop;
 use crate::ffi::context::{Ctx, OK, api, bytes_of};

@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_int};
 
 use redis_module::raw;
 
-use dlock_core::quirks;
+use dlock_core::servers::quirks;
 
 use super::{
     blocked_clients, commands, config, done_type, events, lock_type, mark_type, migration, timer,

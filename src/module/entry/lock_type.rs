@@ -6,7 +6,7 @@ use std::ptr;
 use redis_module::raw;
 
 use dlock_core::command::apply::{Granted, write_grant};
-use dlock_core::snapshot::{self, Unreadable};
+use dlock_core::stored::snapshot::{self, Unreadable};
 use dlock_core::{Crowd, Grant, Key, Lease, Millis, Mode};
 
 use super::payload;

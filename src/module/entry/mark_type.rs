@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use redis_module::raw;
 
-use dlock_core::{Fence, mark};
+use dlock_core::Fence;
+use dlock_core::durability::mark;
 
 use crate::fenced_commands;
 use crate::ffi::context::{Ctx, Name, api, bytes_of, variadic};

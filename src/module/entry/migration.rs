@@ -6,7 +6,7 @@ use std::slice;
 
 use redis_module::raw;
 
-use dlock_core::quirks::Family;
+use dlock_core::servers::quirks::Family;
 
 use crate::ffi::context::{Ctx, OK, api};
 use crate::server_events::keys;

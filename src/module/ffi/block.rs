@@ -1,7 +1,7 @@
 //! A lock in memory, and its owners.
 //!
 //! The server's keyspace keeps one pointer for a key. It points to a block: an exclusive lock in
-//! one piece with nothing wasted (see `dlock_core::packed`), or a crowd. A block has up to three
+//! one piece with nothing wasted (see `dlock_core::stored::packed`), or a crowd. A block has up to three
 //! owners: the keyspace, the deadline index, and the module, which keeps taken locks for a moment.
 //! Each lets go separately, and the last one frees the
 //! block. So the index can never point to freed memory, in whatever way a server
@@ -15,8 +15,8 @@ use std::ptr::NonNull;
 use std::slice;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use dlock_core::deadlines::Entry;
-use dlock_core::packed;
+use dlock_core::stored::deadlines::Entry;
+use dlock_core::stored::packed;
 use dlock_core::{ClientId, Crowd, Deadline, Fence, Grant, Key, KeyBuf};
 
 use super::MainThread;

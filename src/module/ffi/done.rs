@@ -8,7 +8,7 @@ use std::ptr::NonNull;
 use std::slice;
 use std::sync::{Mutex, PoisonError};
 
-use dlock_core::done::{NOBODY, maker, units};
+use dlock_core::lock::done::{NOBODY, maker, units};
 use dlock_core::{Done, Owner};
 
 use super::block::PER_KEY;

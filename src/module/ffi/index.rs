@@ -1,6 +1,6 @@
 //! The index of leases in the whole keyspace, by their ends.
 
-use dlock_core::deadlines::Deadlines;
+use dlock_core::stored::deadlines::Deadlines;
 use dlock_core::{Deadline, Grant, Instant, Key, KeyBuf, Mode};
 
 use super::block::{Block, Gathering, Inside, Noted};

@@ -8,8 +8,9 @@ use std::ptr;
 
 use redis_module::raw;
 
+use dlock_core::Fence;
 use dlock_core::command::apply::write_mark;
-use dlock_core::{Fence, mark};
+use dlock_core::durability::mark;
 
 use super::context::{Ctx, Name, api};
 use super::kind::{self, ours};

@@ -5,7 +5,7 @@ use std::ffi::{CStr, c_int};
 use redis_module::raw;
 
 use dlock_core::Serves;
-use dlock_core::quirks::{self, Family, Version};
+use dlock_core::servers::quirks::{self, Family, Version};
 
 use super::context::{Ctx, Name, OK, api, variadic};
 

@@ -1,6 +1,6 @@
 //! The load of a data set: at the start, from a primary, or over the present one.
 
-use dlock_core::done::NOBODY;
+use dlock_core::lock::done::NOBODY;
 use dlock_core::{Done, Fence, Key, KeyBuf, Millis};
 
 use crate::ffi::block::Block;

@@ -11,7 +11,7 @@
 //! - [`disconnections`]: connections close, and blocked clients go.
 //! - [`configuration`]: CONFIG SET.
 //!
-//! The differences between versions of servers are in [`dlock_core::quirks`].
+//! The differences between versions of servers are in [`dlock_core::servers::quirks`].
 
 pub mod configuration;
 pub mod data_set_load;

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
-use dlock_core::cluster::{SLOTS, name_in, slot_of};
 use dlock_core::command::apply::{write_ahead, write_floor};
 use dlock_core::durability::durable::Durable;
+use dlock_core::servers::slots::{SLOTS, name_in, slot_of};
 use dlock_core::{Key, KeyBuf};
 
 use crate::ffi::block::Block;

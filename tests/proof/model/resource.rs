@@ -6,7 +6,7 @@
 //! arrive twice, or never.
 
 use dlock_core::Fence;
-use dlock_core::mark::{self, Verdict};
+use dlock_core::durability::mark::{self, Verdict};
 use stateright::{Model, Property};
 
 /// The space that a search covers.

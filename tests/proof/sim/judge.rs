@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use dlock_core::done::{Done, Until};
+use dlock_core::lock::done::{Done, Until};
 use dlock_core::simulated::Report;
 use dlock_core::{Deadline, Fence, Grant, Holder, Instant, KeyBuf, Mode};
 use dlock_judges::{Asked, Heard, Line};

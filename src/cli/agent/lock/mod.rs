@@ -14,7 +14,7 @@ use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use dlock_core::Owner;
-use dlock_core::shares::Shares;
+use dlock_core::node::shares::Shares;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use dlock_core::cluster::slot_of;
+use dlock_core::servers::slots::slot_of;
 
 use super::access::Access;
 use super::host::Host;

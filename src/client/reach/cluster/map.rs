@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use dlock_core::cluster::SLOTS;
 use dlock_core::limits::MAX_SERVERS_OF_A_NODE;
+use dlock_core::servers::slots::SLOTS;
 use redis::Value;
 
 use crate::reach::address::access::Map as Reached;

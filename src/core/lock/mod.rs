@@ -1,0 +1,415 @@
+//! One lock: its holders, and the requests that it admits beside them.
+//!
+//! A lock has one mode while it is held. An exclusive lock has one holder and is by far the most
+//! common, so it is kept small: a [`Grant`] that borrows from wherever the host keeps it. Readers
+//! and permits come in crowds, which need an index by token and one by deadline: a [`Crowd`].
+//!
+//! - [`queue`]: the waiters of a lock, in order of arrival.
+//! - [`done`]: the completion record of a lock that need not be taken for a while.
+
+pub mod done;
+pub mod queue;
+
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, BTreeSet};
+
+use crate::lock::done::Done;
+use crate::words::{ClientId, Deadline, Fence, Instant, Lease, Millis, Mode};
+
+/// The content of a key.
+#[derive(Debug)]
+pub enum Found<'a> {
+    /// Nothing: the lock is free.
+    Free,
+    /// A lock whose lease ended when another command moved the key here. The key is free, but the next
+    /// fence must be larger.
+    Over {
+        /// Its largest fence.
+        top: Fence,
+    },
+    /// A lock that dlock granted.
+    Held(Holders<'a>),
+    /// A mark that the lock is done.
+    Done {
+        /// The mark.
+        done: Done<'a>,
+        /// Time left until the lock can be taken again; `None`: somebody has removed the expiry.
+        left: Option<Millis>,
+    },
+    /// A plain string: a lock taken with SET NX. Its value is the token.
+    Foreign {
+        /// Time left until it expires, if it has an expiry.
+        left: Option<Millis>,
+    },
+    /// Data of another type.
+    WrongType,
+}
+
+/// A held lock.
+#[derive(Debug)]
+pub enum Holders<'a> {
+    /// Exclusive: the one holder.
+    One(Grant<'a>),
+    /// Shared or a semaphore.
+    Many(&'a mut Crowd),
+}
+
+/// One acquisition that holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grant<'a> {
+    /// The caller's name for the grant, compared byte by byte.
+    pub token: &'a [u8],
+    /// The number that the guarded resource checks.
+    pub fence: Fence,
+    /// Its length, beginning and end.
+    pub lease: Lease,
+    /// The connection that asked; [`ClientId::UNKNOWN`] where that means nothing.
+    pub client: ClientId,
+    /// True if the grant ends with that connection.
+    pub ephemeral: bool,
+    /// Text for an operator.
+    pub meta: &'a [u8],
+}
+
+/// The changes when a holder extends or asks again.
+#[derive(Clone, Copy, Debug)]
+pub struct Renewal<'a> {
+    /// The new lease.
+    pub lease: Lease,
+    /// The new fence.
+    pub fence: Fence,
+    /// The client that asked again: the newest request counts. `None`: the grant's client stays.
+    pub asker: Option<Asker<'a>>,
+}
+
+/// The client that asked for a grant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Asker<'a> {
+    /// The connection.
+    pub client: ClientId,
+    /// True if the grant ends with the connection.
+    pub ephemeral: bool,
+    /// Text for an operator.
+    pub meta: &'a [u8],
+}
+
+impl<'a> Grant<'a> {
+    /// The grant with the renewal carried out.
+    #[must_use]
+    pub fn renewed(self, renewal: &Renewal<'a>) -> Grant<'a> {
+        let Asker { client, ephemeral, meta } = renewal.asker.unwrap_or(self.asker());
+        Grant { lease: renewal.lease, fence: renewal.fence, client, ephemeral, meta, ..self }
+    }
+
+    fn asker(self) -> Asker<'a> {
+        Asker { client: self.client, ephemeral: self.ephemeral, meta: self.meta }
+    }
+}
+
+impl Found<'_> {
+    /// True if one more holder in `mode` is compatible with the present ones. The queue decides separately:
+    /// see [`Queue::is_next`](crate::lock::queue::Queue::is_next).
+    #[must_use]
+    pub fn admits(&self, mode: Mode) -> bool {
+        match self {
+            Found::Free | Found::Over { .. } => true,
+            Found::Held(Holders::Many(crowd)) => crowd.admits(mode),
+            Found::Held(Holders::One(_))
+            | Found::Done { .. }
+            | Found::Foreign { .. }
+            | Found::WrongType => false,
+        }
+    }
+
+    /// True if the one holder got the lock while it was away, and has not asked since.
+    #[must_use]
+    pub fn is_held_by_absent(&self) -> bool {
+        matches!(self, Found::Held(Holders::One(grant)) if grant.client == ClientId::AWAY)
+    }
+
+    /// The largest fence of all holders, past ones included; zero if there are and were none.
+    #[must_use]
+    pub fn top(&self) -> Fence {
+        match self {
+            Found::Held(Holders::One(grant)) => grant.fence,
+            Found::Held(Holders::Many(crowd)) => crowd.top(),
+            Found::Over { top } => *top,
+            Found::Done { done, .. } => done.top,
+            _ => Fence(0),
+        }
+    }
+
+    /// The mode in which the lock is held, if dlock granted it.
+    #[must_use]
+    pub fn mode(&self) -> Option<Mode> {
+        match self {
+            Found::Held(Holders::One(_)) => Some(Mode::Exclusive),
+            Found::Held(Holders::Many(crowd)) => Some(crowd.mode()),
+            _ => None,
+        }
+    }
+
+    /// The grant of `token`, even if its lease is over.
+    #[must_use]
+    pub fn grant(&self, token: &[u8]) -> Option<Grant<'_>> {
+        match self {
+            Found::Held(Holders::One(grant)) => (grant.token == token).then_some(*grant),
+            Found::Held(Holders::Many(crowd)) => crowd.holder(token).map(Holder::grant),
+            _ => None,
+        }
+    }
+}
+
+/// A grant that owns its text: a member of a crowd.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holder {
+    token: Box<[u8]>,
+    meta: Box<[u8]>,
+    fence: Fence,
+    lease: Lease,
+    client: ClientId,
+    ephemeral: bool,
+}
+
+impl From<Grant<'_>> for Holder {
+    fn from(grant: Grant<'_>) -> Holder {
+        let Grant { token, fence, lease, client, ephemeral, meta } = grant;
+        Holder { token: token.into(), meta: meta.into(), fence, lease, client, ephemeral }
+    }
+}
+
+impl Holder {
+    /// The grant it holds.
+    #[must_use]
+    pub fn grant(&self) -> Grant<'_> {
+        let Holder { fence, lease, client, ephemeral, .. } = *self;
+        Grant { token: &self.token, fence, lease, client, ephemeral, meta: &self.meta }
+    }
+}
+
+/// The holders of a shared lock or of a semaphore, in the order in which they came.
+#[derive(Clone, Debug)]
+pub struct Crowd {
+    mode: Mode,
+    holders: BTreeMap<u64, Holder>,
+    by_token: BTreeMap<Box<[u8]>, u64>,
+    by_end: BTreeSet<(Deadline, u64)>,
+    arrivals: u64,
+    top: Fence,
+    size: usize,
+}
+
+impl Crowd {
+    /// A crowd without holders.
+    #[must_use]
+    pub fn new(mode: Mode) -> Crowd {
+        Crowd {
+            mode,
+            holders: BTreeMap::new(),
+            by_token: BTreeMap::new(),
+            by_end: BTreeSet::new(),
+            arrivals: 0,
+            top: Fence(0),
+            size: 0,
+        }
+    }
+
+    /// An estimate of the bytes that the holders take.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.size
+    }
+
+    /// Shared, or a semaphore with its permits.
+    #[must_use]
+    pub fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    /// The number of holders.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.holders.len()
+    }
+
+    /// True if there are no holders.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.holders.is_empty()
+    }
+
+    /// The largest fence of all present and past holders.
+    #[must_use]
+    pub fn top(&self) -> Fence {
+        self.top
+    }
+
+    /// The number of holders whose leases are not over.
+    #[must_use]
+    pub fn holding(&self, now: Instant) -> usize {
+        let over = ..=(Deadline(now.0 / 1000), u64::MAX);
+        self.len() - self.by_end.range(over).count()
+    }
+
+    /// The holders, oldest first.
+    pub fn grants(&self) -> impl ExactSizeIterator<Item = Grant<'_>> {
+        self.holders.values().map(Holder::grant)
+    }
+
+    /// The holders, in the order of their tokens: the same on every copy of the lock.
+    pub fn grants_by_token(&self) -> impl Iterator<Item = Grant<'_>> {
+        self.by_token.values().filter_map(|arrival| self.holders.get(arrival)).map(Holder::grant)
+    }
+
+    /// The holder with this token.
+    #[must_use]
+    pub fn holder(&self, token: &[u8]) -> Option<&Holder> {
+        self.by_token.get(token).and_then(|arrival| self.holders.get(arrival))
+    }
+
+    /// The end of the lease that ends first.
+    #[must_use]
+    pub fn first_end(&self) -> Option<Deadline> {
+        self.by_end.first().map(|&(end, _)| end)
+    }
+
+    /// The end of the lease that ends last.
+    #[must_use]
+    pub fn last_end(&self) -> Option<Deadline> {
+        self.by_end.last().map(|&(end, _)| end)
+    }
+
+    /// Adds a holder, or replaces a holder's grant; the holder keeps its position, as on the node that
+    /// made the grant. A semaphore has the number of permits of its newest grant.
+    pub fn add(&mut self, mode: Mode, grant: Grant<'_>) {
+        self.mode = mode;
+        let place = self.by_token.get(grant.token).copied();
+        self.remove(grant.token);
+        let arrival = place.unwrap_or(self.arrivals);
+        self.arrivals = self.arrivals.max(arrival + 1);
+        self.top = self.top.max(grant.fence);
+        self.size += size(grant.token, grant.meta);
+        self.by_token.insert(grant.token.into(), arrival);
+        self.by_end.insert((grant.lease.end, arrival));
+        self.holders.insert(arrival, grant.into());
+    }
+
+    /// Renews the lease of the holder with this token, which keeps its position.
+    pub fn renew(&mut self, token: &[u8], renewal: &Renewal<'_>) {
+        let Some(&arrival) = self.by_token.get(token) else { return };
+        let Some(holder) = self.holders.get_mut(&arrival) else { return };
+        self.by_end.remove(&(holder.lease.end, arrival));
+        self.by_end.insert((renewal.lease.end, arrival));
+        holder.lease = renewal.lease;
+        holder.fence = renewal.fence;
+        self.top = self.top.max(renewal.fence);
+        if let Some(asker) = renewal.asker {
+            holder.client = asker.client;
+            holder.ephemeral = asker.ephemeral;
+            self.size = self.size - holder.meta.len() + asker.meta.len();
+            holder.meta = asker.meta.into();
+        }
+    }
+
+    /// Removes the holder with this token.
+    pub fn remove(&mut self, token: &[u8]) -> Option<Holder> {
+        let arrival = self.by_token.remove(token)?;
+        let holder = self.holders.remove(&arrival)?;
+        self.by_end.remove(&(holder.lease.end, arrival));
+        self.size -= size(&holder.token, &holder.meta);
+        Some(holder)
+    }
+
+    /// The holder whose lease was the first to end, if it is over.
+    #[must_use]
+    pub fn first_over(&self, now: Instant) -> Option<&Holder> {
+        let (end, arrival) = self.by_end.first()?;
+        if end.is_over(now) { self.holders.get(arrival) } else { None }
+    }
+
+    fn admits(&self, mode: Mode) -> bool {
+        self.is_empty() || (mode.is_like(self.mode) && self.len() < mode.room())
+    }
+}
+
+/// The bytes of a holder's record and of its entries in three indexes.
+fn size(token: &[u8], meta: &[u8]) -> usize {
+    200 + 2 * token.len() + meta.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn grant(token: &[u8], end: u64) -> Grant<'_> {
+        Grant {
+            token,
+            fence: Fence(1),
+            lease: Lease { ttl: Millis(1), end: Deadline(end), since: Instant(0) },
+            client: ClientId::UNKNOWN,
+            ephemeral: false,
+            meta: b"",
+        }
+    }
+
+    #[test]
+    fn a_free_lock_admits_everyone_and_an_exclusive_one_nobody() {
+        for mode in [Mode::Exclusive, Mode::Shared, Mode::Limit(3)] {
+            assert!(Found::Free.admits(mode));
+            assert!(!Found::Held(Holders::One(grant(b"a", 1))).admits(mode));
+            assert!(!Found::Foreign { left: None }.admits(mode));
+        }
+    }
+
+    #[test]
+    fn readers_admit_readers_and_permits_admit_as_many_as_a_request_says() {
+        let mut readers = Crowd::new(Mode::Shared);
+        readers.add(Mode::Shared, grant(b"a", 1));
+        assert!(readers.admits(Mode::Shared));
+        assert!(!readers.admits(Mode::Exclusive));
+        assert!(!readers.admits(Mode::Limit(5)));
+        let mut permits = Crowd::new(Mode::Limit(2));
+        permits.add(Mode::Limit(2), grant(b"a", 1));
+        for (n, admits) in [(1, false), (2, true), (3, true)] {
+            assert_eq!(permits.admits(Mode::Limit(n)), admits, "{n}");
+        }
+        permits.add(Mode::Limit(3), grant(b"b", 1));
+        assert_eq!(permits.mode(), Mode::Limit(3));
+        assert!(!permits.admits(Mode::Limit(2)) && permits.admits(Mode::Limit(3)));
+        assert!(!permits.admits(Mode::Shared));
+    }
+
+    #[test]
+    fn a_crowd_knows_how_large_it_is_whatever_has_happened_to_it() {
+        let mut crowd = Crowd::new(Mode::Shared);
+        crowd.add(Mode::Shared, Grant { meta: b"one", ..grant(b"a", 1) });
+        crowd.add(Mode::Shared, Grant { meta: b"three", ..grant(b"bb", 1) });
+        assert_eq!(crowd.size(), 205 + 209);
+        crowd.add(Mode::Shared, Grant { meta: b"", ..grant(b"a", 2) });
+        let asker =
+            Some(Asker { client: ClientId(1), ephemeral: false, meta: b"longer than three" });
+        let lease = grant(b"bb", 5).lease;
+        crowd.renew(b"bb", &Renewal { lease, fence: Fence(1), asker });
+        assert_eq!(crowd.size(), 202 + 221);
+        crowd.remove(b"a");
+        crowd.remove(b"bb");
+        crowd.remove(b"bb");
+        assert_eq!(crowd.size(), 0);
+    }
+
+    #[test]
+    fn the_first_lease_to_end_is_the_first_to_go() {
+        let mut crowd = Crowd::new(Mode::Shared);
+        crowd.add(Mode::Shared, grant(b"late", 9));
+        crowd.add(Mode::Shared, grant(b"early", 3));
+        assert_eq!(crowd.first_end(), Some(Deadline(3)));
+        assert!(crowd.first_over(Instant(2_999)).is_none());
+        assert_eq!(crowd.first_over(Instant(3_000)).map(|h| h.grant().token), Some(&b"early"[..]));
+        for (now, holding) in [(2_999, 2), (3_000, 1), (8_999, 1), (9_000, 0)] {
+            assert_eq!(crowd.holding(Instant(now)), holding, "{now}");
+        }
+        assert!(crowd.remove(b"early").is_some());
+        assert_eq!(crowd.first_end(), Some(Deadline(9)));
+        assert!(crowd.holder(b"early").is_none());
+    }
+}

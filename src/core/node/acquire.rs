@@ -1,0 +1,424 @@
+//! ACQUIRE: granted, denied, or queued.
+
+use super::{GrantId, Node, ephemeral};
+use crate::command::acquire::Acquire;
+use crate::limits::{MAX_HOLDERS, MAX_WAITERS, WAITERS_OF_ALL};
+use crate::lock::queue::{Asks, Presence, Queue, Waiter};
+use crate::lock::{Asker, Crowd, Found, Grant, Holders, Renewal};
+use crate::node::host::{Effect, Host, Memory, WaitOutcome};
+use crate::reason::Reason;
+use crate::words::{ClientId, Deadline, Fence, Key, Lease, Mode, Owner, Time, WaiterId};
+
+/// The result of an ACQUIRE.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Acquired {
+    /// The token holds the lock.
+    Granted(Fence),
+    /// The token does not hold the lock, and does not wait.
+    Denied,
+    /// The request waits; the answer comes through [`Answers::answer`](crate::Answers::answer).
+    Waiting(WaiterId),
+}
+
+impl Node {
+    /// Takes the lock for `client`, or queues it.
+    ///
+    /// # Errors
+    /// Fails if the request contradicts the present holders, or a limit is reached. Then nothing has
+    /// changed.
+    pub fn acquire<H: Host>(
+        &mut self,
+        host: &mut H,
+        key: Key<'_>,
+        ask: &Acquire<'_>,
+        client: ClientId,
+        time: Time,
+    ) -> Result<Acquired, Reason> {
+        self.durable.counter.look(time);
+        self.check_proposal(ask.fence)?;
+        if self.final_tokens.has(key, ask.token, time.now) {
+            return Err(Reason::Final);
+        }
+        self.look_at_quarantine(time.now);
+        self.expire_due(host, key, ask.token, time);
+        self.serve(host, key, time);
+        let found = host.find(key);
+        if let Some((mode, grant)) = found.mode().zip(found.grant(ask.token)) {
+            // The data set may be older than the crash: the grant's lease may have ended, and another
+            // client may hold the lock since, which has been forgotten.
+            self.refuse_in_quarantine(time.now)?;
+            let renewal = renewal(mode, grant, ask, client, time)?;
+            let was_away = grant.client == ClientId::AWAY;
+            if takes_more(&grant, &renewal) {
+                self.check_memory(host)?;
+            }
+            self.vouch(host, (renewal.fence, ask.ttl), time)?;
+            return Ok(self.ask_again(host, key, (ask.token, mode), renewal, was_away, time));
+        }
+        let is_done = matches!(found, Found::Done { .. });
+        let found = unless_done(found, ask.again)?;
+        check_mode(&found, ask.mode)?;
+        let mut refused = self.refuse_in_quarantine(time.now);
+        let queue = self.waiting.queue(key);
+        let waits = queue.and_then(|queue| queue.get(ask.token)).is_some_and(Waiter::is_present);
+        let may = refused.is_ok() && !waits && self.shut_until(key, time.now).is_none();
+        if may && Queue::is_next(queue, ask.token, ask.mode, &found) {
+            self.durable.counter.learn(key.name, found.top(), false);
+            self.check_memory(host)?;
+            match self.next_fence(host, key, (ask.fence, ask.ttl), None, time) {
+                Ok(fence) => {
+                    if is_done {
+                        host.remove(key);
+                    }
+                    self.grant_at_once(host, key, ask, client, fence, time);
+                    return Ok(Acquired::Granted(fence));
+                }
+                // A request with WAIT waits for the disk, too.
+                Err(Reason::NotDurable) => refused = Err(Reason::NotDurable),
+                Err(reason) => return Err(reason),
+            }
+        }
+        if is_done || ask.wait.is_none() || !host.may_block() {
+            self.poll(host, key, ask, client, time)?;
+            refused?;
+            self.observed.hot.denied(key, time.now);
+            return Ok(Acquired::Denied);
+        }
+        self.wait(host, key, ask, client, time)
+    }
+
+    /// Grants the lock to the token that asks, which is next. It may have been away.
+    fn grant_at_once<H: Host>(
+        &mut self,
+        host: &mut H,
+        key: Key<'_>,
+        ask: &Acquire<'_>,
+        client: ClientId,
+        fence: Fence,
+        time: Time,
+    ) {
+        let lease = Lease::begin(time.now, ask.ttl);
+        let place = self.take_out(key, ask.token, time.now);
+        let waited = place.as_ref().map(|place| time.now.since(place.since));
+        let Acquire { token, meta, .. } = *ask;
+        let (client, ephemeral) = speaks(client, ask.ephemeral, !ask.turn);
+        let grant = Grant { token, fence, lease, client, ephemeral, meta };
+        self.grant(host, key, ask.mode, grant, waited);
+        if place.is_some() {
+            self.serve(host, key, time);
+        }
+    }
+
+    /// Ends a request that did not get the lock and has not waited. With KEEP its token has a place from
+    /// now on; without KEEP its token has none any more. But if the token also waits on another
+    /// connection, that request waits on.
+    fn poll<H: Host>(
+        &mut self,
+        host: &mut H,
+        key: Key<'_>,
+        ask: &Acquire<'_>,
+        client: ClientId,
+        time: Time,
+    ) -> Result<(), Reason> {
+        let there = self.waiting.waiter(key, ask.token);
+        let waits = there.is_some_and(Waiter::is_present);
+        if there.is_none() && ask.keep.is_none() {
+            return Ok(());
+        }
+        if waits {
+            self.waiting.change_queue(key, |queue| queue.keep(ask.token, ask.keep));
+            return Ok(());
+        }
+        if ask.keep.is_some() {
+            self.check_turn(host, key, ask)?;
+        }
+        let owner = host.owner();
+        let id = self.enlist(host, key, ask, (client, owner), time);
+        self.depart(id, time.now);
+        // If it has lost a place, another waiter may be next.
+        self.serve(host, key, time);
+        Ok(())
+    }
+
+    /// Stores a new holder and reports it.
+    pub(super) fn grant<H: Host>(
+        &mut self,
+        host: &mut H,
+        key: Key<'_>,
+        mode: Mode,
+        grant: Grant<'_>,
+        waited: Option<u64>,
+    ) {
+        store(host, key, mode, grant);
+        if grant.ephemeral && grant.client != ClientId::UNKNOWN {
+            self.ephemeral.add(key, grant.token, grant.client);
+        }
+        self.observed.hot.granted(key, waited);
+        host.tell(key, Effect::Granted { mode, grant, waited });
+    }
+
+    /// Refuses a request if locks take all the memory that they may. Holders keep what they have, and so do
+    /// waiters: each had room when it came.
+    pub(super) fn check_memory<H: Host>(&self, host: &mut H) -> Result<(), Reason> {
+        let Memory { used, most } = host.memory();
+        if used + self.memory() < most { Ok(()) } else { Err(Reason::TooManyLocks { most }) }
+    }
+
+    pub(super) fn check_proposal(&self, fence: Option<Fence>) -> Result<(), Reason> {
+        match fence {
+            Some(fence) if !self.is_following() && self.durable.is_too_far(fence) => {
+                let most = self.durable.counter.farthest().0;
+                Err(Reason::TooFar { given: fence.0, most })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Makes sure that there is room for a fence that needs to be remembered for its own key. Returns its
+    /// owner.
+    pub(super) fn make_room<H: Host>(
+        &self,
+        host: &mut H,
+        key: Key<'_>,
+        fence: Fence,
+        owner: Option<Owner>,
+    ) -> Result<Owner, Reason> {
+        if self.is_following() || !self.durable.counter.needs_room(key.name, fence) {
+            return Ok(Owner::default());
+        }
+        let owner = owner.unwrap_or_else(|| host.owner());
+        match self.durable.counter.has_room(key.name, owner) {
+            true => Ok(owner),
+            false => {
+                Err(Reason::TooManyAhead { given: fence.0, most: self.durable.counter.shared() })
+            }
+        }
+    }
+
+    /// Answers a token that asks while it holds. Most likely its client never got the first answer, and
+    /// tries again: it gets the same answer.
+    fn ask_again<H: Host>(
+        &mut self,
+        host: &mut H,
+        key: Key<'_>,
+        (token, mode): (&[u8], Mode),
+        renewal: Renewal<'_>,
+        was_away: bool,
+        time: Time,
+    ) -> Acquired {
+        self.forget_ephemeral(host, key, token);
+        renew(host, key, mode, token, renewal);
+        if let Some(Asker { client, ephemeral: true, .. }) = renewal.asker
+            && client != ClientId::UNKNOWN
+        {
+            self.ephemeral.add(key, token, client);
+        }
+        let fence = renewal.fence;
+        let Renewal { lease, asker, .. } = renewal;
+        let Asker { client, ephemeral, meta } =
+            asker.unwrap_or(Asker { client: ClientId::UNKNOWN, ephemeral: false, meta: b"" });
+        let grant = Grant { token, fence, lease, client, ephemeral, meta };
+        host.tell(key, Effect::Renewed { mode, grant });
+        if was_away {
+            self.serve(host, key, time);
+        }
+        Acquired::Granted(fence)
+    }
+
+    fn wait<H: Host>(
+        &mut self,
+        host: &mut H,
+        key: Key<'_>,
+        ask: &Acquire<'_>,
+        client: ClientId,
+        time: Time,
+    ) -> Result<Acquired, Reason> {
+        self.check_turn(host, key, ask)?;
+        let owner = host.owner();
+        let there = self.waiting.queue(key).and_then(|queue| queue.get(ask.token));
+        // The same token on another connection does not count twice.
+        let waits = there.is_some_and(|there| there.is_present() && there.owner == owner);
+        if !waits && !self.waiting.shares.have_room(owner, 1, MAX_WAITERS * WAITERS_OF_ALL) {
+            return Err(Reason::TooManyWaiters);
+        }
+        let id = self.enlist(host, key, ask, (client, owner), time);
+        // The request may be the first, and grantable by now: a token that takes its old place may ask
+        // for less than before; and a foreign lock's expiry must be watched.
+        self.serve(host, key, time);
+        Ok(Acquired::Waiting(id))
+    }
+
+    /// Refuses a request that would wait if locks take all the memory that they may, and its turn would take
+    /// more than the holder gives back. So its turn, which comes at any moment, is never refused; and whoever
+    /// takes a lock after another goes on, whatever others have taken.
+    fn check_turn<H: Host>(
+        &self,
+        host: &mut H,
+        key: Key<'_>,
+        ask: &Acquire<'_>,
+    ) -> Result<(), Reason> {
+        let Err(full) = self.check_memory(host) else { return Ok(()) };
+        let Acquire { token, mode, meta, .. } = *ask;
+        let counted = |Waiter { asks, .. }: &Waiter| {
+            asks.mode == mode && asks.meta.len() >= meta.len() && asks.ephemeral >= ask.ephemeral
+        };
+        if self.waiting.waiter(key, token).is_some_and(counted) {
+            return Ok(());
+        }
+        let given_back = match host.find(key) {
+            Found::Held(Holders::One(grant)) => {
+                takes(key, grant.token, grant.meta, grant.ephemeral)
+            }
+            Found::Held(Holders::Many(crowd)) => crowd.size() as u64,
+            _ => 0,
+        };
+        let is_even = is_even(takes(key, token, meta, ask.ephemeral), given_back);
+        if mode == Mode::Exclusive && is_even { Ok(()) } else { Err(full) }
+    }
+
+    /// Puts a request into the queue: at the end, or at its token's place.
+    fn enlist<H: Host>(
+        &mut self,
+        host: &mut H,
+        key: Key<'_>,
+        ask: &Acquire<'_>,
+        (client, owner): (ClientId, Owner),
+        time: Time,
+    ) -> WaiterId {
+        let id = self.waiting.new_id();
+        let until = ask.wait.filter(|wait| wait.0 > 0).map(|ms| Deadline::after(time.now, ms));
+        let waiter = Waiter {
+            id,
+            token: ask.token.into(),
+            asks: Asks {
+                mode: ask.mode,
+                ttl: ask.ttl,
+                proposal: ask.fence,
+                client,
+                ephemeral: ask.ephemeral,
+                meta: ask.meta.into(),
+                keep: ask.keep,
+                wants_turn: ask.turn && ask.keep.is_some(),
+            },
+            since: time.now,
+            owner,
+            presence: Presence::Waiting { until },
+        };
+        self.charge(key, time.now);
+        let new = self.waiting.queue(key).is_none();
+        let new = new.then(|| Queue::at(key, time.now));
+        if let Some(old) = self.waiting.join(key, waiter, new)
+            && old.is_present()
+        {
+            host.answer(old.id, WaitOutcome::Replaced);
+        }
+        id
+    }
+}
+
+impl GrantId {
+    pub(super) fn of(key: Key<'_>, token: &[u8], client: ClientId) -> GrantId {
+        GrantId { key: key.to_owned(), token: token.into(), client }
+    }
+}
+
+/// The renewal for a holder that asks again: the same fence, and a lease that never becomes shorter.
+fn renewal<'a>(
+    held: Mode,
+    grant: Grant<'_>,
+    ask: &Acquire<'a>,
+    client: ClientId,
+    time: Time,
+) -> Result<Renewal<'a>, Reason> {
+    if !held.is_like(ask.mode) {
+        return Err(Reason::OtherMode { held, asked: ask.mode });
+    }
+    let lease = grant.lease.extended_to(time.now, ask.ttl);
+    let is_back = grant.client != ClientId::AWAY || !ask.turn;
+    let (client, ephemeral) = speaks(client, ask.ephemeral, is_back);
+    let asker = Asker { client, ephemeral, meta: ask.meta };
+    Ok(Renewal { lease, fence: grant.fence, asker: Some(asker) })
+}
+
+/// True if the renewed grant takes more memory.
+fn takes_more(grant: &Grant<'_>, renewal: &Renewal<'_>) -> bool {
+    renewal.asker.is_some_and(|asker| {
+        asker.meta.len() > grant.meta.len() || (asker.ephemeral && !grant.ephemeral)
+    })
+}
+
+/// The connection that speaks for a grant, and true if the grant ends with it. A token that got the
+/// lock with TURN is away until it asks without TURN, even if it did not wait for the grant: it has
+/// not asked the other nodes yet.
+pub(super) fn speaks(client: ClientId, ephemeral: bool, is_back: bool) -> (ClientId, bool) {
+    if is_back { (client, ephemeral) } else { (ClientId::AWAY, false) }
+}
+
+/// The bytes that an exclusive grant takes for its texts.
+pub(super) fn takes(key: Key<'_>, token: &[u8], meta: &[u8], ephemeral: bool) -> u64 {
+    let entry = if ephemeral { ephemeral::size(key, token) } else { 0 };
+    (token.len() + meta.len()) as u64 + entry
+}
+
+/// True if texts of these bytes take about the memory that is given back, or less.
+pub(super) fn is_even(takes: u64, given_back: u64) -> bool {
+    takes.div_ceil(ABOUT_EVEN) <= given_back.div_ceil(ABOUT_EVEN)
+}
+
+/// Refuses a request for a lock that is done, unless it may take it again: then the key counts as free.
+fn unless_done(found: Found<'_>, again: Option<Fence>) -> Result<Found<'_>, Reason> {
+    match found {
+        Found::Done { done, .. } if again.is_some_and(|again| done.fence <= again) => {
+            Ok(Found::Over { top: done.top })
+        }
+        Found::Done { done, left } => Err(Reason::Done { left, fence: done.fence }),
+        found => Ok(found),
+    }
+}
+
+fn check_mode(found: &Found<'_>, asked: Mode) -> Result<(), Reason> {
+    match (found, asked) {
+        (Found::WrongType, _) => Err(Reason::WrongType),
+        (Found::Held(Holders::Many(crowd)), Mode::Shared)
+            if crowd.mode() == Mode::Shared && crowd.len() >= MAX_HOLDERS =>
+        {
+            Err(Reason::TooManyHolders)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Adds the holder to the lock at the key, which admits it.
+pub(super) fn store<H: Host>(host: &mut H, key: Key<'_>, mode: Mode, grant: Grant<'_>) {
+    if mode == Mode::Exclusive {
+        host.put_one(key, grant);
+    } else if let Found::Held(Holders::Many(crowd)) = host.find(key) {
+        crowd.add(mode, grant);
+        host.changed(key);
+        host.forget_expiry(key);
+    } else {
+        let mut crowd = Crowd::new(mode);
+        crowd.add(mode, grant);
+        host.put_many(key, crowd);
+    }
+}
+
+/// Changes the holder's grant.
+pub(super) fn renew<H: Host>(
+    host: &mut H,
+    key: Key<'_>,
+    mode: Mode,
+    token: &[u8],
+    renewal: Renewal<'_>,
+) {
+    if mode == Mode::Exclusive {
+        host.renew_one(key, renewal);
+    } else if let Found::Held(Holders::Many(crowd)) = host.find(key) {
+        crowd.renew(token, &renewal);
+        host.changed(key);
+    }
+    host.forget_expiry(key);
+}
+
+/// Tokens and texts whose lengths are in the same step of this many bytes take about the same memory.
+const ABOUT_EVEN: u64 = 64;

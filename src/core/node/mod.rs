@@ -1,0 +1,148 @@
+//! All locks of one server: the rules that need more than one lock's holders to decide.
+//!
+//! - [`acquire`](Node::acquire): granted, denied, or queued.
+//! - `release`: RELEASE, EXTEND, CHECK and BREAK.
+//! - `serve`: hand-over to the next waiters, and waiters that leave before.
+//! - `waiting`: the queues, and all waiters.
+//! - `places`: places of waiters that are away; `place_clock`: the clock by which they end.
+//! - `ephemeral`: grants that end with a connection.
+//! - `final_tokens`: tokens released with FINAL.
+//! - `evicted`: keys that stay shut because their locks were evicted.
+//! - `durability`: the effect of the state file on grants; quarantine.
+//! - `sweep`: ends leases and waits that are over, and does deferred work;
+//!   `deferred`: that work; `rechecks`: keys that are checked again.
+//! - [`observed`]: the operator's figures of waits and holds; [`who`]: a holder or a waiter, as an operator
+//!   may see it.
+//! - `events`: keys removed by other commands, connections that close, roles
+//!   that change, effects that arrive from a primary.
+//! - [`host`]: the trait that the server around a node implements.
+//! - [`settings`]: the operator's settings; [`shares`]: fair shares of a limited store.
+//!
+//! The rule that binds them: whenever a lock could be granted to its first waiter, it has been,
+//! or the work to do so is pending.
+
+mod acquire;
+mod deferred;
+mod durability;
+mod ephemeral;
+mod events;
+mod evicted;
+mod final_tokens;
+pub mod host;
+pub mod observed;
+mod place_clock;
+mod places;
+mod rechecks;
+mod release;
+mod serve;
+pub mod settings;
+pub mod shares;
+mod sweep;
+#[cfg(test)]
+mod tests;
+mod waiting;
+pub mod who;
+
+use alloc::boxed::Box;
+
+pub use acquire::Acquired;
+use deferred::Deferred;
+use ephemeral::Ephemeral;
+use evicted::Evicted;
+use final_tokens::FinalTokens;
+pub use observed::Observed;
+pub use waiting::Waiting;
+
+use crate::durability::clock::Clock;
+use crate::durability::durable::Durable;
+use crate::node::settings::Settings;
+use crate::words::{ClientId, Deadline, Fence, Key, KeyBuf, Millis};
+
+/// One server's locks without their holders, which are in the host's keyspace.
+#[derive(Debug, Default)]
+pub struct Node {
+    /// The settings that an operator can change with CONFIG SET.
+    pub settings: Settings,
+    /// True if the server does not report changes of keys, so that dlock polls foreign locks with waiters.
+    pub is_deaf: bool,
+    /// The wall clock.
+    pub clock: Clock,
+    /// The state that outlives a crash, by the promise.
+    pub durable: Durable,
+    /// The node's role.
+    role: Role,
+    /// All waiters.
+    pub waiting: Waiting,
+    /// Tokens released with FINAL.
+    final_tokens: FinalTokens,
+    /// The ends of evicted leases.
+    evicted: Evicted,
+    /// The grants that end with a connection.
+    ephemeral: Ephemeral,
+    /// Work that could not be done at once.
+    deferred: Deferred,
+    /// The operator's figures.
+    pub observed: Observed,
+}
+
+/// The role of a node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Role {
+    /// This node decides.
+    #[default]
+    Leads,
+    /// This node is a replica, or loads its data: it ends
+    /// nothing, grants nothing and hands nothing over.
+    Follows,
+    /// This node leads, but another node has decided the effects that it carries out just now.
+    Obeys,
+}
+
+/// The identity of a grant: a token at a key, and the connection that speaks for it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct GrantId {
+    key: KeyBuf,
+    token: Box<[u8]>,
+    client: ClientId,
+}
+
+impl Node {
+    /// Takes note of a lease that was loaded from a stored data set, or replicated.
+    pub fn heard_of(&mut self, key: Key<'_>, fence: Fence, ttl: Millis) {
+        self.pass_on(key, fence);
+        self.durable.leases.saw(ttl);
+    }
+
+    /// Takes note of a lock with this fence at the key, alive or not: the next fence must be larger.
+    pub fn pass_on(&mut self, key: Key<'_>, fence: Fence) {
+        self.durable.counter.learn(key.name, fence, self.is_following());
+    }
+
+    /// An estimate of the memory that the node keeps for grants, beside that of the stored locks.
+    #[must_use]
+    pub fn memory(&self) -> u64 {
+        self.ephemeral.bytes()
+    }
+
+    /// True if there is deferred work.
+    #[must_use]
+    pub fn has_pending(&self) -> bool {
+        let any = !self.deferred.is_empty() || self.ephemeral.any_leaving();
+        (any || self.waiting.rechecks.any_next()) && !self.is_following()
+    }
+
+    /// Time at which the node will have something to do, as far as it knows. The host's index
+    /// has the leases.
+    #[must_use]
+    pub fn next_wake(&self) -> Option<Deadline> {
+        earlier(self.waiting.next_wake(), self.durable.quarantine_wakes(self.settings.quarantine))
+    }
+}
+
+/// The server calls this after each command: an iterator over the ends took half of its time.
+fn earlier(one: Option<Deadline>, other: Option<Deadline>) -> Option<Deadline> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        _ => one.or(other),
+    }
+}
