@@ -1,7 +1,7 @@
 //! The same faults, and several locks: programs contend for one lock after the other, and again and again one of
 //! three servers is out of reach for a moment, while another one is killed and starts again at once. Judges that others wrote say of each lock whether somebody held it beside somebody else.
 //!
-//! The table in docs/proof.md is what these tests print with DLOCK_SOAK_FAULTS=100.
+//! The table in docs/contributing/proof.md is what these tests print with DLOCK_SOAK_FAULTS=100.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};

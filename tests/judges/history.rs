@@ -1,4 +1,4 @@
-//! Histories: a line of JSON for each request of a program, as docs/histories.md describes.
+//! Histories: a line of JSON for each request of a program, as docs/contributing/histories.md describes.
 
 use std::io::{self, BufRead, Write};
 

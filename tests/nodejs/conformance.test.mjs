@@ -1,4 +1,4 @@
-// The scenarios that the libraries for all languages run: docs/conformance.md says what the steps mean.
+// The scenarios that the libraries for all languages run: docs/contributing/conformance.md says what the steps mean.
 
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';

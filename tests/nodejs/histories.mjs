@@ -1,4 +1,4 @@
-// Programs with the fork of node-redlock that write a history, as docs/histories.md describes it: tests/hazards
+// Programs with the fork of node-redlock that write a history, as docs/contributing/histories.md describes it: tests/hazards
 // runs them.
 //
 // Usage: histories.mjs PORT,PORT,… CLIENTS TTL LONGEST_HOLD ROUND, in milliseconds; it ends with its input.

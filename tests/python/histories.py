@@ -1,4 +1,4 @@
-"""Programs with redis-py's own lock that write a history, as docs/histories.md describes it.
+"""Programs with redis-py's own lock that write a history, as docs/contributing/histories.md describes it.
 
 tests/hazards runs them.
 

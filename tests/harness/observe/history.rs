@@ -4,7 +4,7 @@
 //! from the moment in which its grant arrived. It may believe that until it sends RELEASE, or until
 //! the lease is over that runs since it sent its ACQUIRE, or the last EXTEND that was answered.
 //!
-//! Judges that others wrote see the same, as docs/histories.md describes it. A history that cannot be true is
+//! Judges that others wrote see the same, as docs/contributing/histories.md describes it. A history that cannot be true is
 //! kept among temporary files; the folder DLOCK_HISTORIES gets all of them.
 
 use std::collections::BTreeMap;

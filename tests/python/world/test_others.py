@@ -1,5 +1,5 @@
 """One and the same case for dlock, which must do what it asks for, and for other lock libraries: what these
-do is printed. docs/others-tests.md shows it."""
+do is printed. docs/contributing/others-tests.md shows it."""
 
 from __future__ import annotations
 
