@@ -35,7 +35,7 @@ fn every_page_of_docs_is_two_clicks_from_the_readme() {
 #[test]
 fn the_readme_can_be_read_in_one_sitting() {
     let lines = page::read("README.md").text.lines().count();
-    assert!(lines <= 250, "{lines} lines");
+    assert!(lines <= 120, "{lines} lines");
 }
 
 struct Link {
