@@ -12,7 +12,7 @@ ENGINE ?= podman
 VERSION = $(shell sed -n '/^\[workspace.package\]/,/^$$/s/^version = "\(.*\)"/\1/p' Cargo.toml)
 TARGET = $(shell $(CARGO) metadata --no-deps --format-version 1 | sed -n 's/.*"target_directory":"\([^"]*\)".*/\1/p')
 
-.PHONY: help setup servers build shipped caller python nodejs run test test-world test-busy server-tests soak jobs model sim quint mutants portable check bench bench-node bench-quorum bench-peers pictures peers dist test-dist try-archives release check-release crates publish lint-workflows images test-images test-manifests
+.PHONY: help setup servers build shipped caller python nodejs run test test-world test-busy server-tests soak jobs model sim quint mutants portable check bench bench-node bench-quorum bench-peers pictures recording peers dist test-dist try-archives release check-release crates publish lint-workflows images test-images test-manifests
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -150,6 +150,10 @@ test-manifests: ## check packaging/compose.yaml and packaging/kubernetes by thei
 pictures: build ## make the pictures of docs/operating.md, with Chromium and tmux (installs what it needs)
 	@scripts/world.sh pictures
 	$(CARGO) run -q -p dlock-tests --bin pictures
+
+recording: build ## record `dlock run` on two hosts with tmux, and draw it in motion: docs/pictures/run.svg
+	@scripts/world.sh pictures
+	$(CARGO) run -q -p dlock-tests --bin pictures -- recording
 
 peers: setup ## install those libraries, etcd and ZooKeeper, into .peers/
 	@scripts/peers.sh
