@@ -161,7 +161,7 @@ impl Files {
         self.last
     }
 
-    /// What a disk has after a power cut: of each file and folder what was synced, or what there was.
+    /// The files after a power cut: each file and folder as it was synced, or as it was.
     fn after_a_cut(&self, rng: &mut impl Rng) -> Files {
         let nodes = self.nodes.iter().map(|(number, inode)| {
             let kept = if rng.random_ratio(3, 4) { &inode.synced } else { &inode.now };
