@@ -151,9 +151,8 @@ pictures: build ## make the pictures of docs/operating.md, with Chromium and tmu
 	@scripts/world.sh pictures
 	$(CARGO) run -q -p dlock-tests --bin pictures
 
-recording: build ## record `dlock run` on two hosts with tmux, and draw it in motion: docs/pictures/run.svg
-	@scripts/world.sh pictures
-	$(CARGO) run -q -p dlock-tests --bin pictures -- recording
+recording: build ## record `dlock run` on two hosts, and draw it in motion: docs/pictures/run.svg
+	@scripts/recording.sh "$(TARGET)"
 
 peers: setup ## install those libraries, etcd and ZooKeeper, into .peers/
 	@scripts/peers.sh

@@ -1,10 +1,8 @@
-//! The pictures of docs/operating.md: `dlock top` and the page of `dlock exporter`, both looking at three
+//! The pictures of docs/monitoring.md: `dlock top` and the page of `dlock exporter`, both looking at three
 //! nodes with some work. `make pictures` runs this.
 //!
-//! [`work`]: holders and waiters. [`terminal`]: a screen as SVG. [`recording`]: a run of `dlock run`, drawn in motion;
-//! `make recording` runs that alone.
+//! [`work`]: who holds and who waits. [`terminal`]: a screen as SVG.
 
-mod recording;
 mod terminal;
 mod work;
 
@@ -23,9 +21,6 @@ use work::Work;
 fn main() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/pictures");
     fs::create_dir_all(&folder).expect("the folder can be made");
-    if std::env::args().nth(1).as_deref() == Some("recording") {
-        return fs::write(folder.join("run.svg"), recording::recording()).expect("there is room");
-    }
     let work = Work::start();
     let mut command = program::command(&work.nodes());
     command.env("DLOCK", program::path()).env("NO_COLOR", "");

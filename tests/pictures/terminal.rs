@@ -1,70 +1,28 @@
 //! A screen as SVG: text with the colours of a terminal, which can be read at any size.
 
 use std::fmt::Write;
-use std::time::Duration;
 
 /// Draws a screen of this many columns and rows, from its text with escape sequences.
 pub fn picture(painted: &str, (columns, rows): (u16, u16)) -> String {
-    let mut svg = sheet(size_of((columns, rows)));
-    paint_screen(&mut svg, EDGE, painted);
-    svg.push_str("</svg>\n");
-    svg
-}
-
-/// Draws screens of this size one after the other, each from its time on, and begins anew after the last one. The
-/// screens lie side by side, and the strip of them is moved in steps.
-pub fn film(screens: &[(Duration, String)], end: Duration, size: (u16, u16)) -> String {
-    let (width, height) = size_of(size);
-    let mut svg = sheet((width, height));
-    let percent = |at: &Duration| 100.0 * at.as_secs_f32() / end.as_secs_f32();
-    let steps: String = screens
-        .iter()
-        .enumerate()
-        .map(|(index, (at, _))| {
-            let x = index as f32 * width;
-            format!("{:.2}%{{transform:translateX(-{x}px)}}", percent(at))
-        })
-        .collect();
-    let last = screens.len().saturating_sub(1) as f32 * width;
-    let seconds = end.as_secs_f32();
-    // Writing into a string does not fail.
-    let _ = writeln!(
-        svg,
-        "<style>@keyframes play{{{steps}100%{{transform:translateX(-{last}px)}}}}\
-         #strip{{animation:play {seconds:.1}s step-end infinite}}\
-         @media(prefers-reduced-motion){{#strip{{animation:none;transform:translateX(-{last}px)}}}}</style>\n\
-         <svg width=\"{width}\" height=\"{height}\"><g id=\"strip\">"
-    );
-    for (index, (_, painted)) in screens.iter().enumerate() {
-        paint_screen(&mut svg, EDGE + index as f32 * width, painted);
-    }
-    svg.push_str("</g></svg>\n</svg>\n");
-    svg
-}
-
-fn size_of((columns, rows): (u16, u16)) -> (f32, f32) {
-    (f32::from(columns) * WIDTH + 2.0 * EDGE, f32::from(rows) * HEIGHT + 2.0 * EDGE)
-}
-
-fn sheet((width, height): (f32, f32)) -> String {
-    format!(
+    let (width, height) =
+        (f32::from(columns) * WIDTH + 2.0 * EDGE, f32::from(rows) * HEIGHT + 2.0 * EDGE);
+    let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" \
          font-family=\"ui-monospace, 'DejaVu Sans Mono', monospace\" font-size=\"14\">\n\
          <rect width=\"{width}\" height=\"{height}\" rx=\"6\" fill=\"{BACK}\"/>\n"
-    )
-}
-
-fn paint_screen(svg: &mut String, left: f32, painted: &str) {
+    );
     for (row, line) in painted.lines().enumerate() {
         let y = EDGE + row as f32 * HEIGHT;
         let mut column = 0;
         for (look, text) in runs(line) {
             let letters = text.chars().count();
-            let x = left + column as f32 * WIDTH;
+            let x = EDGE + column as f32 * WIDTH;
             column += letters;
-            paint(svg, (x, y), letters as f32 * WIDTH, look, &text);
+            paint(&mut svg, (x, y), letters as f32 * WIDTH, look, &text);
         }
     }
+    svg.push_str("</svg>\n");
+    svg
 }
 
 /// The look of a run of letters.
