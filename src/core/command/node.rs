@@ -6,7 +6,7 @@ use super::Doc;
 /// who may read data need not know.
 pub const DOC: Doc = Doc {
     name: "DLOCK.NODE",
-    summary: "Shows whether this node grants, and if not, why and for how long; its fences and leases",
+    summary: "Shows whether this node grants locks; if not, the reason and the time left; its fences and leases",
     complexity: "O(1)",
     arity: 1,
     flags: "readonly fast",

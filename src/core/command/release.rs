@@ -9,7 +9,7 @@ use crate::words::{Fence, Millis};
 /// The command's documentation.
 pub const DOC: Doc = Doc {
     name: "DLOCK.RELEASE",
-    summary: "Gives a lock back and hands it to the next waiters; replies 1, or 0 if the token did not hold it",
+    summary: "Releases a lock and hands it to the next waiters; replies 1, or 0 if the token did not hold it",
     complexity: "O(1); O(log(N)) where N is the number of holders or of waiters",
     arity: -3,
     flags: "write fast",
