@@ -1,4 +1,4 @@
-//! Reasons for which the rules refuse a request.
+//! The rules' reasons to refuse a request.
 
 use core::fmt;
 
@@ -6,7 +6,7 @@ use crate::durability::quarantine::Cause;
 use crate::limits::{MAX_DONE, MAX_HOLDERS, MAX_WAITERS};
 use crate::words::{Fence, Millis, Mode};
 
-/// A reason for which the rules refuse a request. The request has changed nothing.
+/// The rules' reason to refuse a request. The request has changed nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// A proposed fence ahead of what this node accepts.
@@ -16,7 +16,7 @@ pub enum Reason {
         /// The largest that would be accepted now.
         most: u64,
     },
-    /// A fence ahead of the clock, of a user of whose keys too many have such fences already.
+    /// A fence ahead of the clock. Too many keys of this user have such fences already.
     TooManyAhead {
         /// The fence.
         given: u64,
@@ -54,7 +54,7 @@ pub enum Reason {
     Done {
         /// Time left; `None`: for ever.
         left: Option<Millis>,
-        /// The fence of the claim whose work is done.
+        /// The fence of the finished claim.
         fence: Fence,
     },
     /// DONE by a token that does not hold the lock alone, by DLOCK.ACQUIRE.
