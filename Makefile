@@ -86,7 +86,7 @@ mutants: ## bend each rule of the quorum, and see that the proof notices
 portable: ## test the rules and the Rust library by themselves, which need no Linux
 	$(CARGO) test -p dlock-redis-core -p dlock-redis --all-features
 
-check: setup ## formatting, clippy and rustdoc with warnings as errors, house style
+check: setup ## formatting, clippy and rustdoc with warnings as errors, house style and words
 	$(CARGO) fmt --all --check
 	$(CARGO) fmt --check --manifest-path tests/bench/peers/rslock/Cargo.toml
 	$(CARGO) fmt --check --manifest-path tests/bench/peers/etcd/Cargo.toml
