@@ -8,9 +8,7 @@ use harness::Kind;
 use crate::measure::Compared;
 use crate::nodes::{Nodes, Ping};
 use crate::options::Options;
-use crate::peers::{
-    COMMANDS, Crowd, DLOCK, FLOOR, NODES, PEERS, Peer, Wait, Waits, so_many_nodes,
-};
+use crate::peers::{COMMANDS, Crowd, DLOCK, FLOOR, NODES, PEERS, Peer, Wait, Waits, so_many_nodes};
 use crate::report::{Report, Row, Target};
 
 /// The number of clients, and for how many milliseconds each holds the lock.

@@ -93,12 +93,8 @@ pub struct Options {
 impl Options {
     /// Reads the command line; a wrong one ends the program.
     pub fn read() -> Options {
-        let mut options = Options {
-            kinds: None,
-            groups: GROUPS.iter().collect(),
-            quick: false,
-            json: false,
-        };
+        let mut options =
+            Options { kinds: None, groups: GROUPS.iter().collect(), quick: false, json: false };
         let mut args = env::args().skip(1);
         while let Some(arg) = args.next() {
             match arg.as_str() {

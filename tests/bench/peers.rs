@@ -82,12 +82,10 @@ pub const AT_AGENT: Peer = Peer::new(
 );
 
 /// Two bare round trips to an agent.
-pub const TRIPS: Peer =
-    Peer::new("two PINGs", Program::PythonAtAgent("pings.py"), &NODES);
+pub const TRIPS: Peer = Peer::new("two PINGs", Program::PythonAtAgent("pings.py"), &NODES);
 
 /// Our commands without any library.
-pub const BARE: Peer =
-    Peer::new("bare sockets", Program::This(bare_sockets::WORD), &NODES);
+pub const BARE: Peer = Peer::new("bare sockets", Program::This(bare_sockets::WORD), &NODES);
 
 /// The floor of a hand-over: a token goes round through a list, always on one node.
 pub const FLOOR: Peer =

@@ -60,11 +60,6 @@ impl Redlock {
         Redlock { nodes, validity: Validity::FromTheFirstRequest, enough }
     }
 
-    /// Holds with fewer nodes than a majority.
-    pub fn content_with(self, enough: usize) -> Redlock {
-        Redlock { enough, ..self }
-    }
-
     /// Counts its leases from elsewhere.
     pub fn counting(self, validity: Validity) -> Redlock {
         Redlock { validity, ..self }

@@ -101,20 +101,6 @@ fn nobody_works_under_a_lock_that_is_being_left_done() {
 }
 
 #[test]
-fn a_lock_that_is_done_is_released_without_the_nodes_that_are_silent() {
-    let quorum = Quorum::start(3);
-    run(async {
-        let client = program(&quorum).await;
-        let guard = take_everywhere(&quorum, &client, "job", ms(20_000)).await;
-        quorum[2].pause();
-        guard.done(WINDOW, "").await.expect("a majority says so");
-        let release = guard.release().await.expect("a lock that is done is not lost");
-        assert!(release.is_free, "{release:?}");
-        quorum[2].resume();
-    });
-}
-
-#[test]
 fn a_release_does_not_wait_for_what_is_left_done_longer_than_a_node_may_take_to_answer() {
     let quorum = Quorum::start(3);
     run(async {

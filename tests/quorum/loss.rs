@@ -7,7 +7,7 @@ use dlock_client::{Loss, LossReason};
 use harness::Quorum;
 
 use crate::coordinator::{
-    assert_holds, healthy_program, ms, program, run, take, take_everywhere, until, wait_for,
+    healthy_program, ms, program, run, take, take_everywhere, until, wait_for,
 };
 use crate::fault::Fault;
 
@@ -109,45 +109,6 @@ fn a_lock_that_is_broken_at_a_majority_is_lost_at_the_next_renewal() {
         assert_eq!((loss.key.to_str(), loss.fence), (Some("job"), fence));
         until("nothing comes back", || quorum.held("job") == 0).await;
     });
-}
-
-#[test]
-fn a_lock_that_somebody_else_has_after_a_break_is_lost_to_them() {
-    let quorum = Quorum::start(3);
-    run(async {
-        let (alice, bob) = (healthy_program(&quorum).await, healthy_program(&quorum).await);
-        let guard = take(&alice, "job", TTL).await;
-        let bobs = bob.clone();
-        let bobs = tokio::spawn(async move { wait_for(&bobs, "job", ms(20_000)).await });
-        until("bob waits", || quorum[0].node("waiters").int() == 1).await;
-        for broken in alice.break_lock("job", None).await.unwrap() {
-            broken.1.expect("every node answers");
-        }
-        let next = bobs.await.expect("no panic");
-        assert!(next.fence() > guard.fence());
-        let loss = guard.lost().await;
-        assert!(matches!(loss.why, LossReason::Ended { .. }), "{loss}");
-        assert_holds(&quorum, &next);
-        next.release().await.expect("it is held");
-        quorum.until_released();
-    });
-}
-
-#[test]
-fn a_lock_that_is_broken_at_a_minority_is_held_and_mended() {
-    for place in 0..3 {
-        let quorum = Quorum::start(3);
-        run(async {
-            let client = healthy_program(&quorum).await;
-            let guard = take(&client, "job", TTL).await;
-            let holder = guard.token().to_string();
-            quorum[place].run("DLOCK.BREAK job");
-            until("the lease is back", || quorum[place].holders("job") == [holder.as_str()]).await;
-            assert_holds(&quorum, &guard);
-            guard.release().await.expect("it is held");
-            quorum.until_released();
-        });
-    }
 }
 
 #[test]

@@ -172,37 +172,6 @@ fn a_quarantine_is_waited_for_as_long_as_one_waits() {
 }
 
 #[test]
-fn a_wait_that_ends_during_a_quarantine_ends_in_time_and_says_so() {
-    let mut quorum = Quorum::start(3);
-    run(async {
-        let client = patient_program(&quorum.urls()).await;
-        for node in &mut quorum[..2] {
-            Fault::InQuarantine.inject(node);
-        }
-        let (answer, took) = timed(client.lock("job").ttl(TTL).acquire_within(ms(400))).await;
-        assert!(took >= ms(390), "{took:?}");
-        let reports = without_quorum(answer);
-        let quarantine = |url: &str| matches!(said(&reports, url), NodeState::Quarantine(_));
-        assert!(quarantine(&quorum[0].url()) && quarantine(&quorum[1].url()), "{reports:?}");
-        quorum.until_empty();
-    });
-}
-
-#[test]
-fn who_waits_at_the_only_node_until_his_time_is_over_is_told_of_its_quarantine() {
-    let mut quorum = Quorum::start(1);
-    run(async {
-        let client = patient_program(&quorum.urls()).await;
-        Fault::InQuarantine.inject(&mut quorum[0]);
-        let error = client.lock("job").ttl(TTL).acquire_within(ms(400)).await.map(drop);
-        let error = error.expect_err("it grants nothing");
-        assert!(error.retry_after().is_some(), "{error}");
-        let reports = without_quorum(Err::<(), _>(error));
-        assert!(matches!(reports[0].state, NodeState::Quarantine(_)), "{reports:?}");
-    });
-}
-
-#[test]
 fn a_majority_that_is_gone_and_a_lock_that_is_held_are_different_errors() {
     let mut quorum = Quorum::start(3);
     run(async {

@@ -4,6 +4,5 @@ mod foreign;
 mod free;
 mod keep;
 mod keep_around;
-mod options;
 mod turn;
 mod waiting;
