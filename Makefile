@@ -107,7 +107,7 @@ bench-node: build ## measure the module against what one would do without it (AR
 		--only cycle,handover,memory,growth,expiries $(ARGS)
 
 bench-quorum: build ## measure the client library over one node and over five (ARGS=--quick)
-	$(CARGO) run --profile measure -p dlock-tests --bin bench -- --only quorum,shapes,fail-overs $(ARGS)
+	$(CARGO) run --profile measure -p dlock-tests --bin bench -- --only quorum,fail-overs $(ARGS)
 
 bench-peers: shipped peers ## measure it beside the lock libraries that people use today (ARGS=--quick)
 	$(CARGO) run --profile measure -p dlock-tests --bin bench -- --only contention,distance,uncontended,agent $(ARGS)

@@ -14,7 +14,6 @@
 //! - [`expiries`]: very many leases end at once;
 //! - [`quorum`]: the client library over one node and over five;
 //! - [`agent`]: the same through an agent;
-//! - [`shapes`]: a primary behind Sentinels, and a Cluster;
 //! - [`peers`]: other libraries, as programs; [`nodes`]: what they connect to, over [`links`];
 //! - [`contention`], [`distance`] and [`uncontended`]: dlock beside them;
 //! - [`report`]: the table.
@@ -38,7 +37,6 @@ mod options;
 mod peers;
 mod quorum;
 mod report;
-mod shapes;
 mod uncontended;
 
 use std::env;

@@ -8,7 +8,7 @@ use harness::Kind;
 use crate::report::Report;
 use crate::{
     agent, contention, cycle, distance, expiries, fail_overs, growth, handover, memory, quorum,
-    shapes, uncontended,
+    uncontended,
 };
 
 /// Rows that are measured together.
@@ -22,14 +22,13 @@ pub struct Group {
 }
 
 /// The groups, by the names that `--only` takes, in the order in which they are measured.
-const GROUPS: [Group; 12] = [
+const GROUPS: [Group; 11] = [
     Group::of_module("cycle", "A lock is taken and given back", cycle::run),
     Group::of_module("handover", "A lock goes round among many", handover::run),
     Group::of_module("memory", "What locks and waiters take", memory::run),
     Group::of_module("growth", "Much of everything", growth::run),
     Group::of_module("expiries", "Very many leases end at once", expiries::run),
     Group::of_library("quorum", "The client library", quorum::run),
-    Group::of_library("shapes", "A primary behind Sentinels, and a Cluster", shapes::run),
     Group::of_library(
         "fail-overs",
         "A server fails: the longest wait for a free lock",
@@ -73,7 +72,7 @@ Usage: bench [--server NAME,...] [--only GROUP,...] [--quick] [--json]
 
   --server  redis-7.0, redis-8.2, valkey-8.1, valkey-9.1
             (all for what the module does, redis-8.2 for the last seven groups)
-  --only    cycle, handover, memory, growth, expiries, quorum, shapes,
+  --only    cycle, handover, memory, growth, expiries, quorum,
             fail-overs, contention, distance, uncontended, agent (all)
   --quick   fewer rounds: ten minutes instead of thirty, and more noise
   --json    an array of figures instead of tables";

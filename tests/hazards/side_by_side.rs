@@ -23,33 +23,6 @@ use crate::redlock::Redlock;
 const RENEW: &str = "if redis.call('GET', KEYS[1]) == ARGV[1] then \
     return redis.call('PEXPIRE', KEYS[1], 60000) else return 0 end";
 
-#[apply(on_every_server)]
-fn an_old_lock_keeps_dlock_out_until_it_is_released(kind: Kind) {
-    let server = Server::start(kind);
-    let mut old = Old::new(&server, "old");
-    assert!(old.tries());
-    assert!(server.run("DLOCK.ACQUIRE job alice 60000").is_null());
-    let mut alice = server.waiter("DLOCK.ACQUIRE job alice 60000 WAIT 0");
-    let mut bob = server.waiter("DLOCK.ACQUIRE job bob 60000 WAIT 0");
-    assert_eq!(server.waiters("job"), ["alice", "bob"]);
-    assert_eq!(server.run("DLOCK.INSPECT job").at("mode").text(), "foreign");
-
-    assert_eq!(old.script(COMPARE_AND_DELETE).int(), 1);
-    assert!(alice.recv().int() > 0);
-    assert!(!bob.has_answer());
-    assert!(!old.tries(), "alice has it");
-}
-
-#[apply(on_every_server)]
-fn an_old_lock_that_expires_is_handed_over(kind: Kind) {
-    let server = Server::start(kind);
-    server.run("SET job old NX PX 1000");
-    assert!(server.run("DLOCK.ACQUIRE job alice 60000").is_null());
-    let mut alice = server.waiter("DLOCK.ACQUIRE job alice 60000 WAIT 0");
-    assert!(alice.recv().int() > 0);
-    assert!(server.run("SET job old NX PX 1000").is_null());
-}
-
 #[apply(on_two_servers)]
 fn a_lock_of_dlock_keeps_old_services_out(kind: Kind) {
     let server = Server::start(kind);
@@ -91,50 +64,6 @@ fn what_an_old_service_does_with_a_lock_of_dlock_is_an_error_and_changes_nothing
     assert!(!bob.has_answer());
     server.run("DLOCK.RELEASE job alice");
     assert!(bob.recv().int() > fence);
-}
-
-#[apply(on_every_server)]
-fn a_plain_del_ends_a_lock_of_dlock_and_its_waiters_are_told(kind: Kind) {
-    let server = Server::start(kind);
-    for (unlock, left) in [("DEL job", 0), ("UNLINK job", 0), ("SET job old PX 60000", 1)] {
-        server.run("DLOCK.ACQUIRE job alice 60000");
-        let mut bob = server.waiter("DLOCK.ACQUIRE job bob 60000 WAIT 0");
-        server.run(unlock);
-        assert_eq!(bob.recv().code(), "UNBLOCKED", "{unlock}");
-        assert!(server.run("DLOCK.CHECK job alice").is_null(), "{unlock}");
-        assert_eq!(server.run("DLOCK.RELEASE job alice").int(), 0, "{unlock}");
-        // Alice may still work, and the next one comes in.
-        assert_eq!(server.run("EXISTS job").int(), left, "{unlock}");
-        server.run("DEL job");
-        assert!(Old::new(&server, "old").tries(), "{unlock}");
-        server.run("DEL job");
-    }
-}
-
-#[apply(on_every_server)]
-fn an_expire_by_old_code_ends_a_lock_of_dlock_too_early(kind: Kind) {
-    let server = Server::start(kind);
-    server.run("DLOCK.ACQUIRE job alice 60000");
-    let mut bob = server.waiter("DLOCK.ACQUIRE job bob 60000 WAIT 0");
-    assert_eq!(server.run("PEXPIRE job 50").int(), 1);
-    assert_eq!(bob.recv().code(), "UNBLOCKED");
-    assert!(server.run("DLOCK.CHECK job alice").is_null());
-}
-
-#[apply(on_two_servers)]
-fn who_polls_gets_what_the_queue_leaves(kind: Kind) {
-    let server = Server::start(kind);
-    let mut old = Old::new(&server, "old");
-    server.run("DLOCK.ACQUIRE job t0 60000");
-    let mut line = server.line(3, |n| format!("DLOCK.ACQUIRE job t{} 60000 WAIT 0", n + 1));
-    for (n, waiter) in line.iter_mut().enumerate() {
-        assert!(!old.tries());
-        server.run(&format!("DLOCK.RELEASE job t{n}"));
-        assert!(!old.tries(), "the next one has it already");
-        assert!(waiter.recv().int() > 0);
-    }
-    server.run("DLOCK.RELEASE job t3");
-    assert!(old.tries());
 }
 
 #[apply(on_two_servers)]

@@ -1,6 +1,5 @@
 //! A lock that a majority of the nodes holds without a gap stays held, whatever the others do.
 
-
 use dlock_client::{NodeState, Patience};
 use harness::Quorum;
 

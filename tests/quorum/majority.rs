@@ -9,7 +9,7 @@ use harness::Quorum;
 
 use crate::coordinator::{
     NODE_TIMEOUT, assert_holds, healthy_program, ms, patient_program, program, run, said, take,
-    timed, until, without_quorum,
+    until, without_quorum,
 };
 use crate::fault::Fault;
 
@@ -107,22 +107,6 @@ fn who_waits_without_limit_waits_through_an_outage_and_somebody_is_told() {
         assert_holds(&quorum, &guard);
         assert_eq!(told.lock().expect("no panic").iter().filter(|one| outage(one)).count(), 1);
         guard.release().await.expect("it is held");
-    });
-}
-
-#[test]
-fn who_waits_for_so_long_is_told_at_its_end_that_no_majority_answers() {
-    let mut quorum = Quorum::start(3);
-    run(async {
-        let client = program(&quorum).await;
-        for node in &mut quorum[1..] {
-            Fault::Dead.inject(node);
-        }
-        let wait = ms(3_500);
-        let (answer, took) = timed(client.lock("job").ttl(TTL).acquire_within(wait)).await;
-        assert_eq!(without_quorum(answer).len(), 3);
-        assert!(took >= wait, "{took:?}");
-        until("nothing is left", || quorum[0].traces().leases == 0).await;
     });
 }
 

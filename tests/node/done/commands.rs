@@ -93,36 +93,6 @@ fn a_mark_moves_as_any_key_and_takes_the_place_of_a_lock(kind: Kind) {
     }
 }
 
-#[apply(on_two_servers)]
-fn a_watch_is_disturbed_by_a_mark_and_by_nothing_that_leaves_it(kind: Kind) {
-    let server = Server::start(kind);
-    let disturbs = |request: &str| {
-        let mut watcher = server.client();
-        watcher.run("WATCH job");
-        server.run(request);
-        watcher.run("MULTI");
-        watcher.run("PING");
-        watcher.run("EXEC").is_null()
-    };
-    server.run("DLOCK.ACQUIRE job alice 60000");
-    assert!(!disturbs("DLOCK.RELEASE job bob DONE 60000"));
-    assert!(!disturbs("DLOCK.RELEASE job alice DONE 60000 FENCE 0"));
-    assert!(disturbs("DLOCK.RELEASE job alice DONE 60000"));
-    for request in [
-        "DLOCK.RELEASE job alice DONE 60000",
-        "DLOCK.RELEASE job alice",
-        "DLOCK.ACQUIRE job bob 60000",
-        "DLOCK.ACQUIRE job bob 60000 AGAIN 1",
-        "DLOCK.EXTEND job alice 60000",
-        "DLOCK.CHECK job alice",
-        "DLOCK.INSPECT job",
-        "DLOCK.BREAK job bob",
-    ] {
-        assert!(!disturbs(request), "{request}");
-    }
-    assert!(disturbs("DLOCK.BREAK job"));
-}
-
 #[apply(on_one_server)]
 fn info_counts_marks_and_no_other_answers(kind: Kind) {
     let server = Server::start(kind);

@@ -98,33 +98,6 @@ fn fences_grow_whatever_the_clock_does(kind: Kind) {
 }
 
 #[apply(on_two_servers)]
-fn a_disconnected_holder_is_noticed_at_once_after_a_jump(kind: Kind) {
-    let server = Server::build(kind).with_movable_wall_clock().start();
-    for clock in CLOCKS {
-        let mut alice = server.client();
-        alice.run("DLOCK.ACQUIRE job alice 600000 EPHEMERAL");
-        let bob = server.waiter("DLOCK.ACQUIRE job bob 60000 WAIT 0");
-        server.set_wall_clock(clock);
-        alice.close();
-        assert!(answer(bob).0.int() > 0);
-        server.run("DLOCK.RELEASE job bob");
-    }
-}
-
-/// A plain string ends by the wall clock, because the server does it so.
-#[apply(on_two_servers)]
-fn a_foreign_lock_that_a_jump_ends_is_handed_over(kind: Kind) {
-    let server = Server::build(kind).with_movable_wall_clock().start();
-    server.run("SET job someone PX 3000000");
-    let mut bob = server.waiter("DLOCK.ACQUIRE job bob 60000 WAIT 0");
-    server.set_wall_clock(-HOUR);
-    eventually("the clock has moved", || server.run("PTTL job").int() > 3_500_000);
-    assert!(!bob.has_answer());
-    server.set_wall_clock(HOUR);
-    assert!(answer(bob).0.int() > 0);
-}
-
-#[apply(on_two_servers)]
 fn a_foreign_lock_ends_no_earlier_than_the_server_ends_it(kind: Kind) {
     let server = Server::build(kind).with_movable_wall_clock().start();
     server.run("SET job someone PX 300");
