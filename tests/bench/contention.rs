@@ -61,7 +61,7 @@ pub struct Contest {
 }
 
 impl Contest {
-    /// The time in which nobody has the lock between two holders, in milliseconds.
+    /// The time between two holders, in milliseconds.
     pub fn hand_over(&self) -> f64 {
         1e3 / self.waits.rate() - self.waits.hold
     }

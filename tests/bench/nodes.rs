@@ -51,7 +51,7 @@ impl Nodes {
     }
 }
 
-/// Links to nodes, and one more to a server that nobody else uses, to measure them by.
+/// Links to nodes, and one more to an otherwise idle server, to measure them by.
 struct Distance {
     links: Links,
     _bystander: Server,

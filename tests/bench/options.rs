@@ -49,7 +49,7 @@ impl Group {
         Group { name, title, usual: &Kind::ALL, run }
     }
 
-    /// A group whose figures are a client's: they hardly depend on the server.
+    /// A group of a client's figures: they hardly depend on the server.
     const fn of_library(
         name: &'static str,
         title: &'static str,

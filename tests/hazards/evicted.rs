@@ -1,9 +1,9 @@
 //! The server runs out of memory and evicts a lock.
 //!
-//! The recipe: `SET NX PX` on a server that is also a cache. Its lock has a TTL and nobody reads
-//! it, so `volatile-lru` and `allkeys-lru` evict it as they do an old page, while it is held, and
+//! The recipe: `SET NX PX` on a server that is also a cache. Its lock has a TTL and is never
+//! read, so `volatile-lru` and `allkeys-lru` evict it as they do an old page, while it is held, and
 //! the next one takes it: two holders. dlock's locks have no TTL, so `volatile-*` does not touch
-//! them; one that `allkeys-*` evicts is lost to its holder, and nobody else gets it before its lease
+//! them; one that `allkeys-*` evicts is lost to its holder, and no other client gets it before its lease
 //! would have ended.
 
 use std::time::{Duration, Instant};

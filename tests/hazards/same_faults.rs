@@ -1,5 +1,6 @@
 //! The same faults, and several locks: programs contend for one lock after the other, and again and again one of
-//! three servers is out of reach for a moment, while another one is killed and starts again at once. Judges that others wrote say of each lock whether somebody held it beside somebody else.
+//! three servers is out of reach for a moment, while another one is killed and starts again at once. Judges that
+//! others wrote say of each lock whether two clients held it at once.
 //!
 //! The table in docs/proof.md is what these tests print with DLOCK_SOAK_FAULTS=100.
 

@@ -39,14 +39,14 @@ fn a_lock_of_dlock_keeps_old_services_out(kind: Kind) {
     }
 }
 
-/// An old service whose lock has expired, and which releases and renews it all the same.
+/// An old service that releases and renews its expired lock.
 #[apply(on_two_servers)]
 fn what_an_old_service_does_with_a_lock_of_dlock_is_an_error_and_changes_nothing(kind: Kind) {
     let server = Server::start(kind);
     let fence = server.run("DLOCK.ACQUIRE job alice 60000").int();
     let mut bob = server.waiter("DLOCK.ACQUIRE job bob 60000 WAIT 0");
     let mut old = Old::new(&server, "old");
-    // Not even with the token of the one who holds it.
+    // Not even with the holder's token.
     let mut thief = Old::new(&server, "alice");
     for service in [&mut old, &mut thief] {
         for script in [COMPARE_AND_DELETE, RENEW] {
@@ -180,7 +180,7 @@ fn redlocks_and_guards_lose_no_update() {
 
 // --- servers that crash, and the way back ------------------------------------------------------
 
-/// Nobody knows how long the strings ran that a crash took along. The operator does.
+/// The operator alone knows the expiry of strings lost in a crash.
 #[apply(on_two_servers)]
 fn a_least_quarantine_waits_for_the_old_locks_that_a_crash_took_along(kind: Kind) {
     let crashes = |server: &mut Server| {
@@ -200,7 +200,7 @@ fn a_least_quarantine_waits_for_the_old_locks_that_a_crash_took_along(kind: Kind
     assert!(server.assert_in_quarantine(CRASHED) > 30_000);
 }
 
-/// As somebody finds out who goes back to the old services, and takes the module away.
+/// An operator goes back to the old services, and removes the module.
 #[apply(on_every_server)]
 fn a_server_starts_without_the_module_when_no_lock_is_left(kind: Kind) {
     let mut server = Server::build(kind).append_only().start();

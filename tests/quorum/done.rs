@@ -92,7 +92,7 @@ fn nobody_works_under_a_lock_that_is_being_left_done() {
         let short = take_everywhere(&quorum, &client, "other", ms(1_500)).await;
         quorum[1].kill();
         quorum[2].kill();
-        // Somebody else may take the one mark, by AGAIN.
+        // Another client may take the one record, by AGAIN.
         drop(long.done(WINDOW, ""));
         until("it is not valid", || !long.is_valid()).await;
         assert_eq!(long.check().expect_err("it is being left done").why.name(), "done");

@@ -1,4 +1,4 @@
-//! Programs that contend for a few locks of a node whose servers die, take over and give slots away at
+//! Programs that contend for a few locks of a node, while its servers die, take over and give slots away at
 //! random. No two are told at the same time that they hold, and fences grow.
 
 use std::collections::BTreeSet;
@@ -88,7 +88,7 @@ fn contend(url: &str, events: &[u8], mut happen: impl FnMut(u8, &mut StdRng)) {
     eprintln!("{} grants", history.len());
 }
 
-/// A run in which nobody gets a lock shows nothing.
+/// A run without grants shows nothing.
 const LEAST: usize = 10;
 
 /// A replica of the owner of a slot takes over in agreement with it. On a machine that stands still
@@ -120,7 +120,7 @@ fn kill(cluster: &mut Cluster, slot: usize) {
     until_calm(cluster, slot, None);
 }
 
-/// A slot goes to another primary, unless somebody thinks better of it.
+/// A slot goes to another primary, unless the migration is cancelled.
 pub fn migrate(cluster: &Cluster, slot: usize, is_cancelled: bool, rng: &mut StdRng) {
     let (owner, _) = pair(cluster, slot);
     let source = &cluster.nodes[owner];
@@ -153,12 +153,12 @@ pub fn until_migrations_are_over(cluster: &Cluster) {
 /// The owner of a slot, and its partner.
 pub fn pair(cluster: &Cluster, slot: usize) -> (usize, usize) {
     let owner = cluster.owner(slot, 0).expect("each slot has an owner");
-    // Each stays with its first partner, whoever of the two leads.
+    // Each stays with its first partner, whichever of the two leads.
     (owner, (owner + 3) % 6)
 }
 
-/// Waits until all who are alive agree on the owner of a slot, who is, too, and all replicas of those
-/// who are alive follow.
+/// Waits until all running servers agree on the owner of a slot, which runs, too, and all running replicas
+/// follow.
 pub fn until_calm(cluster: &Cluster, slot: usize, dead: Option<usize>) {
     let alive: Vec<usize> = (0..cluster.nodes.len()).filter(|node| Some(*node) != dead).collect();
     eventually("the cluster is well", || {

@@ -56,7 +56,7 @@ fn who_pushes_all_counters_as_far_as_they_go_keeps_nobody_from_a_lock_where_cloc
         quorum[place].set_wall_clock(ahead);
     }
     let mut eves: Vec<Client> = quorum.iter().map(|node| node.client()).collect();
-    // In another database nobody else is in her way.
+    // In another database no other client is in her way.
     let push = |eve: &mut Client| {
         eve.run("SELECT 1");
         eve.run("DLOCK.ACQUIRE job eve 60000");

@@ -110,7 +110,7 @@ fn a_guard_that_is_not_renewed_has_one_lease_and_more_if_it_asks() {
             // A lease granted to a waiter is made a whole one, once.
             let next = waiting.await.expect("no panic").expect("it is its turn");
             assert!(next.fence() > guard.fence());
-            // A node whose lease has just ended may not have granted the next one yet.
+            // A node may not have granted the next lease yet when one has just ended.
             let is_held = || !quorum[0].holders("job").is_empty();
             let left = || quorum[0].holder("job")["ttl-ms"].int();
             until("it is a whole lease", || is_held() && left() > 2_500).await;

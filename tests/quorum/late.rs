@@ -1,5 +1,5 @@
-//! Messages that arrive late, or never: a request that arrives after whoever sent it has given up,
-//! a grant that nobody hears of.
+//! Messages that arrive late, or never: a request that arrives after its sender has given up, a grant
+//! that never arrives.
 
 use std::time::Duration;
 
@@ -280,7 +280,7 @@ fn a_lock_whose_request_was_sent_twice_goes_on_when_its_node_crashes() {
     });
 }
 
-/// A lock whose first request is still on its way, over a connection that the client saw end.
+/// A lock with its first request still on its way, over a connection that the client saw end.
 async fn sent_twice(quorum: &Quorum, client: &Client, lock: Lock) -> Guard {
     keep_back_what_is_sent(quorum, client).await;
     let asking = tokio::spawn(lock.try_acquire());

@@ -1,4 +1,4 @@
-//! A lock that is lost: who holds it is told in time, and never too late.
+//! A lock that is lost: its holder is told in time, and never too late.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -30,7 +30,7 @@ fn a_guard_is_lost_at_the_end_of_its_validity_when_nodes_are_paused() {
             let ends = Instant::now() + guard.valid_for();
             assert_not_renewed(&guard.lost().await);
             assert!(!guard.is_valid() && Instant::now() + ms(5) >= ends, "too early");
-            // Nobody could have had it meanwhile: the nodes still have the lease.
+            // No other client could have had it meanwhile: the nodes still have the lease.
             for node in quorum.iter() {
                 node.resume();
             }
@@ -128,7 +128,7 @@ fn a_lock_that_is_lost_releases_what_is_left_of_it() {
 #[test]
 fn a_guard_knows_by_the_clock_alone_that_it_is_over() {
     let quorum = Quorum::start(3);
-    // One thread for everything: while it is blocked, nothing is renewed and nobody is told.
+    // One thread for everything: while it is blocked, nothing is renewed and no loss is told.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.expect("it can be made").block_on(async {
         let client = healthy_program(&quorum).await;

@@ -1,4 +1,4 @@
-//! A majority of the nodes fails: nobody gets a lock, everybody is told why and in time, and nothing
+//! A majority of the nodes fails: no client gets a lock, each is told why and in time, and nothing
 //! is left behind.
 
 use std::sync::{Arc, Mutex};

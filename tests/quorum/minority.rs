@@ -1,4 +1,4 @@
-//! A minority of the nodes fails: nobody who takes locks need notice.
+//! A minority of the nodes fails: no client need notice.
 
 use std::time::Duration;
 

@@ -6,7 +6,7 @@
 //! - [`examples`]: what their locks hold;
 //! - [`fences_page`]: the statements of docs/fences.md;
 //! - [`holders`]: a holder that stops, and the next one;
-//! - [`postgres`] and [`sqlite`]: they refuse who is late;
+//! - [`postgres`] and [`sqlite`]: they refuse a late writer;
 //! - [`monitoring`]: docs/monitoring, as promtool and systemd judge it;
 //! - [`prometheus`]: Prometheus scrapes `dlock exporter`;
 //! - [`schedulers`]: docs/schedulers.md's line for cron, on two hosts, and its units, as systemd judges them;

@@ -103,7 +103,7 @@ impl Waits {
         self.counts.iter().sum::<u64>() as f64 / self.seconds
     }
 
-    /// The part of the time in which somebody held it.
+    /// The part of the time in which it was held.
     pub fn held_share(&self) -> f64 {
         self.rate() * self.hold / 1e3
     }

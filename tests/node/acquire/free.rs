@@ -1,4 +1,4 @@
-//! DLOCK.ACQUIRE without options: who gets the lock, its fence, and the end of its lease.
+//! DLOCK.ACQUIRE without options: the grant, its fence, and the end of its lease.
 
 use std::time::{Duration, Instant, SystemTime};
 

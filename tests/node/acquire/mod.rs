@@ -1,4 +1,4 @@
-//! DLOCK.ACQUIRE: who gets a lock, with every option, and who waits for it.
+//! DLOCK.ACQUIRE: grants and waits, with every option.
 
 mod foreign;
 mod free;

@@ -7,7 +7,7 @@ use harness::{
 use super::leave_done;
 use crate::replicas::promotion::{pair, promote};
 
-/// A connection of a user of this name, who may do anything.
+/// A connection of a user of this name with all rights.
 fn user(server: &Server, name: &str) -> Client {
     server.run(&format!("ACL SETUSER {name} on nopass ~* &* +@all"));
     let mut client = server.client();
@@ -66,7 +66,7 @@ fn a_mark_that_goes_makes_room_and_one_that_moves_does_not(kind: Kind) {
     }
 }
 
-/// Else a few crashes would take a user beyond every limit. A payload that somebody restores could name anybody.
+/// Otherwise a few crashes would take a user beyond every limit. A restored payload could name any user.
 #[apply(on_two_servers)]
 fn marks_count_for_their_user_after_a_crash_and_a_promotion_and_not_after_restore(kind: Kind) {
     for config in ["appendonly yes", "appendonly no"] {

@@ -2,7 +2,7 @@
 
 use harness::{Kind, Server, apply, bytes, eventually, on_one_server, wall_clock};
 
-/// Whoever may write one key must not move the fences of the node, nor lock its own key for ever.
+/// A client with write access to one key can neither move the node's fences nor lock its key for ever.
 #[apply(on_one_server)]
 fn a_restored_fence_far_ahead_of_the_clock_is_refused(kind: Kind) {
     let server = Server::start(kind);

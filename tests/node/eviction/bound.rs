@@ -1,4 +1,4 @@
-//! The bound on the memory that locks take: a client that asks for more is refused, and nobody else is.
+//! The bound on the memory that locks take: a client that asks for more is refused, and no other client is.
 
 use harness::{Client, Kind, Server, apply, eventually, on_one_server, on_two_servers};
 
@@ -54,7 +54,7 @@ fn those_who_wait_for_their_turn_are_bounded_as_well(kind: Kind) {
     let places = 9_000 * 700;
     let used = info(&server, "memory");
     assert!((most..most + places).contains(&used), "{used} of {most}");
-    // Whoever takes a lock after another that took as much is not concerned.
+    // A client that takes a lock after another of the same size is not affected.
     let mut waiter = server.waiter("DLOCK.ACQUIRE k4 next 600000 WAIT 0");
     server.run("DLOCK.RELEASE k4 holder");
     assert!(waiter.recv().int() > 0);
@@ -67,7 +67,7 @@ fn who_gives_locks_back_makes_room(kind: Kind) {
     let taken = take_all(&mut client, |n| format!("k{n} t 600000"));
     assert_eq!(server.run("DLOCK.ACQUIRE other t 600000").code(), "TOOMANY");
     assert_eq!(server.run("DLOCK.ACQUIRE other t 600000 WAIT 0").code(), "TOOMANY");
-    // A place in a queue is another matter, and so is the turn of who has one.
+    // Reserved places, and the turns of clients that have one, are not bounded here.
     let mut waiter = server.waiter("DLOCK.ACQUIRE k7 next 600000 WAIT 0");
     assert_eq!(server.run("DLOCK.RELEASE k7 t").int(), 1);
     assert!(waiter.recv().int() > 0);

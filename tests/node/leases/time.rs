@@ -32,7 +32,7 @@ fn a_jump_ends_no_lease_early_and_none_late(kind: Kind) {
         let holders = server.holders("alone");
         // Unless the machine took its time.
         assert!(holders == ["alice"] || begun.elapsed() >= LEASE, "{clock}: {holders:?}");
-        // Nobody asks for the lock again.
+        // No client asks for the lock again.
         let message = events.recv();
         let ended = Instant::now();
         assert_eq!(message.items()[2].text(), "dlock.expire");

@@ -73,7 +73,7 @@ pub fn promote(replica: &Server) {
     assert_eq!(replica.node("role").text(), "primary");
 }
 
-/// Asks a node that was promoted for a lock whose last lease was asked for at `sent`: it is granted, and not too early.
+/// Asks a promoted node for a lock with a last lease requested at `sent`: it is granted, and not too early.
 #[track_caller]
 pub fn assert_granted_late(node: &Server, key: &str, sent: Instant, ttl: u64) {
     let granted = node.client().run(&format!("DLOCK.ACQUIRE {key} bob 60000 WAIT 0"));
@@ -306,7 +306,7 @@ fn what_nobody_told_is_not_handed_on_as_known(kind: Kind) {
     eventually("it is told", || times_told(&last) > 0);
     assert_eq!(last.node("lease-bound-ms").int(), middle.node("lease-bound-ms").int());
     assert_eq!(middle.node("lease-bound-ms").int(), 0);
-    // As long as that quarantine lasts, whoever takes over waits for what is left of it.
+    // While that quarantine lasts, a promoted replica waits for its remaining time.
     let other = Server::build(kind).replica_of(&middle).start();
     middle.until_streaming_to(&other);
     eventually("it is told, too", || times_told(&other) > 0);

@@ -1,4 +1,4 @@
-//! WATCH and client tracking: only what changes a lock disturbs those who look at it.
+//! WATCH and client tracking: only a change of a lock invalidates them.
 
 use harness::{Kind, Server, Value, apply, on_two_servers};
 

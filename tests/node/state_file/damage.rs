@@ -190,7 +190,7 @@ fn a_place_in_which_it_cannot_be_written_is_refused(kind: Kind) {
     for (mounts, file, words) in [
         ("true", "missing/my.state", "No such file or directory"),
         ("true", &"n".repeat(300), "File name too long"),
-        // Nobody may make files there, not even root.
+        // No user can make files there, not even root.
         ("true", "/sys/kernel/my.state", ""),
         (read_only, "disk/my.state", "Read-only file system"),
         (&good_one, "disk/my.state", "Read-only file system"),

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use harness::quarantine::CRASHED;
 use harness::{Kind, Server, apply, eventually, on_one_server, on_two_servers};
 
-/// A server that has ended well, whose state file is on a volume since then, with a link to it.
+/// A server that was shut down cleanly; then its state file moved to a volume, with a link to it.
 fn linked(kind: Kind) -> (Server, PathBuf) {
     let mut server = Server::start(kind);
     server.stop();
