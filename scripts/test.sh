@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs all tests. Most of them wait, for leases to end and for servers to start: so the suites run
-# side by side, and the largest in a process for each server. The proof waits for nothing: it runs beside
-# them with the lowest priority, in the processor time that they leave. All suites run; failures come last.
+# side by side, and the largest in a process for each server. The proof waits for nothing and runs beside
+# them with a lower priority, in the processor time that they leave. All suites run; failures come last.
 #
 # Usage: test.sh [FILTER...]    the tests whose names contain one of these
 #   SERVER=redis-8.2            those with this server, and those that need none
@@ -12,7 +12,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 cargo=${CARGO:-cargo}
-jobs=${JOBS:-$((4 * $(nproc)))}
+jobs=${JOBS:-$((3 * $(nproc)))}
 limit=${LIMIT:-1500}
 export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$(($(nproc) + 1))}
 # The first has every test, the second most of them.
@@ -74,17 +74,20 @@ trap 'exit 130' INT TERM
 
 # Suites that keep a processor busy and start no server.
 busy=" mutants sim model dlock_redis_core "
+# Suites that wait most of the time, and long: more of their tests run at a time.
+waiting=" quorum cli conformance "
 
 # Starts a suite, with one server or with all that are wanted; once, unless it is divided.
 suite() { # name [server]
-    local kind skipped=() first=()
-    [[ $busy != *" $1 "* ]] || first=(nice -n 19)
+    local kind skipped=() first=() threads=$RUST_TEST_THREADS
+    [[ $busy != *" $1 "* ]] || first=(nice -n 5)
+    [[ $waiting != *" $1 "* ]] || threads=$((threads + 2))
     [ $# = 2 ] || [ -z "${begun[$1]:-}" ] || return 0
     begun[$1]=yes
     for kind in "${kinds[@]}"; do
         [[ " ${2:-${wanted[*]}} " == *" $kind "* ]] || skipped+=(--skip "::$kind")
     done
-    start "$*" "${first[@]}" env --chdir="${folder[$1]}" "${program[$1]}" "${skipped[@]}" "${filters[@]}"
+    start "$*" "${first[@]}" env --chdir="${folder[$1]}" RUST_TEST_THREADS="$threads" "${program[$1]}" "${skipped[@]}" "${filters[@]}"
 }
 
 # Some of the tests of the library for Node.js, by the oldest Node.js, and with one server.
@@ -100,7 +103,7 @@ start() { # name command
     running[$!]=$1
 }
 
-# The number of those that run with the lowest priority: they take nobody's room.
+# The number of suites that run with a lower priority: they do not count as jobs.
 proofs() {
     local name count=0
     for name in "${running[@]}"; do [[ $busy != *" $name "* ]] || count=$((count + 1)); done
