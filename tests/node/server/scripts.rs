@@ -90,13 +90,13 @@ fn an_ephemeral_lock_is_refused_in_a_script(kind: Kind) {
     server.run("DLOCK.ACQUIRE held alice 60000");
     let held = "DLOCK.ACQUIRE held bob 60000 EPHEMERAL";
     let refused = eval(&mut client, CALL, &["held"], held);
-    refused.assert_error("ERR", "EPHEMERAL ends with a connection");
+    refused.assert_error("ERR", "EPHEMERAL needs a client connection");
     server.run("DLOCK.RELEASE held alice");
     // Nor in a transaction, where a request of the connection's own would be.
     client.run("MULTI");
     eval(&mut client, CALL, &["job"], "DLOCK.ACQUIRE job alice 60000 EPHEMERAL");
     let refused = client.run("EXEC").items()[0].clone();
-    refused.assert_error("ERR", "EPHEMERAL ends with a connection");
+    refused.assert_error("ERR", "EPHEMERAL needs a client connection");
     let after = server.traces();
     assert_eq!((after.keys, after.leases), (before.keys, before.leases));
 }
