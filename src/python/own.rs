@@ -19,11 +19,6 @@ impl<T> Own<T> {
         Own { value: Some(value), process }
     }
 
-    /// `get`, for a caller who knows the id of this process.
-    pub(crate) fn get_in(&self, process: u32) -> Option<&T> {
-        if self.process == process { self.value.as_ref() } else { None }
-    }
-
     /// True if the value belongs to the parent of this process.
     pub(crate) fn is_inherited(&self) -> bool {
         self.process != process::id()

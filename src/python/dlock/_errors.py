@@ -75,6 +75,5 @@ class InternalError(Error):
     code = "internal"
 
 
-def class_of(code: str) -> type[Error]:
-    """Returns the class of the exceptions with this code."""
-    return next((known for known in Error.__subclasses__() if known.code == code), InternalError)
+CLASSES: dict[str, type[Error]] = {known.code: known for known in Error.__subclasses__()}
+"""The classes by code."""

@@ -1,16 +1,11 @@
-"""Options of clients and locks, and the logger, for threads and asyncio alike."""
+"""The options of a lock, and the logger, for threads and asyncio alike."""
 
 from __future__ import annotations
 
 import inspect
 import logging
-import os
-from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from typing import TypedDict, Union
-
-from . import _native
-from ._report import Key
 
 Seconds = Union[float, timedelta]
 """A length of time: a number of seconds, or a timedelta."""
@@ -41,27 +36,6 @@ class LockOptions(TypedDict, total=False):
     before. Then a guard that is garbage-collected leaves the lease to its end. The default is True."""
 
 
-def connect(
-    nodes: str | Iterable[str] | None,
-    node_timeout: Seconds | None,
-    notices: Callable[[], tuple[_native.OutcomeQueue, int]] | None = None,
-) -> _native.Client:
-    """Makes the Rust client. It does not connect yet."""
-    follow_log_level()
-    if nodes is None:
-        return _native.Client(None, os.environ.get("DLOCK_NODES"), node_timeout, notices)
-    given = [nodes] if isinstance(nodes, (str, bytes)) or not isinstance(nodes, Iterable) else list(nodes)
-    for address in [nodes] if isinstance(nodes, Mapping) else given:
-        if not isinstance(address, str):
-            raise TypeError(f"nodes are addresses, each a str, not {type(address).__name__}")
-    return _native.Client(given, None, node_timeout, notices)
-
-
-def follow_log_level() -> None:
-    """Sets the library's log level to the logger's present one."""
-    _native.set_level(logger.getEffectiveLevel())
-
-
 def is_coroutine_function(function: object) -> bool:
     """True if a function to decorate is a coroutine function, or an object with such a ``__call__``."""
     if not callable(function):
@@ -70,9 +44,3 @@ def is_coroutine_function(function: object) -> bool:
     if any(inspect.isgeneratorfunction(body) or inspect.isasyncgenfunction(body) for body in called):
         raise TypeError("a generator runs when the lock is released already; use the lock inside of it")
     return any(inspect.iscoroutinefunction(body) for body in called)
-
-
-def lock(client: _native.Client, key: Key, options: LockOptions) -> _native.Lock:
-    """Makes the Rust lock, which checks the options."""
-    follow_log_level()
-    return _native.Lock(client, key, **options)

@@ -47,7 +47,7 @@ class Client(BaseClient):
     def lock(self, key: Key, **options: Unpack[LockOptions]) -> Lock:
         """Returns a lock, for a ``with`` block, or to decorate a function. Nothing is sent yet. The options are
         those of ``dlock.LockOptions``: ``ttl``, ``wait`` and others."""
-        lock = Lock(_options.lock(self._native, key, options))
+        lock = Lock(self._lock(key, options))
         lock._client = self
         return lock
 
@@ -130,7 +130,9 @@ class Guard(BaseGuard, _native.GuardBase):
     services that can refuse a smaller one. A guard that is garbage-collected releases the lock, and warns.
     """
 
-    __slots__ = ("__weakref__", "_client", "_on_lost")
+    __slots__ = ("__weakref__", "_client", "_hooks")
+    # Only the guard refers to its hooks: they may refer to it, and it can still be collected.
+    _hooks: list[_Hook]
 
     def extend(self, ttl: Seconds) -> None:
         """Renews the lease now, and from now on, with this length or the present one, whichever is
@@ -158,22 +160,25 @@ class Guard(BaseGuard, _native.GuardBase):
         return soon. Raises LostError if the lock was released."""
         if not callable(hook):
             raise TypeError(f"a hook is a function, not {type(hook).__name__}")
-        # Only the guard refers to its hooks: they may refer to it, and it can still be collected.
-        hooks: list[Callable[[LostError], object]] = getattr(self, "_on_lost", [])
-        self._on_lost = [*hooks, hook]
-        _hooks.watch(self._native, functools.partial(_call_hook, weakref.ref(self), len(hooks)))
+        kept = _Hook(hook)
+        self._hooks.append(kept)
+        _hooks.watch(self._native, functools.partial(_call, weakref.ref(kept)))
 
 
 _MEANT = ("released", "done", "detached")
 """The reasons of a loss that the holder has asked for."""
 
 
-def _call_hook(guard: weakref.ref[Guard], hook: int, loss: object) -> None:
-    alive = guard()
+class _Hook:
+    """A function to call when a lock is lost."""
+
+    __slots__ = ("__weakref__", "function")
+
+    def __init__(self, function: Callable[[LostError], object]) -> None:
+        self.function = function
+
+
+def _call(hook: weakref.ref[_Hook], loss: object) -> None:
+    alive = hook()
     if alive is not None and isinstance(loss, LostError) and loss.why not in _MEANT:
-        alive._on_lost[hook](loss)
-
-
-def release_all() -> None:
-    """Releases the locks of this process, and waits a short time for that. Runs at the exit of the process."""
-    _native.release_all()
+        alive.function(loss)

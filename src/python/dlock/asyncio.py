@@ -50,7 +50,7 @@ class Client(BaseClient):
     def lock(self, key: Key, **options: Unpack[LockOptions]) -> Lock:
         """Returns a lock, for an ``async with`` block, or to decorate a coroutine function. The options are
         those of ``dlock.Client.lock``."""
-        return Lock(_options.lock(self._native, key, options), self)
+        return Lock(self._lock(key, options), self)
 
     async def extend(self, key: Key, token: str, ttl: Seconds, *, fence: int | None = None) -> Lease:
         """Like ``dlock.Client.extend``."""
@@ -289,7 +289,7 @@ class _Outcomes:
         loop.add_reader(self._queue.fileno(), self._collect)
 
     def _collect(self) -> None:
-        self._hand_out(_native.collect(self._queue)[::-1])
+        self._hand_out(self._queue.collect()[::-1])
 
     def _hand_out(self, arrived: list[tuple[int, object]]) -> None:
         try:
