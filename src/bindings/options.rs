@@ -6,7 +6,7 @@ use std::time::Duration;
 use dlock_client::{Error, LockOptions, Mode, Patience};
 
 /// The options of a lock. They begin with the library's defaults.
-#[derive(Clone, Default)]
+#[derive(Default)]
 pub struct Options {
     /// All but the mode.
     others: LockOptions,

@@ -14,9 +14,9 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyList, PyType};
 
-use crate::guard::{Guard, released};
 use crate::errors;
 use crate::events;
+use crate::guard::{Guard, released};
 use crate::held::Held;
 use crate::lock::{Lock, Wait};
 use crate::outcome_queue::{OutcomeQueue, ReplyTo};

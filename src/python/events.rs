@@ -2,10 +2,8 @@
 //!
 //! No thread of Rust runs code of Python: it queues its events for that thread, which ends before the interpreter does.
 
-use std::convert::Infallible;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
-use std::time::Duration;
 
 use dlock_bindings::events::{self, Level, Line, Listener};
 use dlock_client::Notice;
@@ -82,15 +80,8 @@ impl Log {
 }
 
 impl Listener for Log {
-    /// A wait is reported as a line.
-    type Waiter = Infallible;
-
     fn wants(&self, level: Level) -> bool {
         number(level) >= LEVEL.load(Ordering::Relaxed)
-    }
-
-    fn wants_waits(&self) -> bool {
-        self.wants(Level::DEBUG)
     }
 
     fn line(&self, line: Line) {
@@ -100,18 +91,6 @@ impl Listener for Log {
         {
             Log::push(queue, line);
         }
-    }
-
-    fn waiter(&self) -> Option<Infallible> {
-        None
-    }
-
-    fn wait_begins(&self, waiter: &Infallible, _: &str) {
-        match *waiter {}
-    }
-
-    fn wait_ends(&self, waiter: Infallible, _: Duration) {
-        match waiter {}
     }
 }
 

@@ -71,9 +71,8 @@ impl OutcomeQueue {
 
 impl OutcomeQueue {
     pub(crate) fn outcomes(&self) -> PyResult<Arc<Outcomes>> {
-        let inherited = || {
-            PyRuntimeError::new_err("a loop of the parent process does not run in this one")
-        };
+        let inherited =
+            || PyRuntimeError::new_err("a loop of the parent process does not run in this one");
         self.0.get().map(Arc::clone).ok_or_else(inherited)
     }
 }
@@ -109,7 +108,8 @@ pub(crate) fn release_what_is_uncollected(_: Python<'_>) {
     let queues: Vec<Arc<Outcomes>> = queues().iter().filter_map(Weak::upgrade).collect();
     for outcomes in queues {
         let mut arrived = outcomes.arrived();
-        let (locks, others) = mem::take(&mut *arrived).into_iter().partition(|(_, one)| one.is_lock);
+        let (locks, others) =
+            mem::take(&mut *arrived).into_iter().partition(|(_, one)| one.is_lock);
         *arrived = others;
         drop((arrived, Vec::from(locks)));
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import re
+import sys
 import threading
 import weakref
 from collections.abc import Callable
@@ -34,17 +35,12 @@ def test_a_guard_that_is_detached_is_extended_and_released_by_its_token(
     assert lost.value.why == "detached"
     del guard
     gc.collect()
-    longer = client.extend(key, token, 600)
+    longer = client.extend(key, token, 600, fence=lease.fence)
     assert longer[:3] == lease[:3]
     assert 20 < longer.valid_for <= 600
-    assert client.extend(key, token, 300, fence=lease.fence).valid_for <= 300
     assert client.release(key, TOKEN) is False
     assert client.release(key, token) is True
     assert server.is_free(key)
-    assert client.release(key, token) is False
-    with pytest.raises(dlock.LostError) as lost:
-        client.extend(key, token, 20)
-    assert lost.value.why == "ended"
 
 
 def test_a_block_of_a_guard_that_is_detached_ends_in_silence(
@@ -110,18 +106,6 @@ def test_a_lock_is_broken_or_the_lease_of_one_token(server: Server, client: dloc
     assert away.error is not None
 
 
-def test_each_node_is_inspected_and_broken(own_servers: Callable[..., Server], key: str) -> None:
-    nodes = [own_servers(), own_servers()]
-    client = dlock.Client([node.url for node in nodes], node_timeout=PATIENCE)
-    guard = client.lock(key).acquire()
-    with pytest.raises(dlock.LostError), guard:
-        seen = client.inspect(key)
-        assert [each.node for each in seen] == client.nodes
-        nodes[1].kill()
-        assert [each.error is None for each in client.break_lock(key)] == [True, False]
-        nodes[1].start()
-
-
 @pytest.mark.parametrize(
     ("call", "error", "words"),
     [
@@ -178,6 +162,28 @@ def test_how_long_to_wait_may_be_said_where_a_lock_is_acquired(
             await other.acquire(wait=-1)
 
     asyncio.run(main())
+
+
+def test_hooks_that_several_threads_set_are_all_called(client: dlock.Client, key: str) -> None:
+    guard = client.lock(key).acquire()
+    heard: list[int] = []
+
+    def sets(first: int) -> None:
+        for number in range(first, first + 50):
+            guard.on_lost(lambda _, number=number: heard.append(number))  # type: ignore[misc]
+
+    threads = [threading.Thread(target=sets, args=(first,)) for first in range(0, 200, 50)]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    sys.setswitchinterval(interval)
+    client.break_lock(key)
+    with pytest.raises(dlock.LostError):
+        guard.extend(60)
+    eventually("all are called", lambda: sorted(heard) == list(range(200)))
 
 
 class Heard:
@@ -246,9 +252,8 @@ def test_a_hook_that_fails_is_told_and_the_others_are_called(
 def test_a_guard_is_collected_though_its_hook_knows_it(server: Server, client: dlock.Client, key: str) -> None:
     guards = [client.lock(key).acquire()]
     guards[0].on_lost(lambda _, guard=guards[0]: guard)  # type: ignore[misc]
-    with pytest.warns(ResourceWarning, match=key):
-        guards.clear()
-        gc.collect()
+    guards.clear()
+    gc.collect()
     server.until_free(key)
 
 

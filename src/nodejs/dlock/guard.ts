@@ -1,13 +1,13 @@
 // A lock that is held.
 
 import { inspect } from 'node:util';
+import { key } from './arguments';
 import { type LostError, made } from './errors';
 import { Fenced, type Redis } from './fenced';
 import type * as rust from './native';
-import { type Key, key } from './options';
+import type { Key } from './options';
 import { expect, forget, outcome } from './outcomes';
 import type { Lease } from './report';
-import type { Ended } from './trace';
 
 /**
  * A lock that is held, and renewed until it is released. A guard that is garbage-collected releases the lock, aborts its
@@ -15,15 +15,12 @@ import type { Ended } from './trace';
  */
 export class Guard {
   readonly #native: rust.Guard;
-  readonly #ended: Ended | undefined;
   #watch: Watch | undefined;
 
   /** @internal */
-  constructor(native: rust.Guard, ended?: Ended) {
+  constructor(native: rust.Guard) {
     this.#native = native;
-    this.#ended = ended;
-    if (ended !== undefined) this.#watch = new Watch(native, ended);
-    collected.register(this, { native, ended }, native);
+    collected.register(this, native, native);
     held.add(native);
   }
 
@@ -104,13 +101,7 @@ export class Guard {
   async release(): Promise<void> {
     this.#watch?.end();
     settle(this.#native);
-    try {
-      await outcome((id) => this.#native.release(id));
-      this.#ended?.();
-    } catch (error) {
-      this.#ended?.(error);
-      throw error;
-    }
+    await outcome((id) => this.#native.release(id));
   }
 
   /**
@@ -121,7 +112,6 @@ export class Guard {
     this.#watch?.end();
     settle(this.#native);
     const { lease } = await outcome((id) => this.#native.detach(id));
-    this.#ended?.();
     return lease as Lease;
   }
 
@@ -154,11 +144,9 @@ class Watch {
   readonly #native: rust.Guard;
   readonly #controller = new AbortController();
   readonly #id: number;
-  readonly #ended: Ended | undefined;
 
-  constructor(native: rust.Guard, ended?: Ended) {
+  constructor(native: rust.Guard) {
     this.#native = native;
-    this.#ended = ended;
     this.#id = expect((completion) => this.#abort(completion.failure));
     // The holder knows of a release that came before.
     if (native.isOpen()) native.watch(this.#id);
@@ -178,21 +166,16 @@ class Watch {
     if (loss === null || loss === undefined || this.#controller.signal.aborted) return;
     this.end();
     if (loss.why !== 'done') this.#controller.abort(made(loss) as LostError);
-    this.#ended?.(this.#controller.signal.reason);
   }
 }
 
-const collected = new FinalizationRegistry(
-  ({ native, ended }: { native: rust.Guard; ended: Ended | undefined }) => {
-    held.delete(native);
-    const isHeld = native.loss() === null;
-    const released = native.end();
-    ended?.();
-    if (!isHeld || !released) return;
-    const name = inspect(native.key);
-    process.emitWarning(`the guard of lock ${name} was collected; it should be released`, 'DlockWarning');
-  },
-);
+const collected = new FinalizationRegistry((native: rust.Guard) => {
+  held.delete(native);
+  const isHeld = native.loss() === null;
+  if (!native.end() || !isHeld) return;
+  const name = inspect(native.key);
+  process.emitWarning(`the guard of lock ${name} was collected; it should be released`, 'DlockWarning');
+});
 
 /** The guards that are registered. */
 const held = new Set<rust.Guard>();

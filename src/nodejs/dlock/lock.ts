@@ -1,12 +1,13 @@
 // A lock and its options.
 
 import { inspect } from 'node:util';
+import { called, checkSignal, onlyKnown } from './arguments';
 import { HeldError, made } from './errors';
 import { Guard } from './guard';
 import type * as rust from './native';
-import { called, checkSignal, type Key, onlyKnown, type WaitOptions } from './options';
+import type { Key, WaitOptions } from './options';
 import { outcome } from './outcomes';
-import { acquiring, holding, watched } from './trace';
+import { traced } from './trace';
 
 /**
  * A lock and its options. It can be acquired any number of times. It is not reentrant: a holder that acquires it again
@@ -52,16 +53,15 @@ export class Lock {
     checkSignal(given);
     const { key, nodes, client } = this.#wanted;
     const { wait, signal = this.#wanted.signal } = given;
-    const asked = watched(() => {
-      const options = this.#native.options();
-      return { key, nodes: nodes(), options: wait === undefined ? options : { ...options, wait } };
-    });
-    const acquired = await acquiring(asked, async (waits) => {
-      const begin = (id: number) => this.#native.acquire(id, { wait });
-      return outcome(begin, signal, waits).then(({ guard }) => guard as rust.Guard, failed);
-    });
+    const acquired = await traced(
+      () => ({ key, nodes: nodes() }),
+      async () => {
+        const begin = (id: number) => this.#native.acquire(id, { wait });
+        return outcome(begin, signal).then(({ guard }) => guard as rust.Guard, failed);
+      },
+    );
     if (acquired === null) return acquired;
-    const guard = new Guard(acquired, holding(asked, acquired.fence));
+    const guard = new Guard(acquired);
     clients.set(guard, client);
     return guard;
   }

@@ -3,14 +3,14 @@
 import { setInterval } from 'node:timers';
 import { made } from './errors';
 import { type Completion, native, type OutcomeQueue } from './native';
-import { publishLine, type Waits, wanted } from './trace';
+import { publishLine, wantsLines } from './trace';
 
 const expected = new Map<number, (completion: Completion) => void>();
 let own: OutcomeQueue | undefined;
 let last = 0;
 let awaited = 0;
 let alive: NodeJS.Timeout | undefined;
-let listened = '';
+let listened = false;
 
 /** @internal */
 export function queue(): OutcomeQueue {
@@ -27,21 +27,13 @@ export function queue(): OutcomeQueue {
  *
  * @internal
  */
-export async function outcome(
-  begin: (id: number) => void,
-  signal?: AbortSignal,
-  waits?: Waits,
-): Promise<Completion> {
+export async function outcome(begin: (id: number) => void, signal?: AbortSignal): Promise<Completion> {
   signal?.throwIfAborted();
   listen();
   const id = next();
   let aborted = () => {};
   const arrived = new Promise<Completion>((resolve, reject) => {
-    expected.set(id, (completion) => {
-      if (completion.waitsFor !== undefined) waits?.begin(completion.waitsFor);
-      else if (completion.waited !== undefined) waits?.end(completion.waited);
-      else resolve(completion);
-    });
+    expected.set(id, resolve);
     aborted = () => {
       forget(id);
       reject(signal?.reason);
@@ -66,7 +58,6 @@ export async function outcome(
     return completion;
   } finally {
     keepAlive(-1);
-    waits?.end();
     expected.delete(id);
     unsubscribe?.();
   }
@@ -103,13 +94,10 @@ function collect(): void {
   }
 }
 
-// Sets the events that this thread wants now.
 function listen(): void {
-  const { waits, lines, prints } = wanted();
-  const now = `${waits} ${lines} ${prints}`;
-  if (now === listened) return;
-  listened = now;
-  native.listen(queue(), waits, lines, prints);
+  if (wantsLines() === listened) return;
+  listened = !listened;
+  native.listen(queue(), listened);
 }
 
 // One listener for each signal: Node.js takes many for a leak, and one signal may end all waits of a process.

@@ -94,8 +94,8 @@ def after_fork() -> None:
 
 
 def end() -> None:
-    """Ends the thread when it has handled all events: a thread that still logs when the interpreter has ended may
-    abort the process."""
+    """Ends the thread when it has handled all events. A thread that logs while the interpreter ends may abort
+    the process."""
     global _has_ended
     _has_ended = True
     if _thread is not None and _thread.process == os.getpid():
