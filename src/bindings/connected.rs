@@ -36,7 +36,7 @@ impl Connected {
 
     /// Resolves when something has panicked.
     pub(crate) async fn breaks(&self) {
-        // The sender is here, so this ends only then.
+        // `self` has the sender, so the wait cannot fail.
         let _ = self.broken.subscribe().wait_for(|is_broken| *is_broken).await;
     }
 

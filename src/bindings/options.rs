@@ -1,5 +1,5 @@
-//! The options of a lock by name, for languages that have named arguments or objects. This is the one list of
-//! names: a language reads a [`Slot`] of each kind, and knows no option by itself.
+//! The options of a lock by name, for languages that have named arguments or objects. This is the only list of
+//! names: a language reads a [`Slot`] of each kind.
 
 use std::time::Duration;
 

@@ -28,7 +28,7 @@ pub struct OutcomeQueue(Arc<EventLoop>);
 /// The place of a held lock, until it is released.
 pub(crate) type Place = Mutex<Option<dlock_client::Guard>>;
 
-/// The event loop's wake-up. It does not keep the loop alive: TypeScript does that, for work that is awaited.
+/// The event loop's wake-up. The loop may end meanwhile, unless TypeScript awaits some work.
 type WakeUp = ThreadsafeFunction<(), (), (), napi::Status, false, true>;
 
 /// An event loop: its outcomes, and the work, locks and clients that end with it.

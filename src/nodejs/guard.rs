@@ -62,7 +62,7 @@ impl Guard {
         arguments::fence(self.fence)
     }
 
-    /// Token by which the nodes know this holder.
+    /// Token of this holder at the nodes.
     #[napi(getter)]
     pub fn token(&self) -> String {
         self.token.clone()

@@ -1,8 +1,8 @@
 //! Blocks of `with`.
 //!
-//! Python can raise an exception between any two steps of its code, in `__enter__`, `__exit__` and `release`
-//! as well: after Ctrl-C, an alarm, a task's time limit. So steps that must not be left half done run here,
-//! where none is raised.
+//! After Ctrl-C, an alarm or a task's time limit, Python can raise an exception between any two steps of its code,
+//! in `__enter__`, `__exit__` and `release` as well. Steps that must not be left half done run here, where none is
+//! raised.
 
 use std::cmp::Reverse;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -73,7 +73,7 @@ impl GuardBase {
             Err(lost) if !error.is_none() && errors::is_lost(py, &lost)? => lost,
             outcome => return outcome,
         };
-        // The block's own exception says more.
+        // The block's own exception is more specific.
         events::warn(lost.value(py).str()?.to_string());
         Ok(())
     }
@@ -133,7 +133,7 @@ impl LockBase {
             let mut entered = self.entered();
             block_of(&calls, &entered).map(|at| entered.remove(at))
         };
-        let not_entered = || PyRuntimeError::new_err("nobody is in a block of this lock");
+        let not_entered = || PyRuntimeError::new_err("no block of this lock has begun");
         let (_, block) = ending.ok_or_else(not_entered)?;
         block.get().__exit__(py, kind, error, trace)
     }
@@ -152,8 +152,8 @@ type Block = (Vec<Call>, Py<GuardBase>);
 #[derive(PartialEq, Eq)]
 struct Call(usize, usize);
 
-/// Returns the calls that have not returned, the innermost first. A reference to a frame would keep its variables
-/// alive.
+/// Returns the calls that have not returned, the innermost first. They refer to no frame, which would keep its
+/// variables.
 fn calls(py: Python<'_>) -> Vec<Call> {
     let innermost = || py.import(intern!(py, "sys"))?.call_method0(intern!(py, "_getframe"));
     let mut next = innermost().ok();

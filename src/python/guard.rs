@@ -60,7 +60,7 @@ impl Guard {
         self.fence
     }
 
-    /// Token by which the nodes know this holder.
+    /// Token of this holder at the nodes.
     #[getter]
     fn token(&self) -> &str {
         &self.token

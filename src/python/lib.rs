@@ -1,10 +1,10 @@
 //! The Rust part of the library for Python: `dlock._native`.
 //!
-//! The locks are those of `dlock-client`; no rule of theirs is written again here. The public part is in
+//! The locks and their rules are in `dlock-client`. The public part is in
 //! `dlock/`, in Python: context managers, asyncio, exceptions. In reading order:
 //!
 //! - `own`: values that a child process must not touch. `runtime`: the thread that carries everything out and
-//!   renews leases; it never waits for the interpreter. `sockets`: those that a child closes.
+//!   renews leases; it never waits for the interpreter. `sockets`: a child closes the sockets of its parent.
 //! - `outcome`: outcomes, which become values of Python without running code of Python. `errors`, `report`: outcomes as
 //!   exceptions and named tuples. `outcome_queue`: outcomes for an event loop.
 //! - `local`: a client's state in this process. `work`: carries work out; `wait`: a Python thread that waits for it.

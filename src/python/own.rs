@@ -14,7 +14,7 @@ impl<T> Own<T> {
         Own::of(value, process::id())
     }
 
-    /// A value of this process, whose id is known here: to ask for it takes a system call.
+    /// A value of the process with this id. It saves the system call of `new`.
     pub(crate) fn of(value: T, process: u32) -> Own<T> {
         Own { value: Some(value), process }
     }

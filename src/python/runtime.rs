@@ -28,7 +28,7 @@ pub(crate) struct Runtime {
     pub(crate) handle: Handle,
     /// The process that started it. A child process has the memory, but not the thread.
     pub(crate) process: u32,
-    /// Its epoll instance, which knows its sockets.
+    /// Its epoll instance, which watches its sockets.
     epoll: Option<RawFd>,
     tokio: runtime::Runtime,
     turns: Mutex<Turns>,

@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use crate::runtime::{Runtime, is_main_thread};
 
 /// Carries this work out, and waits for the outcome. A signal whose handler raises, as Ctrl-C's does, ends
-/// the work and the wait. An outcome that nobody takes is dropped, which releases a guard in it.
+/// the work and the wait. An outcome that is not received is dropped, which releases a lock in it.
 pub(crate) fn wait<T: Send + 'static>(
     py: Python<'_>,
     runtime: &Runtime,

@@ -1,4 +1,4 @@
-// Locks as programs see them that subscribe to node:diagnostics_channel.
+// The messages in node:diagnostics_channel.
 
 import assert from 'node:assert/strict';
 import { channel, tracingChannel } from 'node:diagnostics_channel';
@@ -54,7 +54,7 @@ testWithServer('what happens is logged, without secrets', async ({ t, client, ke
 
 const WORK = `const client = new Client(url, { nodeTimeout: ${PATIENCE} });`;
 
-testWithServer('who listens does not keep the process alive', async ({ t, server, key }) => {
+testWithServer('a process with subscribers ends', async ({ t, server, key }) => {
   const text = `import { subscribe, tracingChannel } from 'node:diagnostics_channel';
     subscribe('dlock:log', () => {});
     tracingChannel('dlock:acquire').subscribe({ start() {} });

@@ -277,7 +277,7 @@ def close_loop_when(ready: Callable[[], object], work: Coroutine[object, object,
     task = loop.create_task(work)
     loop.run_until_complete(until_ready())
     loop.close()
-    # Python would say that it was pending.
+    # Python would log that it was pending.
     task._log_destroy_pending = False  # type: ignore[attr-defined]
     del task, loop, work
     gc.collect()
@@ -330,7 +330,7 @@ def test_a_task_that_is_destroyed_ends_its_own_block_and_no_other(
             await asyncio.get_running_loop().create_future()
 
         task = asyncio.create_task(block(wait))
-        # Python would say that it was pending.
+        # Python would log that it was pending.
         task._log_destroy_pending = False  # type: ignore[attr-defined]
         await begun.wait()
 

@@ -86,7 +86,7 @@ with client.lock(key):
     assert server.is_free(key)
 
 
-def test_a_child_logs_and_hears_of_a_client_from_before_the_fork(
+def test_a_child_logs_and_gets_notices_of_a_client_from_before_the_fork(
     own_servers: Callable[..., Server], key: str, program: Start
 ) -> None:
     server = own_servers()
@@ -119,7 +119,7 @@ assert code(in_child(child)) == 0
     running.end_badly()
 
 
-def test_a_child_says_nothing_over_connections_of_its_parent(server: Server, key: str, program: Start) -> None:
+def test_a_child_sends_nothing_over_connections_of_its_parent(server: Server, key: str, program: Start) -> None:
     text = """
 guard = client.lock(key).acquire()
 def sockets():
@@ -137,7 +137,7 @@ guard.release()
 
 
 def test_forks_at_any_moment_leave_no_connection_in_a_child(server: Server, key: str, program: Start) -> None:
-    # Connections come and go meanwhile: those of who waits, and of clients that begin.
+    # Connections come and go meanwhile: of waiters, and of new clients.
     text = """
 import threading
 ended = threading.Event()
@@ -303,7 +303,7 @@ guard.release()
     program(BEGIN + text, server.url, key).end()
 
 
-def test_the_package_says_so_where_it_cannot_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_free_threaded_python_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     import importlib
     import sysconfig
 

@@ -246,7 +246,7 @@ def test_wrong_keys_and_addresses_are_refused() -> None:
         dlock.Client(["redis://a", "redis://a:6379"])
 
 
-def test_a_lost_lock_is_told_at_the_end_of_the_block(server: Server, client: dlock.Client, key: str) -> None:
+def test_a_lost_lock_is_raised_at_the_end_of_the_block(server: Server, client: dlock.Client, key: str) -> None:
     with pytest.raises(dlock.LostError) as lost, client.lock(key) as guard:
         server.run("DLOCK.BREAK", key)
     assert (lost.value.why, lost.value.fence) == ("ended", guard.fence)
@@ -356,7 +356,7 @@ def test_a_lease_without_renewal_outlives_its_guard(server: Server, client: dloc
     client.break_lock(key)
 
 
-def test_a_guard_that_nobody_keeps_is_told_by_default(server: Server, key: str) -> None:
+def test_a_guard_without_a_reference_is_logged_by_default(server: Server, key: str) -> None:
     text = "import sys, dlock; dlock.Client(sys.argv[1], node_timeout=60).lock(sys.argv[2]).acquire(); print()"
     words = [sys.executable, "-c", text, server.url, key]
     ran = subprocess.run(words, capture_output=True, text=True, check=True)

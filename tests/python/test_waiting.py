@@ -99,11 +99,11 @@ sys.stdin.readline()
         server.until_waiting(key, 1)
         running.tell()
         assert running.end() == ""
-        # A place in the queue is kept for a while for whoever is away.
+        # The place is not reserved after the end.
         assert server.waiting(key) == 0
 
 
-def test_a_wait_goes_on_through_an_outage_and_says_so(
+def test_a_wait_goes_on_through_an_outage_and_logs_it(
     own_servers: Callable[..., Server], key: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     server = own_servers()
@@ -284,7 +284,7 @@ thread.join()
     running.end()
 
 
-def test_debug_tells_what_happens_and_no_token(
+def test_debug_logs_each_step_and_no_token(
     client: dlock.Client, key: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.DEBUG, logger="dlock"):

@@ -17,7 +17,7 @@ export interface ClientOptions {
    * least 50 ms and at most a second.
    */
   nodeTimeout?: number | undefined;
-  /** Gets each event that an operator should know of: an outage or a promotion, for example. */
+  /** Receives each event for an operator: an outage or a promotion, for example. */
   notify?: ((notice: Notice) => void) | undefined;
 }
 

@@ -37,7 +37,7 @@ export class Guard {
     return this.#native.fence;
   }
 
-  /** The token by which the nodes know this holder. It is a secret: it allows anybody to release the lock. */
+  /** The token of this holder at the nodes. A secret: any client that has it can release the lock. */
   get token(): string {
     return this.#native.token;
   }
@@ -85,10 +85,11 @@ export class Guard {
   }
 
   /**
-   * Leaves the lock done until `window` after it was acquired: whoever asks for it before hears so at once, by
-   * DoneError, with these words about the outcome. It is not held any more, and its release is quiet about that. Waits until a majority
-   * of the nodes has answered. Throws UsageError if the lock is shared or has a limit; then it is held as before. Throws
-   * LostError if the lock was lost before, or too few nodes could be told: then the work may be done again.
+   * Leaves the lock done until `window` after it was acquired: until then every request for it throws DoneError at once,
+   * with this text about the outcome. It is not held any more, and its release does not throw because of that. Waits
+   * until a majority of the nodes has answered. Throws UsageError if the lock is shared or has a limit; then it is held
+   * as before. Throws LostError if the lock was lost before, or too few nodes have answered: then the work may be done
+   * again.
    */
   async done(window: number, words = ''): Promise<void> {
     await outcome((id) => this.#native.done(id, window, words));
@@ -105,8 +106,8 @@ export class Guard {
   }
 
   /**
-   * Hands the lock over to the owner of its token, another process say, which extends and releases it by token. This
-   * process neither renews nor releases it any more. Waits until all nodes that answer have the lock.
+   * Hands the lock over to the owner of its token, for example another process, which extends and releases it by token.
+   * This process neither renews nor releases it any more. Waits until all nodes that answer have the lock.
    */
   async detach(): Promise<Lease> {
     this.#watch?.end();
@@ -148,7 +149,7 @@ class Watch {
   constructor(native: rust.Guard) {
     this.#native = native;
     this.#id = expect((completion) => this.#abort(completion.failure));
-    // The holder knows of a release that came before.
+    // After a release there is nothing to watch.
     if (native.isOpen()) native.watch(this.#id);
     else this.end();
   }

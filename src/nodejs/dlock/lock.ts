@@ -80,7 +80,7 @@ export class Lock {
     try {
       done = await body(guard);
     } catch (error) {
-      // The body's own error says more than a loss.
+      // The body's own error is more specific.
       await guard[Symbol.asyncDispose]().catch(() => {});
       throw error;
     }
@@ -90,7 +90,7 @@ export class Lock {
 
   /**
    * Runs a job once per window: acquires the lock, runs `body`, and leaves the lock done until `window` after it was
-   * acquired. If `body` throws, the lock is released, so that somebody else may try. Throws DoneError if the work of
+   * acquired. If `body` throws, the lock is released, and another client may try. Throws DoneError if the work of
    * this window has been done already.
    */
   async runOnce<T>(window: number, body: Body<T>): Promise<T> {
@@ -115,11 +115,11 @@ interface Wanted {
   key: Key;
   signal: AbortSignal | undefined;
   nodes: () => string[];
-  /** A reference that keeps the client, and its `notify`, alive while the lock is. */
+  /** A reference to the client, so that its `notify` is called as long as the lock exists. */
   client: object;
 }
 
-/** References that keep the client, and its `notify`, alive while a guard is. */
+/** References to clients, so that `notify` is called as long as a guard exists. */
 const clients = new WeakMap<Guard, object>();
 
 type Body<T> = (guard: Guard) => T | PromiseLike<T>;

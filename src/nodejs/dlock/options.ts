@@ -14,15 +14,15 @@ export interface WaitOptions {
 /** The options of a lock. Times are in milliseconds. */
 export interface LockOptions extends WaitOptions {
   /**
-   * The lease: 30,000 by default. If this process dies, the lock is free again after this time. While
-   * the process lives, the client renews the lease each time a third of it has passed.
+   * The lease: 30,000 by default. If this process crashes, the lock is free again after this time. While
+   * the process runs, the client renews the lease each time a third of it has passed.
    */
   ttl?: number | undefined;
   /** For readers: any number of them hold the lock together, and no writer beside them. */
   shared?: boolean | undefined;
   /** For a semaphore: this many clients hold it together, on a single node only. */
   limit?: number | undefined;
-  /** A text about the holder, which anybody who inspects the lock sees. */
+  /** A text about the holder, for clients that inspect the lock. */
   meta?: string | undefined;
   /** Limit of the hold: after this time the lock is lost, even if every renewal succeeds. */
   maxHold?: number | undefined;

@@ -23,7 +23,7 @@ export function queue(): OutcomeQueue {
 }
 
 /**
- * Begins work, and waits for its outcome: that keeps the process alive. Aborting the signal cancels the work.
+ * Begins work, and waits for its outcome. The process does not end meanwhile. Aborting the signal cancels the work.
  *
  * @internal
  */
@@ -64,8 +64,7 @@ export async function outcome(begin: (id: number) => void, signal?: AbortSignal)
 }
 
 /**
- * Calls this with an outcome, or with each notice, and does not keep the process alive for it. Returns the
- * id.
+ * Calls this with an outcome, or with each notice. The process may end meanwhile. Returns the id.
  *
  * @internal
  */
@@ -129,7 +128,7 @@ function next(): number {
   return last;
 }
 
-// Keeps the process alive while a caller waits: the queue does not.
+// A timer keeps the process running while a caller waits: the queue does not.
 function keepAlive(more: 1 | -1): void {
   awaited += more;
   alive ??= setInterval(() => {}, 2 ** 31 - 1);

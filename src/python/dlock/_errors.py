@@ -21,7 +21,7 @@ class Error(Exception):
 
 
 class HeldError(Error):
-    """Somebody else holds the lock, and the time to wait for it is over."""
+    """Another client holds the lock, and the time to wait for it is over."""
 
     code = "held"
     holder: Holder | None = None
@@ -35,7 +35,7 @@ class DoneError(Error):
     left: float = 0.0
     """Seconds until the lock is free."""
     fence: int = 0
-    """Fence of the holder who has done the work."""
+    """Fence of the holder that has done the work."""
     by: Done | None = None
     """That holder, if a node named it in time: since when it is done, and its words about the outcome."""
 

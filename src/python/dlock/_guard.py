@@ -31,7 +31,7 @@ class BaseGuard(Own):
 
     @property
     def token(self) -> str:
-        """The token by which the nodes know this holder. A secret: it allows anybody to release the lock."""
+        """The token of this holder at the nodes. A secret: any client that has it can release the lock."""
         return self._native.token
 
     @property

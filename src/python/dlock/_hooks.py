@@ -20,7 +20,7 @@ def _log(line: object) -> None:
 
 
 _functions: dict[int, Callable[[object], object]] = {0: _log}
-"""The function for each event's number. A child process has those of its parent."""
+"""The function for each event's number. A child process keeps the functions of its parent."""
 _numbers = itertools.count(1)
 
 _LONGEST_END = 1.0

@@ -17,8 +17,8 @@ class LockOptions(TypedDict, total=False):
     """The options of a lock."""
 
     ttl: Seconds
-    """The lease, 30 seconds by default. If this process dies, the lock is free again after this time. While the
-    process lives, the client renews the lease each time a third of it has passed."""
+    """The lease, 30 seconds by default. If this process crashes, the lock is free again after this time. While
+    the process runs, the client renews the lease each time a third of it has passed."""
     wait: Seconds | None
     """Limit of the wait for the lock; by default there is none, and 0 is no wait."""
     shared: bool
@@ -26,7 +26,7 @@ class LockOptions(TypedDict, total=False):
     limit: int | None
     """For a semaphore: this many clients hold it together, on a single node only."""
     meta: str
-    """A text about the holder, which anybody who inspects the lock sees."""
+    """A text about the holder, for clients that inspect the lock."""
     max_hold: Seconds | None
     """Limit of the hold: after this time the lock is lost, even if every renewal succeeds."""
     again: bool
