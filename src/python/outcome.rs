@@ -24,8 +24,10 @@ pub(crate) trait IntoValue: Send + Sized + 'static {
 pub(crate) struct Outcome {
     /// True for a lock that Python has not received yet.
     pub(crate) is_lock: bool,
-    make: Box<dyn FnOnce(Python<'_>) -> PyResult<Py<PyAny>> + Send>,
+    make: Make,
 }
+
+type Make = Box<dyn FnOnce(Python<'_>) -> PyResult<Py<PyAny>> + Send>;
 
 impl Outcome {
     pub(crate) fn new(result: Result<impl IntoValue, Failure>) -> Outcome {

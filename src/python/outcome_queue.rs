@@ -111,7 +111,7 @@ pub(crate) fn release_what_is_uncollected(_: Python<'_>) {
         let (locks, others) =
             mem::take(&mut *arrived).into_iter().partition(|(_, one)| one.is_lock);
         *arrived = others;
-        drop((arrived, Vec::from(locks)));
+        drop((arrived, locks));
     }
 }
 

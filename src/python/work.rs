@@ -8,6 +8,7 @@ use dlock_client::Error;
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 
+use crate::errors;
 use crate::local::Local;
 use crate::outcome::{IntoValue, Outcome, value};
 use crate::outcome_queue::{ReplyTo, Task};
@@ -24,7 +25,10 @@ pub(crate) fn carry_out<T: IntoValue>(
     let work = async move { connected.caught(work).await };
     let Some((queue, id)) = to else {
         let done = wait(py, &local.runtime, work)?;
-        return value(py, done.unwrap_or_else(|ended| Err(Failure::panic(&ended.to_string()))));
+        return match done {
+            Ok(done) => value(py, done),
+            Err(ended) => Err(errors::raised(py, Failure::panic(&ended.to_string()))),
+        };
     };
     let (outcomes, runtime) = (queue.get().outcomes()?, &local.runtime);
     let task = async move { outcomes.push(id, Outcome::new(work.await)) };
