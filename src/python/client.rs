@@ -114,7 +114,11 @@ impl Client {
             None => self.local(py)?,
         };
         let client = local.connected.client.clone();
-        carry_out(py, &local, to, async move { Ok(client.close().await) })
+        let closed = async move {
+            client.close().await;
+            Ok(())
+        };
+        carry_out(py, &local, to, closed)
     }
 
     /// Panics, for tests.
