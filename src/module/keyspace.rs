@@ -293,7 +293,7 @@ impl Host for Keyspace<'_, '_> {
     }
 
     fn promise(&mut self, promise: &Promise) -> bool {
-        self.store.durability.write_now(promise, false)
+        self.store.durability.write_now(promise)
     }
 
     fn due(&mut self, now: Instant) -> Option<KeyBuf> {

@@ -134,8 +134,6 @@ impl State {
                 self.node.evict(key, end, lock.block.top());
                 lock.block.release();
                 self.store.arriving.slots.hold_back(key.name);
-                // The log says that the key is gone.
-                self.note_incomplete_log();
             }
             None => self.lose(lock),
         }

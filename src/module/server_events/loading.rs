@@ -9,26 +9,13 @@ use crate::ffi::scan::Scan;
 use crate::keyspace::Keyspace;
 use crate::state::{self, Arriving, State, Store};
 
-/// The server's events about a load.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Loading {
-    /// A load of a log begins.
-    Log,
-    /// A load of another kind begins.
-    Other,
-    /// The load has ended or failed.
-    Ended,
-}
-
-/// Handles a load that begins or ends.
-pub fn loading(ctx: Ctx<'_>, step: Loading) {
-    let begins = step != Loading::Ended;
+/// Handles a load that begins, or has ended or failed.
+pub fn loading(ctx: Ctx<'_>, begins: bool) {
     let replica = ctx.flags().is_replica();
     state::with(|state| {
         let now = now();
         state.store.replication.may_have_come();
         state.store.arriving.load.note(begins);
-        state.store.durability.loads_log |= step == Loading::Log;
         if begins {
             if !state.store.arriving.load.keeps_old() {
                 state.step_down();
@@ -43,7 +30,6 @@ pub fn loading(ctx: Ctx<'_>, step: Loading) {
         } else {
             let time = state.time();
             state.node.replaced(time);
-            state.store.durability.complete_log = None;
             state.promise_now();
             state.log_quarantine();
         }
