@@ -2,12 +2,14 @@
 
 use std::ffi::{CStr, c_int};
 
+use nix::errno::Errno;
 use redis_module::raw;
 
 use dlock_core::Serves;
 use dlock_core::servers::quirks::{Family, Version};
 
 use super::context::{Ctx, Name, OK, api, variadic};
+use super::inner::ELSEWHERE;
 
 impl Ctx<'_> {
     /// Tells if the server would let a client write to the key now: its slot may have moved, the
@@ -15,28 +17,30 @@ impl Ctx<'_> {
     ///
     /// No key may be open: the server can read the key, and free it if it has expired.
     pub fn serves(self, key: &Name) -> Serves {
-        if self.is_let_through(key, c"SEs") {
+        if self.refuses(key, c"SEs").is_none() {
             Serves::Yes
-        } else if self.flags().is_cluster() && !self.is_let_through(key, c"Es") {
+        } else if self.flags().is_cluster() && self.refuses(key, c"Es") == Some(ELSEWHERE) {
             Serves::Moved
         } else {
             Serves::Later
         }
     }
 
-    /// True if a write to the key reaches its command: S makes the server check what it
-    /// checks for scripts, E makes a refusal a reply, and the slot is checked in any case.
-    fn is_let_through(self, key: &Name, format: &CStr) -> bool {
+    /// The errno with which the server refuses a write to the key before its command runs. S makes the server
+    /// check what it checks for scripts, E makes a refusal a reply, and the slot is checked in any case.
+    fn refuses(self, key: &Name, format: &CStr) -> Option<i32> {
         let call = variadic!(RedisModule_Call);
+        Errno::clear();
         // SAFETY: s is a string object; the reply is freed after its last use.
         unsafe {
             let reply = call(self.raw(), c"DLOCK.PROBE".as_ptr(), format.as_ptr(), key.raw());
+            let why = Errno::last_raw();
             if reply.is_null() {
-                return false;
+                return Some(why);
             }
             let kind = api!(RedisModule_CallReplyType(reply));
             api!(RedisModule_FreeCallReply(reply));
-            kind != raw::REDISMODULE_REPLY_ERROR as c_int
+            (kind == raw::REDISMODULE_REPLY_ERROR as c_int).then_some(why)
         }
     }
 

@@ -109,7 +109,7 @@ pub fn loaded(
         }
         Ok(())
     });
-    wanted.unwrap_or(Ok(()))
+    wanted.unwrap_or(Err(IN_USE))
 }
 
 /// Takes note of a done lock that was read from a file or a payload: whoever takes the lock next gets a
@@ -131,11 +131,12 @@ pub fn loaded_done(key: Key<'_>, done: &mut Done<'_>) -> Result<(), &'static str
         state.node.pass_on(key, fence);
         Ok(())
     });
-    wanted.unwrap_or_else(|| {
-        done.maker = NOBODY;
-        Ok(())
-    })
+    wanted.unwrap_or(Err(IN_USE))
 }
+
+/// The reason for refusing a payload in the middle of a dlock command: another module has restored it from its
+/// handler of an event.
+const IN_USE: &str = "dlock carries out a command";
 
 /// The reason why this server does not accept what is stored. Else the state file covers it from now on.
 fn unacceptable(
