@@ -90,8 +90,7 @@ impl Rechecks {
         if self.by_key.is_empty() {
             return None;
         }
-        let (when, key) =
-            self.by_time.range((When::At(Deadline(0)), Arc::default())..).next()?;
+        let (when, key) = self.by_time.range((When::At(Deadline(0)), Arc::default())..).next()?;
         matches!(when, When::At(end) if end.is_over(now)).then(|| key.clone())
     }
 
