@@ -141,7 +141,7 @@ fn missing_function() -> Option<&'static str> {
         RedisModule_CreateTimer,
         RedisModule_StopTimer,
         RedisModule_MonotonicMicroseconds,
-        RedisModule_GetCurrentUserName,
+        RedisModule_GetClientUserNameById,
         RedisModule_GetClientId,
         RedisModule_GetClientInfoById,
         RedisModule_GetContextFlags,

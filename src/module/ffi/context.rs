@@ -110,13 +110,14 @@ impl<'c> Ctx<'c> {
         by_itself && !flags.has(raw::REDISMODULE_CTX_FLAGS_LUA) && self.is_connected(client)
     }
 
-    /// The user who sent the command, also by a script, as a number. Requests without a user, such as those of
-    /// other modules, count as one user's.
+    /// The user whose connection sent the command, as a number. Requests of scripts and of other
+    /// modules count as one user's.
     pub fn owner(self) -> Owner {
-        // SAFETY: the server gives a new string, or NULL if the request has no user; the string is freed once,
-        // after its last use.
+        let name = self.client().0;
+        // SAFETY: the server gives a string of its own, or NULL if it knows no such connection or
+        // that has no user; the string is freed once, after its last use.
         unsafe {
-            let name = api!(RedisModule_GetCurrentUserName(self.raw));
+            let name = api!(RedisModule_GetClientUserNameById(self.raw, name));
             if name.is_null() {
                 return Owner(0);
             }
