@@ -53,7 +53,6 @@ impl Role {
         };
         let mut words: Vec<OsString> = Vec::new();
         words.extend(["--port", &port, "--bind", "127.0.0.1", "--save", ""].map(OsString::from));
-        // A log that misses nothing, so that everything here is as it should be elsewhere.
         words.extend(LOG.map(OsString::from));
         words.extend(["--dir".into(), folder.into(), "--loadmodule".into(), module.into()]);
         words.extend(NEW.map(OsString::from));
@@ -69,8 +68,7 @@ impl Role {
 }
 
 const SENTINEL: &str = "sentinel.conf";
-const LOG: [&str; 6] =
-    ["--appendonly", "yes", "--appendfsync", "always", "--aof-load-truncated", "no"];
+const LOG: [&str; 2] = ["--appendonly", "yes"];
 /// A node that has never granted a lock, and lost none.
 const NEW: [&str; 2] = ["--dlock.newborn-quarantine", "0"];
 const MEMBER: [&str; 4] = ["--cluster-enabled", "yes", "--cluster-node-timeout", "2000"];
