@@ -37,7 +37,7 @@ impl Args {
         let mut signals = Signals::listen()?;
         let client = tokio::select! {
             connected = nodes::connect(global) => connected?,
-            signal = signals.next_that_ends() => return Ok(Exit::by(signal)),
+            signal = signals.next_that_ends() => return Ok(Exit::Signal(signal)),
         };
         let lock = client.lock(format!("dlock-bench:{}", &Token::random().as_str()[..16]));
         let measuring = measure(client.clone(), lock.ttl(self.ttl), self.time);
@@ -60,7 +60,7 @@ impl Args {
             Ok(Ok(Ok(found))) => found.show(global.json).map(|()| Exit::OK),
             Ok(Ok(Err(error))) => Err(unavailable(error)),
             Ok(Err(panic)) => std::panic::resume_unwind(panic.into_panic()),
-            Err(signal) => Ok(Exit::by(signal)),
+            Err(signal) => Ok(Exit::Signal(signal)),
         }
     }
 }

@@ -64,7 +64,7 @@ impl Args {
         let mut signals = Signals::listen()?;
         tokio::select! {
             exit = self.watch(&nodes, global) => exit,
-            signal = signals.next_that_ends() => Ok(Exit::by(signal)),
+            signal = signals.next_that_ends() => Ok(Exit::Signal(signal)),
         }
     }
 

@@ -77,7 +77,7 @@ impl Args {
             started = nodes.start(&self, &plan, report) => {
                 started.map(|()| None).map_err(|error| Failure::internal(&error))
             }
-            signal = signals.next_that_ends() => Ok(Some(Exit::by(signal))),
+            signal = signals.next_that_ends() => Ok(Some(Exit::Signal(signal))),
         };
         let end = match started {
             Ok(None) => tokio::select! {

@@ -44,14 +44,14 @@ impl Args {
         let connected = nodes::connect_to_wait(global, &self.lock, &mut signals, tell).await?;
         let client = match connected {
             Ok(client) => client,
-            Err(signal) => return Ok(Exit::by(signal)),
+            Err(signal) => return Ok(Exit::Signal(signal)),
         };
         let mut told = Told { verbose: global.verbose, as_json };
         let end = match take::take(&client, &request, &mut signals, &mut told).await {
             Outcome::All(guards) => hand_over(&keys[0], guards, global.json).await,
             Outcome::Failed(error) => Err(self.lock.failure(&error)),
             Outcome::Lost(loss) => Err(Failure::new(Kind::Lost, loss)),
-            Outcome::Interrupted(signal) => Ok(Exit::by(signal)),
+            Outcome::Interrupted(signal) => Ok(Exit::Signal(signal)),
         };
         client.close().await;
         end

@@ -46,7 +46,7 @@ pub struct LockArgs {
     pub limit: Option<u16>,
 
     /// Exit code if the lock is not free, or not in time
-    #[arg(short = 'E', long, value_name = "N", default_value_t = Exit::CONFLICT.0)]
+    #[arg(short = 'E', long, value_name = "N", default_value_t = Exit::CONFLICT.code())]
     pub conflict_exit_code: u8,
 
     /// The lease: if dlock dies, the lock is free again after this time
@@ -104,7 +104,7 @@ impl LockArgs {
         // The holder is worth a line; the states of the nodes are not.
         let message = error.to_string();
         let line = message.lines().next().filter(|_| !self.quiet).unwrap_or_default();
-        Failure { exit: Exit(self.conflict_exit_code), ..Failure::new(Kind::from(error), line) }
+        Failure { exit: Exit::Code(self.conflict_exit_code), ..Failure::new(Kind::from(error), line) }
     }
 }
 

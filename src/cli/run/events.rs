@@ -75,7 +75,7 @@ impl Events {
     }
 
     pub fn ended(&self, status: ExitStatus) {
-        let (code, signal) = (Exit::of(status).0, status.signal());
+        let (code, signal) = (Exit::of(status).code(), status.signal());
         self.tell(json!({"event": "ended", "code": code, "signal": signal}), || {
             format!("the command ended: {status}")
         });

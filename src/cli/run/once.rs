@@ -33,7 +33,7 @@ pub struct OnceArgs {
     done_on: DoneOn,
 
     /// Exit code if the lock is done
-    #[arg(long, value_name = "N", default_value_t = Exit::OK.0)]
+    #[arg(long, value_name = "N", default_value_t = Exit::OK.code())]
     pub done_exit: u8,
 
     /// Run the command although the lock is done
@@ -61,7 +61,7 @@ impl OnceArgs {
             return Ok(());
         }
         let [named] = keys else { return Err(Failure::usage(ONE_KEY)) };
-        if outcome(meta, Exit(u8::MAX)).len() > MAX_META {
+        if outcome(meta, Exit::Code(u8::MAX)).len() > MAX_META {
             return Err(Failure::usage(LONG_META));
         }
         if let Some(fire) = &self.fire {
@@ -162,7 +162,7 @@ pub struct Held<'a> {
 
 /// The text that the mark keeps: about the holder, and the end of its command.
 fn outcome(meta: &str, exit: Exit) -> String {
-    format!("{meta} exit={}", exit.0)
+    format!("{meta} exit={}", exit.code())
 }
 
 /// True if nine tenths of a window have passed: whoever comes now has probably come for the next one.

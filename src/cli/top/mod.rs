@@ -65,7 +65,7 @@ impl Args {
         let every = self.every.max(SHORTEST);
         let ended = tokio::select! {
             ended = show(screen, watch, every) => ended.map(|()| Exit::OK),
-            signal = signals.next_that_ends() => Ok(Exit::by(signal)),
+            signal = signals.next_that_ends() => Ok(Exit::Signal(signal)),
         };
         screen::leave();
         ended.map_err(|error| Failure::internal(&error))
