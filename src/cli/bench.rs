@@ -66,7 +66,7 @@ impl Args {
 }
 
 /// The results.
-struct Found {
+struct Measured {
     nodes: usize,
     acquire: Times,
     release: Times,
@@ -78,9 +78,9 @@ struct Found {
 }
 
 /// Measures until the time is over, or until nothing is granted any more.
-async fn measure(client: Client, lock: Lock, time: Duration) -> Result<Found, Error> {
+async fn measure(client: Client, lock: Lock, time: Duration) -> Result<Measured, Error> {
     let mut pinged: Vec<&Arc<Node>> = client.nodes().collect();
-    let mut found = Found {
+    let mut found = Measured {
         nodes: client.size(),
         acquire: Times::default(),
         release: Times::default(),
@@ -144,7 +144,7 @@ async fn ping_all(nodes: &mut Vec<&Arc<Node>>) -> Option<Duration> {
     answered.then_some(took)
 }
 
-impl Found {
+impl Measured {
     fn show(&self, as_json: bool) -> Result<(), Failure> {
         if as_json {
             return stdout::json(&self.json());

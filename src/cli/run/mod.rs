@@ -19,7 +19,7 @@ use dlock_client::{Client, Error, Guard, Key, LockOptions, Loss, LossReason};
 use nix::sys::signal::Signal;
 
 use crate::global::Global;
-use crate::hold::take::{self, GivenBack, LockArgs, Outcome, Request};
+use crate::hold::take::{self, GivenBack, LockArgs, Outcome, TakeRequest};
 use crate::key::{Escaped, Named};
 use crate::nodes;
 use crate::say::duration;
@@ -28,7 +28,7 @@ use crate::say::failure::Failure;
 use crate::signals::{self, Signals};
 use child::Start;
 use events::Events;
-use once::{Held, Left, OnceArgs};
+use once::{Left, OnceArgs};
 use supervise::{End, OnLost, Supervised};
 use terminal::Terminal;
 
@@ -99,7 +99,7 @@ impl Args {
             ..self.lock.options(std::process::id(), command.first())
         };
         self.once.check(&mut keys, &options.meta)?;
-        let request = Request { keys: &keys, options };
+        let request = TakeRequest { keys: &keys, options };
         let mut signals = Signals::listen()?;
         let tell = events.noticing();
         let client = match nodes::connect_to_wait(global, &self.lock, &mut signals, tell).await? {
@@ -160,8 +160,7 @@ impl Args {
         let mut left = Left::Held;
         if let Ok(End::Ended { status, .. }) = end {
             events.ended(status);
-            let held = Held { guards: &guards, meta };
-            left = self.once.leave_done(held, status, signals, events).await;
+            left = self.once.leave_done(&guards, meta, status, signals, events).await;
         }
         if left != Left::Held {
             keys.clear();
@@ -316,13 +315,13 @@ mod tests {
     use crate::say::kind::Kind;
 
     #[derive(Debug, Parser)]
-    struct Line {
+    struct RunLine {
         #[command(flatten)]
         args: Args,
     }
 
     fn parsed(line: &str) -> Result<Args, clap::Error> {
-        Line::try_parse_from(["run"].into_iter().chain(line.split(' '))).map(|line| line.args)
+        RunLine::try_parse_from(["run"].into_iter().chain(line.split(' '))).map(|line| line.args)
     }
 
     #[test]

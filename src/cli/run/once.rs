@@ -77,16 +77,17 @@ impl OnceArgs {
     /// The command has ended, so a failure changes no exit code: it is reported.
     pub async fn leave_done(
         &self,
-        held: Held<'_>,
+        guards: &[Guard],
+        meta: &str,
         status: ExitStatus,
         signals: &mut Signals,
         events: &Events,
     ) -> Left {
-        let (Some(window), [guard]) = (self.done_for, held.guards) else { return Left::Held };
+        let (Some(window), [guard]) = (self.done_for, guards) else { return Left::Held };
         if !(status.success() || self.done_on == DoneOn::Any) {
             return Left::Held;
         }
-        let end = outcome(held.meta, Exit::of(status));
+        let end = outcome(meta, Exit::of(status));
         let mut done = pin!(guard.done(window, end));
         let answered = tokio::select! {
             biased;
@@ -151,13 +152,6 @@ pub enum Left {
     Done,
     /// Being left done, while a signal asks dlock to end.
     InDoubt,
-}
-
-/// A lock whose command has ended.
-pub struct Held<'a> {
-    pub guards: &'a [Guard],
-    /// The holder's text.
-    pub meta: &'a str,
 }
 
 /// The text that the mark keeps: about the holder, and the end of its command.
