@@ -328,7 +328,7 @@ fn subscribers_that_do_not_read_are_cut_off_cost_little_memory_and_harm_nobody(k
 }
 
 #[apply(on_one_server)]
-fn replies_that_clients_do_not_read_have_a_bound_in_bytes(kind: Kind) {
+fn connections_whose_clients_do_not_read_have_a_bound_in_bytes(kind: Kind) {
     const CLIENTS: usize = 2_000;
     many::lift_limit();
     let servers = servers(kind, 1);
@@ -343,9 +343,8 @@ fn replies_that_clients_do_not_read_have_a_bound_in_bytes(kind: Kind) {
     };
     let deaf: Vec<UnixStream> = (0..CLIENTS).map(connect).collect();
     eventually("some are closed", || agent.figure("connections") < CLIENTS as u64 * 9 / 10);
-    assert!(agent.figure("connections") > CLIENTS as u64 / 5);
-    // Beside the replies: what the agent has read ahead of each connection.
-    assert!(memory(&agent) < 600_000, "{} kB", memory(&agent));
+    assert!(agent.figure("connections") > 50);
+    assert!(memory(&agent) < 200_000, "{} kB", memory(&agent));
     assert!(agent.run("DLOCK.ACQUIRE job alice 30000").is_int());
     drop(deaf);
 }

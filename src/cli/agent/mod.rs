@@ -49,7 +49,7 @@ use sha2::{Digest, Sha256};
 use tokio::net::TcpListener;
 use tokio::time::{sleep, timeout};
 
-use crate::exporter::{self, Site};
+use crate::http::{self, Site};
 use crate::global::Global;
 use crate::nodes;
 use crate::say::exit::Exit;
@@ -161,8 +161,8 @@ impl Args {
         });
         let agent = Agent::new(client.await?, allow, password, open_more_files());
         if let Some(listener) = metrics {
-            let site = Site { shown: Metrics(Arc::clone(&agent.figures)), hosts: None };
-            tokio::spawn(exporter::serve(listener, Arc::new(site), as_json));
+            let site = Site { content: Metrics(Arc::clone(&agent.figures)), hosts: None };
+            tokio::spawn(http::serve(listener, Arc::new(site), as_json));
         }
         let running = Running { agent, listeners, instance, stderr, as_json };
         running.take_over();

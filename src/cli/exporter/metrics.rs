@@ -1,71 +1,26 @@
-//! `/metrics`: what the nodes say, in the OpenMetrics format or in Prometheus' own text format.
+//! `/metrics`: the figures of the nodes.
 //!
 //! Every series has a label with its node. No label names a key but those of the few hot ones.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use dlock_core::node::observed::Lengths;
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet, text::encode};
+use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
-use prometheus_client::registry::{Registry, Unit};
+use prometheus_client::registry::Unit;
 
 use crate::doctor::limits;
+use crate::http;
 use crate::say::bytes;
 use crate::watch::Look;
 use crate::watch::look::{HotKey, NodeLook};
 
-/// The media type of Prometheus' text format.
-pub const PLAIN_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
-
-/// The media type.
-pub const TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-
 /// The metrics of one look.
 pub fn text(look: Arc<Look>) -> String {
-    encoded(LookMetrics(look))
-}
-
-/// Metrics in the OpenMetrics format.
-pub fn encoded(collector: impl Collector) -> String {
-    let mut registry = Registry::default();
-    registry.register_collector(Box::new(collector));
-    let mut text = String::new();
-    // Writing into a string does not fail.
-    let _ = encode(&mut text, &registry);
-    text
-}
-
-/// The same in Prometheus' text format: it has neither units nor an end, knows no infos, and calls a counter by
-/// the name that its series have.
-pub fn plain(text: &str) -> String {
-    let lines: Vec<&str> = text.lines().collect();
-    let kinds: BTreeMap<&str, &str> =
-        lines.iter().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' ')).collect();
-    let suffix = |name: &str| match kinds.get(name) {
-        Some(&"counter") => "_total",
-        Some(&"info") => "_info",
-        _ => "",
-    };
-    let mut plain = String::with_capacity(text.len());
-    for line in &lines {
-        let mut words = line.splitn(4, ' ');
-        match (words.next(), words.next(), words.next(), words.next()) {
-            (Some("#"), Some(what @ ("HELP" | "TYPE")), Some(name), Some(rest)) => {
-                let rest = if (what, rest) == ("TYPE", "info") { "gauge" } else { rest };
-                plain.push_str(&format!("# {what} {name}{} {rest}\n", suffix(name)));
-            }
-            (Some("#"), ..) => {}
-            _ => {
-                plain.push_str(line);
-                plain.push('\n');
-            }
-        }
-    }
-    plain
+    http::encoded(LookMetrics(look))
 }
 
 struct LookMetrics(Arc<Look>);
