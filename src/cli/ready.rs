@@ -53,7 +53,7 @@ struct Observed {
     granting: BTreeMap<String, Instant>,
     /// Nodes that have refused.
     refused: BTreeSet<String>,
-    /// The longest lease bound that any node said. One that has just started has forgotten its own.
+    /// The longest lease bound of any node. A node that has just started has forgotten its own.
     bound: Duration,
 }
 
@@ -110,9 +110,8 @@ impl Args {
 }
 
 impl Observed {
-    /// Returns the reason for which a node is not ready. A caller who waits wants to restart the next node:
-    /// before that, holders must renew their locks at this one, which each does after a third of its lease, and
-    /// hear of it from the others.
+    /// Returns the reason for which a node is not ready. A caller that waits restarts the next node:
+    /// before that, holders must renew their locks at this one, which each does after a third of its lease.
     fn lacks(
         &mut self,
         name: &str,
@@ -134,7 +133,7 @@ impl Observed {
         let is_new = uptime <= self.bound + renewed || self.refused.contains(name);
         let left = renewed.saturating_sub(since.elapsed());
         let waits = for_next && is_new && !left.is_zero();
-        waits.then(|| format!("grants locks; holders renew theirs there for {} more", shown(left)))
+        waits.then(|| format!("grants locks; holders need {} more to renew theirs there", shown(left)))
     }
 }
 
@@ -194,7 +193,7 @@ fn tell<'l>(
     Ok(())
 }
 
-/// Tells states that may pass from those that will not.
+/// The exit code: one for states that may pass, others for lasting ones.
 fn exit<'l>(looks: impl Iterator<Item = &'l ServerAnswer>) -> Exit {
     let lasting = looks.filter_map(|(_, look)| look.as_ref().err()).map(|one| one.kind);
     let lasting = lasting.filter(|kind| kind.exit() != Exit::NO_QUORUM);

@@ -171,7 +171,7 @@ fn an_agent_wants_its_nodes_named() {
         "unix:/no/such/folder/agent.sock",
     ]);
     let said = program::run(&mut command).with_code(64);
-    assert!(said.err.contains("no nodes are given"), "{}", said.err);
+    assert!(said.err.contains("no nodes are named"), "{}", said.err);
 }
 
 #[test]

@@ -66,7 +66,7 @@ fn where_there_is_nothing_to_end_that_is_said_and_nobody_is_asked(kind: Kind) {
     let said = dlock(&servers, &["break", "--yes", "job"]).with_code(1);
     assert_eq!(
         (&said.err[..], &said.out[..]),
-        ("dlock: nobody holds 'job': there is nothing to end\n", "")
+        ("dlock: no client holds 'job': there is nothing to end\n", "")
     );
     let (said, code) = at_a_terminal(&servers, |_| {});
     assert_eq!((code, said.contains("[y/N]")), (Some(1), false), "{said}");

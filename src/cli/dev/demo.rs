@@ -1,4 +1,4 @@
-//! A lock at work: this program run as a user would, and what it said.
+//! A lock at work: this program, run as a user would, with its output.
 
 use std::env;
 use std::io::{self, Read};
@@ -69,7 +69,7 @@ impl Demo {
         ))
     }
 
-    /// Runs this program, and shows the command and what it said.
+    /// Runs this program, and shows the command and its output.
     fn run(&self, arguments: &[&str]) -> io::Result<String> {
         let (command, mut child) = self.start(arguments)?;
         say(&format!("  $ {command}\n"))?;

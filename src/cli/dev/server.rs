@@ -154,7 +154,7 @@ fn guarded(plan: &Plan, folder: &Path, port: u16) -> Command {
 }
 
 /// `$1` is the server's folder, the rest is the server. One process waits for the end of the pipe,
-/// the other for the end of the server; whoever is first tells the other.
+/// the other for the end of the server; the first to return tells the other.
 const GUARD: &str = r#"
 folder=$1; shift
 exec 3<&0 </dev/null

@@ -27,7 +27,7 @@ In another terminal, hold a lock while a command runs:
 
 In a third one, with the same DLOCK_NODES:
 
-  dlock inspect job:42                    who holds it, and who waits
+  dlock inspect job:42                    its holders and waiters
   dlock run -n job:42 -- echo mine        it is held: ends at once, with exit code 1
   dlock run job:42 -- echo mine           waits; try Ctrl-C in the other terminal
   dlock ls                                all locks

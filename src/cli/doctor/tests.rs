@@ -1,4 +1,4 @@
-//! Each check against made-up facts: what is wrong is found, and nothing is found where nothing is.
+//! Each check against made-up facts.
 
 mod cluster;
 mod reserve;

@@ -49,7 +49,7 @@ pub struct LockArgs {
     #[arg(short = 'E', long, value_name = "N", default_value_t = Exit::CONFLICT.code())]
     pub conflict_exit_code: u8,
 
-    /// The lease: if dlock dies, the lock is free again after this time
+    /// The lease: if dlock is killed, the lock is free again after this time
     #[arg(long, value_name = "TIME", value_parser = duration::parse_lease)]
     #[arg(default_value = USUAL_TTL_TEXT.as_str())]
     pub ttl: Duration,
@@ -185,7 +185,7 @@ pub async fn first_loss(guards: &[Guard]) -> Loss {
 pub struct GivenBack {
     /// Losses of locks before their release.
     pub losses: Vec<Loss>,
-    /// Locks that nobody else can get yet.
+    /// Locks that are not free yet.
     pub stay: Vec<Key>,
     /// True if nodes refuse a release for the moment, and dlock asks them again.
     pub is_refused: bool,

@@ -29,7 +29,7 @@ pub struct Held {
     hears: Option<oneshot::Receiver<()>>,
     /// True if the lock stays when that reply cannot be written: the request had KEEP.
     keeps: bool,
-    /// True if its caller knows of it.
+    /// True if a client has a reply for it.
     is_told: bool,
     _counted: Counted,
 }
@@ -93,20 +93,20 @@ impl Held {
         })
     }
 
-    /// The lock of a caller whom an earlier process has told of it.
+    /// A lock that an earlier process has granted and handed over.
     pub fn handed_over(guard: Guard, terms: Terms, figures: &Figures) -> Box<Held> {
         let mut held = Held::new(guard, terms, figures);
         held.is_told = true;
         held
     }
 
-    /// Notes that the client of a connection is told of the grant, and the tie with which the lock ends.
+    /// Notes that the reply for the grant is on its way, and the tie with which the lock ends.
     pub fn is_granted(&mut self, hears: oneshot::Receiver<()>, keeps: bool, tie: Option<Arc<Tie>>) {
         (self.hears, self.keeps, self.is_told) = (Some(hears), keeps, true);
         self.bond = tie.map(Bond::of);
     }
 
-    /// Notes that no client hears of the grant: the token holds the lock for one lease.
+    /// Notes that no client has a reply for the grant: the token holds the lock for one lease.
     pub fn is_alone(&mut self) {
         (self.hears, self.is_told, self.bond) = (None, false, None);
         self.alone_until = (self.terms.ephemeral == Ephemeral::Renewed).then(|| end_of(self.terms.ttl));
