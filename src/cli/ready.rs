@@ -87,8 +87,9 @@ impl Args {
             };
             let lacks: BTreeMap<String, String> = looks.clone().filter_map(lacking).collect();
             // Of a cluster each primary must be ready.
-            let is_ready =
-                |node: &&Answers<Readiness>| node.iter().all(|(server, _)| !lacks.contains_key(server));
+            let is_ready = |node: &&Answers<Readiness>| {
+                node.iter().all(|(server, _)| !lacks.contains_key(server))
+            };
             let ready = each.iter().filter(is_ready).count() >= needed;
             if ready || self.wait.is_none_or(|wait| begun.elapsed() >= wait) {
                 tell(looks.clone(), &lacks, global)?;
@@ -133,7 +134,9 @@ impl Observed {
         let is_new = uptime <= self.bound + renewed || self.refused.contains(name);
         let left = renewed.saturating_sub(since.elapsed());
         let waits = for_next && is_new && !left.is_zero();
-        waits.then(|| format!("grants locks; holders need {} more to renew theirs there", shown(left)))
+        waits.then(|| {
+            format!("grants locks; holders need {} more to renew theirs there", shown(left))
+        })
     }
 }
 

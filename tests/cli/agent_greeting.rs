@@ -45,8 +45,7 @@ const GREETINGS: [(&str, &[(&str, &str)]); 9] = [
 
 #[apply(on_one_server)]
 fn every_client_gets_the_greeting_that_it_expects(kind: Kind) {
-    let servers = servers(kind, 1);
-    let agent = Agent::start(&addresses(&servers));
+    let (_servers, agent) = agent(kind);
     for (name, requests) in GREETINGS {
         let mut client = agent.client();
         for (request, expected) in requests {
@@ -66,8 +65,7 @@ fn every_client_gets_the_greeting_that_it_expects(kind: Kind) {
 
 #[apply(on_one_server)]
 fn hello_changes_the_protocol_and_names_the_version(kind: Kind) {
-    let servers = servers(kind, 1);
-    let agent = Agent::start(&addresses(&servers));
+    let (_servers, agent) = agent(kind);
     let mut client = agent.client();
     let hello = client.run("HELLO");
     assert!(matches!(hello, Value::Array(_)));
@@ -82,11 +80,9 @@ fn hello_changes_the_protocol_and_names_the_version(kind: Kind) {
     assert!(client.is_closed_by_server());
 }
 
-
 #[apply(on_one_server)]
 fn a_subscriber_of_the_old_protocol_is_in_a_mode_of_its_own(kind: Kind) {
-    let servers = servers(kind, 1);
-    let agent = Agent::start(&addresses(&servers));
+    let (_servers, agent) = agent(kind);
     let mut client = agent.client();
     client.run("SUBSCRIBE dlock:lost");
     assert!(client.run("DLOCK.CHECK job t").text().starts_with("ERR only (UN)SUBSCRIBE"));
@@ -96,30 +92,4 @@ fn a_subscriber_of_the_old_protocol_is_in_a_mode_of_its_own(kind: Kind) {
     let mut client = agent.client().resp3();
     assert!(matches!(client.run("SUBSCRIBE dlock:lost"), Value::Push(_)));
     assert_eq!(client.run("DLOCK.CHECK job t"), Value::Null);
-}
-
-#[apply(on_one_server)]
-fn the_client_for_rust_reads_the_replies(kind: Kind) {
-    let servers = servers(kind, 1);
-    let agent = Agent::start(&addresses(&servers));
-    for protocol in ["resp2", "resp3"] {
-        let url = format!("redis+unix://{}?protocol={protocol}", agent.socket().display());
-        let client = redis::Client::open(url).expect("it is a URL");
-        let mut connection = client.get_connection().expect("the agent greets it");
-        let mut acquire = |token: &str| -> Option<u64> {
-            let mut command = redis::cmd("DLOCK.ACQUIRE");
-            command.arg("job").arg(token).arg(30_000);
-            command.query(&mut connection).expect("it is a fence or null")
-        };
-        assert!(acquire("alice").is_some());
-        assert_eq!(acquire("bob"), None);
-        let released: i64 = redis::cmd("DLOCK.RELEASE")
-            .arg("job")
-            .arg("alice")
-            .query(&mut connection)
-            .expect("it is a number");
-        assert_eq!(released, 1, "{protocol}");
-        let refused = redis::cmd("DLOCK.TOKENS").arg("job").exec(&mut connection);
-        assert_eq!(refused.expect_err("it is for nodes").code(), Some("ERR"));
-    }
 }

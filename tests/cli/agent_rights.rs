@@ -34,8 +34,7 @@ fn at_port(servers: &[Server], password_file: &str) -> (Agent, u16) {
 
 #[apply(on_one_server)]
 fn the_socket_is_for_its_owner_and_group(kind: Kind) {
-    let servers = servers(kind, 1);
-    let agent = Agent::start(&addresses(&servers));
+    let (_servers, agent) = agent(kind);
     let mode = fs::metadata(agent.socket()).expect("it is there").permissions().mode();
     assert_eq!(mode & 0o777, 0o660);
 }

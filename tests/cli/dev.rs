@@ -98,8 +98,6 @@ fn three_nodes_work_and_end_with_it(kind: Kind) {
     dev.assert_leaves_nothing();
 }
 
-
-
 #[test]
 fn it_shows_a_lock_at_work() {
     let mut command = command(Kind::Redis82);

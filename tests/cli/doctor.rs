@@ -182,18 +182,6 @@ fn states_that_are_hazards(kind: Kind) {
     assert_eq!(found[1].1, "majority", "{found:#?}");
 }
 
-#[apply(on_one_server)]
-fn done_locks_that_a_restart_would_lose(kind: Kind) {
-    let server = start(good(kind).config("appendonly no"));
-    let nodes = [address(&server)];
-    server.run("DLOCK.ACQUIRE job alice 60000");
-    assert!(findings(&nodes, 0).iter().all(|found| found.1 != "done_not_saved"));
-    server.run("DLOCK.RELEASE job alice DONE 60000");
-    let found = findings_of(&nodes, "done_not_saved");
-    assert!(found.contains("1 lock is done, and it saves nothing"), "{found}");
-    assert!(found.contains("appendonly yes"), "{found}");
-}
-
 /// Hazards that a server is started with.
 #[apply(on_two_servers)]
 fn servers_that_are_hazards(kind: Kind) {
@@ -295,22 +283,6 @@ fn a_disk_that_fails(kind: Kind) {
     assert_eq!(server.run("DLOCK.ACQUIRE job alice 600000").code(), "NOTDURABLE");
     let found = findings_of(&nodes, "state_file");
     assert!(found.contains("No space left on device"), "{found}");
-}
-
-/// With the settings as they come, leases of half a minute need nothing.
-#[apply(on_one_server)]
-fn leases_that_outlast_the_quarantine_after_a_lost_disk(kind: Kind) {
-    let server = good(kind).on_a_disk().start();
-    let nodes = [address(&server)];
-    let set = |setting: &str| assert_eq!(server.run(&format!("CONFIG SET {setting}")).text(), "OK");
-    set("dlock.newborn-quarantine 60000");
-    server.run("DLOCK.ACQUIRE job alice 30000");
-    assert_silent(&nodes);
-    server.run("DLOCK.ACQUIRE long alice 600000");
-    let found = findings_of(&nodes, "newborn");
-    let (_, fix) = found.split_once("CONFIG SET ").expect("it says what to set");
-    set(fix.split_once(',').expect("and where").0);
-    assert_silent(&nodes);
 }
 
 #[apply(on_one_server)]

@@ -93,8 +93,6 @@ fn a_hot_lock_of_another_database_has_no_page() {
     top.ended().with_code(0);
 }
 
-
-
 #[test]
 fn ctrl_c_gives_the_terminal_back() {
     let quorum = Quorum::start(1);

@@ -62,8 +62,7 @@ fn a_small_and_a_large_window_are_filled_and_a_resized_one_is_filled_again() {
     tmux.resize(LARGE);
     until_it_fills(&tmux, LARGE);
     let screen = tmux.screen();
-    for words in ["P99 WAIT", "LOCKS/S", "WAITED", "LONGEST", "LATELY", "HELD BY", "web1:4711, "]
-    {
+    for words in ["P99 WAIT", "LOCKS/S", "WAITED", "LONGEST", "LATELY", "HELD BY", "web1:4711, "] {
         assert!(screen.contains(words), "{words}:\n{screen}");
     }
     // Nothing is drawn where nothing fits.

@@ -49,8 +49,8 @@ use sha2::{Digest, Sha256};
 use tokio::net::TcpListener;
 use tokio::time::{sleep, timeout};
 
-use crate::http::{self, Site};
 use crate::global::Global;
+use crate::http::{self, Site};
 use crate::nodes;
 use crate::say::exit::Exit;
 use crate::say::failure::Failure;

@@ -79,7 +79,12 @@ impl Args {
     }
 
     /// Prints the addresses, and stays until no server is left.
-    async fn stay(&self, nodes: &mut LocalNodes, plan: &Plan, as_json: bool) -> Result<Exit, Failure> {
+    async fn stay(
+        &self,
+        nodes: &mut LocalNodes,
+        plan: &Plan,
+        as_json: bool,
+    ) -> Result<Exit, Failure> {
         let urls: Vec<String> = nodes.servers.iter().map(Server::url).collect();
         if self.demo {
             demo::show(&urls).await?;

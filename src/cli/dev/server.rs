@@ -111,7 +111,8 @@ impl Server {
         let ask = async {
             let config = AsyncConnectionConfig::new().set_response_timeout(Some(PATIENCE));
             let client = Client::open(self.url())?;
-            let mut connection = client.get_multiplexed_async_connection_with_config(&config).await?;
+            let mut connection =
+                client.get_multiplexed_async_connection_with_config(&config).await?;
             let node: Value = cmd("DLOCK.NODE").query_async(&mut connection).await?;
             let file = Fields::of(&node).and_then(|fields| fields.text("state-file"));
             let file = file.unwrap_or_default();

@@ -1,7 +1,7 @@
 //! Checks of the servers of a fail-over: replicas, and the Sentinels that decide it.
 
 use super::check::{USUAL_TTL_MS, shown};
-use super::facts::{NodeAnswers, Asked, Reserve};
+use super::facts::{Asked, NodeAnswers, Reserve};
 use super::finding::Finding;
 
 /// All findings about one node.

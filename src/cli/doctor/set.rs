@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::check::{SetCheck, USUAL_TTL_MS, shown};
-use super::facts::{NodeAnswers, Facts};
+use super::facts::{Facts, NodeAnswers};
 use super::finding::Finding;
 
 /// The checks.

@@ -92,7 +92,8 @@ mod tests {
     }
 
     fn parsed(line: &str) -> Result<Args, clap::Error> {
-        FencedLine::try_parse_from(["fenced"].into_iter().chain(line.split(' '))).map(|line| line.args)
+        FencedLine::try_parse_from(["fenced"].into_iter().chain(line.split(' ')))
+            .map(|line| line.args)
     }
 
     #[test]

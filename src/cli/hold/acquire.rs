@@ -6,7 +6,7 @@ use dlock_client::{Client, Guard, Key, Notice};
 use nix::unistd::getppid;
 
 use super::lease::ShownLease;
-use super::take::{self, LockArgs, Outcome, TakeRequest, Progress};
+use super::take::{self, LockArgs, Outcome, Progress, TakeRequest};
 use super::waiting::{self, Hindrance};
 use crate::global::Global;
 use crate::key::{KeyArg, Named};

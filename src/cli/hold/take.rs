@@ -104,7 +104,10 @@ impl LockArgs {
         // The holder is worth a line; the states of the nodes are not.
         let message = error.to_string();
         let line = message.lines().next().filter(|_| !self.quiet).unwrap_or_default();
-        Failure { exit: Exit::Code(self.conflict_exit_code), ..Failure::new(Kind::from(error), line) }
+        Failure {
+            exit: Exit::Code(self.conflict_exit_code),
+            ..Failure::new(Kind::from(error), line)
+        }
     }
 }
 

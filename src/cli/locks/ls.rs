@@ -33,7 +33,6 @@ pub struct Args {
     /// List locks that are done, too: since when, and how the work ended
     #[arg(long)]
     done: bool,
-
 }
 
 impl Args {

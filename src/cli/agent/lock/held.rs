@@ -15,7 +15,9 @@ use super::super::limits::ORDER_PATIENCE;
 use super::super::refusal::{self, NO_QUORUM};
 use super::super::reply::Reply;
 use super::super::tie::{Bond, Tie};
-use super::order::{Acquisition, Done, Ephemeral, Inbox, Lock, Order, Release, ReplyTo, Terms, end_of};
+use super::order::{
+    Acquisition, Done, Ephemeral, Inbox, Lock, Order, Release, ReplyTo, Terms, end_of,
+};
 
 /// A lock that is held. Dropping it releases the lock.
 pub struct Held {
@@ -109,7 +111,8 @@ impl Held {
     /// Notes that no client has a reply for the grant: the token holds the lock for one lease.
     pub fn is_alone(&mut self) {
         (self.hears, self.is_told, self.bond) = (None, false, None);
-        self.alone_until = (self.terms.ephemeral == Ephemeral::Renewed).then(|| end_of(self.terms.ttl));
+        self.alone_until =
+            (self.terms.ephemeral == Ephemeral::Renewed).then(|| end_of(self.terms.ttl));
     }
 
     async fn carry_out(mut self: Box<Self>, lock: &Lock, order: Order) -> Result<Box<Held>, Over> {
@@ -155,7 +158,11 @@ impl Held {
     }
 
     /// The holder asks again: the same fence, and a lease of the length that it now asks for.
-    async fn again(mut self: Box<Self>, lock: &Lock, ask: Box<Acquisition>) -> Result<Box<Held>, Over> {
+    async fn again(
+        mut self: Box<Self>,
+        lock: &Lock,
+        ask: Box<Acquisition>,
+    ) -> Result<Box<Held>, Over> {
         // Each takes a round trip, and one client can leave thousands behind.
         if ask.reply.is_gone() {
             return Ok(self);
