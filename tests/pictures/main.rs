@@ -31,7 +31,7 @@ fn main() {
     browser.open(&format!("http://{}", exporter.at), WINDOW, Scheme::Light);
     browser.until_it_shows("report:nightly");
     terminal.until_it_shows("report:nightly");
-    // Until the bars of `dlock top` are whole.
+    // Until the rates of `dlock top` are those of ten seconds.
     thread::sleep(LONG_ENOUGH);
     let picture = terminal::picture(&terminal.painted(), TERMINAL);
     fs::write(folder.join("top.svg"), picture).expect("there is room");
