@@ -160,8 +160,7 @@ pub fn loaded(
         let is_clients = !state.store.arriving.load.is_loading() && !state.node.is_following();
         let most = is_clients.then(|| mark::most(now_of(state)));
         (most, state.store.arriving.load.is_beside())
-    })
-    .unwrap_or_default();
+    })?;
     // The log and the primary have accepted their fences.
     if most.is_some_and(|most| fence > most)
         && state::with(|state| state.refuses(&name())).unwrap_or(true)

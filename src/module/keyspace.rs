@@ -101,10 +101,10 @@ impl<'s, 'c> Keyspace<'s, 'c> {
         }
     }
 
-    /// Takes a dead lock, which may be in the way of a new one, out of the index.
+    /// Forgets the lock at the key, which is about to go: a dead one may be in the way of a new one.
     fn clear(&mut self, key: Key<'_>) {
         if let Some(block) = self.at(key).block() {
-            self.store.index.remove(block);
+            self.store.forget(key, block);
         }
     }
 
@@ -232,7 +232,6 @@ impl Host for Keyspace<'_, '_> {
 
     fn remove(&mut self, key: Key<'_>) {
         self.clear(key);
-        self.store.arriving.slots.gone(key);
         self.open.remove();
     }
 
@@ -293,7 +292,7 @@ impl Host for Keyspace<'_, '_> {
     }
 
     fn promise(&mut self, promise: &Promise) -> bool {
-        self.store.durability.write_now(promise, false)
+        self.store.durability.write_now(promise)
     }
 
     fn due(&mut self, now: Instant) -> Option<KeyBuf> {

@@ -1,6 +1,6 @@
 //! The module's state beside the keyspace.
 
-use dlock_core::{Deadline, Instant, KeyBuf, Memory, Node, Time};
+use dlock_core::{Deadline, Instant, Key, KeyBuf, Memory, Node, Time};
 use lazy_static::lazy_static;
 
 use crate::blocked_clients::BlockedClients;
@@ -111,6 +111,12 @@ impl Store {
     pub fn memory(&self) -> Memory {
         let used = self.index.bytes() + self.arriving.slots.bytes() + done::bytes();
         Memory { used: used as u64, most: self.memory.most() }
+    }
+
+    /// Forgets a lock that dlock removes from its key.
+    pub fn forget(&mut self, key: Key<'_>, block: Block) {
+        self.arriving.slots.gone(key);
+        self.index.remove(block);
     }
 
     /// True if something has to be settled before a command.

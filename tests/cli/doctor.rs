@@ -12,7 +12,7 @@ use crate::{address, addresses, dlock_at, on_two_servers};
 
 /// A server with which nothing is wrong.
 fn good(kind: Kind) -> Builder {
-    Server::build(kind).append_only().config("aof-load-truncated no")
+    Server::build(kind).append_only()
 }
 
 /// The disk of a test's temporary folder depends on the machine; with this setting it does not
@@ -102,15 +102,6 @@ fn settings_that_are_hazards(kind: Kind) {
             "CONFIG SET dlock.max-ttl 600000",
         ),
         ("tcp-keepalive 0", "tcp-keepalive 300", "hint", "tcp_keepalive", "tcp-keepalive 60"),
-        ("appendfsync everysec", "appendfsync always", "hint", "persistence", "appendfsync always"),
-        ("aof-load-truncated yes", "aof-load-truncated no", "warning", "log_gaps", "truncated no"),
-        (
-            "no-appendfsync-on-rewrite yes",
-            "no-appendfsync-on-rewrite no",
-            "warning",
-            "log_gaps",
-            "no-appendfsync-on-rewrite no",
-        ),
         (
             "maxmemory 1gb maxmemory-policy allkeys-lru",
             "maxmemory 0 maxmemory-policy noeviction",
@@ -165,8 +156,6 @@ fn states_that_are_hazards(kind: Kind) {
     servers[1].run("CONFIG RESETSTAT");
     assert_silent(&nodes);
 
-    // The node's log is not complete, so it may have forgotten leases.
-    servers[1].run("CONFIG SET appendonly no");
     servers[1].kill();
     let found = findings(&nodes, 1);
     assert_eq!((&found[0].1[..], &found[0].2[..]), ("unreachable", &nodes[1..2]), "{found:#?}");
@@ -188,7 +177,6 @@ fn servers_that_are_hazards(kind: Kind) {
     let (one, three) = (start(good(kind)), start(good(kind)));
     let with = |server: &Server| vec![address(&one), address(server), address(&three)];
     for (line, severity, check, words) in [
-        ("io-threads 2", "warning", "log_gaps", "io-threads 1"),
         ("appendonly no", "hint", "persistence", "appendonly yes"),
         ("dlock.state-file \"\"", "warning", "state_file", "dlock.state-file dlock.state"),
     ] {

@@ -141,8 +141,7 @@ fn guarded(plan: &Plan, folder: &Path, port: u16) -> Command {
         .arg(folder)
         .arg(&plan.program)
         .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", ""])
-        // A log that misses nothing, so that everything here is as it should be elsewhere.
-        .args(["--appendonly", "yes", "--appendfsync", "always", "--aof-load-truncated", "no"])
+        .args(["--appendonly", "yes"])
         .args(["--dir".as_ref(), folder.as_os_str(), "--loadmodule".as_ref(), plan.module.as_ref()])
         // A node that has never granted a lock, and lost none.
         .args(["--dlock.newborn-quarantine", "0"])

@@ -120,19 +120,15 @@ const KEY: &str = "dlock:doctor";
 
 /// Settings that the checks need. Passwords are among the others, so not all are asked for.
 const SETTINGS: &[&str] = &[
-    "aof-load-truncated",
-    "appendfsync",
     "appendonly",
     "dlock.max-ttl",
     "dlock.newborn-quarantine",
     "dlock.quarantine",
-    "io-threads",
     "maxclients",
     "maxmemory",
     "maxmemory-policy",
     "min-replicas-max-lag",
     "min-replicas-to-write",
-    "no-appendfsync-on-rewrite",
     "save",
     "stop-writes-on-bgsave-error",
     "tcp-keepalive",

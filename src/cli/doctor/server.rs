@@ -10,7 +10,6 @@ pub const CHECKS: &[Check] = &[
     saving_fails,
     persistence,
     done_not_saved,
-    log_has_gaps,
     eviction,
     lock_memory,
     marks_removed,
@@ -53,18 +52,15 @@ fn saves(node: &NodeAnswers) -> Option<bool> {
 }
 
 fn persistence(node: &NodeAnswers) -> Option<Finding> {
-    let log = node.config("appendonly")? == "yes";
-    let always = node.config("appendfsync")? == "always";
-    let (found, why) = match (log, saves(node)?) {
-        (true, _) if always => return None,
-        (true, _) => ("its log reaches the disk once a second or less often", AFTER_A_CRASH),
+    let (found, why) = match (node.config("appendonly")? == "yes", saves(node)?) {
+        (true, _) => return None,
         (false, true) => ("it has no append-only log, only RDB files", AFTER_A_CRASH),
         (false, false) => ("it saves nothing: appendonly no and save \"\"", AFTER_A_RESTART),
     };
     Some(
         Finding::hint("persistence", found)
             .why(why)
-            .fix("appendonly yes, appendfsync always and aof-load-truncated no, each a line of its configuration file; then restart it"),
+            .fix("appendonly yes, as a line of its configuration file; then restart it"),
     )
 }
 
@@ -83,40 +79,9 @@ fn done_not_saved(node: &NodeAnswers) -> Option<Finding> {
     })
 }
 
-const AFTER_A_CRASH: &str =
-    "after a crash it may have forgotten leases, and grants nothing until they have ended";
+const AFTER_A_CRASH: &str = "after a crash holders lose the locks on it that were not saved";
 const AFTER_A_RESTART: &str =
     "after any restart it has forgotten all leases, and grants nothing until they have ended";
-
-/// A log that is written with every command is meant to miss nothing. These settings undo that.
-fn log_has_gaps(node: &NodeAnswers) -> Option<Finding> {
-    let is = |setting: &str, value: &str| node.config(setting) == Some(value);
-    if !(is("appendonly", "yes") && is("appendfsync", "always")) {
-        return None;
-    }
-    let mut gaps = Vec::new();
-    if node.config_number("io-threads").is_some_and(|threads| threads > 1) {
-        gaps.push(("io-threads", "1"));
-    }
-    for setting in ["no-appendfsync-on-rewrite", "aof-load-truncated"] {
-        if is(setting, "yes") {
-            gaps.push((setting, "no"));
-        }
-    }
-    let found: Vec<String> = gaps
-        .iter()
-        .map(|(setting, _)| format!("{setting} {}", node.config(setting).unwrap_or_default()))
-        .collect();
-    let fix: Vec<String> =
-        gaps.iter().map(|(setting, value)| format!("{setting} {value}")).collect();
-    (!gaps.is_empty()).then(|| {
-        Finding::warning("log_gaps", format!("appendfsync always, but {}", found.join(", ")))
-            .why(
-                "the log may miss grants that clients have, so a crash still leads to a quarantine",
-            )
-            .fix(format!("{} (in its configuration file; then restart it)", fix.join(", ")))
-    })
-}
 
 fn eviction(node: &NodeAnswers) -> Option<Finding> {
     let policy = node.config("maxmemory-policy")?;

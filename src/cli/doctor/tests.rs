@@ -16,8 +16,7 @@ fn good(number: u32) -> Facts {
          connected_clients:3\nconnected_slaves:0\ncluster_enabled:0\n\
          rdb_last_bgsave_status:ok\naof_last_write_status:ok"
     );
-    let config = "appendonly:yes\nappendfsync:always\nno-appendfsync-on-rewrite:no\n\
-         aof-load-truncated:no\nio-threads:1\nsave:\nmaxmemory:0\nmaxmemory-policy:noeviction\n\
+    let config = "appendonly:yes\nsave:\nmaxmemory:0\nmaxmemory-policy:noeviction\n\
          min-replicas-to-write:0\nmin-replicas-max-lag:10\ntimeout:0\ntcp-keepalive:300\n\
          maxclients:10000\nstop-writes-on-bgsave-error:yes\ndlock.max-ttl:600000\n\
          dlock.newborn-quarantine:60000\ndlock.quarantine:auto";
@@ -104,7 +103,7 @@ fn a_node_that_does_not_answer() {
 #[test]
 fn a_server_without_the_module_is_told_nothing_else() {
     let unknown = "ERR unknown command 'DLOCK.NODE'";
-    let mut nodes = config(&[("timeout", "60"), ("appendfsync", "no")]);
+    let mut nodes = config(&[("timeout", "60"), ("appendonly", "no")]);
     nodes[1].answers.as_mut().unwrap().node = Err(unknown.into());
     assert_only(&nodes, Error, "module", "loadmodule");
     nodes[1].answers.as_mut().unwrap().node = Err("LOADING Redis is loading".into());
@@ -212,8 +211,6 @@ fn settings_of_the_module() {
 
 #[test]
 fn what_is_saved() {
-    let every_second = config(&[("appendfsync", "everysec")]);
-    assert_only(&every_second, Hint, "persistence", "appendfsync always");
     let nothing = config(&[("appendonly", "no")]);
     assert_only(&nothing, Hint, "persistence", "saves nothing");
     let file = config(&[("appendonly", "no"), ("save", "3600 1")]);
@@ -238,20 +235,6 @@ fn done_locks_that_nothing_saves() {
         );
         assert!(found.found.starts_with("2 locks are done, and it") && found.why.contains(words));
     }
-}
-
-#[test]
-fn a_log_that_is_meant_to_miss_nothing() {
-    for (setting, value, right) in [
-        ("io-threads", "4", "io-threads 1"),
-        ("no-appendfsync-on-rewrite", "yes", "no-appendfsync-on-rewrite no"),
-        ("aof-load-truncated", "yes", "aof-load-truncated no"),
-    ] {
-        assert_only(&config(&[(setting, value)]), Warning, "log_gaps", right);
-    }
-    // Such a log is not meant to miss nothing, so this is not what is said of it.
-    let loose = config(&[("appendfsync", "everysec"), ("io-threads", "4")]);
-    assert_only(&loose, Hint, "persistence", "");
 }
 
 #[test]

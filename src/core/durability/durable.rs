@@ -25,8 +25,6 @@ pub struct Durable {
     is_outdated: bool,
     /// Time left of possibly forgotten leases in the state file, beside `leases`, and the time of that write.
     said_forgotten: (Millis, Instant),
-    /// True if the state file claims more than is true; dlock must write it before the next grant.
-    in_doubt: bool,
 }
 
 /// The settings that the promise depends on.
@@ -272,16 +270,10 @@ impl Durable {
         self.said_forgotten.0 = promise.quarantine;
     }
 
-    /// Sets whether the state file claims more than is true. While it does, the node grants nothing until the
-    /// file is written again.
-    pub fn doubt(&mut self, in_doubt: bool) {
-        self.in_doubt = in_doubt;
-    }
-
     /// True if the state file covers a fence and a lease.
     #[must_use]
     pub fn is_said(&self, fence: Fence, ttl: Millis) -> bool {
-        self.counter.allows(fence) && self.leases.covers(ttl) && !self.in_doubt
+        self.counter.allows(fence) && self.leases.covers(ttl)
     }
 
     /// The promise that covers a fence and a lease. The caller must write it at once.
@@ -312,7 +304,7 @@ impl Durable {
     #[must_use]
     pub fn is_vouched_for(&self) -> bool {
         let first = self.counter.first();
-        !self.in_doubt && self.leases.is_said() && first.is_none_or(|f| self.counter.allows(f))
+        self.leases.is_said() && first.is_none_or(|f| self.counter.allows(f))
     }
 
     /// The promise for replicas. It counts possibly forgotten leases as such: a replica that takes over waits

@@ -106,8 +106,6 @@ impl Policy {
 pub struct Start<'a> {
     /// The record in the state file; `None` at the first start.
     pub before: Option<&'a Record>,
-    /// The log that the server now reads, if that is complete.
-    pub complete_log: Option<u64>,
     /// The leases that came with the data set.
     pub back: Ended,
     /// The longest time left of those leases.
@@ -127,7 +125,6 @@ impl Start<'_> {
         match before.ended {
             Some(ended) if ended == self.back || ended.leases == 0 => None,
             Some(_) => Some((Cause::Lost, before.bound)),
-            None if self.complete_log.is_some() && before.complete_log == self.complete_log => None,
             None => Some((Cause::Crash, before.bound)),
         }
     }
@@ -141,14 +138,13 @@ mod tests {
     const NONE: Ended = Ended { leases: 0, digest: 0 };
     const THREE: Ended = Ended { leases: 3, digest: 77 };
 
-    fn before(ended: Option<Ended>, log: bool) -> Record {
+    fn before(ended: Option<Ended>) -> Record {
         let (fence, bound) = (Fence(9), Millis(900));
-        Record { node_id: 1, boot: 1, fence, unix: 0, bound, ended, complete_log: log.then_some(1) }
+        Record { node_id: 1, boot: 1, fence, unix: 0, bound, ended }
     }
 
-    fn forgotten(before: Option<&Record>, log: bool, back: Ended) -> Option<(Cause, Millis)> {
-        let held = Millis(40);
-        Start { before, complete_log: log.then_some(1), back, held }.forgotten(Millis(30))
+    fn forgotten(before: Option<&Record>, back: Ended) -> Option<(Cause, Millis)> {
+        Start { before, back, held: Millis(40) }.forgotten(Millis(30))
     }
 
     #[test]
@@ -164,43 +160,29 @@ mod tests {
     #[test]
     fn after_a_crash_everything_may_have_been_forgotten() {
         for back in [NONE, THREE] {
-            let crash = Some((Cause::Crash, Millis(900)));
-            assert_eq!(forgotten(Some(&before(None, false)), true, back), crash);
-            assert_eq!(forgotten(Some(&before(None, true)), false, back), crash);
+            assert_eq!(forgotten(Some(&before(None)), back), Some((Cause::Crash, Millis(900))));
         }
     }
 
     #[test]
-    fn after_a_crash_nothing_is_forgotten_with_a_complete_log() {
-        assert_eq!(forgotten(Some(&before(None, true)), true, THREE), None);
-    }
-
-    #[test]
-    fn another_complete_log_is_not_that_of_the_life_before() {
-        let (before, held) = (before(None, true), Millis(40));
-        let start = Start { before: Some(&before), complete_log: Some(2), back: THREE, held };
-        assert_eq!(start.forgotten(Millis(30)), Some((Cause::Crash, Millis(900))));
-    }
-
-    #[test]
     fn after_a_shutdown_nothing_is_forgotten_if_all_leases_came_back() {
-        assert_eq!(forgotten(Some(&before(Some(THREE), false)), false, THREE), None);
-        assert_eq!(forgotten(Some(&before(Some(NONE), false)), false, NONE), None);
-        assert_eq!(forgotten(Some(&before(Some(NONE), false)), false, THREE), None);
+        assert_eq!(forgotten(Some(&before(Some(THREE))), THREE), None);
+        assert_eq!(forgotten(Some(&before(Some(NONE))), NONE), None);
+        assert_eq!(forgotten(Some(&before(Some(NONE))), THREE), None);
     }
 
     #[test]
     fn after_a_shutdown_leases_that_did_not_come_back_are_forgotten() {
         let lost = Some((Cause::Lost, Millis(900)));
         let others = Ended { digest: 78, ..THREE };
-        assert_eq!(forgotten(Some(&before(Some(THREE), false)), false, NONE), lost);
-        assert_eq!(forgotten(Some(&before(Some(THREE), true)), true, others), lost);
+        assert_eq!(forgotten(Some(&before(Some(THREE))), NONE), lost);
+        assert_eq!(forgotten(Some(&before(Some(THREE))), others), lost);
     }
 
     #[test]
     fn at_the_first_start_the_leases_of_the_data_set_count() {
-        assert_eq!(forgotten(None, true, THREE), Some((Cause::Unrecorded, Millis(40))));
-        let none = Start { before: None, complete_log: None, back: NONE, held: Millis(0) };
+        assert_eq!(forgotten(None, THREE), Some((Cause::Unrecorded, Millis(40))));
+        let none = Start { before: None, back: NONE, held: Millis(0) };
         assert_eq!(none.forgotten(Millis(0)), Some((Cause::Unknown, Millis(0))));
         assert_eq!(none.forgotten(Millis(30)), Some((Cause::Unknown, Millis(30))));
         assert_eq!(Quarantine::begin(None, Cause::Unknown, Millis(0), Instant(0)), None);

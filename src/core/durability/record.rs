@@ -9,12 +9,10 @@
 //! bound-ms 30720
 //! ended 2 leases 77f1c05fd0a1b2c300f1c05fd0a1b2c3
 //! checksum 0f1e2d3c4b5a6978
-//! log complete 5a697e0f8b3c2d1e
 //! ```
 //!
-//! Plain text, for the operator who has to look at it. While the server runs `ended` says `not cleanly`. The last
-//! line is there only if the log is complete, and names the log: to take that back, dlock cuts the line off, which needs
-//! no room on the disk. There is one way to write a record, and nothing else is taken for one.
+//! Plain text, for the operator who has to look at it. While the server runs `ended` says `not cleanly`. There is
+//! one way to write a record, and nothing else is taken for one.
 
 use alloc::format;
 use alloc::string::String;
@@ -41,8 +39,6 @@ pub struct Record {
     pub bound: Millis,
     /// The leases held at the shutdown; `None`: there was no clean shutdown yet.
     pub ended: Option<Ended>,
-    /// The log that the server has kept, and that is complete, since it started.
-    pub complete_log: Option<u64>,
 }
 
 /// A set of leases: their number, and a digest by which to recognise them.
@@ -83,14 +79,12 @@ impl Record {
             Some(Ended { leases, digest }) => format!("{leases} leases {digest:032x}"),
             None => "not cleanly".into(),
         };
-        let log = self.complete_log.map(|log| format!("{LOG_IS_COMPLETE} {log:016x}\n"));
-        let log = log.unwrap_or_default();
         let text = format!(
             "{MAGIC} {VERSION}\nnode-id {node_id:032x}\nboot {boot}\nfence {fence}\nclock {unix}\n\
              bound-ms {bound}\nended {ended}\n"
         );
         let checksum = xxh3_64(text.as_bytes());
-        format!("{text}checksum {checksum:016x}\n{log}")
+        format!("{text}checksum {checksum:016x}\n")
     }
 
     /// Reads a record from a file.
@@ -151,26 +145,13 @@ fn parse(text: &str) -> Option<Record> {
         }),
         None => None,
     };
-    let complete_log = lines.nth(1).and_then(|line| {
-        u64::from_str_radix(line.strip_prefix(LOG_IS_COMPLETE)?.strip_prefix(' ')?, 16).ok()
-    });
-    Some(Record { node_id, boot, fence, unix, bound, ended, complete_log })
+    Some(Record { node_id, boot, fence, unix, bound, ended })
 }
 
 /// The value in a line with this name.
 fn of<'t>(line: &'t str, name: &str) -> Option<&'t str> {
     line.strip_prefix(name)?.strip_prefix(' ')
 }
-
-/// The record without the last line that says that the log is complete; `None`: it says no such thing.
-#[must_use]
-pub fn without_the_log(record: &[u8]) -> Option<&[u8]> {
-    let at = record.trim_ascii_end().iter().rposition(|byte| *byte == b'\n')? + 1;
-    let (rest, last) = record.split_at_checked(at)?;
-    last.starts_with(LOG_IS_COMPLETE.as_bytes()).then_some(rest)
-}
-
-const LOG_IS_COMPLETE: &str = "log complete";
 
 const MAGIC: &str = "dlock-state";
 const VERSION: u64 = 1;
@@ -187,19 +168,17 @@ mod tests {
         let ended = Some(Ended { leases: 2, digest: 99 });
         let (fence, bound) = (Fence(1_790_000_060_000_000), Millis(30_720));
         let (node_id, unix) = (u128::MAX / 3, 1_790_000_000_000_000);
-        Record { node_id, boot: 3, fence, unix, bound, ended, complete_log: Some(7) }
+        Record { node_id, boot: 3, fence, unix, bound, ended }
     }
 
     #[test]
     fn what_is_written_is_read() {
         for ended in [None, Some(Ended::default()), Some(Ended { leases: 2, digest: u128::MAX })] {
-            for complete_log in [None, Some(0), Some(u64::MAX)] {
-                for bound in [0, 30_720, MAX_BOUND].map(Millis) {
-                    let record = Record { ended, complete_log, bound, ..record() };
-                    let text = record.encode();
-                    assert!(text.len() as u64 <= MAX_LENGTH);
-                    assert_eq!(Record::decode(text.as_bytes()), Ok(record));
-                }
+            for bound in [0, 30_720, MAX_BOUND].map(Millis) {
+                let record = Record { ended, bound, ..record() };
+                let text = record.encode();
+                assert!(text.len() as u64 <= MAX_LENGTH);
+                assert_eq!(Record::decode(text.as_bytes()), Ok(record));
             }
         }
     }
@@ -208,20 +187,14 @@ mod tests {
     fn every_cut_and_every_flipped_bit_is_noticed() {
         let good = record().encode().into_bytes();
         assert!(good.len() as u64 <= MAX_LENGTH);
-        let without_log = good.len() - "log complete 0123456789abcdef\n".len();
-        for len in (0..good.len()).filter(|len| *len != without_log) {
+        for len in 0..good.len() {
             assert!(Record::decode(good.get(..len).unwrap_or_default()).is_err(), "cut to {len}");
         }
-        let taken_back = Record { complete_log: None, ..record() };
-        assert_eq!(Record::decode(good.get(..without_log).unwrap_or_default()), Ok(taken_back));
         for at in 0..good.len() {
             for bit in 0..8 {
                 let mut bad = good.clone();
                 bad[at] ^= 1 << bit;
-                // Another name is that of a log that nobody has.
-                let other = Record::decode(&bad).map(|record| record.complete_log);
-                let is_other = at > without_log && matches!(other, Ok(Some(log)) if log != 7);
-                assert!(other.is_err() || is_other, "byte {at} bit {bit}");
+                assert!(Record::decode(&bad).is_err(), "byte {at} bit {bit}");
             }
         }
     }

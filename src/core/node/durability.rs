@@ -131,7 +131,6 @@ impl Node {
             if !host.promise(&promise) {
                 return Err(Reason::NotDurable);
             }
-            self.durable.doubt(false);
             self.promised(promise);
         }
         self.durable.leases.saw(ttl);

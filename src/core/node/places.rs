@@ -74,7 +74,8 @@ impl Places {
         self.next_end().is_some_and(|end| end.is_over(now))
     }
 
-    /// Keeps the place of a request that ends, if it has KEEP and there is room. Returns the place's end. `runs`: requests get through now.
+    /// Keeps the place of a request that ends, if it has KEEP and there is room. Returns the place's end. `runs`:
+    /// requests get through now.
     pub fn take(
         &mut self,
         key: Key<'_>,
@@ -84,7 +85,6 @@ impl Places {
     ) -> Option<Deadline> {
         let keep = waiter.asks.keep?;
         if !self.shares.take(waiter.owner, units(key, waiter), MAX_PLACES) {
-            self.refused += 1;
             return None;
         }
         if self.ends.is_empty() {
@@ -131,11 +131,13 @@ impl Node {
     pub(super) fn depart(&mut self, id: WaiterId, now: Instant) -> bool {
         let Some(at) = self.waiting.standing(id).cloned() else { return false };
         let key = at.key();
-        let waits = self.waiting.waiter(key, &at.token).is_some_and(Waiter::is_present);
-        if waits && !self.keep_place(key, &at.token, now) {
+        let waiter = self.waiting.waiter(key, &at.token).filter(|waiter| waiter.is_present());
+        let Some(keep) = waiter.map(|waiter| waiter.asks.keep) else { return false };
+        if !self.keep_place(key, &at.token, now) {
+            self.waiting.places.refused += u64::from(keep.is_some());
             self.leave_later(key, &at.token, now);
         }
-        waits
+        true
     }
 
     /// Keeps the place of a request that ends, if it has KEEP and there is room.

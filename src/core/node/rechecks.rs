@@ -1,16 +1,17 @@
 //! Locks with waiters that must be checked again: in the next iterations of the event loop, because the first
 //! waiter may be grantable; or at some moment: when a foreign lock's string expires, because the server itself
-//! may take its time to notice, a second later, because it does not tell of all that replaces one, or soon, where the server refuses writes now. One entry a key, the earliest, and
-//! none without a queue: so there are never more of them than waiters.
+//! may notice late; a second later, because the server does not report every change of a string; or soon, where it
+//! refuses writes now. A key has one entry, the earliest, and shares its name with the key's queue: no queue, no entry.
 
 use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::sync::Arc;
 
 use crate::words::{Deadline, Instant, Key, KeyBuf, Millis};
 
 #[derive(Debug, Default)]
 pub(super) struct Rechecks {
-    by_key: BTreeMap<KeyBuf, When>,
-    by_time: BTreeSet<(When, KeyBuf)>,
+    by_key: BTreeMap<Arc<KeyBuf>, When>,
+    by_time: BTreeSet<(When, Arc<KeyBuf>)>,
     /// The number of checks that were planned for the next iterations.
     planned: u64,
 }
@@ -39,17 +40,17 @@ impl Rechecks {
     }
 
     /// Plans a check of the key at `end`, unless there is an earlier one.
-    pub fn add(&mut self, end: Deadline, key: KeyBuf) {
+    pub fn add(&mut self, end: Deadline, key: Arc<KeyBuf>) {
         self.plan(When::At(end), key);
     }
 
     /// Plans a check of the key in the next iterations.
-    pub fn add_next(&mut self, key: KeyBuf) {
+    pub fn add_next(&mut self, key: Arc<KeyBuf>) {
         self.planned += 1;
         self.plan(When::Next(self.planned), key);
     }
 
-    fn plan(&mut self, when: When, key: KeyBuf) {
+    fn plan(&mut self, when: When, key: Arc<KeyBuf>) {
         match self.by_key.get(&key) {
             Some(earlier) if *earlier <= when => return,
             Some(later) => self.by_time.remove(&(*later, key.clone())),
@@ -72,8 +73,7 @@ impl Rechecks {
         if self.by_key.is_empty() {
             return;
         }
-        let key = key.to_owned();
-        if let Some(when) = self.by_key.remove(&key) {
+        if let Some((key, when)) = self.by_key.remove_entry(&key.to_owned()) {
             self.by_time.remove(&(when, key));
         }
     }
@@ -86,14 +86,16 @@ impl Rechecks {
         }
     }
 
-    fn first_over(&self, now: Instant) -> Option<KeyBuf> {
-        let (when, key) =
-            self.by_time.range((When::At(Deadline(0)), KeyBuf::default())..).next()?;
+    fn first_over(&self, now: Instant) -> Option<Arc<KeyBuf>> {
+        if self.by_key.is_empty() {
+            return None;
+        }
+        let (when, key) = self.by_time.range((When::At(Deadline(0)), Arc::default())..).next()?;
         matches!(when, When::At(end) if end.is_over(now)).then(|| key.clone())
     }
 
     /// Takes the key that is checked next.
-    pub fn pop_next(&mut self) -> Option<KeyBuf> {
+    pub fn pop_next(&mut self) -> Option<Arc<KeyBuf>> {
         if !self.any_next() {
             return None;
         }
@@ -110,7 +112,7 @@ impl Rechecks {
 
     /// The keys that are to be checked.
     #[cfg(test)]
-    pub fn keys(&self) -> impl Iterator<Item = &KeyBuf> {
+    pub fn keys(&self) -> impl Iterator<Item = &Arc<KeyBuf>> {
         assert_eq!(self.by_key.len(), self.by_time.len());
         self.by_key.keys()
     }
@@ -133,7 +135,7 @@ mod tests {
         let mut rechecks = Rechecks::default();
         let mut pauses = Vec::new();
         for number in 0..1_000_u32 {
-            rechecks.add(Deadline(1), KeyBuf { db: number, name: Box::default() });
+            rechecks.add(Deadline(1), key(number));
             if [1, 24, 80, 1_000].contains(&(number + 1)) {
                 pauses.push(rechecks.pause().0);
             }
@@ -143,7 +145,6 @@ mod tests {
 
     #[test]
     fn a_key_is_looked_at_once_and_at_the_earliest_of_its_moments() {
-        let key = |db| KeyBuf { db, name: Box::default() };
         let mut rechecks = Rechecks::default();
         for end in [5, 3, 7] {
             rechecks.add(Deadline(end), key(0));
@@ -157,7 +158,6 @@ mod tests {
 
     #[test]
     fn a_key_that_is_looked_at_next_keeps_its_turn_and_one_whose_moment_has_come_is_behind_it() {
-        let key = |db| KeyBuf { db, name: Box::default() };
         let mut rechecks = Rechecks::default();
         rechecks.add(Deadline(1), key(0));
         for again in [2, 1, 3, 2] {
@@ -171,7 +171,6 @@ mod tests {
 
     #[test]
     fn of_many_whose_moment_has_come_a_part_follows_in_each_turn_the_earliest_first() {
-        let key = |db| KeyBuf { db, name: Box::default() };
         let mut rechecks = Rechecks::default();
         for db in 0..5 {
             rechecks.add(Deadline(9 - u64::from(db)), key(db));
@@ -184,7 +183,6 @@ mod tests {
 
     #[test]
     fn a_key_for_which_nobody_waits_any_more_is_not_looked_at() {
-        let key = |db| KeyBuf { db, name: Box::default() };
         let mut rechecks = Rechecks::default();
         for db in 0..3 {
             rechecks.add(Deadline(1), key(db));
@@ -197,8 +195,12 @@ mod tests {
         assert_eq!(rechecks.keys().count(), 0);
     }
 
-    /// Those that are looked at next.
-    fn all(rechecks: &mut Rechecks) -> Vec<KeyBuf> {
+    fn key(db: u32) -> Arc<KeyBuf> {
+        Arc::new(KeyBuf { db, name: Box::default() })
+    }
+
+    /// The keys that are checked next.
+    fn all(rechecks: &mut Rechecks) -> Vec<Arc<KeyBuf>> {
         core::iter::from_fn(|| rechecks.pop_next()).collect()
     }
 }

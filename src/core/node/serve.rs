@@ -80,7 +80,7 @@ impl Node {
         if shut.is_some() || !Queue::is_next(queue, &first.token, first.asks.mode, &found) {
             let top = found.top();
             if let Some(end) = shut {
-                self.waiting.rechecks.add(end, key.to_owned());
+                self.waiting.watch_at(key, end);
             }
             // A waiter that is told now asks other nodes, where the holder may not have asked yet.
             if !found.is_held_by_absent() {

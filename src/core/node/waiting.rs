@@ -230,20 +230,26 @@ impl Waiting {
 
     /// Plans that the lock's waiters are served in the next iterations of the event loop, if it has any.
     pub(super) fn serve_later(&mut self, key: Key<'_>) {
-        if self.queue(key).is_some() {
-            self.rechecks.add_next(key.to_owned());
+        if let Some(key) = self.queue(key).map(Queue::key) {
+            self.rechecks.add_next(key);
         }
     }
 
     /// Plans that all locks' waiters are served in the next iterations.
     pub(super) fn serve_all_later(&mut self) {
-        self.keys_of(|_| true).into_iter().for_each(|key| self.rechecks.add_next(key));
+        let keys = self.queues.values().flat_map(BTreeMap::values).map(Queue::key);
+        keys.for_each(|key| self.rechecks.add_next(key));
     }
 
     /// Plans a check of the lock after a while, if it has waiters.
     pub(super) fn watch(&mut self, key: Key<'_>, after: Millis, time: Time) {
-        if self.queue(key).is_some() {
-            self.rechecks.add(Deadline::after(time.now, after), key.to_owned());
+        self.watch_at(key, Deadline::after(time.now, after));
+    }
+
+    /// Plans a check of the lock at `end`, if it has waiters.
+    pub(super) fn watch_at(&mut self, key: Key<'_>, end: Deadline) {
+        if let Some(key) = self.queue(key).map(Queue::key) {
+            self.rechecks.add(end, key);
         }
     }
 

@@ -6,15 +6,11 @@
 //!
 //! - Redis 7.0 has no function for Unix time (`ffi::context::unix_micros`), and knows fewer callbacks of types
 //!   (`ffi::kind`).
-//! - A setting by which a log may miss something counts where the server has it ([`COMPLETE_LOG`]).
 //! - Redis 8.6 asks the module, while slots move, for the keys of what it replicates (`ffi::mark`).
 //! - Redis 7.0 holds back what was written while a replica copied the data set: the replica gets it once a
 //!   second, or when it acknowledges (`ffi::server::acknowledge`).
 
-use alloc::vec::Vec;
 use core::ffi::CStr;
-
-use xxhash_rust::xxh3::xxh3_64;
 
 /// Two families, each with versions of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,52 +90,6 @@ fn major_and_minor(version: &[u8]) -> Option<(u64, u64)> {
     Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
 }
 
-/// The value that a setting needs for the server's log to be complete.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Needed {
-    /// This value.
-    Is(&'static CStr),
-    /// This value, where the server has the setting.
-    IsIfKnown(&'static CStr),
-    /// The value of the life before: with another one the server reads another log.
-    Stays,
-}
-
-/// All settings on which it depends that a log has every change before any client hears of it, that a log which
-/// lost its end does not count as a whole one, and that it is the same log as before.
-pub const COMPLETE_LOG: [(&CStr, Needed); 9] = [
-    (c"appendonly", Needed::Is(c"yes")),
-    (c"appendfsync", Needed::Is(c"always")),
-    (c"no-appendfsync-on-rewrite", Needed::Is(c"no")),
-    (c"aof-load-truncated", Needed::Is(c"no")),
-    // Redis 8.4 and later cut this much off a damaged end, also where `aof-load-truncated` is no.
-    (c"aof-load-corrupt-tail-max-size", Needed::IsIfKnown(c"0")),
-    // Redis 8 answers from other threads, before the log is written.
-    (c"io-threads", Needed::Is(c"1")),
-    // `enable-protected-configs` lets a client set it while the server runs.
-    (c"dir", Needed::Stays),
-    (c"appenddirname", Needed::Stays),
-    (c"appendfilename", Needed::Stays),
-];
-
-/// Names the log of a server with these settings; `None`: it is not complete. `setting` returns the value of one.
-pub fn complete_log(mut setting: impl FnMut(&CStr) -> Option<Vec<u8>>) -> Option<u64> {
-    let mut place = Vec::new();
-    for (name, needed) in COMPLETE_LOG {
-        match (needed, setting(name)) {
-            (Needed::Is(good) | Needed::IsIfKnown(good), Some(value))
-                if value == good.to_bytes() => {}
-            (Needed::IsIfKnown(_), None) => {}
-            (Needed::Stays, Some(value)) => {
-                place.extend(value);
-                place.push(0);
-            }
-            _ => return None,
-        }
-    }
-    Some(xxh3_64(&place))
-}
-
 /// A server that the module refuses, whatever version it gives, recognised by a field of its INFO.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unfit {
@@ -183,29 +133,6 @@ mod tests {
         let redis =
             |section: &CStr, field: &CStr| (section, field) == (c"server", c"redis_version");
         assert_eq!(refusal(redis), None);
-    }
-
-    #[test]
-    fn a_log_is_complete_with_all_settings_and_is_the_same_in_the_same_place() {
-        let with = |name: &'static CStr, value: Option<&'static CStr>| {
-            complete_log(|asked| {
-                let (_, needed) = COMPLETE_LOG.into_iter().find(|(name, _)| *name == asked)?;
-                let good = match needed {
-                    Needed::Is(good) | Needed::IsIfKnown(good) => good,
-                    Needed::Stays => c"as before",
-                };
-                Some(if asked == name { value? } else { good }.to_bytes().to_vec())
-            })
-        };
-        let as_it_is = with(c"", None);
-        assert!(as_it_is.is_some());
-        for (name, needed) in COMPLETE_LOG {
-            let (other, unknown) = (with(name, Some(c"other")), with(name, None));
-            assert_ne!(other, as_it_is, "{name:?}");
-            assert_eq!(other.is_some(), needed == Needed::Stays, "{name:?}");
-            let may_lack = matches!(needed, Needed::IsIfKnown(_));
-            assert_eq!(unknown, as_it_is.filter(|_| may_lack), "{name:?}");
-        }
     }
 
     #[test]

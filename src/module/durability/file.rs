@@ -7,7 +7,7 @@ use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use dlock_core::Record;
-use dlock_core::durability::record::{MAX_LENGTH, Unreadable, without_the_log};
+use dlock_core::durability::record::{MAX_LENGTH, Unreadable};
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::libc;
@@ -82,19 +82,6 @@ impl StateFile {
             let _ = fs::remove_file(&temporary);
         }
         written
-    }
-
-    /// Takes back that the log is complete. That needs no room on the disk. False: the file does not say so.
-    ///
-    /// # Errors
-    /// Fails if the file cannot be read or cut. It may say so still.
-    pub fn take_log_back(&self) -> io::Result<bool> {
-        let record = read_bytes(&self.path)?;
-        let Some(rest) = without_the_log(&record) else { return Ok(false) };
-        let file = open_plain(&self.path, OpenOptions::new().write(true))?;
-        file.set_len(rest.len() as u64)?;
-        file.sync_all()?;
-        Ok(true)
     }
 
     fn replace(&self, temporary: &Path, mut file: File, record: &str) -> Result<(), String> {

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use dlock_core::{Ended, Fence, Instant, Key, Millis, Promise, Record, Start};
 
-use super::{Durability, LastLife};
+use super::LastLife;
 use crate::ffi::context::{Ctx, log, now};
 use crate::state::State;
 
@@ -14,7 +14,7 @@ impl State {
     ///
     /// # Errors
     /// Fails with the problem of the file, for the operator.
-    pub fn open_state_file(&mut self, ctx: Ctx<'_>) -> Result<(), String> {
+    pub fn open_state_file(&mut self) -> Result<(), String> {
         let path = self.store.durability.state_file.clone();
         let before = if path.is_empty() {
             None
@@ -24,17 +24,11 @@ impl State {
         if let Some(before) = &before {
             let Record { fence, unix, bound, .. } = *before;
             self.node.durable.resume(&Promise { fence, unix, bound, ..Promise::default() }, now());
-            // Nothing is granted before the data set is loaded, so what the last life left behind
-            // stays true.
-            self.store.durability.writer.keep_complete_log(ctx.complete_log());
         } else if let Some(lost) = self.node.settings.terms().lost(self.time().unix) {
             self.node.durable.resume(&lost, now());
             self.store.durability.writer.begin_with(lost);
         }
         self.store.durability.writer.write_first()?;
-        // A server that runs already may be about to begin its log. And a log that is not complete now may be cut
-        // while it is loaded, though its settings are changed meanwhile.
-        self.store.durability.complete_log = ctx.complete_log().filter(|_| !ctx.had_connections());
         self.store.durability.last_life = Some(LastLife(before));
         Ok(())
     }
@@ -60,13 +54,9 @@ impl State {
         let Some(LastLife(before)) = self.store.durability.last_life.take() else { return };
         let time = self.time();
         let leads = !ctx.flags().is_replica();
-        let Durability { complete_log, loads_log, .. } = &mut self.store.durability;
-        *complete_log = complete_log.filter(|log| leads && ctx.complete_log() == Some(*log));
-        // With no log there is nothing to be complete.
-        let complete_log = complete_log.filter(|_| *loads_log);
         let held = self.store.index.last_end().map_or(Millis(0), |end| end.left(time.now));
         let back = self.all_leases();
-        let start = Start { before: before.as_ref(), complete_log, back, held };
+        let start = Start { before: before.as_ref(), back, held };
         self.node.begin(&start, leads, time);
         let writer = &self.store.durability.writer;
         let (node, boot, file) = (writer.node_id(), writer.boot(), writer.described());
@@ -80,7 +70,6 @@ impl State {
         if let Some(promise) = self.store.durability.writer.written() {
             self.node.promised(promise);
             self.store.durability.tell();
-            self.look_for_doubt();
         }
         self.remind(now);
         let time = self.time();
@@ -89,11 +78,9 @@ impl State {
             return;
         }
         let failing = self.store.durability.writer.failure().is_some();
-        let untold =
-            self.may_claim_log(now).is_some() != self.store.durability.writer.says_complete();
-        if failing || untold || self.node.should_promise(time) {
+        if failing || self.node.should_promise(time) {
             let promise = self.next_promise();
-            self.store.durability.writer.write(promise, now);
+            self.store.durability.writer.write(promise, None, now);
         }
     }
 
@@ -123,16 +110,6 @@ impl State {
         self.store.durability.writer.end(promise, ended, time.now);
     }
 
-    /// Notes that the log may be incomplete from now on. The state file has to say so before anything can
-    /// rely on it; on a full disk it still can.
-    pub fn note_incomplete_log(&mut self) {
-        let was_kept = self.store.durability.complete_log.take().is_some();
-        if self.store.durability.writer.says_complete() {
-            let promise = self.next_promise();
-            self.write_now(promise, was_kept);
-        }
-    }
-
     /// Covers a lease that is about to arrive in the state file. RESTORE, and so MIGRATE of a key, brings no longer
     /// lease than a new one; a lease that arrives with its slot is never too long.
     ///
@@ -143,7 +120,7 @@ impl State {
         let is_restored = !self.store.arriving.slots.imports(key.name);
         let needed = self.node.needs((fence, ttl), is_restored, time);
         let needed = needed.map_err(|_| "its lease is longer than dlock.max-ttl allows here")?;
-        match needed.is_none_or(|promise| self.write_now(promise, false)) {
+        match needed.is_none_or(|promise| self.write_now(promise)) {
             true => Ok(()),
             false => Err("the state file cannot be written, and does not cover what is stored"),
         }
@@ -153,7 +130,7 @@ impl State {
     pub fn cover_all(&mut self) -> bool {
         self.node.durable.is_covered() || {
             let promise = self.next_promise();
-            self.write_now(promise, false)
+            self.write_now(promise)
         }
     }
 
@@ -175,36 +152,20 @@ impl State {
     /// Writes the state file, and waits for the disk.
     pub fn promise_now(&mut self) {
         let promise = self.next_promise();
-        self.write_now(promise, false);
+        self.write_now(promise);
     }
 
-    fn write_now(&mut self, promise: Promise, anyway: bool) -> bool {
-        let written = self.store.durability.write_now(&promise, anyway);
+    fn write_now(&mut self, promise: Promise) -> bool {
+        let written = self.store.durability.write_now(&promise);
         if written {
             self.node.promised(promise);
         }
-        self.look_for_doubt();
         written
     }
 
     fn next_promise(&mut self) -> Promise {
         let time = self.time();
-        let claim = self.may_claim_log(time.now);
-        self.store.durability.writer.set_complete_log(claim);
         self.node.next_promise(self.store.index.last_end(), time)
-    }
-
-    /// The log with which a crash now would lose nothing: it has all grants, or they have ended.
-    fn may_claim_log(&self, now: Instant) -> Option<u64> {
-        let may = !self.node.is_following() && !self.node.is_in_quarantine(now);
-        self.store.durability.complete_log.filter(|_| may)
-    }
-
-    /// Notes if the file claims a complete log though that is not true any more.
-    fn look_for_doubt(&mut self) {
-        let doubt =
-            self.store.durability.writer.says_complete() && self.may_claim_log(now()).is_none();
-        self.node.durable.doubt(doubt);
     }
 
     /// All leases that are held. Evicted ones count, and do not come back.

@@ -26,10 +26,6 @@ pub struct Durability {
     pub state_file: String,
     /// The record of the last life, until this one has its data set.
     pub last_life: Option<LastLife>,
-    /// The log that the server has kept, and that was complete, in all of this life.
-    pub complete_log: Option<u64>,
-    /// True if the server has loaded a log at this start.
-    pub loads_log: bool,
     /// The reason why this node grants nothing, and the time since then.
     pub refusing: Option<(Refusing, Instant)>,
     /// True if replicas should get the promise.
@@ -69,8 +65,6 @@ impl Durability {
             writer: RecordWriter::without_file(node_id),
             state_file: String::new(),
             last_life: None,
-            complete_log: None,
-            loads_log: false,
             refusing: None,
             tell: false,
             owes_ack: false,
@@ -126,13 +120,9 @@ impl Durability {
         self.tell &= !may_write && !node.is_following();
     }
 
-    /// Writes the promise, and waits for the disk. The last word about the log goes with it, and can only
-    /// become less here. With `anyway` it is tried though the disk is known to be in trouble.
-    pub fn write_now(&mut self, promise: &Promise, anyway: bool) -> bool {
-        if self.complete_log.is_none() {
-            self.writer.set_complete_log(None);
-        }
-        let written = self.writer.write_now(*promise, anyway, now());
+    /// Writes the promise, and waits for the disk. False: the write failed.
+    pub fn write_now(&mut self, promise: &Promise) -> bool {
+        let written = self.writer.write_now(*promise, now());
         self.tell |= written;
         written
     }

@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use nix::sys::signal::{SigSet, Signal};
 
-use dlock_core::durability::record::without_the_log;
 use dlock_core::{Ended, Instant, Millis, Promise, Record};
 
 use crate::durability::file::{StateFile, unwritable};
@@ -21,10 +20,8 @@ use crate::ffi::context::log;
 pub struct RecordWriter {
     thread: Option<WriterThread>,
     record: Record,
-    /// The promise under way, and true if that write says that the log is complete.
-    in_flight: Option<(Promise, bool)>,
-    /// True if the file may say that the log is complete.
-    says_complete: bool,
+    /// The promise that is being written.
+    in_flight: Option<Promise>,
     /// Time at which the last write began.
     begun: Instant,
     /// The reason of the last failure.
@@ -43,10 +40,8 @@ impl RecordWriter {
                 unix: 0,
                 bound: Millis(0),
                 ended: None,
-                complete_log: None,
             },
             in_flight: None,
-            says_complete: false,
             begun: Instant(0),
             failure: None,
         }
@@ -78,14 +73,13 @@ impl RecordWriter {
     /// Fails with the reason, for the operator.
     pub fn write_first(&mut self) -> Result<(), String> {
         let Some(thread) = &self.thread else { return Ok(()) };
-        self.says_complete = self.record.complete_log.is_some();
         thread.hand_over(self.record.encode());
         let outcome = thread.outcome(SILENCE).or_else(|| {
             let path = thread.path.display();
             log(c"warning", &format!("waiting for the disk of the state file {path}"));
             thread.outcome(Duration::MAX)
         });
-        let Some(Err(Failed { why, .. })) = outcome else { return Ok(()) };
+        let Some(Err(why)) = outcome else { return Ok(()) };
         let why = unwritable(&thread.path, &why);
         self.let_go();
         Err(why)
@@ -125,31 +119,16 @@ impl RecordWriter {
         self.failure.as_deref()
     }
 
-    /// True if the file may say that the log is complete.
-    pub fn says_complete(&self) -> bool {
-        self.says_complete || self.in_flight.as_ref().is_some_and(|(_, complete)| *complete)
-    }
-
-    /// Sets which log the next write calls complete; it also says that this life has not ended.
-    pub fn set_complete_log(&mut self, log: Option<u64>) {
-        (self.record.complete_log, self.record.ended) = (log, None);
-    }
-
-    /// The last life's log counts as complete only if it is this one.
-    pub fn keep_complete_log(&mut self, log: Option<u64>) {
-        self.record.complete_log = self.record.complete_log.filter(|before| Some(*before) == log);
-    }
-
     /// True if no write is under way, and the last failure was not just now.
     pub fn is_ready(&self, now: Instant) -> bool {
         self.in_flight.is_none() && (self.failure.is_none() || now.since(self.begun) >= RETRY)
     }
 
-    /// Begins a write.
-    pub fn write(&mut self, promise: Promise, now: Instant) {
+    /// Begins a write. `ended`: the leases held at a clean shutdown, if this is one.
+    pub fn write(&mut self, promise: Promise, ended: Option<Ended>, now: Instant) {
         (self.record.fence, self.record.unix) = (promise.fence, promise.unix);
-        self.record.bound = promise.longest();
-        (self.in_flight, self.begun) = (Some((promise, self.record.complete_log.is_some())), now);
+        (self.record.bound, self.record.ended) = (promise.longest(), ended);
+        (self.in_flight, self.begun) = (Some(promise), now);
         if let Some(thread) = &self.thread {
             thread.hand_over(self.record.encode());
         }
@@ -160,19 +139,18 @@ impl RecordWriter {
         self.wait(Duration::ZERO)
     }
 
-    /// Writes, and waits for the disk. False: the write failed. Without `anyway` it is not tried while the disk is
-    /// known to be in trouble.
-    pub fn write_now(&mut self, promise: Promise, anyway: bool, now: Instant) -> bool {
-        if self.failure.is_some() && !anyway {
+    /// Writes, and waits for the disk. False: the write failed, or the one before did.
+    pub fn write_now(&mut self, promise: Promise, now: Instant) -> bool {
+        if self.failure.is_some() {
             return false;
         }
         // The write under way is older, and says less.
         let begun = std::time::Instant::now();
         self.wait(PATIENCE);
-        if self.in_flight.is_some() || self.failure.is_some() && !anyway {
+        if self.in_flight.is_some() || self.failure.is_some() {
             return false;
         }
-        self.write(promise, now);
+        self.write(promise, None, now);
         // At least a millisecond: zero would not wait.
         let left = PATIENCE.saturating_sub(begun.elapsed()).max(Duration::from_millis(1));
         self.wait(left).is_some()
@@ -181,8 +159,7 @@ impl RecordWriter {
     /// Writes the last record of this life.
     pub fn end(&mut self, promise: Promise, ended: Option<Ended>, now: Instant) {
         self.wait(PATIENCE);
-        self.record.ended = ended;
-        self.write(promise, now);
+        self.write(promise, ended, now);
         self.wait(PATIENCE);
     }
 
@@ -195,17 +172,15 @@ impl RecordWriter {
         };
         match outcome {
             Some(Ok(())) => {
-                let (promise, complete) = self.in_flight.take()?;
-                self.says_complete = complete;
+                let promise = self.in_flight.take()?;
                 if self.failure.take().is_some() {
                     log(c"notice", "the state file can be written again");
                 }
                 return Some(promise);
             }
-            Some(Err(Failed { why, claim_is_gone })) => {
+            Some(Err(why)) => {
                 // The record may have been written nevertheless.
-                self.says_complete |= self.in_flight.take()?.1;
-                self.says_complete &= !claim_is_gone;
+                self.in_flight = None;
                 self.fail(why);
             }
             None if !limit.is_zero() => self.fail("the disk does not answer".to_owned()),
@@ -255,16 +230,9 @@ struct Shared {
 #[derive(Default)]
 struct Task {
     record: Option<String>,
-    outcome: Option<Result<(), Failed>>,
+    outcome: Option<Result<(), String>>,
     /// True if there will be no other record.
     closed: bool,
-}
-
-/// A write that failed.
-struct Failed {
-    why: String,
-    /// True if the file said that the log is complete, and does not any more.
-    claim_is_gone: bool,
 }
 
 impl WriterThread {
@@ -275,10 +243,7 @@ impl WriterThread {
         let started = thread::Builder::new().name("dlock-state".to_owned()).spawn(move || {
             leave_the_watchdogs_signal();
             while let Some(record) = own.next_record() {
-                let outcome = file.write(&record).map_err(|why| {
-                    let claims = without_the_log(record.as_bytes()).is_some();
-                    Failed { why, claim_is_gone: !claims && file.take_log_back().unwrap_or(false) }
-                });
+                let outcome = file.write(&record);
                 own.lock().outcome = Some(outcome);
                 own.changed.notify_all();
             }
@@ -293,7 +258,7 @@ impl WriterThread {
     }
 
     /// The outcome of the write; `None`: it is still under way.
-    fn outcome(&self, limit: Duration) -> Option<Result<(), Failed>> {
+    fn outcome(&self, limit: Duration) -> Option<Result<(), String>> {
         let task = self.shared.lock();
         if limit.is_zero() {
             return { task }.outcome.take();

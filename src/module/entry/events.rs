@@ -9,7 +9,7 @@ use dlock_core::{ClientId, Key};
 
 use crate::event_loop;
 use crate::ffi::context::{Ctx, OK, api, bytes_of};
-use crate::server_events::loading::{self, Loading, Step};
+use crate::server_events::loading::{self, Step};
 use crate::server_events::{configuration, disconnections, keys, roles};
 use crate::state::{self, State};
 
@@ -43,31 +43,6 @@ pub fn subscribe(ctx: Ctx<'_>) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// Watches every command, for the one that switches the log.
-pub fn watch_commands(ctx: Ctx<'_>) -> Result<(), &'static str> {
-    // SAFETY: see `context`; the callback lives as long as the server.
-    let filter = unsafe { api!(RedisModule_RegisterCommandFilter(ctx.raw(), Some(on_command), 0)) };
-    if filter.is_null() { Err("cannot look at commands") } else { Ok(()) }
-}
-
-unsafe extern "C" fn on_command(filter: *mut raw::RedisModuleCommandFilterCtx) {
-    // SAFETY: the context and its arguments live for the length of the callback.
-    unsafe {
-        let arg = |at| bytes_of(api!(RedisModule_CommandFilterArgGet(filter, at)));
-        let count = api!(RedisModule_CommandFilterArgsCount(filter));
-        // The server may end a name at its first zero byte.
-        let name = |at| arg(at).split(|byte| *byte == 0).next().unwrap_or_default();
-        let is = |at, word: &[u8]| name(at).eq_ignore_ascii_case(word);
-        if count < 4 || !is(0, b"config") || !is(1, b"set") {
-            return;
-        }
-        let mut names = (2..count).step_by(2);
-        if names.any(|at| is(at, b"appendonly")) {
-            configuration::log_is_switched();
-        }
-    }
-}
-
 /// Subscribes to key events, unless listening does harm. Returns true if it does not.
 pub fn listen_to_keys(ctx: Ctx<'_>) -> Result<bool, &'static str> {
     let does_harm = ctx.version().key_events_do_harm();
@@ -97,15 +72,12 @@ unsafe extern "C" fn on_loading(
     step: u64,
     _data: *mut c_void,
 ) {
-    let step = match step {
-        raw::REDISMODULE_SUBEVENT_LOADING_AOF_START => Loading::Log,
-        raw::REDISMODULE_SUBEVENT_LOADING_ENDED | raw::REDISMODULE_SUBEVENT_LOADING_FAILED => {
-            Loading::Ended
-        }
-        _ => Loading::Other,
-    };
+    let ends = matches!(
+        step,
+        raw::REDISMODULE_SUBEVENT_LOADING_ENDED | raw::REDISMODULE_SUBEVENT_LOADING_FAILED
+    );
     // SAFETY: the context is this callback's; so for the callbacks below.
-    loading::loading(unsafe { Ctx::new(ctx) }, step);
+    loading::loading(unsafe { Ctx::new(ctx) }, !ends);
 }
 
 unsafe extern "C" fn on_async_load(

@@ -14,7 +14,7 @@ use crate::ffi::context::{Ctx, ERR, OK, api, log};
 use crate::ffi::info::InfoLines;
 use crate::info;
 use crate::server_memory::ServerMemory;
-use crate::state;
+use crate::state::{self, State};
 
 #[global_allocator]
 static ALLOCATOR: ServerAllocator = ServerAllocator;
@@ -80,12 +80,8 @@ fn load(ctx: Ctx<'_>, argc: c_int) -> Result<(), String> {
     config::register(ctx)?;
     // The server forgets what was registered until here, should this fail; so nothing may be subscribed to
     // before.
-    state::with(|state| state.open_state_file(ctx)).unwrap_or(Ok(()))?;
+    state::with(State::open_state_file).unwrap_or(Ok(()))?;
     events::subscribe(ctx)?;
-    // A server without a log pays nothing for it.
-    if ctx.complete_log().is_some() {
-        events::watch_commands(ctx)?;
-    }
     let hears_of_keys = events::listen_to_keys(ctx)?;
     set_options(ctx, migration::listen(ctx));
     // SAFETY: see `context`; the callback lives as long as the server.
@@ -97,13 +93,6 @@ fn load(ctx: Ctx<'_>, argc: c_int) -> Result<(), String> {
         state.store.blocked.install(for_waiters);
         state.started(hears_of_keys);
     });
-    if ctx.flags().has_log() && !ctx.tells_configuration() {
-        log(
-            c"warning",
-            "CONFIG is renamed or disabled, so dlock cannot see whether the append-only file misses \
-             nothing, and does not rely on it after a crash",
-        );
-    }
     Ok(())
 }
 
@@ -148,9 +137,6 @@ fn missing_function() -> Option<&'static str> {
         RedisModule_InfoAddFieldULongLong,
         RedisModule_SubscribeToServerEvent,
         RedisModule_SubscribeToKeyspaceEvents,
-        RedisModule_RegisterCommandFilter,
-        RedisModule_CommandFilterArgsCount,
-        RedisModule_CommandFilterArgGet,
         RedisModule_GetDetachedThreadSafeContext,
         RedisModule_CreateTimer,
         RedisModule_StopTimer,

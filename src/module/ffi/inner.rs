@@ -347,7 +347,7 @@ const AS_SERVER: Formats = [c"!SME0s", c"!SME0ss", c"!SME0sss", c"!SME0v"];
 
 // The errno values of RM_Call, in the numbers of Linux.
 const RAN: i32 = 0;
-const ELSEWHERE: i32 = 1;
+pub(super) const ELSEWHERE: i32 = 1;
 const UNKNOWN: i32 = 2;
 const RIGHTS: i32 = 13;
 const ARITY: i32 = 22;

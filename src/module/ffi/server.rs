@@ -2,12 +2,14 @@
 
 use std::ffi::{CStr, c_int};
 
+use nix::errno::Errno;
 use redis_module::raw;
 
 use dlock_core::Serves;
-use dlock_core::servers::quirks::{self, Family, Version};
+use dlock_core::servers::quirks::{Family, Version};
 
 use super::context::{Ctx, Name, OK, api, variadic};
+use super::inner::ELSEWHERE;
 
 impl Ctx<'_> {
     /// Tells if the server would let a client write to the key now: its slot may have moved, the
@@ -15,28 +17,30 @@ impl Ctx<'_> {
     ///
     /// No key may be open: the server can read the key, and free it if it has expired.
     pub fn serves(self, key: &Name) -> Serves {
-        if self.is_let_through(key, c"SEs") {
+        if self.refuses(key, c"SEs").is_none() {
             Serves::Yes
-        } else if self.flags().is_cluster() && !self.is_let_through(key, c"Es") {
+        } else if self.flags().is_cluster() && self.refuses(key, c"Es") == Some(ELSEWHERE) {
             Serves::Moved
         } else {
             Serves::Later
         }
     }
 
-    /// True if a write to the key reaches its command: S makes the server check what it
-    /// checks for scripts, E makes a refusal a reply, and the slot is checked in any case.
-    fn is_let_through(self, key: &Name, format: &CStr) -> bool {
+    /// The errno with which the server refuses a write to the key before its command runs. S makes the server
+    /// check what it checks for scripts, E makes a refusal a reply, and the slot is checked in any case.
+    fn refuses(self, key: &Name, format: &CStr) -> Option<i32> {
         let call = variadic!(RedisModule_Call);
+        Errno::clear();
         // SAFETY: s is a string object; the reply is freed after its last use.
         unsafe {
             let reply = call(self.raw(), c"DLOCK.PROBE".as_ptr(), format.as_ptr(), key.raw());
+            let why = Errno::last_raw();
             if reply.is_null() {
-                return false;
+                return Some(why);
             }
             let kind = api!(RedisModule_CallReplyType(reply));
             api!(RedisModule_FreeCallReply(reply));
-            kind != raw::REDISMODULE_REPLY_ERROR as c_int
+            (kind == raw::REDISMODULE_REPLY_ERROR as c_int).then_some(why)
         }
     }
 
@@ -111,13 +115,6 @@ impl Ctx<'_> {
         u64::try_from(self.info_number(c"server", c"tcp_port").unwrap_or(0)).unwrap_or(0)
     }
 
-    /// True if clients have been connected already.
-    pub fn had_connections(self) -> bool {
-        // CONFIG RESETSTAT sets the first to zero.
-        self.info_number(c"stats", c"total_connections_received") != Some(0)
-            || self.info_number(c"clients", c"connected_clients") != Some(0)
-    }
-
     /// `maxmemory`, if there is one.
     pub fn max_memory(self) -> Option<u64> {
         let most = self.info_number(c"memory", c"maxmemory")?;
@@ -127,41 +124,6 @@ impl Ctx<'_> {
     /// True if a replica is connected.
     pub fn has_replicas(self) -> bool {
         self.info_number(c"replication", c"connected_slaves") != Some(0)
-    }
-
-    /// The name of this server's log, if that is complete after any crash.
-    pub fn complete_log(self) -> Option<u64> {
-        quirks::complete_log(|name| self.setting(name))
-    }
-
-    /// True if the server tells its configuration: CONFIG can be renamed, or disabled.
-    pub fn tells_configuration(self) -> bool {
-        self.setting(c"appendonly").is_some()
-    }
-
-    /// The value of a setting. `None`: the server does not have it, or does not say.
-    fn setting(self, name: &CStr) -> Option<Vec<u8>> {
-        let call = variadic!(RedisModule_Call);
-        // SAFETY: see `context`; the formats and arguments agree; the reply is freed after its
-        // parts, which belong to it, have been read.
-        unsafe {
-            let (get, name) = (c"GET".as_ptr(), name.as_ptr());
-            let reply = call(self.raw(), c"CONFIG".as_ptr(), c"cc".as_ptr(), get, name);
-            if reply.is_null() {
-                return None;
-            }
-            let element = api!(RedisModule_CallReplyArrayElement(reply, 1));
-            let mut len = 0;
-            let text = if element.is_null() {
-                std::ptr::null()
-            } else {
-                api!(RedisModule_CallReplyStringPtr(element, &raw mut len))
-            };
-            let value = (!text.is_null())
-                .then(|| std::slice::from_raw_parts(text.cast::<u8>(), len).to_vec());
-            api!(RedisModule_FreeCallReply(reply));
-            value
-        }
     }
 
     fn info_number(self, section: &CStr, field: &CStr) -> Option<i64> {

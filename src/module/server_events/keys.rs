@@ -134,8 +134,6 @@ impl State {
                 self.node.evict(key, end, lock.block.top());
                 lock.block.release();
                 self.store.arriving.slots.hold_back(key.name);
-                // The log says that the key is gone.
-                self.note_incomplete_log();
             }
             None => self.lose(lock),
         }
@@ -145,9 +143,9 @@ impl State {
 
     /// Takes a lock out of the index, when the server has taken its value from the key.
     fn take_out(&mut self, key: Key<'_>, block: Block) -> TakenLock {
-        self.store.arriving.slots.gone(key);
         let end = block.last_end().filter(|_| !block.is_dead());
         let noted = self.store.index.remove_dead(block);
+        self.store.arriving.slots.gone(key);
         TakenLock { key: key.to_owned(), block, noted, end }
     }
 
@@ -177,7 +175,8 @@ impl State {
         goes: impl Fn(Key<'_>) -> bool,
         mut each: impl FnMut(&mut MovedKeys, Block, Key<'_>),
     ) {
-        let Store { moved_keys, index, .. } = &mut self.store;
+        let Store { moved_keys, index, arriving, .. } = &mut self.store;
+        arriving.slots.emptied(&goes);
         index.drain(goes, |block, key| each(moved_keys, block, key));
     }
 }

@@ -9,26 +9,13 @@ use crate::ffi::scan::Scan;
 use crate::keyspace::Keyspace;
 use crate::state::{self, Arriving, State, Store};
 
-/// The server's events about a load.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Loading {
-    /// A load of a log begins.
-    Log,
-    /// A load of another kind begins.
-    Other,
-    /// The load has ended or failed.
-    Ended,
-}
-
-/// Handles a load that begins or ends.
-pub fn loading(ctx: Ctx<'_>, step: Loading) {
-    let begins = step != Loading::Ended;
+/// Handles a load that begins, or has ended or failed.
+pub fn loading(ctx: Ctx<'_>, begins: bool) {
     let replica = ctx.flags().is_replica();
     state::with(|state| {
         let now = now();
         state.store.replication.may_have_come();
         state.store.arriving.load.note(begins);
-        state.store.durability.loads_log |= step == Loading::Log;
         if begins {
             if !state.store.arriving.load.keeps_old() {
                 state.step_down();
@@ -43,7 +30,6 @@ pub fn loading(ctx: Ctx<'_>, step: Loading) {
         } else {
             let time = state.time();
             state.node.replaced(time);
-            state.store.durability.complete_log = None;
             state.promise_now();
             state.log_quarantine();
         }
@@ -123,7 +109,7 @@ pub fn loaded(
         }
         Ok(())
     });
-    wanted.unwrap_or(Ok(()))
+    wanted.unwrap_or(Err(IN_USE))
 }
 
 /// Takes note of a done lock that was read from a file or a payload: whoever takes the lock next gets a
@@ -145,11 +131,12 @@ pub fn loaded_done(key: Key<'_>, done: &mut Done<'_>) -> Result<(), &'static str
         state.node.pass_on(key, fence);
         Ok(())
     });
-    wanted.unwrap_or_else(|| {
-        done.maker = NOBODY;
-        Ok(())
-    })
+    wanted.unwrap_or(Err(IN_USE))
 }
+
+/// The reason for refusing a payload in the middle of a dlock command: another module has restored it from its
+/// handler of an event.
+const IN_USE: &str = "dlock carries out a command";
 
 /// The reason why this server does not accept what is stored. Else the state file covers it from now on.
 fn unacceptable(

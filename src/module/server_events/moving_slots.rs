@@ -118,6 +118,16 @@ impl MovingSlots {
         }
     }
 
+    /// Notes that these keys are empty.
+    pub fn emptied(&mut self, goes: impl Fn(Key<'_>) -> bool) {
+        let bytes = &mut self.bytes;
+        self.arriving.retain(|key, weight| {
+            let stays = !goes(key.as_key());
+            *bytes -= if stays { 0 } else { *weight };
+            stays
+        });
+    }
+
     /// An estimate of the bytes of the locks that arrive.
     pub fn bytes(&self) -> usize {
         self.bytes

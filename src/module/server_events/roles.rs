@@ -10,8 +10,6 @@ pub fn role_changed(replica: bool) {
         state.store.replication.may_have_come();
         if replica {
             state.step_down();
-            // From now on its state comes from its primary, and may lack effects on their way.
-            state.note_incomplete_log();
         } else if state.store.durability.have_begun() {
             let time = state.time();
             state.node.promoted(time);

@@ -4,7 +4,6 @@ use std::fs;
 use std::path::PathBuf;
 
 use crate::server::Server;
-use crate::wait::eventually;
 
 impl Server {
     /// The path of the state file, unless the configuration says otherwise.
@@ -26,15 +25,6 @@ impl Server {
     /// The content of the server's state file.
     pub fn state_text(&self) -> String {
         fs::read_to_string(self.state_file()).expect("the state file can be read")
-    }
-
-    /// Waits until the state file says that a crash would lose nothing.
-    #[track_caller]
-    pub fn until_its_log_is_complete(&self) {
-        eventually("the state file says that the log is complete", || {
-            let text = fs::read_to_string(self.state_file()).unwrap_or_default();
-            text.contains("log complete")
-        });
     }
 
     /// The fence counter, and how far the state file lets it go: the latter is never the smaller.

@@ -7,13 +7,9 @@ use harness::{Kind, Server, apply, on_two_servers};
 
 use crate::replicas::promotion::{assert_granted_late, pair, promote, until_told};
 
-fn complete_log(kind: Kind) -> Server {
-    Server::build(kind).append_only().config("aof-load-truncated no").start()
-}
-
 #[apply(on_two_servers)]
-fn a_crash_after_an_eviction_is_followed_by_a_quarantine_even_with_a_complete_log(kind: Kind) {
-    let mut server = complete_log(kind);
+fn a_crash_after_an_eviction_is_followed_by_a_quarantine_for_the_evicted_lease(kind: Kind) {
+    let mut server = Server::build(kind).append_only().start();
     server.run("DLOCK.ACQUIRE job alice 60000");
     server.evict_all();
     server.run("SET text any");
@@ -23,21 +19,11 @@ fn a_crash_after_an_eviction_is_followed_by_a_quarantine_even_with_a_complete_lo
     assert_eq!(server.run("GET text").text(), "any");
     assert_bound(server.assert_in_quarantine(CRASHED), 60_000, since);
     assert_eq!(server.node("leases").int(), 0);
-
-    // A life in which no lock is evicted makes up for it, once the quarantine is over.
-    server.leave_quarantine();
-    server.run("CONFIG SET dlock.quarantine auto");
-    server.until_its_log_is_complete();
-    server.run("DLOCK.ACQUIRE other alice 60000");
-    server.kill();
-    server.start_again();
-    server.assert_grants();
-    assert_eq!(server.holders("other"), ["alice"]);
 }
 
 #[apply(on_two_servers)]
 fn no_grant_comes_before_a_lease_that_was_evicted_before_a_crash_is_over(kind: Kind) {
-    let mut server = complete_log(kind);
+    let mut server = Server::build(kind).append_only().start();
     let sent = Instant::now();
     let fence = server.run("DLOCK.ACQUIRE job alice 800").int();
     server.evict_all();

@@ -3,7 +3,6 @@
 mod cap;
 pub mod crash;
 mod first;
-mod log;
 mod reload;
 mod rules;
 mod setting;

@@ -1,6 +1,6 @@
 //! Servers with renamed or disabled commands: dlock depends on none of them.
 
-use harness::{Kind, Server, apply, eventually, on_every_server, on_two_servers};
+use harness::{Kind, Server, apply, eventually, on_every_server};
 
 /// Commands that an operator may take away, and that would do for some of dlock's work.
 const DISABLED: [&str; 12] = [
@@ -66,12 +66,4 @@ fn replicas_and_the_log_get_everything_where_commands_are_disabled(kind: Kind) {
     primary.kill();
     primary.start_again();
     assert_eq!((primary.digest(), primary.pictures()), before);
-}
-
-#[apply(on_two_servers)]
-fn the_log_says_what_cannot_be_done_without_config(kind: Kind) {
-    let says = |server: &Server| server.log().contains("CONFIG is renamed or disabled");
-    assert!(says(&build(kind).append_only().start()));
-    assert!(!says(&build(kind).start()), "without a log nothing is missing");
-    assert!(!says(&Server::build(kind).append_only().start()));
 }

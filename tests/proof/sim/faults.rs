@@ -124,8 +124,7 @@ impl<R: Rules> World<R> {
         self.say(format!("node {place} evicts a lock"));
         self.note_stop(self.node_of(place));
         let server = &mut self.servers[place];
-        let time = server.clock.time(self.now);
-        server.evict(key, time);
+        server.evict(key);
         self.settle(place);
     }
 

@@ -128,11 +128,9 @@ impl<R: Rules> World<R> {
         for node in 0..self.nodes {
             let mut replica = super::server::Server::new(&mut self.dice, self.flaw);
             let has_one = self.nodes == 1 || self.dice.chance(750);
-            replica.log_is_complete = false;
             (replica.leads, replica.stays_away) = (false, !has_one);
             self.servers.push(replica);
             if has_one {
-                self.servers[node].log_is_complete = false;
                 self.servers[node].stream.has_replica = true;
                 self.pairs.insert(node, Pair::new(node));
             }

@@ -53,10 +53,6 @@ pub struct Server {
     pub stays_away: bool,
     /// True if it takes itself for a primary.
     pub leads: bool,
-    /// True if its log misses nothing.
-    pub log_is_complete: bool,
-    /// True if the state file says so.
-    says_complete: bool,
     /// Blocked requests, and where the answer goes.
     pub blocked: BTreeMap<WaiterId, Blocked>,
     ended: Option<Ended>,
@@ -130,8 +126,6 @@ impl Server {
             loses_disk: false,
             stays_away: false,
             leads: true,
-            log_is_complete: dice.chance(150),
-            says_complete: false,
             blocked: BTreeMap::new(),
             ended: None,
             saved: None,
@@ -181,8 +175,7 @@ impl Server {
         }
         let back = self.host.roll();
         let held = self.host.last_end().map_or(Millis(0), |end| end.left(time.now));
-        let complete_log = self.log_is_complete.then_some(1);
-        let start = Start { before: before.as_ref(), complete_log, back, held };
+        let start = Start { before: before.as_ref(), back, held };
         self.node.begin(&start, self.leads, time);
         self.ended = None;
         self.promise_now(time);
@@ -209,13 +202,7 @@ impl Server {
         let promise = self.next_promise(time);
         self.file.writing = None;
         self.file.write(promise);
-        self.says_complete = self.may_claim_log(time);
         self.node.promised(promise);
-    }
-
-    /// A crash now would lose nothing.
-    fn may_claim_log(&self, time: Time) -> bool {
-        self.log_is_complete && !self.node.is_in_quarantine(time.now)
     }
 
     fn next_promise(&mut self, time: Time) -> Promise {
@@ -273,12 +260,11 @@ impl Server {
         if self.flaw == Some(Flaw::ShortQuarantine) {
             bound = Millis(bound.0 / 2);
         }
-        let (ended, complete_log) = (self.ended, self.says_complete.then_some(1));
-        Record { node_id: 1, boot: self.life, fence, unix, bound, ended, complete_log }
+        Record { node_id: 1, boot: self.life, fence, unix, bound, ended: self.ended }
     }
 
-    /// Evicts a lock. The log says that the key is gone, and the file, that the log does not count any more.
-    pub fn evict(&mut self, key: &KeyBuf, time: Time) {
+    /// Evicts a lock.
+    pub fn evict(&mut self, key: &KeyBuf) {
         let (_, holders) = self.host.holders(key);
         self.host.take(key);
         let grants = holders.iter().map(|holder| holder.grant());
@@ -296,10 +282,6 @@ impl Server {
                 self.node.maybe_free(key.as_key());
             }
         }
-        (self.log_is_complete, self.says_complete) = (false, false);
-        if !self.host.disk_is_full {
-            self.promise_now(time);
-        }
     }
 
     /// A crash: of the data set a part comes back, which may be nothing, or all of an older one; and a write
@@ -315,13 +297,12 @@ impl Server {
         if self.loses_disk && dice.chance(400) {
             (self.file.says, self.ended, self.saved) = (None, None, None);
             self.host.clear();
-        } else if !self.log_is_complete
-            && dice.chance(300)
+        } else if dice.chance(300)
             && let Some(saved) = self.saved.take()
         {
             self.host.clear();
             saved.iter().for_each(|(key, value)| self.host.set(key, value.clone()));
-        } else if !self.log_is_complete {
+        } else {
             let keep = dice.one_of(&[0, 0, 500, 1000]);
             self.host.retain(|_| dice.chance(keep));
         }
@@ -346,7 +327,7 @@ impl Server {
             }
             self.ended = Some(ended);
         }
-        if dice.chance(300) && !self.log_is_complete {
+        if dice.chance(300) {
             self.host.clear();
         }
     }
@@ -361,11 +342,8 @@ impl Server {
         self.saw = time.unix;
         if let Some(promise) = self.file.writing.take() {
             self.file.write(promise);
-            self.says_complete = self.may_claim_log(time);
             self.node.promised(promise);
-        } else if !self.host.disk_is_full
-            && (self.node.should_promise(time) || self.may_claim_log(time) != self.says_complete)
-        {
+        } else if !self.host.disk_is_full && self.node.should_promise(time) {
             self.file.writing = Some(self.next_promise(time));
         }
         self.tell(time);

@@ -43,7 +43,7 @@ impl Bench {
             self.node.durable.resume(&lost, self.time().now);
         }
         let (back, held) = (Ended::default(), Millis(0));
-        let start = Start { before: None, complete_log: None, back, held };
+        let start = Start { before: None, back, held };
         self.node.begin(&start, true, self.time());
     }
 
@@ -203,9 +203,9 @@ impl Bench {
         self.host = MemoryHost::default();
         self.host.now = now;
         self.node.durable.resume(&said, now);
-        let (before, complete_log) = (record(said), None);
+        let before = record(said);
         let (back, held) = (Ended::default(), Millis(0));
-        let start = Start { before: Some(&before), complete_log, back, held };
+        let start = Start { before: Some(&before), back, held };
         self.node.begin(&start, true, self.time());
     }
 
@@ -286,7 +286,7 @@ impl Bench {
 /// The record of a node that has crashed.
 pub fn record(said: Promise) -> Record {
     let (fence, unix, bound) = (said.fence, said.unix, said.longest());
-    Record { node_id: 1, boot: 1, fence, unix, bound, ended: None, complete_log: None }
+    Record { node_id: 1, boot: 1, fence, unix, bound, ended: None }
 }
 
 fn plain(token: &str) -> Release<'_> {

@@ -275,7 +275,7 @@ fn a_lease_that_is_stored_counts_before_anything_is_granted() {
 fn a_lease_that_ends_later_anyway_needs_no_state_file() {
     let mut bench = Bench::new();
     bench.hold(1, "a 1000");
-    bench.node.durable.doubt(true);
+    bench.node.heard_of(KEY, Fence(5), Millis(60_000));
     bench.host.disk_is_full = true;
     assert_eq!(bench.extend("a 900"), Ok(true));
     for longer in ["a 1100", "a 900 FENCE 70000000"] {
@@ -293,21 +293,6 @@ fn who_wants_to_wait_waits_for_the_disk_too() {
     bench.write();
     bench.sweep();
     assert!(matches!(bench.answers()[..], [(id, WaitOutcome::Granted(_))] if id == b));
-}
-
-#[test]
-fn a_file_that_claims_too_much_is_written_before_anything_is_granted() {
-    let mut bench = Bench::new();
-    bench.hold(1, "a 1000");
-    bench.release("a");
-    bench.node.durable.doubt(true);
-    bench.host.disk_is_full = true;
-    assert_eq!(bench.acquire(1, "a 10"), Err(Reason::NotDurable));
-    assert!(!bench.node.durable.is_vouched_for());
-    bench.host.disk_is_full = false;
-    bench.hold(1, "a 10");
-    assert!(bench.node.durable.is_vouched_for());
-    assert_eq!(bench.host.promises.len(), 2);
 }
 
 // --- what a replica was not told ---------------------------------------------------------------------
@@ -378,7 +363,7 @@ fn a_replica_that_starts_again_and_was_not_told_anything_yet_waits_as_long() {
     let mut bench = Bench::new();
     let before = record(Promise { bound: Millis(500), ..Promise::default() });
     let (back, held) = (Ended::default(), Millis(0));
-    let start = Start { before: Some(&before), complete_log: None, back, held };
+    let start = Start { before: Some(&before), back, held };
     bench.follow();
     bench.node.begin(&start, false, bench.time());
     bench.node.promoted(bench.time());

@@ -141,6 +141,17 @@ fn a_foreign_lock_is_held_until_it_is_deleted() {
     assert_eq!(bench.holders(), "b");
 }
 
+/// One copy is for the queue and the plans, the other for the search by name.
+#[test]
+fn a_queue_at_a_foreign_lock_and_the_plan_to_check_it_share_one_name() {
+    let mut bench = Bench::new();
+    bench.set_text("old", Some(10));
+    let b = bench.wait(2, "b 10 WAIT 0");
+    let waiting = &bench.node.waiting;
+    let (name, planned) = (waiting.key_of(b).unwrap(), waiting.rechecks.keys().next().unwrap());
+    assert!(alloc::sync::Arc::ptr_eq(&name, planned));
+}
+
 #[test]
 fn a_foreign_lock_is_held_until_it_expires() {
     let mut bench = Bench::new();

@@ -97,7 +97,7 @@ fn after_a_restart_every_key_goes_on_above_the_promise() {
         .durable
         .resume(&Promise { fence, unix: 0, bound, ..Promise::default() }, bench.time().now);
     let (back, held) = (Ended::default(), Millis(0));
-    let start = Start { before: None, complete_log: Some(1), back, held };
+    let start = Start { before: None, back, held };
     bench.node.begin(&start, true, bench.time());
     assert_eq!(bench.take_at(KEY, "a 10 FENCE 5000000"), Fence(80_000_001));
     assert_eq!(bench.take_at(OTHER, "a 10 FENCE 5000000"), Fence(80_000_001));

@@ -159,6 +159,11 @@ fn who_cannot_keep_its_place_is_not_told_and_waits_for_the_lock() {
     assert_eq!(bench.answers(), vec![]);
     assert!(bench.release("a"));
     assert_eq!(bench.answers(), vec![(b, WaitOutcome::Granted(Fence(1_000_001)))]);
+    assert_eq!(bench.node.waiting.places_refused(), 0, "it got the lock");
+    let c = bench.wait(3, "c 50 WAIT 5 KEEP 50 TURN");
+    bench.pass_and_sweep(5_000);
+    assert_eq!(bench.answers(), vec![(c, WaitOutcome::Denied)]);
+    assert_eq!(bench.node.waiting.places_refused(), 1);
 }
 
 #[test]

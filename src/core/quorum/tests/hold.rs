@@ -340,7 +340,7 @@ fn a_lock_that_is_handed_on_waits_where_the_one_before_holds_still_and_once() {
     trial.hold().hand_on(Millis(50), now);
     trial.sends("");
     trial.hears(1, Answer::Denied);
-    trial.sends("1A100w");
+    trial.sends("1A100b");
     assert!(!trial.hold().is_settled());
     trial.waited(1, Answer::Denied);
     trial.sends("");

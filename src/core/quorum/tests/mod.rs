@@ -2,7 +2,7 @@
 //! `hold`, how it is `longer`, `taken_over` by another process, and how it has `ended`; fences that differ, `raise`.
 //!
 //! A request is written as node and letter: `0A7` is ACQUIRE FENCE 7 to node 0, `0A` without a
-//! fence, `0A7w` with WAIT and KEEP, `0A7wt` with TURN as well, `0A7k` with KEEP alone; `1E7` is EXTEND
+//! fence, `0A7w` with WAIT and KEEP, `0A7b` without KEEP, `0A7wt` with TURN as well, `0A7k` with KEEP alone; `1E7` is EXTEND
 //! FENCE 7, `1E` is that with the fence which the node is known to grant; `2R` is RELEASE, `2F` is RELEASE … FINAL;
 //! `2P` a ping. `0A7o5` is ACQUIRE FENCE 7 AGAIN 5, `0D7/900` is RELEASE … DONE 900 FENCE 7.
 
@@ -315,8 +315,14 @@ fn written(send: Send) -> String {
     let written = match ask {
         Ask::Acquire { fence, wait: None } => format!("{node}A{}", number(fence)),
         Ask::Acquire { fence, wait: Some(wait) } => {
-            let blocks = if wait.blocks.is_some() { "w" } else { "k" };
-            format!("{node}A{}{blocks}{}", number(fence), if wait.turn { "t" } else { "" })
+            // A grant to a client that is away is for its whole lease: no place may end before.
+            let keeps = wait.keep.is_some_and(|keep| keep >= send.ttl);
+            let waits = match (wait.blocks.is_some(), keeps) {
+                (true, true) => "w",
+                (true, false) => "b",
+                (false, _) => "k",
+            };
+            format!("{node}A{}{waits}{}", number(fence), if wait.turn { "t" } else { "" })
         }
         Ask::Extend { fence } => format!("{node}E{}", fence.0),
         Ask::Release => format!("{node}R"),
