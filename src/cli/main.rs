@@ -8,7 +8,7 @@
 //! - [`fenced`]: a command for data that refuses late holders.
 //! - [`nodes`]: the nodes of the command line. [`key`]: the key of the lock.
 //! - [`locks`], [`doctor`], [`ready`]: for operators of the nodes.
-//! - [`top`], [`exporter`]: live figures of the nodes. [`watch`]: polling the nodes.
+//! - [`top`], [`exporter`]: live figures of the nodes. [`watch`]: polling the nodes. [`http`]: the server of metrics.
 //! - [`agent`]: the locks of a majority for programs in any language, over the Redis protocol.
 //! - [`bench`]: the cost of a free lock on these nodes.
 //! - [`dev`]: local nodes to try dlock with.
@@ -23,6 +23,7 @@ mod exporter;
 mod fenced;
 mod global;
 mod hold;
+mod http;
 mod key;
 mod locks;
 mod nodes;
@@ -54,7 +55,11 @@ fn main() -> ExitCode {
     let worker = thread::Builder::new().stack_size(STACK).spawn(work);
     signals::hold_off();
     let exit = worker.map(|worker| worker.join().unwrap_or(Exit::INTERNAL));
-    exit.unwrap_or_else(cannot_start).into()
+    let exit = exit.unwrap_or_else(cannot_start);
+    if let Exit::Signal(signal) = exit {
+        signals::end_by(signal);
+    }
+    exit.into()
 }
 
 fn work() -> Exit {
@@ -93,7 +98,7 @@ fn exit_on_panic() {
     let report = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         report(panic);
-        std::process::exit(Exit::INTERNAL.0.into());
+        std::process::exit(Exit::INTERNAL.code().into());
     }));
 }
 

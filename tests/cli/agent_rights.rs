@@ -1,4 +1,4 @@
-//! `dlock agent`: who may connect, and who may lock which keys.
+//! `dlock agent`: rights to connect, and to lock keys.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -14,7 +14,7 @@ use nix::sys::resource::{Resource, getrlimit};
 use nix::sys::signal::Signal;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, socket};
 
-use crate::{addresses, dlock_at, servers};
+use crate::{addresses, agent, dlock_at, servers};
 
 const NOBODY: &str = "127.0.0.1:1";
 
@@ -34,8 +34,7 @@ fn at_port(servers: &[Server], password_file: &str) -> (Agent, u16) {
 
 #[apply(on_one_server)]
 fn the_socket_is_for_its_owner_and_group(kind: Kind) {
-    let servers = servers(kind, 1);
-    let agent = Agent::start(&addresses(&servers));
+    let (_servers, agent) = agent(kind);
     let mode = fs::metadata(agent.socket()).expect("it is there").permissions().mode();
     assert_eq!(mode & 0o777, 0o660);
 }
@@ -81,10 +80,10 @@ fn a_user_that_takes_all_the_connections_it_may_harms_no_other(kind: Kind) {
     many::lift_limit();
     let servers = servers(kind, 1);
     let (agent, port) = at_port(&servers, "word");
-    // The user of this process. Whoever comes over TCP is another one.
+    // The user of this process. A client over TCP is another one.
     let greet = || {
         let mut stream = UnixStream::connect(agent.socket()).expect("it listens");
-        // Whoever is refused hears it unasked.
+        // A client that is refused gets the error unasked.
         let _ = stream.write_all(&request(&["PING"]));
         let mut said = [0; 64];
         let length = stream.read(&mut said).expect("it answers");
@@ -171,7 +170,7 @@ fn an_agent_wants_its_nodes_named() {
         "unix:/no/such/folder/agent.sock",
     ]);
     let said = program::run(&mut command).with_code(64);
-    assert!(said.err.contains("no nodes are given"), "{}", said.err);
+    assert!(said.err.contains("no nodes are named"), "{}", said.err);
 }
 
 #[test]

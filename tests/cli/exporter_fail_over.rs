@@ -2,7 +2,7 @@
 
 use harness::exporter::Exporter;
 use harness::watched::Watched;
-use harness::{Cluster, Kind, Server, apply, eventually};
+use harness::{Kind, Server, apply, eventually};
 
 use crate::on_two_servers;
 
@@ -19,7 +19,7 @@ fn shown(exporter: &Exporter) -> Vec<(String, bool)> {
     shown
 }
 
-/// A lock that somebody waits for.
+/// A lock with a waiter.
 fn contended(server: &Server, key: &str) -> harness::Client {
     server.run(&format!("DLOCK.ACQUIRE {key} alice 60000"));
     server.waiter(&format!("DLOCK.ACQUIRE {key} bob 60000 WAIT 0"))
@@ -58,41 +58,4 @@ fn a_promoted_replica_takes_the_place_of_its_primary_and_its_quarantine_is_told(
     );
     assert_eq!(page["nodes"][0]["granting"], "quarantine");
     assert!(page["nodes"][0]["leases"] == 1, "the lease was replicated: {page}");
-}
-
-#[test]
-fn each_primary_of_a_cluster_tells_of_its_hot_keys_also_after_a_fail_over() {
-    let mut cluster = Cluster::start_with_replicas(Kind::Redis82);
-    let exporter = Exporter::start(&[cluster.url(&[1, 2])], &[]);
-    let name = |server: &Server| format!("127.0.0.1:{}", server.port());
-    let up = |cluster: &Cluster, places: [usize; 3]| {
-        let mut all = places.map(|place| (name(&cluster.nodes[place]), true)).to_vec();
-        all.sort();
-        all
-    };
-    let waiting = |cluster: &Cluster, place: usize, key: &str| {
-        let node = name(&cluster.nodes[place]);
-        exporter.metric(&format!("dlock_hot_waiting{{node=\"{node}\",db=\"0\",key=\"{key}\"}}"))
-    };
-    let keys: Vec<String> = (0..3).map(|place| cluster.key(place, "job")).collect();
-    let _waiters: Vec<_> =
-        (0..3).map(|place| contended(&cluster.nodes[place], &keys[place])).collect();
-    for (place, key) in keys.iter().enumerate() {
-        eventually("who waits is told", || waiting(&cluster, place, key) == Some(1.0));
-    }
-    assert_eq!(shown(&exporter), up(&cluster, [0, 1, 2]));
-    let page = exporter.state();
-    let hot = page["hot"].as_array().expect("a list");
-    assert!(keys.iter().all(|key| hot.iter().any(|hot| hot["key"] == **key)), "{page}");
-
-    cluster.nodes[0].kill();
-    eventually("the replica takes over", || cluster.nodes[3].node("role").text() == "primary");
-    eventually("it is shown in the place of the other", || {
-        shown(&exporter) == up(&cluster, [1, 2, 3])
-    });
-    // The new primary counts for itself; the others go on, though a cluster that is down sends waiters away.
-    assert_eq!(waiting(&cluster, 3, &keys[0]), None);
-    assert!(waiting(&cluster, 1, &keys[1]).is_some());
-    let _next = cluster.nodes[3].waiter(&format!("DLOCK.ACQUIRE {} carol 60000 WAIT 0", keys[0]));
-    eventually("who waits there is told", || waiting(&cluster, 3, &keys[0]) == Some(1.0));
 }

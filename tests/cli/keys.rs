@@ -1,7 +1,7 @@
 //! Keys of any bytes, in every subcommand.
 
-use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
 
 use harness::{Kind, apply, on_one_server};
 use serde_json::Value;
@@ -106,7 +106,7 @@ fn a_key_may_begin_with_a_dash(kind: Kind) {
     dlock(&servers, &["break", "--yes", "--", "-key"]).with_code(0);
 }
 
-/// Both when somebody reads the help, and when it went wrong.
+/// Both in the help and in the error.
 #[test]
 fn the_help_tells_how_a_key_that_begins_with_a_dash_is_written() {
     for command in ["acquire", "extend", "release", "inspect", "break"] {
@@ -120,20 +120,6 @@ fn the_help_tells_how_a_key_that_begins_with_a_dash_is_written() {
     let said = dlock_at(&[], &["run", "-zebra", "--", "true"]).with_code(64);
     assert!(said.err.contains("--key=-zebra"), "{}", said.err);
     assert!(!said.err.contains("'-- -z"), "that would be the command: {}", said.err);
-}
-
-#[test]
-fn a_key_that_is_escaped_wrongly_is_a_usage_error() {
-    for command in ["run", "acquire", "extend", "release", "inspect", "break"] {
-        let mut words = vec![OsStr::new(command), OsStr::new("--escaped"), OsStr::new("a\\")];
-        match command {
-            "run" => words.extend([OsStr::new("--"), OsStr::new("true")]),
-            "extend" | "release" => words.push(OsStr::from_bytes(&[b'0'; 32])),
-            _ => {}
-        }
-        let said = dlock_at(&["127.0.0.1:1".to_owned()], &words).with_code(64);
-        assert!(said.err.contains("\\x00"), "{command}: {}", said.err);
-    }
 }
 
 #[apply(on_one_server)]

@@ -44,7 +44,7 @@ fn a_job_that_has_succeeded_is_not_run_again_and_all_who_come_hear_who_did_it() 
             assert!(second.err.contains(words), "{words}: {}", second.err);
         }
         assert_eq!(second.err.lines().count(), 1, "{}", second.err);
-        // Also whoever would wait, or not wait, or does not know that it is a job.
+        // Also commands that would wait, or not wait, or have no --done-for.
         for options in [&["-n"][..], &["-w", "30"], &["--ttl", "1m"]] {
             let said = run(&quorum, &[options, &["job", "--", "echo", "run"]].concat());
             assert_eq!(said.with_code(0).out, "");
@@ -169,26 +169,6 @@ fn the_fire_time_is_a_part_of_the_key_whatever_its_form() {
     for wrong in ["yesterday", "1795572000000", "2026-11-25T02:00:00.5Z"] {
         let said = job(&quorum, &["--fire", wrong], script).with_code(64);
         assert!(said.err.contains("--fire") && said.out.is_empty(), "{said:?}");
-    }
-}
-
-#[test]
-fn what_cannot_be_left_done_is_refused_before_anything_runs() {
-    let quorum = Quorum::start(1);
-    let long = format!("why={}", "x".repeat(990));
-    for options in [
-        &["--done-for", "1h", "a", "b"][..],
-        &["--done-for", "1h", "-s", "a"],
-        &["--done-for", "1h", "--limit", "2", "a"],
-        &["--done-for", "401d", "a"],
-        &["--done-for", "0", "a"],
-        &["--done-for", "1h", "--meta", &long, "a"],
-        &["--done-on", "any", "a"],
-        &["--fire", "0", "a"],
-        &["--done-exit", "256", "a"],
-    ] {
-        let said = run(&quorum, &[options, &["--", "echo", "run"]].concat()).with_code(64);
-        assert_eq!(said.out, "", "{options:?}");
     }
 }
 

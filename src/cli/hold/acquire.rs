@@ -5,8 +5,8 @@ use std::time::Duration;
 use dlock_client::{Client, Guard, Key, Notice};
 use nix::unistd::getppid;
 
-use super::lease::Shown;
-use super::take::{self, LockArgs, Outcome, Request, Watch};
+use super::lease::ShownLease;
+use super::take::{self, LockArgs, Outcome, Progress, TakeRequest};
 use super::waiting::{self, Hindrance};
 use crate::global::Global;
 use crate::key::{KeyArg, Named};
@@ -34,7 +34,7 @@ impl Args {
         // The script is the holder: this process ends in a moment.
         let script = getppid().as_raw().cast_unsigned();
         let keys = [self.key.named()?];
-        let request = Request { keys: &keys, options: self.lock.options(script, None) };
+        let request = TakeRequest { keys: &keys, options: self.lock.options(script, None) };
         let as_json = global.json;
         let tell = move |notice: &Notice| match as_json {
             true => stderr::event(&notice::event(notice)),
@@ -44,14 +44,14 @@ impl Args {
         let connected = nodes::connect_to_wait(global, &self.lock, &mut signals, tell).await?;
         let client = match connected {
             Ok(client) => client,
-            Err(signal) => return Ok(Exit::by(signal)),
+            Err(signal) => return Ok(Exit::Signal(signal)),
         };
         let mut told = Told { verbose: global.verbose, as_json };
         let end = match take::take(&client, &request, &mut signals, &mut told).await {
             Outcome::All(guards) => hand_over(&keys[0], guards, global.json).await,
             Outcome::Failed(error) => Err(self.lock.failure(&error)),
             Outcome::Lost(loss) => Err(Failure::new(Kind::Lost, loss)),
-            Outcome::Interrupted(signal) => Ok(Exit::by(signal)),
+            Outcome::Interrupted(signal) => Ok(Exit::Signal(signal)),
         };
         client.close().await;
         end
@@ -60,7 +60,7 @@ impl Args {
 
 async fn hand_over(name: &Named, guards: Vec<Guard>, json: bool) -> Result<Exit, Failure> {
     for guard in &guards {
-        let lease = Shown {
+        let lease = ShownLease {
             name,
             token: guard.token(),
             fence: Some(guard.fence()),
@@ -77,13 +77,13 @@ async fn hand_over(name: &Named, guards: Vec<Guard>, json: bool) -> Result<Exit,
     Ok(Exit::OK)
 }
 
-/// Reports waits to users who asked for that.
+/// Reports waits with --verbose.
 struct Told {
     verbose: bool,
     as_json: bool,
 }
 
-impl Watch for Told {
+impl Progress for Told {
     async fn wait(&mut self, client: &Client, key: &Key) {
         if self.verbose {
             tokio::time::sleep(waiting::SOON).await;
@@ -117,7 +117,7 @@ The lock is not renewed: it is free again when the lease (--ttl) ends. `dlock ru
 
 DLOCK_DEADLINE_MS is when the lease ends: milliseconds since 1970, by this machine's clock.
 
-Whoever knows the token can release the lock. Everybody on this machine can read the arguments of
+The token is enough to release the lock. All users of this machine can read the arguments of
 a program, so `extend` and `release` take the token from DLOCK_TOKEN.
 
 Exit codes: 1 (-E) the lock was not free; 69 no majority of the nodes; 64 wrong usage.";

@@ -21,8 +21,8 @@ use crate::signals::Signals;
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Once a window")]
 pub struct OnceArgs {
-    /// If the command succeeds, leave the lock done until this long after it was acquired: whoever comes
-    /// meanwhile does not run the command
+    /// If the command succeeds, leave the lock done until this long after it was acquired: the hosts that
+    /// come meanwhile do not run the command
     #[arg(long, value_name = "TIME", value_parser = parse_window)]
     #[arg(conflicts_with_all = ["shared", "limit"])]
     pub done_for: Option<Duration>,
@@ -33,7 +33,7 @@ pub struct OnceArgs {
     done_on: DoneOn,
 
     /// Exit code if the lock is done
-    #[arg(long, value_name = "N", default_value_t = Exit::OK.0)]
+    #[arg(long, value_name = "N", default_value_t = Exit::OK.code())]
     pub done_exit: u8,
 
     /// Run the command although the lock is done
@@ -61,7 +61,7 @@ impl OnceArgs {
             return Ok(());
         }
         let [named] = keys else { return Err(Failure::usage(ONE_KEY)) };
-        if outcome(meta, Exit(u8::MAX)).len() > MAX_META {
+        if outcome(meta, Exit::Code(u8::MAX)).len() > MAX_META {
             return Err(Failure::usage(LONG_META));
         }
         if let Some(fire) = &self.fire {
@@ -77,16 +77,17 @@ impl OnceArgs {
     /// The command has ended, so a failure changes no exit code: it is reported.
     pub async fn leave_done(
         &self,
-        held: Held<'_>,
+        guards: &[Guard],
+        meta: &str,
         status: ExitStatus,
         signals: &mut Signals,
         events: &Events,
     ) -> Left {
-        let (Some(window), [guard]) = (self.done_for, held.guards) else { return Left::Held };
+        let (Some(window), [guard]) = (self.done_for, guards) else { return Left::Held };
         if !(status.success() || self.done_on == DoneOn::Any) {
             return Left::Held;
         }
-        let end = outcome(held.meta, Exit::of(status));
+        let end = outcome(meta, Exit::of(status));
         let mut done = pin!(guard.done(window, end));
         let answered = tokio::select! {
             biased;
@@ -153,19 +154,12 @@ pub enum Left {
     InDoubt,
 }
 
-/// A lock whose command has ended.
-pub struct Held<'a> {
-    pub guards: &'a [Guard],
-    /// The holder's text.
-    pub meta: &'a str,
-}
-
 /// The text that the mark keeps: about the holder, and the end of its command.
 fn outcome(meta: &str, exit: Exit) -> String {
-    format!("{meta} exit={}", exit.0)
+    format!("{meta} exit={}", exit.code())
 }
 
-/// True if nine tenths of a window have passed: whoever comes now has probably come for the next one.
+/// True if nine tenths of a window have passed: a job that starts now has probably come for the next one.
 fn is_late(since: Duration, left: Duration) -> bool {
     left <= (since + left) / 10
 }
@@ -200,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_comes_at_nine_tenths_of_the_window_is_late() {
+    fn a_job_that_starts_at_nine_tenths_of_the_window_is_late() {
         let late = |since, left| is_late(Duration::from_secs(since), Duration::from_secs(left));
         assert!(late(90, 10) && late(86_399, 1) && late(100, 0));
         assert!(!late(89, 11) && !late(0, 100));

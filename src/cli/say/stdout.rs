@@ -1,4 +1,4 @@
-//! Output to stdout. Only this module knows that a reader that goes away early is no failure.
+//! Output to stdout. A reader that goes away early is no failure.
 
 use std::fmt::Display;
 use std::io::{self, ErrorKind, Write};
@@ -10,7 +10,9 @@ use super::failure::Failure;
 /// Prints all of it at once.
 pub fn print(bytes: impl AsRef<[u8]>) -> Result<(), Failure> {
     match deliver(bytes) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(Failure::internal(&error)),
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(Failure::internal(&format_args!("cannot write to stdout: {error}")))
+        }
         _ => Ok(()),
     }
 }

@@ -21,7 +21,7 @@ use super::super::tie::Tie;
 pub struct Lock {
     pub common: Arc<Common>,
     pub name: Arc<Name>,
-    /// The user who asked first, whose share of the room it takes.
+    /// The user that asked first: the lock takes room of its share.
     pub owner: Owner,
 }
 
@@ -39,7 +39,7 @@ pub type Inbox = mpsc::UnboundedReceiver<Order>;
 
 /// An order of a connection.
 pub enum Order {
-    Acquire(Box<Ask>),
+    Acquire(Box<Acquisition>),
     Release(Release),
     Extend {
         ttl: Millis,
@@ -53,7 +53,7 @@ pub enum Order {
 }
 
 /// A request for the lock.
-pub struct Ask {
+pub struct Acquisition {
     pub terms: Terms,
     pub wait: Option<Millis>,
     pub keep: Option<Millis>,
@@ -69,14 +69,21 @@ pub struct Terms {
     pub mode: Mode,
     /// The lock is taken though it is done, by a completion record with at most this fence.
     pub again: Option<Fence>,
-    /// True if the lock ends with a connection.
-    pub ephemeral: bool,
-    /// True if the lease is renewed until the connection ends.
-    pub renew: bool,
+    pub ephemeral: Ephemeral,
     /// True if the connection ends with the lock.
     pub close: bool,
     /// A text about the holder.
     pub meta: String,
+}
+
+/// The tie of a lock to its connection.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Ephemeral {
+    No,
+    /// The lock ends with the connection.
+    Yes,
+    /// The lock ends with the connection, and its lease is renewed until then.
+    Renewed,
 }
 
 /// A request to give the lock up.
@@ -89,7 +96,7 @@ pub struct Release {
 /// The terms on which a lock is done.
 pub struct Done {
     pub time: Duration,
-    /// The caller's words about the outcome, and who it is.
+    /// The client's process and user, and its text about the outcome.
     pub outcome: Vec<u8>,
 }
 
@@ -110,7 +117,7 @@ impl ReplyTo {
         let _ = self.sender.send((reply, None));
     }
 
-    /// Answers that the lock is granted. Returns what resolves once the client has heard of that, or certainly has not.
+    /// Answers that the lock is granted. The receiver resolves when the reply was written, or never will be.
     pub fn grant(self, fence: u64) -> oneshot::Receiver<()> {
         let (heard, hears) = oneshot::channel();
         let _ = self.sender.send((Reply::number(fence), Some(heard)));
@@ -142,7 +149,7 @@ impl Order {
 }
 
 impl Lock {
-    /// Notes a loss of which its caller must hear.
+    /// Counts a loss, and tells subscribers.
     pub fn tell_loss(&self, loss: &Loss) {
         self.common.figures.count_loss(loss.why.name());
         self.common.losses.tell(self.owner, loss);
