@@ -8,6 +8,7 @@
 #        release.sh npm [--dry-run]    the packages for Node.js
 #        release.sh github             the files themselves, with the section of CHANGELOG.md
 # A tag is read from the environment alone: its name may be one that a shell would execute.
+# Each step leaves out what is published already, so a release that failed half-way is finished by running it again.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 cargo=${CARGO:-cargo}
@@ -88,13 +89,18 @@ section() { # title
 
 # The library, and the rules that it depends on.
 crates() { # --dry-run
-    local names
-    names=$("$cargo" metadata --no-deps --format-version 1 |
+    local each names=()
+    for each in $("$cargo" metadata --no-deps --format-version 1 |
         python3 -c 'import json, sys
 for package in json.load(sys.stdin)["packages"]:
-    if package["publish"] is None: print("--package=" + package["name"])')
-    # shellcheck disable=SC2086
-    "$cargo" publish --locked $names "$@"
+    if package["publish"] is None: print(package["name"])'); do
+        if [ -z "${1:-}" ] && "$cargo" info --quiet --registry crates-io "$each@$version" >/dev/null 2>&1; then
+            echo "release: $each $version is published already"
+        else
+            names+=("--package=$each")
+        fi
+    done
+    [ ${#names[@]} = 0 ] || "$cargo" publish --locked "${names[@]}" "$@"
 }
 
 # The package that everybody installs names the others, so it comes last.
@@ -109,12 +115,22 @@ npm_packages() { # --dry-run
 }
 
 publish_npm() { # file, --dry-run
+    local package
+    package=$(tar -xOzf "$1" package/package.json | python3 -c 'import json, sys; print(json.load(sys.stdin)["name"])')
+    if [ -z "${2:-}" ] && [ -n "$(npm view "$package@$version" version 2>/dev/null)" ]; then
+        echo "release: $package $version is published already"
+        return
+    fi
     env -u npm_config_nodedir npm publish --access public "./$1" "${@:2}"
 }
 
 github() { # tag
     check "$1"
-    section "$version" | gh release create "$1" --verify-tag --title "$1" --notes-file - "$release"/*
+    if gh release view "$1" >/dev/null 2>&1; then
+        gh release upload "$1" --clobber "$release"/*
+    else
+        section "$version" | gh release create "$1" --verify-tag --title "$1" --notes-file - "$release"/*
+    fi
 }
 
 main "$@"

@@ -37,7 +37,7 @@ impl Args {
         let mut signals = Signals::listen()?;
         let client = tokio::select! {
             connected = nodes::connect(global) => connected?,
-            signal = signals.next_that_ends() => return Ok(Exit::by(signal)),
+            signal = signals.next_that_ends() => return Ok(Exit::Signal(signal)),
         };
         let lock = client.lock(format!("dlock-bench:{}", &Token::random().as_str()[..16]));
         let measuring = measure(client.clone(), lock.ttl(self.ttl), self.time);
@@ -60,13 +60,13 @@ impl Args {
             Ok(Ok(Ok(found))) => found.show(global.json).map(|()| Exit::OK),
             Ok(Ok(Err(error))) => Err(unavailable(error)),
             Ok(Err(panic)) => std::panic::resume_unwind(panic.into_panic()),
-            Err(signal) => Ok(Exit::by(signal)),
+            Err(signal) => Ok(Exit::Signal(signal)),
         }
     }
 }
 
 /// The results.
-struct Found {
+struct Measured {
     nodes: usize,
     acquire: Times,
     release: Times,
@@ -78,9 +78,9 @@ struct Found {
 }
 
 /// Measures until the time is over, or until nothing is granted any more.
-async fn measure(client: Client, lock: Lock, time: Duration) -> Result<Found, Error> {
+async fn measure(client: Client, lock: Lock, time: Duration) -> Result<Measured, Error> {
     let mut pinged: Vec<&Arc<Node>> = client.nodes().collect();
-    let mut found = Found {
+    let mut found = Measured {
         nodes: client.size(),
         acquire: Times::default(),
         release: Times::default(),
@@ -144,7 +144,7 @@ async fn ping_all(nodes: &mut Vec<&Arc<Node>>) -> Option<Duration> {
     answered.then_some(took)
 }
 
-impl Found {
+impl Measured {
     fn show(&self, as_json: bool) -> Result<(), Failure> {
         if as_json {
             return stdout::json(&self.json());

@@ -54,7 +54,11 @@ fn main() -> ExitCode {
     let worker = thread::Builder::new().stack_size(STACK).spawn(work);
     signals::hold_off();
     let exit = worker.map(|worker| worker.join().unwrap_or(Exit::INTERNAL));
-    exit.unwrap_or_else(cannot_start).into()
+    let exit = exit.unwrap_or_else(cannot_start);
+    if let Exit::Signal(signal) = exit {
+        signals::end_by(signal);
+    }
+    exit.into()
 }
 
 fn work() -> Exit {
@@ -93,7 +97,7 @@ fn exit_on_panic() {
     let report = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         report(panic);
-        std::process::exit(Exit::INTERNAL.0.into());
+        std::process::exit(Exit::INTERNAL.code().into());
     }));
 }
 

@@ -32,7 +32,7 @@ pub struct Args {
 }
 
 /// One server's report.
-struct Look {
+struct Readiness {
     /// The id of its server.
     id: String,
     /// Reason for which it grants nothing; `None`: it grants locks.
@@ -44,11 +44,11 @@ struct Look {
 }
 
 /// A server's name, and its report.
-type Answer = (String, Result<Look, Trouble>);
+type ServerAnswer = (String, Result<Readiness, Trouble>);
 
 /// Observations of the nodes until now.
 #[derive(Default)]
-struct Seen {
+struct Observed {
     /// For each node that grants locks, the time since which it does.
     granting: BTreeMap<String, Instant>,
     /// Nodes that have refused.
@@ -64,12 +64,12 @@ impl Args {
         let mut signals = Signals::listen()?;
         tokio::select! {
             exit = self.watch(&nodes, global) => exit,
-            signal = signals.next_that_ends() => Ok(Exit::by(signal)),
+            signal = signals.next_that_ends() => Ok(Exit::Signal(signal)),
         }
     }
 
     async fn watch(&self, nodes: &Nodes, global: &Global) -> Result<Exit, Failure> {
-        let (begun, mut seen) = (Instant::now(), Seen::default());
+        let (begun, mut seen) = (Instant::now(), Observed::default());
         let (apart, mut told) = (nodes.apart(), BTreeSet::new());
         let needed = if self.majority { nodes.majority() } else { nodes.count() };
         loop {
@@ -81,14 +81,14 @@ impl Args {
             }
             let bounds = looks.clone().filter_map(|(_, look)| look.as_ref().ok());
             seen.bound = bounds.map(|look| look.bound).fold(seen.bound, Duration::max);
-            let lacking = |(name, look): &Answer| {
+            let lacking = |(name, look): &ServerAnswer| {
                 let why = seen.lacks(name, look, self.wait.is_some())?;
                 Some((name.clone(), why))
             };
             let lacks: BTreeMap<String, String> = looks.clone().filter_map(lacking).collect();
             // Of a cluster each primary must be ready.
             let is_ready =
-                |node: &&Answers<Look>| node.iter().all(|(server, _)| !lacks.contains_key(server));
+                |node: &&Answers<Readiness>| node.iter().all(|(server, _)| !lacks.contains_key(server));
             let ready = each.iter().filter(is_ready).count() >= needed;
             if ready || self.wait.is_none_or(|wait| begun.elapsed() >= wait) {
                 tell(looks.clone(), &lacks, global)?;
@@ -109,14 +109,14 @@ impl Args {
     }
 }
 
-impl Seen {
+impl Observed {
     /// Returns the reason for which a node is not ready. A caller who waits wants to restart the next node:
     /// before that, holders must renew their locks at this one, which each does after a third of its lease, and
     /// hear of it from the others.
     fn lacks(
         &mut self,
         name: &str,
-        look: &Result<Look, Trouble>,
+        look: &Result<Readiness, Trouble>,
         for_next: bool,
     ) -> Option<String> {
         let refuses = match look {
@@ -138,7 +138,7 @@ impl Seen {
     }
 }
 
-async fn look(mut node: Node) -> Result<Look, Trouble> {
+async fn look(mut node: Node) -> Result<Readiness, Trouble> {
     let mut questions = pipe();
     questions.cmd("DLOCK.NODE").cmd("INFO").arg("server");
     let answers = node.run_all(questions).await?;
@@ -162,7 +162,7 @@ async fn look(mut node: Node) -> Result<Look, Trouble> {
     let info = text(info).unwrap_or_default();
     let uptime = info.lines().find_map(|line| line.strip_prefix("uptime_in_seconds:"));
     let uptime = uptime.and_then(|seconds| seconds.trim().parse().ok()).unwrap_or(0);
-    Ok(Look {
+    Ok(Readiness {
         id: fields.text("node-id").unwrap_or_default(),
         refuses,
         uptime: Duration::from_secs(uptime),
@@ -171,7 +171,7 @@ async fn look(mut node: Node) -> Result<Look, Trouble> {
 }
 
 /// Two entries of the list that lead to one server.
-fn same<'l>(looks: impl Iterator<Item = &'l Answer>) -> Option<(&'l str, &'l str)> {
+fn same<'l>(looks: impl Iterator<Item = &'l ServerAnswer>) -> Option<(&'l str, &'l str)> {
     let mut known = BTreeMap::new();
     let mut named = looks.filter_map(|(name, look)| Some((&look.as_ref().ok()?.id, name)));
     named.find_map(|(id, name)| Some((&known.insert(id, name)?[..], &name[..])))
@@ -179,7 +179,7 @@ fn same<'l>(looks: impl Iterator<Item = &'l Answer>) -> Option<(&'l str, &'l str
 
 /// Reports the reason for each node that is not ready.
 fn tell<'l>(
-    looks: impl Iterator<Item = &'l Answer>,
+    looks: impl Iterator<Item = &'l ServerAnswer>,
     lacks: &BTreeMap<String, String>,
     global: &Global,
 ) -> Result<(), Failure> {
@@ -195,7 +195,7 @@ fn tell<'l>(
 }
 
 /// Tells states that may pass from those that will not.
-fn exit<'l>(looks: impl Iterator<Item = &'l Answer>) -> Exit {
+fn exit<'l>(looks: impl Iterator<Item = &'l ServerAnswer>) -> Exit {
     let lasting = looks.filter_map(|(_, look)| look.as_ref().err()).map(|one| one.kind);
     let lasting = lasting.filter(|kind| kind.exit() != Exit::NO_QUORUM);
     lasting.min().map_or(Exit::NO_QUORUM, Kind::exit)

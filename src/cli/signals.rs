@@ -10,8 +10,6 @@ use nix::sys::signal::{SigSet, SigmaskHow, Signal, kill};
 use nix::unistd::{Pid, getpgid, getpgrp, getpid, getsid};
 use tokio::signal::unix::{self, SignalKind};
 
-use crate::say::failure::Failure;
-
 /// Blocks these signals for this thread, and for threads and programs that it starts, until `work` is done.
 /// Signals that arrive meanwhile stay pending.
 pub fn held_off<T>(work: impl FnOnce() -> T) -> T {
@@ -50,7 +48,7 @@ impl Signals {
     /// ignored, in dlock and in the command.
     ///
     /// The thread that does the work must call this.
-    pub fn listen() -> Result<Signals, Failure> {
+    pub fn listen() -> io::Result<Signals> {
         let ignored = ignored();
         let heard = HEARD.into_iter().filter(|&signal| !ignored.contains(signal));
         let streams = heard.map(|signal| {
@@ -59,11 +57,7 @@ impl Signals {
         });
         // A signal between its handler and its listener would be lost, so signals stay blocked until both
         // exist.
-        let streams = held_off(|| streams.collect::<io::Result<_>>());
-        let streams = streams.map_err(|error| {
-            Failure::internal(&format_args!("cannot listen to signals: {error}"))
-        })?;
-        Ok(Signals { streams })
+        Ok(Signals { streams: held_off(|| streams.collect::<io::Result<_>>())? })
     }
 
     /// Returns the next signal. Several of one kind that arrive together count as one.
@@ -84,7 +78,7 @@ impl Signals {
     pub async fn next_that_ends(&mut self) -> Signal {
         loop {
             match self.next().await {
-                Signal::SIGTSTP => stop_here(),
+                Signal::SIGTSTP => _ = stop_here(),
                 signal if ENDING.contains(&signal) => return signal,
                 _ => {}
             }
@@ -92,16 +86,18 @@ impl Signals {
     }
 }
 
-/// Stops this process, and those that were started together with it, until the shell continues them. Without
-/// a job-control shell this does nothing.
-pub fn stop_here() {
+/// Stops this process, and those that were started together with it, until the shell continues them. Returns false
+/// without a shell that could do so: then nothing is stopped.
+pub fn stop_here() -> bool {
     // A shell with job control leads a session, and puts its jobs into other groups.
     let session = getsid(None).and_then(|leader| getpgid(Some(leader)));
-    if session.is_ok_and(|group| group != getpgrp()) {
+    let has_job_control = session.is_ok_and(|group| group != getpgrp());
+    if has_job_control {
         let _ = kill(Pid::from_raw(0), Signal::SIGSTOP);
         // Another thread may have got the signal. This one must not run ahead.
         thread::sleep(Duration::from_millis(20));
     }
+    has_job_control
 }
 
 /// Sends SIGINT to processes that were started together with this one: Ctrl-C has reached only the command.
@@ -109,13 +105,12 @@ pub fn interrupt_others() {
     let _ = kill(Pid::from_raw(0), Signal::SIGINT);
 }
 
-/// Ends this process as Ctrl-C does: a shell leaves its loop only after such an end. A signal cannot end process 1 of a
-/// container, so there this does nothing.
-pub fn end_interrupted() {
-    if getpid() == Pid::from_raw(1) {
-        return;
+/// Ends this process by this signal, as if it were not caught: a shell leaves its loop only after such an end. Does
+/// nothing as process 1 of a container, which no signal can end, and for QUIT, whose core file would contain passwords.
+pub fn end_by(signal: Signal) {
+    if getpid() != Pid::from_raw(1) && signal != Signal::SIGQUIT {
+        let _ = signal_hook::low_level::emulate_default_handler(signal as i32);
     }
-    let _ = signal_hook::low_level::emulate_default_handler(Signal::SIGINT as i32);
 }
 
 /// SIGCHLD is about the command itself, and does not go on to it.

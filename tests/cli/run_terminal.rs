@@ -45,6 +45,38 @@ fn ctrl_c_ends_a_wait() {
 }
 
 #[test]
+fn ctrl_c_leaves_a_loop_that_waits_for_the_nodes() {
+    let quorum = Quorum::start(1);
+    quorum[0].network().refuse();
+    let waits = "until $DLOCK ready --verbose --wait 10m; do echo again; done";
+    let mut typed = on_a_terminal(&quorum, &format!("exec bash -c '{waits}'"));
+    typed.until_it_prints("waits for");
+    typed.write(CTRL_C);
+    let said = typed.ended();
+    assert!(!said.out.contains("again"), "{}", said.out);
+}
+
+#[test]
+fn two_commands_of_one_job_have_the_terminal_one_after_the_other() {
+    let quorum = Quorum::start(1);
+    let folder = tempfile::tempdir().expect("a folder can be made");
+    let reads = folder.path().join("reads").display().to_string();
+    let first = format!("$DLOCK run a -c 'touch {reads}; read line; echo first $line'");
+    let second = "$DLOCK run b -c 'echo in; read line </dev/tty; echo second $line' </dev/null";
+    // A shell with job control would say that the job was stopped, and go on.
+    let job = format!("{{ until [ -e {reads} ]; do sleep 0.02; done; {second}; }} & {first}; wait");
+    let job = job.replace('\'', "'\\''");
+    let mut typed = on_a_terminal(&quorum, &format!("set -m; sh -c '{job}'; echo \"code $?\""));
+    typed.until_it_prints("in");
+    typed.write(b"1\n");
+    typed.until_it_prints("first 1");
+    typed.write(b"2\n");
+    typed.until_it_prints("second 2");
+    typed.until_it_prints("code 0");
+    typed.ended().with_code(0);
+}
+
+#[test]
 fn a_shell_has_its_terminal_again_afterwards() {
     let quorum = Quorum::start(1);
     let mut typed = on_a_terminal(

@@ -48,7 +48,7 @@ def check_nodes(spec):
     pod = spec["template"]["spec"]
     [node] = pod["containers"]
     equal("replicas", spec["replicas"], 3)
-    equal("all start at once", spec["podManagementPolicy"], "Parallel")
+    equal("an update waits for minReadySeconds", spec["podManagementPolicy"], "OrderedReady")
     equal("they wait for renewals", spec["minReadySeconds"] >= 15, True)
     equal("volumes stay", set(spec["persistentVolumeClaimRetentionPolicy"].values()), {"Retain"})
     equal("the volume", node["volumeMounts"][0]["mountPath"], "/data")

@@ -40,6 +40,9 @@ upgrade() {
     # Sentinel does this: the server's own file loads the module from now on.
     ask CONFIG REWRITE
     stop
+    # An operator's quotation marks may be single ones.
+    sed -i "s|^loadmodule \(/[^ ]*libdlock.so\)|loadmodule '\1'|" "/etc/$name/$name.conf"
+    echo "user ops on nopass '~job:*' +get '+dlock.break'" >>"/etc/$name/$name.conf"
     start
     [ "$(ask CONFIG GET dlock.max-ttl | tail -1)" = 7200000 ]
     [ "$(ask DLOCK.CHECK kept token)" = "$fence" ]
@@ -55,6 +58,7 @@ removed() {
     start
     [ "$(ask GET stays)" = here ]
     ask ACL LIST | grep 'user app on nopass .*+get'
+    ask ACL LIST | grep 'user ops on nopass .*+get'
     ask DLOCK.CHECK kept token 2>&1 | grep -qi 'unknown command'
     stop
 }

@@ -11,7 +11,7 @@ pub struct Answer {
     pub replies: Vec<Reply>,
     /// True if the connection ends after it.
     pub ends: bool,
-    /// Set for a grant: to be told when the client has heard of it.
+    /// Set for a grant: to be told when its reply was written.
     pub heard: Option<Heard>,
 }
 
@@ -25,7 +25,7 @@ impl From<Reply> for Answer {
 pub type Heard = oneshot::Sender<()>;
 
 /// A command of an agent.
-pub struct Command {
+pub struct AgentCommand {
     /// Its name, in capitals.
     pub name: &'static str,
     /// Number of words, with the name; negative: at least that many.
@@ -33,7 +33,7 @@ pub struct Command {
     pub does: Does,
 }
 
-impl Command {
+impl AgentCommand {
     /// Its documentation, if it is one of dlock.
     pub fn doc(&self) -> Option<&'static Doc> {
         match self.does {
@@ -55,14 +55,12 @@ pub enum Does {
 pub enum Greeting {
     Auth,
     Client,
-    Command,
     Echo,
     Hello,
     Info,
     Ping,
     Quit,
     Reset,
-    Role,
     Select,
     Subscribe,
     Unsubscribe,
@@ -81,7 +79,7 @@ pub enum Locking {
 }
 
 /// Every command.
-pub const ALL: &[Command] = &[
+pub const ALL: &[AgentCommand] = &[
     locking(&acquire::AT_AGENT, Locking::Acquire),
     locking(&release::AT_AGENT, Locking::Release),
     locking(&extend::AT_AGENT, Locking::Extend),
@@ -91,25 +89,23 @@ pub const ALL: &[Command] = &[
     locking(&help::DOC, Locking::Help),
     greeting("AUTH", -2, Greeting::Auth),
     greeting("CLIENT", -2, Greeting::Client),
-    greeting("COMMAND", -1, Greeting::Command),
     greeting("ECHO", 2, Greeting::Echo),
     greeting("HELLO", -1, Greeting::Hello),
     greeting("INFO", -1, Greeting::Info),
     greeting("PING", -1, Greeting::Ping),
     greeting("QUIT", -1, Greeting::Quit),
     greeting("RESET", 1, Greeting::Reset),
-    greeting("ROLE", 1, Greeting::Role),
     greeting("SELECT", 2, Greeting::Select),
     greeting("SUBSCRIBE", -2, Greeting::Subscribe),
     greeting("UNSUBSCRIBE", -1, Greeting::Unsubscribe),
 ];
 
-const fn locking(doc: &'static Doc, ask: Locking) -> Command {
-    Command { name: doc.name, arity: doc.arity, does: Does::Locking(ask, doc) }
+const fn locking(doc: &'static Doc, ask: Locking) -> AgentCommand {
+    AgentCommand { name: doc.name, arity: doc.arity, does: Does::Locking(ask, doc) }
 }
 
-const fn greeting(name: &'static str, arity: i32, ask: Greeting) -> Command {
-    Command { name, arity, does: Does::Greeting(ask) }
+const fn greeting(name: &'static str, arity: i32, ask: Greeting) -> AgentCommand {
+    AgentCommand { name, arity, does: Does::Greeting(ask) }
 }
 
 /// The errors before a login, and for one connection too many.

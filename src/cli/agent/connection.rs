@@ -1,7 +1,8 @@
 //! One connection: requests in, replies out, in the same order.
 //!
 //! While a request waits, the agent reads ahead a little, so that it notices the end of the connection at
-//! once. While a client does not read its replies, the agent answers nothing more.
+//! once. While a client does not read its replies, the agent answers nothing more, and what it keeps for the connection
+//! counts in its user's room.
 
 use std::io;
 use std::pin::pin;
@@ -15,7 +16,7 @@ use tokio::time::{sleep, timeout};
 use super::commands::Answer;
 use super::dispatch;
 use super::limits::{
-    LAST_REPLY, LOOK_FOR_END, READ_AHEAD, REQUEST, STRANGERS_REQUEST, TURN, UNSENT,
+    LAST_REPLY, LOOK_FOR_END, PIECE, REQUEST, STRANGERS_REQUEST, TURN, UNSENT,
 };
 use super::losses::CHANNEL;
 use super::reply::{Protocol, Reply};
@@ -54,8 +55,8 @@ struct Outgoing {
     sent: usize,
 }
 
-/// The reasons to end a connection. The client needs no word of them.
-enum End {
+/// The reasons to end a connection. The client is not told.
+enum Closing {
     Closed,
     Failed,
 }
@@ -73,7 +74,7 @@ impl Connection {
         self.session.end(&self.agent);
     }
 
-    async fn talk(&mut self) -> Result<(), End> {
+    async fn talk(&mut self) -> Result<(), Closing> {
         let (mut incoming, mut outgoing) = (Incoming::default(), Outgoing::default());
         let mut requests = 0_u64;
         loop {
@@ -86,16 +87,16 @@ impl Connection {
                     if requests.is_multiple_of(TURN) {
                         yield_now().await;
                     }
-                    let ends = self.answer(&request, &mut incoming, &mut outgoing).await?;
+                    let ends = self.answer(request, &mut incoming, &mut outgoing).await?;
                     if ends || outgoing.unsent().len() >= UNSENT {
-                        self.send_all(&mut outgoing).await?;
+                        self.send_all(&incoming, &mut outgoing).await?;
                     }
                     if ends {
                         return Ok(());
                     }
                 }
                 Ok(None) => {
-                    self.send_all(&mut outgoing).await?;
+                    self.send_all(&incoming, &mut outgoing).await?;
                     if incoming.has_ended || self.is_drained() {
                         return Ok(());
                     }
@@ -104,14 +105,14 @@ impl Connection {
                 }
                 Err(nonsense) => {
                     outgoing.add(&Reply::error(nonsense.0), self.session.protocol);
-                    return self.send_all(&mut outgoing).await;
+                    return self.send_all(&incoming, &mut outgoing).await;
                 }
             }
         }
     }
 
     /// Waits until there is something to do.
-    async fn idle(&mut self, incoming: &mut Incoming, outgoing: &mut Outgoing) -> Result<(), End> {
+    async fn idle(&mut self, incoming: &mut Incoming, outgoing: &mut Outgoing) -> Result<(), Closing> {
         let drained = self.drained();
         tokio::select! {
             biased;
@@ -122,7 +123,7 @@ impl Connection {
                     outgoing.add(&Reply::Push(words.into()), self.session.protocol);
                     Ok(())
                 }
-                Err(_) => Err(End::Failed),
+                Err(_) => Err(Closing::Failed),
             },
             () = drained => Ok(()),
         }
@@ -134,16 +135,16 @@ impl Connection {
         words: &[&[u8]],
         incoming: &mut Incoming,
         outgoing: &mut Outgoing,
-    ) -> Result<Option<Answer>, End> {
+    ) -> Result<Option<Answer>, Closing> {
         let waits = words.iter().skip(3).any(|word| word.eq_ignore_ascii_case(b"WAIT"));
         let mut drained = pin!(self.drained());
         let mut answer = pin!(dispatch::answer(&self.agent, &mut self.session, words));
         loop {
             // A request that does not wait ends soon, and is carried out as a node would.
             if incoming.has_ended && waits {
-                return Err(End::Closed);
+                return Err(Closing::Closed);
             }
-            let is_full = incoming.unused().len() >= READ_AHEAD;
+            let is_full = !incoming.unused().is_empty();
             tokio::select! {
                 biased;
                 answer = &mut answer => return Ok(Some(answer)),
@@ -157,17 +158,18 @@ impl Connection {
 
     /// Sends replies. A client that does not read them takes its user's room for that, and does not hold up the agent's
     /// end.
-    async fn send_all(&self, outgoing: &mut Outgoing) -> Result<(), End> {
+    async fn send_all(&self, incoming: &Incoming, outgoing: &mut Outgoing) -> Result<(), Closing> {
         while !outgoing.unsent().is_empty() {
             if self.stream.send_now(outgoing)? {
                 continue;
             }
-            let unread = self.agent.room.unread(self.session.peer.owner(), outgoing.unsent().len());
-            let _unread = unread.ok_or(End::Failed)?;
+            let bytes = outgoing.bytes.capacity() + incoming.bytes.capacity();
+            let unread = self.agent.room.unread(self.session.peer.owner(), bytes);
+            let _unread = unread.ok_or(Closing::Failed)?;
             tokio::select! {
                 biased;
                 sent = self.stream.send(outgoing) => sent?,
-                () = self.agent.overdue() => return Err(End::Failed),
+                () = self.agent.overdue() => return Err(Closing::Failed),
             }
         }
         Ok(())
@@ -193,10 +195,10 @@ impl Connection {
     /// Answers a request. Returns true if the connection ends after that.
     async fn answer(
         &mut self,
-        request: &Request,
+        request: Request,
         incoming: &mut Incoming,
         outgoing: &mut Outgoing,
-    ) -> Result<bool, End> {
+    ) -> Result<bool, Closing> {
         let words = request.words();
         if words.is_empty() {
             return Ok(false);
@@ -207,8 +209,8 @@ impl Connection {
         let Answer { replies, ends, heard } = answer;
         replies.iter().for_each(|reply| outgoing.add(reply, self.session.protocol));
         if let Some(heard) = heard {
-            // If the connection has ended, the lock learns by this that its caller has not heard of it.
-            self.send_all(outgoing).await?;
+            // If this fails, the lock learns from the dropped sender that its client has no reply.
+            self.send_all(incoming, outgoing).await?;
             let _ = heard.send(());
         }
         Ok(ends)
@@ -253,7 +255,7 @@ impl Outgoing {
 
 impl Stream {
     /// Reads what has arrived, at least a byte unless the client has ended the connection.
-    async fn read(&self, incoming: &mut Incoming) -> Result<(), End> {
+    async fn read(&self, incoming: &mut Incoming) -> Result<(), Closing> {
         loop {
             self.ready(Interest::READABLE).await?;
             match self.try_read(incoming) {
@@ -262,7 +264,7 @@ impl Stream {
                     return Ok(());
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(_) => return Err(End::Failed),
+                Err(_) => return Err(Closing::Failed),
             }
         }
     }
@@ -278,7 +280,7 @@ impl Stream {
     }
 
     /// Sends some of the replies.
-    async fn send(&self, outgoing: &mut Outgoing) -> Result<(), End> {
+    async fn send(&self, outgoing: &mut Outgoing) -> Result<(), Closing> {
         while !self.send_now(outgoing)? {
             self.ready(Interest::WRITABLE).await?;
         }
@@ -286,7 +288,7 @@ impl Stream {
     }
 
     /// Sends some of the replies, or returns false: the client has to read first.
-    fn send_now(&self, outgoing: &mut Outgoing) -> Result<bool, End> {
+    fn send_now(&self, outgoing: &mut Outgoing) -> Result<bool, Closing> {
         let sent = match self {
             Stream::Unix(stream) => stream.try_write(outgoing.unsent()),
             Stream::Tcp(stream) => stream.try_write(outgoing.unsent()),
@@ -294,23 +296,23 @@ impl Stream {
         match sent {
             Ok(length) => outgoing.note_sent(length),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
-            Err(_) => return Err(End::Failed),
+            Err(_) => return Err(Closing::Failed),
         }
         Ok(true)
     }
 
     /// After a while, true if the client has ended the connection, though there is more to read.
-    async fn has_ended_later(&self) -> Result<bool, End> {
+    async fn has_ended_later(&self) -> Result<bool, Closing> {
         sleep(LOOK_FOR_END).await;
         Ok(self.ready(Interest::READABLE).await?.is_read_closed())
     }
 
-    async fn ready(&self, interest: Interest) -> Result<Ready, End> {
+    async fn ready(&self, interest: Interest) -> Result<Ready, Closing> {
         let ready = match self {
             Stream::Unix(stream) => stream.ready(interest).await,
             Stream::Tcp(stream) => stream.ready(interest).await,
         };
-        ready.map_err(|_| End::Failed)
+        ready.map_err(|_| Closing::Failed)
     }
 }
 
@@ -320,9 +322,6 @@ pub async fn refuse(stream: Stream, why: &'static str) {
     outgoing.add(&Reply::error(why), Protocol::Resp2);
     let _ = timeout(LAST_REPLY, stream.send(&mut outgoing)).await;
 }
-
-/// Bytes to read at a time.
-const PIECE: usize = 16 * 1024;
 
 #[cfg(test)]
 mod tests {

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::commands::{self, Answer, Command, Does, NO_AUTH};
+use super::commands::{self, Answer, AgentCommand, Does, NO_AUTH};
 use super::reply::Reply;
 use super::session::Session;
 use super::shared::Agent;
@@ -13,7 +13,7 @@ use super::{greeting, locking};
 pub async fn answer(agent: &Arc<Agent>, session: &mut Session, words: &[&[u8]]) -> Answer {
     let Some((name, args)) = words.split_first() else { return Reply::Null.into() };
     let called =
-        |(_, command): &(usize, &Command)| name.eq_ignore_ascii_case(command.name.as_bytes());
+        |(_, command): &(usize, &AgentCommand)| name.eq_ignore_ascii_case(command.name.as_bytes());
     let Some((place, command)) = commands::ALL.iter().enumerate().find(called) else {
         // A client sends what belongs to a transaction without waiting for the answer, and must not be half served.
         let ends = name.eq_ignore_ascii_case(b"MULTI");
@@ -27,7 +27,7 @@ pub async fn answer(agent: &Arc<Agent>, session: &mut Session, words: &[&[u8]]) 
 async fn served(
     agent: &Arc<Agent>,
     session: &mut Session,
-    command: &Command,
+    command: &AgentCommand,
     words: &[&[u8]],
     args: &[&[u8]],
 ) -> Answer {

@@ -10,7 +10,7 @@ pub const STRANGERS: u64 = 1_000;
 pub const LOCKS: u64 = 40_000;
 /// The largest request, in bytes.
 pub const REQUEST: usize = 64 * 1024;
-/// The largest request of somebody who has not logged in, in bytes.
+/// The largest request of a client that has not logged in, in bytes.
 pub const STRANGERS_REQUEST: usize = 4 * 1024;
 /// The largest number of arguments in a request, with its name.
 pub const ARGUMENTS: usize = 64;
@@ -18,19 +18,19 @@ pub const ARGUMENTS: usize = 64;
 pub const LINE: usize = 1024;
 /// Requests of one connection that are answered before others have their turn.
 pub const TURN: u64 = 8;
-/// Bytes that the agent reads ahead while it answers a request.
-pub const READ_AHEAD: usize = REQUEST;
-/// Bytes of replies that the agent collects before it sends them. A client that does not read costs no more:
-/// the agent answers nothing until it does.
+/// Bytes that the agent reads at a time, and so the most that it reads ahead while it answers a request.
+pub const PIECE: usize = 4 * 1024;
+/// Bytes of replies that the agent collects before it sends them. While a client does not read, the agent answers nothing
+/// more.
 pub const UNSENT: usize = 16 * 1024;
-/// Bytes of replies that clients do not read, over all connections; with more of them the connection that does not read
-/// is closed. One user alone can have half of it.
+/// Bytes of connections whose clients do not read, replies and requests, over all connections; with more of them the
+/// connection that does not read is closed. One user alone can have half of it.
 pub const UNREAD: u64 = 64 << 20;
-/// Bytes of losses that the subscribers of one user have not read yet; a subscriber that is farther behind is cut off.
+/// Bytes of losses that the subscribers of one user have not read yet; a subscriber that is farther behind is closed.
 pub const LOSSES: usize = 4 << 20;
 /// Channels to which a connection can subscribe.
 pub const CHANNELS: usize = 16;
-/// The longest name of a connection, a library or a channel, in bytes.
+/// The longest name of a channel, in bytes.
 pub const NAME: usize = 256;
 /// A token that has left a lock done is remembered for this long.
 pub const DONE_LASTS: Duration = Duration::from_secs(10);

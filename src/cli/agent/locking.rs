@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dlock_client::operator::inspection;
-use dlock_client::{Inspection, Key, NodeError, NodeState, Report};
+use dlock_client::{Key, NodeState, Report};
 use dlock_core::Settings;
 use dlock_core::command::options::Options;
 use dlock_core::command::read::Args;
@@ -12,13 +12,12 @@ use dlock_core::command::release::DoneFor;
 use dlock_core::command::{Doc, Kind, Refusal, acquire, check, extend, release};
 use dlock_core::limits::MAX_TTL_CEILING;
 use futures_util::future::join_all;
-use redis::Value;
 
-use super::commands::{self, Answer, Command, Locking as Ask, NO_AUTH};
+use super::commands::{self, Answer, AgentCommand, Locking, NO_AUTH};
 use super::lock::Full;
-use super::lock::order::{self, Done, Order, Release, ReplyTo, Terms};
+use super::lock::order::{Acquisition, Done, Ephemeral, Order, Release, ReplyTo, Terms};
 use super::name::Name;
-use super::refusal::{NO_QUORUM, listed};
+use super::refusal;
 use super::reply::{Reply, map};
 use super::session::Session;
 use super::shared::Agent;
@@ -27,12 +26,12 @@ use super::shared::Agent;
 pub async fn answer(
     agent: &Arc<Agent>,
     session: &Session,
-    (ask, doc): (Ask, &'static Doc),
+    (ask, doc): (Locking, &'static Doc),
     args: &[&[u8]],
 ) -> Answer {
     match ask {
-        Ask::Help => return help().into(),
-        Ask::Node => return node(agent).into(),
+        Locking::Help => return help().into(),
+        Locking::Node => return node(agent).into(),
         _ => {}
     }
     let Some((&key, args)) = args.split_first() else { return Reply::error(Refusal::Arity).into() };
@@ -42,7 +41,7 @@ pub async fn answer(
     if !agent.allow.allows(&session.peer, key) {
         return Reply::error("NOPERM this agent does not allow you this lock (--allow)").into();
     }
-    if ask == Ask::Inspect {
+    if ask == Locking::Inspect {
         return inspect(agent, &key.into()).await.into();
     }
     let Some(share) = &session.share else { return Reply::error(NO_AUTH).into() };
@@ -67,23 +66,23 @@ pub async fn answer(
 fn order(
     agent: &Agent,
     session: &Session,
-    ask: Ask,
+    ask: Locking,
     args: &[&[u8]],
     reply: ReplyTo,
 ) -> Result<Order, String> {
     let settings = Settings { max_ttl: MAX_TTL_CEILING, ..Settings::default() };
     Ok(match ask {
-        Ask::Acquire => {
+        Locking::Acquire => {
             let parsed = acquire::parse_at_agent(args, &settings);
             let parsed = parsed.map_err(|refusal| refusal.to_string())?;
             Order::Acquire(Box::new(asked(agent, session, &parsed, reply)?))
         }
-        Ask::Release => {
+        Locking::Release => {
             let parsed = release::parse(args).map_err(|refusal| refusal.to_string())?;
             let done = parsed.done.map(|terms| done(agent, session, terms)).transpose()?;
             Order::Release(Release { done, reply })
         }
-        Ask::Extend => {
+        Locking::Extend => {
             let parsed = extend::parse(args, &settings).map_err(|refusal| refusal.to_string())?;
             Order::Extend { ttl: parsed.ttl, reply }
         }
@@ -113,13 +112,24 @@ fn asked(
     session: &Session,
     parsed: &acquire::AtAgent<'_>,
     reply: ReplyTo,
-) -> Result<order::Ask, String> {
+) -> Result<Acquisition, String> {
     let acquire::AtAgent { asked, renew, close } = *parsed;
     let acquire::Acquire { ttl, mode, again, ephemeral, wait, keep, .. } = asked;
     check_meta(asked.meta)?;
     let meta = session.meta(asked.meta, &agent.host);
-    Ok(order::Ask {
-        terms: Terms { ttl, mode, again, ephemeral, renew, close, meta },
+    Ok(Acquisition {
+        terms: Terms {
+            ttl,
+            mode,
+            again,
+            ephemeral: match (ephemeral, renew) {
+                (false, _) => Ephemeral::No,
+                (true, false) => Ephemeral::Yes,
+                (true, true) => Ephemeral::Renewed,
+            },
+            close,
+            meta,
+        },
         wait,
         keep,
         tie: ephemeral.then(|| Arc::clone(&session.tie)),
@@ -134,47 +144,32 @@ fn check_options(doc: &'static Doc, args: &[&[u8]]) -> Result<(), String> {
     options.find_map(Result::err).map_or(Ok(()), |refusal| Err(refusal.to_string()))
 }
 
-/// The report of the node that agrees with most others, as that node gives it.
+/// The report of the node that agrees with most others about the holder, as that node gives it.
 async fn inspect(agent: &Agent, key: &Key) -> Reply {
     let mut command = redis::cmd("DLOCK.INSPECT");
     command.arg(key.as_bytes());
-    let asked = agent.client.nodes().map(|node| node.send(&command));
-    let replies: Vec<Result<Value, NodeError>> = join_all(asked).await;
-    let answered: Vec<(Option<Inspection>, Value)> = replies
-        .iter()
-        .filter_map(|reply| reply.as_ref().ok())
-        .filter_map(|value| Some((inspection(value).ok()?, value.clone())))
-        .collect();
-    let needed = agent.client.size() / 2 + 1;
-    if answered.len() < needed {
-        return not_enough(agent, needed, replies);
+    let asked = agent.client.nodes().map(async |node| (node.name(), node.send(&command).await));
+    let (mut reports, mut found) = (Vec::new(), Vec::new());
+    for (name, reply) in join_all(asked).await {
+        let state = match reply {
+            Err(error) => error.into(),
+            Ok(value) => {
+                let lock = inspection(&value).ok().flatten();
+                let holder = lock.map(|lock| (lock.mode, lock.holders.into_iter().next()));
+                found.push((holder.map(|(mode, first)| (mode, first.map(|first| first.fence))), value));
+                NodeState::Answers
+            }
+        };
+        reports.push(Report { node: name.to_owned(), state });
     }
-    let shown = |look: &Option<Inspection>| {
-        let look = look.as_ref()?;
-        let holder = look.holders.first().map(|holder| (holder.id.clone(), holder.fence));
-        Some((look.mode.clone(), holder))
-    };
-    let votes = |look: &Option<Inspection>| {
-        answered.iter().filter(|(other, _)| shown(other) == shown(look)).count()
-    };
-    let waiting = |look: &Option<Inspection>| look.as_ref().map_or(0, |look| look.waiting);
-    let best = answered.iter().max_by_key(|(look, _)| (votes(look), waiting(look)));
+    let needed = agent.client.size() / 2 + 1;
+    if found.len() < needed {
+        return refusal::no_quorum(needed, &reports);
+    }
+    let votes = |holder| found.iter().filter(|(other, _)| other == holder).count();
+    // Of several the first: at that node clients queue.
+    let best = found.iter().rev().max_by_key(|(holder, _)| votes(holder));
     best.map_or(Reply::Null, |(_, value)| value.clone().into())
-}
-
-fn not_enough(agent: &Agent, needed: usize, replies: Vec<Result<Value, NodeError>>) -> Reply {
-    let states = replies.into_iter().map(|reply| match reply {
-        Ok(_) => NodeState::Answers,
-        Err(error) => error.into(),
-    });
-    let named = agent.client.nodes().zip(states);
-    let named = named.map(|(node, state)| Report { node: node.name().to_owned(), state });
-    let named: Vec<Report> = named.collect();
-    Reply::error(format_args!(
-        "{NO_QUORUM} {needed} of {} nodes are needed: {}",
-        named.len(),
-        listed(&named)
-    ))
 }
 
 /// Says that this is no node: two agents in a list of nodes would be one quorum twice.
@@ -190,13 +185,13 @@ fn node(agent: &Agent) -> Reply {
 }
 
 fn help() -> Reply {
-    let docs = commands::ALL.iter().filter_map(Command::doc);
+    let docs = commands::ALL.iter().filter_map(AgentCommand::doc);
     Reply::Array(
         docs.map(|doc| Reply::Status(format!("{doc} -- {}", doc.summary).into())).collect(),
     )
 }
 
-/// The longest META of a caller, in bytes: the agent adds who it is.
+/// The longest META of a client, in bytes: the agent writes its process and user before it.
 const LONGEST_META: usize = 800;
 const TOO_MANY_LOCKS: &str =
     "TOOMANY locks: this user has as many locks and waiting requests at this agent as one user may";

@@ -23,13 +23,9 @@ pub fn reply(error: &Error) -> Reply {
                     wait.as_millis(),
                     listed(nodes)
                 )),
-                None => refused(nodes).filter(|_| nodes.len() == 1).unwrap_or_else(|| {
-                    Reply::error(format_args!(
-                        "{NO_QUORUM} {needed} of {} nodes are needed: {}",
-                        nodes.len(),
-                        listed(nodes)
-                    ))
-                }),
+                None => refused(nodes)
+                    .filter(|_| nodes.len() == 1)
+                    .unwrap_or_else(|| no_quorum(*needed, nodes)),
             }
         }
         Error::TooLong { ttl, limit, .. } => Reply::error(too_long(millis(*ttl), millis(*limit))),
@@ -39,6 +35,12 @@ pub fn reply(error: &Error) -> Reply {
         }
         other => Reply::error(format_args!("ERR {other}")),
     }
+}
+
+/// The reply when no majority answers.
+pub fn no_quorum(needed: usize, nodes: &[Report]) -> Reply {
+    let (all, listed) = (nodes.len(), listed(nodes));
+    Reply::Error(format!("{NO_QUORUM} {needed} of {all} nodes are needed: {listed}"))
 }
 
 /// The reply for a lease that was not granted. Nodes that do not grant as much were asked for more than the caller has
@@ -79,7 +81,7 @@ fn refused(nodes: &[Report]) -> Option<Reply> {
 }
 
 /// The nodes and their states, on one line.
-pub fn listed(nodes: &[Report]) -> String {
+fn listed(nodes: &[Report]) -> String {
     let all: Vec<String> =
         nodes.iter().map(|report| report.to_string().replace('\n', " ")).collect();
     all.join("; ")

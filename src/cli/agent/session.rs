@@ -1,4 +1,4 @@
-//! The state of a connection: who is there, and what it has asked for.
+//! The state of a connection: its peer, and what it has asked for.
 
 use std::collections::BTreeSet;
 use std::future::pending;
@@ -24,7 +24,6 @@ pub struct Session {
     pub is_known: bool,
     /// `None`: it has never logged in.
     pub share: Option<Arc<Share>>,
-    pub name: Vec<u8>,
     pub tie: Arc<Tie>,
     /// The text about the process, once it is needed.
     about: OnceLock<String>,
@@ -40,7 +39,6 @@ impl Session {
             protocol: Protocol::Resp2,
             is_known: false,
             share: None,
-            name: Vec::new(),
             about: OnceLock::new(),
             tie: Arc::new(Tie::new()),
             channels: BTreeSet::new(),
@@ -107,7 +105,6 @@ impl Session {
         self.losses = None;
         self.protocol = Protocol::Resp2;
         self.is_known = self.peer != Peer::Tcp;
-        self.name.clear();
     }
 
     /// Ends the locks that end with the connection.

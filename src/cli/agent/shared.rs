@@ -1,7 +1,6 @@
 //! The state that all connections share.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use dlock_client::{Client, Token};
 use nix::unistd::gethostname;
@@ -20,10 +19,9 @@ use super::room::Room;
 /// The agent.
 pub struct Agent {
     pub client: Client,
-    /// Name of this process, for those who take it for a node.
+    /// Name of this process, for a client that takes it for a node.
     pub id: String,
     pub host: String,
-    pub since: Instant,
     pub allow: Allow,
     /// The digest of the password, if there is one.
     pub password: Option<[u8; 32]>,
@@ -43,7 +41,6 @@ impl Agent {
         Arc::new(Agent {
             id: Token::random().to_string(),
             host: gethostname().unwrap_or_default().to_string_lossy().into_owned(),
-            since: Instant::now(),
             allow,
             password,
             locks: Locks::new(Common {

@@ -1,11 +1,10 @@
 //! The command line: one table of all subcommands. Each of them declares its own arguments and runs in
 //! a file of its own.
 //!
-//! [`completions`], [`man`] and [`version`] are about the command line itself.
+//! [`completions`] and [`man`] are about the command line itself.
 
 mod completions;
 mod man;
-mod version;
 
 use std::ffi::OsString;
 
@@ -65,19 +64,19 @@ commands! {
     Inspect(inspect),
     /// List the locks
     Ls(ls),
-    /// End a lock that somebody else holds
+    /// End a lock that another client holds
     Break(break_),
     /// Find settings that make the nodes unsafe, and say how to fix them
     Doctor(doctor),
     /// Wait until the nodes grant locks: between two restarts, and for probes
     Ready(ready),
-    /// Show the nodes and the locks that hurt most, live
+    /// Show the nodes and the most contended locks, live
     Top(top),
     /// Serve metrics of the nodes to Prometheus, and a page for people
     Exporter(exporter),
     /// Serve the locks of a majority to programs in any language, over the Redis protocol
     Agent(agent),
-    /// Measure the nodes: cost of a lock, waits, fairness
+    /// Measure the nodes: the cost of a free lock
     Bench(bench),
     /// Start local servers with the module, to try dlock
     Dev(dev),
@@ -85,8 +84,6 @@ commands! {
     Completions(completions),
     /// Print the manual page
     Man(man),
-    /// Print the version
-    Version(version),
 }
 
 /// Corrects the parser's advice about a key that begins with a dash, and leaves out what may be a secret. With
@@ -124,7 +121,7 @@ const FIRST_MINUTE: &str = "\
 Try it:
   dlock dev -n 3                            three local nodes; says what to put into DLOCK_NODES
   dlock run nightly -- ./backup.sh          waits for the lock `nightly`, runs the script, releases
-  dlock run -n nightly -- ./backup.sh       exits with 1 at once if somebody else holds it
+  dlock run -n nightly -- ./backup.sh       exits with 1 at once if another client holds it
   dlock inspect nightly                     who holds it, who waits
 
 Exit codes: the command's own; 128+n if signal n ended it; 1 the lock was not free; 75 the lock

@@ -72,12 +72,12 @@ impl Args {
         let folder = ServersFolder::make().map_err(|error| Failure::internal(&error))?;
         let (report, reports) = channel();
         let next = self.port.unwrap_or(FIRST_PORT);
-        let mut nodes = Nodes { servers: Vec::new(), folder, reports, next, urls: Vec::new() };
+        let mut nodes = LocalNodes { servers: Vec::new(), folder, reports, next, urls: Vec::new() };
         let started = tokio::select! {
             started = nodes.start(&self, &plan, report) => {
                 started.map(|()| None).map_err(|error| Failure::internal(&error))
             }
-            signal = signals.next_that_ends() => Ok(Some(Exit::by(signal))),
+            signal = signals.next_that_ends() => Ok(Some(Exit::Signal(signal))),
         };
         let end = match started {
             Ok(None) => tokio::select! {
@@ -92,7 +92,7 @@ impl Args {
     }
 
     /// Says where they are, and stays until none is left.
-    async fn stay(&self, nodes: &mut Nodes, plan: &Plan, as_json: bool) -> Result<Exit, Failure> {
+    async fn stay(&self, nodes: &mut LocalNodes, plan: &Plan, as_json: bool) -> Result<Exit, Failure> {
         let urls = &nodes.urls;
         if self.demo {
             demo::show(urls).await?;
@@ -107,7 +107,7 @@ impl Args {
 }
 
 /// The servers that run, and who reports it when one has ended.
-struct Nodes {
+struct LocalNodes {
     servers: Vec<Server>,
     folder: ServersFolder,
     reports: Receiver<Ended>,
@@ -117,7 +117,7 @@ struct Nodes {
     urls: Vec<String>,
 }
 
-impl Nodes {
+impl LocalNodes {
     async fn start(
         &mut self,
         args: &Args,
@@ -160,7 +160,7 @@ impl Nodes {
 
     /// Ends all servers, and waits until they have.
     async fn end(self) {
-        let Nodes { servers, folder, reports, .. } = self;
+        let LocalNodes { servers, folder, reports, .. } = self;
         // Each of them ends when nobody holds the other end of its pipe.
         drop(servers);
         let last = spawn_blocking(move || while reports.recv_timeout(PATIENCE).is_ok() {});
@@ -172,7 +172,7 @@ impl Nodes {
 
 /// Servers, started one after the other.
 struct Starting<'a> {
-    nodes: &'a mut Nodes,
+    nodes: &'a mut LocalNodes,
     plan: &'a Plan,
     report: Sender<Ended>,
     /// The user has chosen the ports.

@@ -87,7 +87,7 @@ fn recorded(report: &str) -> Option<Vec<Member>> {
 
 /// Number of nodes on which each lock is held.
 pub async fn on_how_many(nodes: &Nodes) -> BTreeMap<Vec<u8>, usize> {
-    let answers = nodes.each(|node| ls::locks(node, None, &["dlock-key"], PAGE)).await;
+    let answers = nodes.each(|node| ls::locks(node, None, &["dlock-key"])).await;
     let found = answers.into_iter().filter_map(|(_, found)| found.ok());
     let mut counts = BTreeMap::new();
     for (key, lock) in found.flatten() {
@@ -210,8 +210,6 @@ impl Member {
 
 /// Limit of locks that a finding names.
 const NAMED: usize = 5;
-/// Number of keys that a node scans in one step.
-const PAGE: u32 = 1000;
 const NO_REPORT: &str = "it is not a report of `dlock doctor --json`";
 
 #[cfg(test)]

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use super::facts::{Answers, Facts};
+use super::facts::{NodeAnswers, Facts};
 use super::finding::Finding;
 use dlock_client::LockOptions;
 
 use crate::say::duration;
 
 /// A check of one node.
-pub type Check = fn(&Answers) -> Option<Finding>;
+pub type Check = fn(&NodeAnswers) -> Option<Finding>;
 
 /// A check of all nodes together.
 pub type SetCheck = fn(&[Facts]) -> Vec<Finding>;

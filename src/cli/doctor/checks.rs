@@ -1,7 +1,7 @@
 //! All checks: facts in, findings out. [`node`], [`limits`] and [`server`] check single nodes, and [`set`]
 //! checks all of them together.
 
-use super::facts::{Answers, Facts};
+use super::facts::{NodeAnswers, Facts};
 use super::finding::{Finding, merged};
 use super::{limits, node, server, set};
 
@@ -21,7 +21,7 @@ pub fn findings(nodes: &[Facts]) -> Vec<Finding> {
     merged(all)
 }
 
-fn of_one(answers: &Answers) -> Vec<Finding> {
+fn of_one(answers: &NodeAnswers) -> Vec<Finding> {
     // Other findings would only hide that the server cannot be a node.
     let is_node = answers.has_module() && !answers.is_replica() && !answers.is_agent();
     let checks = if is_node {

@@ -1,14 +1,12 @@
 //! Asks a node for all facts that the checks need, and changes nothing there.
 
-use std::fs;
-use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use dlock_client::operator::StandBy;
 use futures_util::future::join_all;
 use redis::{Pipeline, Value, pipe};
 
-use super::facts::{Answers, Asked, Clock, Facts, Fields, Reserve};
+use super::facts::{NodeAnswers, Asked, Clock, Facts, Fields, Reserve};
 use crate::nodes::ask::{Node, Nodes, Trouble};
 use crate::nodes::reply::{bytes, text};
 
@@ -53,7 +51,7 @@ pub async fn reserves(nodes: &Nodes, facts: &[Facts]) -> Vec<Reserve> {
 }
 
 /// Returns the facts of one server.
-pub async fn answers(mut node: Node) -> Result<Answers, Trouble> {
+pub async fn answers(mut node: Node) -> Result<NodeAnswers, Trouble> {
     let mut round_trip = Duration::MAX;
     let mut clock = None;
     for _ in 0..ROUND_TRIPS {
@@ -66,7 +64,7 @@ pub async fn answers(mut node: Node) -> Result<Answers, Trouble> {
     let [info, config, about, cluster, probes @ ..] = &said[..] else {
         return Err("it sent fewer replies than it got requests: is a proxy in between?".into());
     };
-    let mut answers = Answers {
+    Ok(NodeAnswers {
         info: lines(info),
         config: pairs(config),
         node: pairs(about),
@@ -74,12 +72,7 @@ pub async fn answers(mut node: Node) -> Result<Answers, Trouble> {
         denied: denied(probes),
         clock,
         round_trip,
-        state_disk: None,
-    };
-    if node.is_local {
-        answers.state_disk = state_disk(&answers);
-    }
-    Ok(answers)
+    })
 }
 
 async fn time(node: &mut Node) -> Result<(Duration, Option<Clock>), Trouble> {
@@ -136,7 +129,6 @@ const SETTINGS: &[&str] = &[
     "io-threads",
     "maxclients",
     "maxmemory",
-    "maxmemory-clients",
     "maxmemory-policy",
     "min-replicas-max-lag",
     "min-replicas-to-write",
@@ -185,47 +177,4 @@ fn pairs(value: &Value) -> Asked {
         other => text(other).unwrap_or_default(),
     };
     Ok(pairs.map(|(name, value)| (words(name), words(value))).collect())
-}
-
-/// The kind of file system that has the state file. Known only if the server is a process of this machine,
-/// and its files can be read.
-fn state_disk(answers: &Answers) -> Option<String> {
-    let process = Path::new("/proc").join(answers.info("process_id")?);
-    let executable = fs::canonicalize(answers.info("executable")?).ok()?;
-    // Behind a forwarded port is another machine, where this number means another process.
-    if fs::read_link(process.join("exe")).ok()? != executable {
-        return None;
-    }
-    let mounts = fs::read_to_string(process.join("mountinfo")).ok()?;
-    let state_file = Path::new(answers.node("state-file").filter(|path| !path.is_empty())?);
-    kind_of_disk(&mounts, state_file)
-}
-
-/// The nearest mount point above the file counts; of several at the same place, the last.
-fn kind_of_disk(mounts: &str, file: &Path) -> Option<String> {
-    let mounted = mounts.lines().filter_map(|line| {
-        let (place, kind) = line.split_once(" - ")?;
-        let place = PathBuf::from(place.split(' ').nth(4)?);
-        file.starts_with(&place).then(|| (place, kind.split(' ').next().unwrap_or_default()))
-    });
-    let nearest = mounted.max_by_key(|(place, _)| place.as_os_str().len());
-    nearest.map(|(_, kind)| kind.to_owned())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_nearest_mount_counts() {
-        let mounts = "\
-            22 1 0:20 / / rw,relatime - overlay overlay rw\n\
-            23 22 0:21 / /data rw shared:1 - ext4 /dev/sda1 rw\n\
-            24 23 0:22 / /data/fast rw - tmpfs tmpfs rw\n";
-        let kind = |file| kind_of_disk(mounts, Path::new(file));
-        assert_eq!(kind("/data/dlock.state").as_deref(), Some("ext4"));
-        assert_eq!(kind("/data/fast/dlock.state").as_deref(), Some("tmpfs"));
-        assert_eq!(kind("/data/faster.state").as_deref(), Some("ext4"));
-        assert_eq!(kind("/dlock.state").as_deref(), Some("overlay"));
-    }
 }

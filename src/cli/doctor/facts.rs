@@ -13,7 +13,7 @@ pub struct Facts {
     /// True if that node is a cluster.
     pub in_cluster: bool,
     /// Its answers, or the error.
-    pub answers: Result<Answers, String>,
+    pub answers: Result<NodeAnswers, String>,
 }
 
 /// A node that fails over: its primaries, replicas and Sentinels.
@@ -21,14 +21,14 @@ pub struct Facts {
 pub struct Reserve {
     /// The servers that grant locks.
     pub primaries: Vec<Facts>,
-    pub replicas: Vec<(String, Result<Answers, String>)>,
+    pub replicas: Vec<(String, Result<NodeAnswers, String>)>,
     /// Each Sentinel's report about the primary.
     pub sentinels: Vec<(String, Asked)>,
 }
 
 /// A node's answers. Any part can be missing, because this user may not ask for it.
 #[derive(Clone, Debug)]
-pub struct Answers {
+pub struct NodeAnswers {
     /// INFO.
     pub info: Asked,
     /// CONFIG GET of the settings that the checks need.
@@ -43,8 +43,6 @@ pub struct Answers {
     pub clock: Option<Clock>,
     /// The quickest of a few round trips.
     pub round_trip: Duration,
-    /// Kind of the file system that has its state file; known only of servers on this machine.
-    pub state_disk: Option<String>,
 }
 
 /// The fields of an answer, or the error.
@@ -88,7 +86,7 @@ impl FromIterator<(String, String)> for Fields {
     }
 }
 
-impl Answers {
+impl NodeAnswers {
     /// A field of INFO.
     pub fn info(&self, name: &str) -> Option<&str> {
         self.info.as_ref().ok()?.get(name)

@@ -4,7 +4,7 @@ use dlock_core::Millis;
 use dlock_core::durability::lease_bound::rounded_up;
 
 use super::check::{Check, USUAL_TTL_MS, shown};
-use super::facts::Answers;
+use super::facts::NodeAnswers;
 use super::finding::Finding;
 
 /// Checks that must pass before the others matter.
@@ -14,19 +14,16 @@ pub const BASICS: &[Check] = &[agent, no_module, no_answer, version, replica];
 pub const CHECKS: &[Check] = &[
     quarantine,
     durable,
-    state_disk,
     newborn,
     quarantine_off,
-    lease_bound,
     max_ttl,
-    fence_ahead,
     places,
     denied,
     info_denied,
     config_denied,
 ];
 
-fn agent(node: &Answers) -> Option<Finding> {
+fn agent(node: &NodeAnswers) -> Option<Finding> {
     node.is_agent().then(|| {
         let (version, behind) = (node.node("version"), node.node("nodes"));
         let (version, behind) = (version.unwrap_or("?"), behind.unwrap_or("?"));
@@ -36,7 +33,7 @@ fn agent(node: &Answers) -> Option<Finding> {
     })
 }
 
-fn no_module(node: &Answers) -> Option<Finding> {
+fn no_module(node: &NodeAnswers) -> Option<Finding> {
     (!node.has_module()).then(|| {
         Finding::error("module", "it runs without the module dlock")
             .why("it does not know dlock's commands, so it counts as a no for every lock")
@@ -44,7 +41,7 @@ fn no_module(node: &Answers) -> Option<Finding> {
     })
 }
 
-fn no_answer(node: &Answers) -> Option<Finding> {
+fn no_answer(node: &NodeAnswers) -> Option<Finding> {
     let error = node.node.as_ref().err()?;
     let known = !node.has_module() || error.starts_with("NOPERM");
     (!known).then(|| {
@@ -55,7 +52,7 @@ fn no_answer(node: &Answers) -> Option<Finding> {
     })
 }
 
-fn version(node: &Answers) -> Option<Finding> {
+fn version(node: &NodeAnswers) -> Option<Finding> {
     let (name, version, least) = match node.info("valkey_version") {
         Some(version) => ("Valkey", version, (7, 2)),
         None => ("Redis", node.info("redis_version")?, (7, 0)),
@@ -69,7 +66,7 @@ fn version(node: &Answers) -> Option<Finding> {
     })
 }
 
-fn replica(node: &Answers) -> Option<Finding> {
+fn replica(node: &NodeAnswers) -> Option<Finding> {
     node.is_replica().then(|| {
         let primary = node.info("master_host").zip(node.info("master_port"));
         let primary = primary.map(|(host, port)| format!(" of {host}:{port}")).unwrap_or_default();
@@ -79,7 +76,7 @@ fn replica(node: &Answers) -> Option<Finding> {
     })
 }
 
-fn quarantine(node: &Answers) -> Option<Finding> {
+fn quarantine(node: &NodeAnswers) -> Option<Finding> {
     let why = node.node("quarantine-reason").unwrap_or("unknown");
     let left = node.node_number("quarantine-ms").filter(|left| *left > 0)?;
     Some(
@@ -89,7 +86,7 @@ fn quarantine(node: &Answers) -> Option<Finding> {
     )
 }
 
-fn durable(node: &Answers) -> Option<Finding> {
+fn durable(node: &NodeAnswers) -> Option<Finding> {
     let error = node.node("state-file-error").unwrap_or_default();
     let finding = match node.node("durable")? {
         "no" => Finding::warning("state_file", "it has no state file")
@@ -108,29 +105,11 @@ fn durable(node: &Answers) -> Option<Finding> {
     Some(finding)
 }
 
-fn state_disk(node: &Answers) -> Option<Finding> {
-    // With a quarantine as long as leases run, nothing depends on the file.
-    let longest = node.node_number("lease-bound-ms").unwrap_or(0).max(USUAL_TTL_MS);
-    if waits_when_newborn(node).is_some_and(|waits| covers(waits, longest)) {
-        return None;
-    }
-    let found = match node.state_disk.as_deref()? {
-        "tmpfs" | "ramfs" => "its state file is in memory (tmpfs)",
-        "overlay" => "its state file is in a container's own layer, not in a volume",
-        _ => return None,
-    };
-    Some(
-        Finding::warning("state_file_disk", found)
-            .why("it disappears with the machine or the container, and then the node has forgotten its leases")
-            .fix("put its dir on a volume; or set dlock.newborn-quarantine to the longest lease in use, in ms, in its configuration file"),
-    )
-}
-
 /// A lost disk is seen when it is too late. So a setting that would not do is told before.
-fn newborn(node: &Answers) -> Option<Finding> {
+fn newborn(node: &NodeAnswers) -> Option<Finding> {
     let longest = node.node_number("lease-bound-ms")?;
     let waits = waits_when_newborn(node)?;
-    if covers(waits, longest) || state_disk(node).is_some() {
+    if covers(waits, longest) {
         return None;
     }
     let (waits, run) = (shown(waits), shown(longest));
@@ -145,7 +124,7 @@ fn newborn(node: &Answers) -> Option<Finding> {
 
 /// The length of the quarantine after a start without a state file, in milliseconds. `None`: the settings are
 /// not known, or `dlock.quarantine` is off, which is told by itself.
-fn waits_when_newborn(node: &Answers) -> Option<i64> {
+fn waits_when_newborn(node: &NodeAnswers) -> Option<i64> {
     let set = node.config("dlock.quarantine").filter(|set| *set != "off")?;
     Some(set.parse().unwrap_or(0).max(node.config_number(NEWBORN)?))
 }
@@ -155,7 +134,7 @@ fn covers(waits: i64, bound: i64) -> bool {
     rounded_up(Millis(waits.unsigned_abs())) >= Millis(bound.unsigned_abs())
 }
 
-fn quarantine_off(node: &Answers) -> Option<Finding> {
+fn quarantine_off(node: &NodeAnswers) -> Option<Finding> {
     (node.config("dlock.quarantine")? == "off").then(|| {
         Finding::warning("quarantine_off", "dlock.quarantine is off")
             .why("after a crash it grants locks that somebody may still hold")
@@ -163,16 +142,7 @@ fn quarantine_off(node: &Answers) -> Option<Finding> {
     })
 }
 
-fn lease_bound(node: &Answers) -> Option<Finding> {
-    let bound = node.node_number("lease-bound-ms").filter(|bound| *bound > LONG_LEASE_MS)?;
-    Some(
-        Finding::hint("lease_bound", format!("leases run for up to {}", shown(bound)))
-            .why("after a crash it grants nothing for that time")
-            .fix("use shorter leases and renew them; CONFIG SET dlock.max-ttl 600000 refuses longer new ones"),
-    )
-}
-
-fn max_ttl(node: &Answers) -> Option<Finding> {
+fn max_ttl(node: &NodeAnswers) -> Option<Finding> {
     let most = node.config_number("dlock.max-ttl").filter(|most| *most < USUAL_TTL_MS)?;
     Some(
         Finding::error("max_ttl", format!("dlock.max-ttl is {}, and a usual lease {}", shown(most), shown(USUAL_TTL_MS)))
@@ -181,21 +151,7 @@ fn max_ttl(node: &Answers) -> Option<Finding> {
     )
 }
 
-fn fence_ahead(node: &Answers) -> Option<Finding> {
-    let ahead = node.node_number("fence-ahead-ms").filter(|ahead| *ahead > FAR_AHEAD_MS)?;
-    // The first fences of a node are ten minutes ahead, and the clock gets there.
-    let age = node.info_number("uptime_in_seconds").filter(|_| node.node_number("boot") == Some(1));
-    if age.is_some_and(|seconds| seconds * 1000 + ahead <= TEN_MINUTES_MS + SLACK_MS) {
-        return None;
-    }
-    Some(
-        Finding::hint("fence_ahead", format!("its fences are {} ahead of its clock", shown(ahead)))
-            .why("a client proposes such fences, a clock was wrong, or the node first started in the last ten minutes; nodes refuse those more than ten minutes ahead")
-            .fix("look at the clocks of the clients and of this machine. A client's fences are its own keys' alone. If the node's were handed out by a clock that was wrong, and it is one of several, start it with a new state file and dlock.newborn-quarantine no shorter than the longest lease in use (docs/several-nodes.md, on replacing a node)"),
-    )
-}
-
-fn places(node: &Answers) -> Option<Finding> {
+fn places(node: &NodeAnswers) -> Option<Finding> {
     let refused = node.node_number("places-refused")?;
     (refused > 0).then(|| {
         Finding::warning("places", format!("{refused} requests with KEEP got no place"))
@@ -204,7 +160,7 @@ fn places(node: &Answers) -> Option<Finding> {
     })
 }
 
-fn denied(node: &Answers) -> Option<Finding> {
+fn denied(node: &NodeAnswers) -> Option<Finding> {
     let names = node.denied.join(", ");
     let rights: Vec<String> = node.denied.iter().map(|name| format!("+{name}")).collect();
     let locks = node.denied.iter().any(|name| LOCKING.contains(name));
@@ -218,12 +174,12 @@ fn denied(node: &Answers) -> Option<Finding> {
     Some(finding.fix(format!("ACL SETUSER <this user> {}", rights.join(" "))))
 }
 
-fn info_denied(node: &Answers) -> Option<Finding> {
+fn info_denied(node: &NodeAnswers) -> Option<Finding> {
     let error = node.info.as_ref().err()?;
     Some(skipped("INFO", error, "+info"))
 }
 
-fn config_denied(node: &Answers) -> Option<Finding> {
+fn config_denied(node: &NodeAnswers) -> Option<Finding> {
     let error = node.config.as_ref().err()?;
     Some(skipped("CONFIG GET", error, "+config|get"))
 }
@@ -238,14 +194,3 @@ const NEWBORN: &str = "dlock.newborn-quarantine";
 
 /// The commands that a lock needs.
 const LOCKING: [&str; 3] = ["DLOCK.ACQUIRE", "DLOCK.EXTEND", "DLOCK.RELEASE"];
-
-/// A start after a crash goes on from a minute ahead.
-const FAR_AHEAD_MS: i64 = 120_000;
-
-const TEN_MINUTES_MS: i64 = 600_000;
-
-/// A server loads the module a moment after it has started.
-const SLACK_MS: i64 = 5_000;
-
-/// Longer leases make a crash expensive.
-const LONG_LEASE_MS: i64 = TEN_MINUTES_MS;

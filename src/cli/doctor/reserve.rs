@@ -1,7 +1,7 @@
 //! Checks of what takes over when a primary fails: its replicas, and the Sentinels that decide it.
 
 use super::check::{USUAL_TTL_MS, shown};
-use super::facts::{Answers, Asked, Reserve};
+use super::facts::{NodeAnswers, Asked, Reserve};
 use super::finding::Finding;
 
 /// Everything that is wrong with it.
@@ -35,7 +35,7 @@ fn no_replica(reserve: &Reserve) -> Vec<Finding> {
     primaries.map(|facts| finding().about(&facts.name)).into_iter().collect()
 }
 
-fn of_replica(replica: &Answers, reserve: &Reserve) -> Vec<Finding> {
+fn of_replica(replica: &NodeAnswers, reserve: &Reserve) -> Vec<Finding> {
     if !replica.has_module() {
         let finding =
             Finding::error("replica_module", "this replica runs without the module dlock")
@@ -127,7 +127,6 @@ fn of_sentinels(sentinels: &[(String, Asked)]) -> Vec<Finding> {
             }
         }
     }
-    found.extend(SAME.iter().filter_map(|(field, what)| differ(sentinels, field, what)));
     found
 }
 
@@ -171,27 +170,5 @@ fn slow(down_after: i64) -> Option<Finding> {
     })
 }
 
-fn differ(sentinels: &[(String, Asked)], field: &str, what: &str) -> Option<Finding> {
-    let mut values: Vec<&str> =
-        sentinels.iter().filter_map(|(_, said)| said.as_ref().ok()?.get(field)).collect();
-    values.sort_unstable();
-    values.dedup();
-    (values.len() > 1).then(|| {
-        let found = format!("the Sentinels do not agree on {what}: {}", values.join(", "));
-        let finding = Finding::warning("sentinels", found)
-            .why("what happens in a fail-over depends on which of them leads it")
-            .fix("SENTINEL SET NAME …, the same at each of them; if it is the primary, wait, or look at their logs");
-        sentinels.iter().fold(finding, |finding, (name, _)| finding.about(name))
-    })
-}
-
 const MIN: &str = "min-replicas-to-write";
 const MAX_TTL: &str = "dlock.max-ttl";
-
-/// Settings on which all Sentinels should agree.
-const SAME: [(&str, &str); 4] = [
-    ("port", "the primary's port"),
-    ("quorum", "the quorum"),
-    ("down-after-milliseconds", "down-after-milliseconds"),
-    ("failover-timeout", "failover-timeout"),
-];

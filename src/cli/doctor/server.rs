@@ -1,7 +1,7 @@
 //! Checks of one server's own settings and state, as far as they matter to locks.
 
 use super::check::Check;
-use super::facts::Answers;
+use super::facts::NodeAnswers;
 use super::finding::Finding;
 
 /// The checks.
@@ -20,64 +20,9 @@ pub const CHECKS: &[Check] = &[
     timeout,
     keepalive,
     connections,
-    defects,
-    forks,
 ];
 
-/// The name of the server and its version: major, minor and patch.
-fn version(node: &Answers) -> Option<(&'static str, [u64; 3])> {
-    let valkey = node.info("valkey_version").map(|version| ("Valkey", version));
-    let (name, text) = valkey.or_else(|| Some(("Redis", node.info("redis_version")?)))?;
-    let mut parts = text.split('.').map(|part| part.parse().ok());
-    let mut next = || parts.next().flatten();
-    Some((name, [next()?, next()?, next()?]))
-}
-
-/// Known defects of servers that concern blocked clients. Both need a server that evicts clients.
-fn defects(node: &Answers) -> Option<Finding> {
-    if node.config("maxmemory-clients")? == "0" {
-        return None;
-    }
-    let (name, version) = version(node)?;
-    let [major, minor, patch] = version;
-    let (defect, mended) = match name {
-        "Redis" if REDIS_15594.iter().any(|last| last[..2] == version[..2] && patch <= last[2]) => {
-            let older = version < [8, 6, 3];
-            let defect = if older { "redis#15594, CVE-2026-23479" } else { "redis#15594" };
-            (defect, "the patch of its line of August 2026 (7.2.16), or a later one")
-        }
-        "Valkey" if version < [9, 1, 0] && !((major, minor) == (8, 0) && patch >= 8) => (
-            "CVE-2026-23479",
-            "Valkey 9.1.0 or later, or a patch of its line that names this (8.0.8)",
-        ),
-        _ => return None,
-    };
-    let version = format!("{name} {major}.{minor}.{patch}");
-    Some(
-        Finding::warning(
-            "server_defects",
-            format!("{version} can use a blocked client that it has evicted ({defect})"),
-        )
-        .why("maxmemory-clients is set, so a client can crash it, or do worse, while others block on a key")
-        .fix(format!("install {mended}; until then CONFIG SET maxmemory-clients 0")),
-    )
-}
-
-/// The last versions that are known to have this defect.
-const REDIS_15594: [[u64; 3]; 7] =
-    [[7, 2, 15], [7, 4, 10], [8, 0, u64::MAX], [8, 2, 8], [8, 4, 5], [8, 6, 5], [8, 8, 1]];
-
-/// Valkey saves and synchronises without a fork from 9.2 on, if all of its modules can.
-fn forks(node: &Answers) -> Option<Finding> {
-    let (name, version) = version(node)?;
-    (name == "Valkey" && version >= [9, 2, 0]).then(|| {
-        Finding::hint("forks", "it forks to save and to synchronise, as Valkey does before 9.2")
-            .why("dlock is not tried with saving from another thread, so the server does without that for all of its data")
-            .fix("leave memory for what is written while it saves, as with Valkey 9.1")
-    })
-}
-
-fn cluster(node: &Answers) -> Option<Finding> {
+fn cluster(node: &NodeAnswers) -> Option<Finding> {
     (node.cluster("cluster_state")? != "ok").then(|| {
         Finding::error("cluster_down", "its cluster is down")
             .why("it refuses every command that has a key")
@@ -85,7 +30,7 @@ fn cluster(node: &Answers) -> Option<Finding> {
     })
 }
 
-fn saving_fails(node: &Answers) -> Option<Finding> {
+fn saving_fails(node: &NodeAnswers) -> Option<Finding> {
     let failed = |field: &str| node.info(field) == Some("err");
     let stops = node.config("stop-writes-on-bgsave-error") == Some("yes") && saves(node)?;
     let what = match (failed("aof_last_write_status"), failed("rdb_last_bgsave_status") && stops) {
@@ -103,11 +48,11 @@ fn saving_fails(node: &Answers) -> Option<Finding> {
 }
 
 /// True if the server saves RDB files.
-fn saves(node: &Answers) -> Option<bool> {
+fn saves(node: &NodeAnswers) -> Option<bool> {
     Some(!node.config("save")?.is_empty())
 }
 
-fn persistence(node: &Answers) -> Option<Finding> {
+fn persistence(node: &NodeAnswers) -> Option<Finding> {
     let log = node.config("appendonly")? == "yes";
     let always = node.config("appendfsync")? == "always";
     let (found, why) = match (log, saves(node)?) {
@@ -124,7 +69,7 @@ fn persistence(node: &Answers) -> Option<Finding> {
 }
 
 /// A mark is data: unlike a lease, no quarantine makes up for its loss.
-fn done_not_saved(node: &Answers) -> Option<Finding> {
+fn done_not_saved(node: &NodeAnswers) -> Option<Finding> {
     let done = node.info_number("dlock_done_keys").filter(|done| *done > 0)?;
     (node.config("appendonly")? != "yes").then(|| {
         let are = if done == 1 { "lock is" } else { "locks are" };
@@ -144,7 +89,7 @@ const AFTER_A_RESTART: &str =
     "after any restart it has forgotten all leases, and grants nothing until they have ended";
 
 /// A log that is written with every command is meant to miss nothing. These settings undo that.
-fn log_has_gaps(node: &Answers) -> Option<Finding> {
+fn log_has_gaps(node: &NodeAnswers) -> Option<Finding> {
     let is = |setting: &str, value: &str| node.config(setting) == Some(value);
     if !(is("appendonly", "yes") && is("appendfsync", "always")) {
         return None;
@@ -173,7 +118,7 @@ fn log_has_gaps(node: &Answers) -> Option<Finding> {
     })
 }
 
-fn eviction(node: &Answers) -> Option<Finding> {
+fn eviction(node: &NodeAnswers) -> Option<Finding> {
     let policy = node.config("maxmemory-policy")?;
     (policy.starts_with("allkeys") && node.config_number("maxmemory")? > 0).then(|| {
         // Completion records have an expiry, so volatile policies evict them.
@@ -189,7 +134,7 @@ fn eviction(node: &Answers) -> Option<Finding> {
     })
 }
 
-fn lock_memory(node: &Answers) -> Option<Finding> {
+fn lock_memory(node: &NodeAnswers) -> Option<Finding> {
     let used = node.info_number("dlock_memory")?;
     let most = node.info_number("dlock_memory_most").filter(|most| *most > 0)?;
     (used >= most / 10 * 8).then(|| {
@@ -200,7 +145,7 @@ fn lock_memory(node: &Answers) -> Option<Finding> {
     })
 }
 
-fn marks_removed(node: &Answers) -> Option<Finding> {
+fn marks_removed(node: &NodeAnswers) -> Option<Finding> {
     let removed = node.info_number("dlock_marks_removed").filter(|removed| *removed > 0)?;
     Some(
         Finding::warning("marks_removed", format!("{removed} marks of fences were removed"))
@@ -209,7 +154,7 @@ fn marks_removed(node: &Answers) -> Option<Finding> {
     )
 }
 
-fn memory(node: &Answers) -> Option<Finding> {
+fn memory(node: &NodeAnswers) -> Option<Finding> {
     let (used, most) = (node.info_number("used_memory")?, node.config_number("maxmemory")?);
     // With such a policy it is always full, and takes more all the same.
     let evicts = node.config("maxmemory-policy")?.starts_with("allkeys");
@@ -221,7 +166,7 @@ fn memory(node: &Answers) -> Option<Finding> {
     })
 }
 
-fn replicas_missing(node: &Answers) -> Option<Finding> {
+fn replicas_missing(node: &NodeAnswers) -> Option<Finding> {
     let needed = node.config_number("min-replicas-to-write").filter(|needed| *needed > 0)?;
     let lag = node.config_number("min-replicas-max-lag")?;
     if lag == 0 {
@@ -244,7 +189,7 @@ fn replicas_missing(node: &Answers) -> Option<Finding> {
     )))
 }
 
-fn replicas(node: &Answers) -> Option<Finding> {
+fn replicas(node: &NodeAnswers) -> Option<Finding> {
     let replicas = node.info_number("connected_slaves").filter(|replicas| *replicas > 0)?;
     (node.config("dlock.quarantine")? == "auto").then(|| {
         Finding::hint("replicas", format!("it has {replicas} replica{}", plural(replicas)))
@@ -253,7 +198,7 @@ fn replicas(node: &Answers) -> Option<Finding> {
     })
 }
 
-fn timeout(node: &Answers) -> Option<Finding> {
+fn timeout(node: &NodeAnswers) -> Option<Finding> {
     let seconds = node.config_number("timeout").filter(|seconds| *seconds > 0)?;
     Some(
         Finding::warning("timeout", format!("timeout is {seconds}: it closes idle connections"))
@@ -262,7 +207,7 @@ fn timeout(node: &Answers) -> Option<Finding> {
     )
 }
 
-fn keepalive(node: &Answers) -> Option<Finding> {
+fn keepalive(node: &NodeAnswers) -> Option<Finding> {
     (node.config_number("tcp-keepalive")? == 0).then(|| {
         Finding::hint("tcp_keepalive", "tcp-keepalive is 0")
             .why("it never notices that a client's machine is gone, so that client's request waits for ever")
@@ -270,7 +215,7 @@ fn keepalive(node: &Answers) -> Option<Finding> {
     })
 }
 
-fn connections(node: &Answers) -> Option<Finding> {
+fn connections(node: &NodeAnswers) -> Option<Finding> {
     let (used, most) = (node.info_number("connected_clients")?, node.config_number("maxclients")?);
     (used * 10 >= most * 9).then(|| {
         Finding::warning("connections", format!("{used} of {most} connections are in use"))

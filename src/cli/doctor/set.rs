@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::check::{SetCheck, USUAL_TTL_MS, shown};
-use super::facts::{Answers, Facts};
+use super::facts::{NodeAnswers, Facts};
 use super::finding::Finding;
 
 /// The checks.
@@ -15,7 +15,6 @@ pub const CHECKS: &[SetCheck] = &[
     number,
     versions,
     max_ttls,
-    new_node,
     clocks,
     fences,
     slow,
@@ -32,14 +31,14 @@ fn alone(nodes: &[Facts]) -> Vec<Facts> {
     nodes.iter().filter(|facts| !facts.in_cluster).cloned().collect()
 }
 
-fn answering(nodes: &[Facts]) -> impl Iterator<Item = (&str, &Answers)> {
+fn answering(nodes: &[Facts]) -> impl Iterator<Item = (&str, &NodeAnswers)> {
     nodes.iter().filter_map(|facts| Some((facts.name.as_str(), facts.answers.as_ref().ok()?)))
 }
 
 /// The nodes, by something that they say of themselves.
 fn by<'a>(
     nodes: &'a [Facts],
-    what: impl Fn(&'a Answers) -> Option<&'a str>,
+    what: impl Fn(&'a NodeAnswers) -> Option<&'a str>,
 ) -> BTreeMap<&'a str, Vec<&'a str>> {
     let mut groups: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for (name, answers) in answering(nodes) {
@@ -101,13 +100,13 @@ fn majority(nodes: &[Facts]) -> Vec<Finding> {
     let all = count(nodes, |_| true);
     let needed = all / 2 + 1;
     // Of a node that may not be asked, it is not known.
-    let may_grant = |node: &Answers| {
+    let may_grant = |node: &NodeAnswers| {
         node.grants() || (node.has_module() && !node.is_replica() && node.node.is_err())
     };
     if count(nodes, |facts| facts.answers.as_ref().is_ok_and(may_grant)) >= needed {
         return Vec::new();
     }
-    let granting = count(nodes, |facts| facts.answers.as_ref().is_ok_and(Answers::grants));
+    let granting = count(nodes, |facts| facts.answers.as_ref().is_ok_and(NodeAnswers::grants));
     let found = format!("{granting} of {all} nodes grant locks, and {needed} are needed");
     let finding = Finding::error("majority", found)
         .why("no lock can be taken now")
@@ -168,39 +167,6 @@ fn max_ttls(nodes: &[Facts]) -> Vec<Finding> {
     smaller.map(|(name, most)| finding(most).about(name)).collect()
 }
 
-/// A node that has just been born among others that have not: who stood in its place may have granted
-/// locks that still run.
-fn new_node(nodes: &[Facts]) -> Vec<Finding> {
-    let nodes = &alone(nodes);
-    // Servers reckon it by their wall clocks.
-    let is_right = |node: &Answers| {
-        node.clock.is_none_or(|clock| surely(clock.ahead, clock.uncertainty).abs() < SECOND)
-    };
-    let age = |node: &Answers| {
-        let seconds = node.info_number("uptime_in_seconds").filter(|_| is_right(node))?;
-        Some(seconds * 1000)
-    };
-    let (mut found, all) = (Vec::new(), Vec::from_iter(answering(nodes)));
-    for (name, node) in &all {
-        let is_first = node.node_number("boot") == Some(1) && node.grants();
-        let Some(young) = age(node).filter(|_| is_first) else { continue };
-        let older = all.iter().filter(|(_, other)| age(other) > Some(young + MINUTE_MS));
-        let bound = older
-            .flat_map(|(_, other)| BOUNDS.map(|bound| other.node_number(bound)))
-            .flatten()
-            .max();
-        let Some(bound) = bound.filter(|bound| *bound > young) else { continue };
-        let left = bound - young;
-        let words =
-            format!("it is new: it first started {} ago, and others long before", shown(young));
-        let finding = Finding::warning("new_node", words)
-            .why(format!("if it took another node's place, it does not know that node's locks: two holders are possible for {} more", shown(left)))
-            .fix(format!("wait; and start the next one with dlock.newborn-quarantine {bound}, or add it to the list as docs/several-nodes.md says"));
-        found.push(finding.about(name));
-    }
-    found
-}
-
 fn clocks(nodes: &[Facts]) -> Vec<Finding> {
     let clocks: Vec<(&str, i64)> = answering(nodes)
         .filter_map(|(name, node)| node.clock.map(|clock| (name, clock)))
@@ -239,7 +205,7 @@ fn clock(whose: &str, others: &str, off: i64) -> Finding {
 }
 
 fn fences(nodes: &[Facts]) -> Vec<Finding> {
-    let fence = |node: &Answers| node.node_number("fence");
+    let fence = |node: &NodeAnswers| node.node_number("fence");
     let Some(largest) = answering(nodes).filter_map(|(_, node)| fence(node)).max() else {
         return Vec::new();
     };
@@ -260,36 +226,17 @@ fn fences(nodes: &[Facts]) -> Vec<Finding> {
 }
 
 fn slow(nodes: &[Facts]) -> Vec<Finding> {
-    let mut trips: Vec<i64> =
-        answering(nodes).map(|(_, node)| node.round_trip.as_micros() as i64).collect();
-    trips.sort_unstable();
-    let usual = trips.get(trips.len().saturating_sub(1) / 2).copied().unwrap_or(0);
     let finding = |trip: i64| {
-        let found = format!(
-            "a round trip to it takes {} ms, {} ms is usual here",
-            trip / 1000,
-            usual / 1000
-        );
-        if trip >= NODE_TIMEOUT / 2 {
-            Finding::warning("slow", found)
-                .why("a node that takes longer than the node time-out, at most 1 s by default, counts as a no")
-                .fix("look at its load, SLOWLOG GET and LATENCY DOCTOR; or give a larger node time-out")
-        } else {
-            Finding::hint("slow", found)
-                .why("the default node time-out is a twentieth of the lease, so locks with short leases will lack this node")
-                .fix(format!("leases of at least {} s, or look at SLOWLOG GET and LATENCY DOCTOR there", (trip * 60 / SECOND).max(1)))
-        }
+        Finding::warning("slow", format!("a round trip to it takes {} ms", trip / 1000))
+            .why("a node that takes longer than the node time-out, at most 1 s by default, counts as a no")
+            .fix("look at its load, SLOWLOG GET and LATENCY DOCTOR; or give a larger node time-out")
     };
-    let is_slow =
-        |trip: i64| trip >= NODE_TIMEOUT / 2 || (trip >= NOTICEABLE && trip >= 10 * usual);
     answering(nodes)
         .map(|(name, node)| (name, node.round_trip.as_micros() as i64))
-        .filter(|(_, trip)| is_slow(*trip))
+        .filter(|(_, trip)| *trip >= NODE_TIMEOUT / 2)
         .map(|(name, trip)| finding(trip).about(name))
         .collect()
 }
-
-const MINUTE_MS: i64 = 60_000;
 
 /// One second, in µs.
 const SECOND: i64 = 1_000_000;
@@ -299,9 +246,3 @@ const TOO_FAR_AHEAD: i64 = 600 * SECOND;
 
 /// For how long a node may take to answer, by default and with leases of at least 20 s, in µs.
 const NODE_TIMEOUT: i64 = SECOND;
-
-/// Limits of lease lengths at a node: of leases that it knows, and of those that it may have forgotten.
-const BOUNDS: [&str; 2] = ["lease-bound-ms", "quarantine-ms"];
-
-/// Quicker nodes are not called slow, however quick the others are, in µs.
-const NOTICEABLE: i64 = 20_000;

@@ -26,7 +26,7 @@ pub const TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf
 
 /// The metrics of one look.
 pub fn text(look: Arc<Look>) -> String {
-    encoded(Seen(look))
+    encoded(LookMetrics(look))
 }
 
 /// Metrics in the OpenMetrics format.
@@ -68,17 +68,17 @@ pub fn plain(text: &str) -> String {
     plain
 }
 
-struct Seen(Arc<Look>);
+struct LookMetrics(Arc<Look>);
 
-impl fmt::Debug for Seen {
+impl fmt::Debug for LookMetrics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Seen")
+        f.write_str("LookMetrics")
     }
 }
 
-impl Collector for Seen {
+impl Collector for LookMetrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let mut page = Page { look: &self.0, encoder: &mut encoder };
+        let mut page = MetricsPage { look: &self.0, encoder: &mut encoder };
         page.gauge("dlock_up", "Whether the node answers", None, |_| Some(1.0))?;
         page.about_nodes()?;
         for (name, help, line) in COUNTERS {
@@ -98,14 +98,14 @@ impl Collector for Seen {
     }
 }
 
-struct Page<'p, 'e> {
+struct MetricsPage<'p, 'e> {
     look: &'p Look,
     encoder: &'p mut DescriptorEncoder<'e>,
 }
 
 type Label<'l> = (&'l str, &'l str);
 
-impl Page<'_, '_> {
+impl MetricsPage<'_, '_> {
     /// Texts of a node, as labels of ones and zeros.
     fn about_nodes(&mut self) -> fmt::Result {
         self.each(

@@ -86,13 +86,13 @@ mod tests {
     use super::*;
 
     #[derive(Debug, Parser)]
-    struct Line {
+    struct FencedLine {
         #[command(flatten)]
         args: Args,
     }
 
     fn parsed(line: &str) -> Result<Args, clap::Error> {
-        Line::try_parse_from(["fenced"].into_iter().chain(line.split(' '))).map(|line| line.args)
+        FencedLine::try_parse_from(["fenced"].into_iter().chain(line.split(' '))).map(|line| line.args)
     }
 
     #[test]

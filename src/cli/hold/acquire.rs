@@ -5,8 +5,8 @@ use std::time::Duration;
 use dlock_client::{Client, Guard, Key, Notice};
 use nix::unistd::getppid;
 
-use super::lease::Shown;
-use super::take::{self, LockArgs, Outcome, Request, Watch};
+use super::lease::ShownLease;
+use super::take::{self, LockArgs, Outcome, TakeRequest, Progress};
 use super::waiting::{self, Hindrance};
 use crate::global::Global;
 use crate::key::{KeyArg, Named};
@@ -34,7 +34,7 @@ impl Args {
         // The script is the holder: this process ends in a moment.
         let script = getppid().as_raw().cast_unsigned();
         let keys = [self.key.named()?];
-        let request = Request { keys: &keys, options: self.lock.options(script, None) };
+        let request = TakeRequest { keys: &keys, options: self.lock.options(script, None) };
         let as_json = global.json;
         let tell = move |notice: &Notice| match as_json {
             true => stderr::event(&notice::event(notice)),
@@ -44,14 +44,14 @@ impl Args {
         let connected = nodes::connect_to_wait(global, &self.lock, &mut signals, tell).await?;
         let client = match connected {
             Ok(client) => client,
-            Err(signal) => return Ok(Exit::by(signal)),
+            Err(signal) => return Ok(Exit::Signal(signal)),
         };
         let mut told = Told { verbose: global.verbose, as_json };
         let end = match take::take(&client, &request, &mut signals, &mut told).await {
             Outcome::All(guards) => hand_over(&keys[0], guards, global.json).await,
             Outcome::Failed(error) => Err(self.lock.failure(&error)),
             Outcome::Lost(loss) => Err(Failure::new(Kind::Lost, loss)),
-            Outcome::Interrupted(signal) => Ok(Exit::by(signal)),
+            Outcome::Interrupted(signal) => Ok(Exit::Signal(signal)),
         };
         client.close().await;
         end
@@ -60,7 +60,7 @@ impl Args {
 
 async fn hand_over(name: &Named, guards: Vec<Guard>, json: bool) -> Result<Exit, Failure> {
     for guard in &guards {
-        let lease = Shown {
+        let lease = ShownLease {
             name,
             token: guard.token(),
             fence: Some(guard.fence()),
@@ -83,7 +83,7 @@ struct Told {
     as_json: bool,
 }
 
-impl Watch for Told {
+impl Progress for Told {
     async fn wait(&mut self, client: &Client, key: &Key) {
         if self.verbose {
             tokio::time::sleep(waiting::SOON).await;

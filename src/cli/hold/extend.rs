@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use dlock_client::{Error, Token};
 
-use super::lease::Shown;
+use super::lease::ShownLease;
 use super::release::NOT_HELD;
 use super::take::USUAL_TTL_TEXT;
 use crate::global::Global;
@@ -51,7 +51,7 @@ impl Args {
             Error::Lost(_) => Failure::new(Kind::Lost, NOT_HELD),
             error => Failure::from(error),
         })?;
-        let shown = Shown {
+        let shown = ShownLease {
             name: &name,
             token: &self.token,
             fence: fence.or(Some(lease.fence)),

@@ -13,14 +13,14 @@ use crate::say::shell::quoted;
 use crate::say::{bytes, stdout};
 
 /// A lease, in the form that `acquire` and `extend` print.
-pub struct Shown<'a> {
+pub struct ShownLease<'a> {
     pub name: &'a Named,
     pub token: &'a Token,
     pub fence: Option<u64>,
     pub left: Duration,
 }
 
-impl Shown<'_> {
+impl ShownLease<'_> {
     /// Prints the lease as a JSON object, or for a shell's `eval`. A reader that has gone is an error: nobody
     /// would have the token of the lock.
     pub fn deliver(&self, as_json: bool) -> io::Result<()> {

@@ -46,7 +46,7 @@ pub struct LockArgs {
     pub limit: Option<u16>,
 
     /// Exit code if the lock is not free, or not in time
-    #[arg(short = 'E', long, value_name = "N", default_value_t = Exit::CONFLICT.0)]
+    #[arg(short = 'E', long, value_name = "N", default_value_t = Exit::CONFLICT.code())]
     pub conflict_exit_code: u8,
 
     /// The lease: if dlock dies, the lock is free again after this time
@@ -64,7 +64,7 @@ pub struct LockArgs {
 }
 
 /// The locks to take, and their options.
-pub struct Request<'a> {
+pub struct TakeRequest<'a> {
     /// The keys in the user's order and form.
     pub keys: &'a [Named],
     /// The options of each lock; the limit of the wait is for all of them together.
@@ -104,7 +104,7 @@ impl LockArgs {
         // The holder is worth a line; the states of the nodes are not.
         let message = error.to_string();
         let line = message.lines().next().filter(|_| !self.quiet).unwrap_or_default();
-        Failure { exit: Exit(self.conflict_exit_code), ..Failure::new(Kind::from(error), line) }
+        Failure { exit: Exit::Code(self.conflict_exit_code), ..Failure::new(Kind::from(error), line) }
     }
 }
 
@@ -119,7 +119,7 @@ pub enum Outcome {
 }
 
 /// Events while locks are taken.
-pub trait Watch {
+pub trait Progress {
     /// Reports a long wait for this key; never ends.
     async fn wait(&mut self, client: &Client, key: &Key);
     fn taken(&mut self, guard: &Guard, after: Duration);
@@ -129,9 +129,9 @@ pub trait Watch {
 /// if one cannot be taken, this releases those before it.
 pub async fn take(
     client: &Client,
-    request: &Request<'_>,
+    request: &TakeRequest<'_>,
     signals: &mut Signals,
-    watch: &mut impl Watch,
+    watch: &mut impl Progress,
 ) -> Outcome {
     let started = Instant::now();
     let mut guards: Vec<Guard> = Vec::new();
@@ -160,7 +160,7 @@ pub async fn take(
 async fn acquire(
     client: &Client,
     key: &Key,
-    request: &Request<'_>,
+    request: &TakeRequest<'_>,
     started: Instant,
 ) -> Result<Guard, Error> {
     let mut options = request.options.clone();

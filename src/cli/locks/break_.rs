@@ -102,7 +102,7 @@ fn show(key: &Key, seen: &Inspections, nodes: &Nodes) {
 }
 
 /// The holders on each node, or who has left it done, by their fences: each grant has its own.
-pub fn holders(seen: &Inspections) -> Vec<Vec<u64>> {
+fn holders(seen: &Inspections) -> Vec<Vec<u64>> {
     let fences = |found: &Inspection| {
         let done = found.done.iter().map(|done| done.fence);
         found.holders.iter().map(|holder| holder.fence).chain(done).collect()
@@ -132,7 +132,7 @@ fn confirmed(key: &Key, seen: &Inspections) -> bool {
 }
 
 /// Ends every lease of the lock, or the one of this token. Returns the number of ended leases on each node.
-pub async fn ended(nodes: &Nodes, key: &Key, token: Option<Vec<u8>>) -> Answers<u64> {
+async fn ended(nodes: &Nodes, key: &Key, token: Option<Vec<u8>>) -> Answers<u64> {
     let mut question = cmd("DLOCK.BREAK");
     question.arg(key.as_bytes());
     if let Some(token) = &token {

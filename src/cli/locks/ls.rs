@@ -34,18 +34,13 @@ pub struct Args {
     #[arg(long)]
     done: bool,
 
-    /// Number of keys that a node scans in one step
-    #[arg(long, value_name = "N", default_value_t = 1000)]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    count: u32,
 }
 
 impl Args {
     pub async fn run(self, global: &Global) -> Result<Exit, Failure> {
         let nodes = Nodes::of(global)?;
-        let (pattern, count) = (self.pattern, self.count);
         let types = if self.done { &["dlock-key", "dlockdone"][..] } else { &["dlock-key"] };
-        let answers = nodes.each(move |node| locks(node, pattern.clone(), types, count)).await;
+        let answers = nodes.each(move |node| locks(node, self.pattern.clone(), types)).await;
         ask::complain(&answers, global.json);
         if answers.iter().all(|(_, answer)| answer.is_err()) {
             return Ok(ask::kind(&answers).exit());
@@ -60,23 +55,22 @@ impl Args {
 }
 
 /// The locks of a node.
-pub type Found = BTreeMap<Vec<u8>, Inspection>;
+pub type LocksByKey = BTreeMap<Vec<u8>, Inspection>;
 
 /// Lists all locks of one node.
 pub async fn locks(
     mut node: Node,
     pattern: Option<String>,
     types: &[&str],
-    count: u32,
-) -> Result<Found, Trouble> {
+) -> Result<LocksByKey, Trouble> {
     has_module(&mut node).await?;
-    let mut found = Found::new();
+    let mut found = LocksByKey::new();
     let mut refused: Option<Trouble> = None;
     for kind in types {
         let mut cursor = b"0".to_vec();
         loop {
             let mut scan = cmd("SCAN");
-            scan.arg(&cursor).arg("TYPE").arg(kind).arg("COUNT").arg(count);
+            scan.arg(&cursor).arg("TYPE").arg(kind).arg("COUNT").arg(PAGE);
             if let Some(pattern) = &pattern {
                 scan.arg("MATCH").arg(pattern);
             }
@@ -111,7 +105,7 @@ async fn has_module(node: &mut Node) -> Result<(), Trouble> {
 async fn inspect(
     node: &mut Node,
     keys: Vec<Vec<u8>>,
-    found: &mut Found,
+    found: &mut LocksByKey,
 ) -> Result<Option<Trouble>, Trouble> {
     let mut refused = None;
     for keys in keys.chunks(AT_ONCE) {
@@ -148,7 +142,7 @@ fn page(answer: &Value) -> Option<(Vec<u8>, Vec<Vec<u8>>)> {
 
 /// A lock, merged from all nodes.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Lock {
+struct MergedLock {
     /// More than one mode, if the nodes do not agree.
     modes: BTreeSet<String>,
     /// Holders that the nodes list.
@@ -163,15 +157,15 @@ struct Lock {
     done: Option<DoneInfo>,
 }
 
-impl Lock {
+impl MergedLock {
     /// Number of holders, at least: those of several nodes may be the same or not.
     fn holders(&self) -> u64 {
         self.holding.max(self.holders.len() as u64)
     }
 }
 
-fn merge(nodes: impl Iterator<Item = Found>) -> BTreeMap<Vec<u8>, Lock> {
-    let mut locks: BTreeMap<Vec<u8>, Lock> = BTreeMap::new();
+fn merge(nodes: impl Iterator<Item = LocksByKey>) -> BTreeMap<Vec<u8>, MergedLock> {
+    let mut locks: BTreeMap<Vec<u8>, MergedLock> = BTreeMap::new();
     for (key, found) in nodes.flatten() {
         let lock = locks.entry(key).or_default();
         lock.waiters = lock.waiters.max(found.waiting);
@@ -192,7 +186,7 @@ fn merge(nodes: impl Iterator<Item = Found>) -> BTreeMap<Vec<u8>, Lock> {
     locks
 }
 
-fn print(locks: &BTreeMap<Vec<u8>, Lock>, nodes: usize, done: bool) -> Result<(), Failure> {
+fn print(locks: &BTreeMap<Vec<u8>, MergedLock>, nodes: usize, done: bool) -> Result<(), Failure> {
     let mut headings = vec!["KEY", "MODE", "HOLDERS", "LEFT", "WAITERS"];
     if nodes > 1 {
         headings.insert(3, "NODES");
@@ -222,7 +216,7 @@ fn shortest(found: &Inspection) -> Option<Duration> {
     found.holders.iter().map(|holder| holder.ttl).chain(found.expires).min()
 }
 
-fn print_json(locks: &BTreeMap<Vec<u8>, Lock>) -> Result<(), Failure> {
+fn print_json(locks: &BTreeMap<Vec<u8>, MergedLock>) -> Result<(), Failure> {
     for (key, lock) in locks {
         let mut object = Map::new();
         bytes::insert(&mut object, "key", key);
@@ -240,6 +234,8 @@ fn print_json(locks: &BTreeMap<Vec<u8>, Lock>) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Number of keys that a node scans in one step.
+const PAGE: u32 = 1000;
 /// Number of locks in one request to a node: the size of its reply is not bounded otherwise.
 const AT_ONCE: usize = 100;
 

@@ -206,23 +206,14 @@ impl Nodes {
 pub struct Node {
     connection: Connection,
     timeout: Duration,
-    /// True if its address is on this machine.
-    pub is_local: bool,
 }
 
 impl Node {
     pub(super) async fn connect(endpoint: &Endpoint, timeout: Duration) -> Result<Node, Trouble> {
         let config = AsyncConnectionConfig::new().set_response_timeout(Some(timeout));
         let connection = endpoint.connect(config, timeout).await;
-        let is_local = match endpoint.info().addr() {
-            redis::ConnectionAddr::Unix(_) => true,
-            redis::ConnectionAddr::Tcp(host, _) | redis::ConnectionAddr::TcpTls { host, .. } => {
-                LOOPBACK.contains(&host.as_str())
-            }
-            _ => false,
-        };
         match connection {
-            Ok(connection) => Ok(Node { connection, timeout, is_local }),
+            Ok(connection) => Ok(Node { connection, timeout }),
             Err(error) => Err(NodeError::not_connected(endpoint, &error, timeout).into()),
         }
     }
@@ -323,5 +314,3 @@ pub fn kind<T>(answers: &Answers<T>) -> Kind {
     let troubles = answers.iter().filter_map(|(_, answer)| answer.as_ref().err());
     Kind::of_set(troubles.map(|trouble| trouble.kind), answers.len())
 }
-
-const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "::1"];

@@ -10,7 +10,7 @@ use nix::unistd::Pid;
 use serde_json::{Value, json};
 
 use crate::global::Global;
-use crate::hold::take::Watch;
+use crate::hold::take::Progress;
 use crate::hold::waiting::{self, Hindrance};
 use crate::say::duration::millis;
 use crate::say::duration::shown;
@@ -75,7 +75,7 @@ impl Events {
     }
 
     pub fn ended(&self, status: ExitStatus) {
-        let (code, signal) = (Exit::of(status).0, status.signal());
+        let (code, signal) = (Exit::of(status).code(), status.signal());
         self.tell(json!({"event": "ended", "code": code, "signal": signal}), || {
             format!("the command ended: {status}")
         });
@@ -151,7 +151,7 @@ impl Events {
     }
 }
 
-impl Watch for Events {
+impl Progress for Events {
     /// Reports a wait after a while: a short one is not worth a line, nor a request to the nodes.
     async fn wait(&mut self, client: &Client, key: &Key) {
         let patience = match (self.verbose || self.json, self.watched) {

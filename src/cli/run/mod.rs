@@ -19,7 +19,7 @@ use dlock_client::{Client, Error, Guard, Key, LockOptions, Loss, LossReason};
 use nix::sys::signal::Signal;
 
 use crate::global::Global;
-use crate::hold::take::{self, GivenBack, LockArgs, Outcome, Request};
+use crate::hold::take::{self, GivenBack, LockArgs, Outcome, TakeRequest};
 use crate::key::{Escaped, Named};
 use crate::nodes;
 use crate::say::duration;
@@ -28,7 +28,7 @@ use crate::say::failure::Failure;
 use crate::signals::{self, Signals};
 use child::Start;
 use events::Events;
-use once::{Held, Left, OnceArgs};
+use once::{Left, OnceArgs};
 use supervise::{End, OnLost, Supervised};
 use terminal::Terminal;
 
@@ -77,32 +77,19 @@ pub struct Args {
 /// A command, and its environment.
 type Prepared = (Vec<OsString>, Vec<(&'static str, OsString)>);
 
-/// The last step, after all locks are released.
-enum Finish {
-    With(Exit),
-    /// End by SIGINT as the command did, so that a loop in a shell ends, too.
-    Interrupted,
-}
-
 impl Args {
     /// Runs the command under the locks. Failures are reported here, in order with the other events.
     pub async fn run(self, global: &Global) -> Result<Exit, Failure> {
         let mut events = Events::new(global);
-        let finish = self.take_and_run(global, &mut events).await.unwrap_or_else(|failure| {
+        let exit = self.take_and_run(global, &mut events).await.unwrap_or_else(|failure| {
             events.failed(&failure);
-            Finish::With(failure.exit)
+            failure.exit
         });
         events.flush();
-        Ok(match finish {
-            Finish::With(exit) => exit,
-            Finish::Interrupted => {
-                signals::end_interrupted();
-                Exit::by(Signal::SIGINT)
-            }
-        })
+        Ok(exit)
     }
 
-    async fn take_and_run(&self, global: &Global, events: &mut Events) -> Result<Finish, Failure> {
+    async fn take_and_run(&self, global: &Global, events: &mut Events) -> Result<Exit, Failure> {
         let command = self.command()?;
         let mut keys = self.keys()?;
         let options = LockOptions {
@@ -112,38 +99,38 @@ impl Args {
             ..self.lock.options(std::process::id(), command.first())
         };
         self.once.check(&mut keys, &options.meta)?;
-        let request = Request { keys: &keys, options };
+        let request = TakeRequest { keys: &keys, options };
         let mut signals = Signals::listen()?;
         let tell = events.noticing();
         let client = match nodes::connect_to_wait(global, &self.lock, &mut signals, tell).await? {
             Ok(client) => client,
-            Err(signal) => return Ok(interrupted(signal)),
+            Err(signal) => return Ok(Exit::Signal(signal)),
         };
-        let finish = match take::take(&client, &request, &mut signals, events).await {
+        let exit = match take::take(&client, &request, &mut signals, events).await {
             Outcome::All(guards) => {
                 let environment = take::environment(&keys, &guards);
                 let command = (command, environment);
                 let meta = &request.options.meta;
-                let (finish, given_back) =
+                let (exit, given_back) =
                     self.hold(command, guards, meta, &mut signals, events).await;
                 give_back(&client, &given_back, &mut signals).await;
-                finish
+                exit
             }
             Outcome::Failed(error @ Error::Done { .. }) => {
                 if !self.lock.quiet {
                     self.once.report(&error, events);
                 }
-                Ok(Finish::With(Exit(self.once.done_exit)))
+                Ok(Exit::Code(self.once.done_exit))
             }
             Outcome::Failed(error) => Err(self.lock.failure(&error)),
             Outcome::Lost(loss) => {
                 events.lost(&loss, NOT_STARTED);
-                Ok(Finish::With(Exit::LOST))
+                Ok(Exit::LOST)
             }
-            Outcome::Interrupted(signal) => Ok(interrupted(signal)),
+            Outcome::Interrupted(signal) => Ok(Exit::Signal(signal)),
         };
         client.close().await;
-        finish
+        exit
     }
 
     fn keys(&self) -> Result<Vec<Named>, Failure> {
@@ -166,15 +153,14 @@ impl Args {
         meta: &str,
         signals: &mut Signals,
         events: &Events,
-    ) -> (Result<Finish, Failure>, GivenBack) {
+    ) -> (Result<Exit, Failure>, GivenBack) {
         let end = self.supervise(command, &guards, signals, events).await;
         let mut keys: Vec<Key> = guards.iter().map(|guard| guard.key().clone()).collect();
         let were_held = guards.iter().all(Guard::is_valid);
         let mut left = Left::Held;
         if let Ok(End::Ended { status, .. }) = end {
             events.ended(status);
-            let held = Held { guards: &guards, meta };
-            left = self.once.leave_done(held, status, signals, events).await;
+            left = self.once.leave_done(&guards, meta, status, signals, events).await;
         }
         if left != Left::Held {
             keys.clear();
@@ -186,7 +172,7 @@ impl Args {
         };
         let (status, had_terminal) = match end {
             Err(failure) => return (Err(failure), given_back),
-            Ok(End::Lost) => return (Ok(Finish::With(Exit::LOST)), given_back),
+            Ok(End::Lost) => return (Ok(Exit::LOST), given_back),
             Ok(End::Ended { status, had_terminal }) => (status, had_terminal),
         };
         let is_lost = |key: &Key| given_back.losses.iter().any(|loss| loss.key == *key);
@@ -198,15 +184,15 @@ impl Args {
         if let Some(loss) = broken {
             events.lost(loss, "the command had just ended");
         }
-        let finish = if broken.is_some() && self.on_lost != OnLost::Ignore {
-            Finish::With(Exit::LOST)
+        let exit = if broken.is_some() && self.on_lost != OnLost::Ignore {
+            Exit::LOST
         } else if child::signal_of(status) == Some(Signal::SIGINT) && had_terminal {
             signals::interrupt_others();
-            Finish::Interrupted
+            Exit::Signal(Signal::SIGINT)
         } else {
-            Finish::With(Exit::of(status))
+            Exit::of(status)
         };
-        (Ok(finish), given_back)
+        (Ok(exit), given_back)
     }
 
     async fn supervise(
@@ -238,6 +224,7 @@ impl Args {
             signals,
             terminal: terminal.as_ref(),
             takes_terminal: start.takes_terminal,
+            waits_for_terminal: false,
             events,
             on_lost: self.on_lost,
             grace: self.grace,
@@ -245,13 +232,6 @@ impl Args {
         };
         Ok(supervised.run().await)
     }
-}
-
-/// The end by a signal before the command has started.
-fn interrupted(signal: Signal) -> Finish {
-    let by_key = signal == Signal::SIGINT
-        && Terminal::open().is_some_and(|terminal| terminal.is_to_hand_over());
-    if by_key { Finish::Interrupted } else { Finish::With(Exit::by(signal)) }
 }
 
 /// Waits for nodes that refuse a release for the moment: for a while, or until a signal comes.
@@ -335,19 +315,19 @@ mod tests {
     use crate::say::kind::Kind;
 
     #[derive(Debug, Parser)]
-    struct Line {
+    struct RunLine {
         #[command(flatten)]
         args: Args,
     }
 
     fn parsed(line: &str) -> Result<Args, clap::Error> {
-        Line::try_parse_from(["run"].into_iter().chain(line.split(' '))).map(|line| line.args)
+        RunLine::try_parse_from(["run"].into_iter().chain(line.split(' '))).map(|line| line.args)
     }
 
     #[test]
     fn the_help_lists_every_exit_code() {
         let words: Vec<&str> = HELP.split(|letter: char| !letter.is_alphanumeric()).collect();
-        for code in Kind::ALL.map(|kind| kind.exit().0.to_string()) {
+        for code in Kind::ALL.map(|kind| kind.exit().code().to_string()) {
             assert!(words.contains(&&*code), "no {code}");
         }
     }

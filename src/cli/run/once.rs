@@ -33,7 +33,7 @@ pub struct OnceArgs {
     done_on: DoneOn,
 
     /// Exit code if the lock is done
-    #[arg(long, value_name = "N", default_value_t = Exit::OK.0)]
+    #[arg(long, value_name = "N", default_value_t = Exit::OK.code())]
     pub done_exit: u8,
 
     /// Run the command although the lock is done
@@ -61,7 +61,7 @@ impl OnceArgs {
             return Ok(());
         }
         let [named] = keys else { return Err(Failure::usage(ONE_KEY)) };
-        if outcome(meta, Exit(u8::MAX)).len() > MAX_META {
+        if outcome(meta, Exit::Code(u8::MAX)).len() > MAX_META {
             return Err(Failure::usage(LONG_META));
         }
         if let Some(fire) = &self.fire {
@@ -77,16 +77,17 @@ impl OnceArgs {
     /// The command has ended, so a failure changes no exit code: it is reported.
     pub async fn leave_done(
         &self,
-        held: Held<'_>,
+        guards: &[Guard],
+        meta: &str,
         status: ExitStatus,
         signals: &mut Signals,
         events: &Events,
     ) -> Left {
-        let (Some(window), [guard]) = (self.done_for, held.guards) else { return Left::Held };
+        let (Some(window), [guard]) = (self.done_for, guards) else { return Left::Held };
         if !(status.success() || self.done_on == DoneOn::Any) {
             return Left::Held;
         }
-        let end = outcome(held.meta, Exit::of(status));
+        let end = outcome(meta, Exit::of(status));
         let mut done = pin!(guard.done(window, end));
         let answered = tokio::select! {
             biased;
@@ -153,16 +154,9 @@ pub enum Left {
     InDoubt,
 }
 
-/// A lock whose command has ended.
-pub struct Held<'a> {
-    pub guards: &'a [Guard],
-    /// The holder's text.
-    pub meta: &'a str,
-}
-
 /// The text that the mark keeps: about the holder, and the end of its command.
 fn outcome(meta: &str, exit: Exit) -> String {
-    format!("{meta} exit={}", exit.0)
+    format!("{meta} exit={}", exit.code())
 }
 
 /// True if nine tenths of a window have passed: whoever comes now has probably come for the next one.

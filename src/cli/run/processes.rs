@@ -162,14 +162,14 @@ fn send_to_descendant(process: Pid, signal: Signal, all: &BTreeSet<Pid>) -> Opti
 
 /// A process as /proc shows it.
 #[derive(Debug, PartialEq, Eq)]
-struct Stat {
+pub struct Stat {
     state: char,
-    parent: Pid,
+    pub parent: Pid,
     threads: u32,
 }
 
 impl Stat {
-    fn of(process: Pid) -> Option<Stat> {
+    pub fn of(process: Pid) -> Option<Stat> {
         // Bytes, because a process may have any name.
         let stat = fs::read(format!("/proc/{process}/stat")).ok()?;
         Stat::read(&String::from_utf8_lossy(&stat))

@@ -46,6 +46,8 @@ pub struct Supervised<'a> {
     pub terminal: Option<&'a Terminal>,
     /// True if the command gets the terminal whenever dlock can give it.
     pub takes_terminal: bool,
+    /// True while the command is stopped because another process has the terminal.
+    pub waits_for_terminal: bool,
     pub events: &'a Events,
     pub on_lost: OnLost,
     pub grace: Duration,
@@ -90,6 +92,11 @@ impl Supervised<'_> {
                     }
                 }
                 signal = self.signals.next() => self.handle(signal),
+                () = sleep(LOOK_AT_TERMINAL), if self.waits_for_terminal => {
+                    if self.terminal.is_some_and(Terminal::is_ours) {
+                        self.resume();
+                    }
+                }
                 () = sleep(READ_CLOCK), if self.processes.ended.is_some() => if !told {
                     told = true;
                     self.events.warn("left_behind", LEFT_BEHIND.to_owned());
@@ -117,13 +124,18 @@ impl Supervised<'_> {
     fn stopped(&mut self, by: Signal) {
         let Some(terminal) = self.terminal else { return };
         let wants_terminal = [Signal::SIGTTIN, Signal::SIGTTOU].contains(&by);
+        self.takes_terminal |= wants_terminal;
         if wants_terminal && terminal.is_ours() {
-            self.takes_terminal = true;
             self.resume();
+        } else if wants_terminal && terminal.is_of_this_job() {
+            // A stop of the whole job would stop the command that has the terminal.
+            self.waits_for_terminal = true;
         } else if by != Signal::SIGSTOP || terminal.is_of(self.processes.first) {
             self.take_terminal_back();
-            signals::stop_here();
-            self.resume();
+            match signals::stop_here() {
+                false if wants_terminal => self.waits_for_terminal = true,
+                _ => self.resume(),
+            }
         }
     }
 
@@ -139,6 +151,7 @@ impl Supervised<'_> {
         {
             terminal.give_to(self.processes.first);
         }
+        self.waits_for_terminal = false;
         self.processes.send(Signal::SIGCONT);
     }
 
@@ -240,6 +253,9 @@ async fn first_loss(guards: &[Guard], max_hold: Option<Duration>) -> Loss {
 
 /// Interval of KILL: a process that is started meanwhile may not get it.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
+/// Interval of looks at the terminal while another process has it.
+const LOOK_AT_TERMINAL: Duration = Duration::from_millis(100);
 
 /// Interval of looks at the clock.
 const READ_CLOCK: Duration = Duration::from_secs(1);

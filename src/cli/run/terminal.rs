@@ -9,7 +9,9 @@ use std::io::{self, IsTerminal};
 
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use nix::sys::termios::{SetArg, Termios, tcgetattr, tcsetattr};
-use nix::unistd::{Pid, getpgrp, tcgetpgrp, tcsetpgrp};
+use nix::unistd::{Pid, getpgid, getpgrp, tcgetpgrp, tcsetpgrp};
+
+use super::processes::Stat;
 
 /// The terminal that controls this process.
 pub struct Terminal {
@@ -42,6 +44,12 @@ impl Terminal {
     /// True if this group is in the foreground.
     pub fn is_of(&self, group: Pid) -> bool {
         tcgetpgrp(&self.file) == Ok(group)
+    }
+
+    /// True if the command of another dlock of this job is in the foreground: two of them in one pipeline, or in a script.
+    pub fn is_of_this_job(&self) -> bool {
+        let leader = tcgetpgrp(&self.file).ok().and_then(Stat::of);
+        leader.is_some_and(|leader| getpgid(Some(leader.parent)) == Ok(getpgrp()))
     }
 
     pub fn give_to(&self, group: Pid) {

@@ -5,54 +5,61 @@ use std::process::{ExitCode, ExitStatus};
 
 use nix::sys::signal::Signal;
 
-/// An exit code.
+/// The end of dlock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Exit(pub u8);
+pub enum Exit {
+    Code(u8),
+    /// The end by this signal, as if dlock did not catch it: only after such an end a shell leaves its loop.
+    Signal(Signal),
+}
 
 impl Exit {
-    pub const OK: Exit = Exit(0);
-    /// Somebody else has the lock; or a check has found something.
-    pub const CONFLICT: Exit = Exit(1);
+    pub const OK: Exit = Exit::Code(0);
+    /// Another client has the lock; or a check has found something.
+    pub const CONFLICT: Exit = Exit::Code(1);
     /// EX_USAGE.
-    pub const USAGE: Exit = Exit(64);
+    pub const USAGE: Exit = Exit::Code(64);
     /// EX_DATAERR: the nodes refuse the request.
-    pub const REFUSED: Exit = Exit(65);
+    pub const REFUSED: Exit = Exit::Code(65);
     /// EX_UNAVAILABLE: no majority of the nodes.
-    pub const NO_QUORUM: Exit = Exit(69);
+    pub const NO_QUORUM: Exit = Exit::Code(69);
     /// EX_SOFTWARE: a bug, or the system refuses something.
-    pub const INTERNAL: Exit = Exit(70);
+    pub const INTERNAL: Exit = Exit::Code(70);
     /// EX_TEMPFAIL: the lock was lost.
-    pub const LOST: Exit = Exit(75);
+    pub const LOST: Exit = Exit::Code(75);
     /// EX_NOPERM: the nodes do not accept this user, or not for this command.
-    pub const NO_PERMISSION: Exit = Exit(77);
+    pub const NO_PERMISSION: Exit = Exit::Code(77);
     /// EX_CONFIG: the servers cannot be nodes for locks.
-    pub const UNFIT: Exit = Exit(78);
-    pub const CANNOT_EXECUTE: Exit = Exit(126);
-    pub const NOT_FOUND: Exit = Exit(127);
-
-    pub fn by(signal: Signal) -> Exit {
-        Exit::by_signal(signal as i32)
-    }
-
-    /// As shells report it.
-    pub fn by_signal(number: i32) -> Exit {
-        Exit(u8::try_from(128 + number).unwrap_or(u8::MAX))
-    }
+    pub const UNFIT: Exit = Exit::Code(78);
+    pub const CANNOT_EXECUTE: Exit = Exit::Code(126);
+    pub const NOT_FOUND: Exit = Exit::Code(127);
 
     /// The end of a command as shells report it.
     pub fn of(status: ExitStatus) -> Exit {
         match (status.code(), status.signal()) {
-            (Some(code), _) => Exit(u8::try_from(code).unwrap_or(u8::MAX)),
-            (None, Some(signal)) => Exit::by_signal(signal),
+            (Some(code), _) => Exit::Code(u8::try_from(code).unwrap_or(u8::MAX)),
+            (None, Some(signal)) => Exit::Code(code_of(signal)),
             (None, None) => Exit::INTERNAL,
+        }
+    }
+
+    pub const fn code(self) -> u8 {
+        match self {
+            Exit::Code(code) => code,
+            Exit::Signal(signal) => code_of(signal as i32),
         }
     }
 }
 
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> ExitCode {
-        ExitCode::from(exit.0)
+        ExitCode::from(exit.code())
     }
+}
+
+/// The exit code by which shells report the end by a signal.
+const fn code_of(signal: i32) -> u8 {
+    if signal < 128 { (128 + signal) as u8 } else { u8::MAX }
 }
 
 #[cfg(test)]
@@ -61,17 +68,16 @@ mod tests {
 
     #[test]
     fn a_signal_counts_from_128() {
-        assert_eq!(Exit::by_signal(15), Exit(143));
-        assert_eq!(Exit::by_signal(64), Exit(192));
-        assert_eq!(Exit::by_signal(1000), Exit(255));
+        assert_eq!(Exit::Signal(Signal::SIGTERM).code(), 143);
+        assert_eq!((code_of(64), code_of(1000)), (192, 255));
     }
 
     #[test]
     fn a_command_ends_with_its_code_or_its_signal() {
         // As wait(2) encodes it: the code in the second byte, the signal in the first.
         assert_eq!(Exit::of(ExitStatus::from_raw(0)), Exit::OK);
-        assert_eq!(Exit::of(ExitStatus::from_raw(3 << 8)), Exit(3));
-        assert_eq!(Exit::of(ExitStatus::from_raw(255 << 8)), Exit(255));
-        assert_eq!(Exit::of(ExitStatus::from_raw(9)), Exit(137));
+        assert_eq!(Exit::of(ExitStatus::from_raw(3 << 8)), Exit::Code(3));
+        assert_eq!(Exit::of(ExitStatus::from_raw(255 << 8)), Exit::Code(255));
+        assert_eq!(Exit::of(ExitStatus::from_raw(9)), Exit::Code(137));
     }
 }

@@ -1,6 +1,7 @@
 //! A failure that ends a subcommand early.
 
 use std::fmt::Display;
+use std::io;
 
 use dlock_client::Error;
 use serde_json::{Value, json};
@@ -46,6 +47,13 @@ impl Failure {
     /// The event for programs.
     pub fn event(&self) -> Value {
         json!({"event": "error", "kind": self.kind.name(), "message": self.message})
+    }
+}
+
+/// The system refuses something.
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Failure {
+        Failure::internal(&error)
     }
 }
 

@@ -190,7 +190,7 @@ mod tests {
     fn the_page_lists_every_kind_with_its_exit_code() {
         let page = include_str!("../../../docs/program.md");
         for kind in Kind::ALL {
-            let row = format!("| `{}` | {}", kind.name(), kind.exit().0);
+            let row = format!("| `{}` | {}", kind.name(), kind.exit().code());
             assert!(page.contains(&row), "no {row:?}");
         }
     }

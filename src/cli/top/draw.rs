@@ -1,6 +1,6 @@
 //! The screen.
 //!
-//! [`lock`]: the page of one lock. [`words`]: what is said in the cells.
+//! [`lock`]: the page of one lock. [`words`]: the texts of the cells.
 
 pub mod lock;
 mod words;
@@ -15,12 +15,12 @@ use ratatui::widgets::{Cell, Paragraph, Row, Table, TableState};
 
 use unicode_width::UnicodeWidthStr;
 
-use super::view::{Listing, Page, Sort, View};
+use super::view::{Page, View};
 use crate::say::table::cut;
 use crate::say::{bytes, duration};
 use crate::watch::Seen;
 use crate::watch::look::HotKey;
-use words::{HELP, Tone, holder, sparks, state};
+use words::{HELP, Tone, holder, state};
 
 /// Everything.
 pub fn all(frame: &mut Frame<'_>, view: &View) {
@@ -35,14 +35,13 @@ pub fn all(frame: &mut Frame<'_>, view: &View) {
     match &view.page {
         Page::Hot => draw_hot(frame, middle, view),
         Page::Lock { key, answers } => lock::draw(frame, middle, key, answers, view.selected),
-        Page::Locks(listing) => draw_locks(frame, middle, listing, view.selected),
         Page::Help => frame.render_widget(Paragraph::new(HELP), middle),
     }
     frame.render_widget(Paragraph::new(footer(view)), below);
 }
 
 fn draw_nodes(frame: &mut Frame<'_>, area: Rect, nodes: &[Seen]) {
-    // As wide as the longest name, which leaves the most for what is said of it.
+    // As wide as the longest name, which leaves the most for the state.
     let longest = nodes.iter().map(|seen| seen.name.width()).max().unwrap_or(0);
     let longest = u16::try_from(longest).unwrap_or(u16::MAX).clamp(15, area.width.max(45) / 3);
     let widths = [
@@ -85,7 +84,6 @@ fn draw_hot(frame: &mut Frame<'_>, area: Rect, view: &View) {
         Constraint::Length(8),
         Constraint::Length(8),
         Constraint::Length(7),
-        Constraint::Length(12),
         Constraint::Fill(3),
     ];
     let room = room(area, widths);
@@ -95,21 +93,11 @@ fn draw_hot(frame: &mut Frame<'_>, area: Rect, view: &View) {
             right(duration::shown(key.waited)),
             right(duration::shown(key.longest)),
             right(key.waiting.to_string()),
-            Cell::from(sparks(view.waiting(key))),
-            Cell::from(cut(&holder(key), room[5])),
+            Cell::from(cut(&holder(key), room[4])),
         ])
     };
-    let mark = |sort: Sort, name: &str| {
-        if view.sort == sort { format!("{name}↓") } else { name.to_owned() }
-    };
-    let heading = [
-        Cell::from(mark(Sort::Key, "KEY")),
-        right(mark(Sort::Waited, "WAITED")),
-        right(mark(Sort::Longest, "LONGEST")),
-        right(mark(Sort::Waiting, "WAITING")),
-        Cell::from("LATELY"),
-        Cell::from("HELD BY"),
-    ];
+    let heading = ["WAITED", "LONGEST", "WAITING"].map(right).into_iter();
+    let heading = [Cell::from("KEY")].into_iter().chain(heading).chain([Cell::from("HELD BY")]);
     draw_table(frame, area, hot.iter().map(row), &widths, heading, view.selected);
 }
 
@@ -119,45 +107,10 @@ fn no_hot(view: &View) -> String {
     let looks = look.nodes.iter().filter_map(|seen| seen.look.as_ref().ok());
     let trouble = looks.filter_map(|look| look.hot.as_ref().err()).next();
     match trouble {
-        Some(trouble) => format!("which locks hurt is not known: {trouble}"),
+        Some(trouble) => format!("contended locks cannot be shown: {trouble}"),
         None if !view.filter.is_empty() => format!("no hot lock has '{}' in its key", view.filter),
-        None => "nobody waits, and nobody has waited in the last minutes".to_owned(),
+        None => "no request waits for a lock, nor has one in the last minutes".to_owned(),
     }
-}
-
-fn draw_locks(frame: &mut Frame<'_>, area: Rect, listing: &Listing, selected: usize) {
-    let sample = match listing {
-        Ok(sample) if sample.locks.is_empty() => {
-            return frame.render_widget(Paragraph::new("there are no locks"), area);
-        }
-        Ok(sample) => sample,
-        Err(trouble) => {
-            let words = format!("locks cannot be listed: {trouble}");
-            return frame.render_widget(Paragraph::new(words), area);
-        }
-    };
-    let widths = [
-        Constraint::Fill(1),
-        Constraint::Length(9),
-        Constraint::Length(8),
-        Constraint::Length(8),
-        Constraint::Length(8),
-    ];
-    let room = room(area, widths);
-    let rows = sample.locks.iter().map(|(key, lock)| {
-        let left = lock.holders.iter().map(|holder| holder.ttl).min();
-        Row::new([
-            Cell::from(cut(&bytes::shown(key), room[0])),
-            Cell::from(lock.mode.clone()),
-            right(lock.holding.to_string()),
-            right(lock.waiting.to_string()),
-            right(left.map_or(String::new(), duration::shown)),
-        ])
-    });
-    let key = if sample.is_part { "KEY (some of many)" } else { "KEY" };
-    let heading = [Cell::from(key), Cell::from("MODE")].into_iter();
-    let heading = heading.chain(["HOLDERS", "WAITING", "LEFT"].map(right));
-    draw_table(frame, area, rows, &widths, heading, selected);
 }
 
 fn draw_table<'t>(
@@ -180,20 +133,15 @@ fn room<const COLUMNS: usize>(area: Rect, widths: [Constraint; COLUMNS]) -> [usi
 }
 
 fn footer(view: &View) -> Line<'static> {
-    if view.asks {
-        let words = "End this lock on all nodes? Whoever holds it may still be at work. [y/N]";
-        return Line::styled(words, style(Tone::Bad));
-    }
     if view.is_typing {
         return Line::from(format!("only keys with: {}_", view.filter));
     }
     if !view.said.is_empty() {
-        return Line::styled(view.said.clone(), bold());
+        return Line::styled(view.said, bold());
     }
     let hints = match view.page {
-        Page::Hot => "q quit  ? help  / filter  s sort  Enter this lock  l list locks",
-        Page::Lock { .. } => "Esc back  b end this lock  q quit  ? help",
-        Page::Locks(_) => "Esc back  Enter this lock  l list again  q quit",
+        Page::Hot => "q quit  ? help  / filter  Enter this lock",
+        Page::Lock { .. } => "Esc back  q quit  ? help",
         Page::Help => "Esc back  q quit",
     };
     let filter = if view.filter.is_empty() { String::new() } else { format!("/{}  ", view.filter) };

@@ -12,10 +12,6 @@ pub enum Wish {
     Stop,
     /// To look at the lock of the page.
     Look,
-    /// To list some locks.
-    List,
-    /// To end the lock of the page.
-    End,
 }
 
 /// A key was pressed.
@@ -27,11 +23,7 @@ pub fn pressed(view: &mut View, key: KeyEvent) -> Option<Wish> {
             _ => None,
         };
     }
-    view.said.clear();
-    if view.asks {
-        view.asks = false;
-        return matches!(key.code, KeyCode::Char('y')).then_some(Wish::End);
-    }
+    view.said = "";
     if view.is_typing {
         typed(view, key.code);
         return None;
@@ -46,9 +38,6 @@ fn command(view: &mut View, key: KeyCode) -> Option<Wish> {
         KeyCode::Char('/') => {
             (view.page, view.is_typing) = (Page::Hot, true);
         }
-        KeyCode::Char('s') => view.sort = view.sort.next(),
-        KeyCode::Char('l') => return Some(Wish::List),
-        KeyCode::Char('b') => view.asks = matches!(view.page, Page::Lock { .. }),
         KeyCode::Up | KeyCode::Char('k') => view.select(view.selected.saturating_sub(1)),
         KeyCode::Down | KeyCode::Char('j') => view.select(view.selected + 1),
         KeyCode::PageUp => view.select(view.selected.saturating_sub(PAGE)),
@@ -60,7 +49,7 @@ fn command(view: &mut View, key: KeyCode) -> Option<Wish> {
                 (view.page, view.selected) = (Page::Lock { key, answers: Vec::new() }, 0);
                 return Some(Wish::Look);
             }
-            Err(why) => view.said = why.to_owned(),
+            Err(why) => view.said = why,
         },
         KeyCode::Esc => match view.page {
             // The last thing that can be taken back.
@@ -110,24 +99,10 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_is_ended_by_yes_alone_and_where_it_is_shown() {
-        let mut view = View::default();
-        press(&mut view, KeyCode::Char('b'));
-        assert!(!view.asks);
-        view.page = Page::Lock { key: b"job".to_vec(), answers: Vec::new() };
-        press(&mut view, KeyCode::Char('b'));
-        assert!(view.asks);
-        assert_eq!(press(&mut view, KeyCode::Enter), None);
-        assert_eq!(press(&mut view, KeyCode::Char('y')), None);
-        press(&mut view, KeyCode::Char('b'));
-        assert_eq!(press(&mut view, KeyCode::Char('y')), Some(Wish::End));
-    }
-
-    #[test]
-    fn ctrl_c_quits_even_while_something_is_typed_or_asked() {
+    fn ctrl_c_quits_even_while_something_is_typed() {
         let ctrl = |letter| KeyEvent::new(KeyCode::Char(letter), KeyModifiers::CONTROL);
         let mut view = View::default();
-        (view.is_typing, view.asks) = (true, true);
+        view.is_typing = true;
         assert_eq!(pressed(&mut view, ctrl('c')), Some(Wish::Quit));
         assert_eq!(pressed(&mut view, ctrl('z')), Some(Wish::Stop));
     }

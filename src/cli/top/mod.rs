@@ -1,4 +1,4 @@
-//! `dlock top`: the nodes, and the locks that hurt most, live in a terminal.
+//! `dlock top`: the nodes, and the most contended locks, live in a terminal.
 //!
 //! [`view`]: what is shown, and what is selected in it. [`keys`]: what each key does. [`draw`]: the
 //! screen. [`screen`]: the terminal itself, which is given back however this ends.
@@ -16,7 +16,6 @@ use ratatui::backend::TestBackend;
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::global::Global;
-use crate::locks::break_::holders;
 use crate::nodes::ask::Nodes;
 use crate::say::exit::Exit;
 use crate::say::failure::Failure;
@@ -27,7 +26,7 @@ use keys::Wish;
 use screen::{Input, Screen};
 use view::{Page, View};
 
-/// Show the nodes and the locks that hurt most, live
+/// Show the nodes and the most contended locks, live
 #[derive(Debug, clap::Args)]
 #[command(after_help = NOTES)]
 pub struct Args {
@@ -38,16 +37,11 @@ pub struct Args {
     /// Interval of looks at the nodes
     #[arg(long, default_value = "1s", value_name = "TIME", value_parser = duration::parse_positive)]
     every: Duration,
-
-    /// Number of hot keys to show, those that hurt most
-    #[arg(long, default_value_t = 40, value_name = "N")]
-    #[arg(value_parser = clap::value_parser!(u8).range(1..=128))]
-    hot: u8,
 }
 
 impl Args {
     pub async fn run(self, global: &Global) -> Result<Exit, Failure> {
-        let mut watch = Watch::new(Nodes::of(global)?, usize::from(self.hot));
+        let mut watch = Watch::new(Nodes::of(global)?, HOT);
         if self.once {
             let mut view = View::default();
             // A rate takes two looks.
@@ -65,14 +59,14 @@ impl Args {
         let every = self.every.max(SHORTEST);
         let ended = tokio::select! {
             ended = show(screen, watch, every) => ended.map(|()| Exit::OK),
-            signal = signals.next_that_ends() => Ok(Exit::by(signal)),
+            signal = signals.next_that_ends() => Ok(Exit::Signal(signal)),
         };
         screen::leave();
         ended.map_err(|error| Failure::internal(&error))
     }
 }
 
-/// Until the user has had enough.
+/// Draws and reads keys until the user quits.
 async fn show(mut screen: Screen, mut watch: Watch, every: Duration) -> io::Result<()> {
     let mut view = View::default();
     let mut ticks = interval(every);
@@ -103,8 +97,6 @@ async fn show(mut screen: Screen, mut watch: Watch, every: Duration) -> io::Resu
                 screen.come_back()?;
             }
             Some(Wish::Look) => refresh(&mut view, &mut watch).await,
-            Some(Wish::List) => view.list(watch.some_locks(view.filter.as_bytes()).await),
-            Some(Wish::End) => end(&mut view, &mut watch).await,
         }
     }
 }
@@ -115,20 +107,6 @@ async fn refresh(view: &mut View, watch: &mut Watch) {
         *answers = watch.inspect(key).await;
         view.select(view.selected);
     }
-}
-
-/// Ends the lock of the page, if those hold it, or have left it done, who were shown.
-async fn end(view: &mut View, watch: &mut Watch) {
-    let Page::Lock { key, answers } = &view.page else { return };
-    let (key, shown) = (key.clone(), holders(answers));
-    let now = watch.inspect(&key).await;
-    view.said = if holders(&now) == shown {
-        let ended = watch.end(&key).await;
-        view::outcome(&ended)
-    } else {
-        "the lock has changed hands meanwhile: look again".to_owned()
-    };
-    refresh(view, watch).await;
 }
 
 /// One frame, as text.
@@ -149,17 +127,18 @@ fn frame(view: &mut View) -> Result<String, Failure> {
     Ok(text.trim_end().to_owned() + "\n")
 }
 
+/// Number of hot keys to show.
+const HOT: usize = 40;
 /// Looking more often would cost the nodes more than a hundredth of a processor.
 const SHORTEST: Duration = Duration::from_millis(500);
 /// Width of a printed frame.
 const WIDTH: u16 = 100;
 
 const NOTES: &str = "\
-Keys: arrows or j and k select, Enter shows a lock with its queue, s sorts by another column, / filters,
-l lists some locks whether they hurt or not, b ends the lock that is shown (after a question), ? helps,
-Esc goes back, q quits.
+Keys: arrows or j and k select, Enter shows a lock with its queue, / filters, ? helps, Esc goes back, q quits.
 
 It asks each node once a second for INFO, DLOCK.HOT and DLOCK.INSPECT of the keys that are shown, and
-never scans the keyspace by itself. The user of the nodes needs no more than
+never scans the keyspace. `dlock ls` lists all locks, and `dlock break` ends one. The user of the nodes needs no
+more than
   ACL SETUSER watch on >PASSWORD resetkeys %R~* -@all +info +dlock.hot +dlock.inspect
-and +scan to list locks, +dlock.break and ~* to end one. Colours are off if NO_COLOR is set.";
+Colours are off if NO_COLOR is set.";

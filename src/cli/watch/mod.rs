@@ -1,23 +1,20 @@
 //! Nodes, looked at again and again: what `dlock top` and `dlock exporter` show.
 //!
-//! [`look`]: what one look at a node sees. [`pace`]: what follows from several. [`sample`]: some locks, for
-//! who asks.
+//! [`look`]: one look at a node. [`pace`]: rates that follow from several.
 //!
 //! A look costs a node INFO of two sections, DLOCK.HOT, and DLOCK.INSPECT of some hot keys. It never scans
 //! the keyspace.
 
 pub mod look;
 pub mod pace;
-pub mod sample;
 
 use std::time::{Duration, Instant};
 
 use dlock_client::Key;
 use futures_util::future::join_all;
 
-use crate::locks::break_;
 use crate::locks::inspect::{self, Inspections};
-use crate::nodes::ask::{Answers, Nodes, Trouble};
+use crate::nodes::ask::{Nodes, Trouble};
 use crate::nodes::link::Link;
 use look::{HotKey, NodeLook};
 use pace::{Pace, Track};
@@ -75,11 +72,6 @@ impl Watch {
     /// Asks every node for a lock's holders and waiters.
     pub async fn inspect(&self, key: &[u8]) -> Inspections {
         inspect::ask(&self.nodes, &Key::from(key), false).await
-    }
-
-    /// Ends every lease of a lock, on every node. How many those were.
-    pub async fn end(&self, key: &[u8]) -> Answers<u64> {
-        break_::ended(&self.nodes, &Key::from(key), None).await
     }
 
     /// Which servers the nodes are made of may change: behind Sentinel, and in a cluster.

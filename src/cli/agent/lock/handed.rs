@@ -9,7 +9,7 @@ use super::super::handover::Entry;
 use super::super::lease::stretched;
 use super::super::refusal;
 use super::held::Held;
-use super::order::{Inbox, Lock, Order, Terms};
+use super::order::{Ephemeral, Inbox, Lock, Order, Terms};
 
 /// Waits for an order and confirms the lock. Returns the lock if it is held, and the order.
 pub async fn confirmed(
@@ -59,8 +59,7 @@ async fn confirm(lock: &Lock, entry: &Entry) -> Result<Box<Held>, Error> {
         ttl,
         mode,
         again: None,
-        ephemeral: false,
-        renew: false,
+        ephemeral: Ephemeral::No,
         close: false,
         meta: String::new(),
     };

@@ -15,7 +15,7 @@ use super::super::limits::ORDER_PATIENCE;
 use super::super::refusal::{self, NO_QUORUM};
 use super::super::reply::Reply;
 use super::super::tie::{Bond, Tie};
-use super::order::{Ask, Done, Inbox, Lock, Order, Release, ReplyTo, Terms, end_of};
+use super::order::{Acquisition, Done, Ephemeral, Inbox, Lock, Order, Release, ReplyTo, Terms, end_of};
 
 /// A lock that is held. Dropping it releases the lock.
 pub struct Held {
@@ -109,7 +109,7 @@ impl Held {
     /// Notes that no client hears of the grant: the token holds the lock for one lease.
     pub fn is_alone(&mut self) {
         (self.hears, self.is_told, self.bond) = (None, false, None);
-        self.alone_until = self.terms.renew.then(|| end_of(self.terms.ttl));
+        self.alone_until = (self.terms.ephemeral == Ephemeral::Renewed).then(|| end_of(self.terms.ttl));
     }
 
     async fn carry_out(mut self: Box<Self>, lock: &Lock, order: Order) -> Result<Box<Held>, Over> {
@@ -143,7 +143,7 @@ impl Held {
                         hears.try_recv() == Err(TryRecvError::Closed)
                     };
                     let is_told = self.is_told && !self.hears.as_mut().is_some_and(is_unheard);
-                    if is_told && !self.terms.ephemeral {
+                    if is_told && self.terms.ephemeral == Ephemeral::No {
                         lock.hand_over(self.entry(lock));
                         self.guard.detach().await;
                     }
@@ -155,7 +155,7 @@ impl Held {
     }
 
     /// The holder asks again: the same fence, and a lease of the length that it now asks for.
-    async fn again(mut self: Box<Self>, lock: &Lock, ask: Box<Ask>) -> Result<Box<Held>, Over> {
+    async fn again(mut self: Box<Self>, lock: &Lock, ask: Box<Acquisition>) -> Result<Box<Held>, Over> {
         // Each takes a round trip, and one client can leave thousands behind.
         if ask.reply.is_gone() {
             return Ok(self);
@@ -163,7 +163,7 @@ impl Held {
         let (held, asked) = (&self.terms, &ask.terms);
         let refused = if held.mode != asked.mode {
             Some(Reply::error(Reason::OtherMode { held: held.mode, asked: asked.mode }))
-        } else if (held.ephemeral, held.renew) != (asked.ephemeral, asked.renew) {
+        } else if held.ephemeral != asked.ephemeral {
             Some(Reply::error(OTHER_END))
         } else {
             match self.extend(asked.ttl).await {
@@ -174,7 +174,7 @@ impl Held {
                 Err((refused, None)) => Some(refused),
             }
         };
-        let Ask { terms, tie, reply, .. } = *ask;
+        let Acquisition { terms, tie, reply, .. } = *ask;
         if let Some(refused) = refused {
             reply.answer(refused);
             return Ok(self);

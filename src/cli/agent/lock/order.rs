@@ -39,7 +39,7 @@ pub type Inbox = mpsc::UnboundedReceiver<Order>;
 
 /// An order of a connection.
 pub enum Order {
-    Acquire(Box<Ask>),
+    Acquire(Box<Acquisition>),
     Release(Release),
     Extend {
         ttl: Millis,
@@ -53,7 +53,7 @@ pub enum Order {
 }
 
 /// A request for the lock.
-pub struct Ask {
+pub struct Acquisition {
     pub terms: Terms,
     pub wait: Option<Millis>,
     pub keep: Option<Millis>,
@@ -69,14 +69,21 @@ pub struct Terms {
     pub mode: Mode,
     /// The lock is taken though it is done, by a completion record with at most this fence.
     pub again: Option<Fence>,
-    /// True if the lock ends with a connection.
-    pub ephemeral: bool,
-    /// True if the lease is renewed until the connection ends.
-    pub renew: bool,
+    pub ephemeral: Ephemeral,
     /// True if the connection ends with the lock.
     pub close: bool,
     /// A text about the holder.
     pub meta: String,
+}
+
+/// The tie of a lock to its connection.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Ephemeral {
+    No,
+    /// The lock ends with the connection.
+    Yes,
+    /// The lock ends with the connection, and its lease is renewed until then.
+    Renewed,
 }
 
 /// A request to give the lock up.

@@ -10,11 +10,11 @@ use tokio::time::{Instant, sleep_until};
 
 use super::super::figures::Counted;
 use super::super::lease::stretched;
-use super::super::refusal::{self, NO_QUORUM, listed};
+use super::super::refusal;
 use super::super::reply::Reply;
 use super::super::tie::Tie;
 use super::held::Held;
-use super::order::{Ask, Inbox, Lock, Order, ReplyTo, Terms, end_of};
+use super::order::{Acquisition, Ephemeral, Inbox, Lock, Order, ReplyTo, Terms, end_of};
 
 /// A lock that is wanted.
 struct Wanted {
@@ -29,25 +29,23 @@ struct Wanted {
 }
 
 /// The present outage, if there is one: no majority answers. Its end is the acquisition's end at the latest.
-type Outage = Arc<Mutex<Option<(String, Counted)>>>;
+type Outage = Arc<Mutex<Option<(Reply, Counted)>>>;
 
 /// A request that has no reply yet.
 struct Asker {
     reply: ReplyTo,
     since: Instant,
-    /// The end of its wait; `None`: without limit.
-    until: Option<Instant>,
+    /// Set if it waits. The end of its wait; `None`: without limit.
+    wait: Option<(Option<Instant>, Counted)>,
     keep: Option<Millis>,
     tie: Option<Arc<Tie>>,
-    /// Set if it waits.
-    waits: Option<Counted>,
 }
 
 /// The lock is not held, and this order was not carried out.
 type NotHeld = Option<Order>;
 
 /// Acquires the lock, and serves its orders meanwhile.
-pub async fn acquire(lock: &Lock, ask: Ask, inbox: &mut Inbox) -> Result<Box<Held>, NotHeld> {
+pub async fn acquire(lock: &Lock, ask: Acquisition, inbox: &mut Inbox) -> Result<Box<Held>, NotHeld> {
     let mut wanted = Wanted::new(lock, ask);
     loop {
         let due = wanted.due();
@@ -69,7 +67,7 @@ pub async fn acquire(lock: &Lock, ask: Ask, inbox: &mut Inbox) -> Result<Box<Hel
 }
 
 impl Wanted {
-    fn new(lock: &Lock, ask: Ask) -> Wanted {
+    fn new(lock: &Lock, ask: Acquisition) -> Wanted {
         let patience = match (ask.wait, ask.keep) {
             (None, _) => Patience::Try,
             (Some(Millis(0)), _) | (Some(_), Some(_)) => Patience::Forever,
@@ -89,7 +87,7 @@ impl Wanted {
     /// Time at which the wait, or the place, is over.
     fn due(&self) -> Option<Instant> {
         match &self.asker {
-            Some(asker) => asker.until.filter(|_| self.has_place),
+            Some(asker) => asker.wait.as_ref()?.0.filter(|_| self.has_place),
             None => self.away_until,
         }
     }
@@ -112,7 +110,7 @@ impl Wanted {
         // which the caller counts from this request. A reply is for the whole of it.
         let ttl = held.terms.ttl;
         let whole = Duration::from_millis(ttl.0);
-        if !held.terms.renew
+        if held.terms.ephemeral != Ephemeral::Renewed
             && held.guard.valid_for() < whole - asker.since.elapsed().min(whole / 10)
             && let Err((reply, _)) = held.extend(ttl).await
         {
@@ -136,7 +134,7 @@ impl Wanted {
     fn not_yet(&mut self, lock: &Lock) -> Result<(), NotHeld> {
         let Some(asker) = self.asker.take() else { return Ok(()) };
         asker.reply.answer(match &*present(&self.outage) {
-            Some((text, _)) => Reply::error(text),
+            Some((reply, _)) => reply.clone(),
             None => Reply::Null,
         });
         self.stay(lock, asker.keep)
@@ -171,16 +169,16 @@ impl Wanted {
     }
 
     /// The same token asks once more: the new request takes the place of the old one.
-    fn ask_again(&mut self, lock: &Lock, ask: Box<Ask>) -> Result<(), NotHeld> {
+    fn ask_again(&mut self, lock: &Lock, ask: Box<Acquisition>) -> Result<(), NotHeld> {
         let is_poll = ask.wait.is_none();
-        if is_poll && self.asker.as_ref().is_some_and(|asker| asker.waits.is_some()) {
+        if is_poll && self.asker.as_ref().is_some_and(|asker| asker.wait.is_some()) {
             ask.reply.answer(Reply::Null);
             return Ok(());
         }
         if let Some(asker) = self.asker.take() {
             asker.reply.answer(Reply::error(REPLACED));
         }
-        let of = |terms: &Terms| (terms.mode, terms.again, terms.renew);
+        let of = |terms: &Terms| (terms.mode, terms.again, terms.ephemeral == Ephemeral::Renewed);
         let is_same = of(&self.terms) == of(&ask.terms);
         if !self.has_place || !is_same {
             return Err(Some(Order::Acquire(ask)));
@@ -194,13 +192,15 @@ impl Wanted {
 
 impl Asker {
     /// A request of a connection.
-    fn of(lock: &Lock, ask: Ask) -> Asker {
+    fn of(lock: &Lock, ask: Acquisition) -> Asker {
         Asker {
             since: Instant::now(),
-            until: ask.wait.filter(|wait| wait.0 > 0).map(end_of),
+            wait: ask.wait.map(|wait| {
+                let until = (wait.0 > 0).then(|| end_of(wait));
+                (until, Counted::new(&lock.common.figures.waiting))
+            }),
             keep: ask.keep,
             tie: ask.tie,
-            waits: ask.wait.map(|_| Counted::new(&lock.common.figures.waiting)),
             reply: ask.reply,
         }
     }
@@ -213,7 +213,8 @@ fn acquisition(
     wait: Patience,
     outage: &Outage,
 ) -> BoxFuture<'static, Result<Guard, Error>> {
-    let Terms { ttl, mode, again, renew, meta, .. } = terms.clone();
+    let Terms { ttl, mode, again, ephemeral, meta, .. } = terms.clone();
+    let renew = ephemeral == Ephemeral::Renewed;
     let options =
         LockOptions { ttl: stretched(ttl), wait, mode, renew, meta, ..LockOptions::default() };
     let (outage, count) = (Arc::downgrade(outage), Arc::clone(&lock.common.figures.outages));
@@ -222,9 +223,8 @@ fn acquisition(
         let Some(outage) = outage.upgrade() else { return };
         match notice {
             Notice::Outage { needed, nodes, .. } => {
-                let (of, nodes) = (nodes.len(), listed(nodes));
-                let text = format!("{NO_QUORUM} {needed} of {of} nodes are needed: {nodes}");
-                *present(&outage) = Some((text, Counted::new(&count)));
+                let reply = refusal::no_quorum(*needed, nodes);
+                *present(&outage) = Some((reply, Counted::new(&count)));
             }
             Notice::Back { .. } => *present(&outage) = None,
             _ => {}
@@ -237,7 +237,7 @@ fn acquisition(
     Box::pin(asked.acquire())
 }
 
-fn present(outage: &Mutex<Option<(String, Counted)>>) -> MutexGuard<'_, Option<(String, Counted)>> {
+fn present(outage: &Mutex<Option<(Reply, Counted)>>) -> MutexGuard<'_, Option<(Reply, Counted)>> {
     outage.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -4,7 +4,7 @@ use super::super::facts::{Asked, Reserve};
 use super::super::reserve;
 use super::*;
 
-fn replica(number: u32) -> (String, Result<Answers, String>) {
+fn replica(number: u32) -> (String, Result<NodeAnswers, String>) {
     let mut answers = good(number).answers.unwrap();
     answers.info.as_mut().unwrap().set("master_link_status", "up");
     (format!("replica{number}"), Ok(answers))
@@ -40,7 +40,7 @@ fn finds(severity: Severity, check: &str, words: &str, change: impl Fn(&mut Rese
     assert!(finding.found.contains(words) && !finding.fix.is_empty(), "{finding:#?}");
 }
 
-fn of_replica(reserve: &mut Reserve) -> &mut Answers {
+fn of_replica(reserve: &mut Reserve) -> &mut NodeAnswers {
     reserve.replicas[1].1.as_mut().unwrap()
 }
 
@@ -95,8 +95,5 @@ fn sentinels_that_cannot_decide() {
     finds(Hint, "sentinels", "the address names 2", |node| drop(node.sentinels.pop()));
     finds(Warning, "sentinels", "down-after-milliseconds is 30000", |node| {
         all(node, "down-after-milliseconds", "30000");
-    });
-    finds(Warning, "sentinels", "do not agree on the primary's port", |node| {
-        node.sentinels[2].1.as_mut().unwrap().set("port", "6380");
     });
 }

@@ -32,7 +32,7 @@ pub fn state(seen: &Seen) -> (String, Tone) {
     }
 }
 
-/// The first holder of a lock, and the time since its grant; or who has left it done.
+/// The first holder of a lock, and the time since its grant; or the holder that has left it done.
 pub fn holder(key: &HotKey) -> String {
     let Some(lock) = &key.lock else { return String::new() };
     if let Some(done) = &lock.done {
@@ -55,51 +55,24 @@ fn name(meta: &[u8], id: &str) -> String {
     }
 }
 
-/// Numbers of waiters as a line of bars, the newest last.
-pub fn sparks(waiting: impl Iterator<Item = u64>) -> String {
-    let waiting: Vec<u64> = waiting.collect();
-    let most = waiting.iter().copied().max().unwrap_or(0);
-    let bar = |n: &u64| match n {
-        0 => ' ',
-        n => {
-            let step = (n * BARS.len() as u64).div_ceil(most).saturating_sub(1);
-            BARS.get(step as usize).copied().unwrap_or(' ')
-        }
-    };
-    waiting.iter().map(bar).collect()
-}
-
-const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-
 /// The page of help.
 pub const HELP: &str = "\
 NODES     state; leases held; requests that wait; locks granted in a second, and
           the 99th percentile of waits, both in the last ten seconds
 
 LOCKS     those that were waited for longest in the last two minutes or so
-WAITED    by all who waited, together      LONGEST   one wait
-WAITING   who waits now                    LATELY    the same at the last looks
-HELD BY   host:process (or what the holder says of itself), and for how long
+WAITED    by all requests together         LONGEST   one wait
+WAITING   requests that wait now
+HELD BY   host:process, or META, and for how long
 
 arrows, j, k, PgUp, PgDn, g, G   select
 Enter     the lock with its holders and its queue
-s         sort by the next column
 /         show only keys that contain what is typed; Esc ends that
-l         list some locks, whether they hurt or not (asks the nodes once)
-b         end the lock that is shown, after a question
 Esc       back         Ctrl-Z   to the shell; fg comes back         q   quit";
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn bars_grow_with_who_waits() {
-        assert_eq!(sparks([0, 1, 4, 8].into_iter()), " ▁▄█");
-        assert_eq!(sparks([0, 0].into_iter()), "  ");
-        assert_eq!(sparks([].into_iter()), "");
-        assert_eq!(sparks([3].into_iter()), "█");
-    }
 
     #[test]
     fn a_holder_is_host_and_process_if_it_says_so() {
