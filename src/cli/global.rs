@@ -13,11 +13,11 @@ pub struct Global {
     /// The nodes, separated by commas: redis://, rediss:// or unix:// URLs, or HOST:PORT;
     /// redis+sentinel://HOST,HOST/NAME for a primary and its Sentinels; redis+cluster://HOST,HOST
     ///
-    /// User and password belong in the URL: redis://user:password@host:port. Everybody on this
+    /// User and password belong in the URL: redis://user:password@host:port. All users of this
     /// machine can read the arguments of a program, so put URLs with passwords into DLOCK_NODES.
     /// A cluster is one node, and so is a primary with its Sentinels: between their hosts a comma begins a
     /// new node only where a scheme:// follows.
-    /// Without --nodes and DLOCK_NODES the node is redis://127.0.0.1:6379; `dlock agent` wants them named.
+    /// Without --nodes and DLOCK_NODES the node is redis://127.0.0.1:6379; `dlock agent` needs them named.
     #[arg(long, global = true, value_name = "URL,…")]
     #[arg(env = "DLOCK_NODES", hide_env_values = true)]
     pub nodes: Option<Vec<String>>,

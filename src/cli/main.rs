@@ -8,7 +8,7 @@
 //! - [`fenced`]: a command for data that refuses late holders.
 //! - [`nodes`]: the nodes of the command line. [`key`]: the key of the lock.
 //! - [`locks`], [`doctor`], [`ready`]: for operators of the nodes.
-//! - [`top`], [`exporter`]: live figures of the nodes. [`watch`]: polling the nodes.
+//! - [`top`], [`exporter`]: live figures of the nodes. [`watch`]: polling the nodes. [`http`]: the server of metrics.
 //! - [`agent`]: the locks of a majority for programs in any language, over the Redis protocol.
 //! - [`bench`]: the cost of a free lock on these nodes.
 //! - [`dev`]: local nodes to try dlock with.
@@ -23,6 +23,7 @@ mod exporter;
 mod fenced;
 mod global;
 mod hold;
+mod http;
 mod key;
 mod locks;
 mod nodes;

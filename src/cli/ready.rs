@@ -53,7 +53,7 @@ struct Observed {
     granting: BTreeMap<String, Instant>,
     /// Nodes that have refused.
     refused: BTreeSet<String>,
-    /// The longest lease bound that any node said. One that has just started has forgotten its own.
+    /// The longest lease bound of any node. A node that has just started has forgotten its own.
     bound: Duration,
 }
 
@@ -87,8 +87,9 @@ impl Args {
             };
             let lacks: BTreeMap<String, String> = looks.clone().filter_map(lacking).collect();
             // Of a cluster each primary must be ready.
-            let is_ready =
-                |node: &&Answers<Readiness>| node.iter().all(|(server, _)| !lacks.contains_key(server));
+            let is_ready = |node: &&Answers<Readiness>| {
+                node.iter().all(|(server, _)| !lacks.contains_key(server))
+            };
             let ready = each.iter().filter(is_ready).count() >= needed;
             if ready || self.wait.is_none_or(|wait| begun.elapsed() >= wait) {
                 tell(looks.clone(), &lacks, global)?;
@@ -110,9 +111,8 @@ impl Args {
 }
 
 impl Observed {
-    /// Returns the reason for which a node is not ready. A caller who waits wants to restart the next node:
-    /// before that, holders must renew their locks at this one, which each does after a third of its lease, and
-    /// hear of it from the others.
+    /// Returns the reason for which a node is not ready. A caller that waits restarts the next node:
+    /// before that, holders must renew their locks at this one, which each does after a third of its lease.
     fn lacks(
         &mut self,
         name: &str,
@@ -134,7 +134,9 @@ impl Observed {
         let is_new = uptime <= self.bound + renewed || self.refused.contains(name);
         let left = renewed.saturating_sub(since.elapsed());
         let waits = for_next && is_new && !left.is_zero();
-        waits.then(|| format!("grants locks; holders renew theirs there for {} more", shown(left)))
+        waits.then(|| {
+            format!("grants locks; holders need {} more to renew theirs there", shown(left))
+        })
     }
 }
 
@@ -194,7 +196,7 @@ fn tell<'l>(
     Ok(())
 }
 
-/// Tells states that may pass from those that will not.
+/// The exit code: one for states that may pass, others for lasting ones.
 fn exit<'l>(looks: impl Iterator<Item = &'l ServerAnswer>) -> Exit {
     let lasting = looks.filter_map(|(_, look)| look.as_ref().err()).map(|one| one.kind);
     let lasting = lasting.filter(|kind| kind.exit() != Exit::NO_QUORUM);

@@ -107,16 +107,3 @@ fn a_caller_that_throws_the_token_away_gets_the_lock() {
         assert_eq!(quorum.held(key), 1, "{output}");
     }
 }
-
-/// The command line and all work have a stack of their own.
-#[test]
-fn a_small_stack_is_large_enough() {
-    let quorum = Quorum::start(1);
-    let script = r#"
-        ulimit -s 128
-        "$DLOCK" completions bash | head -n 1 >/dev/null
-        "$DLOCK" run job -- echo runs
-        "$DLOCK" doctor >/dev/null; test $? -le 1
-    "#;
-    assert_eq!(shell(&quorum, script).with_code(0).out, "runs\n");
-}

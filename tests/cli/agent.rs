@@ -11,8 +11,7 @@ use crate::{addresses, dlock_at, servers};
 
 #[apply(on_one_server)]
 fn the_commands_of_a_node_have_the_replies_of_a_node(kind: Kind) {
-    let servers = servers(kind, 1);
-    let agent = Agent::start(&addresses(&servers));
+    let (_servers, agent) = agent(kind);
     let mut client = agent.client();
     let fence = client.run("DLOCK.ACQUIRE job alice 30000").int();
     assert!(fence > 0);
@@ -30,27 +29,8 @@ fn the_commands_of_a_node_have_the_replies_of_a_node(kind: Kind) {
 }
 
 #[apply(on_one_server)]
-fn the_node_is_asked_for_all_of_the_lease_and_the_drift(kind: Kind) {
-    let servers = servers(kind, 1);
-    let agent = Agent::start(&addresses(&servers));
-    agent.run("DLOCK.ACQUIRE free t 30000");
-    agent.run("DLOCK.ACQUIRE contended t 30000");
-    let mut waiter = agent.client();
-    waiter.send("DLOCK.ACQUIRE contended u 30000 WAIT 0");
-    eventually("it waits", || servers[0].traces().waiters == 1);
-    agent.run("DLOCK.RELEASE contended t");
-    waiter.recv().int();
-    for key in ["free", "contended"] {
-        let found = agent.run(&format!("DLOCK.INSPECT {key}"));
-        let ttl = found.at("holders").items()[0].at("ttl-ms").int();
-        assert!((29_000..30_400).contains(&ttl), "{key}: {ttl}");
-    }
-}
-
-#[apply(on_one_server)]
 fn an_ephemeral_lock_is_renewed_while_its_connection_lives_if_asked_for(kind: Kind) {
-    let servers = servers(kind, 1);
-    let agent = Agent::start(&addresses(&servers));
+    let (_servers, agent) = agent(kind);
     let mut client = agent.client();
     client.run("DLOCK.ACQUIRE renewed alice 600 EPHEMERAL RENEW").int();
     client.run("DLOCK.ACQUIRE not alice 600 EPHEMERAL").int();
@@ -64,8 +44,7 @@ fn an_ephemeral_lock_is_renewed_while_its_connection_lives_if_asked_for(kind: Ki
 
 #[apply(on_one_server)]
 fn a_reader_that_asks_as_a_writer_is_refused(kind: Kind) {
-    let servers = servers(kind, 1);
-    let agent = Agent::start(&addresses(&servers));
+    let (_servers, agent) = agent(kind);
     agent.run("DLOCK.ACQUIRE job alice 30000 SHARED").int();
     let other = agent.run("DLOCK.ACQUIRE job alice 30000");
     assert!(other.text().starts_with("OTHERMODE "), "{other:?}");
@@ -73,8 +52,7 @@ fn a_reader_that_asks_as_a_writer_is_refused(kind: Kind) {
 
 #[apply(on_one_server)]
 fn a_place_is_kept_for_a_token_that_polls(kind: Kind) {
-    let servers = servers(kind, 1);
-    let agent = Agent::start(&addresses(&servers));
+    let (servers, agent) = agent(kind);
     agent.run("DLOCK.ACQUIRE job alice 30000").int();
     assert_eq!(agent.run("DLOCK.ACQUIRE job bob 20000 KEEP 20000"), Value::Null);
     eventually("bob has a place", || servers[0].traces().waiters == 1);
@@ -95,8 +73,7 @@ fn a_place_is_kept_for_a_token_that_polls(kind: Kind) {
 
 #[apply(on_one_server)]
 fn a_place_ends_after_its_keep(kind: Kind) {
-    let servers = servers(kind, 1);
-    let agent = Agent::start(&addresses(&servers));
+    let (servers, agent) = agent(kind);
     agent.run("DLOCK.ACQUIRE job alice 30000").int();
     assert_eq!(agent.run("DLOCK.ACQUIRE job bob 500 WAIT 100 KEEP 500"), Value::Null);
     eventually("its place is gone", || {
@@ -107,8 +84,7 @@ fn a_place_ends_after_its_keep(kind: Kind) {
 #[apply(on_one_server)]
 fn a_turn_that_comes_while_its_caller_is_away_lasts_for_the_ttl(kind: Kind) {
     const TTL: Duration = Duration::from_millis(1_000);
-    let servers = servers(kind, 1);
-    let agent = Agent::start(&addresses(&servers));
+    let (_servers, agent) = agent(kind);
     for options in ["", "EPHEMERAL RENEW"] {
         agent.run("DLOCK.ACQUIRE job alice 30000").int();
         let request = format!("DLOCK.ACQUIRE job bob {} KEEP 30000 {options}", TTL.as_millis());
@@ -122,25 +98,8 @@ fn a_turn_that_comes_while_its_caller_is_away_lasts_for_the_ttl(kind: Kind) {
 }
 
 #[apply(on_one_server)]
-fn an_extended_turn_lasts_for_the_ttl_of_that_whoever_listens(kind: Kind) {
-    let servers = servers(kind, 1);
-    let agent = Agent::start(&addresses(&servers));
-    for options in ["", "EPHEMERAL RENEW"] {
-        agent.run("DLOCK.ACQUIRE job alice 30000").int();
-        let request = format!("DLOCK.ACQUIRE job bob 1500 KEEP 30000 {options}");
-        assert_eq!(agent.run(&request), Value::Null);
-        agent.run("DLOCK.RELEASE job alice");
-        eventually("bob has his turn", || agent.run("DLOCK.EXTEND job bob 4000") == Value::Int(1));
-        sleep(Duration::from_millis(3_000));
-        assert!(agent.run("DLOCK.CHECK job bob").is_int(), "{options}");
-        assert_eq!(agent.run("DLOCK.RELEASE job bob"), Value::Int(1));
-    }
-}
-
-#[apply(on_one_server)]
 fn a_release_ends_the_wait_of_its_token(kind: Kind) {
-    let servers = servers(kind, 1);
-    let agent = Agent::start(&addresses(&servers));
+    let (servers, agent) = agent(kind);
     agent.run("DLOCK.ACQUIRE job alice 30000").int();
     let mut bob = agent.client();
     bob.send("DLOCK.ACQUIRE job bob 30000 WAIT 0");
@@ -153,8 +112,7 @@ fn a_release_ends_the_wait_of_its_token(kind: Kind) {
 #[apply(on_one_server)]
 fn an_ephemeral_turn_of_which_its_caller_has_heard_is_tied_when_it_asks_again(kind: Kind) {
     const REQUEST: &str = "DLOCK.ACQUIRE job bob 20000 KEEP 20000 EPHEMERAL";
-    let servers = servers(kind, 1);
-    let agent = Agent::start(&addresses(&servers));
+    let (_servers, agent) = agent(kind);
     agent.run("DLOCK.ACQUIRE job alice 30000").int();
     let mut bob = agent.client();
     assert_eq!(bob.run(REQUEST), Value::Null);
@@ -171,8 +129,7 @@ fn an_ephemeral_turn_of_which_its_caller_has_heard_is_tied_when_it_asks_again(ki
 
 #[apply(on_one_server)]
 fn what_an_agent_does_not_serve_is_refused_by_name(kind: Kind) {
-    let servers = servers(kind, 1);
-    let agent = Agent::start(&addresses(&servers));
+    let (_servers, agent) = agent(kind);
     let mut client = agent.client();
     for (words, why) in [
         ("DLOCK.ACQUIRE job t 1000 KEEP 5000 TURN", "ERR unknown option 'TURN'"),
@@ -206,8 +163,7 @@ fn what_an_agent_does_not_serve_is_refused_by_name(kind: Kind) {
 
 #[apply(on_one_server)]
 fn a_lease_that_is_too_long_is_refused_in_the_callers_numbers(kind: Kind) {
-    let servers = servers(kind, 1);
-    let agent = Agent::start(&addresses(&servers));
+    let (_servers, agent) = agent(kind);
     let refused = |request: &str, ttl: i64| {
         let said = agent.run(&format!("{request} {ttl}")).text();
         let most = said.strip_prefix("TOOLONG ").and_then(|rest| rest.split(' ').next());
@@ -238,8 +194,7 @@ fn usages(help: &Value) -> Vec<(String, Vec<String>)> {
 
 #[apply(on_one_server)]
 fn help_lists_what_an_agent_serves_and_of_a_nodes_options_nothing_else(kind: Kind) {
-    let servers = servers(kind, 1);
-    let agent = Agent::start(&addresses(&servers));
+    let (servers, agent) = agent(kind);
     let at_node = usages(&servers[0].run("DLOCK.HELP"));
     for (plain, served) in usages(&agent.run("DLOCK.HELP")) {
         let node = at_node.iter().find(|(same, _)| *same == plain);
@@ -272,8 +227,7 @@ fn a_majority_is_enough_and_without_one_the_error_says_so(kind: Kind) {
 
 #[apply(on_one_server)]
 fn inspect_says_who_it_is_and_not_by_which_token(kind: Kind) {
-    let servers = servers(kind, 1);
-    let agent = Agent::start(&addresses(&servers));
+    let (_servers, agent) = agent(kind);
     let mut client = agent.client().resp3();
     let forged = "host=elsewhere pid=1";
     client.run_args(&["DLOCK.ACQUIRE", "job", "secret-token", "30000", "META", forged]).int();
@@ -289,8 +243,7 @@ fn inspect_says_who_it_is_and_not_by_which_token(kind: Kind) {
 
 #[apply(on_one_server)]
 fn a_loss_is_told_to_the_users_subscribers_and_to_whoever_asks(kind: Kind) {
-    let servers = servers(kind, 1);
-    let agent = Agent::start(&addresses(&servers));
+    let (servers, agent) = agent(kind);
     let mut listener = agent.client();
     assert_eq!(listener.run("SUBSCRIBE dlock:lost").items()[2], Value::Int(1));
     let mut tied = agent.client();
@@ -309,8 +262,7 @@ fn a_loss_is_told_to_the_users_subscribers_and_to_whoever_asks(kind: Kind) {
 
 #[apply(on_one_server)]
 fn an_agent_is_no_node(kind: Kind) {
-    let servers = servers(kind, 1);
-    let agent = Agent::start(&addresses(&servers));
+    let (servers, agent) = agent(kind);
     let node = agent.run("DLOCK.NODE");
     assert_eq!(node.at("role").text(), "agent");
     let url = format!("unix://{}", agent.socket().display());

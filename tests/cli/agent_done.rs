@@ -27,8 +27,7 @@ fn finish(client: &mut Client, key: &str, token: &str) -> Value {
 
 #[apply(on_one_server)]
 fn whoever_asks_for_a_done_lock_hears_what_a_node_says(kind: Kind) {
-    let servers = servers(kind, 1);
-    let agent = Agent::start(&addresses(&servers));
+    let (servers, agent) = agent(kind);
     let mut client = agent.client();
     let fence = client.run("DLOCK.ACQUIRE job alice 30000").int();
     let mut waiter = agent.client();
@@ -57,8 +56,7 @@ fn whoever_asks_for_a_done_lock_hears_what_a_node_says(kind: Kind) {
 
 #[apply(on_one_server)]
 fn what_cannot_be_left_done_stays_held(kind: Kind) {
-    let servers = servers(kind, 1);
-    let agent = Agent::start(&addresses(&servers));
+    let (_servers, agent) = agent(kind);
     let mut client = agent.client();
     client.run("DLOCK.ACQUIRE shared alice 30000 SHARED").int();
     client.run("DLOCK.ACQUIRE job alice 30000").int();

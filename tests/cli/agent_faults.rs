@@ -31,8 +31,7 @@ fn waiters(servers: &[Server]) -> i64 {
 
 #[apply(on_one_server)]
 fn a_wait_that_is_cut_off_leaves_nothing_but_its_keep(kind: Kind) {
-    let servers = servers(kind, 1);
-    let agent = Agent::start(&addresses(&servers));
+    let (servers, agent) = agent(kind);
     agent.run("DLOCK.ACQUIRE job alice 30000").int();
     for (options, left) in [("WAIT 0", 0), ("WAIT 0 KEEP 1000", 1)] {
         let mut bob = agent.client();
@@ -48,8 +47,7 @@ fn a_wait_that_is_cut_off_leaves_nothing_but_its_keep(kind: Kind) {
 
 #[apply(on_one_server)]
 fn waits_that_are_cut_off_just_when_the_lock_is_granted_are_released_for_good(kind: Kind) {
-    let servers = servers(kind, 1);
-    let agent = Agent::start(&addresses(&servers));
+    let (servers, agent) = agent(kind);
     let mut holder = agent.client();
     for round in 0..200 {
         holder.run("DLOCK.ACQUIRE job alice 30000 WAIT 0").int();
@@ -73,8 +71,7 @@ fn waits_that_are_cut_off_just_when_the_lock_is_granted_are_released_for_good(ki
 
 #[apply(on_one_server)]
 fn an_end_is_noticed_behind_a_wait_with_requests_that_are_not_read(kind: Kind) {
-    let servers = servers(kind, 1);
-    let agent = Agent::start(&addresses(&servers));
+    let (servers, agent) = agent(kind);
     agent.run("DLOCK.ACQUIRE job alice 30000").int();
     let mut bob = agent.client();
     bob.send("DLOCK.ACQUIRE job bob 30000 WAIT 0");
@@ -86,8 +83,7 @@ fn an_end_is_noticed_behind_a_wait_with_requests_that_are_not_read(kind: Kind) {
 
 #[apply(on_one_server)]
 fn an_end_is_noticed_by_a_wait_that_begins_after_it(kind: Kind) {
-    let servers = servers(kind, 1);
-    let agent = Agent::start(&addresses(&servers));
+    let (servers, agent) = agent(kind);
     agent.run("DLOCK.ACQUIRE job alice 500000").int();
     let bob = UnixStream::connect(agent.socket()).expect("it listens");
     let tied = request(&["DLOCK.ACQUIRE", "tied", "bob", "30000", "EPHEMERAL", "RENEW"]);
@@ -102,8 +98,7 @@ fn an_end_is_noticed_by_a_wait_that_begins_after_it(kind: Kind) {
 
 #[apply(on_one_server)]
 fn a_pipeline_is_answered_in_order_and_a_wait_holds_it_up(kind: Kind) {
-    let servers = servers(kind, 1);
-    let agent = Agent::start(&addresses(&servers));
+    let (servers, agent) = agent(kind);
     agent.run("DLOCK.ACQUIRE job alice 30000").int();
     let mut client = agent.client();
     client.send("PING first");
@@ -120,8 +115,7 @@ fn a_pipeline_is_answered_in_order_and_a_wait_holds_it_up(kind: Kind) {
 #[apply(on_one_server)]
 fn a_pipeline_of_a_hundred_thousand_requests_costs_little_memory(kind: Kind) {
     const REQUESTS: usize = 100_000;
-    let servers = servers(kind, 1);
-    let agent = Agent::start(&addresses(&servers));
+    let (_servers, agent) = agent(kind);
     let before = memory(&agent);
     let stream = UnixStream::connect(agent.socket()).expect("it listens");
     let mut writer = stream.try_clone().expect("there is room");
@@ -140,28 +134,8 @@ fn a_pipeline_of_a_hundred_thousand_requests_costs_little_memory(kind: Kind) {
 }
 
 #[apply(on_one_server)]
-fn a_client_that_sends_without_a_pause_leaves_time_for_renewals(kind: Kind) {
-    let servers = servers(kind, 1);
-    let agent = Agent::start(&addresses(&servers));
-    let mut holder = agent.client();
-    let fence = holder.run("DLOCK.ACQUIRE job alice 600 EPHEMERAL RENEW");
-    let stream = UnixStream::connect(agent.socket()).expect("it listens");
-    std::thread::scope(|scope| {
-        scope.spawn(|| std::io::copy(&mut &stream, &mut std::io::sink()));
-        let (requests, end) =
-            (request(&["PING"]).repeat(10_000), Instant::now() + Duration::from_secs(2));
-        while Instant::now() < end {
-            (&stream).write_all(&requests).expect("the agent reads");
-        }
-        stream.shutdown(Shutdown::Both).expect("it is open");
-    });
-    assert_eq!(holder.run("DLOCK.CHECK job alice"), fence);
-}
-
-#[apply(on_one_server)]
 fn nonsense_is_answered_and_closes_its_connection_alone(kind: Kind) {
-    let servers = servers(kind, 1);
-    let agent = Agent::start(&addresses(&servers));
+    let (_servers, agent) = agent(kind);
     let mut other = agent.client();
     other.run("DLOCK.ACQUIRE job alice 30000 EPHEMERAL").int();
     let before = memory(&agent);
@@ -188,25 +162,6 @@ fn nonsense_is_answered_and_closes_its_connection_alone(kind: Kind) {
     client.send_raw(&(0..=255).cycle().take(5_000).collect::<Vec<u8>>());
     assert!(memory(&agent) < before + 4_000, "{} kB, before {before}", memory(&agent));
     assert!(other.run("DLOCK.CHECK job alice").is_int());
-}
-
-#[apply(on_one_server)]
-fn a_thousand_idle_connections_hold_nobody_up(kind: Kind) {
-    let servers = servers(kind, 1);
-    let agent = Agent::start(&addresses(&servers));
-    let pool: Vec<_> = (0..1_000)
-        .map(|_| {
-            let mut client = agent.client();
-            client.run("PING");
-            client
-        })
-        .collect();
-    assert!(agent.figure("connections") >= 1_000);
-    assert!(memory(&agent) < 60_000, "{} kB", memory(&agent));
-    agent.run("DLOCK.ACQUIRE job alice 30000").int();
-    agent.run("DLOCK.RELEASE job alice");
-    drop(pool);
-    eventually("they are gone", || agent.figure("connections") <= 2);
 }
 
 #[test]
@@ -305,8 +260,7 @@ fn lose(agent: &Agent, locks: u32) {
 #[apply(on_one_server)]
 fn subscribers_that_do_not_read_are_cut_off_cost_little_memory_and_harm_nobody(kind: Kind) {
     const LOSSES: u32 = 60;
-    let servers = servers(kind, 1);
-    let agent = Agent::start(&addresses(&servers));
+    let (_servers, agent) = agent(kind);
     let subscribed = || {
         let mut client = agent.client();
         client.run("SUBSCRIBE dlock:lost");
@@ -328,11 +282,10 @@ fn subscribers_that_do_not_read_are_cut_off_cost_little_memory_and_harm_nobody(k
 }
 
 #[apply(on_one_server)]
-fn replies_that_clients_do_not_read_have_a_bound_in_bytes(kind: Kind) {
+fn connections_whose_clients_do_not_read_have_a_bound_in_bytes(kind: Kind) {
     const CLIENTS: usize = 2_000;
     many::lift_limit();
-    let servers = servers(kind, 1);
-    let agent = Agent::start(&addresses(&servers));
+    let (_servers, agent) = agent(kind);
     // The sockets have room for some of these replies, and the agent keeps the next one.
     let requests = request(&["ECHO", &"x".repeat(60_000)]).repeat(5);
     let connect = |_| {
@@ -343,9 +296,8 @@ fn replies_that_clients_do_not_read_have_a_bound_in_bytes(kind: Kind) {
     };
     let deaf: Vec<UnixStream> = (0..CLIENTS).map(connect).collect();
     eventually("some are closed", || agent.figure("connections") < CLIENTS as u64 * 9 / 10);
-    assert!(agent.figure("connections") > CLIENTS as u64 / 5);
-    // Beside the replies: what the agent has read ahead of each connection.
-    assert!(memory(&agent) < 600_000, "{} kB", memory(&agent));
+    assert!(agent.figure("connections") > 50);
+    assert!(memory(&agent) < 200_000, "{} kB", memory(&agent));
     assert!(agent.run("DLOCK.ACQUIRE job alice 30000").is_int());
     drop(deaf);
 }
@@ -368,8 +320,7 @@ fn a_client_that_does_not_read_holds_up_no_end(kind: Kind) {
 #[apply(on_one_server)]
 fn a_long_name_takes_the_room_of_many(kind: Kind) {
     const UNITS: u64 = 1 + 60_000 / 512;
-    let servers = servers(kind, 1);
-    let agent = Agent::start(&addresses(&servers));
+    let (_servers, agent) = agent(kind);
     let mut client = agent.client();
     let key = |n: u64| format!("{n:x>60000}");
     // One user can have half of the room.
@@ -432,8 +383,7 @@ fn an_outage_is_that_of_those_who_wait() {
 
 #[apply(on_one_server)]
 fn a_wait_behind_a_holder_does_not_tell_of_an_outage_that_is_over(kind: Kind) {
-    let servers = servers(kind, 1);
-    let agent = Agent::start(&addresses(&servers));
+    let (servers, agent) = agent(kind);
     let mut bob = agent.client();
     servers[0].pause();
     bob.send("DLOCK.ACQUIRE job bob 10 WAIT 0 KEEP 10");
@@ -448,8 +398,7 @@ fn a_wait_behind_a_holder_does_not_tell_of_an_outage_that_is_over(kind: Kind) {
 
 #[apply(on_one_server)]
 fn a_turn_of_a_client_that_has_gone_is_no_longer_than_a_lease(kind: Kind) {
-    let servers = servers(kind, 1);
-    let agent = Agent::start(&addresses(&servers));
+    let (servers, agent) = agent(kind);
     agent.run("DLOCK.ACQUIRE job alice 30000").int();
     let mut bob = agent.client();
     bob.send("DLOCK.ACQUIRE job bob 500 WAIT 0 KEEP 60000 EPHEMERAL RENEW");

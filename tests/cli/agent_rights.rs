@@ -34,8 +34,7 @@ fn at_port(servers: &[Server], password_file: &str) -> (Agent, u16) {
 
 #[apply(on_one_server)]
 fn the_socket_is_for_its_owner_and_group(kind: Kind) {
-    let servers = servers(kind, 1);
-    let agent = Agent::start(&addresses(&servers));
+    let (_servers, agent) = agent(kind);
     let mode = fs::metadata(agent.socket()).expect("it is there").permissions().mode();
     assert_eq!(mode & 0o777, 0o660);
 }
@@ -171,7 +170,7 @@ fn an_agent_wants_its_nodes_named() {
         "unix:/no/such/folder/agent.sock",
     ]);
     let said = program::run(&mut command).with_code(64);
-    assert!(said.err.contains("no nodes are given"), "{}", said.err);
+    assert!(said.err.contains("no nodes are named"), "{}", said.err);
 }
 
 #[test]

@@ -50,23 +50,12 @@ fn what_is_about_to_be_ended_is_shown(kind: Kind) {
 }
 
 #[apply(on_one_server)]
-fn it_is_ended_also_where_what_is_shown_cannot_be_written(kind: Kind) {
-    let servers = servers(kind, 2);
-    take(&servers, b"job", "alice", "");
-    let full = File::options().write(true).open("/dev/full").expect("there is such a file");
-    let mut command = program::command(&addresses(&servers));
-    let status = command.args(["break", "--yes", "job"]).stderr(full).status();
-    assert_eq!(status.expect("the program can be started").code(), Some(0));
-    assert!(servers[0].run("DLOCK.INSPECT job").is_null());
-}
-
-#[apply(on_one_server)]
 fn where_there_is_nothing_to_end_that_is_said_and_nobody_is_asked(kind: Kind) {
     let servers = servers(kind, 1);
     let said = dlock(&servers, &["break", "--yes", "job"]).with_code(1);
     assert_eq!(
         (&said.err[..], &said.out[..]),
-        ("dlock: nobody holds 'job': there is nothing to end\n", "")
+        ("dlock: no client holds 'job': there is nothing to end\n", "")
     );
     let (said, code) = at_a_terminal(&servers, |_| {});
     assert_eq!((code, said.contains("[y/N]")), (Some(1), false), "{said}");

@@ -6,7 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-use harness::{Client, Kind, apply, eventually, module_file, ports, process, program};
+use harness::{Client, Kind, apply, eventually, module_file, process, program};
 use nix::sys::signal::Signal;
 
 use crate::{dlock_at, on_two_servers};
@@ -21,8 +21,18 @@ struct Dev {
 impl Dev {
     #[track_caller]
     fn start(kind: Kind, number: usize) -> Dev {
-        let (child, urls) = start(kind, &["-n", &number.to_string()]);
-        let ports: Vec<u16> = urls.iter().flat_map(|url| ports_of(url)).collect();
+        let mut command = command(kind);
+        command.args(["--json", "-n", &number.to_string()]).stdout(Stdio::piped());
+        // As a shell would: what a terminal sends goes to all of the group.
+        command.process_group(0);
+        let mut child = process::spawn(command).expect("the program can be started");
+        let stdout = child.stdout.take().expect("it was asked for");
+        let mut line = String::new();
+        BufReader::new(stdout).read_line(&mut line).expect("it prints text");
+        let said: serde_json::Value = serde_json::from_str(&line).expect("it prints JSON");
+        let port = |url: &serde_json::Value| url.as_str()?.rsplit(':').next()?.parse().ok();
+        let ports = said["nodes"].as_array().expect("an array").iter().map(port);
+        let ports: Vec<u16> = ports.collect::<Option<_>>().expect("each has a port");
         let servers = ports.iter().map(|port| process_of(*port)).collect();
         Dev { child, ports, servers }
     }
@@ -45,28 +55,6 @@ impl Dev {
         eventually("the guards end", || !is_named_by_a_process(&folder.to_string_lossy()));
         eventually("the folder is removed", || !folder.exists());
     }
-}
-
-/// Starts it, and gives the addresses of its nodes.
-#[track_caller]
-fn start(kind: Kind, arguments: &[&str]) -> (Child, Vec<String>) {
-    let mut command = command(kind);
-    command.arg("--json").args(arguments).stdout(Stdio::piped());
-    // As a shell would: what a terminal sends goes to all of the group.
-    command.process_group(0);
-    let mut child = process::spawn(command).expect("the program can be started");
-    let stdout = child.stdout.take().expect("it was asked for");
-    let mut line = String::new();
-    BufReader::new(stdout).read_line(&mut line).expect("it prints text");
-    let said: serde_json::Value = serde_json::from_str(&line).expect("it prints JSON");
-    let urls = said["nodes"].as_array().expect("an array").iter();
-    (child, urls.map(|url| url.as_str().expect("text").to_owned()).collect())
-}
-
-/// The ports in an address.
-fn ports_of(url: &str) -> Vec<u16> {
-    let parts = url.split([':', ',', '/']);
-    parts.filter_map(|part| part.parse().ok()).collect()
 }
 
 fn command(kind: Kind) -> Command {
@@ -107,48 +95,6 @@ fn three_nodes_work_and_end_with_it(kind: Kind) {
     process::signal(&dev.child, Signal::SIGTERM);
     assert_eq!(dev.child.wait().expect("it ends").code(), Some(0));
     assert!(dev.servers.iter().all(|server| !runs(*server)), "they end before it does");
-    dev.assert_leaves_nothing();
-}
-
-#[apply(on_two_servers)]
-fn a_node_behind_sentinels_fails_over(kind: Kind) {
-    // Ports of this test alone: else another one would start a server where this one's Sentinels look for theirs.
-    let port = ports::free_row(6).to_string();
-    let (child, urls) = start(kind, &["--sentinel", "--port", &port]);
-    let sentinels = ports_of(&urls[0]);
-    let mut dev = Dev { child, ports: Vec::new(), servers: Vec::new() };
-    dev.servers = sentinels.iter().map(|port| process_of(*port)).collect();
-    let primary = || {
-        let mut sentinel = Client::connect(sentinels[0]).expect("it is ready");
-        let at = sentinel.run("SENTINEL GET-MASTER-ADDR-BY-NAME dev");
-        at.items()[1].text().parse::<u16>().expect("a port")
-    };
-    let first = primary();
-    dlock_at(&urls, &["run", "job", "--", "true"]).with_code(0);
-    dlock_at(&urls, &["doctor"]);
-    let _ = Client::connect(first).expect("it is ready").try_send_raw(b"SHUTDOWN NOSAVE\r\n");
-    eventually("another server is the primary, and in quarantine", || {
-        let said = dlock_at(&urls, &["run", "-n", "job", "--", "true"]).with_code(69);
-        said.err.contains("in quarantine")
-    });
-    eventually("this Sentinel has heard of it, too", || primary() != first);
-    process::signal(&dev.child, Signal::SIGTERM);
-    assert_eq!(dev.child.wait().expect("it ends").code(), Some(0));
-    dev.assert_leaves_nothing();
-}
-
-#[apply(on_two_servers)]
-fn a_cluster_is_one_node(kind: Kind) {
-    let port = ports::free_row(6).to_string();
-    let (child, urls) = start(kind, &["--cluster", "--port", &port]);
-    let ports = ports_of(&urls[0]);
-    let servers = ports.iter().map(|port| process_of(*port)).collect();
-    let mut dev = Dev { child, ports, servers };
-    dlock_at(&urls, &["run", "a", "b", "c", "--", "true"]).with_code(0);
-    let said = dlock_at(&urls, &["doctor"]);
-    assert!(said.out.contains("1 node of 3 servers"), "{said:?}");
-    process::signal(&dev.child, Signal::SIGTERM);
-    assert_eq!(dev.child.wait().expect("it ends").code(), Some(0));
     dev.assert_leaves_nothing();
 }
 

@@ -165,11 +165,6 @@ fn states_that_are_hazards(kind: Kind) {
     servers[1].run("CONFIG RESETSTAT");
     assert_silent(&nodes);
 
-    servers[1].run("CONFIG SET dlock.quarantine 3600000");
-    servers.iter().for_each(|server| drop(server.run("CONFIG SET dlock.max-ttl 3600000")));
-    servers[1].run("DLOCK.ACQUIRE long alice 3600000");
-    assert_finds(&nodes, "hint", "lease_bound", "CONFIG SET dlock.max-ttl 600000");
-
     // The node's log is not complete, so it may have forgotten leases.
     servers[1].run("CONFIG SET appendonly no");
     servers[1].kill();
@@ -185,18 +180,6 @@ fn states_that_are_hazards(kind: Kind) {
     servers[2].stop();
     let found = findings(&nodes, 69);
     assert_eq!(found[1].1, "majority", "{found:#?}");
-}
-
-#[apply(on_one_server)]
-fn done_locks_that_a_restart_would_lose(kind: Kind) {
-    let server = start(good(kind).config("appendonly no"));
-    let nodes = [address(&server)];
-    server.run("DLOCK.ACQUIRE job alice 60000");
-    assert!(findings(&nodes, 0).iter().all(|found| found.1 != "done_not_saved"));
-    server.run("DLOCK.RELEASE job alice DONE 60000");
-    let found = findings_of(&nodes, "done_not_saved");
-    assert!(found.contains("1 lock is done, and it saves nothing"), "{found}");
-    assert!(found.contains("appendonly yes"), "{found}");
 }
 
 /// Hazards that a server is started with.
@@ -292,33 +275,14 @@ fn clocks_and_networks(kind: Kind) {
 }
 
 #[apply(on_one_server)]
-fn a_disk_that_forgets_or_fails(kind: Kind) {
+fn a_disk_that_fails(kind: Kind) {
     let server = good(kind).with_small_disk().start();
     let nodes = [address(&server)];
-    assert!(findings_of(&nodes, "state_file_disk").contains("in memory (tmpfs)"));
-    assert_eq!(server.run(ANY_DISK).text(), "OK");
-    assert_silent(&nodes);
     server.fill_disk();
     // A longer lease than any before has to be written down first.
     assert_eq!(server.run("DLOCK.ACQUIRE job alice 600000").code(), "NOTDURABLE");
     let found = findings_of(&nodes, "state_file");
     assert!(found.contains("No space left on device"), "{found}");
-}
-
-/// With the settings as they come, leases of half a minute need nothing.
-#[apply(on_one_server)]
-fn leases_that_outlast_the_quarantine_after_a_lost_disk(kind: Kind) {
-    let server = good(kind).on_a_disk().start();
-    let nodes = [address(&server)];
-    let set = |setting: &str| assert_eq!(server.run(&format!("CONFIG SET {setting}")).text(), "OK");
-    set("dlock.newborn-quarantine 60000");
-    server.run("DLOCK.ACQUIRE job alice 30000");
-    assert_silent(&nodes);
-    server.run("DLOCK.ACQUIRE long alice 600000");
-    let found = findings_of(&nodes, "newborn");
-    let (_, fix) = found.split_once("CONFIG SET ").expect("it says what to set");
-    set(fix.split_once(',').expect("and where").0);
-    assert_silent(&nodes);
 }
 
 #[apply(on_one_server)]

@@ -19,7 +19,7 @@ fn wrong_usage_is_an_event_where_programs_read() {
     for (words, message) in [
         (&["--json", "nonsense"][..], "unrecognized subcommand 'nonsense'"),
         (&["run", "--json", "--nonsense", "job", "--", "true"], "unexpected argument '--nonsense'"),
-        (&["ls", "--count", "0", "--json"], "0 is not in 1..=100000"),
+        (&["dev", "-n", "0", "--json"], "0 is not in 1..=99"),
         (&["ls", "--node-timeout", "61m", "--json"], "must be at most 1h"),
         (&["inspect", "--json"], "<KEY>"),
     ] {

@@ -86,57 +86,6 @@ fn run_goes_on_over_a_fail_over_and_says_who_is_the_primary() {
     running.ended().with_code(0);
 }
 
-#[apply(on_one_server)]
-fn run_holds_keys_at_several_primaries_while_one_of_them_fails_over(kind: Kind) {
-    let mut cluster = Cluster::start(kind);
-    let replica = cluster.replica_of(1);
-    // Quarantine after a promotion is tried in tests/hazards; this is about who holds, and who is next.
-    replica.run("CONFIG SET dlock.quarantine off");
-    let folder = tempfile::tempdir().expect("there is room");
-    let file = |name: &str| folder.path().join(name);
-    let keys: Vec<String> = (0..3).map(|place| cluster.key(place, "job")).collect();
-    let run = |name: &str| {
-        let script = "echo $DLOCK_FENCE > \"$0\"; while [ ! -e \"$1\" ]; do sleep 0.1; done";
-        let mut command = program::command(&[cluster.url(&[0, 1, 2])]);
-        command.args(["run", "--ttl", "20s"]).args(&keys).args(["--", "sh", "-c", script]);
-        command.arg(file(name)).arg(file("end"));
-        Running::of(command)
-    };
-    let fences = |name: &str| -> Vec<u64> {
-        let said = fs::read_to_string(file(name)).expect("it was written");
-        said.split_whitespace().map(|fence| fence.parse().expect("a number")).collect()
-    };
-    let first = run("first");
-    eventually("the command runs", || file("first").exists());
-    let next = run("next");
-    // At the first of them, in an order that is the same for all.
-    eventually("the next one waits", || {
-        cluster.nodes.iter().any(|node| node.node("waiters").int() == 1)
-    });
-    cluster.nodes[1].until_followed_by(&replica);
-    let token = cluster.nodes[1].holders(&keys[1]);
-    cluster.nodes[1].kill();
-    // The replica answers only for keys that it serves.
-    let inspected = || replica.run(&format!("DLOCK.INSPECT {}", keys[1]));
-    eventually("the replica has taken over", || !inspected().is_error());
-    assert_eq!(replica.holders(&keys[1]), token);
-    let left = || match inspected() {
-        lock if lock.is_null() => 0,
-        lock => lock.at("holders").items()[0].at("ttl-ms").int(),
-    };
-    let mut last = left();
-    eventually("the lease is renewed there", || {
-        let before = std::mem::replace(&mut last, left());
-        last > before
-    });
-    assert!(!file("next").exists(), "two hold together");
-    fs::write(file("end"), "").expect("the folder can be written");
-    first.ended().with_code(0);
-    next.ended().with_code(0);
-    let pairs: Vec<(u64, u64)> = fences("first").into_iter().zip(fences("next")).collect();
-    assert!(!pairs.is_empty() && pairs.iter().all(|(first, next)| next > first), "{pairs:?}");
-}
-
 /// The findings of this check, and about whom they are.
 #[track_caller]
 fn found(url: &str, check: &str) -> Vec<String> {

@@ -153,19 +153,3 @@ fn a_lock_that_is_done_is_shown_with_who_has_left_it_so(kind: Kind) {
     let said = dlock(&servers, &["inspect", "job", "--json"]).with_code(69).json();
     assert_eq!(said[3]["state"], "unknown");
 }
-
-#[test]
-fn nonsense_is_a_usage_error() {
-    let nobody = ["127.0.0.1:1".to_owned()];
-    for arguments in [
-        &["inspect"][..],
-        &["inspect", "a", "b"],
-        &["inspect", "--nonsense", "a"],
-        &["inspect", "--escaped", "a\\"],
-        &["inspect", "--nodes", "http://example", "a"],
-        &["inspect", "--nodes", ",", "a"],
-    ] {
-        let said = dlock_at(&nobody, arguments).with_code(64);
-        assert!(!said.err.is_empty() && said.out.is_empty(), "{arguments:?}: {said:?}");
-    }
-}

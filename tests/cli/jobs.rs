@@ -47,20 +47,6 @@ fn each_window_runs_over_three_nodes_that_lose_a_second_when_they_crash() {
     assert!(runs.not_at_all == 0 && runs.again <= runs.crashes, "{runs:?}");
 }
 
-#[cfg(feature = "soak")]
-#[test]
-fn each_window_runs_once_over_three_nodes() {
-    let runs = course(3, Sync::Always);
-    assert!(runs.once == runs.windows && runs.failed == 0, "{runs:?}");
-}
-
-#[cfg(feature = "soak")]
-#[test]
-fn each_window_runs_over_one_node_that_loses_a_second_when_it_crashes() {
-    let runs = course(1, Sync::EverySecond);
-    assert!(runs.not_at_all == 0 && runs.again <= 2 * runs.crashes, "{runs:?}");
-}
-
 /// The windows, counted by their runs.
 #[derive(Debug, Default)]
 struct Runs {

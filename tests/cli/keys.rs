@@ -122,20 +122,6 @@ fn the_help_tells_how_a_key_that_begins_with_a_dash_is_written() {
     assert!(!said.err.contains("'-- -z"), "that would be the command: {}", said.err);
 }
 
-#[test]
-fn a_key_that_is_escaped_wrongly_is_a_usage_error() {
-    for command in ["run", "acquire", "extend", "release", "inspect", "break"] {
-        let mut words = vec![OsStr::new(command), OsStr::new("--escaped"), OsStr::new("a\\")];
-        match command {
-            "run" => words.extend([OsStr::new("--"), OsStr::new("true")]),
-            "extend" | "release" => words.push(OsStr::from_bytes(&[b'0'; 32])),
-            _ => {}
-        }
-        let said = dlock_at(&["127.0.0.1:1".to_owned()], &words).with_code(64);
-        assert!(said.err.contains("\\x00"), "{command}: {}", said.err);
-    }
-}
-
 #[apply(on_one_server)]
 fn the_environment_of_a_command_has_escaped_keys_as_they_were_given(kind: Kind) {
     let servers = servers(kind, 1);

@@ -36,7 +36,6 @@ fn the_locks_of_all_nodes_are_merged_and_sorted(kind: Kind) {
     };
     assert_eq!(keys(&["--contended"]), ["job:2"]);
     assert_eq!(keys(&["--match", "job:*"]), ["job:1", "job:2"]);
-    assert_eq!(keys(&["--match", "job:*", "--count", "1"]), ["job:1", "job:2"]);
     assert_eq!(keys(&["--match", "nothing*"]), Vec::<String>::new());
 
     servers[1].stop();
@@ -73,7 +72,6 @@ fn locks_that_are_done_are_listed_if_somebody_asks_for_them(kind: Kind) {
     assert_eq!(shown(&["--done"]), [held, "job:1 done 0", "job:2 done 0"]);
     assert_eq!(shown(&["--done", "--match", "*:2"]), ["job:2 done 0"]);
     assert_eq!(shown(&["--done", "--contended"]), Vec::<String>::new());
-    assert_eq!(shown(&["--done", "--count", "1"]).len(), 3);
     let said = dlock(&servers, &["ls", "--done"]).with_code(0);
     let row = said.out.lines().find(|line| line.starts_with("job:2 ")).unwrap_or_default();
     assert!(row.contains(" done ") && row.contains("119 min") && row.ends_with("text"), "{row}");
@@ -87,15 +85,12 @@ fn address_of(servers: &[harness::Server]) -> String {
 }
 
 #[apply(on_one_server)]
-fn a_thousand_locks_take_many_pages(kind: Kind) {
+fn several_thousand_locks_take_many_pages(kind: Kind) {
     let servers = servers(kind, 1);
     let mut client = servers[0].client();
-    for number in 0..1000 {
-        client.send(&format!("DLOCK.ACQUIRE lock:{number:04} token 60000"));
-    }
-    (0..1000).for_each(|_| assert!(client.recv().is_int()));
-    let said = dlock(&servers, &["ls", "--json", "--count", "37"]).with_code(0).json();
+    client.pipeline((0..5000).map(|number| format!("DLOCK.ACQUIRE lock:{number:04} token 60000")));
+    let said = dlock(&servers, &["ls", "--json"]).with_code(0).json();
     let keys: Vec<&str> = said.iter().map(|lock| lock["key"].as_str().unwrap()).collect();
-    let expected: Vec<String> = (0..1000).map(|number| format!("lock:{number:04}")).collect();
+    let expected: Vec<String> = (0..5000).map(|number| format!("lock:{number:04}")).collect();
     assert_eq!(keys, expected);
 }

@@ -39,11 +39,18 @@ mod top;
 use std::ffi::OsStr;
 
 use harness::program::{self, Said};
-use harness::{Kind, Server, on_two_servers, running};
+use harness::{Agent, Kind, Server, on_two_servers, running};
 
 /// Several servers that know nothing of each other.
 fn servers(kind: Kind, number: usize) -> Vec<Server> {
     (0..number).map(|_| Server::start(kind)).collect()
+}
+
+/// A server, and an agent of it.
+fn agent(kind: Kind) -> (Vec<Server>, Agent) {
+    let servers = servers(kind, 1);
+    let agent = Agent::start(&addresses(&servers));
+    (servers, agent)
 }
 
 /// The addresses of servers.

@@ -26,14 +26,3 @@ fn who_comes_next_is_left_alone() {
     dlock(&quorum, &["release", "job", &token]).with_code(75);
     assert!(quorum.iter().all(|node| node.holders("job") == ["somebody"]));
 }
-
-#[test]
-fn wrong_usage_and_a_lost_majority_have_codes_of_their_own() {
-    let mut quorum = Quorum::start(3);
-    let (token, _) = acquire(&quorum, "20s");
-    dlock(&quorum, &["release", "job"]).with_code(64);
-    dlock(&quorum, &["release", "job", "no-token"]).with_code(64);
-    quorum[0].kill();
-    quorum[1].kill();
-    dlock(&quorum, &["release", "job", &token]).with_code(69);
-}

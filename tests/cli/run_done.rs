@@ -173,26 +173,6 @@ fn the_fire_time_is_a_part_of_the_key_whatever_its_form() {
 }
 
 #[test]
-fn what_cannot_be_left_done_is_refused_before_anything_runs() {
-    let quorum = Quorum::start(1);
-    let long = format!("why={}", "x".repeat(990));
-    for options in [
-        &["--done-for", "1h", "a", "b"][..],
-        &["--done-for", "1h", "-s", "a"],
-        &["--done-for", "1h", "--limit", "2", "a"],
-        &["--done-for", "401d", "a"],
-        &["--done-for", "0", "a"],
-        &["--done-for", "1h", "--meta", &long, "a"],
-        &["--done-on", "any", "a"],
-        &["--fire", "0", "a"],
-        &["--done-exit", "256", "a"],
-    ] {
-        let said = run(&quorum, &[options, &["--", "echo", "run"]].concat()).with_code(64);
-        assert_eq!(said.out, "", "{options:?}");
-    }
-}
-
-#[test]
 fn whoever_waits_hears_that_it_is_done_and_gets_the_lock_if_it_is_not() {
     let quorum = Quorum::start(3);
     let folder = tempfile::tempdir().expect("a folder can be made");

@@ -1,6 +1,6 @@
 //! `dlock top`: one frame as text, and the screen in a terminal.
 
-use harness::{Client, Kind, Quorum, apply, eventually, on_one_server};
+use harness::{Client, Kind, Quorum, apply, on_one_server};
 
 use crate::run_terminal::on_a_terminal;
 use crate::{addresses, dlock, servers};
@@ -61,20 +61,13 @@ fn hostile_keys_do_not_reach_the_terminal(kind: Kind) {
 }
 
 #[test]
-fn in_a_terminal_a_lock_is_selected_looked_at_and_ended() {
+fn in_a_terminal_a_lock_is_selected_and_looked_at() {
     let quorum = Quorum::start(1);
     let _bob = contended(&quorum[0]);
     let mut top = on_a_terminal(&quorum, "stty rows 24 cols 80; $DLOCK top; echo \"code $?\"");
     top.until_it_prints("job:42");
     top.write(b"\r");
     top.until_it_prints("the-waiter");
-    top.write(b"b");
-    top.until_it_prints("End this lock");
-    top.write(b"n");
-    top.write(b"b");
-    top.write(b"y");
-    top.until_it_prints("ended on 1 of 1 nodes");
-    assert_eq!(quorum[0].holders("job:42"), ["bob"]);
     top.write(b"q");
     let said = top.ended().with_code(0);
     assert!(said.out.contains("code 0"), "{}", said.out);
@@ -82,7 +75,7 @@ fn in_a_terminal_a_lock_is_selected_looked_at_and_ended() {
     assert!(said.out.contains("\x1b[?1049l"));
 }
 
-/// The page of its name would show, and end, another lock.
+/// The page of its name would show another lock.
 #[test]
 fn a_hot_lock_of_another_database_has_no_page() {
     let quorum = Quorum::start(1);
@@ -96,52 +89,6 @@ fn a_hot_lock_of_another_database_has_no_page() {
     top.until_it_prints("payroll (db 5)");
     top.write(b"\r");
     top.until_it_prints("in another database");
-    top.write(b"byq");
-    top.ended().with_code(0);
-    assert_eq!(quorum[0].holders("payroll"), ["carol"]);
-}
-
-#[test]
-fn a_done_lock_that_others_have_done_anew_meanwhile_is_not_ended() {
-    let quorum = Quorum::start(1);
-    let job = |token: &str| {
-        quorum[0].run(&format!("DLOCK.ACQUIRE nightly {token} 60000"));
-        quorum[0].run("DLOCK.ACQUIRE nightly another 60000");
-        quorum[0].run(&format!("DLOCK.RELEASE nightly {token} DONE 60000"));
-    };
-    job("carol");
-    let mut top = on_a_terminal(&quorum, "stty rows 24 cols 80; $DLOCK top --every 1h");
-    top.until_it_prints("nightly");
-    top.write(b"\r");
-    top.until_it_prints("has left it");
-    quorum[0].run("DLOCK.BREAK nightly");
-    job("dave");
-    top.write(b"by");
-    top.until_it_prints("changed hands");
-    top.write(b"q");
-    top.ended().with_code(0);
-    assert!(!quorum[0].run("DLOCK.INSPECT nightly").is_null());
-}
-
-#[test]
-fn locks_are_listed_when_somebody_asks_and_never_by_themselves() {
-    let quorum = Quorum::start(1);
-    quorum[0].run("DLOCK.ACQUIRE quiet alice 60000");
-    let scans = || quorum[0].info("commandstats").contains_key("cmdstat_scan");
-    let looks = || {
-        let stats = quorum[0].info("commandstats");
-        let line = stats.get("cmdstat_dlock.hot").cloned().unwrap_or_default();
-        let calls = line.strip_prefix("calls=").and_then(|rest| rest.split(',').next());
-        calls.and_then(|calls| calls.parse::<u64>().ok()).unwrap_or(0)
-    };
-    let script = "stty rows 24 cols 80; $DLOCK top --every 500ms";
-    let mut top = on_a_terminal(&quorum, script);
-    top.until_it_prints("grants");
-    eventually("it has looked a few times", || looks() >= 3);
-    assert!(!scans());
-    top.write(b"l");
-    top.until_it_prints("quiet");
-    assert!(scans());
     top.write(b"q");
     top.ended().with_code(0);
 }

@@ -62,8 +62,7 @@ fn a_small_and_a_large_window_are_filled_and_a_resized_one_is_filled_again() {
     tmux.resize(LARGE);
     until_it_fills(&tmux, LARGE);
     let screen = tmux.screen();
-    for words in ["P99 WAIT", "LOCKS/S", "WAITED↓", "LONGEST", "LATELY", "HELD BY", "web1:4711, "]
-    {
+    for words in ["P99 WAIT", "LOCKS/S", "WAITED", "LONGEST", "LATELY", "HELD BY", "web1:4711, "] {
         assert!(screen.contains(words), "{words}:\n{screen}");
     }
     // Nothing is drawn where nothing fits.
@@ -96,10 +95,8 @@ fn a_node_with_100_000_locks_and_5_000_waiters_is_shown_as_any_other() {
     tmux.press(&["G", "Enter"]);
     tmux.until_it_shows("1 holding, 100 waiting");
     tmux.press(&["Escape"]);
-    tmux.until_it_shows("WAITED↓");
-    tmux.press(&["l"]);
-    tmux.until_it_shows("KEY (some of many)");
-    tmux.press(&["Escape", "/"]);
+    tmux.until_it_shows("WAITED");
+    tmux.press(&["/"]);
     tmux.press(&["h", "o", "t", ":", "0", "7", "Enter"]);
     eventually("one is left", || tmux.screen().matches("hot:").count() == 2);
     tmux.until_it_shows("/hot:07  q quit");
@@ -126,7 +123,7 @@ fn ctrl_z_gives_the_terminal_back_and_fg_comes_back() {
         tmux.press(&["?"]);
         tmux.until_it_shows("to the shell; fg comes back");
         tmux.press(&["Escape"]);
-        tmux.until_it_shows("WAITED↓");
+        tmux.until_it_shows("WAITED");
     }
     tmux.press(&["q"]);
     tmux.until_it_shows("shell>");
@@ -212,7 +209,7 @@ fn what_clients_put_into_keys_and_meta_moves_nothing_on_the_screen() {
         });
         assert!(tmux.screen().lines().nth(1).is_some_and(|node| node.contains("grants")));
         tmux.press(&["Escape"]);
-        tmux.until_it_shows("WAITED↓");
+        tmux.until_it_shows("WAITED");
     }
 }
 

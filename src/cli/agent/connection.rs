@@ -15,9 +15,7 @@ use tokio::time::{sleep, timeout};
 
 use super::commands::Answer;
 use super::dispatch;
-use super::limits::{
-    LAST_REPLY, LOOK_FOR_END, PIECE, REQUEST, STRANGERS_REQUEST, TURN, UNSENT,
-};
+use super::limits::{LAST_REPLY, LOOK_FOR_END, PIECE, REQUEST, STRANGERS_REQUEST, TURN, UNSENT};
 use super::losses::CHANNEL;
 use super::reply::{Protocol, Reply};
 use super::request::{self, Request};
@@ -112,7 +110,11 @@ impl Connection {
     }
 
     /// Waits until there is something to do.
-    async fn idle(&mut self, incoming: &mut Incoming, outgoing: &mut Outgoing) -> Result<(), Closing> {
+    async fn idle(
+        &mut self,
+        incoming: &mut Incoming,
+        outgoing: &mut Outgoing,
+    ) -> Result<(), Closing> {
         let drained = self.drained();
         tokio::select! {
             biased;

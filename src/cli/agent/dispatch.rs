@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::commands::{self, Answer, AgentCommand, Does, NO_AUTH};
+use super::commands::{self, AgentCommand, Answer, Does, NO_AUTH};
 use super::reply::Reply;
 use super::session::Session;
 use super::shared::Agent;

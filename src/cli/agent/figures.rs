@@ -11,8 +11,7 @@ use prometheus_client::metrics::MetricType::{self, Counter, Gauge};
 
 use super::refusal::NO_QUORUM;
 use super::reply::Reply;
-use crate::exporter::Shown;
-use crate::exporter::metrics::encoded;
+use crate::http::{self, Content};
 
 /// The figures, counted as things happen.
 #[derive(Debug, Default)]
@@ -118,9 +117,9 @@ const RESULTS: [&str; 5] = ["yes", "no", "done", "no_quorum", "error"];
 #[derive(Debug)]
 pub struct Metrics(pub Arc<Figures>);
 
-impl Shown for Metrics {
+impl Content for Metrics {
     async fn metrics(&self) -> String {
-        encoded(Metrics(Arc::clone(&self.0)))
+        http::encoded(Metrics(Arc::clone(&self.0)))
     }
 
     async fn state(&self) -> Option<String> {

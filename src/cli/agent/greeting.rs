@@ -11,7 +11,12 @@ use super::session::Session;
 use super::shared::Agent;
 
 /// Answers a command.
-pub fn answer(agent: &Arc<Agent>, session: &mut Session, command: Greeting, args: &[&[u8]]) -> Answer {
+pub fn answer(
+    agent: &Arc<Agent>,
+    session: &mut Session,
+    command: Greeting,
+    args: &[&[u8]],
+) -> Answer {
     let before_login = [Greeting::Auth, Greeting::Hello, Greeting::Quit, Greeting::Reset];
     if !session.is_known && !before_login.contains(&command) {
         return Reply::error(commands::NO_AUTH).into();

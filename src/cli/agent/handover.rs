@@ -1,7 +1,7 @@
 //! The hand-over of locks from one process of the agent to the next: a restart by SIGTERM loses none.
 //!
 //! Two files beside the socket, or in the folder that systemd made. The *instance file* is locked (flock) until this
-//! process ends, so that there is one agent. The *table* has the plain leases that callers know of. The agent writes it
+//! process ends, so that there is one agent. The *table* has the plain leases that were granted to clients. The agent writes it
 //! last of all, and the next one removes it before it serves: no two agents ever act on it.
 
 use std::fs::{self, File, OpenOptions};
@@ -33,7 +33,7 @@ pub struct Instance {
 pub struct Entry {
     pub name: Arc<Name>,
     pub owner: Owner,
-    /// The token by which the nodes know the holder.
+    /// The token of the holder at the nodes.
     pub token: Token,
     pub fence: u64,
     pub is_shared: bool,
@@ -60,7 +60,7 @@ impl Instance {
         }
     }
 
-    /// Reads the table of an earlier process, and removes it: nobody reads it again.
+    /// Reads the table of an earlier process, and removes it: it is read once.
     pub fn read(&self) -> Result<Vec<Entry>, String> {
         let failed = |error: io::Error| format!("cannot read {}: {error}", self.table.display());
         let mut options = OpenOptions::new();
@@ -186,7 +186,7 @@ const SHARED: &str = "shared";
 const EXCLUSIVE: &str = "exclusive";
 /// The mode of both files.
 const OWN: u32 = 0o600;
-/// No link is followed, and a pipe holds nobody up.
+/// No link is followed, and opening a pipe does not block.
 const FLAGS: i32 = OFlag::O_NOFOLLOW.union(OFlag::O_NONBLOCK).bits();
 /// The length of a digest in bytes of text.
 const DIGEST: usize = 64;

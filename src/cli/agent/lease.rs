@@ -1,4 +1,4 @@
-//! The lengths of leases: that which a caller asks for, and that which the agent asks the nodes for.
+//! The lengths of leases: of the client's request, and of the agent's request to the nodes.
 
 use std::time::Duration;
 

@@ -13,7 +13,7 @@ use dlock_core::command::{Doc, Kind, Refusal, acquire, check, extend, release};
 use dlock_core::limits::MAX_TTL_CEILING;
 use futures_util::future::join_all;
 
-use super::commands::{self, Answer, AgentCommand, Locking, NO_AUTH};
+use super::commands::{self, AgentCommand, Answer, Locking, NO_AUTH};
 use super::lock::Full;
 use super::lock::order::{Acquisition, Done, Ephemeral, Order, Release, ReplyTo, Terms};
 use super::name::Name;
@@ -156,7 +156,10 @@ async fn inspect(agent: &Agent, key: &Key) -> Reply {
             Ok(value) => {
                 let lock = inspection(&value).ok().flatten();
                 let holder = lock.map(|lock| (lock.mode, lock.holders.into_iter().next()));
-                found.push((holder.map(|(mode, first)| (mode, first.map(|first| first.fence))), value));
+                found.push((
+                    holder.map(|(mode, first)| (mode, first.map(|first| first.fence))),
+                    value,
+                ));
                 NodeState::Answers
             }
         };

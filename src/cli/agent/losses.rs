@@ -82,7 +82,7 @@ impl Subscription {
     /// The next message.
     pub async fn next(&mut self) -> Result<Arc<str>, Behind> {
         let next = self.next;
-        // The sender is dropped only when nobody subscribes.
+        // The sender is dropped only when there is no subscriber.
         let log = self.log.wait_for(|log| log.end() > next).await.map_err(|_| Behind)?;
         let at = next.checked_sub(log.dropped).ok_or(Behind)?;
         let message = log.messages.get(at).map(Arc::clone).ok_or(Behind)?;

@@ -49,8 +49,8 @@ use sha2::{Digest, Sha256};
 use tokio::net::TcpListener;
 use tokio::time::{sleep, timeout};
 
-use crate::exporter::{self, Site};
 use crate::global::Global;
+use crate::http::{self, Site};
 use crate::nodes;
 use crate::say::exit::Exit;
 use crate::say::failure::Failure;
@@ -80,7 +80,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     password_file: Option<PathBuf>,
 
-    /// A user, a group, or tcp, and the keys that it may lock; can be repeated [default: everybody, all keys]
+    /// A user, a group, or tcp, and the keys that it may lock; can be repeated [default: every client, all keys]
     ///
     /// The user and the group are those of the process that connects. KEYS is a pattern as of KEYS in Redis:
     /// --allow uid=www-data 'keys=web:*'
@@ -108,7 +108,7 @@ struct Running {
 
 impl Args {
     pub async fn run(self, global: &Global) -> Result<Exit, Failure> {
-        // Hosts whose own Redis happens to have the module would each have locks of their own.
+        // A Redis with the module on each host would give each host locks of its own.
         if nodes::is_default(global) {
             return Err(Failure::usage(NO_NODES));
         }
@@ -161,8 +161,8 @@ impl Args {
         });
         let agent = Agent::new(client.await?, allow, password, open_more_files());
         if let Some(listener) = metrics {
-            let site = Site { shown: Metrics(Arc::clone(&agent.figures)), hosts: None };
-            tokio::spawn(exporter::serve(listener, Arc::new(site), as_json));
+            let site = Site { content: Metrics(Arc::clone(&agent.figures)), hosts: None };
+            tokio::spawn(http::serve(listener, Arc::new(site), as_json));
         }
         let running = Running { agent, listeners, instance, stderr, as_json };
         running.take_over();
@@ -245,7 +245,7 @@ impl Running {
         }
     }
 
-    /// Releases what no caller knows of, and what ends with a connection. Hands the rest over, last of all.
+    /// Releases locks without a reply to a client, and EPHEMERAL ones. Hands the rest over, last of all.
     async fn leave(self) {
         self.agent.locks.close();
         let all = self.gone(|agent| agent.locks.len() == 0 && agent.room.len() == 0);
@@ -295,8 +295,8 @@ fn open_more_files() -> u64 {
     limits().map_or(u64::MAX, |(soft, _)| soft)
 }
 
-const NO_NODES: &str = "no nodes are given: name them with --nodes or in DLOCK_NODES";
-const NO_PASSWORD: &str = "everybody on this machine can connect to a port: give --password-file FILE, or listen \
+const NO_NODES: &str = "no nodes are named: dlock agent needs --nodes or DLOCK_NODES";
+const NO_PASSWORD: &str = "a port is open to all users of this machine: give --password-file FILE, or listen \
                            at unix:PATH alone";
 
 const NOTES: &str = "\

@@ -25,7 +25,7 @@ impl Peer {
         Ok(Peer::Local { uid: peer.uid(), gid: peer.gid(), pid })
     }
 
-    /// The user, whose share of the agent's room is counted.
+    /// The user: each has a share of the agent's room.
     pub fn owner(&self) -> Owner {
         match self {
             Peer::Local { uid, .. } => Owner(u64::from(*uid)),
@@ -58,7 +58,7 @@ fn user(uid: u32) -> String {
     }
 }
 
-/// The rules of `--allow`. Without any, everybody who can open the socket may use all locks.
+/// The rules of `--allow`. Without any, every client may use all locks.
 #[derive(Clone, Debug, Default)]
 pub struct Allow(Vec<Rule>);
 

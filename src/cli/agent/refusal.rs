@@ -67,7 +67,7 @@ pub fn not_done(loss: &Loss) -> Reply {
             refused(nodes).unwrap_or_else(|| Reply::error(format_args!("{NO_QUORUM} {loss}")))
         }
         LossReason::Ended { .. } => Reply::Int(0),
-        // Nodes whose answers are missing may have the mark.
+        // Nodes that have not answered may have the completion record.
         _ => Reply::error(format_args!("{NO_QUORUM} {loss}")),
     }
 }

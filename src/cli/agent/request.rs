@@ -24,8 +24,7 @@ impl Request {
     }
 }
 
-/// Reads the first request of what has arrived, and the number of its bytes, of which there are `most` at most. `None`:
-/// there is more to come. An empty line is a request without words, which has no answer.
+/// Reads the first request, and the number of its bytes, `most` at most. `None`: it has not arrived whole. An empty line is a request without words, which has no answer.
 pub fn read(arrived: &[u8], most: usize) -> Result<Option<(Request, usize)>, Nonsense> {
     let mut reader = Reader { arrived, at: 0, most };
     let words = match arrived.first() {

@@ -13,7 +13,7 @@ use super::tie::Tie;
 
 /// The connections.
 pub struct Room {
-    /// The number of connections that there is room for, and that of connections that have never logged in.
+    /// Limit of connections, and limit of connections that have never logged in.
     most: (u64, u64),
     connections: Mutex<Shares>,
     /// Bytes that clients do not read.

@@ -58,8 +58,8 @@ impl Session {
         self.is_known
     }
 
-    /// The META of a lock: what the system knows of the process, and what the caller says. The former comes first, so the
-    /// caller cannot put another process in its place.
+    /// The META of a lock: the process as the system knows it, then the client's own text, so that the client cannot put
+    /// another process in its place.
     pub fn meta(&self, given: &[u8], host: &str) -> String {
         // A directory of users may be slow to answer.
         let about = self.about.get_or_init(|| block_in_place(|| self.peer.about(host)));

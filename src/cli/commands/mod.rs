@@ -60,7 +60,7 @@ commands! {
     Fenced(fenced),
     /// Release a lock that `acquire` took
     Release(release),
-    /// Show who holds a lock and who waits for it
+    /// Show the holders and waiters of a lock
     Inspect(inspect),
     /// List the locks
     Ls(ls),
@@ -122,7 +122,7 @@ Try it:
   dlock dev -n 3                            three local nodes; says what to put into DLOCK_NODES
   dlock run nightly -- ./backup.sh          waits for the lock `nightly`, runs the script, releases
   dlock run -n nightly -- ./backup.sh       exits with 1 at once if another client holds it
-  dlock inspect nightly                     who holds it, who waits
+  dlock inspect nightly                     its holders and waiters
 
 Exit codes: the command's own; 128+n if signal n ended it; 1 the lock was not free; 75 the lock
 was lost; 69 no majority of the nodes; 65 the nodes refuse the request; 77 they refuse the user;

@@ -1,4 +1,4 @@
-//! A lock at work: this program run as a user would, and what it said.
+//! A lock at work: this program, run as a user would, with its output.
 
 use std::env;
 use std::io::{self, Read};
@@ -14,7 +14,7 @@ use crate::say::shell::quoted;
 use crate::say::stdout;
 use crate::signals;
 
-/// Shows it, or says what went wrong.
+/// Shows it.
 pub async fn show(urls: &[String]) -> Result<(), Failure> {
     let nodes = urls.join(",");
     let shown = spawn_blocking(move || {
@@ -49,7 +49,7 @@ impl Demo {
         say("\nBob wants it too, and waits:\n\n")?;
         let (command, mut waiter) = self.start(&["run", "demo", "--", "sh", "-c", WAITER])?;
         say(&format!("  $ {command} &\n"))?;
-        self.until_somebody_waits()?;
+        self.until_a_request_waits()?;
         self.run(&["inspect", "demo"])?;
 
         say("\nAlice gives it back, and Bob has it:\n\n")?;
@@ -61,7 +61,7 @@ impl Demo {
         let next = said.split_whitespace().last().and_then(|word| word.parse::<u64>().ok());
         let grew = next.zip(fence.parse().ok()).is_some_and(|(next, fence)| next > fence);
         if !is_well || !grew {
-            return Err(io::Error::other("the one who waited did not get a larger fence"));
+            return Err(io::Error::other("the waiter did not get a larger fence"));
         }
         say(&format!(
             "\nBob's command had run {} ms after the release began, with a larger fence.\n\n",
@@ -69,7 +69,7 @@ impl Demo {
         ))
     }
 
-    /// Runs this program, and shows the command and what it said.
+    /// Runs this program, and shows the command and its output.
     fn run(&self, arguments: &[&str]) -> io::Result<String> {
         let (command, mut child) = self.start(arguments)?;
         say(&format!("  $ {command}\n"))?;
@@ -90,7 +90,7 @@ impl Demo {
         Ok((format!("dlock {}", quoted.join(" ")), child))
     }
 
-    fn until_somebody_waits(&self) -> io::Result<()> {
+    fn until_a_request_waits(&self) -> io::Result<()> {
         let deadline = Instant::now() + PATIENCE;
         while Instant::now() < deadline {
             let (_, mut list) = self.start(&["ls", "--contended", "--json"])?;
@@ -100,7 +100,7 @@ impl Demo {
             }
             thread::sleep(PAUSE);
         }
-        Err(io::Error::other("nobody waits"))
+        Err(io::Error::other("no request waits"))
     }
 }
 

@@ -1,14 +1,11 @@
 //! `dlock dev`: local servers with the module, to try it out.
 //!
 //! [`find`] looks for the module and the server's program, [`server`] starts one and makes sure
-//! that it ends, [`role`] is what it is to be, [`shape`] makes one node of several, [`tour`] says
-//! what to type, and [`demo`] shows it working.
+//! that it ends, [`tour`] has commands to type, and [`demo`] shows a lock at work.
 
 mod demo;
 mod find;
-mod role;
 mod server;
-mod shape;
 mod tour;
 
 use std::path::PathBuf;
@@ -23,7 +20,6 @@ use crate::say::exit::Exit;
 use crate::say::failure::Failure;
 use crate::say::{stderr, stdout};
 use crate::signals::Signals;
-use role::Role;
 use server::{Ended, Plan, Server, ServersFolder};
 
 /// Start local servers with the module, to try it out
@@ -34,14 +30,6 @@ pub struct Args {
     #[arg(short, long, default_value_t = 3, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=99))]
     number: u16,
-
-    /// One node that fails over: a primary, two replicas and three Sentinels
-    #[arg(long, conflicts_with_all = ["number", "cluster"])]
-    sentinel: bool,
-
-    /// One node that fails over: a Redis Cluster of three primaries with a replica each
-    #[arg(long, conflicts_with = "number")]
-    cluster: bool,
 
     /// The port of the first one [default: from 7701 on, those that are free]
     #[arg(short, long)]
@@ -62,7 +50,7 @@ pub struct Args {
 }
 
 impl Args {
-    /// Starts them, and ends them when it is told to end.
+    /// Starts the servers, and ends them when a signal comes.
     pub async fn run(self, global: &Global) -> Result<Exit, Failure> {
         // From here on a signal is not the end, but the beginning of it.
         let mut signals = Signals::listen()?;
@@ -71,8 +59,7 @@ impl Args {
         let plan = Plan { module, program };
         let folder = ServersFolder::make().map_err(|error| Failure::internal(&error))?;
         let (report, reports) = channel();
-        let next = self.port.unwrap_or(FIRST_PORT);
-        let mut nodes = LocalNodes { servers: Vec::new(), folder, reports, next, urls: Vec::new() };
+        let mut nodes = LocalNodes { servers: Vec::new(), folder, reports };
         let started = tokio::select! {
             started = nodes.start(&self, &plan, report) => {
                 started.map(|()| None).map_err(|error| Failure::internal(&error))
@@ -91,30 +78,31 @@ impl Args {
         end
     }
 
-    /// Says where they are, and stays until none is left.
-    async fn stay(&self, nodes: &mut LocalNodes, plan: &Plan, as_json: bool) -> Result<Exit, Failure> {
-        let urls = &nodes.urls;
+    /// Prints the addresses, and stays until no server is left.
+    async fn stay(
+        &self,
+        nodes: &mut LocalNodes,
+        plan: &Plan,
+        as_json: bool,
+    ) -> Result<Exit, Failure> {
+        let urls: Vec<String> = nodes.servers.iter().map(Server::url).collect();
         if self.demo {
-            demo::show(urls).await?;
+            demo::show(&urls).await?;
         }
-        // The nodes are there whether anybody reads this or not.
+        // The nodes stay, also if the reader has gone.
         let _ = match as_json {
             true => stdout::json(&json!({ "nodes": urls })),
-            false => stdout::print(tour::text(urls, nodes.first_port(), &plan.program)),
+            false => stdout::print(tour::text(&urls, &nodes.servers, &plan.program)),
         };
         Err(nodes.watch(as_json).await)
     }
 }
 
-/// The servers that run, and who reports it when one has ended.
+/// The servers that run, and the reports of those that have ended.
 struct LocalNodes {
     servers: Vec<Server>,
     folder: ServersFolder,
     reports: Receiver<Ended>,
-    /// The port of the next one.
-    next: u16,
-    /// URLs of the nodes, for clients.
-    urls: Vec<String>,
 }
 
 impl LocalNodes {
@@ -124,26 +112,22 @@ impl LocalNodes {
         plan: &Plan,
         report: Sender<Ended>,
     ) -> Result<(), String> {
-        let mut starting = Starting { nodes: self, plan, report, is_fixed: args.port.is_some() };
-        let urls = match (args.sentinel, args.cluster) {
-            (true, _) => vec![shape::sentinel(&mut starting).await?],
-            (_, true) => vec![shape::cluster(&mut starting).await?],
-            _ => {
-                for _ in 0..args.number {
-                    starting.server(&Role::Node).await?;
+        let mut port = args.port.unwrap_or(FIRST_PORT);
+        while self.servers.len() < usize::from(args.number) {
+            match Server::start(plan, &self.folder, port, report.clone()).await {
+                Ok(server) => self.servers.push(server),
+                Err(server::Failed::PortTaken) if args.port.is_none() => {}
+                Err(server::Failed::PortTaken) => {
+                    return Err(format!("port {port} is taken: choose another with --port"));
                 }
-                self.servers.iter().map(Server::url).collect()
+                Err(server::Failed::Other(error)) => return Err(error),
             }
-        };
-        self.urls = urls;
+            port = port.checked_add(1).ok_or("there are not so many free ports")?;
+        }
         Ok(())
     }
 
-    fn first_port(&self) -> u16 {
-        self.servers.first().map_or(FIRST_PORT, |server| server.port)
-    }
-
-    /// Says it when a server has ended, and returns when none is left.
+    /// Reports each server that has ended, and returns when none is left.
     async fn watch(&mut self, as_json: bool) -> Failure {
         loop {
             while let Ok(ended) = self.reports.try_recv() {
@@ -158,48 +142,15 @@ impl LocalNodes {
         }
     }
 
-    /// Ends all servers, and waits until they have.
+    /// Ends all servers, and waits for their ends.
     async fn end(self) {
         let LocalNodes { servers, folder, reports, .. } = self;
-        // Each of them ends when nobody holds the other end of its pipe.
+        // Each ends when the other end of its pipe is closed.
         drop(servers);
         let last = spawn_blocking(move || while reports.recv_timeout(PATIENCE).is_ok() {});
         // A failure would be a panic in there.
         let _ = last.await;
         folder.remove_all();
-    }
-}
-
-/// Servers, started one after the other.
-struct Starting<'a> {
-    nodes: &'a mut LocalNodes,
-    plan: &'a Plan,
-    report: Sender<Ended>,
-    /// The user has chosen the ports.
-    is_fixed: bool,
-}
-
-impl Starting<'_> {
-    /// Starts one at the next port that is free. Its port.
-    async fn server(&mut self, role: &Role) -> Result<u16, String> {
-        loop {
-            let port = self.nodes.next;
-            self.nodes.next = port.checked_add(1).ok_or("there are not so many free ports")?;
-            let report = self.report.clone();
-            match Server::start(self.plan, &self.nodes.folder, port, role, report).await {
-                Ok(server) => {
-                    self.nodes.servers.push(server);
-                    return Ok(port);
-                }
-                Err(server::Failed::PortTaken) if !self.is_fixed => {}
-                Err(server::Failed::PortTaken) => {
-                    let bus = role.bus(port).map(|bus| format!(", or {bus} beside it,"));
-                    let bus = bus.unwrap_or_default();
-                    return Err(format!("port {port}{bus} is taken: choose another with --port"));
-                }
-                Err(server::Failed::Other(error)) => return Err(error),
-            }
-        }
     }
 }
 

@@ -12,10 +12,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use dlock_client::operator::Fields;
-use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, Value, cmd};
 
-use super::role::Role;
 use crate::signals;
 
 /// A server to start.
@@ -42,7 +40,7 @@ impl ServersFolder {
 
     /// Removes the folder of a server that has ended.
     pub fn remove(&self, port: u16) {
-        // Whoever ended the server may have removed it already.
+        // The guard may have removed it already.
         let _ = fs::remove_dir_all(self.of(port));
     }
 
@@ -71,10 +69,9 @@ impl Server {
         plan: &Plan,
         folders: &ServersFolder,
         port: u16,
-        role: &Role,
         report: Sender<Ended>,
     ) -> Result<Server, Failed> {
-        if is_taken(port) || role.bus(port).is_some_and(is_taken) {
+        if is_taken(port) {
             return Err(Failed::PortTaken);
         }
         let folder = folders.of(port);
@@ -82,17 +79,16 @@ impl Server {
             Failed::Other(format!("cannot start {}: {error}", plan.program.display()))
         };
         fs::create_dir_all(&folder).map_err(other)?;
-        role.prepare(&folder, port).map_err(other)?;
-        let mut child = guarded(plan, &folder, port, role).spawn().map_err(other)?;
+        let mut child = guarded(plan, &folder, port).spawn().map_err(other)?;
         let pipe = child.stdin.take().ok_or(Failed::PortTaken)?;
         let server = Server { port, _pipe: pipe };
         let deadline = Instant::now() + PATIENCE;
-        while !server.serves(&folder, role).await {
+        while !server.serves(&folder).await {
             let has_ended = child.try_wait().map_err(other)?.is_some();
             if has_ended || Instant::now() > deadline {
                 let log = tail(&folder);
                 folders.remove(port);
-                // Somebody else was quicker, or only looked whether the port is free.
+                // Another process was quicker, or only looked whether the port is free.
                 if has_ended && (is_taken(port) || log.contains(IN_USE)) {
                     return Err(Failed::PortTaken);
                 }
@@ -105,20 +101,18 @@ impl Server {
         Ok(server)
     }
 
-    /// Where it is.
     pub fn url(&self) -> String {
         format!("redis://127.0.0.1:{}", self.port)
     }
 
     /// Returns true if this server, and no other, answers at the port, as its folder tells. Then it gets the
-    /// settings that `dlock doctor` wants: files in a temporary folder do not outlive it.
-    async fn serves(&self, folder: &Path, role: &Role) -> bool {
+    /// setting that `dlock doctor` wants: it was 0 for the start.
+    async fn serves(&self, folder: &Path) -> bool {
         let ask = async {
-            let mut connection = connection(self.port).await?;
-            if let Role::Sentinel { .. } = role {
-                let info: String = cmd("INFO").arg("server").query_async(&mut connection).await?;
-                return Ok(info.contains(&*folder.canonicalize()?.to_string_lossy()));
-            }
+            let config = AsyncConnectionConfig::new().set_response_timeout(Some(PATIENCE));
+            let client = Client::open(self.url())?;
+            let mut connection =
+                client.get_multiplexed_async_connection_with_config(&config).await?;
             let node: Value = cmd("DLOCK.NODE").query_async(&mut connection).await?;
             let file = Fields::of(&node).and_then(|fields| fields.text("state-file"));
             let file = file.unwrap_or_default();
@@ -126,19 +120,12 @@ impl Server {
                 return Ok(false);
             }
             let mut set = cmd("CONFIG");
-            set.arg("SET").arg("dlock.newborn-quarantine").arg(HOUR_MS);
+            set.arg("SET").arg("dlock.newborn-quarantine").arg(MAX_TTL_MS);
             let _: Value = set.query_async(&mut connection).await?;
             Ok::<_, redis::RedisError>(true)
         };
         ask.await.unwrap_or(false)
     }
-}
-
-/// A connection to one of them.
-pub async fn connection(port: u16) -> redis::RedisResult<MultiplexedConnection> {
-    let config = AsyncConnectionConfig::new().set_response_timeout(Some(PATIENCE));
-    let client = Client::open(format!("redis://127.0.0.1:{port}"))?;
-    client.get_multiplexed_async_connection_with_config(&config).await
 }
 
 fn is_taken(port: u16) -> bool {
@@ -147,13 +134,18 @@ fn is_taken(port: u16) -> bool {
 
 /// The server behind a guard: a shell that ends it when the pipe to this program breaks. So it ends
 /// too when this program is killed and can do nothing any more.
-fn guarded(plan: &Plan, folder: &Path, port: u16, role: &Role) -> Command {
+fn guarded(plan: &Plan, folder: &Path, port: u16) -> Command {
     let mut command = Command::new("sh");
     command
         .args(["-c", GUARD, "dlock-dev"])
         .arg(folder)
         .arg(&plan.program)
-        .args(role.arguments(&plan.module, folder, port))
+        .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", ""])
+        // A log that misses nothing, so that everything here is as it should be elsewhere.
+        .args(["--appendonly", "yes", "--appendfsync", "always", "--aof-load-truncated", "no"])
+        .args(["--dir".as_ref(), folder.as_os_str(), "--loadmodule".as_ref(), plan.module.as_ref()])
+        // A node that has never granted a lock, and lost none.
+        .args(["--dlock.newborn-quarantine", "0"])
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
@@ -163,7 +155,7 @@ fn guarded(plan: &Plan, folder: &Path, port: u16, role: &Role) -> Command {
 }
 
 /// `$1` is the server's folder, the rest is the server. One process waits for the end of the pipe,
-/// the other for the end of the server; whoever is first tells the other.
+/// the other for the end of the server; the first to return tells the other.
 const GUARD: &str = r#"
 folder=$1; shift
 exec 3<&0 </dev/null
@@ -185,7 +177,7 @@ fn report_end(mut child: Child, port: u16, folder: PathBuf, report: Sender<Ended
     thread::spawn(move || {
         signals::hold_off();
         if let Ok(status) = child.wait() {
-            // Nobody listens any more when this program ends.
+            // The receiver is gone when this program ends.
             let _ = report.send(Ended { port, status, log: tail(&folder) });
         }
     });
@@ -232,7 +224,7 @@ const IN_USE: &str = "Address already in use";
 
 /// Limit of the time for a server's start.
 const PATIENCE: Duration = Duration::from_secs(15);
-/// Leases on these nodes may be this long before `dlock doctor` warns of a lost disk.
-const HOUR_MS: u32 = 3_600_000;
+/// The default of `dlock.max-ttl`: no lease is longer.
+const MAX_TTL_MS: u32 = 600_000;
 
 const PAUSE: Duration = Duration::from_millis(10);

@@ -3,21 +3,19 @@
 use std::env;
 use std::path::Path;
 
+use super::server::Server;
 use crate::say::shell::quoted;
 
 /// The text.
-pub fn text(urls: &[String], port: u16, server: &Path) -> String {
+pub fn text(urls: &[String], servers: &[Server], program: &Path) -> String {
     let count = match urls.len() {
         1 => "One node is".to_owned(),
         count => format!("{count} nodes are"),
     };
-    let name = server.file_name().unwrap_or_default().to_string_lossy();
+    let name = program.file_name().unwrap_or_default().to_string_lossy();
     let path = path_line();
     let all = urls.join(",");
-    let one = match urls {
-        [one] if one.contains('+') => FAILS_OVER,
-        _ => "One node by itself",
-    };
+    let port = servers.first().map_or(0, |server| server.port);
     format!(
         "\
 {count} ready ({name}): {all}
@@ -29,13 +27,13 @@ In another terminal, hold a lock while a command runs:
 
 In a third one, with the same DLOCK_NODES:
 
-  dlock inspect job:42                    who holds it, and who waits
+  dlock inspect job:42                    its holders and waiters
   dlock run -n job:42 -- echo mine        it is held: ends at once, with exit code 1
   dlock run job:42 -- echo mine           waits; try Ctrl-C in the other terminal
   dlock ls                                all locks
   dlock doctor                            whether the nodes are fit for it
 
-{one}, from any client:
+One node by itself, from any client:
 
   redis-cli -p {port} DLOCK.ACQUIRE report alice 60000
   redis-cli -p {port} DLOCK.HELP
@@ -45,10 +43,6 @@ Ctrl-C here ends the nodes, and removes what they kept.
 "
     )
 }
-
-/// The first server that was started is the primary, or one of several.
-const FAILS_OVER: &str = "\
-SHUTDOWN NOSAVE at the primary's port is a fail-over to watch, with a lock held. The first server";
 
 /// The line that puts this program into a shell's PATH, if it is not there yet.
 fn path_line() -> String {

@@ -55,7 +55,7 @@ impl Before {
     }
 }
 
-/// The members of a set, of whose servers these are the facts.
+/// The members of a set, with the facts of its servers.
 pub fn members(nodes: &Nodes, facts: &[Facts]) -> Vec<Member> {
     let member = |(at, (address, fails_over))| {
         let mut servers = facts.iter().filter(|facts| facts.node == at);

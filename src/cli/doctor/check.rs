@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::facts::{NodeAnswers, Facts};
+use super::facts::{Facts, NodeAnswers};
 use super::finding::Finding;
 use dlock_client::LockOptions;
 

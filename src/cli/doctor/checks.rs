@@ -1,7 +1,7 @@
 //! All checks: facts in, findings out. [`node`], [`limits`] and [`server`] check single nodes, and [`set`]
 //! checks all of them together.
 
-use super::facts::{NodeAnswers, Facts};
+use super::facts::{Facts, NodeAnswers};
 use super::finding::{Finding, merged};
 use super::{limits, node, server, set};
 

@@ -6,7 +6,7 @@ use dlock_client::operator::StandBy;
 use futures_util::future::join_all;
 use redis::{Pipeline, Value, pipe};
 
-use super::facts::{NodeAnswers, Asked, Clock, Facts, Fields, Reserve};
+use super::facts::{Asked, Clock, Facts, Fields, NodeAnswers, Reserve};
 use crate::nodes::ask::{Node, Nodes, Trouble};
 use crate::nodes::reply::{bytes, text};
 

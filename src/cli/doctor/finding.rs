@@ -84,7 +84,7 @@ impl Finding {
     }
 }
 
-/// The worst first, and what is the same on several nodes said once.
+/// The worst first. Equal findings about several nodes become one.
 pub fn merged(findings: Vec<Finding>) -> Vec<Finding> {
     let mut merged: Vec<Finding> = Vec::new();
     for finding in findings {

@@ -24,6 +24,7 @@ use serde_json::json;
 
 use crate::global::Global;
 use crate::nodes::ask::Nodes;
+use crate::nodes::{self, NOT_GIVEN};
 use crate::say::exit::Exit;
 use crate::say::failure::Failure;
 use crate::say::stdout;
@@ -58,6 +59,10 @@ impl Args {
             let held = change::on_how_many(&nodes).await;
             findings.extend(change::findings(&before, &members, &held));
             findings = finding::merged(findings);
+        }
+        if nodes::is_default(global) {
+            let bare = findings.iter_mut().filter(|finding| finding.check == "module");
+            bare.for_each(|finding| finding.fix.push_str(&format!("; {NOT_GIVEN}")));
         }
         let reached = set::count(&facts, |facts| facts.answers.is_ok());
         let summary = Summary::of(&findings, &facts, reached);

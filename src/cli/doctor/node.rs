@@ -1,4 +1,4 @@
-//! Checks of one node: whether it is one, whether it grants, and what it remembers.
+//! Checks of one node: its module, its grants, its state file, and the rights of this user.
 
 use dlock_core::Millis;
 use dlock_core::durability::lease_bound::rounded_up;
@@ -105,7 +105,7 @@ fn durable(node: &NodeAnswers) -> Option<Finding> {
     Some(finding)
 }
 
-/// A lost disk is seen when it is too late. So a setting that would not do is told before.
+/// Nothing shows a lost disk before its locks are granted again, so the setting is checked before.
 fn newborn(node: &NodeAnswers) -> Option<Finding> {
     let longest = node.node_number("lease-bound-ms")?;
     let waits = waits_when_newborn(node)?;
@@ -137,7 +137,7 @@ fn covers(waits: i64, bound: i64) -> bool {
 fn quarantine_off(node: &NodeAnswers) -> Option<Finding> {
     (node.config("dlock.quarantine")? == "off").then(|| {
         Finding::warning("quarantine_off", "dlock.quarantine is off")
-            .why("after a crash it grants locks that somebody may still hold")
+            .why("after a crash it grants locks that other clients may still hold")
             .fix("CONFIG SET dlock.quarantine auto, and the same in its configuration file")
     })
 }

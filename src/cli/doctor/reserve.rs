@@ -1,10 +1,10 @@
-//! Checks of what takes over when a primary fails: its replicas, and the Sentinels that decide it.
+//! Checks of the servers of a fail-over: replicas, and the Sentinels that decide it.
 
 use super::check::{USUAL_TTL_MS, shown};
-use super::facts::{NodeAnswers, Asked, Reserve};
+use super::facts::{Asked, NodeAnswers, Reserve};
 use super::finding::Finding;
 
-/// Everything that is wrong with it.
+/// All findings about one node.
 pub fn findings(reserve: &Reserve) -> Vec<Finding> {
     let mut all = no_replica(reserve);
     for (name, said) in &reserve.replicas {
@@ -39,7 +39,7 @@ fn of_replica(replica: &NodeAnswers, reserve: &Reserve) -> Vec<Finding> {
     if !replica.has_module() {
         let finding =
             Finding::error("replica_module", "this replica runs without the module dlock")
-                .why("it cannot load locks; and when it is promoted, nobody can lock any more")
+                .why("it cannot load locks; and when it is promoted, no client gets a lock")
                 .fix(
                     "loadmodule /path/to/libdlock.so (in its configuration file; then restart it)",
                 );
@@ -49,7 +49,7 @@ fn of_replica(replica: &NodeAnswers, reserve: &Reserve) -> Vec<Finding> {
     if replica.info("master_link_status").is_some_and(|status| status != "up") {
         found.push(
             Finding::warning("replica_link", "this replica is cut off from its primary")
-                .why("it does not hear of locks; leases that it does not know are lost when it is promoted")
+                .why("it does not receive locks; leases that it has not received are lost when it is promoted")
                 .fix("look at its log; check masterauth, masteruser and the network"),
         );
     }
@@ -87,11 +87,11 @@ fn of_replica(replica: &NodeAnswers, reserve: &Reserve) -> Vec<Finding> {
     found
 }
 
-/// A primary that is cut off goes on granting to those who still reach it.
+/// A primary that is cut off goes on granting to clients that still reach it.
 fn unfenced(reserve: &Reserve) -> Vec<Finding> {
     let words = "min-replicas-to-write is 0, though it can be replaced by a replica";
-    let why = "cut off from the others, it goes on granting to whoever reaches it, beside the one that is promoted";
-    let fix = "CONFIG SET min-replicas-to-write 1 and min-replicas-max-lag 3 on all its servers, which is to be less than it takes to promote another one; with one replica only, locks then need both";
+    let why = "cut off from the others, it goes on granting to the clients that reach it, beside the promoted replica";
+    let fix = "CONFIG SET min-replicas-to-write 1 and min-replicas-max-lag 3 on all its servers (keep the lag below the fail-over time); with one replica only, locks then need both";
     let finding = || match reserve.replicas.len() <= reserve.primaries.len() {
         true => Finding::hint("old_primary", words).why(why).fix(fix),
         false => Finding::warning("old_primary", words).why(why).fix(fix),
@@ -156,7 +156,7 @@ fn unnamed(known: i64, sentinels: &[(String, Asked)]) -> Option<Finding> {
             "sentinels",
             format!("there are {known} Sentinels, and the address names {named}"),
         )
-        .why("when those that it names are away, nobody tells where the primary is")
+        .why("when the named Sentinels are away, no client finds the primary")
         .fix("name all of them: redis+sentinel://s1,s2,s3/NAME")
     })
 }

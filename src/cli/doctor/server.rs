@@ -127,7 +127,7 @@ fn eviction(node: &NodeAnswers) -> Option<Finding> {
             _ => "noeviction".to_owned(),
         };
         Finding::warning("eviction", format!("maxmemory-policy is {policy}"))
-            .why("it evicts locks: these are lost to their holders, and nobody gets them before their leases would have ended")
+            .why("it evicts locks: these are lost to their holders, and no client gets them before their leases would have ended")
             .fix(format!(
                 "CONFIG SET maxmemory-policy {better}, and the same in its configuration file"
             ))
@@ -141,7 +141,7 @@ fn lock_memory(node: &NodeAnswers) -> Option<Finding> {
         let percent = used.saturating_mul(100) / most;
         Finding::warning("lock_memory", format!("locks use {percent} % of the memory that they may use"))
             .why("when it is used up, new locks are refused with TOOMANY locks")
-            .fix("see with `dlock ls` whose they are; raise maxmemory or dlock.max-memory-percent if all of them are needed")
+            .fix("see with `dlock ls` which they are; raise maxmemory or dlock.max-memory-percent if all of them are needed")
     })
 }
 
@@ -150,7 +150,7 @@ fn marks_removed(node: &NodeAnswers) -> Option<Finding> {
     Some(
         Finding::warning("marks_removed", format!("{removed} marks of fences were removed"))
             .why("a mark that is gone refuses no late holder")
-            .fix("find out who sends DEL, FLUSHALL or RENAME there; for keys of marks, give users the right to +dlock.fenced alone"),
+            .fix("find the client that sends DEL, FLUSHALL or RENAME there; for keys of marks, give users the right to +dlock.fenced alone"),
     )
 }
 

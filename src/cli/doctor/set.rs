@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::check::{SetCheck, USUAL_TTL_MS, shown};
-use super::facts::{NodeAnswers, Facts};
+use super::facts::{Facts, NodeAnswers};
 use super::finding::Finding;
 
 /// The checks.
@@ -74,7 +74,7 @@ fn same_identity(nodes: &[Facts]) -> Vec<Finding> {
     };
     let finding = || {
         Finding::error("node_id", "these servers have the same node-id")
-            .why("somebody copied a state file: clients refuse the set, because one node must not vote twice")
+            .why("a state file was copied: clients refuse the set, because one node must not vote twice")
             .fix("stop all but one, delete their state files, and start them with dlock.newborn-quarantine no shorter than the longest lease in use")
     };
     groups.values().filter(several).map(|names| about(finding(), names)).collect()

@@ -1,4 +1,4 @@
-//! Each check against made-up facts: what is wrong is found, and nothing is found where nothing is.
+//! Each check against made-up facts.
 
 mod cluster;
 mod reserve;
@@ -6,7 +6,7 @@ mod reserve;
 use std::time::Duration;
 
 use super::checks::findings;
-use super::facts::{NodeAnswers, Clock, Facts, Fields};
+use super::facts::{Clock, Facts, Fields, NodeAnswers};
 use super::finding::{Finding, Severity};
 
 /// A node with which nothing is wrong.
@@ -416,4 +416,3 @@ fn the_longest_lease_that_is_allowed() {
     assert_only(&other, Warning, "max_ttl", "CONFIG SET dlock.max-ttl 600000");
     assert_eq!(findings(&config(&[("dlock.max-ttl", "600000")])), []);
 }
-

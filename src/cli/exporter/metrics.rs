@@ -1,71 +1,26 @@
-//! `/metrics`: what the nodes say, in the OpenMetrics format or in Prometheus' own text format.
+//! `/metrics`: the figures of the nodes.
 //!
-//! Every series has a label with its node. No label names a key but those of the few hot ones.
+//! Every series has a label with its node. Only the series of hot keys name keys.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use dlock_core::node::observed::Lengths;
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet, text::encode};
+use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
-use prometheus_client::registry::{Registry, Unit};
+use prometheus_client::registry::Unit;
 
 use crate::doctor::limits;
+use crate::http;
 use crate::say::bytes;
 use crate::watch::Look;
 use crate::watch::look::{HotKey, NodeLook};
 
-/// The media type of Prometheus' text format.
-pub const PLAIN_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
-
-/// The media type.
-pub const TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-
 /// The metrics of one look.
 pub fn text(look: Arc<Look>) -> String {
-    encoded(LookMetrics(look))
-}
-
-/// Metrics in the OpenMetrics format.
-pub fn encoded(collector: impl Collector) -> String {
-    let mut registry = Registry::default();
-    registry.register_collector(Box::new(collector));
-    let mut text = String::new();
-    // Writing into a string does not fail.
-    let _ = encode(&mut text, &registry);
-    text
-}
-
-/// The same in Prometheus' text format: it has neither units nor an end, knows no infos, and calls a counter by
-/// the name that its series have.
-pub fn plain(text: &str) -> String {
-    let lines: Vec<&str> = text.lines().collect();
-    let kinds: BTreeMap<&str, &str> =
-        lines.iter().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' ')).collect();
-    let suffix = |name: &str| match kinds.get(name) {
-        Some(&"counter") => "_total",
-        Some(&"info") => "_info",
-        _ => "",
-    };
-    let mut plain = String::with_capacity(text.len());
-    for line in &lines {
-        let mut words = line.splitn(4, ' ');
-        match (words.next(), words.next(), words.next(), words.next()) {
-            (Some("#"), Some(what @ ("HELP" | "TYPE")), Some(name), Some(rest)) => {
-                let rest = if (what, rest) == ("TYPE", "info") { "gauge" } else { rest };
-                plain.push_str(&format!("# {what} {name}{} {rest}\n", suffix(name)));
-            }
-            (Some("#"), ..) => {}
-            _ => {
-                plain.push_str(line);
-                plain.push('\n');
-            }
-        }
-    }
-    plain
+    http::encoded(LookMetrics(look))
 }
 
 struct LookMetrics(Arc<Look>);
@@ -89,8 +44,8 @@ impl Collector for LookMetrics {
             let of = |look: &NodeLook| Some(look.number(line)? as f64 * scale);
             page.gauge(name, help, unit.as_ref(), of)?;
         }
-        page.histogram("dlock_wait", "How long those waited who were handed a lock", |n| &n.waits)?;
-        page.histogram("dlock_hold", "How long locks were held that have ended", |n| &n.holds)?;
+        page.histogram("dlock_wait", "Waits that ended with the lock", |n| &n.waits)?;
+        page.histogram("dlock_hold", "Times for which locks were held", |n| &n.holds)?;
         for (name, help, unit, of) in HOT {
             page.hot(name, help, unit.as_ref(), of)?;
         }
@@ -110,7 +65,7 @@ impl MetricsPage<'_, '_> {
     fn about_nodes(&mut self) -> fmt::Result {
         self.each(
             "dlock_node",
-            "What the node is",
+            "Version and id of the node",
             None,
             MetricType::Info,
             |node, look, metric| {
@@ -118,7 +73,7 @@ impl MetricsPage<'_, '_> {
                 metric.encode_family(&[("node", node)])?.encode_info(&about)
             },
         )?;
-        let help = "Whether the node grants locks, or why not";
+        let help = "The state of the node: does it grant locks, or why not";
         self.each("dlock_granting", help, None, MetricType::Gauge, |node, look, metric| {
             for state in ["yes", "quarantine", "not-durable", "replica"] {
                 let labels: [Label<'_>; 2] = [("node", node), ("state", state)];
@@ -210,7 +165,7 @@ impl MetricsPage<'_, '_> {
         self.each(name, help, unit, MetricType::Gauge, |node, look, metric| {
             let keys = look.hot.as_deref().unwrap_or_default();
             for (at, key) in keys.iter().enumerate() {
-                // Two long names may have the same beginning: the first one hurts more.
+                // Two long names may have the same beginning: the first is the more contended.
                 let Some(value) = of(key) else { continue };
                 if keys[..at].iter().any(|other| other.is_same_as(key)) {
                     continue;
@@ -242,11 +197,11 @@ impl MetricsPage<'_, '_> {
     }
 }
 
-/// Name, what it is, and its line in INFO.
+/// Name, help, and line in INFO.
 const COUNTERS: [(&str, &str, &str); 11] = [
     ("dlock_grants", "Locks granted", "grants"),
-    ("dlock_handovers", "Locks granted to somebody who had waited", "handovers"),
-    ("dlock_denials", "Locks refused to somebody who did not wait", "denials"),
+    ("dlock_handovers", "Locks granted to a waiter", "handovers"),
+    ("dlock_denials", "Locks refused to a request that did not wait", "denials"),
     ("dlock_releases", "Locks released", "releases"),
     ("dlock_dones", "Locks left done", "dones"),
     ("dlock_expiries", "Leases that ran out", "expiries"),
@@ -257,39 +212,39 @@ const COUNTERS: [(&str, &str, &str); 11] = [
     ("dlock_marks_removed", "Marks removed by another command", "marks_removed"),
 ];
 
-/// Name, what it is, its unit, what its line in INFO is multiplied with, and that line.
+/// Name, help, unit, factor of the line in INFO, and that line.
 const GAUGES: [(&str, &str, Option<Unit>, f64, &str); 12] = [
     ("dlock_leases", "Leases that are held", None, 1.0, "leases"),
     ("dlock_done_locks", "Locks that are done", None, 1.0, "done_keys"),
     ("dlock_waiters", "Requests that wait", None, 1.0, "waiters"),
     ("dlock_places", "Places kept for tokens that are away", None, 1.0, "places"),
-    ("dlock_refusing", "Since when nothing is granted", S, MS, "refusing_ms"),
-    ("dlock_quarantine", "How much longer nothing is granted", S, MS, "quarantine_ms"),
-    ("dlock_lease_bound", "No lease runs longer", S, MS, "lease_bound_ms"),
+    ("dlock_refusing", "Time for which nothing was granted", S, MS, "refusing_ms"),
+    ("dlock_quarantine", "Time until grants resume", S, MS, "quarantine_ms"),
+    ("dlock_lease_bound", "Limit of lease lengths", S, MS, "lease_bound_ms"),
     ("dlock_keys_ahead", "Keys with fences ahead of the clock", None, 1.0, "keys_ahead"),
-    ("dlock_fence_ahead", "How far fences are ahead of the clock", S, MS, "fence_ahead_ms"),
-    ("dlock_boots", "How often the node has started", None, 1.0, "boot"),
-    ("dlock_memory", "What locks take", B, 1.0, "memory"),
-    ("dlock_memory_limit", "What locks may take; 0: any", B, 1.0, "memory_most"),
+    ("dlock_fence_ahead", "Lead of fences over the clock", S, MS, "fence_ahead_ms"),
+    ("dlock_boots", "Starts of the node", None, 1.0, "boot"),
+    ("dlock_memory", "Memory of locks", B, 1.0, "memory"),
+    ("dlock_memory_limit", "Limit of the memory of locks; 0: none", B, 1.0, "memory_most"),
 ];
 
 const S: Option<Unit> = Some(Unit::Seconds);
 const B: Option<Unit> = Some(Unit::Bytes);
 const MS: f64 = 0.001;
 
-/// Name, what it is of a hot key, and its unit.
+/// Name, help, unit, and value of a hot key.
 type OfHotKey = (&'static str, &'static str, Option<Unit>, fn(&HotKey) -> Option<f64>);
 
 const HOT: [OfHotKey; 5] = [
-    ("dlock_hot_waited", "Waiting in the last minutes, by all together", S, |key| {
+    ("dlock_hot_waited", "Waiting in the last minutes, by all requests together", S, |key| {
         Some(seconds(key.waited))
     }),
     ("dlock_hot_longest_wait", "The longest wait of the last minutes", S, |key| {
         Some(seconds(key.longest))
     }),
-    ("dlock_hot_waiting", "Who waits now", None, |key| Some(key.waiting as f64)),
+    ("dlock_hot_waiting", "Requests that wait now", None, |key| Some(key.waiting as f64)),
     ("dlock_hot_denials", "Refusals in the last minutes", None, |key| Some(key.denials as f64)),
-    ("dlock_hot_held", "For how long its oldest holder has held it", S, |key| {
+    ("dlock_hot_held", "Time for which its oldest holder has held it", S, |key| {
         Some(seconds(key.lock.as_ref()?.holders.first()?.held))
     }),
 ];

@@ -1,4 +1,4 @@
-//! One look at the nodes a second, whoever asks.
+//! One look at the nodes a second, however many clients ask.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -7,7 +7,7 @@ use tokio::sync::Mutex;
 
 use crate::watch::{Look, Watch};
 
-/// The last look, and who takes the next.
+/// The last look, behind a lock for the next.
 pub struct SharedLook(Mutex<Inner>);
 
 struct Inner {
@@ -20,7 +20,7 @@ impl SharedLook {
         SharedLook(Mutex::new(Inner { watch, last: None }))
     }
 
-    /// The last look if it was just now, or a new one. Those who ask meanwhile wait for it.
+    /// The last look if it was just now, or a new one. Requests that come meanwhile wait for it.
     pub async fn look(&self) -> Arc<Look> {
         let mut inner = self.0.lock().await;
         if let Some((at, look)) = &inner.last

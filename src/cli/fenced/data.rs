@@ -8,7 +8,7 @@ use dlock_client::{Address, Key, Late, NodeState};
 use redis::{AsyncConnectionConfig, ErrorKind, RedisError, Value};
 
 use crate::global::Global;
-use crate::nodes;
+use crate::nodes::{self, NOT_GIVEN};
 use crate::say::exit::Exit;
 use crate::say::failure::Failure;
 use crate::say::kind::Kind;
@@ -28,6 +28,7 @@ pub async fn run(
         command.arg(word.as_bytes());
     }
     let url = url(data, global)?;
+    let is_default = data.is_none() && nodes::is_default(global);
     let address = dlock_client::Address::read(&url)?;
     let within = nodes::timeout(global, LONGEST);
     let key = Key::from(mark.as_bytes());
@@ -40,7 +41,14 @@ pub async fn run(
         let mut connection = server.endpoint.connect(config, within).await?;
         command.query_async::<Value>(&mut *connection).await
     };
-    let reply = said.await.map_err(|error| failure(&server.name, &error))?;
+    let reply = said.await.map_err(|error| {
+        let mut failure = failure(&server.name, &error);
+        let has_no_module = failure.message.contains("unknown command");
+        if is_default && (has_no_module || failure.kind == Kind::Unreachable) {
+            failure.message.push_str(&format!("\n{NOT_GIVEN}"));
+        }
+        failure
+    })?;
     let mut text = Vec::new();
     write(&mut text, &reply).map_err(|error| Failure::internal(&error))?;
     stdout::print(text)?;
@@ -55,7 +63,7 @@ fn url(data: Option<&str>, global: &Global) -> Result<String, Failure> {
     match &nodes::urls(global)?[..] {
         [only] => Ok(only.clone()),
         _ => Err(Failure::usage(
-            "which server has the data? Say it with --data URL or in DLOCK_DATA",
+            "several nodes are named, and one of them has the data: name it with --data URL or in DLOCK_DATA",
         )),
     }
 }

@@ -44,7 +44,7 @@ impl Args {
         match (&self.file, &self.mark) {
             (Some(path), _) => file::run(path, fence, self.command, global.json),
             (None, Some(mark)) => {
-                // Everybody on this machine can read a program's arguments, and there may be a password.
+                // All users of this machine can read a program's arguments, and there may be a password.
                 let data = self.data.or_else(|| env::var("DLOCK_DATA").ok());
                 data::run(&self.command, data.as_deref(), mark, fence, global).await
             }
@@ -92,7 +92,8 @@ mod tests {
     }
 
     fn parsed(line: &str) -> Result<Args, clap::Error> {
-        FencedLine::try_parse_from(["fenced"].into_iter().chain(line.split(' '))).map(|line| line.args)
+        FencedLine::try_parse_from(["fenced"].into_iter().chain(line.split(' ')))
+            .map(|line| line.args)
     }
 
     #[test]

@@ -6,7 +6,7 @@ use dlock_client::{Client, Guard, Key, Notice};
 use nix::unistd::getppid;
 
 use super::lease::ShownLease;
-use super::take::{self, LockArgs, Outcome, TakeRequest, Progress};
+use super::take::{self, LockArgs, Outcome, Progress, TakeRequest};
 use super::waiting::{self, Hindrance};
 use crate::global::Global;
 use crate::key::{KeyArg, Named};
@@ -77,7 +77,7 @@ async fn hand_over(name: &Named, guards: Vec<Guard>, json: bool) -> Result<Exit,
     Ok(Exit::OK)
 }
 
-/// Reports waits to users who asked for that.
+/// Reports waits with --verbose.
 struct Told {
     verbose: bool,
     as_json: bool,
@@ -117,7 +117,7 @@ The lock is not renewed: it is free again when the lease (--ttl) ends. `dlock ru
 
 DLOCK_DEADLINE_MS is when the lease ends: milliseconds since 1970, by this machine's clock.
 
-Whoever knows the token can release the lock. Everybody on this machine can read the arguments of
+The token is enough to release the lock. All users of this machine can read the arguments of
 a program, so `extend` and `release` take the token from DLOCK_TOKEN.
 
 Exit codes: 1 (-E) the lock was not free; 69 no majority of the nodes; 64 wrong usage.";

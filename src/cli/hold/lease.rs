@@ -21,8 +21,8 @@ pub struct ShownLease<'a> {
 }
 
 impl ShownLease<'_> {
-    /// Prints the lease as a JSON object, or for a shell's `eval`. A reader that has gone is an error: nobody
-    /// would have the token of the lock.
+    /// Prints the lease as a JSON object, or for a shell's `eval`. A reader that has gone is an error: the token
+    /// would be lost.
     pub fn deliver(&self, as_json: bool) -> io::Result<()> {
         stdout::deliver(if as_json { self.json() } else { self.assignments() })
     }

@@ -44,7 +44,7 @@ impl Args {
 
 /// The error when the token holds nothing.
 pub const NOT_HELD: &str =
-    "the token does not hold the lock: its lease has ended, or somebody ended it";
+    "the token does not hold the lock: its lease has ended, or an operator ended it";
 
 const HELP: &str = "\
 Without TOKEN, the environment variable DLOCK_TOKEN is used.

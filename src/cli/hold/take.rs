@@ -49,7 +49,7 @@ pub struct LockArgs {
     #[arg(short = 'E', long, value_name = "N", default_value_t = Exit::CONFLICT.code())]
     pub conflict_exit_code: u8,
 
-    /// The lease: if dlock dies, the lock is free again after this time
+    /// The lease: if dlock is killed, the lock is free again after this time
     #[arg(long, value_name = "TIME", value_parser = duration::parse_lease)]
     #[arg(default_value = USUAL_TTL_TEXT.as_str())]
     pub ttl: Duration,
@@ -104,7 +104,10 @@ impl LockArgs {
         // The holder is worth a line; the states of the nodes are not.
         let message = error.to_string();
         let line = message.lines().next().filter(|_| !self.quiet).unwrap_or_default();
-        Failure { exit: Exit::Code(self.conflict_exit_code), ..Failure::new(Kind::from(error), line) }
+        Failure {
+            exit: Exit::Code(self.conflict_exit_code),
+            ..Failure::new(Kind::from(error), line)
+        }
     }
 }
 
@@ -185,7 +188,7 @@ pub async fn first_loss(guards: &[Guard]) -> Loss {
 pub struct GivenBack {
     /// Losses of locks before their release.
     pub losses: Vec<Loss>,
-    /// Locks that nobody else can get yet.
+    /// Locks that are not free yet.
     pub stay: Vec<Key>,
     /// True if nodes refuse a release for the moment, and dlock asks them again.
     pub is_refused: bool,

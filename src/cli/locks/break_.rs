@@ -1,4 +1,4 @@
-//! `dlock break`: ends leases that somebody else holds, and makes a lock free that is done.
+//! `dlock break`: ends the leases of other clients, and makes a lock free that is done.
 
 use std::ffi::OsString;
 use std::io::{self, BufRead, IsTerminal, Write};
@@ -15,7 +15,7 @@ use crate::say::exit::Exit;
 use crate::say::failure::Failure;
 use crate::say::{bytes, stderr, stdout};
 
-/// End a lock that somebody else holds, or that is done
+/// End a lock that another client holds, or that is done
 #[derive(Debug, clap::Args)]
 #[command(after_help = NOTES)]
 pub struct Args {
@@ -88,7 +88,7 @@ fn is_to_break(key: &Key, seen: &Inspections, nodes: &Nodes, as_json: bool) -> b
     if answered < nodes.count() {
         return true;
     }
-    stderr::warn("free", format_args!("nobody holds '{key}': there is nothing to end"), as_json);
+    stderr::warn("free", format_args!("no client holds '{key}': there is nothing to end"), as_json);
     false
 }
 
@@ -101,7 +101,7 @@ fn show(key: &Key, seen: &Inspections, nodes: &Nodes) {
     inspect::table(seen, false).print_to_stderr();
 }
 
-/// The holders on each node, or who has left it done, by their fences: each grant has its own.
+/// The fences of the holders on each node, or of the completion record: each grant has its own.
 fn holders(seen: &Inspections) -> Vec<Vec<u64>> {
     let fences = |found: &Inspection| {
         let done = found.done.iter().map(|done| done.fence);
@@ -112,7 +112,7 @@ fn holders(seen: &Inspections) -> Vec<Vec<u64>> {
         .collect()
 }
 
-/// True if it is done on a node, and nobody holds it on any.
+/// True if it is done on a node, and not held on any.
 fn is_only_done(seen: &Inspections) -> bool {
     let mut found = seen.iter().filter_map(|(_, answer)| answer.as_ref().ok()?.as_ref()).peekable();
     found.peek().is_some() && found.all(|lock| lock.done.is_some())
@@ -122,8 +122,8 @@ fn confirmed(key: &Key, seen: &Inspections) -> bool {
     let nodes =
         if seen.len() == 1 { "one node".to_owned() } else { format!("{} nodes", seen.len()) };
     let risk = match is_only_done(seen) {
-        true => "Its work is done, and the next one who asks does it again.",
-        false => "Whoever holds it may still be at work.",
+        true => "Its work is done, and the next client does it again.",
+        false => "Its holder may still be at work.",
     };
     let _ = write!(io::stderr(), "End the lock {key} on {nodes}? {risk} [y/N] ");
     let mut answer = String::new();
@@ -191,7 +191,7 @@ fn report(
 }
 
 const NOTES: &str = "\
-Shows who holds the lock or has left it done, and asks on the terminal; without a terminal it needs --yes.
+Shows the holders of the lock, or that it is done, and asks on the terminal; without a terminal it needs --yes.
 The holder gets no message: it finds out when it renews its lease. A lock that was done is free, so that its
-job runs again. Exits with 1 if nobody held the lock, nor was it done, or the answer was no; 69 if no majority of the nodes answered, so that somebody may still hold it; 77 if the nodes
-refuse this user, 78 if they lack the module.";
+job runs again. Exits with 1 if the lock was neither held nor done, or the answer was no; 69 if no majority of the
+nodes answered, so that the lock may still be held; 77 if the nodes refuse this user, 78 if they lack the module.";

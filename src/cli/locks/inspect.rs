@@ -15,14 +15,14 @@ use crate::say::failure::Failure;
 use crate::say::table::Table;
 use crate::say::{bytes, duration, stdout};
 
-/// Show who holds a lock and who waits for it
+/// Show the holders and waiters of a lock
 #[derive(Debug, clap::Args)]
 #[command(after_help = NOTES)]
 pub struct Args {
     #[command(flatten)]
     key: KeyArg,
 
-    /// Show tokens too: whoever knows one can release the lock. Needs the right to DLOCK.TOKENS
+    /// Show tokens too: a token is enough to release the lock. Needs the right to DLOCK.TOKENS
     #[arg(long)]
     tokens: bool,
 }
@@ -151,7 +151,7 @@ impl Verdict {
                 format!("done on {nodes} of {all} nodes, by the holder with fence {fence}")
             }
             Verdict::Split { nodes } => {
-                format!("split: leases on {nodes} of {all} nodes, and nobody has a majority")
+                format!("split: leases on {nodes} of {all} nodes, and no client has a majority")
             }
             Verdict::Free => "free".to_owned(),
             Verdict::Unknown { nodes } => {
@@ -358,8 +358,7 @@ fn insert_words(object: &mut Map<String, Value>, meta: &[u8], token: Option<&[u8
 const NO_END: &str = "no end";
 
 const NOTES: &str = "\
-Exits with 0 if a majority of the nodes says that somebody holds the lock, 1 if nobody does (the lock
-is free, or done), 69 if too few nodes answer to say; 77 if they refuse this user, 78 if they lack the module.";
+Exits with 0 if a majority of the nodes says that the lock is held, 1 if it is free or done, 69 if too few nodes answer to say; 77 if they refuse this user, 78 if they lack the module.";
 
 #[cfg(test)]
 mod tests {

@@ -33,7 +33,6 @@ pub struct Args {
     /// List locks that are done, too: since when, and how the work ended
     #[arg(long)]
     done: bool,
-
 }
 
 impl Args {
@@ -151,14 +150,14 @@ struct MergedLock {
     holding: u64,
     nodes: usize,
     shortest: Option<Duration>,
-    /// The largest number of waiters on one node: who is next waits on all of them.
+    /// The largest number of waiters on one node: the next in line waits on all of them.
     waiters: u64,
     /// The holder that has left it done, the last one if the nodes do not agree.
     done: Option<DoneInfo>,
 }
 
 impl MergedLock {
-    /// Number of holders, at least: those of several nodes may be the same or not.
+    /// Number of holders, at least: holders on several nodes may be the same or not.
     fn holders(&self) -> u64 {
         self.holding.max(self.holders.len() as u64)
     }

@@ -98,8 +98,8 @@ pub fn timeout(global: &Global, ttl: Duration) -> Duration {
 
 const DEFAULT: &str = "redis://127.0.0.1:6379";
 
-/// Advice if the user has named no nodes, and the default one does not answer.
-pub const NOT_GIVEN: &str = "no nodes are given, so dlock tried the one on this machine: name yours with \
+/// Advice if the user has named no nodes, and the default one does not answer or has no module.
+pub const NOT_GIVEN: &str = "no nodes are named, so dlock asked redis://127.0.0.1:6379: name yours with \
                              --nodes or in DLOCK_NODES; `dlock dev` starts some to try";
 
 const EMPTY: &str = "the list of nodes is empty: name them with --nodes or in DLOCK_NODES; \

@@ -138,7 +138,7 @@ impl Events {
         self.writer.flush();
     }
 
-    /// Reports this to users who asked for it.
+    /// Reports this with --verbose or --json.
     fn tell(&self, event: Value, text: impl FnOnce() -> String) {
         if self.verbose || self.json {
             self.say(event, &text());

@@ -29,7 +29,7 @@ impl FireTime {
     }
 }
 
-/// RFC 3339 in UTC: the same for all who mean the same time.
+/// RFC 3339 in UTC: one text for one time.
 impl fmt::Display for FireTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0.format(&Rfc3339).map_err(|_| fmt::Error)?)

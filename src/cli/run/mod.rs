@@ -259,7 +259,7 @@ macro_rules! examples {
         "\
 Examples:
   dlock run nightly -- ./backup.sh --full       wait for the lock, run, release
-  dlock run -n nightly -- ./backup.sh           exit with 1 if somebody else holds it
+  dlock run -n nightly -- ./backup.sh           exit with 1 if another client holds it
   dlock run -w 10 -E 0 nightly -- ./backup.sh   wait 10 s; if it is not free then, all is well too
   dlock run -s site -c 'tar c /srv | gzip > site.tar.gz'
   dlock run --max-hold 1h account:7 account:9 -- ./transfer 7 9
@@ -291,8 +291,8 @@ If dlock itself is killed, the command gets TERM (KILL with --on-lost kill); its
 nothing, and the lock is free when the lease ends. So what must never happen twice needs the fence.
 
 With --done-for the lock is not released when the command succeeds, but done until that time has passed
-since it was acquired. Whoever comes meanwhile, or waits, says on stderr who has done the work and how it
-ended, and ends with 0 (--done-exit) at once. If the command fails (with --done-on any: never), the lock is
+since it was acquired. Each dlock that comes meanwhile, or waits, says on stderr which host has done the work and
+how it ended, and ends with 0 (--done-exit) at once. If the command fails (with --done-on any: never), the lock is
 released, and the next one tries. Let the time be half of that between two runs: if it is as long, the
 next run comes too early and is skipped. --fire puts the time for which a scheduler started the job into
 the key (nightly@2026-11-25T02:00:00Z): then the time need only be longer than hosts may be late.

@@ -21,8 +21,8 @@ use crate::signals::Signals;
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Once a window")]
 pub struct OnceArgs {
-    /// If the command succeeds, leave the lock done until this long after it was acquired: whoever comes
-    /// meanwhile does not run the command
+    /// If the command succeeds, leave the lock done until this long after it was acquired: the hosts that
+    /// come meanwhile do not run the command
     #[arg(long, value_name = "TIME", value_parser = parse_window)]
     #[arg(conflicts_with_all = ["shared", "limit"])]
     pub done_for: Option<Duration>,
@@ -159,7 +159,7 @@ fn outcome(meta: &str, exit: Exit) -> String {
     format!("{meta} exit={}", exit.code())
 }
 
-/// True if nine tenths of a window have passed: whoever comes now has probably come for the next one.
+/// True if nine tenths of a window have passed: a job that starts now has probably come for the next one.
 fn is_late(since: Duration, left: Duration) -> bool {
     left <= (since + left) / 10
 }
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_comes_at_nine_tenths_of_the_window_is_late() {
+    fn a_job_that_starts_at_nine_tenths_of_the_window_is_late() {
         let late = |since, left| is_late(Duration::from_secs(since), Duration::from_secs(left));
         assert!(late(90, 10) && late(86_399, 1) && late(100, 0));
         assert!(!late(89, 11) && !late(0, 100));

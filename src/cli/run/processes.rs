@@ -2,7 +2,7 @@
 //!
 //! dlock is their subreaper: a process whose parent has ended becomes a child of dlock. So they are gone when dlock has
 //! no child left, and the kernel says so: a process is a child until its last thread has ended, whatever a debugger does
-//! to it, whoever owns it, and whether or not /proc shows it. /proc is needed to send signals to all of them.
+//! to it, of whatever user, and whether or not /proc shows it. /proc is needed to send signals to all of them.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -150,7 +150,7 @@ fn with_descendants(processes: &BTreeSet<Pid>) -> BTreeSet<Pid> {
     all
 }
 
-/// Sends a signal to a process whose parent may collect it at any time, and whose number another one may have by now.
+/// Sends a signal to a process that its parent may collect at any time: another one may have its number by now.
 fn send_to_descendant(process: Pid, signal: Signal, all: &BTreeSet<Pid>) -> Option<()> {
     let handle = pidfd_open(system::Pid::from_raw(process.as_raw())?, PidfdFlags::empty()).ok()?;
     let parent = Stat::of(process)?.parent;

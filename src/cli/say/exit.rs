@@ -1,4 +1,4 @@
-//! Exit codes: those of sysexits.h, and those of shells.
+//! Exit codes, from sysexits.h and from shells.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitCode, ExitStatus};

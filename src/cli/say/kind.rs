@@ -7,7 +7,7 @@ use super::exit::Exit;
 /// The kind of a failure. The names are a promise: scripts match on them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// Somebody else holds the lock.
+    /// Another client holds the lock.
     Held,
     /// The last holder has left the lock done.
     Done,

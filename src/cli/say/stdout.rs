@@ -1,4 +1,4 @@
-//! Output to stdout. Only this module knows that a reader that goes away early is no failure.
+//! Output to stdout. A reader that goes away early is no failure.
 
 use std::fmt::Display;
 use std::io::{self, ErrorKind, Write};

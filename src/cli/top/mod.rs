@@ -1,6 +1,6 @@
 //! `dlock top`: the nodes, and the most contended locks, live in a terminal.
 //!
-//! [`view`]: what is shown, and what is selected in it. [`keys`]: what each key does. [`draw`]: the
+//! [`view`]: the content, and the selection in it. [`keys`]: the effect of each key. [`draw`]: the
 //! screen. [`screen`]: the terminal itself, which is given back however this ends.
 
 mod draw;

@@ -24,7 +24,7 @@ pub enum Input {
     Other,
 }
 
-/// The terminal, and who listens to it.
+/// The terminal, and its events.
 pub struct Screen {
     terminal: Terminal<CrosstermBackend<Stdout>>,
     inputs: UnboundedReceiver<Input>,

@@ -22,11 +22,11 @@ pub struct NodeLook {
     lines: BTreeMap<String, String>,
     pub waits: Lengths,
     pub holds: Lengths,
-    /// The keys that hurt most, or why it does not tell.
+    /// The most contended keys, or the error.
     pub hot: Result<Vec<HotKey>, Trouble>,
 }
 
-/// A key that hurts.
+/// A contended key.
 #[derive(Clone)]
 pub struct HotKey {
     /// Its name, or the beginning of a long one.
@@ -64,7 +64,7 @@ pub async fn at(link: &mut Link, hot: usize) -> Result<NodeLook, Trouble> {
     Ok(NodeLook { waits: lengths("wait_us"), holds: lengths("hold_us"), lines, hot: keys })
 }
 
-/// Asks who holds these keys.
+/// Asks for the holders of these keys.
 async fn inspect(link: &mut Link, keys: &mut [HotKey]) -> Result<(), Trouble> {
     for key in &mut *keys {
         key.is_here = key.db == link.db();
@@ -161,4 +161,4 @@ fn lines(answer: Option<&Value>) -> Result<BTreeMap<String, String>, Trouble> {
 /// Names of the counts of errors, by their codes.
 const ERRORS: &str = "errorstat_";
 
-const NO_MODULE: &str = "it says nothing of dlock: the module is not loaded";
+const NO_MODULE: &str = "INFO has nothing of dlock: the module is not loaded";

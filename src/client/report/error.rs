@@ -48,9 +48,9 @@ pub enum Error {
         nodes: Vec<Report>,
     },
     /// The lease is longer than the longest one that a majority of the nodes grants.
-    #[error("{}: a lease of {} is longer than {}, the longest that a majority of the nodes grants \
-             (dlock.max-ttl). Ask for a lease of at most {}, and renew it while the work goes on{}",
-        Name(.key), Length(*.ttl), Length(*.limit), Length(*.limit), Lines(.nodes))]
+    #[error("{}: a lease of {} ms is longer than {} ms, the longest that a majority of the nodes grants \
+             (dlock.max-ttl). Ask for a lease of at most {} ms, and renew it while the work goes on{}",
+        Name(.key), .ttl.as_millis(), .limit.as_millis(), .limit.as_millis(), Lines(.nodes))]
     TooLong {
         /// The lock.
         key: Key,

@@ -74,17 +74,10 @@ impl Exporter {
         stream
     }
 
-    /// `/metrics`, for a client that accepts this.
-    #[track_caller]
-    pub fn accepting(&self, accept: &str) -> Answer {
-        let at = &self.at;
-        self.send(&format!("GET /metrics HTTP/1.1\r\nHost: {at}\r\nAccept: {accept}\r\n\r\n"))
-    }
-
     /// The lines of `/metrics`.
     #[track_caller]
     pub fn metrics(&self) -> Vec<String> {
-        let answer = self.accepting("application/openmetrics-text");
+        let answer = self.get("/metrics");
         assert_eq!(answer.status, 200, "{}", answer.head);
         answer.body.lines().map(str::to_owned).collect()
     }

@@ -15,7 +15,9 @@ use super::super::limits::ORDER_PATIENCE;
 use super::super::refusal::{self, NO_QUORUM};
 use super::super::reply::Reply;
 use super::super::tie::{Bond, Tie};
-use super::order::{Acquisition, Done, Ephemeral, Inbox, Lock, Order, Release, ReplyTo, Terms, end_of};
+use super::order::{
+    Acquisition, Done, Ephemeral, Inbox, Lock, Order, Release, ReplyTo, Terms, end_of,
+};
 
 /// A lock that is held. Dropping it releases the lock.
 pub struct Held {
@@ -29,7 +31,7 @@ pub struct Held {
     hears: Option<oneshot::Receiver<()>>,
     /// True if the lock stays when that reply cannot be written: the request had KEEP.
     keeps: bool,
-    /// True if its caller knows of it.
+    /// True if a client has a reply for it.
     is_told: bool,
     _counted: Counted,
 }
@@ -93,23 +95,24 @@ impl Held {
         })
     }
 
-    /// The lock of a caller whom an earlier process has told of it.
+    /// A lock that an earlier process has granted and handed over.
     pub fn handed_over(guard: Guard, terms: Terms, figures: &Figures) -> Box<Held> {
         let mut held = Held::new(guard, terms, figures);
         held.is_told = true;
         held
     }
 
-    /// Notes that the client of a connection is told of the grant, and the tie with which the lock ends.
+    /// Notes that the reply for the grant is on its way, and the tie with which the lock ends.
     pub fn is_granted(&mut self, hears: oneshot::Receiver<()>, keeps: bool, tie: Option<Arc<Tie>>) {
         (self.hears, self.keeps, self.is_told) = (Some(hears), keeps, true);
         self.bond = tie.map(Bond::of);
     }
 
-    /// Notes that no client hears of the grant: the token holds the lock for one lease.
+    /// Notes that no client has a reply for the grant: the token holds the lock for one lease.
     pub fn is_alone(&mut self) {
         (self.hears, self.is_told, self.bond) = (None, false, None);
-        self.alone_until = (self.terms.ephemeral == Ephemeral::Renewed).then(|| end_of(self.terms.ttl));
+        self.alone_until =
+            (self.terms.ephemeral == Ephemeral::Renewed).then(|| end_of(self.terms.ttl));
     }
 
     async fn carry_out(mut self: Box<Self>, lock: &Lock, order: Order) -> Result<Box<Held>, Over> {
@@ -155,7 +158,11 @@ impl Held {
     }
 
     /// The holder asks again: the same fence, and a lease of the length that it now asks for.
-    async fn again(mut self: Box<Self>, lock: &Lock, ask: Box<Acquisition>) -> Result<Box<Held>, Over> {
+    async fn again(
+        mut self: Box<Self>,
+        lock: &Lock,
+        ask: Box<Acquisition>,
+    ) -> Result<Box<Held>, Over> {
         // Each takes a round trip, and one client can leave thousands behind.
         if ask.reply.is_gone() {
             return Ok(self);

@@ -150,7 +150,7 @@ impl Locks {
         None
     }
 
-    /// Gives up what no caller knows of, and hands the rest over. Carries out no order that comes later.
+    /// Gives up locks without a reply to a client, and hands the rest over. Carries out no later order.
     pub fn close(&self) {
         let mut entries = self.entries();
         entries.is_closed = true;

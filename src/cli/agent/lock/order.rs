@@ -21,7 +21,7 @@ use super::super::tie::Tie;
 pub struct Lock {
     pub common: Arc<Common>,
     pub name: Arc<Name>,
-    /// The user who asked first, whose share of the room it takes.
+    /// The user that asked first: the lock takes room of its share.
     pub owner: Owner,
 }
 
@@ -96,7 +96,7 @@ pub struct Release {
 /// The terms on which a lock is done.
 pub struct Done {
     pub time: Duration,
-    /// The caller's words about the outcome, and who it is.
+    /// The client's process and user, and its text about the outcome.
     pub outcome: Vec<u8>,
 }
 
@@ -117,7 +117,7 @@ impl ReplyTo {
         let _ = self.sender.send((reply, None));
     }
 
-    /// Answers that the lock is granted. Returns what resolves once the client has heard of that, or certainly has not.
+    /// Answers that the lock is granted. The receiver resolves when the reply was written, or never will be.
     pub fn grant(self, fence: u64) -> oneshot::Receiver<()> {
         let (heard, hears) = oneshot::channel();
         let _ = self.sender.send((Reply::number(fence), Some(heard)));
@@ -149,7 +149,7 @@ impl Order {
 }
 
 impl Lock {
-    /// Notes a loss of which its caller must hear.
+    /// Counts a loss, and tells subscribers.
     pub fn tell_loss(&self, loss: &Loss) {
         self.common.figures.count_loss(loss.why.name());
         self.common.losses.tell(self.owner, loss);

@@ -45,7 +45,11 @@ struct Asker {
 type NotHeld = Option<Order>;
 
 /// Acquires the lock, and serves its orders meanwhile.
-pub async fn acquire(lock: &Lock, ask: Acquisition, inbox: &mut Inbox) -> Result<Box<Held>, NotHeld> {
+pub async fn acquire(
+    lock: &Lock,
+    ask: Acquisition,
+    inbox: &mut Inbox,
+) -> Result<Box<Held>, NotHeld> {
     let mut wanted = Wanted::new(lock, ask);
     loop {
         let due = wanted.due();

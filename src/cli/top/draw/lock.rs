@@ -1,4 +1,4 @@
-//! The page of one lock: who holds it, and its queue.
+//! The page of one lock: its holders and its queue.
 
 use std::time::Duration;
 

@@ -44,7 +44,7 @@ pub fn holder(key: &HotKey) -> String {
     format!("{}{more}, {}", name(&first.meta, &first.id), duration::shown(first.held))
 }
 
-/// Host and process if META says them, else all of META, else what is shown in place of the token.
+/// Host and process if META has them, else all of META, else the id of the token.
 fn name(meta: &[u8], id: &str) -> String {
     let text = bytes::shown(meta);
     let word = |name: &str| text.split_whitespace().find_map(|word| word.strip_prefix(name));

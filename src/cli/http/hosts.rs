@@ -1,11 +1,11 @@
-//! The Host headers that the exporter accepts.
+//! The Host headers that are accepted.
 
 use std::net::IpAddr;
 
 use hyper::header::HOST;
 use hyper::{HeaderMap, Uri};
 
-/// The accepted host names, and whether only this machine can reach the exporter.
+/// The accepted host names.
 pub struct Hosts {
     names: Vec<String>,
     /// Only this machine can reach it, so it shows the page.
@@ -17,8 +17,8 @@ impl Hosts {
         Hosts { names, is_local }
     }
 
-    /// True if the request is for this server. A page of somebody else, whose name leads to this
-    /// address, makes a browser ask by that name.
+    /// True if the request is for this server. A page of another site, whose name leads to this address, makes a browser
+    /// ask by that name.
     pub fn allow(&self, uri: &Uri, headers: &HeaderMap) -> bool {
         let mut hosts = headers.get_all(HOST).iter();
         let host = hosts.next().and_then(|host| host.to_str().ok());
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_cannot_be_somebody_elses_name() {
+    fn an_address_cannot_be_the_name_of_another_site() {
         let hosts = Hosts::new(vec!["locks.example".to_owned()], true);
         let meant = |host: &str| {
             let mut headers = HeaderMap::new();

@@ -1,17 +1,16 @@
-//! Which request gets what.
+//! The answer to each request.
 
 use dlock_client::Token;
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{self, HeaderName, HeaderValue};
-use hyper::{HeaderMap, Method, Request, Response, StatusCode};
+use hyper::{Method, Request, Response, StatusCode};
 
 use super::hosts::Hosts;
-use super::metrics;
 
 /// The content of a site.
-pub trait Shown: Send + Sync + 'static {
-    /// The metrics, in the OpenMetrics format.
+pub trait Content: Send + Sync + 'static {
+    /// The metrics, in Prometheus' text format.
     fn metrics(&self) -> impl Future<Output = String> + Send;
 
     /// The content of the page, as JSON. `None`: there is no page.
@@ -20,14 +19,14 @@ pub trait Shown: Send + Sync + 'static {
 
 /// The parts of the site from which requests are answered.
 pub struct Site<S> {
-    pub shown: S,
-    /// The names by which it is called. `None`: any.
+    pub content: S,
+    /// The names by which it may be called. `None`: any.
     pub hosts: Option<Hosts>,
 }
 
 type HttpResponse = Response<Full<Bytes>>;
 
-impl<S: Shown> Site<S> {
+impl<S: Content> Site<S> {
     /// The answer to a request.
     pub async fn answer(&self, request: &Request<Incoming>) -> HttpResponse {
         let path = request.uri().path();
@@ -42,13 +41,7 @@ impl<S: Shown> Site<S> {
             return text(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD\n");
         }
         match path {
-            "/metrics" => {
-                let text = self.shown.metrics().await;
-                match accepts_open_metrics(request.headers()) {
-                    true => answer(StatusCode::OK, metrics::TYPE, text),
-                    false => answer(StatusCode::OK, metrics::PLAIN_TYPE, metrics::plain(&text)),
-                }
-            }
+            "/metrics" => answer(StatusCode::OK, METRICS, self.content.metrics().await),
             "/" | "/state" => self.page(path).await,
             _ => nothing(),
         }
@@ -62,41 +55,20 @@ impl<S: Shown> Site<S> {
         if path == "/" {
             return page();
         }
-        match self.shown.state().await {
+        match self.content.state().await {
             Some(state) => answer(StatusCode::OK, "application/json", state),
             None => nothing(),
         }
     }
 }
 
-/// True for the probe of this program's health, which needs nothing of the nodes.
+/// True for the probe of this program's health, which asks no node.
 pub fn is_health<B>(request: &Request<B>) -> bool {
     request.uri().path() == "/healthz"
 }
 
 fn nothing() -> HttpResponse {
     text(StatusCode::NOT_FOUND, "there is nothing here; /metrics and /healthz are there\n")
-}
-
-/// True if a client wants the OpenMetrics format at least as much as Prometheus' text format. Who says nothing
-/// of it, as curl, gets the other one, which every tool reads.
-fn accepts_open_metrics(headers: &HeaderMap) -> bool {
-    let lines = headers.get_all(header::ACCEPT).iter().filter_map(|line| line.to_str().ok());
-    let ranges: Vec<(&str, f32)> = lines.flat_map(|line| line.split(',')).map(range).collect();
-    let wanted = |kind: &str| {
-        let asked = ranges.iter().filter(|(range, _)| range.eq_ignore_ascii_case(kind));
-        asked.map(|(_, quality)| *quality).fold(0.0, f32::max)
-    };
-    let open = wanted("application/openmetrics-text");
-    open > 0.0 && open >= wanted("text/plain")
-}
-
-/// A media range without its parameters, and how much it is wanted.
-fn range(text: &str) -> (&str, f32) {
-    let mut parts = text.split(';').map(str::trim);
-    let kind = parts.next().unwrap_or_default();
-    let quality = parts.find_map(|part| part.strip_prefix("q="));
-    (kind, quality.map_or(1.0, |quality| quality.parse().unwrap_or(0.0)))
 }
 
 /// The page. Nothing runs in it but its own script, which this answer alone names.
@@ -138,37 +110,7 @@ const ALWAYS: [(HeaderName, &str); 5] = [
     (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
 ];
 
+const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
 const PAGE: &str = include_str!("page.html");
 const NOT_MEANT: &str = "this server is not called so: see --host\n";
 const LOCAL_ONLY: &str = "the page is shown on this machine only: listen on a loopback address\n";
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_format_is_the_one_that_a_client_wants_more() {
-        let accepts = |accept: &str| {
-            let mut headers = HeaderMap::new();
-            headers.insert(header::ACCEPT, accept.parse().unwrap());
-            accepts_open_metrics(&headers)
-        };
-        let prometheus = "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.5,\
-                          application/openmetrics-text;version=0.0.1;q=0.4,\
-                          text/plain;version=1.0.0;q=0.3,text/plain;version=0.0.4;q=0.2,*/*;q=0.1";
-        assert!(accepts(prometheus));
-        assert!(accepts("Application/OpenMetrics-Text; version=1.0.0"));
-        for other in [
-            "text/plain;version=0.0.4",
-            "*/*",
-            "",
-            "text/html, */*;q=0.1",
-            "text/plain, application/openmetrics-text;q=0.9",
-            "application/openmetrics-text;q=0",
-            "application/openmetrics-text;q=nonsense",
-        ] {
-            assert!(!accepts(other), "{other}");
-        }
-        assert!(!accepts_open_metrics(&HeaderMap::new()));
-    }
-}

@@ -1,0 +1,113 @@
+//! HTTP, as `dlock exporter` and `dlock agent` speak it: metrics for Prometheus, and the exporter's page.
+//!
+//! [`answer`]: the answer to each request. [`hosts`]: the Host headers that are accepted.
+
+mod answer;
+mod hosts;
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::Request;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::registry::Registry;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OnceCell, Semaphore};
+use tokio::time::timeout;
+
+use crate::say::stderr;
+pub use answer::{Content, Site};
+pub use hosts::Hosts;
+
+/// Answers requests to a site. Warnings go to stderr.
+pub async fn serve<S: Content>(listener: TcpListener, site: Arc<Site<S>>, as_json: bool) {
+    let (open, places) = (Arc::new(Semaphore::new(OPEN)), Arc::new(Semaphore::new(PLACES)));
+    loop {
+        let Ok(connection) = Arc::clone(&open).acquire_owned().await else { return };
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                let (site, places) = (Arc::clone(&site), Arc::clone(&places));
+                tokio::spawn(async move {
+                    let _ = timeout(LONGEST, serve_one(stream, &site, &places)).await;
+                    drop(connection);
+                });
+            }
+            Err(error) => {
+                // Too many open files, say: it may pass.
+                stderr::warn("accept", format_args!("cannot accept: {error}"), as_json);
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+        }
+    }
+}
+
+/// One request, and its answer: a connection that stays would keep its place from others. A request has a place from
+/// when it has arrived whole until its answer is written.
+async fn serve_one<S: Content>(stream: TcpStream, site: &Site<S>, places: &Semaphore) {
+    let place = OnceCell::new();
+    let service = service_fn(async |request: Request<Incoming>| {
+        if !answer::is_health(&request) {
+            place.get_or_init(|| places.acquire()).await;
+        }
+        Ok::<_, Infallible>(site.answer(&request).await)
+    });
+    let mut server = http1::Builder::new();
+    server.timer(TokioTimer::new()).header_read_timeout(HEADERS).keep_alive(false);
+    // A client that breaks off is not told.
+    let _ = server.max_buf_size(16 * 1024).serve_connection(TokioIo::new(stream), service).await;
+}
+
+/// Metrics in Prometheus' text format, which every tool reads.
+pub fn encoded(collector: impl Collector) -> String {
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(collector));
+    let mut text = String::new();
+    // Writing into a string does not fail.
+    let _ = encode(&mut text, &registry);
+    plain(&text)
+}
+
+/// OpenMetrics in Prometheus' text format, which has neither units nor an end nor infos, and calls a counter by the name
+/// of its series.
+fn plain(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().collect();
+    let kinds: BTreeMap<&str, &str> =
+        lines.iter().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' ')).collect();
+    let suffix = |name: &str| match kinds.get(name) {
+        Some(&"counter") => "_total",
+        Some(&"info") => "_info",
+        _ => "",
+    };
+    let mut plain = String::with_capacity(text.len());
+    for line in &lines {
+        let mut words = line.splitn(4, ' ');
+        match (words.next(), words.next(), words.next(), words.next()) {
+            (Some("#"), Some(what @ ("HELP" | "TYPE")), Some(name), Some(rest)) => {
+                let rest = if (what, rest) == ("TYPE", "info") { "gauge" } else { rest };
+                plain.push_str(&format!("# {what} {name}{} {rest}\n", suffix(name)));
+            }
+            (Some("#"), ..) => {}
+            _ => {
+                plain.push_str(line);
+                plain.push('\n');
+            }
+        }
+    }
+    plain
+}
+
+/// Limit of open connections. Further ones wait in the kernel.
+const OPEN: usize = 512;
+/// Limit of requests that are answered at once. Further ones wait.
+const PLACES: usize = 64;
+/// Time-out for the arrival of a request.
+const HEADERS: Duration = Duration::from_secs(5);
+/// Limit of a connection's length.
+const LONGEST: Duration = Duration::from_secs(20);
