@@ -1,11 +1,10 @@
 //! The page of results: `results.md`, and the pictures beside it.
 //!
 //! - [`tables`]: the figures;
-//! - [`bars`], [`contention`], [`curves`] and [`distances`]: the pictures, drawn with [`paint`];
+//! - [`bars`], [`curves`] and [`distances`]: the pictures, drawn with [`paint`];
 //! - [`machine`]: what it was measured on.
 
 mod bars;
-mod contention;
 mod curves;
 mod distances;
 mod machine;
@@ -25,7 +24,7 @@ use crate::contention::Contest;
 use crate::peers::{BARE, COMMANDS, DLOCK, PEERS};
 use crate::report::{Report, Row, digits};
 use bars::{Bar, Panel, bars};
-use paint::{OURS, PALE, color};
+use paint::{OURS, PALE, color, time};
 
 /// A picture: its file's name, what it shows, and itself.
 type Picture = (&'static str, &'static str, String);
@@ -137,8 +136,8 @@ fn pictures(report: &Report) -> Result<Vec<Picture>, String> {
     let mut pictures = Vec::new();
     let here = settings(&report.contests, false);
     if !here.is_empty() {
-        let about = "p99 wait of each library, 16 clients, one node";
-        pictures.push(("contention", about, contention::contention(&here[0])?));
+        let about = "p99 wait of each library";
+        pictures.push(("contention", about, contention(&here)?));
         let heading = [
             "How long one waits, by percentile",
             "one lock, in a closed loop; logarithmic scales, less is better",
@@ -179,6 +178,33 @@ fn settings(contests: &[Contest], over_links: bool) -> Vec<Vec<&Contest>> {
         }
     }
     settings
+}
+
+fn contention(settings: &[Vec<&Contest>]) -> Result<String, String> {
+    let panel = |libraries: &Vec<&Contest>| {
+        let bar = |one: &&Contest| {
+            let p99 = one.waits.percentile(0.99);
+            Bar {
+                label: one.name.to_owned(),
+                figure: p99.ms,
+                text: format!("{}{}", if p99.at_least { "≥ " } else { "" }, time(p99.ms)),
+                color: color(one.name),
+            }
+        };
+        let setting = libraries[0].setting;
+        let round = setting.ideal();
+        Panel {
+            title: setting.heading(),
+            bars: libraries.iter().map(bar).collect(),
+            ideal: Some((round, format!("one round, clients × hold: {}", time(round)))),
+        }
+    };
+    let panels: Vec<Panel> = settings.iter().map(panel).collect();
+    let heading = [
+        "p99 wait for one lock that many want",
+        "who gives it back asks again at once; logarithmic scale, shorter is better",
+    ];
+    bars(heading, &panels, true, time)
 }
 
 fn uncontended(rows: &[(Kind, &Row)]) -> Result<String, String> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use harness::Kind;
 use serde_json::json;
 
-use super::{PICTURES, command, contention, prepare, tables, write};
+use super::{PICTURES, command, prepare, tables, write};
 use crate::contention::{Contest, Setting};
 use crate::measure::Compared;
 use crate::nodes::Ping;
@@ -72,17 +72,6 @@ fn a_page_shows_every_picture_and_every_figure_once() {
     assert!(!page.contains("| grants |"), "{page}");
     // Three turns in a second, 5 ms of each held, over links with a round trip of 10 ms.
     assert!(page.contains("| dlock | 3.000 | 1.00 | 328 ms | 32.83 | 10 ms |"), "{page}");
-}
-
-#[test]
-fn a_phone_shows_the_letters_of_the_contention_picture_in_14_px_or_more() {
-    let report = report();
-    let contests: Vec<&Contest> = report.contests.iter().take(2).collect();
-    let picture = contention::contention(&contests).unwrap();
-    assert!(picture.contains("width=\"390\""), "{picture}");
-    let sizes = picture.split("font-size=\"").skip(1).filter_map(|rest| rest.split('"').next());
-    let sizes: Vec<f64> = sizes.map(|size| size.parse().unwrap()).collect();
-    assert!(sizes.len() > 4 && sizes.iter().all(|size| *size >= 14.0), "{sizes:?}");
 }
 
 #[test]
