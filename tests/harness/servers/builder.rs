@@ -15,6 +15,7 @@ pub struct Builder {
     pub(crate) config: Vec<String>,
     pub(crate) moves_wall_clock: bool,
     pub(crate) on_a_disk: bool,
+    pub(crate) forgets: bool,
     pub(crate) wrapper: Vec<String>,
 }
 
@@ -28,6 +29,7 @@ impl Builder {
             config: Vec::new(),
             moves_wall_clock: false,
             on_a_disk: false,
+            forgets: false,
             wrapper: Vec::new(),
         }
     }
