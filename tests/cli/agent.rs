@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use harness::client::request;
 use harness::{Agent, Kind, Value, apply, eventually, on_one_server};
 
-use crate::{addresses, dlock_at, servers};
+use crate::{addresses, agent, dlock_at, servers};
 
 #[apply(on_one_server)]
 fn the_commands_of_a_node_have_the_replies_of_a_node(kind: Kind) {

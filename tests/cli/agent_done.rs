@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use harness::exporter::Answer;
 use harness::{Agent, Client, Kind, Quorum, Value, apply, eventually, on_one_server};
 
-use crate::{addresses, servers};
+use crate::{addresses, agent, servers};
 
 const DAY: u32 = 86_400_000;
 

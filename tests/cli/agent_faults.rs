@@ -14,7 +14,7 @@ use harness::{
 };
 use nix::sys::signal::Signal;
 
-use crate::{addresses, servers};
+use crate::{addresses, agent, servers};
 
 /// The memory that the agent has taken, in kB.
 fn memory(agent: &Agent) -> u64 {

@@ -1,8 +1,8 @@
 //! `dlock agent`: what clients say and ask before anything else.
 
-use harness::{Agent, Kind, Value, apply, on_one_server};
+use harness::{Kind, Value, apply, on_one_server};
 
-use crate::{addresses, servers};
+use crate::agent;
 
 /// The greetings of clients, as their sources have them, and how each reply begins.
 const GREETINGS: [(&str, &[(&str, &str)]); 9] = [

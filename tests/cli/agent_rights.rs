@@ -14,7 +14,7 @@ use nix::sys::resource::{Resource, getrlimit};
 use nix::sys::signal::Signal;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, socket};
 
-use crate::{addresses, dlock_at, servers};
+use crate::{addresses, agent, dlock_at, servers};
 
 const NOBODY: &str = "127.0.0.1:1";
 

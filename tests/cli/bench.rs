@@ -2,8 +2,6 @@
 //!
 //! How fast anything is depends on the machine, so no test here says it.
 
-use std::time::Duration;
-
 use harness::locks::Traces;
 use harness::program::{self, Said};
 use harness::{Kind, Quorum, Server, apply, eventually, on_one_server};

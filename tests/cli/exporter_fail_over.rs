@@ -2,7 +2,7 @@
 
 use harness::exporter::Exporter;
 use harness::watched::Watched;
-use harness::{Cluster, Kind, Server, apply, eventually};
+use harness::{Kind, Server, apply, eventually};
 
 use crate::on_two_servers;
 

@@ -1,7 +1,7 @@
 //! Keys of any bytes, in every subcommand.
 
-use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
 
 use harness::{Kind, apply, on_one_server};
 use serde_json::Value;

@@ -1,7 +1,6 @@
 //! `dlock run KEY... -- CMD`: what the command gets, and how it ends.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
