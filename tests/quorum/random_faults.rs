@@ -6,7 +6,7 @@ use std::fs;
 use std::thread;
 
 use harness::contender::{self, TTL, Wish, change_networks};
-use harness::{Kind, Quorum, Server, seed, soak};
+use harness::{Builder, Kind, Quorum, Server, seed, soak};
 use rand::seq::IteratorRandom;
 use rand::{Rng, RngExt};
 
@@ -105,6 +105,7 @@ fn contend(size: usize, nodes: Nodes, wish: Wish) {
             };
             Quorum::of(kinds.zip(0..size).map(node).collect())
         }
+        Nodes::Crash => Quorum::of((0..size).map(node_with_its_own_clock).collect()),
         _ => Quorum::start(size),
     };
     // Many seconds here would find more, and cost everybody who runs the tests as many.
@@ -118,6 +119,15 @@ fn contend(size: usize, nodes: Nodes, wish: Wish) {
     eprintln!("{about}: {} grants", history.len());
     history.assert_kept(&about);
     quorum.until_empty();
+}
+
+/// Nodes whose clocks run one percent apart.
+fn node_with_its_own_clock(place: usize) -> Builder {
+    Server::build(Kind::Redis82).with_faster_clock(if place.is_multiple_of(2) {
+        5_000
+    } else {
+        -5_000
+    })
 }
 
 /// Sometimes a node itself is in trouble, one at a time.

@@ -273,7 +273,7 @@ impl Server {
             .stderr(log.try_clone().expect("a file can be shared"))
             .stdout(log);
         if self.builder.moves_wall_clock {
-            wall_clock::attach(&mut command, &self.wall_clock_file());
+            wall_clock::attach(&mut command, &self.wall_clock_file(), self.builder.faster);
         }
         command
     }
