@@ -10,7 +10,7 @@ use crate::{addresses, agent, servers};
 
 const DAY: u32 = 86_400_000;
 
-/// The fence of whoever has left the lock done, as somebody hears who asks for it.
+/// The fence in the answer DONE.
 #[track_caller]
 fn done_by(said: &Value) -> i64 {
     let text = said.text();

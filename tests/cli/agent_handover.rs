@@ -57,7 +57,7 @@ fn a_restart_loses_no_lock() {
     assert_eq!(agent.run("DLOCK.ACQUIRE done bob 30000").code(), "DONE");
     agent.run("DLOCK.ACQUIRE tied bob 30000").int();
     assert_eq!(agent.run("DLOCK.RELEASE tied bob"), Value::Int(1));
-    // Those that nobody has asked for are handed over again.
+    // Locks without a request are handed over again.
     restart(&mut agent, &quorum);
     restart(&mut agent, &quorum);
     for (name, ..) in &fences[..4] {

@@ -1,4 +1,4 @@
-//! `dlock agent`: who may connect, and who may lock which keys.
+//! `dlock agent`: rights to connect, and to lock keys.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -80,10 +80,10 @@ fn a_user_that_takes_all_the_connections_it_may_harms_no_other(kind: Kind) {
     many::lift_limit();
     let servers = servers(kind, 1);
     let (agent, port) = at_port(&servers, "word");
-    // The user of this process. Whoever comes over TCP is another one.
+    // The user of this process. A client over TCP is another one.
     let greet = || {
         let mut stream = UnixStream::connect(agent.socket()).expect("it listens");
-        // Whoever is refused hears it unasked.
+        // A client that is refused gets the error unasked.
         let _ = stream.write_all(&request(&["PING"]));
         let mut said = [0; 64];
         let length = stream.read(&mut said).expect("it answers");

@@ -65,7 +65,7 @@ fn where_there_is_nothing_to_end_that_is_said_and_nobody_is_asked(kind: Kind) {
     assert_eq!(servers[0].run("GET job").text(), "old-token");
 }
 
-/// The holder who was shown is ended, and not one who has come since.
+/// The holder on the screen is ended, and no later one.
 #[apply(on_one_server)]
 fn a_lock_that_changes_hands_while_one_thinks_is_shown_anew(kind: Kind) {
     let servers = servers(kind, 1);
@@ -94,7 +94,7 @@ fn at_a_terminal(servers: &[Server], type_in: impl FnOnce(&mut File)) -> (String
     let status = child.wait().expect("it ends");
     drop((terminal.slave, command));
     let mut rest = Vec::new();
-    // A terminal that nobody has open any more ends with an error.
+    // A terminal whose other end is closed ends with an error.
     let _ = typist.read_to_end(&mut rest);
     (String::from_utf8_lossy(&rest).into_owned(), status.code())
 }

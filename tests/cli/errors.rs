@@ -160,7 +160,7 @@ fn a_command_that_cannot_be_run() {
     assert_fails(&nodes, &["run job -- /dev/null"], 126, "cannot_execute", "may not be executed");
 }
 
-/// The first minute of somebody who has just installed it.
+/// The first minute after the installation.
 #[test]
 fn who_names_no_nodes_is_told_how_and_how_to_get_some() {
     let told = |said: &Said| {
@@ -179,7 +179,7 @@ fn who_names_no_nodes_is_told_how_and_how_to_get_some() {
     }
     let mut without = program::command(&[]);
     told(&program::run(without.env_remove("DLOCK_NODES").arg("doctor")));
-    // A user who has named them knows how.
+    // The advice is for users that have named none.
     let nobody = [format!("127.0.0.1:{}", ports::free())];
     let said = dlock_at(&nobody, &["run", "-n", "job", "--", "true"]).with_code(69);
     assert!(!said.err.contains("dlock dev"), "{}", said.err);

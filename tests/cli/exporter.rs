@@ -14,7 +14,7 @@ fn start(servers: &[Server], arguments: &[&str]) -> Exporter {
     Exporter::start(&addresses(servers), arguments)
 }
 
-/// A lock that somebody waits for.
+/// A lock with a waiter.
 fn contended(server: &Server) -> Client {
     server.run("DLOCK.ACQUIRE job:42 alice 60000 META host=web1");
     server.waiter("DLOCK.ACQUIRE job:42 bob 60000 WAIT 0")

@@ -19,7 +19,7 @@ fn shown(exporter: &Exporter) -> Vec<(String, bool)> {
     shown
 }
 
-/// A lock that somebody waits for.
+/// A lock with a waiter.
 fn contended(server: &Server, key: &str) -> harness::Client {
     server.run(&format!("DLOCK.ACQUIRE {key} alice 60000"));
     server.waiter(&format!("DLOCK.ACQUIRE {key} bob 60000 WAIT 0"))

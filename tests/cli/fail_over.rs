@@ -86,7 +86,7 @@ fn run_goes_on_over_a_fail_over_and_says_who_is_the_primary() {
     running.ended().with_code(0);
 }
 
-/// The findings of this check, and about whom they are.
+/// The findings of this check, and their nodes.
 #[track_caller]
 fn found(url: &str, check: &str) -> Vec<String> {
     let said = dlock(url, &["--json", "doctor"]).json();

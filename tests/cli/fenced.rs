@@ -101,7 +101,7 @@ fn a_program_keeps_the_files_lock_as_long_as_it_runs() {
     file(folder.path(), 8, &["true"]).with_code(0);
 }
 
-/// Also where SIGCHLD is ignored at the start, so that nobody could wait for the program.
+/// Also where SIGCHLD is ignored at the start, so that dlock could not wait for the program.
 #[test]
 fn a_program_that_closes_what_it_has_inherited_keeps_the_files_lock() {
     let folder = TempDir::with_prefix("dlock-test-").expect("a folder can be made");

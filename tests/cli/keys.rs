@@ -106,7 +106,7 @@ fn a_key_may_begin_with_a_dash(kind: Kind) {
     dlock(&servers, &["break", "--yes", "--", "-key"]).with_code(0);
 }
 
-/// Both when somebody reads the help, and when it went wrong.
+/// Both in the help and in the error.
 #[test]
 fn the_help_tells_how_a_key_that_begins_with_a_dash_is_written() {
     for command in ["acquire", "extend", "release", "inspect", "break"] {

@@ -41,7 +41,7 @@ use std::ffi::OsStr;
 use harness::program::{self, Said};
 use harness::{Agent, Kind, Server, on_two_servers, running};
 
-/// Several servers that know nothing of each other.
+/// Several independent servers.
 fn servers(kind: Kind, number: usize) -> Vec<Server> {
     (0..number).map(|_| Server::start(kind)).collect()
 }

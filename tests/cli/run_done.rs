@@ -44,7 +44,7 @@ fn a_job_that_has_succeeded_is_not_run_again_and_all_who_come_hear_who_did_it() 
             assert!(second.err.contains(words), "{words}: {}", second.err);
         }
         assert_eq!(second.err.lines().count(), 1, "{}", second.err);
-        // Also whoever would wait, or not wait, or does not know that it is a job.
+        // Also commands that would wait, or not wait, or have no --done-for.
         for options in [&["-n"][..], &["-w", "30"], &["--ttl", "1m"]] {
             let said = run(&quorum, &[options, &["job", "--", "echo", "run"]].concat());
             assert_eq!(said.with_code(0).out, "");

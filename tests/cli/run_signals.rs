@@ -27,7 +27,7 @@ fn a_wait_ends_by_a_signal_and_leaves_no_waiter() {
 }
 
 /// After each handler that it installs, dlock is held up: for a tenth of a second there is a handler,
-/// and maybe nobody who listens.
+/// and maybe no listener.
 #[test]
 fn a_signal_is_heard_from_the_moment_at_which_it_is_caught() {
     let quorum = Quorum::start(1);
@@ -64,7 +64,7 @@ fn signals_are_caught_while_dlock_connects() {
     }
 }
 
-/// The file of host names is a pipe that nobody writes to: a look-up lasts.
+/// The file of host names is a pipe without a writer: a look-up lasts.
 #[test]
 fn a_signal_ends_dlock_while_a_name_is_looked_up() {
     let folder = TempDir::with_prefix("dlock-test-").expect("a folder can be made");

@@ -115,7 +115,7 @@ fn a_command_that_is_killed_leaves_no_raw_terminal() {
 }
 
 /// A shell on a terminal, with these nodes and the program as `$DLOCK`. What it prints is what the
-/// terminal shows, and what is written to it is what somebody types.
+/// terminal shows, and what is written to it is typed.
 pub fn on_a_terminal(quorum: &Quorum, script: &str) -> Running {
     let nodes = program::command(&quorum.urls());
     let mut command = program::with_usual_signals("script");

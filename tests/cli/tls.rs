@@ -94,7 +94,7 @@ fn whom_the_machine_trusts_does_not_matter_to_who_names_an_authority() {
     program::run(&mut command).with_code(0);
 }
 
-/// A machine's list of authorities is hundreds of files, and everybody who was cut off connects at once.
+/// A machine's list of authorities is hundreds of files, and all clients that were cut off connect at once.
 #[test]
 fn whom_the_machine_trusts_is_read_once_and_not_for_each_connection() {
     let certificates = Certificates::valid();

@@ -5,7 +5,7 @@ use harness::{Client, Kind, Quorum, apply, on_one_server};
 use crate::run_terminal::on_a_terminal;
 use crate::{addresses, dlock, servers};
 
-/// Somebody waits for a lock.
+/// A lock with a waiter.
 fn contended(server: &harness::Server) -> Client {
     server.run("DLOCK.ACQUIRE job:42 alice 60000 META host=web1");
     server.waiter("DLOCK.ACQUIRE job:42 bob 60000 WAIT 0 META the-waiter")

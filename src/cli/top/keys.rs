@@ -101,8 +101,7 @@ mod tests {
     #[test]
     fn ctrl_c_quits_even_while_something_is_typed() {
         let ctrl = |letter| KeyEvent::new(KeyCode::Char(letter), KeyModifiers::CONTROL);
-        let mut view = View::default();
-        view.is_typing = true;
+        let mut view = View { is_typing: true, ..View::default() };
         assert_eq!(pressed(&mut view, ctrl('c')), Some(Wish::Quit));
         assert_eq!(pressed(&mut view, ctrl('z')), Some(Wish::Stop));
     }
