@@ -147,7 +147,7 @@ lint-workflows: ## check .github/workflows by their schema, and for rights that 
 test-manifests: ## check packaging/compose.yaml and packaging/kubernetes by their schemas, and by what dlock needs
 	@scripts/test-manifests.sh
 
-pictures: build ## make the pictures of docs/operating.md, with Chromium and tmux (installs what it needs)
+pictures: build ## make the pictures of docs/monitoring.md, with Chromium and tmux (installs what it needs)
 	@scripts/world.sh pictures
 	$(CARGO) run -q -p dlock-tests --bin pictures
 

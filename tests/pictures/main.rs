@@ -1,4 +1,4 @@
-//! The pictures of docs/operating.md: `dlock top` and the page of `dlock exporter`, both looking at three
+//! The pictures of docs/monitoring.md: `dlock top` and the page of `dlock exporter`, both looking at three
 //! nodes with some work. `make pictures` runs this.
 //!
 //! [`work`]: who holds and who waits. [`terminal`]: a screen as SVG.

@@ -113,7 +113,7 @@ fn picture(server: &Server) -> Vec<String> {
 #[track_caller]
 fn assert_refused(answer: &Value, words: &Words) {
     let name = String::from_utf8_lossy(&words[0]).to_uppercase();
-    let wanted = format!("{name} is for replication and the AOF alone");
+    let wanted = format!("{name} is only for replication and the AOF");
     assert_eq!(answer.code(), "ERR", "{}: {answer:?}", shown(words));
     assert!(answer.error().contains(&wanted), "{}: {answer:?}", shown(words));
 }

@@ -246,4 +246,4 @@ fn present(outage: &Mutex<Option<(Reply, Counted)>>) -> MutexGuard<'_, Option<(R
 }
 
 const REPLACED: &str =
-    "REPLACED this token asked again on another connection, which waits in its place now";
+    "REPLACED the same token asked again on another connection, which now waits in this place";
