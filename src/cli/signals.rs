@@ -57,7 +57,10 @@ impl Signals {
         });
         // A signal between its handler and its listener would be lost, so signals stay blocked until both
         // exist.
-        Ok(Signals { streams: held_off(|| streams.collect::<io::Result<_>>())? })
+        let streams = held_off(|| streams.collect::<io::Result<_>>());
+        streams.map(|streams| Signals { streams }).map_err(|error| {
+            io::Error::new(error.kind(), format!("cannot listen to signals: {error}"))
+        })
     }
 
     /// Returns the next signal. Several of one kind that arrive together count as one.

@@ -39,7 +39,10 @@ pub async fn answer(
         return Reply::error("ERR the key is empty; a lock needs a name").into();
     }
     if !agent.allow.allows(&session.peer, key) {
-        return Reply::error("NOPERM this agent does not allow you this lock (--allow)").into();
+        return Reply::error(
+            "NOPERM this user may not lock this key at this agent: see its --allow",
+        )
+        .into();
     }
     if ask == Locking::Inspect {
         return inspect(agent, &key.into()).await.into();
@@ -196,6 +199,5 @@ fn help() -> Reply {
 
 /// The longest META of a client, in bytes: the agent writes its process and user before it.
 const LONGEST_META: usize = 800;
-const TOO_MANY_LOCKS: &str =
-    "TOOMANY locks: this user has as many locks and waiting requests at this agent as one user may";
+const TOO_MANY_LOCKS: &str = "TOOMANY locks: this user has as many locks and waiting requests at this agent as one user may; release some";
 const ENDS: &str = "ERR the agent ends; ask again";

@@ -223,7 +223,7 @@ impl Running {
                     Ok((stream, peer)) => welcome(&agent, stream, peer),
                     Err(error) => {
                         // Too many open files, say: it may pass.
-                        let message = format!("cannot accept: {error}");
+                        let message = format!("cannot accept a connection: {error}");
                         stderr.write(stderr::warning("accept", message, as_json));
                         sleep(ACCEPT_PAUSE).await;
                     }

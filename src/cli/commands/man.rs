@@ -26,7 +26,10 @@ impl Args {
     pub async fn run(self, _global: &Global) -> Result<Exit, Failure> {
         match self.dir {
             Some(folder) => write_all(&folder).map_err(|error| {
-                Failure::internal(&format_args!("{}: {error}", folder.display()))
+                Failure::internal(&format_args!(
+                    "cannot write the pages into {}: {error}",
+                    folder.display()
+                ))
             })?,
             None => {
                 let mut page = Vec::new();

@@ -28,7 +28,9 @@ pub fn run(
     command: Vec<OsString>,
     as_json: bool,
 ) -> Result<Exit, Failure> {
-    let broken = |error: io::Error| Failure::internal(&format_args!("{}: {error}", path.display()));
+    let broken = |error: io::Error| {
+        Failure::internal(&format_args!("cannot use the mark {}: {error}", path.display()))
+    };
     let mut options = OpenOptions::new();
     let file = options.read(true).write(true).create(true).truncate(false).open(path);
     let file = file.map_err(broken)?;
@@ -68,7 +70,7 @@ fn read(file: &mut File) -> io::Result<Option<u64>> {
         return Ok(None);
     }
     let fence = text.strip_suffix('\n').and_then(|digits| digits.parse().ok());
-    let wrong = || io::Error::new(ErrorKind::InvalidData, "this is not a mark that dlock wrote");
+    let wrong = || io::Error::new(ErrorKind::InvalidData, "it has other data than a mark of dlock");
     fence.map(Some).ok_or_else(wrong)
 }
 

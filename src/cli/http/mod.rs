@@ -41,7 +41,11 @@ pub async fn serve<S: Content>(listener: TcpListener, site: Arc<Site<S>>, as_jso
             }
             Err(error) => {
                 // Too many open files, say: it may pass.
-                stderr::warn("accept", format_args!("cannot accept: {error}"), as_json);
+                stderr::warn(
+                    "accept",
+                    format_args!("cannot accept a connection: {error}"),
+                    as_json,
+                );
                 tokio::time::sleep(Duration::from_secs(1)).await;
             }
         }

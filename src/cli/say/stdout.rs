@@ -10,7 +10,9 @@ use super::failure::Failure;
 /// Prints all of it at once.
 pub fn print(bytes: impl AsRef<[u8]>) -> Result<(), Failure> {
     match deliver(bytes) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(Failure::internal(&error)),
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(Failure::internal(&format_args!("cannot write to stdout: {error}")))
+        }
         _ => Ok(()),
     }
 }
