@@ -169,7 +169,8 @@ with_flags() { # program or library, command
 plant() {
     rm -rf "$tree"
     mkdir -p "$tree"/{bin,lib,examples}
-    cp -r --no-preserve=mode "$built/share" docs "$tree/"
+    cp -r --no-preserve=mode "$built/share" "$tree/"
+    python3 scripts/packaged_docs.py "$tree"
     install "$(folder program)/$target/release/dlock" "$tree/bin/dlock"
     # A server refuses a module that may not be executed.
     install -m 755 "$built/$target/release/libdlock.so" "$tree/lib/libdlock.so"
@@ -178,7 +179,7 @@ plant() {
     small "$tree/bin/dlock" $largest_program
     shown "$tree/lib/libdlock.so"
     install -m 644 packaging/module.conf packaging/*.env packaging/dlock-agent.* docs/monitoring/* "$tree/examples"
-    install -m 644 LICENSE README.md CHANGELOG.md "$tree"
+    install -m 644 LICENSE "$tree"
     {
         licences "The module and the program of dlock" dlock-module dlock
         [[ $target != *-musl ]] || of_zig "musl, in the program" lib/libc/musl/COPYRIGHT
@@ -280,7 +281,7 @@ deb() { # folder, package
     mkdir -p "$1/usr/share/doc/$2"
     cp "$tree/LICENSE" "$1/usr/share/doc/$2/copyright"
     cp "$tree/THIRD-PARTY.txt" "$1/usr/share/doc/$2/"
-    cp -r --no-preserve=mode docs "$1/usr/share/doc/$2/"
+    python3 scripts/packaged_docs.py "$1/usr/share/doc/$2"
     gzip -9nc CHANGELOG.md >"$1/usr/share/doc/$2/changelog.gz"
     sed "s/@VERSION@/$version/; s/@ARCH@/$debian/" "packaging/debian/$2.control" >"$1/DEBIAN/control"
     for script in postinst prerm postrm; do

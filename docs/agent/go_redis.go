@@ -27,9 +27,9 @@ func main() {
 
 	fence, err := agent.Do(ctx, "DLOCK.ACQUIRE", "job:42", token, 30_000, "WAIT", 10_000).Int64()
 	if errors.Is(err, redis.Nil) {
-		log.Fatal("somebody else holds the lock")
+		log.Fatal("another client holds the lock")
 	} else if err != nil {
-		// "DONE 43199998 1795238075371227 …" if somebody has done this job of the window.
+		// "DONE 43199998 1795238075371227 …" if the job of this window is done.
 		log.Fatal(err)
 	}
 	fmt.Println("held with the fence", fence)

@@ -27,7 +27,7 @@ int main(int argc, char **argv) {
 
     long long fence = number(agent, redisCommand(agent, "DLOCK.ACQUIRE job:42 %b 30000 WAIT 10000", token, size));
     if (fence == 0) {
-        fprintf(stderr, "somebody else holds the lock\n");
+        fprintf(stderr, "another client holds the lock\n");
         return 1;
     }
     printf("held with the fence %lld\n", fence);

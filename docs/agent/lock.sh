@@ -6,7 +6,7 @@ token=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')
 
 fence=$(agent DLOCK.ACQUIRE job:42 "$token" 30000 WAIT 10000) || exit
 case $fence in
-    '') echo 'somebody else holds the lock' >&2; exit 1 ;;
+    '') echo 'another client holds the lock' >&2; exit 1 ;;
     *[!0-9]*) echo "no lock: $fence" >&2; exit 1 ;;
 esac
 echo "held with the fence $fence"

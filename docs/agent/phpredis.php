@@ -8,7 +8,7 @@ $token = bin2hex(random_bytes(16));
 // A WAIT is shorter than the client's read time-out, which is default_socket_timeout, 60 s.
 $fence = $agent->rawCommand('DLOCK.ACQUIRE', 'job:42', $token, 30000, 'WAIT', 10000);
 if ($fence === false) {
-    exit($agent->getLastError() ?? "somebody else holds the lock\n");
+    exit($agent->getLastError() ?? "another client holds the lock\n");
 }
 try {
     echo "held with the fence $fence\n";

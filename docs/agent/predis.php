@@ -8,7 +8,7 @@ $token = bin2hex(random_bytes(16));
 
 $fence = $agent->executeRaw(['DLOCK.ACQUIRE', 'job:42', $token, 30000, 'WAIT', 10000], $failed);
 if ($failed || $fence === null) {
-    exit($fence ?? "somebody else holds the lock\n");
+    exit($fence ?? "another client holds the lock\n");
 }
 try {
     echo "held with the fence $fence\n";

@@ -11,7 +11,7 @@ my $token = unpack 'H*', $bytes;
 
 # A name with a dot is called so.
 my $fence = $agent->__std_cmd('DLOCK.ACQUIRE', 'job:42', $token, 30000, 'WAIT', 10000);
-die "somebody else holds the lock\n" unless defined $fence;
+die "another client holds the lock\n" unless defined $fence;
 print "held with the fence $fence\n";
 
 # In work that takes long, from time to time: 1, or the lock is lost and the work has to stop.

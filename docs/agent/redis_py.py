@@ -11,7 +11,7 @@ token = secrets.token_hex(16)
 # A WAIT is shorter than the client's time-out.
 fence = agent.execute_command("DLOCK.ACQUIRE", "job:42", token, 30_000, "WAIT", 10_000)
 if fence is None:
-    sys.exit("somebody else holds the lock")
+    sys.exit("another client holds the lock")
 try:
     print("held with the fence", fence)
     # In work that takes long, from time to time: 1, or the lock is lost and the work has to stop.

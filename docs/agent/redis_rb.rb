@@ -9,7 +9,7 @@ token = SecureRandom.hex
 
 options = %w[WAIT 60000 EPHEMERAL RENEW CLOSE]
 fence = agent.call('DLOCK.ACQUIRE', 'worker:mail', token, 10_000, *options)
-abort 'somebody else holds the lock' unless fence
+abort 'another client holds the lock' unless fence
 puts "held with the fence #{fence}"
 
 3.times do

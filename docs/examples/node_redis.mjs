@@ -7,7 +7,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { pathToFileURL } from "node:url";
 import { createClient, ErrorReply } from "redis";
 
-/** The lock is held no longer: somebody else may be at work. */
+/** The lock is lost: another client may hold it. */
 export class Lost extends Error {}
 
 /**
@@ -19,7 +19,7 @@ export async function withLock(redis, key, work, options = {}) {
   const token = randomBytes(16).toString("hex");
   const deadline = performance.now() + wait;
   const lease = Math.min(ttl, keep); // a waiter may ask for no more; the first renewal makes it longer
-  let stray = false; // whether a request may still be on its way that nobody waits for any more
+  let stray = false; // whether an earlier request may still be on its way
   let holding;
   try {
     for (;;) {

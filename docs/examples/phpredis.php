@@ -6,7 +6,7 @@ declare(strict_types=1);
 //
 // Tried with phpredis 5.3 and PHP 8.2. Run it: php phpredis.php localhost 6379
 
-/** The lock is held no longer: somebody else may be at work. */
+/** The lock is lost: another client may hold it. */
 final class Lost extends RuntimeException {}
 
 /** The server said no; the message begins with the code of the error. */
@@ -97,7 +97,7 @@ function with_lock(Redis $redis, string $key, callable $work, float $wait = 60, 
     $connection = new Connection($redis);
     $lease = min($ttl, $keep); // a waiter may ask for no more; the first renewal makes it longer
     $read_timeout = $redis->getReadTimeout() ?: (float) ini_get('default_socket_timeout');
-    $stray = false; // whether a request may still be on its way that nobody waits for any more
+    $stray = false; // whether an earlier request may still be on its way
     try {
         while ($fence === null) {
             $sent = now();

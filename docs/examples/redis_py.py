@@ -18,7 +18,7 @@ WAITING = threading.Semaphore(50)
 
 
 class Lost(Exception):
-    """The lock is held no longer: somebody else may be at work."""
+    """The lock is lost: another client may hold it."""
 
 
 class Held:
@@ -28,7 +28,7 @@ class Held:
         self.fence, self.until, self.pid = None, 0.0, os.getpid()
 
     def check(self):
-        # A child of fork is not the holder: nobody renews the lease there.
+        # A child of fork is not the holder, and does not renew the lease.
         if monotonic() >= self.until or os.getpid() != self.pid:
             raise Lost
 
@@ -39,7 +39,7 @@ def lock(client, key, wait=60.0, ttl=30.0, keep=5.0, read_timeout=5.0):
     token, held, done = secrets.token_hex(16), Held(), threading.Event()
     deadline = monotonic() + wait
     lease = min(ttl, keep)  # a waiter may ask for no more; the first renewal makes it longer
-    stray = False  # whether a request may still be on its way that nobody waits for any more
+    stray = False  # whether an earlier request may still be on its way
     try:
         while held.fence is None:
             sent, earlier, stray = monotonic(), stray, True

@@ -16,7 +16,7 @@ WAITING = asyncio.Semaphore(50)
 
 
 class Lost(Exception):
-    """The lock is held no longer: somebody else may be at work."""
+    """The lock is lost: another client may hold it."""
 
 
 @contextlib.asynccontextmanager
@@ -26,7 +26,7 @@ async def lock(client, key, wait=60.0, ttl=30.0, keep=5.0, read_timeout=5.0):
     token, now, renewal = secrets.token_hex(16), asyncio.get_running_loop().time, None
     fence, deadline = None, now() + wait
     short = min(ttl, keep)  # a waiter may ask for no more; the first renewal makes it longer
-    stray = False  # whether a request may still be on its way that nobody waits for any more
+    stray = False  # whether an earlier request may still be on its way
     try:
         while fence is None:
             sent, earlier, stray = now(), stray, True

@@ -5,13 +5,13 @@
 require "redis"
 require "securerandom"
 
-# The lock is held no longer: somebody else may be at work.
+# The lock is lost: another client may hold it.
 class Lost < StandardError; end
 
 # A lock that was granted. Show its fence to whatever can refuse a smaller one.
 Held = Struct.new(:fence, :until, :pid) do
   def check
-    # A child of fork is not the holder: nobody renews the lease there.
+    # A child of fork is not the holder, and does not renew the lease.
     raise Lost if now >= self.until || Process.pid != pid
   end
 end
@@ -21,7 +21,7 @@ def with_lock(redis, key, wait: 60, ttl: 30, keep: 5)
   token, deadline, pid = SecureRandom.hex, now + wait, Process.pid
   lease = [ttl, keep].min # a waiter may ask for no more; the first renewal makes it longer
   held = renewal = nil
-  stray = false # whether a request may still be on its way that nobody waits for any more
+  stray = false # whether an earlier request may still be on its way
   until held
     sent, earlier, stray = now, stray, true
     left = deadline - sent

@@ -65,7 +65,7 @@ fn a_program_without_its_agent_blames_no_other_holder() {
     let program = page::top().join("docs/agent/lock.sh");
     let said = program::run(Command::new("sh").arg(program).arg("no-such.sock"));
     assert_eq!(said.code, Some(1), "{said:#?}");
-    assert!(!said.err.contains("somebody else"), "{said:#?}");
+    assert!(!said.err.contains("another client"), "{said:#?}");
 }
 
 /// The files of a folder, seen from the top of the tree.

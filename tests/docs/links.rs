@@ -1,6 +1,11 @@
 //! The targets of links.
 
+use std::fs;
 use std::path::{Component, Path, PathBuf};
+use std::process::Command;
+
+use harness::program;
+use tempfile::TempDir;
 
 use crate::page::{self, Page};
 
@@ -124,4 +129,25 @@ fn anchors(page: &Page) -> Vec<String> {
 fn slug(heading: &str) -> String {
     let kept = heading.chars().filter(|c| c.is_alphanumeric() || [' ', '-', '_'].contains(c));
     kept.map(|c| if c == ' ' { '-' } else { c.to_ascii_lowercase() }).collect()
+}
+
+#[test]
+fn links_of_packaged_pages_lead_to_packaged_files() {
+    let folder = TempDir::with_prefix("dlock-test-").expect("a temporary folder can be made");
+    let script = page::top().join("scripts/packaged_docs.py");
+    let said = program::run(Command::new("python3").arg(script).arg(folder.path()));
+    assert_eq!(said.code, Some(0), "{said:#?}");
+    let (mut followed, mut broken) = (0, Vec::new());
+    for Page { path, .. } in page::all() {
+        let Ok(text) = fs::read_to_string(folder.path().join(&path)) else { continue };
+        let packaged = Page { path, text };
+        for link in links(&packaged).iter().filter(|link| !link.target.contains("://")) {
+            followed += 1;
+            if !folder.path().join(path_of(&packaged, &link.target)).exists() {
+                broken.push(format!("{}:{}: {}", packaged.path.display(), link.line, link.target));
+            }
+        }
+    }
+    assert!(broken.is_empty(), "\n{}", broken.join("\n"));
+    assert!(followed > 100, "only {followed} were found");
 }
