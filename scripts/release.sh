@@ -58,7 +58,7 @@ set_version() { # version
     sed -i "s/^version = \"$old\"/version = \"$1\"/; s/version = \"=$old\"/version = \"=$1\"/" Cargo.toml
     sed -i "s/^  \"version\": \"$old\"/  \"version\": \"$1\"/" src/nodejs/package.json
     # What was measured was measured with the old one.
-    git grep -lF "$version" -- docs packaging src/cli ':!docs/benchmarks.md' | xargs sed -i "s/\b$old\b/$1/g"
+    git grep -lF "$version" -- docs packaging src/cli ':!docs/contributing/benchmarks.md' | xargs sed -i "s/\b$old\b/$1/g"
     "$cargo" update --quiet --workspace --offline
 }
 

@@ -115,6 +115,50 @@ fn nothing_names_the_machine_it_was_made_on() {
     refuse(containing(&all_text(), &folders));
 }
 
+/// Words that stand where the noun of an actor should: client, waiter, holder, caller, operator, user.
+const NAMELESS: [&str; 6] = ["who", "whoever", "whom", "whose", "nobody", "somebody"];
+/// So many of them are left in 1,000 words.
+const NAMELESS_IN_DOCS: f64 = 0.5;
+const NAMELESS_IN_COMMENTS: f64 = 0.3;
+
+#[test]
+fn pages_name_their_actors() {
+    let mut pages = files(&["docs"], &["md"]);
+    pages.extend(["README.md", "CHANGELOG.md"].map(|name| read(Path::new(name)).expect("a page")));
+    // The defects there stay as they were written down when they were found.
+    pages.retain(|page| !page.path.ends_with("contributing/record.md"));
+    refuse_nameless(NAMELESS_IN_DOCS, pages.iter().flat_map(File::prose).collect());
+}
+
+#[test]
+fn comments_name_their_actors() {
+    let files = files(&["src", "tests"], &["rs"]);
+    let is_comment = |line: &Line| line.text.trim_start().starts_with("//");
+    refuse_nameless(
+        NAMELESS_IN_COMMENTS,
+        files.iter().flat_map(|file| file.lines().filter(is_comment)).collect(),
+    );
+}
+
+/// Names the worst lines if there are more than `most` of those words in 1,000.
+#[track_caller]
+fn refuse_nameless(most: f64, mut lines: Vec<Line>) {
+    let nameless = |line: &Line| {
+        line.words()
+            .filter(|word| NAMELESS.iter().any(|bad| word.eq_ignore_ascii_case(bad)))
+            .count()
+    };
+    let is_word = |word: &&str| word.starts_with(|letter: char| letter.is_alphabetic());
+    let words: usize = lines.iter().map(|line| line.words().filter(is_word).count()).sum();
+    let found: usize = lines.iter().map(nameless).sum();
+    let share = 1000.0 * found as f64 / words as f64;
+    println!("{found} of {words} words: {share:.2} in 1,000, and {most} are allowed");
+    if share > most {
+        lines.sort_by_key(|line| std::cmp::Reverse(nameless(line)));
+        refuse(lines.into_iter().filter(|line| nameless(line) > 0).take(40));
+    }
+}
+
 /// proptest reads the seeds of src/CRATE/PATH.rs from src/proptest-regressions/PATH.txt. Where a test moves, its seeds
 /// move along.
 #[test]
@@ -185,6 +229,16 @@ impl File {
     fn lines(&self) -> impl Iterator<Item = Line<'_>> {
         let numbered = self.text.lines().enumerate();
         numbered.map(|(index, text)| self.line(index + 1, text))
+    }
+
+    /// The lines of a page outside of its examples.
+    fn prose(&self) -> impl Iterator<Item = Line<'_>> {
+        let mut in_example = false;
+        self.lines().filter(move |line| {
+            let is_mark = line.text.trim_start().starts_with("```");
+            in_example ^= is_mark;
+            !is_mark && !in_example
+        })
     }
 
     /// The first line of each comment.

@@ -118,7 +118,7 @@ function with_lock(Redis $redis, string $key, callable $work, float $wait = 60, 
                 throw new RuntimeException("$key was not free within $wait s");
             }
         }
-        $extend = fn() => $connection->ask('DLOCK.EXTEND', $key, $token, ms($ttl), 'FENCE', $fence);
+        $extend = fn() => $connection->ask('DLOCK.EXTEND', $key, $token, ms($ttl), 'FENCE', (string) $fence);
         $held = new Held($fence, $extend, $sent + 0.99 * $lease, $ttl);
         $held->renew();
         $result = $work($held);

@@ -1,5 +1,5 @@
 //! The scenarios that the libraries for all languages run, here for Rust: `scenarios.json` has them, and
-//! docs/conformance.md says what their steps mean. What a scenario does is in [`run`], what it must see in
+//! docs/contributing/conformance.md says what their steps mean. What a scenario does is in [`run`], what it must see in
 //! [`judge`]. [`agent`]: the same over plain RESP, for every other language.
 
 mod agent;
@@ -49,7 +49,7 @@ fn scenarios_with_nodes_that_fail_are_as_they_must_be_through_an_agent() {
 
 #[test]
 fn the_page_of_others_tests_quotes_scenarios_that_are_there() {
-    let page = include_str!("../../docs/others-tests.md").replace('\n', " ");
+    let page = include_str!("../../docs/contributing/others-tests.md").replace('\n', " ");
     let scenarios = scenarios();
     for quoted in page.split('"').skip(1).step_by(2) {
         let is_there = |scenario: &Json| {

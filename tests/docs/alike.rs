@@ -35,6 +35,10 @@ fn words(line: &str) -> Vec<String> {
 const ANY: &str = "#";
 
 fn general(word: &str) -> String {
+    // The machine on which a page's example was made has another name.
+    if let Some(name) = ["host=", "user="].into_iter().find(|name| word.starts_with(name)) {
+        return name.to_owned();
+    }
     let counts = word.parse::<u8>().is_ok_and(|number| number <= 2);
     let is_index = word.strip_suffix(')').is_some_and(|index| index.parse::<u8>().is_ok());
     if counts || is_index || !word.contains(|letter: char| letter.is_ascii_digit()) {

@@ -8,9 +8,17 @@ use harness::program;
 
 use crate::page;
 
-/// The pages and the folders of the programs to copy.
-const PROGRAMS: [(&str, &str); 2] =
-    [("docs/any-client.md", "docs/examples"), ("docs/agent.md", "docs/agent")];
+/// The folders of the programs to copy, and the pages of which one names each program.
+const PROGRAMS: [(&str, &[&str]); 2] = [
+    ("docs/examples", &["docs/any-client.md"]),
+    ("docs/agent", &["docs/agent.md", "docs/leader-election.md", "docs/php.md"]),
+];
+
+/// The pages that show a whole program, and how they mark it.
+const SHOWN: [(&str, &str, &str); 2] = [
+    ("docs/any-client.md", "```python\n", "docs/examples/redis_py.py"),
+    ("docs/php.md", "```php\n", "docs/agent/phpredis_renewed.php"),
+];
 
 /// Generators of the system, which never give two processes the same token.
 const RANDOM: [&str; 7] = [
@@ -25,26 +33,28 @@ const RANDOM: [&str; 7] = [
 
 #[test]
 fn a_program_on_a_page_is_the_file_that_is_tested() {
-    let page = page::read("docs/any-client.md");
-    let shown = page.text.split("```python\n").nth(1).and_then(|rest| rest.split("```").next());
-    let file = page::read("docs/examples/redis_py.py");
-    assert!(shown == Some(&file.text), "copy {} into {}", file.path.display(), page.path.display());
+    for (page, mark, file) in SHOWN {
+        let (page, file) = (page::read(page), page::read(file));
+        let shown = page.text.split(mark).nth(1).and_then(|rest| rest.split("```").next());
+        let (from, to) = (file.path.display(), page.path.display());
+        assert!(shown == Some(&file.text), "copy {from} into {to}");
+    }
 }
 
 #[test]
 fn each_program_is_named_by_its_page() {
-    for (page, folder) in PROGRAMS {
-        let page = page::read(page);
+    for (folder, pages) in PROGRAMS {
+        let text: String = pages.iter().map(|page| page::read(page).text).collect();
         for file in files(folder) {
             let link = format!("]({})", file.strip_prefix("docs").expect("it is there").display());
-            assert!(page.text.contains(&link), "no link to {file:?}");
+            assert!(text.contains(&link), "no link to {file:?}");
         }
     }
 }
 
 #[test]
 fn each_program_takes_its_token_from_the_systems_generator() {
-    for file in PROGRAMS.iter().flat_map(|(_, folder)| files(folder)) {
+    for file in PROGRAMS.iter().flat_map(|(folder, _)| files(folder)) {
         let text = page::read(&file).text;
         assert!(RANDOM.iter().any(|random| text.contains(random)), "{file:?}");
     }

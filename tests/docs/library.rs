@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::time::Duration;
 
-use dlock_client::Client;
+use dlock_client::{Client, Guard, RunError};
 
 use crate::page;
 
@@ -23,6 +23,22 @@ async fn example() -> Result<(), Box<dyn Error>> {
 
 #[allow(dead_code, reason = "as above")]
 async fn work(_: u64) {}
+
+#[allow(dead_code, reason = "as above")]
+async fn elect(client: Client) -> Result<(), Box<dyn Error>> {
+    loop {
+        let election = client.lock("leader").ttl(Duration::from_secs(10)).meta("http://10.0.0.5");
+        match election.run(async |guard: &Guard| lead(guard.fence()).await).await {
+            Ok(()) => break,
+            Err(RunError::Lost(_)) => continue,
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+#[allow(dead_code, reason = "as above")]
+async fn lead(_: u64) {}
 
 #[test]
 fn examples_of_the_library_compile() {

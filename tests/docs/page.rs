@@ -22,16 +22,20 @@ pub struct Example {
     pub notes: Vec<(String, String)>,
 }
 
-/// README and all of docs/.
+/// The pages at the top of the tree and all of docs/.
 pub fn all() -> Vec<Page> {
-    let docs = fs::read_dir(top().join("docs")).expect("there is a folder docs");
-    let names =
-        docs.map(|entry| Path::new("docs").join(entry.expect("it can be read").file_name()));
-    let mut paths: Vec<PathBuf> =
-        names.filter(|path| path.extension() == Some("md".as_ref())).collect();
-    paths.push("README.md".into());
+    let folders = [".", "docs", "docs/contributing"];
+    let mut paths: Vec<PathBuf> = folders.iter().flat_map(|folder| pages_in(folder)).collect();
     paths.sort();
     paths.into_iter().map(read).collect()
+}
+
+fn pages_in(folder: &str) -> Vec<PathBuf> {
+    let entries = fs::read_dir(top().join(folder)).expect("the folder can be read");
+    let names = entries.map(|entry| entry.expect("the entry can be read").file_name());
+    let paths = names.map(|name| Path::new(folder).join(name));
+    let pages = paths.filter(|path| path.extension() == Some("md".as_ref()));
+    pages.map(|path| path.strip_prefix(".").map_or(path.clone(), Path::to_path_buf)).collect()
 }
 
 /// The page at this path.

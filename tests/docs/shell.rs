@@ -3,9 +3,10 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
-use harness::{Kind, Server, program};
+use harness::{Kind, Server, eventually, process, program};
+use nix::sys::signal::Signal;
 use tempfile::TempDir;
 
 use crate::alike::assert_alike;
@@ -82,6 +83,7 @@ impl Place {
     /// Runs an example. Returns the number of its commands.
     fn try_out(&self, page: &Page, example: &Example) -> usize {
         let place = example.place(page);
+        let _holders: Vec<Holder> = example.notes("held").map(|key| self.hold(key)).collect();
         let code = example.notes("exits").next().map_or(0, |code| code.parse().expect("a number"));
         let text = format!("\n{}", example.lines.join("\n"));
         let (script, commands) = text.split_once("\n$ ").map_or((text.as_str(), ""), |parts| parts);
@@ -96,6 +98,18 @@ impl Place {
             }
         }
         example.lines.len()
+    }
+
+    /// Holds a lock until the holder is dropped.
+    fn hold(&self, key: &str) -> Holder {
+        let nodes: Vec<String> =
+            self.nodes.iter().map(|node| format!("127.0.0.1:{}", node.port())).collect();
+        let mut command = program::command(&nodes);
+        command.args(["run", key, "--", "sleep", "600"]);
+        let holder = Holder(process::spawn(command).expect("dlock can be started"));
+        let is_held = |node: &Server| !node.run(&format!("DLOCK.INSPECT {key}")).is_null();
+        eventually("the lock is held", || self.nodes.iter().all(is_held));
+        holder
     }
 
     fn run(&self, place: &str, script: &str, code: i32) -> String {
@@ -113,5 +127,15 @@ impl Place {
         let said = program::run(&mut bash);
         assert_eq!(said.code, Some(code), "{place}: {script}\n{said:#?}");
         said.out + &said.err
+    }
+}
+
+/// A `dlock run` that holds a lock. TERM ends its command, too, and releases the lock.
+struct Holder(Child);
+
+impl Drop for Holder {
+    fn drop(&mut self) {
+        process::signal(&self.0, Signal::SIGTERM);
+        let _ = self.0.wait();
     }
 }

@@ -1,5 +1,5 @@
 //! The known failures of usual lock recipes: each really fails here, on a real server, and dlock in
-//! the same timeline does not. One file for each row of the README's table; [`side_by_side`] and
+//! the same timeline does not. One file for each row of docs/hazards.md; [`side_by_side`] and
 //! [`other_kinds`] show what happens while services move over. Where dlock has a limit, a test
 //! shows it, too.
 //!

@@ -1,4 +1,4 @@
-// The examples of the pages run as they stand, and each option and error is told.
+// The examples of the pages run as they stand, and the pages name each option and error.
 
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
@@ -12,7 +12,9 @@ import { Program, testAlone, testWithServer } from './with.mjs';
 const page = (name) => readFileSync(join(TOP, name), 'utf8');
 const examples = (name) => [...page(name).matchAll(/^```js\n(.*?)^```/gms)].map(([, text]) => text);
 
-for (const name of ['docs/nodejs.md', 'docs/moving-over.md', 'README.md']) {
+const PAGES = ['docs/leader-election.md', 'docs/moving-over.md', 'docs/nodejs.md', 'docs/semaphores.md'];
+
+for (const name of PAGES) {
   testWithServer(`examples of ${name} run as they stand`, async ({ t, server }) => {
     const found = examples(name);
     assert.ok(found.length > 0);

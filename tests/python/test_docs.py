@@ -1,4 +1,4 @@
-"""The examples of the pages run as they stand, and each option and exception is told."""
+"""The examples of the pages run as they stand, and the pages name each option and exception."""
 
 from __future__ import annotations
 
@@ -23,7 +23,14 @@ PROVIDER = TracerProvider()
 PROVIDER.add_span_processor(SimpleSpanProcessor(SPANS))
 trace.set_tracer_provider(PROVIDER)
 
-PAGES = ["docs/python.md", "docs/moving-over.md", "src/python/README.md", "README.md"]
+PAGES = [
+    "README.md",
+    "docs/leader-election.md",
+    "docs/moving-over.md",
+    "docs/python.md",
+    "docs/semaphores.md",
+    "src/python/README.md",
+]
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-//! Holders and waiters whose connections break while they live on.
+//! Holders and waiters that go on while their connections break.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -136,7 +136,7 @@ fn a_waiter_that_is_silent_leaves_the_queue_when_its_time_is_over() {
             node.network().swallow();
         }
         let answer = bobs.await;
-        // One for what is under way, and one to learn who holds it.
+        // One for what is under way, and one to learn the holder.
         assert!(answer.expect("no panic").is_err());
         until("nobody waits", || quorum.iter().all(|node| node.traces().waiters == 0)).await;
         guard.release().await.expect("it is held");

@@ -2,12 +2,14 @@
 
 use std::ffi::OsStr;
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::LazyLock;
 use std::thread;
 
-use harness::{Agent, Kind, Quorum, Server, eventually, program};
+use harness::{Agent, Kind, Quorum, Server, eventually, process, program};
+use nix::sys::signal::Signal;
 use tempfile::TempDir;
 
 use crate::client::{Library, Program, installed, top};
@@ -22,6 +24,7 @@ fn programs() -> Vec<(&'static str, Command)> {
     vec![
         by("sh".into(), &[], "lock.sh"),
         by("php".into(), &[], "phpredis.php"),
+        by("php".into(), &[], "phpredis_renewed.php"),
         by("php".into(), &[], "predis.php"),
         by("ruby".into(), &[], "redis_rb.rb"),
         by("perl".into(), &[], "redis.pl"),
@@ -38,6 +41,10 @@ static COMPILED_C: LazyLock<PathBuf> =
 /// The program in Go.
 static COMPILED_GO: LazyLock<PathBuf> =
     LazyLock::new(|| compiled(installed("go/go"), &["build"], "go_redis.go"));
+
+/// The leader in Go, which runs until a signal ends it.
+static COMPILED_LEADER: LazyLock<PathBuf> =
+    LazyLock::new(|| compiled(installed("go/go"), &["build"], "leader.go"));
 
 /// Compiles a program, which may take minutes, before anybody waits for what it does.
 fn compiled(compiler: impl AsRef<OsStr>, arguments: &[&str], name: &str) -> PathBuf {
@@ -95,7 +102,8 @@ fn each_program_takes_a_lock_of_a_majority_and_gives_it_back() {
 
 #[test]
 fn all_programs_are_tried() {
-    let tried: Vec<&str> = programs().into_iter().map(|(name, _)| name).collect();
+    let ended = programs().into_iter().map(|(name, _)| name);
+    let tried: Vec<&str> = ended.chain(["leader.go"]).collect();
     for file in fs::read_dir(top().join("docs/agent")).expect("it is there") {
         let name = file.expect("it can be read").file_name();
         assert!(tried.iter().any(|tried| name == *tried), "{name:?}");
@@ -119,6 +127,42 @@ fn a_program_waits_for_another_one() {
         assert!(later.is_some_and(|later| later > fence), "{name}: {said:#?}");
         quorum.until_empty();
     }
+}
+
+/// Each line is the term of a leader; the next one begins after the work of the former has stopped.
+#[test]
+fn a_leader_in_go_hands_over_when_it_ends_and_campaigns_again_after_a_loss() {
+    let quorum = Quorum::start(3);
+    let agent = Agent::start(&quorum.urls());
+    let start = || {
+        let mut command = Command::new(&*COMPILED_LEADER);
+        command.arg(agent.socket()).stdout(Stdio::piped());
+        let mut child = process::spawn(command).expect("it is compiled");
+        let lines = BufReader::new(child.stdout.take().expect("it is piped")).lines();
+        (child, lines.map(|line| term(&line.expect("it is text"))))
+    };
+    let (mut first, mut terms_of_first) = start();
+    let one = terms_of_first.next();
+    let (mut second, mut terms_of_second) = start();
+    eventually("it waits", || agent.figure("waiting") == 1);
+    quorum.iter().for_each(|node| drop(node.run("DLOCK.BREAK leader")));
+    let two = terms_of_second.next();
+    eventually("the first campaigns again", || agent.figure("waiting") == 1);
+    process::signal(&second, Signal::SIGTERM);
+    let three = terms_of_first.next();
+    assert!(one < two && two < three, "{one:?} {two:?} {three:?}");
+    assert_eq!(terms_of_second.next(), None);
+    process::signal(&first, Signal::SIGTERM);
+    for child in [&mut first, &mut second] {
+        assert!(child.wait().expect("it is ours").success());
+    }
+    quorum.until_empty();
+}
+
+/// "leads in the term 1795864356278368".
+fn term(line: &str) -> u64 {
+    let words = line.strip_prefix("leads in the term ");
+    words.and_then(|term| term.parse().ok()).unwrap_or_else(|| panic!("{line}"))
 }
 
 #[test]

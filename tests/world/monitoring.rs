@@ -37,7 +37,7 @@ fn promtool_finds_the_configuration_and_the_rules_good() {
     let said = promtool(&folder, &["check", "config", "--lint-fatal", "prometheus.yml"], "");
     assert!(said.contains("prometheus.yml is valid"), "{said}");
     let said = promtool(&folder, &["check", "rules", "--lint-fatal", "alerts.yml"], "");
-    assert!(said.contains("7 rules found"), "{said}");
+    assert!(said.contains("8 rules found"), "{said}");
 }
 
 /// Each alert: when it fires, what it says, and when it does not.

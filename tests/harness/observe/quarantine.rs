@@ -19,7 +19,7 @@ pub const UNTOLD: &str = "this server was promoted before its primary told it ho
                           may run as long as dlock.max-ttl allows";
 /// DEBUG RELOAD, for example.
 pub const RELOADED: &str = "a data set was loaded over the live one";
-/// A first start with somebody's data.
+/// A first start with another node's data.
 pub const FOUND: &str = "leases came with the data set, and there was no state file";
 /// A first start, where the operator wants a quarantine after it.
 pub const NO_FILE: &str = "this node started without a state file, so it may have lost its disk and leases; if it \
