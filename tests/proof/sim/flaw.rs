@@ -179,7 +179,9 @@ impl Flaw {
             | F::RefusesNobody
             | F::PromisesByClock => Lives::UnderAttack,
             F::NewGrants | F::NewWaitsShorter | F::CountsAnew => Lives::LosingDisks,
-            F::GrantsOverMarks | F::MarksAnybody | F::MarksBeginAnew => Lives::WithJobs,
+            F::GrantsOverMarks | F::MarksAnybody | F::MarksBeginAnew | F::Shortens => {
+                Lives::WithJobs
+            }
             F::GrantsEvicted | F::EvictsFirstEnd | F::EndsEvicted => Lives::Evicting,
             F::TellsTooEarly => Lives::InOrder,
             _ => Lives::Any,

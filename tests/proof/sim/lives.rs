@@ -56,8 +56,8 @@ impl Lives {
     /// Seeds whose lives, of one kind or another, have shown a mutant that few others show. A change of the
     /// simulation makes other lives of them: whoever finds the mutants' test slow takes new ones from what
     /// it prints.
-    pub const TELLING: [u64; 16] =
-        [69, 128, 135, 142, 323, 360, 370, 401, 526, 569, 1517, 2332, 2349, 2372, 2765, 2830];
+    pub const TELLING: [u64; 17] =
+        [69, 128, 135, 142, 323, 360, 370, 401, 464, 526, 569, 1517, 2332, 2349, 2372, 2765, 2830];
 
     /// The command that prints one life event by event.
     pub fn told(self, seed: u64) -> String {
