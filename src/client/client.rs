@@ -55,6 +55,8 @@ impl Client {
     /// from here, `?map=10.0.0.5:6379=localhost:7001` replaces it; this option may be given more than once,
     /// and without ports.
     ///
+    /// The order of the list means nothing: the client sorts it.
+    ///
     /// Special characters in a password are written as in any URL: `%40` for `@`, `%2C` for a
     /// comma.
     ///
@@ -75,7 +77,7 @@ impl Client {
         self.shared.nodes.len()
     }
 
-    /// Returns the nodes, in the order in which they were given.
+    /// Returns the nodes, in the order of their addresses.
     #[cfg(feature = "operator")]
     pub fn nodes(&self) -> impl ExactSizeIterator<Item = &Arc<Node>> {
         self.shared.nodes.iter()
