@@ -17,7 +17,7 @@ most_failures=20
 most_kept=$((500 * 1024))
 # A turn that takes this much longer than its runs hangs.
 patience=1200
-shapes=(one kills three five sentinel cluster late faults)
+shapes=(one kills three five power sentinel cluster late faults)
 
 # The suite of a shape, and its tests: those of a row that belongs to many servers take turns.
 tests_of() { # shape round
@@ -27,6 +27,7 @@ tests_of() { # shape round
     one) echo quorum random_faults::no_two_hold_together_on_one_node random_faults::no_more_hold ;;
     three) echo quorum random_faults::no_two_hold_together_while random_faults::no_writer_holds ;;
     five) echo quorum random_faults::no_two_hold_together_on_five_nodes ;;
+    power) echo quorum random_faults::no_two_hold_together_on_one_node_while_its_power random_faults::no_two_hold_together_while_the_power ;;
     sentinel) echo quorum --exact chaos_sentinels::a_primary_behind_sentinels_keeps_its_promises"$server" ;;
     cluster) echo quorum --exact chaos_cluster::a_cluster_keeps_its_promises"$server" ;;
     kills) echo node restarts::crash::kills_of_a_server --skip "::${kinds[$(($2 % 2))]}" ;;

@@ -6,7 +6,8 @@ use std::fs;
 use std::thread;
 
 use harness::contender::{self, TTL, Wish, change_networks};
-use harness::{Quorum, soak};
+use harness::{Builder, Kind, Quorum, Server, seed, soak};
+use rand::seq::IteratorRandom;
 use rand::{Rng, RngExt};
 
 use crate::coordinator::ms;
@@ -57,6 +58,18 @@ fn no_two_hold_together_on_one_node_while_its_network_fails() {
     contend(1, Nodes::Run, Wish::Write);
 }
 
+#[cfg(feature = "soak")]
+#[test]
+fn no_two_hold_together_on_one_node_while_its_power_is_cut() {
+    contend(1, Nodes::LosePower, Wish::Write);
+}
+
+#[cfg(feature = "soak")]
+#[test]
+fn no_two_hold_together_while_the_power_of_nodes_is_cut() {
+    contend(3, Nodes::LosePower, Wish::Write);
+}
+
 #[test]
 fn no_more_hold_on_one_node_than_there_are_permits() {
     contend(1, Nodes::Crash, Wish::Permit);
@@ -69,6 +82,9 @@ enum Nodes {
     Pause,
     Crash,
     LoseDisks,
+    /// Files lose the changes that were not synced. Sometimes a bit is flipped, too.
+    #[cfg_attr(not(feature = "soak"), allow(dead_code, reason = "needs root and FUSE"))]
+    LosePower,
 }
 
 fn contend(size: usize, nodes: Nodes, wish: Wish) {
@@ -76,6 +92,20 @@ fn contend(size: usize, nodes: Nodes, wish: Wish) {
         Nodes::LoseDisks => Quorum::with(size, |node| {
             node.config(&format!("dlock.newborn-quarantine {}", TTL.as_millis()))
         }),
+        Nodes::LosePower => {
+            let files = ["appendfsync always", "appendfsync everysec", "save 1 1"];
+            let kinds = [Kind::Redis82, Kind::Valkey91].into_iter().cycle();
+            let first = seed::rng().random_range(0..files.len());
+            let node = |(kind, place): (Kind, usize)| {
+                let file = files[(first + place) % files.len()];
+                let logs = if file.starts_with("append") { "yes" } else { "no" };
+                let node = Server::build(kind).on_forgetful_disk().config(file);
+                let wait = format!("dlock.newborn-quarantine {}", TTL.as_millis());
+                node.config(&format!("appendonly {logs}")).config(&wait)
+            };
+            Quorum::of(kinds.zip(0..size).map(node).collect())
+        }
+        Nodes::Crash => Quorum::of((0..size).map(node_with_its_own_clock).collect()),
         _ => Quorum::start(size),
     };
     // Many seconds here would find more, and cost everybody who runs the tests as many.
@@ -91,15 +121,27 @@ fn contend(size: usize, nodes: Nodes, wish: Wish) {
     quorum.until_empty();
 }
 
+/// Nodes whose clocks run one percent apart.
+fn node_with_its_own_clock(place: usize) -> Builder {
+    Server::build(Kind::Redis82).with_faster_clock(if place.is_multiple_of(2) {
+        5_000
+    } else {
+        -5_000
+    })
+}
+
 /// Sometimes a node itself is in trouble, one at a time.
 fn trouble(quorum: &mut Quorum, nodes: Nodes, rng: &mut impl Rng) {
     if rng.random_range(0..8) > 0 {
         return;
     }
+    if nodes == Nodes::LosePower {
+        return cut_power(quorum, rng);
+    }
     let place = rng.random_range(0..quorum.len());
     let node = &mut quorum[place];
     match nodes {
-        Nodes::Run => {}
+        Nodes::Run | Nodes::LosePower => {}
         Nodes::Pause => {
             node.pause();
             thread::sleep(ms(rng.random_range(10..600)));
@@ -117,4 +159,24 @@ fn trouble(quorum: &mut Quorum, nodes: Nodes, rng: &mut impl Rng) {
             thread::sleep(ms(rng.random_range(0..900)));
         }
     }
+}
+
+/// Cuts the power of some nodes at the same time, maybe of all.
+fn cut_power(quorum: &mut Quorum, rng: &mut impl Rng) {
+    let many = rng.random_range(1..=quorum.len());
+    for node in quorum.iter_mut().sample(rng, many) {
+        node.cut_power(rng);
+    }
+    for node in quorum.iter_mut().filter(|node| !node.is_running()) {
+        if rng.random_ratio(1, 4) {
+            node.flip_bit(rng);
+        }
+        if let Err(log) = node.try_start_again() {
+            eprintln!("a node does not start: {}", log.lines().last().unwrap_or_default());
+            node.empty_disk();
+            node.start_again();
+        }
+    }
+    // All nodes grant again, now and then.
+    thread::sleep(ms(rng.random_range(0..3_000)));
 }

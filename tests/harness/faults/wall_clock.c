@@ -1,6 +1,6 @@
-/* Preloaded into a program to move two of its clocks, and no other, while it runs: the wall clock, and the
- * clock that goes on while a machine sleeps. The file DLOCK_TEST_CLOCK holds the seconds for each, an int64
- * that the test overwrites in place.
+/* Preloaded into a program to move its wall clock, and the clock that goes on while a machine sleeps, and to let
+ * its monotonic clock run faster. The file DLOCK_TEST_CLOCK holds the seconds for the first two, and millionths for
+ * the third, each an int64 that the test overwrites in place.
  *
  * Not libfaketime: in a server that is linked to jemalloc dynamically, as Debian's Redis is, it
  * recurses at the start for ever (reading its settings allocates; jemalloc's start asks the time).
@@ -21,7 +21,7 @@ static volatile int64_t *offset;
 __attribute__((constructor)) static void find_offset(void) {
     const char *path = getenv("DLOCK_TEST_CLOCK");
     int file = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-    void *page = file < 0 ? MAP_FAILED : mmap(NULL, 2 * sizeof *offset, PROT_READ, MAP_SHARED, file, 0);
+    void *page = file < 0 ? MAP_FAILED : mmap(NULL, 3 * sizeof *offset, PROT_READ, MAP_SHARED, file, 0);
     if (page == MAP_FAILED) abort();
     close(file);
     offset = page;
@@ -32,6 +32,12 @@ int clock_gettime(clockid_t clock, struct timespec *now) {
     if (!failed && offset && (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE))
         now->tv_sec += offset[0];
     if (!failed && offset && clock == CLOCK_BOOTTIME) now->tv_sec += offset[1];
+    if (!failed && offset && clock == CLOCK_MONOTONIC) {
+        int64_t passed = now->tv_sec * 1000000000 + now->tv_nsec;
+        passed += passed / 1000000 * offset[2];
+        now->tv_sec = passed / 1000000000;
+        now->tv_nsec = passed % 1000000000;
+    }
     return failed;
 }
 

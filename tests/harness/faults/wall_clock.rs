@@ -1,5 +1,5 @@
-//! A wall clock that a test can move for one program, while its monotonic clock goes on; and the sleep of a
-//! machine, as that program sees it.
+//! A wall clock that a test can move for one program, while its monotonic clock goes on; the sleep of a machine, as
+//! that program sees it; and a monotonic clock that runs faster or slower.
 
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
@@ -12,9 +12,10 @@ use tempfile::TempDir;
 
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/faults/wall_clock.c");
 
-/// Makes a server that is to be started use the clock of this file.
-pub fn attach(command: &mut Command, file: &Path) {
+/// Makes a server that is to be started use the clock of this file, and run faster by this many millionths.
+pub fn attach(command: &mut Command, file: &Path, faster: i64) {
     set(file, 0);
+    write(file, faster, 16);
     preload(command, file);
 }
 

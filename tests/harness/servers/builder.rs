@@ -14,7 +14,9 @@ pub struct Builder {
     pub(crate) is_new: bool,
     pub(crate) config: Vec<String>,
     pub(crate) moves_wall_clock: bool,
+    pub(crate) faster: i64,
     pub(crate) on_a_disk: bool,
+    pub(crate) forgets: bool,
     pub(crate) wrapper: Vec<String>,
 }
 
@@ -27,7 +29,9 @@ impl Builder {
             is_new: true,
             config: Vec::new(),
             moves_wall_clock: false,
+            faster: 0,
             on_a_disk: false,
+            forgets: false,
             wrapper: Vec::new(),
         }
     }
@@ -75,6 +79,13 @@ impl Builder {
     pub fn with_movable_wall_clock(mut self) -> Builder {
         self.moves_wall_clock = true;
         self
+    }
+
+    /// Lets its monotonic clock run faster by this many millionths. Valkey reads the processor's counter instead, and
+    /// does not notice.
+    pub fn with_faster_clock(mut self, millionths: i64) -> Builder {
+        self.faster = millionths;
+        self.with_movable_wall_clock()
     }
 
     /// Starts it through a command, which gets the server's as its last arguments. It runs in the

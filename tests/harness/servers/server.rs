@@ -18,7 +18,7 @@ use crate::kind::Kind;
 use crate::stuck::{self, Tells};
 use crate::value::Value;
 use crate::wait::{PATIENCE, eventually};
-use crate::{module_file, process, scratch, wall_clock};
+use crate::{module_file, power, process, scratch, wall_clock};
 
 /// A failed test shows this many lines of a log.
 const LOG_LINES: usize = 60;
@@ -29,6 +29,8 @@ const LOCKS: usize = 20;
 /// A running server, or one that the test has stopped. Dropping it kills the process.
 pub struct Server {
     builder: Builder,
+    /// Its disk, if it forgets what was not synced. It goes before its folder.
+    pub(crate) power: Option<power::Disk>,
     folder: TempDir,
     port: u16,
     child: Option<Child>,
@@ -51,12 +53,16 @@ impl Server {
 
     pub(crate) fn new(builder: Builder, port: u16) -> Result<Server, String> {
         let folder = scratch::folder(builder.on_a_disk);
+        let power = builder.forgets.then(|| power::Disk::mount(folder.path())).transpose();
+        let power =
+            power.map_err(|error| format!("a disk that forgets (as root, with FUSE): {error}"))?;
         let kind = builder.kind;
         let told = stuck::part(move || {
             told(kind, port).unwrap_or_else(|e| format!("{kind:?}, port {port}: {e}"))
         });
         let own_client = Mutex::new(None);
-        let mut server = Server { builder, folder, port, child: None, own_client, _told: told };
+        let mut server =
+            Server { builder, power, folder, port, child: None, own_client, _told: told };
         server.try_start_again()?;
         Ok(server)
     }
@@ -267,7 +273,7 @@ impl Server {
             .stderr(log.try_clone().expect("a file can be shared"))
             .stdout(log);
         if self.builder.moves_wall_clock {
-            wall_clock::attach(&mut command, &self.wall_clock_file());
+            wall_clock::attach(&mut command, &self.wall_clock_file(), self.builder.faster);
         }
         command
     }
