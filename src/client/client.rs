@@ -116,7 +116,8 @@ impl ClientBuilder {
     }
 
     /// Sets the time-out of a request to a node, connecting included. The default is a twentieth of a lock's
-    /// lease, but at least 50 ms and at most a second. The longest is an hour.
+    /// lease, but at least 50 ms and at most a second. The longest is an hour; but for a lock it is never longer
+    /// than a quarter of the lease.
     pub fn node_timeout(mut self, timeout: Duration) -> ClientBuilder {
         self.node_timeout = Some(timeout);
         self
