@@ -247,11 +247,7 @@ pub(crate) struct Release {
 }
 
 /// Releases at one node.
-pub(crate) async fn release(
-    node: &Arc<Node>,
-    release: &mut Release,
-    within: Duration,
-) -> Released {
+pub(crate) async fn release(node: &Arc<Node>, release: &mut Release, within: Duration) -> Released {
     let (mut was_lost, mut is_sent) = (release.was_lost, false);
     let answer = node.ask(&release.command, within, |again| {
         (was_lost, is_sent) = (was_lost || again, true);

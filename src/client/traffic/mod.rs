@@ -291,7 +291,8 @@ impl Traffic {
         let mut last = pin!(sleep(self.timeout));
         loop {
             let released = self.count_released();
-            let (was_held, was_lost) = (released - not_held >= majority, nodes - not_held < majority);
+            let (was_held, was_lost) =
+                (released - not_held >= majority, nodes - not_held < majority);
             if released >= majority && (was_held || was_lost || released + failed >= nodes) {
                 break;
             }
@@ -453,6 +454,17 @@ mod tests {
         let (client, traffic) = traffic(nodes);
         traffic.warm_up(0, redis::cmd("DLOCK.ACQUIRE").arg("job"));
         assert!(client.released(Duration::ZERO).await);
+    }
+
+    #[tokio::test]
+    async fn a_release_that_was_never_sent_has_released_nothing() {
+        let (client, _traffic) = traffic(["redis://127.0.0.1:1".to_owned()]);
+        let (command, until) = (redis::cmd("DLOCK.RELEASE"), clock::now());
+        let mut release = attempt::Release { command, until, was_lost: false };
+        let node = &client.shared.nodes[0];
+        let outcome = attempt::release(node, &mut release, Duration::from_secs(10)).await;
+        // When the node is back and says that the token did not hold the lock, the lock was lost.
+        assert!(matches!(outcome, Released::NotYet(_)) && !release.was_lost, "{outcome:?}");
     }
 
     #[tokio::test]

@@ -479,7 +479,8 @@ impl<R: Rules> Ballot<R> {
     /// Forgets the former length once a majority grants the one that is wanted.
     pub fn learn_length(&mut self) {
         if self.is_renewed(self.ttl(), Instant(0)) {
-            (self.lengths.former, self.lengths.former_at) = (self.lengths.wanted, self.lengths.wanted_at);
+            (self.lengths.former, self.lengths.former_at) =
+                (self.lengths.wanted, self.lengths.wanted_at);
         }
     }
 

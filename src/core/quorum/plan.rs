@@ -95,11 +95,19 @@ mod tests {
         let timeout = |set: Option<u64>, ttl| {
             node_timeout(set.map(Duration::from_millis), Duration::from_millis(ttl)).as_micros()
         };
-        let usual = [(10, 2_500), (100, 25_000), (1_000, 50_000), (10_000, 500_000), (86_400_000, 1_000_000)];
+        let usual = [
+            (10, 2_500),
+            (100, 25_000),
+            (1_000, 50_000),
+            (10_000, 500_000),
+            (86_400_000, 1_000_000),
+        ];
         for (ttl, expected) in usual {
             assert_eq!(timeout(None, ttl), expected, "{ttl} ms");
         }
-        for (set, ttl, expected) in [(1, 10_000, 1_000), (2_500, 10_000, 2_500_000), (3_600_000, 10_000, 2_500_000)] {
+        for (set, ttl, expected) in
+            [(1, 10_000, 1_000), (2_500, 10_000, 2_500_000), (3_600_000, 10_000, 2_500_000)]
+        {
             assert_eq!(timeout(Some(set), ttl), expected, "{set} ms for {ttl} ms");
         }
     }

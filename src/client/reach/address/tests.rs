@@ -149,7 +149,13 @@ fn a_list_has_the_same_order_however_it_is_written() {
     let (primary, cluster) = ("redis+sentinel://s1,s2/main/1", "redis+cluster://c1,c2");
     let orders = [
         [server, "redis://10.0.0.1", unix, primary, cluster],
-        ["redis+cluster://c2:6379,c1", unix, "redis+sentinel://s2,s1/main/1", server, "redis://10.0.0.1:6379"],
+        [
+            "redis+cluster://c2:6379,c1",
+            unix,
+            "redis+sentinel://s2,s1/main/1",
+            server,
+            "redis://10.0.0.1:6379",
+        ],
     ];
     let orders = orders.map(|order| read_all(&[order.join(",")]).unwrap());
     let [one, other] = orders.map(|order| order.iter().map(Address::identity).collect::<Vec<_>>());
@@ -157,7 +163,10 @@ fn a_list_has_the_same_order_however_it_is_written() {
     for twice in [[primary, "redis+sentinel://s2,s1/main/1"], [cluster, "redis+cluster://c2,c1"]] {
         assert!(read_all(&[twice.join(",")]).unwrap_err().to_string().contains("twice"));
     }
-    assert_eq!(read_all(&["redis+sentinel://s/a,redis+sentinel://s/a/1".to_owned()]).unwrap().len(), 2);
+    assert_eq!(
+        read_all(&["redis+sentinel://s/a,redis+sentinel://s/a/1".to_owned()]).unwrap().len(),
+        2
+    );
 }
 
 #[test]

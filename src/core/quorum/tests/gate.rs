@@ -267,7 +267,8 @@ fn a_slice_that_ends_is_followed_by_the_next() {
 /// The gate says nothing, so the others tell.
 #[test]
 fn a_wait_that_the_gate_does_not_end_tells_a_lock_that_is_held_from_an_outage() {
-    for (answer, failure) in [(Answer::Silent, Failure::NoQuorum), (Answer::Denied, Failure::Held)] {
+    for (answer, failure) in [(Answer::Silent, Failure::NoQuorum), (Answer::Denied, Failure::Held)]
+    {
         let mut trial = queued(within(300));
         trial.wakes();
         assert_eq!(trial.now, (300 + TIMEOUT) * 1000);

@@ -196,7 +196,10 @@ fn a_longer_lease_that_a_majority_refuses_is_given_up_and_the_lock_held_as_it_wa
         assert_eq!(again.iter().map(|send| send.node).collect::<Vec<_>>(), [0, 1]);
         assert!(again.iter().all(|send| send.ttl == LEASE));
         hold.release();
-        assert!(sent(|| hold.poll()).iter().all(|send| send.ttl == LEASE), "no node has a longer one");
+        assert!(
+            sent(|| hold.poll()).iter().all(|send| send.ttl == LEASE),
+            "no node has a longer one"
+        );
     }
 }
 
