@@ -118,7 +118,8 @@ fn moved(one: &Member, before: &Before, now: &[Member]) -> Option<Finding> {
     if was == is || one.fails_over {
         return None;
     }
-    let knows = |members: &[Member], id| members.iter().any(|member| member.id == *id);
+    let knows =
+        |members: &[Member], id: &Option<String>| members.iter().any(|member| member.id == *id);
     // The nodes are the same, at other addresses.
     if knows(&before.members, &one.id) && knows(now, &old.id) {
         return None;
