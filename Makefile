@@ -12,7 +12,7 @@ ENGINE ?= podman
 VERSION = $(shell sed -n '/^\[workspace.package\]/,/^$$/s/^version = "\(.*\)"/\1/p' Cargo.toml)
 TARGET = $(shell $(CARGO) metadata --no-deps --format-version 1 | sed -n 's/.*"target_directory":"\([^"]*\)".*/\1/p')
 
-.PHONY: help setup servers build shipped caller python nodejs run test test-world test-busy server-tests soak jobs model sim quint mutants portable check bench bench-node bench-quorum bench-peers pictures peers dist test-dist try-archives release check-release crates publish lint-workflows images test-images test-manifests
+.PHONY: help setup servers build shipped caller python nodejs run test test-world test-busy server-tests soak jobs model sim quint mutants portable check bench bench-node bench-quorum bench-peers peers dist test-dist try-archives release check-release crates publish lint-workflows images test-images test-manifests
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -27,7 +27,7 @@ servers: setup
 build: setup ## build the module and the program: target/release/libdlock.so and dlock
 	@scripts/build.sh "$(TARGET)"
 
-# Another module, which tests and the benchmark load beside it.
+# Another module, which tests load beside it.
 caller: build
 	@$(CARGO) build --release -p dlock-test-caller
 
@@ -89,7 +89,6 @@ portable: ## test the rules and the Rust library by themselves, which need no Li
 check: setup ## formatting, clippy and rustdoc with warnings as errors, house style
 	$(CARGO) fmt --all --check
 	$(CARGO) fmt --check --manifest-path tests/bench/peers/rslock/Cargo.toml
-	$(CARGO) fmt --check --manifest-path tests/bench/peers/etcd/Cargo.toml
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS=-Dwarnings $(CARGO) doc --quiet --no-deps --all-features -p dlock-redis-core -p dlock-redis
 	$(CARGO) test -q --test tidy
@@ -100,15 +99,15 @@ check: setup ## formatting, clippy and rustdoc with warnings as errors, house st
 shipped: build
 	@$(CARGO) build --release -p dlock
 
-bench: shipped caller peers ## measure everything, other libraries too, and write target/bench/results.md (ARGS=--quick)
-	$(CARGO) run --profile measure -p dlock-tests --bin bench -- --page "$(TARGET)/bench" $(ARGS)
+bench: shipped peers ## measure everything, beside other libraries, too (ARGS=--quick, ARGS=--json)
+	$(CARGO) run --profile measure -p dlock-tests --bin bench -- $(ARGS)
 
-bench-node: build caller ## measure the module against what one would do without it (ARGS=--quick)
+bench-node: build ## measure the module against what one would do without it (ARGS=--quick)
 	$(CARGO) run --profile measure -p dlock-tests --bin bench -- \
-		--only cycle,fences,handover,memory,growth,expiries,restart,looks $(ARGS)
+		--only cycle,handover,memory,growth,expiries $(ARGS)
 
 bench-quorum: build ## measure the client library over one node and over five (ARGS=--quick)
-	$(CARGO) run --profile measure -p dlock-tests --bin bench -- --only quorum,shapes,fail-overs $(ARGS)
+	$(CARGO) run --profile measure -p dlock-tests --bin bench -- --only quorum,fail-overs $(ARGS)
 
 bench-peers: shipped peers ## measure it beside the lock libraries that people use today (ARGS=--quick)
 	$(CARGO) run --profile measure -p dlock-tests --bin bench -- --only contention,distance,uncontended,agent $(ARGS)
@@ -147,9 +146,5 @@ lint-workflows: ## check .github/workflows by their schema, and for rights that 
 test-manifests: ## check packaging/compose.yaml and packaging/kubernetes by their schemas, and by what dlock needs
 	@scripts/test-manifests.sh
 
-pictures: build ## make the pictures of docs/operating.md, with Chromium and tmux (installs what it needs)
-	@scripts/world.sh pictures
-	$(CARGO) run -q -p dlock-tests --bin pictures
-
-peers: setup ## install those libraries, etcd and ZooKeeper, into .peers/
+peers: setup ## install those libraries into .peers/
 	@scripts/peers.sh

@@ -30,7 +30,7 @@ setup() {
     command -v npm >/dev/null || missing+=(npm)
     apt_install "${missing[@]}"
     node -e 'const [a, b] = process.versions.node.split("."); process.exit(a > 18 || (a == 18 && b >= 18) ? 0 : 1)' ||
-        by_hand "Node $(node --version) is too old"
+        by_hand "Node.js $(node --version) is too old"
     # The list is copied last: what was interrupted half-way is done again.
     cmp -s "$list" "$modules/done" && return
     echo "nodejs: fetching the tools for the Node.js library"

@@ -2,7 +2,8 @@
 # The library for Python: its tools in .python/, its wheel in dist/, its tests. The tools that are missing
 # are fetched first.
 #
-# Usage: python.sh build            a wheel that installs without a compiler
+# Usage: python.sh setup            the tools that tests/python/requirements.txt names
+#        python.sh build            a wheel that installs without a compiler
 #        python.sh check            formatting, lints, types
 #        python.sh install          that wheel, beside the tools
 #        python.sh test [FILTER…]   the tests whose names contain one of these; SERVER=redis-8.2 picks those
@@ -95,8 +96,9 @@ by_hand() { # why
 }
 
 case ${1:-} in
+setup) setup ;;
 build | check | install | world) setup; "$1" ;;
 test) setup; tests "${@:2}" ;;
 bench) setup; "$tools/bin/python" $tests/bench.py ;;
-*) fail "say build, check, install, test, world or bench" ;;
+*) fail "say setup, build, check, install, test, world or bench" ;;
 esac

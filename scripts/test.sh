@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Runs all tests. Most of them wait, for leases to end and for servers to start: so the suites run
-# side by side, and the largest in a process for each server. All of them run; what failed comes last.
+# side by side, and the largest in a process for each server. The proof waits for nothing and runs beside
+# them with a lower priority, in the processor time that they leave. All suites run; failures come last.
 #
 # Usage: test.sh [FILTER...]    the tests whose names contain one of these
 #   SERVER=redis-8.2            those with this server, and those that need none
@@ -21,13 +22,16 @@ filters=("$@")
 main() {
     choose_servers
     build
-    # Who needs a processor all the time begins, then who takes longest.
-    for name in mutants sim quorum cli; do suite "$name"; done
+    for name in mutants sim model dlock_redis_core; do suite "$name"; done
+    # The longest first: nothing is left that runs alone at the end.
+    for name in quorum cli; do suite "$name"; done
     start nodejs scripts/nodejs.sh test "${filters[@]}"
+    for kind in "${wanted[@]:0:2}"; do suite node "$kind"; done
     start python scripts/python.sh test "${filters[@]}"
-    for kind in "${wanted[@]}"; do suite node "$kind"; done
+    for name in hazards conformance; do suite "$name"; done
+    for kind in "${wanted[@]:2}"; do suite node "$kind"; done
     nodejs_oldest
-    for name in hazards docs "${!program[@]}"; do suite "$name"; done
+    for name in "${!program[@]}"; do suite "$name"; done
     start documentation "$cargo" test --quiet --doc -- "${filters[@]}"
     while [ ${#running[@]} != 0 ]; do wait_for_one; done
     report
@@ -68,15 +72,22 @@ logs=$(mktemp -d)
 trap 'kill $(jobs -p) 2>/dev/null || true; rm -rf "$logs"' EXIT
 trap 'exit 130' INT TERM
 
+# Suites that keep a processor busy and start no server.
+busy=" mutants sim model dlock_redis_core "
+# Suites that wait most of the time, and long: more of their tests run at a time.
+waiting=" quorum cli conformance "
+
 # Starts a suite, with one server or with all that are wanted; once, unless it is divided.
 suite() { # name [server]
-    local kind skipped=()
+    local kind skipped=() first=() threads=$RUST_TEST_THREADS
+    [[ $busy != *" $1 "* ]] || first=(nice -n 5)
+    [[ $waiting != *" $1 "* ]] || threads=$((threads + 2))
     [ $# = 2 ] || [ -z "${begun[$1]:-}" ] || return 0
     begun[$1]=yes
     for kind in "${kinds[@]}"; do
         [[ " ${2:-${wanted[*]}} " == *" $kind "* ]] || skipped+=(--skip "::$kind")
     done
-    start "$*" env --chdir="${folder[$1]}" "${program[$1]}" "${skipped[@]}" "${filters[@]}"
+    start "$*" "${first[@]}" env --chdir="${folder[$1]}" RUST_TEST_THREADS="$threads" "${program[$1]}" "${skipped[@]}" "${filters[@]}"
 }
 
 # Some of the tests of the library for Node.js, by the oldest Node.js, and with one server.
@@ -87,9 +98,16 @@ nodejs_oldest() {
 
 # Starts a command as soon as there is room for it.
 start() { # name command
-    while [ ${#running[@]} -ge "$jobs" ]; do wait_for_one; done
+    while [ $((${#running[@]} - $(proofs))) -ge "$jobs" ]; do wait_for_one; done
     timeout --kill-after=10 "$limit" "${@:2}" >"$logs/$1" 2>&1 &
     running[$!]=$1
+}
+
+# The number of suites that run with a lower priority: they do not count as jobs.
+proofs() {
+    local name count=0
+    for name in "${running[@]}"; do [[ $busy != *" $name "* ]] || count=$((count + 1)); done
+    echo $count
 }
 
 wait_for_one() {

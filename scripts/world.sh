@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
-# Installs what `make test-world` tests against: PostgreSQL, SQLite, PHP, Ruby, Perl and C with their clients,
-# Chromium, tmux, systemd, cron and PgBouncer, of Debian; and into .world/ Debian's Prometheus, which starts no service
-# there, a newer Go of Debian with go-redis, and the client for Python, in the version that tests/world/packages/
-# names. Those for Node.js are among the tools of tests/nodejs/. A second run finds everything there and asks no
-# network. `world.sh pictures` installs what `make pictures` needs.
+# Installs what `make test-world` tests against: PostgreSQL, SQLite, PHP, Ruby, Perl and C with their clients, systemd
+# and cron, of Debian; and into .world/ Debian's Prometheus, which starts no service there, a newer Go of Debian with
+# go-redis, and the client for Python, in the version that tests/world/packages/ names. Those for Node.js are among
+# the tools of tests/nodejs/. A second run finds everything there and asks no network.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/packages.sh
@@ -11,10 +10,6 @@ world=$PWD/.world
 wanted=$PWD/tests/world/packages
 
 main() {
-    if [ "${1:-}" = pictures ]; then
-        apt_install $(screens)
-        return
-    fi
     install_packages
     new_enough
     mkdir -p "$world"
@@ -41,16 +36,7 @@ install_packages() {
     [ -e /usr/include/hiredis/hiredis.h ] || missing+=(libhiredis-dev gcc libc6-dev)
     command -v systemd-analyze >/dev/null || missing+=(systemd)
     [ -x /usr/sbin/cron ] || missing+=(cron)
-    [ -x /usr/sbin/pgbouncer ] || missing+=(pgbouncer)
-    missing+=($(screens))
     apt_install "${missing[@]}"
-}
-
-# What is missing of a browser, a font for it, and a terminal that tests can see.
-screens() {
-    command -v chromium >/dev/null || echo chromium
-    [ -d /usr/share/fonts/truetype/dejavu ] || echo fonts-dejavu-core
-    command -v tmux >/dev/null || echo tmux
 }
 
 # The package would start it.

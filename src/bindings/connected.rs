@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
+use std::time::Duration;
 
 use dlock_client::{Client, Error};
 use futures_util::FutureExt;
@@ -35,7 +36,7 @@ impl Connected {
 
     /// Resolves when something has panicked.
     pub(crate) async fn breaks(&self) {
-        // The sender is here, so this ends only then.
+        // `self` has the sender, so the wait cannot fail.
         let _ = self.broken.subscribe().wait_for(|is_broken| *is_broken).await;
     }
 
@@ -58,3 +59,6 @@ fn message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a panic".to_owned())
 }
+
+/// Limit of the wait for the nodes' answers at the end of a program.
+pub const LONGEST_END: Duration = Duration::from_secs(5);

@@ -1,4 +1,4 @@
-//! The library's events: log lines, and waits with the holders in their way.
+//! The library's log lines.
 //!
 //! The library calls a listener in the runtime's thread, which must not block: neither may a listener.
 
@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
 
 pub use tracing::Level;
 use tracing::field::{Field, Visit};
@@ -15,28 +14,13 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::{Interest, Subscriber};
 use tracing::{Event, Metadata};
 
-/// A listener for events.
+/// A listener for log lines.
 pub trait Listener: Send + Sync + 'static {
-    /// The recipient of a wait's events.
-    type Waiter: Send + 'static;
-
     /// True if the listener wants lines of this level.
     fn wants(&self, level: Level) -> bool;
 
-    /// True if the listener wants events of waits.
-    fn wants_waits(&self) -> bool;
-
-    /// Receives a log line.
+    /// Receives a line.
     fn line(&self, line: Line);
-
-    /// The recipient for a wait that begins now, in this thread.
-    fn waiter(&self) -> Option<Self::Waiter>;
-
-    /// Reports the begin of a wait.
-    fn wait_begins(&self, waiter: &Self::Waiter, waits_for: &str);
-
-    /// Reports the end of a wait, with its length.
-    fn wait_ends(&self, waiter: Self::Waiter, after: Duration);
 }
 
 /// A log line.
@@ -56,17 +40,11 @@ pub fn listen(listener: impl Listener) {
     let _ = tracing::subscriber::set_global_default(Subscribed { listener, waits, last });
 }
 
-struct Subscribed<L: Listener> {
+struct Subscribed<L> {
     listener: L,
-    /// Waits under way, by the number of their span.
-    waits: Mutex<BTreeMap<u64, Wait<L::Waiter>>>,
+    /// The holders that each wait under way waits for, by the number of its span.
+    waits: Mutex<BTreeMap<u64, String>>,
     last: AtomicU64,
-}
-
-struct Wait<W> {
-    waiter: Option<W>,
-    since: Instant,
-    waits_for: String,
 }
 
 impl<L: Listener> Subscriber for Subscribed<L> {
@@ -76,39 +54,30 @@ impl<L: Listener> Subscriber for Subscribed<L> {
     }
 
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        // Of the spans only waits matter: the caller sees the begin and end of the others.
+        // Of the spans only waits matter: lines say what a wait is for.
         metadata.is_event() && self.listener.wants(*metadata.level())
-            || metadata.is_span() && metadata.name() == "wait" && self.listener.wants_waits()
+            || metadata.is_span() && metadata.name() == "wait" && self.listener.wants(Level::DEBUG)
     }
 
     fn event(&self, event: &Event<'_>) {
         let mut line =
             Line { level: *event.metadata().level(), message: String::new(), fields: vec![] };
         event.record(&mut line);
-        // A line inside of a wait says what the wait is for.
-        if let Some(wait) = self.waits().get(&ENTERED.get()) {
-            line.fields.push(("waits_for", wait.waits_for.clone()));
+        if let Some(waits_for) = self.waits().get(&ENTERED.get()) {
+            line.fields.push(("waits_for", waits_for.clone()));
         }
         self.listener.line(line);
     }
 
     fn new_span(&self, _: &Attributes<'_>) -> Id {
         let id = self.last.fetch_add(1, Ordering::Relaxed) + 1;
-        let wait = Wait {
-            waiter: self.listener.waiter(),
-            since: Instant::now(),
-            waits_for: String::new(),
-        };
-        self.waits().insert(id, wait);
+        self.waits().insert(id, String::new());
         Id::from_u64(id)
     }
 
     fn record(&self, id: &Id, record: &Record<'_>) {
-        let mut waits = self.waits();
-        let Some(wait) = waits.get_mut(&id.into_u64()) else { return };
-        record.record(&mut WaitsFor(&mut wait.waits_for));
-        if let Some(waiter) = &wait.waiter {
-            self.listener.wait_begins(waiter, &wait.waits_for);
+        if let Some(waits_for) = self.waits().get_mut(&id.into_u64()) {
+            record.record(&mut WaitsFor(waits_for));
         }
     }
 
@@ -123,16 +92,13 @@ impl<L: Listener> Subscriber for Subscribed<L> {
     }
 
     fn try_close(&self, id: Id) -> bool {
-        let ended = self.waits().remove(&id.into_u64());
-        if let Some(Wait { waiter: Some(waiter), since, .. }) = ended {
-            self.listener.wait_ends(waiter, since.elapsed());
-        }
+        self.waits().remove(&id.into_u64());
         true
     }
 }
 
-impl<L: Listener> Subscribed<L> {
-    fn waits(&self) -> MutexGuard<'_, BTreeMap<u64, Wait<L::Waiter>>> {
+impl<L> Subscribed<L> {
+    fn waits(&self) -> MutexGuard<'_, BTreeMap<u64, String>> {
         self.waits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

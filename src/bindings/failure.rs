@@ -43,7 +43,7 @@ impl Failure {
         Failure { code: "internal", message, ..Failure::default() }
     }
 
-    /// The loss of a lock, for a reason that the library does not know.
+    /// The loss of a lock, for a reason of a binding.
     #[must_use]
     pub fn lost(key: &Key, fence: u64, why: &'static str, text: &str) -> Failure {
         let message = format!("lock {key:?} (fence {fence}) {text}");

@@ -1,12 +1,12 @@
-//! Code that the libraries for Python and Node.js share. Neither writes a rule of locks again; this is the layer
-//! between the library and values of another language.
+//! Code that the libraries for Python and Node.js share: the layer between the library and values of another language.
+//! No rule of a lock is here.
 //!
 //! - `connected`: a client with its runtime, and a mark after a panic.
 //! - `options`: the options of a lock, by name.
 //! - `held`: the state of a held lock.
 //! - `lease`: locks that are handed on to the owner of their token.
 //! - `failure`: errors, losses and panics in one shape.
-//! - `events`: the library's events, for listeners in another language.
+//! - `events`: the library's log lines, for listeners in another language.
 
 #![forbid(unsafe_code)]
 

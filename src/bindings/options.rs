@@ -1,12 +1,12 @@
-//! The options of a lock by name, for languages that have named arguments or objects. This is the one list of
-//! names: a language reads a [`Slot`] of each kind, and knows no option by itself.
+//! The options of a lock by name, for languages that have named arguments or objects. This is the only list of
+//! names: a language reads a [`Slot`] of each kind.
 
 use std::time::Duration;
 
 use dlock_client::{Error, LockOptions, Mode, Patience};
 
 /// The options of a lock. They begin with the library's defaults.
-#[derive(Clone, Default)]
+#[derive(Default)]
 pub struct Options {
     /// All but the mode.
     others: LockOptions,

@@ -205,7 +205,7 @@ fn exit<'l>(looks: impl Iterator<Item = &'l Answer>) -> Exit {
 const PAUSE: Duration = Duration::from_millis(200);
 
 const NOTES: &str = "\
-A rolling restart, one node after the other (docs/operating.md says why each has to be waited for):
+A rolling restart, one node after the other (docs/failures.md says why each has to be waited for):
   systemctl restart redis@1 && dlock ready --wait 2m && systemctl restart redis@2 && …
 
 With --wait a node that has just started counts when it has granted locks for half of the lease bound, too: by

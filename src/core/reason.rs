@@ -1,4 +1,4 @@
-//! Reasons for which the rules refuse a request.
+//! The rules' reasons to refuse a request.
 
 use core::fmt;
 
@@ -6,7 +6,7 @@ use crate::durability::quarantine::Cause;
 use crate::limits::{MAX_DONE, MAX_HOLDERS, MAX_WAITERS};
 use crate::words::{Fence, Millis, Mode};
 
-/// A reason for which the rules refuse a request. The request has changed nothing.
+/// The rules' reason to refuse a request. The request has changed nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// A proposed fence ahead of what this node accepts.
@@ -16,7 +16,7 @@ pub enum Reason {
         /// The largest that would be accepted now.
         most: u64,
     },
-    /// A fence ahead of the clock, of a user of whose keys too many have such fences already.
+    /// A fence ahead of the clock. Too many keys of this user have such fences already.
     TooManyAhead {
         /// The fence.
         given: u64,
@@ -54,7 +54,7 @@ pub enum Reason {
     Done {
         /// Time left; `None`: for ever.
         left: Option<Millis>,
-        /// The fence of the claim whose work is done.
+        /// The fence of the finished claim.
         fence: Fence,
     },
     /// DONE by a token that does not hold the lock alone, by DLOCK.ACQUIRE.
@@ -82,25 +82,25 @@ impl fmt::Display for Reason {
                 write!(
                     f,
                     "{TOO_FAR} {most} is the largest fence that this node accepts now; FENCE {given} is \
-                     more than ten minutes ahead of its clock"
+                     more than ten minutes ahead of its clock; compare the clocks of client and node"
                 )
             }
             R::TooManyAhead { given, most } => {
                 write!(
                     f,
-                    "{TOO_FAR} {most} is the largest fence that this node accepts now from this user, of \
-                     whose keys too many have fences ahead of its clock; FENCE {given} is farther ahead"
+                    "{TOO_FAR} {most} is the largest fence that this node accepts now from this user, which has \
+                     too many keys with fences ahead of the node's clock; FENCE {given} is larger"
                 )
             }
             R::OtherMode { held, asked } => write!(
                 f,
                 "OTHERMODE this token holds the lock {held} and now asks for it {asked}; release it \
-                 first"
+                 first, or use a new token"
             ),
             R::TooManyHolders => {
                 write!(
                     f,
-                    "{TOO_MANY} holders: a lock can have {MAX_HOLDERS} holders at a time; try again when one has left"
+                    "{TOO_MANY} holders: the lock has {MAX_HOLDERS} holders, the most there can be; try again after a release"
                 )
             }
             R::WrongType => {
@@ -109,12 +109,12 @@ impl fmt::Display for Reason {
             R::TooManyWaiters => write!(
                 f,
                 "{TOO_MANY} waiters: this user can have {MAX_WAITERS} waiting requests on this node, and fewer \
-                 while other users wait"
+                 while other users wait; try again later"
             ),
             R::TooManyLocks { most } => write!(
                 f,
-                "{TOO_MANY} locks: the locks on this node take the {most} bytes that they may \
-                 (dlock.max-memory-percent of maxmemory)"
+                "{TOO_MANY} locks: locks take all of the {most} bytes that this node has for them \
+                 (dlock.max-memory-percent of maxmemory); try again when some have ended"
             ),
             // Clients read the number.
             R::TooLong { given, most } => write!(
@@ -124,7 +124,7 @@ impl fmt::Display for Reason {
             ),
             R::Final => write!(
                 f,
-                "FINAL this token was released for good; take a new one for each acquisition"
+                "FINAL this token was released with FINAL; use a new token for each acquisition"
             ),
             // Clients read the two numbers. Many hosts hear this each night: it is short, and cheap.
             R::Done { left, fence } => {
@@ -136,23 +136,24 @@ impl fmt::Display for Reason {
                 f.write_str(itoa::Buffer::new().format(fence.0))?;
                 f.write_str(" (see DLOCK.INSPECT)")
             }
-            R::NotAlone => write!(
-                f,
-                "ERR DONE needs a lock that DLOCK.ACQUIRE granted, without SHARED and LIMIT"
-            ),
+            R::NotAlone => {
+                write!(f, "ERR DONE needs an exclusive lock, granted without SHARED and LIMIT")
+            }
             R::TooManyDone => write!(
                 f,
-                "{TOO_MANY} done locks: this user can leave {MAX_DONE} locks done on this node; a long name or \
-                 text counts for several"
+                "{TOO_MANY} done locks: this user can have {MAX_DONE} done locks on this node, and a long name or \
+                 text counts for several; try again when some have expired"
             ),
-            R::Quarantine { cause, left } => write!(f, "QUARANTINE {} ms left: {cause}", left.0),
+            R::Quarantine { cause, left } => {
+                write!(f, "QUARANTINE {} ms until grants resume: {cause}", left.0)
+            }
             R::NotDurable => write!(
                 f,
-                "NOTDURABLE the state file cannot be written, and what it promised is used up; \
-                 DLOCK.NODE says why"
+                "NOTDURABLE the state file cannot be written, and it does not cover this grant; \
+                 state-file-error of DLOCK.NODE says why"
             ),
             R::Exhausted => {
-                write!(f, "EXHAUSTED this node has handed out the largest fence there is")
+                write!(f, "EXHAUSTED this node has granted the largest possible fence")
             }
         }
     }
@@ -179,7 +180,7 @@ mod tests {
     fn a_proposal_too_far_ahead_has_a_code_of_its_own() {
         let text = Reason::TooFar { given: 9, most: 7 }.to_string();
         let whole = "TOOFAR 7 is the largest fence that this node accepts now; FENCE 9 is more \
-                     than ten minutes ahead of its clock";
+                     than ten minutes ahead of its clock; compare the clocks of client and node";
         assert_eq!(text, whole);
     }
 

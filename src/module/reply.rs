@@ -15,23 +15,23 @@ pub fn answer(ctx: Ctx<'_>, answer: WaitOutcome, key: &[u8]) {
         WaitOutcome::Denied => ctx.reply_null(),
         // An error, because a client could take anything else for the lock.
         WaitOutcome::Turn(fence) => ctx.reply_error(format_args!(
-            "TURN {} is the largest fence here so far; the lock is granted when its holders leave",
+            "TURN {} is the largest fence of the key so far; this request is next",
             fence.0
         )),
         WaitOutcome::Removed => {
             // In a cluster the key may be on its way to another node: on this word cluster
             // clients ask again, and are then redirected.
             if ctx.flags().is_cluster() && ctx.serves(&Name::new(key)) == Serves::Moved {
-                ctx.reply_error("TRYAGAIN this node does not serve the key any more; ask again");
+                ctx.reply_error("TRYAGAIN this node no longer serves the key; ask again");
             } else {
-                ctx.reply_error("UNBLOCKED the key was removed while the request waited for it");
+                ctx.reply_error("UNBLOCKED the key was removed while the request waited; ask again");
             }
         }
         WaitOutcome::Replaced => ctx.reply_error(
-            "REPLACED this token asked again on another connection, which waits in its place now",
+            "REPLACED the same token asked again on another connection, which now waits in this place",
         ),
         WaitOutcome::Demoted => {
-            ctx.reply_error("UNBLOCKED this node became a replica, or loads another data set")
+            ctx.reply_error("UNBLOCKED this server became a replica, or loads another data set; ask again")
         }
         WaitOutcome::Refused(reason) => ctx.reply_error(reason),
     }

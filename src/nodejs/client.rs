@@ -74,14 +74,14 @@ impl Client {
     pub fn lock(&self, key: Name, given: Object<'_>) -> Either<Lock, Failure> {
         let made = options::read(&given).and_then(|options| {
             let lock = self.connected.client.lock(arguments::key(key));
-            let lock = lock.options(options.clone().finish()?);
-            lock.check().map(|()| (lock, options))
+            let lock = lock.options(options);
+            lock.check().map(|()| lock)
         });
         match made {
             Err(error) => Either::B(failure::of(Error::Usage(renamed(&error.to_string())))),
-            Ok((lock, options)) => {
+            Ok(lock) => {
                 let (connected, event_loop) = (self.connected.clone(), self.event_loop.clone());
-                Either::A(Lock { lock, options, connected, event_loop })
+                Either::A(Lock { lock, connected, event_loop })
             }
         }
     }

@@ -1,8 +1,8 @@
 //! Outcomes as values of JavaScript.
 
+use napi::Env;
 use napi_derive::napi;
 
-use crate::arguments;
 use crate::event_loop::OutcomeQueue;
 use crate::failure::{self, Failure};
 use crate::guard::Guard;
@@ -29,26 +29,23 @@ pub struct Completion {
     pub notice: Option<Notice>,
     /// A log line.
     pub line: Option<Line>,
-    /// A wait begins: the holders in its way.
-    pub waits_for: Option<String>,
-    /// A wait has ended: its length in milliseconds.
-    pub waited: Option<f64>,
     /// An error.
     pub failure: Option<Failure>,
 }
 
 /// Returns all outcomes for an event loop.
 #[napi(catch_unwind)]
-pub fn collect(queue: &OutcomeQueue) -> Vec<Completion> {
+pub fn collect(env: Env, queue: &OutcomeQueue) -> napi::Result<Vec<Completion>> {
     let arrived = queue.take().into_iter();
-    arrived.map(|(id, outcome)| Completion { id, ..completion(outcome, queue) }).collect()
+    arrived.map(|(id, outcome)| Ok(Completion { id, ..completion(env, outcome, queue)? })).collect()
 }
 
-fn completion(outcome: Outcome, queue: &OutcomeQueue) -> Completion {
+fn completion(env: Env, outcome: Outcome, queue: &OutcomeQueue) -> napi::Result<Completion> {
     let empty = Completion::default();
-    match outcome {
+    Ok(match outcome {
         Outcome::Acquired(guard, connected) => {
-            Completion { guard: Some(Guard::new(guard, connected, queue.event_loop())), ..empty }
+            let guard = Guard::new(env, guard, connected, queue.event_loop())?;
+            Completion { guard: Some(guard), ..empty }
         }
         Outcome::Detached(lease) => {
             Completion { lease: lease.take().as_ref().map(report::lease), ..empty }
@@ -66,8 +63,6 @@ fn completion(outcome: Outcome, queue: &OutcomeQueue) -> Completion {
         Outcome::Flag(yes) => Completion { was: Some(yes), ..empty },
         Outcome::Notice(notice) => Completion { notice: Some(report::notice(&notice)), ..empty },
         Outcome::Line(line) => Completion { line: Some(line), ..empty },
-        Outcome::WaitBegins(waits_for) => Completion { waits_for: Some(waits_for), ..empty },
-        Outcome::WaitEnds(after) => Completion { waited: Some(arguments::millis(after)), ..empty },
         Outcome::Failed(error) => Completion { failure: Some(failure::of(error)), ..empty },
-    }
+    })
 }

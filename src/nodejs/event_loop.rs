@@ -8,9 +8,8 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak, mpsc};
-use std::time::Duration;
 
-use dlock_bindings::connected::Connected;
+use dlock_bindings::connected::{Connected, LONGEST_END};
 use dlock_bindings::held;
 use dlock_client::Error;
 use futures_util::future::join_all;
@@ -29,25 +28,13 @@ pub struct OutcomeQueue(Arc<EventLoop>);
 /// The place of a held lock, until it is released.
 pub(crate) type Place = Mutex<Option<dlock_client::Guard>>;
 
-/// The event loop's wake-up. It does not keep the loop alive: TypeScript does that, for work that is awaited.
+/// The event loop's wake-up. The loop may end meanwhile, unless TypeScript awaits some work.
 type WakeUp = ThreadsafeFunction<(), (), (), napi::Status, false, true>;
 
 /// An event loop: its outcomes, and the work, locks and clients that end with it.
 pub(crate) struct EventLoop {
     wake_up: WakeUp,
     state: Mutex<State>,
-}
-
-/// The caller of some work.
-#[derive(Clone)]
-pub(crate) struct Caller {
-    event_loop: Arc<EventLoop>,
-    id: u32,
-}
-
-tokio::task_local! {
-    /// The caller of the work that runs now.
-    pub(crate) static CALLER: Caller;
 }
 
 #[derive(Default)]
@@ -111,11 +98,11 @@ impl EventLoop {
     ) {
         // `cancel` and `end` wait for this mutex until the work is registered.
         let mut state = self.state();
-        let (caller, client) = (Caller { event_loop: Arc::clone(self), id }, Arc::clone(connected));
-        let task = CALLER.scope(caller.clone(), async move {
+        let (event_loop, client) = (Arc::clone(self), Arc::clone(connected));
+        let task = async move {
             let outcome = client.caught(work).await.unwrap_or_else(Outcome::Failed);
-            caller.event_loop.push(id, outcome);
-        });
+            event_loop.push(id, outcome);
+        };
         let task = connected.runtime.spawn(task).abort_handle();
         state.under_way.insert(id, task);
     }
@@ -134,11 +121,6 @@ impl EventLoop {
             state.lines += 1;
             self.enqueue(state, 0, Outcome::Line(line));
         }
-    }
-
-    /// True if the event loop still collects.
-    pub(crate) fn is_open(&self) -> bool {
-        !self.state().has_ended
     }
 
     fn enqueue(&self, mut state: MutexGuard<'_, State>, id: u32, outcome: Outcome) {
@@ -195,18 +177,9 @@ impl EventLoop {
     }
 }
 
-impl Caller {
-    /// Queues an event of work that goes on to its caller.
-    pub(crate) fn send(&self, outcome: Outcome) {
-        self.event_loop.enqueue(self.event_loop.state(), self.id, outcome);
-    }
-}
-
 fn number(place: &Arc<Place>) -> usize {
     Arc::as_ptr(place).addr()
 }
 
-/// Limit of the wait at the end. A client ends its own wait before that, unless it was given a longer one.
-const LONGEST_END: Duration = Duration::from_secs(10);
 /// Limit of log lines that are not yet collected.
 const MOST_LINES: usize = 1024;

@@ -7,7 +7,8 @@ use dlock_bindings::connected::Connected;
 use dlock_bindings::held;
 use dlock_bindings::lease::PendingLease;
 use dlock_client::{Error, Key, Loss, LossReason};
-use napi::bindgen_prelude::{Buffer, Either};
+use napi::Env;
+use napi::bindgen_prelude::{Buffer, Either, ObjectFinalize};
 use napi_derive::napi;
 
 use crate::arguments;
@@ -17,13 +18,15 @@ use crate::options::{Given, span, text};
 use crate::outcome::Outcome;
 
 /// A lock that is held, and renewed until it is released. Collecting this object releases it.
-#[napi]
+#[napi(custom_finalize)]
 pub struct Guard {
     key: Key,
     token: String,
     fence: u64,
     /// True once the owner of the token is responsible for the lock.
     is_detached: AtomicBool,
+    /// True while V8 counts the memory of the lock.
+    is_counted: AtomicBool,
     place: Arc<Place>,
     connected: Arc<Connected>,
     event_loop: Arc<EventLoop>,
@@ -31,15 +34,17 @@ pub struct Guard {
 
 impl Guard {
     pub(crate) fn new(
+        env: Env,
         guard: dlock_client::Guard,
         connected: Arc<Connected>,
         event_loop: Arc<EventLoop>,
-    ) -> Guard {
+    ) -> napi::Result<Guard> {
+        env.adjust_external_memory(MEMORY)?;
         let (key, token, fence) = (guard.key().clone(), guard.token().to_string(), guard.fence());
         let place = Arc::new(Mutex::new(Some(guard)));
         event_loop.remember(&place);
-        let is_detached = AtomicBool::new(false);
-        Guard { key, token, fence, is_detached, place, connected, event_loop }
+        let (is_detached, is_counted) = (AtomicBool::new(false), AtomicBool::new(true));
+        Ok(Guard { key, token, fence, is_detached, is_counted, place, connected, event_loop })
     }
 }
 
@@ -57,7 +62,7 @@ impl Guard {
         arguments::fence(self.fence)
     }
 
-    /// Token by which the nodes know this holder.
+    /// Token of this holder at the nodes.
     #[napi(getter)]
     pub fn token(&self) -> String {
         self.token.clone()
@@ -126,7 +131,8 @@ impl Guard {
 
     /// Releases the lock, and waits until a majority of the nodes has answered.
     #[napi(catch_unwind)]
-    pub fn release(&self, id: u32) {
+    pub fn release(&self, env: Env, id: u32) {
+        self.uncount(env);
         let (guard, released) = (self.held().take(), self.released());
         // If the work is cancelled before it begins, the guard is dropped, which releases the lock.
         self.event_loop.run(&self.connected, id, async move {
@@ -137,7 +143,8 @@ impl Guard {
 
     /// Hands the lock over to the owner of its token. The outcome is the lease.
     #[napi(catch_unwind)]
-    pub fn detach(&self, id: u32) {
+    pub fn detach(&self, env: Env, id: u32) {
+        self.uncount(env);
         let (guard, released) = (self.held().take(), self.released());
         if guard.is_some() {
             self.is_detached.store(true, Ordering::Relaxed);
@@ -181,6 +188,14 @@ impl Guard {
         self.place.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Tells V8 that the lock uses no memory any more.
+    fn uncount(&self, env: Env) {
+        if self.is_counted.swap(false, Ordering::Relaxed) {
+            // This fails only while the event loop ends.
+            let _ = env.adjust_external_memory(-MEMORY);
+        }
+    }
+
     fn proof<T>(
         &self,
         read: impl FnOnce(&dlock_client::Guard) -> Result<T, Error>,
@@ -199,9 +214,19 @@ impl Guard {
     }
 }
 
+impl ObjectFinalize for Guard {
+    fn finalize(self, env: Env) -> napi::Result<()> {
+        self.uncount(env);
+        Ok(())
+    }
+}
+
 impl Drop for Guard {
     fn drop(&mut self) {
         self.event_loop.forget(&self.place);
         self.held().take().into_iter().for_each(held::end);
     }
 }
+
+/// Memory that a held lock uses outside of V8's heap, in bytes. V8 collects guards in time only if it counts this.
+const MEMORY: i64 = 8 << 10;

@@ -3,22 +3,19 @@
 use std::sync::Arc;
 
 use dlock_bindings::connected::Connected;
-use dlock_bindings::options::Options;
 use futures_util::FutureExt;
-use napi::Env;
 use napi::bindgen_prelude::Object;
 use napi_derive::napi;
 
 use crate::event_loop::EventLoop;
 use crate::failure::{self, Failure};
-use crate::options::{self, Given, option, span};
+use crate::options::{Given, option, span};
 use crate::outcome::Outcome;
 
 /// A lock and its options. It can be acquired any number of times.
 #[napi]
 pub struct Lock {
     pub(crate) lock: dlock_client::Lock,
-    pub(crate) options: Options,
     pub(crate) connected: Arc<Connected>,
     pub(crate) event_loop: Arc<EventLoop>,
 }
@@ -44,11 +41,5 @@ impl Lock {
     pub fn check_once(&self, window: Given<'_, f64>) -> Option<Failure> {
         let checked = span("window", window).and_then(|window| self.lock.check_once(window));
         checked.err().map(failure::of)
-    }
-
-    /// The options, with the defaults of those that were not given.
-    #[napi]
-    pub fn options<'env>(&self, env: &'env Env) -> napi::Result<Object<'env>> {
-        options::write(env, self.options.clone())
     }
 }

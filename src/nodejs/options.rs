@@ -1,16 +1,14 @@
-//! The options of a lock, from the properties of an object, and back.
+//! The options of a lock, from the properties of an object.
 
 use std::fmt::Display;
 use std::mem;
 use std::time::Duration;
 
 use dlock_bindings::options::{Options, Slot};
-use dlock_client::{Error, Patience};
+use dlock_client::{Error, LockOptions, Patience};
 use napi::bindgen_prelude::{Either, FromNapiValue, Object, TypeName, Unknown, ValidateNapiValue};
-use napi::{Env, JsValue, ValueType};
+use napi::{JsValue, ValueType};
 use napi_derive::napi;
-
-use crate::arguments::millis;
 
 /// A value of this type, or of a wrong one.
 pub(crate) type Given<'a, T> = Either<T, Unknown<'a>>;
@@ -22,31 +20,12 @@ pub fn option_names() -> Vec<String> {
 }
 
 /// Reads the options of a lock.
-pub(crate) fn read(given: &Object<'_>) -> Result<Options, Error> {
+pub(crate) fn read(given: &Object<'_>) -> Result<LockOptions, Error> {
     let mut options = Options::default();
     for (name, slot) in options.slots() {
         set(slot, given, &camel_case(name))?;
     }
-    Ok(options)
-}
-
-/// Writes the options of a lock, with the defaults of those that were not given.
-pub(crate) fn write<'env>(env: &'env Env, mut options: Options) -> napi::Result<Object<'env>> {
-    let mut object = Object::new(env)?;
-    for (name, slot) in options.slots() {
-        let name = camel_case(name);
-        match slot {
-            Slot::Span(length)
-            | Slot::MaybeSpan(Some(length))
-            | Slot::Wait(Patience::Within(length)) => object.set(name, millis(*length))?,
-            Slot::Wait(Patience::Try) => object.set(name, 0)?,
-            Slot::Flag(flag) => object.set(name, *flag)?,
-            Slot::Permits(Some(permits)) => object.set(name, *permits)?,
-            Slot::Text(text) => object.set(name, text.as_str())?,
-            Slot::MaybeSpan(None) | Slot::Wait(Patience::Forever) | Slot::Permits(None) => {}
-        }
-    }
-    Ok(object)
+    options.finish()
 }
 
 fn set(slot: Slot<'_>, given: &Object<'_>, name: &str) -> Result<(), Error> {

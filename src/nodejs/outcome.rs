@@ -1,7 +1,6 @@
 //! Outcomes of work, for an event loop that collects them.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use dlock_bindings::connected::Connected;
 use dlock_bindings::failure::Failure;
@@ -20,8 +19,6 @@ pub(crate) enum Outcome {
     Flag(bool),
     Notice(Notice),
     Line(Line),
-    WaitBegins(String),
-    WaitEnds(Duration),
     Failed(Failure),
 }
 
@@ -37,6 +34,4 @@ pub struct Line {
     pub fields: Vec<Vec<String>>,
     /// Time, in milliseconds since 1970.
     pub time: f64,
-    /// True if this event loop prints it; in a process only one does.
-    pub prints: bool,
 }

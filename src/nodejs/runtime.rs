@@ -1,5 +1,5 @@
 //! The runtime, in a thread of its own: requests, renewals, releases. It never waits for an event loop, so
-//! leases are renewed whatever those do. Worker threads share it.
+//! leases are renewed while a loop is blocked. Worker threads share it.
 
 use std::future::pending;
 use std::io;

@@ -1,87 +1,45 @@
-//! The library's events, for `node:diagnostics_channel`: log lines, and waits with the holders in their way.
+//! The library's log lines, for `node:diagnostics_channel`.
 //!
-//! Events go among the outcomes for an event loop, and the library does not wait for that loop.
+//! Lines go among the outcomes for an event loop, and the library does not wait for that loop.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Once, PoisonError, Weak};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use dlock_bindings::events::{self, Level, Listener};
 use napi_derive::napi;
 
-use crate::event_loop::{CALLER, Caller, EventLoop, OutcomeQueue};
-use crate::outcome::{Line, Outcome};
+use crate::event_loop::{EventLoop, OutcomeQueue};
+use crate::outcome::Line;
 
-/// Sets the events that an event loop wants: waits, lines, and lines to print.
+/// Sets whether an event loop wants the lines of this process.
 #[napi(catch_unwind)]
-pub fn listen(queue: &OutcomeQueue, waits: bool, lines: bool, prints: bool) {
-    let event_loop = queue.event_loop();
+pub fn listen(queue: &OutcomeQueue, lines: bool) {
+    let event_loop = Arc::downgrade(&queue.event_loop());
     let mut loops = LOOPS.lock().unwrap_or_else(PoisonError::into_inner);
-    loops.retain(|other| other.event_loop.strong_count() > 0 && !other.is_of(&event_loop));
-    if waits || lines || prints {
-        loops.push(Subscriber { event_loop: Arc::downgrade(&event_loop), waits, lines, prints });
-        LISTENS.call_once(|| events::listen(Channels));
+    loops.retain(|other| other.strong_count() > 0 && !other.ptr_eq(&event_loop));
+    if lines {
+        loops.push(event_loop);
+        LISTENS.call_once(|| events::listen(Log));
     }
-    WAITS.store(loops.iter().any(|each| each.waits), Ordering::Relaxed);
-    LINES.store(loops.iter().any(|each| each.lines || each.prints), Ordering::Relaxed);
+    LINES.store(!loops.is_empty(), Ordering::Relaxed);
 }
 
-/// An event loop that listens. Each gets its own waits, and the lines of this process.
-struct Subscriber {
-    event_loop: Weak<EventLoop>,
-    waits: bool,
-    lines: bool,
-    prints: bool,
-}
+struct Log;
 
-impl Subscriber {
-    fn is_of(&self, event_loop: &Arc<EventLoop>) -> bool {
-        Weak::as_ptr(&self.event_loop) == Arc::as_ptr(event_loop)
-    }
-}
-
-struct Channels;
-
-impl Listener for Channels {
-    type Waiter = Caller;
-
+impl Listener for Log {
     fn wants(&self, level: Level) -> bool {
         level <= Level::DEBUG && LINES.load(Ordering::Relaxed)
     }
 
-    fn wants_waits(&self) -> bool {
-        WAITS.load(Ordering::Relaxed) || LINES.load(Ordering::Relaxed)
-    }
-
     fn line(&self, line: events::Line) {
-        let mut line = Line::from(line);
+        let line = Line::from(line);
         // This must not block: a line is lost while the list is locked.
         let Ok(loops) = LOOPS.try_lock() else { return };
-        let mut printed = false;
-        for each in loops.iter() {
-            let Some(event_loop) =
-                each.event_loop.upgrade().filter(|event_loop| event_loop.is_open())
-            else {
-                continue;
-            };
-            line.prints = each.prints && !printed;
-            printed |= line.prints;
-            if each.lines || line.prints {
-                event_loop.push_line(line.clone());
-            }
-        }
-    }
-
-    fn waiter(&self) -> Option<Caller> {
-        CALLER.try_with(Caller::clone).ok()
-    }
-
-    fn wait_begins(&self, waiter: &Caller, waits_for: &str) {
-        waiter.send(Outcome::WaitBegins(waits_for.to_owned()));
-    }
-
-    fn wait_ends(&self, waiter: Caller, after: Duration) {
-        waiter.send(Outcome::WaitEnds(after));
+        loops
+            .iter()
+            .filter_map(Weak::upgrade)
+            .for_each(|event_loop| event_loop.push_line(line.clone()));
     }
 }
 
@@ -91,12 +49,10 @@ impl From<events::Line> for Line {
             line.fields.into_iter().map(|(name, value)| vec![name.to_owned(), value]).collect();
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let level = line.level.as_str().to_lowercase();
-        let time = since.as_secs_f64() * 1e3;
-        Line { level, message: line.message, fields, time, prints: false }
+        Line { level, message: line.message, fields, time: since.as_secs_f64() * 1e3 }
     }
 }
 
-static LOOPS: Mutex<Vec<Subscriber>> = Mutex::new(Vec::new());
-static WAITS: AtomicBool = AtomicBool::new(false);
+static LOOPS: Mutex<Vec<Weak<EventLoop>>> = Mutex::new(Vec::new());
 static LINES: AtomicBool = AtomicBool::new(false);
 static LISTENS: Once = Once::new();

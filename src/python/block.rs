@@ -1,22 +1,26 @@
 //! Blocks of `with`.
 //!
-//! Python can raise an exception between any two steps of its code, in `__enter__`, `__exit__` and `release`
-//! as well: after Ctrl-C, an alarm, a task's time limit. So steps that must not be left half done run here,
-//! where none is raised.
+//! After Ctrl-C, an alarm or a task's time limit, Python can raise an exception between any two steps of its code,
+//! in `__enter__`, `__exit__` and `release` as well. Steps that must not be left half done run here, where none is
+//! raised.
 
 use std::cmp::Reverse;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use futures_util::TryFutureExt;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::intern;
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyList, PyType};
 
+use crate::errors;
+use crate::events;
 use crate::guard::{Guard, released};
 use crate::held::Held;
 use crate::lock::{Lock, Wait};
-use crate::outcome::Outcome;
 use crate::outcome_queue::{OutcomeQueue, ReplyTo};
+use crate::work::carry_out;
 
 /// The Rust part of the threaded guards.
 #[pyclass(frozen, subclass, module = "dlock._native")]
@@ -40,8 +44,7 @@ impl GuardBase {
     fn release(&self, py: Python<'_>) -> PyResult<()> {
         // From here on the lock is released in any case.
         let Held { guard, local } = self.0.get().take(py)?;
-        let released = released(guard).map_ok(Outcome::Flag);
-        finish(py, |to| local.carry_out(py, to, released).map(|_| py.None())).map(drop)
+        finish(py, |to| carry_out(py, &local, to, released(guard))).map(drop)
     }
 
     fn __enter__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
@@ -67,12 +70,12 @@ impl GuardBase {
             return Ok(()); // the block has released it
         }
         let lost = match self.release(py) {
-            Err(lost) if !error.is_none() && is_lost(&lost, py)? => lost,
+            Err(lost) if !error.is_none() && errors::is_lost(py, &lost)? => lost,
             outcome => return outcome,
         };
-        // The block's own exception says more.
-        let logger = py.import("logging")?.call_method1("getLogger", ("dlock",))?;
-        logger.call_method1("warning", ("%s", lost.value(py).str()?)).map(drop)
+        // The block's own exception is more specific.
+        events::warn(lost.value(py).str()?.to_string());
+        Ok(())
     }
 }
 
@@ -102,11 +105,12 @@ impl LockBase {
     fn acquire<'py>(slf: &Bound<'py, Self>, wait: Wait) -> PyResult<Bound<'py, GuardBase>> {
         let py = slf.py();
         let guard = finish(py, |to| slf.get().lock.get().acquire(py, to, wait))?;
-        let class = py.import("dlock._sync")?.getattr(intern!(py, "Guard"))?;
-        let guard = class.call1((guard,))?;
-        // Python's garbage collector follows this reference, and does not look into this type.
+        static GUARD: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+        let guard = GUARD.import(py, "dlock._sync", "Guard")?.call1((guard,))?;
+        // Python's garbage collector follows these references, and does not look into this type.
         let client = intern!(py, "_client");
         guard.setattr(client, slf.getattr(client)?)?;
+        guard.setattr(intern!(py, "_hooks"), PyList::empty(py))?;
         Ok(guard.cast_into()?)
     }
 
@@ -129,7 +133,7 @@ impl LockBase {
             let mut entered = self.entered();
             block_of(&calls, &entered).map(|at| entered.remove(at))
         };
-        let not_entered = || PyRuntimeError::new_err("nobody is in a block of this lock");
+        let not_entered = || PyRuntimeError::new_err("no block of this lock has begun");
         let (_, block) = ending.ok_or_else(not_entered)?;
         block.get().__exit__(py, kind, error, trace)
     }
@@ -148,8 +152,8 @@ type Block = (Vec<Call>, Py<GuardBase>);
 #[derive(PartialEq, Eq)]
 struct Call(usize, usize);
 
-/// Returns the calls that have not returned, the innermost first. A reference to a frame would keep its variables
-/// alive.
+/// Returns the calls that have not returned, the innermost first. They refer to no frame, which would keep its
+/// variables.
 fn calls(py: Python<'_>) -> Vec<Call> {
     let innermost = || py.import(intern!(py, "sys"))?.call_method0(intern!(py, "_getframe"));
     let mut next = innermost().ok();
@@ -177,9 +181,10 @@ fn block_of(calls: &[Call], entered: &[Block]) -> Option<usize> {
     nearest.map(|(_, Reverse(at))| at).or_else(|| entered.len().checked_sub(1))
 }
 
-/// Returns true if greenlets run here: a thread that blocks would stop all of them.
-fn is_patched(py: Python<'_>) -> PyResult<bool> {
-    py.import(intern!(py, "dlock._green"))?.call_method0(intern!(py, "is_patched"))?.extract()
+/// Sets whether greenlets run here: a thread that blocks would stop all of them.
+#[pyfunction]
+pub(crate) fn set_green(green: bool) {
+    GREEN.store(green, Ordering::Relaxed);
 }
 
 /// Begins this work, and waits for its outcome, while other greenlets run. If the wait is interrupted, it cancels
@@ -188,7 +193,7 @@ fn finish<'py>(
     py: Python<'py>,
     begin: impl FnOnce(ReplyTo<'py>) -> PyResult<Py<PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    if !is_patched(py)? {
+    if !GREEN.load(Ordering::Relaxed) {
         return begin(None).map(|outcome| outcome.into_bound(py));
     }
     let queue = Bound::new(py, OutcomeQueue::new()?)?;
@@ -197,10 +202,6 @@ fn finish<'py>(
     green.call_method1(intern!(py, "outcome"), (queue, task))
 }
 
-fn is_lost(error: &PyErr, py: Python<'_>) -> PyResult<bool> {
-    let class = py.import(intern!(py, "dlock._errors"))?.getattr(intern!(py, "LostError"))?;
-    error.value(py).is_instance(&class)
-}
-
+static GREEN: AtomicBool = AtomicBool::new(false);
 /// The id of the only work in a queue.
 const ID: u64 = 0;

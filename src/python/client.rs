@@ -4,26 +4,24 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use dlock_client::Address;
-use futures_util::TryFutureExt;
 use pyo3::prelude::*;
 
 use crate::arguments::{self, Name, fence, span};
 use crate::errors;
-use crate::exit;
 use crate::local::Local;
-use crate::outcome::Outcome;
 use crate::outcome_queue::ReplyTo;
 use crate::own::Own;
+use crate::work::carry_out;
 
 /// A client of one or more nodes. It connects at its first use, and again in each child process.
 ///
-/// Its methods wait for the outcome, or send it to a queue: see `Local::carry_out`.
+/// Its methods wait for the outcome, or send it to a queue: see [`carry_out`].
 #[pyclass(frozen, module = "dlock._native")]
 pub(crate) struct Client {
     nodes: Vec<String>,
     node_timeout: Option<Duration>,
-    /// Returns the queue for notices in this process, and their id there.
-    notify: Option<Py<PyAny>>,
+    /// The id of its notices.
+    notices: Option<u64>,
     /// Only threads attached to the interpreter lock it, and never while detached.
     local: Mutex<Own<Arc<Local>>>,
 }
@@ -37,14 +35,13 @@ impl Client {
         nodes: Option<Vec<String>>,
         environment: Option<&str>,
         node_timeout: Option<&Bound<'_, PyAny>>,
-        notify: Option<Py<PyAny>>,
+        notices: Option<u64>,
     ) -> PyResult<Client> {
         let named = nodes.map_or_else(|| Address::of_environment(environment), Ok);
         let nodes = named.map_err(|error| errors::raised(py, error))?;
         let node_timeout = node_timeout.map(|given| span("node_timeout", given)).transpose()?;
-        let local = Local::make(py, &nodes, node_timeout, notify.as_ref())?;
-        exit::remember_client(&local);
-        Ok(Client { nodes, node_timeout, notify, local: Mutex::new(Own::new(local)) })
+        let local = Local::make(py, &nodes, node_timeout, notices)?;
+        Ok(Client { nodes, node_timeout, notices, local: Mutex::new(Own::new(local)) })
     }
 
     /// The addresses, without secrets.
@@ -67,7 +64,7 @@ impl Client {
         let local = self.local(py)?;
         let client = local.connected.client.clone();
         let extended = async move { client.extend(key.0, &token, known, ttl).await };
-        local.carry_out(py, to, extended.map_ok(Outcome::Lease))
+        carry_out(py, &local, to, extended)
     }
 
     /// Releases a lock by its token. Returns whether the token held it.
@@ -81,7 +78,7 @@ impl Client {
         let token = arguments::token(token)?;
         let local = self.local(py)?;
         let released = local.connected.client.release(key.0, &token);
-        local.carry_out(py, to, released.map_ok(Outcome::Flag))
+        carry_out(py, &local, to, released)
     }
 
     /// Returns each node's report about a lock.
@@ -89,7 +86,7 @@ impl Client {
         let local = self.local(py)?;
         let client = local.connected.client.clone();
         let inspected = async move { client.inspect(key.0).await };
-        local.carry_out(py, to, inspected.map_ok(Outcome::Inspected))
+        carry_out(py, &local, to, inspected)
     }
 
     /// Ends all leases of a lock on all nodes, or only the lease of this token. Returns the number that each
@@ -105,7 +102,7 @@ impl Client {
         let local = self.local(py)?;
         let client = local.connected.client.clone();
         let broken = async move { client.break_lock(key.0, token.as_ref()).await };
-        local.carry_out(py, to, broken.map_ok(Outcome::Broken))
+        carry_out(py, &local, to, broken)
     }
 
     /// Waits until releases in the background are done, and closes the idle connections.
@@ -116,12 +113,18 @@ impl Client {
             None if to.is_none() => return Ok(py.None()),
             None => self.local(py)?,
         };
-        local.carry_out(py, to, local.closing().map_ok(|()| Outcome::Done))
+        let client = local.connected.client.clone();
+        let closed = async move {
+            client.close().await;
+            Ok(())
+        };
+        carry_out(py, &local, to, closed)
     }
 
     /// Panics, for tests.
-    fn _panic(&self, py: Python<'_>) -> PyResult<()> {
-        self.local(py)?.wait(py, async { panic!("a panic for a test") })
+    fn _panic(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        let panics = async { panic!("a panic for a test") };
+        carry_out::<()>(py, &*self.local(py)?, None, panics)
     }
 }
 
@@ -131,8 +134,7 @@ impl Client {
         if let Some(local) = self.present() {
             return Ok(local);
         }
-        let local = Local::make(py, &self.nodes, self.node_timeout, self.notify.as_ref())?;
-        exit::remember_client(&local);
+        let local = Local::make(py, &self.nodes, self.node_timeout, self.notices)?;
         let mut place = self.local.lock().unwrap_or_else(PoisonError::into_inner);
         *place = Own::new(Arc::clone(&local));
         Ok(local)

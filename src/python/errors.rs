@@ -3,8 +3,13 @@
 use dlock_bindings::failure::Failure;
 use dlock_client::Key;
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyDict, PyType};
 
 use crate::report;
+
+/// The classes of exceptions, by code.
+static CLASSES: PyOnceLock<Py<PyDict>> = PyOnceLock::new();
 
 /// The exception for an error of the library.
 pub(crate) fn raised(py: Python<'_>, failure: impl Into<Failure>) -> PyErr {
@@ -22,13 +27,17 @@ pub(crate) fn forked(key: &Key, fence: u64) -> Failure {
     Failure::lost(key, fence, "forked", text)
 }
 
-/// Makes an exception, and sets its attributes. They are no arguments, so that the exception can be pickled, as
-/// those of a task are.
+/// True for the loss of a lock.
+pub(crate) fn is_lost(py: Python<'_>, error: &PyErr) -> PyResult<bool> {
+    error.value(py).is_instance(class_of(py, "lost")?.as_any())
+}
+
+/// Makes an exception, and sets its attributes. They are not arguments: pickle, which Celery uses for exceptions of
+/// tasks, would have to repeat these.
 fn exception<'py>(py: Python<'py>, failure: &Failure) -> PyResult<Bound<'py, PyAny>> {
     let Failure { code, message, key, nodes, retry_after, holder, left, done, fence, why } =
         failure;
-    let class = py.import("dlock._errors")?.getattr("class_of")?.call1((code,))?;
-    let made = class.call1((message,))?;
+    let made = class_of(py, code)?.call1((message,))?;
     made.setattr("nodes", report::nodes(py, nodes)?)?;
     made.setattr("retry_after", retry_after.map(|wait| wait.as_secs_f64()))?;
     if let Some(key) = key {
@@ -50,4 +59,14 @@ fn exception<'py>(py: Python<'py>, failure: &Failure) -> PyResult<Bound<'py, PyA
         made.setattr("why", why)?;
     }
     Ok(made)
+}
+
+/// Returns the class of the exceptions with this code.
+fn class_of<'py>(py: Python<'py>, code: &str) -> PyResult<Bound<'py, PyType>> {
+    let classes = CLASSES.import(py, "dlock._errors", "CLASSES")?;
+    let class = match classes.get_item(code)? {
+        Some(class) => class,
+        None => classes.as_any().get_item("internal")?,
+    };
+    Ok(class.cast_into()?)
 }

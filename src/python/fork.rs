@@ -31,8 +31,8 @@ struct Pause {
 /// Only threads attached to the interpreter lock it, and never while detached.
 static FORKS: Mutex<Forks> = Mutex::new(Forks { under_way: 0, pause: None });
 
-/// Runs before this process forks: the runtime stops between two steps, so that its epoll instance knows all
-/// of its sockets.
+/// Runs before this process forks. The runtime stops between two steps, when its epoll instance watches all of its
+/// sockets.
 #[pyfunction]
 pub(crate) fn before(py: Python<'_>) {
     let mut forks = forks();

@@ -1,22 +1,24 @@
 //! A lock that is held.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 
 use dlock_bindings::held;
 use dlock_bindings::lease::PendingLease;
 use dlock_client::{Error, Key, Loss, LossReason};
-use futures_util::{FutureExt, TryFutureExt};
+use futures_util::FutureExt;
+use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 
 use crate::arguments::{span, text};
 use crate::errors;
-use crate::exit;
-use crate::held::{Held, Place};
-use crate::outcome::{Acquired, Outcome};
+use crate::events;
+use crate::held::{Acquired, Held, Place};
+use crate::outcome::IntoValue;
 use crate::outcome_queue::ReplyTo;
 use crate::own::Own;
 use crate::report;
+use crate::work::carry_out;
 
 /// A lock that is held, and renewed until it is released. Collecting this object releases it.
 #[pyclass(frozen, module = "dlock._native")]
@@ -32,17 +34,15 @@ pub(crate) struct Guard {
     is_detached: AtomicBool,
 }
 
-impl Guard {
-    pub(crate) fn new(acquired: Acquired) -> Guard {
-        let Acquired { guard, local, under_way } = acquired;
+impl IntoValue for Acquired {
+    const IS_LOCK: bool = true;
+
+    fn into_value(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        let guard = &self.held.guard;
         let (key, token, fence) = (guard.key().clone(), guard.token().to_string(), guard.fence());
-        let (is_renewed, process) = (guard.is_renewed(), local.runtime.process);
-        let place = Arc::new(Mutex::new(Own::of(Held { guard, local }, process)));
-        exit::remember(&place);
-        // From here on the end of the interpreter finds it.
-        drop(under_way);
+        let (is_renewed, place) = (guard.is_renewed(), Place::new(py, self));
         let (is_given, is_detached) = (AtomicBool::new(false), AtomicBool::new(false));
-        Guard { key, token, fence, is_renewed, place, is_given, is_detached }
+        Guard { key, token, fence, is_renewed, place, is_given, is_detached }.into_py_any(py)
     }
 }
 
@@ -60,7 +60,7 @@ impl Guard {
         self.fence
     }
 
-    /// Token by which the nodes know this holder.
+    /// Token of this holder at the nodes.
     #[getter]
     fn token(&self) -> &str {
         &self.token
@@ -118,7 +118,7 @@ impl Guard {
         let ttl = span("ttl", ttl)?;
         let asked = self.with(|held| (Arc::clone(&held.local), held.guard.extend(ttl)));
         let (local, extended) = asked.ok_or_else(|| self.gone(py))?;
-        local.carry_out(py, to, extended.map_ok(|()| Outcome::Done))
+        carry_out(py, &local, to, extended)
     }
 
     /// Leaves the lock done until `window` after it was acquired.
@@ -132,14 +132,14 @@ impl Guard {
         let (window, outcome) = (span("window", window)?, text("outcome", outcome)?);
         let asked = self.with(|held| (Arc::clone(&held.local), held.guard.done(window, outcome)));
         let (local, done) = asked.ok_or_else(|| self.gone(py))?;
-        local.carry_out(py, to, done.map_ok(|()| Outcome::Done))
+        carry_out(py, &local, to, done)
     }
 
     /// Releases the lock, and waits until a majority of the nodes has answered. Returns whether the lock is free
     /// now: what has not answered is asked again in the background.
     fn release(&self, py: Python<'_>, to: ReplyTo<'_>) -> PyResult<Py<PyAny>> {
         let Held { guard, local } = self.take(py)?;
-        local.carry_out(py, to, released(guard).map_ok(Outcome::Flag))
+        carry_out(py, &local, to, released(guard))
     }
 
     /// Hands the lock over to the owner of its token. This process neither renews nor releases it any more.
@@ -147,7 +147,7 @@ impl Guard {
         let Held { guard, local } = self.take(py)?;
         self.is_detached.store(true, Ordering::Relaxed);
         let detached = PendingLease::detach(guard, Arc::clone(&local.connected));
-        local.carry_out(py, to, detached.map(|lease| Ok(Outcome::Detached(lease))))
+        carry_out(py, &local, to, detached.map(Ok))
     }
 
     /// Waits for the loss of the lock, which is the outcome.
@@ -155,7 +155,7 @@ impl Guard {
         let watched = self
             .with(|held| (Arc::clone(&held.local), held::lost(&held.guard, &held.local.connected)));
         let (local, lost) = watched.ok_or_else(|| self.gone(py))?;
-        local.carry_out(py, to, lost.map(|loss| Ok(Outcome::Failed(loss))))
+        carry_out(py, &local, to, lost.map(Ok))
     }
 
     /// Marks a guard that a caller has: if it is collected while the lock is held, the log warns.
@@ -172,7 +172,7 @@ impl Guard {
 impl Guard {
     /// This mutex is never held while Python runs: Python may switch to another thread.
     fn held(&self) -> MutexGuard<'_, Own<Held>> {
-        self.place.lock().unwrap_or_else(PoisonError::into_inner)
+        self.place.lock()
     }
 
     fn with<T>(&self, look: impl FnOnce(&Held) -> T) -> Option<T> {
@@ -208,32 +208,14 @@ pub(crate) async fn released(guard: dlock_client::Guard) -> Result<bool, Error> 
 // Ctrl-C.
 impl Drop for Guard {
     fn drop(&mut self) {
-        exit::forget(&self.place);
         let is_given = *self.is_given.get_mut();
-        let held = self.held().take();
-        match held {
-            Some(held) if is_given && !self.is_renewed => held.end(),
-            Some(held) if is_given => {
-                let is_held = held.guard.is_valid();
-                drop(held);
-                if is_held {
-                    Python::try_attach(|py| collected(py, &self.key));
-                }
-            }
-            _ => {}
+        let Some(held) = self.place.close().filter(|_| is_given) else { return };
+        if held.guard.is_valid() && self.is_renewed {
+            let key = &self.key;
+            events::warn(format!(
+                "the guard of lock {key:?} was collected, and the lock released: keep the guard"
+            ));
         }
-    }
-}
-
-/// Warns that a guard was collected.
-fn collected(py: Python<'_>, key: &Key) {
-    // The guard may be collected while an exception is on its way.
-    let under_way = PyErr::take(py);
-    let say = || py.import("dlock._guard")?.call_method1("collected", (report::key(py, key)?,));
-    if let Err(error) = say() {
-        error.write_unraisable(py, None);
-    }
-    if let Some(error) = under_way {
-        error.restore(py);
+        held.end();
     }
 }

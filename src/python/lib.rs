@@ -1,23 +1,24 @@
 //! The Rust part of the library for Python: `dlock._native`.
 //!
-//! The locks are those of `dlock-client`; no rule of theirs is written again here. The public part is in
+//! The locks and their rules are in `dlock-client`. The public part is in
 //! `dlock/`, in Python: context managers, asyncio, exceptions. In reading order:
 //!
 //! - `own`: values that a child process must not touch. `runtime`: the thread that carries everything out and
-//!   renews leases; it never waits for the interpreter. `sockets`: those that a child closes.
-//! - `local`: a client's state in this process. `wait`: a Python thread that waits for an outcome; `outcome_queue`:
-//!   an event loop that does. `outcome`: the possible outcomes.
+//!   renews leases; it never waits for the interpreter. `sockets`: a child closes the sockets of its parent.
+//! - `outcome`: outcomes, which become values of Python without running code of Python. `errors`, `report`: outcomes as
+//!   exceptions and named tuples. `outcome_queue`: outcomes for an event loop.
+//! - `local`: a client's state in this process. `work`: carries work out; `wait`: a Python thread that waits for it.
 //! - `client`, `lock`, `guard`: the classes. `block`: the begin and end of a `with` block. `lease`: a lock
 //!   that is handed on.
-//! - `errors`, `value`, `report`: outcomes as exceptions and values of Python.
 //! - `held`, `exit`: the end of the interpreter releases held locks. `fork`: hooks before and after a fork.
 //! - `options`, `arguments`: read the options of a lock, keys and lengths of time from Python.
-//! - `log`: the library's log lines, for Python's `logging`.
+//! - `events`: log lines, notices and warnings, for a thread of Python.
 
 mod arguments;
 mod block;
 mod client;
 mod errors;
+mod events;
 mod exit;
 mod fork;
 mod guard;
@@ -25,7 +26,6 @@ mod held;
 mod lease;
 mod local;
 mod lock;
-mod log;
 mod options;
 mod outcome;
 mod outcome_queue;
@@ -33,8 +33,8 @@ mod own;
 mod report;
 mod runtime;
 mod sockets;
-mod value;
 mod wait;
+mod work;
 
 use pyo3::prelude::*;
 
@@ -42,9 +42,11 @@ use pyo3::prelude::*;
 #[pymodule(gil_used = true)]
 mod _native {
     #[pymodule_export]
-    use crate::block::{GuardBase, LockBase};
+    use crate::block::{GuardBase, LockBase, set_green};
     #[pymodule_export]
     use crate::client::Client;
+    #[pymodule_export]
+    use crate::events::{serve, set_level};
     #[pymodule_export]
     use crate::exit::release_all;
     #[pymodule_export]
@@ -56,11 +58,7 @@ mod _native {
     #[pymodule_export]
     use crate::lock::Lock;
     #[pymodule_export]
-    use crate::log::set_level;
-    #[pymodule_export]
     use crate::outcome_queue::{OutcomeQueue, Task};
-    #[pymodule_export]
-    use crate::value::collect;
 
     /// The version of the package.
     #[pymodule_export]

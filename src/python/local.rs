@@ -2,24 +2,20 @@
 
 use std::future::{Future, pending};
 use std::pin::pin;
-use std::sync::Arc;
+use std::process;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use dlock_bindings::connected::Connected;
-use dlock_bindings::failure::Failure;
-use dlock_client::{Client, Error};
+use dlock_client::Client;
 use futures_util::future::{Either, select};
-use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use tokio::sync::{Notify, watch};
 
 use crate::errors;
-use crate::exit;
-use crate::outcome::Outcome;
-use crate::outcome_queue::{OutcomeQueue, ReplyTo};
-use crate::runtime::{self, Runtime};
-use crate::value::value;
-use crate::wait::{is_main_thread, wait};
+use crate::events::Notices;
+use crate::runtime::{self, Runtime, is_main_thread};
 
 /// A client's state in this process. A child process has one of its own.
 pub(crate) struct Local {
@@ -33,56 +29,37 @@ pub(crate) struct Local {
 /// Counts as an acquisition until it has failed, or the end of the interpreter can find its lock.
 pub(crate) struct UnderWay(Arc<watch::Sender<usize>>);
 
+/// All clients. Only threads attached to the interpreter lock it.
+static CLIENTS: Mutex<Vec<Weak<Local>>> = Mutex::new(Vec::new());
+
+/// The process whose interpreter ends.
+static ENDING: AtomicU32 = AtomicU32::new(0);
+
 impl Local {
+    /// Makes a client. Its notices get this id.
     pub(crate) fn make(
         py: Python<'_>,
         nodes: &[String],
         node_timeout: Option<Duration>,
-        notify: Option<&Py<PyAny>>,
+        notices: Option<u64>,
     ) -> PyResult<Arc<Local>> {
         let runtime = runtime::current(py)?;
         let mut builder = Client::builder().nodes(nodes);
         if let Some(timeout) = node_timeout {
             builder = builder.node_timeout(timeout);
         }
-        if let Some(notify) = notify {
-            let (queue, id): (Py<OutcomeQueue>, u64) = notify.call0(py)?.extract(py)?;
-            let notices = queue.get().notices(id)?;
+        if let Some(notices) = notices.and_then(|id| Notices::new(py, id)) {
             builder = builder.notify(move |notice| notices.send(notice));
         }
         let _inside = runtime.handle.enter();
         let client = builder.connect_later().map_err(|error| errors::raised(py, error))?;
         let connected = Arc::new(Connected::new(client, runtime.handle.clone()));
         let acquisitions = Arc::new(watch::Sender::new(0));
-        Ok(Arc::new(Local { connected, runtime, end: Arc::default(), acquisitions }))
-    }
-
-    /// Carries this work out in the runtime, and waits for the outcome.
-    pub(crate) fn wait<T: Send + 'static>(
-        &self,
-        py: Python<'_>,
-        work: impl Future<Output = Result<T, Error>> + Send + 'static,
-    ) -> PyResult<T> {
-        let connected = Arc::clone(&self.connected);
-        let caught = async move { connected.caught(work).await };
-        match wait(py, &self.runtime, caught)? {
-            Ok(done) => done.map_err(|failure| errors::raised(py, failure)),
-            Err(ended) => Err(errors::raised(py, Failure::panic(&ended.to_string()))),
-        }
-    }
-
-    /// Carries this work out in the runtime, and waits for the outcome. If that is to go to a queue, this returns
-    /// a [`Task`](crate::outcome_queue::Task) at once.
-    pub(crate) fn carry_out(
-        &self,
-        py: Python<'_>,
-        to: ReplyTo<'_>,
-        work: impl Future<Output = Result<Outcome, Error>> + Send + 'static,
-    ) -> PyResult<Py<PyAny>> {
-        match to {
-            Some((queue, id)) => queue.get().run(self, id, work)?.into_py_any(py),
-            None => value(py, self.wait(py, work)?),
-        }
+        let local = Arc::new(Local { connected, runtime, end: Arc::default(), acquisitions });
+        let mut clients = clients();
+        clients.retain(|client| client.strong_count() > 0);
+        clients.push(Arc::downgrade(&local));
+        Ok(local)
     }
 
     /// Limits work to the interpreter's life: at its end the work is dropped, without an outcome. Daemon
@@ -92,7 +69,7 @@ impl Local {
         work: W,
     ) -> impl Future<Output = T> + Send + use<T, W> {
         let end = Arc::clone(&self.end).notified_owned();
-        let is_late = exit::has_ended() && !is_main_thread();
+        let is_late = ENDING.load(Ordering::Relaxed) == process::id() && !is_main_thread();
         async move {
             let done = if is_late {
                 drop(work);
@@ -122,20 +99,19 @@ impl Local {
         let mut acquisitions = self.acquisitions.subscribe();
         async move { drop(acquisitions.wait_for(|count| *count == 0).await) }
     }
+}
 
-    /// Gives up work that must not outlive the interpreter.
-    pub(crate) fn end(&self) {
-        self.end.notify_waiters();
-    }
+/// Gives up the work of this process that must not outlive the interpreter. Returns the clients of this process.
+pub(crate) fn end(_: Python<'_>) -> Vec<Arc<Local>> {
+    ENDING.store(process::id(), Ordering::Relaxed);
+    let mut ours: Vec<Arc<Local>> = clients().iter().filter_map(Weak::upgrade).collect();
+    ours.retain(|client| client.runtime.process == process::id());
+    ours.iter().for_each(|client| client.end.notify_waiters());
+    ours
+}
 
-    /// Waits until releases in the background are done, and closes the idle connections.
-    pub(crate) fn closing(&self) -> impl Future<Output = Result<(), Error>> + Send + use<> {
-        let client = self.connected.client.clone();
-        async move {
-            client.close().await;
-            Ok(())
-        }
-    }
+fn clients() -> MutexGuard<'static, Vec<Weak<Local>>> {
+    CLIENTS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Drop for UnderWay {

@@ -4,18 +4,19 @@ use std::future::Future;
 use std::sync::Arc;
 
 use dlock_client::{Error, Key, LockOptions, Patience};
-use futures_util::{FutureExt, TryFutureExt};
+use futures_util::FutureExt;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::arguments::{Name, span};
 use crate::client::Client;
 use crate::errors;
+use crate::held::{Acquired, Held};
 use crate::local::Local;
 use crate::options::{self, patience};
-use crate::outcome::{Acquired, Outcome};
 use crate::outcome_queue::ReplyTo;
 use crate::report;
+use crate::work::carry_out;
 
 /// A lock and its options. It can be acquired any number of times.
 #[pyclass(frozen, module = "dlock._native")]
@@ -79,8 +80,7 @@ impl Lock {
         wait: Wait,
     ) -> PyResult<Py<PyAny>> {
         let local = self.client.get().local(py)?;
-        let acquired = self.acquiring(&local, wait).map_ok(Outcome::Acquired);
-        local.carry_out(py, to, acquired)
+        carry_out(py, &local, to, self.acquiring(&local, wait))
     }
 }
 
@@ -101,9 +101,10 @@ impl Lock {
         };
         // A box is small: the caller may have a small stack.
         let acquired = lock.acquire().boxed();
-        let (held_by, under_way) = (Arc::clone(local), local.under_way());
+        let (ours, under_way) = (Arc::clone(local), local.under_way());
         local.until_the_end(async move {
-            Ok(Acquired { guard: acquired.await?, local: held_by, under_way })
+            let held = Held { guard: acquired.await?, local: ours };
+            Ok(Acquired { held, under_way })
         })
     }
 }

@@ -1,21 +1,16 @@
 //! Outcomes for an event loop, asyncio's for example. They stay here until the loop collects them; an
 //! eventfd, which the loop watches like a socket, wakes it. Nothing waits for the GIL meanwhile.
 
-use std::future::Future;
 use std::mem;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use dlock_bindings::failure::Failure;
-use dlock_client::{Error, Notice};
 use nix::errno::Errno;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use pyo3::exceptions::{PyOSError, PyRuntimeError};
 use pyo3::prelude::*;
 use tokio::task::AbortHandle;
 
-use crate::exit;
-use crate::local::Local;
 use crate::outcome::Outcome;
 use crate::own::Own;
 
@@ -31,27 +26,12 @@ pub(crate) struct Outcomes {
     arrived: Mutex<Vec<(u64, Outcome)>>,
 }
 
-/// Sends a client's notices to a queue. Dropping it sends the end of notices.
-pub(crate) struct Notices {
-    outcomes: Arc<Outcomes>,
-    id: u64,
-}
-
-impl Notices {
-    pub(crate) fn send(&self, notice: &Notice) {
-        self.outcomes.push(self.id, Outcome::Notice(notice.clone()));
-    }
-}
-
-impl Drop for Notices {
-    fn drop(&mut self) {
-        self.outcomes.push(self.id, Outcome::Done);
-    }
-}
-
 /// Work under way for an event loop.
 #[pyclass(frozen, module = "dlock._native")]
 pub(crate) struct Task(Own<AbortHandle>);
+
+/// All queues. Only threads attached to the interpreter lock it.
+static QUEUES: Mutex<Vec<Weak<Outcomes>>> = Mutex::new(Vec::new());
 
 #[pymethods]
 impl OutcomeQueue {
@@ -60,7 +40,9 @@ impl OutcomeQueue {
         let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
         let wake_up = EventFd::from_flags(flags).map_err(broken)?;
         let outcomes = Arc::new(Outcomes { wake_up, arrived: Mutex::default() });
-        exit::remember_outcomes(&outcomes);
+        let mut queues = queues();
+        queues.retain(|queue| queue.strong_count() > 0);
+        queues.push(Arc::downgrade(&outcomes));
         Ok(OutcomeQueue(Own::new(outcomes)))
     }
 
@@ -68,63 +50,78 @@ impl OutcomeQueue {
     fn fileno(&self) -> PyResult<RawFd> {
         Ok(self.outcomes()?.wake_up.as_fd().as_raw_fd())
     }
+
+    /// Wakes the loop, though nothing has arrived.
+    fn wake(&self) -> PyResult<()> {
+        self.outcomes()?.wake();
+        Ok(())
+    }
+
+    /// Takes all outcomes: the id of each work, and its value or exception.
+    fn collect(&self, py: Python<'_>) -> PyResult<Vec<(u64, Py<PyAny>)>> {
+        let outcomes = self.outcomes()?;
+        match outcomes.wake_up.read() {
+            Ok(_) | Err(Errno::EAGAIN) => {}
+            Err(error) => return Err(broken(error)),
+        }
+        let arrived = mem::take(&mut *outcomes.arrived());
+        Ok(arrived.into_iter().map(|(id, outcome)| (id, outcome.collect(py))).collect())
+    }
 }
 
 impl OutcomeQueue {
-    /// Carries this work out in the runtime, and queues the outcome.
-    pub(crate) fn run(
-        &self,
-        local: &Local,
-        id: u64,
-        work: impl Future<Output = Result<Outcome, Error>> + Send + 'static,
-    ) -> PyResult<Task> {
-        let process = local.runtime.process;
-        let outcomes = self.0.get_in(process).map(Arc::clone).ok_or_else(inherited)?;
-        let connected = Arc::clone(&local.connected);
-        let task = async move {
-            let outcome = connected.caught(work).await.unwrap_or_else(Outcome::Failed);
-            outcomes.push(id, outcome);
-        };
-        Ok(Task(Own::of(local.runtime.handle.spawn(task).abort_handle(), process)))
-    }
-
-    /// Takes all outcomes.
-    pub(crate) fn take(&self) -> PyResult<Vec<(u64, Outcome)>> {
-        let outcomes = self.outcomes()?;
-        match outcomes.wake_up.read() {
-            Ok(_) | Err(Errno::EAGAIN) => Ok(mem::take(&mut *outcomes.arrived())),
-            Err(error) => Err(broken(error)),
-        }
-    }
-
-    /// The sender of a client's notices, which arrive here with this id.
-    pub(crate) fn notices(&self, id: u64) -> PyResult<Notices> {
-        Ok(Notices { outcomes: self.outcomes()?, id })
-    }
-
-    fn outcomes(&self) -> PyResult<Arc<Outcomes>> {
+    pub(crate) fn outcomes(&self) -> PyResult<Arc<Outcomes>> {
+        let inherited =
+            || PyRuntimeError::new_err("a loop of the parent process does not run in this one");
         self.0.get().map(Arc::clone).ok_or_else(inherited)
     }
 }
 
 impl Outcomes {
-    fn push(&self, id: u64, outcome: Outcome) {
+    pub(crate) fn push(&self, id: u64, outcome: Outcome) {
         self.arrived().push((id, outcome));
+        self.wake();
+    }
+
+    /// Queues an event that may be lost: events beyond the limit are.
+    pub(crate) fn push_within(&self, limit: usize, id: u64, event: Outcome) {
+        let mut arrived = self.arrived();
+        if arrived.len() < limit {
+            arrived.push((id, event));
+            drop(arrived);
+            self.wake();
+        }
+    }
+
+    fn wake(&self) {
         // This fails only after 2^64 writes without a read.
         let _ = self.wake_up.write(1);
     }
 
-    /// Releases the locks that were not collected when the interpreter ends.
-    pub(crate) fn release(&self) {
-        for (_, outcome) in self.arrived().iter_mut() {
-            if matches!(outcome, Outcome::Acquired(_)) {
-                *outcome = Outcome::Failed(Failure::usage("the interpreter ends".to_owned()));
-            }
-        }
-    }
-
     fn arrived(&self) -> MutexGuard<'_, Vec<(u64, Outcome)>> {
         self.arrived.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Releases the locks that no loop has collected.
+pub(crate) fn release_what_is_uncollected(_: Python<'_>) {
+    let queues: Vec<Arc<Outcomes>> = queues().iter().filter_map(Weak::upgrade).collect();
+    for outcomes in queues {
+        let mut arrived = outcomes.arrived();
+        let (locks, others) =
+            mem::take(&mut *arrived).into_iter().partition(|(_, one)| one.is_lock);
+        *arrived = others;
+        drop((arrived, locks));
+    }
+}
+
+fn queues() -> MutexGuard<'static, Vec<Weak<Outcomes>>> {
+    QUEUES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Task {
+    pub(crate) fn new(task: AbortHandle, process: u32) -> Task {
+        Task(Own::of(task, process))
     }
 }
 
@@ -136,10 +133,6 @@ impl Task {
             task.abort();
         }
     }
-}
-
-fn inherited() -> PyErr {
-    PyRuntimeError::new_err("a loop of the parent process does not run in this one")
 }
 
 fn broken(error: Errno) -> PyErr {

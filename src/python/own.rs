@@ -14,14 +14,9 @@ impl<T> Own<T> {
         Own::of(value, process::id())
     }
 
-    /// A value of this process, whose id is known here: to ask for it takes a system call.
+    /// A value of the process with this id. It saves the system call of `new`.
     pub(crate) fn of(value: T, process: u32) -> Own<T> {
         Own { value: Some(value), process }
-    }
-
-    /// `get`, for a caller who knows the id of this process.
-    pub(crate) fn get_in(&self, process: u32) -> Option<&T> {
-        if self.process == process { self.value.as_ref() } else { None }
     }
 
     /// True if the value belongs to the parent of this process.

@@ -1,11 +1,13 @@
-//! Reports of the nodes, as the tuples of `dlock._report`.
+//! Reports of the nodes, as the named tuples of `dlock._report`.
 
 use dlock_client::{
     DoneInfo, HolderInfo, Inspection, Key, Lease, NodeError, Notice, Report, WaiterInfo,
 };
-use pyo3::IntoPyObjectExt;
+use pyo3::intern;
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
+use pyo3::{IntoPyObjectExt, PyTypeInfo};
 
 /// Each node's answer or error.
 pub(crate) type Answers<T> = Vec<(String, Result<T, NodeError>)>;
@@ -58,7 +60,7 @@ pub(crate) fn breaks(py: Python<'_>, answers: &Answers<u64>) -> PyResult<Py<PyAn
 }
 
 /// A notice for an operator.
-pub(crate) fn notice(py: Python<'_>, notice: &Notice) -> PyResult<Py<PyAny>> {
+pub(crate) fn notice<'py>(py: Python<'py>, notice: &Notice) -> PyResult<Py<PyAny>> {
     let fields = PyDict::new(py);
     fields.set_item("event", notice.name())?;
     fields.set_item("message", notice.to_string())?;
@@ -88,8 +90,15 @@ pub(crate) fn notice(py: Python<'_>, notice: &Notice) -> PyResult<Py<PyAny>> {
         Notice::Back { key: lock } => fields.set_item("key", key(py, lock)?)?,
         _ => {}
     }
-    let class = py.import(MODULE)?.getattr("Notice")?;
-    class.call((), Some(&fields)).map(Bound::unbind)
+    let class = class(py, "Notice")?;
+    let defaults = class.getattr(intern!(py, "_field_defaults"))?.cast_into::<PyDict>()?;
+    let names = class.getattr(intern!(py, "_fields"))?.cast_into::<PyTuple>()?;
+    let field = |name: Bound<'py, PyAny>| match fields.get_item(&name)? {
+        Some(given) => Ok(Some(given)),
+        None => defaults.get_item(name),
+    };
+    let given: PyResult<Vec<_>> = names.iter().map(field).collect();
+    tuple(py, &class, PyTuple::new(py, given?)?)
 }
 
 fn inspection(py: Python<'_>, lock: &Inspection) -> PyResult<Py<PyAny>> {
@@ -148,10 +157,23 @@ fn all<T>(
 
 fn make<'py>(
     py: Python<'py>,
-    class: &str,
-    fields: impl pyo3::call::PyCallArgs<'py>,
+    name: &str,
+    fields: impl IntoPyObject<'py, Target = PyTuple, Output = Bound<'py, PyTuple>, Error = PyErr>,
 ) -> PyResult<Py<PyAny>> {
-    py.import(MODULE)?.getattr(class)?.call1(fields).map(Bound::unbind)
+    tuple(py, &class(py, name)?, fields.into_pyobject(py)?)
 }
 
-const MODULE: &str = "dlock._report";
+/// Makes a named tuple by `tuple.__new__`, which is in C: the class's own is in Python.
+fn tuple<'py>(
+    py: Python<'py>,
+    class: &Bound<'py, PyAny>,
+    fields: Bound<'py, PyTuple>,
+) -> PyResult<Py<PyAny>> {
+    let new = PyTuple::type_object(py).getattr(intern!(py, "__new__"))?;
+    new.call1((class, fields)).map(Bound::unbind)
+}
+
+fn class<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
+    static CLASSES: PyOnceLock<Py<PyDict>> = PyOnceLock::new();
+    CLASSES.import(py, "dlock._report", "__dict__")?.as_any().get_item(name)
+}

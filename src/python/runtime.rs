@@ -15,6 +15,7 @@ use std::thread;
 use std::time::Duration;
 
 use nix::sys::signal::SigSet;
+use nix::unistd::{getpid, gettid};
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 use tokio::runtime::{self, Builder, Handle};
@@ -27,7 +28,7 @@ pub(crate) struct Runtime {
     pub(crate) handle: Handle,
     /// The process that started it. A child process has the memory, but not the thread.
     pub(crate) process: u32,
-    /// Its epoll instance, which knows its sockets.
+    /// Its epoll instance, which watches its sockets.
     epoll: Option<RawFd>,
     tokio: runtime::Runtime,
     turns: Mutex<Turns>,
@@ -174,6 +175,11 @@ impl Drop for Turn<'_> {
             self.0.left.notify_one();
         }
     }
+}
+
+/// True if this is the first thread of its process.
+pub(crate) fn is_main_thread() -> bool {
+    getpid() == gettid()
 }
 
 /// Blocks all signals: they are for the threads of Python.

@@ -1,4 +1,4 @@
-//! The sockets of a runtime, which a child process inherits: those that its epoll instance watches.
+//! The sockets of a runtime, which a child process inherits. The runtime's epoll instance watches all of them.
 //!
 //! The child closes them and sends nothing: the parent's connections end with the parent.
 
@@ -27,7 +27,7 @@ pub(crate) struct Watched {
     inode: u64,
 }
 
-/// Closes those that are sockets, and still the same.
+/// Closes the sockets among these files. Skips a number that now is another file.
 pub(crate) fn close(watched: Vec<Watched>) {
     for socket in watched.into_iter().filter(Watched::is_open_socket) {
         let _ = unistd::close(socket.fd);

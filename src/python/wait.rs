@@ -4,16 +4,15 @@ use std::cell::Cell;
 use std::future::Future;
 use std::time::Duration;
 
-use nix::unistd::{getpid, gettid};
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 use tokio::task::JoinError;
 use tokio::time::timeout;
 
-use crate::runtime::Runtime;
+use crate::runtime::{Runtime, is_main_thread};
 
 /// Carries this work out, and waits for the outcome. A signal whose handler raises, as Ctrl-C's does, ends
-/// the work and the wait. An outcome that nobody takes is dropped, which releases a guard in it.
+/// the work and the wait. An outcome that is not received is dropped, which releases a lock in it.
 pub(crate) fn wait<T: Send + 'static>(
     py: Python<'_>,
     runtime: &Runtime,
@@ -38,11 +37,6 @@ pub(crate) fn wait<T: Send + 'static>(
             return Err(raised);
         }
     }
-}
-
-/// True if this is the first thread of its process.
-pub(crate) fn is_main_thread() -> bool {
-    getpid() == gettid()
 }
 
 /// A thread that forks goes on in the child, with its random number generator: parent and child would make

@@ -5,9 +5,9 @@ use harness::Kind;
 
 use crate::contention::{Contest, Setting, contests, settings};
 use crate::measure::{Compared, median};
-use crate::nodes::{Nodes, Service};
+use crate::nodes::Nodes;
 use crate::options::Options;
-use crate::peers::{AT_AGENT, Crowd, DLOCK, ONE_AND_FIVE, Peer, TRIPS, so_many_nodes};
+use crate::peers::{AT_AGENT, Crowd, DLOCK, NODES, Peer, TRIPS, so_many_nodes};
 use crate::report::{Report, Row, Target};
 
 /// This many locks are one figure.
@@ -15,7 +15,7 @@ const LOCKS: usize = 1000;
 
 /// Adds the figures.
 pub fn run(kind: Kind, options: &Options, report: &mut Report) {
-    for (nodes, most) in ONE_AND_FIVE.into_iter().zip([1.25, 1.15]) {
+    for (nodes, most) in NODES.into_iter().zip([1.25, 1.15]) {
         let what = format!("acquire + release, p50, {}", so_many_nodes(nodes));
         report.attempt(&what, |report| {
             let target = Target::AtMost(most);
@@ -41,7 +41,7 @@ fn alone(
     rounds: usize,
     report: &mut Report,
 ) -> f64 {
-    let nodes = Nodes::start(Service::Redis, kind, nodes, None).expect("servers start");
+    let nodes = Nodes::start(kind, nodes, None).expect("servers start");
     let addresses = nodes.addresses();
     let middle = |peer: &Peer| median(peer.pairs(&addresses, LOCKS).expect("it is measured"));
     let all: Vec<[f64; 3]> = (0..=rounds)
@@ -60,7 +60,7 @@ fn alone(
 /// The time of two round trips, the second one after a pause as long as a hold: who has slept wakes up slowly. In
 /// milliseconds.
 fn after_a_pause(setting: Setting) -> f64 {
-    let nodes = Nodes::start(Service::Redis, setting.kind, 1, None).expect("a server starts");
+    let nodes = Nodes::start(setting.kind, 1, None).expect("a server starts");
     let crowd = Crowd { clients: 1, ..setting.crowd };
     let waits = TRIPS.contended(&nodes.addresses(), crowd).expect("it is measured");
     Contest { setting, name: TRIPS.name, waits, ping: None }.hand_over()

@@ -53,11 +53,6 @@ impl Pipelined {
             self.next += batches;
         })
     }
-
-    /// The same, each of the different batches once.
-    pub fn cpu_of_all(&mut self, server: &Server) -> f64 {
-        self.cpu(server, BATCHES)
-    }
 }
 
 /// Many clients, each with one request under way.

@@ -8,9 +8,7 @@ use harness::Kind;
 use crate::measure::Compared;
 use crate::nodes::{Nodes, Ping};
 use crate::options::Options;
-use crate::peers::{
-    COMMANDS, Crowd, DLOCK, FLOOR, NODES, PEERS, Peer, SERVICES, Wait, Waits, so_many_nodes,
-};
+use crate::peers::{COMMANDS, Crowd, DLOCK, FLOOR, NODES, PEERS, Peer, Wait, Waits, so_many_nodes};
 use crate::report::{Report, Row, Target};
 
 /// The number of clients, and for how many milliseconds each holds the lock.
@@ -31,13 +29,6 @@ pub struct Setting {
 }
 
 impl Setting {
-    /// The setting in a line of its own.
-    pub fn heading(&self) -> String {
-        let (clients, hold) = (self.crowd.clients, self.crowd.hold.as_millis());
-        let (nodes, away) = (so_many_nodes(self.nodes), self.away());
-        format!("{clients} clients, each holds it for {hold} ms, {nodes}{away}")
-    }
-
     /// The setting in a few words.
     pub fn name(&self) -> String {
         let (clients, hold) = (self.crowd.clients, self.crowd.hold.as_millis());
@@ -70,7 +61,7 @@ pub struct Contest {
 }
 
 impl Contest {
-    /// The time in which nobody has the lock between two holders, in milliseconds.
+    /// The time between two holders, in milliseconds.
     pub fn hand_over(&self) -> f64 {
         1e3 / self.waits.rate() - self.waits.hold
     }
@@ -81,14 +72,14 @@ pub fn run(kind: Kind, options: &Options, report: &mut Report) {
     let seconds = if options.quick { 3 } else { 10 };
     let settings = settings(kind, seconds, &NODES, None);
     let mut libraries = vec![&DLOCK, &FLOOR, &COMMANDS];
-    libraries.extend(PEERS.iter().chain(&SERVICES));
+    libraries.extend(&PEERS);
     for (number, setting) in settings.into_iter().enumerate() {
         let contests = contests(setting, &libraries, number, report);
         // Without ours there is nothing to compare.
         if contests.first().is_some_and(|first| first.name == DLOCK.name) {
             add(&contests, report);
         }
-        report.contests(contests);
+        report.contests(&contests);
     }
 }
 
@@ -138,7 +129,7 @@ fn contest(setting: Setting, peer: &Peer) -> Result<Contest, String> {
     let Setting { kind, crowd, each_way, .. } = setting;
     // The round trip that stands for the floor needs no second node.
     let count = if peer.name == FLOOR.name { 1 } else { setting.nodes };
-    let nodes = Nodes::start(peer.service, kind, count, each_way)?;
+    let nodes = Nodes::start(kind, count, each_way)?;
     let (waits, ping) = nodes.beside_ping(|| peer.contended(&nodes.addresses(), crowd));
     Ok(Contest { setting, name: peer.name, waits: waits?, ping })
 }
@@ -163,23 +154,13 @@ fn add_ours(ours: &Contest, report: &mut Report) {
     report.add(kind, row("Jain's index", ours.waits.fairness(), Target::AtLeast(0.999)));
     report.add(kind, row("failures", ours.waits.failures as f64, Target::AtMost(0.0)));
     report.add(kind, row("held share of time", ours.waits.held_share(), Target::None));
-    if ours.setting.nodes == 3 {
-        // Of the ideal, which is one hold after the other: as much as a machine with processors of
-        // its own for each node reaches.
-        let least = if ours.setting.crowd.clients == 16 { 0.925 } else { 0.80 };
-        let ideal = 1.0 / ours.setting.crowd.hold.as_secs_f64();
-        let compared = Compared::once(ours.waits.rate(), ideal);
-        let least = Target::AtLeast(least);
-        report.add(kind, Row::compared(name("grants"), "1 / hold", "/s", compared, least));
-    }
 }
 
-/// The targets for p99 and grants, as ratios to the floor; on three nodes that is not asked.
+/// The targets for p99 and grants, as ratios to the floor.
 fn beside_floor(nodes: usize) -> [Target; 2] {
     match nodes {
         1 => [Target::AtMost(1.15), Target::AtLeast(0.92)],
-        5 => [Target::AtMost(1.35), Target::AtLeast(0.80)],
-        _ => [Target::None; 2],
+        _ => [Target::AtMost(1.35), Target::AtLeast(0.80)],
     }
 }
 
@@ -188,9 +169,6 @@ fn add_compared(ours: &Contest, theirs: &Contest, report: &mut Report) {
         name if name == FLOOR.name => beside_floor(ours.setting.nodes),
         // Our own commands are there to be seen, and not to be beaten.
         name if name == COMMANDS.name => [Target::None; 2],
-        name if SERVICES.iter().any(|one| one.name == name) => {
-            [Target::AtMost(1.0), Target::AtLeast(1.0)]
-        }
         // A client that polls and has it again at once hands nothing over: that is quick, and unfair.
         _ => [Target::AtMost(1.0), Target::None],
     };

@@ -120,7 +120,7 @@ fn target(kind: Kind, other: &Recipe, with_file: bool) -> Target {
     }
 }
 
-/// Locks that are taken and given back in a pipeline, with leases as long as somebody says.
+/// Locks that are taken and given back in a pipeline, with leases of the given length.
 pub fn pipelined(
     server: &Server,
     recipe: &Recipe,

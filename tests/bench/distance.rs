@@ -9,7 +9,7 @@ use harness::Kind;
 use crate::contention::{Contest, contests, settings};
 use crate::measure::Compared;
 use crate::options::Options;
-use crate::peers::{DLOCK, NODES, PEERS, Peer, SERVICES};
+use crate::peers::{DLOCK, NODES, PEERS, Peer};
 use crate::report::{Report, Row, Target};
 
 /// The length of the links, each way, in microseconds: another rack, another hall, another city.
@@ -18,7 +18,7 @@ const LINKS: [u64; 3] = [250, 1000, 5000];
 /// Adds the figures.
 pub fn run(kind: Kind, options: &Options, report: &mut Report) {
     let seconds = if options.quick { 2 } else { 5 };
-    let libraries: Vec<&Peer> = [&DLOCK].into_iter().chain(&PEERS).chain(&SERVICES).collect();
+    let libraries: Vec<&Peer> = [&DLOCK].into_iter().chain(&PEERS).collect();
     let links = LINKS.map(Duration::from_micros);
     let settings = links.map(|each_way| settings(kind, seconds, &NODES, Some(each_way)));
     for (number, setting) in settings.into_iter().flatten().enumerate() {
@@ -26,7 +26,7 @@ pub fn run(kind: Kind, options: &Options, report: &mut Report) {
         if contests.first().is_some_and(|first| first.name == DLOCK.name) {
             add(&contests, report);
         }
-        report.contests(contests);
+        report.contests(&contests);
     }
 }
 
@@ -54,7 +54,6 @@ fn add(contests: &[Contest], report: &mut Report) {
 /// The target, in round trips. Over shorter links it is waking up that takes most of the time.
 fn target(ours: &Contest) -> Target {
     match ours.setting.each_way.map(|each_way| each_way.as_millis()) {
-        _ if ours.setting.nodes == 3 => Target::None,
         Some(5) => Target::AtMost(1.25),
         Some(1) => Target::AtMost(1.4),
         _ => Target::None,

@@ -1,4 +1,4 @@
-//! Very many leases end in the same moment, while somebody else uses the server.
+//! Very many leases end in the same moment, while another client uses the server.
 
 use std::thread;
 use std::time::{Duration, Instant};

@@ -1,5 +1,5 @@
-//! The time in which nobody gets a lock when a server fails, by the shape of the node, and whether
-//! whoever holds another lock keeps it.
+//! The time without grants when a server fails, by the shape of the node, and whether the holder of
+//! another lock keeps it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -16,7 +16,7 @@ use crate::measure::median;
 use crate::options::Options;
 use crate::report::{Report, Row, Target};
 
-/// The leases of whoever holds and of whoever asks.
+/// The leases of the holder and of the client that asks.
 const LEASE: Duration = Duration::from_secs(10);
 /// Clients ask for a free lock this often.
 const PAUSE: Duration = Duration::from_millis(10);

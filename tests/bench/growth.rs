@@ -19,7 +19,7 @@ const MANY_WAITERS: usize = 10_000;
 /// One write hands the lock to this many clients. Fewer than wait in the smaller queue.
 const RELEASES: usize = 8;
 /// This many writes are one figure, or as many as take not much longer than this: there are servers
-/// that look at all who wait whenever one is served.
+/// that look at all waiters whenever one is served.
 const WRITES: usize = 40;
 const TURN: Duration = Duration::from_millis(400);
 

@@ -32,7 +32,7 @@ struct Shared {
 }
 
 impl Links {
-    /// Starts links to these ports, where nobody need listen yet.
+    /// Starts links to these ports, where no server need listen yet.
     pub fn start(targets: &[u16], each_way: Duration) -> io::Result<Links> {
         let nanos = AtomicU64::new(each_way.as_nanos() as u64);
         let shared = Arc::new(Shared { hold: nanos, ended: AtomicBool::new(false) });
@@ -159,7 +159,7 @@ impl Carrier {
         while self.under_way.front().is_some_and(|piece| piece.due <= now) {
             let Some(Piece { to, bytes, .. }) = self.under_way.pop_front() else { return };
             if bytes.is_empty() {
-                // Nobody here closes one half and goes on with the other.
+                // No client here closes one half and goes on with the other.
                 self.ends.remove(&to);
                 self.ends.remove(&(to ^ 1));
             } else if let Some(end) = self.ends.get_mut(&to) {
@@ -172,7 +172,7 @@ impl Carrier {
     fn accept(&mut self, number: usize) {
         let (listener, target) = &self.listeners[number];
         let Ok((client, _)) = listener.accept() else { return };
-        // Where nobody listens the client's connection ends.
+        // Where no server listens the client's connection ends.
         let Ok(server) = TcpStream::connect(("127.0.0.1", *target)) else { return };
         for stream in [client, server] {
             let ready = stream.set_nodelay(true).and_then(|()| stream.set_nonblocking(true));
@@ -242,7 +242,7 @@ mod tests {
 
     use super::Links;
 
-    /// Somebody who sends back what he gets, and the near end of a link to him.
+    /// An echo server, and the near end of a link to it.
     fn echo(each_way: Duration) -> (Links, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let links = Links::start(&[listener.local_addr().unwrap().port()], each_way).unwrap();

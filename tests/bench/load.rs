@@ -37,7 +37,7 @@ pub fn key(number: u64) -> String {
     format!("bench:lock:{number:09}")
 }
 
-/// A sequence of numbers that nobody can see a pattern in, the same in every run.
+/// A pseudo-random sequence of numbers, the same in every run.
 pub struct Random(u64);
 
 impl Random {
@@ -130,7 +130,7 @@ impl Pipe {
         tally.add(&self.buffer[..length]);
     }
 
-    /// Lets somebody else read and write.
+    /// Lets another thread read and write.
     pub fn into_stream(self) -> TcpStream {
         self.stream
     }

@@ -8,19 +8,15 @@
 //! - [`clients`]: how requests come, many at once or one at a time;
 //! - [`measure`]: CPU time as the server accounts for it, and two sides in turns;
 //! - [`cycle`]: a lock is taken and given back;
-//! - [`fences`]: writes that show a lock or a fence;
 //! - [`crowd`] and [`handover`]: a lock goes round among many;
 //! - [`memory`]: what locks and waiters take;
 //! - [`growth`]: whether much of everything makes it slow;
 //! - [`expiries`]: very many leases end at once;
-//! - [`restart`]: what the state file costs, and a start with very many leases;
-//! - [`looks`]: what it costs a node that somebody looks at it;
 //! - [`quorum`]: the client library over one node and over five;
 //! - [`agent`]: the same through an agent;
-//! - [`shapes`]: a primary behind Sentinels, and a Cluster;
 //! - [`peers`]: other libraries, as programs; [`nodes`]: what they connect to, over [`links`];
 //! - [`contention`], [`distance`] and [`uncontended`]: dlock beside them;
-//! - [`report`]: the table; [`page`]: the same as a page, with pictures.
+//! - [`report`]: the table.
 
 mod agent;
 mod clients;
@@ -30,25 +26,19 @@ mod cycle;
 mod distance;
 mod expiries;
 mod fail_overs;
-mod fences;
 mod growth;
 mod handover;
 mod links;
 mod load;
-mod looks;
 mod measure;
 mod memory;
 mod nodes;
 mod options;
-mod page;
 mod peers;
 mod quorum;
 mod report;
-mod restart;
-mod shapes;
 mod uncontended;
 
-use std::collections::VecDeque;
 use std::env;
 use std::panic;
 use std::process::ExitCode;
@@ -70,57 +60,25 @@ fn main() -> ExitCode {
         peers::bare_list::run(words);
     }
     scratch::use_a_disk();
-    let options = Options::read();
-    match measure(&options) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(why) => {
-            eprintln!("{why}");
-            ExitCode::FAILURE
-        }
-    }
+    if measure(&Options::read()) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// Runs the benchmarks. True if everything could be measured.
-fn measure(options: &Options) -> Result<bool, String> {
-    // Known before half an hour has gone by.
-    if let Some(folder) = &options.page {
-        page::prepare(folder)?;
-    }
-    let (mut report, mut written) = (Report::new(options.json), true);
-    let mut servers = Vec::new();
-    let all = Kind::ALL.into_iter().flat_map(|kind| {
-        let groups = options.groups_on(kind).into_iter();
-        groups.map(move |group| (kind, group.title))
-    });
-    let mut to_come: VecDeque<_> = all.collect();
+fn measure(options: &Options) -> bool {
+    let mut report = Report::new(options.json);
     for kind in Kind::ALL {
         let groups = options.groups_on(kind);
         if !groups.is_empty() {
-            let version = version(kind);
-            report.server(kind, &version);
-            servers.push((kind, version));
+            report.server(kind, &version(kind));
         }
         for group in groups {
-            to_come.pop_front();
             report.group(kind, group.title);
             let rest = format!("the rest of: {}", group.title);
             report.attempt(rest, |report| group.run(kind, options, report));
-            // The page has what was measured until then, if somebody ends the program.
-            if let Some(folder) = &options.page {
-                let page = page::write(folder, &report, &servers, to_come.make_contiguous());
-                if let Err(why) = &page {
-                    eprintln!("{why}");
-                }
-                written = page.is_ok();
-            }
         }
     }
     report.end();
-    if let (Some(folder), true) = (&options.page, written) {
-        eprintln!("\nwritten: {}", folder.join(page::NAME).display());
-    }
-    Ok(report.complete() && written)
+    report.complete()
 }
 
 /// The server's version; of a server that does not start each row says so.

@@ -13,7 +13,7 @@ const WAITERS: usize = 1000;
 /// One user may have this many places, unless the settings say otherwise.
 const PLACES: usize = 10_000;
 
-/// Bytes a lock, a waiter with its connection, and a place of who is away.
+/// Bytes a lock, a waiter with its connection, and a reserved place.
 pub fn run(kind: Kind, _: &Options, report: &mut Report) {
     let what = "memory of a held lock";
     report.attempt(what, |report| {

@@ -1,7 +1,5 @@
-//! The nodes of a lock library: servers with the module, or the members of another lock service, on
-//! this machine or at a distance from the clients and from each other.
-
-mod members;
+//! The nodes of a lock library: servers with the module, on this machine or at a distance from the
+//! clients.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,69 +11,27 @@ use harness::{Kind, Server};
 use crate::links::Links;
 use crate::load::{Pipe, request};
 use crate::measure::{median, percentile};
-use members::Members;
-
-/// The kind of service that a node runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Service {
-    /// A server with the module: for dlock, and for all libraries that need a Redis.
-    Redis,
-    /// A member of an etcd cluster.
-    Etcd,
-    /// A member of a ZooKeeper ensemble.
-    ZooKeeper,
-}
-
-impl Service {
-    /// The program that is missing, if one is.
-    pub fn missing(self) -> Option<String> {
-        match self {
-            Service::Redis => None,
-            Service::Etcd | Service::ZooKeeper => members::missing(self),
-        }
-    }
-}
 
 /// Nodes that are new: nothing is left of the library before.
 pub struct Nodes {
     ports: Vec<u16>,
-    _behind: Behind,
+    _servers: Vec<Server>,
     distance: Option<Distance>,
 }
 
-#[expect(dead_code, reason = "they end when this is dropped")]
-enum Behind {
-    Servers(Vec<Server>),
-    Members(Members),
-}
-
 impl Nodes {
-    /// So far from the clients, each way. The members of a service are as far from each other.
-    pub fn start(
-        service: Service,
-        kind: Kind,
-        count: usize,
-        each_way: Option<Duration>,
-    ) -> Result<Nodes, String> {
-        let (behind, ports) = match service {
-            Service::Redis => {
-                let servers: Vec<Server> = (0..count).map(|_| Server::start(kind)).collect();
-                let ports = servers.iter().map(Server::port).collect();
-                (Behind::Servers(servers), ports)
-            }
-            Service::Etcd | Service::ZooKeeper => {
-                let (members, ports) = Members::start(service, count, each_way)?;
-                (Behind::Members(members), ports)
-            }
-        };
+    /// So far from the clients, each way.
+    pub fn start(kind: Kind, count: usize, each_way: Option<Duration>) -> Result<Nodes, String> {
+        let servers: Vec<Server> = (0..count).map(|_| Server::start(kind)).collect();
+        let ports: Vec<u16> = servers.iter().map(Server::port).collect();
         let Some(each_way) = each_way else {
-            return Ok(Nodes { ports, _behind: behind, distance: None });
+            return Ok(Nodes { ports, _servers: servers, distance: None });
         };
         let bystander = Server::build(kind).without_module().start();
         let distance = Distance::start(&ports, bystander, each_way);
         let distance = distance.map_err(|error| format!("no links: {error}"))?;
         let ports = distance.links.ports()[..count].to_vec();
-        Ok(Nodes { ports, _behind: behind, distance: Some(distance) })
+        Ok(Nodes { ports, _servers: servers, distance: Some(distance) })
     }
 
     /// The addresses to which clients connect.
@@ -95,7 +51,7 @@ impl Nodes {
     }
 }
 
-/// Links to nodes, and one more to a server that nobody else uses, to measure them by.
+/// Links to nodes, and one more to an otherwise idle server, to measure them by.
 struct Distance {
     links: Links,
     _bystander: Server,

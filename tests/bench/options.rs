@@ -1,15 +1,14 @@
 //! The options of the command line.
 
 use std::env;
-use std::path::PathBuf;
 use std::process;
 
 use harness::Kind;
 
 use crate::report::Report;
 use crate::{
-    agent, contention, cycle, distance, expiries, fail_overs, fences, growth, handover, looks,
-    memory, quorum, restart, shapes, uncontended,
+    agent, contention, cycle, distance, expiries, fail_overs, growth, handover, memory, quorum,
+    uncontended,
 };
 
 /// Rows that are measured together.
@@ -23,17 +22,13 @@ pub struct Group {
 }
 
 /// The groups, by the names that `--only` takes, in the order in which they are measured.
-const GROUPS: [Group; 15] = [
+const GROUPS: [Group; 11] = [
     Group::of_module("cycle", "A lock is taken and given back", cycle::run),
-    Group::of_module("fences", "Writes that show a lock or a fence", fences::run),
     Group::of_module("handover", "A lock goes round among many", handover::run),
     Group::of_module("memory", "What locks and waiters take", memory::run),
     Group::of_module("growth", "Much of everything", growth::run),
     Group::of_module("expiries", "Very many leases end at once", expiries::run),
-    Group::of_module("restart", "The state file, and a start with very many leases", restart::run),
-    Group::of_module("looks", "dlock top and dlock exporter look at a node", looks::run),
     Group::of_library("quorum", "The client library", quorum::run),
-    Group::of_library("shapes", "A primary behind Sentinels, and a Cluster", shapes::run),
     Group::of_library(
         "fail-overs",
         "A server fails: the longest wait for a free lock",
@@ -54,7 +49,7 @@ impl Group {
         Group { name, title, usual: &Kind::ALL, run }
     }
 
-    /// A group whose figures are a client's: they hardly depend on the server.
+    /// A group of a client's figures: they hardly depend on the server.
     const fn of_library(
         name: &'static str,
         title: &'static str,
@@ -73,15 +68,14 @@ const USAGE: &str = "\
 Measures the module against what one would do without it, on the same server in the same run,
 and the client library beside others.
 
-Usage: bench [--server NAME,...] [--only GROUP,...] [--quick] [--json] [--page FOLDER]
+Usage: bench [--server NAME,...] [--only GROUP,...] [--quick] [--json]
 
   --server  redis-7.0, redis-8.2, valkey-8.1, valkey-9.1
             (all for what the module does, redis-8.2 for the last seven groups)
-  --only    cycle, fences, handover, memory, growth, expiries, restart, looks, quorum,
-            shapes, fail-overs, contention, distance, uncontended, agent (all)
+  --only    cycle, handover, memory, growth, expiries, quorum,
+            fail-overs, contention, distance, uncontended, agent (all)
   --quick   fewer rounds: ten minutes instead of thirty, and more noise
-  --json    an array of figures instead of tables
-  --page    writes results.md and its pictures into this folder";
+  --json    an array of figures instead of tables";
 
 /// The options of the command line.
 pub struct Options {
@@ -93,20 +87,13 @@ pub struct Options {
     pub quick: bool,
     /// Figures for programs.
     pub json: bool,
-    /// The folder in which a page is written.
-    pub page: Option<PathBuf>,
 }
 
 impl Options {
     /// Reads the command line; a wrong one ends the program.
     pub fn read() -> Options {
-        let mut options = Options {
-            kinds: None,
-            groups: GROUPS.iter().collect(),
-            quick: false,
-            json: false,
-            page: None,
-        };
+        let mut options =
+            Options { kinds: None, groups: GROUPS.iter().collect(), quick: false, json: false };
         let mut args = env::args().skip(1);
         while let Some(arg) = args.next() {
             match arg.as_str() {
@@ -114,10 +101,6 @@ impl Options {
                 "--only" => options.groups = list(&arg, args.next(), &GROUPS, |group| group.name),
                 "--quick" => options.quick = true,
                 "--json" => options.json = true,
-                "--page" => match args.next() {
-                    Some(folder) => options.page = Some(folder.into()),
-                    None => refuse("--page needs a folder"),
-                },
                 "--help" | "-h" => {
                     println!("{USAGE}");
                     process::exit(0);

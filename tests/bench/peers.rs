@@ -12,13 +12,11 @@
 //! - a wait that is not over at the end counts with its length so far; otherwise starvation would be
 //!   hidden. A figure that nobody can know for that reason is shown as "at least";
 //! - leases of 10 s for all, far longer than any hold; new servers for each run, with the module
-//!   loaded, for all that need a Redis;
-//! - etcd and ZooKeeper, three members each, as they are set up by default: they write every step to
-//!   disk before they answer.
+//!   loaded, for all.
 //!
 //! In reading order: [`closed_loop`], what a program does; [`dlock`], dlock's; [`bare_sockets`], no
 //! library at all; [`bare_list`], no lock at all; [`waits`], what was measured. The others are in
-//! `python`, `node`, `rslock` and `etcd`; scripts/peers.sh installs them.
+//! `python`, `node` and `rslock`; scripts/peers.sh installs them.
 
 pub mod bare_list;
 pub mod bare_sockets;
@@ -39,7 +37,6 @@ use harness::{Agent, process};
 use nix::sys::prctl::set_timerslack;
 use serde_json::Value;
 
-use crate::nodes::Service;
 pub use waits::{Wait, Waits};
 
 /// A library in the comparison.
@@ -48,8 +45,6 @@ pub struct Peer {
     /// Its name in tables.
     pub name: &'static str,
     program: Program,
-    /// The service that its nodes run.
-    pub service: Service,
     /// The numbers of nodes with which it is compared.
     pub nodes: &'static [usize],
 }
@@ -67,66 +62,45 @@ enum Program {
 }
 
 impl Peer {
-    /// One that needs a Redis.
-    const fn on_redis(name: &'static str, program: Program, nodes: &'static [usize]) -> Peer {
-        Peer { name, program, service: Service::Redis, nodes }
+    const fn new(name: &'static str, program: Program, nodes: &'static [usize]) -> Peer {
+        Peer { name, program, nodes }
     }
 }
 
 /// Ours.
-pub const DLOCK: Peer = Peer::on_redis("dlock (Rust)", Program::This(dlock::WORD), &NODES);
+pub const DLOCK: Peer = Peer::new("dlock (Rust)", Program::This(dlock::WORD), &NODES);
 
 /// Our commands without our library: what is left is the queue in the server.
 pub const COMMANDS: Peer =
-    Peer::on_redis("DLOCK by redis-py (Python)", Program::Python("dlock_commands.py"), &[1]);
+    Peer::new("DLOCK by redis-py (Python)", Program::Python("dlock_commands.py"), &[1]);
 
 /// The same at an agent, over the unix socket.
-pub const AT_AGENT: Peer = Peer::on_redis(
+pub const AT_AGENT: Peer = Peer::new(
     "dlock agent by redis-py (Python)",
     Program::PythonAtAgent("dlock_commands.py"),
-    &ONE_AND_FIVE,
+    &NODES,
 );
 
 /// Two bare round trips to an agent.
-pub const TRIPS: Peer =
-    Peer::on_redis("two PINGs", Program::PythonAtAgent("pings.py"), &ONE_AND_FIVE);
+pub const TRIPS: Peer = Peer::new("two PINGs", Program::PythonAtAgent("pings.py"), &NODES);
 
 /// Our commands without any library.
-pub const BARE: Peer =
-    Peer::on_redis("bare sockets", Program::This(bare_sockets::WORD), &ONE_AND_FIVE);
+pub const BARE: Peer = Peer::new("bare sockets", Program::This(bare_sockets::WORD), &NODES);
 
 /// The floor of a hand-over: a token goes round through a list, always on one node.
 pub const FLOOR: Peer =
-    Peer::on_redis("BLPOP + LPUSH by bare sockets", Program::This(bare_list::WORD), &NODES);
+    Peer::new("BLPOP + LPUSH by bare sockets", Program::This(bare_list::WORD), &NODES);
 
 /// Theirs, first the one in our language.
 pub const PEERS: [Peer; 4] = [
-    Peer::on_redis("rslock (Rust)", Program::Rust("rslock-peer"), &ONE_AND_FIVE),
-    Peer::on_redis("@sesamecare-oss/redlock (Node.js)", Program::Node, &ONE_AND_FIVE),
-    Peer::on_redis("redis-py (Python)", Program::Python("redis_py.py"), &[1]),
-    Peer::on_redis("python-redis-lock (Python)", Program::Python("python_redis_lock.py"), &[1]),
+    Peer::new("rslock (Rust)", Program::Rust("rslock-peer"), &NODES),
+    Peer::new("@sesamecare-oss/redlock (Node.js)", Program::Node, &NODES),
+    Peer::new("redis-py (Python)", Program::Python("redis_py.py"), &[1]),
+    Peer::new("python-redis-lock (Python)", Program::Python("python_redis_lock.py"), &[1]),
 ];
 
-/// Services of their own.
-pub const SERVICES: [Peer; 2] = [
-    Peer {
-        name: "etcd (Rust)",
-        program: Program::Rust("etcd-peer"),
-        service: Service::Etcd,
-        nodes: &[3],
-    },
-    Peer {
-        name: "ZooKeeper by kazoo (Python)",
-        program: Program::Python("zookeeper.py"),
-        service: Service::ZooKeeper,
-        nodes: &[3],
-    },
-];
-
-/// The numbers of nodes with which peers are compared: three only beside etcd and ZooKeeper.
-pub const NODES: [usize; 3] = [1, 3, 5];
-/// The numbers of nodes for peers beside which three would say no more.
-pub const ONE_AND_FIVE: [usize; 2] = [1, 5];
+/// The numbers of nodes with which libraries are compared.
+pub const NODES: [usize; 2] = [1, 5];
 
 /// The number of nodes, in words.
 pub fn so_many_nodes(nodes: usize) -> String {
@@ -149,9 +123,8 @@ impl Peer {
     pub fn installed(&self) -> Result<(), String> {
         let (program, file) = self.program.files();
         let missing = [program, file].into_iter().flatten().find(|path| !path.exists());
-        let missing = missing.map(|path| format!("{} is missing", path.display()));
-        match missing.or_else(|| self.service.missing()) {
-            Some(missing) => Err(format!("not installed, {missing}: run scripts/peers.sh")),
+        match missing.map(|path| path.display().to_string()) {
+            Some(file) => Err(format!("not installed, {file} is missing: run scripts/peers.sh")),
             None => Ok(()),
         }
     }

@@ -17,8 +17,6 @@ pub struct Report {
     as_json: bool,
     /// The sections, in the order in which they were measured.
     pub sections: Vec<Section>,
-    /// The waits of the clients of each library.
-    pub contests: Vec<Contest>,
 }
 
 /// The figures of one group on one server.
@@ -47,7 +45,7 @@ pub struct Gap {
 impl Report {
     /// An empty report.
     pub fn new(as_json: bool) -> Report {
-        Report { as_json, sections: Vec::new(), contests: Vec::new() }
+        Report { as_json, sections: Vec::new() }
     }
 
     /// The rows of another server follow.
@@ -89,9 +87,9 @@ impl Report {
         section.rows.push(row);
     }
 
-    /// All waits of some libraries in one setting.
-    pub fn contests(&mut self, contests: Vec<Contest>) {
-        for Contest { setting, name, waits, ping } in &contests {
+    /// Notes what failed in some libraries in one setting, and links that were off.
+    pub fn contests(&mut self, contests: &[Contest]) {
+        for Contest { setting, name, waits, ping } in contests {
             let setting = setting.name();
             if waits.failures > 0 {
                 let (count, last) = (waits.failures, &waits.complaint);
@@ -105,7 +103,6 @@ impl Report {
                 ));
             }
         }
-        self.contests.extend(contests);
     }
 
     /// Adds a remark besides the figures.

@@ -4,9 +4,9 @@
 use harness::Kind;
 
 use crate::measure::{Compared, median};
-use crate::nodes::{Nodes, Service};
+use crate::nodes::Nodes;
 use crate::options::Options;
-use crate::peers::{BARE, COMMANDS, DLOCK, ONE_AND_FIVE, PEERS, Peer, so_many_nodes};
+use crate::peers::{BARE, COMMANDS, DLOCK, NODES, PEERS, Peer, so_many_nodes};
 use crate::report::{Report, Row, Target};
 
 /// This many acquisitions are one figure.
@@ -23,11 +23,11 @@ struct Series {
 
 /// Adds the figures.
 pub fn run(kind: Kind, options: &Options, report: &mut Report) {
-    let [_, most] = ONE_AND_FIVE;
-    let nodes = Nodes::start(Service::Redis, kind, most, None).expect("servers start");
+    let [_, most] = NODES;
+    let nodes = Nodes::start(kind, most, None).expect("servers start");
     let addresses = nodes.addresses();
     let mut all = Vec::new();
-    for nodes in ONE_AND_FIVE {
+    for nodes in NODES {
         for peer in [&DLOCK, &BARE].into_iter().chain(&PEERS).chain([&COMMANDS]) {
             if peer.nodes.contains(&nodes) {
                 all.push(Series { place: all.len(), peer, nodes, medians: Vec::new() });
@@ -73,7 +73,7 @@ fn add(kind: Kind, all: &[Series], report: &mut Report) {
         let compared = Compared::of_pairs(&pairs.collect::<Vec<_>>());
         report.add(kind, Row::compared(what, against, "µs", compared, target));
     };
-    for nodes in ONE_AND_FIVE {
+    for nodes in NODES {
         let Some(ours) = find(&DLOCK, nodes) else { continue };
         for theirs in all.iter().filter(|one| one.nodes == nodes && one.peer.name != DLOCK.name) {
             let what = format!("{ACQUIRE}, {}", so_many_nodes(nodes));
@@ -84,7 +84,7 @@ fn add(kind: Kind, all: &[Series], report: &mut Report) {
         }
     }
     // The cost of four more nodes, beside their cost to another.
-    let [one, several] = ONE_AND_FIVE;
+    let [one, several] = NODES;
     for (peer, target) in [(&DLOCK, Target::AtMost(1.5)), (&PEERS[0], Target::None)] {
         let what = format!("{}: {ACQUIRE}, {}", peer.name, so_many_nodes(several));
         let against = so_many_nodes(one);

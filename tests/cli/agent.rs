@@ -184,7 +184,7 @@ fn what_an_agent_does_not_serve_is_refused_by_name(kind: Kind) {
             "ERR unknown command 'DLOCK.TOKENS'; DLOCK.HELP lists those of an agent",
         ),
         ("DLOCK.ACQUIRE job t 1001 KEEP 1000", "ERR ttl-ms 1001 is longer than KEEP 1000"),
-        ("DLOCK.ACQUIRE job t 1000 NX", "ERR unknown option 'NX'; there is SHARED, WAIT ms"),
+        ("DLOCK.ACQUIRE job t 1000 NX", "ERR unknown option 'NX'; valid options: SHARED, WAIT ms"),
         ("DLOCK.ACQUIRE job t 0", "ERR ttl-ms must be a whole number from 1 to"),
         ("DLOCK.ACQUIRE job t 1000 WAIT x", "ERR WAIT must be a whole number"),
         ("DLOCK.ACQUIRE job t 1000 RENEW", "ERR RENEW and CLOSE need EPHEMERAL"),

@@ -179,7 +179,7 @@ fn states_that_are_hazards(kind: Kind) {
     servers[1].run(ANY_DISK);
     let found = findings(&nodes, 1);
     assert_eq!((&found[0].1[..], &found[0].2[..]), ("quarantine", &nodes[1..2]), "{found:#?}");
-    assert!(found[0].3.contains("the last life ended without a clean shutdown"), "{found:#?}");
+    assert!(found[0].3.contains("the server was not shut down cleanly"), "{found:#?}");
 
     servers[1].stop();
     servers[2].stop();

@@ -55,7 +55,7 @@ struct Run {
     fences: BTreeMap<String, u64>,
     /// Names of guards that a later step detaches.
     detached: Vec<String>,
-    /// Names of those whose locks were left done.
+    /// Names of the clients that left their locks done.
     done: Vec<String>,
     /// Names of the detached locks that were released, once.
     released: Vec<String>,
@@ -63,7 +63,7 @@ struct Run {
     tokens: u64,
 }
 
-/// A lock, held or wanted, and the connection of whoever wants it.
+/// A lock, held or wanted, and its client's connection.
 struct Held {
     client: Client,
     key: Vec<u8>,

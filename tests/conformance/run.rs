@@ -190,7 +190,7 @@ impl Run {
         }
     }
 
-    /// A step with a lock that whoever has its token minds.
+    /// A step with a lock that is used by its token alone.
     async fn lease(&mut self, verb: &str, name: &str, step: &Json) {
         if verb == "detach" {
             let lease = self.guards.remove(name).unwrap().detach().await;

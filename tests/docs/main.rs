@@ -13,7 +13,7 @@
 //!
 //! - `<!-- before: COMMAND -->`: another client has sent this, and may still wait for its answer;
 //! - `<!-- before: crash -->`: the server was killed and has started again;
-//! - `<!-- exits: N -->`: a shell example whose last command ends with this code.
+//! - `<!-- exits: N -->`: a shell example that ends with this code.
 
 mod alike;
 mod codes;

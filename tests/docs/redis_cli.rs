@@ -36,12 +36,12 @@ fn is_ours(example: &Example) -> bool {
             .is_some_and(|l| l.starts_with(PROMPT) || l.starts_with("(integer)"))
 }
 
-/// A server that keeps a state file, and those who talk to it.
+/// A server that keeps a state file, and its clients.
 struct Session {
     server: Server,
     /// The clients that sent the requests in the comments.
     others: Vec<Child>,
-    /// A redis-cli whose reply is shown in a later example.
+    /// A redis-cli with its reply shown in a later example.
     open: Option<Child>,
 }
 

@@ -1,6 +1,6 @@
 //! The harness of the end-to-end tests: real servers, raw clients, and waiting without sleeping.
 //!
-//! The parts in reading order, each a folder whose `mod.rs` lists its modules:
+//! The parts in reading order, each a folder with a `mod.rs` that lists its modules:
 //! - [`servers`]: real servers, alone, as replicas, behind Sentinels, in a cluster or a quorum;
 //! - [`clients`]: connections, the library and the program, as users have them;
 //! - [`faults`]: networks, disks, memory and clocks that fail when the test says so;

@@ -2,7 +2,7 @@
 //!
 //! The recipe: `SET NX PX`, and a retry when the answer does not come in time. The request had
 //! arrived; only its answer got lost. So the retry is told that the lock is taken: by itself.
-//! Nobody works until the TTL is over. With dlock, asking again with the same token gives the same
+//! No client works until the TTL is over. With dlock, asking again with the same token gives the same
 //! grant.
 
 use std::time::Duration;

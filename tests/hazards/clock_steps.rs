@@ -1,6 +1,6 @@
-//! The server's wall clock steps: NTP corrects it, a virtual machine resumes, somebody sets it.
+//! The server's wall clock steps: NTP corrects it, a virtual machine resumes, an administrator sets it.
 //!
-//! The recipe: `SET NX PX`, whose end the server keeps as a date. A step ahead ends all locks at
+//! The recipe: `SET NX PX`. The server keeps its end as a date. A step ahead ends all locks at
 //! once, while their holders work; a step back keeps the locks of the dead for as long as the step.
 //! dlock's leases run on the monotonic clock: they end when they should.
 

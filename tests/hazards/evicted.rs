@@ -1,9 +1,9 @@
 //! The server runs out of memory and evicts a lock.
 //!
-//! The recipe: `SET NX PX` on a server that is also a cache. Its lock has a TTL and nobody reads
-//! it, so `volatile-lru` and `allkeys-lru` evict it as they do an old page, while it is held, and
+//! The recipe: `SET NX PX` on a server that is also a cache. Its lock has a TTL and is never
+//! read, so `volatile-lru` and `allkeys-lru` evict it as they do an old page, while it is held, and
 //! the next one takes it: two holders. dlock's locks have no TTL, so `volatile-*` does not touch
-//! them; one that `allkeys-*` evicts is lost to its holder, and nobody else gets it before its lease
+//! them; one that `allkeys-*` evicts is lost to its holder, and no other client gets it before its lease
 //! would have ended.
 
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use harness::{Kind, Server, apply, on_every_server};
 #[apply(on_every_server)]
 fn volatile_lru_evicts_a_lock_that_is_held_but_none_of_dlock(kind: Kind) {
     let server = Server::start(kind);
-    let fence = alice_takes_both(&server);
+    let fence = alice_takes_both(&server, 60_000);
     server.cache_until("the lock is evicted", "volatile-lru", || !exists(&server, "old"));
     assert_eq!(server.run("SET old bob NX PX 60000").text(), "OK", "alice still works");
     assert!(exists(&server, "new"));
@@ -24,9 +24,8 @@ fn volatile_lru_evicts_a_lock_that_is_held_but_none_of_dlock(kind: Kind) {
 #[apply(on_every_server)]
 fn a_lock_of_dlock_that_allkeys_lru_evicts_is_nobody_elses_before_its_end(kind: Kind) {
     let server = Server::start(kind);
-    let fence = alice_takes_both(&server);
     let sent = Instant::now();
-    assert_eq!(server.run("DLOCK.EXTEND new alice 3000").int(), 1);
+    let fence = alice_takes_both(&server, 3000);
     server.cache_until("both locks are evicted", "allkeys-lru", || {
         !exists(&server, "old") && !exists(&server, "new")
     });
@@ -37,11 +36,12 @@ fn a_lock_of_dlock_that_allkeys_lru_evicts_is_nobody_elses_before_its_end(kind: 
     assert!(next > fence && sent.elapsed() >= Duration::from_millis(3000));
 }
 
-/// Takes the same lock once as usual and once with dlock. Returns the fence.
-fn alice_takes_both(server: &Server) -> i64 {
+/// Takes the same lock once as usual and once with dlock, there for this many milliseconds. Returns
+/// the fence.
+fn alice_takes_both(server: &Server, lease: u64) -> i64 {
     assert_eq!(server.run("SET old alice NX PX 60000").text(), "OK");
     assert!(server.run("SET old bob NX PX 60000").is_null());
-    server.run("DLOCK.ACQUIRE new alice 60000").int()
+    server.run(&format!("DLOCK.ACQUIRE new alice {lease}")).int()
 }
 
 fn exists(server: &Server, key: &str) -> bool {

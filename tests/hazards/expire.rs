@@ -1,5 +1,5 @@
 //! SETNX, and then EXPIRE or PEXPIRE: a holder that crashes between the two leaves a lock for ever.
-//! Both in one transaction, and whoever asks in vain makes the dead holder's lock last longer. With
+//! Both in one transaction, and each request in vain makes the dead holder's lock last longer. With
 //! dlock the lease is part of the grant: whatever ends after it, the lock is free when the lease is
 //! over, and one that is EPHEMERAL at once.
 
@@ -34,7 +34,7 @@ impl SetThenExpire {
     }
 }
 
-/// A client whose connection ends in the moment in which the server has got this request: it has
+/// A client that loses its connection when the server has received this request: it has
 /// crashed, or its machine has, or the network.
 fn crashes_after(server: &Server, args: &[&str]) -> (Proxy, Client) {
     let network = Proxy::start(server.port());

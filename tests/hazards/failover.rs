@@ -47,7 +47,7 @@ impl Pair {
         pair
     }
 
-    /// Somebody takes the lock, and is told so. The primary dies before its replica has heard of
+    /// A client takes the lock, and gets the reply. The primary dies before its replica has heard of
     /// it. Gives the holder, and when it asked.
     fn lose_a_lock<P: Party>(&mut self, ttl: u64) -> (P, Instant) {
         let mut alice = P::connect(self.primary.port());
@@ -68,7 +68,7 @@ fn assert_two_hold<P: Waiting>(port: u16) {
     assert!(bob.lock_within(KEY, LONG, PATIENCE), "nobody has it, it seems");
 }
 
-/// Asserts that nobody holds before the lease of the first one is over.
+/// Asserts that no client holds before the lease of the first one is over.
 #[track_caller]
 fn assert_one_holds(port: u16, alice: &Dlock, asked: Instant, ttl: u64) {
     let mut bob = Client::connect(port).expect("the new primary listens");

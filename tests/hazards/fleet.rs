@@ -46,7 +46,7 @@ impl Turns {
 
     /// Lets a service have one turn after the other, until there was enough of both kinds. Between
     /// them it does something else for as long as its last turn took, or longer: else there would
-    /// always be a queue, which keeps those out who poll.
+    /// always be a queue, which keeps out clients that poll.
     pub fn go_on(&self, who: &'static str, mut under_the_lock: impl FnMut(&mut dyn FnMut())) {
         let mut client = Client::connect(self.port).expect("it is up");
         while !self.were_enough() {

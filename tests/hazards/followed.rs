@@ -25,7 +25,7 @@ async fn use_before(client: &Client, key: &str, servers: &[&Server]) {
     });
 }
 
-/// Asserts that nobody else holds before the lease of one that was lost is over.
+/// Asserts that no other client holds before the lost lease is over.
 async fn assert_one_holds(client: &Client, alice: Guard, asked: Instant) {
     let key = alice.key().to_string();
     let bob = wait_for(client, &key, TTL).await;

@@ -1,4 +1,4 @@
-//! SETNX with the expiry time as the value; who finds that the time is over takes the lock with
+//! SETNX with the expiry time as the value; a client that finds the time over takes the lock with
 //! GETSET. All depends on the clocks of the clients: one that is ahead takes a lock that is still
 //! good, the GETSET of a loser moves the end of the winner's lock, and a release that looks at the
 //! clock first leaves its lock behind, or deletes the next holder's. dlock asks no client for the
@@ -60,7 +60,7 @@ impl GetSet {
         self.expires - self.now()
     }
 
-    /// "Delete only what is surely still yours": with enough time left that nobody can have taken
+    /// "Delete only what is surely still yours": with enough time left that no client can have taken
     /// it. Says whether a lock was removed.
     fn unlock_with_a_buffer(&mut self, buffer: i64) -> bool {
         self.left() > buffer && self.client.run(&format!("DEL {KEY}")).int() == 1
@@ -89,7 +89,7 @@ fn time(text: &str) -> i64 {
     text.parse().expect("the value is a time")
 }
 
-/// A dlock request by a client whose clock is this far ahead. The client tells nobody what its
+/// A dlock request by a client whose clock is this far ahead. The client sends to no server what its
 /// clock shows, but for a fence that it may propose.
 fn acquire(server: &Server, who: &str, ahead: i64) -> Value {
     let proposal = now(ahead) * 1_000;
@@ -114,7 +114,7 @@ fn a_client_whose_clock_is_ahead_takes_nothing_from_a_holder_of_dlock(kind: Kind
     assert!(acquire(&server, "bob", SKEW).is_null());
     assert_eq!(server.run(&format!("DLOCK.CHECK {KEY} alice")).int(), fence);
     assert_eq!(server.run(&format!("DLOCK.RELEASE {KEY} alice")).int(), 1);
-    // And no clock that is behind gives a smaller fence to whoever comes later.
+    // And no clock that is behind gives a smaller fence to a later client.
     let bobs = acquire(&server, "bob", SKEW).int();
     server.run(&format!("DLOCK.RELEASE {KEY} bob"));
     assert!(bobs > fence && acquire(&server, "carol", -SKEW).int() > bobs);
@@ -122,7 +122,7 @@ fn a_client_whose_clock_is_ahead_takes_nothing_from_a_holder_of_dlock(kind: Kind
 
 // --- two that find a lock that is over -----------------------------------------------------------
 
-/// Somebody took the lock an hour ago, and crashed.
+/// A client took the lock an hour ago, and crashed.
 fn left_behind(server: &Server) {
     assert!(GetSet::new(server, -HOUR).try_lock(TTL));
 }

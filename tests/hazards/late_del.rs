@@ -14,7 +14,7 @@ const ALICES: u64 = 3_000;
 /// The others' locks are not over before the test is.
 const OTHERS: u64 = 60_000;
 
-/// `SET key host NX PX ttl`, and `DEL key`: whoever deletes, whatever is there.
+/// `SET key host NX PX ttl`, and `DEL key`, which deletes any client's lock.
 struct SetAndDel {
     client: Client,
     host: String,
@@ -48,7 +48,7 @@ impl Party for SetAndDel {
 struct Outcome {
     /// A lock was taken away.
     removed: bool,
-    /// Bob, who works, still has the lock after it.
+    /// Bob still has the lock after it.
     bob_has_it: bool,
     /// A third one gets the lock while bob works.
     carol_gets_it: bool,

@@ -1,6 +1,6 @@
 //! A write that arrives late at the data: its holder was paused (garbage collection, a full disk, a
 //! suspended machine), its packet delayed, or it lay in a queue. The lock cannot stop it, for it is at
-//! work for somebody else by then; the data can.
+//! work for another holder by then; the data can.
 //!
 //! The recipe is a Redlock, a random value on a majority of three nodes. Its holder could look at its
 //! clock before it writes, but it has done that before the pause, or never does; and no store can tell,
@@ -66,7 +66,7 @@ impl Paused {
     }
 }
 
-/// The fence of the next holder, who waits until the lock is free.
+/// The fence of the next holder, after a wait until the lock is free.
 fn next_fence(quorum: &Quorum) -> u64 {
     run(async {
         let bob = wait_for(&healthy_program(quorum).await, "job", ms(60_000)).await;
@@ -101,7 +101,7 @@ fn a_read_without_its_fence_lets_a_late_write_be_lost() {
     assert_eq!(fenced(&data, alice.guard.fence(), "SET account 100").text(), "OK");
     let bob = next_fence(&quorum);
     let read: i64 = data.run("GET account").text().parse().expect("a number");
-    // Acknowledged, for nobody has shown a larger fence.
+    // Acknowledged, for no client has shown a larger fence.
     assert_eq!(fenced(&data, alice.guard.fence(), "SET account 150").text(), "OK");
     assert_eq!(fenced(&data, bob, &format!("SET account {}", read + 1)).text(), "OK");
     assert_eq!(data.run("GET account").text(), "101", "alice's write is gone");

@@ -9,12 +9,12 @@ pub use harness::library::{assert_held, connect, ms, run, take, wait_for};
 /// A node may take this long to answer: enough on a busy machine.
 pub const NODE_TIMEOUT: Duration = ms(1_000);
 
-/// A program whose requests go through the networks in front of the nodes.
+/// A program that sends its requests through the networks in front of the nodes.
 pub async fn program(quorum: &Quorum) -> Client {
     connect(&quorum.urls(), NODE_TIMEOUT).await
 }
 
-/// A program whose networks are all well.
+/// A program with working networks.
 pub async fn healthy_program(quorum: &Quorum) -> Client {
     connect(&quorum.direct_urls(), NODE_TIMEOUT).await
 }

@@ -36,7 +36,7 @@ fn the_agent_renews_it_as_long_as_the_request_lives(kind: Kind) {
         assert_eq!(bob(""), Value::Null);
     }
     assert!(alice.run("DLOCK.CHECK report alice").is_int());
-    // The request dies, and nobody waits for a lease to end.
+    // The request dies, and no client waits for a lease to end.
     alice.close();
     bob("WAIT 10000").int();
 }

@@ -2,8 +2,8 @@
 //!
 //! The recipes: tickets, where each waiter blocks until the one before it leaves, as people build
 //! ZooKeeper's in Redis; and a list in which everybody has a limited time, as Redisson's fair lock
-//! keeps it. ZooKeeper ends the session of a client that vanished, and wakes who watched it; Redis
-//! does not. So whoever watched it waits for ever, or all behind it wait for its time, though the
+//! keeps it. ZooKeeper ends the session of a client that vanished, and wakes its watcher; Redis
+//! does not. So the watcher waits for ever, or all behind it wait for its time, though the
 //! lock is free; and a holder that vanished holds on. In dlock's queue a waiter is there as long as
 //! its connection is, and so is an EPHEMERAL holder: EPHEMERAL also decides when a waiter vanishes
 //! in the moment in which it is given the lock. Without it the lock is then held until the lease is
@@ -33,7 +33,7 @@ fn who_watches_a_waiter_that_vanishes_waits_for_ever(kind: Kind) {
     bob.close();
     server.until_blocked(2);
     leave(&mut alice, alices);
-    // The lock is free; whoever is left waits, and so does everybody who comes.
+    // The lock is free; the remaining clients wait, and so do new ones.
     let (mut erin, _) = watch(&server, daves);
     for waiter in [&mut carol, &mut dave, &mut erin] {
         assert_eq!(waiter.recv_within(Duration::from_millis(100)), None);
@@ -167,7 +167,7 @@ fn take_ticket(client: &mut Client) -> i64 {
     ticket
 }
 
-/// The ticket before this one: who has it is to be watched.
+/// The ticket before this one: its client is to be watched.
 fn in_front(client: &mut Client, ticket: i64) -> Option<i64> {
     let range = format!("ZRANGE job:queue ({ticket} -inf BYSCORE REV LIMIT 0 1");
     let range = client.run(&range);
@@ -196,7 +196,7 @@ const TIME: Duration = Duration::from_secs(2);
 
 /// Takes the lock if it is free and nobody is in front whose time is not over; else queues. The
 /// time of each begins after that of the one before it. KEYS: the lock, the list, and when each
-/// one's time is over. ARGV: who asks, and the time of each.
+/// one's time is over. ARGV: the client that asks, and the time of each.
 const POLL: &str = "\
     local clock = redis.call('TIME') \
     local now = clock[1] * 1000 + math.floor(clock[2] / 1000) \
@@ -219,7 +219,7 @@ const POLL: &str = "\
     end \
     return 0";
 
-/// Asks for the lock, as whoever waits does again and again.
+/// Asks for the lock, as a waiter does again and again.
 fn poll(client: &mut Client, name: &str) -> bool {
     let time = TIME.as_millis().to_string();
     let polled = ["EVAL", POLL, "3", "job", "job:line", "job:times", name, &time];

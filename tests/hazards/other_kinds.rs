@@ -1,7 +1,7 @@
 //! Old locks that are no strings, or need more than a string, beside dlock.
 //!
 //! A lock in a hash (Redisson) and one of dlock at the same key are errors to each other: never are
-//! there two holders, but nobody waits for the other either. A client that waits for a signal
+//! there two holders, but neither waits for the other. A client that waits for a signal
 //! (python-redis-lock) does not get one from dlock, and waits out its expiry. There the fleet moves
 //! in two steps: first all services take both locks, the old one and then one of dlock at another
 //! key; then they leave out the old one.

@@ -14,7 +14,7 @@ const LEASE: u64 = 10_000;
 /// The second host's clock is behind by this much, and the job takes a tenth of it.
 const APART: Duration = Duration::from_millis(300);
 
-/// A host whose scheduler starts a job, with whatever recipe.
+/// A host with a scheduler that starts a job, with any recipe.
 trait Host {
     fn connect(port: u16) -> Self;
 

@@ -11,7 +11,7 @@ pub trait Party: Send {
     /// On a connection of its own, through whatever stands at this port.
     fn connect(port: u16) -> Self;
 
-    /// Takes the lock for this many milliseconds, if nobody has it.
+    /// Takes the lock for this many milliseconds, if it is free.
     fn try_lock(&mut self, key: &str, ttl: u64) -> bool;
 
     /// Gives the lock back, and says whether anything was taken away by that.
@@ -171,7 +171,7 @@ impl Waiting for Dlock {
     }
 }
 
-/// A name that nobody else has.
+/// A unique name.
 pub fn random() -> String {
     format!("{:032x}", rand::random::<u128>())
 }

@@ -29,7 +29,7 @@ pub enum Validity {
 #[derive(Clone, Debug)]
 pub struct Held {
     pub key: String,
-    /// Random: nobody else has it, and it is neither larger nor smaller than the one before.
+    /// Random: unique, and neither larger nor smaller than the one before.
     pub value: String,
     /// Until then the client does not doubt it.
     pub until: Instant,
@@ -43,12 +43,12 @@ pub struct Link {
 }
 
 impl Redlock {
-    /// A client whose requests go through the networks in front of the nodes.
+    /// A client that sends its requests through the networks in front of the nodes.
     pub fn through_networks(quorum: &Quorum, timeout: Duration) -> Redlock {
         Redlock::at(quorum.iter().map(|node| node.network().port()), timeout)
     }
 
-    /// A client whose networks are all well.
+    /// A client with working networks.
     pub fn direct(quorum: &Quorum, timeout: Duration) -> Redlock {
         Redlock::at(quorum.iter().map(|node| node.port()), timeout)
     }
@@ -58,11 +58,6 @@ impl Redlock {
         let nodes: Vec<Link> = ports.into_iter().map(|port| Link::new(port, timeout)).collect();
         let enough = nodes.len() / 2 + 1;
         Redlock { nodes, validity: Validity::FromTheFirstRequest, enough }
-    }
-
-    /// Holds with fewer nodes than a majority.
-    pub fn content_with(self, enough: usize) -> Redlock {
-        Redlock { enough, ..self }
     }
 
     /// Counts its leases from elsewhere.

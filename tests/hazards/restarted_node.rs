@@ -60,7 +60,7 @@ fn a_guard_is_not_held_twice_when_a_node_restarts_empty() {
 
 // --- the state file is lost as well ------------------------------------------------------------
 
-/// The limit: nobody knows of alice's lease, and the operator says that there was none.
+/// The limit: no node has stored alice's lease, and the operator says that there was none.
 #[test]
 fn a_guard_is_held_twice_when_a_node_that_lost_its_disk_is_said_to_be_new() {
     let mut quorum = Quorum::start(3);
@@ -95,7 +95,7 @@ fn lose_everything(quorum: &mut Quorum, setting: &str) {
 }
 
 /// Alice has the lock on the nodes 1 and 2, and does not reach 3. Bob wants it, and reaches all but
-/// node 1, which would tell him at once who has it.
+/// node 1, which would name the holder at once.
 struct People {
     alices: Guard,
     bob: Client,
@@ -116,7 +116,7 @@ impl People {
         People { alices, bob, _network: network }
     }
 
-    /// Asserts that bob, who asks again and again, has the lock when alice has it no more. Node 3
+    /// Asserts that bob asks again and again and has the lock when alice has it no more. Node 3
     /// grants it to him at any time: only node 2 can keep him out.
     async fn assert_bob_comes_after(&self, quorum: &Quorum) {
         let attempt = async || self.bob.lock("job").ttl(TTL).try_acquire().await;

@@ -23,33 +23,6 @@ use crate::redlock::Redlock;
 const RENEW: &str = "if redis.call('GET', KEYS[1]) == ARGV[1] then \
     return redis.call('PEXPIRE', KEYS[1], 60000) else return 0 end";
 
-#[apply(on_every_server)]
-fn an_old_lock_keeps_dlock_out_until_it_is_released(kind: Kind) {
-    let server = Server::start(kind);
-    let mut old = Old::new(&server, "old");
-    assert!(old.tries());
-    assert!(server.run("DLOCK.ACQUIRE job alice 60000").is_null());
-    let mut alice = server.waiter("DLOCK.ACQUIRE job alice 60000 WAIT 0");
-    let mut bob = server.waiter("DLOCK.ACQUIRE job bob 60000 WAIT 0");
-    assert_eq!(server.waiters("job"), ["alice", "bob"]);
-    assert_eq!(server.run("DLOCK.INSPECT job").at("mode").text(), "foreign");
-
-    assert_eq!(old.script(COMPARE_AND_DELETE).int(), 1);
-    assert!(alice.recv().int() > 0);
-    assert!(!bob.has_answer());
-    assert!(!old.tries(), "alice has it");
-}
-
-#[apply(on_every_server)]
-fn an_old_lock_that_expires_is_handed_over(kind: Kind) {
-    let server = Server::start(kind);
-    server.run("SET job old NX PX 1000");
-    assert!(server.run("DLOCK.ACQUIRE job alice 60000").is_null());
-    let mut alice = server.waiter("DLOCK.ACQUIRE job alice 60000 WAIT 0");
-    assert!(alice.recv().int() > 0);
-    assert!(server.run("SET job old NX PX 1000").is_null());
-}
-
 #[apply(on_two_servers)]
 fn a_lock_of_dlock_keeps_old_services_out(kind: Kind) {
     let server = Server::start(kind);
@@ -66,14 +39,14 @@ fn a_lock_of_dlock_keeps_old_services_out(kind: Kind) {
     }
 }
 
-/// An old service whose lock has expired, and which releases and renews it all the same.
+/// An old service that releases and renews its expired lock.
 #[apply(on_two_servers)]
 fn what_an_old_service_does_with_a_lock_of_dlock_is_an_error_and_changes_nothing(kind: Kind) {
     let server = Server::start(kind);
     let fence = server.run("DLOCK.ACQUIRE job alice 60000").int();
     let mut bob = server.waiter("DLOCK.ACQUIRE job bob 60000 WAIT 0");
     let mut old = Old::new(&server, "old");
-    // Not even with the token of the one who holds it.
+    // Not even with the holder's token.
     let mut thief = Old::new(&server, "alice");
     for service in [&mut old, &mut thief] {
         for script in [COMPARE_AND_DELETE, RENEW] {
@@ -91,50 +64,6 @@ fn what_an_old_service_does_with_a_lock_of_dlock_is_an_error_and_changes_nothing
     assert!(!bob.has_answer());
     server.run("DLOCK.RELEASE job alice");
     assert!(bob.recv().int() > fence);
-}
-
-#[apply(on_every_server)]
-fn a_plain_del_ends_a_lock_of_dlock_and_its_waiters_are_told(kind: Kind) {
-    let server = Server::start(kind);
-    for (unlock, left) in [("DEL job", 0), ("UNLINK job", 0), ("SET job old PX 60000", 1)] {
-        server.run("DLOCK.ACQUIRE job alice 60000");
-        let mut bob = server.waiter("DLOCK.ACQUIRE job bob 60000 WAIT 0");
-        server.run(unlock);
-        assert_eq!(bob.recv().code(), "UNBLOCKED", "{unlock}");
-        assert!(server.run("DLOCK.CHECK job alice").is_null(), "{unlock}");
-        assert_eq!(server.run("DLOCK.RELEASE job alice").int(), 0, "{unlock}");
-        // Alice may still work, and the next one comes in.
-        assert_eq!(server.run("EXISTS job").int(), left, "{unlock}");
-        server.run("DEL job");
-        assert!(Old::new(&server, "old").tries(), "{unlock}");
-        server.run("DEL job");
-    }
-}
-
-#[apply(on_every_server)]
-fn an_expire_by_old_code_ends_a_lock_of_dlock_too_early(kind: Kind) {
-    let server = Server::start(kind);
-    server.run("DLOCK.ACQUIRE job alice 60000");
-    let mut bob = server.waiter("DLOCK.ACQUIRE job bob 60000 WAIT 0");
-    assert_eq!(server.run("PEXPIRE job 50").int(), 1);
-    assert_eq!(bob.recv().code(), "UNBLOCKED");
-    assert!(server.run("DLOCK.CHECK job alice").is_null());
-}
-
-#[apply(on_two_servers)]
-fn who_polls_gets_what_the_queue_leaves(kind: Kind) {
-    let server = Server::start(kind);
-    let mut old = Old::new(&server, "old");
-    server.run("DLOCK.ACQUIRE job t0 60000");
-    let mut line = server.line(3, |n| format!("DLOCK.ACQUIRE job t{} 60000 WAIT 0", n + 1));
-    for (n, waiter) in line.iter_mut().enumerate() {
-        assert!(!old.tries());
-        server.run(&format!("DLOCK.RELEASE job t{n}"));
-        assert!(!old.tries(), "the next one has it already");
-        assert!(waiter.recv().int() > 0);
-    }
-    server.run("DLOCK.RELEASE job t3");
-    assert!(old.tries());
 }
 
 #[apply(on_two_servers)]
@@ -251,7 +180,7 @@ fn redlocks_and_guards_lose_no_update() {
 
 // --- servers that crash, and the way back ------------------------------------------------------
 
-/// Nobody knows how long the strings ran that a crash took along. The operator does.
+/// The operator alone knows the expiry of strings lost in a crash.
 #[apply(on_two_servers)]
 fn a_least_quarantine_waits_for_the_old_locks_that_a_crash_took_along(kind: Kind) {
     let crashes = |server: &mut Server| {
@@ -271,7 +200,7 @@ fn a_least_quarantine_waits_for_the_old_locks_that_a_crash_took_along(kind: Kind
     assert!(server.assert_in_quarantine(CRASHED) > 30_000);
 }
 
-/// As somebody finds out who goes back to the old services, and takes the module away.
+/// An operator goes back to the old services, and removes the module.
 #[apply(on_every_server)]
 fn a_server_starts_without_the_module_when_no_lock_is_left(kind: Kind) {
     let mut server = Server::build(kind).append_only().start();

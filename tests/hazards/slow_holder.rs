@@ -2,7 +2,7 @@
 //! its lock lasts: two are in the critical section, and what one of them writes is lost. The
 //! library renews the lock while the work goes on, so the second one waits; renewal is no invention
 //! of dlock, other libraries renew as well. The fence is the difference, where renewal did not
-//! help: the resource refuses who is late. The fence has to be shown with each read, too: late_write.rs
+//! help: the resource refuses a late writer. The fence has to be shown with each read, too: late_write.rs
 //! shows why.
 
 use std::time::Duration;
@@ -23,9 +23,9 @@ struct Account {
     server: Server,
 }
 
-/// Refuses whoever comes with a smaller fence than somebody before; else writes, if there is
+/// Refuses a smaller fence than an earlier one; else writes, if there is
 /// something to write, and gives the balance. A client that only reads leaves its fence, too: what
-/// it is about to write rests on what it has read, so nobody before it may write in between. A
+/// it is about to write rests on what it has read, so no earlier holder may write in between. A
 /// fence has 53 bits at most: Lua's numbers hold it.
 const IN_ORDER: &str = "\
     local fence, largest = tonumber(ARGV[1]), tonumber(redis.call('get', KEYS[2]) or '0') \
@@ -81,7 +81,7 @@ enum Late {
     WhenBobHasWritten,
 }
 
-/// The writers whose writes were accepted, and the balance after them.
+/// The writers of accepted writes, and the balance after them.
 #[derive(Debug, PartialEq)]
 struct Outcome {
     alice: bool,

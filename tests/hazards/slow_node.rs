@@ -2,7 +2,7 @@
 //!
 //! The recipe: `SET NX PX` on each node in turn, with a time-out for each as long as the lock. The
 //! first lease is over when the last node is asked. A client that counts the lock from the last
-//! answer believes that it is held, and so does somebody else; who counts from the first request
+//! answer believes that it is held, and so does another client; one that counts from the first request
 //! does not get a lock that is free. A short time-out for each node cures the second, and makes the
 //! first mistake smaller; it stays one. dlock asks all nodes at once, does not wait for the slow
 //! one, and counts from when it asked.

@@ -1,7 +1,7 @@
-//! `SET NX PX` in a loop, with some sleep between two attempts and a time-out: who comes first is
-//! not who is served first, for whoever asks in the right moment has the lock, while the others
-//! sleep; and a hundred who wait send thousands of requests a second if each sleeps for 10 ms, as
-//! those do who are in a hurry, and a thousand with the 100 ms of redis-py. With dlock they wait in
+//! `SET NX PX` in a loop, with some sleep between two attempts and a time-out: clients are not served
+//! in the order in which they came. The client that asks at the right moment has the lock, while the others
+//! sleep. A hundred waiters send thousands of requests a second if each sleeps for 10 ms, and a thousand
+//! with the 100 ms of redis-py. With dlock they wait in
 //! a queue in the server, send nothing, and are served in the order in which they came.
 
 use std::sync::Mutex;
@@ -14,10 +14,10 @@ use harness::{Client, Kind, Server, apply, eventually, on_one_server, on_two_ser
 use crate::recipe::{Dlock, HURRY, Party, SetNx, USUAL, Waiting};
 
 const KEY: &str = "stock";
-/// Nobody's lock ends by itself here.
+/// No lock ends by itself here.
 const TTL: u64 = 60_000;
 
-// --- who is served first -------------------------------------------------------------------------
+// --- the order of service -------------------------------------------------------------------------
 
 #[apply(on_one_server)]
 fn a_newcomer_overtakes_one_that_sleeps_between_two_attempts(kind: Kind) {
@@ -43,7 +43,7 @@ fn a_newcomer_does_not_overtake_one_that_waits_in_the_queue(kind: Kind) {
     assert!(early.recv().int() > 0);
 }
 
-/// This many come, one after the other, while somebody has the lock.
+/// This many clients come, one after the other, while the lock is held.
 const WAITERS: usize = 8;
 /// The time between two arrivals: clients that poll are awake at different times.
 const APART: Duration = Duration::from_millis(3);
@@ -51,7 +51,7 @@ const APART: Duration = Duration::from_millis(3);
 const WORK: Duration = Duration::from_millis(5);
 const ROUNDS: usize = 5;
 
-/// The order in which those are served who came in the order of their numbers.
+/// The order of service of clients that came in the order of their numbers.
 fn order_of_service<P: Waiting>(server: &Server) -> Vec<usize> {
     let served = Mutex::new(Vec::new());
     let mut holder = P::connect(server.port());
@@ -109,7 +109,7 @@ fn who_waits_in_the_queue_is_served_in_the_order_of_arrival(kind: Kind) {
 const CROWD: usize = 100;
 /// Clients give up after this long.
 const TIME_OUT: Duration = Duration::from_secs(1);
-/// Nobody asks anything for this long; clients that poll would ask thirty times each.
+/// No client sends a request for this long; clients that poll would ask thirty times each.
 const QUIET: Duration = Duration::from_millis(300);
 
 /// The number of calls of a command, as the server counts.

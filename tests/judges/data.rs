@@ -1,4 +1,4 @@
-//! A model of a register that is read and then written under a lock: if nobody comes in between, that is one step.
+//! A model of a register that is read and then written under a lock: if no other write comes in between, that is one step.
 
 use std::collections::BTreeSet;
 

@@ -48,7 +48,7 @@ pub enum Asked {
     Change {
         /// The former value; empty where there was none.
         read: String,
-        /// The new one, which nobody else writes.
+        /// The new one, which is unique.
         wrote: String,
     },
 }
@@ -57,7 +57,7 @@ pub enum Asked {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
-    /// Nobody else holds it.
+    /// One holder alone.
     Exclusive,
     /// Others that share it may hold it.
     Shared,

@@ -26,7 +26,7 @@ pub struct State {
 /// A step of a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Somebody holds from now on, with a fence.
+    /// A client holds from now on, with a fence.
     Acquire(usize, Mode, Option<u64>),
     /// The hold is over: the lock was given back, or the lease has ended.
     End(usize),
@@ -89,7 +89,7 @@ impl State {
 /// The steps of one lock, as far as its programs can tell when they were.
 ///
 /// An attempt that was refused, or heard nothing, is not here: its program does not hold, whatever the servers
-/// keep of it, and may be refused though nobody holds, where several nodes are asked at once.
+/// keep of it, and may be refused though the lock is free, where several nodes are asked at once.
 pub fn calls(lines: &[&Line], with_fences: bool) -> Vec<Call<Step>> {
     let mut released = BTreeMap::new();
     let mut broken = Vec::new();

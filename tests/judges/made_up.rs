@@ -116,7 +116,7 @@ fn a_change_without_an_answer_may_have_happened_and_late() {
     assert_eq!(broken(&unheard), None);
     let without = [change("a", 0, None, "", "1"), change("b", 20, Some(30), "", "2")];
     assert_eq!(broken(&without), None);
-    // Somebody reads it when another value is there that was read before it came.
+    // Read while another value is there, one that was read before this one came.
     let late = [&without[..], &[change("c", 40, Some(50), "1", "3")]].concat();
     assert_eq!(broken(&late), Some(Promise::Data));
 }

@@ -56,11 +56,11 @@ pub struct Accusation {
 /// The promises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Promise {
-    /// Nobody holds beside an exclusive holder, and no more than a lock has permits.
+    /// An exclusive holder is alone, and a lock has no more holders than permits.
     Exclusion,
     /// In the order of the holds fences grow.
     Fences,
-    /// Nobody writes between a read and a write of somebody else.
+    /// No write comes between another holder's read and write.
     Data,
 }
 

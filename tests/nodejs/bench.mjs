@@ -32,7 +32,7 @@ async function compare(title, series) {
   }
 }
 
-/** What `dlock bench` says of a pair in Rust, in µs. */
+/** The figure of `dlock bench` for a pair in Rust, in µs. */
 function rustPair(server) {
   const command = ['bench', '--json', '--nodes', server.url, '--time', '1s'];
   const text = execFileSync(`${TOP}/target/release/dlock`, command, { encoding: 'utf8' });

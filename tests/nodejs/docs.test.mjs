@@ -1,4 +1,4 @@
-// The examples of the pages run as they stand, and each option and error is told.
+// The examples of the pages run as they stand, and the pages name each option and error.
 
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';

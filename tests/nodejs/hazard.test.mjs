@@ -15,7 +15,7 @@ testWithServer('the event loop is busy and renewal comes too late', async ({ ser
       guard.check();
       assert.equal(await server.fence(`${key}:dlock`), guard.fence);
     });
-    // Meanwhile anybody could have had the other one.
+    // Meanwhile any client could have acquired the recipe's lock.
     assert.equal(await redis.exists(`${key}:recipe`), 0);
   });
   // The recipe's lock was not there any more to be released.

@@ -1,4 +1,4 @@
-// Locks: what they do, what they tell, what goes wrong.
+// Locks, guards and errors.
 
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -90,12 +90,12 @@ testWithServer('work is done once a window, and tried again if it fails', async 
   await thrown(UsageError, client.lock(key).runOnce('1 h', fails));
 });
 
-testWithServer('an error has the stack of whoever waits', async ({ client, key }) => {
-  async function whoeverWaits() {
+testWithServer('an error has the stack of its caller', async ({ client, key }) => {
+  async function caller() {
     await client.lock(key, { wait: 0 }).acquire();
   }
   await client.lock(key).run(async () => {
-    assert.match((await thrown(HeldError, whoeverWaits())).stack, /whoeverWaits/);
+    assert.match((await thrown(HeldError, caller())).stack, /caller/);
   });
 });
 
@@ -213,7 +213,7 @@ testAlone('wrong options, keys and addresses are refused', async () => {
   assert.throws(() => new Client('redis://a', { timeout: 5 }), /there is no option timeout/);
 });
 
-testWithEveryServer('a lost lock is told at the end of the function', async ({ server, client, key }) => {
+testWithEveryServer('a lost lock is thrown at the end of the function', async ({ server, client, key }) => {
   let fence;
   const held = client.lock(key).run(async (guard) => {
     fence = guard.fence;

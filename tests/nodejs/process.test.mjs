@@ -68,7 +68,7 @@ testWithServer('a process that exits while it waits leaves the queue', async ({ 
   await server.untilWaiting(key, 1);
   program.process.stdin.write('end\n');
   await program.end();
-  // A place in the queue is kept for a while for whoever is away.
+  // The place is not reserved after the end.
   assert.equal(await server.waiting(key), 0);
   await guard.release();
 });

@@ -63,7 +63,7 @@ export class Server {
         this.port = port;
         return;
       }
-      // Somebody else was quicker.
+      // Another process has taken the port.
       await this.kill();
     }
     assert.fail(`${this.kind} does not start: ${this.log()}`);
@@ -122,7 +122,7 @@ export class Server {
     return fields(await this.run('DLOCK.INSPECT', key));
   }
 
-  /** True if nobody holds the lock, and nobody waits. */
+  /** True if the lock has no holder and no waiter. */
   async isFree(key) {
     return (await this.inspect(key)) === null;
   }
@@ -189,7 +189,7 @@ export async function freePort() {
   assert.fail('no free port');
 }
 
-// As tests/harness/servers/ports.rs: who listens on the first port of a block has the block.
+// As tests/harness/servers/ports.rs: the process that listens on the first port of a block has the block.
 async function nextPort() {
   const at = ports++;
   const block = Math.floor(at / 49);

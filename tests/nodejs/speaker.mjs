@@ -1,4 +1,4 @@
-// A program that works with locks as it is told, line by line: tests/languages talks to it.
+// A program that carries out commands for locks, one a line: tests/languages sends them.
 
 import { createInterface } from 'node:readline';
 import { Client } from 'dlock';

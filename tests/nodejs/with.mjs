@@ -1,4 +1,4 @@
-// Common parts of all tests of the library for Node: servers, clients of them, programs.
+// Common parts of all tests of the library for Node.js: servers, clients of them, programs.
 
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
@@ -43,8 +43,8 @@ function begin(kind) {
   return servers.get(kind);
 }
 
-// All tests of a file are in a suite, whose end is told. The end of the file, Node.js 18.18 tells only to a process
-// that has nothing else to do, and servers are something to do.
+// All tests of a file are in a suite, because its `after` runs at its end. In Node.js 18.18 that of the file runs only
+// once the process has nothing else to do, which servers prevent.
 queueMicrotask(() =>
   describe(basename(process.argv[1]), () => {
     for (const [name, body] of tests) test(name, body);
@@ -78,14 +78,14 @@ export async function thrown(Class, promise) {
   return assert.fail(`it should throw ${Class.name}`);
 }
 
-/** A program in a process of its own, which says what it does line by line. */
+/** A program in a process of its own, which prints a line for each step. */
 export class Program {
   err = '';
 
   constructor(t, text, words, flags = [], env = {}) {
     const begin = "import { Client } from 'dlock'; const [url, key] = process.argv.slice(1);";
-    const node = ['--input-type=module', ...flags, '--eval', `${begin}${text}`, '--', ...words];
-    this.process = spawn(process.execPath, node, { cwd: HERE, env: { ...process.env, ...env } });
+    const args = ['--input-type=module', ...flags, '--eval', `${begin}${text}`, '--', ...words];
+    this.process = spawn(process.execPath, args, { cwd: HERE, env: { ...process.env, ...env } });
     this.process.stderr.on('data', (data) => {
       this.err += data;
     });

@@ -1,4 +1,4 @@
-// A worker thread that takes a lock, and keeps it until it is told what to do.
+// A worker thread that takes a lock, and keeps it until a message arrives.
 
 const { workerData, parentPort } = require('node:worker_threads');
 const { Client } = require('dlock');

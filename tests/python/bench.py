@@ -32,7 +32,7 @@ SECONDS = 3.0
 
 
 def rust_pair(server: Server) -> float:
-    """What `dlock bench` says of the same in Rust, in µs."""
+    """The figures of `dlock bench` for the same in Rust, in µs."""
     command = [str(TOP / "target/release/dlock"), "bench", "--json", "--nodes", server.url, "--time", "1s"]
     line = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
     return sum(float(line[name]["p50"]) for name in ("acquire_us", "release_us"))

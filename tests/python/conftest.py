@@ -1,7 +1,6 @@
 """Common parts of all tests of the Python library: servers, and clients of them.
 
-Most tests run with one server: what servers do differently, the Rust library's tests see. Some run with each
-kind, for what a lock of Python needs of any of them.
+The rules of locks, and the differences between servers, are tested in Rust.
 """
 
 from __future__ import annotations
@@ -26,8 +25,7 @@ _names = itertools.count()
 def pytest_configure(config: pytest.Config) -> None:
     text = "every_server: a test of what depends on the server"
     config.addinivalue_line("markers", text)
-    # Whoever runs the tests may ignore Ctrl-C, as nohup and the background of a script do. What is
-    # ignored stays so in all children, and tests send it to some.
+    # nohup and the background of a script ignore Ctrl-C, and so would all children. Tests send it to some.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
@@ -50,7 +48,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    # To pick none is no failure: others have picked theirs.
+    # No test of this language may match the filters.
     if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and os.environ.get("DLOCK_TESTS"):
         session.exitstatus = pytest.ExitCode.OK
 
@@ -99,10 +97,10 @@ def client(server: Server) -> Iterator[dlock.Client]:
 
 
 class Program:
-    """A Python program in a process of its own, which says what it does line by line."""
+    """A Python program in a process of its own, which prints a line for each step."""
 
     def __init__(self, text: str, *arguments: str, python: list[str]) -> None:
-        # A pipe that nobody reads is full some day, and then the program hangs.
+        # A full pipe that is not read would block the program.
         self.errors = os.memfd_create("errors")
         self.process = subprocess.Popen(
             [*python, "-c", text, *arguments],

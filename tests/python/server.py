@@ -63,7 +63,7 @@ class Server:
             if self._answers(port):
                 self.port = port
                 return
-            # Somebody else was quicker.
+            # Another process has taken the port.
             self._end()
         raise AssertionError(f"{self.kind} does not start: {self.log()}")
 
@@ -110,7 +110,7 @@ class Server:
         return dict(zip(reply[::2], reply[1::2]))
 
     def is_free(self, key: str | bytes) -> bool:
-        """True if nobody holds the lock, and nobody waits."""
+        """True if the lock has no holder and no waiter."""
         return self.inspect(key) is None
 
     def fence(self, key: str | bytes) -> int | None:
@@ -138,7 +138,7 @@ class Server:
         return 0 if inspection is None else int(str(inspection[b"waiting"]))
 
     def until_free(self, key: str | bytes) -> None:
-        """Waits until nobody has the lock."""
+        """Waits until the lock has no holder and no waiter."""
         eventually(f"{key!r} is free", lambda: self.is_free(key))
 
     def until_waiting(self, key: str | bytes, count: int) -> None:
@@ -174,7 +174,7 @@ class Server:
 
 
 def free_port() -> int:
-    """A port that nobody listens on."""
+    """A free port."""
     for _ in range(10_000):
         port = _next_port()
         with socket.socket() as probe:
@@ -187,7 +187,7 @@ def free_port() -> int:
 
 
 def _next_port() -> int:
-    # As tests/harness/servers/ports.rs: who listens on the first port of a block has the block.
+    # As tests/harness/servers/ports.rs: the process that listens on the first port of a block has the block.
     place, step = divmod(next(_ports), 49)
     if place == len(_blocks):
         _blocks.append(_another_block())

@@ -1,4 +1,4 @@
-"""The examples of the pages run as they stand, and each option and exception is told."""
+"""The examples of the pages run as they stand, and the pages name each option and exception."""
 
 from __future__ import annotations
 

@@ -86,7 +86,40 @@ with client.lock(key):
     assert server.is_free(key)
 
 
-def test_a_child_says_nothing_over_connections_of_its_parent(server: Server, key: str, program: Start) -> None:
+def test_a_child_logs_and_gets_notices_of_a_client_from_before_the_fork(
+    own_servers: Callable[..., Server], key: str, program: Start
+) -> None:
+    server = own_servers()
+    text = """
+import logging
+logging.basicConfig(level=logging.WARNING, format="%(process)d %(message)s", stream=sys.stdout)
+client = dlock.Client(url, node_timeout=60, notify=lambda notice: print(os.getpid(), notice.event))
+lock = client.lock(key)
+with lock:
+    pass
+def child():
+    print("child", os.getpid())
+    guard = lock.acquire()
+    print("held")
+    sys.stdin.readline()
+    guard.release()
+    sys.stdin.readline()
+assert code(in_child(child)) == 0
+"""
+    running = program(BEGIN + text, server.url, key)
+    child = running.line().split()[1]
+    assert running.line() == "held"
+    server.run("CONFIG", "SET", "min-replicas-to-write", 1)
+    running.tell()
+    # The line in the log has a second line about the node.
+    said = [running.line() for _ in range(3)]
+    assert f"{child} not_released" in said
+    assert any(line.startswith(f"{child} lock '{key}'") for line in said), said
+    running.tell()
+    running.end_badly()
+
+
+def test_a_child_sends_nothing_over_connections_of_its_parent(server: Server, key: str, program: Start) -> None:
     text = """
 guard = client.lock(key).acquire()
 def sockets():
@@ -104,7 +137,7 @@ guard.release()
 
 
 def test_forks_at_any_moment_leave_no_connection_in_a_child(server: Server, key: str, program: Start) -> None:
-    # Connections come and go meanwhile: those of who waits, and of clients that begin.
+    # Connections come and go meanwhile: of waiters, and of new clients.
     text = """
 import threading
 ended = threading.Event()
@@ -223,10 +256,6 @@ assert len(set(fences)) == 8, fences
     server.until_free(key)
 
 
-def test_the_hooks_of_fork_are_harmless_without_a_client(program: Start) -> None:
-    program("import dlock, os\npid = os.fork()\nif pid == 0: os._exit(0)\nos.waitpid(pid, 0)").end()
-
-
 def test_a_child_in_which_no_hook_ran_is_recognised(server: Server, key: str, program: Start) -> None:
     # Servers in C fork by themselves.
     text = """
@@ -274,7 +303,7 @@ guard.release()
     program(BEGIN + text, server.url, key).end()
 
 
-def test_the_package_says_so_where_it_cannot_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_free_threaded_python_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     import importlib
     import sysconfig
 

@@ -94,7 +94,7 @@ fn futures_that_are_dropped_with_their_program_leave_no_more_than_a_lease() {
     // The lease, and the turn of one that is away.
     quorum.until_empty();
     assert!(!guard.is_valid());
-    // Without a runtime there is nobody to release it, and that is no reason to panic.
+    // Without a runtime it cannot be released, and that is no reason to panic.
     drop(guard);
 }
 

@@ -10,7 +10,7 @@ use crate::coordinator::{ms, patient_program, run};
 const TTL: Duration = ms(30_000);
 
 /// Clients of one list hold on every majority that it has, in turns; clients of the other ask every
-/// majority of theirs. Nobody gets a second lock, and every later fence is larger.
+/// majority of theirs. No client gets a second lock, and every later fence is larger.
 #[test]
 fn two_lists_that_differ_by_one_node_never_have_two_holders() {
     let quorum = Quorum::start(4);
@@ -79,7 +79,7 @@ impl Program {
         Program { client, _networks: networks }
     }
 
-    /// Takes the lock, which nobody has. Others may still be giving up what they got of it.
+    /// Takes the lock, which is free. Others may still be giving up what they got of it.
     async fn take(&self, name: &str) -> Guard {
         let taken = self.client.lock("job").ttl(TTL).acquire_within(TTL).await;
         taken.unwrap_or_else(|error| panic!("{name}: {error}"))

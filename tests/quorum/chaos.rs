@@ -33,7 +33,7 @@ const QUARANTINE: Duration = ms(3_000);
 /// A wait takes this much besides: those before one have had the lock, each of them for less than a
 /// second.
 const MOMENT: Duration = ms(10_000);
-/// A run in which nobody gets a lock shows nothing.
+/// A run without grants shows nothing.
 const LEAST: usize = 10;
 
 /// Lets it all happen. `happen` does one thing, and returns when all is well again.

@@ -137,7 +137,7 @@ fn part(cluster: &Cluster, slot: usize, rng: &mut StdRng) {
     until_calm(cluster, slot, None);
 }
 
-/// Nobody hears of a server, and it hears of nobody: for a moment, or until others have taken it for dead.
+/// A server is cut off: for a moment, or until others have taken it for dead.
 fn part_from_everybody(cluster: &Cluster, slot: usize, server: usize, rng: &mut StdRng) {
     let long = rng.random_range(0..3) > 0;
     let leads = cluster.owner(slot, server) == Some(server);

@@ -44,7 +44,7 @@ fn happen_behind_sentinels(
     rng: &mut StdRng,
     links: &Links,
 ) {
-    // They have to know who follows before they can promote anybody.
+    // They have to know the replicas before they can promote one.
     eventually("the Sentinels know everybody", || {
         node.sentinels.iter().all(|one| one.knows(2, 2) == Some(true))
     });
@@ -110,7 +110,7 @@ fn part_a_replica(node: &Watched, replica: usize, primary: usize, rng: &mut StdR
     node.until_followed(primary);
 }
 
-/// Nobody hears of the primary, for a moment, or until another one has taken over.
+/// The primary is cut off, for a moment, or until another one has taken over.
 fn part_a_primary(node: &mut Watched, primary: &mut usize, rng: &mut StdRng) {
     let long = rng.random_range(0..3) > 0;
     say(&format!("the primary is parted from everybody, for long: {long}"));

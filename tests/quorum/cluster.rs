@@ -232,7 +232,7 @@ fn a_guard_goes_on_when_its_primary_dies_and_a_replica_takes_over(kind: Kind) {
     });
 }
 
-/// A firewall forgets connections over which nothing went for long, and tells nobody.
+/// A firewall silently drops connections that were idle for long.
 #[test]
 fn a_guard_goes_on_when_its_primary_dies_and_the_connections_to_the_others_are_dead() {
     let mut cluster = Cluster::start(Kind::Redis82);

@@ -1,4 +1,4 @@
-//! Holders and waiters whose connections break while they live on.
+//! Holders and waiters that go on while their connections break.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

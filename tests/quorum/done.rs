@@ -92,25 +92,11 @@ fn nobody_works_under_a_lock_that_is_being_left_done() {
         let short = take_everywhere(&quorum, &client, "other", ms(1_500)).await;
         quorum[1].kill();
         quorum[2].kill();
-        // Somebody else may take the one mark, by AGAIN.
+        // Another client may take the one record, by AGAIN.
         drop(long.done(WINDOW, ""));
         until("it is not valid", || !long.is_valid()).await;
         assert_eq!(long.check().expect_err("it is being left done").why.name(), "done");
         short.done(WINDOW, "").await.expect_err("no majority");
-    });
-}
-
-#[test]
-fn a_lock_that_is_done_is_released_without_the_nodes_that_are_silent() {
-    let quorum = Quorum::start(3);
-    run(async {
-        let client = program(&quorum).await;
-        let guard = take_everywhere(&quorum, &client, "job", ms(20_000)).await;
-        quorum[2].pause();
-        guard.done(WINDOW, "").await.expect("a majority says so");
-        let release = guard.release().await.expect("a lock that is done is not lost");
-        assert!(release.is_free, "{release:?}");
-        quorum[2].resume();
     });
 }
 

@@ -1,9 +1,7 @@
-//! Programs that contend for a few locks of a node whose servers die, take over and give slots away at
-//! random. No two are told at the same time that they hold, and fences grow. And a crowd of `dlock run`.
+//! Programs that contend for a few locks of a node, while its servers die, take over and give slots away at
+//! random. No two are told at the same time that they hold, and fences grow.
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::process::{Child, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -11,8 +9,7 @@ use std::time::{Duration, Instant};
 
 use harness::contender::{Contender, KEYS, Wish};
 use harness::library::connect_hasty;
-use harness::watched::Watched;
-use harness::{Cluster, History, Kind, Server, eventually, process, program, seed, soak};
+use harness::{Cluster, History, Kind, Server, eventually, seed, soak};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use tokio::task::JoinSet;
@@ -49,100 +46,10 @@ fn fail_overs_while_slots_migrate(kind: Kind) {
     );
 }
 
-#[test]
-fn no_two_hold_together_while_an_older_cluster_fails_over() {
-    let mut cluster = Cluster::start_with_replicas(Kind::Redis82);
-    let url = cluster.url(&[0, 1, 2]);
-    contend(&url, &[CLUSTER_PLANNED, CLUSTER_KILL], |event, rng| {
-        let slot = cluster.slot(KEYS[rng.random_range(0..KEYS.len())]);
-        match event {
-            CLUSTER_PLANNED => planned(&cluster, slot),
-            _ => kill(&mut cluster, slot),
-        }
-    });
-}
-
-#[test]
-fn no_two_hold_together_while_sentinels_promote() {
-    let mut node = Watched::start(Kind::Redis82, 2);
-    let url = node.url();
-    let mut primary = 0;
-    let few = if soak::tries_every_case() { 2 } else { 1 };
-    contend(&url, &[SENTINEL_FREEZE, SENTINEL_KILL][..few], |event, rng| {
-        // They have to know who follows before they can promote anybody.
-        eventually("the Sentinels know everybody", || {
-            node.sentinels.iter().all(|one| one.knows(2, 2) == Some(true))
-        });
-        let frozen = (event == SENTINEL_FREEZE).then(|| rng.random_range(0..3));
-        let awake: Vec<usize> = (0..3).filter(|one| Some(*one) != frozen).collect();
-        if let Some(frozen) = frozen {
-            node.sentinels[frozen].pause();
-        }
-        node.servers[primary].kill();
-        let now = node.promoted(primary, &awake);
-        if let Some(frozen) = frozen {
-            node.sentinels[frozen].resume();
-        }
-        node.servers[primary].start_again();
-        // The Sentinels would do so, too, after a while.
-        let port = node.servers[now].port();
-        node.servers[primary].run(&format!("REPLICAOF 127.0.0.1 {port}"));
-        primary = now;
-        node.until_followed(now);
-    });
-}
-
-/// Each of the programs ends well, and the fences of each lock grow.
-#[test]
-fn a_crowd_of_programs_is_served_while_a_cluster_fails_over() {
-    let mut cluster = Cluster::start_with_replicas(Kind::Redis82);
-    let folder = tempfile::tempdir().expect("there is room");
-    let keys: Vec<String> = (0..6).map(|at| cluster.key(at % 3, &format!("job{at}"))).collect();
-    let file = |key: &str| folder.path().join(key);
-    let crowd = if soak::tries_every_case() { 1_000 } else { 24 };
-    let programs: Vec<Child> = (0..crowd)
-        .map(|at| {
-            let key = &keys[at % keys.len()];
-            let mut command = program::command(&[cluster.url(&[0, 1, 2])]);
-            // Nobody else writes there meanwhile.
-            let script = "sleep 0.05; echo $DLOCK_FENCE >> \"$0\"";
-            command.args(["run", "--ttl", "20s", key, "--", "sh", "-c", script]).arg(file(key));
-            command.stdout(Stdio::null()).stderr(Stdio::piped());
-            process::spawn(command).expect("it can be started")
-        })
-        .collect();
-    eventually("some were served", || file(&keys[0]).exists());
-    let slot = cluster.slot(&keys[0]);
-    planned(&cluster, slot);
-    if soak::tries_every_case() {
-        // A kill in the midst of a primary's work may lose a lease that no replica heard of.
-        let (owner, replica) = pair(&cluster, slot);
-        cluster.nodes[owner].run("CLIENT PAUSE 60000 WRITE");
-        cluster.nodes[owner].until_followed_by(&cluster.nodes[replica]);
-        kill(&mut cluster, slot);
-    }
-    for program in programs {
-        let ended = program.wait_with_output().expect("it is ours");
-        let said = String::from_utf8_lossy(&ended.stderr).into_owned();
-        assert!(ended.status.success(), "{}: {said}", ended.status);
-    }
-    let mut served = 0;
-    for key in &keys {
-        let text = fs::read_to_string(file(key)).expect("somebody was served");
-        let fences: Vec<u64> = text.lines().map(|fence| fence.parse().expect("a fence")).collect();
-        assert!(fences.is_sorted_by(|first, next| first < next), "{key}: {fences:?}");
-        served += fences.len();
-    }
-    assert_eq!(served, crowd);
-}
-
 const CLUSTER_PLANNED: u8 = 0;
 const CLUSTER_KILL: u8 = 1;
 const CLUSTER_MIGRATE: u8 = 2;
 const CLUSTER_CANCEL: u8 = 3;
-/// On a machine that often stands still Sentinels promote nobody for a long time, so they do it once.
-const SENTINEL_FREEZE: u8 = 0;
-const SENTINEL_KILL: u8 = 1;
 
 /// Each of these events once, or all at random for ten minutes. In between everybody has to get locks again.
 fn contend(url: &str, events: &[u8], mut happen: impl FnMut(u8, &mut StdRng)) {
@@ -181,7 +88,7 @@ fn contend(url: &str, events: &[u8], mut happen: impl FnMut(u8, &mut StdRng)) {
     eprintln!("{} grants", history.len());
 }
 
-/// A run in which nobody gets a lock shows nothing.
+/// A run without grants shows nothing.
 const LEAST: usize = 10;
 
 /// A replica of the owner of a slot takes over in agreement with it. On a machine that stands still
@@ -213,7 +120,7 @@ fn kill(cluster: &mut Cluster, slot: usize) {
     until_calm(cluster, slot, None);
 }
 
-/// A slot goes to another primary, unless somebody thinks better of it.
+/// A slot goes to another primary, unless the migration is cancelled.
 pub fn migrate(cluster: &Cluster, slot: usize, is_cancelled: bool, rng: &mut StdRng) {
     let (owner, _) = pair(cluster, slot);
     let source = &cluster.nodes[owner];
@@ -246,12 +153,12 @@ pub fn until_migrations_are_over(cluster: &Cluster) {
 /// The owner of a slot, and its partner.
 pub fn pair(cluster: &Cluster, slot: usize) -> (usize, usize) {
     let owner = cluster.owner(slot, 0).expect("each slot has an owner");
-    // Each stays with its first partner, whoever of the two leads.
+    // Each stays with its first partner, whichever of the two leads.
     (owner, (owner + 3) % 6)
 }
 
-/// Waits until all who are alive agree on the owner of a slot, who is, too, and all replicas of those
-/// who are alive follow.
+/// Waits until all running servers agree on the owner of a slot, which runs, too, and all running replicas
+/// follow.
 pub fn until_calm(cluster: &Cluster, slot: usize, dead: Option<usize>) {
     let alive: Vec<usize> = (0..cluster.nodes.len()).filter(|node| Some(*node) != dead).collect();
     eventually("the cluster is well", || {

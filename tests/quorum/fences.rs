@@ -3,11 +3,9 @@
 use std::time::Duration;
 
 use dlock_client::Guard;
-use harness::{Builder, Client, Quorum, Server, eventually};
+use harness::{Builder, Client, Quorum, Server};
 
-use crate::coordinator::{
-    assert_holds, healthy_program, ms, patient_program, program, run, take, until,
-};
+use crate::coordinator::{healthy_program, ms, program, run, take};
 
 const TTL: Duration = ms(10_000);
 
@@ -50,31 +48,6 @@ fn fences_grow_while_nodes_go_and_come_back() {
     });
 }
 
-#[test]
-fn a_counter_pushed_to_its_limit_keeps_nobody_from_a_lock_where_clocks_differ() {
-    let quorum = Quorum::with(3, Builder::with_movable_wall_clock);
-    // The same name in another database: another lock, that is counted together with ours.
-    let mut eves: Vec<Client> = quorum.iter().map(|node| node.client()).collect();
-    for eve in &mut eves {
-        eve.run("SELECT 1");
-        eve.run("DLOCK.ACQUIRE job eve 60000");
-    }
-    let first = most(&mut eves[0]);
-    for (place, ahead) in [(1, 2), (2, 4)] {
-        quorum[place].set_wall_clock(ahead);
-        let moved = first + ahead * 1_000_000;
-        eventually("the clock has moved", || most(&mut eves[place]) >= moved);
-    }
-    for eve in &mut eves {
-        let push = format!("DLOCK.EXTEND job eve 60000 FENCE {}", most(eve));
-        assert_eq!(eve.run(&push).int(), 1);
-    }
-    run(async {
-        let guard = take(&healthy_program(&quorum).await, "job", ms(20_000)).await;
-        assert_holds(&quorum, &guard);
-    });
-}
-
 /// Very many names reach all counters of a node.
 #[test]
 fn who_pushes_all_counters_as_far_as_they_go_keeps_nobody_from_a_lock_where_clocks_differ() {
@@ -83,7 +56,7 @@ fn who_pushes_all_counters_as_far_as_they_go_keeps_nobody_from_a_lock_where_cloc
         quorum[place].set_wall_clock(ahead);
     }
     let mut eves: Vec<Client> = quorum.iter().map(|node| node.client()).collect();
-    // In another database nobody else is in her way.
+    // In another database no other client is in her way.
     let push = |eve: &mut Client| {
         eve.run("SELECT 1");
         eve.run("DLOCK.ACQUIRE job eve 60000");
@@ -116,90 +89,11 @@ fn who_pushes_all_counters_as_far_as_they_go_keeps_nobody_from_a_lock_where_cloc
     }
 }
 
-/// A node's clock was a day ahead, until it was put right and the node was started again.
-#[test]
-fn a_node_whose_clock_was_a_day_ahead_makes_a_majority_with_any_other() {
-    let mut quorum =
-        Quorum::with(3, |builder| builder.with_movable_wall_clock().config("dlock.quarantine off"));
-    quorum[0].set_wall_clock(24 * 3600);
-    run(async {
-        let client = program(&quorum).await;
-        for n in 0..30 {
-            let guard = take(&client, &format!("job:{n}"), TTL).await;
-            guard.release().await.expect("it is held");
-        }
-    });
-    let fence = quorum[0].node("fence").int();
-    eventually("it has promised more", || {
-        quorum[0].node("fence-reserved").int() > fence + 80_000_000
-    });
-    quorum[0].kill();
-    quorum[0].start_again();
-    quorum[1].kill();
-    run(async {
-        let client = program(&quorum).await;
-        for n in 0..60 {
-            let guard = take(&client, &format!("job:{n}"), ms(20_000)).await;
-            assert_known_at(&quorum, &[0, 2], &guard);
-            guard.release().await.expect("it is held");
-        }
-    });
-}
-
 /// The largest fence that a node accepts now.
 fn most(eve: &mut Client) -> i64 {
     let refused = eve.run("DLOCK.EXTEND job eve 60000 FENCE 9007199254740991");
     let most = refused.error().strip_prefix("TOOFAR ").and_then(|words| words.split(' ').next());
     most.and_then(|most| most.parse().ok()).unwrap_or_else(|| panic!("{refused:?}"))
-}
-
-#[test]
-fn a_fence_is_known_to_a_majority_when_one_node_is_far_ahead() {
-    for place in 0..3 {
-        let quorum = Quorum::start(3);
-        run(async {
-            let client = patient_program(&quorum.urls()).await;
-            let far = raise(&quorum[place], "job");
-            let guard = take(&client, "job", TTL).await;
-            assert_is_known(&quorum, &guard);
-            assert!(guard.fence() as i64 <= far + 1, "{} of {far}", guard.fence());
-            guard.release().await.expect("it is held");
-        });
-    }
-}
-
-#[test]
-fn a_node_that_is_far_ahead_and_answers_last_does_not_drag_the_fence_along() {
-    for place in 0..3 {
-        let quorum = Quorum::start(3);
-        run(async {
-            let client = program(&quorum).await;
-            let far = raise(&quorum[place], "job");
-            quorum[place].network().delay(ms(150));
-            let guard = take(&client, "job", ms(4_000)).await;
-            assert_is_known(&quorum, &guard);
-            assert!((guard.fence() as i64) < far, "node {place}: {} of {far}", guard.fence());
-            guard.release().await.expect("it is held");
-            quorum.until_empty();
-        });
-    }
-}
-
-#[test]
-fn a_majority_that_is_ahead_takes_the_fence_along() {
-    let quorum = Quorum::start(3);
-    run(async {
-        let client = healthy_program(&quorum).await;
-        let far = [raise(&quorum[0], "job"), raise(&quorum[2], "job")];
-        let guard = take(&client, "job", TTL).await;
-        assert_holds(&quorum, &guard);
-        let least = far[0].min(far[1]);
-        assert!(guard.fence() as i64 > least, "{} is not above {least}", guard.fence());
-        let fence = guard.fence();
-        guard.release().await.expect("it is held");
-        let next = take(&client, "job", TTL).await;
-        assert!(next.fence() > fence);
-    });
 }
 
 #[test]
@@ -211,33 +105,6 @@ fn a_fence_is_above_those_that_a_node_gave_out_alone() {
         let guard = take(&client, "job", TTL).await;
         assert!(guard.fence() as i64 > far);
     });
-}
-
-#[test]
-fn traffic_on_other_keys_of_one_node_costs_a_quorum_nothing() {
-    let quorum = Quorum::start(3);
-    run(async {
-        let client = healthy_program(&quorum).await;
-        let far = raise(&quorum[1], "another");
-        let guard = take(&client, "job", TTL).await;
-        assert!((guard.fence() as i64) < far);
-        let fence = guard.fence() as i64;
-        until("all nodes know the same fence", || {
-            let held = quorum.iter().filter(|node| !node.holders("job").is_empty());
-            held.filter(|node| node.holder("job")["fence"].int() == fence).count() == 3
-        })
-        .await;
-        guard.release().await.expect("it is held");
-    });
-}
-
-/// A majority knows the guard's fence as its own, no node a larger one that counts for it.
-fn assert_is_known(quorum: &Quorum, guard: &Guard) {
-    assert_holds(quorum, guard);
-    let fences = quorum.iter().filter(|node| !node.holders(guard.key()).is_empty());
-    let fences: Vec<i64> = fences.map(|node| node.holder(guard.key())["fence"].int()).collect();
-    let known = fences.iter().filter(|fence| **fence == guard.fence() as i64).count();
-    assert!(known >= quorum.majority(), "{} of {fences:?}", guard.fence());
 }
 
 /// These nodes know the guard's fence as its own.

@@ -149,24 +149,6 @@ fn a_waiter_whose_gate_dies_waits_at_the_next() {
 }
 
 #[test]
-fn a_waiter_whose_gate_is_silent_waits_at_the_next() {
-    let quorum = Quorum::start(3);
-    run(async {
-        let (alice, bob) = (program(&quorum).await, program(&quorum).await);
-        let guard = take_everywhere(&quorum, &alice, "job", LONG).await;
-        let bobs = tokio::spawn(async move { wait_for(&bob, "job", TTL).await });
-        until("bob waits", || quorum[0].node("waiters").int() == 1).await;
-        quorum[0].network().swallow();
-        until("bob waits elsewhere", || quorum[1].node("waiters").int() == 1).await;
-        guard.release().await.expect("it is held");
-        let next = bobs.await.expect("no panic");
-        next.release().await.expect("it is held");
-        quorum[0].network().pass();
-        quorum.until_empty();
-    });
-}
-
-#[test]
 fn a_gate_that_comes_back_in_quarantine_keeps_nobody_waiting() {
     const TURNS: usize = 20;
     let mut quorum = Quorum::start(3);

@@ -118,22 +118,6 @@ fn whoever_holds_a_majority_is_in_the_way_of_one_who_does_not_wait_wherever_that
     });
 }
 
-/// Otherwise each try of one who waits would leave a request behind that is sent again and again.
-#[test]
-fn what_was_never_granted_is_not_released_again_and_again() {
-    let quorum = Quorum::start(1);
-    run(async {
-        let client = patient_program(&quorum.urls()).await;
-        lacks_replicas(&quorum[0], true);
-        let waiting = tokio::spawn(client.lock("job").ttl(TTL).acquire());
-        let tries = || rejected(&quorum[0], "acquire");
-        until("it has tried a few times", || tries() > 4).await;
-        assert!(rejected(&quorum[0], "release") <= tries(), "one for each");
-        lacks_replicas(&quorum[0], false);
-        waiting.await.expect("no panic").expect("it passes").release().await.expect("it is held");
-    });
-}
-
 #[test]
 fn a_release_by_token_outlasts_what_passes_soon() {
     let quorum = Quorum::start(1);

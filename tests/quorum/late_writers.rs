@@ -2,7 +2,7 @@
 //! arrive late all the time. Data that is shown the fence takes none of them.
 //!
 //! They also read a counter and write one more. That is shown to judges that others wrote: with the fence it
-//! counts each time, and without it they find that somebody came in between, and updates are lost.
+//! counts each time, and without it they find that another write came in between, and updates are lost.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -27,7 +27,7 @@ const NODE_TIMEOUT: Duration = ms(60);
 const MARK: &str = "{history}:mark";
 /// Each holder writes its fence here, at the end. So the data itself knows in which order it took them.
 const HISTORY: &str = "history";
-/// The count, and the name of whoever wrote it.
+/// The count, and its writer's name.
 const COUNTER: &str = "counter";
 /// A run with fewer writes shows nothing.
 const LEAST: usize = 20;
@@ -35,7 +35,7 @@ const LEAST: usize = 20;
 #[test]
 fn a_write_with_its_fence_never_lands_after_that_of_a_later_holder() {
     let run = Run::new(Shows::Fence);
-    // Many minutes would find more, and cost everybody who runs the tests as many.
+    // Many minutes would find more, and cost each run of the tests as many.
     let until = Instant::now() + soak::run(ms(3_000), ms(600_000));
     let seen = run.go_on_until(|seen| {
         assert_eq!(late(&seen.writes), 0, "{:?}", seen.writes);

@@ -2,10 +2,10 @@
 //!
 //! In reading order: [`coordinator`], what the tests share; [`smoke`]; nodes that fail, [`minority`]
 //! and [`majority`]; networks that fail, [`late`] and [`cut`]; [`gate`], [`waiting`],
-//! [`shared`] for those who contend; [`guard`], [`holding`], [`loss`], [`fences`] and [`connection`] for who holds;
-//! [`cancelled`] for who gives up; [`done`] for locks that are left done; [`random_faults`] and
+//! [`shared`] for contention; [`guard`], [`holding`], [`loss`], [`fences`] and [`connection`] for holders;
+//! [`cancelled`] for attempts that are given up; [`done`] for locks that are left done; [`random_faults`] and
 //! [`late_writers`], where everything fails at random; [`addresses`], [`rights`], [`tls`] and [`tls_shapes`] for how nodes are reached; [`sentinel`] and
-//! [`cluster`] for nodes whose servers change, at random in [`fail_overs`], and with all that can happen
+//! [`cluster`] for nodes with servers that change, at random in [`fail_overs`], and with all that can happen
 //! in [`chaos`]: to a cluster ([`chaos_cluster`]), behind Sentinels ([`chaos_sentinels`]), to any server
 //! ([`chaos_servers`]); [`surroundings`] that are hostile; [`example`], the library's own.
 

@@ -108,7 +108,7 @@ fn contend(size: usize, nodes: Nodes, wish: Wish) {
         Nodes::Crash => Quorum::of((0..size).map(node_with_its_own_clock).collect()),
         _ => Quorum::start(size),
     };
-    // Many seconds here would find more, and cost everybody who runs the tests as many.
+    // Many seconds here would find more, and cost each run of the tests as many.
     let lasts = soak::run(ms(3_000), ms(30_000));
     let history = contender::run(&mut quorum, wish, lasts, |quorum, networks, rng| {
         change_networks(networks, rng);

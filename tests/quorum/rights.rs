@@ -10,7 +10,7 @@ use crate::coordinator::{
 
 const TTL: Duration = ms(9_000);
 
-/// The rights that are enough for a program that takes locks whose names begin with `lock:`.
+/// The rights that are enough for a program that takes locks with names that begin with `lock:`.
 const ENOUGH: &str = "~lock:* -@all +dlock.acquire +dlock.extend +dlock.release +dlock.node";
 
 #[apply(on_two_servers)]

@@ -47,7 +47,7 @@ fn a_guard_goes_on_when_a_replica_that_knows_its_lease_is_promoted(kind: Kind) {
 fn waiters_are_served_in_the_order_of_their_new_queue_after_a_fail_over(kind: Kind) {
     const WAITERS: usize = 20;
     let mut node = Watched::start(kind, 1);
-    // Quarantine after a promotion is tried in tests/hazards; this is about who follows.
+    // Quarantine after a promotion is tried in tests/hazards; this is about clients that follow.
     node.servers[1].run("CONFIG SET dlock.quarantine off");
     run(async {
         let client = connect(&[node.url()]).await;
@@ -217,7 +217,7 @@ fn a_sentinel_that_missed_the_fail_over_leads_nobody_back() {
         node.servers[0].kill();
         let now = node.promoted(0, &[0, 1, 2]);
         node.servers[now].run("CONFIG SET dlock.quarantine off");
-        // The old server is a primary again, until somebody tells it.
+        // The old server is a primary again, until it is told.
         node.servers[0].start_again();
         node.servers[0].run("CONFIG SET dlock.quarantine off");
         let stale = Sentinel::spawn(Kind::Redis70, node.servers[0].port(), 2);

@@ -1,4 +1,4 @@
-//! Readers, who hold together, do not starve a writer.
+//! Readers, which hold together, do not starve a writer.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

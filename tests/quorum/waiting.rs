@@ -1,4 +1,4 @@
-//! A place in the queue outlives the connection, and who goes away while waiting costs the others little.
+//! A place in the queue outlives the connection, and a waiter that leaves costs the others little.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -98,7 +98,7 @@ fn waits_that_are_given_up_in_the_moment_of_the_grant_leave_no_lock_held_by_nobo
                 release.await.expect("it is held");
             }
             quorum.until_released();
-            // A grant that nobody holds is given back, and does not last as long as its lease.
+            // A grant without a holder is given back, and does not last as long as its lease.
             let expired = quorum.iter().map(|node| node.info_number("dlock", "dlock_expiries"));
             assert_eq!(expired.sum::<i64>(), 0, "on {size} nodes");
         });
@@ -130,7 +130,7 @@ fn connections_of_requests_that_waited_are_closed_soon() {
     });
 }
 
-/// A firewall forgets connections over which nothing went for long, and tells nobody.
+/// A firewall silently drops connections that were idle for long.
 #[test]
 fn of_many_idle_connections_that_are_dead_a_waiter_tries_one() {
     const IDLE: i64 = 10;

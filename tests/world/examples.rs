@@ -234,7 +234,7 @@ fn a_request_that_comes_late_takes_no_lock(library: Library, kind: Kind) {
 }
 
 /// A thousand cancellations around the moment of the grant. Each task that was cancelled has come
-/// back, and nobody holds the lock then.
+/// back, and the lock is free then.
 fn nobody_holds_after_a_cancellation(library: Library) {
     let server = Server::start(Kind::Redis82);
     let programs = library.programs();

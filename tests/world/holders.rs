@@ -1,4 +1,4 @@
-//! Holders of a real lock over several nodes, of whom the first stops.
+//! Holders of a real lock over several nodes; the first one stops.
 
 use dlock_client::Guard;
 use harness::Quorum;
@@ -24,7 +24,7 @@ impl StoppedHolder {
     }
 }
 
-/// The fence of the next holder, who waits until the lock is free.
+/// The fence of the next holder, after a wait until the lock is free.
 pub fn next_holder(quorum: &Quorum, key: &str) -> u64 {
     run(async {
         let guard = wait_for(&connect(&quorum.urls(), ms(5000)).await, key, ms(60_000)).await;

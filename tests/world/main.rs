@@ -6,13 +6,10 @@
 //! - [`examples`]: what their locks hold;
 //! - [`fences_page`]: the statements of docs/fences.md;
 //! - [`holders`]: a holder that stops, and the next one;
-//! - [`pgbouncer`]: a lock of PostgreSQL's own is none there;
-//! - [`postgres`] and [`sqlite`]: they refuse who is late;
+//! - [`postgres`] and [`sqlite`]: they refuse a late writer;
 //! - [`monitoring`]: docs/monitoring, as promtool and systemd judge it;
 //! - [`prometheus`]: Prometheus scrapes `dlock exporter`;
 //! - [`schedulers`]: docs/schedulers.md's line for cron, on two hosts, and its units, as systemd judges them;
-//! - [`page`]: its page, as a person sees it in Chromium;
-//! - [`top`]: `dlock top`, as a person sees it in a terminal.
 
 mod agent;
 mod client;
@@ -20,10 +17,7 @@ mod examples;
 mod fences_page;
 mod holders;
 mod monitoring;
-mod page;
-mod pgbouncer;
 mod postgres;
 mod prometheus;
 mod schedulers;
 mod sqlite;
-mod top;

@@ -19,7 +19,7 @@ pub fn reply(error: &Error) -> Reply {
         Error::NoQuorum { needed, nodes, .. } | Error::Connect { needed, nodes } => {
             match error.retry_after() {
                 Some(wait) => Reply::error(format_args!(
-                    "QUARANTINE {} ms left: nodes may have forgotten locks, and grant none: {}",
+                    "QUARANTINE {} ms until grants resume: nodes may have forgotten locks: {}",
                     wait.as_millis(),
                     listed(nodes)
                 )),

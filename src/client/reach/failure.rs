@@ -137,7 +137,7 @@ mod tests {
         assert_eq!(unknown, NodeError::Unfit(NO_MODULE.to_owned()));
         let line = "ERR unknown command 'FOO'".to_owned();
         assert_eq!(of_line(line.clone()), NodeError::Refused(line));
-        let keep = "ERR unknown option 'KEEP'; there is SHARED, LIMIT n, WAIT ms".to_owned();
+        let keep = "ERR unknown option 'KEEP'; valid options: SHARED, LIMIT n, WAIT ms".to_owned();
         assert_eq!(of_line(keep), NodeError::Unfit(OLD_MODULE.to_owned()));
         assert_eq!(plain("Connection refused (os error 111)"), "Connection refused");
     }

@@ -42,7 +42,7 @@ pub(crate) fn longest(text: &str) -> Option<u64> {
     (words.next() == Some(TOO_LONG)).then(|| words.next()?.parse().ok())?
 }
 
-/// Time that a node stays in quarantine: `QUARANTINE N ms left: …`.
+/// Time that a node stays in quarantine: `QUARANTINE N ms until grants resume: …`.
 pub(crate) fn quarantine(text: &str) -> Option<Duration> {
     let mut words = text.split(' ');
     let is_quarantine = words.next() == Some("QUARANTINE");

@@ -120,13 +120,13 @@ mod tests {
 
     #[test]
     fn a_turn_is_no_grant() {
-        let (answer, state) = refusal("TURN 17 is the largest fence here so far; the lock is");
+        let (answer, state) = refusal("TURN 17 is the largest fence of the key so far; this");
         assert_eq!((answer, state), (Answer::Turn(Fence(17)), NodeState::Held));
     }
 
     #[test]
     fn a_quarantine_says_how_long() {
-        let (answer, state) = refusal("QUARANTINE 29516 ms left: the last life ended badly");
+        let (answer, state) = refusal("QUARANTINE 29516 ms until grants resume: a crash");
         assert_eq!(answer, Answer::Refused(Obstacle::Quarantine));
         assert_eq!(state, NodeState::Quarantine(Duration::from_millis(29_516)));
     }

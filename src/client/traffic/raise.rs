@@ -57,7 +57,7 @@ mod tests {
         assert_eq!(early(far), Some(Duration::from_micros(400)));
         assert_eq!(early("TOOFAR 900 is"), Some(Duration::from_micros(1)));
         assert_eq!(
-            (early("TOOFAR FENCE 900 is"), early("QUARANTINE 500 ms left: x")),
+            (early("TOOFAR FENCE 900 is"), early("QUARANTINE 500 ms until grants resume: x")),
             (None, None)
         );
         assert_eq!(too_early(&NodeError::TimedOut(Duration::ZERO), Fence(900)), None);

@@ -11,7 +11,7 @@ use crate::words::{Fence, Millis, Mode};
 /// The command's documentation.
 pub const DOC: Doc = Doc {
     name: "DLOCK.ACQUIRE",
-    summary: "Takes a lock for a while, or waits for it; replies with the fence, or null",
+    summary: "Takes a lock for ttl-ms, or waits for it; replies with the fence, or null if it is held",
     complexity: "O(1); O(log(N)) where N is the number of holders or of waiters",
     arity: -4,
     flags: "write deny-oom fast blocking",

@@ -6,7 +6,7 @@ use super::{Arg, Doc, Kind, Refusal, Touch};
 /// The command's documentation.
 pub const DOC: Doc = Doc {
     name: "DLOCK.BREAK",
-    summary: "Ends every lease on a key, or one token's, and hands over; replies with how many",
+    summary: "Ends every lease on a key, or one token's, and hands the lock to the next waiters; replies with the number ended",
     complexity: "O(N) where N is the number of leases ended",
     arity: -2,
     flags: "write admin",

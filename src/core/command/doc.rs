@@ -98,7 +98,7 @@ impl Arg {
         Arg { name, word: Some(word), kind: Kind::Word, optional: true }
     }
 
-    /// The arguments of which one can be here.
+    /// The alternatives for this argument.
     #[must_use]
     pub fn alternatives(&'static self) -> &'static [Arg] {
         if let Kind::OneOf(args) = self.kind { args } else { core::slice::from_ref(self) }

@@ -10,7 +10,7 @@ use crate::words::{Fence, Millis};
 /// The command's documentation.
 pub const DOC: Doc = Doc {
     name: "DLOCK.EXTEND",
-    summary: "Lets a held lock end ttl-ms from now, or later as before; replies 1, or 0 if the token does not hold it",
+    summary: "Extends a lease to ttl-ms from now, and never shortens it; replies 1, or 0 if the token does not hold the lock",
     complexity: "O(1); O(log(N)) where N is the number of holders",
     arity: -4,
     flags: "write fast",

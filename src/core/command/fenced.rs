@@ -11,8 +11,7 @@ use crate::words::Fence;
 /// The command's documentation.
 pub const DOC: Doc = Doc {
     name: inner::FENCED,
-    summary: "Raises a mark to a fence and carries out a command; STALE if the mark has seen a \
-              larger one",
+    summary: "Raises a mark to a fence and runs a command; STALE if the mark has seen a larger fence",
     complexity: "That of the command, and O(1)",
     arity: -3,
     flags: "write getkeys-api",

@@ -5,7 +5,7 @@ use super::Doc;
 /// The command's documentation.
 pub const DOC: Doc = Doc {
     name: "DLOCK.HELP",
-    summary: "Shows this list",
+    summary: "Shows all commands",
     complexity: "O(1)",
     arity: 1,
     flags: "readonly fast",

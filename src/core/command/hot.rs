@@ -7,7 +7,7 @@ use crate::limits::{DEFAULT_HOT_LISTED, HOT_KEYS};
 /// have no right to.
 pub const DOC: Doc = Doc {
     name: "DLOCK.HOT",
-    summary: "Lists the keys that were waited for longest in the last minutes, the worst first",
+    summary: "Lists the most contended keys of the last minutes",
     complexity: "O(1): of any number of keys it knows 128 at most",
     arity: -1,
     flags: "readonly",

@@ -35,7 +35,7 @@ macro_rules! commands {
         }
 
         impl Command {
-            /// Every command, in the order in which HELP lists them.
+            /// Every command, in HELP's order.
             pub const ALL: &[Command] = &[$(Command::$name),*];
 
             /// The command's documentation.

@@ -2,11 +2,11 @@
 
 use super::Doc;
 
-/// The command's documentation. Not in the category `read`: it shows the paths of files, which a user
-/// who may read data need not know.
+/// The command's documentation. Not in the category `read`: it shows paths of files, and reading
+/// data does not need them.
 pub const DOC: Doc = Doc {
     name: "DLOCK.NODE",
-    summary: "Shows whether this node grants, and if not, why and for how long; its fences and leases",
+    summary: "Shows whether this node grants locks; if not, the reason and the time left; its fences and leases",
     complexity: "O(1)",
     arity: 1,
     flags: "readonly fast",

@@ -77,7 +77,7 @@ impl<'a> Given<'a> {
         number(self.word, self.value, least, most)
     }
 
-    /// The refusal of an option that is in the table, and that nobody reads.
+    /// The refusal of an option that is in the table but not read.
     #[must_use]
     pub fn unread(&self, doc: &'static Doc) -> Refusal<'a> {
         Refusal::Unknown { given: self.word.as_bytes(), doc }

@@ -8,7 +8,7 @@ use super::{Arg, Doc, Touch};
 /// The command's documentation.
 pub const DOC: Doc = Doc {
     name: "DLOCK.PROBE",
-    summary: "Internal: does nothing, where the server lets a client write to the key",
+    summary: "Internal: does nothing, and succeeds only if a client may write to the key",
     complexity: "O(1)",
     arity: 2,
     flags: "write admin fast",

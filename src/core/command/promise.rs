@@ -13,7 +13,7 @@ use crate::words::{Fence, Millis};
 /// The command's documentation.
 pub const DOC: Doc = Doc {
     name: "DLOCK.PROMISE",
-    summary: "Internal: tells replicas what their primary has promised in its state file",
+    summary: "Internal: tells replicas the fences and leases that the primary's state file covers",
     complexity: "O(1)",
     arity: 5,
     flags: "write admin",

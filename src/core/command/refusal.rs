@@ -119,7 +119,7 @@ impl fmt::Display for Refusal<'_> {
                 write!(f, "ERR {what} must be {least} to {most} bytes long, not {given}")
             }
             R::Unknown { given, doc } => {
-                write!(f, "ERR unknown option {}; there is {}", Shown(given), Listed(doc))
+                write!(f, "ERR unknown option {}; valid options: {}", Shown(given), Listed(doc))
             }
             R::Repeated(option) => write!(f, "ERR {option} is given twice"),
             R::Unfinished(option) => write!(f, "ERR {option} needs a value"),
@@ -129,7 +129,7 @@ impl fmt::Display for Refusal<'_> {
                  the lock is granted",
                 ttl.0, keep.0
             ),
-            R::Internal(name) => write!(f, "ERR {name} is for replication and the AOF alone"),
+            R::Internal(name) => write!(f, "ERR {name} is only for replication and the AOF"),
             R::Malformed(name) => write!(f, "ERR malformed {name}"),
             R::Stale { mark, given } => {
                 write!(f, "STALE {} is the mark's fence, and {} is smaller", mark.0, given.0)
@@ -141,11 +141,11 @@ impl fmt::Display for Refusal<'_> {
                 most.0, given.0
             ),
             R::Blocking(name) => {
-                write!(f, "NOTALLOWED {} would wait, and cannot be fenced", Shown(name))
+                write!(f, "NOTALLOWED DLOCK.FENCED cannot run {}, which blocks", Shown(name))
             }
             R::Foreign(name) => write!(
                 f,
-                "NOTALLOWED {} is not known to be a command of the server itself, and cannot be fenced",
+                "NOTALLOWED DLOCK.FENCED runs commands of the server itself only, and {} is not known to be one",
                 Shown(name)
             ),
             R::UnknownCommand(name) => write!(f, "ERR unknown command {}", Shown(name)),
@@ -160,21 +160,20 @@ impl Refusal<'_> {
         use Refusal as R;
         match self {
             R::Arity => "ERR wrong number of arguments",
-            R::TwoModes => "ERR SHARED and LIMIT exclude each other",
+            R::TwoModes => "ERR SHARED and LIMIT cannot be combined",
             R::TurnAlone => "ERR TURN needs KEEP",
             R::DoneAlone => "ERR FENCE and META need DONE",
             R::NotEphemeral => "ERR RENEW and CLOSE need EPHEMERAL",
             R::NoConnection => {
-                "ERR EPHEMERAL ends with a connection, and a script or module call has none"
+                "ERR EPHEMERAL needs a client connection, and a script or module call has none"
             }
-            R::Replica => "READONLY this node is a replica; ask its primary",
-            R::Busy => "ERR dlock is in the middle of another command; call it afterwards",
+            R::Replica => "READONLY this server is a replica; ask its primary",
+            R::Busy => "ERR dlock is in the middle of another command; send this one afterwards",
             R::Evicts => {
-                "ERR this server may evict marks; FENCED needs a maxmemory-policy that is noeviction \
-                 or volatile-*"
+                "ERR this server may evict marks; set maxmemory-policy to noeviction or volatile-*"
             }
-            R::NoMemory => "OOM no memory for a new mark: 'maxmemory' is used up",
-            R::Nested => "NOTALLOWED DLOCK.FENCED cannot be nested",
+            R::NoMemory => "OOM no memory for a new mark: 'maxmemory' is reached",
+            R::Nested => "NOTALLOWED DLOCK.FENCED cannot run DLOCK.FENCED",
             _ => "ERR",
         }
     }

@@ -9,7 +9,7 @@ use crate::words::{Fence, Millis};
 /// The command's documentation.
 pub const DOC: Doc = Doc {
     name: "DLOCK.RELEASE",
-    summary: "Gives a lock back and hands it to the next waiters; replies 1, or 0 if the token did not hold it",
+    summary: "Releases a lock and hands it to the next waiters; replies 1, or 0 if the token did not hold it",
     complexity: "O(1); O(log(N)) where N is the number of holders or of waiters",
     arity: -3,
     flags: "write fast",
@@ -30,18 +30,18 @@ const META: Arg = Arg::option("META", "text", Kind::Text);
 pub struct Release<'a> {
     /// The token that gives the lock back.
     pub token: &'a [u8],
-    /// True if the token is done: an ACQUIRE with it that arrives later was overtaken.
+    /// True if this is the token's last request: an ACQUIRE with it that arrives later was overtaken.
     pub is_final: bool,
     /// The terms, if the lock is done and not free.
     pub done: Option<DoneFor<'a>>,
 }
 
-/// The terms on which a lock is done.
+/// The terms of a done lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DoneFor<'a> {
-    /// Nobody takes the lock for this long.
+    /// Time until the lock is free again.
     pub time: Millis,
-    /// The fence of the claim; `None`: that of the grant.
+    /// The fence of the claim; `None`: the grant's fence.
     pub fence: Option<Fence>,
     /// The holder's words about the outcome.
     pub meta: &'a [u8],

@@ -6,7 +6,7 @@ use super::{Arg, Doc, Touch};
 /// release its lock.
 pub const DOC: Doc = Doc {
     name: "DLOCK.TOKENS",
-    summary: "Shows what DLOCK.INSPECT shows, and the tokens; who knows one can release the lock",
+    summary: "Shows the holders and waiters of a lock with their tokens, with which a client can release it",
     complexity: "O(N) where N is the number of holders and waiters listed, at most 200",
     arity: 2,
     flags: "readonly admin",

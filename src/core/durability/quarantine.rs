@@ -59,18 +59,18 @@ pub enum Cause {
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Cause::Crash => "the last life ended without a clean shutdown",
-            Cause::Lost => "the leases of the last life did not come back as they were",
-            Cause::Promoted => "this node was promoted from replica to primary",
+            Cause::Crash => "the server was not shut down cleanly, so earlier leases may still be held",
+            Cause::Lost => "not all leases that were held at the shutdown came back",
+            Cause::Promoted => "this server was promoted, and may not have received all leases of its primary",
             Cause::Untold => {
-                "this node was promoted from replica to primary before that one told it how long leases \
-                 can run, so they may be as long as dlock.max-ttl allows"
+                "this server was promoted before its primary told it how long leases run, so they may run \
+                 as long as dlock.max-ttl allows"
             }
             Cause::Replaced => "a data set was loaded over the live one",
-            Cause::Unrecorded => "leases came with the data set and there was no state file",
+            Cause::Unrecorded => "leases came with the data set, and there was no state file",
             Cause::Unknown => {
-                "this node started without a state file, so it may have lost its disk, and leases with it; if \
-                 it has never granted a lock, set dlock.newborn-quarantine to 0 before its first start"
+                "this node started without a state file, so it may have lost its disk and leases; if it is \
+                 new, set dlock.newborn-quarantine to 0 before its first start"
             }
         })
     }

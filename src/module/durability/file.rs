@@ -34,9 +34,8 @@ impl StateFile {
         let path = follow(&named)?;
         if fs::symlink_metadata(&named).is_ok_and(|data| data.is_symlink()) && !path.exists() {
             return Err(format!(
-                "the state file {} is a symbolic link that leads nowhere: {} is not there. Let it lead \
-                 to the file; or set dlock.state-file to where the file is to be, and the first \
-                 start makes it",
+                "the state file {} is a symbolic link that leads nowhere: {} is not there; correct the \
+                 link, or set dlock.state-file to the file itself, which the first start creates",
                 named.display(),
                 path.display()
             ));
@@ -134,7 +133,7 @@ const MAX_LINKS: usize = 40;
 fn absolute(path: &Path) -> Result<PathBuf, String> {
     let Some(name) = path.file_name() else {
         return Err(format!(
-            "dlock.state-file {} is not the name of a file; give one, or \"\" for none",
+            "dlock.state-file {} is no file name; set a file name, or \"\" for none",
             path.display()
         ));
     };
@@ -143,7 +142,7 @@ fn absolute(path: &Path) -> Result<PathBuf, String> {
     let found = real(folder);
     found.map(|folder| folder.join(name)).map_err(|error| {
         format!(
-            "the folder of the state file {} cannot be used: {error}; make it, or set \
+            "the folder of the state file {} cannot be used: {error}; create it, or set \
              dlock.state-file to a file elsewhere",
             std::path::absolute(path).unwrap_or(path.to_owned()).display()
         )
@@ -300,15 +299,15 @@ fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {
 }
 
 /// An operator's options when the file cannot be used.
-const WHAT_TO_DO: &str = "it says which fences this node has handed out, so the node does not \
-                          start without it. Put back what was there. If that is gone: move the \
-                          file away, and set dlock.quarantine to the longest lease in use for the \
-                          next start; fences go on from the clock then";
+const WHAT_TO_DO: &str = "it holds the fences and leases that this node may have granted, so \
+                          the node does not start without it. Put back the file from before. If it \
+                          is lost, move the file away, and start once with \
+                          dlock.newborn-quarantine set to the longest lease in use";
 
 pub fn unwritable(path: &Path, error: &dyn std::fmt::Display) -> String {
     format!(
-        "the state file {} cannot be written: {error}; see to it that its folder can be written \
-         and has room, or set dlock.state-file to a file elsewhere",
+        "the state file {} cannot be written: {error}; make its folder writable, free space, or \
+         set dlock.state-file to a file elsewhere",
         path.display()
     )
 }

@@ -165,7 +165,7 @@ impl State {
             log(
                 c"notice",
                 &format!(
-                    "quarantine: nothing is granted for {left} ms, because {cause}. CONFIG SET \
+                    "quarantine: no lock is granted for {left} ms, because {cause}. CONFIG SET \
                      dlock.quarantine off ends it"
                 ),
             );

@@ -220,8 +220,8 @@ impl RecordWriter {
             log(
                 c"warning",
                 &format!(
-                    "the state file cannot be written: {why}. Grants go on for about a minute, \
-                     then they are refused with NOTDURABLE until it can be written"
+                    "the state file cannot be written: {why}. Grants continue for about a \
+                     minute, and are refused with NOTDURABLE after that, until it can be written"
                 ),
             );
         }

@@ -333,8 +333,7 @@ thread_local! {
 }
 
 /// The client's error, if a command has left no reply, or more than one.
-const NO_REPLY: &str =
-    "ERR the command has run, and the server gave no reply to it that can be trusted";
+const NO_REPLY: &str = "ERR the command has run, and the server gave no usable reply";
 /// One call takes all that is left.
 const MOST_PROBES: usize = 3;
 

@@ -77,10 +77,7 @@ pub fn send_ahead(ctx: Ctx<'_>, job: &Job) {
         let mut sent = true;
         job.floors(&state.node.durable, |key, floor| sent &= ctx.send_ahead(key, floor));
         if !sent {
-            log(
-                c"warning",
-                "keys that migrate and that nobody holds do not take their fences along",
-            );
+            log(c"warning", "keys without a holder migrate without their fences");
         }
     });
 }
@@ -94,11 +91,13 @@ pub fn cancel(ctx: Ctx<'_>, stop: &Stop) {
         Stop::HeldBack { again: false } => {
             "this node is in quarantine, see dlock.quarantine, or has evicted locks whose leases have not ended"
         }
-        Stop::Refused => "a lock in them is refused here",
+        Stop::Refused => "this node refuses a lock in them",
     };
     let (level, outcome) = match cancelled {
         true => (c"notice", "slots do not migrate"),
-        false => (c"warning", "slots should not migrate, and CLUSTER is renamed or disabled"),
+        false => {
+            (c"warning", "cannot stop slots from migrating, because CLUSTER is renamed or disabled")
+        }
     };
     log(level, &format!("{outcome}: {why}"));
 }

@@ -1,22 +1,12 @@
 // A client: its nodes and locks.
 
 import { inspect } from 'node:util';
+import { addresses, called, checkSignal, fence, key, NAMES, onlyKnown, token } from './arguments';
 import { made } from './errors';
 import { Lock } from './lock';
 import type * as rust from './native';
 import { native } from './native';
-import {
-  addresses,
-  called,
-  checkSignal,
-  fence,
-  type Key,
-  key,
-  type LockOptions,
-  NAMES,
-  onlyKnown,
-  token,
-} from './options';
+import type { Key, LockOptions } from './options';
 import { expect, forget, outcome, queue } from './outcomes';
 import type { Lease, NodeBreak, NodeInspection, Notice } from './report';
 
@@ -27,7 +17,7 @@ export interface ClientOptions {
    * least 50 ms and at most a second. For a lock it is never longer than a quarter of the lease.
    */
   nodeTimeout?: number | undefined;
-  /** Gets each event that an operator should know of: an outage or a promotion, for example. */
+  /** Receives each event for an operator: an outage or a promotion, for example. */
   notify?: ((notice: Notice) => void) | undefined;
 }
 

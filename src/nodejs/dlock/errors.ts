@@ -24,7 +24,7 @@ export class DlockError extends Error {
   }
 }
 
-/** Somebody else holds the lock, and the time to wait for it is over. */
+/** Another client holds the lock, and the time to wait for it is over. */
 export class HeldError extends DlockError {
   /** The holder, if a node named it in time. */
   readonly holder: Holder | undefined;
@@ -40,7 +40,7 @@ export class HeldError extends DlockError {
 export class DoneError extends DlockError {
   /** Milliseconds until the lock is free. */
   readonly left: number;
-  /** Fence of the holder who has done the work. */
+  /** Fence of the holder that has done the work. */
   readonly fence: number;
   /** That holder, if a node named it in time: since when it is done, and its words about the outcome. */
   readonly by: Done | undefined;

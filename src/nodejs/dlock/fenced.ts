@@ -29,7 +29,7 @@ export class Fenced {
   constructor(client: Redis, command: string, key: Key, proof: string | number) {
     if (!has(client, 'call') && !has(client, 'sendCommand'))
       throw usage('fenced commands need a client of ioredis or node-redis');
-    // ioredis puts it before the keys of commands that it knows, and these are none.
+    // ioredis does not put it before the keys of these commands.
     if (prefix(client) !== '') throw usage('fenced commands need a client without keyPrefix, and whole keys');
     this.#client = client;
     this.#command = command;

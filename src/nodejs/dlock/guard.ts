@@ -1,13 +1,13 @@
 // A lock that is held.
 
 import { inspect } from 'node:util';
+import { key } from './arguments';
 import { type LostError, made } from './errors';
 import { Fenced, type Redis } from './fenced';
 import type * as rust from './native';
-import { type Key, key } from './options';
+import type { Key } from './options';
 import { expect, forget, outcome } from './outcomes';
 import type { Lease } from './report';
-import type { Ended } from './trace';
 
 /**
  * A lock that is held, and renewed until it is released. A guard that is garbage-collected releases the lock, aborts its
@@ -15,15 +15,12 @@ import type { Ended } from './trace';
  */
 export class Guard {
   readonly #native: rust.Guard;
-  readonly #ended: Ended | undefined;
   #watch: Watch | undefined;
 
   /** @internal */
-  constructor(native: rust.Guard, ended?: Ended) {
+  constructor(native: rust.Guard) {
     this.#native = native;
-    this.#ended = ended;
-    if (ended !== undefined) this.#watch = new Watch(native, ended);
-    collected.register(this, { native, ended }, native);
+    collected.register(this, native, native);
     held.add(native);
   }
 
@@ -40,7 +37,7 @@ export class Guard {
     return this.#native.fence;
   }
 
-  /** The token by which the nodes know this holder. It is a secret: it allows anybody to release the lock. */
+  /** The token of this holder at the nodes. A secret: any client that has it can release the lock. */
   get token(): string {
     return this.#native.token;
   }
@@ -88,10 +85,11 @@ export class Guard {
   }
 
   /**
-   * Leaves the lock done until `window` after it was acquired: whoever asks for it before hears so at once, by
-   * DoneError, with these words about the outcome. It is not held any more, and its release is quiet about that. Waits until a majority
-   * of the nodes has answered. Throws UsageError if the lock is shared or has a limit; then it is held as before. Throws
-   * LostError if the lock was lost before, or too few nodes could be told: then the work may be done again.
+   * Leaves the lock done until `window` after it was acquired: until then every request for it throws DoneError at once,
+   * with this text about the outcome. It is not held any more, and its release does not throw because of that. Waits
+   * until a majority of the nodes has answered. Throws UsageError if the lock is shared or has a limit; then it is held
+   * as before. Throws LostError if the lock was lost before, or too few nodes have answered: then the work may be done
+   * again.
    */
   async done(window: number, words = ''): Promise<void> {
     await outcome((id) => this.#native.done(id, window, words));
@@ -104,24 +102,17 @@ export class Guard {
   async release(): Promise<void> {
     this.#watch?.end();
     settle(this.#native);
-    try {
-      await outcome((id) => this.#native.release(id));
-      this.#ended?.();
-    } catch (error) {
-      this.#ended?.(error);
-      throw error;
-    }
+    await outcome((id) => this.#native.release(id));
   }
 
   /**
-   * Hands the lock over to the owner of its token, another process say, which extends and releases it by token. This
-   * process neither renews nor releases it any more. Waits until all nodes that answer have the lock.
+   * Hands the lock over to the owner of its token, for example another process, which extends and releases it by token.
+   * This process neither renews nor releases it any more. Waits until all nodes that answer have the lock.
    */
   async detach(): Promise<Lease> {
     this.#watch?.end();
     settle(this.#native);
     const { lease } = await outcome((id) => this.#native.detach(id));
-    this.#ended?.();
     return lease as Lease;
   }
 
@@ -154,13 +145,11 @@ class Watch {
   readonly #native: rust.Guard;
   readonly #controller = new AbortController();
   readonly #id: number;
-  readonly #ended: Ended | undefined;
 
-  constructor(native: rust.Guard, ended?: Ended) {
+  constructor(native: rust.Guard) {
     this.#native = native;
-    this.#ended = ended;
     this.#id = expect((completion) => this.#abort(completion.failure));
-    // The holder knows of a release that came before.
+    // After a release there is nothing to watch.
     if (native.isOpen()) native.watch(this.#id);
     else this.end();
   }
@@ -178,21 +167,16 @@ class Watch {
     if (loss === null || loss === undefined || this.#controller.signal.aborted) return;
     this.end();
     if (loss.why !== 'done') this.#controller.abort(made(loss) as LostError);
-    this.#ended?.(this.#controller.signal.reason);
   }
 }
 
-const collected = new FinalizationRegistry(
-  ({ native, ended }: { native: rust.Guard; ended: Ended | undefined }) => {
-    held.delete(native);
-    const isHeld = native.loss() === null;
-    const released = native.end();
-    ended?.();
-    if (!isHeld || !released) return;
-    const name = inspect(native.key);
-    process.emitWarning(`the guard of lock ${name} was collected; it should be released`, 'DlockWarning');
-  },
-);
+const collected = new FinalizationRegistry((native: rust.Guard) => {
+  held.delete(native);
+  const isHeld = native.loss() === null;
+  if (!native.end() || !isHeld) return;
+  const name = inspect(native.key);
+  process.emitWarning(`the guard of lock ${name} was collected; it should be released`, 'DlockWarning');
+});
 
 /** The guards that are registered. */
 const held = new Set<rust.Guard>();

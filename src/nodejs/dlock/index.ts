@@ -31,4 +31,4 @@ export type {
   Notice,
   Waiter,
 } from './report';
-export type { AcquireMessage, HoldMessage, WaitMessage } from './trace';
+export type { AcquireMessage } from './trace';

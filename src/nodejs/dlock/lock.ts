@@ -1,12 +1,13 @@
 // A lock and its options.
 
 import { inspect } from 'node:util';
+import { called, checkSignal, onlyKnown } from './arguments';
 import { HeldError, made } from './errors';
 import { Guard } from './guard';
 import type * as rust from './native';
-import { called, checkSignal, type Key, onlyKnown, type WaitOptions } from './options';
+import type { Key, WaitOptions } from './options';
 import { outcome } from './outcomes';
-import { acquiring, holding, watched } from './trace';
+import { traced } from './trace';
 
 /**
  * A lock and its options. It can be acquired any number of times. It is not reentrant: a holder that acquires it again
@@ -52,16 +53,15 @@ export class Lock {
     checkSignal(given);
     const { key, nodes, client } = this.#wanted;
     const { wait, signal = this.#wanted.signal } = given;
-    const asked = watched(() => {
-      const options = this.#native.options();
-      return { key, nodes: nodes(), options: wait === undefined ? options : { ...options, wait } };
-    });
-    const acquired = await acquiring(asked, async (waits) => {
-      const begin = (id: number) => this.#native.acquire(id, { wait });
-      return outcome(begin, signal, waits).then(({ guard }) => guard as rust.Guard, failed);
-    });
+    const acquired = await traced(
+      () => ({ key, nodes: nodes() }),
+      async () => {
+        const begin = (id: number) => this.#native.acquire(id, { wait });
+        return outcome(begin, signal).then(({ guard }) => guard as rust.Guard, failed);
+      },
+    );
     if (acquired === null) return acquired;
-    const guard = new Guard(acquired, holding(asked, acquired.fence));
+    const guard = new Guard(acquired);
     clients.set(guard, client);
     return guard;
   }
@@ -80,7 +80,7 @@ export class Lock {
     try {
       done = await body(guard);
     } catch (error) {
-      // The body's own error says more than a loss.
+      // The body's own error is more specific.
       await guard[Symbol.asyncDispose]().catch(() => {});
       throw error;
     }
@@ -90,7 +90,7 @@ export class Lock {
 
   /**
    * Runs a job once per window: acquires the lock, runs `body`, and leaves the lock done until `window` after it was
-   * acquired. If `body` throws, the lock is released, so that somebody else may try. Throws DoneError if the work of
+   * acquired. If `body` throws, the lock is released, and another client may try. Throws DoneError if the work of
    * this window has been done already.
    */
   async runOnce<T>(window: number, body: Body<T>): Promise<T> {
@@ -115,11 +115,11 @@ interface Wanted {
   key: Key;
   signal: AbortSignal | undefined;
   nodes: () => string[];
-  /** A reference that keeps the client, and its `notify`, alive while the lock is. */
+  /** A reference to the client, so that its `notify` is called as long as the lock exists. */
   client: object;
 }
 
-/** References that keep the client, and its `notify`, alive while a guard is. */
+/** References to clients, so that `notify` is called as long as a guard exists. */
 const clients = new WeakMap<Guard, object>();
 
 type Body<T> = (guard: Guard) => T | PromiseLike<T>;

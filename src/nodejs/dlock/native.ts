@@ -21,7 +21,6 @@ export interface Failure {
 /** @internal */
 export interface Line extends Omit<LogMessage, 'fields'> {
   fields: [string, string][];
-  prints: boolean;
 }
 
 /** @internal */
@@ -34,8 +33,6 @@ export interface Completion {
   was?: boolean;
   notice?: Notice;
   line?: Line;
-  waitsFor?: string;
-  waited?: number;
   failure?: Failure;
 }
 
@@ -61,7 +58,6 @@ export interface Client {
 export interface Lock {
   checkOnce(window: number): Failure | null;
   acquire(id: number, given: WaitOptions): void;
-  options(): LockOptions;
 }
 
 /** @internal */
@@ -87,7 +83,7 @@ interface Native {
   collect(queue: OutcomeQueue): Completion[];
   optionNames(): string[];
   shown(given: unknown): string;
-  listen(queue: OutcomeQueue, waits: boolean, lines: boolean, prints: boolean): void;
+  listen(queue: OutcomeQueue, lines: boolean): void;
   OutcomeQueue: new (wakeUp: () => void) => OutcomeQueue;
   Client: {
     connect(

@@ -3,14 +3,14 @@
 import { setInterval } from 'node:timers';
 import { made } from './errors';
 import { type Completion, native, type OutcomeQueue } from './native';
-import { publishLine, type Waits, wanted } from './trace';
+import { publishLine, wantsLines } from './trace';
 
 const expected = new Map<number, (completion: Completion) => void>();
 let own: OutcomeQueue | undefined;
 let last = 0;
 let awaited = 0;
 let alive: NodeJS.Timeout | undefined;
-let listened = '';
+let listened = false;
 
 /** @internal */
 export function queue(): OutcomeQueue {
@@ -23,25 +23,17 @@ export function queue(): OutcomeQueue {
 }
 
 /**
- * Begins work, and waits for its outcome: that keeps the process alive. Aborting the signal cancels the work.
+ * Begins work, and waits for its outcome. The process does not end meanwhile. Aborting the signal cancels the work.
  *
  * @internal
  */
-export async function outcome(
-  begin: (id: number) => void,
-  signal?: AbortSignal,
-  waits?: Waits,
-): Promise<Completion> {
+export async function outcome(begin: (id: number) => void, signal?: AbortSignal): Promise<Completion> {
   signal?.throwIfAborted();
   listen();
   const id = next();
   let aborted = () => {};
   const arrived = new Promise<Completion>((resolve, reject) => {
-    expected.set(id, (completion) => {
-      if (completion.waitsFor !== undefined) waits?.begin(completion.waitsFor);
-      else if (completion.waited !== undefined) waits?.end(completion.waited);
-      else resolve(completion);
-    });
+    expected.set(id, resolve);
     aborted = () => {
       forget(id);
       reject(signal?.reason);
@@ -66,15 +58,13 @@ export async function outcome(
     return completion;
   } finally {
     keepAlive(-1);
-    waits?.end();
     expected.delete(id);
     unsubscribe?.();
   }
 }
 
 /**
- * Calls this with an outcome, or with each notice, and does not keep the process alive for it. Returns the
- * id.
+ * Calls this with an outcome, or with each notice. The process may end meanwhile. Returns the id.
  *
  * @internal
  */
@@ -103,13 +93,10 @@ function collect(): void {
   }
 }
 
-// Sets the events that this thread wants now.
 function listen(): void {
-  const { waits, lines, prints } = wanted();
-  const now = `${waits} ${lines} ${prints}`;
-  if (now === listened) return;
-  listened = now;
-  native.listen(queue(), waits, lines, prints);
+  if (wantsLines() === listened) return;
+  listened = !listened;
+  native.listen(queue(), listened);
 }
 
 // One listener for each signal: Node.js takes many for a leak, and one signal may end all waits of a process.
@@ -141,7 +128,7 @@ function next(): number {
   return last;
 }
 
-// Keeps the process alive while a caller waits: the queue does not.
+// A timer keeps the process running while a caller waits: the queue does not.
 function keepAlive(more: 1 | -1): void {
   awaited += more;
   alive ??= setInterval(() => {}, 2 ** 31 - 1);

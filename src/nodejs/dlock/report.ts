@@ -39,9 +39,9 @@ export interface Done {
   /** Public name of its token, as in Holder. */
   id: string;
   fence: number;
-  /** Milliseconds since it said so. */
+  /** Milliseconds since it left the lock done. */
   since: number;
-  /** Its words about the outcome of its work; a Buffer unless they are UTF-8. */
+  /** Its text about the outcome of its work; a Buffer unless it is UTF-8. */
   outcome: string | Buffer;
 }
 
@@ -107,14 +107,14 @@ export interface NodeBreak {
 export interface Lease {
   /** The lock; text where its name is UTF-8. */
   key: string | Buffer;
-  /** A secret: it allows anybody to release the lock. */
+  /** A secret: any client that has it can release the lock. */
   token: string;
   fence: number;
   /** Milliseconds for which the lock is certainly held, from the moment at which the library returned this. */
   validFor: number;
 }
 
-/** An event that an operator should know of, though locks go on working. `message` is the text for people. */
+/** An event for an operator, while locks go on working. `message` is the text for people. */
 export type Notice =
   | {
       /** No majority of the nodes can grant a lock for which a caller waits. The wait goes on. */
@@ -143,7 +143,7 @@ export type Notice =
       quarantine: number;
     }
   | {
-      /** An address leads to another server than before, which does not know the locks that the former one granted. */
+      /** An address leads to another server than before, which does not have the locks that the former one granted. */
       event: 'stranger';
       message: string;
       node: string;

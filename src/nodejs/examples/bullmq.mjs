@@ -1,4 +1,4 @@
-// A repeated job of BullMQ whose work is done once, also if BullMQ takes its worker for dead and starts it again.
+// A repeated job of BullMQ whose work is done once, also if BullMQ counts its worker as stalled and starts it again.
 //
 // Run it on each host: DLOCK_NODES=redis://localhost REDIS=redis://localhost node bullmq.mjs
 
@@ -9,11 +9,11 @@ const client = new Client();
 const connection = { url: process.env.REDIS };
 const HOUR = 3_600_000;
 
-// Any number of hosts may say this. The id of each job has its fire time in it: `repeat:nightly:1764064800000`.
+// Any number of hosts may run this. The id of each job has its fire time in it: `repeat:nightly:1764064800000`.
 const queue = new Queue('reports', { connection });
 await queue.upsertJobScheduler('nightly', { pattern: process.env.CRON ?? '0 3 * * *' });
 
-/** Runs the work of a job once; who comes later hears how it ended. */
+/** Runs the work of a job once; later workers get its outcome. */
 async function once(job) {
   try {
     return await client.lock(`${job.queueName}:${job.id}`).runOnce(HOUR, () => report(job));

@@ -9,8 +9,9 @@ const HOUR = 3_600_000;
 const client = new Client();
 
 /**
- * A coordinator for node-cron. Its keys are a job and a fire time, so hosts agree on them whatever their clocks say. The
- * window must be longer than the clocks differ. Who comes while the job runs waits, and runs it if this host dies.
+ * A coordinator for node-cron. Its keys are a job and a fire time, so hosts use the same keys although their clocks differ.
+ * The window must be longer than that difference. A host that comes while the job runs waits, and runs it if this host
+ * crashes.
  */
 function coordinator(window, options = {}) {
   const guards = new Map();

@@ -1,42 +1,36 @@
-// Locks as OpenTelemetry spans: acquisitions, waits with the holders in their way, and holds.
+// Acquisitions of locks as OpenTelemetry spans.
 //
 // Run it: npm install @opentelemetry/api @opentelemetry/sdk-trace-node
 //         DLOCK_NODES=redis://localhost node otel.mjs
 
 import { tracingChannel } from 'node:diagnostics_channel';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { context, SpanKind, SpanStatusCode, trace } from '@opentelemetry/api';
+import { SpanKind, SpanStatusCode, trace } from '@opentelemetry/api';
 import { ConsoleSpanExporter, NodeTracerProvider, SimpleSpanProcessor } from '@opentelemetry/sdk-trace-node';
 import { Client } from 'dlock';
-
-const ATTRIBUTES = {
-  acquire: ({ nodes }) => ({ 'db.operation.name': 'DLOCK.ACQUIRE', 'server.address': nodes.join(',') }),
-  wait: ({ waitsFor }) => ({ 'dlock.waits_for': waitsFor }),
-  hold: ({ fence }) => ({ 'dlock.fence': fence }),
-};
 
 /** Turns dlock's messages into spans. */
 function instrument(tracer) {
   const spans = new WeakMap();
-  for (const [name, attributes] of Object.entries(ATTRIBUTES)) {
-    tracingChannel(`dlock:${name}`).subscribe({
-      start(message) {
-        const all = { 'db.system.name': 'redis', 'dlock.key': String(message.key), ...attributes(message) };
-        // A wait is a part of its acquisition.
-        const parent = name === 'wait' ? spans.get(message.acquire) : undefined;
-        const where = parent === undefined ? context.active() : trace.setSpan(context.active(), parent);
-        const options = { kind: SpanKind.CLIENT, attributes: all };
-        spans.set(message, tracer.startSpan(`dlock ${name}`, options, where));
-      },
-      error(message) {
-        spans.get(message)?.recordException(message.error);
-        spans.get(message)?.setStatus({ code: SpanStatusCode.ERROR, message: message.error.message });
-      },
-      asyncEnd(message) {
-        spans.get(message)?.end();
-      },
-    });
-  }
+  tracingChannel('dlock:acquire').subscribe({
+    start(message) {
+      const attributes = {
+        'db.system.name': 'redis',
+        'db.operation.name': 'DLOCK.ACQUIRE',
+        'server.address': message.nodes.join(','),
+        'dlock.key': String(message.key),
+      };
+      spans.set(message, tracer.startSpan('dlock acquire', { kind: SpanKind.CLIENT, attributes }));
+    },
+    error(message) {
+      spans.get(message)?.recordException(message.error);
+      spans.get(message)?.setStatus({ code: SpanStatusCode.ERROR, message: message.error.message });
+    },
+    asyncEnd(message) {
+      spans.get(message)?.setAttribute('dlock.fence', message.result ?? 0);
+      spans.get(message)?.end();
+    },
+  });
 }
 
 const provider = new NodeTracerProvider({

@@ -29,7 +29,7 @@ if not is_main_interpreter():
         " WSGIApplicationGroup %{GLOBAL}, with uWSGI single-interpreter)"
     )
 
-from . import _native
+from . import _hooks, _native
 from ._errors import (
     DoneError,
     Error,
@@ -42,7 +42,7 @@ from ._errors import (
 )
 from ._options import LockOptions, Seconds
 from ._report import Done, Holder, Inspection, Lease, NodeBreak, NodeInspection, NodeReport, Notice, Waiter
-from ._sync import Client, Guard, Lock, release_all
+from ._sync import Client, Guard, Lock
 
 __version__: str = _native.VERSION
 
@@ -76,9 +76,18 @@ for _name in __all__:
     if isinstance(globals()[_name], type):
         globals()[_name].__module__ = __name__
 
+
+def _after_in_child() -> None:
+    _native.after_in_child()
+    _hooks.after_fork()
+
+
+def _end() -> None:
+    _native.release_all()
+    _hooks.end()
+
+
 os.register_at_fork(
-    before=_native.before,
-    after_in_parent=_native.after_in_parent,
-    after_in_child=_native.after_in_child,
+    before=_native.before, after_in_parent=_native.after_in_parent, after_in_child=_after_in_child
 )
-atexit.register(release_all)
+atexit.register(_end)

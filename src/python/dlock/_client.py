@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from typing import cast
 
-from . import _hooks, _options
-from ._options import Seconds
+from . import _hooks, _native
+from ._options import LockOptions, Seconds
 from ._own import Own
-from ._report import Notice
+from ._report import Key, Notice
 
 
 class BaseClient(Own):
@@ -25,7 +27,13 @@ class BaseClient(Own):
             raise TypeError(f"notify is a function, not {type(notify).__name__}")
         self._notify = notify
         notices = None if notify is None else _hooks.notices(weakref.WeakMethod(self._tell))
-        self._native = _options.connect(nodes, node_timeout, notices)
+        _hooks.follow()
+        given, environment = _addresses(nodes), os.environ.get("DLOCK_NODES")
+        self._native = _native.Client(given, environment, node_timeout, notices)
+
+    def _lock(self, key: Key, options: LockOptions) -> _native.Lock:
+        _hooks.follow()
+        return _native.Lock(self._native, key, **options)
 
     def _tell(self, notice: Notice) -> None:
         if self._notify is not None:
@@ -38,3 +46,14 @@ class BaseClient(Own):
 
     def __repr__(self) -> str:
         return f"<{type(self).__module__}.Client {', '.join(self.nodes)}>"
+
+
+def _addresses(nodes: object) -> list[str] | None:
+    if nodes is None:
+        return None
+    is_one = isinstance(nodes, (str, bytes, Mapping)) or not isinstance(nodes, Iterable)
+    given = [nodes] if is_one else list(cast("Iterable[object]", nodes))
+    for address in given:
+        if not isinstance(address, str):
+            raise TypeError(f"nodes are addresses, each a str, not {type(address).__name__}")
+    return cast("list[str]", given)

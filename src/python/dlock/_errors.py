@@ -21,7 +21,7 @@ class Error(Exception):
 
 
 class HeldError(Error):
-    """Somebody else holds the lock, and the time to wait for it is over."""
+    """Another client holds the lock, and the time to wait for it is over."""
 
     code = "held"
     holder: Holder | None = None
@@ -35,7 +35,7 @@ class DoneError(Error):
     left: float = 0.0
     """Seconds until the lock is free."""
     fence: int = 0
-    """Fence of the holder who has done the work."""
+    """Fence of the holder that has done the work."""
     by: Done | None = None
     """That holder, if a node named it in time: since when it is done, and its words about the outcome."""
 
@@ -75,6 +75,5 @@ class InternalError(Error):
     code = "internal"
 
 
-def class_of(code: str) -> type[Error]:
-    """Returns the class of the exceptions with this code."""
-    return next((known for known in Error.__subclasses__() if known.code == code), InternalError)
+CLASSES: dict[str, type[Error]] = {known.code: known for known in Error.__subclasses__()}
+"""The classes by code."""

@@ -36,7 +36,7 @@ def outcome(queue: _native.OutcomeQueue, task: _native.Task | None) -> object:
         if task is not None:
             task.cancel()
         raise
-    [(_, arrived)] = _native.collect(queue)
+    [(_, arrived)] = queue.collect()
     if isinstance(arrived, BaseException):
         raise arrived
     return arrived

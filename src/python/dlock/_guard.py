@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import TypeVar
 
 from . import _native
 from ._fenced import Fenced, Redis
-from ._options import logger
 from ._own import Own
 from ._report import Key
 
@@ -33,7 +31,7 @@ class BaseGuard(Own):
 
     @property
     def token(self) -> str:
-        """The token by which the nodes know this holder. A secret: it allows anybody to release the lock."""
+        """The token of this holder at the nodes. A secret: any client that has it can release the lock."""
         return self._native.token
 
     @property
@@ -69,11 +67,3 @@ class BaseGuard(Own):
     def __repr__(self) -> str:
         state = f"valid for {self.valid_for:.1f} s" if self.is_valid else "not held"
         return f"<{type(self).__module__}.{type(self).__name__} {self.key!r}, fence {self.fence}, {state}>"
-
-
-def collected(key: Key) -> None:
-    """Warns about a guard that was collected before it was released."""
-    text = f"the guard of lock {key!r} was collected, and the lock released: keep the guard"
-    # Python shows no ResourceWarning unless it is asked to.
-    logger.warning("%s", text)
-    warnings.warn(text, ResourceWarning, stacklevel=2)

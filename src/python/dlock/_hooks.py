@@ -1,106 +1,135 @@
-"""The thread that calls the program's functions when an event arrives. Each process has its own."""
+"""The thread that logs dlock's lines and calls the program's functions. Each process has its own."""
 
 from __future__ import annotations
 
-import functools
 import itertools
 import os
 import threading
 import weakref
 from collections.abc import Callable
+from typing import cast
 
 from . import _green, _native
 from ._options import logger
 from ._report import Notice
 
 
-class _Hooks:
-    """The functions to call, and the thread that calls them."""
+def _log(line: object) -> None:
+    level, text = cast("tuple[int, str]", line)
+    logger.log(level, "%s", text)
 
+
+_functions: dict[int, Callable[[object], object]] = {0: _log}
+"""The function for each event's number. A child process keeps the functions of its parent."""
+_numbers = itertools.count(1)
+
+_LONGEST_END = 1.0
+"""Limit of the wait for functions of the program, in seconds, when the interpreter ends."""
+
+
+class _Thread:
     def __init__(self) -> None:
         self.process = os.getpid()
         self.queue = _native.OutcomeQueue()
-        self._expected: dict[int, Callable[[object], object]] = {}
-        self._numbers = itertools.count()
-        threading.Thread(target=self._serve, name="dlock-hooks", daemon=True).start()
-
-    def expect(self, then: Callable[[object], object]) -> int:
-        """Registers a function for all outcomes with the returned number, until ``forget``."""
-        number = next(self._numbers)
-        self._expected[number] = then
-        return number
-
-    def forget(self, number: int) -> None:
-        self._expected.pop(number, None)
+        self._is_over = False
+        self._thread = threading.Thread(target=self._serve, name="dlock-hooks", daemon=True)
+        # After the end of the interpreter has begun, no thread starts.
+        if not _has_ended:
+            self._thread.start()
+        _native.serve(self.queue)
 
     def _serve(self) -> None:
-        while True:
+        while not self._is_over:
             _green.until_readable(self.queue.fileno())
-            for number, outcome in _native.collect(self.queue):
-                then = self._expected.get(number)
-                if not isinstance(outcome, Notice):
-                    self.forget(number)
+            for number, event in self.queue.collect():
+                then = _functions.get(number)
+                if number != 0 and not isinstance(event, Notice):
+                    _forget(number)
                 try:
                     if then is not None:
-                        then(outcome)
+                        then(event)
                 # A SystemExit would end this thread in silence.
                 except BaseException:
                     logger.exception("a function that dlock called raised an exception")
                 # No reference stays while this waits for more.
-                del then, outcome
+                del then, event
+
+    def end(self) -> None:
+        self._is_over = True
+        self.queue.wake()
+        self._thread.join(_LONGEST_END)
 
 
-_hooks: _Hooks | None = None
-_making = threading.Lock()
+_thread: _Thread | None = None
+_starting = threading.Lock()
+_has_ended = False
 
 
-def _current() -> _Hooks:
-    """Returns the hooks of this process: a thread does not outlive a fork."""
-    global _hooks
-    hooks = _hooks
-    if hooks is None or hooks.process != os.getpid():
-        with _making:
-            hooks = _hooks
-            if hooks is None or hooks.process != os.getpid():
-                hooks = _hooks = _Hooks()
-    return hooks
+def follow() -> None:
+    """Starts the thread, if it does not run in this process. Passes on the logger's present level, and whether
+    greenlets run here."""
+    _native.set_level(logger.getEffectiveLevel())
+    _native.set_green(_green.is_patched())
+    _current()
 
 
-def _after_fork() -> None:
-    global _making
-    _making = threading.Lock()
+def _current() -> _Thread:
+    global _thread
+    thread = _thread
+    if thread is None or thread.process != os.getpid():
+        with _starting:
+            thread = _thread
+            if thread is None or thread.process != os.getpid():
+                thread = _thread = _Thread()
+    return thread
 
 
-os.register_at_fork(after_in_child=_after_fork)
+def after_fork() -> None:
+    """Starts the thread in a child process whose parent has one."""
+    global _starting
+    _starting = threading.Lock()
+    # gevent's loop does not run yet.
+    if _thread is not None and not _green.is_patched():
+        follow()
+
+
+def end() -> None:
+    """Ends the thread when it has handled all events. A thread that logs while the interpreter ends may abort
+    the process."""
+    global _has_ended
+    _has_ended = True
+    if _thread is not None and _thread.process == os.getpid():
+        _thread.end()
 
 
 def watch(guard: _native.Guard, then: Callable[[object], object]) -> None:
     """Calls this once with the reason, when the lock is not held any more."""
-    hooks = _current()
-    number = hooks.expect(then)
+    number = _expect(then)
     try:
-        guard.watch((hooks.queue, number))
+        guard.watch((_current().queue, number))
     except BaseException:
-        hooks.forget(number)
+        _forget(number)
         raise
 
 
-def notices(
-    notify: weakref.WeakMethod[Callable[[Notice], object]],
-) -> Callable[[], tuple[_native.OutcomeQueue, int]]:
-    """Returns a function that opens a destination for notices. Each process that uses the client calls it. The
-    method is the client's: a strong reference would keep the client for ever."""
-    return functools.partial(_destination, notify)
+def notices(notify: weakref.WeakMethod[Callable[[Notice], object]]) -> int:
+    """Returns the number of a client's notices. The method is the client's: a strong reference would keep the
+    client for ever."""
 
-
-def _destination(
-    notify: weakref.WeakMethod[Callable[[Notice], object]],
-) -> tuple[_native.OutcomeQueue, int]:
-    def pass_on(outcome: object) -> None:
+    def pass_on(event: object) -> None:
         alive = notify()
         # The end of the client arrives here, too.
-        if alive is not None and isinstance(outcome, Notice):
-            alive(outcome)
+        if alive is not None and isinstance(event, Notice):
+            alive(event)
 
-    hooks = _current()
-    return hooks.queue, hooks.expect(pass_on)
+    return _expect(pass_on)
+
+
+def _expect(then: Callable[[object], object]) -> int:
+    number = next(_numbers)
+    _functions[number] = then
+    return number
+
+
+def _forget(number: int) -> None:
+    _functions.pop(number, None)

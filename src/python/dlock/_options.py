@@ -1,16 +1,11 @@
-"""Options of clients and locks, and the logger, for threads and asyncio alike."""
+"""The options of a lock, and the logger, for threads and asyncio alike."""
 
 from __future__ import annotations
 
 import inspect
 import logging
-import os
-from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from typing import TypedDict, Union
-
-from . import _native
-from ._report import Key
 
 Seconds = Union[float, timedelta]
 """A length of time: a number of seconds, or a timedelta."""
@@ -22,8 +17,8 @@ class LockOptions(TypedDict, total=False):
     """The options of a lock."""
 
     ttl: Seconds
-    """The lease, 30 seconds by default. If this process dies, the lock is free again after this time. While the
-    process lives, the client renews the lease each time a third of it has passed."""
+    """The lease, 30 seconds by default. If this process crashes, the lock is free again after this time. While
+    the process runs, the client renews the lease each time a third of it has passed."""
     wait: Seconds | None
     """Limit of the wait for the lock; by default there is none, and 0 is no wait."""
     shared: bool
@@ -31,7 +26,7 @@ class LockOptions(TypedDict, total=False):
     limit: int | None
     """For a semaphore: this many clients hold it together, on a single node only."""
     meta: str
-    """A text about the holder, which anybody who inspects the lock sees."""
+    """A text about the holder, for clients that inspect the lock."""
     max_hold: Seconds | None
     """Limit of the hold: after this time the lock is lost, even if every renewal succeeds."""
     again: bool
@@ -39,27 +34,6 @@ class LockOptions(TypedDict, total=False):
     renew: bool
     """False for one lease without renewal: the lock ends with it, unless the guard extends or releases it
     before. Then a guard that is garbage-collected leaves the lease to its end. The default is True."""
-
-
-def connect(
-    nodes: str | Iterable[str] | None,
-    node_timeout: Seconds | None,
-    notices: Callable[[], tuple[_native.OutcomeQueue, int]] | None = None,
-) -> _native.Client:
-    """Makes the Rust client. It does not connect yet."""
-    follow_log_level()
-    if nodes is None:
-        return _native.Client(None, os.environ.get("DLOCK_NODES"), node_timeout, notices)
-    given = [nodes] if isinstance(nodes, (str, bytes)) or not isinstance(nodes, Iterable) else list(nodes)
-    for address in [nodes] if isinstance(nodes, Mapping) else given:
-        if not isinstance(address, str):
-            raise TypeError(f"nodes are addresses, each a str, not {type(address).__name__}")
-    return _native.Client(given, None, node_timeout, notices)
-
-
-def follow_log_level() -> None:
-    """Sets the library's log level to the logger's present one."""
-    _native.set_level(logger.getEffectiveLevel())
 
 
 def is_coroutine_function(function: object) -> bool:
@@ -70,9 +44,3 @@ def is_coroutine_function(function: object) -> bool:
     if any(inspect.isgeneratorfunction(body) or inspect.isasyncgenfunction(body) for body in called):
         raise TypeError("a generator runs when the lock is released already; use the lock inside of it")
     return any(inspect.iscoroutinefunction(body) for body in called)
-
-
-def lock(client: _native.Client, key: Key, options: LockOptions) -> _native.Lock:
-    """Makes the Rust lock, which checks the options."""
-    follow_log_level()
-    return _native.Lock(client, key, **options)

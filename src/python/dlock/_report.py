@@ -16,7 +16,7 @@ class NodeReport(NamedTuple):
     """The state, for programs: ``granted``, ``held``, ``done``, ``gone``, ``unreachable``, ``timed_out``,
     ``quarantine``, ``refused``, ``unfit``, ``answers`` or ``not_asked``."""
     message: str
-    """The text for people."""
+    """Text for people."""
 
 
 class Holder(NamedTuple):
@@ -69,9 +69,9 @@ class Done(NamedTuple):
     """Public name of its token, as in ``Holder``."""
     fence: int
     since: float
-    """Time since it said so."""
+    """Time since it left the lock done."""
     outcome: str | bytes
-    """Its words about the outcome of its work."""
+    """Its text about the outcome of its work."""
 
 
 class Inspection(NamedTuple):
@@ -122,15 +122,15 @@ class Lease(NamedTuple):
 
     key: Key
     token: str
-    """A secret: it allows anybody to release the lock."""
+    """A secret: any client that has it can release the lock."""
     fence: int
     valid_for: float
     """Time for which the lock is certainly held, from the moment at which the library returned this."""
 
 
 class Notice(NamedTuple):
-    """An event that an operator should know of, though locks go on working. Fields that do not belong to the
-    event are None or empty."""
+    """An event for an operator, while locks go on working. Fields that do not belong to the event are None or
+    empty."""
 
     event: str
     """Name of the event, for programs. ``outage``: no majority of the nodes can grant a lock for which a caller
@@ -138,7 +138,7 @@ class Notice(NamedTuple):
     address leads to another server than before. ``not_released``: a lock was released, and no majority has
     confirmed that yet."""
     message: str
-    """The text for people."""
+    """Text for people."""
     key: Key | None = None
     node: str | None = None
     """The node's address, without user and password."""

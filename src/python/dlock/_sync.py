@@ -40,14 +40,14 @@ class Client(BaseClient):
     ``node_timeout`` limits a request to a node, connecting included: by default a twentieth of the lease, but
     at least 50 ms and at most a second. For a lock it is never longer than a quarter of the lease.
 
-    ``notify`` is called with each Notice, an event that an operator should know of: an outage or a promotion,
-    for example. A thread of dlock makes one call at a time, so the function must return soon.
+    ``notify`` is called with each Notice, an event for an operator: an outage or a promotion, for example. A
+    thread of dlock makes one call at a time, so the function must return soon.
     """
 
     def lock(self, key: Key, **options: Unpack[LockOptions]) -> Lock:
         """Returns a lock, for a ``with`` block, or to decorate a function. Nothing is sent yet. The options are
         those of ``dlock.LockOptions``: ``ttl``, ``wait`` and others."""
-        lock = Lock(_options.lock(self._native, key, options))
+        lock = Lock(self._lock(key, options))
         lock._client = self
         return lock
 
@@ -87,7 +87,7 @@ class Lock(Own, _native.LockBase):
     thread that holds the lock and acquires it again waits for itself."""
 
     __slots__ = ("_client",)
-    # The client tells its notices while a lock or a guard refers to it.
+    # The client passes on its notices while a lock or a guard refers to it.
     _client: Client
 
     def try_acquire(self) -> Guard | None:
@@ -99,8 +99,8 @@ class Lock(Own, _native.LockBase):
 
     def run_once(self, window: Seconds, work: Callable[[Guard], T]) -> T:
         """Runs a job once per window: acquires the lock, does the work, and leaves the lock done until
-        ``window`` after it was acquired. If the work raises, the lock is released, so that somebody else may
-        try. Raises DoneError if the work of this window has been done already."""
+        ``window`` after it was acquired. If the work raises, the lock is released, and another client may try.
+        Raises DoneError if the work of this window has been done already."""
         self._native.check_once(window)
         with self.acquire() as guard:
             result = work(guard)
@@ -130,7 +130,9 @@ class Guard(BaseGuard, _native.GuardBase):
     services that can refuse a smaller one. A guard that is garbage-collected releases the lock, and warns.
     """
 
-    __slots__ = ("__weakref__", "_client", "_on_lost")
+    __slots__ = ("__weakref__", "_client", "_hooks")
+    # Only the guard refers to its hooks: they may refer to it, and it can still be collected.
+    _hooks: list[_Hook]
 
     def extend(self, ttl: Seconds) -> None:
         """Renews the lease now, and from now on, with this length or the present one, whichever is
@@ -139,17 +141,17 @@ class Guard(BaseGuard, _native.GuardBase):
         _green.call(self._native.extend, ttl)
 
     def done(self, window: Seconds, outcome: str = "") -> None:
-        """Leaves the lock done until ``window`` after it was acquired: whoever asks for it before hears so at
-        once, by DoneError, with this ``outcome``. It is not held any more, and the end of a ``with`` block is
-        quiet about that. Waits until a majority of the nodes has answered. Raises UsageError if the lock is
-        shared or has a limit; then it is held as before. Raises LostError if the lock was lost before, or too
-        few nodes could be told: then the work may be done again."""
+        """Leaves the lock done until ``window`` after it was acquired: until then every request for it raises
+        DoneError at once, with this ``outcome``. It is not held any more, and the end of a ``with`` block does
+        not raise because of that. Waits until a majority of the nodes has answered. Raises UsageError if the
+        lock is shared or has a limit; then it is held as before. Raises LostError if the lock was lost before,
+        or too few nodes have answered: then the work may be done again."""
         _green.call(self._native.done, window, outcome)
 
     def detach(self) -> Lease:
-        """Hands the lock over to the owner of its token, another process say, which extends and releases it by
-        token. This process neither renews nor releases it any more. Waits until all nodes that answer have the
-        lock."""
+        """Hands the lock over to the owner of its token, for example another process, which extends and
+        releases it by token. This process neither renews nor releases it any more. Waits until all nodes that
+        answer have the lock."""
         return cast(_native.Detached, _green.call(self._native.detach)).take()
 
     def on_lost(self, hook: Callable[[LostError], object]) -> None:
@@ -158,22 +160,25 @@ class Guard(BaseGuard, _native.GuardBase):
         return soon. Raises LostError if the lock was released."""
         if not callable(hook):
             raise TypeError(f"a hook is a function, not {type(hook).__name__}")
-        # Only the guard refers to its hooks: they may refer to it, and it can still be collected.
-        hooks: list[Callable[[LostError], object]] = getattr(self, "_on_lost", [])
-        self._on_lost = [*hooks, hook]
-        _hooks.watch(self._native, functools.partial(_call_hook, weakref.ref(self), len(hooks)))
+        kept = _Hook(hook)
+        self._hooks.append(kept)
+        _hooks.watch(self._native, functools.partial(_call, weakref.ref(kept)))
 
 
 _MEANT = ("released", "done", "detached")
-"""The reasons of a loss that the holder has asked for."""
+"""The reasons for which a holder ends its lock itself."""
 
 
-def _call_hook(guard: weakref.ref[Guard], hook: int, loss: object) -> None:
-    alive = guard()
+class _Hook:
+    """A function to call when a lock is lost."""
+
+    __slots__ = ("__weakref__", "function")
+
+    def __init__(self, function: Callable[[LostError], object]) -> None:
+        self.function = function
+
+
+def _call(hook: weakref.ref[_Hook], loss: object) -> None:
+    alive = hook()
     if alive is not None and isinstance(loss, LostError) and loss.why not in _MEANT:
-        alive._on_lost[hook](loss)
-
-
-def release_all() -> None:
-    """Releases the locks of this process, and waits a short time for that. Runs at the exit of the process."""
-    _native.release_all()
+        alive.function(loss)

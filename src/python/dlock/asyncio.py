@@ -31,7 +31,7 @@ from ._report import Key, Lease, NodeBreak, NodeInspection
 
 if sys.version_info < (3, 11):
     raise ImportError(
-        "dlock.asyncio needs Python 3.11: before that a cancellation by a lost lock cannot be told from others"
+        "dlock.asyncio needs Python 3.11: before that a cancellation by a lost lock looks like any other"
     )
 
 __all__ = ["Client", "Guard", "Lock"]
@@ -50,7 +50,7 @@ class Client(BaseClient):
     def lock(self, key: Key, **options: Unpack[LockOptions]) -> Lock:
         """Returns a lock, for an ``async with`` block, or to decorate a coroutine function. The options are
         those of ``dlock.Client.lock``."""
-        return Lock(_options.lock(self._native, key, options), self)
+        return Lock(self._lock(key, options), self)
 
     async def extend(self, key: Key, token: str, ttl: Seconds, *, fence: int | None = None) -> Lease:
         """Like ``dlock.Client.extend``."""
@@ -88,7 +88,7 @@ class Lock(Own):
 
     def __init__(self, native: _native.Lock, client: Client) -> None:
         self._native = native
-        # The client tells its notices while a lock or a guard refers to it.
+        # The client passes on its notices while a lock or a guard refers to it.
         self._client = client
         # The blocks under way, each with the calls that began it.
         self._entered: list[tuple[list[Call], Guard]] = []
@@ -262,7 +262,7 @@ class Guard(BaseGuard):
             return
         if error is None or (is_ours and isinstance(error, asyncio.CancelledError)):
             raise loss from error
-        # The block's own exception says more.
+        # The block's own exception is more specific.
         logger.warning("%s", loss)
 
 
@@ -271,15 +271,15 @@ Call = tuple[int, CodeType]
 
 
 def _calls(frame: FrameType | None) -> Iterator[Call]:
-    """Returns the calls that have not returned, the innermost first. A reference to a frame would keep its
-    variables alive."""
+    """Returns the calls that have not returned, the innermost first. They refer to no frame, which would keep
+    its variables."""
     while frame is not None:
         yield id(frame), frame.f_code
         frame = frame.f_back
 
 
 class _Outcomes:
-    """The outcomes for which tasks of one event loop wait. This does not keep the loop alive."""
+    """The outcomes for which tasks of one event loop wait. It has no reference to the loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = weakref.ref(loop)
@@ -289,7 +289,7 @@ class _Outcomes:
         loop.add_reader(self._queue.fileno(), self._collect)
 
     def _collect(self) -> None:
-        self._hand_out(_native.collect(self._queue)[::-1])
+        self._hand_out(self._queue.collect()[::-1])
 
     def _hand_out(self, arrived: list[tuple[int, object]]) -> None:
         try:
@@ -349,7 +349,7 @@ class _Wait:
         else:
             _release(outcome)
 
-    # The part of a future that asyncio's tasks use.
+    # The methods of a future that asyncio's tasks use.
 
     def __await__(self) -> Generator[_Wait, None, object]:
         self._asyncio_future_blocking = True

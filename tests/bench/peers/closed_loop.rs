@@ -1,6 +1,6 @@
 //! Clients of a lock library, measured from outside: each asks, waits, holds, gives back, and asks
-//! again at once. The programs that run dlock, rslock and etcd are built with this file, so that
-//! all three are measured by the same code; those in Python and Node do the same in their languages.
+//! again at once. The programs that run dlock and rslock are built with this file, so that both are
+//! measured by the same code; those in Python and Node do the same in their languages.
 //!
 //! `contended`: many clients want one lock. `uncontended`: one client wants locks that nobody else
 //! wants. Both print one JSON object.

@@ -7,8 +7,6 @@ use crate::measure::fairness;
 /// The figures of one library.
 #[derive(Clone, Debug)]
 pub struct Waits {
-    /// Its name and version, as its program says them.
-    pub library: String,
     /// The time for which they held the lock, on average, in milliseconds.
     pub hold: f64,
     /// The number of times that taking or giving back failed.
@@ -54,7 +52,6 @@ impl Waits {
         }
         let counts = of_clients.iter().map(|list| list.len() as u64).collect();
         let waits = Waits {
-            library: field("library")?.as_str().ok_or("library: no text")?.to_owned(),
             hold: number("hold_ms_mean")?,
             failures: field("failures")?.as_u64().ok_or("failures: no number")?,
             complaint: String::new(),
@@ -106,7 +103,7 @@ impl Waits {
         self.counts.iter().sum::<u64>() as f64 / self.seconds
     }
 
-    /// The part of the time in which somebody held it.
+    /// The part of the time in which it was held.
     pub fn held_share(&self) -> f64 {
         self.rate() * self.hold / 1e3
     }
@@ -145,7 +142,6 @@ mod tests {
 
     fn printed() -> serde_json::Value {
         json!({
-            "library": "some lock 1.0",
             "waits_ms": [[3.0, 1.0, 2.0], [4.0]],
             "cut_off_ms": [2.5],
             "hold_ms_mean": 5.0,
@@ -208,7 +204,7 @@ mod tests {
 
     #[test]
     fn what_is_missing_or_no_number_is_named() {
-        for name in ["library", "waits_ms", "cut_off_ms", "hold_ms_mean", "seconds", "failures"] {
+        for name in ["waits_ms", "cut_off_ms", "hold_ms_mean", "seconds", "failures"] {
             for wrong in [None, Some(json!({"not": "this"}))] {
                 let mut figures = printed();
                 match wrong {

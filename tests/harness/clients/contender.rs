@@ -21,7 +21,7 @@ pub const KEYS: [&str; 2] = ["a", "b"];
 /// The length of a lease.
 pub const TTL: Duration = ms(400);
 const PROGRAMS: usize = 6;
-/// A run in which nobody gets a lock shows nothing.
+/// A run without grants shows nothing.
 const LEAST: usize = 20;
 /// Short, so that much goes wrong.
 const NODE_TIMEOUT: Duration = ms(60);

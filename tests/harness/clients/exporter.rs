@@ -121,7 +121,7 @@ impl Drop for Exporter {
 }
 
 impl Answer {
-    /// The answer to a request for a path, of whoever serves metrics there.
+    /// The reply to a request for a path, from any server of metrics.
     #[track_caller]
     pub fn of(at: &str, path: &str) -> Answer {
         let connection = TcpStream::connect(at).expect("it listens");

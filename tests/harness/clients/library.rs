@@ -68,7 +68,7 @@ pub async fn wait_for(client: &Client, key: &str, ttl: Duration) -> Guard {
     taken.unwrap_or_else(|error| panic!("not taken: {error}"))
 }
 
-/// Asserts that a lock is not to be had, because somebody holds it.
+/// Asserts that a lock is not to be had, because it is held.
 #[track_caller]
 pub fn assert_held<T>(answer: Result<T, Error>) {
     match answer {

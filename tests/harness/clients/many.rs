@@ -56,7 +56,7 @@ impl Server {
         clients
     }
 
-    /// New clients whose requests wait, and came in this order.
+    /// New clients with waiting requests, which came in this order.
     #[track_caller]
     pub fn line(&self, count: usize, words: impl Fn(usize) -> String) -> Vec<Client> {
         let mut clients = self.clients(count);
@@ -68,7 +68,7 @@ impl Server {
         clients
     }
 
-    /// New clients whose requests wait; in which order they came does not matter.
+    /// New clients with waiting requests, in any order.
     #[track_caller]
     pub fn crowd(&self, count: usize, words: impl Fn(usize) -> String) -> Vec<Client> {
         let mut clients = self.clients(count);

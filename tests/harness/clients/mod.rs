@@ -6,11 +6,9 @@
 //! - [`contender`]: programs that contend for locks while their networks fail;
 //! - [`program`]: the program `dlock`, run as a user would; [`running`]: one that goes on meanwhile;
 //! - [`agent`]: `dlock agent` at a unix socket;
-//! - [`exporter`]: the responses of `dlock exporter`; [`browser`]: its page, as a person sees it;
-//! - [`tmux`]: a terminal whose screen the test sees.
+//! - [`exporter`]: the responses of `dlock exporter`.
 
 pub mod agent;
-pub mod browser;
 pub mod client;
 pub mod contender;
 pub mod exporter;
@@ -18,5 +16,4 @@ pub mod library;
 pub mod many;
 pub mod program;
 pub mod running;
-pub mod tmux;
 pub mod value;

@@ -85,7 +85,7 @@ impl Running {
         String::from_utf8_lossy(&self.err.so_far()).into_owned()
     }
 
-    /// Sends a signal to it, and to nobody else.
+    /// Sends a signal to it alone.
     pub fn signal(&self, signal: Signal) {
         process::signal(&self.child, signal);
     }

@@ -30,7 +30,7 @@ pub enum Value {
     Double(f64),
     /// A number of any length (RESP3).
     Big(String),
-    /// A message that nobody asked for, such as of a subscription (RESP3).
+    /// A message without a request, such as of a subscription (RESP3).
     Push(Vec<Value>),
 }
 

@@ -1,4 +1,4 @@
-//! A disk of its own for a server, which nobody else sees: small enough to be filled, or read-only.
+//! A disk for one server alone: small enough to be filled, or read-only.
 //!
 //! The disk is mounted in a namespace of the server's own and goes with the process, so nothing is
 //! left behind. Root may do that anywhere; others where the system lets them have a user namespace.

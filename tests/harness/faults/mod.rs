@@ -1,7 +1,7 @@
 //! Failures that a test makes. In reading order:
 //! - [`proxy`]: a network that is slow, deaf or gone;
 //! - [`apart`]: a server that can be parted from everybody;
-//! - [`fake`]: a server whose answers a test writes;
+//! - [`fake`]: a server with replies that a test writes;
 //! - [`disk`]: a disk of its own for a server, small or read-only;
 //! - [`power`]: a disk that forgets in a power cut what was not synced;
 //! - [`system_calls`]: a server's system calls, watched or made to fail;

@@ -408,7 +408,7 @@ impl Shared {
                 }
                 let (passes, cut) = network.pass(way, bytes.len());
                 if cut {
-                    // Bytes that are not let through count as taken by nobody.
+                    // Bytes that are not let through count as not taken.
                     network.taken[way as usize] -= (bytes.len() - passes) as u64;
                 }
                 bytes.truncate(passes);

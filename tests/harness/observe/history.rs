@@ -49,11 +49,11 @@ pub struct Grant {
 /// The promises of a grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Promise {
-    /// Nobody else holds while an exclusive holder does.
+    /// An exclusive holder is alone.
     Exclusion,
     /// An attempt that begins after a grant has arrived gets a larger fence.
     FenceOrder,
-    /// No two grants of a key have the same fence, but for those who share it.
+    /// No two grants of a key have the same fence, except shared ones.
     FenceUsedOnce,
 }
 
@@ -123,7 +123,7 @@ impl Grant {
         self.until = sent + ttl;
     }
 
-    /// An EXTEND was sent then, and nobody knows what became of it: it may have shortened the lease.
+    /// An EXTEND was sent then, with an unknown result: it may have shortened the lease.
     pub fn perhaps_extended(&mut self, sent: Instant, ttl: Duration) {
         self.ended(sent + ttl);
     }
@@ -381,7 +381,7 @@ fn fences_back<'g>(grants: &[&'g Grant]) -> Vec<Pair<'g>> {
     found
 }
 
-/// Each grant that has the fence of another, unless both share the lock: those who come to several nodes at the
+/// Each grant that has the fence of another, unless both share the lock: readers that come to several nodes at the
 /// same time may get the same one.
 fn fences_twice<'g>(grants: &[&'g Grant]) -> Vec<Pair<'g>> {
     let mut in_order = grants.to_vec();

@@ -61,7 +61,7 @@ impl Server {
         holders.items()[0].map()
     }
 
-    /// A new client whose request waits: see [`Server::block`].
+    /// A new client with a waiting request: see [`Server::block`].
     #[track_caller]
     pub fn waiter(&self, words: &str) -> Client {
         let mut client = self.client();

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::server::Server;
 use crate::wait::PATIENCE;
 
-/// The one who asks has buffers that grow and shrink. A caller that works on 10,000 things or more
+/// The client that asks has buffers that grow and shrink. A caller that works on 10,000 things or more
 /// knows that even the smallest allocation, kept for each, is more than this.
 const A_CLIENTS_BUFFERS: i64 = 64 * 1024;
 

@@ -7,23 +7,25 @@ use crate::value::Value;
 use crate::wait::eventually;
 
 /// After a crash.
-pub const CRASHED: &str = "the last life ended without a clean shutdown";
+pub const CRASHED: &str =
+    "the server was not shut down cleanly, so earlier leases may still be held";
 /// After a clean shutdown, with leases that are not there again.
-pub const FORGOTTEN: &str = "the leases of the last life did not come back as they were";
+pub const FORGOTTEN: &str = "not all leases that were held at the shutdown came back";
 /// A replica has become a primary.
-pub const PROMOTED: &str = "this node was promoted from replica to primary";
+pub const PROMOTED: &str =
+    "this server was promoted, and may not have received all leases of its primary";
 /// A replica has become a primary before the one before had told it anything.
-pub const UNTOLD: &str = "this node was promoted from replica to primary before that one told it how long \
-                          leases can run, so they may be as long as dlock.max-ttl allows";
+pub const UNTOLD: &str = "this server was promoted before its primary told it how long leases run, so they \
+                          may run as long as dlock.max-ttl allows";
 /// DEBUG RELOAD, for example.
 pub const RELOADED: &str = "a data set was loaded over the live one";
-/// A first start with somebody's data.
-pub const FOUND: &str = "leases came with the data set and there was no state file";
+/// A first start with another node's data.
+pub const FOUND: &str = "leases came with the data set, and there was no state file";
 /// A first start, where the operator wants a quarantine after it.
-pub const NO_FILE: &str = "this node started without a state file, so it may have lost its disk, and leases with \
-                           it; if it has never granted a lock, set dlock.newborn-quarantine to 0 before its first start";
+pub const NO_FILE: &str = "this node started without a state file, so it may have lost its disk and leases; if it \
+                           is new, set dlock.newborn-quarantine to 0 before its first start";
 
-/// The parts of an answer `QUARANTINE N ms left: <reason>`.
+/// The parts of an answer `QUARANTINE N ms until grants resume: <reason>`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// The reason for which the node grants nothing.
@@ -38,7 +40,7 @@ impl Refusal {
     pub fn read(answer: &Value) -> Refusal {
         let read = || {
             let words = answer.error().strip_prefix("QUARANTINE ")?;
-            let (left, reason) = words.split_once(" ms left: ")?;
+            let (left, reason) = words.split_once(" ms until grants resume: ")?;
             let left = left.parse().ok()?;
             Some(Refusal { reason: reason.to_owned(), left })
         };

@@ -46,7 +46,7 @@ impl Server {
         (fence, reserved)
     }
 
-    /// Takes a lock that nobody holds and gives it back, for its fence.
+    /// Takes a free lock and gives it back, for its fence.
     #[track_caller]
     pub fn next_fence(&self) -> i64 {
         let fence = self.run("DLOCK.ACQUIRE fence next 60000").int();

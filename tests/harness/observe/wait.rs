@@ -12,7 +12,7 @@ pub const PATIENCE: Duration = Duration::from_secs(180);
 const SHORTEST: Duration = Duration::from_millis(2);
 const LONGEST: Duration = Duration::from_millis(10);
 
-/// The pause before the next look of a wait that has begun then: whoever waits for long looks less often.
+/// The pause before the next look of a wait that has begun then: a long wait looks less often.
 pub fn pause(begun: Instant) -> Duration {
     (begun.elapsed() / 20).clamp(SHORTEST, LONGEST)
 }

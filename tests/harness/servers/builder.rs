@@ -64,7 +64,7 @@ impl Builder {
         self.config(&format!("replicaof 127.0.0.1 {}", primary.port()))
     }
 
-    /// A node of a cluster, which still has no slots and knows nobody.
+    /// A node of a cluster, still without slots and without other nodes.
     pub fn cluster(self) -> Builder {
         self.config("cluster-enabled yes").config("cluster-node-timeout 2000")
     }
@@ -107,7 +107,7 @@ impl Builder {
         loop {
             let started = Server::new(self.clone(), ports::free());
             match started {
-                // Somebody else took the port in the meantime.
+                // Another program took the port in the meantime.
                 Err(log) if log.contains("Address already in use") => continue,
                 other => return other,
             }

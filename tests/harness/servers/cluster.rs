@@ -108,7 +108,7 @@ impl Cluster {
     /// A new node without slots joins, and is the last of all. Its place.
     #[track_caller]
     pub fn join(&mut self) -> usize {
-        // Without its last slot it stays what it is, and becomes nobody's replica.
+        // Without its last slot it stays a primary, and does not become a replica.
         let new = Server::build(self.nodes[0].kind()).cluster();
         let new = new.config("cluster-allow-replica-migration no").start();
         self.introduce(&new, new.port() + BUS);
@@ -212,7 +212,7 @@ impl Cluster {
         for key in keys.items() {
             let key = key.text();
             let answer = self.nodes[from].run(&format!("MIGRATE 127.0.0.1 {port} {key} 0 5000"));
-            // Somebody may have given the lock back meanwhile.
+            // The lock may have been given back meanwhile.
             assert!(["OK", "NOKEY"].contains(&&*answer.text()), "{key}: {answer:?}");
         }
     }
@@ -281,7 +281,7 @@ impl Cluster {
         all.items().first().map(|last| last.at("state").text())
     }
 
-    /// Cancels a migration. On Redis, who is to take the slots over would try again.
+    /// Cancels a migration. On Redis, the target of the slots would try again.
     #[track_caller]
     pub fn cancel_migrations(&self, from: usize, to: usize) {
         if self.is_redis() {
@@ -379,7 +379,7 @@ pub enum Migration {
     Done,
     /// The slots stay, because something failed.
     Failed,
-    /// The slots stay, because somebody cancelled the migration.
+    /// The slots stay, because the migration was cancelled.
     Cancelled,
 }
 

@@ -41,8 +41,8 @@ pub fn free_row(count: u16) -> u16 {
     row[0]
 }
 
-/// A port that is free now, and whose cluster bus port is free too. A stranger may still be quicker:
-/// who starts a server must make sure that it is the one that answers.
+/// A port that is free now, together with its cluster bus port. Another program may still be quicker:
+/// after the start of a server, make sure that it is the one that answers.
 pub fn free() -> u16 {
     let mut mine = MINE.lock().unwrap_or_else(PoisonError::into_inner);
     for _ in 0..ENOUGH * usize::from(BLOCK) {
@@ -67,7 +67,7 @@ impl Mine {
     }
 }
 
-/// A block that nobody has. Runs at the same time begin to look at different places.
+/// A free block. Runs at the same time begin to look at different places.
 fn another() -> Option<(u16, TcpListener)> {
     let begin = (process::id() % u32::from(BLOCKS)) as u16;
     let blocks = (0..BLOCKS).map(|step| FIRST + (begin * 7 + step) % BLOCKS * BLOCK);

@@ -49,7 +49,7 @@ fn spawn_here(mut command: Command) -> io::Result<Child> {
         Ok(())
     };
     // SAFETY: between fork and exec the closure makes three system calls and allocates nothing, unless
-    // the parent is gone, and then nobody is left to wait for the child.
+    // the parent is gone, and then no process is left to wait for the child.
     unsafe { command.pre_exec(tie) };
     command.spawn()
 }

@@ -322,7 +322,7 @@ impl Server {
         self.child.as_ref().expect("it runs")
     }
 
-    /// The server's own connection was closed by somebody: there is to be another.
+    /// The server's own connection was closed by a client: there is to be another.
     pub fn drop_own_client(&self) {
         *self.own_client.lock().unwrap_or_else(|e| e.into_inner()) = None;
     }

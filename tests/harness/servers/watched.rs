@@ -130,7 +130,7 @@ impl Watched {
             sentinels.iter().for_each(|one| self.sentinels[*one].take_for_dead_after(DOWN_AFTER));
         }
         let place = self.at(first.primary());
-        // Sentinels close all connections to a server whose role they change.
+        // Sentinels close all connections to a server when they change its role.
         self.servers.iter().for_each(Server::drop_own_client);
         eventually("it knows that it is", || {
             self.servers[place].info("replication")["role"] == "master"

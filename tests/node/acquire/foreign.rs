@@ -68,36 +68,6 @@ fn a_waiter_goes_on_waiting_when_the_string_is_overwritten(kind: Kind) {
 }
 
 #[apply(on_one_server)]
-fn a_waiter_behind_a_string_times_out(kind: Kind) {
-    let server = Server::start(kind);
-    server.run("SET job old-client");
-    let mut alice = server.client();
-    assert!(alice.run("DLOCK.ACQUIRE job alice 60000 WAIT 100").is_null());
-    assert_eq!(server.node("waiters").int(), 0);
-    server.run("DEL job");
-    assert_eq!(server.run("DBSIZE").int(), 0);
-}
-
-#[apply(on_one_server)]
-fn its_value_neither_releases_nor_extends_it(kind: Kind) {
-    let server = Server::start(kind);
-    server.run("SET job old-client");
-    let mut alice = server.waiter("DLOCK.ACQUIRE job alice 60000 WAIT 0");
-    let before = server.traces();
-    for request in ["RELEASE job old-client", "EXTEND job old-client 60000"] {
-        assert_eq!(server.run(&format!("DLOCK.{request}")).int(), 0, "{request}");
-    }
-    assert_eq!(server.run("DLOCK.RELEASE job old-client DONE 60000").int(), 0);
-    assert_eq!(server.traces(), before);
-    assert_eq!(
-        (server.run("GET job").text(), server.run("PTTL job").int()),
-        ("old-client".into(), -1)
-    );
-    server.run("DEL job");
-    assert!(alice.recv().int() > 0);
-}
-
-#[apply(on_one_server)]
 fn a_key_of_another_type_is_refused(kind: Kind) {
     let server = Server::start(kind);
     server.run("LPUSH list a");

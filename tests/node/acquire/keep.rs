@@ -2,37 +2,6 @@
 
 use harness::{Client, Kind, Server, apply, eventually, on_one_server, on_two_servers};
 
-/// Its library has a read time-out of 250 ms: it asks in slices that end before, and where one does not, it
-/// drops the connection and asks again over another one.
-#[apply(on_one_server)]
-fn a_client_with_a_short_read_time_out_is_served_in_order_among_fifty_others(kind: Kind) {
-    let server = Server::start(kind);
-    server.run("DLOCK.ACQUIRE job holder 60000");
-    let waits = |n: usize| format!("DLOCK.ACQUIRE job other{n} 60000 WAIT 0");
-    let mut others: Vec<Client> = (0..25).map(|n| server.waiter(&waits(n))).collect();
-    let slice = "DLOCK.ACQUIRE job sliced 60000 WAIT 20 KEEP 60000";
-    assert!(server.client().run(slice).is_null());
-    others.extend((25..50).map(|n| server.waiter(&waits(n))));
-    for _ in 0..4 {
-        // The client heard nothing in time.
-        drop(server.waiter("DLOCK.ACQUIRE job sliced 60000 WAIT 0 KEEP 60000"));
-        assert!(server.client().run(slice).is_null());
-    }
-    let mut holder = "holder".to_owned();
-    let mut sliced = server.waiter("DLOCK.ACQUIRE job sliced 60000 WAIT 0 KEEP 60000");
-    for (n, other) in others.iter_mut().enumerate() {
-        if n == 25 {
-            server.run(&format!("DLOCK.RELEASE job {holder}"));
-            assert!(sliced.recv().int() > 0);
-            holder = "sliced".to_owned();
-        }
-        assert!(!other.has_answer(), "{n} before its turn");
-        server.run(&format!("DLOCK.RELEASE job {holder}"));
-        assert!(other.recv().int() > 0);
-        holder = format!("other{n}");
-    }
-}
-
 #[apply(on_two_servers)]
 fn a_place_survives_its_connection_and_client_kill(kind: Kind) {
     let server = Server::start(kind);
@@ -99,19 +68,6 @@ fn a_grant_that_its_token_has_extended_outlives_the_connection_that_waited(kind:
     }
 }
 
-#[apply(on_one_server)]
-fn a_poll_leaves_the_same_tokens_request_on_another_connection_where_it_is(kind: Kind) {
-    let server = Server::start(kind);
-    server.run("DLOCK.ACQUIRE job holder 60000");
-    let mut waiting = server.waiter("DLOCK.ACQUIRE job bob 60000 WAIT 0");
-    for poll in ["DLOCK.ACQUIRE job bob 60000", "DLOCK.ACQUIRE job bob 100 KEEP 100"] {
-        assert!(server.run(poll).is_null());
-        assert_eq!((server.waiters("job"), waiting.has_answer()), (vec!["bob".to_owned()], false));
-    }
-    server.run("DLOCK.RELEASE job holder");
-    assert!(waiting.recv().int() > 0);
-}
-
 #[apply(on_two_servers)]
 fn a_place_can_be_taken_in_a_transaction_and_in_a_script(kind: Kind) {
     let server = Server::start(kind);
@@ -141,22 +97,4 @@ fn inspect_shows_who_is_away_and_how_long_its_place_is_kept(kind: Kind) {
     let shown = |n: usize| (waiters.items()[n].at("away").int(), waiters.items()[n].at("left-ms"));
     assert!(shown(0).0 == 0 && shown(0).1.is_null());
     assert!(shown(1).0 == 1 && shown(1).1.int() > 1000);
-}
-
-#[apply(on_one_server)]
-fn the_length_of_keep_has_bounds(kind: Kind) {
-    let server = Server::start(kind);
-    let before = server.traces();
-    for keep in ["KEEP 0", "KEEP 60001", "KEEP -1", "KEEP", "KEEP 5 KEEP 5"] {
-        let refused = server.run(&format!("DLOCK.ACQUIRE job alice 60000 {keep}"));
-        refused.assert_error("ERR", "KEEP");
-    }
-    for wait in ["", "WAIT 0 "] {
-        let refused = server.run(&format!("DLOCK.ACQUIRE job alice 60000 {wait}KEEP 59999"));
-        refused.assert_error("ERR", "ttl-ms 60000");
-        refused.assert_error("ERR", "KEEP 59999");
-    }
-    assert_eq!(server.traces(), before);
-    assert!(server.run("DLOCK.ACQUIRE job alice 60000 KEEP 60000").int() > 0);
-    assert_eq!(server.node("places").int(), 0, "granted at once, so there is no place");
 }

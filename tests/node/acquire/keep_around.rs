@@ -4,9 +4,7 @@
 use std::thread;
 use std::time::Duration;
 
-use harness::{
-    Cluster, Kind, Server, Value, apply, eventually, on_every_server, on_one_server, on_two_servers,
-};
+use harness::{Cluster, Kind, Server, Value, apply, eventually, on_every_server, on_two_servers};
 
 /// Takes longer than the KEEP next to it.
 ///
@@ -108,59 +106,4 @@ fn a_plain_string_is_waited_for_by_those_who_are_away(kind: Kind) {
     server.run("DEL job");
     assert!(server.run("DLOCK.ACQUIRE job other 60000").is_null(), "it would overtake");
     assert!(server.run("DLOCK.ACQUIRE job away 60000").int() > 0);
-}
-
-#[apply(on_one_server)]
-fn a_user_has_no_more_than_its_share_of_the_places(kind: Kind) {
-    let server = Server::start(kind);
-    server.run("ACL SETUSER greedy on nopass ~* &* +@all");
-    server.run("DLOCK.ACQUIRE job holder 60000");
-    let mut greedy = server.client();
-    greedy.run("AUTH greedy x");
-    let share = 10_000;
-    let ask = |n| format!("DLOCK.ACQUIRE job greedy{n} 60000 KEEP 60000");
-    assert!(greedy.pipeline((0..share + 5).map(ask)).iter().all(Value::is_null));
-    // A new connection is no new user.
-    greedy = server.client();
-    greedy.run("AUTH greedy x");
-    assert!(greedy.run("DLOCK.ACQUIRE job again 60000 KEEP 60000").is_null());
-    assert_eq!(server.node("places").int() as usize, share);
-    assert_eq!(server.info_number("dlock", "dlock_places_refused"), 6);
-    assert!(server.run("DLOCK.ACQUIRE job modest 60000 KEEP 60000").is_null());
-    assert_eq!(server.node("places").int() as usize, share + 1);
-}
-
-#[apply(on_one_server)]
-fn a_very_long_name_takes_no_place_and_no_final_from_others(kind: Kind) {
-    let server = Server::start(kind);
-    server.run("ACL SETUSER greedy on nopass ~* &* +@all");
-    let (mut greedy, long) = (server.client(), "k".repeat(19_999 * 512));
-    greedy.run("AUTH greedy x");
-    greedy.run(&format!("DLOCK.ACQUIRE {long} holder 60000"));
-    assert!(greedy.run(&format!("DLOCK.ACQUIRE {long} away 60000 KEEP 60000")).is_null());
-    assert_eq!(greedy.run(&format!("DLOCK.RELEASE {long} other FINAL")).int(), 0);
-    server.run("DLOCK.ACQUIRE job holder 60000");
-    assert!(server.run("DLOCK.ACQUIRE job away 60000 KEEP 60000").is_null());
-    assert_eq!(server.waiters("job"), ["away"]);
-    assert_eq!(server.run("DLOCK.RELEASE job holder FINAL").int(), 1);
-    assert_eq!(server.run("DLOCK.ACQUIRE job holder 60000").code(), "FINAL");
-}
-
-#[apply(on_one_server)]
-fn a_place_takes_little_memory(kind: Kind) {
-    let server = Server::start(kind);
-    server.run("DLOCK.ACQUIRE job holder 600000");
-    let used = || server.info_number("memory", "used_memory");
-    let mut client = server.client();
-    let poll = |client: &mut harness::Client, n: u32| {
-        client.run(&format!("DLOCK.ACQUIRE job {n:032} 60000 KEEP 60000"))
-    };
-    poll(&mut client, 0);
-    let before = used();
-    for n in 1..=2_000 {
-        assert!(poll(&mut client, n).is_null());
-    }
-    assert_eq!(server.node("places").int(), 2_001);
-    let each = (used() - before) / 2_000;
-    assert!(each <= 400, "{each} bytes");
 }

@@ -1,9 +1,8 @@
-//! DLOCK.ACQUIRE: who gets a lock, with every option, and who waits for it.
+//! DLOCK.ACQUIRE: grants and waits, with every option.
 
 mod foreign;
 mod free;
 mod keep;
 mod keep_around;
-mod options;
 mod turn;
 mod waiting;

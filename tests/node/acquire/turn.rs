@@ -1,4 +1,4 @@
-//! DLOCK.ACQUIRE … TURN: who is next is told so.
+//! DLOCK.ACQUIRE … TURN: the next waiter gets an early reply.
 
 use harness::{Kind, Server, apply, on_one_server, on_two_servers};
 

@@ -2,23 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use harness::{Kind, Server, apply, on_every_server, on_one_server, on_two_servers};
-
-#[apply(on_one_server)]
-fn the_next_waiter_holds_the_lock_when_release_is_answered(kind: Kind) {
-    let server = Server::start(kind);
-    let mut alice = server.client();
-    alice.run("DLOCK.ACQUIRE job alice 60000");
-    let mut bob = server.waiter("DLOCK.ACQUIRE job bob 60000 WAIT 0");
-    // In one packet: nothing can happen between the two.
-    alice.send("DLOCK.RELEASE job alice");
-    alice.send("DLOCK.ACQUIRE job alice 60000");
-    alice.send("DLOCK.CHECK job bob");
-    assert_eq!(alice.recv().int(), 1);
-    assert!(alice.recv().is_null());
-    let fence = alice.recv().int();
-    assert_eq!(bob.recv().int(), fence);
-}
+use harness::{Kind, Server, apply, on_every_server, on_two_servers};
 
 #[apply(on_two_servers)]
 fn a_waiter_gets_null_when_its_time_is_over(kind: Kind) {

@@ -33,7 +33,7 @@ fn keys_with(node: &Server, slot: usize) -> i64 {
     keys.and_then(|keys| keys.split(',').next()?.parse().ok()).unwrap_or(0)
 }
 
-/// Nothing is held and nobody waits.
+/// Asserts that no lock is held and no client waits.
 #[track_caller]
 pub(super) fn assert_idle(cluster: &Cluster) {
     eventually("nothing is held anywhere", || {

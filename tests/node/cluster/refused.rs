@@ -1,4 +1,4 @@
-//! Migrations of slots that a node refuses, because nobody would know what is held.
+//! Migrations of slots that a node refuses, because the held locks are not known.
 
 use std::time::{Duration, Instant};
 

@@ -116,7 +116,7 @@ fn a_queue_starts_anew_at_the_new_node(cluster: &Cluster) {
     assert!(!waiters[0].has_answer(), "the lock is still here, and so is its queue");
     cluster.move_keys(slot, 0, 2);
     waiters.iter_mut().for_each(assert_sent_on);
-    // Between the halves, whoever asks at the old place is told where to ask.
+    // Between the two halves, the old server redirects clients.
     assert_eq!(waiters[0].run(&ask(0)).code(), "ASK");
     cluster.close(slot, 0, 2);
     assert_eq!(waiters[0].run(&ask(0)).code(), "MOVED");
@@ -285,7 +285,7 @@ fn what_ends_while_the_cluster_is_down_is_made_up_for(kind: Kind) {
     node.run(&format!("DLOCK.ACQUIRE {job} alice 600"));
     node.run(&format!("DLOCK.ACQUIRE {other} alice 600"));
     let mut bob = node.waiter(&format!("DLOCK.ACQUIRE {job} bob 600 WAIT 0"));
-    // A slot that nobody serves stops the whole cluster.
+    // A slot without a server stops the whole cluster.
     node.run(&format!("CLUSTER DELSLOTS {unused}"));
     let state = |words| node.run("CLUSTER INFO").text().contains(words);
     eventually("the cluster is down", || state("cluster_state:fail"));
@@ -312,7 +312,7 @@ fn assert_sent_on(waiter: &mut Client) {
     waiter.assert_in_step();
 }
 
-/// Nothing is held anywhere, nobody waits, and everybody lives.
+/// Asserts that no lock is held, no client waits, and all servers run.
 #[track_caller]
 fn assert_idle(cluster: &Cluster) {
     let idle = |node: &Server| {

@@ -51,8 +51,8 @@ fn internal(log: &[u8]) -> Vec<Words> {
     found
 }
 
-/// Replayed commands, and ones that an attacker who knows the form makes up: a lock for himself,
-/// the end of somebody's, all fences and a quarantine of months.
+/// Replayed commands, and forged ones in the right form: a lock for the attacker, the end of another
+/// client's lock, all fences and a quarantine of months.
 fn forgeries(kind: Kind) -> Vec<Words> {
     let mut all = overheard(kind);
     let forged: [&[&str]; 8] = [
@@ -70,7 +70,7 @@ fn forgeries(kind: Kind) -> Vec<Words> {
     all
 }
 
-/// A server whose lock bob holds, and what must stay as it is.
+/// A server with a lock that bob holds, and what must stay as it is.
 struct Victim {
     server: Server,
     before: Vec<String>,
@@ -113,7 +113,7 @@ fn picture(server: &Server) -> Vec<String> {
 #[track_caller]
 fn assert_refused(answer: &Value, words: &Words) {
     let name = String::from_utf8_lossy(&words[0]).to_uppercase();
-    let wanted = format!("{name} is for replication and the AOF alone");
+    let wanted = format!("{name} is only for replication and the AOF");
     assert_eq!(answer.code(), "ERR", "{}: {answer:?}", shown(words));
     assert!(answer.error().contains(&wanted), "{}: {answer:?}", shown(words));
 }

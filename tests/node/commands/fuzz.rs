@@ -1,5 +1,5 @@
 //! Thousands of random requests from several connections, some of them nonsense, some cut off. The
-//! server lives, and in the end nothing is held and nobody waits.
+//! server goes on, and in the end no lock is held and no client waits.
 //!
 //! Every run is another one. A failure prints its seed; DLOCK_SEED=… runs the same requests again.
 
@@ -47,7 +47,7 @@ fn random_requests_leave_a_server_that_lives_and_nothing_held(kind: Kind) {
                 let _ = clients[at].try_send_raw(&request(&fuzz.request()));
             }
         }
-        // Nobody reads all the time: answers pile up, and requests behind one that waits.
+        // Clients read now and then: replies pile up, and so do requests behind one that waits.
         if fuzz.below(16) == 0 {
             fuzz.read(&server, &mut clients[at]);
         }
@@ -109,7 +109,7 @@ impl Fuzz {
             19..21 => self.with_another_inside(),
             _ => return self.nonsense(),
         };
-        // A command in three is damaged; but nobody must kill the connection that judges.
+        // One command in three is damaged; but none may kill the connection that judges.
         if self.below(3) == 0 && !args.iter().any(|arg| arg == b"CLIENT") {
             for _ in 0..=self.below(3) {
                 self.damage(&mut args);

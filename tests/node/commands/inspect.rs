@@ -1,4 +1,4 @@
-//! DLOCK.INSPECT: who holds a lock, and who waits.
+//! DLOCK.INSPECT: holders and waiters of a lock.
 
 use harness::{Client, Kind, Server, Value, apply, eventually, on_one_server};
 

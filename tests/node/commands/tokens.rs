@@ -1,4 +1,4 @@
-//! Tokens are secrets: a user who knows one can release the lock. A user who may only read does not
+//! Tokens are secrets: a user that has one can release the lock. A user with read access alone does not
 //! get to know them; DLOCK.TOKENS, which tells them, is a right of its own.
 
 use harness::{Client, Kind, Server, Value, apply, on_every_server, on_one_server};

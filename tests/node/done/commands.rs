@@ -28,29 +28,6 @@ fn inspect_and_tokens_show_who_has_left_it_done_and_no_token(kind: Kind) {
     }
 }
 
-#[apply(on_one_server)]
-fn the_commands_of_a_holder_know_none_and_leave_the_mark_alone(kind: Kind) {
-    let server = Server::start(kind);
-    leave_done(&mut server.client(), "job", "60000 META text");
-    let before = mark(&server, "job");
-    for token in ["alice", "bob"] {
-        assert!(server.run(&format!("DLOCK.CHECK job {token}")).is_null());
-        for options in ["", "FENCE 5"] {
-            let extended = server.run(&format!("DLOCK.EXTEND job {token} 60000 {options}"));
-            assert_eq!(extended.int(), 0, "{options}");
-        }
-        assert_eq!(server.run(&format!("DLOCK.RELEASE job {token} FINAL")).int(), 0);
-    }
-    for words in ["DLOCK.FENCED job 5", "DLOCK.MARK job", "GET job", "LPUSH job x", "INCR job"] {
-        assert_eq!(server.run(words).code(), "WRONGTYPE", "{words}");
-    }
-    assert!(server.run("SET job text NX").is_null());
-    assert_eq!(server.run("DLOCK.BREAK job bob").int(), 0);
-    assert_eq!(server.run("DBSIZE").int(), 1);
-    assert_eq!(mark(&server, "job"), before);
-    assert_eq!(server.run("TYPE job").text(), "dlockdone");
-}
-
 #[apply(on_two_servers)]
 fn whatever_removes_the_key_lets_the_job_run_again(kind: Kind) {
     let primary = Server::start(kind);
@@ -116,36 +93,6 @@ fn a_mark_moves_as_any_key_and_takes_the_place_of_a_lock(kind: Kind) {
     }
 }
 
-#[apply(on_two_servers)]
-fn a_watch_is_disturbed_by_a_mark_and_by_nothing_that_leaves_it(kind: Kind) {
-    let server = Server::start(kind);
-    let disturbs = |request: &str| {
-        let mut watcher = server.client();
-        watcher.run("WATCH job");
-        server.run(request);
-        watcher.run("MULTI");
-        watcher.run("PING");
-        watcher.run("EXEC").is_null()
-    };
-    server.run("DLOCK.ACQUIRE job alice 60000");
-    assert!(!disturbs("DLOCK.RELEASE job bob DONE 60000"));
-    assert!(!disturbs("DLOCK.RELEASE job alice DONE 60000 FENCE 0"));
-    assert!(disturbs("DLOCK.RELEASE job alice DONE 60000"));
-    for request in [
-        "DLOCK.RELEASE job alice DONE 60000",
-        "DLOCK.RELEASE job alice",
-        "DLOCK.ACQUIRE job bob 60000",
-        "DLOCK.ACQUIRE job bob 60000 AGAIN 1",
-        "DLOCK.EXTEND job alice 60000",
-        "DLOCK.CHECK job alice",
-        "DLOCK.INSPECT job",
-        "DLOCK.BREAK job bob",
-    ] {
-        assert!(!disturbs(request), "{request}");
-    }
-    assert!(disturbs("DLOCK.BREAK job"));
-}
-
 #[apply(on_one_server)]
 fn info_counts_marks_and_no_other_answers(kind: Kind) {
     let server = Server::start(kind);
@@ -161,18 +108,4 @@ fn info_counts_marks_and_no_other_answers(kind: Kind) {
     assert_eq!((count("done_keys"), server.node("leases")), (2, Value::Int(0)));
     server.run("DLOCK.BREAK one");
     assert_eq!((count("dones"), count("done_keys")), (2, 1));
-}
-
-#[apply(on_one_server)]
-fn the_right_to_write_a_key_is_needed_to_leave_it_done(kind: Kind) {
-    let server = Server::start(kind);
-    server.run("DLOCK.ACQUIRE job alice 60000");
-    server.run("ACL SETUSER viewer on nopass %R~* +@all");
-    let mut viewer = server.client();
-    viewer.run("AUTH viewer any");
-    assert_eq!(viewer.run("DLOCK.RELEASE job alice DONE 60000").code(), "NOPERM");
-    assert_eq!(server.holders("job"), ["alice"]);
-    server.run("DLOCK.RELEASE job alice DONE 60000");
-    assert_eq!(viewer.run("DLOCK.ACQUIRE job bob 60000 AGAIN 9007199254740991").code(), "NOPERM");
-    assert_eq!(viewer.run("DLOCK.INSPECT job").at("mode").text(), "done");
 }

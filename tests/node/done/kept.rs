@@ -108,7 +108,7 @@ fn a_node_in_quarantine_answers_from_its_marks_and_its_holders_may_leave_more(ki
     assert_eq!(server.run("DLOCK.BREAK job").int(), 1);
     assert_eq!(server.run("DLOCK.ACQUIRE job bob 60000").code(), "QUARANTINE");
 
-    // A node that may have lost its disk: somebody restores a mark, and no grant is due.
+    // A node that may have lost its disk: a client restores a completion record, and no grant is due.
     let young = Server::build(kind).as_it_comes().start();
     let copy = server.run("DUMP held");
     young.client().run_args(&bytes!["RESTORE", "held", "60000", copy.bytes()]);
@@ -150,7 +150,7 @@ fn a_mark_in_a_payload_is_the_same_elsewhere(kind: Kind) {
     for way in ["RESTORE", "MIGRATE"] {
         leave_done(&mut here.client(), way, &format!("600000 FENCE {ahead} META text"));
         let before = mark(&here, way);
-        // Whoever held it there, or waits for it, loses it to the copy.
+        // The copy takes the lock from its holder and its waiters there.
         there.run(&format!("DLOCK.ACQUIRE {way} holder 60000"));
         let mut waiter = there.waiter(&format!("DLOCK.ACQUIRE {way} waiter 60000 WAIT 0"));
         let answer = if way == "RESTORE" {

@@ -2,7 +2,7 @@
 //!
 //! In reading order:
 //! - [`release`]: the holder alone leaves a lock done, and an error leaves it held;
-//! - [`told`]: everybody who waits or asks hears of it, until the time is over;
+//! - [`told`]: every waiter and every request gets DONE until the record expires;
 //! - [`commands`]: what the other commands make of it;
 //! - [`fences`]: the next grant's fence is larger, and AGAIN;
 //! - [`kept`]: the mark is data, and its end a moment of the wall clock;
@@ -40,7 +40,7 @@ fn read(answer: &Value) -> (i64, i64) {
     numbers().unwrap_or_else(|| panic!("expected a DONE error, got {answer:?}"))
 }
 
-/// The moment at which the lock is free again, and who has left it done.
+/// The moment at which the lock is free again, and the client that has left it done.
 #[track_caller]
 fn mark(server: &Server, key: &str) -> (i64, BTreeMap<String, Value>) {
     let mut client = server.client();

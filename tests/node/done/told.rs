@@ -1,4 +1,4 @@
-//! Everybody who waits or asks hears that a lock is done, until the time is over.
+//! Every waiter and every request gets DONE until the completion record expires.
 
 use harness::{Kind, Server, apply, eventually, on_every_server, on_one_server, on_two_servers};
 
@@ -63,7 +63,7 @@ fn who_waits_for_a_plain_string_hears_of_a_mark_that_takes_its_place(kind: Kind)
     assert_eq!(read(&bob.recv()).1, fence);
 }
 
-/// The time of a mark is that of a key, and whoever may write the key may change it.
+/// A completion record expires like a key, and a client with write access can change that.
 #[apply(on_one_server)]
 fn a_mark_whose_expiry_somebody_changed_says_so(kind: Kind) {
     let server = Server::start(kind);

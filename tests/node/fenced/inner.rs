@@ -1,4 +1,4 @@
-//! The command inside DLOCK.FENCED: whose rights it has, what its keys are, and
+//! The command inside DLOCK.FENCED: its rights, its keys, and
 //! what it cannot do to the server.
 
 use harness::{
@@ -314,7 +314,7 @@ fn another_modules_command_is_not_carried_out(kind: Kind) {
     assert_eq!(server.run("EXISTS data").int(), 0);
 }
 
-/// Nobody's rights are needed where there is no user; what has begun is not carried out again.
+/// Without a user no rights are checked; a command that has begun is not carried out again.
 #[apply(on_every_server)]
 fn a_module_without_a_user_carries_a_command_out_once(kind: Kind) {
     let caller = format!("loadmodule {}", module_file::caller().display());

@@ -71,19 +71,6 @@ fn a_mark_outlives_a_crash_with_either_kind_of_log(kind: Kind) {
 }
 
 #[apply(on_two_servers)]
-fn a_snapshot_keeps_marks(kind: Kind) {
-    let mut server = Server::start(kind);
-    server.run("DLOCK.FENCED mark 1795238075371227");
-    let digest = server.digest();
-    server.run("SAVE");
-    server.restart();
-    assert_eq!(server.run("DLOCK.MARK mark").int(), 1_795_238_075_371_227);
-    assert_eq!(server.digest(), digest);
-    server.run("DEBUG RELOAD");
-    assert_eq!(server.digest(), digest);
-}
-
-#[apply(on_two_servers)]
 fn an_older_copy_that_is_restored_does_not_lower_a_mark(kind: Kind) {
     let server = Server::start(kind);
     let mut client = server.client();
@@ -161,19 +148,6 @@ fn a_snapshot_that_is_merged_lowers_no_mark(kind: Kind) {
     assert_eq!(server.run("DLOCK.MARK mark").int(), 7);
 }
 
-#[apply(on_two_servers)]
-fn a_replica_agrees_on_a_restored_mark(kind: Kind) {
-    let primary = Server::start(kind);
-    let replica = Server::build(kind).replica_of(&primary).start();
-    primary.until_streaming_to(&replica);
-    primary.run("DLOCK.FENCED mark 7");
-    let copy = primary.run("DUMP mark");
-    primary.run("DLOCK.FENCED mark 9");
-    primary.client().run_args(&bytes!["RESTORE", "mark", "0", copy.bytes(), "REPLACE"]);
-    primary.assert_agrees_with(&replica);
-    assert_eq!(replica.run("DLOCK.MARK mark").int(), 9);
-}
-
 /// A data set that is loaded beside the old one takes the place of all of it.
 #[apply(on_two_servers)]
 fn a_replica_takes_the_marks_of_its_primary_and_none_of_its_own(kind: Kind) {
@@ -192,31 +166,6 @@ fn a_replica_takes_the_marks_of_its_primary_and_none_of_its_own(kind: Kind) {
     eventually("it is sent everything", || primary.info_number("stats", "sync_full") > syncs);
     primary.assert_agrees_with(&replica);
     assert_eq!(replica.run("DLOCK.MARK mark").int(), 7);
-}
-
-#[apply(on_two_servers)]
-fn a_damaged_payload_is_refused_or_makes_a_sound_mark(kind: Kind) {
-    let server = Server::start(kind);
-    let mut client = server.client();
-    server.run("DLOCK.FENCED mark 7");
-    let whole = harness::Payload::read(&server.run("DUMP mark"));
-    // Cut, the server may take its own frame for a number of ours.
-    let mut bodies: Vec<Vec<u8>> = (0..whole.body.len()).map(|n| whole.body[..n].into()).collect();
-    for bit in 0..whole.body.len() * 8 {
-        let mut body = whole.body.clone();
-        body[bit / 8] ^= 1 << (bit % 8);
-        bodies.push(body);
-    }
-    for body in bodies {
-        let payload = whole.with_body(body.clone()).bytes();
-        let restore = bytes!["RESTORE", "bent", "0", &payload];
-        if !client.run_args(&restore).is_error() && client.run("TYPE bent").text() == "dlockmark" {
-            let fence = client.run("DLOCK.MARK bent").int();
-            assert!((1..1 << 53).contains(&fence), "{body:?}: {fence}");
-        }
-        client.run("DEL bent");
-    }
-    assert_eq!(server.run("DLOCK.MARK mark").int(), 7);
 }
 
 #[apply(on_one_server)]

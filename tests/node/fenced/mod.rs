@@ -3,4 +3,3 @@
 mod command;
 mod inner;
 mod kept;
-mod model;

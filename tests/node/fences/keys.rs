@@ -114,8 +114,8 @@ fn what_ends_in_the_ordinary_way_or_is_evicted_moves_no_other_keys_fence(kind: K
         server.run(end);
         assert_above(&server, &["job"], ahead, end);
     }
-    let ahead = hold(&server, "job", 8);
-    assert_eq!(server.run("DLOCK.EXTEND job alice 500").int(), 1);
+    let ahead = now(&server) + 8 * 60 * SECOND;
+    assert!(server.run(&format!("DLOCK.ACQUIRE job alice 3000 FENCE {ahead}")).int() >= ahead);
     server.evict_all();
     assert!(server.run("DLOCK.CHECK job alice").is_null());
     eventually("the key opens", || server.run("DLOCK.INSPECT job").is_null());

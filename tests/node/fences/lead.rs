@@ -38,7 +38,7 @@ fn a_client_cannot_use_up_the_fences(kind: Kind) {
         let ahead = server.node("fence-ahead-ms").int();
         assert!((9 * 60_000..=600_000).contains(&ahead), "{ahead}");
         assert_eq!(server.info("dlock")["dlock_fence"], pushed.to_string());
-        // Nobody else's fences move, whatever becomes of the lock.
+        // No other key's fences move, whatever happens to the lock.
         for removal in ["DEL hers", "DLOCK.ACQUIRE hers eve 60000", "RENAME hers also-hers"] {
             assert!(!server.run(removal).is_error());
             let other = server.run("DLOCK.ACQUIRE other alice 60000").int();

@@ -52,7 +52,7 @@ fn fences_grow_over_every_restart(kind: Kind) {
                 server.kill();
                 server.start_again();
             }
-            // Nobody asks for anything in between.
+            // No request comes in between.
             _ => {
                 server.kill();
                 server.start_again();
@@ -192,7 +192,7 @@ fn a_crash_in_the_middle_of_writing_loses_no_fence(kind: Kind) {
     }
 }
 
-/// The fences that still came through to a client whose server is gone.
+/// The fences that still reached a client before its server crashed.
 fn fences_until_the_end(client: &mut Client) -> Vec<i64> {
     let answers = std::iter::from_fn(|| client.try_recv().ok());
     // After some rounds what is proposed is too far ahead of the clock.

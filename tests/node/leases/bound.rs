@@ -72,31 +72,3 @@ fn a_lease_that_arrives_from_another_node_raises_it(kind: Kind) {
         assert_bound(target.assert_in_quarantine(CRASHED), 60_000, since);
     }
 }
-
-#[apply(on_one_server)]
-fn a_request_that_is_not_granted_does_not_raise_it(kind: Kind) {
-    let server = Server::start(kind);
-    server.run("DLOCK.ACQUIRE job alice 1000");
-    server.run("DLOCK.ACQUIRE held alice 1000 LIMIT 2");
-    for refused in [
-        "DLOCK.ACQUIRE job bob 600000",
-        "DLOCK.ACQUIRE job bob 600000 SHARED",
-        "DLOCK.ACQUIRE job bob 600000 WAIT 20",
-    ] {
-        assert!(server.client().run(refused).is_null(), "{refused}");
-    }
-    for (refused, code, why) in [
-        ("DLOCK.ACQUIRE job bob 600001", "TOOLONG", "dlock.max-ttl"),
-        ("DLOCK.ACQUIRE job bob 600000 WHAT", "ERR", "unknown option"),
-    ] {
-        server.client().run(refused).assert_error(code, why);
-    }
-    for refused in [
-        "DLOCK.EXTEND job bob 600000",
-        "DLOCK.EXTEND none bob 600000",
-        "DLOCK.EXTEND job alice 600000 FENCE 1",
-    ] {
-        assert_eq!(server.client().run(refused).int(), 0, "{refused}");
-    }
-    assert_bounds(&server, 1_000);
-}

@@ -1,5 +1,5 @@
-//! An expiry that somebody else gives the key of a lock: it ends the lease, unless the holder asks
-//! for more before that, who gets what the answer says.
+//! An expiry that another client sets on the key of a lock: it ends the lease, unless the holder asks
+//! for more before that. The holder then gets what the reply says.
 
 use harness::{
     Client, Kind, Server, apply, eventually, on_every_server, on_one_server, on_two_servers,
@@ -12,7 +12,7 @@ fn pttl(server: &Server) -> i64 {
     server.run("PTTL job").int()
 }
 
-/// Alice holds, and somebody else says that the key ends in an hour.
+/// Alice holds, and another client sets an expiry of an hour.
 fn held_and_expiring(server: &Server, alice: &mut Client, options: &str) {
     server.run("DEL job");
     assert!(alice.run(&format!("DLOCK.ACQUIRE job alice 60000 {options}")).int() > 0);

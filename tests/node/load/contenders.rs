@@ -41,7 +41,8 @@ pub struct Plan {
     pub ttls: RangeInclusive<u64>,
     /// Leases go on when the server is killed.
     pub leases_survive: bool,
-    /// The server evicts locks. Who loses one counts on it to the end of its lease, as if it had not been told.
+    /// The server evicts locks. A client that loses one counts on it to the end of its lease, as if the server had
+    /// not said so.
     pub evicts: bool,
 }
 

@@ -2,5 +2,4 @@
 
 pub mod contenders;
 mod expiries;
-mod scale;
 pub mod workload;

@@ -49,7 +49,7 @@ impl<'s> Workload<'s> {
         }
     }
 
-    /// Nobody waits any more, and every short lease has ended.
+    /// Waits until no client waits any more, and every short lease has ended.
     #[track_caller]
     pub fn settle(&mut self) {
         for chosen in 0..self.clients.len() {

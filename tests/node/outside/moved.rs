@@ -74,19 +74,6 @@ fn a_lock_that_is_renamed_onto_its_own_name_stays(kind: Kind) {
 }
 
 #[apply(on_every_server)]
-fn a_lock_that_is_renamed_onto_a_foreign_one_leaves_nobody_waiting(kind: Kind) {
-    let server = Server::start(kind);
-    server.run("SET job text");
-    let mut bob = server.waiter("DLOCK.ACQUIRE job bob 60000 WAIT 0");
-    server.run("DLOCK.ACQUIRE other eve 60000");
-    server.run("RENAME other job");
-    // The string is gone, and what came in its place is over.
-    assert!(bob.recv().int() > 0);
-    assert_eq!(server.holders("job"), ["bob"]);
-    assert_eq!(server.node("leases").int(), 1);
-}
-
-#[apply(on_every_server)]
 fn a_lock_that_is_moved_is_over_and_free_in_the_other_database(kind: Kind) {
     let mut scene = Scene::new(kind);
     let mut there = scene.primary.client();
@@ -120,22 +107,6 @@ fn locks_of_databases_that_are_swapped_are_over(kind: Kind) {
         });
         scene.assert_over("SWAPDB");
     }
-}
-
-#[apply(on_two_servers)]
-fn many_swapped_locks_all_go(kind: Kind) {
-    let scene = Scene::new(kind);
-    let primary = &scene.primary;
-    for n in 0..500 {
-        primary.run(&format!("DLOCK.ACQUIRE k{n} alice 60000"));
-    }
-    primary.run("SWAPDB 0 1");
-    let mut there = primary.client();
-    there.run("SELECT 1");
-    assert!((0..500).all(|n| there.run(&format!("DLOCK.CHECK k{n} alice")).is_null()));
-    eventually("the swapped keys go", || there.run("DBSIZE").int() == 0);
-    assert_eq!(primary.node("leases").int(), 0);
-    primary.assert_agrees_with(&scene.replica);
 }
 
 #[apply(on_every_server)]
@@ -252,15 +223,4 @@ fn a_renamed_lock_disappears_though_others_are_renamed_all_the_time(kind: Kind) 
         hostile.pipeline(steps.map(str::to_owned));
         server.run("EXISTS elsewhere").int() == 0
     });
-}
-
-#[apply(on_two_servers)]
-fn a_database_that_is_swapped_with_itself_keeps_its_locks_and_waiters(kind: Kind) {
-    let server = Server::start(kind);
-    let fence = server.run("DLOCK.ACQUIRE job alice 60000").int();
-    let mut bob = server.waiter("DLOCK.ACQUIRE job bob 60000 WAIT 0");
-    assert_eq!(server.run("SWAPDB 0 0").text(), "OK");
-    assert_eq!(server.run("DLOCK.CHECK job alice").int(), fence);
-    assert_eq!(server.run("DLOCK.RELEASE job alice").int(), 1);
-    assert!(bob.recv().int() > fence);
 }

@@ -7,7 +7,7 @@ use harness::{Client, Kind, Server, apply, eventually, on_one_server, on_two_ser
 
 use super::crash::crashed;
 
-/// Asserts that this many wait, and nobody has an answer.
+/// Asserts that this many clients wait, all without a reply.
 #[track_caller]
 fn assert_waiting(server: &Server, waiters: &mut [Client]) {
     assert_eq!(server.node("waiters").int(), waiters.len() as i64);

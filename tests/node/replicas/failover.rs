@@ -71,7 +71,7 @@ fn a_failover_on_command_waits_at_the_new_primary_and_grants_nothing_at_the_old(
     assert_eq!(one.node("leases").int(), 0);
 }
 
-/// The primary is suspended after a grant that nobody heard of.
+/// The primary is suspended after a grant that reached no replica.
 #[apply(on_every_server)]
 fn a_sentinel_promotes_and_the_lost_lease_is_waited_for(kind: Kind) {
     let (primary, replica) = pair(kind);

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use harness::quarantine::{CRASHED, PROMOTED, UNTOLD, assert_bound, assert_no_shorter};
-use harness::{Kind, Server, apply, eventually, on_every_server, on_one_server, on_two_servers};
+use harness::{Kind, Server, apply, eventually, on_every_server, on_two_servers};
 
 use crate::quarantine::crash::crashed;
 
@@ -73,7 +73,7 @@ pub fn promote(replica: &Server) {
     assert_eq!(replica.node("role").text(), "primary");
 }
 
-/// Asks a node that was promoted for a lock whose last lease was asked for at `sent`: it is granted, and not too early.
+/// Asks a promoted node for a lock with a last lease requested at `sent`: it is granted, and not too early.
 #[track_caller]
 pub fn assert_granted_late(node: &Server, key: &str, sent: Instant, ttl: u64) {
     let granted = node.client().run(&format!("DLOCK.ACQUIRE {key} bob 60000 WAIT 0"));
@@ -135,35 +135,7 @@ fn leases_that_reached_the_replica_go_on_and_nothing_else_is_granted(kind: Kind)
     assert_eq!(replica.quarantine_lines(), 1, "{}", replica.log());
 }
 
-#[apply(on_two_servers)]
-fn a_crash_after_a_promotion_waits_no_shorter(kind: Kind) {
-    let (primary, mut replica) = pair_with_leases_of(kind, 60_000);
-    primary.pause();
-    promote(&replica);
-    let since = Instant::now();
-    let left = replica.assert_in_quarantine(PROMOTED);
-    replica.kill();
-    replica.add_config("replicaof no one");
-    replica.start_again();
-    let next = replica.assert_in_quarantine(CRASHED);
-    assert_no_shorter(next, left, since);
-}
-
 // --- what is no promotion --------------------------------------------------------------------------
-
-#[apply(on_two_servers)]
-fn without_a_lease_there_is_nothing_to_wait_for(kind: Kind) {
-    let (primary, replica) = pair(kind);
-    primary.run("SET text any");
-    primary.until_followed_by(&replica);
-    promote(&replica);
-    replica.assert_grants();
-    assert_eq!(replica.quarantine_lines(), 0, "{}", replica.log());
-    // A primary that is told to be one was one before.
-    primary.run("DLOCK.ACQUIRE job alice 60000");
-    promote(&primary);
-    primary.assert_grants();
-}
 
 #[apply(on_every_server)]
 fn a_replica_grants_nothing_and_says_so(kind: Kind) {
@@ -222,25 +194,6 @@ fn one_that_was_restarted_and_told_nothing_since_waits_for_the_longest_new_lease
 }
 
 #[apply(on_two_servers)]
-fn a_primary_that_is_demoted_and_promoted_waits_for_its_own_leases(kind: Kind) {
-    let other = Server::start(kind);
-    let server = Server::start(kind);
-    let fence = server.run("DLOCK.ACQUIRE job alice 60000").int();
-    let since = Instant::now();
-    server.run(&format!("REPLICAOF 127.0.0.1 {}", other.port()));
-    // The lease is gone with the data set.
-    other.until_streaming_to(&server);
-    eventually("it has the data of the other", || server.run("DBSIZE").int() == 0);
-    assert_eq!(server.node("leases").int(), 0);
-    promote(&server);
-    let left = server.assert_in_quarantine(PROMOTED);
-    let passed = since.elapsed().as_millis() as i64 + 1;
-    assert!((60_000 - passed..=67_500).contains(&left), "{left} ms left after {passed}");
-    server.leave_quarantine();
-    assert!(server.run("DLOCK.ACQUIRE job bob 60000").int() > fence);
-}
-
-#[apply(on_two_servers)]
 fn a_replica_of_a_replica_waits_as_well(kind: Kind) {
     let (primary, middle) = pair(kind);
     let last = Server::build(kind).replica_of(&middle).start();
@@ -255,34 +208,6 @@ fn a_replica_of_a_replica_waits_as_well(kind: Kind) {
     promote(&last);
     assert_bound(last.assert_in_quarantine(PROMOTED), 60_000, since);
     assert_eq!(last.holder("job")["fence"].int(), fence);
-}
-
-/// The replica came when all had been said.
-#[apply(on_two_servers)]
-fn a_late_replica_of_a_replica_waits_as_well(kind: Kind) {
-    let (primary, middle) = pair_with_leases_of(kind, 60_000);
-    let late = Server::build(kind).replica_of(&middle).start();
-    middle.until_streaming_to(&late);
-    until_told(&primary, &late);
-    primary.pause();
-    let since = Instant::now();
-    promote(&late);
-    assert_bound(late.assert_in_quarantine(PROMOTED), 60_000, since);
-}
-
-#[apply(on_two_servers)]
-fn a_replica_of_a_node_in_quarantine_waits_no_shorter(kind: Kind) {
-    let primary = crashed(kind, &["known alice 60000"]);
-    let replica = Server::build(kind).replica_of(&primary).start();
-    primary.until_streaming_to(&replica);
-    until_told(&primary, &replica);
-    let since = Instant::now();
-    let left = primary.assert_in_quarantine(CRASHED);
-    primary.pause();
-    promote(&replica);
-    let next = replica.assert_in_quarantine(PROMOTED);
-    assert_no_shorter(next, left, since);
-    assert_eq!(replica.holders("known"), ["alice"]);
 }
 
 #[apply(on_two_servers)]
@@ -346,19 +271,6 @@ fn one_that_was_told_nothing_waits_for_the_longest_new_lease(kind: Kind) {
     }
 }
 
-#[apply(on_one_server)]
-fn one_that_was_told_nothing_waits_for_leases_of_a_former_max_ttl(kind: Kind) {
-    let primary = Server::start(kind);
-    grant_and_release(&primary, 60_000);
-    let replica = untold(kind, &primary, &["dlock.max-ttl 3600000"]);
-    replica.run("CONFIG SET dlock.max-ttl 90000");
-    let since = Instant::now();
-    promote(&replica);
-    let left = replica.assert_in_quarantine(UNTOLD);
-    let passed = since.elapsed().as_millis() as i64 + 1;
-    assert!((3_600_000 - passed..=3_600_000).contains(&left), "{left} ms left");
-}
-
 /// Its state file says so, for it may crash before it is promoted.
 #[apply(on_two_servers)]
 fn one_that_was_told_nothing_and_starts_again_waits_no_shorter(kind: Kind) {
@@ -394,7 +306,7 @@ fn what_nobody_told_is_not_handed_on_as_known(kind: Kind) {
     eventually("it is told", || times_told(&last) > 0);
     assert_eq!(last.node("lease-bound-ms").int(), middle.node("lease-bound-ms").int());
     assert_eq!(middle.node("lease-bound-ms").int(), 0);
-    // As long as that quarantine lasts, whoever takes over waits for what is left of it.
+    // While that quarantine lasts, a promoted replica waits for its remaining time.
     let other = Server::build(kind).replica_of(&middle).start();
     middle.until_streaming_to(&other);
     eventually("it is told, too", || times_told(&other) > 0);

@@ -38,7 +38,7 @@ fn until_silent(server: &Server) {
     });
 }
 
-/// Three servers change their roles in turn; nobody writes meanwhile, so without the module each
+/// Three servers change their roles in turn without any writes, so without the module each
 /// goes on from where it is. What a node tells its replicas when its state file has been renewed
 /// would come at any time, so there is none.
 #[apply(on_every_server)]

@@ -159,7 +159,7 @@ fn assert_in_quarantine(server: &Server) {
     let node = server.run("DLOCK.NODE");
     assert_eq!(node.at("granting").text(), "quarantine");
     assert!(node.at("quarantine-ms").int() > 0);
-    let reason = "the last life ended without a clean shutdown";
+    let reason = "the server was not shut down cleanly, so earlier leases may still be held";
     assert_eq!(node.at("quarantine-reason").text(), reason);
 }
 

@@ -118,7 +118,7 @@ fn an_operators_unblock_leaves_a_place_that_is_kept(kind: Kind) {
     server.assert_agrees_with(&replica);
 }
 
-/// The waiter gets the answer of one whose time was over.
+/// The waiter gets the reply of a wait that timed out.
 #[apply(on_one_server)]
 fn a_wait_that_an_operator_ended_counts_as_a_denial(kind: Kind) {
     let server = Server::start(kind);

@@ -58,20 +58,6 @@ fn what_changes_nothing_is_not_told(kind: Kind) {
 }
 
 #[apply(on_two_servers)]
-fn a_hand_over_is_a_release_and_a_grant(kind: Kind) {
-    let server = Server::start(kind);
-    let mut events = Listener::new(&server);
-    server.run("DLOCK.ACQUIRE job alice 60000");
-    let mut bob = server.waiter("DLOCK.ACQUIRE job bob 60000 WAIT 0");
-    server.run("DLOCK.RELEASE job alice");
-    bob.recv();
-    assert_eq!(events.next(), "dlock.acquire job");
-    assert_eq!(events.next(), "dlock.release job");
-    assert_eq!(events.next(), "dlock.acquire job");
-    events.nothing_more();
-}
-
-#[apply(on_two_servers)]
 fn the_end_of_a_lease_is_told(kind: Kind) {
     let server = Server::start(kind);
     let mut events = Listener::new(&server);
@@ -81,17 +67,6 @@ fn the_end_of_a_lease_is_told(kind: Kind) {
     assert_eq!(events.next(), "dlock.acquire job");
     assert_eq!(events.next(), "dlock.expire job");
     assert_eq!(events.next(), "dlock.acquire job");
-    events.nothing_more();
-}
-
-#[apply(on_one_server)]
-fn a_broken_lock_is_told(kind: Kind) {
-    let server = Server::start(kind);
-    let mut events = Listener::new(&server);
-    server.run("DLOCK.ACQUIRE job alice 60000");
-    server.run("DLOCK.BREAK job");
-    assert_eq!(events.next(), "dlock.acquire job");
-    assert_eq!(events.next(), "dlock.break job");
     events.nothing_more();
 }
 

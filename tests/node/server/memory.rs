@@ -1,6 +1,6 @@
 //! Memory: what works when there is none left, and that none is kept.
 
-use harness::{Client, Kind, Server, Value, apply, on_every_server, on_one_server, on_two_servers};
+use harness::{Client, Kind, Server, apply, on_every_server, on_one_server, on_two_servers};
 
 // --- full ------------------------------------------------------------------------------------
 
@@ -88,42 +88,6 @@ fn a_hundred_thousand_locks_leave_no_memory_behind(kind: Kind) {
 }
 
 #[apply(on_one_server)]
-fn a_hundred_thousand_permits_and_shares_leave_no_memory_behind(kind: Kind) {
-    let server = Server::start(kind);
-    let mut client = server.accepted();
-    assert_leaves_nothing(&server, |part| {
-        // Each with two holders at a time, as the next comes before the last one goes.
-        let cycles = (0..part.of(100_000)).flat_map(|n| {
-            let (key, mode) = if n % 2 == 0 { ("pool", "LIMIT 2") } else { ("book", "SHARED") };
-            let last = n.saturating_sub(2);
-            [
-                format!("DLOCK.ACQUIRE {key} t{n} 60000 {mode} META {n}"),
-                format!("DLOCK.RELEASE {key} t{last}"),
-            ]
-        });
-        let answers = client.pipeline(cycles);
-        assert!(answers.iter().step_by(2).all(|answer| answer.int() > 0));
-        client.run("DLOCK.BREAK pool");
-        client.run("DLOCK.BREAK book");
-    });
-}
-
-#[apply(on_one_server)]
-fn a_hundred_thousand_ended_leases_leave_no_memory_behind(kind: Kind) {
-    let server = Server::start(kind);
-    let mut client = server.accepted();
-    assert_leaves_nothing(&server, |part| {
-        let asks = (0..part.of(100_000)).map(|n| match n % 3 {
-            0 => format!("DLOCK.ACQUIRE k{n} t{n} 1"),
-            1 => format!("DLOCK.ACQUIRE k{n} t{n} 5 EPHEMERAL"),
-            _ => format!("DLOCK.ACQUIRE k{n} t{n} 3 SHARED META {n}"),
-        });
-        let answers = client.pipeline(asks);
-        assert!(answers.iter().all(|answer| answer.int() > 0));
-    });
-}
-
-#[apply(on_one_server)]
 fn ten_thousand_waiters_that_disconnect_leave_no_memory_behind(kind: Kind) {
     let server = Server::start(kind);
     server.run("DLOCK.ACQUIRE job alice 600000");
@@ -132,21 +96,6 @@ fn ten_thousand_waiters_that_disconnect_leave_no_memory_behind(kind: Kind) {
             let ask = |n| format!("DLOCK.ACQUIRE job t{batch}-{n} 60000 WAIT 0 META {n}");
             server.crowd(500, ask).into_iter().for_each(Client::close);
             server.until_blocked(0);
-        }
-    });
-}
-
-#[apply(on_one_server)]
-fn ten_thousand_waits_that_time_out_leave_no_memory_behind(kind: Kind) {
-    let server = Server::start(kind);
-    server.run("DLOCK.ACQUIRE job alice 600000");
-    let mut clients = server.clients(500);
-    assert_leaves_nothing(&server, |part| {
-        for batch in 0..part.of(20) {
-            for (n, client) in clients.iter_mut().enumerate() {
-                client.send(&format!("DLOCK.ACQUIRE job t{batch}-{n} 60000 WAIT {}", 1 + n % 7));
-            }
-            assert!(clients.iter_mut().all(|client| client.recv() == Value::Null));
         }
     });
 }

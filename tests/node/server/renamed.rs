@@ -1,4 +1,4 @@
-//! Servers whose commands are renamed or disabled: what dlock does does not hang on any of them.
+//! Servers with renamed or disabled commands: dlock depends on none of them.
 
 use harness::{Kind, Server, apply, eventually, on_every_server, on_two_servers};
 

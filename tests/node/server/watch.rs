@@ -1,4 +1,4 @@
-//! WATCH and client tracking: only what changes a lock disturbs those who look at it.
+//! WATCH and client tracking: only a change of a lock invalidates them.
 
 use harness::{Kind, Server, Value, apply, on_two_servers};
 
@@ -45,19 +45,6 @@ fn what_changes_nothing_does_not_disturb_a_watch(kind: Kind) {
 }
 
 #[apply(on_two_servers)]
-fn a_waiter_that_joins_and_leaves_does_not_disturb_a_watch(kind: Kind) {
-    let server = Server::start(kind);
-    server.run("DLOCK.ACQUIRE job alice 60000");
-    let mut watcher = server.client();
-    watcher.run("WATCH job");
-    let mut bob = server.client();
-    assert!(bob.run("DLOCK.ACQUIRE job bob 60000 WAIT 20").is_null());
-    watcher.run("MULTI");
-    watcher.run("PING");
-    assert!(!watcher.run("EXEC").is_null());
-}
-
-#[apply(on_two_servers)]
 fn what_changes_a_lock_disturbs_a_watch(kind: Kind) {
     let server = Server::start(kind);
     for request in [
@@ -71,19 +58,6 @@ fn what_changes_a_lock_disturbs_a_watch(kind: Kind) {
     ] {
         assert!(!undisturbed(&server, &[request]), "{request}");
     }
-}
-
-#[apply(on_two_servers)]
-fn a_hand_over_and_the_end_of_a_lease_disturb_a_watch(kind: Kind) {
-    let server = Server::start(kind);
-    let mut watcher = server.client();
-    server.run("DLOCK.ACQUIRE job alice 200");
-    watcher.run("WATCH job");
-    let mut bob = server.client();
-    assert!(bob.run("DLOCK.ACQUIRE job bob 60000 WAIT 0").int() > 0);
-    watcher.run("MULTI");
-    watcher.run("PING");
-    assert!(watcher.run("EXEC").is_null());
 }
 
 #[apply(on_two_servers)]

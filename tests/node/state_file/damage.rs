@@ -5,13 +5,8 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-use harness::{Kind, Server, apply, module_file, on_one_server, on_two_servers, seed, soak};
+use harness::{Kind, Server, apply, module_file, on_one_server, on_two_servers};
 use nix::sys::signal::Signal;
-use rand::RngExt;
-use rand::rngs::StdRng;
-
-/// The number of cuts and flips of each file that are tried, unless all of them are.
-const SAMPLE: usize = 12;
 
 /// A server that has ended well, and what it left.
 struct Ended {
@@ -69,28 +64,6 @@ fn assert_tells_what_to_do(line: &str) {
         line.contains("Put back") && line.contains("move the file away"),
         "it does not say what to do: {line}"
     );
-}
-
-fn some_of(rng: &mut StdRng, all: usize) -> Vec<usize> {
-    if soak::tries_every_case() {
-        return (0..all).collect();
-    }
-    (0..SAMPLE).map(|_| rng.random_range(0..all)).collect()
-}
-
-#[apply(on_one_server)]
-fn one_that_is_cut_off_is_refused(kind: Kind) {
-    let mut rng = seed::rng();
-    let mut ended = Ended::new(kind);
-    let good = ended.good.clone();
-    let length = good.len();
-    let mut cuts = some_of(&mut rng, length);
-    // Nothing at all, and all but the last line's end.
-    cuts.extend([0, 1, length - 1]);
-    for cut in cuts {
-        ended.assert_refused(&good[..cut]);
-    }
-    ended.assert_goes_on();
 }
 
 #[apply(on_one_server)]
@@ -217,7 +190,7 @@ fn a_place_in_which_it_cannot_be_written_is_refused(kind: Kind) {
     for (mounts, file, words) in [
         ("true", "missing/my.state", "No such file or directory"),
         ("true", &"n".repeat(300), "File name too long"),
-        // Nobody may make files there, not even root.
+        // No user can make files there, not even root.
         ("true", "/sys/kernel/my.state", ""),
         (read_only, "disk/my.state", "Read-only file system"),
         (&good_one, "disk/my.state", "Read-only file system"),

@@ -8,7 +8,7 @@ use harness::{Client, Kind, Server, apply, eventually, on_one_server, on_two_ser
 
 const SECOND: i64 = 1_000_000;
 
-/// Locks of the test on a server whose disk is full, after it has noticed.
+/// Locks of the test on a server with a full disk, after it has noticed.
 fn full(kind: Kind) -> Server {
     let server = Server::build(kind).with_small_disk().with_movable_wall_clock().start();
     for lock in ["held alice 60000", "broken alice 60000", "pool alice 60000 LIMIT 2"] {
@@ -204,7 +204,7 @@ fn a_full_disk_does_not_keep_a_server_from_its_end(kind: Kind) {
     }
 }
 
-/// The file cannot be written where somebody has made a folder of the same name.
+/// The file cannot be written where a folder of the same name is.
 #[apply(on_one_server)]
 fn after_a_crash_while_it_could_not_be_written_fences_go_on_above(kind: Kind) {
     let mut server =

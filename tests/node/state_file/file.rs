@@ -52,22 +52,6 @@ fn it_is_a_short_text_of_names_and_values(kind: Kind) {
 }
 
 #[apply(on_one_server)]
-fn it_stays_short_and_gives_no_secret_away_however_many_locks_are_held(kind: Kind) {
-    let mut server = Server::start(kind);
-    let locks = (0..2000).map(|n| format!("DLOCK.ACQUIRE key{n} token{n} 60000 META text{n}"));
-    let granted = server.client().pipeline(locks);
-    assert!(granted.iter().all(|fence| fence.is_int()));
-    for _ in 0..2 {
-        let text = lines(&server).join("\n");
-        assert!(text.len() < 1000, "{text}");
-        assert!(!["key", "token", "text"].iter().any(|word| text.contains(word)), "{text}");
-        if server.node("boot").int() == 1 {
-            server.restart();
-        }
-    }
-}
-
-#[apply(on_one_server)]
 fn every_start_is_counted_and_the_name_stays(kind: Kind) {
     let mut server = Server::start(kind);
     let name = server.node("node-id").text();
@@ -228,26 +212,4 @@ fn one_that_is_removed_under_a_server_is_made_again(kind: Kind) {
         last = server.next_fence();
         assert!(last > ahead, "{last} after {ahead}");
     }
-}
-
-#[apply(on_one_server)]
-fn what_an_interrupted_write_left_beside_it_is_ignored(kind: Kind) {
-    let mut server = Server::start(kind);
-    let name = server.node("node-id").text();
-    let good = fs::read(server.state_file()).unwrap();
-    let rest = server.state_file().with_extension("state.tmp");
-    for (boot, text) in [(2, &b""[..]), (3, &good[..good.len() / 2]), (4, &good), (5, b"\0\0")] {
-        server.stop();
-        fs::write(&rest, text).unwrap();
-        server.start_again();
-        assert_eq!(server.node("boot").int(), boot);
-        assert_eq!(server.node("node-id").text(), name);
-    }
-    eventually("it is gone", || !rest.exists());
-    // The first write of all may have been interrupted, too.
-    server.stop();
-    fs::remove_file(server.state_file()).unwrap();
-    fs::write(&rest, "dlock-st").unwrap();
-    server.start_again();
-    assert_eq!(server.node("boot").int(), 1);
 }

@@ -79,7 +79,7 @@ testWithServer('world: a job that BullMQ starts again is done once', async ({ t,
     .replace("'0 3 * * *'", "'0 3 * * *', limit: 1")
     .replace('console.log(', 'await new Promise((then) => setTimeout(then, 5000)); console.log(');
   const begin = (how) => new Host(t, server, text.replace('once, { connection', `once, { connection, ${how}`));
-  // The first worker does not tell BullMQ that it lives: its job counts as stalled, and goes to the other.
+  // The first worker sends BullMQ no sign of life: its job counts as stalled, and the second worker gets it.
   const first = begin('lockDuration: 500, skipLockRenewal: true, skipStalledCheck: true');
   const active = () => server.run('LRANGE', 'bull:reports:active', '0', '-1');
   await eventually('the first works', async () => (await active()).length === 1);

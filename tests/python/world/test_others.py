@@ -16,7 +16,7 @@ import dlock
 from server import PATIENCE, Server
 
 LEASE = 1
-"""Seconds; python-redis-lock knows no parts of them."""
+"""Seconds; python-redis-lock takes whole ones."""
 
 Show = Callable[..., None]
 
@@ -75,7 +75,7 @@ def wait_for(lock: Any, got: Callable[[], None]) -> threading.Thread:
     """Waits for a lock in a thread, without limit."""
 
     def wait() -> None:
-        # The end of the server ends who still waits.
+        # The end of the server ends the remaining waiters.
         try:
             if lock.acquire():
                 got()
@@ -148,7 +148,7 @@ def _order_of_service(library: Library, server: Server) -> list[int]:
 
 
 def until_it_waits(library: Library, server: Server, count: int) -> None:
-    """Returns once this many wait. redis-py's waiters sleep, which nobody sees."""
+    """Returns once this many wait. The waiters of redis-py sleep, which no command shows."""
     if library.name == "redis-py":
         time.sleep(0.05)
     elif library.name == "dlock":

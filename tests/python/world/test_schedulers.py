@@ -24,7 +24,7 @@ base.datetime = Late
 import apscheduler_job
 apscheduler_job.main(second="*")
 """
-"""A host whose clock goes wrong by so many seconds, with a job for each second."""
+"""A host with a clock that is wrong by this many seconds, and a job for each second."""
 
 
 def test_a_job_of_apscheduler_runs_once_on_hosts_whose_clocks_differ(server: Server, start: Start) -> None:

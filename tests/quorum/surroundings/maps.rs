@@ -23,7 +23,7 @@ fn with(words: &[String], map: &str) -> Answer {
     }
 }
 
-/// A range of slots, and who has it: the one that is asked, if no name is said.
+/// A range of slots and its server: the one that is asked, if no name is given.
 fn range(first: i64, last: i64, name: &str, port: i64) -> String {
     format!("*3\r\n:{first}\r\n:{last}\r\n*2\r\n${}\r\n{name}\r\n:{port}\r\n", name.len())
 }
@@ -123,7 +123,7 @@ fn a_server_that_lets_nobody_in_is_waited_for_while_others_tell_the_map() {
         assert_eq!(shut.asked("DLOCK.ACQUIRE"), 0);
         make_sane(&servers);
         assert_served(waiter, &client, &case).await;
-        // Where all refuse, nobody waits.
+        // Where all refuse, no client waits.
         servers[0].says(|_| Answer::error("NOAUTH Authentication required."));
         let refused = program(&url(&servers)).lock("job").ttl(TTL).acquire().await;
         assert!(matches!(refused, Err(Error::Refused { .. })), "{refused:?}");

@@ -2,7 +2,7 @@
 //! lead nowhere, hosts that accept and never answer.
 //!
 //! An attempt that does not wait is told soon what is wrong, and with which server. A waiter asks
-//! again, but not all the time, gets no lock that nobody granted, and gets it as soon as the
+//! again, but not all the time, gets no lock that was not granted, and gets it as soon as the
 //! surroundings are sane. [`sentinels`] lie; clusters have [`maps`] and send on with [`redirects`].
 
 mod maps;
@@ -30,7 +30,7 @@ const WATCHED: Duration = ms(1_500);
 struct Case {
     script: fn(&[String]) -> Answer,
     words: &'static str,
-    /// Nobody waits for it: it would not pass.
+    /// No client waits for it: it would not pass.
     is_final: bool,
 }
 
@@ -88,7 +88,7 @@ async fn assert_told(client: &Client, words: &str) {
     assert!(said.contains(words), "not '{words}', but: {said}");
     assert!(said.chars().all(|c| c == '\n' || !c.is_control()), "{said:?}");
     assert!(said.len() < 3_000, "{said}");
-    // The same for who gives it a little time.
+    // The same for a client that gives it a little time.
     let taken = client.lock("job").ttl(TTL).acquire_within(ms(300)).await;
     assert!(taken.is_err(), "{taken:?}");
 }
@@ -97,7 +97,7 @@ fn waits(client: &Client) -> JoinHandle<Result<Guard, Error>> {
     tokio::spawn(client.lock("job").ttl(TTL).acquire())
 }
 
-/// While somebody waits, nobody is asked all the time.
+/// While a client waits, no server is asked all the time.
 async fn assert_calm(fakes: &[Fake], words: &str) {
     let count = || fakes.iter().map(|fake| fake.requests() + fake.connections()).sum::<usize>();
     let (before, begun) = (count(), Instant::now());
@@ -106,7 +106,7 @@ async fn assert_calm(fakes: &[Fake], words: &str) {
     assert!(a_second < CALM, "{words}: {a_second} a second");
 }
 
-/// Now that all is well, who waited is served; of what was never to pass nobody waits.
+/// Now that all is well, waiters are served; no client waits for what would never pass.
 async fn assert_served(waiter: JoinHandle<Result<Guard, Error>>, client: &Client, case: &Case) {
     let waited = if case.is_final {
         let refused = waiter.await.expect("it does not panic").expect_err("it is refused");

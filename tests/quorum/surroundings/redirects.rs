@@ -12,7 +12,7 @@ use super::{
 };
 use crate::coordinator::{LONG, run, until};
 
-/// A server of a cluster whose first one has all slots, as it says, and what it says to who wants a lock.
+/// A server of a cluster that says the first one has all slots, and its reply to a request for a lock.
 fn server(first: u16, words: &[String], says: impl Fn() -> Answer) -> Answer {
     match names(words) {
         ("CLUSTER", "SLOTS") => Answer::raw(format!(
@@ -24,7 +24,7 @@ fn server(first: u16, words: &[String], says: impl Fn() -> Answer) -> Answer {
     }
 }
 
-/// Two servers: what each says to who wants a lock, given the ports of both.
+/// Two servers: the reply of each to a request for a lock, given the ports of both.
 fn two(says: impl Fn(u16, [u16; 2]) -> Answer + Clone + Send + Sync + 'static) -> [Fake; 2] {
     let both = [Fake::start(|_| Answer::Usual), Fake::start(|_| Answer::Usual)];
     let ports = [both[0].port(), both[1].port()];
@@ -140,7 +140,7 @@ fn who_waits_and_is_sent_away_at_once_does_not_ask_all_the_time() {
     });
 }
 
-/// Each of the names is the same machine, and new to who hears it.
+/// Each of the names is the same machine, and new to the client.
 #[test]
 fn connections_to_servers_that_were_named_once_are_not_kept() {
     let count = Arc::new(AtomicUsize::new(0));

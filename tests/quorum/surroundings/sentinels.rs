@@ -33,7 +33,7 @@ fn url(sentinels: &[Fake]) -> String {
     format!("redis+sentinel://{}/main", hosts.collect::<Vec<_>>().join(","))
 }
 
-/// Three of them, who all say the same.
+/// Three of them, which all say the same.
 fn three(script: impl Fn(&[String]) -> Answer + Clone + Send + Sync + 'static) -> Vec<Fake> {
     (0..3).map(|_| Fake::start(script.clone())).collect()
 }
@@ -132,7 +132,7 @@ fn sentinels_that_change_their_answer_each_time_make_nobody_spin() {
         }
     };
     run(async {
-        // Somebody else has it everywhere, so that there is something to wait for.
+        // Another client has it everywhere, so that there is something to wait for.
         let mut held = Vec::new();
         for server in &servers {
             let url = format!("redis://127.0.0.1:{}", server.port());

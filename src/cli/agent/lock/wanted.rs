@@ -242,4 +242,4 @@ fn present(outage: &Mutex<Option<(String, Counted)>>) -> MutexGuard<'_, Option<(
 }
 
 const REPLACED: &str =
-    "REPLACED this token asked again on another connection, which waits in its place now";
+    "REPLACED the same token asked again on another connection, which now waits in this place";

@@ -1,0 +1,120 @@
+//! Events for the thread of Python that logs lines and calls the program's functions, `dlock-hooks`.
+//!
+//! No thread of Rust runs code of Python: it queues its events for that thread, which ends before the interpreter does.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
+
+use dlock_bindings::events::{self, Level, Line, Listener};
+use dlock_client::Notice;
+use pyo3::IntoPyObjectExt;
+use pyo3::prelude::*;
+
+use crate::outcome::{IntoValue, Outcome};
+use crate::outcome_queue::{OutcomeQueue, Outcomes};
+use crate::own::Own;
+
+/// The thread's queue.
+static QUEUE: Mutex<Option<Own<Arc<Outcomes>>>> = Mutex::new(None);
+
+/// Makes this the queue of the thread in this process.
+#[pyfunction]
+pub(crate) fn serve(queue: &OutcomeQueue) -> PyResult<()> {
+    *lock() = Some(Own::new(queue.outcomes()?));
+    Ok(())
+}
+
+/// Queues lines of this level of `logging` and above.
+#[pyfunction]
+pub(crate) fn set_level(level: u32) {
+    LEVEL.store(level, Ordering::Relaxed);
+    LISTENS.call_once(|| events::listen(Log));
+}
+
+/// Queues a warning for the log.
+pub(crate) fn warn(message: String) {
+    if let Some(queue) = queue() {
+        Log::push(&queue, Line { level: Level::WARN, message, fields: vec![] });
+    }
+}
+
+/// Sends a client's notices to the thread. Dropping it sends the end of notices.
+pub(crate) struct Notices {
+    queue: Arc<Outcomes>,
+    id: u64,
+}
+
+impl Notices {
+    /// A sender of notices with this id; none, if the thread does not run in this process.
+    pub(crate) fn new(_: Python<'_>, id: u64) -> Option<Notices> {
+        queue().map(|queue| Notices { queue, id })
+    }
+
+    pub(crate) fn send(&self, notice: &Notice) {
+        self.queue.push(self.id, Outcome::new(Ok(notice.clone())));
+    }
+}
+
+impl Drop for Notices {
+    fn drop(&mut self) {
+        self.queue.push(self.id, Outcome::new(Ok(())));
+    }
+}
+
+fn queue() -> Option<Arc<Outcomes>> {
+    lock().as_ref().and_then(Own::get).map(Arc::clone)
+}
+
+fn lock() -> MutexGuard<'static, Option<Own<Arc<Outcomes>>>> {
+    QUEUE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A listener for log lines.
+struct Log;
+
+impl Log {
+    /// Lines beyond the limit are lost.
+    fn push(queue: &Outcomes, line: Line) {
+        queue.push_within(MOST_LINES, LINE, Outcome::new(Ok(line)));
+    }
+}
+
+impl Listener for Log {
+    fn wants(&self, level: Level) -> bool {
+        number(level) >= LEVEL.load(Ordering::Relaxed)
+    }
+
+    fn line(&self, line: Line) {
+        // This must not block: a line is lost while the mutex is locked.
+        if let Ok(queue) = QUEUE.try_lock()
+            && let Some(queue) = queue.as_ref().and_then(Own::get)
+        {
+            Log::push(queue, line);
+        }
+    }
+}
+
+/// A line is its level in `logging`, and its text.
+impl IntoValue for Line {
+    fn into_value(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        (number(self.level), self.to_string()).into_py_any(py)
+    }
+}
+
+/// The number of a level of `logging`, which has nothing below DEBUG.
+fn number(level: Level) -> u32 {
+    match level {
+        Level::ERROR => 40,
+        Level::WARN => 30,
+        Level::INFO => 20,
+        Level::DEBUG => 10,
+        Level::TRACE => 5,
+    }
+}
+
+static LEVEL: AtomicU32 = AtomicU32::new(30);
+static LISTENS: Once = Once::new();
+/// The id of log lines.
+const LINE: u64 = 0;
+/// Limit of events in the queue, beyond which log lines are lost.
+const MOST_LINES: usize = 1024;
