@@ -463,7 +463,7 @@ mod tests {
         let mut release = attempt::Release { command, until, was_lost: false };
         let node = &client.shared.nodes[0];
         let outcome = attempt::release(node, &mut release, Duration::from_secs(10)).await;
-        // When the node is back and says that the token did not hold the lock, the lock was lost.
+        // A node that says later that the token did not hold the lock tells of a loss.
         assert!(matches!(outcome, Released::NotYet(_)) && !release.was_lost, "{outcome:?}");
     }
 
