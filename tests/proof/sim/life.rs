@@ -133,8 +133,8 @@ impl<R: Rules> World<R> {
 
     /// The time-out of a node, by chance: some users have set one of an hour.
     fn node_timeout(&self, ttl: Millis, chance: u64) -> Millis {
-        let set =
-            (self.map.is_none() && chance.is_multiple_of(4)).then_some(Duration::from_secs(3600));
+        let set = (self.map.is_none() && !self.is_library && chance.is_multiple_of(4))
+            .then_some(Duration::from_secs(3600));
         Millis(node_timeout(set, Duration::from_millis(ttl.0)).as_millis() as u64)
     }
 
