@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use dlock_core::quorum::{Answer, Ask, Rules, Sound};
+use dlock_core::quorum::{Answer, Ask, Obstacle, Rules, Sound};
 #[cfg(feature = "operator")]
 use dlock_core::quorum::{Hold, Send as Sending, State};
 #[cfg(feature = "operator")]
@@ -42,8 +42,13 @@ impl Client {
     /// Extend a lock while it is valid. Later another client may have held it: a node that crashed and has lost its
     /// newest data may extend the former lease all the same.
     ///
+    /// With a fence nothing is known of the grant but that. The validity counts from this request, so it is right only if
+    /// the token has held the lock without a gap until now, as it does while each extension comes before the end of the
+    /// one before.
+    ///
     /// # Errors
-    /// [`Error::Lost`] when the token does not hold the lock at a majority of the nodes.
+    /// [`Error::Lost`] when the token does not hold the lock at a majority of the nodes; [`Error::Refused`] when so many
+    /// nodes refuse for good that no majority is left; [`Error::NoQuorum`] when too few answer.
     pub async fn extend(
         &self,
         key: impl Into<Key>,
@@ -89,7 +94,8 @@ impl Client {
     /// once.
     ///
     /// # Errors
-    /// [`Error::NoQuorum`] when no majority of the nodes answers.
+    /// [`Error::NoQuorum`] when no majority of the nodes answers; [`Error::Refused`] when so many refuse for good that none
+    /// is left.
     pub fn release<K: Into<Key>>(
         &self,
         key: K,
@@ -252,9 +258,15 @@ impl Client {
         Err(Error::TooLong { key, ttl, limit, nodes: self.reports(nodes) })
     }
 
+    /// The error where no majority agrees: so many nodes refuse for good that none can, or too few answer.
     fn no_quorum(&self, key: &Key, nodes: &[(Answer, NodeState)]) -> Error {
-        let (needed, nodes) = (self.shared.majority(), self.reports(nodes));
-        Error::NoQuorum { key: key.clone(), needed, nodes }
+        let never = |answer: &Answer| *answer == Answer::Refused(Obstacle::Never);
+        let never = nodes.iter().filter(|(answer, _)| never(answer)).count();
+        let (key, needed, nodes) = (key.clone(), self.shared.majority(), self.reports(nodes));
+        if self.size() - never < needed {
+            return Error::Refused { key, nodes };
+        }
+        Error::NoQuorum { key, needed, nodes }
     }
 
     fn reports(&self, nodes: &[(Answer, NodeState)]) -> Vec<Report> {

@@ -55,6 +55,8 @@ impl Client {
     /// from here, `?map=10.0.0.5:6379=localhost:7001` replaces it; this option may be given more than once,
     /// and without ports.
     ///
+    /// The order of the list means nothing: the client sorts it.
+    ///
     /// Special characters in a password are written as in any URL: `%40` for `@`, `%2C` for a
     /// comma.
     ///
@@ -75,7 +77,7 @@ impl Client {
         self.shared.nodes.len()
     }
 
-    /// Returns the nodes, in the order in which they were given.
+    /// Returns the nodes, in the order of their addresses.
     #[cfg(feature = "operator")]
     pub fn nodes(&self) -> impl ExactSizeIterator<Item = &Arc<Node>> {
         self.shared.nodes.iter()
@@ -114,7 +116,8 @@ impl ClientBuilder {
     }
 
     /// Sets the time-out of a request to a node, connecting included. The default is a twentieth of a lock's
-    /// lease, but at least 50 ms and at most a second. The longest is an hour.
+    /// lease, but at least 50 ms and at most a second. The longest is an hour; but for a lock it is never longer
+    /// than a quarter of the lease.
     pub fn node_timeout(mut self, timeout: Duration) -> ClientBuilder {
         self.node_timeout = Some(timeout);
         self

@@ -3,10 +3,10 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use dlock_client::{Client, NodeState, Notice, Report};
-use harness::{Quorum, Server};
+use dlock_client::{Client, Error, NodeState, Notice, Report, Token};
+use harness::{Quorum, Server, library};
 
-use crate::coordinator::{NODE_TIMEOUT, ms, patient_program, program, run, take, until};
+use crate::coordinator::{LONG, NODE_TIMEOUT, ms, patient_program, program, run, take, until};
 
 /// Far longer than a test: what is free before that was released.
 const TTL: Duration = Duration::from_secs(10 * 60);
@@ -61,14 +61,42 @@ fn one_node_of_three_that_refuses_a_release_keeps_nobody_waiting_and_hears_of_it
         until("all have granted it", || quorum.held("job") == 3).await;
         lacks_replicas(&quorum[0], true);
         let release = guard.release().await.expect("it was held until then");
-        assert!(release.is_free && release.left.len() == 1, "{release:?}");
-        assert_eq!(release.left[0].node, quorum[0].url());
+        assert!(release.is_free && release.left.is_empty(), "{release:?}");
         assert!(told_of(&told, 3).is_empty());
         // An attempt that does not wait has the other two.
         let next = client.lock("job").ttl(TTL).try_acquire().await.expect("a majority is free");
         assert!(next.release().await.expect("it is held").is_free);
         lacks_replicas(&quorum[0], false);
         until("it is released there, too", || quorum.held("job") == 0).await;
+    });
+}
+
+#[test]
+fn a_release_does_not_wait_for_a_node_that_hangs_when_a_majority_has_answered() {
+    let quorum = Quorum::start(3);
+    run(async {
+        let client = library::connect(&quorum.urls(), LONG).await;
+        let guard = take(&client, "job", LONG).await;
+        until("all have granted it", || quorum.held("job") == 3).await;
+        quorum[2].network().swallow();
+        // A quarter of the time-out would be longer.
+        let released = tokio::time::timeout(ms(20_000), guard.release()).await;
+        assert!(released.expect("it waits for two nodes").expect("it is held").is_free);
+        quorum[2].network().pass();
+        until("it is released there, too", || quorum.held("job") == 0).await;
+    });
+}
+
+#[test]
+fn by_token_a_refusal_for_good_is_called_that() {
+    let quorum = Quorum::start(3);
+    quorum.iter().for_each(|node| assert_eq!(node.run("LPUSH job x").int(), 1));
+    run(async {
+        let (client, token) = (program(&quorum).await, Token::random());
+        let extended = client.extend("job", &token, Some(7), ms(10_000)).await;
+        assert!(matches!(extended, Err(Error::Refused { .. })), "{extended:?}");
+        let released = client.release("job", &token).await;
+        assert!(matches!(released, Err(Error::Refused { .. })), "{released:?}");
     });
 }
 

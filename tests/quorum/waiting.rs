@@ -105,6 +105,31 @@ fn waits_that_are_given_up_in_the_moment_of_the_grant_leave_no_lock_held_by_nobo
     }
 }
 
+/// Each is an open file of the program.
+#[test]
+fn connections_of_requests_that_waited_are_closed_soon() {
+    const WAITING: i64 = 10;
+    let quorum = Quorum::start(1);
+    run(async {
+        let (alice, bob) = (healthy_program(&quorum).await, healthy_program(&quorum).await);
+        let busy = take(&bob, "job", ms(60_000)).await;
+        let waits = |_| {
+            let alice = alice.clone();
+            tokio::spawn(async move { wait_for(&alice, "job", ms(60_000)).await.release().await })
+        };
+        let waiting: Vec<_> = (0..WAITING).map(waits).collect();
+        quorum[0].until_blocked(WAITING);
+        busy.release().await.expect("it is held");
+        for one in waiting {
+            one.await.expect("no panic").expect("it is held");
+        }
+        let connections = || quorum[0].info_number("clients", "connected_clients");
+        // Two programs, and this question.
+        until("they are closed", || connections() <= 3).await;
+        take(&alice, "job", ms(60_000)).await.release().await.expect("it is held");
+    });
+}
+
 /// A firewall silently drops connections that were idle for long.
 #[test]
 fn of_many_idle_connections_that_are_dead_a_waiter_tries_one() {

@@ -9,7 +9,7 @@ pub mod reply;
 use std::time::Duration;
 
 use dlock_client::{Address, Client, ClientBuilder, Error, Notice};
-use dlock_core::quorum::usual_timeout;
+use dlock_core::quorum::node_timeout;
 use nix::sys::signal::Signal;
 
 use crate::global::Global;
@@ -93,7 +93,7 @@ pub fn is_default(global: &Global) -> bool {
 
 /// Time-out of a request to a node. The default is the library's for this ttl.
 pub fn timeout(global: &Global, ttl: Duration) -> Duration {
-    global.node_timeout.unwrap_or_else(|| usual_timeout(ttl))
+    node_timeout(global.node_timeout, ttl)
 }
 
 const DEFAULT: &str = "redis://127.0.0.1:6379";

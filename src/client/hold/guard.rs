@@ -285,8 +285,8 @@ impl Guard {
     /// rest goes on in the background. The lock is released even if the future is dropped at once.
     ///
     /// A node that does not answer, or refuses for the moment (while it loads its data, say, or lacks
-    /// replicas), is asked again until it has released the lock, or the lease has ended. The result names
-    /// those nodes.
+    /// replicas), is asked again until it has released the lock, or the lease has ended. Where no majority
+    /// has released it, the result names those nodes.
     ///
     /// A lock that was left [done](Guard::done) stays so, and one that is being left done becomes so in the background.
     ///

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use dlock_core::quorum::{self, Claim, Hold, State};
 use dlock_core::words::{Instant, Millis, Mode};
+use futures_util::future::FutureExt;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::sleep;
 use tracing::{Instrument, debug, debug_span};
@@ -342,6 +343,10 @@ impl Keeper {
         // A lock that is to be left done is not released before.
         if self.finishes() {
             self.finished(&mut done).await;
+        }
+        // A request whose answer is here needs no FINAL.
+        while let Some(heard) = self.traffic.next().now_or_never() {
+            self.hear(heard, clock::now());
         }
         // A lock that ended before its release was lost.
         self.hold.tick(clock::now());

@@ -1,8 +1,8 @@
 //! All connections to one server: a shared one, and one for each request that waits.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
 
 use futures_util::future::{BoxFuture, FutureExt};
 use tokio::sync::watch;
@@ -24,8 +24,10 @@ pub(crate) struct ServerConnections {
     host: Option<Host>,
     timeout: Duration,
     link: Mutex<Link>,
-    /// Idle connections for requests that wait.
-    idle: Mutex<Vec<Wire>>,
+    /// Idle connections for requests that wait, each with the time since which it is idle.
+    idle: Arc<Mutex<Vec<(Wire, Instant)>>>,
+    /// True while a task closes idle connections.
+    closes_idle: Arc<AtomicBool>,
     /// True while an idle connection is being made.
     warms_up: Arc<AtomicBool>,
     /// True while the broken shared connection is being made again for locks that are held.
@@ -50,9 +52,17 @@ impl ServerConnections {
         host: Option<Host>,
         timeout: Duration,
     ) -> ServerConnections {
-        let (link, idle) = (Mutex::new(Link::Down), Mutex::default());
-        let (warms_up, reconnects) = (Arc::default(), Arc::default());
-        ServerConnections { identities, place, host, timeout, link, idle, warms_up, reconnects }
+        ServerConnections {
+            identities,
+            place,
+            host,
+            timeout,
+            link: Mutex::new(Link::Down),
+            idle: Arc::default(),
+            closes_idle: Arc::default(),
+            warms_up: Arc::default(),
+            reconnects: Arc::default(),
+        }
     }
 
     /// The server of the node; `None` where there is only one at a time.
@@ -178,15 +188,19 @@ impl ServerConnections {
 
     pub(crate) fn pop_idle(&self) -> Option<Wire> {
         let mut idle = self.idle();
-        idle.retain(|wire| self.leads_there(wire));
-        idle.pop()
+        idle.retain(|(wire, _)| self.leads_there(wire));
+        idle.pop().map(|(wire, _)| wire)
     }
 
     /// Returns a connection to the idle ones.
     pub(crate) fn pool(&self, wire: Wire) {
         let mut idle = self.idle();
-        if idle.len() < MAX_IDLE && self.leads_there(&wire) {
-            idle.push(wire);
+        if idle.len() >= MAX_IDLE || !self.leads_there(&wire) {
+            return;
+        }
+        idle.push((wire, Instant::now()));
+        if let Some(closing) = UnderWay::begin(&self.closes_idle) {
+            tokio::spawn(close_idle(Arc::downgrade(&self.idle), closing));
         }
     }
 
@@ -199,8 +213,22 @@ impl ServerConnections {
         self.link.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn idle(&self) -> MutexGuard<'_, Vec<Wire>> {
+    fn idle(&self) -> MutexGuard<'_, Vec<(Wire, Instant)>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Closes connections that are idle for long, until there are none: each is an open file of this process.
+async fn close_idle(idle: Weak<Mutex<Vec<(Wire, Instant)>>>, closing: UnderWay) {
+    loop {
+        sleep(LONGEST_IDLE).await;
+        let Some(idle) = idle.upgrade() else { return };
+        let mut idle = idle.lock().unwrap_or_else(PoisonError::into_inner);
+        idle.retain(|(_, since)| since.elapsed() < LONGEST_IDLE);
+        if idle.is_empty() {
+            // The next connection starts another task: it needs the lock that is held here.
+            return drop(closing);
+        }
     }
 }
 
@@ -224,3 +252,5 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 const CONNECT: Duration = Duration::from_secs(1);
 /// Limit of idle connections.
 const MAX_IDLE: usize = 64;
+/// An idle connection is closed after this time, and before twice this time.
+const LONGEST_IDLE: Duration = Duration::from_secs(5);

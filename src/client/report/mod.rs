@@ -90,11 +90,6 @@ impl NodeState {
             _ => false,
         }
     }
-
-    /// True if the node can be expected to answer.
-    pub(crate) fn answers(&self) -> bool {
-        !matches!(self, NodeState::Unreachable(_) | NodeState::TimedOut(_))
-    }
 }
 
 impl fmt::Display for NodeState {
@@ -136,10 +131,10 @@ impl fmt::Display for Report {
 pub struct Release {
     /// A majority of the nodes has released the lock, or has it done: nothing of this holder keeps others out.
     pub is_free: bool,
-    /// The nodes that have not confirmed the release, and their states. The client asks them again in the
-    /// background until they answer, or the lease there has ended.
+    /// Without a majority: the nodes that have not confirmed the release, and their states. The client asks them again in
+    /// the background until they answer, or the lease there has ended.
     pub left: Vec<Report>,
-    /// Time until the last lease at these nodes has ended, at most.
+    /// Time until the last lease has ended at the nodes that have not released the lock, at most.
     pub within: Duration,
 }
 

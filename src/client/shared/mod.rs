@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use background::Background;
-use dlock_core::quorum::usual_timeout;
+use dlock_core::quorum;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use memory::Memory;
 use tokio::sync::watch;
@@ -43,7 +43,7 @@ impl Shared {
 
     /// Returns the time-out of a request to a node, for a lease of `ttl`.
     pub(crate) fn timeout(&self, ttl: Duration) -> Duration {
-        self.node_timeout.unwrap_or_else(|| usual_timeout(ttl))
+        quorum::node_timeout(self.node_timeout, ttl)
     }
 
     /// Connects to all nodes at once. Slow ones do not delay a majority for long.
@@ -63,7 +63,7 @@ impl Shared {
             states[place] = match outcome {
                 Ok(_) => NodeState::Answers,
                 Err(NodeError::Duplicate { other, id }) => {
-                    // Chance decides which of the two connected last, so they are named in the given order.
+                    // Chance decides which of the two connected last, so they are named in the nodes' order.
                     let late = self.nodes[place].name().to_owned();
                     let is_second = self.nodes[..place].iter().any(|node| node.name() == other);
                     let (first, second) = if is_second { (other, late) } else { (late, other) };

@@ -229,7 +229,7 @@ pub(crate) enum Released {
     Held,
     /// The token did not hold the lock there.
     NotHeld,
-    /// The node answered, but not the first request, so it is not known whether the token held the lock.
+    /// The token did not hold the lock there, or an earlier request, which has no answer, has released it.
     Either,
     /// The node does not answer, or refuses, and is not asked again.
     No(NodeError),
@@ -238,40 +238,41 @@ pub(crate) enum Released {
 }
 
 /// A RELEASE to one node.
-#[derive(Clone)]
 pub(crate) struct Release {
     pub(crate) command: Cmd,
     /// End of the lease that the node may have granted; later releases are useless.
     pub(crate) until: Instant,
+    /// True if it was sent and has no answer: the node may have carried it out.
+    pub(crate) was_lost: bool,
 }
 
 /// Releases at one node.
-pub(crate) async fn release(node: &Arc<Node>, command: &Cmd, within: Duration) -> Released {
-    let mut was_lost = false;
-    let answer = node.ask(command, within, |again| {
-        was_lost |= again;
+pub(crate) async fn release(node: &Arc<Node>, release: &mut Release, within: Duration) -> Released {
+    let (mut was_lost, mut is_sent) = (release.was_lost, false);
+    let answer = node.ask(&release.command, within, |again| {
+        (was_lost, is_sent) = (was_lost || again, true);
         Ok(())
     });
-    match answer.await {
+    let outcome = match answer.await {
         Ok(answer) if *answer.value() == Value::Int(1) => Released::Held,
         Ok(_) if was_lost => Released::Either,
         Ok(_) => Released::NotHeld,
-        Err(error) => Released::of(error),
-    }
+        Err(error) => {
+            was_lost |= is_sent && !is_refusal(&error);
+            Released::of(error)
+        }
+    };
+    release.was_lost = was_lost;
+    outcome
 }
 
 /// Releases at a node that has not answered, or has refused for the moment, again and again, until it answers or
 /// the lease has ended.
-pub(crate) async fn again(node: Arc<Node>, command: Release, within: Duration) -> Released {
-    let Release { command, until } = command;
+pub(crate) async fn again(node: &Arc<Node>, command: &mut Release, within: Duration) -> Released {
     let mut pause = FIRST_PAUSE;
     loop {
-        let outcome = match node.ask(&command, within, |_| Ok(())).await {
-            Ok(_) => return Released::Either,
-            Err(error) => Released::of(error),
-        };
-        match outcome {
-            Released::NotYet(_) if clock::left(until) > pause => sleep(pause).await,
+        match release(node, command, within).await {
+            Released::NotYet(_) if clock::left(command.until) > pause => sleep(pause).await,
             Released::NotYet(error) => return Released::No(error),
             outcome => return outcome,
         }

@@ -187,17 +187,17 @@ impl Traffic {
         }
         let until = clock::now().later(Duration::from_millis(send.ttl.0));
         self.until = self.until.max(until);
-        let release = attempt::Release { command, until };
+        let mut release = attempt::Release { command, until, was_lost: false };
         let (within, place, attempt) = (self.timeout, send.node, send.attempt);
         self.releases.push(async move {
-            let outcome = attempt::release(&node, &release.command, within).await;
+            let outcome = attempt::release(&node, &mut release, within).await;
             Returned { node: place, attempt, outcome, release }
         });
     }
 
     /// Notes the outcome of a RELEASE, and sends it again if that can help.
     fn note_release(&mut self, returned: Returned) {
-        let Returned { node: place, attempt, outcome, release } = returned;
+        let Returned { node: place, attempt, outcome, mut release } = returned;
         if outcome.is_done() && attempt == self.attempt.number {
             self.set_released(place);
         }
@@ -206,7 +206,7 @@ impl Traffic {
             debug!(node = node.name(), %error, "releases again until it answers or the lease is over");
             let within = self.timeout;
             self.releases.push(async move {
-                let outcome = attempt::again(node, release.clone(), within).await;
+                let outcome = attempt::again(&node, &mut release, within).await;
                 Returned { node: place, attempt, outcome, release }
             });
         }
@@ -281,16 +281,21 @@ impl Traffic {
         Some(Heard::Reply(reply))
     }
 
-    /// Waits until the nodes that answer have answered a RELEASE, but not long for the last of them. Returns
-    /// the outcome, and whether a majority may have held the lock until then.
+    /// Waits until a majority of the nodes has released the lock, and the answers tell whether a majority has held it
+    /// until then; for one time-out at most. Returns the outcome, and whether a majority may have held it. The rest goes
+    /// on in the background.
     pub(crate) async fn released(&mut self) -> (Release, bool) {
-        let majority = self.shared.majority();
-        let mut expected = self.states.iter().filter(|state| state.answers()).count().max(majority);
-        let mut held = self.shared.nodes.len();
-        let mut said = vec![NodeState::NotAsked; held];
-        let is_enough = self.count_released() >= majority;
-        let mut last = pin!(sleep(if is_enough { self.timeout / 4 } else { self.timeout }));
-        while self.count_released() < expected {
+        let (nodes, majority) = (self.shared.nodes.len(), self.shared.majority());
+        let (mut not_held, mut failed) = (0, 0);
+        let mut said = vec![NodeState::NotAsked; nodes];
+        let mut last = pin!(sleep(self.timeout));
+        loop {
+            let released = self.count_released();
+            let (was_held, was_lost) =
+                (released - not_held >= majority, nodes - not_held < majority);
+            if released >= majority && (was_held || was_lost || released + failed >= nodes) {
+                break;
+            }
             let returned = tokio::select! {
                 biased;
                 returned = self.releases.next() => returned,
@@ -301,30 +306,26 @@ impl Traffic {
                 // A node that was slow to release an earlier attempt.
                 _ if returned.attempt != self.attempt.number => {}
                 Released::NotHeld => {
-                    held -= 1;
+                    not_held += 1;
                     self.set_state(returned.node, NodeState::Gone);
                 }
                 // This node may not answer for a long time, so this does not wait for it.
                 Released::No(error) | Released::NotYet(error) => {
-                    expected = majority.max(expected - 1);
+                    failed += 1;
                     if let Some(said) = said.get_mut(returned.node) {
                         *said = error.clone().into();
                     }
                 }
                 Released::Held | Released::Either => {}
             }
-            let is_done = returned.outcome.is_done();
             self.note_release(returned);
-            if is_done && self.count_released() == majority {
-                last.set(sleep(self.timeout / 4));
-            }
         }
-        let named = self.shared.nodes.iter().zip(said).zip(&self.released);
-        let left = named.filter(|(_, released)| !**released);
-        let left = left.map(|((node, state), _)| Report { node: node.name().to_owned(), state });
         let is_free = self.count_released() >= majority;
+        let named = self.shared.nodes.iter().zip(said).zip(&self.released);
+        let left = named.filter(|(_, released)| !is_free && !**released);
+        let left = left.map(|((node, state), _)| Report { node: node.name().to_owned(), state });
         let release = Release { is_free, left: left.collect(), within: clock::left(self.until) };
-        (release, held >= majority)
+        (release, nodes - not_held >= majority)
     }
 
     /// The outcome of a release that is not even sent, of a lock that ends within this time.
@@ -456,16 +457,27 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_release_that_was_never_sent_has_released_nothing() {
+        let (client, _traffic) = traffic(["redis://127.0.0.1:1".to_owned()]);
+        let (command, until) = (redis::cmd("DLOCK.RELEASE"), clock::now());
+        let mut release = attempt::Release { command, until, was_lost: false };
+        let node = &client.shared.nodes[0];
+        let outcome = attempt::release(node, &mut release, Duration::from_secs(10)).await;
+        // A node that says later that the token did not hold the lock tells of a loss.
+        assert!(matches!(outcome, Released::NotYet(_)) && !release.was_lost, "{outcome:?}");
+    }
+
+    #[tokio::test]
     async fn the_release_of_an_earlier_attempt_says_nothing_about_this_one() {
         let nodes = (1..=3).map(|port| format!("redis://127.0.0.1:{port}"));
         let (_client, mut traffic) = traffic(nodes);
         let command = redis::cmd("DLOCK.RELEASE");
-        let release = attempt::Release { command, until: clock::now() };
         traffic.begin(2);
         let returned = [(0, 1, false), (0, 2, false), (1, 2, true), (2, 2, true)];
         for (node, attempt, was_held) in returned {
             let outcome = if was_held { Released::Held } else { Released::NotHeld };
-            let release = release.clone();
+            let (command, until) = (command.clone(), clock::now());
+            let release = attempt::Release { command, until, was_lost: false };
             traffic.releases.push(ready(Returned { node, attempt, outcome, release }));
         }
         assert!(traffic.released().await.1, "a majority held it");

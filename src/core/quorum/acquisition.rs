@@ -111,7 +111,7 @@ impl<R: Rules> Acquisition<R> {
     /// Time since which no majority answers, or grants come to nothing because fences are too far apart.
     #[must_use]
     pub fn missing_since(&self) -> Option<Instant> {
-        self.outage.since().filter(|_| !self.is_queued() || self.outage.is_quarantine())
+        self.outage.since()
     }
 
     /// Nodes that do not answer, or are in quarantine.
@@ -152,7 +152,7 @@ impl<R: Rules> Acquisition<R> {
             }
             // The node ends the wait; this is for a node that does not.
             Phase::Queueing { .. } | Phase::Gathering(_) if self.deadline.is_some_and(over) => {
-                self.lose_queue();
+                self.ends_in_silence(time);
             }
             Phase::Gathering(_) if self.withdraws_at.is_some_and(|at| time.now >= at) => {
                 self.give_up_turn(time);
@@ -299,6 +299,21 @@ impl<R: Rules> Acquisition<R> {
         self.lose(if self.outage.is_quarantine() { Failure::NoQuorum } else { Failure::Held });
     }
 
+    /// Ends a wait whose end no node has confirmed. Where there are other nodes, one more attempt tells a lock that is
+    /// held from an outage.
+    fn ends_in_silence(&mut self, time: Time) {
+        if self.plan.nodes == 1 {
+            return self.lose(Failure::NoQuorum);
+        }
+        self.ask_anew(time);
+    }
+
+    /// Gives everything back, and asks all nodes once more.
+    pub(super) fn ask_anew(&mut self, time: Time) {
+        self.ballot.withdraw(&mut self.out);
+        self.ask_all(time);
+    }
+
     /// Ends a failed attempt: gives everything back, and decides on the next step.
     pub(super) fn fail(&mut self, time: Time) {
         let answered = self.ballot.has_answered();
@@ -358,11 +373,12 @@ impl<R: Rules> Acquisition<R> {
         }
     }
 
-    /// Withdraws, rests, and queues anew, with another token, at the first node that is there: clients that have
-    /// the nodes in the same order meet there.
+    /// Withdraws, rests, and queues anew, with another token, at the first node that is there: other clients do the
+    /// same.
     fn give_up_turn(&mut self, time: Time) {
         self.back_off.gives_up_turn();
-        if matches!(self.phase, Phase::Gathering(Gathering { missing: Some(_), .. })) {
+        let is_missing = matches!(self.phase, Phase::Gathering(Gathering { missing: Some(_), .. }));
+        if is_missing || self.outage.since().is_some() {
             return self.fail(time);
         }
         let gate = self.first_there();

@@ -32,6 +32,8 @@ pub(super) struct Lengths {
     pub(super) wanted_at: Instant,
     /// The length wanted before the caller asked for a longer one, until a majority has granted that.
     former: Millis,
+    /// A caller waits for a lease of this length or less that was asked for at this moment or later.
+    former_at: Instant,
     /// The length in requests until the claim stands.
     pub(super) first: Millis,
     /// The longest lease that the nodes accepted when a longer one was given up.
@@ -98,6 +100,7 @@ impl<R: Rules> Ballot<R> {
                 wanted: ttl,
                 wanted_at: Instant(0),
                 former: ttl,
+                former_at: Instant(0),
                 first: ttl,
                 longest: ttl,
             },
@@ -277,15 +280,19 @@ impl<R: Rules> Ballot<R> {
         self.said().position(|said| said == Said::No)
     }
 
-    /// True if a majority has said no.
-    pub fn is_denied(&self) -> bool {
-        self.count(|said| said == Said::No) >= self.majority()
-    }
-
     /// True if a majority has answered yes or no.
     pub fn has_answered(&self) -> bool {
         let has_answered = |said| matches!(said, Said::Yes | Said::No | Said::Done { .. });
         self.count(has_answered) >= self.majority()
+    }
+
+    /// True if a majority has granted or denied the lock, with fences that can be one claim's.
+    pub fn has_voted(&self) -> bool {
+        let voted = |vote: &&Vote| match vote.said {
+            Said::Yes => !vote.lease.behind,
+            said => said == Said::No,
+        };
+        self.votes.iter().filter(voted).count() >= self.majority()
     }
 
     /// True if a majority may yet answer yes or no.
@@ -423,9 +430,13 @@ impl<R: Rules> Ballot<R> {
         self.supporters(fence).filter(renewed).count() >= self.majority()
     }
 
-    /// Sets the length wanted; only requests from this moment on count.
+    /// Sets the length wanted, if it is longer; only requests from this moment on count.
     pub fn want(&mut self, ttl: Millis, now: Instant) {
-        (self.lengths.wanted, self.lengths.wanted_at) = (ttl, now);
+        let lengths = &mut self.lengths;
+        if ttl <= lengths.former {
+            lengths.former_at = now;
+        }
+        (lengths.wanted, lengths.wanted_at) = (ttl.max(lengths.wanted), now);
     }
 
     /// The length of the lease.
@@ -433,23 +444,25 @@ impl<R: Rules> Ballot<R> {
         self.lengths.wanted
     }
 
-    /// Gives a lease up that is too long for some nodes, if no majority of the others grants it: asks all nodes
-    /// at once for the longest lease that a majority accepts, and for no more than before the caller wanted a longer
-    /// one. Where fewer than a majority have a vote, all of these must accept it: they keep the lock until more
-    /// nodes are back.
-    pub fn give_in(&mut self, out: &mut Outgoing, now: Instant) {
+    /// Gives a lease up that is too long for some nodes, if no majority of the others grants it: the length wanted is the
+    /// longest one that a majority accepts, and no longer than before the caller wanted more. Where fewer than a
+    /// majority have a vote, all of these must accept it: they keep the lock until more nodes are back. True if it has
+    /// given one up.
+    pub fn give_in(&mut self) -> bool {
         let limit = |vote: &Vote| {
             let grants = self.rules.has_vote(vote.may_grant()).then_some(Millis(u64::MAX));
             vote.limit.or(grants)
         };
         let limits: Vec<Millis> = self.votes.iter().filter_map(limit).collect();
         let votes = self.majority().min(limits.len());
-        let Some(limit) = self.rules.limit(&limits, votes) else { return };
-        if limit < self.lengths.wanted {
-            self.lengths.longest = limit;
-            self.lengths.wanted = limit.min(self.lengths.former);
-            self.renew(out, now);
+        let Some(limit) = self.rules.limit(&limits, votes) else { return false };
+        let lengths = &mut self.lengths;
+        let gives_in = limit < lengths.wanted;
+        if gives_in {
+            lengths.longest = limit;
+            (lengths.wanted, lengths.wanted_at) = (limit.min(lengths.former), lengths.former_at);
         }
+        gives_in
     }
 
     /// The longest lease that a majority of the nodes accepts, as far as is known before there is a claim. A node
@@ -466,7 +479,8 @@ impl<R: Rules> Ballot<R> {
     /// Forgets the former length once a majority grants the one that is wanted.
     pub fn learn_length(&mut self) {
         if self.is_renewed(self.ttl(), Instant(0)) {
-            self.lengths.former = self.lengths.wanted;
+            (self.lengths.former, self.lengths.former_at) =
+                (self.lengths.wanted, self.lengths.wanted_at);
         }
     }
 

@@ -87,8 +87,7 @@ impl<R: Rules> Acquisition<R> {
             // The other nodes tell if a majority has the mark.
             Answer::Done(_) => {
                 if !self.heeds_marks(time) {
-                    self.ballot.withdraw(&mut self.out);
-                    self.ask_all(time);
+                    self.ask_anew(time);
                 }
             }
             Answer::TooFar if fence.is_some() => {
@@ -104,8 +103,9 @@ impl<R: Rules> Acquisition<R> {
             }
             Answer::Denied if self.is_late(time) => self.lose_queue(),
             Answer::Denied => {
-                if !self.outage.is_quarantine() {
-                    self.outage.has_answers();
+                // The only node is a majority.
+                if self.plan.nodes == 1 && !self.outage.is_quarantine() {
+                    self.outage.end();
                 }
                 if let Phase::Queueing { failed, .. } = &mut self.phase {
                     *failed = false;
@@ -130,8 +130,8 @@ impl<R: Rules> Acquisition<R> {
             }
             // The others may be a majority, and serve the clients that queue at one of them.
             Answer::Silent | Answer::Refused(Obstacle::Quarantine) if !alone => {
-                self.ballot.withdraw(&mut self.out);
-                self.ask_all(time);
+                self.outage.goes_on(time.now);
+                self.ask_anew(time);
             }
             // There is no other node, and this one keeps the place for a while.
             Answer::Silent | Answer::Unreachable | Answer::Refused(Obstacle::Quarantine)
@@ -176,8 +176,7 @@ impl<R: Rules> Acquisition<R> {
         }
         let is_gone = quarantine || matches!(answer, Answer::Silent | Answer::Unreachable);
         if is_gone && self.plan.nodes > 1 {
-            self.ballot.withdraw(&mut self.out);
-            self.ask_all(time);
+            self.ask_anew(time);
         }
     }
 }

@@ -28,7 +28,6 @@ impl<R: Rules> Acquisition<R> {
     /// Takes the turn: asks all nodes. The gate is the last: from then on it may tell the next client,
     /// whose requests must arrive after these.
     pub(super) fn gather(&mut self, gate: usize, proposal: Fence, time: Time) {
-        self.outage.end();
         self.begin_to_gather(gate, proposal, time);
         for node in (0..self.plan.nodes).filter(|node| *node != gate) {
             self.wait_at(node, time);
@@ -90,6 +89,10 @@ impl<R: Rules> Acquisition<R> {
     /// Judges the grants so far.
     pub(super) fn step_gathering(&mut self, time: Time) {
         self.ballot.drop_ended(time.now);
+        // A node where the lock is done may be one of too few.
+        if self.ballot.has_voted() {
+            self.outage.end();
+        }
         if self.heeds_marks(time) {
             return;
         }

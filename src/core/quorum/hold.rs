@@ -186,7 +186,18 @@ impl<R: Rules> Hold<R> {
             }
             _ => {}
         }
-        self.ballot.give_in(&mut self.out, now);
+        if self.ballot.give_in() {
+            self.goes_on_as_before(now);
+        }
+    }
+
+    /// Asks at once for the lease that the nodes accept, unless the caller wanted one lease and has it.
+    fn goes_on_as_before(&mut self, now: Instant) {
+        if self.renews || self.is_short() {
+            self.ballot.renew(&mut self.out, now);
+        } else {
+            self.renew_at = None;
+        }
     }
 
     /// Notes the time at which the request was sent whose answer comes next.
@@ -198,7 +209,7 @@ impl<R: Rules> Hold<R> {
     /// [`is_renewed`](Self::is_renewed) is true; if no majority accepts it, [`ttl`](Self::ttl) goes back to its
     /// former value.
     pub fn extend(&mut self, ttl: Millis, now: Instant) {
-        self.ballot.want(ttl.max(self.ttl()), now);
+        self.ballot.want(ttl, now);
         self.soon = SOON;
         self.look(now);
         if self.is_held() && self.finishes.is_none() {

@@ -41,7 +41,7 @@ pub mod waiting;
 pub use acquisition::Acquisition;
 pub use hold::{Hold, LossReason, State};
 pub use last_word::{LastWord, Requests};
-pub use plan::{Failure, LONGEST_TIMEOUT, Plan, Verdict, usual_timeout};
+pub use plan::{Failure, LONGEST_TIMEOUT, Plan, Verdict, node_timeout};
 pub use roster::{Met, Occupant, Roster};
 pub use rules::{Rules, Sound};
 pub use waiting::Wait;
@@ -54,7 +54,7 @@ use crate::words::{Fence, Instant, Millis};
 /// are blocked there, which have a connection of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Send {
-    /// The node's index in the given order.
+    /// The node's index. All clients have the nodes in the same order.
     pub node: usize,
     /// The number of the attempt: each has a token of its own.
     pub attempt: u32,

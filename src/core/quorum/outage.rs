@@ -32,12 +32,7 @@ impl Outage {
         self.quarantine = true;
     }
 
-    /// Notes that a majority answers.
-    pub(super) fn has_answers(&mut self) {
-        self.since = None;
-    }
-
-    /// Notes that nodes grant and deny again: neither is done in quarantine.
+    /// Notes that a majority grants and denies again: neither is done in quarantine.
     pub(super) fn end(&mut self) {
         *self = Outage::default();
     }

@@ -48,14 +48,16 @@ impl Plan {
     }
 }
 
-/// The time-out of a request to a node if the user has set none, for a lease of `ttl`.
+/// The time-out of a request to a node, for a lease of `ttl`: the one that the user has set, or a twentieth of the lease,
+/// between 50 ms and a second. It is never longer than a quarter of the lease, so that a request without an answer can be
+/// repeated while the lease lasts.
 #[must_use]
-pub fn usual_timeout(ttl: Duration) -> Duration {
-    (ttl / 20).clamp(SHORTEST_TIMEOUT, LONGEST_TIMEOUT)
+pub fn node_timeout(set: Option<Duration>, ttl: Duration) -> Duration {
+    set.unwrap_or_else(|| (ttl / 20).clamp(SHORTEST_TIMEOUT, LONGEST_TIMEOUT)).min(ttl / 4)
 }
 
 const SHORTEST_TIMEOUT: Duration = Duration::from_millis(50);
-/// The longest of these time-outs.
+/// The longest of the time-outs that no user has set.
 pub const LONGEST_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The state of an acquisition.
@@ -82,4 +84,31 @@ pub enum Failure {
     TooLong(Millis),
     /// So many nodes will never grant the lock that no majority is left.
     Refused,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_time_out_is_never_longer_than_a_quarter_of_the_lease() {
+        let timeout = |set: Option<u64>, ttl| {
+            node_timeout(set.map(Duration::from_millis), Duration::from_millis(ttl)).as_micros()
+        };
+        let usual = [
+            (10, 2_500),
+            (100, 25_000),
+            (1_000, 50_000),
+            (10_000, 500_000),
+            (86_400_000, 1_000_000),
+        ];
+        for (ttl, expected) in usual {
+            assert_eq!(timeout(None, ttl), expected, "{ttl} ms");
+        }
+        for (set, ttl, expected) in
+            [(1, 10_000, 1_000), (2_500, 10_000, 2_500_000), (3_600_000, 10_000, 2_500_000)]
+        {
+            assert_eq!(timeout(Some(set), ttl), expected, "{set} ms for {ttl} ms");
+        }
+    }
 }

@@ -20,8 +20,9 @@
 //!   gate. Made anew for each slice, it would differ from node to node, and cost a second round.
 //! - *A no leaves a place,* and so does TURN. Giving up sends RELEASE there, too, and FINAL where a
 //!   blocked request is unanswered, for RELEASE can overtake that.
-//! - *Ties.* Clients that see different nodes, or have them in another order, queue at different gates, and each of
-//!   two can get nodes that the other lacks. So a client that has grants and no majority for a random time (half a
+//! - *Ties.* All clients have the nodes in the same order, and the gate is the first that answers. Clients that see
+//!   different nodes, or write their addresses differently, queue at different gates, and each of two can get nodes that
+//!   the other lacks. So a client that has grants and no majority for a random time (half a
 //!   time-out to a whole one, doubled at each repetition, up to eightfold) withdraws everything, rests for a random
 //!   time, and queues anew, with another token: a late RELEASE of the former one takes back nothing.
 //! - *The price.* A waiter that a node has granted, because it has forgotten its healthy holder, loses its place. The

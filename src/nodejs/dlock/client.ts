@@ -14,7 +14,7 @@ import type { Lease, NodeBreak, NodeInspection, Notice } from './report';
 export interface ClientOptions {
   /**
    * Time-out of a request to a node in milliseconds, connecting included: by default a twentieth of the lease, but at
-   * least 50 ms and at most a second.
+   * least 50 ms and at most a second. For a lock it is never longer than a quarter of the lease.
    */
   nodeTimeout?: number | undefined;
   /** Receives each event for an operator: an outage or a promotion, for example. */

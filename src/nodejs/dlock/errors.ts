@@ -9,7 +9,7 @@ export class DlockError extends Error {
   readonly code: string;
   /** The lock; text where its name is UTF-8. */
   readonly key: string | Buffer | undefined;
-  /** The state of each node, in the order in which the nodes were given. */
+  /** The state of each node, in the order of their addresses. */
   readonly nodes: readonly NodeReport[];
   /** Milliseconds until enough quarantines have ended for a majority, if nothing else is missing. */
   readonly retryAfter: number | undefined;

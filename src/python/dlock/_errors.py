@@ -15,7 +15,7 @@ class Error(Exception):
     key: Key | None = None
     """The lock; ``str`` where its name is UTF-8."""
     nodes: tuple[NodeReport, ...] = ()
-    """The state of each node, in the order in which the nodes were given."""
+    """The state of each node, in the order of their addresses."""
     retry_after: float | None = None
     """Seconds until enough quarantines have ended for a majority, if nothing else is missing."""
 

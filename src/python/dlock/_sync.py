@@ -38,7 +38,7 @@ class Client(BaseClient):
     a scheme is a host.
 
     ``node_timeout`` limits a request to a node, connecting included: by default a twentieth of the lease, but
-    at least 50 ms and at most a second.
+    at least 50 ms and at most a second. For a lock it is never longer than a quarter of the lease.
 
     ``notify`` is called with each Notice, an event for an operator: an outage or a promotion, for example. A
     thread of dlock makes one call at a time, so the function must return soon.

@@ -1,4 +1,5 @@
-//! Several nodes for one quorum, each behind a network of its own: see [`Proxy`].
+//! Several nodes for one quorum, each behind a network of its own: see [`Proxy`]. They are in the order in which clients
+//! sort them, so the first one is the gate, through the networks and without.
 //!
 //! Kinds are mixed unless a test says otherwise, as they are while somebody moves from one server
 //! to the other.
@@ -54,9 +55,13 @@ impl Quorum {
             starting.into_iter().map(|one| one.join().expect("it starts or says why")).collect()
         });
         let servers: Result<Vec<Server>, String> = started;
-        let servers = servers.unwrap_or_else(|log| panic!("a server did not start:\n{log}"));
-        let nodes = servers.into_iter().map(|server| {
-            let proxy = Proxy::start(server.port());
+        let mut servers = servers.unwrap_or_else(|log| panic!("a server did not start:\n{log}"));
+        let mut proxies: Vec<Proxy> =
+            servers.iter().map(|server| Proxy::start(server.port())).collect();
+        servers.sort_by_key(|server| url(server.port()));
+        proxies.sort_by_key(|proxy| url(proxy.port()));
+        let nodes = servers.into_iter().zip(proxies).map(|(server, proxy)| {
+            proxy.lead_to(server.port());
             Node { server, proxy }
         });
         Quorum { nodes: nodes.collect() }
@@ -69,8 +74,7 @@ impl Quorum {
 
     /// The nodes' URLs, with no network in between.
     pub fn direct_urls(&self) -> Vec<String> {
-        let direct = |node: &Node| format!("redis://127.0.0.1:{}", node.server.port());
-        self.nodes.iter().map(direct).collect()
+        self.nodes.iter().map(|node| url(node.server.port())).collect()
     }
 
     /// The number of nodes that are a majority.
@@ -128,13 +132,17 @@ impl DerefMut for Quorum {
 impl Node {
     /// The node's URL, through its network.
     pub fn url(&self) -> String {
-        format!("redis://127.0.0.1:{}", self.proxy.port())
+        url(self.proxy.port())
     }
 
     /// The network in front of it.
     pub fn network(&self) -> &Proxy {
         &self.proxy
     }
+}
+
+fn url(port: u16) -> String {
+    format!("redis://127.0.0.1:{port}")
 }
 
 /// A test uses the server itself, past the network.

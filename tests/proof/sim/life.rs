@@ -6,7 +6,7 @@ use std::time::Duration;
 use dlock_core::limits::{MAX_FENCE, MAX_FENCE_AHEAD};
 use dlock_core::quorum::{
     Acquisition, Answer, Ask, Claim, Failure, LastWord, LossReason, Plan, Rules, Send, State,
-    Verdict, Wait, usual_timeout,
+    Verdict, Wait, node_timeout,
 };
 use dlock_core::words::Patience;
 use dlock_core::{Fence, Millis, Mode};
@@ -61,8 +61,6 @@ impl<R: Rules> World<R> {
             return;
         }
         let ttl = Millis(self.dice.one_of(&[200, 1_000, 1_000, 3_000, 10_000]));
-        let timeout = usual_timeout(Duration::from_millis(ttl.0));
-        let timeout = Millis(timeout.as_millis() as u64);
         let key = self.dice.below(self.keys.len());
         let key = self.keys[key].clone();
         let mode = if self.dice.chance(200) { Mode::Shared } else { Mode::Exclusive };
@@ -80,6 +78,7 @@ impl<R: Rules> World<R> {
             (self.dice.chance(300) || !self.tries_first()) && !self.servers[GATE].is_deaf;
         let suspects = self.suspects(process);
         let seed = self.dice.number();
+        let timeout = self.node_timeout(ttl, seed);
         let means = self.means(ttl);
         let plan = Plan {
             nodes: self.nodes,
@@ -130,6 +129,13 @@ impl<R: Rules> World<R> {
             self.later(patience, Event::GiveUp { task });
         }
         self.pump(task);
+    }
+
+    /// The time-out of a node, by chance: some users have set one of an hour.
+    fn node_timeout(&self, ttl: Millis, chance: u64) -> Millis {
+        let set = (self.map.is_none() && !self.is_library && chance.is_multiple_of(4))
+            .then_some(Duration::from_secs(3600));
+        Millis(node_timeout(set, Duration::from_millis(ttl.0)).as_millis() as u64)
     }
 
     /// True if some clients ask all nodes before they queue.

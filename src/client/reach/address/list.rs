@@ -1,14 +1,16 @@
-//! Splits a list into addresses.
+//! Splits a list into addresses, and sorts them.
 
-use super::{Address, read, usage};
+use super::host::Host;
+use super::{Address, Place, read, usage};
 use crate::report::error::Error;
 
-/// Reads all addresses of a list.
+/// Reads all addresses of a list, and sorts them: contenders queue at the first node that answers, so clients with the
+/// same nodes need the same order.
 pub(crate) fn read_all(list: &[String]) -> Result<Vec<Address>, Error> {
     let mut all: Vec<Address> = Vec::new();
     for text in list.iter().flat_map(|part| split(part)) {
         let address = read(text)?;
-        if all.iter().any(|other| other.name == address.name) {
+        if all.iter().any(|other| other.identity() == address.identity()) {
             return usage(&address.name, "is given twice; each address must be a node of its own");
         }
         all.push(address);
@@ -16,12 +18,28 @@ pub(crate) fn read_all(list: &[String]) -> Result<Vec<Address>, Error> {
     if all.is_empty() {
         return Err(Error::Usage("no node is given; write redis://host:port".to_owned()));
     }
+    all.sort_by_cached_key(Address::identity);
     Ok(all)
 }
 
 const NO_NODES: &str = "no nodes are given, and DLOCK_NODES names none; write redis://host:port";
 
 impl Address {
+    /// Identifies the node among those of a list: its address; the name of a primary, with its Sentinels in any order; or
+    /// the servers of a cluster in any order.
+    pub(super) fn identity(&self) -> (String, Vec<Host>) {
+        let (text, mut hosts) = match &self.place {
+            Place::Server(_) => (self.name.clone(), Vec::new()),
+            Place::Sentinel(watched) => {
+                let primary_and_database = self.name.splitn(4, '/').nth(3).unwrap_or_default();
+                (primary_and_database.to_owned(), watched.sentinels.clone())
+            }
+            Place::Cluster(seeds) => (String::new(), seeds.hosts.clone()),
+        };
+        hosts.sort_unstable();
+        (text, hosts)
+    }
+
     /// Returns the URLs of a list in the form of `DLOCK_NODES`, where a name without a scheme is a host, and
     /// one that begins with a slash, or with `unix:` and a slash, the path of a socket.
     #[must_use]

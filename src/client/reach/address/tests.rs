@@ -142,6 +142,33 @@ fn a_list_has_commas_and_no_address_twice() {
     assert!(read(" ,").unwrap_err().to_string().contains("no node"));
 }
 
+/// Clients with the same nodes have the same gate.
+#[test]
+fn a_list_has_the_same_order_however_it_is_written() {
+    let (server, unix) = ("redis://me:secret@10.0.0.2:6379", "unix:///run/redis.sock");
+    let (primary, cluster) = ("redis+sentinel://s1,s2/main/1", "redis+cluster://c1,c2");
+    let orders = [
+        [server, "redis://10.0.0.1", unix, primary, cluster],
+        [
+            "redis+cluster://c2:6379,c1",
+            unix,
+            "redis+sentinel://s2,s1/main/1",
+            server,
+            "redis://10.0.0.1:6379",
+        ],
+    ];
+    let orders = orders.map(|order| read_all(&[order.join(",")]).unwrap());
+    let [one, other] = orders.map(|order| order.iter().map(Address::identity).collect::<Vec<_>>());
+    assert_eq!(one, other);
+    for twice in [[primary, "redis+sentinel://s2,s1/main/1"], [cluster, "redis+cluster://c2,c1"]] {
+        assert!(read_all(&[twice.join(",")]).unwrap_err().to_string().contains("twice"));
+    }
+    assert_eq!(
+        read_all(&["redis+sentinel://s/a,redis+sentinel://s/a/1".to_owned()]).unwrap().len(),
+        2
+    );
+}
+
 #[test]
 fn in_the_environment_a_node_without_a_scheme_is_a_host_or_a_path() {
     let sentinel = "redis+sentinel://s,t:2/main,/run/x";

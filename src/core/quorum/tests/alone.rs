@@ -93,9 +93,19 @@ fn a_wait_that_ends_during_the_quarantine_of_the_only_node_was_not_for_a_holder(
     trial.wakes();
     trial.sends("0P");
     trial.hears(0, Answer::Gone);
-    trial.passes(3_000);
+    trial.passes(2_500);
     trial.waited(0, Answer::Denied);
     trial.loses(Failure::Held);
+}
+
+#[test]
+fn a_wait_that_the_only_node_does_not_end_was_for_no_holder() {
+    let mut trial = trial(plan(1, within(300)));
+    trial.sends("0A100");
+    trial.hears(0, Answer::Denied);
+    trial.sends("0A100w");
+    trial.wakes();
+    trial.loses(Failure::NoQuorum);
 }
 
 #[test]

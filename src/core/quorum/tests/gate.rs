@@ -252,8 +252,7 @@ fn a_no_leaves_a_place_that_is_given_back() {
     trial.waited(1, Answer::Denied);
     trial.sends("1A120w");
     trial.passes(300 + TIMEOUT);
-    trial.loses(Failure::Held);
-    trial.sends("0F 1F 2F");
+    trial.sends("0F 1F 2F 0A120 1A120 2A120");
 }
 
 #[test]
@@ -265,13 +264,19 @@ fn a_slice_that_ends_is_followed_by_the_next() {
     trial.sends("0A101wt");
 }
 
+/// The gate says nothing, so the others tell.
 #[test]
-fn and_soon_after_its_end_when_the_gate_says_nothing() {
-    let mut trial = queued(within(300));
-    trial.wakes();
-    trial.loses(Failure::Held);
-    trial.sends("0F");
-    assert_eq!(trial.now, (300 + TIMEOUT) * 1000);
+fn a_wait_that_the_gate_does_not_end_tells_a_lock_that_is_held_from_an_outage() {
+    for (answer, failure) in [(Answer::Silent, Failure::NoQuorum), (Answer::Denied, Failure::Held)]
+    {
+        let mut trial = queued(within(300));
+        trial.wakes();
+        assert_eq!(trial.now, (300 + TIMEOUT) * 1000);
+        trial.sends("0F 0A101 1A101 2A101");
+        trial.passes(TIMEOUT);
+        (0..3).for_each(|node| trial.hears(node, if node == 0 { Answer::Silent } else { answer }));
+        trial.loses(failure);
+    }
 }
 
 /// And brings a proposal, for the gate's clock may be ahead.

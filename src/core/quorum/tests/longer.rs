@@ -195,7 +195,32 @@ fn a_longer_lease_that_a_majority_refuses_is_given_up_and_the_lock_held_as_it_wa
         let again = sent(|| hold.poll());
         assert_eq!(again.iter().map(|send| send.node).collect::<Vec<_>>(), [0, 1]);
         assert!(again.iter().all(|send| send.ttl == LEASE));
+        hold.release();
+        assert!(
+            sent(|| hold.poll()).iter().all(|send| send.ttl == LEASE),
+            "no node has a longer one"
+        );
     }
+}
+
+#[test]
+fn a_refused_extension_renews_no_lease_that_is_not_renewed() {
+    let mut hold = held(1);
+    hold.stop_renewing();
+    hold.extend(HOUR, Instant(SECOND));
+    let asked = sent(|| hold.poll());
+    hold.answer(0, asked[0].id, TOO_LONG, Instant(SECOND));
+    assert_eq!((hold.ttl(), sent(|| hold.poll())), (LEASE, vec![]));
+    assert_eq!(hold.wake(), Some(Instant(until(&hold))), "it ends with its lease");
+    // Another caller waits for one that the node grants.
+    let now = Instant(2 * SECOND);
+    hold.extend(HOUR, now);
+    hold.extend(Millis(20_000), now);
+    let asked = sent(|| hold.poll());
+    hold.answer(0, asked[0].id, TOO_LONG, now);
+    extended(&mut hold, &[0], now);
+    assert!(hold.is_renewed(LEASE, now));
+    assert_eq!(hold.wake(), Some(Instant(until(&hold))));
 }
 
 #[test]

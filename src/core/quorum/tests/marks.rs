@@ -108,6 +108,35 @@ fn what_a_silent_node_may_have_makes_no_quorum() {
     trial.loses(Failure::NoQuorum);
 }
 
+/// The mark and one grant are too few, again and again.
+#[test]
+fn an_outage_beside_a_mark_lasts_until_a_majority_grants_or_denies() {
+    let mut trial = trial(plan(3, Forever));
+    let missing = |trial: &Trial| match &trial.machine {
+        Machine::Trying(acquisition) => acquisition.missing_since(),
+        Machine::Holding(_) => unreachable!("it tries"),
+    };
+    let answer = |trial: &mut Trial, second: Answer, third: Answer| {
+        let sent: Vec<Send> = core::iter::from_fn(|| trial.polls()).collect();
+        for send in sent.iter().filter(|send| send.ask != Ask::Release) {
+            trial.hear(send.node, send.id, [done(90, 60_000), second, third][send.node]);
+        }
+    };
+    let mut since = None;
+    while trial.now < 20_000_000 {
+        answer(&mut trial, Answer::Granted(Fence(100)), Answer::Silent);
+        assert!(since.is_none() || missing(&trial) == since, "at {} µs", trial.now);
+        since = missing(&trial);
+        trial.passes(10);
+    }
+    assert!(since.is_some());
+    for _ in 0..1_000 {
+        answer(&mut trial, Answer::Denied, Answer::Denied);
+        trial.passes(10);
+    }
+    assert_eq!(missing(&trial), None);
+}
+
 #[test]
 fn a_holder_that_may_be_about_to_finish_is_waited_for() {
     let mut trial = asked(Forever);
