@@ -251,7 +251,7 @@ fn a_grant_counts_from_the_request_that_it_answers() {
 /// Loses locks with long keys, as many as there are.
 fn lose(agent: &Agent, locks: u32) {
     let mut client = agent.client();
-    let requests = (0..locks).map(|n| format!("DLOCK.ACQUIRE {n:x>60000} alice 500"));
+    let requests = (0..locks).map(|n| format!("DLOCK.ACQUIRE {n:x>60000} alice 4000"));
     assert!(client.pipeline(requests).iter().all(Value::is_int));
     let before = agent.figure("lost");
     eventually("they are lost", || agent.figure("lost") >= before.max(locks.into()));
