@@ -27,8 +27,7 @@ impl Slot {
     }
 }
 
-/// The number of counters, 8 bytes each. Keys that share one are no worse off than with one
-/// counter for all.
+/// The number of counters, 8 bytes each. Sharing one costs keys no more than one counter for all would.
 pub const SLOTS: usize = 4096;
 
 #[cfg(test)]
