@@ -1,4 +1,4 @@
-//! The parts of a value's callbacks that all types share: stored bytes are read, rewritten and refused.
+//! The common parts of all types' callbacks: stored bytes are read, rewritten and refused.
 
 use std::ffi::{c_char, c_void};
 use std::ptr;
@@ -28,8 +28,8 @@ pub unsafe fn load(
     if buffer.is_null() {
         return ptr::null_mut();
     }
-    // SAFETY: the buffer has `len` bytes and is freed below, after the last use. The server knows the key of
-    // whatever it loads, and keeps it for the callback.
+    // SAFETY: the buffer has `len` bytes and is freed below, after the last use. The server has the key of the
+    // value it loads, and keeps it for the callback.
     let (bytes, name, db) = unsafe {
         let name = api!(RedisModule_GetKeyNameFromIO(io));
         let name = if name.is_null() { &[][..] } else { bytes_of(name) };
@@ -50,7 +50,7 @@ pub unsafe fn load(
     }
 }
 
-/// Says in the log why a stored value is refused.
+/// Logs the reason why a stored value is refused.
 pub fn refuse(io: *mut raw::RedisModuleIO, why: &str) {
     let why = c_string(why);
     let log = variadic!(RedisModule_LogIOError);

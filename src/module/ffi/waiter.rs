@@ -104,7 +104,7 @@ impl Handle {
     /// # Safety
     /// The context must be that of [`Callbacks::timeout`].
     pub unsafe fn of_context(ctx: Ctx<'_>) -> Handle {
-        // SAFETY: by the caller's word.
+        // SAFETY: by the function's contract.
         Handle::of(unsafe { api!(RedisModule_GetBlockedClientHandle(ctx.raw())) })
     }
 }
