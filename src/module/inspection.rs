@@ -1,6 +1,6 @@
 //! DLOCK.INSPECT and DLOCK.TOKENS: the holders and the waiters of a lock.
 //!
-//! Of very many the reply lists the first, and counts all: no reply is large.
+//! The reply lists the first ones, and counts all: no reply is large.
 
 use dlock_core::limits::INSPECT_LISTED;
 use dlock_core::lock::Holders;

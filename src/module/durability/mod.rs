@@ -96,8 +96,8 @@ impl Durability {
         }
     }
 
-    /// Sends the promise to replicas, before this node uses it. While slots migrate, it goes as an effect on
-    /// the key `aside`, which is in no migrating slot.
+    /// Sends the promise to replicas, before this node uses it. While slots migrate, it goes as an effect on a
+    /// key in the slot `aside`, which stays.
     pub fn tell_replicas(
         &mut self,
         ctx: Ctx<'_>,

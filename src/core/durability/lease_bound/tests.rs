@@ -1,4 +1,4 @@
-//! The bound, judged by the grants and by the writes that they force.
+//! The bound, judged by the grants and by the forced writes.
 
 use core::iter;
 

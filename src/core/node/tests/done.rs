@@ -1,4 +1,4 @@
-//! A lock that is done: nobody takes it for a while.
+//! A lock that is done: no client takes it for a while.
 
 use alloc::format;
 use alloc::string::String;
@@ -23,7 +23,7 @@ impl Bench {
         self.node.release(&mut self.host, KEY, &ask, time)
     }
 
-    /// The tokens whose leases are not over.
+    /// The tokens with leases that are not over.
     fn holders_now(&self) -> String {
         let (_, holders) = self.host.holders(&KEY.to_owned());
         let now = self.time().now;
@@ -250,7 +250,7 @@ fn a_mark_travels_in_one_argument_and_meta_in_another() {
     }
 }
 
-/// A lock of one node by the contract: who holds it, or who has left it done.
+/// A lock of one node by the contract: its holder, or its completion record.
 #[derive(Default)]
 struct Model {
     /// Token, end in microseconds, fence.

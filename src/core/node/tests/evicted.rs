@@ -1,4 +1,4 @@
-//! Evicted locks: lost to their holders, and nobody else's before their leases would have ended.
+//! Evicted locks: lost to their holders, and shut for other clients until their leases would have ended.
 
 use alloc::format;
 use alloc::vec;
@@ -49,7 +49,7 @@ fn who_waits_for_an_evicted_lock_waits_on_and_is_served_in_order_when_the_key_op
     assert_eq!(bench.answers(), vec![(c, WaitOutcome::Denied)]);
     bench.pass_and_sweep(6_999);
     assert_eq!((bench.answers(), bench.waiters()), (vec![], "b d".into()));
-    // Nothing but the end of the lease wakes the node.
+    // Only the end of the lease wakes the node.
     assert_eq!(bench.node.next_wake().map(|end| end.0), Some(1_010));
     bench.pass_and_sweep(1);
     assert!(matches!(bench.answers()[..], [(id, WaitOutcome::Granted(_))] if id == b));
@@ -120,7 +120,7 @@ fn flushall_opens_the_keys_of_evicted_locks_and_flushdb_does_not() {
     }
 }
 
-/// Two keys in one slot, and holders of the one whose lock was not evicted.
+/// Two keys in one slot, one with an evicted lock, the other with holders.
 #[test]
 fn a_key_in_the_slot_of_an_evicted_lock_waits_for_the_later_end_and_its_holders_go_on() {
     let mut bench = Bench::new();
@@ -149,7 +149,7 @@ fn a_key_in_the_slot_of_an_evicted_lock_waits_for_the_later_end_and_its_holders_
     assert_eq!([KEY, same].map(|key| end(&bench, key)), [None, None]);
 }
 
-/// Also when the lengths of new leases are forgotten.
+/// They count even when the lengths of new leases are forgotten.
 #[test]
 fn evicted_leases_count_in_the_bound_and_at_a_shutdown() {
     let mut bench = Bench::new();

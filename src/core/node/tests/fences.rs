@@ -14,7 +14,7 @@ use crate::words::{ClientId, Fence, Instant, Key, Lease, Millis, Mode};
 const OTHER: Key<'static> = Key { db: 0, name: b"other" };
 const ELSEWHERE: Key<'static> = Key { db: 7, name: b"key" };
 
-/// A node that began when its clock said a second, and has heard of nothing.
+/// A node that began with its clock at one second, and without fences.
 fn begun() -> Bench {
     assert_ne!(Slot::of(KEY.name), Slot::of(OTHER.name));
     let mut bench = Bench::new();
@@ -73,7 +73,7 @@ fn who_comes_after_a_lock_that_was_moved_here_is_above_it() {
     let mut bench = begun();
     bench.host.set(&OTHER.to_owned(), Value::Over(Fence(80_000_000)));
     assert_eq!(bench.take_at(OTHER, "a 10 FENCE 5000000"), Fence(80_000_001));
-    // Removed before anybody came.
+    // Removed before any request.
     bench.host.set(&ELSEWHERE.to_owned(), Value::Over(Fence(90_000_000)));
     bench.host.take(&ELSEWHERE.to_owned());
     bench.removed(ELSEWHERE, Fence(90_000_000));

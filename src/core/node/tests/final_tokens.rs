@@ -1,4 +1,4 @@
-//! FINAL: a token that is done, and the request that was overtaken.
+//! FINAL: a released token, and its overtaken request.
 
 use alloc::boxed::Box;
 use alloc::format;

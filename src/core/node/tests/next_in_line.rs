@@ -1,4 +1,4 @@
-//! TURN: who would be granted the lock if its holders left is told so.
+//! TURN: the next in line is told its turn while the holder still holds.
 
 use alloc::vec;
 

@@ -114,7 +114,7 @@ fn a_fence_that_no_node_can_have_handed_out_is_refused_and_changes_nothing() {
     }
     assert_eq!((bench.holders(), bench.node.durable.fence()), (String::new(), Fence(0)));
     told(&mut bench, &grant(far, 10)).unwrap();
-    // A primary is believed all.
+    // All effects of a primary are accepted.
     let time = bench.time();
     assert_eq!(bench.node.believe(&grant(Fence(far.0 + 1), 10), time), Ok(()));
 }

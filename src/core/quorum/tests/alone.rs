@@ -1,4 +1,4 @@
-//! One node, where there is no other to turn to.
+//! One node, without an alternative.
 
 use super::*;
 
@@ -39,7 +39,7 @@ fn where_a_request_to_wait_was_sent_again_the_release_is_final() {
     trial.sends("0F");
 }
 
-/// There is one node, and it is in quarantine. Where should anybody queue but there?
+/// The only node is in quarantine: the client queues there all the same.
 fn queued_in_quarantine(wait: Patience) -> Trial {
     let mut trial = trial(plan(1, wait));
     trial.sends("0A100");

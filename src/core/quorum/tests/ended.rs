@@ -9,7 +9,7 @@ fn what_ended_is_not_held_again_though_a_majority_says_so_later() {
     trial.sends("0E 1E 2E");
     trial.hears(0, Answer::Extended);
     trial.now = trial.until() * 1000;
-    // Asked for long ago, and so for longer than until now.
+    // Requested long ago, and so for longer than until now.
     trial.hears(1, Answer::Extended);
     trial.is_lost(LossReason::NotRenewed);
 }
@@ -70,7 +70,7 @@ fn where_a_still_longer_lease_is_refused_it_stays_as_long_as_a_majority_made_it(
     assert_eq!(trial.hold().ttl(), longer);
 }
 
-/// Held by nodes 0 and 1; node 2 has answered otherwise.
+/// Held by nodes 0 and 1; node 2 has given this answer.
 fn held_without(answer: Answer) -> Trial {
     let mut trial = asked(Try);
     (0..2).for_each(|node| trial.grants(node, 100));

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Node 0 was away when it came, so it queues at node 1. There its turn has come.
+/// Node 0 was away when it came, so it queues at node 1, and has its turn there.
 fn at_the_second_gate() -> Trial {
     let mut trial = asked(Forever);
     trial.hears(0, Answer::Unreachable);

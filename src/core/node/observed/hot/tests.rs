@@ -18,7 +18,7 @@ fn worst(hot: &mut Hot, most: usize, now: Instant) -> Vec<String> {
     hot.worst(most, now).map(name).collect()
 }
 
-/// Numbers that look random and are the same each time.
+/// Pseudo-random numbers, the same each time.
 struct Dice(u64);
 
 impl Dice {
@@ -29,7 +29,7 @@ impl Dice {
     }
 }
 
-/// Which key each of so many waits is for, if the key of rank n has a share of 1/n^exponent.
+/// The key of each of so many waits, if the key of rank n has a share of 1/n^exponent.
 fn zipf(exponent: f64, keys: usize, waits: usize) -> impl Iterator<Item = usize> {
     let mut sums: Vec<f64> = Vec::with_capacity(keys);
     let mut sum = 0.0;
