@@ -429,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn a_proposal_moves_those_who_share_its_slot_by_seconds_and_its_own_key_all_the_way() {
+    fn a_proposal_moves_keys_in_its_slot_by_seconds_and_its_own_key_all_the_way() {
         let (unix, other) = (DAY, neighbour(HERE));
         for ahead in [0, MAX_SHARED_AHEAD, MAX_SHARED_AHEAD + 1, MAX_FENCE_AHEAD] {
             let mut counter = counter(0, unix);
@@ -487,7 +487,7 @@ mod tests {
     }
 
     #[test]
-    fn a_life_begins_above_the_clock_for_all_who_propose_something_near_it() {
+    fn a_start_begins_above_the_clock_for_all_proposals_near_it() {
         let day = DAY;
         let mut counter = counter(0, day);
         counter.learn(HERE, Fence(day + MINUTE), true);

@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn who_fills_his_share_is_refused_and_nobody_else() {
+    fn only_a_user_with_a_full_share_is_refused() {
         let mut ahead = KeysAhead::default();
         let half = MAX_KEYS_AHEAD / 2;
         for n in 0..half {

@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn a_free_lock_admits_everyone_and_an_exclusive_one_nobody() {
+    fn a_free_lock_admits_any_request_and_an_exclusive_one_none() {
         for mode in [Mode::Exclusive, Mode::Shared, Mode::Limit(3)] {
             assert!(Found::Free.admits(mode));
             assert!(!Found::Held(Holders::One(grant(b"a", 1))).admits(mode));

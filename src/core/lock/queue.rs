@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn next_is_who_came_first_or_who_asks_where_nobody_waits() {
+    fn next_is_the_first_waiter_or_any_token_without_waiters() {
         let mut queue = Queue::default();
         fn next(queue: Option<&Queue>, token: &[u8]) -> bool {
             Queue::is_next(queue, token, Mode::Exclusive, &Found::Free)

@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_for_which_nobody_waits_any_more_is_not_looked_at() {
+    fn a_key_without_waiters_is_no_longer_checked() {
         let mut rechecks = Rechecks::default();
         for db in 0..3 {
             rechecks.add(Deadline(1), key(db));

@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn one_alone_has_half_and_who_has_nothing_yet_finds_room() {
+    fn one_user_alone_has_half_and_a_new_one_finds_room() {
         let mut shares = Shares::default();
         assert_eq!(fill(&mut shares, 1), 45);
         assert_eq!(fill(&mut shares, 2), 22);
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_nothing_yet_gets_the_last_unit() {
+    fn a_new_user_gets_the_last_unit() {
         let mut shares = Shares::default();
         shares.add(Owner(1), 89);
         assert!(!shares.take(Owner(1), 1, 90));
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_back_can_be_taken_again_and_nobody_is_remembered_for_nothing() {
+    fn returned_units_can_be_taken_again_and_users_without_any_are_forgotten() {
         let mut shares = Shares::default();
         assert!(shares.take(Owner(1), 40, 90));
         assert!(!shares.take(Owner(1), 6, 90));

@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_nobody_knows_takes_the_place_and_that_is_told() {
+    fn an_unknown_server_takes_the_place_and_that_is_told() {
         let mut roster = met();
         assert_eq!(roster.meet(1, &'x'), Met::Another);
         roster.rebind(&[Some('a'), Some('x'), Some('c')]);
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_loses_its_address_to_what_could_not_be_asked() {
+    fn no_node_loses_its_address_to_a_server_that_could_not_be_asked() {
         let mut roster = met();
         roster.rebind(&[None, None, None]);
         assert_eq!(addresses(&roster), [0, 1, 2]);

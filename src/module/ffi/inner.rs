@@ -20,7 +20,6 @@ pub enum Inner<'c> {
     Ran(Reply<'c>),
     /// The server has refused it: the error for the client; and true if the command has certainly not begun.
     /// One of dlock's own may have run, and pass on an error that the server gave it.
-    /// begun: one of dlock's own may have run, and pass on an error that the server gave it.
     Refused { words: String, certainly: bool },
 }
 

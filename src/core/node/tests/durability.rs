@@ -86,7 +86,7 @@ fn when_nothing_can_be_written_what_was_promised_is_still_granted() {
 }
 
 #[test]
-fn who_waits_is_served_in_order_once_the_disk_has_room() {
+fn waiters_are_served_in_order_once_the_disk_has_room() {
     let mut bench = Bench::new();
     bench.hold(1, "a 1000");
     let b = bench.wait(2, "b 10 WAIT 0 FENCE 300000000");
@@ -284,7 +284,7 @@ fn a_lease_that_ends_later_anyway_needs_no_state_file() {
 }
 
 #[test]
-fn who_wants_to_wait_waits_for_the_disk_too() {
+fn a_request_with_wait_waits_for_the_disk_too() {
     let mut bench = Bench::new();
     bench.host.disk_is_full = true;
     assert_eq!(bench.acquire(1, "a 10"), Err(Reason::NotDurable));

@@ -39,7 +39,7 @@ fn a_flush_tells_the_waiters_of_its_database() {
 }
 
 #[test]
-fn a_lease_that_is_given_or_lengthened_does_not_end_by_somebody_elses_expiry() {
+fn a_granted_or_extended_lease_does_not_end_by_a_foreign_expiry() {
     for (held, asks) in [
         ("a 10", "a 10"),
         ("a 10 SHARED", "a 10 SHARED"),
@@ -61,7 +61,7 @@ fn a_lease_that_is_given_or_lengthened_does_not_end_by_somebody_elses_expiry() {
 }
 
 #[test]
-fn where_locks_take_all_the_memory_that_they_may_only_who_asks_for_more_is_refused() {
+fn with_full_memory_only_requests_for_more_are_refused() {
     let mut bench = Bench::new();
     bench.hold(1, "a 10 SHARED META m");
     bench.wait(2, "w 10 WAIT 0");
@@ -80,7 +80,7 @@ fn where_locks_take_all_the_memory_that_they_may_only_who_asks_for_more_is_refus
 }
 
 #[test]
-fn where_locks_take_all_the_memory_nobody_waits_whose_turn_would_take_more_than_it_frees() {
+fn with_full_memory_no_request_waits_for_more_than_its_turn_frees() {
     let refused = Err(Reason::TooManyLocks { most: 5 });
     let long = format!("b 10 KEEP 50 META {}", "m".repeat(70));
     for holder in ["string", "quarantine", "a 10 META m", "a 10 SHARED"] {
@@ -457,7 +457,7 @@ fn a_crowd_is_told_of_the_removal_a_part_in_each_turn() {
 }
 
 #[test]
-fn what_happens_before_a_dismissed_crowd_is_told_concerns_who_came_since() {
+fn events_before_a_dismissed_crowd_is_told_concern_later_waiters() {
     let (mut bench, ids) = removed_with_a_crowd();
     let told = bench.answers().len();
     // The same tokens come anew: they wait for another holder.

@@ -17,7 +17,7 @@ fn denied(bench: &mut Bench, words: &str) {
 }
 
 #[test]
-fn an_evicted_lock_is_lost_to_its_holder_and_nobody_elses_before_its_lease_would_have_ended() {
+fn an_evicted_lock_is_lost_and_its_key_shut_until_its_lease_would_have_ended() {
     for mode in ["", " SHARED", " LIMIT 2"] {
         let mut bench = Bench::new();
         let fence = bench.hold(1, &format!("a 10{mode}"));
@@ -36,7 +36,7 @@ fn an_evicted_lock_is_lost_to_its_holder_and_nobody_elses_before_its_lease_would
 }
 
 #[test]
-fn who_waits_for_an_evicted_lock_waits_on_and_is_served_in_order_when_the_key_opens() {
+fn waiters_for_an_evicted_lock_are_served_in_order_when_the_key_opens() {
     let mut bench = Bench::new();
     bench.hold(1, "a 10");
     let b = bench.wait(2, "b 10 WAIT 0");
@@ -70,7 +70,7 @@ fn the_latest_end_of_many_leases_counts() {
 }
 
 #[test]
-fn it_is_its_turn_who_is_next_at_the_key_of_an_evicted_lock() {
+fn the_next_in_line_has_its_turn_at_the_key_of_an_evicted_lock() {
     let mut bench = Bench::new();
     let fence = bench.hold(1, "a 10");
     bench.evict(KEY);

@@ -62,7 +62,7 @@ fn it_is_remembered_for_a_minute_and_not_for_ever() {
 }
 
 #[test]
-fn a_full_store_remembers_nothing_more_of_the_user_who_filled_it_and_releases_all_the_same() {
+fn a_full_store_takes_no_more_tokens_of_the_user_that_filled_it_and_still_releases() {
     let mut bench = Bench::new();
     bench.host.owner = Owner(2);
     assert_eq!(bench.finish("other"), Ok(false));

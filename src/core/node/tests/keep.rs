@@ -289,7 +289,7 @@ fn a_release_or_a_break_with_its_token_removes_a_place() {
 }
 
 #[test]
-fn those_who_are_away_are_ended_for_nobodys_reason_but_time() {
+fn only_time_ends_the_grants_of_absent_waiters() {
     let mut bench = Bench::new();
     bench.hold(1, "a 100");
     assert_eq!(bench.acquire(2, "b 50 KEEP 50"), Ok(Acquired::Denied));

@@ -128,7 +128,7 @@ fn a_removal_from_outside_a_move_and_a_new_role_drop_places_in_silence() {
 }
 
 #[test]
-fn who_finds_no_room_goes_without_a_place_and_nobody_else_is_concerned() {
+fn a_client_without_room_leaves_without_a_place_and_other_clients_keep_theirs() {
     let mut bench = Bench::new();
     bench.leave_room(2);
     bench.hold(1, "a 1000");

@@ -257,7 +257,7 @@ fn push_all_slots(site: &mut Site) {
 }
 
 #[test]
-fn one_who_proposes_the_farthest_on_all_slots_keeps_nobody_from_a_fence_of_a_majority() {
+fn the_farthest_proposals_on_all_slots_keep_no_client_from_a_fence_of_a_majority() {
     let mut sites = [0, 2 * SECOND, 2 * SECOND].map(Site::new);
     sites.iter_mut().for_each(push_all_slots);
     for n in 0..300_u32 {
@@ -274,7 +274,7 @@ fn one_who_proposes_the_farthest_on_all_slots_keeps_nobody_from_a_fence_of_a_maj
 }
 
 #[test]
-fn who_has_too_many_keys_ahead_is_refused_and_nobody_else() {
+fn only_a_user_with_too_many_keys_ahead_is_refused() {
     let mut site = Site::new(0);
     let far = site.farthest();
     site.bench.host.owner = crate::words::Owner(7);

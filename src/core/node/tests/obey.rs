@@ -57,7 +57,7 @@ fn a_fence_that_an_extension_set_elsewhere_is_remembered_when_users_have_no_more
 }
 
 #[test]
-fn nobody_here_gets_a_lock_that_was_given_back_elsewhere() {
+fn no_waiter_here_gets_a_lock_that_was_released_elsewhere() {
     let mut bench = Bench::new();
     told(&mut bench, &grant(Fence(7), 1000)).unwrap();
     bench.wait(1, "a 1000 WAIT 0");

@@ -186,7 +186,7 @@ fn other_data_at_the_key_is_an_error() {
 }
 
 #[test]
-fn a_lease_that_is_over_is_in_nobodys_way() {
+fn a_lease_that_is_over_blocks_no_client() {
     let mut bench = Bench::new();
     let first = bench.hold(1, "a 10");
     bench.pass(9_999);

@@ -162,7 +162,7 @@ fn a_waiter_that_is_gone_leaves_without_an_answer_and_the_next_is_served() {
 }
 
 #[test]
-fn a_grant_that_nobody_was_told_of_is_taken_back_and_handed_on() {
+fn a_grant_without_a_written_reply_is_withdrawn_and_handed_on() {
     let mut bench = Bench::new();
     bench.hold(1, "a 10");
     let b = bench.wait(2, "b 10 WAIT 0");

@@ -49,7 +49,7 @@ fn queued_in_quarantine(wait: Patience) -> Trial {
 }
 
 #[test]
-fn who_waits_for_the_only_node_waits_in_its_queue_during_a_quarantine() {
+fn a_client_of_the_only_node_waits_in_its_queue_during_a_quarantine() {
     let mut trial = queued_in_quarantine(Forever);
     trial.wakes();
     trial.sends("0P");
@@ -60,7 +60,7 @@ fn who_waits_for_the_only_node_waits_in_its_queue_during_a_quarantine() {
 }
 
 #[test]
-fn who_finds_the_only_node_again_in_quarantine_waits_in_its_queue() {
+fn a_client_that_finds_the_only_node_again_in_quarantine_waits_in_its_queue() {
     let mut trial = trial(plan(1, Forever));
     trial.sends("0A100");
     trial.hears(0, Answer::Denied);
@@ -135,7 +135,7 @@ fn a_place_at_the_only_node_costs_no_pings() {
 }
 
 #[test]
-fn the_only_node_that_never_will_refuses_who_queues_there() {
+fn the_only_node_that_never_will_refuses_its_queued_client() {
     let mut trial = trial(plan(1, Forever));
     trial.sends("0A100");
     trial.hears(0, Answer::Denied);

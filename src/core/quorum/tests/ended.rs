@@ -155,7 +155,7 @@ fn a_request_that_was_sent_twice_counts_from_the_sending_that_was_answered_and_m
 }
 
 #[test]
-fn who_hands_it_on_does_not_wait_at_a_node_that_is_gone() {
+fn a_holder_that_hands_on_does_not_wait_at_a_node_that_is_gone() {
     let mut trial = held_without(Answer::Unreachable);
     let now = Instant(trial.now);
     trial.hold().hand_on(Millis(50), now);

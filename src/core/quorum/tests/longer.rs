@@ -91,7 +91,7 @@ fn a_lease_that_is_made_longer_during_a_renewal_is_asked_for_again() {
 }
 
 #[test]
-fn who_extends_during_a_renewal_does_not_wait_for_the_next_one() {
+fn a_caller_that_extends_during_a_renewal_does_not_wait_for_the_next_one() {
     let mut hold = held(1);
     let due = hold.wake().unwrap();
     hold.tick(due);
@@ -107,7 +107,7 @@ fn who_extends_during_a_renewal_does_not_wait_for_the_next_one() {
 }
 
 #[test]
-fn a_longer_lease_that_nobody_answers_is_asked_for_again_before_the_old_one_ends() {
+fn a_longer_lease_without_an_answer_is_asked_for_again_before_the_old_one_ends() {
     let mut hold = held(1);
     let end = until(&hold);
     hold.extend(HOUR, Instant(SECOND));
@@ -384,7 +384,7 @@ fn a_node_that_grants_no_lease_that_long_has_no_vote() {
 }
 
 #[test]
-fn a_longer_lease_that_nobody_grants_is_asked_for_less_and_less_often() {
+fn a_longer_lease_that_no_node_grants_is_asked_for_less_and_less_often() {
     let mut hold = held(1);
     hold.extend(HOUR, Instant(SECOND));
     let mut asked = 0;

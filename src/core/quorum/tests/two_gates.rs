@@ -15,7 +15,7 @@ fn at_the_second_gate() -> Trial {
 }
 
 #[test]
-fn whoever_withdraws_queues_at_the_first_node_that_is_there() {
+fn a_client_that_withdraws_queues_at_the_first_node_that_is_there() {
     let mut trial = at_the_second_gate();
     trial.waited(1, Answer::Granted(Fence(120)));
     trial.waited(0, Answer::Denied);

@@ -81,7 +81,7 @@ fn any_number_of_keys_cannot_push_out_one_that_hurts_more_than_their_share_of_a_
 }
 
 #[test]
-fn who_waits_longer_in_all_is_worse_and_refusals_count_a_little() {
+fn keys_with_longer_waits_are_worse_and_refusals_count_a_little() {
     let mut hot = Hot::default();
     hot.waited(key(b"a"), 5_000, NOW);
     hot.waited(key(b"b"), 3_000, NOW);
