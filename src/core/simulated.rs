@@ -73,7 +73,7 @@ pub struct MemoryHost {
     pub memory: Memory,
     /// The user of the current request.
     pub owner: Owner,
-    /// The user's done locks beside those here.
+    /// The user's done locks elsewhere.
     pub done_elsewhere: u64,
     /// The server refuses writes just now.
     pub refuses: bool,

@@ -161,7 +161,7 @@ impl Mode {
         }
     }
 
-    /// The permits of a semaphore; 0 in the other modes.
+    /// The permits of a semaphore; 0 in other modes.
     #[must_use]
     pub fn permits(self) -> u16 {
         match self {

@@ -182,7 +182,7 @@ pub fn removed() {
     REMOVED.fetch_add(1, Ordering::Relaxed);
 }
 
-/// The number of marks removed since the start, without those in emptied databases.
+/// The number of marks removed since the start, emptied databases excluded.
 pub fn marks_removed() -> u64 {
     REMOVED.load(Ordering::Relaxed)
 }

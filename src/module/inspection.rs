@@ -15,7 +15,7 @@ use crate::reply::{client, number, optional, text};
 /// The way to name holders and waiters.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Named {
-    /// By an id that does not reveal the token: a client that knows the token can release the lock.
+    /// By an id that does not reveal the token: a client that has the token can release the lock.
     ById,
     /// By the token as well.
     ByToken,

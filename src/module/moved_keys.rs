@@ -131,7 +131,7 @@ impl MovedKeys {
         self.last_taken = Some(taken);
     }
 
-    /// True if the fate of the lock taken last is not known yet.
+    /// True if the lock taken last is not settled yet.
     pub fn has_last(&self) -> bool {
         self.last_taken.is_some()
     }

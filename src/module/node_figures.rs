@@ -13,7 +13,7 @@ pub enum Figure {
 
 /// Returns the figures: if this node grants, its promise, and its numbers of leases and waiters.
 ///
-/// The names are those of DLOCK.NODE: INFO and JSON write `_` for `-`.
+/// The names are as in DLOCK.NODE; INFO and JSON write `_` for `-`.
 pub fn figures(state: &mut State) -> [(&'static str, Figure); 18] {
     use Figure::{Number, Text};
     let time = state.time();

@@ -18,7 +18,7 @@ pub struct Stats {
     pub ephemeral_ends: u64,
     /// Waits that ended with the lock.
     pub waits: Times,
-    /// All holds but those ended by another command's removal.
+    /// All holds, except those that another command's removal ended.
     pub holds: Times,
 }
 

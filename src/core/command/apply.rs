@@ -8,7 +8,7 @@
 //! +30000 1790000000000000 s token     as one of many readers
 //! +30000 1790000000000000 3 token     with one of three permits
 //! +30000 1790000000000000 xe token    until its connection closes, where it was made
-//! -token                              the token holds no more
+//! -token                              the token no longer holds the lock
 //! *1790000000000 178… 179… 179… 7 9   the lock is done until this Unix time in ms, since that one, with this
 //!                                     fence; the key's largest fence; numbers of its holder's token and user;
 //!                                     0: a rewritten AOF sends the expiry apart

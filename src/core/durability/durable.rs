@@ -81,7 +81,7 @@ impl Durable {
         self.counter.last()
     }
 
-    /// The largest fence of all keys but those that are farther ahead.
+    /// The largest fence of all keys, without keys that are farther ahead.
     #[must_use]
     pub fn fence_of_all(&self) -> Fence {
         self.counter.last_of_all()

@@ -22,8 +22,8 @@ use crate::words::{Fence, Instant, Owner, Time};
 
 /// The node's counters.
 ///
-/// The next fence of a key is the largest of: one more than its slot's last fence, than its own last fence and
-/// than the floor below all slots; and the caller's proposal.
+/// The next fence of a key is the caller's proposal, or one more than a former fence, whichever is larger: the
+/// last one of its slot or of the key itself, or the floor below all slots.
 ///
 /// Without a proposal the wall clock is a floor, too: it keeps the fences of keys near each other. With a
 /// proposal the wall clock does not count, because the nodes of a quorum are all asked for the same number, and
@@ -52,7 +52,7 @@ pub struct Counter {
     time: Time,
     /// The state file covers fences up to this one.
     reserved: u64,
-    /// The largest fence for which a write of the state file has begun. The write may have succeeded.
+    /// The largest fence in a write of the state file that has begun, and may have succeeded.
     asked: u64,
 }
 

@@ -25,7 +25,7 @@ pub struct LeaseBound {
     recent: [Millis; 2],
     /// Beginning of this period.
     since: Option<Instant>,
-    /// Time at which a grant last raised the bound.
+    /// Time of the last rise by a grant.
     raised: Option<Instant>,
 }
 

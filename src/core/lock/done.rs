@@ -62,7 +62,7 @@ pub fn maker(owner: Owner) -> u32 {
     (owner.0 >> 33) as u32
 }
 
-/// The number of units that a record counts for, with a name and text of these lengths: a record may stay for a
+/// The number of units that a record counts for, with a name and text of these lengths. A record may stay for a
 /// year, and a long name takes the memory of several records.
 #[must_use]
 pub fn units(name: usize, meta: usize) -> u64 {

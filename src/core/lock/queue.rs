@@ -23,7 +23,7 @@ pub struct Waiter {
     pub token: Arc<[u8]>,
     /// The newest request's terms.
     pub asks: Asks,
-    /// Time at which the token joined the queue.
+    /// Time of joining the queue.
     pub since: Instant,
     /// The user that the request and its place count for.
     pub owner: Owner,
@@ -60,12 +60,12 @@ pub struct Asks {
 pub enum Presence {
     /// A request waits.
     Waiting {
-        /// Time at which the request gives up; `None`: never.
+        /// The end of the wait; `None`: never.
         until: Option<Deadline>,
     },
     /// The request has ended, and only its place is left.
     Away {
-        /// Time at which the place ends, by the clock of places.
+        /// The end of the place, by the clock of places.
         ends: Deadline,
     },
 }
@@ -77,7 +77,7 @@ impl Waiter {
         matches!(self.presence, Presence::Waiting { .. })
     }
 
-    /// Time at which the request gives up, if one waits.
+    /// The end of the wait, if a request waits.
     #[must_use]
     pub fn gives_up(&self) -> Option<Deadline> {
         match self.presence {
@@ -86,7 +86,7 @@ impl Waiter {
         }
     }
 
-    /// Time at which the place ends, if the waiter is away.
+    /// The end of the place, if the waiter is away.
     #[must_use]
     pub fn place_ends(&self) -> Option<Deadline> {
         match self.presence {
@@ -112,7 +112,7 @@ pub struct Queue {
     /// True while very many waiters get the lock: then the event loop continues to serve them, and no command
     /// does.
     pub enters: bool,
-    /// Time up to which the key has been charged for its waiters.
+    /// End of the time charged to the key for its waiters.
     charged: Instant,
 }
 

@@ -45,7 +45,7 @@ impl Ephemeral {
         }
     }
 
-    /// Removes the grants at keys for which `goes` is true.
+    /// Removes the grants at keys that `goes` selects.
     pub fn emptied(&mut self, goes: impl Fn(Key<'_>) -> bool) {
         let bytes = &mut self.bytes;
         self.by_client.retain(|_, grants| {

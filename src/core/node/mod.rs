@@ -4,7 +4,7 @@
 //! - `release`: RELEASE, EXTEND, CHECK and BREAK.
 //! - `serve`: hand-over to the next waiters, and waiters that leave before.
 //! - `waiting`: the queues, and all waiters.
-//! - `places`: places of waiters that are away; `place_clock`: the clock by which they end.
+//! - `places`: places of waiters that are away; `place_clock`: the clock for their ends.
 //! - `ephemeral`: grants that end with a connection.
 //! - `final_tokens`: tokens released with FINAL.
 //! - `evicted`: keys that stay shut because their locks were evicted.

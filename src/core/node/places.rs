@@ -151,7 +151,7 @@ impl Node {
         while left > 0
             && let Some(id) = self.waiting.places.pop_over()
         {
-            // Dismissed waiters end with the others of their queue.
+            // Dismissed waiters end with their queue.
             let Some(at) = self.waiting.standing(id).cloned() else { break };
             self.leave_later(at.key(), &at.token, now);
             left -= 1;

@@ -81,7 +81,7 @@ impl Rechecks {
         }
     }
 
-    /// Moves due checks, at most `most`, behind those of the next iterations.
+    /// Moves due checks, at most `most`, behind the checks of the next iterations.
     pub fn come(&mut self, now: Instant, most: usize) {
         for _ in 0..most {
             let Some(key) = self.first_over(now) else { return };

@@ -25,7 +25,7 @@ pub struct Waiting {
     pub(super) ends: BTreeSet<(Deadline, WaiterId)>,
     /// The places of waiters that are away.
     pub(super) places: Places,
-    /// Grants to waiters without KEEP whose replies are not written yet.
+    /// Grants to waiters without KEEP, while their replies are not written.
     pub(super) unwritten: BTreeMap<WaiterId, GrantId>,
     /// Locks that must be checked again for their waiters.
     pub(super) rechecks: Rechecks,

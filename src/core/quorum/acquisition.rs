@@ -24,8 +24,8 @@ pub struct Acquisition<R = Sound> {
     pub(super) out: Outgoing,
     pub(super) ballot: Ballot<R>,
     pub(super) phase: Phase,
-    /// Time at which it withdraws, because it has grants and no majority. A first attempt ends by itself; the
-    /// time continues when it takes its turn.
+    /// Time of its withdrawal with grants and no majority. A first attempt ends by itself; the time continues
+    /// when it takes its turn.
     withdraws_at: Option<Instant>,
     /// The end of the wait.
     pub(super) deadline: Option<Instant>,

@@ -65,8 +65,8 @@ impl<R: Rules> Ballot<R> {
         })
     }
 
-    /// The nodes to ask again: their record is over by our clock, or requests are granted over it from now on,
-    /// because a majority cannot have it, or because AGAIN covers it.
+    /// The nodes to ask again: their record is over by our clock, or requests are granted over it from now on.
+    /// The reason is that a majority cannot have the record, or that AGAIN covers it.
     fn pass_over(&mut self, again: Option<Fence>, now: Instant) -> Vec<usize> {
         let mut passed = Vec::new();
         for node in 0..self.votes.len() {

@@ -47,10 +47,10 @@ pub trait Rules: Clone + Debug {
         since <= moment
     }
 
-    /// True if a node's first grant supports the claim for all the time since the claim stands, though it came
-    /// later; or if a grant with a new fence continues the one before. Both hold unless its fence is larger
-    /// than the claim's: if a later claim had counted the node before, the node would have granted a larger
-    /// fence.
+    /// True if a node's first grant supports the claim for all the time since it stands, though the grant came
+    /// later. The same answer tells if a grant with a new fence continues the one before. Both hold unless its
+    /// fence is larger than the claim's: if a later claim had counted the node before, the node would have
+    /// granted a larger fence.
     fn vouches_back(&self, granted: Fence, claimed: Fence) -> bool {
         granted <= claimed
     }

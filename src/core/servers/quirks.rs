@@ -4,7 +4,7 @@
 //! A question that depends on the version is a method of [`Version`], with its reason. These quirks need
 //! no method, because one way suits all servers:
 //!
-//! - Redis 7.0 has no function for Unix time (`ffi::context::unix_micros`), and knows fewer callbacks of types
+//! - Redis 7.0 has no function for Unix time (`ffi::context::unix_micros`), and has fewer callbacks of types
 //!   (`ffi::kind`).
 //! - Redis 8.6 asks the module, while slots move, for the keys of what it replicates (`ffi::mark`).
 //! - Redis 7.0 holds back writes made while a replica copied the data set: the replica gets them once a second,

@@ -1,6 +1,6 @@
 //! The compact format of an exclusive lock in memory.
 //!
-//! A server may hold millions of locks, and beside the plain string in common use every field counts: a 20-byte
+//! A server may hold millions of locks, so every field counts beside the plain string in common use. A 20-byte
 //! key with a 32-byte token takes 74 bytes here, everything included. The record contains the key, because the
 //! deadline index refers to this record only.
 //!

@@ -1,7 +1,7 @@
 //! The record in the state file, and the thread that writes it.
 //!
 //! The server's main thread never touches the disk: it passes a record to that thread and continues. If a grant
-//! needs the record first, the main thread waits, with a limit, and not at all while writes are known to fail.
+//! needs the record first, the main thread waits, with a limit, and not at all after a recent failure.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

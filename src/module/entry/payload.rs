@@ -38,7 +38,7 @@ pub unsafe fn load(
     };
     let key = Key { db: u32::try_from(db).unwrap_or(0), name };
     let value = if failed { None } else { Some(make(key, bytes)) };
-    // SAFETY: from LoadStringBuffer, and not used any more.
+    // SAFETY: from LoadStringBuffer, and not used again.
     unsafe { server_free(buffer.cast()) };
     match value {
         Some(Ok(value)) => value,

@@ -12,7 +12,7 @@ pub struct ServerAllocator;
 const ALIGNED: usize = align_of::<usize>();
 
 // SAFETY: the server's own allocator does the work. If a block needs more alignment than the server guarantees,
-// `align` bytes are added: at least a word of them is in front, and stores the address of the server's block.
+// `align` bytes are added. At least a word of them is in front, and stores the address of the server's block.
 unsafe impl GlobalAlloc for ServerAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if layout.align() <= ALIGNED {

@@ -1,7 +1,7 @@
 //! The context of a call from the server: replies, replication, events and strings.
 //!
-//! Unless a comment says otherwise, a call into the server is safe here because the server passed the context
-//! for the length of one callback, [`Ctx`] lives no longer, and everything runs on its main thread.
+//! Unless a comment says otherwise, a call into the server is safe here. The server passed the context for the
+//! length of one callback, [`Ctx`] lives no longer, and everything runs on the server's main thread.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_long, c_longlong, c_void};
 use std::fmt::Display;
@@ -114,7 +114,7 @@ impl<'c> Ctx<'c> {
     pub fn owner(self) -> Owner {
         let name = self.client().0;
         // SAFETY: the server returns a string of its own, or NULL if it has no such connection or the
-        // connection has no user; the string is freed once, after its last use.
+        // connection has no user. The string is freed once, after its last use.
         unsafe {
             let name = api!(RedisModule_GetClientUserNameById(self.raw, name));
             if name.is_null() {

@@ -120,7 +120,7 @@ impl Head {
 /// Ends a value.
 ///
 /// # Safety
-/// The pointer is from [`Stored::make`], and not used any more.
+/// The pointer is from [`Stored::make`], and not used again.
 pub unsafe fn free(value: *mut c_void) {
     // SAFETY: by the function's contract.
     let Some(stored) = (unsafe { Stored::at(value) }) else { return };

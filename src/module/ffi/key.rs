@@ -136,8 +136,8 @@ impl<'c> Open<'c> {
 
     /// The lock's completion record.
     fn done(&self) -> Option<Done<'_>> {
-        // SAFETY: the key is open, and not empty; a value of our type has been made by `Stored::make`, and
-        // the keyspace holds it until this key changes, which takes `&mut self`.
+        // SAFETY: the key is open, and not empty; `Stored::make` has made a value of our type. The keyspace
+        // holds it until this key changes, which takes `&mut self`.
         unsafe {
             let is_done = kind::DONE.is_at(self.raw);
             is_done.then(|| Stored::at(api!(RedisModule_ModuleTypeGetValue(self.raw))))??.done()

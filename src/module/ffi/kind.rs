@@ -18,7 +18,7 @@ pub static DONE: ValueKind = ValueKind::unregistered();
 /// The type `dlockmark`: marks.
 pub static MARK: ValueKind = ValueKind::unregistered();
 
-/// The callbacks of a type. Those that stay NULL are absent.
+/// The callbacks of a type; NULL: absent.
 pub type Methods = raw::RedisModuleTypeMethods;
 
 /// No callbacks, in the layout of Redis 7.0, which does not read later fields; none is needed here.

@@ -41,7 +41,7 @@ impl Scan {
         Scan { cursor: unsafe { api!(RedisModule_ScanCursorCreate()) }, db, wanted }
     }
 
-    /// Reads a few more keys, and adds those with locks. False: those were the last.
+    /// Reads a few more keys, and adds the ones with locks. False: there are no more keys.
     pub fn step(&mut self, ctx: Ctx<'_>, found: &mut impl Extend<KeyBuf>) -> bool {
         if !ctx.select(self.db) {
             return false;
@@ -63,7 +63,7 @@ impl Scan {
 
 impl Drop for Scan {
     fn drop(&mut self) {
-        // SAFETY: made by `new`, and not used any more.
+        // SAFETY: made by `new`, and not used again.
         unsafe { api!(RedisModule_ScanCursorDestroy(self.cursor)) };
     }
 }

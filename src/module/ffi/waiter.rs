@@ -33,7 +33,7 @@ pub struct Callbacks {
     pub timeout: raw::RedisModuleCmdFunc,
     /// The client is gone, or an operator ends its wait with an error.
     pub disconnect: raw::RedisModuleDisconnectFunc,
-    /// The client's pending answer is not needed any more.
+    /// The client's pending answer is no longer needed.
     pub free: Option<unsafe extern "C" fn(*mut raw::RedisModuleCtx, *mut c_void)>,
 }
 

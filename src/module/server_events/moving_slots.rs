@@ -160,7 +160,7 @@ impl MovingSlots {
         }
     }
 
-    /// A slot that stays, while others leave: then a replicated command needs a key of one slot.
+    /// A slot that stays while other slots leave: then a replicated command needs a key of one slot.
     pub fn aside(&self) -> Option<u16> {
         if self.exports.is_empty() {
             return None;

@@ -281,7 +281,7 @@ fn what_a_closed_connection_held_ends_a_part_in_each_turn_and_others_are_served_
     assert!(bench.node.sweep(&mut bench.host, time, 20, true), "there is more");
     assert!((80..100).contains(&held(&bench)), "{}", held(&bench));
     assert_eq!(bench.holders(), "w", "others do not wait for it");
-    // A grant that another connection has taken again does not end any more.
+    // A grant that another connection has taken over does not end.
     let last = Key { db: 0, name: &names[99] };
     assert!(matches!(bench.acquire_at(last, 3, "a 10"), Ok(Acquired::Granted(_))));
     bench.sweep();

@@ -85,7 +85,7 @@ pub struct Judge {
     pub shut: BTreeMap<Box<[u8]>, u64>,
     pub closed: BTreeSet<ClientId>,
     pub gone: BTreeSet<WaiterId>,
-    /// The answers heard and not yet taken away.
+    /// The answers received and not yet taken.
     pub answers: Vec<(WaiterId, WaitOutcome)>,
     pub replaced: BTreeSet<WaiterId>,
     /// The waiters with grants in the next reports.

@@ -214,8 +214,8 @@ impl World {
         Ok(())
     }
 
-    /// True if the first waiter could have the lock, or must not wait for it any more. A plain string that is
-    /// over blocks it until `slack` microseconds later, or until a command finds it.
+    /// True if the first waiter could have the lock, or must no longer wait for it. A plain string that is over
+    /// blocks it until `slack` microseconds later, or until a command finds it.
     fn first_is_due(&self, key: &KeyBuf, slack: Option<u64>) -> bool {
         let Some(first) = self.judge.queue(key).first() else { return false };
         match self.sides[self.lead].host.values.get(key) {

@@ -1,4 +1,4 @@
-//! Fences that differ: a grant above the others raises them.
+//! Fences that differ: a larger grant raises the other ones.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! The keys that the summary finds, and those that cannot displace them.
+//! The keys that the summary finds, and keys that cannot displace them.
 
 use alloc::format;
 use alloc::string::String;
