@@ -38,7 +38,7 @@ pub const DEFAULT_NEWBORN_QUARANTINE: u64 = 60_000;
 /// If the lease bound grows again within this many µs, it grows to a power of two: a minute. From 1 ms to 49
 /// days that takes about thirty writes.
 pub const GROWS_AGAIN: u64 = 60 * 1_000_000;
-/// No bound of leases is larger, in milliseconds: the longest lease, rounded up, is less.
+/// The largest lease bound, in milliseconds: the longest lease, rounded up, is less.
 pub const MAX_BOUND: u64 = 1 << 33;
 /// The most blocked requests of one user on a node. A blocked client costs the server about 35 KB.
 pub const MAX_WAITERS: u64 = 10_000;

@@ -170,7 +170,7 @@ fn on_key<'c>(
         return ctx.reply_wrong_arity();
     };
     let key = Key { db: ctx.db(), name: bytes };
-    // Opened first: if its expiry has passed, the server removes it now, and reports the removal.
+    // The key is opened first: if it has expired, the server removes it now, and reports the removal.
     let mut open = open(ctx, key.db, name);
     let done = state::with(|state| {
         if state.store.is_unsettled() {

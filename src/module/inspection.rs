@@ -15,9 +15,9 @@ use crate::reply::{client, number, optional, text};
 /// The way to name holders and waiters.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Named {
-    /// By an id that does not reveal the token: a client that has the token can release the lock.
+    /// An id that does not reveal the token: a client that has the token can release the lock.
     ById,
-    /// By the token as well.
+    /// The id and the token.
     ByToken,
 }
 

@@ -25,7 +25,7 @@ pub struct Stats {
 /// Lengths of time: in buckets that can be added up, and finely for percentiles.
 pub struct Times {
     pub lengths: Lengths,
-    /// In microseconds.
+    /// The histogram, in microseconds.
     fine: Option<Histogram<u32>>,
 }
 

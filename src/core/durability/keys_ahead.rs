@@ -82,7 +82,7 @@ impl KeysAhead {
     /// The largest fence of the key with this name, if it is stored here.
     #[must_use]
     pub fn of(&self, name: &[u8]) -> Option<Fence> {
-        // On most nodes the map is mostly empty.
+        // Most nodes have no such key most of the time.
         if self.keys.is_empty() {
             return None;
         }

@@ -79,12 +79,12 @@ impl fmt::Display for Cause {
 /// The operator's policy: `dlock.quarantine`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Policy {
-    /// As long as a forgotten lease can run.
+    /// Quarantines last as long as a forgotten lease can run.
     #[default]
     Auto,
     /// Never.
     Off,
-    /// At least this long, unless certainly no lease was forgotten.
+    /// Quarantines last at least this long, unless certainly no lease was forgotten.
     Least(Millis),
 }
 

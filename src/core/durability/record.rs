@@ -35,7 +35,7 @@ pub struct Record {
     pub fence: Fence,
     /// The time of the write, in µs of Unix time; zero: unknown.
     pub unix: u64,
-    /// No lease runs longer.
+    /// The longest time that any lease runs.
     pub bound: Millis,
     /// The leases held at the shutdown; `None`: there was no clean shutdown yet.
     pub ended: Option<Ended>,

@@ -101,7 +101,7 @@ impl Waiter {
 pub struct Queue {
     /// The key of the lock.
     key: Arc<KeyBuf>,
-    /// In boxes, because there may be very many keys with one waiter each.
+    /// The waiters, in boxes, because there may be very many keys with one waiter each.
     waiters: BTreeMap<u64, Box<Waiter>>,
     by_token: BTreeMap<Arc<[u8]>, u64>,
     arrivals: u64,

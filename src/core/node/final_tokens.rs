@@ -26,7 +26,7 @@ type Tokens = BTreeSet<Box<[u8]>>;
 
 #[derive(Debug, Default)]
 struct Generation {
-    /// By database, and by key.
+    /// The tokens, by database and by key.
     tokens: BTreeMap<u32, BTreeMap<Box<[u8]>, Tokens>>,
     shares: Shares,
 }

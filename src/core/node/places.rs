@@ -125,8 +125,8 @@ impl Node {
         }
     }
 
-    /// Ends a request without the lock: its place is kept, if it has KEEP and there is room.
-    /// Else it leaves. False: it did not wait.
+    /// Ends a request without the lock: its place is kept, if it has KEEP and there is room. Otherwise it
+    /// leaves. False: it did not wait.
     pub(super) fn depart(&mut self, id: WaiterId, now: Instant) -> bool {
         let Some(at) = self.waiting.standing(id).cloned() else { return false };
         let key = at.key();

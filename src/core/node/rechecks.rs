@@ -22,9 +22,9 @@ pub(super) struct Rechecks {
 /// The time of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum When {
-    /// In the next iterations, in the order of planning.
+    /// A check in the next iterations, in the order of planning.
     Next(u64),
-    /// At a moment.
+    /// A check at this moment.
     At(Deadline),
 }
 
@@ -121,7 +121,7 @@ impl Rechecks {
     }
 }
 
-/// With many keys, dlock checks this many in a millisecond.
+/// The number of checks in a millisecond, with many keys.
 const LOOKS_PER_MS: u64 = 8;
 const SHORTEST_PAUSE: u64 = 2;
 const LONGEST_PAUSE: u64 = 50;

@@ -9,7 +9,7 @@ impl Node {
     /// Does due work, at most `budget` pieces of it: many endings are spread over several iterations of the
     /// event loop. The end of a lease or a wait is one piece, a grant is four. True if there may be more.
     ///
-    /// With `may_write` false only waits end: they write nothing.
+    /// If `may_write` is false only waits end: they write nothing.
     pub fn sweep<H: Host>(
         &mut self,
         host: &mut H,

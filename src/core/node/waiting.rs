@@ -74,7 +74,7 @@ impl Waiting {
     /// The queue at the key.
     #[must_use]
     pub fn queue(&self, key: Key<'_>) -> Option<&Queue> {
-        // On most servers there is mostly no waiter.
+        // Most servers have no waiter most of the time.
         if self.queues.is_empty() {
             return None;
         }

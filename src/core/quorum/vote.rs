@@ -20,7 +20,7 @@ pub(super) struct Vote {
 /// The node's completion record, as far as it matters to this client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) enum Marking {
-    /// None.
+    /// The node has none that matters.
     #[default]
     No,
     /// The record of a claim with this fence does not count: requests are granted over it.
@@ -296,7 +296,7 @@ impl Lease {
     fn extend(&mut self, open: Open, end: Instant, now: Instant) -> Said {
         let Open { ask, sent, ttl, .. } = open;
         let Ask::Extend { fence } = ask else { return Said::Yes };
-        // By our clock the lease had ended. The request reached the node in time.
+        // The lease had ended by our clock, but the request reached the node in time.
         let Some(held) = &mut self.held else { return self.grant(fence, open, end, now) };
         (held.end, held.ttl, held.sent) = (held.end.max(end), ttl, sent);
         (held.fence, held.waited) = (fence, false);

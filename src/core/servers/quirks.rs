@@ -50,7 +50,7 @@ impl Version {
 
     /// True if a blocked client may have a callback for time-outs: then CLIENT UNBLOCK can end its wait. Before
     /// Redis 7.4 and Valkey 8 it must not: a client that was unblocked twice in one iteration of the event loop
-    /// got no reply, or crashed the server.
+    /// got no reply, or stopped the server.
     #[must_use]
     pub fn may_have_timeout_callback(self) -> bool {
         self.is_at_least((7, 4), (8, 0))

@@ -99,7 +99,7 @@ impl Deadlines {
     /// The last run that does not begin after the entry, or the first.
     fn run_for(&self, end: Deadline, entry: Entry) -> usize {
         let begins_by_then = |run: &Run| run.first().is_some_and(|first| first <= (end, entry));
-        // Usually that is the last run.
+        // The last run is the usual one.
         if self.runs.last().is_some_and(begins_by_then) {
             return self.runs.len() - 1;
         }

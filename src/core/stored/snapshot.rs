@@ -218,7 +218,7 @@ mod tests {
             bytes: Vec<u8>, kind in 0_u8..3, at: usize, new: u8,
         ) {
             assert_canonical(&bytes);
-            // With a valid beginning the decoder reads further.
+            // After a valid beginning the decoder reads further.
             assert_canonical(&[&[VERSION, kind][..], &bytes].concat());
             let mut other = stored(Mode::Limit(4), &grants(4));
             let at = at % other.len();

@@ -156,7 +156,7 @@ fn real(folder: &Path) -> io::Result<PathBuf> {
                 links += 1;
                 ahead.extend(own(&target));
             }
-            // It is not a link. `join` starts again at `/`.
+            // The part is not a link. `join` starts again at `/`.
             Err(error) if error.kind() == ErrorKind::InvalidInput => real = next,
             Err(error) => return Err(error),
         }
@@ -216,7 +216,8 @@ fn lock(path: &Path) -> Result<File, String> {
     })?;
     match fcntl(&file, FcntlArg::F_SETLK(&WHOLE)) {
         Ok(_) => {
-            // For the error message of a server that finds it locked. A failure is harmless.
+            // The process id is for the error message of a server that finds the file locked. A failure is
+            // harmless.
             let _ = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
             Ok(file)
         }

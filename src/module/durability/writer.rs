@@ -149,7 +149,7 @@ impl RecordWriter {
             return false;
         }
         self.write(promise, None, now);
-        // At least a millisecond: zero would not wait.
+        // The time is at least a millisecond: zero would not wait.
         let left = PATIENCE.saturating_sub(begun.elapsed()).max(Duration::from_millis(1));
         self.wait(left).is_some()
     }

@@ -335,9 +335,8 @@ impl Block {
     }
 
     /// An estimate of the bytes that an exclusive lock takes with its key and in the index: the name is in the
-    /// record, and the server keeps a copy.
-    ///
-    /// Too large rather than too small, and constant for the block's lifetime. An owner must hold it.
+    /// record, and the server keeps a copy. The estimate is rather too large than too small, and constant for
+    /// the block's lifetime. An owner must hold the block.
     pub fn weight(self) -> usize {
         let name = match self.head().tag {
             // SAFETY: the tag says so; an owner holds the block, and records never change.

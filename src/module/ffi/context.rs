@@ -147,7 +147,7 @@ impl<'c> Ctx<'c> {
     }
 
     /// True if the module must not write on its own now: writes are paused, for a fail-over for example, and
-    /// the server would crash if it had to propagate one.
+    /// the server would abort if it had to propagate one.
     pub fn avoids_traffic(self) -> bool {
         // SAFETY: takes nothing.
         unsafe { api!(RedisModule_AvoidReplicaTraffic()) != 0 }

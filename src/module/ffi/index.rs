@@ -128,9 +128,8 @@ impl Index {
     }
 
     /// Removes a block with an ended lock, after the server has taken it from its key, wherever the server may
-    /// put the value. Returns the noted grants in it.
-    ///
-    /// Called while the keyspace or a note still holds it.
+    /// put the value. Returns the noted grants in it. The caller makes sure that the keyspace or a note still
+    /// holds it.
     pub fn remove_dead(&mut self, block: Block) -> Vec<Noted> {
         // SAFETY: the keyspace or a note holds it.
         let noted = unsafe { block.noted() };

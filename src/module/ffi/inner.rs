@@ -182,8 +182,8 @@ impl<'c> Call<'c> {
     }
 
     /// True if the command that begins at `inner` is the server's own or dlock's, or does not exist. Another
-    /// module's command may block the client of this call, which crashes the server. If the server does not
-    /// name the owner, it may be another module.
+    /// module's command may block the client of this call, which stops the server. If the server does not name
+    /// the owner, it may be another module.
     pub fn may_be_inside(&self, inner: usize) -> bool {
         let Some(given) = self.arg(inner) else { return true };
         let name = given.to_ascii_uppercase();

@@ -41,7 +41,7 @@ impl<'c> Open<'c> {
         Open::with_mode(ctx, db, name, raw::REDISMODULE_READ | raw::REDISMODULE_WRITE)
     }
 
-    /// No key at all.
+    /// A closed key without a name.
     pub fn nowhere() -> Open<'c> {
         Open::closed(u32::MAX, Name::new(b""), raw::REDISMODULE_READ)
     }

@@ -175,7 +175,7 @@ impl World {
         for (key, holds) in &mut self.judge.holds {
             for (hold, holder) in holds.iter_mut().zip(host.holders(key).1) {
                 let lease = holder.grant().lease;
-                // At full length again: late, and never early.
+                // The lease has its full length again: it ends late, and never early.
                 hold.latest = lease.end.0 * 1000;
                 hold.since = lease.since.0;
                 hold.client = ClientId::UNKNOWN;

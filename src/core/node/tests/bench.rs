@@ -22,7 +22,7 @@ pub const OTHER: ClientId = ClientId(999);
 pub struct Bench {
     pub node: Node,
     pub host: MemoryHost,
-    /// In microseconds, on both clocks.
+    /// The time in microseconds, on both clocks.
     pub now: u64,
     /// The lead of its wall clock over that, in microseconds.
     pub ahead: u64,

@@ -21,7 +21,7 @@ const HOUR: u64 = 3_600_000;
 struct Held {
     name: String,
     token: String,
-    /// In µs.
+    /// The end in µs.
     end: u64,
 }
 

@@ -111,7 +111,7 @@ fn an_extension_with_a_fence_raises_the_holder_and_the_counter() {
         (Some(Fence(2_000_000)), Fence(2_000_000))
     );
     assert_eq!(bench.hold(2, "b 10 SHARED"), Fence(2_000_001));
-    // Below the counter, but not below the holder's fence.
+    // The fence is below the counter, but not below the holder's.
     assert_eq!(bench.extend("a 10 FENCE 2000000"), Ok(true));
     assert_eq!(bench.node.durable.fence(), Fence(2_000_001));
 }

@@ -260,7 +260,7 @@ fn a_removed_ephemeral_lock_is_forgotten() {
 fn a_grant_that_is_not_ephemeral_outlives_its_connection() {
     let mut bench = Bench::new();
     bench.hold(1, "a 10 EPHEMERAL");
-    // Removed, and the node does not get its former holder.
+    // The lock is removed, and the node does not learn its former holder.
     bench.host.take(&KEY.to_owned());
     bench.removed(KEY, Fence(0));
     let fence = bench.hold(1, "a 10");

@@ -73,7 +73,7 @@ fn the_next_holder_after_a_moved_lock_is_above_it() {
     let mut bench = begun();
     bench.host.set(&OTHER.to_owned(), Value::Over(Fence(80_000_000)));
     assert_eq!(bench.take_at(OTHER, "a 10 FENCE 5000000"), Fence(80_000_001));
-    // Removed before any request.
+    // The lock is removed before any request.
     bench.host.set(&ELSEWHERE.to_owned(), Value::Over(Fence(90_000_000)));
     bench.host.take(&ELSEWHERE.to_owned());
     bench.removed(ELSEWHERE, Fence(90_000_000));

@@ -24,7 +24,7 @@ fn an_acquire_that_was_overtaken_by_its_final_release_is_an_error() {
         (bench.holders(), bench.waiters(), bench.node.durable.fence()),
         ("".into(), "".into(), Fence(0))
     );
-    // Only this token, and only at this key.
+    // This token alone is final, and at this key alone.
     bench.hold(1, "b 10");
     assert!(matches!(bench.acquire_at(Key { db: 1, ..KEY }, 1, "a 10"), Ok(Acquired::Granted(_))));
 }

@@ -42,7 +42,7 @@ pub struct Hold {
     pub client: ClientId,
     pub ephemeral: bool,
     pub meta: Box<[u8]>,
-    /// In microseconds: a lease never ends before this.
+    /// The earliest end, in microseconds.
     pub end: u64,
     /// The latest end: within a millisecond, unless it began again on a replica.
     pub latest: u64,
@@ -51,7 +51,7 @@ pub struct Hold {
     pub waiter: Option<WaiterId>,
     /// True if that request had KEEP.
     pub keep: bool,
-    /// Granted to a waiter that was away, and has not asked since.
+    /// True if the waiter was away at the grant, and has not asked since.
     pub away: bool,
     /// True if this node made the grant, and has led ever since.
     pub bound: bool,

@@ -105,7 +105,7 @@ fn the_newest_request_says_whether_a_place_is_kept() {
     assert_eq!(bench.acquire(2, "b 50 KEEP 50"), Ok(Acquired::Denied));
     assert_eq!(bench.acquire(2, "b 100"), Ok(Acquired::Denied));
     assert_eq!((bench.waiters(), bench.node.waiting.places()), ("".into(), 0));
-    // Also for a token that waits on another connection, which stays.
+    // The same is true for a token that waits on another connection, and waits on there.
     for (poll, stays) in [("b 50 KEEP 50", "b"), ("b 100", "")] {
         let b = bench.wait(2, "b 5 WAIT 20 KEEP 5");
         assert_eq!(bench.acquire(3, poll), Ok(Acquired::Denied));
@@ -184,7 +184,7 @@ fn with_keep_a_grant_whose_reply_was_not_written_lasts_for_its_whole_lease() {
 
 #[test]
 fn without_keep_it_ends_unless_its_token_has_asked_or_extended_since() {
-    // Before the connection breaks, or after that, while writes are paused.
+    // Each way comes before the connection breaks, or after that, while writes are paused.
     let ways = ["told", "asks", "extends", "checks", "is asked nothing"];
     for (way, broke) in ways.into_iter().flat_map(|way| [(way, false), (way, true)]) {
         let mut bench = Bench::new();

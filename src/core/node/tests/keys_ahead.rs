@@ -136,7 +136,7 @@ fn a_client_can_force_a_few_writes_a_minute() {
     site.acquire(KEY, "eve", 0).unwrap();
     let minutes = 60;
     for _ in 0..minutes * 600 {
-        // Just enough above the promised fence to force a write.
+        // The fence is just enough above the promised one to force a write.
         let beyond = site.bench.node.promise(site.time()).fence.0 + 1;
         let most = site.farthest();
         let _ = site.raise(KEY, "eve", beyond.min(most));
@@ -155,7 +155,7 @@ fn a_client_that_works_on_all_nodes_stops_no_other_key() {
     let mut last = 0;
     for round in 0..200 {
         for site in &mut sites {
-            // As far as possible, and then removed without the module.
+            // The fence is as far as possible, and the lock is then removed from outside.
             let far = site.farthest();
             site.acquire(KEY, "eve", far).unwrap();
             site.delete(KEY);
@@ -201,7 +201,7 @@ fn ten_crashes_in_a_row_drive_fences_ahead_little_more_than_one() {
         for site in 0..2 {
             sites[site].crash();
             sites.iter_mut().for_each(|site| site.pass(SECOND / 10));
-            // With any two of three nodes.
+            // Any two of three nodes are enough.
             for pair in [0..2, 1..3] {
                 let unix = sites[0].time().unix;
                 let claim = attempt(&mut sites[pair], OTHER, unix.max(last + 1)).unwrap();

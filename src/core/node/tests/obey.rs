@@ -81,7 +81,7 @@ fn a_key_that_is_far_ahead_elsewhere_is_so_here_and_no_other_key() {
     told(&mut bench, &Apply::Ahead(hash, slot, far)).unwrap();
     assert_eq!(bench.hold(1, "a 1000"), Fence(far.0 + 1));
     assert!(bench.node.durable.fence_of_all() <= Fence(unix + 5_000_000));
-    // And goes with its slot once more.
+    // The fence goes with its slot once more.
     let ahead: alloc::vec::Vec<_> = bench.node.durable.ahead().collect();
     assert_eq!(ahead, [(KeyAhead::of(KEY.name), Fence(far.0 + 1))]);
 }

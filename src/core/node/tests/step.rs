@@ -120,7 +120,7 @@ pub enum From {
 #[derive(Clone, Copy, Debug)]
 pub enum Proposal {
     Near(i64),
-    /// From the largest that is accepted.
+    /// An offset from the largest that is accepted.
     Far(i64),
 }
 

@@ -9,7 +9,7 @@ fn what_ended_is_not_held_again_though_a_majority_says_so_later() {
     trial.sends("0E 1E 2E");
     trial.hears(0, Answer::Extended);
     trial.now = trial.until() * 1000;
-    // Requested long ago, and so for longer than until now.
+    // The renewed lease lasts beyond now, but the hold has ended.
     trial.hears(1, Answer::Extended);
     trial.is_lost(LossReason::NotRenewed);
 }

@@ -264,7 +264,7 @@ fn a_slice_that_ends_is_followed_by_the_next() {
     trial.sends("0A101wt");
 }
 
-/// The gate is silent, so the other nodes tell.
+/// The gate is silent, so the client asks the other nodes.
 #[test]
 fn a_wait_that_the_gate_does_not_end_tells_a_lock_that_is_held_from_an_outage() {
     for (answer, failure) in [(Answer::Silent, Failure::NoQuorum), (Answer::Denied, Failure::Held)]
@@ -279,7 +279,7 @@ fn a_wait_that_the_gate_does_not_end_tells_a_lock_that_is_held_from_an_outage() 
     }
 }
 
-/// And brings a proposal, because the gate's clock may be ahead.
+/// The next request brings a proposal, because the gate's clock may be ahead.
 #[test]
 fn a_connection_that_breaks_costs_no_place() {
     let mut trial = queued(Forever);

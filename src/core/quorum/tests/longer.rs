@@ -409,7 +409,7 @@ fn a_longer_lease_that_was_refused_is_asked_for_again_when_it_is_wanted_again() 
         assert_eq!(hold.ttl(), LEASE);
         extended(&mut hold, &[0], now);
     }
-    // And the node may accept it by now, after a changed setting.
+    // The node may accept it by now, after a changed setting.
     let now = Instant(3 * SECOND);
     hold.extend(HOUR, now);
     extended(&mut hold, &[0], now);

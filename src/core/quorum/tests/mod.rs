@@ -36,7 +36,7 @@ use crate::words::{Fence, Instant, Millis, Time};
 /// A client that wants the lock, or holds it.
 struct Trial {
     machine: Machine,
-    /// In microseconds.
+    /// The time in microseconds.
     now: u64,
     /// The newest request to each node, and the newest that waits.
     newest: BTreeMap<usize, u32>,
