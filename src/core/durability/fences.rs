@@ -22,8 +22,9 @@ use crate::words::{Fence, Instant, Owner, Time};
 
 /// The node's counters.
 ///
-/// The next fence of a key is the caller's proposal, or one more than a former fence, whichever is larger: the
-/// last one of its slot or of the key itself, or the floor below all slots.
+/// The next fence of a key is one more than the largest former fence, or the caller's proposal if that is
+/// larger. The former fences are the last one of the key's slot, its own last one, and the floor below all
+/// slots.
 ///
 /// Without a proposal the wall clock is a floor, too: it keeps the fences of keys near each other. With a
 /// proposal the wall clock does not count, because the nodes of a quorum are all asked for the same number, and

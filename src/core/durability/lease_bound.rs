@@ -109,7 +109,7 @@ impl LeaseBound {
     }
 }
 
-/// Rounds a bound up, but a bound within `dlock.max-ttl` only to that limit.
+/// Rounds a bound up, but a bound within `dlock.max-ttl` at most to that limit.
 fn no_further(up: fn(Millis) -> Millis, bound: Millis, max_ttl: Millis) -> Millis {
     if bound <= max_ttl { up(bound).min(max_ttl) } else { up(bound) }
 }

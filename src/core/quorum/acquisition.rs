@@ -95,7 +95,7 @@ impl<R: Rules> Acquisition<R> {
         self.plan.seen
     }
 
-    /// True if another client had grants, too.
+    /// True if another client competed for the lock.
     #[must_use]
     pub fn contended(&self) -> bool {
         self.contended

@@ -156,7 +156,7 @@ impl<R: Rules> Ballot<R> {
     pub fn answer(&mut self, node: usize, id: u32, answer: Answer, now: Instant) -> Option<Send> {
         let vote = self.votes.get_mut(node)?;
         let open = vote.open.filter(|open| self.rules.counts_for(id, open.id))?;
-        // A late answer is still an answer.
+        // After silence the request stays open: a late answer still counts.
         if answer != Answer::Silent {
             vote.open = None;
         }
@@ -229,8 +229,8 @@ impl<R: Rules> Ballot<R> {
 
     /// Notes that a node's lease has ended early: by a command, or because the node has forgotten it. The same
     /// may have happened at other nodes in the same moment, and another client may have held the lock since. So
-    /// at each moment since this node was last asked, the other nodes must be a majority, with leases that were
-    /// not granted again after it.
+    /// at each moment since this node was last asked, the other nodes must be a majority, with leases held
+    /// since that moment or earlier.
     fn ended(&mut self, node: usize, lease: Held, now: Instant) {
         if let Some(vote) = self.votes.get_mut(node) {
             vote.lease.has_gap = true;

@@ -392,5 +392,5 @@ impl<R: Rules> Hold<R> {
 /// A lease that is too short is renewed after this many µs, then after twice as many each time: by then short
 /// work is done, and needs no renewal.
 const SOON: u64 = 20_000;
-/// The number of times that silent nodes are asked for DONE in the rest of the lease.
+/// The pause before the next requests with DONE is the claim's rest, divided by this.
 const FINISHES: u64 = 12;

@@ -61,7 +61,7 @@ pub trait Rules: Clone + Debug {
         left >= lease.0 * 250
     }
 
-    /// True if an answer to one request counts for the newest one: the answer is older.
+    /// True if an answer to a request counts: only the newest request's does, because others are older.
     fn counts_for(&self, answered: u32, newest: u32) -> bool {
         answered == newest
     }

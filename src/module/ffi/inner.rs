@@ -93,7 +93,7 @@ impl<'c> Call<'c> {
         let mut name = [0; inner::MAX_NAME + 1];
         let given = self.arg(inner).unwrap_or_default();
         match name.get_mut(..given.len()) {
-            // The name ends with the last byte.
+            // The buffer's last byte stays zero and ends the name.
             Some(start) if given.len() <= inner::MAX_NAME && !given.contains(&0) => {
                 start.copy_from_slice(given);
             }
