@@ -83,7 +83,7 @@ pub struct Acquire<'a> {
     pub turn: bool,
     /// The least fence of the grant.
     pub fence: Option<Fence>,
-    /// The lock is granted even if it is done, by a mark with at most this fence.
+    /// The lock is granted over a completion record with at most this fence.
     pub again: Option<Fence>,
     /// True if the grant ends with the connection.
     pub ephemeral: bool,

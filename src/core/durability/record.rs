@@ -35,7 +35,7 @@ pub struct Record {
     pub fence: Fence,
     /// The time of the write, in µs of Unix time; zero: unknown.
     pub unix: u64,
-    /// The longest time that any lease runs.
+    /// The lease bound: no lease runs longer.
     pub bound: Millis,
     /// The leases held at the shutdown; `None`: there was no clean shutdown yet.
     pub ended: Option<Ended>,
