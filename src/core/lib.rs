@@ -1,18 +1,18 @@
 //! The rules of dlock.
 //!
-//! Everything that decides who holds a lock is here, and nothing else: no clock, no randomness,
-//! no IO, no `unsafe`. A server lends its keyspace through the [`Host`] trait, says what time it
-//! is, and carries out the effects. In reading order:
+//! All rules that decide which client holds a lock are here, without clock, randomness, IO or `unsafe`. A
+//! server lends its keyspace through the [`Host`] trait, passes the time, and carries out the effects. In
+//! reading order:
 //!
 //! - [`words`]: the vocabulary. Fence, lease, deadline, mode, key.
 //! - [`limits`]: every limit, named once.
-//! - [`reason`]: the reasons for which the rules refuse a request.
+//! - [`reason`]: the reasons why the rules refuse a request.
 //! - [`lock`]: one lock, its holders, its queue, its completion record.
-//! - [`durability`]: state that must outlive a crash; the state file has it before a grant.
+//! - [`durability`]: state that must survive a crash; the state file covers a grant before it is made.
 //! - [`node`]: all locks of one server: acquire, release, extend, hand-over, expiry.
 //! - [`quorum`]: one lock over several nodes, as their client sees it.
 //! - [`command`]: the commands, one file each: syntax and documentation.
-//! - [`stored`]: the forms in which locks are stored.
+//! - [`stored`]: the storage formats of locks.
 //! - [`servers`]: the differences between servers.
 //! - `simulated`: a server in memory, for tests (feature `simulated`).
 

@@ -8,16 +8,16 @@ pub const MAX_META: usize = 1024;
 pub const MAX_HOLDERS: usize = 65_535;
 /// The most permits a semaphore can have.
 pub const MAX_LIMIT: u64 = MAX_HOLDERS as u64;
-/// The largest fence: every client's number type holds it exactly.
+/// The largest fence: number types of all clients can store it exactly.
 pub const MAX_FENCE: u64 = (1 << 53) - 1;
 /// The largest lead of a fence that is proposed, or that comes with RESTORE, over the node's clock:
 /// ten minutes in µs.
 pub const MAX_FENCE_AHEAD: u64 = 10 * 60 * 1_000_000;
-/// The largest lead over the wall clock to which it moves the fences of other keys that share its counter:
-/// five seconds in µs.
+/// A proposal raises the shared counter, and so the fences of other keys, to at most this far ahead of the wall
+/// clock: five seconds in µs.
 pub const MAX_SHARED_AHEAD: u64 = 5 * 1_000_000;
-/// The largest number of keys with fences farther ahead than that, each remembered with about 100 bytes.
-/// One user alone can have half of them.
+/// The largest number of keys with fences farther ahead than that, about 100 bytes each. One user alone can
+/// have half of them.
 pub const MAX_KEYS_AHEAD: u64 = 100_000;
 /// The largest lead over the floor, where the floor is farther ahead than a proposal may be: a minute
 /// in µs.
@@ -32,17 +32,17 @@ pub const MAX_NODE_TIMEOUT: u64 = 3_600_000;
 pub const MAX_TTL_CEILING: u64 = u32::MAX as u64;
 /// The default of `dlock.max-ttl`: ten minutes.
 pub const DEFAULT_MAX_TTL: u64 = 600_000;
-/// The default of `dlock.newborn-quarantine`: one minute. A node without a memory of an earlier life assumes
-/// that it has granted leases of this length, and has lost its disk.
+/// The default of `dlock.newborn-quarantine`: one minute. A node without a state file assumes that it has lost
+/// its disk, and has granted leases of this length.
 pub const DEFAULT_NEWBORN_QUARANTINE: u64 = 60_000;
-/// If the lease bound grows again within this many µs, it grows to a power of two: a
-/// minute. From 1 ms to 49 days that is some thirty writes.
+/// If the lease bound grows again within this many µs, it grows to a power of two: a minute. From 1 ms to 49
+/// days that takes about thirty writes.
 pub const GROWS_AGAIN: u64 = 60 * 1_000_000;
-/// No bound of leases is larger, in milliseconds: the longest lease, rounded up, is less.
+/// The largest lease bound, in milliseconds: the longest lease, rounded up, is less.
 pub const MAX_BOUND: u64 = 1 << 33;
 /// The most blocked requests of one user on a node. A blocked client costs the server about 35 KB.
 pub const MAX_WAITERS: u64 = 10_000;
-/// All users together have room for this many times as many, so that others always find some.
+/// All users together have room for this many times as many, so that other users always find some.
 pub const WAITERS_OF_ALL: u64 = 2;
 /// The default of `dlock.max-memory-percent`: the share of `maxmemory` that locks can take.
 pub const DEFAULT_MAX_MEMORY_PERCENT: u64 = 50;
@@ -52,23 +52,23 @@ pub const EVICTED_ENDS: usize = 4096;
 pub const INSPECT_LISTED: usize = 100;
 /// The longest KEEP, in milliseconds: a minute.
 pub const MAX_KEEP: u64 = 60_000;
-/// The longest time that a lock can be done, in milliseconds: some 400 days.
+/// The longest time that a lock can be done, in milliseconds: about 400 days.
 pub const MAX_DONE_FOR: u64 = 400 * 24 * 3600 * 1000;
 /// The most done locks of one user on a node.
 pub const MAX_DONE: u64 = 100_000;
 /// The most places of waiters that are away: one user alone can have half of them.
 pub const MAX_PLACES: u64 = 20_000;
-/// Names and texts of this many bytes count as one unit more, where a number is limited.
+/// A number limit counts one unit more for each so many bytes of names and texts.
 pub const BYTES_PER_UNIT: usize = 512;
 /// The room for tokens that were released with FINAL, in a minute.
 pub const MAX_FINALS: u64 = 20_000;
-/// The shortest time that they are remembered, in µs: a minute.
+/// The shortest time that they are stored, in µs: a minute.
 pub const FINAL_LASTS: u64 = 60 * 1_000_000;
 /// The number of waiters at the front of a queue that are checked for TURN.
 pub const MAX_TURNS: usize = 256;
-/// The number of servers of one cluster that a client knows by their identities.
+/// The largest number of servers of one cluster that a client recognises by their identities.
 pub const MAX_SERVERS_OF_A_NODE: usize = 1024;
-/// The largest number of keys that HOT knows and lists.
+/// The largest number of keys that HOT counts and lists.
 pub const HOT_KEYS: usize = 128;
 /// The number of keys that HOT lists by default.
 pub const DEFAULT_HOT_LISTED: u64 = 10;

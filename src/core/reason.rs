@@ -1,4 +1,4 @@
-//! The rules' reasons to refuse a request.
+//! The reasons why the rules refuse a request.
 
 use core::fmt;
 
@@ -6,21 +6,21 @@ use crate::durability::quarantine::Cause;
 use crate::limits::{MAX_DONE, MAX_HOLDERS, MAX_WAITERS};
 use crate::words::{Fence, Millis, Mode};
 
-/// The rules' reason to refuse a request. The request has changed nothing.
+/// The reason why the rules refuse a request. The request has changed nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// A proposed fence ahead of what this node accepts.
     TooFar {
         /// The proposal.
         given: u64,
-        /// The largest that would be accepted now.
+        /// The largest fence that is accepted now.
         most: u64,
     },
     /// A fence ahead of the clock. Too many keys of this user have such fences already.
     TooManyAhead {
         /// The fence.
         given: u64,
-        /// The largest that would be accepted now.
+        /// The largest fence that is accepted now.
         most: u64,
     },
     /// The token holds the lock in another mode than it now asks for.
@@ -126,7 +126,7 @@ impl fmt::Display for Reason {
                 f,
                 "FINAL this token was released with FINAL; use a new token for each acquisition"
             ),
-            // Clients read the two numbers. Many hosts hear this each night: it is short, and cheap.
+            // Clients read the two numbers. Many hosts get this reply each night: it is short, and cheap.
             R::Done { left, fence } => {
                 let mut digits = itoa::Buffer::new();
                 f.write_str(DONE)?;
@@ -165,7 +165,7 @@ pub const DONE: &str = "DONE";
 /// The code for a lease that is longer than `dlock.max-ttl`, which follows. The library recognises it.
 pub const TOO_LONG: &str = "TOOLONG";
 
-/// The code for a limit that is reached; the words after it say of what there is too much.
+/// The code for a limit that is reached; the words after it name the limit.
 pub const TOO_MANY: &str = "TOOMANY";
 
 /// The code for a fence that is too far ahead. The library recognises it.

@@ -1,5 +1,5 @@
-//! A server in memory, for tests: a keyspace of locks, plain strings and other data, and a log of all that
-//! the node reports. Tests of one node and the simulation of a quorum run on it.
+//! A server in memory, for tests: a keyspace of locks, plain strings and other data, and a log of all reports
+//! of the node. Tests of one node and the simulation of a quorum run on it.
 
 #![allow(clippy::expect_used, clippy::panic)]
 
@@ -32,7 +32,7 @@ pub enum Value {
         /// Its expiry.
         end: Option<Deadline>,
     },
-    /// A mark that the lock is done, as it is stored, and its end.
+    /// A completion record, as it is stored, and its end.
     Done(Vec<u8>, Deadline),
     /// Data of another type.
     Other,
@@ -59,21 +59,21 @@ pub enum Report {
 pub struct MemoryHost {
     /// The keyspace.
     pub values: BTreeMap<KeyBuf, Value>,
-    /// Effects and answers since somebody last took them.
+    /// Effects and answers since the log was last taken.
     pub log: Vec<Report>,
-    /// The time by which plain strings expire.
+    /// The clock of plain strings.
     pub now: Instant,
     /// True if requests may block.
     pub blocks: bool,
     /// Keys that another server serves by now.
     pub moved: BTreeSet<KeyBuf>,
-    /// Locks that somebody else lets expire.
+    /// Locks with an expiry from another command.
     pub expiring: BTreeSet<KeyBuf>,
     /// The memory of locks, and its limit.
     pub memory: Memory,
-    /// The user who asks.
+    /// The user of the current request.
     pub owner: Owner,
-    /// The user's done locks beside those here.
+    /// The user's done locks elsewhere.
     pub done_elsewhere: u64,
     /// The server refuses writes just now.
     pub refuses: bool,
@@ -81,7 +81,7 @@ pub struct MemoryHost {
     pub disk_is_full: bool,
     /// The promises written because a grant waited for them.
     pub promises: Vec<Promise>,
-    /// Those that may have been written.
+    /// The promises that may have been written.
     pub failed: Vec<Promise>,
     /// The first end at each lock, as far as the node reported it.
     index: BTreeSet<(Deadline, KeyBuf)>,
@@ -109,13 +109,13 @@ impl Default for MemoryHost {
 }
 
 impl MemoryHost {
-    /// Puts a plain string or other data where anything may be.
+    /// Puts a plain string or other data at the key, over any content.
     pub fn set(&mut self, key: &KeyBuf, value: Value) {
         self.take(key);
         self.values.insert(key.clone(), value);
     }
 
-    /// Removes whatever is at the key.
+    /// Removes any content of the key.
     pub fn take(&mut self, key: &KeyBuf) -> Option<Value> {
         self.index.retain(|(_, indexed)| indexed != key);
         self.values.remove(key)
@@ -126,7 +126,7 @@ impl MemoryHost {
         self.retain(|_| false);
     }
 
-    /// Removes the other keys.
+    /// Keeps only the keys that `keep` selects.
     pub fn retain(&mut self, mut keep: impl FnMut(&Value) -> bool) {
         self.values.retain(|_, value| keep(value));
         self.index.retain(|(_, key)| self.values.contains_key(key));
@@ -196,7 +196,7 @@ impl MemoryHost {
         self.values.keys().filter_map(end).max()
     }
 
-    /// True if each lock is in the index with its first end, and nothing else is.
+    /// True if the index has exactly each lock's first end.
     pub fn index_is_true(&self) -> bool {
         let ends = self.values.iter().filter_map(|(key, value)| Some((value.first_end()?, key)));
         let ends: BTreeSet<_> = ends.map(|(end, key)| (end, key.clone())).collect();

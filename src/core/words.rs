@@ -6,16 +6,16 @@ use core::time::Duration;
 
 use xxhash_rust::xxh3::xxh3_64;
 
-/// The number of a grant. Fences only grow; a guarded resource rejects a smaller one than it has seen.
+/// The number of a grant. Fences only grow; a guarded resource rejects one smaller than its mark.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Fence(pub u64);
 
-/// A length of time in milliseconds, the unit of every length a client gives.
+/// A length of time in milliseconds, the unit of every length that a client sends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Millis(pub u64);
 
-/// A point on the host's monotonic clock, in microseconds. An instant means nothing on another
-/// machine or after a restart of the server, so dlock never stores or sends one.
+/// A point on the host's monotonic clock, in microseconds. An instant is valid only on this machine and until
+/// the server restarts, so dlock never stores or sends one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Instant(pub u64);
 
@@ -84,7 +84,7 @@ impl Lease {
         Lease { ttl, end: Deadline::after(now, ttl), since: now }
     }
 
-    /// The same lease, ending `ttl` from now, or when it ends anyway if that is later.
+    /// The same lease, ending `ttl` from now, or at its present end if that is later.
     #[must_use]
     pub fn extended_to(self, now: Instant, ttl: Millis) -> Lease {
         let renewed = Lease { since: self.since, ..Lease::begin(now, ttl) };
@@ -123,7 +123,7 @@ impl From<Duration> for Patience {
     }
 }
 
-/// The mode in which a token holds a lock, or asks for it.
+/// The mode of a lock, held or requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// One holder.
@@ -161,7 +161,7 @@ impl Mode {
         }
     }
 
-    /// The permits of a semaphore; 0 in the other modes.
+    /// The permits of a semaphore; 0 in other modes.
     #[must_use]
     pub fn permits(self) -> u16 {
         match self {
@@ -188,12 +188,12 @@ pub struct ClientId(pub u64);
 impl ClientId {
     /// No connection of this server: the grant was loaded or replicated, or made by a script.
     pub const UNKNOWN: ClientId = ClientId(0);
-    /// No connection yet: the token got the lock while it was away or asked with TURN. The token has
-    /// not asked since, and need not have heard of the grant.
+    /// No connection yet: the token got the lock while it was away or asked with TURN. The client has not asked
+    /// since, and may not have received the grant.
     pub const AWAY: ClientId = ClientId(u64::MAX);
 }
 
-/// The user for whom a shared store counts something: a number of its name, the same on every server.
+/// The user that a limit is counted for: a number of its name, the same on every server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Owner(pub u64);
 

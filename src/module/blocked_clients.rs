@@ -1,4 +1,4 @@
-//! The blocked clients, and the answers on their way to them.
+//! The blocked clients, and the answers to them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use crate::ffi::waiter::{Blocked, Callbacks, Handle};
 /// The blocked clients.
 #[derive(Default)]
 pub struct BlockedClients {
-    /// With the key, which is shared with its queue.
+    /// The blocked clients, each with its key, which is shared with the key's queue.
     blocked: BTreeMap<WaiterId, (Blocked, Arc<KeyBuf>)>,
     handles: BTreeMap<Handle, WaiterId>,
-    /// Answers that came before their client was blocked.
+    /// Answers found before their client was blocked.
     early: BTreeMap<WaiterId, WaitOutcome>,
     /// The callbacks that the server runs for blocked clients.
     callbacks: Callbacks,
@@ -45,7 +45,7 @@ impl BlockedClients {
         true
     }
 
-    /// Takes the answer that came before the client was blocked.
+    /// Takes an answer that was found before the client was blocked.
     pub fn early(&mut self, waiter: WaiterId) -> Option<WaitOutcome> {
         self.early.remove(&waiter)
     }

@@ -17,7 +17,7 @@ use crate::state::{self, State};
 enum Outcome {
     Int(u64),
     Null,
-    /// Null, for a lock that was asked for and not granted.
+    /// Null: the lock was not granted.
     Denied,
     Waits(WaiterId),
     /// The reply has been given.
@@ -123,7 +123,7 @@ pub fn apply(call: &Call<'_>) {
         let args = call.rest(2, &mut room).ok_or(Refusal::Arity)?;
         let apply = apply::parse(args)?;
         if let Err(reason) = node.believe(&apply, time) {
-            // A bare fence, which counts for all keys, is refused in any case.
+            // A bare fence, which counts for all keys, is always refused.
             if keyspace.refuses(key) || matches!(apply, Apply::Floor(_)) {
                 return Err(reason.into());
             }
@@ -153,7 +153,7 @@ pub fn promise(call: &Call<'_>) {
     }
 }
 
-/// DLOCK.PROBE. Its only purpose is that the server lets it run.
+/// DLOCK.PROBE. Its only result is that the server let it run.
 pub fn probe(call: &Call<'_>) {
     if call.len() == 2 { call.ctx.reply_int(1) } else { call.ctx.reply_wrong_arity() }
 }
@@ -170,7 +170,7 @@ fn on_key<'c>(
         return ctx.reply_wrong_arity();
     };
     let key = Key { db: ctx.db(), name: bytes };
-    // Opened first: if its expiry has passed, the server removes it now, and reports that.
+    // The key is opened first: if it has expired, the server removes it now, and reports the removal.
     let mut open = open(ctx, key.db, name);
     let done = state::with(|state| {
         if state.store.is_unsettled() {
@@ -216,8 +216,8 @@ fn on_key<'c>(
     }
 }
 
-/// Replicates a command verbatim on a replica and on a server that loads its data: both carry out
-/// decisions of another node. Refuses all other writes there.
+/// Replicates a command verbatim on a replica and on a server that loads its data: both carry out decisions of
+/// another node. Refuses all other writes there.
 fn replayed<'c>(call: &Call<'_>, node: &Node) -> std::result::Result<(), Refusal<'c>> {
     if !node.is_following() {
         return Ok(());
@@ -229,7 +229,7 @@ fn replayed<'c>(call: &Call<'_>, node: &Node) -> std::result::Result<(), Refusal
     Ok(())
 }
 
-/// Makes the client wait for its answer, which may be there already.
+/// Makes the client wait for its answer, which may exist already.
 fn wait(call: &Call<'_>, state: &mut State, key: Key<'_>, waiter: WaiterId) {
     if let Some(answer) = state.store.blocked.early(waiter) {
         state.node.waiting.delivered(waiter);

@@ -1,5 +1,5 @@
-//! The calls of the server's event loop: they end leases and waits that are over, and do work that was
-//! found where nothing may be written.
+//! The calls of the server's event loop: they end leases and waits that are over, and do work that was found
+//! where nothing may be written.
 
 use dlock_core::{Host, Instant};
 
@@ -8,15 +8,15 @@ use crate::keyspace::Keyspace;
 use crate::server_events::migration;
 use crate::state::{self, State};
 
-/// The pieces of work done in one iteration of the event loop. A burst of endings takes several, so
-/// that other clients are served in between.
+/// The pieces of work done in one iteration of the event loop. Many endings take several, so that other clients
+/// are served in between.
 const BUDGET: usize = 300;
-/// The keys that came from elsewhere and are looked at in one iteration.
+/// The number of arrived keys that are looked at in one iteration.
 const MOVED: usize = 64;
 /// While writes are paused, the event loop retries pending work after this many µs.
 const PAUSED: u64 = 10_000;
 
-/// Does whatever is due when the timer fires.
+/// Does all due work when the timer fires.
 pub fn timer_fired(ctx: Ctx<'_>) {
     // Calls into the server come last: the server may call back.
     let owed = state::with(|state| {

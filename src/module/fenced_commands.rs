@@ -1,4 +1,4 @@
-//! FENCED: commands for holders whose fence is not too old.
+//! FENCED: commands that a mark accepts by their holder's fence.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -68,7 +68,7 @@ pub fn apply(call: &Call<'_>, fence: &[u8]) {
     }
 }
 
-/// Returns the time, if this server decides; `None` if it carries out another node's decisions.
+/// Returns the time, or `None` if this server carries out another node's decisions.
 fn decides<'c>(call: &Call<'c>) -> Result<Option<Time>, Refusal<'c>> {
     let decides = state::with(|state| {
         state.begin_if_loaded(call.ctx);
@@ -148,9 +148,9 @@ pub fn mark(call: &Call<'_>) {
     }
 }
 
-/// Accepts a mark that was read from a file or a payload. It does not lower the mark that it
-/// replaces (`there`): neither by a client's RESTORE, nor by one that is carried out again when
-/// the log is loaded. `name` returns the key's name.
+/// Accepts a mark that was read from a file or a payload. It never lowers the mark that it replaces (`there`):
+/// neither by a client's RESTORE, nor by a RESTORE that is repeated when the log is loaded. `name` returns the
+/// key's name.
 pub fn loaded(
     fence: Fence,
     there: impl FnOnce() -> Option<Fence>,
@@ -182,7 +182,7 @@ pub fn removed() {
     REMOVED.fetch_add(1, Ordering::Relaxed);
 }
 
-/// The number of such marks since the start, without those of emptied databases.
+/// The number of marks removed since the start, emptied databases excluded.
 pub fn marks_removed() -> u64 {
     REMOVED.load(Ordering::Relaxed)
 }

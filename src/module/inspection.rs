@@ -1,6 +1,6 @@
 //! DLOCK.INSPECT and DLOCK.TOKENS: the holders and the waiters of a lock.
 //!
-//! Of very many the reply lists the first, and counts all: no reply is large.
+//! The reply lists the first ones, and counts all: no reply is large.
 
 use dlock_core::limits::INSPECT_LISTED;
 use dlock_core::lock::Holders;
@@ -15,9 +15,9 @@ use crate::reply::{client, number, optional, text};
 /// The way to name holders and waiters.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Named {
-    /// By an id that does not reveal the token: a client that knows the token can release the lock.
+    /// An id that does not reveal the token: a client that has the token can release the lock.
     ById,
-    /// By the token as well.
+    /// The id and the token.
     ByToken,
 }
 

@@ -38,8 +38,8 @@ impl<'s, 'c> Keyspace<'s, 'c> {
         Keyspace { ctx, store, open, silent, command: false }
     }
 
-    /// Takes over a lock that arrived at a key by a command that is not dlock's. The index tracks it from
-    /// now on; or, if that command ended its lease, it is removed. False: it cannot be removed now.
+    /// Takes over a lock that arrived at a key by another module's or the server's command. The index tracks it
+    /// from now on; or, if that command ended its lease, it is removed. False: it cannot be removed now.
     pub fn receive(&mut self, key: Key<'_>, may_write: bool) -> bool {
         let over = matches!(self.find(key), Found::Free | Found::Over { .. });
         if !over || self.at(key).block().is_none() {
@@ -51,7 +51,7 @@ impl<'s, 'c> Keyspace<'s, 'c> {
         may_write
     }
 
-    /// Corrects the database in the lock at the key, which was read as one of another database.
+    /// Corrects the database in the lock at the key, which was read with a wrong one.
     pub fn correct(&mut self, key: Key<'_>) {
         if self.at(key).block().is_some_and(Block::is_dead) {
             self.store.moved_keys.look_at(key);
@@ -63,13 +63,13 @@ impl<'s, 'c> Keyspace<'s, 'c> {
         }
     }
 
-    /// Makes the index track a lock that arrived with its slot, which this node has from now on.
+    /// Makes the index track a lock that arrived with its slot, now that this node has the slot.
     pub fn look_at(&mut self, key: Key<'_>) {
         self.find(key);
     }
 
-    /// Refuses a lock that arrives with its slot. False: the other server does not hear errors, and this
-    /// node must take the lock all the same.
+    /// Refuses a lock that arrives with its slot. False: the other server ignores errors, and this node must
+    /// take the lock all the same.
     pub fn refuses(&mut self, key: Key<'_>) -> bool {
         self.store.arriving.slots.refuses(key.name)
     }
@@ -82,7 +82,7 @@ impl<'s, 'c> Keyspace<'s, 'c> {
         }
     }
 
-    /// The key, opened if it is not open already: most often it is.
+    /// The key, opened if it is not open already.
     fn at(&mut self, key: Key<'_>) -> &mut Open<'c> {
         if !self.open.is_open() || !self.open.is(key) {
             self.open(key);
@@ -101,7 +101,7 @@ impl<'s, 'c> Keyspace<'s, 'c> {
         }
     }
 
-    /// Forgets the lock at the key, which is about to go: a dead one may be in the way of a new one.
+    /// Drops the lock at the key, which is about to go: a dead one may be in the way of a new one.
     fn clear(&mut self, key: Key<'_>) {
         if let Some(block) = self.at(key).block() {
             self.store.forget(key, block);
@@ -136,8 +136,8 @@ impl<'s, 'c> Keyspace<'s, 'c> {
         }
     }
 
-    /// Tells watchers that the key has changed, and listeners of the event. Listeners may be other
-    /// modules, which can do anything, with this key as well: it is not open meanwhile.
+    /// Reports the change of the key to watchers, and the event to listeners. Listeners may be other modules,
+    /// which can do anything, with this key as well: it is not open meanwhile.
     fn announce(&mut self, event: Option<(Class, &CStr)>) {
         self.open.close();
         self.ctx.signal_modified(self.open.name());
@@ -204,7 +204,7 @@ impl Host for Keyspace<'_, '_> {
     fn put_done(&mut self, key: Key<'_>, done: Done<'_>, until: Option<Until>) {
         self.clear(key);
         self.open.put_done(&done);
-        // Other modules that have heard of the new key may have changed it.
+        // Other modules may have changed the new key when they got its event.
         self.open.close();
         if let Some(until) = until
             && self.at(key).is_done()
@@ -254,7 +254,7 @@ impl Host for Keyspace<'_, '_> {
         if !self.silent {
             self.store.stats.count(&effect);
             if self.command && !self.store.replication.is_possible() {
-                // No replica gets it, but the server counts it as a change that has to be saved.
+                // No replica gets it, but the server counts it as a change to save.
                 self.ctx.replicate_verbatim();
             } else {
                 self.replicate(&effect);
@@ -301,7 +301,7 @@ impl Host for Keyspace<'_, '_> {
             if self.at(key.as_key()).block() == Some(block) {
                 return Some(key);
             }
-            // The key has another block. This one may be out of the index by now, and freed.
+            // The key has another block. This one may have left the index by now, and been freed.
             if self.store.index.due(now).is_some_and(|(_, again)| again == block) {
                 self.store.index.remove(block);
             }

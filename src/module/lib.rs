@@ -1,17 +1,15 @@
 //! `libdlock.so`: the rules of `dlock_core`, inside Redis and Valkey.
 //!
-//! The rules decide; this crate carries out. The server calls [`entry`], which calls the modules of
-//! this folder, which call the server by [`ffi`]. All `unsafe` code is in these two. In reading
-//! order:
+//! The rules decide; this crate carries out. The server calls [`entry`], which calls the modules of this
+//! folder, which call the server through [`ffi`]. All `unsafe` code is in these two. In reading order:
 //!
 //! - [`commands`], [`fenced_commands`]: the handlers of the commands.
 //! - [`keyspace`]: the server's keyspace as the node sees it.
-//! - [`state`]: the module's state beside the keyspace. Its parts: [`moved_keys`], locks
-//!   whose place the index does not know; [`blocked_clients`]; [`replication_demand`],
-//!   the need to replicate at all; [`server_memory`]; [`stats`].
-//! - [`durability`]: the promise, and the state file that has it before a grant.
+//! - [`state`]: the module's state beside the keyspace. Its parts: [`moved_keys`], locks with unknown keys;
+//!   [`blocked_clients`]; [`replication_demand`], the need to replicate at all; [`server_memory`]; [`stats`].
+//! - [`durability`]: the promise, and the state file that stores it before a grant.
 //! - [`server_events`]: the server's events, and their effect on locks.
-//! - [`event_loop`]: the work of the event loop: leases and waits that end.
+//! - [`event_loop`]: the work of the event loop: ends of leases and waits.
 //! - [`reply`], [`inspection`], [`hot`], [`info`], [`node_figures`]: answers with more than one line.
 //! - [`settings`]: the operator's settings.
 

@@ -1,9 +1,8 @@
-//! Locks whose place the index does not know.
+//! Locks with unknown keys.
 //!
-//! The server tells that a value was taken from its key, and that a key has got one, but seldom both of
-//! the same value. The next iteration of the event loop checks the keys that got one, and the module
-//! keeps a taken lock until its fate is known. If the server does not report key events, the module
-//! searches the keyspace.
+//! The server reports that a value was taken from its key, and that a key has got one, but seldom both of the
+//! same value. The next iteration of the event loop checks the keys that got one, and the module keeps a taken
+//! lock until then. If the server does not report key events, the module searches the keyspace.
 
 use std::collections::BTreeSet;
 
@@ -17,19 +16,19 @@ use crate::ffi::scan::Scan;
 /// The locks, and the search for them.
 #[derive(Default)]
 pub struct MovedKeys {
-    /// Keys at which a lock has arrived by RESTORE, RENAME, MOVE or SWAPDB.
+    /// Keys that got a lock by RESTORE, RENAME, MOVE or SWAPDB.
     arrivals: Arrivals,
     /// True if a lock has been taken from its key, or read, and may arrive at another.
     moving: bool,
     /// The lock taken last from its key.
     last_taken: Option<TakenLock>,
-    /// Locks that the server took away or read without a word of their new place, each with a share in its
+    /// Locks that the server took away or read without a report of their new keys, each with a share in its
     /// block.
     taken: BTreeSet<Block>,
     /// The search for locks that still have a key, and the time of its next step.
     search: Option<(Scan, Instant)>,
     /// True if a replica, which removes nothing, has seen a dead lock at a key, or if there was no room for one
-    /// more of these keys. The primary will remove the lock, unless it dies before; a node that leads searches
+    /// more of these keys. The primary will remove the lock, unless it crashes before; a promoted node searches
     /// for it.
     owes_search: bool,
     /// The earliest beginning of the next search: the last one's end, and a rest.
@@ -54,13 +53,13 @@ impl MovedKeys {
         self.is_deaf = !hears_of_keys;
     }
 
-    /// True if the index does not track some locks yet, and the event loop must see to it.
+    /// True if some locks are not in the index yet, and the event loop must check them.
     pub fn any(&self) -> bool {
         let taken = !self.taken.is_empty() || self.last_taken.is_some();
         taken || !self.arrivals.keys.is_empty()
     }
 
-    /// Time of the next step of a search, if there is one. `leads`: the node is no follower.
+    /// Time of the next step of a search, if there is one. `leads`: the node is not a replica.
     pub fn next_search(&self, leads: bool) -> Option<Instant> {
         let next = self.search.as_ref().map(|(_, next)| *next);
         next.or_else(|| (leads && self.owes_search).then_some(self.searched))
@@ -99,7 +98,7 @@ impl MovedKeys {
         }
     }
 
-    /// Notes that two databases have changed places.
+    /// Notes that two databases were swapped.
     pub fn swap(&mut self, first: u32, second: u32) {
         let swapped = |db| match db {
             db if db == first => second,
@@ -109,7 +108,7 @@ impl MovedKeys {
         let keys = std::mem::take(&mut self.arrivals.keys);
         let keys = keys.into_iter().map(|key| KeyBuf { db: swapped(key.db), ..key });
         self.arrivals.keys = keys.collect();
-        // The keys that the search has not reached may be where it has been.
+        // Keys that the search has not reached may be where it has been.
         self.owes_search |= self.search.is_some();
     }
 
@@ -132,7 +131,7 @@ impl MovedKeys {
         self.last_taken = Some(taken);
     }
 
-    /// True if the fate of the lock taken last is not known yet.
+    /// True if the lock taken last is not settled yet.
     pub fn has_last(&self) -> bool {
         self.last_taken.is_some()
     }
@@ -142,14 +141,13 @@ impl MovedKeys {
         self.last_taken.take_if(|taken| taken.key.as_key() == key)
     }
 
-    /// Takes the lock taken last, which was not evicted. The caller gives its share back by
-    /// [`MovedKeys::leave`].
+    /// Takes the lock taken last, which was not evicted. The caller returns its share by [`MovedKeys::leave`].
     pub fn last(&mut self) -> Option<TakenLock> {
         self.last_taken.take()
     }
 
-    /// Leaves a taken lock that is over. If the server does not report key events, the value may be at
-    /// another key.
+    /// Leaves a taken lock that is over. If the server does not report key events, the value may be at another
+    /// key.
     pub fn leave(&mut self, block: Block, index: &mut Index) {
         if !self.is_deaf || !self.taken.insert(block) {
             block.release();
@@ -189,7 +187,7 @@ impl MovedKeys {
         if self.next_search(leads).is_none_or(|next| next > begin) {
             return;
         }
-        // A search under way is completed first: else it might never reach its end.
+        // A search under way is completed first: otherwise it might never reach its end.
         let mut scan = match self.search.take() {
             Some((scan, _)) => scan,
             None => {
@@ -249,8 +247,8 @@ const MOST_BYTES: usize = 1 << 20;
 /// The largest number of taken locks that wait for a check.
 const MOST_TAKEN: usize = 64;
 
-/// A search runs for this many µs at a time, and then rests this long: whatever clients rename, it
-/// takes one part in fifty of a processor. So it goes through a million keys in some 25 seconds, and a dead
-/// lock, which no token holds, may be visible that long.
+/// A search runs for this many µs at a time, and then rests for `RESTS`: even with many RENAMEs, it takes one
+/// part in fifty of a processor. So a million keys take about 25 seconds, and a dead lock, which no token
+/// holds, may be visible that long.
 const SEARCHES: u64 = 500;
 const RESTS: u64 = 25_000;

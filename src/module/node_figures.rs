@@ -1,4 +1,4 @@
-//! The figures of a node for DLOCK.NODE and INFO alike, so that each has one name.
+//! The figures of a node, under the same names for DLOCK.NODE and INFO.
 
 use dlock_core::Millis;
 
@@ -13,7 +13,7 @@ pub enum Figure {
 
 /// Returns the figures: if this node grants, its promise, and its numbers of leases and waiters.
 ///
-/// In names of DLOCK.NODE: INFO and JSON write `_` for `-`.
+/// The names are as in DLOCK.NODE; INFO and JSON write `_` for `-`.
 pub fn figures(state: &mut State) -> [(&'static str, Figure); 18] {
     use Figure::{Number, Text};
     let time = state.time();

@@ -1,18 +1,17 @@
-//! The need to replicate: a replica, a backlog that one could come back to, or the AOF.
+//! The need to replicate: a replica, a backlog for a returning one, or the AOF.
 //!
-//! Without these the server throws replicated commands away, but only after this module has put them
-//! together, which costs more than the rest of a grant. So on a server without replicas and AOF the
-//! module does not put them together at all.
+//! Without these the server discards replicated commands, but only after this module has built them, which
+//! costs more than the rest of a grant. So on a server without replicas and AOF the module does not build them.
 //!
-//! An error in one direction costs a little time, in the other a lost effect. Hence the module
-//! replicates, unless a look at the server has found no receiver and nothing has happened since that
-//! could have changed that. A new receiver starts from a snapshot, and a snapshot begins with a fork,
-//! which the server reports at once; a partial resynchronisation needs a backlog, which the look has not
-//! found; the server also reports changes of role, configuration and data set.
+//! An error in one direction costs a little time, in the other a lost effect. So the module replicates unless a
+//! check of the server has found no receiver, and no event since can have added one. A new receiver starts from
+//! a snapshot, and a snapshot begins with a fork, which the server reports at once. A partial resynchronisation
+//! needs a backlog, and the check has found none. The server also reports changes of role, configuration and
+//! data set.
 
 use crate::ffi::context::Ctx;
 
-/// The result of the last look.
+/// The result of the last check.
 pub struct ReplicationDemand {
     possible: bool,
 }
@@ -34,7 +33,7 @@ impl ReplicationDemand {
         self.possible = true;
     }
 
-    /// Looks at the server, from its cron, when no command is under way.
+    /// Checks the server, from its cron, when no command is under way.
     pub fn look(&mut self, ctx: Ctx<'_>) {
         self.possible = self.possible && ctx.has_audience();
     }

@@ -13,14 +13,14 @@ pub fn answer(ctx: Ctx<'_>, answer: WaitOutcome, key: &[u8]) {
     match answer {
         WaitOutcome::Granted(fence) => ctx.reply_int(fence.0),
         WaitOutcome::Denied => ctx.reply_null(),
-        // An error, because a client could take anything else for the lock.
+        // An error, because a client could take any other reply for the lock.
         WaitOutcome::Turn(fence) => ctx.reply_error(format_args!(
             "TURN {} is the largest fence of the key so far; this request is next",
             fence.0
         )),
         WaitOutcome::Removed => {
-            // In a cluster the key may be on its way to another node: on this word cluster
-            // clients ask again, and are then redirected.
+            // In a cluster the key may be moving to another node: after this error cluster clients ask again,
+            // and are redirected.
             if ctx.flags().is_cluster() && ctx.serves(&Name::new(key)) == Serves::Moved {
                 ctx.reply_error("TRYAGAIN this node no longer serves the key; ask again");
             } else {
@@ -63,7 +63,7 @@ pub fn node(call: &Call<'_>) {
     }
 }
 
-/// Refuses a command from another module's keyspace event, which came in the middle of a command.
+/// Refuses a command from another module's keyspace event, during a command of dlock.
 pub fn busy(ctx: Ctx<'_>) {
     ctx.reply_error(Refusal::Busy);
 }
@@ -100,7 +100,7 @@ pub fn optional(ctx: Ctx<'_>, value: Option<u64>) {
     }
 }
 
-/// A field of a map: the connection's id, as CLIENT LIST and CLIENT KILL know it; null once it is closed.
+/// A field of a map: the connection's id, as in CLIENT LIST and CLIENT KILL; null once it is closed.
 pub fn client(ctx: Ctx<'_>, client: ClientId) {
     ctx.reply_text("client");
     optional(ctx, ctx.is_connected(client).then_some(client.0));

@@ -8,7 +8,7 @@ use crate::ffi::context::Ctx;
 pub struct MemoryForLocks {
     /// The server's settings for memory.
     pub server: ServerMemory,
-    /// The share of it that locks may take, in hundredths.
+    /// The percentage of it that locks may take.
     pub percent: u64,
 }
 
@@ -31,7 +31,7 @@ impl MemoryForLocks {
 pub struct ServerMemory {
     /// The bytes that the server may use; `None`: no limit.
     pub most: Option<u64>,
-    /// True if the server may evict any key, marks too.
+    /// True if the server may evict any key, marks included.
     pub evicts_marks: bool,
 }
 

@@ -89,7 +89,7 @@ fn set_quarantine(value: &[u8]) -> Result<(), String> {
     };
     state::with(|state| {
         state.node.settings.quarantine = policy;
-        // Sets the timer and does no more: the server may undo this, if it refuses another setting.
+        // The timer alone is set: the server may undo this, if it refuses another setting.
         state.set_alarm(now());
     });
     Ok(())

@@ -41,7 +41,7 @@ pub struct Store {
     pub alarm: Alarm,
     pub stats: Stats,
     pub blocked: BlockedClients,
-    /// Locks whose place the index does not know.
+    /// Locks with unknown keys.
     pub moved_keys: MovedKeys,
     /// The promise and the state file.
     pub durability: Durability,
@@ -55,8 +55,8 @@ pub struct Store {
     pub scratch: Vec<u8>,
 }
 
-/// An event while the state was in use further up the stack: the server can take a key
-/// away while the module opens it, when its expiry has passed.
+/// An event while the state was in use further up the stack: when the module opens a key that has expired, the
+/// server can remove it.
 pub enum Note {
     /// A lock was taken from its key. The note has a share of it.
     Unlinked(KeyBuf, Block),
@@ -113,7 +113,7 @@ impl Store {
         Memory { used: used as u64, most: self.memory.most() }
     }
 
-    /// Forgets a lock that dlock removes from its key.
+    /// Drops a lock that dlock removes from its key.
     pub fn forget(&mut self, key: Key<'_>, block: Block) {
         self.arriving.slots.gone(key);
         self.index.remove(block);

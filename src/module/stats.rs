@@ -18,14 +18,14 @@ pub struct Stats {
     pub ephemeral_ends: u64,
     /// Waits that ended with the lock.
     pub waits: Times,
-    /// All holds but those ended by another command's removal.
+    /// All holds, except those that another command's removal ended.
     pub holds: Times,
 }
 
 /// Lengths of time: in buckets that can be added up, and finely for percentiles.
 pub struct Times {
     pub lengths: Lengths,
-    /// In microseconds.
+    /// The histogram, in microseconds.
     fine: Option<Histogram<u32>>,
 }
 

@@ -68,7 +68,7 @@ const META: Arg = Arg::option("META", "text", Kind::Text);
 /// A parsed request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Acquire<'a> {
-    /// The caller's name for this acquisition.
+    /// The client's name for this acquisition.
     pub token: &'a [u8],
     /// The lease.
     pub ttl: Millis,
@@ -76,14 +76,14 @@ pub struct Acquire<'a> {
     pub mode: Mode,
     /// Time-out of the wait if the lock is not free; zero: no limit.
     pub wait: Option<Millis>,
-    /// The place in the queue is kept this long after a request that ended without the lock. The lease is no
-    /// longer, so a waiter that never comes back costs the others this at most.
+    /// Time for which the place in the queue is kept after a request that ended without the lock. The lease is
+    /// no longer, so a dead waiter costs other waiters at most this time.
     pub keep: Option<Millis>,
-    /// True if the request also hears when only the present holders stand before it.
+    /// True if the request is also answered once only the present holders stand before it.
     pub turn: bool,
     /// The least fence of the grant.
     pub fence: Option<Fence>,
-    /// The lock is granted even if it is done, by a mark with at most this fence.
+    /// The lock is granted over a completion record with at most this fence.
     pub again: Option<Fence>,
     /// True if the grant ends with the connection.
     pub ephemeral: bool,
@@ -94,7 +94,7 @@ pub struct Acquire<'a> {
 /// A parsed request to an agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AtAgent<'a> {
-    /// The part that nodes know, too.
+    /// The part that a node takes, too.
     pub asked: Acquire<'a>,
     /// True if the agent renews the lease as long as the connection lives.
     pub renew: bool,

@@ -8,11 +8,11 @@
 //! +30000 1790000000000000 s token     as one of many readers
 //! +30000 1790000000000000 3 token     with one of three permits
 //! +30000 1790000000000000 xe token    until its connection closes, where it was made
-//! -token                              the token holds no more
+//! -token                              the token no longer holds the lock
 //! *1790000000000 178… 179… 179… 7 9   the lock is done until this Unix time in ms, since that one, with this
 //!                                     fence; the key's largest fence; numbers of its holder's token and user;
 //!                                     0: a rewritten AOF sends the expiry apart
-//! !                                   the key is removed: a lock, a mark that it is done, or a plain string
+//! !                                   the key is removed: a lock, a completion record, or a plain string
 //! =1790000000000000                   the mark has this fence, and no expiry; 0: there is no mark
 //! ^1790000000000000                   no fence above this one was handed out, but at keys as below:
 //! ^1790000000000000 e3b0c442… 17      at the key with this hash and counter
@@ -20,9 +20,9 @@
 //! ```
 //!
 //! The last three serve migrations of slots. `^` goes to the server that takes the slots over, because keys
-//! without holders take no fence along; keys that are far ahead of the clock are sent one by one. `&` goes to
-//! replicas meanwhile: Valkey 9 may then take a command without a key for one with keys of two slots, and end
-//! the migration.
+//! without holders take no fence along. Keys that are far ahead of the clock are sent one by one. `&` goes to
+//! replicas during a migration: Valkey 9 may take a command without a key for one with keys of two slots, and
+//! abort the migration.
 //!
 //! `*` has the only dates, because the server keeps the expiry of a key by the wall clock.
 
@@ -56,19 +56,19 @@ pub const DOC: Doc = Doc {
     ],
 };
 
-/// Returns the fence of a mark's effect; [`fenced::effect`](super::fenced::effect) reads it. `None`: another
-/// effect.
+/// Returns the fence of a mark's effect; [`fenced::effect`](super::fenced::effect) reads it. `None`: the effect
+/// is another one.
 #[must_use]
 pub fn mark(effect: &[u8]) -> Option<&[u8]> {
     effect.strip_prefix(b"=")
 }
 
-/// An effect on a lock or on a slot; marks have their own.
+/// An effect on a lock or on a slot; effects on marks are read apart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Apply<'a> {
     /// The token holds the lock.
     Grant(Granted<'a>),
-    /// The token holds the lock no more.
+    /// The token no longer holds the lock.
     End(&'a [u8]),
     /// The lock is done, until this Unix time in milliseconds; zero: the server sends the expiry apart.
     Done(Done<'a>, u64),
@@ -172,7 +172,7 @@ pub fn write_done(done: &Done<'_>, until: Option<Until>, out: &mut Vec<u8>) {
     }
 }
 
-/// Writes that a token holds the lock no more.
+/// Writes that a token no longer holds the lock.
 pub fn write_end(token: &[u8], out: &mut Vec<u8>) {
     out.push(b'-');
     out.extend_from_slice(token);
@@ -220,7 +220,7 @@ fn parse_floor(floor: &[u8]) -> Result<Apply<'_>, Refusal<'_>> {
 }
 
 fn parse_grant<'a>(grant: &'a [u8], meta: &'a [u8]) -> Result<Apply<'a>, Refusal<'a>> {
-    // The token is the rest, spaces and all.
+    // The token is the rest, spaces included.
     let mut words = grant.splitn(4, |byte| *byte == b' ');
     let mut word = || words.next().ok_or(Refusal::Malformed(DOC.name));
     let ttl = Millis(read::number("ttl-ms", word()?, 1, MAX_TTL_CEILING)?);

@@ -74,7 +74,7 @@ impl Arg {
     /// The length of the lease.
     pub const TTL: Arg = Arg::plain("ttl-ms", Kind::Number);
 
-    /// An argument that must be there.
+    /// A required argument.
     #[must_use]
     pub const fn plain(name: &'static str, kind: Kind) -> Arg {
         Arg { name, word: None, kind, optional: false }

@@ -27,7 +27,7 @@ pub const AT_AGENT: Doc = Doc { args: &[Arg::KEY, Arg::TOKEN, Arg::TTL], ..DOC }
 pub struct Extend<'a> {
     /// The holder's token.
     pub token: &'a [u8],
-    /// The new lease. A lease that ends later anyway keeps its end, so a request that arrives late does no harm.
+    /// The new lease. It never shortens the present one, so a late request does no harm.
     pub ttl: Millis,
     /// The new fence; the request fails if the holder's fence is greater.
     pub fence: Option<Fence>,

@@ -1,7 +1,7 @@
 //! `DLOCK.FENCED mark fence [command [argument …]]`
 //!
-//! Replicas and the AOF get it without a command: it sets the mark to that fence, or removes it
-//! if the fence is 0.
+//! Replicas and the AOF get it without a command: it sets the mark to the fence, or removes the mark if the
+//! fence is 0.
 
 use super::{Arg, Doc, Kind, Refusal, Touch, inner, read};
 use crate::durability::mark;
@@ -30,8 +30,7 @@ pub const INNER: usize = 3;
 
 /// Reads the fence, and checks the inner command's name.
 ///
-/// # Errors
-/// Fails if the fence is none, or the inner command cannot be carried out here.
+/// Fails if the fence is invalid, or the inner command cannot be carried out here.
 pub fn parse<'a>(fence: &'a [u8], inner: Option<&'a [u8]>) -> Result<Fence, Refusal<'a>> {
     let fence = Fence(read::number("fence", fence, 1, MAX_FENCE)?);
     inner.map_or(Ok(()), inner::check)?;
@@ -41,7 +40,7 @@ pub fn parse<'a>(fence: &'a [u8], inner: Option<&'a [u8]>) -> Result<Fence, Refu
 /// Reads the fence of a mark from a primary or a log; `None`: there is no mark.
 ///
 /// # Errors
-/// Fails if it is no fence.
+/// Fails if it is not a fence.
 pub fn effect(fence: &[u8]) -> Result<Option<Fence>, Refusal<'_>> {
     read::number("fence", fence, 0, MAX_FENCE).map(mark::stored)
 }

@@ -3,8 +3,8 @@
 use super::{Arg, Doc, Kind, Refusal, read};
 use crate::limits::{DEFAULT_HOT_LISTED, HOT_KEYS};
 
-/// The command's documentation. Not in the category `read`: it shows names of keys that its user may
-/// have no right to.
+/// The command's documentation. Not in the category `read`: it shows names of keys that its user may not be
+/// allowed to read.
 pub const DOC: Doc = Doc {
     name: "DLOCK.HOT",
     summary: "Lists the most contended keys of the last minutes",
@@ -19,7 +19,7 @@ pub const DOC: Doc = Doc {
 /// Reads the number of keys wanted.
 ///
 /// # Errors
-/// Fails if that is not a number that is documented.
+/// Fails if it is not a number within the documented bounds.
 pub fn parse<'a>(args: &[&'a [u8]]) -> Result<usize, Refusal<'a>> {
     let mut args = read::Args::new(args);
     let n = args.take().map(|given| read::number("n", given, 1, HOT_KEYS as u64)).transpose()?;

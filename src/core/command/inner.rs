@@ -12,9 +12,9 @@ pub(super) const FENCED: &str = "DLOCK.FENCED";
 /// Checks that a command of this name may be inside.
 ///
 /// # Errors
-/// Fails if it cannot.
+/// Fails if it may not.
 pub fn check(name: &[u8]) -> Result<(), Refusal<'_>> {
-    // FENCED would let a request nest as deep as it is long.
+    // Without this check a request could nest FENCED as deep as it is long.
     if name.eq_ignore_ascii_case(FENCED.as_bytes()) {
         return Err(Refusal::Nested);
     }
@@ -34,7 +34,7 @@ pub const MAX_NAME: usize = 63;
 const SCRIPT: [&str; 6] =
     ["ERR command '", "NOREPLICAS ", "MISCONF ", "READONLY ", "MASTERDOWN ", "NOMASTERLINK "];
 
-/// Commands that wait for others. Some servers refuse them inside, some let them answer at once.
+/// Commands that block their client. Some servers refuse them inside, others let them answer at once.
 const BLOCKING: [&[u8]; 10] = [
     b"BLPOP",
     b"BRPOP",
@@ -48,7 +48,7 @@ const BLOCKING: [&[u8]; 10] = [
     b"WAITAOF",
 ];
 
-/// The reason why the server did not begin a command. A command that began has a reply of its own.
+/// The reason why the server did not begin a command. A command that began has sent its own reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
     /// No such command exists, or it has other arguments.
@@ -57,7 +57,7 @@ pub enum Refused {
     Rights,
     /// The server has no memory left.
     Memory,
-    /// Scripts may not call the command; or the server takes no writes now, as its words say.
+    /// Scripts may not call the command, or the server takes no writes now, as its error says.
     Script,
     /// Another node of the cluster has the key.
     Elsewhere,
@@ -66,8 +66,8 @@ pub enum Refused {
 }
 
 impl Refused {
-    /// The client's error: the server's words, under a code that a program can match. `None`: the server
-    /// does not say this when it refuses, so a command has run and said it.
+    /// The error for the client: the server's words, under a code that a program can match. `None`: the server
+    /// does not refuse with these words, so a command has run and replied with them.
     #[must_use]
     pub fn words(self, server: &str) -> Option<String> {
         let (code, known): (_, &[&str]) = match self {

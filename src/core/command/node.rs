@@ -2,8 +2,8 @@
 
 use super::Doc;
 
-/// The command's documentation. Not in the category `read`: it shows paths of files, and reading
-/// data does not need them.
+/// The command's documentation. Not in the category `read`: it shows paths of files, which clients that read
+/// data do not need.
 pub const DOC: Doc = Doc {
     name: "DLOCK.NODE",
     summary: "Shows whether this node grants locks; if not, the reason and the time left; its fences and leases",

@@ -5,9 +5,9 @@ use core::fmt;
 use super::read::{Args, number};
 use super::{Arg, Doc, Kind, Refusal};
 
-/// The remaining arguments of a request, read as options: each at most once.
+/// The remaining arguments of a request, read as options, each at most once.
 ///
-/// The iterator fails at a word that is no option of the command, is repeated, or lacks its value.
+/// The iterator fails at a word that is not an option of the command, is repeated, or lacks its value.
 #[derive(Clone, Debug)]
 pub struct Options<'a, 'b> {
     doc: &'static Doc,
@@ -84,8 +84,8 @@ impl<'a> Given<'a> {
     }
 }
 
-/// True if these are the letters of the word, capital or small. The words are in capital letters, which differ from small
-/// ones in one bit.
+/// True if these are the letters of the word, in upper or lower case. The words are in upper case, which
+/// differs from lower case in one bit.
 fn is_spelled(given: &[u8], word: &[u8]) -> bool {
     given.len() == word.len() && given.iter().zip(word).all(|(given, word)| given & !0x20 == *word)
 }

@@ -1,7 +1,7 @@
-//! `DLOCK.PROBE key`: does nothing, but is a write in the server's eyes.
+//! `DLOCK.PROBE key`: changes nothing, but counts as a write for the server.
 //!
-//! The module calls this command to learn if the server would let a client write to the key now. The
-//! server's own commands do not serve: each can be renamed, and does harm if it is carried out.
+//! The module calls this command to learn if the server would accept a client's write to the key now. The
+//! server's own commands do not serve: each can be renamed, and changes data if it is carried out.
 
 use super::{Arg, Doc, Touch};
 

@@ -1,8 +1,8 @@
-//! `DLOCK.PROMISE fence bound-ms clock quarantine-ms`: tells replicas what their primary has promised in its state
-//! file, and for how long it grants nothing because it may have forgotten leases.
+//! `DLOCK.PROMISE fence bound-ms clock quarantine-ms`: sends replicas their primary's promise in its state
+//! file, and the time for which the primary grants nothing because it may have forgotten leases.
 //!
-//! Replication may lag. A replica that becomes a primary starts above the fence, and waits as
-//! long as the lease bound says, even if the last grants never arrived.
+//! Replication may lag. A promoted replica starts above the fence, and waits for the lease bound, even if the
+//! last grants never arrived.
 
 use super::read::{self, Args};
 use super::{Arg, Doc, Kind, Refusal};

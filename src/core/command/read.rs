@@ -25,7 +25,7 @@ impl<'a, 'b> Args<'a, 'b> {
         Some(first)
     }
 
-    /// The next argument, which must be there.
+    /// The next argument, which is required.
     ///
     /// # Errors
     /// Fails if there is none.
@@ -33,7 +33,7 @@ impl<'a, 'b> Args<'a, 'b> {
         self.take().ok_or(Refusal::Arity)
     }
 
-    /// The value of an option, which must be there.
+    /// The value of an option, which is required.
     ///
     /// # Errors
     /// Fails if there is none.
@@ -87,7 +87,7 @@ pub fn number<'a>(
 /// Reads the length of a new lease.
 ///
 /// # Errors
-/// Fails if it is no length, or longer than `dlock.max-ttl`.
+/// Fails if it is not a length, or longer than `dlock.max-ttl`.
 pub fn ttl(given: &[u8], most: u64) -> Result<Millis, Refusal<'_>> {
     let ttl = number("ttl-ms", given, 1, MAX_TTL_CEILING)?;
     if ttl > most { Err(Reason::TooLong { given: ttl, most }.into()) } else { Ok(Millis(ttl)) }

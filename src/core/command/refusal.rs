@@ -1,4 +1,4 @@
-//! Refusals: a code that a program can match, and words that say what to change.
+//! Refusals: a code that a program can match, and words that say what to do.
 
 use core::fmt;
 
@@ -36,7 +36,7 @@ pub enum Refusal<'a> {
         /// The number of bytes given.
         given: usize,
     },
-    /// A word that is no option of the command.
+    /// A word that is not an option of the command.
     Unknown {
         /// The word.
         given: &'a [u8],
@@ -64,7 +64,7 @@ pub enum Refusal<'a> {
     NotEphemeral,
     /// EPHEMERAL without a connection that could close.
     NoConnection,
-    /// A replica decides nothing.
+    /// A replica grants nothing itself.
     Replica,
     /// An ordinary client sent a command that only servers send to each other.
     Internal(&'static str),
@@ -79,14 +79,14 @@ pub enum Refusal<'a> {
         /// The fence given.
         given: Fence,
     },
-    /// FENCED with a fence farther ahead than any clock near this one.
+    /// FENCED with a fence farther ahead than any clock near this node's.
     Poison {
         /// The fence given.
         given: Fence,
         /// The largest fence that the mark would accept now.
         most: Fence,
     },
-    /// FENCED on a server that may evict any key, marks too.
+    /// FENCED on a server that may evict any key, marks included.
     Evicts,
     /// No memory for a mark.
     NoMemory,

@@ -28,11 +28,11 @@ const META: Arg = Arg::option("META", "text", Kind::Text);
 /// A parsed request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Release<'a> {
-    /// The token that gives the lock back.
+    /// The token that releases the lock.
     pub token: &'a [u8],
     /// True if this is the token's last request: an ACQUIRE with it that arrives later was overtaken.
     pub is_final: bool,
-    /// The terms, if the lock is done and not free.
+    /// The terms of the completion record; `None`: the lock becomes free.
     pub done: Option<DoneFor<'a>>,
 }
 
@@ -43,7 +43,7 @@ pub struct DoneFor<'a> {
     pub time: Millis,
     /// The fence of the claim; `None`: the grant's fence.
     pub fence: Option<Fence>,
-    /// The holder's words about the outcome.
+    /// The holder's text about the outcome.
     pub meta: &'a [u8],
 }
 

@@ -2,8 +2,7 @@
 
 use super::{Arg, Doc, Touch};
 
-/// The command's documentation. Not in the category `read`: a client that knows a token can
-/// release its lock.
+/// The command's documentation. Not in the category `read`: a client that has a token can release its lock.
 pub const DOC: Doc = Doc {
     name: "DLOCK.TOKENS",
     summary: "Shows the holders and waiters of a lock with their tokens, with which a client can release it",

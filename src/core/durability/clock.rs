@@ -1,11 +1,11 @@
 //! The clocks of the fences: the wall clock, and the time that fences have reached.
 //!
-//! They decide how far ahead a fence may be. If that limit went back with the wall clock, honest clients
-//! would seem to be far ahead. The order of fences never depends on either clock.
+//! They decide how far ahead a fence may be. If that limit went back with the wall clock, correct clients would
+//! seem to be far ahead. The order of fences never depends on either clock.
 
 use crate::words::Instant;
 
-/// A wall clock that is read once in a second or so.
+/// A wall clock that is read about once a second.
 #[derive(Clone, Debug, Default)]
 pub struct Clock {
     /// Time and result of the last reading.
@@ -13,7 +13,7 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// Returns the time in µs of Unix time, and reads the wall clock only once in a second or so.
+    /// Returns Unix time in µs, and reads the wall clock only about once a second.
     pub fn read(&mut self, now: Instant, wall: impl FnOnce() -> u64) -> u64 {
         match self.looked {
             Some((at, unix)) if now.since(at) < LOOK_EVERY => unix.saturating_add(now.since(at)),
@@ -36,8 +36,8 @@ pub struct Reached {
 }
 
 impl Reached {
-    /// The time reached, in µs of Unix time; zero before the first fence. If the wall clock was set
-    /// back, this time goes on a little slower, until they meet.
+    /// The time reached, in µs of Unix time; zero before the first fence. If the wall clock was set back, this
+    /// time advances a little slower until the wall clock has caught up.
     #[must_use]
     pub fn at(&self, now: Instant) -> u64 {
         let gone_on = |(at, unix): (Instant, u64)| {
@@ -47,7 +47,7 @@ impl Reached {
         self.raised.map_or(0, gone_on)
     }
 
-    /// Takes note of a fence that was handed out, or that the node had reached before the restart, or its primary.
+    /// Takes note of a fence that was handed out, or reached by the node before its restart or by its primary.
     pub fn raise(&mut self, now: Instant, unix: u64) {
         if unix > self.at(now) {
             self.raised = Some((now, unix));
@@ -56,7 +56,8 @@ impl Reached {
 }
 
 const LOOK_EVERY: u64 = 1_000_000;
-/// The time reached loses one part in this many. No good clock is so wrong, so the two always meet.
+/// The time reached loses one part in this many. Every working clock is more precise, so the wall clock always
+/// catches up.
 const SLOWER: u64 = 1024;
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! The durable state of a node: its promise in the state file, and what follows from it: the fences that
-//! it may hand out, the leases that it may grant, and the times in which it grants nothing.
+//! The durable state of a node: its promise in the state file. From it follow the fences that the node may hand
+//! out, the leases that it may grant, and the times in which it grants nothing.
 
 use super::cap::Cap;
 use super::fences::Counter;
@@ -10,14 +10,14 @@ use super::quarantine::{Cause, Policy, Quarantine, Start};
 use crate::limits::MAX_FENCE_AHEAD;
 use crate::words::{Deadline, Fence, Instant, Key, Millis, Owner, Time};
 
-/// The state of a node that its promise carries over a crash.
+/// The state of a node that survives a crash by its promise.
 #[derive(Debug, Default)]
 pub struct Durable {
     pub(crate) counter: Counter,
     pub(crate) leases: LeaseBound,
     /// The node grants nothing until the quarantine is over.
     quarantine: Option<Quarantine>,
-    /// The primary's promise, as this replica knows it.
+    /// The primary's promise, as this replica received it.
     primary: Primary,
     /// The longest lease that the primary may have granted.
     cap: Cap,
@@ -39,8 +39,8 @@ pub struct Terms {
 }
 
 impl Terms {
-    /// The promise that a node without a state file may have lost with its disk. `None`: the node is new. A larger
-    /// fence was never handed out, for none is accepted.
+    /// The promise that a node without a state file may have lost with its disk. `None`: the node is new. No
+    /// larger fence was handed out, because none is accepted.
     #[must_use]
     pub fn lost(&self, unix: u64) -> Option<Promise> {
         let bound = self.newborn;
@@ -49,7 +49,7 @@ impl Terms {
     }
 }
 
-/// A replica's knowledge of its primary's promise.
+/// The primary's promise, as received by a replica.
 #[derive(Debug, Default)]
 struct Primary {
     /// The replica's fences start above this one when it is promoted.
@@ -57,17 +57,17 @@ struct Primary {
     /// The primary's Unix time of the promise.
     unix: u64,
     bound: Told,
-    /// The leases that the primary may have forgotten, as told since this replica has its data set.
+    /// The leases that the primary may have forgotten, as sent since this replica has its data set.
     quarantine: Option<Quarantine>,
 }
 
-/// A replica's knowledge of its primary's lease bound.
+/// The primary's lease bound, as received by a replica.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Told {
-    /// Not needed: this node has granted all leases itself, or has the leases of its last life.
+    /// Not needed: this node has granted all leases itself, or has the leases of its last process.
     #[default]
     Own,
-    /// Nothing, since this replica started or has its primary's data set.
+    /// No bound was received since this replica started or got its primary's data set.
     Nothing,
     /// The primary has sent its bound.
     Bound(Millis),
@@ -75,13 +75,13 @@ enum Told {
 
 /// The fences.
 impl Durable {
-    /// The largest fence handed out or heard of.
+    /// The largest fence handed out or learnt.
     #[must_use]
     pub fn fence(&self) -> Fence {
         self.counter.last()
     }
 
-    /// The largest fence of all keys but those that are farther ahead.
+    /// The largest fence of all keys, without keys that are farther ahead.
     #[must_use]
     pub fn fence_of_all(&self) -> Fence {
         self.counter.last_of_all()
@@ -103,7 +103,7 @@ impl Durable {
         self.counter.unix()
     }
 
-    /// The number of keys whose fences are remembered one by one.
+    /// The number of keys with individually stored fences.
     #[must_use]
     pub fn keys_ahead(&self) -> usize {
         self.counter.keys_ahead()
@@ -121,7 +121,7 @@ impl Durable {
         fence > self.counter.farthest()
     }
 
-    /// True if there is room to remember a fence that arrives with a lock.
+    /// True if there is room to store a fence that arrives with a lock.
     #[must_use]
     pub fn has_room_for(&self, key: Key<'_>, fence: Fence) -> bool {
         !self.counter.needs_room(key.name, fence)
@@ -129,7 +129,7 @@ impl Durable {
     }
 }
 
-/// The life of a node.
+/// The node's start, promotion and data sets.
 impl Durable {
     /// Resumes from the promise in the state file.
     pub fn resume(&mut self, before: &Promise, now: Instant) {
@@ -149,9 +149,8 @@ impl Durable {
         }
     }
 
-    /// Promotes this replica. It has the leases that it was sent, but not those that were on their way. If
-    /// nobody told it how long those can be, it assumes the largest of its `dlock.max-ttl`, its state file and
-    /// its data set.
+    /// Promotes this replica. It has the leases that it received, but not those in flight. If it received no
+    /// lease bound, it assumes the largest of its `dlock.max-ttl`, its state file and its data set.
     pub fn promoted(&mut self, terms: &Terms, now: Instant) {
         self.cap.look(terms.max_ttl, now);
         let bound = self.leases.least().max(self.told().unwrap_or_default());
@@ -181,7 +180,7 @@ impl Durable {
         primary.quarantine = Quarantine::begin(None, Cause::Promoted, promise.quarantine, now);
     }
 
-    /// Makes this node decide from now on.
+    /// Makes this node a primary from now on.
     pub fn lead(&mut self, time: Time) {
         self.counter.look(time);
         self.counter.had_reached(self.primary.unix, time.now);
@@ -193,7 +192,8 @@ impl Durable {
 
 /// The state file.
 impl Durable {
-    /// True if dlock should write the state file, though no grant waits for it. `follows`: a primary decides.
+    /// True if dlock should write the state file, though no grant waits for it. `follows`: this node is a
+    /// replica.
     #[must_use]
     pub fn should_promise(&mut self, follows: bool, terms: &Terms, time: Time) -> bool {
         self.counter.look(time);
@@ -204,25 +204,25 @@ impl Durable {
         told || fence || outdated || self.counter.runs_low() || self.leases.is_stale(time.now)
     }
 
-    /// True if the state file says too little of possibly forgotten leases, or too much: after a crash, too much
-    /// would bring a quarantine without need.
+    /// True if the time of possibly forgotten leases in the state file is too short or too long. If too long, a
+    /// crash would begin a needless quarantine.
     fn says_forgotten_wrongly(&self, now: Instant) -> bool {
         let (said, since) = self.said_forgotten;
         let forgotten = self.forgotten(now);
         let passed = now.since(since) / 1_000;
-        // The quarantine ran out, or an operator ended it early, here or at the primary.
+        // The quarantine has ended, or an operator ended it early, here or at the primary.
         let has_ended = said.0 > 0 && (forgotten.0 == 0 || said.0 > forgotten.0 + passed + SLACK);
         has_ended || said < forgotten
     }
 
-    /// Time left of the leases that this node may have forgotten, or would have if it were promoted now.
+    /// Time left of the leases that this node may have forgotten, or would have forgotten if promoted now.
     fn forgotten(&self, now: Instant) -> Millis {
         let own = self.quarantine.map_or(Millis(0), |quarantine| quarantine.left(now));
         self.unknown(now).max(own)
     }
 
-    /// Time left of the leases unknown to this replica: its primary did not know them either, or granted them
-    /// after it copied its data set.
+    /// Time left of the leases that this replica may lack: its primary had forgotten them, or granted them
+    /// after the copy of its data set.
     fn unknown(&self, now: Instant) -> Millis {
         match self.primary.bound {
             Told::Own => Millis(0),
@@ -232,7 +232,7 @@ impl Durable {
     }
 
     /// The promise to write next. `last_end`: the latest end of a held lease. The caller must write it at once.
-    /// `follows`: a primary decides.
+    /// `follows`: this node is a replica.
     pub fn next_promise(
         &mut self,
         last_end: Option<Deadline>,
@@ -244,13 +244,13 @@ impl Durable {
         self.cap.look(terms.max_ttl, time.now);
         let needed = match self.told() {
             Some(told) => told,
-            // A replica without its primary's promise does not know what it may lack.
+            // Without its primary's promise, a replica cannot tell which leases it lacks.
             None if follows => self.leases.said(),
             None => Millis(0),
         };
         let needed = needed.max(left(last_end, time.now));
         let bound = self.leases.renew(needed, terms.max_ttl, time.now);
-        // A replica that restarts must go on above its primary's fence, whoever promotes it.
+        // After a restart a replica must continue above its primary's fence, even if it is promoted then.
         let fence = self.counter.to_reserve(Fence(0)).max(self.primary.fence);
         self.ask(fence, bound, time)
     }
@@ -288,7 +288,7 @@ impl Durable {
         self.ask(fence, bound, time)
     }
 
-    /// True if the state file covers all fences and leases known here.
+    /// True if the state file covers all fences and leases of this node.
     #[must_use]
     pub fn is_covered(&self) -> bool {
         self.counter.allows(self.counter.last()) && self.leases.is_said()
@@ -307,8 +307,8 @@ impl Durable {
         self.leases.is_said() && first.is_none_or(|f| self.counter.allows(f))
     }
 
-    /// The promise for replicas. It counts possibly forgotten leases as such: a replica that takes over waits
-    /// for the time that is then left of them.
+    /// The promise for replicas. It counts possibly forgotten leases apart: a promoted replica waits for the
+    /// time that is then left of them.
     #[must_use]
     pub fn promise(&self, now: Instant) -> Promise {
         let (bound, quarantine) = (self.leases.said(), self.forgotten(now));
@@ -377,11 +377,11 @@ impl Durable {
     }
 }
 
-/// Tolerance for the end of a quarantine that is told again and again, in milliseconds.
+/// Tolerance for the end of a quarantine that is sent repeatedly, in milliseconds.
 const SLACK: u64 = 1_000;
 
-/// The time left of the last lease. Rounded down, by less than a millisecond: no server crashes
-/// and starts again that fast.
+/// The time left of the last lease, rounded down by less than a millisecond: no server crashes and starts again
+/// that fast.
 fn left(last_end: Option<Deadline>, now: Instant) -> Millis {
     last_end.map_or(Millis(0), |end| end.left(now))
 }

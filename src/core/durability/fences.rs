@@ -1,14 +1,14 @@
 //! The fence counters: they only grow, over restarts too.
 //!
-//! A node has many counters, called slots, and a key's name selects its slot. So a grant
-//! on one key does not push the fences of other keys up, and several nodes that are asked for the same
-//! number can all give it, however busy each of them is with other keys. A proposal farther ahead
-//! of the clock than a slot rises is remembered for its own key ([`KeysAhead`]).
+//! A node has many counters, called slots, and a key's name selects its slot. So a grant at one key does not
+//! raise the fences of most other keys. And nodes that are asked for the same number can all give it, however
+//! busy each is with other keys. A proposal farther ahead of the clock than a slot rises is stored for its own
+//! key ([`KeysAhead`]).
 //!
-//! The node does not write each number down. Its state file promises that no fence above a certain
-//! number, well ahead, has been handed out. After a restart the node goes on from that number, as
-//! timestamp oracles do. The promise follows the fences handed out, and not the wall clock: so
-//! a wall clock that is wrong for a while has no lasting effect, unless fences were handed out by it.
+//! The node does not write each number down. Its state file promises that no fence above a certain number, well
+//! ahead, has been handed out. After a restart the node continues above that number, as timestamp oracles do.
+//! The promise follows the fences handed out, and not the wall clock. So a wrong wall clock has a lasting
+//! effect only if fences were handed out by it.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -22,36 +22,38 @@ use crate::words::{Fence, Instant, Owner, Time};
 
 /// The node's counters.
 ///
-/// The next fence of a key is one more than the last of its slot, or than its own last, or than the floor
-/// below all slots, or the caller's proposal, whichever is the largest. Without a proposal the time is a
-/// floor, too: it keeps the fences of keys near each other. With a proposal the time does not count,
-/// because the nodes of a quorum are all asked for the same number, and their clocks differ; but for the
-/// time at which this node began, if that is near the proposal: a node that has lost everything gives most
-/// often larger ones than before. The order of fences never depends on the time.
+/// The next fence of a key is one more than the largest former fence, or the caller's proposal if that is
+/// larger. The former fences are the last one of the key's slot, its own last one, and the floor below all
+/// slots.
 ///
-/// A proposal moves the slot that it shares with other keys up to a few seconds ahead of the wall clock.
-/// Only the clock and the floor decide how far ahead a proposal may be, and no client can move either. So
-/// whatever clients propose, the largest fence is about as far ahead as one proposal may be, and far below
-/// the largest number there is.
+/// Without a proposal the wall clock is a floor, too: it keeps the fences of keys near each other. With a
+/// proposal the wall clock does not count, because the nodes of a quorum are all asked for the same number, and
+/// their clocks differ. The exception is the time at which this node began, if the proposal is near it: after
+/// losing everything a node then mostly gives larger fences than before. The order of fences never depends on
+/// the time.
+///
+/// A proposal raises the slot that it shares with other keys to at most a few seconds ahead of the wall clock.
+/// Only the clock and the floor limit how far ahead a proposal may be, and clients can move neither. So the
+/// largest fence is about as far ahead as one proposal may be, and far below the largest number there is.
 #[derive(Clone)]
 pub struct Counter {
-    /// The largest number handed out or heard of, at any key.
+    /// The largest number handed out or learnt, at any key.
     last: u64,
     /// A fence up to this one may have been handed out at any key: before the restart, or by another node.
     floor: u64,
-    /// The wall clock at the time when this node began to decide.
+    /// The wall clock when this node began to serve as a primary.
     begun: u64,
-    /// The largest number handed out or heard of at the keys of each slot, above the floor.
+    /// The largest number handed out or learnt at the keys of each slot, above the floor.
     slots: Box<[u64]>,
-    /// Keys whose fences are too far ahead for their slots.
+    /// Keys with fences too far ahead for their slots.
     ahead: KeysAhead,
     /// The time that the fences have reached.
     reached: Reached,
     /// The time of the last call of [`Counter::look`].
     time: Time,
-    /// The state file vouches for fences up to this one.
+    /// The state file covers fences up to this one.
     reserved: u64,
-    /// The largest fence that the state file was asked to vouch for. The write may have succeeded.
+    /// The largest fence in a write of the state file that has begun, and may have succeeded.
     asked: u64,
 }
 
@@ -80,8 +82,7 @@ impl fmt::Debug for Counter {
 }
 
 impl Counter {
-    /// Takes note of the time. Keys that the slots have reached by now are forgotten, a few at a
-    /// time.
+    /// Takes note of the time. Forgets keys that the slots have reached by now, a few at a time.
     pub fn look(&mut self, time: Time) {
         self.time = time;
         if self.ahead.is_empty() {
@@ -112,7 +113,7 @@ impl Counter {
         self.reached.raise(now, unix);
     }
 
-    /// The largest number handed out or heard of, at any key.
+    /// The largest number handed out or learnt, at any key.
     #[must_use]
     pub fn last(&self) -> Fence {
         Fence(self.last)
@@ -130,19 +131,20 @@ impl Counter {
         Fence(self.reserved)
     }
 
-    /// The largest fence that is accepted from outside. It stays the same for a while, so that a client
-    /// that always proposes the largest does not force a write with each request.
+    /// The largest fence that is accepted from outside. It stays the same for a while: otherwise a client that
+    /// always proposes the largest would force a write with each request.
     #[must_use]
     pub fn farthest(&self) -> Fence {
         let unix = self.unix();
         let by_clock = (unix - unix % FARTHEST_STAYS).saturating_add(MAX_FENCE_AHEAD);
         let by_floor = self.floor.saturating_add(MAX_FLOOR_AHEAD);
-        // A floor that a client may have raised by a proposal and a crash does not raise the limit.
+        // A floor that a client may have raised by a proposal before a crash does not raise the limit.
         let by_floor = if self.floor > unix.saturating_add(MAX_FENCE_AHEAD) { by_floor } else { 0 };
         Fence(by_clock.max(by_floor).min(MAX_FENCE))
     }
 
-    /// The largest proposal that moves the slot, and so other keys. The floor moves them anyway.
+    /// The largest proposal that raises the slot, and so other keys. Up to the floor all keys are raised
+    /// anyway.
     #[must_use]
     pub fn shared(&self) -> u64 {
         let by_floor = if self.floor > 0 { self.floor.saturating_add(MAX_SHARED_AHEAD) } else { 0 };
@@ -154,8 +156,7 @@ impl Counter {
         self.time.unix.saturating_add(MAX_SHARED_AHEAD).max(self.reached())
     }
 
-    /// The largest number handed out or heard of at the key, or at those that share its slot, or the floor
-    /// if that is larger.
+    /// The largest number handed out or learnt at the key or its slot, or the floor if that is larger.
     #[must_use]
     pub fn used(&self, name: &[u8]) -> Fence {
         let own = self.ahead.of(name).unwrap_or(Fence(0));
@@ -188,19 +189,19 @@ impl Counter {
         (first <= MAX_FENCE).then_some(Fence(first))
     }
 
-    /// True if a fence of the key has to be remembered for the key alone, and is not yet.
+    /// True if a fence of the key has to be stored for the key alone, and is not stored yet.
     #[must_use]
     pub fn needs_room(&self, name: &[u8], fence: Fence) -> bool {
         !self.is_for_all(Slot::of(name), fence) && self.ahead.of(name).is_none()
     }
 
-    /// True if there is room to remember it.
+    /// True if there is room to store it.
     #[must_use]
     pub fn has_room(&self, name: &[u8], owner: Owner) -> bool {
         self.ahead.has_room(name, owner)
     }
 
-    /// The largest number handed out or heard of, except at keys that are farther ahead.
+    /// The largest number handed out or learnt, except at keys that are farther ahead.
     #[must_use]
     pub fn last_of_all(&self) -> Fence {
         Fence(self.slots.iter().copied().fold(self.floor, u64::max))
@@ -217,8 +218,8 @@ impl Counter {
         fence.0 <= self.used_by_all(slot) + 1 || fence.0 <= self.shared()
     }
 
-    /// Notes that the fence is handed out at the key, which gets no fence at or below it any more. The owner
-    /// matters only if the fence [needs room](Counter::needs_room).
+    /// Notes that the fence is handed out at the key: its later fences are larger. The owner matters only if
+    /// the fence [needs room](Counter::needs_room).
     pub fn hand_out(&mut self, name: &[u8], fence: Fence, owner: Owner) {
         if fence.0 <= self.near() {
             self.reached.raise(self.time.now, fence.0);
@@ -226,21 +227,21 @@ impl Counter {
         self.raise(name, fence, Some(owner));
     }
 
-    /// Takes note of a fence that was loaded, replicated or given to a holder at the key, or that a lock brought
-    /// along: the key gets no fence at or below it any more. Another node may have `decided` it; else a user's
-    /// command brought it, and it is remembered only as far as there is room.
+    /// Takes note of a fence that was loaded, replicated or given to a holder at the key, or arrived with a
+    /// lock: later fences of the key are larger. If another node `decided` it, it is always stored. If a user's
+    /// command brought it, it is stored only if there is room.
     pub fn learn(&mut self, name: &[u8], fence: Fence, decided: bool) {
         let owner = (!decided).then(Owner::default);
         self.raise(name, fence, owner);
     }
 
-    /// Takes note of a fence that another node handed out at a key of which only the hash is known.
+    /// Takes note of a fence that another node handed out at a key, given by its hash.
     pub fn learn_ahead(&mut self, key: KeyAhead, fence: Fence) {
         self.raise_key(key.slot, fence, None, || key);
     }
 
     fn raise(&mut self, name: &[u8], fence: Fence, owner: Option<Owner>) {
-        // Most often the key is free, and brings no fence.
+        // Most keys are free, and bring no fence.
         if fence > Fence(0) {
             self.raise_key(Slot::of(name), fence, owner, || KeyAhead::of(name));
         }
@@ -269,16 +270,15 @@ impl Counter {
         }
     }
 
-    /// Takes note of a fence that may have been handed out at any key: no key gets a fence at or below
-    /// it any more.
+    /// Takes note of a fence that may have been handed out at any key: all later fences are larger.
     pub fn raise_all(&mut self, to: Fence) {
         let to = to.0.min(MAX_FENCE);
         self.last = self.last.max(to);
         self.floor = self.floor.max(to);
     }
 
-    /// Makes this node decide from now on. The floor rises to the largest fence near the clock that the node has
-    /// heard of, at any key: other fences handed out together with it may not have arrived.
+    /// Makes this node a primary from now on. The floor rises to the largest learnt fence near the clock, at
+    /// any key: other fences handed out together with it may not have arrived.
     pub fn begin(&mut self) {
         self.floor = self.last_of_all().0;
         self.begun = self.time.unix.min(MAX_FENCE);
@@ -290,7 +290,7 @@ impl Counter {
         fence.0 <= self.reserved
     }
 
-    /// True if it is time to reserve more, well before the reserved fences are used up.
+    /// True if it is time to reserve more, well before the reserve is used up.
     #[must_use]
     pub fn runs_low(&self) -> bool {
         let most = self.farthest().0.max(self.last);
@@ -298,8 +298,8 @@ impl Counter {
         self.reserved < self.foreseen().saturating_sub(RESERVE / 2).max(ahead).min(MAX_FENCE)
     }
 
-    /// The fences to reserve for the near future. A wall clock that is far ahead of the fences
-    /// may be wrong, and reserves nothing until a fence is handed out by it.
+    /// The fences to reserve for the near future. A wall clock that is far ahead of the fences may be wrong,
+    /// and reserves nothing until a fence is handed out by it.
     fn foreseen(&self) -> u64 {
         let reached = self.reached();
         if reached == 0 { 0 } else { self.unix().min(reached + RESERVE) + RESERVE }
@@ -307,15 +307,16 @@ impl Counter {
 
     /// The fence to reserve next, so that `fence` can be handed out.
     ///
-    /// After a crash the reserved number is the floor. So where fences are ahead of the clock the node
-    /// adds little, and nothing beyond the largest proposal: otherwise each crash would drive them farther.
+    /// After a crash the reserved number is the floor. So where fences are ahead of the clock the node reserves
+    /// little more, and nothing beyond the largest proposal. Otherwise each crash would drive fences farther
+    /// ahead.
     #[must_use]
     pub fn to_reserve(&self, fence: Fence) -> Fence {
         let used = self.last.max(fence.0);
         let most = self.farthest().0.max(used);
         let enough = used == 0 || self.asked >= used.saturating_add(STEP / 2).min(most);
         let ahead = if enough { 0 } else { used.saturating_add(STEP).min(most) };
-        // A fence that is near the clock will be followed by others.
+        // A fence near the clock will be followed by others.
         let is_near = fence.0 > 0 && fence.0 <= self.near();
         let near = if is_near { fence.0.saturating_add(RESERVE) } else { 0 };
         Fence(self.foreseen().max(near).max(ahead).min(MAX_FENCE).max(self.asked))
@@ -326,15 +327,15 @@ impl Counter {
         self.asked = self.asked.max(fence.0);
     }
 
-    /// Notes that the state file vouches for fences up to this one.
+    /// Notes that the state file covers fences up to this one.
     pub fn promised(&mut self, fence: Fence) {
         self.reserved = self.reserved.max(fence.0);
     }
 }
 
-/// The node reserves this far ahead of the clock: a minute, in µs.
+/// The node reserves fences this far ahead of the clock: a minute, in µs.
 const RESERVE: u64 = 60 * 1_000_000;
-/// The node reserves this far ahead of a fence that is itself ahead of the clock: a million grants and more.
+/// The node reserves this far ahead of a fence that is itself ahead of the clock: more than a million grants.
 const STEP: u64 = 5 * 1_000_000;
 /// The largest accepted proposal stays the same for this many µs of the clock.
 const FARTHEST_STAYS: u64 = 10 * 1_000_000;
@@ -429,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn a_proposal_moves_those_who_share_its_slot_by_seconds_and_its_own_key_all_the_way() {
+    fn a_proposal_moves_keys_in_its_slot_by_seconds_and_its_own_key_all_the_way() {
         let (unix, other) = (DAY, neighbour(HERE));
         for ahead in [0, MAX_SHARED_AHEAD, MAX_SHARED_AHEAD + 1, MAX_FENCE_AHEAD] {
             let mut counter = counter(0, unix);
@@ -438,7 +439,7 @@ mod tests {
             assert_eq!(take(&mut counter, unix, Some(Fence(1))), Some(Fence(far.0 + 1)));
             let next = take_at(&other, &mut counter, unix, Some(Fence(1))).unwrap();
             assert!(next.0 <= unix + MAX_SHARED_AHEAD + 2, "{next:?} after {far:?}");
-            // However often she does it.
+            // Many attempts change nothing.
             let most = unix + ahead;
             for _ in 0..100 {
                 take(&mut counter, unix, Some(Fence(most)));
@@ -487,7 +488,7 @@ mod tests {
     }
 
     #[test]
-    fn a_life_begins_above_the_clock_for_all_who_propose_something_near_it() {
+    fn a_start_begins_above_the_clock_for_all_proposals_near_it() {
         let day = DAY;
         let mut counter = counter(0, day);
         counter.learn(HERE, Fence(day + MINUTE), true);
@@ -495,12 +496,12 @@ mod tests {
         assert_eq!((counter.last(), counter.first()), (Fence(day + MINUTE), Some(Fence(day))));
         let near = Some(Fence(day - MAX_FENCE_AHEAD));
         assert_eq!(counter.next(THERE, near), Some(Fence(day + 1)));
-        // The clock is wrong, or the one who asks has no clock.
+        // The clock is wrong, or the client has no clock.
         let far = Fence(day - MAX_FENCE_AHEAD - 1);
         assert_eq!(counter.next(THERE, Some(far)), Some(far));
         assert_eq!(counter.next(HERE, near), Some(Fence(day + MINUTE + 1)));
         assert_eq!(counter.next(HERE, Some(far)), Some(Fence(day + MINUTE + 1)));
-        // A fence near the clock may have been handed out together with what never arrived.
+        // A fence near the clock may have been handed out together with fences that never arrived.
         counter.learn(HERE, Fence(day + 500), true);
         counter.learn(&neighbour(HERE), Fence(day + 500), true);
         counter.begin();
@@ -568,7 +569,7 @@ mod tests {
     fn the_wall_clock_alone_reserves_little_and_less_than_others_accept() {
         let mut counter = counter(0, DAY);
         reserve(&mut counter, at(0, DAY), DAY);
-        // The wall clock jumps a day ahead, and comes back: nothing was handed out by it.
+        // The wall clock jumps a day ahead, and comes back: no fence was handed out by it.
         counter.look(at(SECOND, 2 * DAY));
         let next = counter.to_reserve(Fence(0));
         assert!(next.0 <= DAY + 2 * RESERVE + SECOND, "{next:?}");

@@ -1,9 +1,8 @@
-//! Keys whose fences are ahead of the clock, each remembered exactly.
+//! Keys with fences ahead of the clock, each stored exactly.
 //!
-//! Many keys share a counter. If it rose with every proposal, a client that may lock a few keys could drive
-//! the fences of others ahead. So a fence that is farther ahead than a counter rises is remembered here, for
-//! its own key, until the clock has come that far. The room is limited, and no user takes more of it than is
-//! left for others.
+//! Many keys share a counter. If it rose with every proposal, a client that may lock a few keys could drive the
+//! fences of other keys ahead. So a fence that is farther ahead than a counter rises is stored here, for its
+//! own key, until the clock has reached it. The room is limited, and each user has a share of it.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use core::fmt;
@@ -32,8 +31,8 @@ struct Entry {
     owner: Owner,
 }
 
-/// The hash of a key's name. A client that found a second name for another user's hash could drive that key's
-/// fences ahead, so the hash is cryptographic.
+/// The hash of a key's name. It is cryptographic: otherwise a client could find a second name with the hash of
+/// another user's key, and drive that key's fences ahead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct KeyHash(u128);
 
@@ -60,7 +59,7 @@ impl fmt::Display for KeyHash {
     }
 }
 
-/// A key as other nodes are told of it: by its hash, without its name.
+/// A key as sent to other nodes: its hash, without its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyAhead {
     /// The hash of the name.
@@ -80,7 +79,7 @@ impl KeyAhead {
 }
 
 impl KeysAhead {
-    /// The largest fence of the key with this name, if it is remembered here.
+    /// The largest fence of the key with this name, if it is stored here.
     #[must_use]
     pub fn of(&self, name: &[u8]) -> Option<Fence> {
         // Most nodes have no such key most of the time.
@@ -102,8 +101,7 @@ impl KeysAhead {
         self.keys.is_empty()
     }
 
-    /// True if there is room for the key with this name. A key that is there already counts for the
-    /// user who brought it.
+    /// True if there is room for the key with this name. A key that is there already counts for its first user.
     #[must_use]
     pub fn has_room(&self, name: &[u8], owner: Owner) -> bool {
         self.of(name).is_some() || self.shares.have_room(owner, 1, MAX_KEYS_AHEAD)
@@ -116,7 +114,7 @@ impl KeysAhead {
         })
     }
 
-    /// Remembers a fence of the key. Without an owner, another node has decided the fence. False: there is no
+    /// Stores a fence of the key. Without an owner, another node has decided the fence. False: there is no
     /// room, and nothing has changed.
     pub fn remember(&mut self, key: KeyAhead, fence: Fence, owner: Option<Owner>) -> bool {
         let KeyAhead { hash: key, slot, in_cluster } = key;
@@ -128,7 +126,7 @@ impl KeysAhead {
             }
             return true;
         }
-        // The node that decided the fence had room for it. The clocks differ, so this node may need more.
+        // The node that decided the fence had room for it. Clocks differ, so this node may need more room.
         let room = if owner.is_some() { MAX_KEYS_AHEAD } else { 4 * MAX_KEYS_AHEAD };
         let owner = owner.unwrap_or_default();
         let taken = self.shares.take(owner, 1, room);
@@ -188,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn who_fills_his_share_is_refused_and_nobody_else() {
+    fn only_a_user_with_a_full_share_is_refused() {
         let mut ahead = KeysAhead::default();
         let half = MAX_KEYS_AHEAD / 2;
         for n in 0..half {
@@ -197,7 +195,8 @@ mod tests {
         assert!(!ahead.has_room(&name(half), Owner(7)));
         assert!(!ahead.remember(key(half), Fence(9), EVE));
         assert_eq!(ahead.of(&name(half)), None);
-        // Her own keys may still rise, also for somebody else, and what others decided is not refused.
+        // The user's own keys may still rise, also for another user, and a fence decided elsewhere is not
+        // refused.
         assert!(ahead.remember(key(0), Fence(10), EVE) && ahead.has_room(&name(0), Owner(7)));
         assert!(ahead.remember(key(half), Fence(9), Some(Owner(8))));
         assert!((0..MAX_KEYS_AHEAD).all(|n| ahead.remember(key(n), Fence(9), None)));

@@ -1,15 +1,15 @@
 //! The lease bound of this node, which grows and shrinks: the longest time that any lease can still run.
 //!
-//! After a crash the node may have forgotten leases. It does not know which, but it knows the
-//! bound: the state file has it before the node grants a lease that long. When this much time
-//! has passed, every forgotten lease has ended.
+//! After a crash the node may have forgotten some leases, but it has the bound: the state file stores it before
+//! the node grants a lease that long. Once this much time has passed, every forgotten lease has ended.
 //!
-//! - *Safe*: at any moment, each held lease runs no longer than the state file says. While dlock writes the
+//! - *Safe*: at any moment, each held lease ends within the bound in the state file. While dlock writes the
 //!   file, the smaller of the old and the new bound counts.
 //! - dlock writes the file before it grants a longer lease. `dlock.max-ttl` limits new leases, and with them
 //!   the bound. A lease that arrives from another node, or with a stored data set, raises the bound, however
 //!   long it is.
-//! - The bound shrinks when no grant waits, to the held leases and those of the last five to ten minutes.
+//! - The bound shrinks when no grant waits: to the longest of the held leases and of the leases of the last
+//!   five to ten minutes.
 //! - A client can force few writes: the bound is rounded up, and to a power of two if it grows again within a
 //!   minute.
 
@@ -25,7 +25,7 @@ pub struct LeaseBound {
     recent: [Millis; 2],
     /// Beginning of this period.
     since: Option<Instant>,
-    /// Time at which a grant last raised the bound.
+    /// Time of the last rise by a grant.
     raised: Option<Instant>,
 }
 
@@ -36,7 +36,7 @@ impl LeaseBound {
         self.said
     }
 
-    /// The longest possible run of any lease that this node granted or heard of.
+    /// The longest possible run of any lease that this node granted or received.
     #[must_use]
     pub fn least(&self) -> Millis {
         self.said.max(self.recent())
@@ -60,7 +60,7 @@ impl LeaseBound {
         *this = ttl.max(*this);
     }
 
-    /// Forgets earlier leases, which are over or known: only the held ones count.
+    /// Forgets earlier leases, which have ended or are listed: only the held ones count.
     pub fn restart(&mut self, held: Millis) {
         self.recent = [held, Millis(0)];
     }
@@ -71,8 +71,7 @@ impl LeaseBound {
         !self.is_said() || self.since.is_none_or(|since| now.since(since) > PERIOD)
     }
 
-    /// The bound to write next. `needed`: a bound known from elsewhere, and the time left of the leases that
-    /// are held.
+    /// The bound to write next. `needed`: a bound from elsewhere, and the time left of the held leases.
     pub fn renew(&mut self, needed: Millis, max_ttl: Millis, now: Instant) -> Millis {
         if now.since(*self.since.get_or_insert(now)) > PERIOD {
             let [this, _] = self.recent;
@@ -110,7 +109,7 @@ impl LeaseBound {
     }
 }
 
-/// Rounds a bound up, but not from within `dlock.max-ttl` to beyond it.
+/// Rounds a bound up, but a bound within `dlock.max-ttl` at most to that limit.
 fn no_further(up: fn(Millis) -> Millis, bound: Millis, max_ttl: Millis) -> Millis {
     if bound <= max_ttl { up(bound).min(max_ttl) } else { up(bound) }
 }
@@ -126,7 +125,7 @@ fn power_of_two(Millis(ms): Millis) -> Millis {
     Millis(ms.next_power_of_two())
 }
 
-/// The longest lease is remembered at least this long: five minutes, in µs.
+/// The longest lease counts at least this long: five minutes, in µs.
 const PERIOD: u64 = 5 * 60 * 1_000_000;
 
 #[cfg(test)]

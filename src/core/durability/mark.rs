@@ -8,7 +8,7 @@ use crate::words::Fence;
 pub enum Verdict {
     /// The mark has seen a larger fence: this one, which it keeps.
     Stale(Fence),
-    /// The mark has seen the same fence: its holder comes again.
+    /// The mark has seen the same fence: its holder asks again.
     Same,
     /// The mark rises to the fence of a new holder.
     Rises,
@@ -24,20 +24,20 @@ pub fn show(mark: Option<Fence>, fence: Fence) -> Verdict {
     }
 }
 
-/// The largest fence that a mark accepts now. Fences follow the clock, so a larger one is a mistake
-/// or an attack, and would lock the true holders out.
+/// The largest fence that a mark accepts now. Fences follow the clock, so a larger one is a mistake or an
+/// attack, and would lock out the true holders.
 #[must_use]
 pub fn most(unix: u64) -> Fence {
     Fence(unix.saturating_add(MAX_MARK_AHEAD).min(MAX_FENCE))
 }
 
-/// The fence for a stored number; `None` if the number is no fence.
+/// The fence for a stored number; `None` if the number is not a fence.
 #[must_use]
 pub fn stored(number: u64) -> Option<Fence> {
     (1..=MAX_FENCE).contains(&number).then_some(Fence(number))
 }
 
-/// The mark after a RESTORE over it: never less than the mark has seen.
+/// The mark after a RESTORE over it: its fence never falls.
 #[must_use]
 pub fn restored(copy: Fence, there: Option<Fence>) -> Fence {
     there.map_or(copy, |there| there.max(copy))

@@ -1,19 +1,19 @@
-//! Durability: the state file must allow a grant before the node makes it.
+//! Durability: the state file must cover a grant before the node makes it.
 //!
-//! A node can crash at any moment, and come back without the locks it held. Two rules must survive that:
-//! no fence is handed out twice, and no lock is granted while a forgotten lease may still run. A node
-//! that wrote each grant down would be slow. So it writes *ahead*, rarely, and promises two bounds:
+//! A node can crash at any moment, and restart without its locks. Two rules must survive that: no fence is
+//! handed out twice, and no lock is granted while a forgotten lease may still run. Writing each grant down
+//! would be slow. So the node writes *ahead*, rarely, and promises two bounds:
 //!
 //! 1. *No fence above this one has been handed out.* After a crash the node goes on above it.
 //! 2. *No lease runs longer than this.* After a crash the node waits that long, in quarantine: then every
 //!    lease that it may have forgotten has ended.
 //!
-//! A grant within both costs nothing. A grant beyond waits until the file says more: the [`Promise`] comes
-//! first, the grant after it. The lease bound also shrinks again, when no grant waits. A primary sends its
-//! replicas the same promise, because a replica that takes over may lack its primary's last grants.
+//! A grant within both bounds costs nothing. A grant beyond them waits until the file covers it: the
+//! [`Promise`] comes first, the grant after it. The lease bound also shrinks again, when no grant waits. A
+//! primary sends its replicas the same promise, because a promoted replica may lack its primary's last grants.
 //!
-//! - [`fences`]: the counters of the fences; [`slot`]: the counter of a key; [`keys_ahead`]: keys
-//!   whose fences are far ahead of the clock.
+//! - [`fences`]: the counters of the fences; [`slot`]: the counter of a key; [`keys_ahead`]: keys with fences
+//!   far ahead of the clock.
 //! - [`clock`]: the wall clock, and the time that fences have reached.
 //! - [`lease_bound`]: the longest run of leases, which grows and shrinks; [`cap`]: the longest lease that a
 //!   primary may have granted.

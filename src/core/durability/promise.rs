@@ -11,13 +11,13 @@ pub struct Promise {
     pub unix: u64,
     /// The node grants no lease that runs longer.
     pub bound: Millis,
-    /// Time left of the leases that the node may have forgotten. Unlike `bound` this does not cover the node's
+    /// Time left of the leases that the node may have forgotten. Unlike `bound` it does not cover the node's
     /// grants, counts down by itself, and is over when an operator ends the quarantine.
     pub quarantine: Millis,
 }
 
 impl Promise {
-    /// The bound in the state file: it covers the leases that the node may have forgotten, too.
+    /// The bound in the state file: it also covers the leases that the node may have forgotten.
     #[must_use]
     pub fn longest(&self) -> Millis {
         self.bound.max(self.quarantine)

@@ -15,8 +15,8 @@ pub struct Quarantine {
 }
 
 impl Quarantine {
-    /// Begins one now, for leases that end within `bound`. What is left of an `old` one goes on.
-    /// `None` if no lease can be left.
+    /// Begins one now, for leases that end within `bound`. The rest of an `old` one still counts. `None` if
+    /// every such lease has ended.
     #[must_use]
     pub fn begin(
         old: Option<Quarantine>,
@@ -37,20 +37,20 @@ impl Quarantine {
     }
 }
 
-/// The event by which a node may have forgotten leases.
+/// The event that may have made a node forget leases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
     /// A crash.
     Crash,
-    /// A shutdown after which other leases came back than were held.
+    /// A clean shutdown, and other leases in the data set than were held then.
     Lost,
-    /// A replica knows what it was sent, which may not be all.
+    /// A promotion: some leases may not have been replicated.
     Promoted,
-    /// A replica that its primary had not told yet how long leases can run.
+    /// A promotion before the primary had sent its lease bound.
     Untold,
-    /// DEBUG RELOAD, for example.
+    /// Another data set, by DEBUG RELOAD for example.
     Replaced,
-    /// Leases whose ends nobody has written down.
+    /// Leases without a record of their ends.
     Unrecorded,
     /// No state file: the node is new, or has lost its disk.
     Unknown,
@@ -79,12 +79,12 @@ impl fmt::Display for Cause {
 /// The operator's policy: `dlock.quarantine`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Policy {
-    /// As long as a forgotten lease can run.
+    /// Quarantines last as long as a forgotten lease can run.
     #[default]
     Auto,
     /// Never.
     Off,
-    /// At least this long, unless it is certain that nothing was forgotten.
+    /// Quarantines last at least this long, unless certainly no lease was forgotten.
     Least(Millis),
 }
 
@@ -101,7 +101,7 @@ impl Policy {
     }
 }
 
-/// A node's knowledge when it starts, with its data set loaded.
+/// The state of a node when it starts, with its data set loaded.
 #[derive(Clone, Copy, Debug)]
 pub struct Start<'a> {
     /// The record in the state file; `None` at the first start.
@@ -113,8 +113,8 @@ pub struct Start<'a> {
 }
 
 impl Start<'_> {
-    /// The cause by which leases may have been forgotten, and the bound of their time left. `None`: none
-    /// were. A node without a state file may have lost its disk, and leases of the length `newborn`.
+    /// The event that may have made the node forget leases, and the bound of their time left. `None`: no lease
+    /// was forgotten. A node without a state file may have lost its disk, and leases of the length `newborn`.
     #[must_use]
     pub fn forgotten(&self, newborn: Millis) -> Option<(Cause, Millis)> {
         let Some(before) = self.before else {

@@ -1,4 +1,4 @@
-//! The record in the state file, which outlives the server.
+//! The record in the state file, which survives the server's process.
 //!
 //! ```text
 //! dlock-state 1
@@ -11,8 +11,8 @@
 //! checksum 0f1e2d3c4b5a6978
 //! ```
 //!
-//! Plain text, for the operator who has to look at it. While the server runs `ended` says `not cleanly`. There is
-//! one way to write a record, and nothing else is taken for one.
+//! The text is plain, so that an operator can read it. While the server runs `ended` says `not cleanly`. There
+//! is exactly one way to write a record; all other text is refused.
 
 use alloc::format;
 use alloc::string::String;
@@ -35,27 +35,27 @@ pub struct Record {
     pub fence: Fence,
     /// The time of the write, in µs of Unix time; zero: unknown.
     pub unix: u64,
-    /// No lease runs longer.
+    /// The lease bound: no lease runs longer.
     pub bound: Millis,
     /// The leases held at the shutdown; `None`: there was no clean shutdown yet.
     pub ended: Option<Ended>,
 }
 
-/// A set of leases: their number, and a digest by which to recognise them.
+/// A set of leases: their number, and a digest to compare sets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ended {
     /// The number of leases.
     pub leases: u64,
-    /// The same for the same leases, in any order.
+    /// Equal for the same leases in any order.
     pub digest: u128,
 }
 
 /// The reason why bytes are not a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unreadable {
-    /// A later dlock wrote them.
+    /// A later version of dlock wrote them.
     Version(u64),
-    /// No dlock wrote them as they are.
+    /// The bytes are damaged.
     Damaged,
 }
 
@@ -117,7 +117,7 @@ impl Ended {
         self.digest = self.digest.wrapping_add(hash.digest128());
     }
 
-    /// Adds a lease that no data set brings back.
+    /// Adds a lease that no data set restores.
     pub fn add_evicted(&mut self) {
         self.leases += 1;
     }

@@ -27,8 +27,8 @@ impl Slot {
     }
 }
 
-/// The number of counters, 8 bytes each. Keys that share one are no worse off than with one
-/// counter for all.
+/// The number of counters, 8 bytes each. Keys that share one are no worse off than with one counter for all
+/// keys.
 pub const SLOTS: usize = 4096;
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! A mark that a lock is done: its holder's work need not be repeated for a while.
+//! The completion record of a lock: the holder's work need not be repeated for a while.
 //!
-//! The mark is data and no promise: the server keeps its expiry by the wall clock, as that of any key, and
-//! may evict it; then the work is done again.
+//! The record is data and not a promise. The server keeps its expiry by the wall clock, like the expiry of any
+//! key, and may evict it; then the work is done again.
 
 use alloc::vec::Vec;
 
@@ -10,24 +10,24 @@ use crate::node::shares;
 use crate::stored::varint::{Reader, put, put_fixed};
 use crate::words::{Fence, Millis, Owner};
 
-/// The content of a mark.
+/// The content of a completion record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Done<'a> {
     /// The [number](crate::node::who::number) of the token that held the lock.
     pub by: u64,
-    /// The fence of the claim whose work is done.
+    /// The fence of the finished claim.
     pub fence: Fence,
     /// The largest fence of the key so far: the next holder's is larger.
     pub top: Fence,
-    /// Unix time in milliseconds at which the holder said so.
+    /// Unix time in milliseconds of the release with DONE.
     pub since: u64,
-    /// The user who made it, or [`NOBODY`].
+    /// The user that made it, or [`NOBODY`].
     pub maker: u32,
-    /// The holder's words about the outcome.
+    /// The holder's text about the outcome.
     pub meta: &'a [u8],
 }
 
-/// The end of a mark.
+/// The end of a completion record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Until {
     /// Unix time in milliseconds.
@@ -38,7 +38,7 @@ pub struct Until {
 
 impl Until {
     /// The end at this Unix time in milliseconds, seen from a Unix time in microseconds. Zero: none; the
-    /// server, which keeps the expiry, tells it apart.
+    /// server, which keeps the expiry, sends it apart.
     #[must_use]
     pub fn at(unix_ms: u64, unix: u64) -> Option<Until> {
         let left = Millis(unix_ms.saturating_sub(unix / 1000));
@@ -46,32 +46,32 @@ impl Until {
     }
 }
 
-/// The version of the form that [`Done::encode`] writes. The server stores it beside the mark.
+/// The version of the form that [`Done::encode`] writes. The server stores it beside the record.
 pub const VERSION: u8 = 1;
 
-/// The latest Unix time in milliseconds that a mark can have: in the year 10889.
+/// The latest Unix time in milliseconds that a record can have: in the year 10889.
 const LATEST: u64 = (1 << 48) - 1;
 
-/// The maker of a mark that counts for no user: a client has restored it, who could name any.
+/// The maker of a record that counts for no user: a client has restored it, and could have named any user.
 pub const NOBODY: u32 = u32::MAX;
 
-/// The number of a user in the marks that it has made. Two users of the same number share what they may make.
+/// The number of a user in its completion records. Two users with the same number share one limit.
 #[must_use]
 pub fn maker(owner: Owner) -> u32 {
-    // NOBODY is left out.
+    // u32::MAX is left out.
     (owner.0 >> 33) as u32
 }
 
-/// The number of marks that one counts for, at a key with a name of this length: a mark may be there for a year,
-/// and a long name takes the memory of several.
+/// The number of units that a record counts for, with a name and text of these lengths. A record may stay for a
+/// year, and a long name takes the memory of several records.
 #[must_use]
 pub fn units(name: usize, meta: usize) -> u64 {
     shares::units(name.next_power_of_two() + meta)
 }
 
 impl<'a> Done<'a> {
-    /// Encodes the mark, without its end, as it is stored: `fence top-fence since by maker meta`. Whoever asks
-    /// for the lock reads it, so that most numbers have a fixed length.
+    /// Encodes the record, without its end, as it is stored: `fence top-fence since by maker meta`. Every
+    /// request for the lock reads it, so most numbers have a fixed length.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(32 + self.meta.len());
@@ -84,7 +84,7 @@ impl<'a> Done<'a> {
         out
     }
 
-    /// Decodes a mark. `None`: the bytes are none.
+    /// Decodes a record. `None`: the bytes are not a record.
     #[must_use]
     pub fn decode(bytes: &'a [u8]) -> Option<Done<'a>> {
         let mut reader = Reader(bytes);

@@ -1,11 +1,11 @@
 //! One lock: its holders, and the requests that it admits beside them.
 //!
-//! A lock has one mode while it is held. An exclusive lock has one holder and is by far the most
-//! common, so it is kept small: a [`Grant`] that borrows from wherever the host keeps it. Readers
-//! and permits come in crowds, which need an index by token and one by deadline: a [`Crowd`].
+//! A lock has one mode while it is held. An exclusive lock has one holder and is by far the most common, so it
+//! is kept small: a [`Grant`] that borrows from the host's storage. Shared locks and semaphores have many
+//! holders, with an index by token and one by deadline: a [`Crowd`].
 //!
 //! - [`queue`]: the waiters of a lock, in order of arrival.
-//! - [`done`]: the completion record of a lock that need not be taken for a while.
+//! - [`done`]: the completion record of a lock.
 
 pub mod done;
 pub mod queue;
@@ -21,19 +21,19 @@ use crate::words::{ClientId, Deadline, Fence, Instant, Lease, Millis, Mode};
 pub enum Found<'a> {
     /// Nothing: the lock is free.
     Free,
-    /// A lock whose lease ended when another command moved the key here. The key is free, but the next
-    /// fence must be larger.
+    /// A lock that ended when another command moved the key here. The key is free, but the next fence must be
+    /// larger.
     Over {
         /// Its largest fence.
         top: Fence,
     },
     /// A lock that dlock granted.
     Held(Holders<'a>),
-    /// A mark that the lock is done.
+    /// The completion record of a lock.
     Done {
-        /// The mark.
+        /// The record.
         done: Done<'a>,
-        /// Time left until the lock can be taken again; `None`: somebody has removed the expiry.
+        /// Time left until the lock is free again; `None`: the expiry was removed.
         left: Option<Millis>,
     },
     /// A plain string: a lock taken with SET NX. Its value is the token.
@@ -54,16 +54,16 @@ pub enum Holders<'a> {
     Many(&'a mut Crowd),
 }
 
-/// One acquisition that holds.
+/// The grant of one acquisition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grant<'a> {
-    /// The caller's name for the grant, compared byte by byte.
+    /// The client's name for the grant, compared byte by byte.
     pub token: &'a [u8],
     /// The number that the guarded resource checks.
     pub fence: Fence,
     /// Its length, beginning and end.
     pub lease: Lease,
-    /// The connection that asked; [`ClientId::UNKNOWN`] where that means nothing.
+    /// The connection that asked; [`ClientId::UNKNOWN`] if there is none to name.
     pub client: ClientId,
     /// True if the grant ends with that connection.
     pub ephemeral: bool,
@@ -121,7 +121,7 @@ impl Found<'_> {
         }
     }
 
-    /// True if the one holder got the lock while it was away, and has not asked since.
+    /// True if the one holder was granted the lock while it was away, and has not asked since.
     #[must_use]
     pub fn is_held_by_absent(&self) -> bool {
         matches!(self, Found::Held(Holders::One(grant)) if grant.client == ClientId::AWAY)
@@ -139,7 +139,7 @@ impl Found<'_> {
         }
     }
 
-    /// The mode in which the lock is held, if dlock granted it.
+    /// The mode of the lock, if dlock granted it.
     #[must_use]
     pub fn mode(&self) -> Option<Mode> {
         match self {
@@ -187,7 +187,7 @@ impl Holder {
     }
 }
 
-/// The holders of a shared lock or of a semaphore, in the order in which they came.
+/// The holders of a shared lock or of a semaphore, in order of arrival.
 #[derive(Clone, Debug)]
 pub struct Crowd {
     mode: Mode,
@@ -244,7 +244,7 @@ impl Crowd {
         self.top
     }
 
-    /// The number of holders whose leases are not over.
+    /// The number of holders with leases that are not over.
     #[must_use]
     pub fn holding(&self, now: Instant) -> usize {
         let over = ..=(Deadline(now.0 / 1000), u64::MAX);
@@ -320,7 +320,7 @@ impl Crowd {
         Some(holder)
     }
 
-    /// The holder whose lease was the first to end, if it is over.
+    /// The holder with the earliest end, if its lease is over.
     #[must_use]
     pub fn first_over(&self, now: Instant) -> Option<&Holder> {
         let (end, arrival) = self.by_end.first()?;
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn a_free_lock_admits_everyone_and_an_exclusive_one_nobody() {
+    fn a_free_lock_admits_any_request_and_an_exclusive_one_none() {
         for mode in [Mode::Exclusive, Mode::Shared, Mode::Limit(3)] {
             assert!(Found::Free.admits(mode));
             assert!(!Found::Held(Holders::One(grant(b"a", 1))).admits(mode));

@@ -2,7 +2,7 @@
 //!
 //! Writers do not starve, because a reader behind a waiting writer waits too.
 //!
-//! A place can outlive its request: with KEEP the waiter is then away, and keeps its position.
+//! With KEEP a place can outlast its request: the waiter is then away, and keeps its position.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -23,15 +23,15 @@ pub struct Waiter {
     pub token: Arc<[u8]>,
     /// The newest request's terms.
     pub asks: Asks,
-    /// Time at which the token joined the queue.
+    /// Time of joining the queue.
     pub since: Instant,
-    /// The user for whom the request and its place count.
+    /// The user that the request and its place count for.
     pub owner: Owner,
-    /// Tells if the request waits or only its place is left.
+    /// A waiting request, or a place alone.
     pub presence: Presence,
 }
 
-/// A server may have very many waiters; one byte more, and the allocator takes 160 bytes for each.
+/// A server may have very many waiters; with one more byte the allocator takes 160 bytes for each.
 const _: () = assert!(size_of::<Waiter>() <= 128);
 
 /// The terms of the newest request with a token.
@@ -49,9 +49,9 @@ pub struct Asks {
     pub ephemeral: bool,
     /// Text for an operator.
     pub meta: Box<[u8]>,
-    /// The place is kept this long after a request that ended without the lock.
+    /// Time for which the place is kept after a request that ended without the lock.
     pub keep: Option<Millis>,
-    /// True if the request hears when only the present holders stand before it.
+    /// True if the request is answered once only the present holders stand before it.
     pub wants_turn: bool,
 }
 
@@ -60,12 +60,12 @@ pub struct Asks {
 pub enum Presence {
     /// A request waits.
     Waiting {
-        /// Time at which the request gives up; `None`: never.
+        /// The end of the wait; `None`: never.
         until: Option<Deadline>,
     },
     /// The request has ended, and only its place is left.
     Away {
-        /// Time at which the place ends, by the clock of places.
+        /// The end of the place, by the clock of places.
         ends: Deadline,
     },
 }
@@ -77,7 +77,7 @@ impl Waiter {
         matches!(self.presence, Presence::Waiting { .. })
     }
 
-    /// Time at which the request gives up, if one waits.
+    /// The end of the wait, if a request waits.
     #[must_use]
     pub fn gives_up(&self) -> Option<Deadline> {
         match self.presence {
@@ -86,7 +86,7 @@ impl Waiter {
         }
     }
 
-    /// Time at which the place ends, if the waiter is away.
+    /// The end of the place, if the waiter is away.
     #[must_use]
     pub fn place_ends(&self) -> Option<Deadline> {
         match self.presence {
@@ -101,7 +101,7 @@ impl Waiter {
 pub struct Queue {
     /// The key of the lock.
     key: Arc<KeyBuf>,
-    /// In boxes, for there may be very many keys with one waiter each.
+    /// The waiters, in boxes, because there may be very many keys with one waiter each.
     waiters: BTreeMap<u64, Box<Waiter>>,
     by_token: BTreeMap<Arc<[u8]>, u64>,
     arrivals: u64,
@@ -109,9 +109,10 @@ pub struct Queue {
     away: usize,
     /// The number of waiters with TURN.
     turns: usize,
-    /// True while very many waiters get the lock: the event loop continues that, and no command does.
+    /// True while very many waiters get the lock: then the event loop continues to serve them, and no command
+    /// does.
     pub enters: bool,
-    /// Time up to which the key has been charged for its waiters.
+    /// End of the time charged to the key for its waiters.
     charged: Instant,
 }
 
@@ -154,7 +155,7 @@ impl Queue {
         self.waiters.values().next().map(|first| &**first)
     }
 
-    /// True if any request waits, so that there are not only places.
+    /// True if any request waits, and not only places are left.
     #[must_use]
     pub fn has_present(&self) -> bool {
         self.away < self.len()
@@ -166,8 +167,8 @@ impl Queue {
         self.turns > 0
     }
 
-    /// The waiter with TURN whose turn is next: if the present holders left, it would get the lock
-    /// together with all waiters before it.
+    /// The waiter with TURN and the next turn: if the present holders left, it would get the lock together with
+    /// all waiters before it.
     #[must_use]
     pub fn next_turn(&self) -> Option<&Waiter> {
         if self.turns == 0 {
@@ -196,8 +197,7 @@ impl Queue {
         self.by_token.get(token).and_then(|at| self.waiters.get(at)).map(|waiter| &**waiter)
     }
 
-    /// Adds a newcomer at the end. A token that is there already keeps its place; the method
-    /// returns its old request.
+    /// Adds a waiter at the end. A token that is there already keeps its place; its old request is returned.
     pub fn join(&mut self, mut waiter: Waiter) -> Option<Waiter> {
         debug_assert!(waiter.is_present(), "only a request brings a waiter");
         self.turns += usize::from(waiter.asks.wants_turn);
@@ -232,7 +232,7 @@ impl Queue {
         }
     }
 
-    /// Sets how long the place of this token is kept, as its newest request says.
+    /// Sets the time for which the place of this token is kept, as its newest request says.
     pub fn keep(&mut self, token: &[u8], keep: Option<Millis>) {
         if let Some(waiter) = self.get_mut(token) {
             waiter.asks.keep = keep;
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn next_is_who_came_first_or_who_asks_where_nobody_waits() {
+    fn next_is_the_first_waiter_or_any_token_without_waiters() {
         let mut queue = Queue::default();
         fn next(queue: Option<&Queue>, token: &[u8]) -> bool {
             Queue::is_next(queue, token, Mode::Exclusive, &Found::Free)

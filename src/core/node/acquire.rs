@@ -44,8 +44,8 @@ impl Node {
         self.serve(host, key, time);
         let found = host.find(key);
         if let Some((mode, grant)) = found.mode().zip(found.grant(ask.token)) {
-            // The data set may be older than the crash: the grant's lease may have ended, and another
-            // client may hold the lock since, which has been forgotten.
+            // The data set may be older than the crash: the grant's lease may have ended, and another client
+            // may have held the lock since.
             self.refuse_in_quarantine(time.now)?;
             let renewal = renewal(mode, grant, ask, client, time)?;
             let was_away = grant.client == ClientId::AWAY;
@@ -87,7 +87,7 @@ impl Node {
         self.wait(host, key, ask, client, time)
     }
 
-    /// Grants the lock to the token that asks, which is next. It may have been away.
+    /// Grants the lock to the token that asks, which is next and may have been away.
     fn grant_at_once<H: Host>(
         &mut self,
         host: &mut H,
@@ -109,9 +109,8 @@ impl Node {
         }
     }
 
-    /// Ends a request that did not get the lock and has not waited. With KEEP its token has a place from
-    /// now on; without KEEP its token has none any more. But if the token also waits on another
-    /// connection, that request waits on.
+    /// Ends a request that did not get the lock and has not waited. With KEEP its token has a place from now
+    /// on; without KEEP it has none. But a request of the token on another connection continues to wait.
     fn poll<H: Host>(
         &mut self,
         host: &mut H,
@@ -135,7 +134,7 @@ impl Node {
         let owner = host.owner();
         let id = self.enlist(host, key, ask, (client, owner), time);
         self.depart(id, time.now);
-        // If it has lost a place, another waiter may be next.
+        // If the token has lost a place, another waiter may be next.
         self.serve(host, key, time);
         Ok(())
     }
@@ -157,8 +156,8 @@ impl Node {
         host.tell(key, Effect::Granted { mode, grant, waited });
     }
 
-    /// Refuses a request if locks take all the memory that they may. Holders keep what they have, and so do
-    /// waiters: each had room when it came.
+    /// Refuses a request if locks take all the memory that they may. Holders and waiters keep their memory:
+    /// each had room when it came.
     pub(super) fn check_memory<H: Host>(&self, host: &mut H) -> Result<(), Reason> {
         let Memory { used, most } = host.memory();
         if used + self.memory() < most { Ok(()) } else { Err(Reason::TooManyLocks { most }) }
@@ -174,8 +173,7 @@ impl Node {
         }
     }
 
-    /// Makes sure that there is room for a fence that needs to be remembered for its own key. Returns its
-    /// owner.
+    /// Makes sure that there is room for a fence that has to be stored for its own key. Returns its owner.
     pub(super) fn make_room<H: Host>(
         &self,
         host: &mut H,
@@ -195,8 +193,8 @@ impl Node {
         }
     }
 
-    /// Answers a token that asks while it holds. Most likely its client never got the first answer, and
-    /// tries again: it gets the same answer.
+    /// Answers a token that asks while it holds. Most likely its client never received the first reply, and
+    /// tries again: it gets the same reply.
     fn ask_again<H: Host>(
         &mut self,
         host: &mut H,
@@ -242,15 +240,15 @@ impl Node {
             return Err(Reason::TooManyWaiters);
         }
         let id = self.enlist(host, key, ask, (client, owner), time);
-        // The request may be the first, and grantable by now: a token that takes its old place may ask
-        // for less than before; and a foreign lock's expiry must be watched.
+        // The request may be the first, and grantable by now: a token at its old place may ask for less than
+        // before; and a foreign lock's expiry must be watched.
         self.serve(host, key, time);
         Ok(Acquired::Waiting(id))
     }
 
     /// Refuses a request that would wait if locks take all the memory that they may, and its turn would take
-    /// more than the holder gives back. So its turn, which comes at any moment, is never refused; and whoever
-    /// takes a lock after another goes on, whatever others have taken.
+    /// more than the holder frees. So a turn, which may come at any moment, is never refused, and a lock passes
+    /// from holder to waiter even when memory is full.
     fn check_turn<H: Host>(
         &self,
         host: &mut H,
@@ -347,9 +345,8 @@ fn takes_more(grant: &Grant<'_>, renewal: &Renewal<'_>) -> bool {
     })
 }
 
-/// The connection that speaks for a grant, and true if the grant ends with it. A token that got the
-/// lock with TURN is away until it asks without TURN, even if it did not wait for the grant: it has
-/// not asked the other nodes yet.
+/// The connection of a grant, and true if the grant ends with it. A token that got the lock with TURN is away
+/// until it asks without TURN, even if it did not wait: it has not asked the other nodes yet.
 pub(super) fn speaks(client: ClientId, ephemeral: bool, is_back: bool) -> (ClientId, bool) {
     if is_back { (client, ephemeral) } else { (ClientId::AWAY, false) }
 }
@@ -360,7 +357,7 @@ pub(super) fn takes(key: Key<'_>, token: &[u8], meta: &[u8], ephemeral: bool) ->
     (token.len() + meta.len()) as u64 + entry
 }
 
-/// True if texts of these bytes take about the memory that is given back, or less.
+/// True if texts of these bytes take no more memory than is freed, or little more.
 pub(super) fn is_even(takes: u64, given_back: u64) -> bool {
     takes.div_ceil(ABOUT_EVEN) <= given_back.div_ceil(ABOUT_EVEN)
 }
@@ -420,5 +417,5 @@ pub(super) fn renew<H: Host>(
     host.forget_expiry(key);
 }
 
-/// Tokens and texts whose lengths are in the same step of this many bytes take about the same memory.
+/// Tokens and texts take about the same memory if their lengths are in the same step of this many bytes.
 const ABOUT_EVEN: u64 = 64;

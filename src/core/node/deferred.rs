@@ -1,4 +1,4 @@
-//! Deferred work: it was found where nothing may be written. The next iterations of the event loop do it, a
+//! Deferred work: found where nothing may be written, and done by the next iterations of the event loop, a
 //! little at a time. Queues that are served later are in `rechecks`.
 
 use alloc::collections::VecDeque;
@@ -10,14 +10,14 @@ use crate::node::host::WaitOutcome;
 /// The deferred work.
 #[derive(Debug, Default)]
 pub(super) struct Deferred {
-    /// Grants to waiters whose connections were gone before the replies were written. Each ends if it is still
+    /// Grants to waiters with connections that closed before the replies were written. Each ends if it is still
     /// that connection's.
     undelivered: VecDeque<GrantId>,
-    /// Waiters that have yet to be told that their lock is gone.
+    /// Waiters of removed locks, still without an answer.
     dismissed: VecDeque<Dismissed>,
 }
 
-/// The queue of a lock that is gone, with the waiters that are not told yet.
+/// The queue of a removed lock, with the waiters that are not answered yet.
 #[derive(Debug)]
 pub(super) struct Dismissed {
     pub queue: Queue,
@@ -30,31 +30,31 @@ impl Deferred {
         self.undelivered.is_empty() && self.dismissed.is_empty()
     }
 
-    /// Adds waiters, who are told after those already here.
+    /// Adds waiters, to be answered after those already here.
     pub fn dismiss(&mut self, dismissed: Dismissed) {
         if !dismissed.queue.is_empty() {
             self.dismissed.push_back(dismissed);
         }
     }
 
-    /// Takes the waiters who are told next.
+    /// Takes the waiters that are answered next.
     pub fn next_dismissed(&mut self) -> Option<Dismissed> {
         self.dismissed.pop_front()
     }
 
-    /// Puts back waiters that are not told yet, if any.
+    /// Puts back waiters that are not answered yet, if any.
     pub fn not_told(&mut self, dismissed: Dismissed) {
         if !dismissed.queue.is_empty() {
             self.dismissed.push_front(dismissed);
         }
     }
 
-    /// True if waiters have yet to be told.
+    /// True if waiters are still to be answered.
     pub fn has_dismissed(&self) -> bool {
         !self.dismissed.is_empty()
     }
 
-    /// Drops all work: another node does it, or it need not be done any more.
+    /// Drops all work: another node does it, or it is no longer needed.
     pub fn clear(&mut self) {
         *self = Deferred::default();
     }
@@ -64,7 +64,7 @@ impl Deferred {
         self.undelivered.push_back(grant);
     }
 
-    /// Takes the next of these.
+    /// Takes the next such grant.
     pub fn next_undelivered(&mut self) -> Option<GrantId> {
         self.undelivered.pop_front()
     }

@@ -1,4 +1,4 @@
-//! The effect of a node's promise on its locks: the node grants nothing before the state file says so, and
+//! The effect of a node's promise on its locks: the node grants nothing before the state file covers it, and
 //! nothing in quarantine.
 
 use super::Node;
@@ -14,7 +14,8 @@ impl Node {
         self.settings.terms()
     }
 
-    /// Begins to serve with the loaded data set, if there is one. A primary decides from now on.
+    /// Begins to serve with the loaded data set, if there is one. With `leads` the node is a primary from now
+    /// on.
     pub fn begin(&mut self, start: &Start<'_>, leads: bool, time: Time) {
         self.durable.begin(start, &self.terms(), time.now);
         if leads {
@@ -22,8 +23,7 @@ impl Node {
         }
     }
 
-    /// Promotes this replica. It has the leases that it was sent, but not those that
-    /// were on their way.
+    /// Promotes this replica. It has the leases that it received, but not those in flight.
     pub fn promoted(&mut self, time: Time) {
         self.durable.promoted(&self.settings.terms(), time.now);
         self.lead(time);
@@ -42,8 +42,8 @@ impl Node {
         self.durable.should_promise(follows, &terms, time)
     }
 
-    /// The promise to write next. `last_end`: the latest end of a held lease; evicted leases count, too. The caller
-    /// must write it at once.
+    /// The promise to write next. `last_end`: the latest end of a held lease, evicted leases included. The
+    /// caller must write it at once.
     pub fn next_promise(&mut self, last_end: Option<Deadline>, time: Time) -> Promise {
         let (follows, terms) = (self.is_following(), self.terms());
         let last_end = last_end.max(self.last_evicted());
@@ -66,7 +66,7 @@ impl Node {
     }
 
     /// The promise to write before a lock can arrive from another node. The caller must write it at once.
-    /// `None`: the state file allows the lease, or this node does not decide.
+    /// `None`: the state file covers the lease, or this node is a replica.
     ///
     /// # Errors
     /// Fails if a client restores the lock (`is_restored`), and its lease is longer than the longest new one.
@@ -102,8 +102,7 @@ impl Node {
         self.durable.is_in_quarantine(self.settings.quarantine, now)
     }
 
-    /// Ends a quarantine that is over, or that the operator does not want. Waiters may get their locks
-    /// then.
+    /// Ends a quarantine that is over, or that the operator does not want. Then waiters may get their locks.
     pub(super) fn look_at_quarantine(&mut self, now: Instant) {
         if self.durable.pass_quarantine(self.settings.quarantine, now) {
             self.waiting.places.clock.look(now, true);
@@ -119,7 +118,7 @@ impl Node {
         }
     }
 
-    /// Makes sure that the state file covers a fence and a lease. Most often it does; else dlock writes it first.
+    /// Makes sure that the state file covers a fence and a lease. Mostly it does; else dlock writes it first.
     pub(super) fn vouch<H: Host>(
         &mut self,
         host: &mut H,
@@ -137,7 +136,7 @@ impl Node {
         Ok(())
     }
 
-    /// The next fence, covered like the lease that goes with it.
+    /// The next fence, covered together with its lease.
     pub(super) fn next_fence<H: Host>(
         &mut self,
         host: &mut H,

@@ -1,4 +1,4 @@
-//! The grants that end with a connection, and those of connections that have closed.
+//! The grants that end with a connection, and the grants of closed connections.
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -8,10 +8,10 @@ use crate::words::{ClientId, Key};
 #[derive(Debug, Default)]
 pub(super) struct Ephemeral {
     by_client: BTreeMap<ClientId, BTreeSet<GrantId>>,
-    /// The grants of closed connections, as they were then: a connection may have had very many, so none is
-    /// checked before it ends.
+    /// The grants of closed connections, as they were then: a connection may have had very many, so each is
+    /// checked only when it ends.
     leaving: VecDeque<BTreeSet<GrantId>>,
-    /// The memory of all these.
+    /// The memory of all these grants.
     bytes: u64,
 }
 
@@ -45,7 +45,7 @@ impl Ephemeral {
         }
     }
 
-    /// Removes the grants at the keys that go.
+    /// Removes the grants at keys that `goes` selects.
     pub fn emptied(&mut self, goes: impl Fn(Key<'_>) -> bool) {
         let bytes = &mut self.bytes;
         self.by_client.retain(|_, grants| {
@@ -68,7 +68,7 @@ impl Ephemeral {
         !self.leaving.is_empty()
     }
 
-    /// Takes the next of these.
+    /// Takes the next such grant.
     pub fn next_leaving(&mut self) -> Option<GrantId> {
         while let Some(grants) = self.leaving.front_mut() {
             if let Some(grant) = grants.pop_first() {

@@ -15,18 +15,17 @@ use crate::servers::slots::slot_of;
 use crate::words::{ClientId, Fence, Instant, Key, Lease, Time};
 
 impl Node {
-    /// Ends a lock that another command has removed: its leases are over, and its waiters are told.
-    /// The node grants nothing here: the same removal may be the first half of a move to another
-    /// node. The function only answers, so it can be called in the middle of another
-    /// command.
+    /// Ends a lock that another command has removed: its leases are over, and its waiters are answered. The
+    /// node grants nothing here: the removal may be the first half of a move to another node. The function only
+    /// answers, so it can be called during another command.
     ///
-    /// `top` is its largest fence: it may have been another key's, by whose name it was renamed.
+    /// `top`: the largest fence of the lock. A RENAME may have brought the lock from another key.
     pub fn removed<A: Answers>(&mut self, host: &mut A, key: Key<'_>, top: Fence, now: Instant) {
         self.pass_on(key, top);
         self.dismiss(host, key, WaitOutcome::Removed, now);
     }
 
-    /// Notes an EPHEMERAL grant that was removed so: its connection has nothing to end any more.
+    /// Notes that an EPHEMERAL grant was removed in this way: its connection has nothing left to end.
     pub fn lost(&mut self, key: Key<'_>, token: &[u8], client: ClientId) {
         self.unmark_ephemeral(key, token, client, true);
     }
@@ -63,7 +62,7 @@ impl Node {
         self.ephemeral.closed(client);
     }
 
-    /// Makes this node follow: a primary decides from now on, or the data set that is being loaded.
+    /// Makes this node follow a primary from now on, or the data set that is being loaded.
     pub fn follow<A: Answers>(&mut self, host: &mut A, now: Instant) {
         self.role = Role::Follows;
         for key in self.waiting.keys_of(|_| true) {
@@ -78,26 +77,26 @@ impl Node {
         self.waiting.places.clear();
     }
 
-    /// Makes this node decide from now on.
+    /// Makes this node a primary from now on.
     pub(super) fn lead(&mut self, time: Time) {
         self.role = Role::Leads;
         self.durable.lead(time);
     }
 
-    /// True if another node decides.
+    /// True if this node follows a primary, or loads a data set.
     #[must_use]
     pub fn is_following(&self) -> bool {
         self.role != Role::Leads
     }
 
-    /// With `obeys`, another node has decided the next effects, though this node leads: they are for
-    /// a slot that is another node's, and about to be this one's.
+    /// With `obeys`, another node has decided the next effects, though this node leads. They are for a slot
+    /// that is still the other node's, and is about to be this one's.
     pub fn obey(&mut self, obeys: bool) {
         self.role = if obeys { Role::Obeys } else { Role::Leads };
     }
 
-    /// Refuses an effect that no node with a clock like this one's can have decided. A node believes all
-    /// effects of its primary and its log.
+    /// Refuses an effect with a fence that no node with a clock like this one's can have handed out. A node
+    /// accepts all effects of its primary and its log.
     ///
     /// # Errors
     /// Fails if a fence is too far ahead.
@@ -147,7 +146,7 @@ impl Node {
                 let in_cluster = slot_of(key.name);
                 self.durable.counter.learn_ahead(KeyAhead { hash, slot, in_cluster }, fence);
             }
-            // The promise is for replicas of the node that has made it.
+            // The promise is for replicas of the node that made it.
             Apply::Promise(ref promise) => {
                 if self.role != Role::Obeys {
                     self.durable.inherit(*promise, time.now);

@@ -1,11 +1,11 @@
-//! Evicted locks: lost to their holders, and their keys stay shut until the leases would have ended.
+//! Evicted locks: lost to their holders; their keys stay shut until the leases would have ended.
 //!
-//! The holder may not know of the loss, so no other client may get the lock before that. The node keeps the
-//! ends of these leases in a table by a hash of the key's name. So there is always room, and no user needs a
-//! share of it: a key in a slot that is taken waits for the end that is there, one lease at most. The hash
-//! depends on a secret of the node: no client finds names for the slot of another client's key.
+//! The holder may not have noticed the loss, so no other client may get the lock before that. The node keeps
+//! the ends of these leases in a table, by a hash of the key's name. So there is always room, and users need no
+//! shares: a key in an occupied slot waits for the end that is there, one lease at most. The hash depends on a
+//! secret of the node, so clients cannot find names for the slot of another client's key.
 //!
-//! The database does not count: SWAPDB and MOVE change nothing.
+//! The database is ignored: SWAPDB and MOVE change nothing.
 
 use alloc::vec::Vec;
 
@@ -19,27 +19,27 @@ use crate::words::{Deadline, Fence, Instant, Key, Millis};
 #[derive(Debug, Default)]
 pub struct Evicted {
     secret: u128,
-    /// One a slot, the latest in it. Empty before the first eviction.
+    /// One end a slot, the latest. Empty before the first eviction.
     ends: Vec<Deadline>,
-    /// The latest of all. Most nodes evict no lock, and then nothing is hashed.
+    /// The latest end of all. Most nodes evict no lock, and then need no hashes.
     last: Option<Deadline>,
 }
 
 impl Node {
-    /// Sets the secret by which names are hashed, before the first eviction.
+    /// Sets the secret for the hashes of names, before the first eviction.
     pub fn hash_by(&mut self, secret: u128) {
         self.evicted.secret = secret;
     }
 
     /// Notes that the server has evicted a lock. `end`: the end of its last lease; `top`: its largest fence.
-    /// Waiters wait on.
+    /// Waiters continue to wait.
     pub fn evict(&mut self, key: Key<'_>, end: Deadline, top: Fence) {
         self.pass_on(key, top);
         self.evicted.keep(key.name, end);
         self.waiting.serve_later(key);
     }
 
-    /// The end of the evicted lease for which the key is shut.
+    /// The end of the evicted lease that keeps the key shut.
     #[must_use]
     pub fn shut_until(&self, key: Key<'_>, now: Instant) -> Option<Deadline> {
         self.evicted.end(key.name, now)

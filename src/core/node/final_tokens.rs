@@ -1,8 +1,8 @@
-//! Final tokens: an ACQUIRE with one of them was overtaken on its way, and comes too late.
+//! Final tokens: an ACQUIRE with one of them was overtaken in flight, and is too late.
 //!
-//! They are remembered for at least a minute, in two generations; the older one is forgotten as a
-//! whole. FINAL serves progress and not safety: a token that is not remembered, for want of room or after a
-//! restart, costs at most a lease that nobody uses.
+//! They are stored for at least a minute, in two generations; the older one is dropped as a whole. FINAL serves
+//! progress and not safety: a token that is not stored, for lack of room or after a restart, costs at most one
+//! unused lease.
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -18,7 +18,7 @@ use crate::words::{Instant, Key, Owner};
 pub(super) struct FinalTokens {
     young: Generation,
     old: Generation,
-    /// Time at which the young generation began.
+    /// Start of the young generation.
     since: Option<Instant>,
 }
 
@@ -26,7 +26,7 @@ type Tokens = BTreeSet<Box<[u8]>>;
 
 #[derive(Debug, Default)]
 struct Generation {
-    /// By database, and by key.
+    /// The tokens, by database and by key.
     tokens: BTreeMap<u32, BTreeMap<Box<[u8]>, Tokens>>,
     shares: Shares,
 }
@@ -39,7 +39,7 @@ impl Generation {
 }
 
 impl FinalTokens {
-    /// Forgets the old generation when it is old enough.
+    /// Drops the old generation when it is old enough.
     pub fn look(&mut self, now: Instant) {
         if self.since.is_some_and(|since| now.since(since) >= FINAL_LASTS) {
             self.old = core::mem::take(&mut self.young);
@@ -61,7 +61,7 @@ impl FinalTokens {
         self.young.has(key, token) || self.old.has(key, token)
     }
 
-    /// Remembers the token, if there is room.
+    /// Stores the token, if there is room.
     fn add(&mut self, key: Key<'_>, token: &[u8], owner: Owner, now: Instant) {
         self.look(now);
         let units = units(key.name.len() + token.len());
@@ -75,7 +75,7 @@ impl FinalTokens {
 }
 
 impl Node {
-    /// Remembers the token, if the request says FINAL and there is room.
+    /// Stores the token, if the request says FINAL and there is room.
     pub(super) fn note_final<H: Host>(
         &mut self,
         host: &mut H,

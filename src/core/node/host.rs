@@ -12,15 +12,15 @@ pub trait Answers {
     fn answer(&mut self, waiter: WaiterId, answer: WaitOutcome);
 }
 
-/// The server's keyspace and its outputs. The node decides; the host carries out.
+/// The server's keyspace and its outputs. The node decides, and the host carries it out.
 ///
 /// The host also keeps the deadline index, because an index entry lies beside the stored lock:
 /// every `put`, `renew`, `changed` and `remove` updates it.
 pub trait Host: Answers {
-    /// Returns the content of the key, and neither ends nor changes anything.
+    /// Returns the content of the key, without ending or changing it.
     fn find(&mut self, key: Key<'_>) -> Found<'_>;
-    /// Returns the end of the first lease at the key. Most commands ask for this first, so it must
-    /// cost next to nothing.
+    /// Returns the end of the first lease at the key. Most commands ask for this first, so it must be very
+    /// cheap.
     fn first_end(&mut self, key: Key<'_>) -> Option<Deadline>;
     /// Stores an exclusive lock at a free key.
     fn put_one(&mut self, key: Key<'_>, grant: Grant<'_>);
@@ -28,21 +28,22 @@ pub trait Host: Answers {
     fn renew_one(&mut self, key: Key<'_>, renewal: Renewal<'_>);
     /// Stores a crowd at a free key.
     fn put_many(&mut self, key: Key<'_>, crowd: Crowd);
-    /// Stores a mark that the lock is done at a free key, until the server lets it expire.
+    /// Stores a completion record at a free key, until the server lets it expire.
     fn put_done(&mut self, key: Key<'_>, done: Done<'_>, until: Option<Until>);
-    /// Returns the [units](crate::lock::done::units) of the marks that the user who sends the current request has made.
+    /// Returns the [units](crate::lock::done::units) of the completion records made by the user of the current
+    /// request.
     fn done_by_user(&mut self) -> u64;
     /// Takes note that the node has changed the crowd lent by [`Host::find`]: its first end may have moved.
     fn changed(&mut self, key: Key<'_>);
-    /// Removes the expiry that another command has given the key, so that it does not end the new or
-    /// renewed lease of a holder. Most keys have no expiry, and then this must cost next to nothing.
+    /// Removes the expiry that another command has given the key, so that it does not end the new or renewed
+    /// lease of a holder. Most keys have no expiry, and then this must be very cheap.
     fn forget_expiry(&mut self, key: Key<'_>);
     /// Removes the key, whatever its content.
     fn remove(&mut self, key: Key<'_>);
-    /// Removes the remains at a free key: a lock whose lease a RENAME has ended, say.
+    /// Removes the remains at a free key: a lock that ended with a RENAME, say.
     fn remove_rest(&mut self, key: Key<'_>);
-    /// Removes the foreign lock or the mark at the key, on the replicas too: [`Host::tell`] does not cover
-    /// these.
+    /// Removes the foreign lock or the completion record at the key, on the replicas too: [`Host::tell`] does
+    /// not cover these.
     fn remove_foreign(&mut self, key: Key<'_>);
     /// Reports an effect to replicas, listeners and statistics. The node calls this after it has
     /// stored the change, in the order of the effects.
@@ -52,22 +53,22 @@ pub trait Host: Answers {
     /// True if the current request may block: false inside a transaction, a script or another
     /// module's call.
     fn may_block(&mut self) -> bool;
-    /// Returns the user who sends the current request. The node asks only for requests that wait,
-    /// have KEEP, or have a fence that is far ahead.
+    /// Returns the user of the current request. The node asks only for requests that wait, have KEEP, or have a
+    /// fence that is far ahead.
     fn owner(&mut self) -> Owner;
     /// Tells if this server would grant the key's lock to a client that asked for it now.
     fn serves(&mut self, key: Key<'_>) -> Serves;
     /// Writes the promise into the state file at once, because a grant needs it. False: the write
     /// failed.
     fn promise(&mut self, promise: &Promise) -> bool;
-    /// Returns a key with a lease that is over, if there is one.
+    /// Returns a key with an ended lease, if there is one.
     fn due(&mut self, now: Instant) -> Option<KeyBuf>;
 }
 
 /// The memory of locks, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Memory {
-    /// An estimate, rather too large than too small.
+    /// An estimate, more often too large than too small.
     pub used: u64,
     /// The limit.
     pub most: u64,
@@ -110,11 +111,11 @@ pub enum Effect<'a> {
         /// The grant after the extension.
         grant: Grant<'a>,
     },
-    /// A holder has released the lock, which is done.
+    /// A holder has released the lock with DONE.
     Done {
-        /// The mark.
+        /// The completion record.
         done: Done<'a>,
-        /// The end of the mark; `None`: the server tells it apart.
+        /// The end of the record; `None`: the server sends it apart.
         until: Option<Until>,
         /// The time held, in microseconds; zero if no holder was there.
         held: u64,
@@ -146,18 +147,18 @@ pub enum Ending {
     Broken,
     /// The connection of an EPHEMERAL grant closed.
     Disconnected,
-    /// The waiter to which the lock was granted had gone.
+    /// The waiter was gone when its grant was made.
     Undelivered,
 }
 
-/// The end of a wait, as the blocked request hears it.
+/// The end of a wait, as answered to the blocked request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitOutcome {
     /// The request has the lock.
     Granted(Fence),
     /// The time-out has passed, or the request was withdrawn.
     Denied,
-    /// The request would get the lock if the present holders left. The largest fence of the key.
+    /// The request would get the lock if the present holders left. With the largest fence of the key.
     Turn(Fence),
     /// The key was removed.
     Removed,

@@ -4,22 +4,22 @@
 //! - `release`: RELEASE, EXTEND, CHECK and BREAK.
 //! - `serve`: hand-over to the next waiters, and waiters that leave before.
 //! - `waiting`: the queues, and all waiters.
-//! - `places`: places of waiters that are away; `place_clock`: the clock by which they end.
+//! - `places`: places of waiters that are away; `place_clock`: the clock for their ends.
 //! - `ephemeral`: grants that end with a connection.
 //! - `final_tokens`: tokens released with FINAL.
 //! - `evicted`: keys that stay shut because their locks were evicted.
 //! - `durability`: the effect of the state file on grants; quarantine.
 //! - `sweep`: ends leases and waits that are over, and does deferred work;
 //!   `deferred`: that work; `rechecks`: keys that are checked again.
-//! - [`observed`]: the operator's figures of waits and holds; [`who`]: a holder or a waiter, as an operator
-//!   may see it.
+//! - [`observed`]: the operator's figures of waits and holds; [`who`]: the names of holders and waiters that an
+//!   operator may see.
 //! - `events`: keys removed by other commands, connections that close, roles
 //!   that change, effects that arrive from a primary.
 //! - [`host`]: the trait that the server around a node implements.
 //! - [`settings`]: the operator's settings; [`shares`]: fair shares of a limited store.
 //!
-//! The rule that binds them: whenever a lock could be granted to its first waiter, it has been,
-//! or the work to do so is pending.
+//! The invariant: whenever a lock could be granted to its first waiter, it has been granted, or the work to do
+//! so is pending.
 
 mod acquire;
 mod deferred;
@@ -63,11 +63,11 @@ use crate::words::{ClientId, Deadline, Fence, Key, KeyBuf, Millis};
 pub struct Node {
     /// The settings that an operator can change with CONFIG SET.
     pub settings: Settings,
-    /// True if the server does not report changes of keys, so that dlock polls foreign locks with waiters.
+    /// True if the server does not report changes of keys: then dlock polls foreign locks with waiters.
     pub is_deaf: bool,
     /// The wall clock.
     pub clock: Clock,
-    /// The state that outlives a crash, by the promise.
+    /// The state that survives a crash, by the promise.
     pub durable: Durable,
     /// The node's role.
     role: Role,
@@ -88,17 +88,16 @@ pub struct Node {
 /// The role of a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Role {
-    /// This node decides.
+    /// This node is a primary.
     #[default]
     Leads,
-    /// This node is a replica, or loads its data: it ends
-    /// nothing, grants nothing and hands nothing over.
+    /// This node is a replica, or loads its data: it ends nothing, grants nothing and hands nothing over.
     Follows,
-    /// This node leads, but another node has decided the effects that it carries out just now.
+    /// This node is a primary, but another node has decided the effects that it carries out now.
     Obeys,
 }
 
-/// The identity of a grant: a token at a key, and the connection that speaks for it.
+/// The identity of a grant: a token at a key, and the grant's connection.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct GrantId {
     key: KeyBuf,
@@ -113,12 +112,12 @@ impl Node {
         self.durable.leases.saw(ttl);
     }
 
-    /// Takes note of a lock with this fence at the key, alive or not: the next fence must be larger.
+    /// Takes note of a lock with this fence at the key, held or over: the next fence must be larger.
     pub fn pass_on(&mut self, key: Key<'_>, fence: Fence) {
         self.durable.counter.learn(key.name, fence, self.is_following());
     }
 
-    /// An estimate of the memory that the node keeps for grants, beside that of the stored locks.
+    /// An estimate of the memory that the node keeps for grants, in addition to the stored locks.
     #[must_use]
     pub fn memory(&self) -> u64 {
         self.ephemeral.bytes()
@@ -131,8 +130,7 @@ impl Node {
         (any || self.waiting.rechecks.any_next()) && !self.is_following()
     }
 
-    /// Time at which the node will have something to do, as far as it knows. The host's index
-    /// has the leases.
+    /// Time of the next work in this node. The ends of leases are in the host's index.
     #[must_use]
     pub fn next_wake(&self) -> Option<Deadline> {
         earlier(self.waiting.next_wake(), self.durable.quarantine_wakes(self.settings.quarantine))

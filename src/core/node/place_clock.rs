@@ -1,9 +1,9 @@
-//! The clock of places: it runs while requests get through, and knows when they were last read.
+//! The clock of places: it runs while requests get through, and stores when they were last read.
 //!
-//! A place must not end while its owner's request lies in the socket: during a long script, say,
-//! or while the server holds requests back. So this clock stands still while writes are paused and
-//! in quarantine; and a place that is over by it ends only at the second iteration of the
-//! event loop after that, because the server reads what has arrived in between.
+//! A place must not end while its client's request is unread in the socket: during a long script, say, or while
+//! the server holds requests back. So this clock stands still while writes are paused, and in quarantine. A
+//! place that is over by this clock ends only at the second iteration of the event loop after that, because in
+//! between the server reads what has arrived.
 
 use crate::words::{Deadline, Instant};
 
@@ -38,8 +38,8 @@ impl PlaceClock {
         (self.looked, self.runs) = (now, runs);
     }
 
-    /// Notes if requests get through now. The caller calls this often: the clock knows nothing of the time
-    /// between two calls.
+    /// Notes if requests get through now. The caller calls this often: the clock sees only the moments of the
+    /// calls.
     pub fn look(&mut self, now: Instant, runs: bool) {
         if !(self.runs && runs) {
             self.still += now.since(self.looked);
@@ -88,7 +88,7 @@ mod tests {
     fn what_is_over_ends_after_an_iteration_in_which_the_server_has_read() {
         let mut clock = PlaceClock::default();
         clock.iteration(ms(1), true);
-        // A script has run until now, and the requests that came meanwhile are not read yet.
+        // A script has run until now; requests that arrived meanwhile are unread.
         clock.iteration(ms(5_000), true);
         assert!(!clock.is_over(END));
         clock.iteration(ms(5_001), true);

@@ -1,8 +1,8 @@
 //! Places of waiters that are away.
 //!
-//! A place is a waiter that is away; if its turn comes, it holds the lock for the lease that it asked for, which
-//! is no longer than KEEP: so there is no third state between free and held. A client that comes back in time is
-//! served in the order in which it first came, however it waits. Many dead waiters cost one KEEP in total.
+//! A place is a waiter that is away. If its turn comes, it holds the lock for the requested lease, which is no
+//! longer than KEEP: so there is no third state between free and held. A client that returns in time is served
+//! by its first arrival, however it waits. Many dead waiters cost one KEEP in total.
 
 use alloc::collections::BTreeSet;
 
@@ -20,7 +20,7 @@ pub(super) struct Places {
     ends: BTreeSet<(Deadline, WaiterId)>,
     shares: Shares,
     pub clock: PlaceClock,
-    /// The number of requests that left no place, for want of room.
+    /// The number of requests that left no place, for lack of room.
     pub refused: u64,
 }
 
@@ -29,7 +29,7 @@ pub(super) struct Places {
 pub(super) enum Left {
     /// This much time is left.
     Some(Millis),
-    /// The place is over, unless the server has yet to read its owner's request.
+    /// The place is over, unless its client's request is still unread.
     Unread,
     /// The place is over.
     Nothing,
@@ -115,8 +115,7 @@ fn units(key: Key<'_>, waiter: &Waiter) -> u64 {
 }
 
 impl Node {
-    /// Checks if requests get through, so that places do not end while they do not. The caller calls this
-    /// often.
+    /// Checks if requests get through: otherwise places must not end. The caller calls this often.
     pub fn look_at_places(&mut self, now: Instant, paused: bool) {
         self.final_tokens.look(now);
         let runs = !paused && self.durable.in_quarantine().is_none();
@@ -126,8 +125,8 @@ impl Node {
         }
     }
 
-    /// Ends a request without the lock: its place is kept, if it has KEEP and there is room.
-    /// Else it leaves. False: it did not wait.
+    /// Ends a request without the lock: its place is kept, if it has KEEP and there is room. Otherwise it
+    /// leaves. False: it did not wait.
     pub(super) fn depart(&mut self, id: WaiterId, now: Instant) -> bool {
         let Some(at) = self.waiting.standing(id).cloned() else { return false };
         let key = at.key();
@@ -146,13 +145,13 @@ impl Node {
         self.waiting.keep_place(key, token, runs, now)
     }
 
-    /// Ends places whose clients did not come back. Returns the rest of the budget.
+    /// Ends places of clients that did not come back. Returns the rest of the budget.
     pub(super) fn end_places(&mut self, budget: usize, now: Instant) -> usize {
         let mut left = budget;
         while left > 0
             && let Some(id) = self.waiting.places.pop_over()
         {
-            // Dismissed waiters end with the others of their queue.
+            // Dismissed waiters end with their queue.
             let Some(at) = self.waiting.standing(id).cloned() else { break };
             self.leave_later(at.key(), &at.token, now);
             left -= 1;

@@ -1,7 +1,10 @@
-//! Locks with waiters that must be checked again: in the next iterations of the event loop, because the first
-//! waiter may be grantable; or at some moment: when a foreign lock's string expires, because the server itself
-//! may notice late; a second later, because the server does not report every change of a string; or soon, where it
-//! refuses writes now. A key has one entry, the earliest, and shares its name with the key's queue: no queue, no entry.
+//! Locks with waiters that must be checked again, for one of these reasons:
+//! - In the next iterations of the event loop: the first waiter may be grantable.
+//! - When a foreign lock's string expires: the server itself may notice late.
+//! - A second later: the server does not report every change of a string.
+//! - Soon: the server refuses writes now.
+//!
+//! A key has one entry, the earliest, and shares its name with the key's queue: no queue, no entry.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
@@ -19,9 +22,9 @@ pub(super) struct Rechecks {
 /// The time of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum When {
-    /// In the next iterations, in the order in which they were planned.
+    /// A check in the next iterations, in the order of planning.
     Next(u64),
-    /// At a moment.
+    /// A check at this moment.
     At(Deadline),
 }
 
@@ -60,9 +63,9 @@ impl Rechecks {
         self.by_key.insert(key, when);
     }
 
-    /// The pause before the next check of a key that may change at any moment: short, because a
-    /// client that polls might be there first; longer with many keys, so that the checks stay a small
-    /// part of the server's work.
+    /// The pause before the next check of a key that may change at any moment. It is short, because a client
+    /// that polls might be first; and longer with many keys, so that the checks stay a small part of the
+    /// server's work.
     pub fn pause(&self) -> Millis {
         let many = self.by_key.len() as u64 / LOOKS_PER_MS;
         Millis(many.clamp(SHORTEST_PAUSE, LONGEST_PAUSE))
@@ -78,7 +81,7 @@ impl Rechecks {
         }
     }
 
-    /// Lets the checks whose moment has come, at most `most`, follow those that are to be made next.
+    /// Moves due checks, at most `most`, behind the checks of the next iterations.
     pub fn come(&mut self, now: Instant, most: usize) {
         for _ in 0..most {
             let Some(key) = self.first_over(now) else { return };
@@ -104,13 +107,13 @@ impl Rechecks {
         Some(key)
     }
 
-    /// Drops the checks of keys for which `stays` is false.
+    /// Keeps only the checks of keys that `stays` selects.
     pub fn retain(&mut self, stays: impl Fn(&KeyBuf) -> bool) {
         self.by_time.retain(|(_, key)| stays(key));
         self.by_key.retain(|key, _| stays(key));
     }
 
-    /// The keys that are to be checked.
+    /// The keys to check.
     #[cfg(test)]
     pub fn keys(&self) -> impl Iterator<Item = &Arc<KeyBuf>> {
         assert_eq!(self.by_key.len(), self.by_time.len());
@@ -118,7 +121,7 @@ impl Rechecks {
     }
 }
 
-/// With many keys, dlock checks this many in a millisecond.
+/// The number of checks in a millisecond, with many keys.
 const LOOKS_PER_MS: u64 = 8;
 const SHORTEST_PAUSE: u64 = 2;
 const LONGEST_PAUSE: u64 = 50;
@@ -182,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_for_which_nobody_waits_any_more_is_not_looked_at() {
+    fn a_key_without_waiters_is_no_longer_checked() {
         let mut rechecks = Rechecks::default();
         for db in 0..3 {
             rechecks.add(Deadline(1), key(db));

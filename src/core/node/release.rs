@@ -16,10 +16,10 @@ use crate::reason::Reason;
 use crate::words::{ClientId, Fence, Key, Lease, Millis, Owner, Time};
 
 impl Node {
-    /// Gives the lock back and hands it over. A token that waits leaves the queue instead.
+    /// Releases the lock and hands it over. A token that waits leaves the queue instead.
     ///
     /// # Errors
-    /// Fails if the key holds something else.
+    /// Fails if the key has another content.
     pub fn release<H: Host>(
         &mut self,
         host: &mut H,
@@ -55,10 +55,10 @@ impl Node {
         Ok(released)
     }
 
-    /// Lets the token's lease end `ttl` from now, if it holds, and not earlier than it would.
+    /// Extends the token's lease to `ttl` from now, if it holds; no lease gets shorter.
     ///
     /// # Errors
-    /// Fails if the key holds something else, or the fence is too far ahead.
+    /// Fails if the key has another content, or the fence is too far ahead.
     pub fn extend<H: Host>(
         &mut self,
         host: &mut H,
@@ -76,30 +76,30 @@ impl Node {
             return Err(Reason::WrongType);
         }
         let Some((mode, grant)) = found.mode().zip(found.grant(ask.token)) else {
-            // A token without a grant may have one that the node has forgotten.
+            // A token without a grant may have had one that the node has forgotten.
             self.refuse_in_quarantine(time.now)?;
             return Ok(false);
         };
         if ask.fence.is_some_and(|fence| grant.fence > fence) {
             return Ok(false);
         }
-        // The fence that the node has granted is no proposal: its clock may have been set back since.
+        // A fence granted by this node is not a proposal: its clock may have been set back since.
         let raised = ask.fence.filter(|fence| *fence > grant.fence);
         self.check_proposal(raised)?;
-        // Only a client that has received this fence names it. Without one, or with a larger one, the
-        // client may never have heard of this grant: its lease may have ended before the crash.
+        // Only a client that has received this fence names it. Without one, or with a larger one, the client
+        // may not have received this grant: its lease may have ended before the crash.
         if ask.fence != Some(grant.fence) {
             self.refuse_in_quarantine(time.now)?;
         }
         let was_away = grant.client == ClientId::AWAY;
         let (ephemeral, meta) = (grant.ephemeral, Box::from(grant.meta));
-        // The grant is this connection's now, unless it ends with another one.
+        // The grant belongs to this connection now, unless it ends with another one.
         let speaks = if ephemeral || self.is_following() { grant.client } else { client };
         let changes = speaks != grant.client;
         let client = speaks;
         let fence = ask.fence.unwrap_or(grant.fence);
         let lease = grant.lease.extended_to(time.now, ask.ttl);
-        // A lease that stays as it is needs no more of the state file.
+        // An unchanged lease needs no more of the state file.
         let longer = if lease == grant.lease { Millis(1) } else { lease.ttl };
         if self.is_following() {
             self.heard_of(key, fence, lease.ttl);
@@ -120,11 +120,11 @@ impl Node {
         Ok(true)
     }
 
-    /// Returns the fence of the token, if it holds the lock now. Changes no lock, and says nothing of a later
-    /// moment.
+    /// Returns the fence of the token, if it holds the lock now. Changes no lock; the answer is about this
+    /// moment only.
     ///
     /// # Errors
-    /// Fails if the key holds something else, or if a quarantine leaves open whether the token still holds it.
+    /// Fails if the key has another content, or if a quarantine leaves open whether the token still holds it.
     pub fn check<H: Host>(
         &mut self,
         host: &mut H,
@@ -144,10 +144,10 @@ impl Node {
         Ok(fence)
     }
 
-    /// Ends every lease on the key, or the token's, and hands over. Returns the number of ended leases.
+    /// Ends every lease at the key, or the token's, and hands over. Returns the number of ended leases.
     ///
     /// # Errors
-    /// Fails if the key holds something else.
+    /// Fails if the key has another content.
     pub fn break_lock<H: Host>(
         &mut self,
         host: &mut H,
@@ -187,7 +187,7 @@ impl Node {
         Ok(count + usize::from(place))
     }
 
-    /// Checks if a token may leave its lock done. Returns the user for whom a fence far ahead counts.
+    /// Checks if a token may leave a completion record. Returns the user that a fence far ahead counts for.
     fn check_done<H: Host>(
         &mut self,
         host: &mut H,
@@ -213,11 +213,11 @@ impl Node {
         if host.done_by_user() + units(key.name.len(), terms.meta.len()) > MAX_DONE {
             return Err(Reason::TooManyDone);
         }
-        // The mark takes the place of the grant. Nobody else's locks may keep a job from being done.
+        // The record replaces the grant. Other users' locks must not keep a job from being done.
         if !fits {
             self.check_memory(host)?;
         }
-        // The next holder gets a larger fence than the claim had, whatever this node granted.
+        // The next holder gets a larger fence than the claim had, even if this node granted a smaller one.
         let Some(fence) = terms.fence.filter(|fence| *fence > granted) else {
             return Ok(Owner::default());
         };
@@ -226,8 +226,8 @@ impl Node {
         Ok(owner)
     }
 
-    /// Makes the lock done, if the token holds it, and tells who waits. True too if it is done by this token
-    /// already: the answer to the first request may have been lost.
+    /// Makes the lock done, if the token holds it, and answers its waiters. True too if this token has already
+    /// made it done: the reply to the first request may have been lost.
     fn finish<H: Host>(
         &mut self,
         host: &mut H,
@@ -255,7 +255,7 @@ impl Node {
         true
     }
 
-    /// Puts a mark in the place of whatever is at the key.
+    /// Replaces the content of the key with a completion record.
     pub(super) fn put_done<H: Host>(
         &mut self,
         host: &mut H,
@@ -310,7 +310,7 @@ impl Node {
             }
             _ => return false,
         };
-        // Even if the lock came here from another key, the next holder gets a larger fence.
+        // Even if the lock was moved here from another key, the next holder gets a larger fence.
         self.durable.counter.learn(key.name, fence, self.is_following());
         host.tell(key, ended(token, why, lease, time));
         true
@@ -344,7 +344,7 @@ impl Node {
     }
 }
 
-/// Completes the removal of a member: an empty crowd is no lock.
+/// Completes the removal of a member: an empty crowd is not a lock.
 fn settle<H: Host>(host: &mut H, key: Key<'_>, empty: bool) {
     if empty {
         host.remove(key);

@@ -11,12 +11,12 @@ use crate::reason::Reason;
 use crate::words::{ClientId, Fence, Instant, Key, Lease, Millis, Time, WaiterId};
 
 impl Node {
-    /// Grants the lock to its first waiters, as many as it admits. The grants are made here and
-    /// now; the answers only report them, so no other request can slip in between.
+    /// Grants the lock to its first waiters, as many as it admits. The grants are made here and now; answers
+    /// only report them, so no other request can come in between.
     ///
-    /// Of very many readers a part is served at once, and the others in the next iterations of the event
-    /// loop. Until then no command serves this queue: thousands of new readers that release one after the
-    /// other would each let in as many again, all in one iteration.
+    /// Of very many readers a part is served at once, and the rest in the next iterations of the event loop.
+    /// Until then no command serves this queue: otherwise thousands of new readers that release one after the
+    /// other would each let in as many again, in one iteration.
     pub(super) fn serve<H: Host>(&mut self, host: &mut H, key: Key<'_>, time: Time) {
         if self.waiting.queue(key).is_some_and(|queue| !queue.enters) {
             self.serve_some(host, key, time, SERVED_AT_ONCE);
@@ -82,7 +82,7 @@ impl Node {
             if let Some(end) = shut {
                 self.waiting.watch_at(key, end);
             }
-            // A waiter that is told now asks other nodes, where the holder may not have asked yet.
+            // After its answer a waiter asks other nodes, where the holder may not have asked yet.
             if !found.is_held_by_absent() {
                 self.tell_turns(host, key, top, time);
             }
@@ -96,8 +96,8 @@ impl Node {
         served
     }
 
-    /// Answers waiters with TURN whose turn is next. Each of them is away from then on;
-    /// if its place cannot be kept, it waits on instead.
+    /// Answers waiters with TURN that are next. Each is away from then on, or continues to wait if its place
+    /// cannot be kept.
     fn tell_turns<A: Answers>(&mut self, host: &mut A, key: Key<'_>, top: Fence, time: Time) {
         while let Some(next) = self.waiting.queue(key).and_then(Queue::next_turn) {
             let (id, token) = (next.id, next.token.clone());
@@ -147,31 +147,32 @@ impl Node {
         true
     }
 
-    /// Handles a blocked client that is gone. A queued request leaves, or its place is kept. Without KEEP, a grant
-    /// whose reply was not written ends as soon as that can be written, if it is still that connection's.
+    /// Handles a blocked client that is gone. A queued request leaves, or its place is kept. Without KEEP, a
+    /// grant ends if its reply was not written: as soon as that can be replicated, if the grant is still that
+    /// connection's.
     pub fn gone(&mut self, id: WaiterId, now: Instant) {
         if let Some(grant) = self.waiting.unwritten.remove(&id) {
-            // A follower takes nothing back: the lease runs out at the primary.
+            // A replica withdraws no grant: the lease runs out at the primary.
             if !self.is_following() {
                 self.deferred.undelivered(grant);
             }
         } else if self.waiting.standing(id).is_some() {
             self.depart(id, now);
         } else {
-            // The waiter was dismissed, and need not be told any more.
+            // The waiter was dismissed, and needs no answer.
             self.waiting.stands.remove(&id);
         }
     }
 
-    /// Handles a blocked client whose request an operator has ended: as [`gone`](Self::gone), but a grant stays.
-    /// The connection may ask again at any moment.
+    /// Handles a blocked client that an operator has unblocked: as [`gone`](Self::gone), but a grant stays. The
+    /// connection may ask again at any moment.
     pub fn unblocked(&mut self, id: WaiterId, now: Instant) {
         self.waiting.delivered(id);
         self.gone(id, now);
     }
 
-    /// Dismisses all waiters at the key with the same answer, the first few at once, and the others in the
-    /// next iterations. Places of tokens that are away end without an answer.
+    /// Dismisses all waiters at the key with the same answer, the first few at once, and the rest in the next
+    /// iterations. Places of tokens that are away end without an answer.
     pub(super) fn dismiss<A: Answers>(
         &mut self,
         host: &mut A,
@@ -186,7 +187,7 @@ impl Node {
         self.deferred.dismiss(dismissed);
     }
 
-    /// Answers dismissed waiters, at most `most`. Returns the rest of that budget.
+    /// Answers dismissed waiters, at most `most`. Returns the rest of the budget.
     pub(super) fn tell_dismissed<A: Answers>(&mut self, host: &mut A, most: usize) -> usize {
         let mut left = most;
         while left > 0
@@ -215,14 +216,14 @@ impl Node {
         left
     }
 
-    /// Takes the waiter with this token out of the queue.
+    /// Removes the waiter with this token from the queue.
     pub(super) fn take_out(&mut self, key: Key<'_>, token: &[u8], now: Instant) -> Option<Waiter> {
         self.charge(key, now);
         self.waiting.remove(key, token)
     }
 
-    /// Removes the waiter with this token, while nothing may be granted: if it was the first, the next
-    /// is served later.
+    /// Removes the waiter with this token while no grant is possible: if it was the first, the next is served
+    /// later.
     pub(super) fn leave_later(
         &mut self,
         key: Key<'_>,
@@ -249,7 +250,7 @@ impl Node {
         }
     }
 
-    /// Ends the old connection's hold on a grant, whose holder asks again.
+    /// Ends the old connection's hold on a grant when the holder asks again.
     pub(super) fn forget_ephemeral<H: Host>(&mut self, host: &mut H, key: Key<'_>, token: &[u8]) {
         if self.ephemeral.is_empty() {
             return;
@@ -261,7 +262,7 @@ impl Node {
     }
 }
 
-/// The largest number of waiters that one command serves, and of those that it tells at once that the lock
-/// is gone. To let one in, and to write to it, takes the server some ten microseconds.
+/// The largest number of waiters that one command serves, and that it answers at once when the lock was
+/// removed. A grant and its reply take the server about ten microseconds.
 const SERVED_AT_ONCE: usize = 64;
 const TOLD_AT_ONCE: usize = 16;

@@ -10,8 +10,8 @@ use crate::words::Millis;
 pub struct Settings {
     /// The longest new lease, in milliseconds.
     pub max_ttl: u64,
-    /// The longest lease, in milliseconds, of which a node that starts without a state file assumes that it has
-    /// granted it before; 0: it has never run.
+    /// The lease, in milliseconds, that a node without a state file assumes to have granted before; 0: the node
+    /// is new.
     pub newborn_quarantine: u64,
     /// The policy of quarantine.
     pub quarantine: Policy,
@@ -25,7 +25,7 @@ impl Settings {
         Terms { max_ttl: Millis(self.max_ttl), newborn, quarantine: self.quarantine }
     }
 
-    /// Settings that refuse nothing that another node has granted.
+    /// Settings that refuse no grant of another node.
     pub const REPLAY: Settings = Settings {
         max_ttl: limits::MAX_TTL_CEILING,
         newborn_quarantine: limits::DEFAULT_NEWBORN_QUARANTINE,

@@ -1,8 +1,7 @@
-//! Fair shares of a limited store: no owner takes more than it leaves for the others.
+//! Fair shares of a limited store: no owner takes more than it leaves for other owners.
 //!
-//! The rule needs no fixed number for one user's share. One user alone can have half of the store,
-//! two users that take all they can get have a third each, and a user who has nothing yet finds room
-//! for one unit as long as there is any.
+//! The rule needs no fixed share for one user. One user alone can have half of the store, and two users that
+//! take all they can get have a third each. A user without any finds room for one unit as long as there is one.
 
 use alloc::collections::BTreeMap;
 
@@ -23,8 +22,8 @@ pub struct Shares {
 }
 
 impl Shares {
-    /// Takes `units` of a store of `room` units. False: the others would be left with less than
-    /// the owner then has; nothing has changed.
+    /// Takes `units` of a store of `room` units. False: less would be left than the owner then has, and nothing
+    /// has changed.
     pub fn take(&mut self, owner: Owner, units: u64, room: u64) -> bool {
         let may = self.have_room(owner, units, room);
         if may {
@@ -41,14 +40,14 @@ impl Shares {
         left.is_some_and(|left| own <= left.max(1))
     }
 
-    /// Takes `units`, whatever room there is.
+    /// Takes `units`, even beyond the room.
     pub fn add(&mut self, owner: Owner, units: u64) {
         self.taken = self.taken.saturating_add(units);
         let own = self.of(owner).saturating_add(units);
         self.by_owner.insert(owner, own);
     }
 
-    /// Gives `units` back.
+    /// Returns `units` to the store.
     pub fn give_back(&mut self, owner: Owner, units: u64) {
         self.taken = self.taken.saturating_sub(units);
         match self.of(owner).saturating_sub(units) {
@@ -72,13 +71,13 @@ impl Shares {
 mod tests {
     use super::*;
 
-    /// Takes all that it can get.
+    /// Takes as much as the owner can get.
     fn fill(shares: &mut Shares, owner: u64) -> u64 {
         (0..).take_while(|_| shares.take(Owner(owner), 1, 90)).count() as u64
     }
 
     #[test]
-    fn one_alone_has_half_and_who_has_nothing_yet_finds_room() {
+    fn one_user_alone_has_half_and_a_new_one_finds_room() {
         let mut shares = Shares::default();
         assert_eq!(fill(&mut shares, 1), 45);
         assert_eq!(fill(&mut shares, 2), 22);
@@ -88,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_nothing_yet_gets_the_last_unit() {
+    fn a_new_user_gets_the_last_unit() {
         let mut shares = Shares::default();
         shares.add(Owner(1), 89);
         assert!(!shares.take(Owner(1), 1, 90));
@@ -106,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_back_can_be_taken_again_and_nobody_is_remembered_for_nothing() {
+    fn returned_units_can_be_taken_again_and_users_without_any_are_forgotten() {
         let mut shares = Shares::default();
         assert!(shares.take(Owner(1), 40, 90));
         assert!(!shares.take(Owner(1), 6, 90));

@@ -6,11 +6,10 @@ use crate::node::host::{Effect, Ending, Host, Serves, WaitOutcome};
 use crate::words::{Key, Millis, Time};
 
 impl Node {
-    /// Does due work, at most `budget` pieces of it, so that a burst of endings is spread
-    /// over several iterations of the event loop. A lease or a wait that ends is one piece, a grant is four.
-    /// True if there may be more.
+    /// Does due work, at most `budget` pieces of it: many endings are spread over several iterations of the
+    /// event loop. The end of a lease or a wait is one piece, a grant is four. True if there may be more.
     ///
-    /// With `may_write` false only waits end: they write nothing.
+    /// If `may_write` is false only waits end: they write nothing.
     pub fn sweep<H: Host>(
         &mut self,
         host: &mut H,
@@ -53,7 +52,7 @@ impl Node {
         let Some(key) = host.due(time.now) else { return 0 };
         let key = key.as_key();
         let serves = self.may_hand_over(host, key);
-        // If nothing is over at a key that was due, the index lagged, and looking has corrected it.
+        // If no lease is over at a key that was due, the index lagged, and the look has corrected it.
         let ended = self.end_over(host, key, time, left.min(A_FEW)).max(1);
         ended + self.hand_over(host, key, time, serves)
     }
@@ -120,15 +119,15 @@ impl Node {
         }
     }
 
-    /// Tells if this node may grant the lock to a waiter: its slot may be another
-    /// node's by now, or this node may be cut off from its replicas. Asked before leases end, because
-    /// a slot that is moving is served here as long as the key is.
+    /// Tells if this node may grant the lock to a waiter: its slot may be another node's by now, or the node
+    /// may be cut off from its replicas. It is asked before leases end, because a slot that is moving is served
+    /// here as long as the key is here.
     fn may_hand_over<H: Host>(&self, host: &mut H, key: Key<'_>) -> Serves {
         if self.waiting.queue(key).is_none() { Serves::Yes } else { host.serves(key) }
     }
 
-    /// Serves a few of the next waiters, if this server still serves the key. If not, they have to ask
-    /// again. Returns the pieces of work done.
+    /// Serves a few of the next waiters, if this server still serves the key. If not, they have to ask again.
+    /// Returns the pieces of work done.
     fn hand_over<H: Host>(
         &mut self,
         host: &mut H,
@@ -147,8 +146,8 @@ impl Node {
 
     /// Ends the leases that are over at the key; every command begins with this.
     ///
-    /// Of a large crowd whose leases end in one moment it ends a part, and leaves the rest to the next
-    /// iterations: no command takes long. But the token of the command is up to date.
+    /// If a large crowd ends in one moment, it ends a part, and leaves the rest to the next iterations, so that
+    /// no command takes long. But the token of the command is up to date.
     pub(super) fn expire_due<H: Host>(
         &mut self,
         host: &mut H,
@@ -168,7 +167,7 @@ impl Node {
         }
     }
 
-    /// Ends a large crowd whose last lease is over, in one piece.
+    /// Ends a large crowd in one piece, once its last lease is over.
     fn end_all<H: Host>(&mut self, host: &mut H, key: Key<'_>, time: Time) -> bool {
         let Found::Held(Holders::Many(crowd)) = host.find(key) else { return false };
         let over = crowd.last_end().is_some_and(|end| end.is_over(time.now));

@@ -15,22 +15,22 @@ use crate::words::{Deadline, Instant, Key, KeyBuf, Millis, Time, WaiterId};
 /// All waiters.
 #[derive(Debug, Default)]
 pub struct Waiting {
-    /// The queues, by database and key. None is empty.
+    /// The queues, by database and key. Empty ones are removed.
     pub(super) queues: BTreeMap<u32, Queues>,
-    /// The position of each waiter, also of those that are away.
+    /// The position of each waiter, present or away.
     pub(super) stands: BTreeMap<WaiterId, InQueue>,
     /// The number of waiting requests of each user.
     pub(super) shares: Shares,
-    /// The times at which waiters give up.
+    /// The ends of waits.
     pub(super) ends: BTreeSet<(Deadline, WaiterId)>,
     /// The places of waiters that are away.
     pub(super) places: Places,
-    /// Grants to waiters without KEEP whose replies are not written yet.
+    /// Grants to waiters without KEEP, while their replies are not written.
     pub(super) unwritten: BTreeMap<WaiterId, GrantId>,
     /// Locks that must be checked again for their waiters.
     pub(super) rechecks: Rechecks,
-    /// True if some lock's first waiter waits for the state file, too. A list of these locks would grow on a
-    /// full disk with each one that somebody has waited for.
+    /// True if some lock's first waiter also waits for the state file. On a full disk, a list of these locks
+    /// would grow with every contended key.
     pub(super) for_file: bool,
     pub(super) next_id: u64,
 }
@@ -38,8 +38,8 @@ pub struct Waiting {
 /// The queues of a database, by key.
 pub(super) type Queues = BTreeMap<Box<[u8]>, Queue>;
 
-/// A waiter's queue and token. There may be very many: so the key is shared with the queue,
-/// and the token with the waiter.
+/// A waiter's queue and token. There may be very many, so the key is shared with the queue, and the token with
+/// the waiter.
 #[derive(Clone, Debug)]
 pub(super) struct InQueue {
     key: Arc<KeyBuf>,
@@ -65,7 +65,7 @@ impl Waiting {
         self.places.len()
     }
 
-    /// The number of requests with KEEP that left no place, for want of room.
+    /// The number of requests with KEEP that left no place, for lack of room.
     #[must_use]
     pub fn places_refused(&self) -> u64 {
         self.places.refused
@@ -81,7 +81,7 @@ impl Waiting {
         self.queues.get(&key.db).and_then(|names| names.get(key.name))
     }
 
-    /// The key for which a request waits, shared with its queue.
+    /// The key of a request that waits, shared with its queue.
     #[must_use]
     pub fn key_of(&self, id: WaiterId) -> Option<Arc<KeyBuf>> {
         self.stands.get(&id).map(|at| at.key.clone())
@@ -147,7 +147,7 @@ impl Waiting {
         Some(old)
     }
 
-    /// The position of a waiter, if its queue is still that of its key. Else it was dismissed.
+    /// The position of a waiter, if the key still has its queue. Otherwise it was dismissed.
     pub(super) fn standing(&self, id: WaiterId) -> Option<&InQueue> {
         let queue_is = |at: &&InQueue| {
             self.queue(at.key()).is_some_and(|queue| Arc::ptr_eq(&queue.key(), &at.key))
@@ -169,7 +169,7 @@ impl Waiting {
         Some(waiter)
     }
 
-    /// Removes a waiter that is in no queue any more from the indexes.
+    /// Removes a waiter that has left its queue from the indexes.
     pub(super) fn unlist(&mut self, key: Key<'_>, waiter: &Waiter) {
         self.stands.remove(&waiter.id);
         if let Some(end) = waiter.place_ends() {
@@ -181,7 +181,7 @@ impl Waiting {
         }
     }
 
-    /// Changes a queue, and forgets it once it is empty.
+    /// Changes a queue, and drops it once it is empty.
     pub(super) fn change_queue<T>(
         &mut self,
         key: Key<'_>,
@@ -253,9 +253,9 @@ impl Waiting {
         }
     }
 
-    /// Plans a check of a foreign lock with waiters: when its string expires, and before. If the server does not
-    /// report changes of keys (`is_deaf`), checks find them all; if it does, they find the few that it does not
-    /// report: SUNIONSTORE and its like put other data in the string's place.
+    /// Plans a check of a foreign lock with waiters: when its string expires, and before. If the server does
+    /// not report changes of keys (`is_deaf`), checks find them all. Otherwise checks find the few that are not
+    /// reported: SUNIONSTORE and its like replace the string with other data.
     pub(super) fn watch_foreign(
         &mut self,
         key: Key<'_>,
@@ -263,7 +263,7 @@ impl Waiting {
         is_deaf: bool,
         time: Time,
     ) {
-        // For places alone dlock does not poll it: a client that comes back asks itself.
+        // For places alone dlock does not poll it: a client that returns asks itself.
         let waited_for = self.queue(key).is_some_and(Queue::has_present);
         let pauses = if is_deaf { 1 } else { PAUSES };
         let look = waited_for.then(|| Millis(self.rechecks.pause().0 * pauses));
@@ -277,12 +277,12 @@ impl Waiting {
         self.unwritten.remove(&id);
     }
 
-    /// The keys with waiters for which `meant` is true.
+    /// The keys with waiters that `meant` selects.
     pub(super) fn keys_of(&self, meant: impl Fn(Key<'_>) -> bool) -> Vec<KeyBuf> {
         self.keys().filter(|key| meant(*key)).map(Key::to_owned).collect()
     }
 }
 
-/// The number of pauses between two checks of a foreign lock whose changes the server reports: they take a second, or
-/// half a minute where there are very many.
+/// The number of pauses between two checks of a foreign lock if the server reports changes: they take a second,
+/// or half a minute with very many locks.
 const PAUSES: u64 = 500;

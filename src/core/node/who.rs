@@ -5,14 +5,14 @@ use alloc::string::String;
 
 use xxhash_rust::xxh3::xxh3_64;
 
-/// The short name of a token: the same on every node, and too short to tell anything useful about a
-/// random token. A longer name would be less ambiguous, and would tell more.
+/// The short name of a token: the same on every node, and too short to reveal a random token. A longer name
+/// would be less ambiguous, and reveal more.
 #[must_use]
 pub fn id(token: &[u8]) -> String {
     id_of(number(token))
 }
 
-/// A number that stands for a token where nobody needs the token itself.
+/// A number that stands for a token wherever the token itself is not needed.
 #[must_use]
 pub fn number(token: &[u8]) -> u64 {
     xxh3_64(token) >> 1

@@ -1,9 +1,8 @@
-//! The acquisition of a lock: attempts, the gate at which contenders queue, and back-off.
+//! The acquisition of a lock: attempts, the gate for contenders, and back-off.
 //!
-//! The first attempt asks all nodes at once. If two clients each win some of the nodes, neither has
-//! a majority, so contenders give everything back and queue at one node, the gate, and ask the others
-//! when it is their turn there. The choice of the gate matters for order and for progress, never for
-//! safety.
+//! The first attempt asks all nodes at once. If two clients each win some of the nodes, neither has a majority.
+//! So contenders release everything and queue at one node, the gate, and ask the other nodes at their turn
+//! there. The choice of the gate matters for order and for progress, never for safety.
 
 use super::back_off::BackOff;
 use super::ballot::{Ballot, Outgoing};
@@ -25,10 +24,10 @@ pub struct Acquisition<R = Sound> {
     pub(super) out: Outgoing,
     pub(super) ballot: Ballot<R>,
     pub(super) phase: Phase,
-    /// Time at which it withdraws, since it has grants and no majority. A first attempt ends by itself, and the time
-    /// goes on when it takes its turn.
+    /// Time of its withdrawal with grants and no majority. A first attempt ends by itself; the time continues
+    /// when it takes its turn.
     withdraws_at: Option<Instant>,
-    /// Time at which the wait ends.
+    /// The end of the wait.
     pub(super) deadline: Option<Instant>,
     pub(super) outage: Outage,
     pub(super) back_off: BackOff,
@@ -44,7 +43,7 @@ impl Acquisition {
 }
 
 impl<R: Rules> Acquisition<R> {
-    /// Begins an acquisition by other rules.
+    /// Begins an acquisition under other rules.
     pub fn by(rules: R, plan: Plan, time: Time) -> Acquisition<R> {
         let deadline = match plan.wait {
             Patience::Within(limit) => Some(time.now.later(limit)),
@@ -96,7 +95,7 @@ impl<R: Rules> Acquisition<R> {
         self.plan.seen
     }
 
-    /// True if another client stood in the way.
+    /// True if another client competed for the lock.
     #[must_use]
     pub fn contended(&self) -> bool {
         self.contended
@@ -108,7 +107,7 @@ impl<R: Rules> Acquisition<R> {
         matches!(self.phase, Phase::Queueing { failed: false, .. } | Phase::Gathering(_))
     }
 
-    /// Time since which no majority answers, or grants come to nothing because fences are too far apart.
+    /// Time since when no majority answers, or no grants make a claim because fences are too far apart.
     #[must_use]
     pub fn missing_since(&self) -> Option<Instant> {
         self.outage.since()
@@ -139,7 +138,7 @@ impl<R: Rules> Acquisition<R> {
         }
     }
 
-    /// Does whatever is due by now.
+    /// Does all due work.
     pub fn tick(&mut self, time: Time) {
         let over = |end: Instant| time.now >= end.plus(self.plan.timeout);
         match &mut self.phase {
@@ -167,8 +166,8 @@ impl<R: Rules> Acquisition<R> {
         }
     }
 
-    /// Notes the time at which the request was sent whose answer comes next. A request that is sent once more, over
-    /// another connection, has a time of its own.
+    /// Notes when the request with this id was sent; its answer comes next. A request that is sent again, over
+    /// another connection, has its own time.
     pub fn sent(&mut self, node: usize, id: u32, at: Instant) {
         self.ballot.sent(node, id, at);
     }
@@ -194,13 +193,13 @@ impl<R: Rules> Acquisition<R> {
         }
     }
 
-    /// Notes that another server has taken the node's place: what the former granted does not count.
+    /// Notes that another server has taken the node's place: the former server's grants do not count.
     pub fn cut_off(&mut self, node: usize, time: Time) {
         self.ballot.cut_off(node, time.now);
         self.step(time);
     }
 
-    /// Gives up. The requests that give everything back are ready.
+    /// Gives up. The requests that release everything are ready.
     pub fn abandon(&mut self) {
         if self.verdict() == Verdict::Pending {
             self.lose(Failure::Held);
@@ -223,15 +222,15 @@ impl<R: Rules> Acquisition<R> {
             let ask = Ask::Acquire { fence, wait: None };
             self.ballot.ask(&mut self.out, node, ask, time.now);
         }
-        // The claim of a waiting client waits this long for the gate, so that it cannot overtake the
-        // queue there.
+        // The claim of a waiting client waits this long for the gate, so that it cannot overtake the queue
+        // there.
         let grace = Millis(self.time_out().0.div_ceil(4));
         self.phase = Phase::Asking { grace: Some(time.now.plus(grace)) };
     }
 
-    /// The time-out, by which a claim waits for its gate, and grants for a majority; but no longer than the grants
-    /// last. Else the claim is over before the gate counts as silent, and each of two clients lets its grants end
-    /// at the same moment, and gets those of the other.
+    /// Time for which a claim waits for its gate, and grants for a majority: the time-out, or less if the
+    /// leases are shorter. Otherwise the claim would end before the gate counts as silent. And two clients
+    /// would let their grants end at the same moment, and swap them.
     pub(super) fn time_out(&self) -> Millis {
         self.plan.timeout.min(self.slices.lease)
     }
@@ -277,8 +276,8 @@ impl<R: Rules> Acquisition<R> {
         }
     }
 
-    /// The same for a client that does not wait: any free majority will do. Without one, the gate's answer
-    /// tells the reason.
+    /// The same for a client that does not wait: any free majority is enough. Without one, the gate's answer
+    /// gives the reason.
     fn step_without(&mut self, gate: Gate, time: Time) {
         self.ballot.settle(&mut self.out, time.now);
         let may_be_held = self.ballot.denier().is_some() && self.ballot.can_answer();
@@ -294,13 +293,13 @@ impl<R: Rules> Acquisition<R> {
         self.phase = Phase::Over(Verdict::Won(claim));
     }
 
-    /// Ends without the lock: the time is over, or the queue gone, before the turn came.
+    /// Ends without the lock: the wait was over, or the queue gone, before the turn came.
     pub(super) fn lose_queue(&mut self) {
         self.lose(if self.outage.is_quarantine() { Failure::NoQuorum } else { Failure::Held });
     }
 
-    /// Ends a wait whose end no node has confirmed. Where there are other nodes, one more attempt tells a lock that is
-    /// held from an outage.
+    /// Ends a wait after silence: no node has confirmed its end. With several nodes, one more attempt
+    /// distinguishes a held lock from an outage.
     fn ends_in_silence(&mut self, time: Time) {
         if self.plan.nodes == 1 {
             return self.lose(Failure::NoQuorum);
@@ -308,13 +307,13 @@ impl<R: Rules> Acquisition<R> {
         self.ask_anew(time);
     }
 
-    /// Gives everything back, and asks all nodes once more.
+    /// Releases everything, and asks all nodes once more.
     pub(super) fn ask_anew(&mut self, time: Time) {
         self.ballot.withdraw(&mut self.out);
         self.ask_all(time);
     }
 
-    /// Ends a failed attempt: gives everything back, and decides on the next step.
+    /// Ends a failed attempt: releases everything, and decides on the next step.
     pub(super) fn fail(&mut self, time: Time) {
         let answered = self.ballot.has_answered();
         let waits = self.plan.wait.waits() && self.deadline.is_none_or(|end| time.now < end);
@@ -339,8 +338,7 @@ impl<R: Rules> Acquisition<R> {
             self.outage.waits_for_quarantine(time.now);
             return self.queue_at(0, time);
         }
-        // A waiting client waits through an outage. If a majority granted but the fences came to
-        // nothing, another try helps.
+        // A waiting client waits through an outage. If a majority granted without a claim, another try helps.
         if waits || (answered && self.back_off.may_try_again()) {
             self.ballot.withdraw(&mut self.out);
             self.rest(None, time);
@@ -349,7 +347,7 @@ impl<R: Rules> Acquisition<R> {
         }
     }
 
-    /// The failure if too many nodes refuse for good.
+    /// The failure if too many nodes refuse permanently.
     pub(super) fn refusal(&self) -> Failure {
         let limit = self.ballot.limit();
         let is_too_long = (Millis(1)..self.plan.ttl).contains(&limit);
@@ -361,8 +359,8 @@ impl<R: Rules> Acquisition<R> {
         self.phase = Phase::Over(Verdict::Lost(failure));
     }
 
-    /// Plans to withdraw when it has grants and no majority: another client has the nodes that it lacks, and may
-    /// wait for these.
+    /// Plans to withdraw when it has grants and no majority: another client has the missing nodes, and may wait
+    /// for these.
     fn plan_withdrawal(&mut self, time: Time) {
         if !self.ballot.has_minority() || !self.ballot.rules.withdraws() {
             self.withdraws_at = None;
@@ -373,8 +371,8 @@ impl<R: Rules> Acquisition<R> {
         }
     }
 
-    /// Withdraws, rests, and queues anew, with another token, at the first node that is there: other clients do the
-    /// same.
+    /// Withdraws, rests, and queues anew, with another token, at the first responsive node, as other clients
+    /// do.
     fn give_up_turn(&mut self, time: Time) {
         self.back_off.gives_up_turn();
         let is_missing = matches!(self.phase, Phase::Gathering(Gathering { missing: Some(_), .. }));
@@ -407,8 +405,7 @@ impl<R: Rules> Acquisition<R> {
         self.ballot = Ballot::new(self.ballot.rules.clone(), next, self.plan.nodes, self.plan.ttl);
     }
 
-    /// A fence that no node has reached for this key, as far as is known, and that is not so far
-    /// ahead that nodes refuse it.
+    /// A fence above all known ones of this key, and not so far ahead that nodes refuse it.
     pub(super) fn proposal(&self, time: Time) -> Fence {
         let next = self.plan.seen.0 + 1;
         let wild = next > time.unix.saturating_add(MAX_FENCE_AHEAD);
@@ -420,7 +417,7 @@ impl<R: Rules> Acquisition<R> {
         self.deadline.is_some_and(|end| time.now >= end)
     }
 
-    /// Limits a slice to the rest of the wait. At least a millisecond: zero would mean no limit.
+    /// Limits a slice to the rest of the wait; at least a millisecond, because zero would mean no limit.
     pub(super) fn within_deadline(&self, slice: Millis, time: Time) -> Millis {
         let left = self.deadline.map(|end| Millis(end.since(time.now).div_ceil(1000).max(1)));
         left.map_or(slice, |left| left.min(slice))

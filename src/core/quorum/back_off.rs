@@ -12,7 +12,7 @@ pub(super) struct BackOff {
 }
 
 impl BackOff {
-    /// True if a client that does not wait may try again when grants came to nothing.
+    /// True if a client that does not wait may try again after grants without a claim.
     pub(super) fn may_try_again(self) -> bool {
         self.rests < SPLITS
     }
@@ -29,19 +29,19 @@ impl BackOff {
         self.turns = self.turns.saturating_add(1);
     }
 
-    /// The longest time in µs for which a client keeps grants that are no majority: a time-out, after each turn
-    /// that it gave up twice as long, and up to eightfold.
+    /// The longest time in µs to keep grants without a majority: a time-out, doubled after each turn given up,
+    /// up to eightfold.
     pub(super) fn patience(self, timeout: Millis) -> u64 {
         timeout.0.saturating_mul(1_000 << self.turns.min(MOST_DOUBLED))
     }
 }
 
-/// The number of further attempts for a client that does not wait, when grants came to nothing.
+/// The number of further attempts for a client that does not wait, after grants without a claim.
 const SPLITS: u32 = 3;
 /// The first back-off and the longest, in µs.
 const FIRST_REST: u64 = 5_000;
 const LONGEST_REST: u64 = 250_000;
 /// The longest back-off while no majority answers: there may be many such clients.
 const LONGEST_OUTAGE: u64 = 1_000_000;
-/// The patience with grants that are no majority is doubled this often.
+/// The patience with grants without a majority is doubled this often at most.
 const MOST_DOUBLED: u32 = 3;

@@ -18,8 +18,8 @@ pub struct Ballot<R> {
     pub(super) lengths: Lengths,
     pub(super) votes: Vec<Vote>,
     standing: Standing,
-    /// The claim's fence, fixed when a majority has granted. Only before there is a claim may it change
-    /// to a smaller one, when nodes cannot be raised this far.
+    /// The claim's fence, fixed when a majority has granted. Only before the claim stands may it become
+    /// smaller, if nodes cannot be raised this far.
     pub(super) fence: Option<Fence>,
 }
 
@@ -28,11 +28,11 @@ pub struct Ballot<R> {
 pub(super) struct Lengths {
     /// The length in requests, once the claim stands.
     wanted: Millis,
-    /// A caller waits for a lease that was asked for at this moment or later.
+    /// The caller waits for a lease requested at this moment or later.
     pub(super) wanted_at: Instant,
-    /// The length wanted before the caller asked for a longer one, until a majority has granted that.
+    /// The length wanted before the caller asked for a longer one, until a majority has granted the longer one.
     former: Millis,
-    /// A caller waits for a lease of this length or less that was asked for at this moment or later.
+    /// The caller waits for a lease of this length or less, requested at this moment or later.
     former_at: Instant,
     /// The length in requests until the claim stands.
     pub(super) first: Millis,
@@ -45,13 +45,13 @@ pub(super) struct Lengths {
 enum Standing {
     /// The claim has not stood yet.
     Pending,
-    /// The claim has stood: a majority knows its fence.
+    /// The claim has stood: a majority has reached its fence.
     Stands,
-    /// The claim has stood, and there may have been a moment since at which no majority had the lease.
+    /// The claim has stood, and at some moment since a majority may have been missing.
     Torn,
 }
 
-/// Requests on their way out.
+/// Requests to be sent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Outgoing {
     queue: VecDeque<Send>,
@@ -125,8 +125,8 @@ impl<R: Rules> Ballot<R> {
         self.fence
     }
 
-    /// The largest fence that a node has granted: the others are asked for it, too, so that no second round
-    /// is needed.
+    /// The largest fence that a node has granted: the other nodes are asked for it, too, which saves a second
+    /// round.
     pub fn highest(&self) -> Option<Fence> {
         self.votes.iter().filter_map(Vote::fence).max()
     }
@@ -144,7 +144,7 @@ impl<R: Rules> Ballot<R> {
         vote.ask(Open { id, ask, sent: now, ttl });
     }
 
-    /// Notes the time at which the request was sent whose answer comes next.
+    /// Notes when the request with this id was sent; its answer comes next.
     pub fn sent(&mut self, node: usize, id: u32, at: Instant) {
         let open = self.votes.get_mut(node).and_then(|vote| vote.open.as_mut());
         if let Some(open) = open.filter(|open| open.id == id) {
@@ -156,7 +156,7 @@ impl<R: Rules> Ballot<R> {
     pub fn answer(&mut self, node: usize, id: u32, answer: Answer, now: Instant) -> Option<Send> {
         let vote = self.votes.get_mut(node)?;
         let open = vote.open.filter(|open| self.rules.counts_for(id, open.id))?;
-        // A late answer is still an answer.
+        // After silence the request stays open: a late answer still counts.
         if answer != Answer::Silent {
             vote.open = None;
         }
@@ -167,7 +167,7 @@ impl<R: Rules> Ballot<R> {
             && self.rules.vouches_back(held.fence, fence)
         {
             held.since = match before {
-                // An earlier request raised the fence; its answer came late, or never.
+                // An earlier request raised the fence; its answer was late, or lost.
                 Some(before) if before.fence < held.fence => before.since,
                 None if first => Instant(0),
                 _ => held.since,
@@ -189,7 +189,7 @@ impl<R: Rules> Ballot<R> {
         };
         let fence = match self.fence {
             None => claimed,
-            // A lease that was lost meanwhile was granted anew, with a larger fence.
+            // A lease was lost meanwhile, and granted anew with a larger fence.
             Some(fence) if !self.has_stood() && claimed > fence => claimed,
             Some(fence) if !self.has_stood() && claimed < fence && self.cannot_raise() => {
                 self.votes.iter_mut().for_each(|vote| vote.lease.behind = false);
@@ -213,23 +213,24 @@ impl<R: Rules> Ballot<R> {
     }
 
     /// True if some nodes cannot be raised to the fence (the clock of the highest may be far ahead), and no
-    /// raise is under way: then the others may make a claim with a smaller fence.
+    /// raise is under way. Then the other nodes may make a claim with a smaller fence.
     fn cannot_raise(&self) -> bool {
         let raising =
             |vote: &Vote| vote.open.is_some_and(|open| matches!(open.ask, Ask::Extend { .. }));
         self.votes.iter().any(|vote| vote.lease.behind) && !self.votes.iter().any(raising)
     }
 
-    /// Notes that the claim stands. From now on leases keep it.
+    /// Notes that the claim stands. Leases must keep it from now on.
     pub fn stand(&mut self) {
         self.standing = Standing::Stands;
         let held = self.votes.iter_mut().filter_map(|vote| vote.lease.held.as_mut());
         held.for_each(|held| held.since = Instant(0));
     }
 
-    /// Notes that a node's lease has ended before its time: by a command, or with the node's memory. The same may have happened at other nodes in the same moment, and another client may
-    /// have held the lock since then. So at each moment since this node was last asked the others must
-    /// be a majority, of leases that were not given again after it.
+    /// Notes that a node's lease has ended early: by a command, or because the node has forgotten it. The same
+    /// may have happened at other nodes in the same moment, and another client may have held the lock since. So
+    /// at each moment since this node was last asked, the other nodes must be a majority, with leases held
+    /// since that moment or earlier.
     fn ended(&mut self, node: usize, lease: Held, now: Instant) {
         if let Some(vote) = self.votes.get_mut(node) {
             vote.lease.has_gap = true;
@@ -240,7 +241,7 @@ impl<R: Rules> Ballot<R> {
         }
         let ends = self.supporters(fence).map(|held| held.end);
         let ends = ends.filter(|end| (lease.sent..now).contains(end));
-        // True if the others were too few at this moment.
+        // True if the other nodes were too few at this moment.
         let is_gap = |at: &Instant| {
             let steady = |held: &Held| *at < held.end && self.rules.is_steady(held.since, *at);
             self.supporters(fence).filter(steady).count() < self.majority()
@@ -262,9 +263,9 @@ impl<R: Rules> Ballot<R> {
         Some(Claim { fence, until })
     }
 
-    /// True if the claim can still come to stand, with the answers to come.
+    /// True if the claim can still come to stand, with outstanding answers.
     pub fn has_hope(&self) -> bool {
-        // While there are answers to come, the fence may become smaller for those that are behind.
+        // While answers are outstanding, the fence may become smaller for nodes that are behind.
         let open = self.votes.iter().any(Vote::is_open);
         let hopeful = |vote: &&Vote| vote.has_hope(self.fence) || (vote.lease.behind && open);
         self.votes.iter().filter(hopeful).count() >= self.majority()
@@ -275,7 +276,7 @@ impl<R: Rules> Ballot<R> {
         self.votes.iter().map(|vote| vote.said)
     }
 
-    /// The first node that said no.
+    /// The first node that denied the lock.
     pub fn denier(&self) -> Option<usize> {
         self.said().position(|said| said == Said::No)
     }
@@ -286,7 +287,7 @@ impl<R: Rules> Ballot<R> {
         self.count(has_answered) >= self.majority()
     }
 
-    /// True if a majority has granted or denied the lock, with fences that can be one claim's.
+    /// True if a majority has granted or denied the lock, with fences that fit into one claim.
     pub fn has_voted(&self) -> bool {
         let voted = |vote: &&Vote| match vote.said {
             Said::Yes => !vote.lease.behind,
@@ -300,7 +301,7 @@ impl<R: Rules> Ballot<R> {
         self.count(|said| !said.is_failure()) >= self.majority()
     }
 
-    /// True if so many nodes never will grant that no majority is left.
+    /// True if too many nodes refuse permanently for a majority.
     pub fn is_refused(&self) -> bool {
         let never = self.count(|said| said == Said::Refused(Obstacle::Never));
         self.votes.len() - never < self.majority()
@@ -311,20 +312,20 @@ impl<R: Rules> Ballot<R> {
         self.votes.len()
     }
 
-    /// The number of nodes that is more than half.
+    /// The smallest number of nodes that is a majority.
     pub fn majority(&self) -> usize {
         self.rules.majority(self.votes.len())
     }
 
-    /// Asks each node that is not busy with an earlier request for the lease anew: those that
-    /// have it to extend it, the others to grant it with the claim's fence.
+    /// Asks each node without an earlier request under way for the lease anew: to extend it where it is held,
+    /// to grant it with the claim's fence elsewhere.
     pub fn renew(&mut self, out: &mut Outgoing, now: Instant) {
         for node in 0..self.votes.len() {
             self.renew_at(out, node, now);
         }
     }
 
-    /// Asks those nodes anew that have granted a shorter or older lease than the caller wants.
+    /// Asks again the nodes that have granted a shorter or older lease than the caller wants.
     pub fn lengthen(&mut self, out: &mut Outgoing, now: Instant) {
         (0..self.votes.len()).for_each(|node| self.confirm(out, node, now));
     }
@@ -343,8 +344,8 @@ impl<R: Rules> Ballot<R> {
         self.ask(out, node, ask, now);
     }
 
-    /// Asks those nodes again that may have lost the lease before another node granted it: then they can
-    /// vouch for it should the next one lose it.
+    /// Asks again the nodes that may have lost the lease before another node granted it: then they can support
+    /// the claim if that node loses it next.
     pub fn ask_doubtful(&mut self, out: &mut Outgoing, now: Instant) {
         let Some(newest) = self.votes.iter().filter_map(|vote| vote.held()?.since.into()).max()
         else {
@@ -364,7 +365,7 @@ impl<R: Rules> Ballot<R> {
     /// Notes that another server has taken the node's place.
     pub fn cut_off(&mut self, node: usize, now: Instant) {
         let Some(vote) = self.votes.get_mut(node) else { return };
-        // With nothing granted nothing is cut off, and an answer that is to come still counts.
+        // Without a grant there is nothing to lose, and an outstanding answer still counts.
         let Some(before) = vote.held() else { return };
         (vote.lease.held, vote.open) = (None, None);
         vote.said = Said::Failed;
@@ -380,8 +381,8 @@ impl<R: Rules> Ballot<R> {
         }
     }
 
-    /// Waits at a node that does not grant, for a part of the lease. Its place is kept until the next request, so
-    /// that others who come later do not get the node first, again and again. The lease is no longer than the place
+    /// Waits at a node that does not grant, for a part of the lease. Its place is kept until the next request:
+    /// otherwise later clients could get the node first, again and again. The lease is no longer than the place
     /// may be kept; a grant is extended.
     pub fn wait_behind(&mut self, out: &mut Outgoing, node: usize, now: Instant) {
         let Some(vote) = self.votes.get(node) else { return };
@@ -401,12 +402,12 @@ impl<R: Rules> Ballot<R> {
         }
     }
 
-    /// True if no answer is to come, and no shorter lease is left.
+    /// True if no answer is outstanding, and no shorter lease is left.
     pub fn is_settled(&self) -> bool {
         self.votes.iter().all(|vote| !vote.is_open() && !vote.is_short(self.ttl()))
     }
 
-    /// Releases at each node that was asked, also grants whose answers are missing. The token is not used again.
+    /// Releases at each node that was asked, even without an answer. The token is not used again.
     pub fn withdraw(&mut self, out: &mut Outgoing) {
         let ttl = self.lengths.wanted.max(self.lengths.first);
         for (node, vote) in self.votes.iter_mut().enumerate() {
@@ -422,8 +423,7 @@ impl<R: Rules> Ballot<R> {
 
     // --- the length of the lease ------------------------------------------------------------------
 
-    /// True if a majority of the nodes support the claim by a lease of this length, asked for at
-    /// this moment or later.
+    /// True if a majority supports the claim by leases of this length, requested at this moment or later.
     pub fn is_renewed(&self, ttl: Millis, since: Instant) -> bool {
         let Some(fence) = self.fence else { return false };
         let renewed = |held: &Held| held.ttl >= ttl && held.sent >= since;
@@ -444,10 +444,10 @@ impl<R: Rules> Ballot<R> {
         self.lengths.wanted
     }
 
-    /// Gives a lease up that is too long for some nodes, if no majority of the others grants it: the length wanted is the
-    /// longest one that a majority accepts, and no longer than before the caller wanted more. Where fewer than a
-    /// majority have a vote, all of these must accept it: they keep the lock until more nodes are back. True if it has
-    /// given one up.
+    /// Gives up a lease that is too long for some nodes, if no majority of the other nodes grants it. The new
+    /// length is the longest that a majority accepts, and no longer than before the caller wanted more. If
+    /// fewer than a majority have a vote, all of these must accept it: they keep the lock until more nodes are
+    /// back. True if it has given one up.
     pub fn give_in(&mut self) -> bool {
         let limit = |vote: &Vote| {
             let grants = self.rules.has_vote(vote.may_grant()).then_some(Millis(u64::MAX));
@@ -465,8 +465,8 @@ impl<R: Rules> Ballot<R> {
         gives_in
     }
 
-    /// The longest lease that a majority of the nodes accepts, as far as is known before there is a claim. A node
-    /// that refuses for another reason accepts none.
+    /// The longest lease that a majority accepts, as far as is known before there is a claim. A node that
+    /// refuses for another reason accepts none.
     pub fn limit(&self) -> Millis {
         let limit = |vote: &Vote| match vote.said {
             Said::Failed | Said::Refused(Obstacle::Never) => vote.limit.unwrap_or_default(),
@@ -476,7 +476,7 @@ impl<R: Rules> Ballot<R> {
         self.rules.limit(&limits, self.majority()).unwrap_or_default()
     }
 
-    /// Forgets the former length once a majority grants the one that is wanted.
+    /// Drops the former length once a majority grants the wanted one.
     pub fn learn_length(&mut self) {
         if self.is_renewed(self.ttl(), Instant(0)) {
             (self.lengths.former, self.lengths.former_at) =

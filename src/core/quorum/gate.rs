@@ -1,4 +1,4 @@
-//! The gate: the node at which contenders queue.
+//! The gate: the node with the queue of contenders.
 
 use super::acquisition::Acquisition;
 use super::phase::{Gate, Phase, Watch};
@@ -46,7 +46,7 @@ impl<R: Rules> Acquisition<R> {
         if watch.next.is_some_and(|next| time.now >= next) {
             watch.pause = Millis((watch.pause.0 * 2).min(LAST_PING));
             watch.next = Some(time.now.plus(watch.pause));
-            // One ping at a time: the silence about the last must not be taken for an old one's.
+            // One ping at a time: silence about an old ping must not count for the newest.
             if watch.ping.is_none() {
                 let id = self.out.push(*gate, self.ballot.attempt(), Ask::Ping, self.plan.ttl);
                 watch.ping = Some(id);
@@ -54,8 +54,7 @@ impl<R: Rules> Acquisition<R> {
         }
     }
 
-    /// Sends a request that waits for a slice at the gate; or, if the gate may be gone, one that does not
-    /// wait.
+    /// Sends a request that waits for a slice at the gate; or one that does not wait, if the gate may be gone.
     pub(super) fn ask_gate(&mut self, gate: usize, blocks: bool, fence: Option<Fence>, time: Time) {
         let chance = self.plan.random();
         let slice = self.slices.jittered(chance);
@@ -84,7 +83,7 @@ impl<R: Rules> Acquisition<R> {
                 let proposal = self.proposal(time);
                 self.gather(gate, proposal, time);
             }
-            // The other nodes tell if a majority has the mark.
+            // The other nodes tell if a majority has the completion record.
             Answer::Done(_) => {
                 if !self.heeds_marks(time) {
                     self.ask_anew(time);
@@ -103,7 +102,7 @@ impl<R: Rules> Acquisition<R> {
             }
             Answer::Denied if self.is_late(time) => self.lose_queue(),
             Answer::Denied => {
-                // The only node is a majority.
+                // One node is a majority.
                 if self.plan.nodes == 1 && !self.outage.is_quarantine() {
                     self.outage.end();
                 }
@@ -124,11 +123,11 @@ impl<R: Rules> Acquisition<R> {
         match answer {
             // Perhaps only the connection failed. The place is kept.
             Answer::Unreachable if again => {
-                // Without a proposal one of several nodes would count from its clock, which may be ahead.
+                // Without a proposal, one of several nodes would use its own clock, which may be ahead.
                 let fence = (!alone).then(|| self.proposal(time));
                 self.ask_gate(gate, false, fence, time);
             }
-            // The others may be a majority, and serve the clients that queue at one of them.
+            // The other nodes may be a majority, and serve clients that queue at one of them.
             Answer::Silent | Answer::Refused(Obstacle::Quarantine) if !alone => {
                 self.outage.goes_on(time.now);
                 self.ask_anew(time);
@@ -154,7 +153,7 @@ impl<R: Rules> Acquisition<R> {
         }
     }
 
-    /// Asks the gate again after it could not be reached, with the same token.
+    /// Asks an unreachable gate again, with the same token.
     pub(super) fn return_to(&mut self, gate: usize, time: Time) {
         self.phase = Phase::Queueing { gate, failed: true, watch: self.watch(time) };
         self.ask_gate(gate, false, None, time);

@@ -1,4 +1,4 @@
-//! The grants that the next in line has so far.
+//! The grants of the next in line so far.
 
 use super::Ask;
 use super::ballot::{Ballot, Outgoing};
@@ -14,7 +14,7 @@ impl<R: Rules> Ballot<R> {
         self.rules.is_young(left, self.lengths.first) || waited.next().is_none()
     }
 
-    /// Renews grants that are old, or get old while it waits for the others.
+    /// Renews grants that are old, or get old while the next in line waits for other nodes.
     pub fn refresh(&mut self, out: &mut Outgoing, now: Instant) {
         for node in 0..self.votes.len() {
             let due = |vote: &Vote| self.refresh_at(vote).is_some_and(|due| now >= due);
@@ -24,7 +24,7 @@ impl<R: Rules> Ballot<R> {
         }
     }
 
-    /// True if some nodes grant, and they are no majority; nor are more, if fences are too far apart.
+    /// True if some nodes grant without a majority, or their fences are too far apart.
     pub fn has_minority(&self) -> bool {
         let granting = || self.votes.iter().filter(|vote| vote.held().is_some());
         let counting = granting().filter(|vote| !vote.lease.behind).count();
@@ -44,7 +44,7 @@ impl<R: Rules> Ballot<R> {
         Some(half.max(quarter))
     }
 
-    /// Drops grants that have ended while it waited for the others.
+    /// Drops grants that have ended during the wait for other nodes.
     pub fn drop_ended(&mut self, now: Instant) {
         for vote in &mut self.votes {
             if vote.held().is_some_and(|held| held.end <= now) {
@@ -63,7 +63,7 @@ impl<R: Rules> Ballot<R> {
         self.votes.get(node).is_some_and(|vote| vote.held().is_some())
     }
 
-    /// True if a node has failed, or has a mark that may count, and has no new request.
+    /// True if a node has failed, or has a completion record that may count, and no new request is under way.
     pub fn has_failed(&self, node: usize) -> bool {
         self.votes.get(node).is_some_and(|vote| vote.said.is_failure() || vote.said.is_done())
     }

@@ -1,5 +1,5 @@
-//! The next in line: it asks all nodes, waits at each, and keeps their grants until they are a majority, or until
-//! it withdraws them for lack of one.
+//! The next in line: it asks all nodes, waits at each, and keeps their grants until they are a majority, or
+//! withdraws them for lack of one.
 
 use alloc::vec::Vec;
 
@@ -11,7 +11,8 @@ use super::{Answer, Ask, Claim, Failure, Wait};
 use crate::words::{Fence, Instant, Millis, Time};
 
 impl<R: Rules> Acquisition<R> {
-    /// Makes a first attempt that has the gate, but not all others, the next in line. True if it is.
+    /// Makes a first attempt the next in line, if it has the gate but not all other nodes. True if it has
+    /// become that.
     pub(super) fn takes_turn(&mut self, time: Time) -> bool {
         let first = matches!(self.phase, Phase::Asking { .. }) && self.plan.wait.waits();
         let Some((gate, Said::Yes)) = self.gate_said().filter(|_| first) else { return false };
@@ -25,8 +26,8 @@ impl<R: Rules> Acquisition<R> {
         self.ballot.can_answer()
     }
 
-    /// Takes the turn: asks all nodes. The gate is the last: from then on it may tell the next client,
-    /// whose requests must arrive after these.
+    /// Takes the turn: asks all nodes. The gate is the last: from then on it may answer the next client, and
+    /// that client's requests must arrive after these.
     pub(super) fn gather(&mut self, gate: usize, proposal: Fence, time: Time) {
         self.begin_to_gather(gate, proposal, time);
         for node in (0..self.plan.nodes).filter(|node| *node != gate) {
@@ -89,7 +90,7 @@ impl<R: Rules> Acquisition<R> {
     /// Judges the grants so far.
     pub(super) fn step_gathering(&mut self, time: Time) {
         self.ballot.drop_ended(time.now);
-        // A node where the lock is done may be one of too few.
+        // Nodes with a completion record may be too few.
         if self.ballot.has_voted() {
             self.outage.end();
         }
@@ -117,7 +118,7 @@ impl<R: Rules> Acquisition<R> {
     fn is_cut_off(&mut self, time: Time) -> bool {
         let Phase::Gathering(gathering) = &mut self.phase else { return false };
         if self.ballot.can_answer() {
-            // A node that says no may be about to have the mark, too.
+            // A node that denies may be about to have the completion record, too.
             let may_be_done =
                 self.ballot.said().any(Said::is_done) && self.ballot.denier().is_some();
             return !self.ballot.has_hope() && !may_be_done;
@@ -131,7 +132,7 @@ impl<R: Rules> Acquisition<R> {
         self.ballot.refresh_due().into_iter().fold(gathering.retry_at, Instant::min)
     }
 
-    /// Does whatever is due for the next in line.
+    /// Does all due work of the next in line.
     pub(super) fn tick_gathering(&mut self, time: Time) {
         let Phase::Gathering(gathering) = &self.phase else { return };
         let retry = time.now >= gathering.retry_at;

@@ -1,11 +1,11 @@
-//! A lock that is held: renewed, repaired, and lost the moment its validity ends.
+//! A held lock: renewed, repaired, and lost the moment its validity ends.
 
 use super::ballot::{Ballot, Outgoing};
 use super::rules::{Rules, Sound};
 use super::{Answer, Ask, Claim, Send, Wait};
 use crate::words::{Fence, Instant, Millis};
 
-/// A lock that is held.
+/// A held lock.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Hold<R = Sound> {
     ballot: Ballot<R>,
@@ -13,19 +13,19 @@ pub struct Hold<R = Sound> {
     state: State,
     /// Time of the next renewal; `None`: never.
     renew_at: Option<Instant>,
-    /// True if the lease is renewed again and again, and not just until it has its length.
+    /// True if the lease is renewed again and again, and not only until it has its length.
     renews: bool,
     /// The time of validity at its last change, in µs.
     valid: u64,
     /// The pause before a short lease is renewed, in µs.
     soon: u64,
-    /// Time at which the hold ends, renewed or not.
+    /// The end of the hold, renewed or not.
     limit: Option<Instant>,
     /// Set when the lock is handed on: the time to wait at nodes where another token still holds it.
     hands_on: Option<Millis>,
-    /// Set when the lock is left done: the end of that.
+    /// Set when the lock is finished with DONE: the end of the completion record.
     finishes: Option<Instant>,
-    /// The first request of the hold itself; the acquisition sent those before.
+    /// The first request of the hold itself; earlier ones are the acquisition's.
     first: u32,
 }
 
@@ -34,24 +34,24 @@ pub struct Hold<R = Sound> {
 pub enum State {
     /// The lock is held until the claim's end.
     Held(Claim),
-    /// The lock is lost for good.
+    /// The lock is lost permanently.
     Lost(LossReason),
 }
 
 /// The reason why a lock is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LossReason {
-    /// The time ran out, and no majority had renewed the lease.
+    /// The validity ended before a majority had renewed the lease.
     NotRenewed,
     /// Nodes say that the lease is gone, and no majority is left, or may have been missing at some moment.
     Ended,
     /// The lock was held as long as its limit allows.
     Limit,
-    /// The holder gave it back.
+    /// The holder released it.
     Released,
-    /// The holder left it done, at a majority of the nodes.
+    /// The holder finished it with DONE, at a majority of the nodes.
     Done,
-    /// The holder wanted to leave it done, and so many nodes refuse that no majority is left.
+    /// The holder wanted DONE, and too many nodes refuse for a majority.
     NotDone,
 }
 
@@ -76,9 +76,9 @@ impl<R: Rules> Hold<R> {
         hold
     }
 
-    /// Takes over a lock that another process has acquired with this fence. That process has handed it over, and
-    /// sends nothing more. These are the nodes' answers to one EXTEND that names the fence, sent at `sent`. The hold
-    /// is lost unless a majority has extended the lease: until then the fence is a hint.
+    /// Takes over a lock that another process acquired with this fence, and sends no more requests for. The
+    /// answers are to one EXTEND that names the fence, sent at `sent`. The hold is lost unless a majority has
+    /// extended the lease: until then the fence is a hint.
     #[must_use]
     pub fn taken_over(
         rules: R,
@@ -91,7 +91,7 @@ impl<R: Rules> Hold<R> {
         ballot.fence = Some(fence);
         for (node, answer) in answers.iter().enumerate() {
             let id = out.next_id();
-            // The votes count it as an ACQUIRE that was granted with the fence: a RELEASE will be due.
+            // The votes count it as a granted ACQUIRE with the fence: a RELEASE will be due.
             ballot.ask(&mut out, node, Ask::Acquire { fence: Some(fence), wait: None }, sent);
             let answer = match answer {
                 Answer::Extended => Answer::Granted(fence),
@@ -114,13 +114,13 @@ impl<R: Rules> Hold<R> {
         self.state
     }
 
-    /// The fence, which stays the same while the lock is held.
+    /// The fence, constant while the lock is held.
     #[must_use]
     pub fn fence(&self) -> Option<Fence> {
         self.ballot.fence()
     }
 
-    /// The attempt whose token holds.
+    /// The attempt that holds the lock with its token.
     #[must_use]
     pub fn attempt(&self) -> u32 {
         self.ballot.attempt()
@@ -139,7 +139,7 @@ impl<R: Rules> Hold<R> {
         [Some(claim.until), self.renew_at, self.limit].into_iter().flatten().min()
     }
 
-    /// Does whatever is due by now.
+    /// Does all due work.
     pub fn tick(&mut self, now: Instant) {
         self.look(now);
         if self.is_held() && self.renew_at.is_some_and(|at| now >= at) {
@@ -179,7 +179,7 @@ impl<R: Rules> Hold<R> {
             Answer::Denied if self.hands_on.is_some() && !asked.ask.blocks() => {
                 self.complete(node, now);
             }
-            // The node forgot the lease, and another client has been there since. That client gives its grant back
+            // The node forgot the lease, and then granted it to another client. That client releases its grant
             // after a while, and this request waits for it, however many other clients wait.
             Answer::Denied if id >= self.first && self.hands_on.is_none() => {
                 self.ballot.wait_behind(&mut self.out, node, now);
@@ -200,14 +200,13 @@ impl<R: Rules> Hold<R> {
         }
     }
 
-    /// Notes the time at which the request was sent whose answer comes next.
+    /// Notes when the request with this id was sent; its answer comes next.
     pub fn sent(&mut self, node: usize, id: u32, at: Instant) {
         self.ballot.sent(node, id, at);
     }
 
-    /// Renews now, with a lease of `ttl` if that is longer. On success
-    /// [`is_renewed`](Self::is_renewed) is true; if no majority accepts it, [`ttl`](Self::ttl) goes back to its
-    /// former value.
+    /// Renews now, with a lease of `ttl` if that is longer. On success [`is_renewed`](Self::is_renewed) is
+    /// true. If no majority accepts the length, [`ttl`](Self::ttl) returns its former value again.
     pub fn extend(&mut self, ttl: Millis, now: Instant) {
         self.ballot.want(ttl, now);
         self.soon = SOON;
@@ -224,14 +223,14 @@ impl<R: Rules> Hold<R> {
         self.ballot.lengths.longest
     }
 
-    /// True if a majority has granted a lease of this length, asked for at this moment or later.
+    /// True if a majority has granted a lease of this length, requested at this moment or later.
     #[must_use]
     pub fn is_renewed(&self, ttl: Millis, since: Instant) -> bool {
         self.ballot.is_renewed(ttl, since)
     }
 
-    /// Prepares to hand the lock on: it must be at all nodes, though the client that had it before gives
-    /// it back later at some. The requests wait there for `wait`.
+    /// Prepares to hand the lock on: it must be at all nodes, though its former client releases later at some.
+    /// The requests wait there for `wait`.
     pub fn hand_on(&mut self, wait: Millis, now: Instant) {
         self.hands_on = Some(wait);
         self.look(now);
@@ -248,7 +247,7 @@ impl<R: Rules> Hold<R> {
         }
     }
 
-    /// True if nothing is under way: each node has granted the lease for certain, or will not.
+    /// True if nothing is under way: each node has certainly granted the lease, or will not.
     #[must_use]
     pub fn is_settled(&self) -> bool {
         self.ballot.is_settled()
@@ -263,7 +262,7 @@ impl<R: Rules> Hold<R> {
     }
 
     /// True if the grants are shorter than the lease, or older than the caller wants, and no later renewal
-    /// would mend that.
+    /// would correct that.
     fn is_short(&self) -> bool {
         let since = if self.renews { Instant(0) } else { self.ballot.lengths.wanted_at };
         !self.ballot.is_renewed(self.ttl(), since)
@@ -286,7 +285,7 @@ impl<R: Rules> Hold<R> {
         }
     }
 
-    /// Notes that the connection to a node is back: asks at once, to know if the node still grants.
+    /// Notes that the connection to a node is back: asks at once if the node still grants.
     pub fn is_back(&mut self, node: usize, now: Instant) {
         self.look(now);
         if self.finishes.is_some() {
@@ -296,7 +295,7 @@ impl<R: Rules> Hold<R> {
         }
     }
 
-    /// Gives the lock back at all nodes, whether it is held or lost.
+    /// Releases the lock at all nodes, held or lost.
     pub fn release(&mut self) {
         self.ballot.withdraw(&mut self.out);
         if self.is_held() {
@@ -304,8 +303,8 @@ impl<R: Rules> Hold<R> {
         }
     }
 
-    /// Leaves the lock done for this long. The nodes are asked again and again until a majority of them says
-    /// so: then the lock is [`LossReason::Done`]. It is not renewed any more, so that this ends with its lease.
+    /// Finishes the lock with DONE for this long. The nodes are asked again and again until a majority
+    /// confirms: then the lock is [`LossReason::Done`]. It is no longer renewed, so this ends with its lease.
     pub fn finish(&mut self, length: Millis, now: Instant) {
         self.look(now);
         self.finishes = Some(now.plus(length));
@@ -358,12 +357,12 @@ impl<R: Rules> Hold<R> {
         self.renew_at = self.renew_at.map(|_| Instant(now.0.saturating_add(pause)));
     }
 
-    /// Updates the state: held only while a majority still vouches for the lock.
+    /// Updates the state: held only while a majority still supports the claim.
     fn look(&mut self, now: Instant) {
         let State::Held(before) = self.state else { return };
         self.state = match self.ballot.claim() {
             _ if self.limit.is_some_and(|limit| now >= limit) => State::Lost(LossReason::Limit),
-            // A claim that ended before an answer came has ended.
+            // A claim that ended before an answer came stays ended.
             _ if now >= before.until => State::Lost(LossReason::NotRenewed),
             Some(_) if self.finishes.is_some() && self.ballot.is_finished() => {
                 State::Lost(LossReason::Done)
@@ -390,8 +389,8 @@ impl<R: Rules> Hold<R> {
     }
 }
 
-/// A lease that is shorter than it should be is renewed after this many µs, and each time after twice as many:
-/// short work is done by then, and needs no renewal.
+/// A lease that is too short is renewed after this many µs, then after twice as many each time: by then short
+/// work is done, and needs no renewal.
 const SOON: u64 = 20_000;
-/// Nodes that have not answered are asked to leave the lock done this often in what is left of the lease.
+/// The pause before the next requests with DONE is the claim's rest, divided by this.
 const FINISHES: u64 = 12;

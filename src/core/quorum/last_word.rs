@@ -1,12 +1,12 @@
-//! The last word of a token at a node: its RELEASE. Nothing of the token is sent there afterwards.
+//! The last word of a token at a node: its RELEASE. No request with the token is sent there afterwards.
 //!
-//! What was sent before and has no answer may arrive after the RELEASE, and would take the lock or a place in the
-//! queue. So the RELEASE says FINAL if, and only if, a request has no answer: then the node refuses the token from
-//! then on. MOVED, ASK and refusals are answers.
+//! An earlier request without an answer may arrive after the RELEASE, and would take the lock or a place in the
+//! queue. So the RELEASE says FINAL if, and only if, a request has no answer: then the node refuses the token
+//! from then on. MOVED, ASK and refusals are answers.
 
 use super::{Answer, Ask};
 
-/// The requests of one token to one node. A request that is sent once more, over another connection, counts twice.
+/// The requests of one token to one node. A request that is sent again, over another connection, counts twice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Requests {
     /// The number of requests without an answer.
@@ -19,7 +19,7 @@ pub struct Requests {
     is_over: bool,
 }
 
-/// The RELEASE that a token owes a node.
+/// The outstanding RELEASE of a token at a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LastWord {
     /// RELEASE.
@@ -35,7 +35,7 @@ impl Requests {
         Requests { unanswered: 1, has: true, ..Requests::default() }
     }
 
-    /// Counts a request that is about to be sent. False: it must not be sent, because the RELEASE was.
+    /// Counts a request that is about to be sent. False: it must not be sent after the RELEASE.
     #[must_use]
     pub fn send(&mut self, ask: Ask) -> bool {
         if self.is_over {
@@ -47,7 +47,7 @@ impl Requests {
         true
     }
 
-    /// Takes the server's answer to one of the requests. Silence is none.
+    /// Takes the server's answer to one of the requests; a time-out is not an answer.
     pub fn answered(&mut self, ask: Ask, answer: Answer) {
         self.unanswered = self.unanswered.saturating_sub(1);
         if let Some(before) = self.before.filter(|_| self.unanswered == 0) {
@@ -123,7 +123,7 @@ mod tests {
         assert_eq!(after(&[granted, (ASKS, Some(busy))]), Some(LastWord::Plain));
     }
 
-    /// Nobody knows which of two requests under way the node carries out last.
+    /// The order in which the node carries out two requests under way is unknown.
     #[test]
     fn an_answer_beside_another_request_does_not_say_that_nothing_is_left() {
         let mut requests = Requests::default();

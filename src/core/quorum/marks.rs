@@ -1,13 +1,16 @@
-//! Marks: a lock that its last holder left done. It is done where a majority of the nodes has the mark of one
-//! claim.
+//! Completion records in the quorum. A lock is done if a majority of the nodes has the record of one claim.
 //!
-//! A mark keeps others out as the holder's lease did, so the holder counts it for its claim while it asks the
-//! other nodes. A client takes a node with a mark, by AGAIN, only when that mark cannot be a majority's: when so
-//! many nodes grant the lock to this client, or have a later claim's mark, that too few are left. (Where an
-//! earlier claim's mark was, another client may have had the lock since, and left it done.) These nodes are
-//! asked again after the mark was heard of: somebody may have broken the lock there before. While the holder's
-//! claim is valid no other client has so many nodes; so a mark that the holder counts is not taken away before
-//! it has a majority, or its claim has ended.
+//! A record excludes other clients as the holder's lease did. So the holder counts it for its claim while it
+//! asks the other nodes.
+//!
+//! A client takes a node with a record, by AGAIN, only if a majority cannot have that record. This is so when
+//! too few nodes are left beside two groups: nodes that grant the lock to this client, and nodes with a later
+//! claim's record. (A node with an earlier claim's record may have granted the lock to another client since,
+//! which left it done.) The client asks these nodes again after its first sight of the record: the lock may
+//! have been broken there before.
+//!
+//! While the holder's claim is valid no other client has so many nodes. So a record that the holder counts
+//! stays until a majority has it, or the claim has ended.
 
 use alloc::vec::Vec;
 
@@ -20,7 +23,7 @@ use super::{Ask, Failure, Mark};
 use crate::words::{Fence, Instant, Millis, Time};
 
 impl<R: Rules> Acquisition<R> {
-    /// Ends the acquisition if the lock is done; and asks those nodes again that have a mark which does not
+    /// Ends the acquisition if the lock is done. Otherwise asks again the nodes with a record that does not
     /// count. True if it has ended.
     pub(super) fn heeds_marks(&mut self, time: Time) -> bool {
         if !self.ballot.said().any(Said::is_done) {
@@ -50,7 +53,7 @@ impl<R: Rules> Acquisition<R> {
 }
 
 impl<R: Rules> Ballot<R> {
-    /// The mark that a majority of the nodes has, and for how long it still has it.
+    /// The completion record of a majority, and its time left.
     fn done(&self, now: Instant) -> Option<Mark> {
         let needed = self.rules.marks(self.votes.len());
         self.marks(now).find_map(|(fence, _)| {
@@ -62,8 +65,8 @@ impl<R: Rules> Ballot<R> {
         })
     }
 
-    /// The nodes to ask again: their mark is over by our clock, or requests are granted over it from now on,
-    /// because it cannot be a majority's, or because the lock is taken though it is done.
+    /// The nodes to ask again: their record is over by our clock, or requests are granted over it from now on.
+    /// The reason is that a majority cannot have the record, or that AGAIN covers it.
     fn pass_over(&mut self, again: Option<Fence>, now: Instant) -> Vec<usize> {
         let mut passed = Vec::new();
         for node in 0..self.votes.len() {
@@ -83,7 +86,7 @@ impl<R: Rules> Ballot<R> {
         passed
     }
 
-    /// Asks for those grants again that are older than a mark of which the client has heard.
+    /// Asks again for grants that are older than the client's first sight of a record.
     fn confirm_beside_marks(&mut self, out: &mut Outgoing, now: Instant) {
         let heard = |vote: &Vote| match vote.said {
             Said::Done { heard, .. } => Some(heard),
@@ -101,7 +104,7 @@ impl<R: Rules> Ballot<R> {
         }
     }
 
-    /// True if a node was asked over its mark.
+    /// True if a node was asked over its record.
     pub(super) fn has_passed_over(&self) -> bool {
         self.votes.iter().any(|vote| vote.over().is_some())
     }
@@ -117,7 +120,7 @@ impl<R: Rules> Ballot<R> {
         self.rules.may_be_done(marks.count(), others, self.votes.len())
     }
 
-    /// The marks of which nodes have told, and their ends.
+    /// The records that nodes have reported, and their ends.
     fn marks(&self, now: Instant) -> impl Iterator<Item = (Fence, Instant)> {
         self.votes.iter().filter_map(move |vote| match vote.said {
             Said::Done { fence, until, .. } => (now < until).then_some((fence, until)),
@@ -127,8 +130,8 @@ impl<R: Rules> Ballot<R> {
 
     // --- the holder ------------------------------------------------------------------------------
 
-    /// Asks a node again over a mark that a former holder left late: it must not keep the node from the next
-    /// one. A late request must not take away the mark of its own holder.
+    /// Asks a node again over a record that a former holder left late: it must not keep the node from the next
+    /// holder. A late request must not remove the record of its own holder.
     pub(super) fn pass_over_earlier(
         &mut self,
         out: &mut Outgoing,
@@ -145,7 +148,7 @@ impl<R: Rules> Ballot<R> {
         }
     }
 
-    /// Leaves the lock done at each node that grants it, and has not answered that yet.
+    /// Sends DONE to each node that grants the lock, and has not answered that yet.
     pub fn finish(&mut self, out: &mut Outgoing, length: Millis, now: Instant) {
         let Some(fence) = self.fence() else { return };
         for node in 0..self.votes.len() {
@@ -164,13 +167,13 @@ impl<R: Rules> Ballot<R> {
         }
     }
 
-    /// True if a majority of the nodes has the mark.
+    /// True if a majority has the record.
     pub fn is_finished(&self) -> bool {
         let marked = |vote: &&Vote| vote.held().is_some() && vote.mark == Marking::Has;
         self.votes.iter().filter(marked).count() >= self.rules.marks(self.votes.len())
     }
 
-    /// True if a majority of the nodes may yet have the mark.
+    /// True if a majority may still get the record.
     pub fn can_finish(&self) -> bool {
         let may = |vote: &&Vote| vote.held().is_some() && vote.mark != Marking::Refused;
         self.votes.iter().filter(may).count() >= self.majority()

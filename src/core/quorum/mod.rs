@@ -1,23 +1,23 @@
-//! The quorum: one lock over several nodes that know nothing of each other.
+//! The quorum: one lock over several independent nodes.
 //!
-//! Sans-IO: the time and the nodes' answers come in, requests to nodes go out. The
-//! caller sends them, and makes a fresh token for each attempt. In reading order:
+//! Sans-IO: the time and the nodes' answers come in, requests to nodes go out. The caller sends them, and makes
+//! a fresh token for each attempt. In reading order:
 //!
 //! - [`rules`]: the conditions of a claim, and its validity; pure formulas.
-//! - `vote`: one node's answers. [`ballot`]: those of all nodes, the next requests, and the lengths of the lease in
-//!   these.
+//! - `vote`: one node's answers. [`ballot`]: the answers of all nodes, the next requests, and the lengths of
+//!   their leases.
 //! - [`plan`]: the parameters of an acquisition, and its outcome.
 //! - [`acquisition`]: attempts, until the lock is held or the time is over; `outage` and `back_off`: the
 //!   failures that it counts.
-//! - `marks`: a lock that its last holder left done.
-//! - [`waiting`]: the way contenders wait, and a lock goes from one to the next in one round trip.
+//! - `marks`: completion records of the nodes.
+//! - [`waiting`]: slices, turns, and the hand-over in one round trip.
 //! - `phase`: the phases of an acquisition; `gate`: the queue of contenders; `gathering`: the requests of
 //!   the next in line, and the end of its turn without a majority; `gathered`: its grants so far.
-//! - [`hold`]: a lock that is held: renewed, repaired, and lost the moment its validity ends.
-//! - [`last_word`]: the RELEASE that a token owes a node.
+//! - [`hold`]: a held lock: renewed, repaired, and lost the moment its validity ends.
+//! - [`last_word`]: the last RELEASE of a token at a node.
 //! - [`roster`]: the node behind each address.
 //!
-//! N = 1 is no special case: a majority of one.
+//! N = 1 is not a special case: a majority of one.
 
 pub mod acquisition;
 mod back_off;
@@ -50,8 +50,8 @@ use crate::words::{Fence, Instant, Millis};
 
 /// A request to one node, with its addressee.
 ///
-/// Requests to one node in one attempt arrive in the order in which they were sent, but for those that
-/// are blocked there, which have a connection of their own.
+/// Requests to one node in one attempt arrive in the order of sending. Blocked requests are an exception: each
+/// has its own connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Send {
     /// The node's index. All clients have the nodes in the same order.
@@ -64,7 +64,7 @@ pub struct Send {
     pub ask: Ask,
     /// The length of the lease asked for.
     pub ttl: Millis,
-    /// Of an ACQUIRE: AGAIN. The node grants over a mark up to this fence.
+    /// AGAIN of an ACQUIRE: the node grants over a completion record up to this fence.
     pub again: Option<Fence>,
 }
 
@@ -79,29 +79,30 @@ pub enum Ask {
         /// The terms of the wait, if another client holds the lock.
         wait: Option<Wait>,
     },
-    /// EXTEND … FENCE by the lease: however late it arrives, it makes no lease shorter, and none that
-    /// was granted later longer.
+    /// EXTEND … FENCE by the lease: even when late, it makes no lease shorter, and no later grant longer.
     Extend {
         /// The fence of the claim, or of the grant.
         fence: Fence,
     },
-    /// RELEASE … DONE FENCE: leaves the lock done. A node that has the token's mark says yes again.
+    /// RELEASE … DONE FENCE: leaves a completion record. A node that already has the token's record confirms
+    /// again.
     Finish {
         /// The time for which the lock is done.
         length: Millis,
         /// The fence of the claim.
         fence: Fence,
     },
-    /// RELEASE, the token's last word at this node. [`Requests::end`] says how it is sent. No event depends on its
-    /// answer.
+    /// RELEASE, the token's last word at this node, in the form that [`Requests::end`] returns. No event
+    /// depends on its answer.
     Release,
-    /// A ping: tells if the node answers, and is not in quarantine: there a blocked request stays blocked.
+    /// A ping, answered unless the node is silent or in quarantine. A blocked request gets no answer in either
+    /// case.
     Ping,
 }
 
 impl Ask {
-    /// ACQUIRE by a token that most likely holds the lock. One of several nodes is never asked without a
-    /// proposal where its clock could be ahead: it would count from there.
+    /// ACQUIRE by a token that most likely holds the lock. With several nodes it always has a proposal:
+    /// otherwise a node would use its own clock, which may be ahead.
     #[must_use]
     pub fn again(nodes: usize) -> Ask {
         Ask::Acquire { fence: (nodes > 1).then_some(Fence(1)), wait: None }
@@ -119,7 +120,7 @@ impl Ask {
         self.wait().is_some_and(|wait| wait.keep.is_some())
     }
 
-    /// True if the request leaves the lock done.
+    /// True if the request leaves a completion record.
     #[must_use]
     pub fn finishes(self) -> bool {
         matches!(self, Ask::Finish { .. })
@@ -133,7 +134,7 @@ impl Ask {
     }
 }
 
-/// A node's answer, or its absence.
+/// A node's answer, or the lack of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Answer {
     /// ACQUIRE: the fence.
@@ -148,28 +149,28 @@ pub enum Answer {
     Gone,
     /// RELEASE … DONE: 1.
     Marked,
-    /// ACQUIRE: DONE. The last holder left the lock done.
+    /// ACQUIRE: DONE. The node has a completion record.
     Done(Mark),
     /// RELEASE or a ping: the node has answered.
     Answered,
     /// The proposal is too far ahead for this node.
     TooFar,
-    /// The lease is longer than the longest one that this node grants, which is this long.
+    /// The lease is longer than this limit, the longest that the node grants.
     TooLong(Millis),
     /// An error after which asking again later makes sense.
     Refused(Obstacle),
-    /// No answer within the time-out. One that comes later may still be reported.
+    /// No answer within the time-out. A later one may still be reported.
     Silent,
     /// No connection, or a broken one. The request may have arrived.
     Unreachable,
 }
 
-/// A mark that a lock is done.
+/// The completion record of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Mark {
-    /// The fence of the claim whose work is done.
+    /// The fence of the finished claim.
     pub fence: Fence,
-    /// The time that is left of it.
+    /// The record's time left.
     pub left: Millis,
 }
 
@@ -187,7 +188,7 @@ pub enum Obstacle {
     Never,
 }
 
-/// A lock that is held, as the majority vouches for it.
+/// A held lock, as confirmed by a majority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Claim {
     /// The fence.

@@ -1,4 +1,4 @@
-//! An outage, as one acquisition sees it: no majority answers, or grants come to nothing.
+//! An outage, as one acquisition sees it: no majority answers, or grants make no claim.
 
 use crate::words::Instant;
 
@@ -21,7 +21,7 @@ impl Outage {
         self.quarantine
     }
 
-    /// Notes that an attempt came to nothing.
+    /// Notes that an attempt has failed.
     pub(super) fn goes_on(&mut self, now: Instant) {
         self.since.get_or_insert(now);
     }

@@ -24,7 +24,7 @@ pub(super) enum Phase {
     /// Backs off.
     Resting {
         until: Instant,
-        /// The gate at which to queue then; `None`: asks all nodes.
+        /// The gate to queue at then; `None`: asks all nodes.
         gate: Option<usize>,
         /// The gate to ask again then, with the same token.
         again: Option<usize>,
@@ -61,10 +61,10 @@ pub(super) struct Gathering {
     pub(super) gate: usize,
     /// The proposal to all nodes, in all slices.
     pub(super) proposal: Fence,
-    /// Time at which it asks failed nodes again.
+    /// Time of the next requests to failed nodes.
     pub(super) retry_at: Instant,
     /// A bit for each node that has failed and was asked again at once: perhaps only the connection failed.
     pub(super) retried: u128,
-    /// Time since which too many nodes have failed, without an answer of a majority.
+    /// Time since when too many nodes have failed, without an answer of a majority.
     pub(super) missing: Option<Instant>,
 }

@@ -17,14 +17,13 @@ pub struct Plan {
     /// The time-out of a node's answer. The caller measures it.
     pub timeout: Millis,
     /// Limit of the wait while another client holds the lock, or no majority answers. Without a wait any
-    /// majority will do.
+    /// majority is enough.
     pub wait: Patience,
     /// True if contenders are expected: queues at the gate at once.
     pub start_at_gate: bool,
-    /// The lock is taken though it is done, by marks with at most this fence.
+    /// The lock is taken even if it is done, by completion records with at most this fence.
     pub again: Option<Fence>,
-    /// Nodes that did not answer lately, or are in quarantine: none of them is a gate, if there is
-    /// another.
+    /// Nodes without recent answers, or in quarantine: none of them is a gate, if there is another node.
     pub suspects: Vec<bool>,
     /// The largest fence seen.
     pub seen: Fence,
@@ -37,7 +36,7 @@ impl Plan {
         Slices::new(self.ttl, self.timeout, self.nodes)
     }
 
-    /// xorshift: it only has to keep two acquisitions out of step.
+    /// xorshift: enough to keep two acquisitions out of step.
     pub(super) fn random(&mut self) -> u64 {
         let seed = &mut self.seed;
         *seed = (*seed).max(1);
@@ -48,8 +47,8 @@ impl Plan {
     }
 }
 
-/// The time-out of a request to a node, for a lease of `ttl`: the one that the user has set, or a twentieth of the lease,
-/// between 50 ms and a second. It is never longer than a quarter of the lease, so that a request without an answer can be
+/// The time-out of a request to a node, for a lease of `ttl`: the user's setting, or a twentieth of the lease,
+/// between 50 ms and a second. It is at most a quarter of the lease, so that an unanswered request can be
 /// repeated while the lease lasts.
 #[must_use]
 pub fn node_timeout(set: Option<Duration>, ttl: Duration) -> Duration {
@@ -57,7 +56,7 @@ pub fn node_timeout(set: Option<Duration>, ttl: Duration) -> Duration {
 }
 
 const SHORTEST_TIMEOUT: Duration = Duration::from_millis(50);
-/// The longest of the time-outs that no user has set.
+/// The longest time-out that is not set by a user.
 pub const LONGEST_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The state of an acquisition.
@@ -76,13 +75,13 @@ pub enum Verdict {
 pub enum Failure {
     /// Another client holds the lock.
     Held,
-    /// The last holder left it done at a majority of the nodes, and this long it stays so.
+    /// A majority has the completion record, with this time left.
     Done(Mark),
-    /// No majority answers in time, or grants anything.
+    /// No majority answers in time, or grants the lock.
     NoQuorum,
     /// The lease is longer than this one, the longest that a majority of the nodes accepts.
     TooLong(Millis),
-    /// So many nodes will never grant the lock that no majority is left.
+    /// Too many nodes refuse permanently for a majority.
     Refused,
 }
 

@@ -12,9 +12,9 @@ pub struct Roster<I> {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Place<I> {
-    /// The node's identity, once it is known.
+    /// The node's identity, once a server was met.
     id: Option<I>,
-    /// The identities of other servers that make up the same node: those of a cluster.
+    /// The identities of the other servers of the same node, if it is a cluster.
     others: Vec<I>,
     /// The index of its present address in the given list.
     address: usize,
@@ -27,18 +27,17 @@ struct Place<I> {
 pub enum Met {
     /// The server is the node of this place, or the first one met there.
     Known,
-    /// The server is another one. The caller finds out where the addresses lead now and tells
-    /// [`rebind`](Roster::rebind); then it looks again, and the server found
-    /// [takes the place](Roster::take).
+    /// The server is another one. The caller finds out where the addresses lead now and calls
+    /// [`rebind`](Roster::rebind). Then it looks again, and the server found [takes the place](Roster::take).
     Another,
 }
 
-/// The result of taking the place of a node that is not found any more.
+/// The result of taking the place of a node that cannot be found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Occupant<I> {
     /// The server had the place already, or is its first.
     Same,
-    /// A server that was not met before took the place. The identity of the former one.
+    /// A new server took the place. With the former server's identity.
     Stranger(I),
     /// The server is the node of another place, so this one stays empty: two addresses lead to one node.
     Twin(usize),
@@ -52,14 +51,14 @@ impl<I: Clone + PartialEq> Roster<I> {
         Roster { places: (0..nodes).map(place).collect() }
     }
 
-    /// The index of the address at which the node is looked for.
+    /// The index of the node's present address.
     #[must_use]
     pub fn address(&self, place: usize) -> usize {
         self.places.get(place).map_or(place, |place| place.address)
     }
 
-    /// The number of times that another server has taken this place; the former one's grants are not this
-    /// one's.
+    /// The number of times that another server has taken this place. The former server's grants do not count
+    /// for it.
     #[must_use]
     pub fn changes(&self, place: usize) -> u64 {
         self.places.get(place).map_or(0, |place| place.changes)
@@ -77,7 +76,7 @@ impl<I: Clone + PartialEq> Roster<I> {
         }
     }
 
-    /// Gives this place to the server reached for it, now that the caller knows where all nodes are.
+    /// Gives this place to the server reached for it. The caller must have looked for all nodes before.
     pub fn take(&mut self, place: usize, id: I) -> Occupant<I> {
         let taken = self.follow(place, id);
         if matches!(taken, Occupant::Stranger(_)) {
@@ -86,15 +85,15 @@ impl<I: Clone + PartialEq> Roster<I> {
         taken
     }
 
-    /// Notes that earlier grants at this place do not count any more.
+    /// Notes that earlier grants at this place no longer count.
     pub fn changed(&mut self, place: usize) {
         if let Some(entry) = self.places.get_mut(place) {
             entry.changes += 1;
         }
     }
 
-    /// Like [`take`](Roster::take), for a place whose servers come and go, and stay one node: a primary
-    /// and the replicas that can be promoted. The new one respects the former one's grants.
+    /// Like [`take`](Roster::take), for a place that is one node with changing servers: a primary and the
+    /// replicas that can be promoted. The new server respects its predecessor's grants.
     pub fn follow(&mut self, place: usize, id: I) -> Occupant<I> {
         if let Some(at) = self.place_of(&id) {
             return if at == place { Occupant::Same } else { Occupant::Twin(at) };
@@ -103,7 +102,7 @@ impl<I: Clone + PartialEq> Roster<I> {
         entry.id.replace(id).map_or(Occupant::Same, Occupant::Stranger)
     }
 
-    /// Like [`take`](Roster::take), for a place that several servers share at the same time: a cluster.
+    /// Like [`take`](Roster::take), for a place with several servers at the same time: a cluster.
     pub fn join(&mut self, place: usize, id: I) -> Occupant<I> {
         if let Some(at) = self.place_of(&id) {
             return if at == place { Occupant::Same } else { Occupant::Twin(at) };
@@ -135,8 +134,7 @@ impl<I: Clone + PartialEq> Roster<I> {
             .position(|place| place.id.as_ref() == Some(id) || place.others.contains(id))
     }
 
-    /// Moves nodes to the addresses at which they were seen; the other nodes share the addresses that
-    /// are left.
+    /// Moves nodes to the addresses where they were seen; the other nodes share the remaining addresses.
     pub fn rebind(&mut self, seen: &[Option<I>]) {
         let leads = |address: usize, id: &Option<I>| {
             id.is_some() && seen.get(address).is_some_and(|there| there == id)
@@ -230,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_nobody_knows_takes_the_place_and_that_is_told() {
+    fn an_unknown_server_takes_the_place_and_that_is_told() {
         let mut roster = met();
         assert_eq!(roster.meet(1, &'x'), Met::Another);
         roster.rebind(&[Some('a'), Some('x'), Some('c')]);
@@ -253,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_loses_its_address_to_what_could_not_be_asked() {
+    fn no_node_loses_its_address_to_a_server_that_could_not_be_asked() {
         let mut roster = met();
         roster.rebind(&[None, None, None]);
         assert_eq!(addresses(&roster), [0, 1, 2]);

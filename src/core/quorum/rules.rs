@@ -1,7 +1,7 @@
 //! The conditions of a claim, and its validity.
 //!
-//! Each rule is a function of its own. The proof replaces one at a time by a plausible mutant,
-//! and must notice each time.
+//! Each rule is a function of its own. The proof replaces one at a time by a plausible mutant, and must detect
+//! each.
 
 use alloc::vec::Vec;
 use core::fmt::Debug;
@@ -10,94 +10,93 @@ use crate::words::{Fence, Instant, Millis};
 
 /// The rules.
 ///
-/// The argument for exclusive locks: two claims share a node, and there one holder came after the
-/// other. While the first still held, the node's counter was raised to the first claim's fence; so
-/// the second holder got a larger fence from it, and no claim has a fence below that of a holder
-/// it counts. So the second claim's fence is larger than the first's.
+/// The argument for exclusive locks: two claims share a node, where one holder came after the other. While the
+/// first still held, the node's counter was raised to the first claim's fence. So the second holder got a
+/// larger fence from this node, and no claim has a smaller fence than a holder it counts. So the second claim's
+/// fence is larger than the first's.
 pub trait Rules: Clone + Debug {
-    /// The number of nodes that is more than half.
+    /// The smallest number of nodes that is a majority.
     fn majority(&self, nodes: usize) -> usize {
         nodes / 2 + 1
     }
 
-    /// The claim's fence, once a majority has granted: the majority-th smallest of what they
-    /// granted. So at least a majority has not granted more.
+    /// The claim's fence, once a majority has granted: the majority-th smallest of the granted fences. So at
+    /// least a majority has granted no larger one.
     fn claimed(&self, granted: &[Fence], majority: usize) -> Option<Fence> {
         let mut fences: Vec<Fence> = granted.into();
         fences.sort_unstable();
         fences.get(majority.checked_sub(1)?).copied()
     }
 
-    /// True if a node supports the claim: its holder has this very fence, by its grant or because
-    /// it was raised to it. A grant above the claim never counts: the node may have vouched for
-    /// another client in between.
+    /// True if a node supports the claim: its holder has exactly this fence, by its grant or a raise. A larger
+    /// grant never counts: the node may have supported another client's claim in between.
     fn supports(&self, held: Fence, claimed: Fence) -> bool {
         held == claimed
     }
 
-    /// True if a node's lease keeps a claim that stands. A majority knows its fence already, so that
-    /// no later claim has a smaller one; from then on leases keep others out, also one
-    /// that a node lost and gave again.
+    /// True if a node's lease keeps a claim that stands. A majority has reached its fence already, so no later
+    /// claim has a smaller one. From then on leases exclude other clients, even a lease that a node lost and
+    /// granted again.
     fn keeps(&self, held: Fence, claimed: Fence) -> bool {
         held >= claimed
     }
 
-    /// True if a lease that has held without a gap since then vouches for a moment at which another lease
-    /// may have ended too early. A lease that was given again later may have had its gap then.
+    /// True if a lease without a gap since then supports the claim at a moment when another lease may have
+    /// ended early. A lease that was granted again later may have had its gap then.
     fn is_steady(&self, since: Instant, moment: Instant) -> bool {
         since <= moment
     }
 
-    /// True if a node's first grant vouches for all the time since the claim stands, though it came
-    /// later; or if a grant with a new fence continues the one before. Both hold unless its fence
-    /// is larger than the claim's: had a later claim counted the node before, the node would have given
-    /// a larger one.
+    /// True if a node's first grant supports the claim for all the time since it stands, though the grant came
+    /// later. The same answer tells if a grant with a new fence continues the one before. Both hold unless its
+    /// fence is larger than the claim's: if a later claim had counted the node before, the node would have
+    /// granted a larger fence.
     fn vouches_back(&self, granted: Fence, claimed: Fence) -> bool {
         granted <= claimed
     }
 
-    /// True if a claim on grants to blocked requests is good enough, with this many µs left of it. If not,
-    /// the client asks for the grants again.
+    /// True if a claim on grants to blocked requests is good enough, with this many µs left. If not, the client
+    /// asks for the grants again.
     fn is_young(&self, left: u64, lease: Millis) -> bool {
         left >= lease.0 * 250
     }
 
-    /// True if an answer to one request counts for another, the newest one: the answer is older.
+    /// True if an answer to a request counts: only the newest request's does, because others are older.
     fn counts_for(&self, answered: u32, newest: u32) -> bool {
         answered == newest
     }
 
-    /// The proposal to all nodes in one turn: the one fixed at its beginning, and not a new one.
+    /// The proposal to all nodes in one turn: fixed at its beginning, and not made anew.
     fn proposes(&self, fixed: Fence, _now: Fence) -> Fence {
         fixed
     }
 
-    /// True if a first attempt needs the gate's yes. One that waits does, because it must not overtake
-    /// the queue there. The next try of one that does not wait may be a day later, and a gate may refuse
-    /// only because a release has not reached it yet.
+    /// True if a first attempt needs the gate's grant. An attempt that waits needs it, because it must not
+    /// overtake the queue there. Without a wait, the next try may be a day later, and a gate may deny only
+    /// because a RELEASE has not reached it yet.
     fn minds_gate(&self, waits: bool) -> bool {
         waits
     }
 
-    /// True if a client that has grants and no majority withdraws after a while. Another client may have the
-    /// nodes that it lacks, and wait for those that it has.
+    /// True if a client with grants and no majority withdraws after a while. Another client may have the
+    /// missing nodes, and wait for these.
     fn withdraws(&self) -> bool {
         true
     }
 
-    /// The number of the attempt after this one. Each attempt has a token of its own: a late RELEASE of the
-    /// attempt before would take back its grants.
+    /// The number of the attempt after this one. Each attempt has its own token: otherwise a late RELEASE of
+    /// the attempt before would release its grants.
     fn next_attempt(&self, attempt: u32) -> u32 {
         attempt + 1
     }
 
-    /// The length of a rest, or of the patience with grants that are no majority, in µs: from half of `most` to
-    /// all of it, by chance. Two clients that hold each other up must not do so again at the same moment.
+    /// The length of a rest, or of the patience with grants without a majority, in µs: random, from half of
+    /// `most` to all of it. Two clients that block each other must not do so again at the same moment.
     fn at_random(&self, most: u64, chance: u64) -> u64 {
         most / 2 + chance % (most / 2 + 1)
     }
 
-    /// The earliest beginning of a lease that was asked for at `sent`.
+    /// The earliest beginning of a lease that was requested at `sent`.
     fn begins(&self, sent: Instant, _answered: Instant) -> Instant {
         sent
     }
@@ -115,9 +114,9 @@ pub trait Rules: Clone + Debug {
         ends.get(majority.checked_sub(1)?).copied()
     }
 
-    /// The pause before the next renewal: a third of the µs `left` of the claim. If the renewal fails, there
-    /// are several more tries, the more the nearer the end, but at least a fixed part of the `of` µs of
-    /// validity at the last renewal lies between two.
+    /// The pause before the next renewal: a third of the µs `left` of the claim. If the renewal fails, several
+    /// tries follow, in shorter and shorter intervals. But an interval is at least a fixed part of the `of` µs
+    /// of validity at the last renewal.
     fn pause(&self, left: u64, of: u64) -> u64 {
         (left / 3).max(of / MOST_TRIES)
     }
@@ -129,48 +128,48 @@ pub trait Rules: Clone + Debug {
         limits.get(majority.checked_sub(1)?).copied()
     }
 
-    /// True if a node that has not refused a length has a vote on it: only if it grants, or may do so in a moment.
-    /// A node that refuses for another reason, or is silent, does not make up a majority for a lease that is too
-    /// long for others.
+    /// True if a node that has not refused a length has a vote on it: only if it grants, or may do so in a
+    /// moment. A silent node, or one that refuses for another reason, does not add to a majority for a lease
+    /// that is too long for other nodes.
     fn has_vote(&self, may_grant: bool) -> bool {
         may_grant
     }
 
-    /// The drift allowed between the nodes' clocks and ours during a lease, in microseconds: one
-    /// per cent, and two milliseconds for what clocks cannot tell apart.
+    /// The drift allowed between the nodes' clocks and ours during a lease, in microseconds: one per cent, and
+    /// two milliseconds for the clocks' resolution.
     fn drift(&self, ttl: Millis) -> u64 {
         ttl.0.saturating_mul(10) + 2_000
     }
 
-    /// The number of nodes whose marks make a lock done.
+    /// The number of completion records that make a lock done.
     fn marks(&self, nodes: usize) -> usize {
         self.majority(nodes)
     }
 
-    /// True if two marks are of the same claim, so that they add up.
+    /// True if two completion records are of the same claim, so that they add up.
     fn is_same_work(&self, fence: Fence, other: Fence) -> bool {
         fence == other
     }
 
-    /// True if a node that has had the mark of `other` certainly has none of `fence` later: when that claim was
+    /// True if a node with the record of `other` can never get the record of `fence` later: when that claim was
     /// made, the claim of `fence` was over.
     fn outdates(&self, other: Fence, fence: Fence) -> bool {
         other > fence
     }
 
-    /// True if a lock may be done, or may yet become so, by `marks` marks of one claim, where `others` of the
-    /// `nodes` certainly have none. A holder may be about to leave its lock done, and a node that is silent may
-    /// have the mark that is missing.
+    /// True if a lock may be done, or may still become so, by `marks` records of one claim, where `others` of
+    /// the `nodes` certainly have none. A holder may be about to finish with DONE, and a silent node may have
+    /// the missing record.
     fn may_be_done(&self, _marks: usize, others: usize, nodes: usize) -> bool {
         nodes - others >= self.majority(nodes)
     }
 
-    /// True if a node that says that the lease is gone ceases to support the claim at once.
+    /// True if a node ceases to support the claim at once when it reports that the lease is gone.
     fn believes_gone(&self) -> bool {
         true
     }
 
-    /// True if a claim that was given up is released at nodes that have not answered, too.
+    /// True if a claim that was given up is released also at nodes that have not answered.
     fn releases_unanswered(&self) -> bool {
         true
     }

@@ -17,19 +17,20 @@ pub(super) struct Vote {
     pub(super) mark: Marking,
 }
 
-/// The node's mark, as far as it matters to this client.
+/// The node's completion record, as far as it matters to this client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) enum Marking {
-    /// None.
+    /// The node has none that matters.
     #[default]
     No,
-    /// The mark of a claim with this fence does not count: requests are granted over it.
+    /// The record of a claim with this fence does not count: requests are granted over it.
     Over(Fence),
-    /// The node was asked to leave the lock done, and may have done so. This is the mark's earliest end: it keeps others out, as the lease did.
+    /// The node was asked for DONE, and may have the record. This is its earliest end: until then it excludes
+    /// other clients, as the lease did.
     Asked(Instant),
-    /// The node has left the lock done.
+    /// The node has the record.
     Has,
-    /// The node will not leave the lock done.
+    /// The node refuses DONE.
     Refused,
 }
 
@@ -39,17 +40,17 @@ pub enum Said {
     /// No answer yet.
     #[default]
     Nothing,
-    /// Yes: the token holds the lock.
+    /// The token holds the lock.
     Yes,
-    /// No: another token holds the lock, or waits.
+    /// Another token holds the lock, or waits.
     No,
-    /// No: the node has a mark.
+    /// The node has a completion record.
     Done {
-        /// The fence of the claim whose work is done.
+        /// The fence of the finished claim.
         fence: Fence,
         /// Time of the answer.
         heard: Instant,
-        /// End of the mark.
+        /// End of the record.
         until: Instant,
     },
     /// An error: the node does not serve such requests now.
@@ -74,8 +75,8 @@ pub(super) struct Lease {
     pub(super) held: Option<Held>,
     /// True if the claim's fence is too far ahead for the node to be raised to it.
     pub(super) behind: bool,
-    /// True if another token may have had the lock here since the attempt began: the node said no, or
-    /// a lease ended before its time. A later grant vouches from then on only.
+    /// True if another token may have had the lock here since the attempt began: the node denied, or a lease
+    /// ended early. A later grant supports the claim from then on only.
     pub(super) has_gap: bool,
 }
 
@@ -89,18 +90,18 @@ pub(super) struct Held {
     pub(super) sent: Instant,
     /// True if the grant went to a blocked request, and the token has not asked again since.
     pub(super) waited: bool,
-    /// Time from which it has certainly held without a gap; zero: since the claim stands, or
-    /// no other client can have had a claim on this node meanwhile.
+    /// The lease has certainly had no gap since this time; zero: since the claim stands, or no other client can
+    /// have had a claim on this node meanwhile.
     pub(super) since: Instant,
 }
 
 impl Said {
-    /// True for an error or a failure: neither yes nor no, and not an open question either.
+    /// True for an error or a failure, which is neither a grant, nor a denial, nor an open question.
     pub fn is_failure(self) -> bool {
         matches!(self, Said::Failed | Said::Refused(_))
     }
 
-    /// True if the node has a mark.
+    /// True if the node has a completion record.
     pub(super) fn is_done(self) -> bool {
         matches!(self, Said::Done { .. })
     }
@@ -117,7 +118,7 @@ impl Vote {
         self.held().map(|held| held.fence)
     }
 
-    /// The fence of marks over which the node is asked to grant.
+    /// The fence of the completion records that the node is asked to grant over.
     pub(super) fn over(&self) -> Option<Fence> {
         match self.mark {
             Marking::Over(fence) => Some(fence),
@@ -152,7 +153,8 @@ impl Vote {
         }
     }
 
-    /// True if the node grants, or may do so in a moment. One where the request waits behind another client may not.
+    /// True if the node grants, or may do so in a moment. A node where the request waits behind another client
+    /// may not.
     pub(super) fn may_grant(&self) -> bool {
         match self.said {
             Said::Nothing | Said::Yes => true,
@@ -172,13 +174,13 @@ impl Vote {
     /// Takes the answer to the open request, or the silence at its time-out.
     pub(super) fn hear<R: Rules>(&mut self, open: Open, answer: Answer, now: Instant, rules: &R) {
         let Open { sent, ttl, .. } = open;
-        // No request makes a lease shorter, answered or not, late or not.
+        // No request makes a lease shorter, whether answered, late or lost.
         let end = rules.ends(rules.begins(sent, now), ttl);
         if !matches!(answer, Answer::Silent | Answer::Unreachable) {
             self.limit = self.limit_in(open, answer);
         }
         self.said = self.says(open, answer, end, now, rules);
-        // The lease may end with the mark, before its time.
+        // The lease may end early, with the record.
         if let (Some(held), Marking::Asked(end)) = (&mut self.lease.held, self.mark) {
             held.end = held.end.min(end);
         }
@@ -237,8 +239,8 @@ impl Vote {
         }
     }
 
-    /// Notes that the node is asked to leave the lock done, until `end` at the earliest. The node may do so, and
-    /// its answer be lost.
+    /// Notes that the node was asked for DONE, until `end` at the earliest. The node may have the record even
+    /// if its answer is lost.
     pub(super) fn may_have_mark(&mut self, end: Instant) {
         let end = match self.mark {
             Marking::Asked(end) => end,
@@ -250,7 +252,7 @@ impl Vote {
         }
     }
 
-    /// Notes that the lock is left done.
+    /// Notes that the node has the record.
     fn has_mark(&mut self, ask: Ask) {
         if let (Some(held), Ask::Finish { fence, .. }) = (&mut self.lease.held, ask) {
             (held.fence, held.waited) = (held.fence.max(fence), false);
@@ -294,7 +296,7 @@ impl Lease {
     fn extend(&mut self, open: Open, end: Instant, now: Instant) -> Said {
         let Open { ask, sent, ttl, .. } = open;
         let Ask::Extend { fence } = ask else { return Said::Yes };
-        // By our clock the lease had ended. The request reached the node in time.
+        // The lease had ended by our clock, but the request reached the node in time.
         let Some(held) = &mut self.held else { return self.grant(fence, open, end, now) };
         (held.end, held.ttl, held.sent) = (held.end.max(end), ttl, sent);
         (held.fence, held.waited) = (fence, false);

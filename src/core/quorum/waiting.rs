@@ -1,42 +1,41 @@
-//! The way contenders wait, and a lock goes from one to the next in one round trip.
+//! The waits of contenders: slices, turns, and the hand-over in one round trip.
 //!
-//! - *Slices.* A request waits for a while (WAIT), its place outlives it (KEEP), and the same token
-//!   asks again. So a place hangs on no connection, and a gate that says nothing by the end of a slice
-//!   is silent.
-//! - *Turn.* Contenders queue at the gate. The gate tells the next in line (TURN), which then asks all
-//!   nodes, without TURN, and waits there in young slices, while the holder still holds. When that one
-//!   releases everywhere, all nodes grant at once. On a single node nobody has to be told.
-//! - *In order.* The gate tells nobody while its holder has asked with TURN only: that one has not asked
-//!   the other nodes yet. So whoever is told asks them after the holder's request was at the gate; and, as
-//!   long as no way round is shorter than the direct one, after its requests were at the others.
-//! - *A grant counts from its own request,* for a blocked one too: the lease began when it was sent or
-//!   later. An answer belongs to a request and never to a token. A grant that is old when it is heard
-//!   is asked for again, without waiting, and that answer counts; the turn is not given back.
-//! - *Leases that wait are short:* two slices, and a second in any case, and never longer than KEEP, which a node
-//!   refuses. So a waiter that is stopped or crashes costs the queue that, and not a whole lease. The winner extends
-//!   it to its own lease in the background. Until it has won, it asks again for grants that get old: the holder's
-//!   asking again always renews.
-//! - *One proposal* for all nodes and slices: fixed at the turn, above the key's largest fence at the
-//!   gate. Made anew for each slice, it would differ from node to node, and cost a second round.
-//! - *A no leaves a place,* and so does TURN. Giving up sends RELEASE there, too, and FINAL where a
-//!   blocked request is unanswered, for RELEASE can overtake that.
-//! - *Ties.* All clients have the nodes in the same order, and the gate is the first that answers. Clients that see
-//!   different nodes, or write their addresses differently, queue at different gates, and each of two can get nodes that
-//!   the other lacks. So a client that has grants and no majority for a random time (half a
-//!   time-out to a whole one, doubled at each repetition, up to eightfold) withdraws everything, rests for a random
-//!   time, and queues anew, with another token: a late RELEASE of the former one takes back nothing.
-//! - *The price.* A waiter that a node has granted, because it has forgotten its healthy holder, loses its place. The
-//!   holder gets the node back meanwhile.
+//! - *Slices.* A request waits for a while (WAIT), its place outlasts it (KEEP), and the same token asks again.
+//!   So a place depends on no connection, and a gate without an answer by the end of a slice is silent.
+//! - *Turn.* Contenders queue at the gate. The gate tells the next in line (TURN), which then asks all nodes,
+//!   without TURN, and waits there in young slices, while the holder still holds. When the holder releases
+//!   everywhere, all nodes grant at once. A single node has no turns.
+//! - *In order.* While its holder has asked with TURN only, and so not yet the other nodes, the gate tells no
+//!   waiter its turn. So the next in line asks the other nodes after the holder's request was at the gate. If
+//!   no indirect way is shorter than the direct one, it also asks them after the holder did.
+//! - *A grant counts from its own request,* even if it was blocked: the lease began when it was sent or later.
+//!   An answer belongs to a request and never to a token. A grant that is old on arrival is asked for again,
+//!   without waiting, and that answer counts; the turn stays.
+//! - *Leases that wait are short:* two slices, at least a second, and never longer than KEEP, which a node
+//!   refuses. So a waiter that is stopped or crashes costs the queue this time, and not a whole lease. The
+//!   winner extends it to its own lease in the background. Until it has won, it asks again for grants that get
+//!   old: an ACQUIRE by the holder always renews.
+//! - *One proposal* for all nodes and slices: fixed at the turn, above the key's largest fence at the gate. A
+//!   new one for each slice would differ from node to node, and cost a second round.
+//! - *A denial leaves a place,* and so does TURN. A client that gives up sends RELEASE there, too, with FINAL
+//!   if a blocked request is unanswered, because RELEASE can overtake that.
+//! - *Ties.* All clients have the nodes in the same order, and the gate is the first that answers. Clients that
+//!   see different nodes, or write their addresses differently, queue at different gates, and each can get
+//!   nodes that another lacks. So a client withdraws everything after a random time with grants and no
+//!   majority: half a time-out to a whole one, doubled at each repetition, up to eightfold. It rests for a
+//!   random time, and queues anew with another token: a late RELEASE of the former token releases nothing.
+//! - *The price.* If a node has forgotten its healthy holder and grants to a waiter, the waiter loses its
+//!   place. The holder gets the node back meanwhile.
 
 use crate::limits::MAX_KEEP;
 use crate::words::Millis;
 
-/// The terms on which a request waits.
+/// The terms of a request's wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Wait {
-    /// WAIT: the longest time that the node blocks it. `None`: the node answers at once.
+    /// WAIT: the longest time that the node blocks the request. `None`: the node answers at once.
     pub blocks: Option<Millis>,
-    /// KEEP: the time that its place outlives it. `None`: no place.
+    /// KEEP: the time that its place outlasts it. `None`: no place.
     pub keep: Option<Millis>,
     /// TURN: the node also answers when the request is the next in line.
     pub turn: bool,
@@ -49,29 +48,29 @@ pub struct Slices {
     pub long: Millis,
     /// The slice of the next in line.
     pub young: Millis,
-    /// The time that a place outlives its request.
+    /// The time that a place outlasts its request.
     pub keep: Millis,
-    /// The length of the lease that slices ask for, no longer than that.
+    /// The length of the lease in slices, at most `keep`.
     pub lease: Millis,
 }
 
 impl Slices {
-    /// For a lease of `ttl` over so many nodes, each of which may take `timeout` to answer.
+    /// The slices for a lease of `ttl` over so many nodes, with a time-out of `timeout` for each.
     #[must_use]
     pub fn new(ttl: Millis, timeout: Millis, nodes: usize) -> Slices {
         // A grant at the end of a slice must still be young, however patient the client is.
         let long = Millis(LONGEST.max(timeout.0).min(MAX_KEEP / 2).min(ttl.0 / 5 * 2).max(1));
-        // A single node has no turns: any slice may be the one that is granted.
+        // A single node has no turns: any slice may be granted.
         let quarter = Millis((long.0 / 4).max(YOUNG).max(timeout.0));
         let young = if nodes == 1 { long } else { quarter.min(long) };
         // A winner needs the time to extend it.
         let lease = Millis((young.0 * 2).max(LEAST).min(ttl.0));
-        // A client without an answer notices that a time-out after the slice.
+        // A client without an answer detects this a time-out after the slice.
         let keep = long.0.saturating_add(long.0.max(timeout.0)).min(MAX_KEEP);
         Slices { long, young, keep: Millis(keep.max(lease.0)), lease }
     }
 
-    /// A long one: a tenth longer or shorter by chance, so that a crowd does not ask all at once.
+    /// A long slice, a tenth longer or shorter at random, so that many clients do not ask all at once.
     #[must_use]
     pub fn jittered(&self, chance: u64) -> Millis {
         let tenth = self.long.0 / 10;
@@ -107,7 +106,7 @@ mod tests {
     fn what_is_granted_at_the_end_of_the_longest_slice_has_much_of_its_lease_left() {
         for (ttl, timeout, slices) in of_all_kinds() {
             let at_the_gate = (0..100_000).map(|chance| slices.jittered(chance)).max();
-            // Over several nodes no grant goes to a client that queues at the gate.
+            // Over several nodes a client that queues at the gate gets no grant.
             let alone = slices.young == slices.long;
             let slice = at_the_gate.filter(|_| alone).unwrap_or(slices.young);
             assert!(slices.lease.0 * 5 >= slice.0 * 9, "ttl {ttl}, time-out {timeout}: {slices:?}");

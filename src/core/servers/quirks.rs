@@ -4,11 +4,11 @@
 //! A question that depends on the version is a method of [`Version`], with its reason. These quirks need
 //! no method, because one way suits all servers:
 //!
-//! - Redis 7.0 has no function for Unix time (`ffi::context::unix_micros`), and knows fewer callbacks of types
+//! - Redis 7.0 has no function for Unix time (`ffi::context::unix_micros`), and has fewer callbacks of types
 //!   (`ffi::kind`).
 //! - Redis 8.6 asks the module, while slots move, for the keys of what it replicates (`ffi::mark`).
-//! - Redis 7.0 holds back what was written while a replica copied the data set: the replica gets it once a
-//!   second, or when it acknowledges (`ffi::server::acknowledge`).
+//! - Redis 7.0 holds back writes made while a replica copied the data set: the replica gets them once a second,
+//!   or when it acknowledges (`ffi::server::acknowledge`).
 
 use core::ffi::CStr;
 
@@ -39,16 +39,16 @@ impl Version {
         Version { family, number }
     }
 
-    /// True for Valkey 8.1, which delivers events on the connection whose command it carries out, in the
-    /// database of the key, and leaves the connection there. After a MOVE or a COPY into another database the
-    /// client would go on in that one, and replicas would carry the MOVE out there. So on this version dlock
-    /// listens to evictions alone, which come before or after a command, and searches for moved keys.
+    /// True for Valkey 8.1, which delivers events on the connection of the running command, in the database of
+    /// the key, and leaves the connection there. After a MOVE or a COPY into another database the client would
+    /// continue in that database, and replicas would carry the MOVE out there. So on this version dlock listens
+    /// only to evictions, which come before or after a command, and searches for moved keys.
     #[must_use]
     pub fn key_events_do_harm(self) -> bool {
         self.family == Family::Valkey && self.number == (8, 1)
     }
 
-    /// True if a blocked client may have a callback for time-outs, by which CLIENT UNBLOCK ends a wait. Before
+    /// True if a blocked client may have a callback for time-outs: then CLIENT UNBLOCK can end its wait. Before
     /// Redis 7.4 and Valkey 8 it must not: a client that was unblocked twice in one iteration of the event loop
     /// got no reply, or stopped the server.
     #[must_use]
@@ -62,7 +62,7 @@ impl Version {
         !self.is_at_least((8, 0), (8, 0))
     }
 
-    /// True for Redis 8.4 and Valkey 9, which move slots as a whole, each with events and numbers of its own.
+    /// True for Redis 8.4 and Valkey 9, which move slots as a whole, each with its own events and numbers.
     #[must_use]
     pub fn moves_slots_as_a_whole(self) -> bool {
         self.is_at_least((8, 4), (9, 0))
@@ -77,8 +77,8 @@ impl Version {
     }
 }
 
-/// True if the event may name the wrong database: in a transaction, Valkey 9 names the database from which a
-/// key has moved. dlock then looks for the key, on every version, though only this one needs it.
+/// True if the event may name the wrong database: in a transaction, Valkey 9 names a moved key's former
+/// database. Then dlock looks for the key, on every version, though only this one needs it.
 #[must_use]
 pub fn may_name_the_wrong_database(event: &[u8], in_transaction: impl Fn() -> bool) -> bool {
     event == b"move_to" && in_transaction()
@@ -95,7 +95,7 @@ fn major_and_minor(version: &[u8]) -> Option<(u64, u64)> {
 pub struct Unfit {
     /// The section of INFO.
     pub section: &'static CStr,
-    /// A field that no other server has in this section.
+    /// A field that is only in this server's section.
     pub field: &'static CStr,
     /// The reason, and what to do.
     pub why: &'static str,

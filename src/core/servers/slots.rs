@@ -1,6 +1,6 @@
 //! The slot of a key in a cluster.
 
-/// The slot of a key: the hash of its part in braces, if it has one, else of the whole key.
+/// The slot of a key: the hash of its part in braces, if there is one, else of the whole key.
 #[must_use]
 pub fn slot_of(key: &[u8]) -> u16 {
     let position = |bytes: &[u8], brace| bytes.iter().position(|byte| *byte == brace);
@@ -14,7 +14,7 @@ pub fn slot_of(key: &[u8]) -> u16 {
 /// A key name in the slot, for an effect that concerns the slot and no key.
 #[must_use]
 pub fn name_in(slot: u16) -> [u8; 2] {
-    // Two bytes have each remainder once: the bytes are found by the steps of the division, backwards.
+    // Two bytes have each remainder once: the division's steps, backwards, find the bytes.
     let step_back =
         |crc: u16, _| if crc & 1 == 0 { crc >> 1 } else { (crc ^ POLYNOMIAL) >> 1 | 0x8000 };
     (0..16).fold(slot, step_back).to_be_bytes()

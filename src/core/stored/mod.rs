@@ -1,7 +1,7 @@
-//! The forms in which locks are stored.
+//! The storage formats of locks.
 //!
-//! - [`snapshot`]: the versioned form in which a lock is saved.
-//! - [`packed`]: the compact form in which a held lock lies in memory; `varint`: its numbers.
+//! - [`snapshot`]: the versioned format of saved locks.
+//! - [`packed`]: the compact format of held locks in memory; `varint`: its numbers.
 //! - [`deadlines`]: an ordered index of deadlines.
 
 pub mod deadlines;

@@ -1,17 +1,16 @@
-//! The compact form of an exclusive lock in memory.
+//! The compact format of an exclusive lock in memory.
 //!
-//! A server may hold millions of locks, and next to the plain string that people use today every
-//! field counts: a 20-byte key with a 32-byte token takes 74 bytes here, everything included.
-//! The record contains the key, because the deadline index finds the end of a lease and knows nothing
-//! but this record.
+//! A server may hold millions of locks, so every field counts beside the plain string in common use. A 20-byte
+//! key with a 32-byte token takes 74 bytes here, everything included. The record contains the key, because the
+//! deadline index refers to this record only.
 //!
 //! ```text
 //! flags  fence:7  end:5  ttl  client  since | late:2  [db]  [meta length]  key length  key  [meta]  token
 //! ```
 //!
-//! Numbers are varints but for the fence, the end and `late`, which have a fixed size. A lease that was
-//! not extended began at its end less its length, less `late`: the microseconds by which its end was
-//! rounded up. The token is the rest. The upper four flags are the host's.
+//! Numbers are varints, except for the fence, the end and `late`, which have a fixed size. A lease that was not
+//! extended began at its end less its length, less `late`: the microseconds added by rounding up. The token is
+//! the rest. The upper four flags are the host's.
 
 use alloc::vec::Vec;
 
@@ -70,7 +69,7 @@ pub fn end(record: &[u8]) -> Option<Deadline> {
     reader.fixed::<5>().map(Deadline)
 }
 
-/// Reads a record that [`pack`] wrote; `None` if it is none.
+/// Reads a record that [`pack`] wrote; `None`: it is not one.
 #[must_use]
 pub fn unpack(flags: u8, record: &[u8]) -> Option<(Key<'_>, Grant<'_>)> {
     let mut reader = Reader(record);

@@ -1,7 +1,7 @@
-//! The versioned form in which a lock is stored in RDB files and DUMP payloads.
+//! The versioned format of a lock in RDB files and DUMP payloads.
 //!
-//! The form holds lengths and no dates: a lease that is loaded starts at its full length again, so it ends
-//! late and never early. The reader trusts none of it.
+//! The format holds lengths and no dates: a loaded lease starts at its full length again, so it ends late and
+//! never early. The reader checks every byte.
 //!
 //! ```text
 //! version:1  mode  permits  holders  (token length  token  meta length  meta  fence  ttl  flags)*
@@ -21,7 +21,7 @@ pub const VERSION: u8 = 1;
 
 const EPHEMERAL: u8 = 1;
 
-/// The reason why stored bytes are no lock.
+/// The reason why stored bytes are not a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unreadable {
     /// A later version of dlock wrote them.
@@ -179,7 +179,7 @@ mod tests {
         assert_eq!(decode(&stored(Mode::Exclusive, &grants(2))), Err(Unreadable::Damaged));
     }
 
-    /// Checks that bytes that can be read are written again, byte for byte: a lock has one form.
+    /// Checks that readable bytes are written again, byte for byte: a lock has one form.
     fn assert_canonical(bytes: &[u8]) {
         let Ok((mode, holders)) = decode(bytes) else { return };
         let lease = |ttl| Lease::begin(Instant(5), ttl);
@@ -218,7 +218,7 @@ mod tests {
             bytes: Vec<u8>, kind in 0_u8..3, at: usize, new: u8,
         ) {
             assert_canonical(&bytes);
-            // A good beginning takes it further.
+            // After a valid beginning the decoder reads further.
             assert_canonical(&[&[VERSION, kind][..], &bytes].concat());
             let mut other = stored(Mode::Limit(4), &grants(4));
             let at = at % other.len();

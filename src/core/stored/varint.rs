@@ -15,7 +15,7 @@ pub(crate) fn put_fixed<const N: usize>(out: &mut Vec<u8>, n: u64) {
     out.extend(n.to_le_bytes().iter().take(N));
 }
 
-/// Bytes that are read from the left. Every read is `None` when they run out.
+/// Bytes read from the left. Every read is `None` when they run out.
 #[derive(Clone, Copy)]
 pub(crate) struct Reader<'a>(pub &'a [u8]);
 
@@ -26,7 +26,7 @@ impl<'a> Reader<'a> {
         Some(*first)
     }
 
-    /// Reads a number; `None` also for one in more bytes than it needs: [`put`] does not write that.
+    /// Reads a number; `None` also for one in more bytes than it needs, which [`put`] never writes.
     pub fn number(&mut self) -> Option<u64> {
         let mut n = 0_u64;
         for shift in (0..64).step_by(7) {

@@ -16,11 +16,10 @@ use nix::libc;
 pub struct StateFile {
     /// The configured path from the root on, because the server's working directory can change.
     named: PathBuf,
-    /// The file's path with links followed: the new file is made beside it, or it would replace the
-    /// link and not the file.
+    /// The file's path with links followed: a new file is made beside it, and would otherwise replace the link.
     path: PathBuf,
-    /// The lock file beside it: the state file is a new one after each write. The lock is a POSIX
-    /// record lock, which a forked child that saves the data set does not inherit.
+    /// The lock file beside it: each write makes a new state file. The lock is a POSIX record lock, which a
+    /// forked child that saves the data set does not inherit.
     _lock: File,
 }
 
@@ -28,7 +27,7 @@ impl StateFile {
     /// Locks the file, and reads its record; `None`: there is no such file yet.
     ///
     /// # Errors
-    /// Fails with the problem and what to do about it, for the operator.
+    /// Fails with the problem and the remedy, for the operator.
     pub fn open(path: &Path) -> Result<(StateFile, Option<Record>), String> {
         let named = std::path::absolute(path).unwrap_or(path.to_owned());
         let path = follow(&named)?;
@@ -62,7 +61,7 @@ impl StateFile {
     /// # Errors
     /// Fails with the step that failed, and the reason.
     pub fn write(&self, record: &str) -> Result<(), String> {
-        // The next start would not find it.
+        // The next start would not find the file.
         let target = follow(&self.named)?;
         if target != self.path {
             return Err(format!(
@@ -136,9 +135,9 @@ fn absolute(path: &Path) -> Result<PathBuf, String> {
     })
 }
 
-/// Follows every link in a folder's path, as `Path::canonicalize` does. That frees what `realpath` has allocated, and
-/// crashes servers with an allocator in place of libc's that load modules with `RTLD_DEEPBIND`, such as Debian 13's
-/// Valkey: `realpath` finds the one allocator, and the module the other.
+/// Follows every link in a folder's path, as `Path::canonicalize` does. That function frees memory of
+/// `realpath`, which crashes servers that replace libc's allocator and load modules with `RTLD_DEEPBIND`, such
+/// as Debian 13's Valkey: `realpath` finds one allocator, and the module another.
 fn real(folder: &Path) -> io::Result<PathBuf> {
     let own = |path: &Path| -> Vec<OsString> {
         path.components().rev().map(|part| part.as_os_str().to_owned()).collect()
@@ -157,7 +156,7 @@ fn real(folder: &Path) -> io::Result<PathBuf> {
                 links += 1;
                 ahead.extend(own(&target));
             }
-            // No link is there. `join` begins anew at `/`.
+            // The part is not a link. `join` starts again at `/`.
             Err(error) if error.kind() == ErrorKind::InvalidInput => real = next,
             Err(error) => return Err(error),
         }
@@ -165,8 +164,8 @@ fn real(folder: &Path) -> io::Result<PathBuf> {
     Ok(real)
 }
 
-/// Creates a file. A crash may have left one; anything else is not ours to remove, and is not opened:
-/// opening a pipe would block for ever.
+/// Creates a file. A crash may have left one. Any other file is not removed and not opened: opening a pipe
+/// would block for ever.
 fn create(path: &Path) -> io::Result<File> {
     if look_at(path)? {
         fs::remove_file(path)?;
@@ -174,10 +173,10 @@ fn create(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create_new(true).open(path)
 }
 
-/// True if a plain file is there, false if nothing is.
+/// True if there is a plain file, false if there is none.
 ///
 /// # Errors
-/// Fails if something else is there.
+/// Fails if there is anything else.
 fn look_at(path: &Path) -> io::Result<bool> {
     match fs::symlink_metadata(path) {
         Ok(data) if data.is_file() => Ok(true),
@@ -198,7 +197,7 @@ fn kind_of(data: &Metadata) -> &'static str {
     }
 }
 
-/// Opens a plain file without blocking, whatever it has become since the check.
+/// Opens a plain file without blocking, even if it was replaced since the check.
 fn open_plain(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     look_at(path)?;
     let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
@@ -217,7 +216,8 @@ fn lock(path: &Path) -> Result<File, String> {
     })?;
     match fcntl(&file, FcntlArg::F_SETLK(&WHOLE)) {
         Ok(_) => {
-            // For the error message of a server that finds it locked. Nothing depends on it.
+            // The process id is for the error message of a server that finds the file locked. A failure is
+            // harmless.
             let _ = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
             Ok(file)
         }
@@ -278,7 +278,7 @@ fn read(path: &Path) -> Result<Option<Record>, String> {
 
 fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    // A longer file is no state file.
+    // A longer file is not a state file.
     open_plain(path, OpenOptions::new().read(true))?
         .take(MAX_LENGTH + 1)
         .read_to_end(&mut bytes)?;

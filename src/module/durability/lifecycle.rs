@@ -1,5 +1,5 @@
-//! One life of a server: it locks the state file, begins with its data set, keeps the file up to date, and
-//! leaves its last record there.
+//! One process lifetime of a server: it locks the state file, begins with its data set, keeps the file up to
+//! date, and leaves its last record there.
 
 use std::path::Path;
 
@@ -33,7 +33,7 @@ impl State {
         Ok(())
     }
 
-    /// Begins, if the server is not loading. A server with no data set loads none, and reports nothing.
+    /// Begins, if the server is not loading. A server without a data set loads none, and sends no event.
     pub fn begin_if_loaded(&mut self, ctx: Ctx<'_>) {
         if !self.store.durability.have_begun() && !self.store.arriving.load.is_loading() {
             self.begin(ctx);
@@ -49,7 +49,7 @@ impl State {
         self.store.alarm.set(now, now);
     }
 
-    /// Begins this life with the loaded data set.
+    /// Begins to serve with the loaded data set.
     pub fn begin(&mut self, ctx: Ctx<'_>) {
         let Some(LastLife(before)) = self.store.durability.last_life.take() else { return };
         let time = self.time();
@@ -96,10 +96,10 @@ impl State {
         let time = self.time();
         self.finish_taken();
         if !self.store.durability.have_begun() {
-            // The last life's record is still true.
+            // The last process's record is still true.
             return;
         }
-        // A replica, or a node in quarantine, does not know all leases.
+        // A replica, or a node in quarantine, may lack leases.
         let unsure = self.node.is_following() || self.node.is_in_quarantine(time.now);
         let (promise, ended) = if unsure {
             (self.next_promise(), None)
@@ -110,8 +110,8 @@ impl State {
         self.store.durability.writer.end(promise, ended, time.now);
     }
 
-    /// Covers a lease that is about to arrive in the state file. RESTORE, and so MIGRATE of a key, brings no longer
-    /// lease than a new one; a lease that arrives with its slot is never too long.
+    /// Covers a lease that is about to arrive in the state file. RESTORE, and so MIGRATE of a key, is limited
+    /// to the longest new lease; a lease that arrives with its slot is never too long.
     ///
     /// # Errors
     /// Fails with the reason why the lease cannot be covered.
@@ -168,7 +168,7 @@ impl State {
         self.node.next_promise(self.store.index.last_end(), time)
     }
 
-    /// All leases that are held. Evicted ones count, and do not come back.
+    /// All held leases. Evicted ones count, and are not restored.
     fn all_leases(&self) -> Ended {
         let mut all = Ended::default();
         self.store.index.each(|key, mode, grant| all.add(key, mode, grant));

@@ -1,10 +1,10 @@
-//! Durability: the promise, and the state file that has it before a grant.
+//! Durability: the promise, and the state file that stores it before a grant.
 //!
-//! The core has the idea and its rules ([`dlock_core::durability`]). These modules carry them out:
+//! The rules are in the core ([`dlock_core::durability`]). These modules carry them out:
 //!
-//! - [`lifecycle`]: one life of a server, from taking the state file to the last record in it.
+//! - [`lifecycle`]: one process lifetime, from locking the state file to the last record in it.
 //! - [`writer`]: the thread that writes, so that the server's main thread never touches the disk.
-//! - [`file`]: the file on disk: whole or not at all, and one server's alone.
+//! - [`file`]: the file on disk, written atomically and locked by one server.
 
 pub mod file;
 pub mod lifecycle;
@@ -18,19 +18,19 @@ use crate::ffi::context::{Ctx, Name, now};
 
 use self::writer::RecordWriter;
 
-/// The promise, the replicas' knowledge of it, and its sources.
+/// The promise, its sources, and its messages to replicas.
 pub struct Durability {
     /// The record in the state file, and the thread that writes it.
     pub writer: RecordWriter,
     /// `dlock.state-file`.
     pub state_file: String,
-    /// The record of the last life, until this one has its data set.
+    /// The record of the last process, until this one has its data set.
     pub last_life: Option<LastLife>,
-    /// The reason why this node grants nothing, and the time since then.
+    /// The reason why this node grants nothing, and the time since when.
     pub refusing: Option<(Refusing, Instant)>,
     /// True if replicas should get the promise.
     tell: bool,
-    /// True if this replica has its primary's data set, and has yet to ask for what came after.
+    /// True if this replica has its primary's data set, and has not yet asked for later commands.
     pub owes_ack: bool,
     /// Time of the last message to replicas, and the largest fence then.
     told: (Instant, Fence),
@@ -55,7 +55,7 @@ impl Refusing {
     }
 }
 
-/// The record of the last life in the state file, if there was one.
+/// The record of the last process in the state file, if there was one.
 pub struct LastLife(pub Option<Record>);
 
 impl Durability {
@@ -72,7 +72,7 @@ impl Durability {
         }
     }
 
-    /// True if the data set has been loaded, and this life has begun with it.
+    /// True if the data set has been loaded, and this node has begun with it.
     pub fn have_begun(&self) -> bool {
         self.last_life.is_none()
     }
@@ -87,7 +87,7 @@ impl Durability {
         self.tell = true;
     }
 
-    /// Repeats the promise from time to time, because a replica of a replica hears nothing else. But
+    /// Repeats the promise from time to time, because a replica of a replica receives it in no other way. But
     /// the server saves replicated commands as changes, so an idle node does not repeat it.
     pub fn tell_again(&mut self, fence: Fence, bound: Millis, now: Instant) {
         let (at, last) = self.told;
@@ -96,8 +96,8 @@ impl Durability {
         }
     }
 
-    /// Sends the promise to replicas, before this node uses it. While slots migrate, `aside` is one that
-    /// does not.
+    /// Sends the promise to replicas, before this node uses it. While slots migrate, it goes as an effect on a
+    /// key in the slot `aside`, which stays.
     pub fn tell_replicas(
         &mut self,
         ctx: Ctx<'_>,

@@ -1,8 +1,7 @@
 //! The record in the state file, and the thread that writes it.
 //!
-//! The server's main thread never touches the disk: it gives a record to that thread and goes on.
-//! Where a grant needs the record first, the main thread waits, but not for long, and not
-//! at all while the disk is known to be in trouble.
+//! The server's main thread never touches the disk: it passes a record to that thread and continues. If a grant
+//! needs the record first, the main thread waits, with a limit, and not at all after a recent failure.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -22,14 +21,14 @@ pub struct RecordWriter {
     record: Record,
     /// The promise that is being written.
     in_flight: Option<Promise>,
-    /// Time at which the last write began.
+    /// Start of the last write.
     begun: Instant,
     /// The reason of the last failure.
     failure: Option<String>,
 }
 
 impl RecordWriter {
-    /// A writer without a file: the promise is lost at the end of this life.
+    /// A writer without a file: the promise is lost when the process ends.
     pub fn without_file(node_id: u128) -> RecordWriter {
         RecordWriter {
             thread: None,
@@ -47,7 +46,7 @@ impl RecordWriter {
         }
     }
 
-    /// Locks the file, and reads the record of the last life.
+    /// Locks the file, and reads the last process's record.
     ///
     /// # Errors
     /// Fails with the problem, for the operator.
@@ -61,13 +60,13 @@ impl RecordWriter {
         Ok(before)
     }
 
-    /// Sets what the first record of this life promises, if there was no file.
+    /// Sets the promise of this process's first record, if there was no file.
     pub fn begin_with(&mut self, promise: Promise) {
         (self.record.fence, self.record.bound) = (promise.fence, promise.bound);
     }
 
-    /// Writes the first record of this life: one more start, and nothing else new. It keeps the record of
-    /// the last life, because the node grants nothing before the data set is loaded.
+    /// Writes this process's first record: one more start, and nothing else new. It keeps the last process's
+    /// record, because the node grants nothing before the data set is loaded.
     ///
     /// # Errors
     /// Fails with the reason, for the operator.
@@ -89,7 +88,7 @@ impl RecordWriter {
         self.record.node_id
     }
 
-    /// The number of lives, this one included.
+    /// The number of starts, this one included.
     pub fn boot(&self) -> u64 {
         self.record.boot
     }
@@ -99,7 +98,7 @@ impl RecordWriter {
         self.thread.as_ref().map(|thread| &*thread.path)
     }
 
-    /// The path in words, with the symbolic link that led to it.
+    /// The path as text, with the symbolic link that led to it.
     pub fn described(&self) -> String {
         let Some(WriterThread { path, link, .. }) = &self.thread else {
             return "no state file".to_owned();
@@ -108,8 +107,7 @@ impl RecordWriter {
         format!("state file {}{}", path.display(), link.unwrap_or_default())
     }
 
-    /// Ends the writer's thread when the module is not loaded after all: its code is about to be
-    /// unmapped.
+    /// Ends the writer's thread if loading the module fails: its code is about to be unmapped.
     pub fn let_go(&mut self) {
         self.thread = None;
     }
@@ -119,7 +117,7 @@ impl RecordWriter {
         self.failure.as_deref()
     }
 
-    /// True if no write is under way, and the last failure was not just now.
+    /// True if no write is under way, and the last failure is not recent.
     pub fn is_ready(&self, now: Instant) -> bool {
         self.in_flight.is_none() && (self.failure.is_none() || now.since(self.begun) >= RETRY)
     }
@@ -139,24 +137,24 @@ impl RecordWriter {
         self.wait(Duration::ZERO)
     }
 
-    /// Writes, and waits for the disk. False: the write failed, or the one before did.
+    /// Writes, and waits for the disk. False: this write failed, or the one before did.
     pub fn write_now(&mut self, promise: Promise, now: Instant) -> bool {
         if self.failure.is_some() {
             return false;
         }
-        // The write under way is older, and says less.
+        // The write under way is older, and covers less.
         let begun = std::time::Instant::now();
         self.wait(PATIENCE);
         if self.in_flight.is_some() || self.failure.is_some() {
             return false;
         }
         self.write(promise, None, now);
-        // At least a millisecond: zero would not wait.
+        // The time is at least a millisecond: zero would not wait.
         let left = PATIENCE.saturating_sub(begun.elapsed()).max(Duration::from_millis(1));
         self.wait(left).is_some()
     }
 
-    /// Writes the last record of this life.
+    /// Writes this process's last record.
     pub fn end(&mut self, promise: Promise, ended: Option<Ended>, now: Instant) {
         self.wait(PATIENCE);
         self.write(promise, ended, now);
@@ -208,11 +206,10 @@ impl RecordWriter {
 const RETRY: u64 = 1_000_000;
 /// The longest time that a grant waits for the disk.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// A start waits this long for the disk before it logs that.
+/// The time at start after which waiting for the disk is logged.
 const SILENCE: Duration = Duration::from_secs(3);
 
-/// The main thread's side of the thread that writes. That thread knows the file and nothing else of the
-/// module.
+/// The main thread's side of the thread that writes. That thread uses the file and nothing else of the module.
 struct WriterThread {
     path: PathBuf,
     link: Option<PathBuf>,
@@ -280,11 +277,11 @@ impl Drop for WriterThread {
     }
 }
 
-/// Blocks the signal by which the server's watchdog asks the main thread for its state.
+/// Blocks the watchdog's signal, with which the server asks the main thread for its state.
 fn leave_the_watchdogs_signal() {
     let mut signals = SigSet::empty();
     signals.add(Signal::SIGALRM);
-    // Without this a line of the watchdog's log would be about this thread.
+    // Otherwise a line of the watchdog's log would be about this thread.
     let _ = signals.thread_block();
 }
 

@@ -55,7 +55,7 @@ unsafe extern "C" fn on_timeout(
     OK
 }
 
-/// Handles a client that is gone, or that CLIENT UNBLOCK … ERROR has answered.
+/// Handles a client that is gone, or was answered by CLIENT UNBLOCK … ERROR.
 unsafe extern "C" fn on_disconnect(
     _ctx: *mut raw::RedisModuleCtx,
     client: *mut raw::RedisModuleBlockedClient,

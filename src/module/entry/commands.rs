@@ -75,7 +75,7 @@ fn handler(command: Command) -> raw::RedisModuleCmdFunc {
                 argv: *mut *mut raw::RedisModuleString,
                 argc: c_int,
             ) -> c_int {
-                // SAFETY: what the server gives to a command's callback, until it returns.
+                // SAFETY: the server passes these to a command's callback, until it returns.
                 $handler(&unsafe { Call::new(ctx, argv, argc) });
                 OK
             }
@@ -125,7 +125,7 @@ fn document(
     info.arity = doc.arity;
     info.key_specs = specs.as_mut_ptr();
     info.args = args.as_mut_ptr();
-    // SAFETY: every pointer is to something that lives until the return; the server copies all.
+    // SAFETY: every pointer is to a value that lives until the return; the server copies all.
     let set = unsafe { api!(RedisModule_SetCommandInfo(command, &raw const info)) };
     if set == OK { Ok(()) } else { Err("cannot document a command") }
 }
@@ -187,11 +187,11 @@ fn key_specs(doc: &Doc, key: c_int) -> Vec<raw::RedisModuleCommandKeySpec> {
     // SAFETY: all zeros end the list.
     let end: raw::RedisModuleCommandKeySpec = unsafe { std::mem::zeroed() };
     let Some(touch) = doc.key else { return vec![end] };
-    // SAFETY: all zeros are a list's end; what makes it a specification follows.
+    // SAFETY: all zeros are a list's end; the specification's fields follow.
     let mut spec: raw::RedisModuleCommandKeySpec = unsafe { std::mem::zeroed() };
     spec.flags = touch_flags(touch) as u64;
     if doc.flags.contains("getkeys-api") {
-        // Else the server does not ask for the keys of the inner command.
+        // Otherwise the server does not ask for the keys of the inner command.
         spec.flags |= u64::from(raw::REDISMODULE_CMD_KEY_INCOMPLETE);
     }
     spec.begin_search_type = raw::RedisModuleKeySpecBeginSearchType_REDISMODULE_KSPEC_BS_INDEX;
@@ -203,7 +203,7 @@ fn key_specs(doc: &Doc, key: c_int) -> Vec<raw::RedisModuleCommandKeySpec> {
     vec![spec, end]
 }
 
-/// The layout of the structures above, for servers with another.
+/// The layout of the structures above, for servers with other layouts.
 struct Version(raw::RedisModuleCommandInfoVersion);
 
 // SAFETY: it never changes.

@@ -58,7 +58,7 @@ pub fn register(ctx: Ctx<'_>) -> Result<(), &'static str> {
 }
 
 unsafe extern "C" fn get_number(_name: *const c_char, setting: *mut c_void) -> c_longlong {
-    // SAFETY: what `register` gave.
+    // SAFETY: `register` passed it.
     let setting = unsafe { setting.cast::<Number>().as_ref() };
     setting.map_or(0, |setting| number(settings::get(setting)))
 }
@@ -69,7 +69,7 @@ unsafe extern "C" fn set_number(
     setting: *mut c_void,
     _error: *mut *mut raw::RedisModuleString,
 ) -> c_int {
-    // SAFETY: what `register` gave; the server has checked the bounds.
+    // SAFETY: `register` passed it; the server has checked the bounds.
     if let Some(setting) = unsafe { setting.cast::<Number>().as_ref() } {
         settings::set(setting, u64::try_from(value).unwrap_or(0));
     }
@@ -80,14 +80,14 @@ unsafe extern "C" fn get_text(
     _name: *const c_char,
     setting: *mut c_void,
 ) -> *mut raw::RedisModuleString {
-    // SAFETY: what `register` gave.
+    // SAFETY: `register` passed it.
     let text = unsafe { setting.cast::<Text>().as_ref() }.map(|setting| (setting.get)());
-    // The server takes a reference of its own, and leaves this one to the module.
+    // The server takes its own reference, and leaves this one to the module.
     LAST.with(|last| last.insert(Name::new(text.unwrap_or_default().as_bytes())).raw())
         .unwrap_or(ptr::null_mut())
 }
 
-/// The last text of `get_text`, which lives until the next call.
+/// The last text of `get_text`, valid until the next call.
 static LAST: MainThread<Option<Name>> = MainThread::new(None);
 
 unsafe extern "C" fn set_text(
@@ -96,8 +96,7 @@ unsafe extern "C" fn set_text(
     setting: *mut c_void,
     error: *mut *mut raw::RedisModuleString,
 ) -> c_int {
-    // SAFETY: what `register` gave; the value lives for the length of the call; the server frees
-    // the error.
+    // SAFETY: `register` passed it; the value lives for the length of the call; the server frees the error.
     unsafe {
         let Some(setting) = setting.cast::<Text>().as_ref() else { return ERR };
         let Err(why) = (setting.set)(bytes_of(value)) else { return OK };

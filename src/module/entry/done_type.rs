@@ -1,4 +1,4 @@
-//! The callbacks of the type `dlockdone`: a mark that a lock is done is stored, rewritten, freed and weighed.
+//! The callbacks of the type `dlockdone`: a completion record is stored, rewritten, freed and weighed.
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
@@ -16,7 +16,7 @@ use crate::server_events::loading;
 
 /// Registers the type.
 pub fn register(ctx: Ctx<'_>) -> Result<(), &'static str> {
-    // No `copy`: nobody has done the work of the other key.
+    // No `copy`: the other key's work has not been done.
     let mut methods = kind::no_methods();
     methods.rdb_load = Some(rdb_load);
     methods.rdb_save = Some(rdb_save);
@@ -28,7 +28,8 @@ pub fn register(ctx: Ctx<'_>) -> Result<(), &'static str> {
     if registered { Ok(()) } else { Err("cannot register the type dlockdone") }
 }
 
-/// Reads a stored mark. NULL: the bytes are no mark; the server then refuses the payload or file.
+/// Reads a stored completion record. NULL: the bytes are not a record; the server then refuses the payload or
+/// file.
 unsafe extern "C" fn rdb_load(io: *mut raw::RedisModuleIO, version: c_int) -> *mut c_void {
     if version != c_int::from(done::VERSION) {
         payload::refuse(io, "a later dlock has stored a done lock");
@@ -52,7 +53,7 @@ unsafe extern "C" fn rdb_save(io: *mut raw::RedisModuleIO, value: *mut c_void) {
     }
 }
 
-/// Rewrites a mark without its expiry, which the server writes itself.
+/// Rewrites a record without its expiry, which the server writes itself.
 unsafe extern "C" fn aof_rewrite(
     io: *mut raw::RedisModuleIO,
     key: *mut raw::RedisModuleString,
@@ -83,7 +84,7 @@ unsafe extern "C" fn digest(digest: *mut raw::RedisModuleDigest, value: *mut c_v
     }
 }
 
-/// Frees a mark, perhaps on another thread.
+/// Frees a record, perhaps on another thread.
 unsafe extern "C" fn free(value: *mut c_void) {
     // SAFETY: the server gives up the pointer that the keyspace had.
     unsafe { stored::free(value) };

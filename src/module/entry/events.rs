@@ -16,7 +16,7 @@ use crate::state::{self, State};
 type Callback =
     unsafe extern "C" fn(*mut raw::RedisModuleCtx, raw::RedisModuleEvent, u64, *mut c_void);
 
-/// Subscribes to all events that matter to locks.
+/// Subscribes to all events that concern locks.
 pub fn subscribe(ctx: Ctx<'_>) -> Result<(), &'static str> {
     let events: [(u64, Callback); 11] = [
         (raw::REDISMODULE_EVENT_REPLICATION_ROLE_CHANGED, on_role),
@@ -43,7 +43,7 @@ pub fn subscribe(ctx: Ctx<'_>) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// Subscribes to key events, unless listening does harm. Returns true if it does not.
+/// Subscribes to key events, unless listening does harm. Returns true if it has subscribed.
 pub fn listen_to_keys(ctx: Ctx<'_>) -> Result<bool, &'static str> {
     let does_harm = ctx.version().key_events_do_harm();
     let mut classes = raw::REDISMODULE_NOTIFY_EVICTED;
@@ -161,8 +161,8 @@ unsafe extern "C" fn on_fork(
     roles::forked();
 }
 
-/// Handles a replica that has connected. When a replica leaves, the module replicates nothing: it may be
-/// about to lead, and a later write of its primary costs every other replica a full resynchronisation.
+/// Handles a replica that has connected. When a replica leaves, the module replicates nothing: it may be about
+/// to be promoted, and a later write of its primary costs every other replica a full resynchronisation.
 unsafe extern "C" fn on_replica(
     _ctx: *mut raw::RedisModuleCtx,
     _event: raw::RedisModuleEvent,

@@ -59,7 +59,7 @@ fn load(ctx: Ctx<'_>, argc: c_int) -> Result<(), String> {
                     configuration file, after the loadmodule line"
             .to_owned());
     }
-    // On a server that cannot even tell this, the next error is the right one.
+    // On a server that cannot tell even this, the next error is the right one.
     if ctx.tells_fields()
         && let Some(why) =
             quirks::refusal(|section, field| ctx.server_text(section, field).is_some())
@@ -78,8 +78,7 @@ fn load(ctx: Ctx<'_>, argc: c_int) -> Result<(), String> {
     mark_type::register(ctx)?;
     commands::register(ctx)?;
     config::register(ctx)?;
-    // The server forgets what was registered until here, should this fail; so nothing may be subscribed to
-    // before.
+    // If this fails, the server drops all earlier registrations; so no event may be subscribed to before.
     state::with(State::open_state_file).unwrap_or(Ok(()))?;
     events::subscribe(ctx)?;
     let hears_of_keys = events::listen_to_keys(ctx)?;
@@ -105,7 +104,7 @@ fn set_options(ctx: Ctx<'_>, more: u32) {
     unsafe { api!(RedisModule_SetModuleOptions(ctx.raw(), options as c_int)) };
 }
 
-/// Returns a function that the module calls without a check, and that the server lacks.
+/// Returns a function that the server lacks, and that the module calls without a check.
 fn missing_function() -> Option<&'static str> {
     macro_rules! all {
         ($($name:ident),* $(,)?) => {
@@ -218,7 +217,7 @@ fn missing_function() -> Option<&'static str> {
 }
 
 unsafe extern "C" fn on_info(raw: *mut raw::RedisModuleInfoCtx, for_crash_report: c_int) {
-    // A crash may have happened anywhere: the state may be half changed.
+    // A crash may have happened anywhere: the state may be incomplete.
     if for_crash_report != 0 {
         return;
     }

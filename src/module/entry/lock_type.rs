@@ -31,9 +31,9 @@ pub fn register(ctx: Ctx<'_>) -> Result<(), &'static str> {
     if registered { Ok(()) } else { Err("cannot register the type dlock-key") }
 }
 
-/// Reads a stored lock. NULL: the bytes are no lock; the server then refuses the payload or file.
+/// Reads a stored lock. NULL: the bytes are not a lock; the server then refuses the payload or file.
 unsafe extern "C" fn rdb_load(io: *mut raw::RedisModuleIO, version: c_int) -> *mut c_void {
-    // A later dlock may not even store a string.
+    // A later dlock may store something else than a string.
     if version > c_int::from(snapshot::VERSION) {
         let version = u8::try_from(version).unwrap_or(u8::MAX);
         payload::refuse(io, &unreadable(Unreadable::Version(version)));
@@ -84,7 +84,7 @@ fn build(key: Key<'_>, mode: Mode, holders: &[Granted<'_>]) -> Block {
     block
 }
 
-/// Stores a lock; one whose lease a RENAME has ended, say, has no holders.
+/// Stores a lock; after a RENAME, say, it may have no holders.
 unsafe extern "C" fn rdb_save(io: *mut raw::RedisModuleIO, value: *mut c_void) {
     // SAFETY: the keyspace holds the value during the callback.
     let bytes = unsafe {

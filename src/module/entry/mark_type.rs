@@ -19,7 +19,7 @@ static CONTEXT: AtomicPtr<raw::RedisModuleCtx> = AtomicPtr::new(ptr::null_mut())
 
 /// Registers the type.
 pub fn register(ctx: Ctx<'_>) -> Result<(), &'static str> {
-    // No `copy`: a copy of a mark marks nothing.
+    // No `copy`: a mark belongs to its resource.
     let mut methods = kind::no_methods();
     methods.rdb_load = Some(rdb_load);
     methods.rdb_save = Some(rdb_save);
@@ -35,7 +35,7 @@ pub fn register(ctx: Ctx<'_>) -> Result<(), &'static str> {
     if registered { Ok(()) } else { Err("cannot register the type dlockmark") }
 }
 
-/// Reads a stored mark. NULL: the bytes are no mark; the server then refuses the payload or file.
+/// Reads a stored mark. NULL: the bytes are not a mark; the server then refuses the payload or file.
 unsafe extern "C" fn rdb_load(io: *mut raw::RedisModuleIO, version: c_int) -> *mut c_void {
     if version != VERSION {
         return ptr::null_mut();
@@ -52,7 +52,7 @@ unsafe extern "C" fn rdb_load(io: *mut raw::RedisModuleIO, version: c_int) -> *m
 }
 
 fn name_of(io: *mut raw::RedisModuleIO) -> Vec<u8> {
-    // SAFETY: the server knows the key of whatever it loads, and keeps it for the callback.
+    // SAFETY: the server has the key of the value it loads, and keeps it for the callback.
     unsafe {
         let name = api!(RedisModule_GetKeyNameFromIO(io));
         if name.is_null() { Vec::new() } else { bytes_of(name).to_vec() }
@@ -61,15 +61,15 @@ fn name_of(io: *mut raw::RedisModuleIO) -> Vec<u8> {
 
 /// The present mark at the key that is loaded, outside of any command of dlock.
 fn there(io: *mut raw::RedisModuleIO) -> Option<Fence> {
-    // SAFETY: the server knows the key of whatever it loads, and keeps it for the callback. The
-    // module's own context lives as long as the server.
+    // SAFETY: the server has the key of the value it loads, and keeps it for the callback. The module's own
+    // context lives as long as the server.
     let (ctx, name, db) = unsafe {
         let name = api!(RedisModule_GetKeyNameFromIO(io));
         let db = api!(RedisModule_GetDbIdFromIO(io));
         if name.is_null() {
             return None;
         }
-        // A copy: the server's own may lie on its stack, where a key that is open cannot keep it.
+        // A copy: the server's own may be on its stack, where an open key cannot keep it.
         (Ctx::new(CONTEXT.load(Ordering::Relaxed)), Name::new(bytes_of(name)), db)
     };
     ctx.select(u32::try_from(db).ok()?).then_some(())?;

@@ -16,8 +16,8 @@ use crate::server_events::moving_slots::{Job, Refusals};
 type Callback =
     unsafe extern "C" fn(*mut raw::RedisModuleCtx, raw::RedisModuleEvent, u64, *mut c_void);
 
-/// Subscribes to migrations, if the server has them. Returns the options that tell the server that the
-/// module is ready for them.
+/// Subscribes to migrations, if the server has them. Returns the options that declare to the server that the
+/// module handles them.
 pub fn listen(ctx: Ctx<'_>) -> u32 {
     let version = ctx.version();
     match version.family {
@@ -65,7 +65,7 @@ unsafe extern "C" fn on_step_of_redis(
     step: u64,
     data: *mut c_void,
 ) {
-    // SAFETY: the context is this callback's; the data of this event is a migration's, whose parts live
+    // SAFETY: the context is this callback's; the data of this event describes a migration, and its parts live
     // for the length of the callback.
     let (ctx, job) = unsafe {
         let Some(info) = data.cast::<raw::RedisModuleClusterSlotMigrationInfo>().as_ref() else {
@@ -100,7 +100,7 @@ unsafe extern "C" fn on_trim(
     if step == raw::REDISMODULE_SUBEVENT_CLUSTER_SLOT_MIGRATION_TRIM_COMPLETED {
         return;
     }
-    // SAFETY: the data of this event is a trim's, whose parts live for the length of the callback.
+    // SAFETY: the data of this event describes a trim, and its parts live for the length of the callback.
     unsafe {
         if let Some(info) = data.cast::<raw::RedisModuleClusterSlotMigrationTrimInfo>().as_ref() {
             let slots = ranges(info.slots);
@@ -133,7 +133,7 @@ impl Info {
         let slots = if self.slots.is_null() {
             &[]
         } else {
-            // SAFETY: the server gives so many, for the length of the callback.
+            // SAFETY: the server passes so many, for the length of the callback.
             unsafe { slice::from_raw_parts(self.slots, self.count as usize) }
         };
         let range = |slots: &Slots| -> Option<RangeInclusive<u16>> {
@@ -148,7 +148,7 @@ impl Info {
 /// # Safety
 /// The array must be NULL, or the server's, and live for the length of the call.
 unsafe fn ranges(slots: *const raw::RedisModuleSlotRangeArray) -> Vec<RangeInclusive<u16>> {
-    // SAFETY: by the caller's word; the server says how many ranges follow.
+    // SAFETY: by the function's contract; the server sends the number of ranges.
     unsafe {
         let Some(array) = slots.as_ref() else { return Vec::new() };
         let count = usize::try_from(array.num_ranges).unwrap_or(0);

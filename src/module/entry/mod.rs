@@ -3,14 +3,14 @@
 //! - [`load`]: the start.
 //! - [`commands`]: commands, and their documentation.
 //! - [`lock_type`], [`done_type`], [`mark_type`]: the callbacks of the types `dlock-key`, `dlockdone` and
-//!   `dlockmark`; [`payload`]: what they share.
+//!   `dlockmark`; [`payload`]: their common parts.
 //! - [`events`]: server events: roles, loading, flushes, connections, keys.
 //! - [`migration`]: slots that migrate as a whole, on servers that have this.
 //! - [`timer`], [`blocked_clients`]: the timer fires; a blocked client is unblocked, or gone.
 //! - [`config`]: the configuration.
 //!
-//! The server calls a module on one thread, under its own lock, with two exceptions: `free` of
-//! [`lock_type`] and [`done_type`], which `ffi::block` and `ffi::done` allow for; and [`commands`] that are
+//! The server calls a module on one thread, under its own lock, with two exceptions. `free` of [`lock_type`]
+//! and [`done_type`] may run on other threads, as `ffi::block` and `ffi::done` allow. And [`commands`] may be
 //! asked for their keys, which `ffi::inner` answers without any state of the module.
 
 mod blocked_clients;

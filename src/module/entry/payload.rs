@@ -1,4 +1,4 @@
-//! The parts of a value's callbacks that all types share: stored bytes are read, rewritten and refused.
+//! The common parts of all types' callbacks: stored bytes are read, rewritten and refused.
 
 use std::ffi::{c_char, c_void};
 use std::ptr;
@@ -28,8 +28,8 @@ pub unsafe fn load(
     if buffer.is_null() {
         return ptr::null_mut();
     }
-    // SAFETY: the buffer has `len` bytes and is freed below, after the last use. The server knows the key of
-    // whatever it loads, and keeps it for the callback.
+    // SAFETY: the buffer has `len` bytes and is freed below, after the last use. The server has the key of the
+    // value it loads, and keeps it for the callback.
     let (bytes, name, db) = unsafe {
         let name = api!(RedisModule_GetKeyNameFromIO(io));
         let name = if name.is_null() { &[][..] } else { bytes_of(name) };
@@ -38,7 +38,7 @@ pub unsafe fn load(
     };
     let key = Key { db: u32::try_from(db).unwrap_or(0), name };
     let value = if failed { None } else { Some(make(key, bytes)) };
-    // SAFETY: from LoadStringBuffer, and not used any more.
+    // SAFETY: from LoadStringBuffer, and not used again.
     unsafe { server_free(buffer.cast()) };
     match value {
         Some(Ok(value)) => value,
@@ -50,7 +50,7 @@ pub unsafe fn load(
     }
 }
 
-/// Says in the log why a stored value is refused.
+/// Logs the reason why a stored value is refused.
 pub fn refuse(io: *mut raw::RedisModuleIO, why: &str) {
     let why = c_string(why);
     let log = variadic!(RedisModule_LogIOError);

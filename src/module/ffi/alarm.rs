@@ -46,7 +46,7 @@ impl Alarm {
         self.reset(now, at);
     }
 
-    /// Sets the alarm to `at`, whatever it was set to.
+    /// Sets the alarm to `at`, even if it was set to an earlier time.
     pub fn reset(&mut self, now: Instant, at: Instant) {
         let delay = at.since(now).div_ceil(1000);
         let delay = raw::mstime_t::try_from(delay).unwrap_or(raw::mstime_t::MAX);
@@ -69,8 +69,8 @@ impl Alarm {
 
     /// True if its callback may set it again.
     ///
-    /// If the wall clock is set back while the server looks for due timers, it takes every new
-    /// one for due, and would never stop. The server's cron sets the alarm then.
+    /// If the wall clock is set back while the server looks for due timers, it takes every new one for due, and
+    /// would loop for ever. The server's cron sets the alarm then.
     pub fn can_be_trusted(&self) -> bool {
         self.early < 2
     }

@@ -7,16 +7,16 @@ use redis_module::alloc::RedisAlloc;
 /// The server counts what the module allocates, and `maxmemory` includes it.
 pub struct ServerAllocator;
 
-/// Each server aligns its memory to this. One that keeps the size of a block in front of it, as those do that use the
-/// allocator of musl, aligns no better.
+/// The alignment that each server guarantees. A server that keeps the size of a block in front of it, as with
+/// the allocator of musl, aligns no better.
 const ALIGNED: usize = align_of::<usize>();
 
-// SAFETY: the server's own allocator does the work. Where a block has to be aligned better than the server does it,
-// there are `align` bytes more: at least a word of them lies in front, and has the address of the server's block.
+// SAFETY: the server's own allocator does the work. If a block needs more alignment than the server guarantees,
+// `align` bytes are added. At least a word of them is in front, and stores the address of the server's block.
 unsafe impl GlobalAlloc for ServerAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if layout.align() <= ALIGNED {
-            // SAFETY: the caller's promise.
+            // SAFETY: by the contract of `GlobalAlloc`.
             return unsafe { RedisAlloc.alloc(layout) };
         }
         let Some(size) = layout.size().checked_add(layout.align()) else {
@@ -34,7 +34,8 @@ unsafe impl GlobalAlloc for ServerAllocator {
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promise: `alloc` made the block for this layout, and has written the word.
+        // SAFETY: by the contract of `GlobalAlloc`: `alloc` made the block for this layout, and has written the
+        // word.
         unsafe {
             let start = if layout.align() <= ALIGNED {
                 block

@@ -1,13 +1,14 @@
 //! A lock in memory, and its owners.
 //!
-//! The server's keyspace keeps one pointer for a key. It points to a block: an exclusive lock in
-//! one piece with nothing wasted (see `dlock_core::stored::packed`), or a crowd. A block has up to three
-//! owners: the keyspace, the deadline index, and the module, which keeps taken locks for a moment.
-//! Each lets go separately, and the last one frees the
-//! block. So the index can never point to freed memory, in whatever way a server
-//! frees a value, and `free` may run in a background thread: it touches the flags, which are
-//! atomic, and then nothing or a block without other owners. It may run late; so a block is in the
-//! keyspace only once, and a lock that comes back to a key gets a new block.
+//! The server's keyspace keeps one pointer for a key. It points to a block: an exclusive lock in one piece
+//! without waste (see `dlock_core::stored::packed`), or a crowd. A block has up to three owners: the keyspace,
+//! the deadline index, and the module, which keeps taken locks for a moment. Each releases its share
+//! separately, and the last one frees the block. So the index never points to freed memory, in whatever way a
+//! server frees a value.
+//!
+//! `free` may run in a background thread: it touches only the flags, which are atomic, and a block without
+//! other owners. It may run late; so a block is in the keyspace only once, and a lock that returns to a key
+//! gets a new block.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::collections::BTreeMap;
@@ -31,11 +32,11 @@ pub enum Inside<'a> {
     One(Key<'a>, Grant<'a>),
     /// A shared lock or a semaphore.
     Many(&'a mut Gathering),
-    /// A lock whose lease was ended by a RENAME, MOVE or SWAPDB.
+    /// A lock that ended with a RENAME, MOVE or SWAPDB.
     Dead,
 }
 
-/// An EPHEMERAL grant, of which the node keeps a note.
+/// An EPHEMERAL grant that the node has noted.
 pub struct Noted {
     pub token: Box<[u8]>,
     pub client: ClientId,
@@ -47,7 +48,7 @@ pub struct Gathering {
     pub key: KeyBuf,
     /// The deadline of its entry in the index.
     pub indexed: Option<Deadline>,
-    /// The end of its last lease, as the index knows it.
+    /// The end of its last lease, as the index has it.
     pub indexed_last: Option<Deadline>,
     /// The number of leases last counted.
     pub counted: usize,
@@ -67,8 +68,7 @@ impl Gathering {
 /// The server's overhead for a key beside its name and value, and the index's for a lock.
 pub const PER_KEY: usize = 100;
 
-/// The first two bytes of every block. The tag is the length of a short record, or one of the
-/// two kinds that are no short record.
+/// The first two bytes of every block. The tag is the length of a short record, or one of the two other kinds.
 #[repr(C)]
 struct Head {
     tag: u8,
@@ -134,11 +134,11 @@ impl Block {
         if flags & DEAD != 0 {
             return Inside::Dead;
         }
-        // SAFETY: as the caller says of this function.
+        // SAFETY: by the function's contract.
         if let Some(gathering) = unsafe { self.gathering() } {
             return Inside::Many(gathering);
         }
-        // SAFETY: the tag says that it has a record; by the caller's word it is held.
+        // SAFETY: the tag says that it has a record; by the function's contract it is held.
         match packed::unpack(flags, unsafe { self.record() }) {
             Some((key, grant)) => Inside::One(key, grant),
             None => {
@@ -166,7 +166,7 @@ impl Block {
         }
     }
 
-    /// The crowd in the block, if it is one and alive.
+    /// The crowd in the block, if it is one and not dead.
     ///
     /// # Safety
     /// As for [`Block::inside`].
@@ -175,8 +175,8 @@ impl Block {
         if head.tag != MANY || head.flags.load(Ordering::Relaxed) & DEAD != 0 {
             return None;
         }
-        // SAFETY: the tag says that `many` made it; exclusive by the caller's word. The head is
-        // not part of the reference: another thread may be letting go.
+        // SAFETY: the tag says that `many` made it; exclusive by the function's contract. The head is not part
+        // of the reference: another thread may be releasing its share.
         Some(unsafe { &mut (*self.0.cast::<Many>().as_ptr()).gathering })
     }
 
@@ -199,7 +199,7 @@ impl Block {
     pub unsafe fn noted(self) -> Vec<Noted> {
         let is_noted = |grant: &Grant<'_>| grant.ephemeral;
         let own = |grant: Grant<'_>| Noted { token: grant.token.into(), client: grant.client };
-        // SAFETY: by the caller's word.
+        // SAFETY: by the function's contract.
         match unsafe { self.inside() } {
             Inside::One(_, grant) if is_noted(&grant) => vec![own(grant)],
             Inside::Many(many) => many.crowd.grants().filter(is_noted).map(own).collect(),
@@ -207,7 +207,7 @@ impl Block {
         }
     }
 
-    /// The end of the last lease in the block, alive or not.
+    /// The end of the last lease in the block, dead or not.
     pub fn last_end(self) -> Option<Deadline> {
         // SAFETY: an owner holds the block; the tag says how it was made.
         unsafe {
@@ -218,7 +218,7 @@ impl Block {
         }
     }
 
-    /// The largest fence in the block, alive or not.
+    /// The largest fence in the block, dead or not.
     pub fn top(self) -> Fence {
         let head = self.head();
         // SAFETY: an owner holds the block; the tag says how it was made.
@@ -236,7 +236,7 @@ impl Block {
         self.head().flags.fetch_or(DEAD, Ordering::Relaxed);
     }
 
-    /// True if its lease was ended in that way.
+    /// True if it was marked as dead.
     pub fn is_dead(self) -> bool {
         self.head().flags.load(Ordering::Relaxed) & DEAD != 0
     }
@@ -320,7 +320,7 @@ impl Block {
     /// As for [`Block::inside`].
     pub unsafe fn size(self) -> usize {
         match self.head().tag {
-            // SAFETY: by the caller's word.
+            // SAFETY: by the function's contract.
             MANY => match unsafe { self.inside() } {
                 Inside::Many(gathering) => {
                     size_of::<Many>() + gathering.key.name.len() + gathering.crowd.size()
@@ -329,15 +329,14 @@ impl Block {
             },
             // SAFETY: the tag says so; records never change.
             LONG => size_of::<Long>() + unsafe { self.0.cast::<Long>().as_ref() }.record.len(),
-            // The exact size is not worth reading it: a lock that comes or goes asks for this each time.
+            // The exact size is not read, because each lock that comes or goes asks for it.
             len => HEAD + usize::from(len),
         }
     }
 
-    /// An estimate of the bytes that an exclusive lock takes with its key and in the index: the name
-    /// lies in the record, and the server keeps more of the key.
-    ///
-    /// Rather too much than too little, and the same as long as the block lives. An owner must hold it.
+    /// An estimate of the bytes that an exclusive lock takes with its key and in the index: the name is in the
+    /// record, and the server keeps a copy. The estimate is rather too large than too small, and constant for
+    /// the block's lifetime. An owner must hold the block.
     pub fn weight(self) -> usize {
         let name = match self.head().tag {
             // SAFETY: the tag says so; an owner holds the block, and records never change.
@@ -384,7 +383,7 @@ impl Block {
     }
 
     fn head<'a>(self) -> &'a Head {
-        // SAFETY: every block begins with one; all that ever changes in it is atomic.
+        // SAFETY: every block begins with one; only its atomic fields ever change.
         unsafe { self.0.cast().as_ref() }
     }
 

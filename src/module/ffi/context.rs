@@ -1,8 +1,7 @@
 //! The context of a call from the server: replies, replication, events and strings.
 //!
-//! Unless a comment says otherwise, a call into the server is safe here because the
-//! server handed out the context for the length of one callback, [`Ctx`] lives no longer, and
-//! everything runs on its main thread.
+//! Unless a comment says otherwise, a call into the server is safe here. The server passed the context for the
+//! length of one callback, [`Ctx`] lives no longer, and everything runs on the server's main thread.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_long, c_longlong, c_void};
 use std::fmt::Display;
@@ -40,7 +39,7 @@ macro_rules! variadic {
 }
 pub(crate) use variadic;
 
-/// Aborts. Not reachable: `load` has checked that every function used here is there.
+/// Aborts. Not reachable: `load` has checked that every function used here exists.
 #[cold]
 pub fn missing() -> ! {
     std::process::abort()
@@ -101,8 +100,8 @@ impl<'c> Ctx<'c> {
         unsafe { api!(RedisModule_GetClientInfoById(ptr::null_mut(), client.0)) == OK }
     }
 
-    /// True if the command comes from a connection that can close: not from a script or another
-    /// module, whose clients last as long as the server does.
+    /// True if the command comes from a connection that can close. The clients of scripts and other modules
+    /// last as long as the server does.
     pub fn has_connection(self, client: ClientId) -> bool {
         let flags = self.flags();
         // Only its own MULTI denies blocking to a connection.
@@ -110,12 +109,12 @@ impl<'c> Ctx<'c> {
         by_itself && !flags.has(raw::REDISMODULE_CTX_FLAGS_LUA) && self.is_connected(client)
     }
 
-    /// The user whose connection sent the command, as a number. Requests of scripts and of other
-    /// modules count as one user's.
+    /// The number of the user that sent the command. Requests of scripts and of other modules count for one
+    /// user.
     pub fn owner(self) -> Owner {
         let name = self.client().0;
-        // SAFETY: the server gives a string of its own, or NULL if it knows no such connection or
-        // that has no user; the string is freed once, after its last use.
+        // SAFETY: the server returns a string of its own, or NULL if it has no such connection or the
+        // connection has no user. The string is freed once, after its last use.
         unsafe {
             let name = api!(RedisModule_GetClientUserNameById(self.raw, name));
             if name.is_null() {
@@ -147,8 +146,8 @@ impl<'c> Ctx<'c> {
         Flags(unsafe { api!(RedisModule_GetContextFlags(self.raw)) })
     }
 
-    /// True if the module must not write on its own now: writes are paused, for a
-    /// failover for example, and the server would stop itself if it had to propagate one.
+    /// True if the module must not write on its own now: writes are paused, for a fail-over for example, and
+    /// the server would abort if it had to propagate one.
     pub fn avoids_traffic(self) -> bool {
         // SAFETY: takes nothing.
         unsafe { api!(RedisModule_AvoidReplicaTraffic()) != 0 }
@@ -158,7 +157,7 @@ impl<'c> Ctx<'c> {
 /// Writes to the server's log.
 pub fn log(level: &CStr, message: &str) {
     let message = c_string(&format!("dlock: {message}"));
-    // SAFETY: the server takes NULL for a module of no name; the format takes one C string.
+    // SAFETY: the server takes NULL for a module without a name; the format takes one C string.
     unsafe {
         if let Some(log) = raw::RedisModule_Log {
             log(ptr::null_mut(), level.as_ptr(), c"%s".as_ptr(), message.as_ptr());
@@ -169,7 +168,7 @@ pub fn log(level: &CStr, message: &str) {
 /// dlock's own errors are far shorter.
 const LONGEST_ERROR: usize = 1023;
 
-/// Replies. The server refuses a reply if the client is gone, which does not matter.
+/// Replies. The server refuses a reply if the client is gone, which is harmless.
 impl Ctx<'_> {
     pub fn reply_int(self, n: u64) {
         // SAFETY: see above.
@@ -199,7 +198,7 @@ impl Ctx<'_> {
     pub fn reply_error(self, text: impl Display) {
         let mut room = [0; LONGEST_ERROR + 1];
         if let Some(mut room) = room.get_mut(..LONGEST_ERROR) {
-            // Fails where the room ends.
+            // Fails at the end of the room.
             let _ = write!(room, "{text}");
         }
         // SAFETY: the text ends with a zero byte; the server copies it.
@@ -235,8 +234,8 @@ impl Ctx<'_> {
     pub fn replicate_apply(self, key: &Name, effect: &[u8], meta: &[u8]) {
         let replicate = variadic!(RedisModule_Replicate);
         let format = if meta.is_empty() { c"sb" } else { c"sbb" };
-        // SAFETY: the arguments are what the format says: s a string object, b a pointer and a
-        // length. All are copied or retained. More arguments than the format names are not read.
+        // SAFETY: the arguments are what the format says: s a string object, b a pointer and a length. All are
+        // copied or retained. More arguments than the format names are not read.
         unsafe {
             replicate(
                 self.raw,
@@ -338,8 +337,8 @@ pub struct Name {
     owned: bool,
 }
 
-/// Longer strings can move: other modules get these very strings with key events, and may trim them. Up to
-/// this length all servers keep the bytes in one piece with the string.
+/// Longer strings can move: other modules get the same strings with key events, and may trim them. Up to this
+/// length all servers keep the bytes in one piece with the string.
 const LONGEST_AT_REST: usize = 44;
 
 /// The bytes at a fixed address: in the string, or else in `copy`.
@@ -355,7 +354,7 @@ impl Name {
     /// # Safety
     /// The string must live as long as the name.
     pub unsafe fn borrowed(raw: *mut raw::RedisModuleString) -> Name {
-        // SAFETY: by the caller's word.
+        // SAFETY: by the function's contract.
         unsafe { Name::of(raw, false) }
     }
 
@@ -373,7 +372,7 @@ impl Name {
     /// The string must live as long as the name.
     unsafe fn of(raw: *mut raw::RedisModuleString, owned: bool) -> Name {
         let mut copy = Box::default();
-        // SAFETY: by the caller's word.
+        // SAFETY: by the function's contract.
         let bytes = unsafe { bytes_of(raw) };
         at_rest(bytes, &mut copy);
         Name { raw, bytes, copy, owned }
@@ -407,7 +406,7 @@ impl Drop for Name {
 /// The string must live, unchanged, for all of `'a`.
 pub unsafe fn bytes_of<'a>(string: *const raw::RedisModuleString) -> &'a [u8] {
     let mut len = 0;
-    // SAFETY: by the caller's word; the server returns a pointer to `len` bytes.
+    // SAFETY: by the function's contract; the server returns a pointer to `len` bytes.
     unsafe {
         let start = api!(RedisModule_StringPtrLen(string, &raw mut len));
         if start.is_null() { &[] } else { slice::from_raw_parts(start.cast(), len) }
@@ -429,6 +428,6 @@ pub const ERR: c_int = 1;
 
 /// Frees memory that the server allocated.
 pub unsafe fn server_free(ptr: *mut c_void) {
-    // SAFETY: by the caller's word.
+    // SAFETY: by the function's contract.
     unsafe { api!(RedisModule_Free(ptr)) };
 }

@@ -1,4 +1,4 @@
-//! The value at a key whose lock is done.
+//! The value at the key of a done lock.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::collections::BTreeMap;
@@ -13,15 +13,15 @@ use dlock_core::{Done, Owner};
 
 use super::block::PER_KEY;
 
-/// A mark as the server keeps it: behind a pointer, in one piece.
+/// A completion record as the server keeps it: behind a pointer, in one piece.
 #[derive(Clone, Copy)]
 pub struct Stored<'v>(NonNull<Head>, PhantomData<&'v Head>);
 
-/// The beginning of a value. The mark's own form follows.
+/// The beginning of a value. The record in its own form follows.
 #[derive(Clone, Copy)]
 #[repr(C, packed)]
 struct Head {
-    /// The length of the mark's own form.
+    /// The length of the record's own form.
     len: u16,
     /// The length of its key's name is at most two to the power of this.
     name: u8,
@@ -33,7 +33,7 @@ static COUNTS: Mutex<Counts> = Mutex::new(Counts { keys: 0, bytes: 0, by_maker: 
 struct Counts {
     keys: u64,
     bytes: usize,
-    /// The units of the values that each user has made.
+    /// The units of each user's values.
     by_maker: BTreeMap<u32, u64>,
 }
 
@@ -42,7 +42,7 @@ impl<'v> Stored<'v> {
     pub fn make(name: &[u8], done: &Done<'_>) -> *mut c_void {
         let bytes = &*done.encode();
         let name = name.len().next_power_of_two().trailing_zeros() as u8;
-        // A mark is far shorter.
+        // A record is far shorter.
         let len = u16::try_from(bytes.len()).unwrap_or(u16::MAX);
         let head = Head { len, name };
         let bytes = bytes.get(..usize::from(len)).unwrap_or(bytes);
@@ -75,7 +75,7 @@ impl<'v> Stored<'v> {
         Some(Stored(start, PhantomData))
     }
 
-    /// The mark's own form.
+    /// The record's own form.
     pub fn bytes(self) -> &'v [u8] {
         // SAFETY: `make` has written this many bytes behind the head, and they live for `'v`.
         unsafe {
@@ -83,7 +83,7 @@ impl<'v> Stored<'v> {
         }
     }
 
-    /// The mark.
+    /// The record.
     pub fn done(self) -> Option<Done<'v>> {
         Done::decode(self.bytes())
     }
@@ -106,7 +106,7 @@ impl Head {
         unsafe { Layout::from_size_align_unchecked(size, align_of::<Head>()) }
     }
 
-    /// The number of values that this one counts for.
+    /// The number of units that this value counts for.
     fn units(self, done: &Done<'_>) -> u64 {
         units(1 << self.name, done.meta.len())
     }
@@ -120,9 +120,9 @@ impl Head {
 /// Ends a value.
 ///
 /// # Safety
-/// The pointer is from [`Stored::make`], and nobody uses it any more.
+/// The pointer is from [`Stored::make`], and not used again.
 pub unsafe fn free(value: *mut c_void) {
-    // SAFETY: by the caller's word.
+    // SAFETY: by the function's contract.
     let Some(stored) = (unsafe { Stored::at(value) }) else { return };
     let head = stored.head();
     let (maker, units) = stored.done().map_or((NOBODY, 0), |done| (done.maker, head.units(&done)));
@@ -150,7 +150,7 @@ pub fn bytes() -> usize {
     counts(|counts| counts.bytes)
 }
 
-/// The units of the values that a user has made.
+/// The units of a user's values.
 pub fn made_by(owner: Owner) -> u64 {
     counts(|counts| counts.by_maker.get(&maker(owner)).copied().unwrap_or(0))
 }

@@ -5,7 +5,7 @@ use dlock_core::{Deadline, Grant, Instant, Key, KeyBuf, Mode};
 
 use super::block::{Block, Gathering, Inside, Noted};
 
-/// The index. It owns a share of every block in it.
+/// The index. It has a share of every block in it.
 #[derive(Default)]
 pub struct Index {
     deadlines: Deadlines,
@@ -40,8 +40,8 @@ impl Index {
     /// Calls `each` with every lease.
     pub fn each(&self, mut each: impl FnMut(Key<'_>, Mode, &Grant<'_>)) {
         for (_, entry) in self.deadlines.iter() {
-            // SAFETY: entries are removed before their blocks are let go, and nothing changes
-            // while this runs.
+            // SAFETY: entries are removed before their blocks are released, and nothing changes while this
+            // runs.
             let inside = unsafe {
                 let Some(block) = Block::from_entry(entry) else { continue };
                 if !block.is_in_keyspace() {
@@ -121,16 +121,15 @@ impl Index {
                     self.deadlines.remove(end, block.entry());
                 }
             }
-            // Blocks are let go before they are killed.
+            // Blocks leave the index before they are killed.
             (None, None) => return,
         }
         block.leave_index();
     }
 
-    /// Removes a block whose lock is over, wherever the server may put the value: it has taken
-    /// the block from its key. Returns the grants in it of which the node keeps a note.
-    ///
-    /// Called while the keyspace or a note still holds it.
+    /// Removes a block with an ended lock, after the server has taken it from its key, wherever the server may
+    /// put the value. Returns the noted grants in it. The caller makes sure that the keyspace or a note still
+    /// holds it.
     pub fn remove_dead(&mut self, block: Block) -> Vec<Noted> {
         // SAFETY: the keyspace or a note holds it.
         let noted = unsafe { block.noted() };
@@ -145,7 +144,7 @@ impl Index {
             if !end.is_over(now) {
                 return None;
             }
-            // SAFETY: entries are removed before their blocks are let go.
+            // SAFETY: entries are removed before their blocks are released.
             let block = unsafe { Block::from_entry(entry) }?;
             if block.is_in_keyspace()
                 && let Some(key) = key_of(block)
@@ -163,7 +162,7 @@ impl Index {
         let (mut leases, mut bytes) = (self.leases, self.bytes);
         let crowds = &mut self.crowds;
         self.deadlines.drain(|entry| {
-            // SAFETY: entries are removed before their blocks are let go.
+            // SAFETY: entries are removed before their blocks are released.
             let Some(block) = (unsafe { Block::from_entry(entry) }) else { return true };
             // SAFETY: the index holds the block until `leave_index` below.
             match unsafe { block.inside() } {

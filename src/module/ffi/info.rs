@@ -10,12 +10,12 @@ pub struct InfoLines {
 }
 
 impl InfoLines {
-    /// Begins the section; `None` if nobody asked for it.
+    /// Begins the section; `None` if it was not asked for.
     ///
     /// # Safety
-    /// The context must be that of a callback that runs for as long as this lives.
+    /// The context must belong to a callback that runs for as long as this lives.
     pub unsafe fn begin(raw: *mut raw::RedisModuleInfoCtx) -> Option<InfoLines> {
-        // SAFETY: by the caller's word; the name is a C string.
+        // SAFETY: by the function's contract; the name is a C string.
         let wanted = unsafe { api!(RedisModule_InfoAddSection(raw, c"".as_ptr())) } == OK;
         wanted.then_some(InfoLines { raw })
     }

@@ -18,8 +18,8 @@ use dlock_core::command::Touch;
 pub enum Inner<'c> {
     /// The command has run, and has a reply, perhaps an error.
     Ran(Reply<'c>),
-    /// The server has refused it: the error for the client; and true if the command has certainly not
-    /// begun: one of dlock's own may have run, and pass on an error that the server gave it.
+    /// The server has refused it: the error for the client; and true if the command has certainly not begun.
+    /// One of dlock's own may have run, and pass on an error that the server gave it.
     Refused { words: String, certainly: bool },
 }
 
@@ -30,19 +30,19 @@ pub struct Reply<'c> {
 }
 
 impl<'c> Call<'c> {
-    /// True if the server only asks for the positions of keys. Nothing may be done then, and no state of
-    /// the module be touched: servers ask before they check rights, and some of them on other threads
-    /// than the main one.
+    /// True if the server only asks for the positions of keys. Then the call must do nothing, and touch no
+    /// state of the module: servers ask before they check rights, and some ask on another thread than the main
+    /// one.
     pub fn asks_for_keys(&self) -> bool {
         // SAFETY: see `context`.
         unsafe { api!(RedisModule_IsKeysPositionRequest(self.ctx.raw())) != 0 }
     }
 
-    /// Answers that: the first argument, and the keys of the command that begins at `inner`.
+    /// Answers with the first argument, and the keys of the command that begins at `inner`.
     pub fn tell_keys(&self, touch: Touch, inner: usize) {
         self.tell_key(1, touch_flags(touch));
-        // A command that is refused when it runs has no keys. Among these is this command itself in all
-        // of its spellings: the server may end a name at its first zero byte.
+        // A command that is refused when it runs has no keys. Among these is FENCED itself in all of its
+        // spellings: the server may end a name at its first zero byte.
         if self.arg(inner).is_none_or(|name| inner::check(name).is_err()) {
             return;
         }
@@ -87,14 +87,13 @@ impl<'c> Call<'c> {
         unsafe { api!(RedisModule_KeyAtPosWithFlags(self.ctx.raw(), position, flags)) };
     }
 
-    /// Runs the command that begins at `inner`, as the client's own: with its rights, and
-    /// with a script's limits. It can do anything to the keyspace, so no key may be
-    /// open.
+    /// Runs the command that begins at `inner`, as the client's own: with its rights, and with a script's
+    /// limits. It can do anything to the keyspace, so no key may be open.
     pub fn carry_out(&self, inner: usize) -> Inner<'c> {
         let mut name = [0; inner::MAX_NAME + 1];
         let given = self.arg(inner).unwrap_or_default();
         match name.get_mut(..given.len()) {
-            // The last byte ends the name.
+            // The buffer's last byte stays zero and ends the name.
             Some(start) if given.len() <= inner::MAX_NAME && !given.contains(&0) => {
                 start.copy_from_slice(given);
             }
@@ -130,8 +129,8 @@ impl<'c> Call<'c> {
         }
     }
 
-    /// Returns the reply, and errno: the reason why the server has not begun the command, if it
-    /// has not. A command that has run may have set errno, too.
+    /// Returns the reply, and errno: the reason why the server has not begun the command, if it has not. A
+    /// command that has run may have set errno, too.
     fn call(
         &self,
         name: &CStr,
@@ -156,15 +155,14 @@ impl<'c> Call<'c> {
         (raw, Errno::last_raw())
     }
 
-    /// True if the call has a user's rights: without a user the server refuses a call with rights,
-    /// whatever it calls.
+    /// True if the call has a user's rights: without a user the server refuses every call with rights.
     fn has_user(&self) -> bool {
         self.probe(c"CEs").is_none_or(|(_, why)| why != NO_USER)
     }
 
-    /// Takes what a command may have left in the server's client that carried it out: the server hands that
-    /// client to whoever calls next, and so would hand him this command's reply, or its error, too. Only a call
-    /// whose reply is alone shows that nothing is left.
+    /// Takes replies that a command may have left in the server's internal client. The server uses that client
+    /// again for the next caller, which would get this command's reply, or its error, too. A call with exactly
+    /// one reply shows that nothing is left.
     fn take_what_is_left(&self) {
         for _ in 0..MOST_PROBES {
             if self.probe(c"Es").is_none_or(|(reply, _)| reply.is_one()) {
@@ -173,7 +171,7 @@ impl<'c> Call<'c> {
         }
     }
 
-    /// Calls a command that does nothing and has a reply. Returns that, and errno.
+    /// Calls a command that does nothing and has a reply. Returns the reply, and errno.
     fn probe(&self, format: &CStr) -> Option<(Reply<'c>, i32)> {
         let (call, key) = (variadic!(RedisModule_Call), self.argv.get(1)?);
         Errno::set_raw(RAN);
@@ -184,8 +182,8 @@ impl<'c> Call<'c> {
     }
 
     /// True if the command that begins at `inner` is the server's own or dlock's, or does not exist. Another
-    /// module's may block the client of this call, which stops the server. If the server does not say whose it
-    /// is, it may be another module's.
+    /// module's command may block the client of this call, which stops the server. If the server does not name
+    /// the owner, it may be another module.
     pub fn may_be_inside(&self, inner: usize) -> bool {
         let Some(given) = self.arg(inner) else { return true };
         let name = given.to_ascii_uppercase();
@@ -198,7 +196,7 @@ impl<'c> Call<'c> {
         }
     }
 
-    /// Asks the server whose command begins at `inner`. `None`: it does not say.
+    /// Asks the server for the owner of the command that begins at `inner`. `None`: it names none.
     fn whose(&self, inner: usize) -> Option<Whose> {
         let call = variadic!(RedisModule_Call);
         let name = self.argv.get(inner)?;
@@ -219,7 +217,7 @@ impl<'c> Call<'c> {
     }
 }
 
-/// The one whose command it is.
+/// The owner of a command.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Whose {
     Server,
@@ -253,8 +251,8 @@ impl Reply<'_> {
         unsafe { api!(RedisModule_ReplyWithCallReply(self.ctx.raw(), self.raw)) };
     }
 
-    /// True if there is one reply, neither none nor several. To be asked before anything else: the server
-    /// tells the length of all that it has until it has looked at the first reply, and then that one's.
+    /// True if there is exactly one reply. The caller asks before anything else: the server returns the length
+    /// of all replies only until it has looked at the first, and then that one's length.
     fn is_one(&self) -> bool {
         if self.raw.is_null() {
             return false;
@@ -289,7 +287,7 @@ impl Reply<'_> {
         array: *mut raw::RedisModuleCallReply,
         at: usize,
     ) -> Option<*mut raw::RedisModuleCallReply> {
-        // SAFETY: by the caller's word; what is no array has no elements.
+        // SAFETY: by the function's contract; a reply that is not an array has no elements.
         let part = unsafe {
             if array.is_null()
                 || api!(RedisModule_CallReplyType(array)) != raw::REDISMODULE_REPLY_ARRAY as c_int
@@ -308,7 +306,7 @@ impl Reply<'_> {
 /// The reply must stay open for all of `'a`.
 unsafe fn text_of<'a>(reply: *mut raw::RedisModuleCallReply) -> &'a [u8] {
     let mut len = 0;
-    // SAFETY: by the caller's word; what is no text has none.
+    // SAFETY: by the function's contract; a reply that is not a text has none.
     unsafe {
         let start = api!(RedisModule_CallReplyStringPtr(reply, &raw mut len));
         if start.is_null() { &[] } else { std::slice::from_raw_parts(start.cast::<u8>(), len) }
@@ -318,17 +316,17 @@ unsafe fn text_of<'a>(reply: *mut raw::RedisModuleCallReply) -> &'a [u8] {
 impl Drop for Reply<'_> {
     fn drop(&mut self) {
         if !self.raw.is_null() {
-            // SAFETY: open until now, and used by nobody else.
+            // SAFETY: open until now, and not used again.
             unsafe { api!(RedisModule_FreeCallReply(self.raw)) };
         }
     }
 }
 
 thread_local! {
-    /// True while this thread looks for the keys of an inner command: it does so once at a time,
-    /// however deep a request nests.
+    /// True while this thread looks for the keys of an inner command: it does so once at a time, even in a
+    /// nested request.
     static LOOKS_FOR_KEYS: Cell<bool> = const { Cell::new(false) };
-    /// Names that are commands of the server itself, which stay so: no module can take such a name.
+    /// Names of the server's own commands. This is constant: no module can take such a name.
     static OF_THE_SERVER: RefCell<BTreeSet<Vec<u8>>> = const { RefCell::new(BTreeSet::new()) };
 }
 

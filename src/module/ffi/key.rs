@@ -14,10 +14,10 @@ use super::context::{Ctx, Name, OK, api};
 use super::done::{self, Stored};
 use super::kind;
 
-/// A key that is open within a callback, under a name that lives as long as that.
+/// A key that is open within a callback; its name lives as long.
 ///
-/// A call into the server that reads keys, or lets other modules change them, can free an open key:
-/// close it before, and open it again when it is needed next.
+/// A call into the server that reads keys, or lets other modules change them, can free an open key: close it
+/// before, and open it again for the next use.
 pub struct Open<'c> {
     /// NULL: the key is empty or closed.
     raw: *mut raw::RedisModuleKey,
@@ -25,7 +25,7 @@ pub struct Open<'c> {
     mode: u32,
     name: Name,
     db: u32,
-    /// The value, if it is a lock of dlock's. While the key is open only this changes it.
+    /// The value, if it is a lock of dlock. While the key is open only this object changes it.
     block: Option<Block>,
     callback: PhantomData<Ctx<'c>>,
 }
@@ -41,7 +41,7 @@ impl<'c> Open<'c> {
         Open::with_mode(ctx, db, name, raw::REDISMODULE_READ | raw::REDISMODULE_WRITE)
     }
 
-    /// No key at all.
+    /// A closed key without a name.
     pub fn nowhere() -> Open<'c> {
         Open::closed(u32::MAX, Name::new(b""), raw::REDISMODULE_READ)
     }
@@ -58,7 +58,7 @@ impl<'c> Open<'c> {
     }
 
     fn open(&mut self, ctx: Ctx<'c>) {
-        // SAFETY: see `context`; a NULL answer is a key that is not there.
+        // SAFETY: see `context`; a NULL answer is a missing key.
         self.raw =
             unsafe { api!(RedisModule_OpenKey(ctx.raw(), self.name.raw(), self.mode as c_int)) }
                 .cast();
@@ -68,7 +68,7 @@ impl<'c> Open<'c> {
     /// Closes the key, and keeps its name.
     pub fn close(&mut self) {
         if !self.raw.is_null() {
-            // SAFETY: open until now, and used by nobody else.
+            // SAFETY: open until now, and not used again.
             unsafe { api!(RedisModule_CloseKey(self.raw)) };
         }
         self.raw = ptr::null_mut();
@@ -95,7 +95,7 @@ impl<'c> Open<'c> {
         key.db == self.db && (ptr::eq(key.name, self.name.bytes()) || key == self.key())
     }
 
-    /// The key, as the node knows it.
+    /// The key, as the node sees it.
     pub fn key(&self) -> Key<'_> {
         Key { db: self.db, name: self.name.bytes() }
     }
@@ -134,17 +134,17 @@ impl<'c> Open<'c> {
         }
     }
 
-    /// The mark that the lock is done.
+    /// The lock's completion record.
     fn done(&self) -> Option<Done<'_>> {
-        // SAFETY: the key is open, and not empty; a value of our type has been made by `Stored::make`, and
-        // the keyspace holds it until this key changes, which takes `&mut self`.
+        // SAFETY: the key is open, and not empty; `Stored::make` has made a value of our type. The keyspace
+        // holds it until this key changes, which takes `&mut self`.
         unsafe {
             let is_done = kind::DONE.is_at(self.raw);
             is_done.then(|| Stored::at(api!(RedisModule_ModuleTypeGetValue(self.raw))))??.done()
         }
     }
 
-    /// Stores a mark that the lock is done.
+    /// Stores a completion record.
     pub fn put_done(&mut self, done: &Done<'_>) {
         let value = Stored::make(self.name.bytes(), done);
         // SAFETY: the key is open for writing; the server owns the value from now on, and
@@ -159,7 +159,7 @@ impl<'c> Open<'c> {
         }
     }
 
-    /// True if the key has a mark that the lock is done.
+    /// True if the key has a completion record.
     pub fn is_done(&self) -> bool {
         self.is_open && !self.raw.is_null() && self.done().is_some()
     }
@@ -211,8 +211,8 @@ impl<'c> Open<'c> {
         Some(new)
     }
 
-    /// Corrects the key in the value, if it was read as one of another database. An
-    /// exclusive lock gets a new block, as if it were renewed.
+    /// Corrects the key in the value, if it was read with a wrong database. An exclusive lock gets a new block,
+    /// as if it were renewed.
     pub fn correct(&mut self, scratch: &mut Vec<u8>, before: impl FnOnce(Block)) -> Option<Block> {
         // SAFETY: the keyspace holds the block; no other reference into it is in use.
         match unsafe { self.block()?.inside() } {
@@ -281,7 +281,7 @@ impl<'c> Open<'c> {
     }
 }
 
-/// The value of an open key, if it is a lock of dlock's.
+/// The value of an open key, if it is a lock of dlock.
 fn block_of(key: *mut raw::RedisModuleKey) -> Option<Block> {
     if key.is_null() {
         return None;

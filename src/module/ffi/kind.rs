@@ -1,4 +1,4 @@
-//! The types of values that the module adds to the server: locks, done locks, and marks.
+//! The types of values that the module adds to the server: locks, completion records, and marks.
 
 use std::ffi::{CStr, c_int, c_void};
 use std::ptr;
@@ -13,12 +13,12 @@ pub struct ValueKind(AtomicPtr<raw::RedisModuleType>);
 
 /// The type `dlock-key`: locks.
 pub static LOCK: ValueKind = ValueKind::unregistered();
-/// The type `dlockdone`: locks that are done.
+/// The type `dlockdone`: completion records.
 pub static DONE: ValueKind = ValueKind::unregistered();
 /// The type `dlockmark`: marks.
 pub static MARK: ValueKind = ValueKind::unregistered();
 
-/// The callbacks of a type. Those that stay NULL are absent.
+/// The callbacks of a type; NULL: absent.
 pub type Methods = raw::RedisModuleTypeMethods;
 
 /// No callbacks, in the layout of Redis 7.0, which does not read later fields; none is needed here.
@@ -34,8 +34,7 @@ impl ValueKind {
         ValueKind(AtomicPtr::new(ptr::null_mut()))
     }
 
-    /// Registers the type. `version` is that of its payloads. False: the server
-    /// refuses it.
+    /// Registers the type. `version`: the version of its payloads. False: the server refuses it.
     pub fn register(
         &self,
         ctx: Ctx<'_>,
@@ -61,7 +60,7 @@ impl ValueKind {
     /// # Safety
     /// The key must be open.
     pub unsafe fn is_at(&self, key: *mut raw::RedisModuleKey) -> bool {
-        // SAFETY: by the caller's word.
+        // SAFETY: by the function's contract.
         ptr::eq(unsafe { api!(RedisModule_ModuleTypeGetType(key)) }, self.get())
     }
 }
@@ -69,8 +68,8 @@ impl ValueKind {
 /// The value that this module itself is about to replace or to remove; NULL: none.
 static OURS: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 
-/// Runs `work`, which makes the server free `value` at this module's own wish. Other modules that hear of
-/// it may act meanwhile: their actions do not count as this module's.
+/// Runs `work`, which makes the server free `value` for this module. Other modules with key events may act
+/// meanwhile: their actions do not count as this module's.
 pub fn ours<R>(value: *mut c_void, work: impl FnOnce() -> R) -> R {
     let outer = OURS.swap(value, Ordering::Relaxed);
     let result = work();

@@ -1,7 +1,7 @@
 //! An open mark.
 //!
-//! The value of a mark is its fence, and the fence is the pointer that the server keeps: there is
-//! nothing behind it to allocate, to free, or to use too late.
+//! The value of a mark is its fence, and the fence is the pointer that the server keeps: no memory behind it
+//! has to be allocated or freed.
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
@@ -46,7 +46,7 @@ impl<'c> Mark<'c> {
     }
 
     fn open(ctx: Ctx<'c>, name: Name, mode: u32) -> Result<Mark<'c>, NoMark> {
-        // SAFETY: see `context`; a NULL answer is a key that is not there.
+        // SAFETY: see `context`; a NULL answer is a missing key.
         let raw = unsafe { api!(RedisModule_OpenKey(ctx.raw(), name.raw(), mode as c_int)) }.cast();
         let mut mark = Mark { ctx, raw, name, fence: None };
         if raw.is_null() {
@@ -98,7 +98,7 @@ impl<'c> Mark<'c> {
         self.ctx.replicate_mark(&self.name, fence);
     }
 
-    /// Removes an expiry that another command has set. A mark has none.
+    /// Removes an expiry that another command has set: marks never expire.
     pub fn persist(&mut self) {
         if self.fence.is_none() {
             return;
@@ -121,7 +121,7 @@ impl<'c> Mark<'c> {
 impl Drop for Mark<'_> {
     fn drop(&mut self) {
         if !self.raw.is_null() {
-            // SAFETY: open until now, and used by nobody else.
+            // SAFETY: open until now, and not used again.
             unsafe { api!(RedisModule_CloseKey(self.raw)) };
         }
     }
@@ -130,9 +130,9 @@ impl Drop for Mark<'_> {
 impl Ctx<'_> {
     /// Replicates the new state of a mark: this fence and no expiry, or no mark.
     ///
-    /// The module uses DLOCK.APPLY and not DLOCK.FENCED, whose keys a callback tells: while slots migrate,
-    /// Redis 8.6 asks for the keys of a replicated command, and replicates it again at the end of that
-    /// callback, for ever.
+    /// The module replicates DLOCK.APPLY and not DLOCK.FENCED, because a callback returns FENCED's keys. While
+    /// slots migrate, Redis 8.6 asks for the keys of a replicated command, and replicates it again at the end
+    /// of that callback, for ever.
     fn replicate_mark(self, key: &Name, fence: Option<Fence>) {
         // Room for the longest effect, of 17 bytes.
         let mut effect = Vec::with_capacity(24);
@@ -151,6 +151,6 @@ pub fn fence_of(value: *mut c_void) -> Option<Fence> {
     mark::stored(value.addr() as u64)
 }
 
-/// Redis 7.0 does not know these.
+/// Redis 7.0 has neither of these.
 const SILENTLY: u32 = raw::REDISMODULE_OPEN_KEY_NONOTIFY | raw::REDISMODULE_OPEN_KEY_NOSTATS;
 const NEVER: raw::mstime_t = raw::REDISMODULE_NO_EXPIRE as raw::mstime_t;

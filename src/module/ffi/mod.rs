@@ -1,5 +1,5 @@
-//! Calls into the server: its module interface, behind types that the rest of the crate can use
-//! safely. Nothing here knows its callers: callbacks come as arguments.
+//! Calls into the server: its module interface, behind types that the rest of the crate can use safely. No code
+//! here depends on its callers: callbacks come as arguments.
 //!
 //! - [`allocator`]: the module's memory.
 //! - [`context`]: a call's context: replies, replication, events and strings.
@@ -9,7 +9,7 @@
 //! - [`key`]: an open key, and its value.
 //! - [`block`]: a lock in memory, and its owners.
 //! - [`index`]: the ends of leases.
-//! - [`done`]: the value at a key whose lock is done.
+//! - [`done`]: the value at the key of a done lock.
 //! - [`mark`]: an open mark.
 //! - [`inner`]: the command inside another.
 //! - [`waiter`]: blocked clients.
@@ -40,9 +40,9 @@ use std::thread::{self, ThreadId};
 /// A value that lives as long as the server and is used on its main thread only.
 pub struct MainThread<T>(RefCell<T>);
 
-// SAFETY: the server calls every callback of this module on its main thread, under its global lock,
-// but for two that touch no `MainThread`: `free` (block.rs), and GUARD and FENCED when they are asked
-// for keys (inner.rs). The module's own thread (durability/writer.rs) knows none, either.
+// SAFETY: the server calls every callback of this module on its main thread, under its global lock. The two
+// exceptions touch no `MainThread`: `free` (block.rs), and FENCED when it is asked for keys (inner.rs). Neither
+// does the module's own thread (durability/writer.rs).
 unsafe impl<T> Sync for MainThread<T> {}
 // SAFETY: as above: it is made, used and dropped on one thread.
 unsafe impl<T> Send for MainThread<T> {}
@@ -53,15 +53,15 @@ impl<T> MainThread<T> {
         MainThread(RefCell::new(value))
     }
 
-    /// Runs `work` with the value; `None` if it is in use already, further up the stack: the
-    /// server can call back in the middle of a call into it.
+    /// Runs `work` with the value; `None` if it is in use already, further up the stack: the server can call
+    /// back during a call into it.
     pub fn with<R>(&self, work: impl FnOnce(&mut T) -> R) -> Option<R> {
         debug_assert!(is_main_thread(), "what is the main thread's is not another's");
         self.0.try_borrow_mut().ok().map(|mut value| work(&mut value))
     }
 }
 
-/// True on the thread that came here first: the one that loads the module.
+/// True on the first thread that came here: the one that loads the module.
 fn is_main_thread() -> bool {
     static MAIN: OnceLock<ThreadId> = OnceLock::new();
     let this = thread::current().id();

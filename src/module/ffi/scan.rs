@@ -41,18 +41,18 @@ impl Scan {
         Scan { cursor: unsafe { api!(RedisModule_ScanCursorCreate()) }, db, wanted }
     }
 
-    /// Reads a few more keys, and adds those of the locks. False: those were the last.
+    /// Reads a few more keys, and adds the ones with locks. False: there are no more keys.
     pub fn step(&mut self, ctx: Ctx<'_>, found: &mut impl Extend<KeyBuf>) -> bool {
         if !ctx.select(self.db) {
             return false;
         }
         let mut here = Found { names: Vec::new(), wanted: self.wanted };
         let out = (&raw mut here).cast::<c_void>();
-        // SAFETY: the cursor is this scan's; `on_key` gets `here` back, and nobody else has it.
+        // SAFETY: the cursor is this scan's; only `on_key` gets `here`.
         let more = unsafe { api!(RedisModule_Scan(ctx.raw(), self.cursor, Some(on_key), out)) };
         found.extend(here.names.into_iter().map(|name| KeyBuf { db: self.db, name }));
         if more == OK {
-            // Zero says that this database is done.
+            // Zero says that this database is complete.
             self.db += 1;
             // SAFETY: as above.
             unsafe { api!(RedisModule_ScanCursorRestart(self.cursor)) };
@@ -63,7 +63,7 @@ impl Scan {
 
 impl Drop for Scan {
     fn drop(&mut self) {
-        // SAFETY: made by `new`, and not used any more.
+        // SAFETY: made by `new`, and not used again.
         unsafe { api!(RedisModule_ScanCursorDestroy(self.cursor)) };
     }
 }
@@ -74,8 +74,7 @@ unsafe extern "C" fn on_key(
     key: *mut raw::RedisModuleKey,
     out: *mut c_void,
 ) {
-    // SAFETY: the server gives an open key, or none, and its name, for this callback; `out` is
-    // `step`'s.
+    // SAFETY: the server passes an open key, or none, and its name, for this callback; `out` is `step`'s.
     unsafe {
         if key.is_null() || !kind::LOCK.is_at(key) {
             return;

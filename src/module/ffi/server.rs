@@ -12,8 +12,8 @@ use super::context::{Ctx, Name, OK, api, variadic};
 use super::inner::ELSEWHERE;
 
 impl Ctx<'_> {
-    /// Tells if the server would let a client write to the key now: its slot may have moved, the
-    /// cluster may be down, there may be too few replicas, or a disk that cannot be written to.
+    /// Tells if the server would accept a client's write to the key now. Its slot may have moved, the cluster
+    /// may be down, there may be too few replicas, or the disk may refuse writes.
     ///
     /// No key may be open: the server can read the key, and free it if it has expired.
     pub fn serves(self, key: &Name) -> Serves {
@@ -26,8 +26,8 @@ impl Ctx<'_> {
         }
     }
 
-    /// The errno with which the server refuses a write to the key before its command runs. S makes the server
-    /// check what it checks for scripts, E makes a refusal a reply, and the slot is checked in any case.
+    /// The errno of the server's refusal of a write to the key, before the command runs. S makes the server
+    /// check what it checks for scripts, E makes a refusal a reply, and the slot is always checked.
     fn refuses(self, key: &Name, format: &CStr) -> Option<i32> {
         let call = variadic!(RedisModule_Call);
         Errno::clear();
@@ -53,8 +53,8 @@ impl Ctx<'_> {
         } else {
             (c"MIGRATION".as_ptr(), c"Eccc".as_ptr())
         };
-        // SAFETY: see `context`; c is a C string, and what the format does not name is not read; the reply
-        // is freed after its last use.
+        // SAFETY: see `context`; c is a C string, and further arguments are not read; the reply is freed after
+        // its last use.
         unsafe {
             let reply = call(self.raw(), c"CLUSTER".as_ptr(), format, what, cancel, all);
             if reply.is_null() {
@@ -66,13 +66,12 @@ impl Ctx<'_> {
         }
     }
 
-    /// Makes this replica tell its primary its offset. Only then does the primary send what it has
-    /// written since it copied the data set; Redis 7.0 does so by itself once a second.
+    /// Makes this replica send its offset to its primary. Only then does the primary send its writes since the
+    /// copy of the data set; Redis 7.0 does so by itself once a second.
     pub fn acknowledge(self) {
         let call = variadic!(RedisModule_Call);
         let (command, what, all) = (c"REPLCONF".as_ptr(), c"GETACK".as_ptr(), c"*".as_ptr());
-        // SAFETY: see `context`; c is a C string. The command has no reply: nothing is read of it, and it is
-        // freed once.
+        // SAFETY: see `context`; c is a C string. The command has no reply: it is not read, and freed once.
         unsafe {
             let reply = call(self.raw(), command, c"cc".as_ptr(), what, all);
             if !reply.is_null() {
@@ -141,7 +140,7 @@ impl Ctx<'_> {
     /// True if there is an AOF, a replica, or a backlog for one. Asks for a page of INFO.
     pub fn has_audience(self) -> bool {
         let flags = self.flags();
-        // In a cluster slots can migrate to listeners that no field of INFO counts.
+        // In a cluster slots can migrate to receivers that no field of INFO counts.
         if flags.has_log() || flags.is_replica() || flags.is_cluster() {
             return true;
         }

@@ -1,7 +1,7 @@
 //! Blocked clients.
 //!
-//! The server's own time-out is not used: it follows the wall clock, and on some versions it
-//! races with unblocking. A waiter's time is the node's business.
+//! The server's own time-out is not used: it follows the wall clock, and on some versions it races with
+//! unblocking. The node ends a waiter's time.
 
 use std::ffi::c_void;
 use std::ptr::{self, NonNull};
@@ -16,7 +16,7 @@ use super::context::{Ctx, api};
 /// A blocked client. Its owner unblocks it, exactly once.
 pub struct Blocked(NonNull<raw::RedisModuleBlockedClient>);
 
-/// The answer to a blocked client, on its way.
+/// The answer to a blocked client, not yet sent.
 pub struct PendingAnswer {
     pub waiter: WaiterId,
     pub answer: WaitOutcome,
@@ -29,11 +29,11 @@ pub struct PendingAnswer {
 pub struct Callbacks {
     /// The client has been unblocked, and can be replied to.
     pub reply: raw::RedisModuleCmdFunc,
-    /// An operator ends the client's wait, as if the time were over.
+    /// An operator ends the client's wait, as at its time-out.
     pub timeout: raw::RedisModuleCmdFunc,
     /// The client is gone, or an operator ends its wait with an error.
     pub disconnect: raw::RedisModuleDisconnectFunc,
-    /// The client's pending answer is not needed any more.
+    /// The client's pending answer is no longer needed.
     pub free: Option<unsafe extern "C" fn(*mut raw::RedisModuleCtx, *mut c_void)>,
 }
 
@@ -42,8 +42,8 @@ pub struct Callbacks {
 pub struct Handle(usize);
 
 impl Blocked {
-    /// Blocks the client that sent the command; `None` if the server does not allow it. The
-    /// server may or may not have replied then.
+    /// Blocks the client that sent the command; `None` if the server does not allow it. The server may or may
+    /// not have replied then.
     pub fn block(ctx: Ctx<'_>, callbacks: Callbacks) -> Option<Blocked> {
         let Callbacks { reply, timeout, disconnect, free } = callbacks;
         // SAFETY: see `context`; the callbacks are `entry`'s, and live as long as the server.
@@ -80,12 +80,12 @@ impl Blocked {
 }
 
 impl PendingAnswer {
-    /// The pending answer on its way to the client of this context.
+    /// The pending answer to the client of this context.
     ///
     /// # Safety
-    /// The context must be that of [`Callbacks::reply`].
+    /// The context must be the one passed to [`Callbacks::reply`].
     pub unsafe fn of<'c>(ctx: Ctx<'c>) -> Option<&'c PendingAnswer> {
-        // SAFETY: the private data is what `answer` gave, and lives until `Callbacks::free`.
+        // SAFETY: `answer` has set the private data, which lives until `Callbacks::free`.
         unsafe {
             let pending = api!(RedisModule_GetBlockedClientPrivateData(ctx.raw()));
             pending.cast::<PendingAnswer>().as_ref()
@@ -102,9 +102,9 @@ impl Handle {
     /// The handle of the client of this context.
     ///
     /// # Safety
-    /// The context must be that of [`Callbacks::timeout`].
+    /// The context must be the one passed to [`Callbacks::timeout`].
     pub unsafe fn of_context(ctx: Ctx<'_>) -> Handle {
-        // SAFETY: by the caller's word.
+        // SAFETY: by the function's contract.
         Handle::of(unsafe { api!(RedisModule_GetBlockedClientHandle(ctx.raw())) })
     }
 }

@@ -1,12 +1,12 @@
-//! A data set that a replica loads beside the one that it has (`repl-diskless-load swapdb`).
+//! A data set that a replica loads beside its present one (`repl-diskless-load swapdb`).
 //!
-//! Until the load is complete, the old data set counts, and is read. The locks of
-//! the new one are kept apart, and replace the old ones when the server swaps the data
-//! sets. If the server gives the load up, nothing has changed.
+//! Until the load is complete, the old data set counts, and is read. The locks of the new one are kept apart,
+//! and replace the old ones when the server swaps the data sets. If the server aborts the load, nothing has
+//! changed.
 //!
-//! The server tells that such a load begins, then that a load begins, as for any load; in the end
-//! that the data sets are swapped, or that the load is given up; and that a load has ended. When it
-//! is given up, the last two come in either order.
+//! The server reports that such a load begins, and then that a load begins, as for any load. In the end it
+//! reports that the data sets are swapped or the load is aborted, and that a load has ended. If it is aborted,
+//! these two come in either order.
 
 use crate::ffi::index::Index;
 
@@ -17,7 +17,7 @@ pub struct DataSetLoad {
     is_loading: bool,
     /// The deadlines of the new locks, while they are read.
     index: Option<Index>,
-    /// True if the present load has left the old data set alone so far.
+    /// True if the present load has not touched the old data set so far.
     keeps_old: bool,
 }
 
@@ -38,17 +38,17 @@ impl DataSetLoad {
         (self.index, self.keeps_old) = (Some(Index::default()), true);
     }
 
-    /// The index for locks that are read now, if it is not the live one.
+    /// The index for the locks being read, if it is not the live one.
     pub fn index(&mut self) -> Option<&mut Index> {
         self.index.as_mut()
     }
 
-    /// True if locks that are read now go beside the live data set.
+    /// True if the locks being read go beside the live data set.
     pub fn is_beside(&self) -> bool {
         self.index.is_some()
     }
 
-    /// True if the present load leaves the old data set alone.
+    /// True if the present load does not touch the old data set.
     pub fn keeps_old(&self) -> bool {
         self.keeps_old
     }
@@ -61,7 +61,7 @@ impl DataSetLoad {
         }
     }
 
-    /// Gives the load up: the server frees what it has read.
+    /// Aborts the load: the server frees what it has read.
     pub fn abort(&mut self) {
         if let Some(mut index) = self.index.take() {
             index.clear();

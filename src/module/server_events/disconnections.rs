@@ -14,7 +14,7 @@ pub fn disconnected(client: ClientId) {
     });
 }
 
-/// Handles a blocked client that is gone, whatever the reason.
+/// Handles a blocked client that is gone for any reason.
 pub fn waiter_gone(handle: Handle) {
     state::with(|state| {
         if let Some(waiter) = state.store.blocked.gone(handle) {
@@ -24,7 +24,7 @@ pub fn waiter_gone(handle: Handle) {
     });
 }
 
-/// Ends the wait of a blocked client for an operator, as if the time were over.
+/// Ends the wait of a blocked client for an operator, as at its time-out.
 pub fn wait_ended(handle: Handle) {
     state::with(|state| {
         state.store.stats.denials += 1;

@@ -7,7 +7,7 @@ use crate::ffi::context::now;
 use crate::moved_keys::{MovedKeys, TakenLock};
 use crate::state::{self, Note, State, Store};
 
-/// Handles a value that a command other than dlock's took from its key.
+/// Handles a value taken from its key, but not by a command of dlock.
 pub fn unlinked(key: Key<'_>, block: Block) {
     block.keep();
     let done = state::with(|state| {
@@ -77,8 +77,7 @@ pub fn swapped(first: u32, second: u32) {
 }
 
 impl State {
-    /// Ends a command or an iteration of the event loop: handles the notes taken meanwhile, and sets the
-    /// timer.
+    /// Ends a command or an iteration of the event loop: handles the notes taken meanwhile, and sets the timer.
     pub fn settle(&mut self, now: dlock_core::Instant) {
         self.take_notes();
         self.set_alarm(now);
@@ -149,7 +148,7 @@ impl State {
         TakenLock { key: key.to_owned(), block, noted, end }
     }
 
-    /// Ends a lock that was taken from its key, and tells the waiters.
+    /// Ends a lock that was taken from its key, and answers its waiters.
     fn lose(&mut self, TakenLock { key, block, noted, .. }: TakenLock) {
         self.forget_noted(key.as_key(), &noted);
         self.node.removed(&mut self.store.blocked, key.as_key(), block.top(), now());
@@ -163,7 +162,7 @@ impl State {
         }
     }
 
-    /// Ends all locks at these keys here, and tells their waiters.
+    /// Ends all locks at these keys here, and answers their waiters.
     pub fn empty(&mut self, goes: impl Fn(Key<'_>) -> bool) {
         self.drain(&goes, |_, _, _| {});
         self.node.emptied(&mut self.store.blocked, goes, now());

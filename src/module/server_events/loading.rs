@@ -37,17 +37,17 @@ pub fn loading(ctx: Ctx<'_>, begins: bool) {
     });
 }
 
-/// The server's events about a load beside the data set that counts.
+/// The server's events about a load beside the present data set.
 pub enum Step {
     /// The load begins.
     Begins,
     /// The new data set has replaced the old one.
     Swapped,
-    /// The new data set is incomplete, and given up.
+    /// The load is aborted: the new data set is incomplete.
     GivenUp,
 }
 
-/// Handles such an event, in the middle of the load.
+/// Handles such an event, during the load.
 pub fn beside(ctx: Ctx<'_>, step: Step) {
     state::with(|state| {
         state.finish_taken();
@@ -77,8 +77,8 @@ fn correct_databases(ctx: Ctx<'_>, store: &mut Store) {
     keys.iter().for_each(|key| keyspace.correct(key.as_key()));
 }
 
-/// Takes over a lock that was read from a file or a payload. The server may refuse the payload after all,
-/// so the next iteration of the event loop checks if the lock has a key. An error says why it is refused.
+/// Takes over a lock that was read from a file or a payload. The server may still refuse the payload, so the
+/// next iteration of the event loop checks if the lock has a key. An error gives the reason for a refusal.
 pub fn loaded(
     key: Key<'_>,
     block: Block,
@@ -112,8 +112,8 @@ pub fn loaded(
     wanted.unwrap_or(Err(IN_USE))
 }
 
-/// Takes note of a done lock that was read from a file or a payload: whoever takes the lock next gets a
-/// larger fence. An error says why it is refused.
+/// Takes note of a done lock that was read from a file or a payload: the next holder gets a larger fence. An
+/// error gives the reason for a refusal.
 pub fn loaded_done(key: Key<'_>, done: &mut Done<'_>) -> Result<(), &'static str> {
     let fence = done.top;
     let wanted = state::with(|state| {
@@ -134,11 +134,12 @@ pub fn loaded_done(key: Key<'_>, done: &mut Done<'_>) -> Result<(), &'static str
     wanted.unwrap_or(Err(IN_USE))
 }
 
-/// The reason for refusing a payload in the middle of a dlock command: another module has restored it from its
-/// handler of an event.
+/// The reason for refusing a payload during a dlock command: another module has restored it in its handler of
+/// an event.
 const IN_USE: &str = "dlock carries out a command";
 
-/// The reason why this server does not accept what is stored. Else the state file covers it from now on.
+/// The reason why the server does not accept the stored value. If there is none, the state file covers the
+/// value from now on.
 fn unacceptable(
     state: &mut State,
     key: Key<'_>,

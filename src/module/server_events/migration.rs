@@ -1,26 +1,25 @@
 //! Slots that migrate as a whole, on Valkey 9 (`CLUSTER MIGRATESLOTS`), Redis 8.4 (`CLUSTER MIGRATION`), and
 //! later ones.
+//! The server with the slots sends a snapshot, then everything that it replicates about them, and pauses writes
+//! for a moment; then the other server takes them over. Until then the first server leads the locks in them,
+//! and the second follows:
 //!
-//! The server that has the slots sends a snapshot, then everything that it replicates about them, and
-//! stops writing for a moment; then the other server takes them over. Until then the first server leads the
-//! locks in them, and the second follows:
+//! - The second node carries effects out as on a replica ([`dlock_core::Node::obey`]), and refuses those that
+//!   no node can have decided. The state file covers an effect before it is confirmed.
+//! - No lease in these slots ends here before they are this node's: an EXTEND may be in flight. The index does
+//!   not track these locks; the module notes their keys, and checks them when the migration is over. They count
+//!   as memory of locks all the same.
+//! - Keys without holders take no fence along. So the first server sends its largest fence so far when the
+//!   snapshot has begun. It sends fences far ahead of the clock key by key, because they belong to their keys
+//!   alone. Each later fence arrives with its grant. On Redis it can send fences ahead of the snapshot.
+//! - A node in quarantine may have forgotten leases, and a node that has evicted locks keeps their keys shut.
+//!   The node that takes its slots over would grant these locks. So it cancels the migration.
+//! - If this node refuses an effect, Valkey ends the migration. Redis continues regardless; so there this node
+//!   takes the effect all the same, and cancels the migration. That comes before the slots are this node's,
+//!   except for effects that arrive together with the message that they are.
 //!
-//! - The second node carries effects out as on a replica ([`dlock_core::Node::obey`]), and refuses those
-//!   that no node can have decided. The state file covers an effect before it is confirmed.
-//! - No lease in these slots ends here before they are this node's: an EXTEND may be on its way. The
-//!   index does not track these locks; the module notes their keys, and checks them when the migration is
-//!   over. They count as memory of locks all the same.
-//! - Keys without holders take no fence along. So the first server sends, when the snapshot has begun,
-//!   its largest fence so far, and those far ahead of the clock key by key, because they belong to their
-//!   keys alone; each later one arrives with its grant. On Redis it can send them ahead of the snapshot.
-//! - A node in quarantine may have forgotten leases, and a node that has evicted locks keeps their keys shut. The
-//!   node that takes its slots over would grant these locks. So it cancels the migration.
-//! - If this node refuses an effect, Valkey ends the migration. Redis goes on as if nothing had happened;
-//!   so there this node takes the effect all the same, and cancels the migration. That comes before the
-//!   slots are this node's, except for effects that arrive together with the message that they are.
-//!
-//! The first server grants nothing from the moment of the last pause on, as in any pause; then
-//! it removes the keys, and waiters are redirected. Redis removes them without an event for each.
+//! The first server grants nothing from the last pause on, as in any pause; then it removes the keys, and
+//! waiters are redirected. Redis removes the keys without an event for each.
 
 use dlock_core::Millis;
 
@@ -33,7 +32,7 @@ use crate::state::{self, State};
 #[derive(Clone, Copy)]
 pub enum Step {
     ImportBegins,
-    /// The slots are this server's from now on; on Valkey also: they are not, and their keys are gone.
+    /// The slots are this server's from now on. Valkey also sends it if they are not, and their keys are gone.
     ImportEnds,
     /// The slots stay where they were. Their keys are still here, and about to be removed.
     ImportFails,
@@ -103,14 +102,14 @@ pub fn cancel(ctx: Ctx<'_>, stop: &Stop) {
 }
 
 impl State {
-    /// True if the command comes from a node whose slots are about to be this one's.
+    /// True if the command comes from a node with slots that are about to be this one's.
     pub fn is_told(&self, ctx: Ctx<'_>) -> bool {
         self.store.arriving.slots.is_importing()
             && !self.node.is_following()
             && ctx.flags().is_replay()
     }
 
-    /// Refuses what arrives at this key. False: the other server does not hear errors.
+    /// Refuses a value that arrives at this key. False: the other server ignores errors.
     pub fn refuses(&mut self, name: &[u8]) -> bool {
         let refused = self.store.arriving.slots.refuses(name);
         self.set_alarm_if_pending();

@@ -1,11 +1,11 @@
 //! The server's events, and their effect on locks.
 //!
-//! Every handler here can run in the middle of another command, so it writes nothing: it
-//! answers waiters, brings the index up to date, and leaves the rest to the next iteration of the
-//! event loop ([`event_loop`](crate::event_loop)), which comes before the server sleeps.
+//! Every handler here can run during another command, so it writes nothing. It answers waiters, updates the
+//! index, and leaves the rest to the next iteration of the event loop ([`event_loop`](crate::event_loop)),
+//! which comes before the server sleeps.
 //!
 //! - [`roles`]: the server becomes a replica or a primary, and replicas come.
-//! - [`loading`]: the server loads a data set; [`data_set_load`]: one beside the data set that counts.
+//! - [`loading`]: the server loads a data set; [`data_set_load`]: one beside the present data set.
 //! - [`migration`]: slots move as a whole; [`moving_slots`]: the slots that move now.
 //! - [`keys`]: other commands change keys.
 //! - [`disconnections`]: connections close, and blocked clients go.

@@ -21,7 +21,7 @@ pub struct MovingSlots {
     /// The sum of these bytes.
     bytes: usize,
     exports: Vec<Job>,
-    /// True if the servers that take slots over have yet to learn the largest fences.
+    /// True if the servers that take slots over have not yet received the largest fences.
     owes_floor: bool,
     /// Set if the migrations under way must not go on.
     stop: Option<Stop>,
@@ -32,9 +32,9 @@ pub struct MovingSlots {
 /// The reason why migrations must not go on.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Stop {
-    /// Slots are about to leave in which no node may grant yet. Redis retries each second.
+    /// This node may not grant in the leaving slots yet, nor may another node. Redis retries each second.
     HeldBack { again: bool },
-    /// This node refuses an effect, and the server does not end the migration for that.
+    /// This node refuses an effect, and the server does not end the migration because of that.
     Refused,
 }
 
@@ -43,7 +43,7 @@ pub enum Stop {
 pub enum Refusals {
     /// The server ends the migration.
     EndIt,
-    /// The server goes on.
+    /// The server continues.
     Unheard,
 }
 
@@ -100,8 +100,8 @@ impl MovingSlots {
         true
     }
 
-    /// Refuses what arrives at this key. False: the other server does not hear errors, so this node takes
-    /// it all the same, and cancels the migration.
+    /// Refuses a value that arrives at this key. False: the other server ignores errors, so this node takes it
+    /// all the same, and cancels the migration.
     pub fn refuses(&mut self, name: &[u8]) -> bool {
         let unheard = |job: &Job| job.refusals == Refusals::Unheard && job.has(name);
         if !self.imports.iter().any(unheard) {
@@ -135,11 +135,11 @@ impl MovingSlots {
 
     /// Notes that a snapshot may have begun.
     pub fn forked(&mut self) {
-        // If the server does not hear refusals, the fences go ahead of the snapshot.
+        // If the server ignores refusals, the fences go ahead of the snapshot.
         self.owes_floor = self.exports.iter().any(|job| job.refusals == Refusals::EndIt);
     }
 
-    /// True if the event loop has something to do.
+    /// True if there is work for the event loop.
     pub fn any_pending(&self) -> bool {
         self.owes_floor || self.stop.is_some()
     }
@@ -160,7 +160,7 @@ impl MovingSlots {
         }
     }
 
-    /// A slot that stays, while others leave: a replicated command needs a key of one slot then.
+    /// A slot that stays while other slots leave: then a replicated command needs a key of one slot.
     pub fn aside(&self) -> Option<u16> {
         if self.exports.is_empty() {
             return None;
@@ -174,7 +174,7 @@ impl MovingSlots {
         self.imports.push(job);
     }
 
-    /// Ends it, and returns the keys that have arrived.
+    /// Ends the migration, and returns the keys that have arrived.
     pub fn end_import(&mut self, job: &Job) -> BTreeMap<KeyBuf, usize> {
         self.imports.retain(|other| other.name != job.name);
         let all = std::mem::take(&mut self.arriving);
@@ -201,7 +201,7 @@ impl MovingSlots {
         }
     }
 
-    /// Ends it, whether the slots have left or stay.
+    /// Ends the migration, whether the slots have left or stay.
     pub fn end_export(&mut self, job: &Job) {
         self.exports.retain(|other| other.name != job.name);
     }

@@ -1,4 +1,4 @@
-//! The bound, judged by the grants and by the writes that they force.
+//! The bound, judged by the grants and by the forced writes.
 
 use core::iter;
 
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// In µs, like all times; leases are in ms.
+/// A minute in µs, like all times; leases are in ms.
 const MINUTE: u64 = 60_000_000;
 const HOUR: u64 = 3_600_000;
 const DAY: u64 = 24 * HOUR;

@@ -1,12 +1,11 @@
-//! The keys that hurt most, of any number, in bounded memory.
+//! The most contended keys, out of any number, in bounded memory.
 //!
-//! A space-saving summary with a filter (Homem and Carvalho, 2010). Each of a few keys has a weight:
-//! about how long it was waited for. A key that is not listed adds to the cell that it shares with
-//! others, and takes the lightest key's place when the cell has become heavier than that key. So keys
-//! that come and go cannot push out one that hurts, however many they are: a listed key goes only when
-//! the keys of one cell outweigh it.
+//! A space-saving summary with a filter (Homem and Carvalho, 2010). Each of a few keys has a weight: about how
+//! long clients waited for it. A key that is not listed adds to its cell, which it shares with other keys. It
+//! takes the lightest key's place once the cell is heavier than that key. So many short-lived keys cannot push
+//! out a contended one: a listed key goes only when the keys of one cell outweigh it.
 //!
-//! Every minute all weights halve: what is shown is about the last two minutes' worth.
+//! Every minute all weights halve: the figures cover about the last two minutes.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -20,8 +19,7 @@ use crate::words::{Instant, Key};
 /// The summary.
 #[derive(Clone, Debug, Default)]
 pub struct Hot {
-    /// Each key's hash, weight and figures, at the same place of three lists: the first two are
-    /// searched.
+    /// The hash, weight and figures of each key, at the same index of three lists: the first two are searched.
     hashes: Vec<u64>,
     weights: Vec<u64>,
     figures: Vec<Figures>,
@@ -64,7 +62,7 @@ impl Figures {
         Figures { hash, db: key.db, name, length: key.name.len(), ..Figures::default() }
     }
 
-    /// True if they are this key's.
+    /// True if these are the figures of this key.
     #[must_use]
     pub fn are_of(&self, key: Key<'_>) -> bool {
         let whole = (self.hash, self.db, self.length) == (hash(key), key.db, key.name.len());
@@ -77,7 +75,7 @@ impl Figures {
         self.longest[0].max(self.longest[1])
     }
 
-    /// The certain part of its weight: the rest may be that of keys with which it once shared a cell.
+    /// The certain part of its weight: the rest may belong to keys that once shared its cell.
     fn certain(&self) -> u64 {
         self.waited.saturating_add(self.denials.saturating_mul(DENIAL))
     }
@@ -106,7 +104,7 @@ impl Hot {
         }
     }
 
-    /// Notes a grant, if the key is listed: a key for which nobody waits costs nothing.
+    /// Notes a grant, if the key is listed: an uncontended key costs nothing.
     pub fn granted(&mut self, key: Key<'_>, waited: Option<u64>) {
         if self.hashes.is_empty() {
             return;
@@ -127,7 +125,7 @@ impl Hot {
         self.figures.iter()
     }
 
-    /// The keys that hurt most, the worst first.
+    /// The most contended keys, the worst first.
     pub fn worst(&mut self, most: usize, now: Instant) -> impl Iterator<Item = &Figures> {
         self.halve(now);
         let mut worst: Vec<&Figures> = self.figures.iter().collect();
@@ -197,7 +195,7 @@ impl Hot {
         self.figures.last_mut()
     }
 
-    /// Removes a key. Its weight stays with its cell: if the key comes back, it does not begin anew.
+    /// Removes a key. Its weight stays in its cell: if the key returns, it does not start from zero.
     fn strike(&mut self, at: usize) {
         let cell = cell(self.hashes.swap_remove(at));
         let weight = self.weights.swap_remove(at);
@@ -208,7 +206,7 @@ impl Hot {
         }
     }
 
-    /// Halves everything for each minute that has passed, and forgets what has become light.
+    /// Halves everything for each minute that has passed, and removes light keys.
     fn halve(&mut self, now: Instant) {
         if self.cells.is_empty() {
             // The first minute begins with the first key.
@@ -237,7 +235,7 @@ impl Hot {
 const CELLS: usize = 1024;
 /// Weights halve after this many microseconds.
 const HALF_LIFE: u64 = 60 * 1_000_000;
-/// A refusal weighs as much as a millisecond of waiting: clients that poll wait unseen.
+/// A refusal weighs as much as a millisecond of waiting: the waits of clients that poll cannot be seen.
 const DENIAL: u64 = 1_000;
 
 fn hash(key: Key<'_>) -> u64 {

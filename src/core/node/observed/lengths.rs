@@ -1,7 +1,7 @@
 //! Lengths of time in buckets.
 //!
-//! Percentiles of several nodes, or of a part of a node's life, cannot be computed from the
-//! percentiles of each. Counts in buckets can be added and subtracted.
+//! Percentiles of several nodes, or of a part of a node's uptime, cannot be computed from the percentiles of
+//! each. Counts in buckets can be added and subtracted.
 
 use alloc::string::String;
 use core::fmt::Write as _;
@@ -89,8 +89,7 @@ impl Lengths {
         since
     }
 
-    /// The length that this share of them does not exceed, in microseconds: an estimate within its
-    /// bucket. `None`: there are no lengths.
+    /// The percentile in microseconds: an estimate within its bucket. `None`: there are no lengths.
     #[must_use]
     pub fn percentile(&self, percent: f64) -> Option<u64> {
         let rank = self.count as f64 * percent / 100.0;
@@ -185,7 +184,7 @@ mod tests {
         assert_eq!((since.count(), since.sum()), (100, 900_000));
         assert_eq!(since.percentile(50.0), Some(7_500));
         assert_eq!(since.percentile(100.0), Some(10_000));
-        // A node that has started anew has counted from zero.
+        // A restarted node has counted from zero.
         assert_eq!(before.since(&lengths), before);
     }
 

@@ -3,8 +3,8 @@
 //! - [`lengths`]: lengths of time in buckets, which can be added up over nodes.
 //! - [`hot`]: the keys with the longest waits.
 //!
-//! Nothing here decides anything. All of it is bounded, and an acquisition without waiting reads one byte
-//! at most.
+//! No rule depends on these figures. All of it is bounded, and an acquisition without waiting reads one byte at
+//! most.
 
 pub mod hot;
 pub mod lengths;
@@ -66,7 +66,7 @@ impl Node {
 /// The number of queues charged at a time.
 const A_FEW: usize = 16;
 
-/// The queue of a listed key. Only the beginning of a long name is known: then a few queues are compared.
+/// The queue of a listed key. Of a long name only the beginning is stored: then a few queues are compared.
 fn queue_of<'q>(queues: &'q BTreeMap<u32, Queues>, figures: &Figures) -> Option<&'q Queue> {
     let (db, begin) = (figures.db, &*figures.name);
     let from = queues.get(&db)?.range::<[u8], _>((Included(begin), Unbounded)).take(A_FEW);

@@ -48,7 +48,7 @@ impl World {
         Ok(more)
     }
 
-    /// A request that was granted the lock learns of it.
+    /// A granted request gets its reply.
     pub fn deliver(&mut self, nth: usize) -> Verdict {
         let granted: Vec<WaiterId> =
             self.blocked.iter().filter(|(_, b)| b.granted).map(|(id, _)| *id).collect();
@@ -60,7 +60,7 @@ impl World {
         self.settle(Cause::Quiet).map(drop)
     }
 
-    /// A blocked request ends without its connection, and without our doing.
+    /// A blocked request is ended by the server, without a closed connection.
     pub fn unblock(&mut self, nth: usize) -> Verdict {
         let id = self.blocked.keys().nth(nth % self.blocked.len().max(1)).copied();
         if let Some(id) = id
@@ -75,7 +75,7 @@ impl World {
         self.settle(Cause::Quiet).map(drop)
     }
 
-    /// DEL, or SET over whatever is there.
+    /// DEL, or SET over any content.
     pub fn replace(&mut self, key: &KeyBuf, text: Option<(&[u8], Option<Deadline>)>) -> Verdict {
         let time = self.time();
         for side in &mut self.sides {
@@ -125,7 +125,7 @@ impl World {
         self.settle(Cause::Quiet).map(drop)
     }
 
-    /// Other data where nothing is.
+    /// Other data at a free key.
     pub fn put_other(&mut self, key: &KeyBuf) -> Verdict {
         for Side { node, host } in &mut self.sides {
             host.set(key, Value::Other);
@@ -153,7 +153,7 @@ impl World {
         Ok(())
     }
 
-    /// The primary becomes a replica, of nobody, and a primary again.
+    /// The primary becomes a replica, without a primary, and then a primary again.
     pub fn flap(&mut self) -> Verdict {
         self.demote()?;
         let time = self.time();
@@ -167,7 +167,7 @@ impl World {
         self.lead = 1 - self.lead;
         // There is no quarantine here.
         core::mem::swap(&mut self.judge.shut, &mut self.shut_there);
-        // The iterations of the other one are not its own: it has read nothing yet.
+        // The other node's iterations are not its own: it has read no request yet.
         (self.heard, self.is_paused) = (0, true);
         let time = self.time();
         self.leader().node.lead(time);
@@ -175,7 +175,7 @@ impl World {
         for (key, holds) in &mut self.judge.holds {
             for (hold, holder) in holds.iter_mut().zip(host.holders(key).1) {
                 let lease = holder.grant().lease;
-                // At full length again: late, and never early.
+                // The lease has its full length again: it ends late, and never early.
                 hold.latest = lease.end.0 * 1000;
                 hold.since = lease.since.0;
                 hold.client = ClientId::UNKNOWN;
@@ -197,7 +197,7 @@ impl World {
         Ok(())
     }
 
-    /// Everybody leaves, time passes, both nodes have led: nothing may be left.
+    /// All clients leave, time passes, and both nodes have led: nothing may be left.
     pub fn finish(&mut self) -> Verdict {
         self.drain(2)?;
         let mut clients = self.clients.clone();

@@ -1,4 +1,4 @@
-//! One node on a host in memory, spoken to in the words of the commands. All at one key.
+//! One node on a host in memory, called with the words of the commands. All at one key.
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -22,7 +22,7 @@ pub const OTHER: ClientId = ClientId(999);
 pub struct Bench {
     pub node: Node,
     pub host: MemoryHost,
-    /// In microseconds, on both clocks.
+    /// The time in microseconds, on both clocks.
     pub now: u64,
     /// The lead of its wall clock over that, in microseconds.
     pub ahead: u64,
@@ -51,13 +51,13 @@ impl Bench {
         Time { now: Instant(self.now), unix: self.now + self.ahead }
     }
 
-    /// Microseconds pass, and nobody looks.
+    /// Microseconds pass, without a sweep.
     pub fn pass(&mut self, micros: u64) {
         self.now += micros;
         self.host.now = Instant(self.now);
     }
 
-    /// Microseconds pass, and the server does what is due.
+    /// Microseconds pass, and the server does all due work.
     pub fn pass_and_sweep(&mut self, micros: u64) {
         self.pass(micros);
         self.sweep();
@@ -85,7 +85,7 @@ impl Bench {
         self.node.acquire(&mut self.host, key, &ask, ClientId(client), time)
     }
 
-    /// Acquires what has to be granted.
+    /// Acquires a lock that must be granted.
     pub fn hold(&mut self, client: u64, words: &str) -> Fence {
         match self.acquire(client, words) {
             Ok(Acquired::Granted(fence)) => fence,
@@ -93,7 +93,7 @@ impl Bench {
         }
     }
 
-    /// Takes the lock at some key, and gives it back. The fence.
+    /// Takes the lock at some key, and releases it. Returns the fence.
     pub fn take_at(&mut self, key: Key<'_>, words: &str) -> Fence {
         let fence = match self.acquire_at(key, 1, words) {
             Ok(Acquired::Granted(fence)) => fence,
@@ -104,7 +104,7 @@ impl Bench {
         fence
     }
 
-    /// Acquires what has to wait.
+    /// Acquires a lock that must be waited for.
     pub fn wait(&mut self, client: u64, words: &str) -> WaiterId {
         match self.acquire(client, words) {
             Ok(Acquired::Waiting(id)) => id,
@@ -155,7 +155,7 @@ impl Bench {
         self.node.release(&mut self.host, key, &plain(token), time)
     }
 
-    /// The token is done.
+    /// The token releases its lock with DONE.
     pub fn finish(&mut self, token: &str) -> Result<bool, Reason> {
         let time = self.time();
         let ask = Release { is_final: true, ..plain(token) };
@@ -183,7 +183,7 @@ impl Bench {
         self.node.break_lock(&mut self.host, KEY, token.map(str::as_bytes), time).unwrap()
     }
 
-    /// A follower to which all that this node has reported comes at this time.
+    /// A replica that has received all effects of this node by this time.
     pub fn follower(&self, now: u64) -> Bench {
         let mut follower = Bench::new();
         follower.follow();
@@ -195,7 +195,7 @@ impl Bench {
         follower
     }
 
-    /// The server has died, and starts again with nothing but what stood in its state file.
+    /// The server has crashed, and starts again with nothing but its state file.
     pub fn crash(&mut self, said: Promise) {
         let settings = self.node.settings;
         self.node = Node { settings, ..Node::default() };
@@ -214,7 +214,7 @@ impl Bench {
         self.node.waiting.places.leave_room(self.host.owner, places);
     }
 
-    /// Its primary has told what it promised.
+    /// Its primary has sent its promise.
     pub fn inherit(&mut self, promise: Promise) {
         self.node.durable.inherit(promise, Instant(self.now));
     }
@@ -225,14 +225,14 @@ impl Bench {
         self.node.next_promise(self.host.last_end(), time)
     }
 
-    /// The state file is written, though nobody waits for it. What it says.
+    /// The state file is written, though no grant waits for it. Returns its promise.
     pub fn write(&mut self) -> Promise {
         let promise = self.next_promise();
         self.node.promised(promise);
         promise
     }
 
-    /// A plain string is put over whatever is there.
+    /// A plain string replaces any content.
     pub fn set_text(&mut self, value: &str, ttl: Option<u64>) {
         let end = ttl.map(|ttl| Deadline::after(Instant(self.now), Millis(ttl)));
         self.host.set(&KEY.to_owned(), Value::Text { value: value.as_bytes().into(), end });
@@ -272,7 +272,7 @@ impl Bench {
         log.into_iter().filter_map(answer).collect()
     }
 
-    /// Whose grants have ended since the last look at anything, and why.
+    /// The tokens of the grants that have ended since the last call, with the causes.
     pub fn endings(&mut self) -> Vec<(String, Ending)> {
         let log = core::mem::take(&mut self.host.log);
         let ending = |event| match event {

@@ -17,18 +17,18 @@ use crate::words::{Fence, Instant, Key, Millis};
 
 const HOUR: u64 = 3_600_000;
 
-/// A lease that a client was told of and has not given back.
+/// A lease that a client received and has not released.
 struct Held {
     name: String,
     token: String,
-    /// In µs.
+    /// The end in µs.
     end: u64,
 }
 
 /// One node, its state file, its replica, and the leases that clients have.
 struct Site {
     bench: Bench,
-    /// A replica with the same settings. It has the locks that were held when it came, and no later one.
+    /// A replica with the same settings. It has the locks held when it was copied, and no later ones.
     replica: Node,
     /// The possible contents of the state file.
     file: Vec<Promise>,
@@ -151,7 +151,7 @@ impl Site {
             }
             Step::Begin => {}
         }
-        // A grant that waits for the file waits for what is on its way as well.
+        // A grant that waits for the file also waits for the write under way.
         let written = core::mem::take(&mut self.bench.host.promises);
         if let Some(written) = written.last() {
             (self.file, self.on_its_way) = ([*written].into(), None);
@@ -206,7 +206,7 @@ impl Site {
         let _ = self.bench.release_at(key(&name), &token);
     }
 
-    /// DEL: the lease is over. One that was forgotten is not.
+    /// DEL: the lease is over, but a forgotten one is not.
     fn delete(&mut self, name: &str) {
         let here = key(name).to_owned();
         let (_, holders) = self.bench.host.holders(&here);
@@ -217,7 +217,7 @@ impl Site {
         self.bench.removed(key(name), Fence(0));
     }
 
-    /// The replica takes over: it was told all promises, or none.
+    /// The replica takes over: it received all promises, or none.
     fn promote(&mut self, was_told: bool) {
         let told = self.bench.node.promise(self.bench.time());
         let (now, replica) = (self.bench.now, core::mem::take(&mut self.replica));
@@ -234,7 +234,7 @@ impl Site {
         self.replicate();
     }
 
-    /// Whatever the file says now, it says enough of every lease.
+    /// Any possible content of the file covers every lease.
     fn check(&self) -> Result<(), TestCaseError> {
         for held in &self.held {
             let left = held.end.saturating_sub(self.bench.now) / 1000;

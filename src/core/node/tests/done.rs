@@ -1,4 +1,4 @@
-//! A lock that is done: nobody takes it for a while.
+//! A lock that is done: no client takes it for a while.
 
 use alloc::format;
 use alloc::string::String;
@@ -23,7 +23,7 @@ impl Bench {
         self.node.release(&mut self.host, KEY, &ask, time)
     }
 
-    /// The tokens whose leases are not over.
+    /// The tokens with leases that are not over.
     fn holders_now(&self) -> String {
         let (_, holders) = self.host.holders(&KEY.to_owned());
         let now = self.time().now;
@@ -46,7 +46,7 @@ fn is_done(left: u64, fence: Fence) -> Reason {
 }
 
 #[test]
-fn whoever_asks_for_a_lock_that_is_done_hears_so_until_its_time_is_over() {
+fn requests_for_a_done_lock_are_refused_until_its_record_expires() {
     let (mut bench, fence) = Bench::done();
     bench.pass(400_000);
     let asks =
@@ -61,7 +61,7 @@ fn whoever_asks_for_a_lock_that_is_done_hears_so_until_its_time_is_over() {
 }
 
 #[test]
-fn whoever_waits_hears_that_the_lock_is_done_and_places_end() {
+fn waiters_are_told_that_the_lock_is_done_and_places_end() {
     let mut bench = Bench::new();
     let fence = bench.hold(1, "a 5000");
     let waiting = [bench.wait(2, "b 10 WAIT 0"), bench.wait(3, "c 10 WAIT 0 KEEP 50 SHARED")];
@@ -86,7 +86,7 @@ fn only_the_holder_can_say_that_its_lock_is_done() {
 }
 
 #[test]
-fn the_holder_may_say_it_again_and_nobody_else_after_it() {
+fn only_the_holder_may_repeat_done() {
     let (mut bench, fence) = Bench::done();
     bench.pass(100_000);
     assert_eq!(bench.release_words("a DONE 1000"), Ok(true));
@@ -152,7 +152,7 @@ fn again_takes_a_lock_that_is_done_up_to_its_fence() {
 }
 
 #[test]
-fn who_is_refused_over_a_mark_leaves_it() {
+fn a_client_refused_over_a_completion_record_leaves_it() {
     let (mut bench, fence) = Bench::done();
     bench.host.memory.used = bench.host.memory.most;
     assert!(bench.acquire(2, "b 10 AGAIN 9000000").is_err());
@@ -250,7 +250,7 @@ fn a_mark_travels_in_one_argument_and_meta_in_another() {
     }
 }
 
-/// A lock of one node by the contract: who holds it, or who has left it done.
+/// A lock of one node by the contract: its holder, or its completion record.
 #[derive(Default)]
 struct Model {
     /// Token, end in microseconds, fence.

@@ -86,7 +86,7 @@ fn when_nothing_can_be_written_what_was_promised_is_still_granted() {
 }
 
 #[test]
-fn who_waits_is_served_in_order_once_the_disk_has_room() {
+fn waiters_are_served_in_order_once_the_disk_has_room() {
     let mut bench = Bench::new();
     bench.hold(1, "a 1000");
     let b = bench.wait(2, "b 10 WAIT 0 FENCE 300000000");
@@ -183,7 +183,7 @@ fn in_quarantine_a_client_that_never_heard_of_its_restored_grant_is_not_told_of_
     assert!(bench.node.check(&mut bench.host, KEY, b"a", time).is_err_and(refused));
     assert_eq!(bench.check("b"), None);
     assert_eq!((bench.holders(), bench.left(), bench.waiters()), ("a".into(), 1000, "".into()));
-    // Every lease from before has ended then, but for the one that was extended.
+    // By then every earlier lease has ended, except for the extended one.
     bench.extend(&format!("a 5000 FENCE {fence}")).unwrap();
     bench.pass_and_sweep(1_024_000);
     assert_eq!((bench.hold(1, "a 1000").0, bench.check("a")), (fence, Some(Fence(fence))));
@@ -284,7 +284,7 @@ fn a_lease_that_ends_later_anyway_needs_no_state_file() {
 }
 
 #[test]
-fn who_wants_to_wait_waits_for_the_disk_too() {
+fn a_request_with_wait_waits_for_the_disk_too() {
     let mut bench = Bench::new();
     bench.host.disk_is_full = true;
     assert_eq!(bench.acquire(1, "a 10"), Err(Reason::NotDurable));
@@ -295,7 +295,7 @@ fn who_wants_to_wait_waits_for_the_disk_too() {
     assert!(matches!(bench.answers()[..], [(id, WaitOutcome::Granted(_))] if id == b));
 }
 
-// --- what a replica was not told ---------------------------------------------------------------------
+// --- what a replica did not receive -------------------------------------------------------------------
 
 fn untold(left: u64) -> Reason {
     Reason::Quarantine { cause: Cause::Untold, left: Millis(left) }
@@ -305,7 +305,7 @@ fn promoted(left: u64) -> Reason {
     Reason::Quarantine { cause: Cause::Promoted, left: Millis(left) }
 }
 
-/// An empty disk may be one that was lost, and with it leases and fences.
+/// An empty disk may be a lost one, and leases and fences lost with it.
 #[test]
 fn a_node_without_a_state_file_waits_and_goes_on_above_all_fences_that_it_may_have_handed_out() {
     for (max_ttl, setting, left) in [(86_400_000, 60_000, 60_000), (5_000, 60_000, 5_000)] {
@@ -330,7 +330,7 @@ fn a_node_that_has_never_run_grants_at_once() {
     assert_eq!(bench.take_at(KEY, "a 10"), Fence(bench.now));
 }
 
-/// A replica that has its primary's data set, and no word of what may be missing in it.
+/// A replica with its primary's data set, and without a promise.
 fn synced() -> Bench {
     let mut bench = Bench::new();
     bench.follow();
@@ -415,11 +415,11 @@ fn a_lowered_max_ttl_limits_new_leases_and_ends_none() {
     bench.pass_and_sweep(59_000_000);
     assert_eq!(bench.check("a"), Some(fence));
     assert_eq!(bench.extend("a 1000"), Ok(true));
-    // The state file covers what is held.
+    // The state file covers held leases.
     assert!(bench.write().bound >= Millis(60_000));
 }
 
-/// Else it would grant at once if it crashed before it is promoted.
+/// Otherwise it would grant at once if it crashed before it is promoted.
 #[test]
 fn a_replica_that_has_only_the_data_set_writes_that_down_until_it_is_told() {
     let mut bench = synced();
@@ -431,7 +431,7 @@ fn a_replica_that_has_only_the_data_set_writes_that_down_until_it_is_told() {
     assert_eq!(bench.write().longest(), Millis(2_048));
 }
 
-/// The time that is left counts for whoever follows, and nothing of it is a lease that anybody was granted.
+/// The time that is left counts for later replicas, and none of it was granted as a lease.
 #[test]
 fn what_is_not_known_is_not_handed_on_as_known() {
     let mut first = synced();
@@ -451,7 +451,7 @@ fn what_is_not_known_is_not_handed_on_as_known() {
     };
     assert_eq!(next(&told, 100).0, Some(Millis(500_000)));
     assert_eq!(next(&told, 599).0, Some(Millis(2_048)));
-    // The second node hands on the time left, too.
+    // The second node passes the time left on, too.
     let (_, mut second) = next(&told, 100);
     second.write();
     let told = second.node.promise(second.time());
@@ -478,7 +478,7 @@ fn a_quarantine_that_an_operator_ends_is_over_for_followers_and_after_a_crash() 
     assert_eq!(bench.acquire(1, "a 10"), Err(quarantine(1_024)));
 }
 
-/// The replica's own state file bounds the leases that it may not have heard of.
+/// The replica's own state file bounds the leases that it may not have received.
 #[test]
 fn a_replica_that_starts_again_goes_by_what_it_is_told() {
     let mut bench = Bench::new();
@@ -540,7 +540,7 @@ fn what_was_told_before_a_data_set_came_counts_no_more() {
     assert_eq!(bench.acquire(1, "a 10"), Err(untold(9_000)));
 }
 
-/// Else who follows it would not wait for what it waits for itself.
+/// Otherwise its replicas would not wait for what it waits for itself.
 #[test]
 fn replicas_are_told_of_a_quarantine_that_is_not_written_yet() {
     let mut bench = Bench::new();
@@ -555,7 +555,7 @@ fn replicas_are_told_of_a_quarantine_that_is_not_written_yet() {
     assert_eq!(bench.node.promise(bench.time()).quarantine, Millis(0));
 }
 
-/// Whoever it follows next has not told it more.
+/// Its next primary has not sent it more.
 #[test]
 fn what_was_told_counts_when_a_replica_follows_another_primary() {
     let mut bench = Bench::new();

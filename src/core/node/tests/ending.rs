@@ -111,7 +111,7 @@ fn an_extension_with_a_fence_raises_the_holder_and_the_counter() {
         (Some(Fence(2_000_000)), Fence(2_000_000))
     );
     assert_eq!(bench.hold(2, "b 10 SHARED"), Fence(2_000_001));
-    // Below the counter, but not below the holder's.
+    // The fence is below the counter, but not below the holder's.
     assert_eq!(bench.extend("a 10 FENCE 2000000"), Ok(true));
     assert_eq!(bench.node.durable.fence(), Fence(2_000_001));
 }
@@ -260,7 +260,7 @@ fn nothing_is_handed_over_while_the_server_refuses_writes() {
     assert_eq!(bench.holders(), "b");
 }
 
-/// A connection can have had very many: what it costs to hear of its end is the same for all.
+/// A connection can have had very many grants: its end costs the node the same.
 #[test]
 fn what_a_closed_connection_held_ends_a_part_in_each_turn_and_others_are_served_between() {
     let mut bench = Bench::new();
@@ -281,7 +281,7 @@ fn what_a_closed_connection_held_ends_a_part_in_each_turn_and_others_are_served_
     assert!(bench.node.sweep(&mut bench.host, time, 20, true), "there is more");
     assert!((80..100).contains(&held(&bench)), "{}", held(&bench));
     assert_eq!(bench.holders(), "w", "others do not wait for it");
-    // One that is taken again by another connection is not ended any more.
+    // A grant that another connection has taken over does not end.
     let last = Key { db: 0, name: &names[99] };
     assert!(matches!(bench.acquire_at(last, 3, "a 10"), Ok(Acquired::Granted(_))));
     bench.sweep();
@@ -306,7 +306,7 @@ fn readers_that_release_do_not_let_all_the_others_in_within_one_turn() {
         assert!(bench.release(&format!("t{i}")));
     }
     assert_eq!(waiting(&bench), 502 - first, "the next iterations let them in");
-    // A reader that comes meanwhile overtakes nobody.
+    // A reader that comes meanwhile waits its turn.
     assert_eq!(bench.acquire(503, "new 1000 SHARED"), Ok(Acquired::Denied));
     while bench.node.has_pending() {
         let before = waiting(&bench);
@@ -321,7 +321,7 @@ fn readers_that_release_do_not_let_all_the_others_in_within_one_turn() {
     assert_eq!((bench.holders(), bench.waiters()), ("writer".into(), "late".into()));
 }
 
-/// A log is read at once, so that no time passes between what was decided and what came after it.
+/// A log is read at once, without the time that passed between its commands.
 #[test]
 fn a_log_that_is_read_at_once_has_the_leases_that_extensions_made() {
     for extension in ["a 25000", "a 100", "a 25000", "a 100 FENCE 90000000"] {
@@ -344,7 +344,7 @@ fn a_grant_that_ends_with_a_connection_takes_memory_until_it_has_ended() {
     let refused = ["d 10 SHARED", "p 10 SHARED EPHEMERAL", "p 10 SHARED META m"];
     assert_eq!(refused.map(|words| bench.acquire(3, words)), [full; 3]);
     assert_eq!(bench.hold(3, "p 10 SHARED"), fence);
-    // Another connection speaks for it, which takes no more.
+    // The grant is another connection's now, which takes no more memory.
     bench.hold(2, "c 10 SHARED EPHEMERAL");
     bench.node.closed(ClientId(1));
     assert_eq!(bench.acquire(3, refused[0]), full);
@@ -371,7 +371,7 @@ fn the_turn_of_a_grant_that_ends_with_a_connection_takes_its_memory_too() {
     bench.wait(3, "c 10 WAIT 0 EPHEMERAL");
 }
 
-/// Names of such grants take memory that a lock without them does not: any number may come with TURN first.
+/// The names of such grants take extra memory, and any number of tokens may ask with TURN first.
 #[test]
 fn one_that_was_away_ends_with_a_connection_only_if_there_is_room() {
     let mut bench = Bench::new();

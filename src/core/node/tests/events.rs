@@ -39,7 +39,7 @@ fn a_flush_tells_the_waiters_of_its_database() {
 }
 
 #[test]
-fn a_lease_that_is_given_or_lengthened_does_not_end_by_somebody_elses_expiry() {
+fn a_granted_or_extended_lease_does_not_end_by_a_foreign_expiry() {
     for (held, asks) in [
         ("a 10", "a 10"),
         ("a 10 SHARED", "a 10 SHARED"),
@@ -61,7 +61,7 @@ fn a_lease_that_is_given_or_lengthened_does_not_end_by_somebody_elses_expiry() {
 }
 
 #[test]
-fn where_locks_take_all_the_memory_that_they_may_only_who_asks_for_more_is_refused() {
+fn with_full_memory_only_requests_for_more_are_refused() {
     let mut bench = Bench::new();
     bench.hold(1, "a 10 SHARED META m");
     bench.wait(2, "w 10 WAIT 0");
@@ -72,7 +72,7 @@ fn where_locks_take_all_the_memory_that_they_may_only_who_asks_for_more_is_refus
     assert_eq!(bench.acquire_at(other, 3, "c 10 WAIT 0"), refused);
     assert_eq!(bench.acquire(1, "a 10 SHARED META mm"), refused);
     assert_eq!((bench.holders(), bench.node.waiting.requests()), ("a".into(), 1));
-    // Nobody loses what he has, and who waits is served.
+    // No holder loses its grant, and waiters are served.
     bench.hold(1, "a 10 SHARED META n");
     assert_eq!(bench.extend("a 10"), Ok(true));
     assert!(bench.release("a"));
@@ -80,7 +80,7 @@ fn where_locks_take_all_the_memory_that_they_may_only_who_asks_for_more_is_refus
 }
 
 #[test]
-fn where_locks_take_all_the_memory_nobody_waits_whose_turn_would_take_more_than_it_frees() {
+fn with_full_memory_no_request_waits_for_more_than_its_turn_frees() {
     let refused = Err(Reason::TooManyLocks { most: 5 });
     let long = format!("b 10 KEEP 50 META {}", "m".repeat(70));
     for holder in ["string", "quarantine", "a 10 META m", "a 10 SHARED"] {
@@ -113,7 +113,7 @@ fn where_locks_take_all_the_memory_nobody_waits_whose_turn_would_take_more_than_
         }
         bench.wait(3, as_much[0]);
         assert_eq!(bench.acquire(4, as_much[1]), Ok(Acquired::Denied));
-        // One that had room when it came asks again, and gets its turn.
+        // A waiter that had room when it came asks again, and gets its turn.
         bench.wait(2, "w 10 LIMIT 2 WAIT 0 META nn");
         assert_eq!(bench.acquire(2, "w 10 SHARED WAIT 0"), refused);
         assert_eq!(bench.waiters(), "w c d");
@@ -141,7 +141,7 @@ fn a_foreign_lock_is_held_until_it_is_deleted() {
     assert_eq!(bench.holders(), "b");
 }
 
-/// One copy is for the queue and the plans, the other for the search by name.
+/// One copy is for the queue and the checks, the other for the search by name.
 #[test]
 fn a_queue_at_a_foreign_lock_and_the_plan_to_check_it_share_one_name() {
     let mut bench = Bench::new();
@@ -201,7 +201,7 @@ fn waiters_are_told_when_other_data_takes_the_place_of_a_foreign_lock() {
     let mut bench = Bench::new();
     bench.set_text("old", None);
     let b = bench.wait(2, "b 10 WAIT 0");
-    // The server does not tell of SUNIONSTORE, say.
+    // The server does not report SUNIONSTORE, for example.
     bench.host.set(&KEY.to_owned(), Value::Other);
     bench.pass_and_sweep(999_000);
     assert_eq!(bench.answers(), vec![]);
@@ -260,7 +260,7 @@ fn a_removed_ephemeral_lock_is_forgotten() {
 fn a_grant_that_is_not_ephemeral_outlives_its_connection() {
     let mut bench = Bench::new();
     bench.hold(1, "a 10 EPHEMERAL");
-    // Removed, and the node was not told whose it was.
+    // The lock is removed, and the node does not learn its former holder.
     bench.host.take(&KEY.to_owned());
     bench.removed(KEY, Fence(0));
     let fence = bench.hold(1, "a 10");
@@ -393,7 +393,7 @@ fn a_replica_removes_what_the_primary_removed_whatever_it_is() {
     bench.set_text("old", None);
     apply(&mut bench, Apply::Remove);
     assert!(bench.host.values.is_empty());
-    // A key that is not there any more, or not there yet, does no harm.
+    // A key that is gone, or has not arrived, does no harm.
     apply(&mut bench, Apply::Remove);
 }
 
@@ -420,7 +420,7 @@ fn what_was_put_off_by_one_that_leads_no_more_is_never_done() {
     assert_eq!(bench.holders(), "a");
 }
 
-/// A lock with a hundred waiters, the last two of which keep their places, is removed.
+/// A removed lock with a hundred waiters; the last two of them keep their places.
 fn removed_with_a_crowd() -> (Bench, Vec<WaiterId>) {
     let mut bench = Bench::new();
     bench.hold(1, "a 1000");
@@ -457,7 +457,7 @@ fn a_crowd_is_told_of_the_removal_a_part_in_each_turn() {
 }
 
 #[test]
-fn what_happens_before_a_dismissed_crowd_is_told_concerns_who_came_since() {
+fn events_before_a_dismissed_crowd_is_told_concern_later_waiters() {
     let (mut bench, ids) = removed_with_a_crowd();
     let told = bench.answers().len();
     // The same tokens come anew: they wait for another holder.

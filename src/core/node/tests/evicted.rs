@@ -1,4 +1,4 @@
-//! Evicted locks: lost to their holders, and nobody else's before their leases would have ended.
+//! Evicted locks: lost to their holders, and shut for other clients until their leases would have ended.
 
 use alloc::format;
 use alloc::vec;
@@ -17,7 +17,7 @@ fn denied(bench: &mut Bench, words: &str) {
 }
 
 #[test]
-fn an_evicted_lock_is_lost_to_its_holder_and_nobody_elses_before_its_lease_would_have_ended() {
+fn an_evicted_lock_is_lost_and_its_key_shut_until_its_lease_would_have_ended() {
     for mode in ["", " SHARED", " LIMIT 2"] {
         let mut bench = Bench::new();
         let fence = bench.hold(1, &format!("a 10{mode}"));
@@ -36,7 +36,7 @@ fn an_evicted_lock_is_lost_to_its_holder_and_nobody_elses_before_its_lease_would
 }
 
 #[test]
-fn who_waits_for_an_evicted_lock_waits_on_and_is_served_in_order_when_the_key_opens() {
+fn waiters_for_an_evicted_lock_are_served_in_order_when_the_key_opens() {
     let mut bench = Bench::new();
     bench.hold(1, "a 10");
     let b = bench.wait(2, "b 10 WAIT 0");
@@ -49,7 +49,7 @@ fn who_waits_for_an_evicted_lock_waits_on_and_is_served_in_order_when_the_key_op
     assert_eq!(bench.answers(), vec![(c, WaitOutcome::Denied)]);
     bench.pass_and_sweep(6_999);
     assert_eq!((bench.answers(), bench.waiters()), (vec![], "b d".into()));
-    // Nothing but the end of the lease wakes the node.
+    // Only the end of the lease wakes the node.
     assert_eq!(bench.node.next_wake().map(|end| end.0), Some(1_010));
     bench.pass_and_sweep(1);
     assert!(matches!(bench.answers()[..], [(id, WaitOutcome::Granted(_))] if id == b));
@@ -70,7 +70,7 @@ fn the_latest_end_of_many_leases_counts() {
 }
 
 #[test]
-fn it_is_its_turn_who_is_next_at_the_key_of_an_evicted_lock() {
+fn the_next_in_line_has_its_turn_at_the_key_of_an_evicted_lock() {
     let mut bench = Bench::new();
     let fence = bench.hold(1, "a 10");
     bench.evict(KEY);
@@ -120,7 +120,7 @@ fn flushall_opens_the_keys_of_evicted_locks_and_flushdb_does_not() {
     }
 }
 
-/// Two keys in one slot, and holders of the one whose lock was not evicted.
+/// Two keys in one slot, one with an evicted lock, the other with holders.
 #[test]
 fn a_key_in_the_slot_of_an_evicted_lock_waits_for_the_later_end_and_its_holders_go_on() {
     let mut bench = Bench::new();
@@ -149,7 +149,7 @@ fn a_key_in_the_slot_of_an_evicted_lock_waits_for_the_later_end_and_its_holders_
     assert_eq!([KEY, same].map(|key| end(&bench, key)), [None, None]);
 }
 
-/// Also when the lengths of new leases are forgotten.
+/// They count even when the lengths of new leases are forgotten.
 #[test]
 fn evicted_leases_count_in_the_bound_and_at_a_shutdown() {
     let mut bench = Bench::new();

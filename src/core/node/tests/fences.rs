@@ -14,7 +14,7 @@ use crate::words::{ClientId, Fence, Instant, Key, Lease, Millis, Mode};
 const OTHER: Key<'static> = Key { db: 0, name: b"other" };
 const ELSEWHERE: Key<'static> = Key { db: 7, name: b"key" };
 
-/// A node that began when its clock said a second, and has heard of nothing.
+/// A node that began with its clock at one second, and without fences.
 fn begun() -> Bench {
     assert_ne!(Slot::of(KEY.name), Slot::of(OTHER.name));
     let mut bench = Bench::new();
@@ -69,11 +69,11 @@ fn a_removal_from_outside_moves_no_other_keys_fence() {
 }
 
 #[test]
-fn who_comes_after_a_lock_that_was_moved_here_is_above_it() {
+fn the_next_holder_after_a_moved_lock_is_above_it() {
     let mut bench = begun();
     bench.host.set(&OTHER.to_owned(), Value::Over(Fence(80_000_000)));
     assert_eq!(bench.take_at(OTHER, "a 10 FENCE 5000000"), Fence(80_000_001));
-    // Removed before anybody came.
+    // The lock is removed before any request.
     bench.host.set(&ELSEWHERE.to_owned(), Value::Over(Fence(90_000_000)));
     bench.host.take(&ELSEWHERE.to_owned());
     bench.removed(ELSEWHERE, Fence(90_000_000));
@@ -158,7 +158,7 @@ fn unheard(token: &[u8], fence: u64, lease: Lease) -> Grant<'_> {
 }
 
 #[test]
-fn however_a_lock_has_come_to_its_key_who_comes_next_is_above_its_holder() {
+fn however_a_lock_has_come_to_its_key_the_next_holder_is_above_its_holder() {
     let mut bench = begun();
     let lease = Lease::begin(Instant(bench.now), Millis(10));
     let one = unheard(b"a", 80_000_000, lease);
@@ -168,7 +168,7 @@ fn however_a_lock_has_come_to_its_key_who_comes_next_is_above_its_holder() {
 }
 
 #[test]
-fn however_a_lock_has_come_to_its_key_who_joins_is_above_its_holders() {
+fn however_a_lock_has_come_to_its_key_a_new_reader_is_above_its_holders() {
     let mut bench = begun();
     let lease = Lease::begin(Instant(bench.now), Millis(10));
     let three = Mode::Limit(3);
@@ -189,7 +189,7 @@ fn however_a_lock_has_come_to_its_key_who_joins_is_above_its_holders() {
 }
 
 #[test]
-fn however_a_large_crowd_has_come_to_its_key_who_comes_after_it_is_above_it() {
+fn however_a_large_crowd_has_come_to_its_key_the_next_holder_is_above_it() {
     let mut bench = begun();
     let lease = Lease::begin(Instant(bench.now), Millis(10));
     let mut crowd = Crowd::new(Mode::Shared);

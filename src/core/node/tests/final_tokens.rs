@@ -1,4 +1,4 @@
-//! FINAL: a token that is done, and the request that was overtaken.
+//! FINAL: a released token, and its overtaken request.
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -24,7 +24,7 @@ fn an_acquire_that_was_overtaken_by_its_final_release_is_an_error() {
         (bench.holders(), bench.waiters(), bench.node.durable.fence()),
         ("".into(), "".into(), Fence(0))
     );
-    // Only this token, and only at this key.
+    // This token alone is final, and at this key alone.
     bench.hold(1, "b 10");
     assert!(matches!(bench.acquire_at(Key { db: 1, ..KEY }, 1, "a 10"), Ok(Acquired::Granted(_))));
 }
@@ -62,7 +62,7 @@ fn it_is_remembered_for_a_minute_and_not_for_ever() {
 }
 
 #[test]
-fn a_full_store_remembers_nothing_more_of_the_user_who_filled_it_and_releases_all_the_same() {
+fn a_full_store_takes_no_more_tokens_of_the_user_that_filled_it_and_still_releases() {
     let mut bench = Bench::new();
     bench.host.owner = Owner(2);
     assert_eq!(bench.finish("other"), Ok(false));

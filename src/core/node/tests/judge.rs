@@ -1,5 +1,5 @@
-//! The contract, written once more: short lists, no index, no cleverness. It hears all that a
-//! node says, in order, and objects to what must not be.
+//! The contract, written once more and simply: short lists, no index. It gets all reports of a node, in order,
+//! and objects to violations.
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -18,7 +18,7 @@ use crate::words::{ClientId, Fence, KeyBuf, Mode, WaiterId};
 
 pub type Verdict = Result<(), TestCaseError>;
 
-/// The command or event that made the node speak.
+/// The command or event that caused the reports.
 #[derive(Clone, Copy, Debug)]
 pub enum Cause<'a> {
     Acquire(&'a KeyBuf, &'a Acquire<'a>),
@@ -30,7 +30,7 @@ pub enum Cause<'a> {
     },
     Removal,
     Follow,
-    /// Nothing that it may speak of.
+    /// Nothing that may cause a report.
     Quiet,
 }
 
@@ -42,7 +42,7 @@ pub struct Hold {
     pub client: ClientId,
     pub ephemeral: bool,
     pub meta: Box<[u8]>,
-    /// In microseconds: a lease never ends before this.
+    /// The earliest end, in microseconds.
     pub end: u64,
     /// The latest end: within a millisecond, unless it began again on a replica.
     pub latest: u64,
@@ -51,7 +51,7 @@ pub struct Hold {
     pub waiter: Option<WaiterId>,
     /// True if that request had KEEP.
     pub keep: bool,
-    /// Granted to one that was away, which has not asked since.
+    /// True if the waiter was away at the grant, and has not asked since.
     pub away: bool,
     /// True if this node made the grant, and has led ever since.
     pub bound: bool,
@@ -67,9 +67,9 @@ pub struct Wait {
     pub client: ClientId,
     pub since: u64,
     pub until: Option<u64>,
-    /// For how many milliseconds its place is to be kept.
+    /// The milliseconds that its place is kept.
     pub keep: Option<u64>,
-    /// True if it wants to be told of its turn.
+    /// True if it has TURN.
     pub turn: bool,
     /// The earliest end of its place, after its request has ended.
     pub away: Option<u64>,
@@ -79,19 +79,18 @@ pub struct Wait {
 pub struct Judge {
     pub holds: BTreeMap<KeyBuf, Vec<Hold>>,
     pub queues: BTreeMap<KeyBuf, Vec<Wait>>,
-    /// The largest fence ever handed out or given to a holder, by the key's name: in whatever
-    /// database it was.
+    /// The largest fence ever handed out or given to a holder, by the key's name, in any database.
     pub highest: BTreeMap<Box<[u8]>, u64>,
-    /// The keys of evicted locks, by name, and the time until which nobody gets them.
+    /// The keys of evicted locks, by name, and the time until which they are shut.
     pub shut: BTreeMap<Box<[u8]>, u64>,
     pub closed: BTreeSet<ClientId>,
     pub gone: BTreeSet<WaiterId>,
-    /// The answers heard and not yet taken away.
+    /// The answers received and not yet taken.
     pub answers: Vec<(WaiterId, WaitOutcome)>,
     pub replaced: BTreeSet<WaiterId>,
-    /// Those of whose grants it is going to hear next.
+    /// The waiters with grants in the next reports.
     pub served: BTreeSet<WaiterId>,
-    /// Those that were told of their turn just before a token asked again.
+    /// The waiters that were told their turn just before a token asked again.
     pub told: BTreeSet<WaiterId>,
     pub granted: BTreeMap<WaiterId, Fence>,
     pub now: u64,
@@ -101,7 +100,7 @@ pub struct Judge {
 pub const MOST_PLACES: usize = MAX_PLACES as usize / 2;
 
 impl Judge {
-    /// Hears what a node said during one operation.
+    /// Takes the reports of a node during one operation.
     pub fn hear(
         &mut self,
         log: &[Report],
@@ -120,7 +119,7 @@ impl Judge {
         Ok(())
     }
 
-    /// A waiter leaves, for whatever reason.
+    /// A waiter leaves, for any reason.
     pub fn leaves(&mut self, id: WaiterId) -> Option<Wait> {
         let mut left = None;
         for queue in self.queues.values_mut() {
@@ -238,7 +237,7 @@ impl Judge {
         }
         let holds = self.holds.entry(key.clone()).or_default();
         holds.push(hold);
-        // The number of permits is that of the newest grant.
+        // The number of permits follows the newest grant.
         holds.iter_mut().for_each(|hold| hold.mode = mode);
         Ok(())
     }
@@ -381,7 +380,7 @@ impl Judge {
         Ok(())
     }
 
-    /// The hold of a token whose lease becomes longer: it may not be over.
+    /// The hold of a token with a growing lease: it may not be over.
     fn going_on(&mut self, key: &KeyBuf, token: &[u8]) -> Result<&mut Hold, TestCaseError> {
         let now = self.now;
         let Some(hold) = self.hold_mut(key, token) else {
@@ -396,7 +395,7 @@ impl Judge {
     }
 }
 
-/// The request that this token has just made at this key.
+/// The token's request at this key just now.
 fn asked<'a>(
     cause: Cause<'a>,
     key: &KeyBuf,

@@ -1,4 +1,4 @@
-//! KEEP: places that outlive their requests, and the turns of those who are away.
+//! KEEP: places that outlast their requests, and the turns of absent waiters.
 
 use alloc::vec;
 
@@ -105,7 +105,7 @@ fn the_newest_request_says_whether_a_place_is_kept() {
     assert_eq!(bench.acquire(2, "b 50 KEEP 50"), Ok(Acquired::Denied));
     assert_eq!(bench.acquire(2, "b 100"), Ok(Acquired::Denied));
     assert_eq!((bench.waiters(), bench.node.waiting.places()), ("".into(), 0));
-    // Also of one that waits on another connection, which stays.
+    // The same is true for a token that waits on another connection, and waits on there.
     for (poll, stays) in [("b 50 KEEP 50", "b"), ("b 100", "")] {
         let b = bench.wait(2, "b 5 WAIT 20 KEEP 5");
         assert_eq!(bench.acquire(3, poll), Ok(Acquired::Denied));
@@ -123,7 +123,7 @@ fn one_that_is_away_and_comes_back_in_another_mode_keeps_its_position() {
     bench.hold(1, "a 1000 SHARED");
     assert_eq!(bench.acquire(2, "b 50 KEEP 50"), Ok(Acquired::Denied));
     let c = bench.wait(3, "c 100 SHARED WAIT 0");
-    // First in line, and compatible now: it gets the lock, and so does who was behind it.
+    // First in line, and compatible now: it gets the lock, and so does the waiter behind it.
     let fence = bench.hold(2, "b 50 SHARED KEEP 50");
     assert_eq!((bench.holders(), bench.check("b")), ("a b c".into(), Some(fence)));
     assert_eq!(bench.answers(), vec![(c, WaitOutcome::Granted(Fence(fence.0 + 1)))]);
@@ -184,7 +184,7 @@ fn with_keep_a_grant_whose_reply_was_not_written_lasts_for_its_whole_lease() {
 
 #[test]
 fn without_keep_it_ends_unless_its_token_has_asked_or_extended_since() {
-    // Before the connection breaks, or after that, while writes are paused.
+    // Each way comes before the connection breaks, or after that, while writes are paused.
     let ways = ["told", "asks", "extends", "checks", "is asked nothing"];
     for (way, broke) in ways.into_iter().flat_map(|way| [(way, false), (way, true)]) {
         let mut bench = Bench::new();
@@ -289,7 +289,7 @@ fn a_release_or_a_break_with_its_token_removes_a_place() {
 }
 
 #[test]
-fn those_who_are_away_are_ended_for_nobodys_reason_but_time() {
+fn only_time_ends_the_grants_of_absent_waiters() {
     let mut bench = Bench::new();
     bench.hold(1, "a 100");
     assert_eq!(bench.acquire(2, "b 50 KEEP 50"), Ok(Acquired::Denied));

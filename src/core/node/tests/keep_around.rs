@@ -1,4 +1,4 @@
-//! KEEP, and what is around it: bounds, a busy or paused server, quarantine, removal, other roles.
+//! KEEP in all circumstances: bounds, a busy or paused server, quarantine, removal, other roles.
 
 use alloc::vec;
 
@@ -28,7 +28,7 @@ fn places_do_not_end_before_the_requests_that_came_meanwhile_are_read() {
     let time = bench.time();
     assert!(bench.node.sweep(&mut bench.host, time, 100, true), "it has to look again");
     assert_eq!(bench.waiters(), "b c");
-    // Nobody overtakes meanwhile.
+    // No request overtakes meanwhile.
     assert!(!bench.release("a"));
     assert_eq!(bench.acquire(4, "d 100"), Ok(Acquired::Denied));
     bench.hold(2, "b 50 KEEP 50");
@@ -79,7 +79,7 @@ fn while_the_disk_is_full_a_place_is_taken() {
     assert_eq!(bench.holders(), "b");
 }
 
-/// There may be ever other names of keys: nothing of a queue outlives it.
+/// Clients may use ever new keys: nothing of a queue may stay.
 #[test]
 fn a_queue_that_is_gone_leaves_no_work_behind() {
     let mut bench = Bench::new();
@@ -94,7 +94,7 @@ fn a_queue_that_is_gone_leaves_no_work_behind() {
     assert!(bench.node.has_pending(), "the first has left, and the next may be served");
     bench.release("c");
     assert!(!bench.node.has_pending());
-    // Whoever waits for the state file, too.
+    // A waiter waits for the state file, too.
     assert!(bench.release("a"));
     bench.host.disk_is_full = true;
     bench.leave_room(0);
@@ -128,7 +128,7 @@ fn a_removal_from_outside_a_move_and_a_new_role_drop_places_in_silence() {
 }
 
 #[test]
-fn who_finds_no_room_goes_without_a_place_and_nobody_else_is_concerned() {
+fn a_client_without_room_leaves_without_a_place_and_other_clients_keep_theirs() {
     let mut bench = Bench::new();
     bench.leave_room(2);
     bench.hold(1, "a 1000");
@@ -136,7 +136,7 @@ fn who_finds_no_room_goes_without_a_place_and_nobody_else_is_concerned() {
         assert_eq!(bench.acquire(2, words), Ok(Acquired::Denied));
     }
     assert_eq!((bench.waiters(), bench.node.waiting.places_refused()), ("b c".into(), 1));
-    // One that has a place can renew it.
+    // A token with a place can renew it.
     assert_eq!(bench.acquire(2, "c 60 KEEP 60"), Ok(Acquired::Denied));
     assert_eq!(bench.waiters(), "b c");
     // A wait that finds no room for its place ends like any other.
@@ -216,7 +216,7 @@ fn one_turn_of_the_server_ends_so_many_waits_and_places_and_leaves_the_rest() {
     bench.sweep();
     assert_eq!((bench.node.waiting.requests(), bench.node.waiting.places()), (0, 20));
     bench.pass(11 * MS);
-    // Requests that came meanwhile are read after the first of them.
+    // Requests that came meanwhile are read after the first iteration.
     for left in [20, 15, 10] {
         sweep(&mut bench);
         assert_eq!(bench.node.waiting.places(), left);
@@ -231,7 +231,7 @@ fn the_turn_of_one_that_is_away_is_nothing_to_others_that_were_served_with_it() 
     assert_eq!(bench.acquire(3, "c 50 SHARED KEEP 50"), Ok(Acquired::Denied));
     assert!(bench.release("a"));
     assert_eq!(bench.holders(), "b c");
-    // Nobody has heard of the grant.
+    // The client did not receive the grant.
     bench.gone(b);
     bench.sweep();
     assert_eq!(bench.holders(), "c");

@@ -1,4 +1,4 @@
-//! Queues and places, as the judge sees them, and how they compare with the node's.
+//! Queues and places, as the judge models them, and their comparison with the node's.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -47,7 +47,7 @@ impl Judge {
         }
     }
 
-    /// A request ends without the lock: its place is kept, if it asked for that and there is room.
+    /// A request ends without the lock: its place is kept, if it has KEEP and there is room.
     pub fn departs(&mut self, id: WaiterId, now: u64) {
         let kept = |wait: &&Wait| wait.away.is_some() && !self.served.contains(&wait.id);
         let places = self.queues.values().flatten().filter(kept).count();
@@ -62,7 +62,7 @@ impl Judge {
         }
     }
 
-    /// A request that did not wait has been denied: what it says of its token's place.
+    /// A request that did not wait was denied: the effect on its token's place.
     pub fn polls(&mut self, key: &KeyBuf, id: WaiterId, ask: &Acquire<'_>, now: u64) {
         let queue = self.queues.get_mut(key);
         let there = queue.and_then(|queue| queue.iter_mut().find(|old| *old.token == *ask.token));
@@ -76,8 +76,8 @@ impl Judge {
         }
     }
 
-    /// Its token asks again, perhaps in another mode. The first that came of that was to tell whose turn it
-    /// was with the old request.
+    /// Its token asks again, perhaps in another mode. Before that counts, waiters get turns by
+    /// its old request.
     pub fn told_first(&mut self, key: &KeyBuf, token: &[u8], log: &[Report], now: u64) {
         let there = self.queue(key).iter().find(|wait| *wait.token == *token);
         let Some(asker) = there.map(|wait| wait.id) else { return };
@@ -103,7 +103,7 @@ impl Judge {
         }
     }
 
-    /// True if a place may be gone, though nobody was told.
+    /// True if a place may be gone without a report.
     pub fn may_be_gone(
         &self,
         key: &KeyBuf,
@@ -122,7 +122,7 @@ impl Judge {
         wait.away.is_some() && (over || other_data || asked)
     }
 
-    /// Forgets the places that the node does not keep any more, if that is right.
+    /// Drops the places that the node keeps no longer, if that is right.
     pub fn forget_places(
         &mut self,
         stands: impl Fn(&KeyBuf, &[u8]) -> bool,
@@ -167,12 +167,12 @@ impl Judge {
         }
     }
 
-    /// Checks the grant of one that has waited: by its request, or by the one that it makes now.
+    /// Checks the grant of a waiter: by its request, or by the one that it makes now.
     pub fn check_turn(&mut self, first: &Wait, hold: &Hold, ask: Option<&Acquire<'_>>) -> Verdict {
         let ttl = (hold.end - self.now) / 1000;
         match (first.away, ask) {
             (None, _) => {
-                // A later request without KEEP ends that it is told, sooner or later.
+                // After a later request without KEEP, it will no longer be told.
                 let told = first.turn && (first.keep.is_some() || hold.away);
                 let client = if told { ClientId::AWAY } else { first.client };
                 prop_assert_eq!((first.mode, client), (hold.mode, hold.client));
@@ -197,8 +197,8 @@ impl Judge {
         Ok(())
     }
 
-    /// True if it would be granted if nobody held the lock, and the places that may be gone were; and
-    /// no token holds it that has not asked since.
+    /// True if it would be granted without the present holders and the places that may be gone; and no absent
+    /// token holds the lock.
     pub fn is_in_line(&self, key: &KeyBuf, id: WaiterId, gone: impl Fn(&Wait) -> bool) -> bool {
         let waits = |wait: &&Wait| wait.id == id || !gone(wait);
         let queue: Vec<&Wait> = self.queue(key).iter().filter(waits).collect();
@@ -215,7 +215,7 @@ impl Judge {
 }
 
 impl World {
-    /// The places that have ended, or were dropped, leave the judge's queues. The node's.
+    /// Drops the judge's places that have ended or were dropped. Returns the node's.
     pub fn forget_places(&mut self, cause: Cause<'_>) -> BTreeMap<KeyBuf, Vec<WaiterId>> {
         let Side { node, host } = &self.sides[self.lead];
         let mut found = BTreeMap::new();
@@ -232,7 +232,7 @@ impl World {
         found
     }
 
-    /// A place that may have ended is where the node has it: where it was, or at the end.
+    /// A place that may have ended is where the node has it: unmoved, or at the end.
     pub fn settle_position(&mut self, key: &KeyBuf, token: &[u8]) {
         let queue = self.sides[self.lead].node.waiting.queue(key.as_key());
         let last = queue.and_then(|queue| queue.iter().last());

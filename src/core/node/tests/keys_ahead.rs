@@ -1,5 +1,5 @@
-//! Fences ahead of the clock: how far clients can drive them, what that costs others, and how they
-//! outlive crashes and clocks that differ.
+//! Fences ahead of the clock: how far clients can drive them, the cost for other clients, and crashes and
+//! clocks that differ.
 
 use alloc::format;
 use alloc::string::String;
@@ -17,7 +17,7 @@ const SECOND: u64 = 1_000_000;
 const MINUTE: u64 = 60 * SECOND;
 const OTHER: Key<'static> = Key { db: 0, name: b"other" };
 
-/// A node whose wall clock may be ahead of others'.
+/// A node with a wall clock that may be ahead of other nodes'.
 struct Site {
     bench: Bench,
 }
@@ -69,7 +69,7 @@ impl Site {
         self.bench.node.durable.counter.farthest().0
     }
 
-    /// The server dies, and starts again with its state file alone.
+    /// The server crashes, and starts again with its state file alone.
     fn crash(&mut self) {
         let said = *self.bench.host.promises.last().unwrap();
         self.bench.crash(said);
@@ -87,7 +87,7 @@ impl Site {
     }
 }
 
-/// An honest client's attempt over several nodes: the same number from a majority, or none.
+/// A correct client's attempt over several nodes: the same number from a majority, or none.
 fn attempt(sites: &mut [Site], key: Key<'_>, proposal: u64) -> Option<u64> {
     let ask = |site: &mut Site| {
         let granted = site.acquire(key, "honest", proposal);
@@ -136,7 +136,7 @@ fn a_client_can_force_a_few_writes_a_minute() {
     site.acquire(KEY, "eve", 0).unwrap();
     let minutes = 60;
     for _ in 0..minutes * 600 {
-        // As little above what is vouched for as forces a write.
+        // The fence is just enough above the promised one to force a write.
         let beyond = site.bench.node.promise(site.time()).fence.0 + 1;
         let most = site.farthest();
         let _ = site.raise(KEY, "eve", beyond.min(most));
@@ -155,7 +155,7 @@ fn a_client_that_works_on_all_nodes_stops_no_other_key() {
     let mut last = 0;
     for round in 0..200 {
         for site in &mut sites {
-            // As far as it goes, and then removed behind the module's back.
+            // The fence is as far as possible, and the lock is then removed from outside.
             let far = site.farthest();
             site.acquire(KEY, "eve", far).unwrap();
             site.delete(KEY);
@@ -167,8 +167,8 @@ fn a_client_that_works_on_all_nodes_stops_no_other_key() {
             last = claim.unwrap();
         }
         sites.iter_mut().for_each(|site| site.pass(10 * SECOND));
-        // A key that shares a counter with hers is pushed; once her numbers are acceptable at all
-        // nodes it goes on. Their clocks differ by 90 seconds here.
+        // A key that shares a counter with the pushing user's is pushed. It goes on once its numbers are
+        // acceptable at all nodes. Their clocks differ by 90 seconds here.
         if round % 20 == 19 {
             sites.iter_mut().for_each(|site| site.pass(90 * SECOND));
             assert!(attempt(&mut sites, shared, 1).is_some(), "round {round}");
@@ -187,7 +187,7 @@ fn clients_whose_clocks_differ_by_minutes_get_the_same_number_from_all() {
             assert!(behind > ahead, "round {round}");
             sites.iter_mut().for_each(|site| site.pass(SECOND));
         }
-        // Far ahead of the nodes' clocks a client's proposal is left out, and that is all.
+        // A client's proposal far ahead of the nodes' clocks is dropped, without other effects.
         let unix = sites[0].time().unix;
         assert!(attempt(&mut sites, OTHER, unix + 3 * MAX_FENCE_AHEAD).is_some());
     }
@@ -201,7 +201,7 @@ fn ten_crashes_in_a_row_drive_fences_ahead_little_more_than_one() {
         for site in 0..2 {
             sites[site].crash();
             sites.iter_mut().for_each(|site| site.pass(SECOND / 10));
-            // With two of three nodes, whichever are there.
+            // Any two of three nodes are enough.
             for pair in [0..2, 1..3] {
                 let unix = sites[0].time().unix;
                 let claim = attempt(&mut sites[pair], OTHER, unix.max(last + 1)).unwrap();
@@ -234,7 +234,7 @@ fn a_node_whose_clock_was_set_back_between_two_lives_takes_part_as_before() {
     let unix = sites[0].time().unix;
     let last = attempt(&mut sites, OTHER, unix).unwrap();
     sites[0].write();
-    // From now on its wall clock says an hour less than the others'.
+    // From now on its wall clock is an hour behind the other nodes'.
     sites[0].bench.ahead = 0;
     sites[0].crash();
     for _ in 0..1000 {
@@ -245,7 +245,7 @@ fn a_node_whose_clock_was_set_back_between_two_lives_takes_part_as_before() {
     }
 }
 
-/// Proposals of others ahead of the clock, on as many names as there are slots and more.
+/// Another user's proposals ahead of the clock, on as many names as there are slots and more.
 fn push_all_slots(site: &mut Site) {
     let most = site.farthest();
     for n in 0..20_000_u32 {
@@ -257,7 +257,7 @@ fn push_all_slots(site: &mut Site) {
 }
 
 #[test]
-fn one_who_proposes_the_farthest_on_all_slots_keeps_nobody_from_a_fence_of_a_majority() {
+fn the_farthest_proposals_on_all_slots_keep_no_client_from_a_fence_of_a_majority() {
     let mut sites = [0, 2 * SECOND, 2 * SECOND].map(Site::new);
     sites.iter_mut().for_each(push_all_slots);
     for n in 0..300_u32 {
@@ -267,14 +267,14 @@ fn one_who_proposes_the_farthest_on_all_slots_keeps_nobody_from_a_fence_of_a_maj
         let claim = attempt(&mut sites[..2], key, unix).unwrap();
         assert!(claim <= unix + 10 * SECOND, "{} s ahead", (claim - unix) / SECOND);
     }
-    // She herself has her fences, exactly.
+    // The pushing user has its own fences, exactly.
     let most = sites[0].farthest();
     let hers = Key { db: 0, name: b"hers7" };
     assert_eq!(sites[0].acquire(hers, "eve", 1), Ok(most + 1));
 }
 
 #[test]
-fn who_has_too_many_keys_ahead_is_refused_and_nobody_else() {
+fn only_a_user_with_too_many_keys_ahead_is_refused() {
     let mut site = Site::new(0);
     let far = site.farthest();
     site.bench.host.owner = crate::words::Owner(7);
@@ -302,7 +302,7 @@ fn who_has_too_many_keys_ahead_is_refused_and_nobody_else() {
 
 const DAY: u64 = 24 * 60 * MINUTE;
 
-/// A node that began when its wall clock was a day ahead, and was used by clients whose clocks are right.
+/// A node that began with its wall clock a day ahead, and served clients with correct clocks.
 fn that_lived_a_day_ahead(ends: impl Fn(&mut Site)) -> Site {
     let mut site = Site::new(DAY);
     site.crash();

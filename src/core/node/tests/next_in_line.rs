@@ -1,4 +1,4 @@
-//! TURN: who would be granted the lock if its holders left is told so.
+//! TURN: the next in line is told its turn while the holder still holds.
 
 use alloc::vec;
 
@@ -7,7 +7,7 @@ use crate::node::host::WaitOutcome;
 use crate::words::Fence;
 
 #[test]
-fn who_is_next_is_told_so_at_once_and_keeps_its_place() {
+fn the_next_in_line_is_told_at_once_and_keeps_its_place() {
     let mut bench = Bench::new();
     let held = bench.hold(1, "a 1000");
     let b = bench.wait(2, "b 50 WAIT 0 KEEP 50 TURN");
@@ -19,7 +19,7 @@ fn who_is_next_is_told_so_at_once_and_keeps_its_place() {
 }
 
 #[test]
-fn who_is_not_next_is_told_when_it_has_become_that() {
+fn a_later_waiter_is_told_when_it_becomes_next() {
     let mut bench = Bench::new();
     bench.hold(1, "a 1000");
     let b = bench.wait(2, "b 50 WAIT 0 KEEP 50");
@@ -34,7 +34,7 @@ fn who_is_not_next_is_told_when_it_has_become_that() {
 }
 
 #[test]
-fn behind_one_that_is_away_it_is_nobodys_turn() {
+fn behind_an_absent_waiter_no_waiter_has_a_turn() {
     let mut bench = Bench::new();
     bench.hold(1, "a 1000");
     let b = bench.wait(2, "b 50 WAIT 0 KEEP 50");
@@ -49,7 +49,7 @@ fn behind_one_that_is_away_it_is_nobodys_turn() {
 }
 
 #[test]
-fn while_the_holder_has_asked_with_turn_alone_nobody_is_told() {
+fn while_the_holder_has_asked_with_turn_only_no_waiter_is_told() {
     for (ask, is_told) in [("a 1000", true), ("a 50 WAIT 0 KEEP 50 TURN", false)] {
         let mut bench = Bench::new();
         let held = bench.hold(1, "a 50 KEEP 50 TURN");
@@ -63,7 +63,7 @@ fn while_the_holder_has_asked_with_turn_alone_nobody_is_told() {
 }
 
 #[test]
-fn who_extends_what_its_turn_has_brought_is_back_and_the_next_is_told() {
+fn a_waiter_that_extends_the_grant_of_its_turn_is_back_and_the_next_is_told() {
     let mut bench = Bench::new();
     let held = bench.hold(1, "a 50 KEEP 50 TURN");
     let b = bench.wait(2, "b 50 WAIT 0 KEEP 50 TURN");
@@ -72,7 +72,7 @@ fn who_extends_what_its_turn_has_brought_is_back_and_the_next_is_told() {
 }
 
 #[test]
-fn who_was_granted_before_it_was_told_asks_without_turn_before_the_next_is_told() {
+fn a_waiter_granted_before_it_was_told_asks_without_turn_before_the_next_is_told() {
     let mut bench = Bench::new();
     bench.hold(1, "a 50 KEEP 50 TURN");
     let b = bench.wait(2, "b 50 WAIT 0 KEEP 50 TURN");
@@ -86,7 +86,7 @@ fn who_was_granted_before_it_was_told_asks_without_turn_before_the_next_is_told(
 }
 
 #[test]
-fn who_was_told_and_is_granted_while_it_is_away_asks_before_the_next_is_told() {
+fn a_waiter_told_and_granted_while_away_asks_before_the_next_is_told() {
     let mut bench = Bench::new();
     let held = bench.hold(1, "a 1000");
     let b = bench.wait(2, "b 50 WAIT 0 KEEP 50 TURN");
@@ -99,7 +99,7 @@ fn who_was_told_and_is_granted_while_it_is_away_asks_before_the_next_is_told() {
 }
 
 #[test]
-fn behind_readers_who_is_next_is_told_though_one_of_them_has_asked_with_turn_alone() {
+fn behind_readers_the_next_is_told_though_one_of_them_has_asked_with_turn_only() {
     let mut bench = Bench::new();
     let held = bench.hold(1, "a 50 SHARED KEEP 50 TURN");
     let b = bench.wait(2, "b 50 WAIT 0 KEEP 50 TURN");
@@ -107,7 +107,7 @@ fn behind_readers_who_is_next_is_told_though_one_of_them_has_asked_with_turn_alo
 }
 
 #[test]
-fn all_who_would_be_granted_together_are_told() {
+fn all_waiters_that_would_be_granted_together_are_told() {
     let mut bench = Bench::new();
     bench.hold(1, "a 1000");
     let b = bench.wait(2, "b 50 LIMIT 2 WAIT 0 KEEP 50 TURN");
@@ -120,7 +120,7 @@ fn all_who_would_be_granted_together_are_told() {
 }
 
 #[test]
-fn who_moves_up_because_another_gives_up_is_told() {
+fn a_waiter_that_moves_up_because_another_gives_up_is_told() {
     let mut bench = Bench::new();
     let held = bench.hold(1, "a 1000");
     bench.wait(2, "b 100 LIMIT 2 WAIT 0");
@@ -133,7 +133,7 @@ fn who_moves_up_because_another_gives_up_is_told() {
 }
 
 #[test]
-fn who_holds_by_a_plain_string_is_waited_for_in_turn() {
+fn a_holder_with_a_plain_string_is_waited_for_in_turn() {
     let mut bench = Bench::new();
     bench.set_text("old", None);
     let b = bench.wait(2, "b 50 WAIT 0 KEEP 50 TURN");
@@ -151,7 +151,7 @@ fn it_says_the_largest_fence_of_the_key_and_not_of_the_holder() {
 }
 
 #[test]
-fn who_cannot_keep_its_place_is_not_told_and_waits_for_the_lock() {
+fn a_waiter_that_cannot_keep_its_place_is_not_told_and_waits_for_the_lock() {
     let mut bench = Bench::new();
     bench.leave_room(0);
     bench.hold(1, "a 1000");
@@ -167,7 +167,7 @@ fn who_cannot_keep_its_place_is_not_told_and_waits_for_the_lock() {
 }
 
 #[test]
-fn in_quarantine_it_is_nobodys_turn() {
+fn in_quarantine_no_waiter_has_a_turn() {
     let mut bench = Bench::new();
     bench.hold(1, "a 100000");
     let time = bench.time();

@@ -57,7 +57,7 @@ fn a_fence_that_an_extension_set_elsewhere_is_remembered_when_users_have_no_more
 }
 
 #[test]
-fn nobody_here_gets_a_lock_that_was_given_back_elsewhere() {
+fn no_waiter_here_gets_a_lock_that_was_released_elsewhere() {
     let mut bench = Bench::new();
     told(&mut bench, &grant(Fence(7), 1000)).unwrap();
     bench.wait(1, "a 1000 WAIT 0");
@@ -81,7 +81,7 @@ fn a_key_that_is_far_ahead_elsewhere_is_so_here_and_no_other_key() {
     told(&mut bench, &Apply::Ahead(hash, slot, far)).unwrap();
     assert_eq!(bench.hold(1, "a 1000"), Fence(far.0 + 1));
     assert!(bench.node.durable.fence_of_all() <= Fence(unix + 5_000_000));
-    // And goes with its slot once more.
+    // The fence goes with its slot once more.
     let ahead: alloc::vec::Vec<_> = bench.node.durable.ahead().collect();
     assert_eq!(ahead, [(KeyAhead::of(KEY.name), Fence(far.0 + 1))]);
 }
@@ -114,7 +114,7 @@ fn a_fence_that_no_node_can_have_handed_out_is_refused_and_changes_nothing() {
     }
     assert_eq!((bench.holders(), bench.node.durable.fence()), (String::new(), Fence(0)));
     told(&mut bench, &grant(far, 10)).unwrap();
-    // A primary is believed all.
+    // All effects of a primary are accepted.
     let time = bench.time();
     assert_eq!(bench.node.believe(&grant(Fence(far.0 + 1), 10), time), Ok(()));
 }

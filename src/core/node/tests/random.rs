@@ -1,4 +1,4 @@
-//! Long random runs: whatever happens, in whatever order.
+//! Long random runs of events in any order.
 
 use alloc::vec;
 
@@ -12,7 +12,7 @@ use crate::words::Mode;
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2 * usual().cases, ..usual() })]
 
-    /// On failure the steps are printed, as few as still fail.
+    /// On failure the steps are printed, shrunk to the fewest that still fail.
     #[test]
     fn whatever_happens_the_contract_holds(steps in prop::collection::vec(step(), 1..200)) {
         let mut world = World::new();
@@ -23,7 +23,7 @@ proptest! {
     }
 }
 
-/// With as many cases as the environment says.
+/// The number of cases comes from the environment.
 fn usual() -> ProptestConfig {
     ProptestConfig::default()
 }

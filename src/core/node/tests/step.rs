@@ -38,7 +38,7 @@ pub enum Step {
         key: usize,
         token: usize,
     },
-    /// The token of a grant that its waiter has yet to hear of extends it, or checks it.
+    /// The token of an undelivered grant extends it, or checks it.
     Hear {
         nth: usize,
         ttl: Option<u64>,
@@ -108,7 +108,7 @@ pub struct Ask {
     pub from: From,
 }
 
-/// Where a request comes from.
+/// The source of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum From {
     Connection,
@@ -120,7 +120,7 @@ pub enum From {
 #[derive(Clone, Copy, Debug)]
 pub enum Proposal {
     Near(i64),
-    /// From the largest that is accepted.
+    /// An offset from the largest that is accepted.
     Far(i64),
 }
 
@@ -306,7 +306,7 @@ impl World {
         Ok(())
     }
 
-    /// True if the token holds for certain, false if certainly not, `None` within the last fraction of a
+    /// True if the token certainly holds, false if it certainly does not, `None` within the last fraction of a
     /// millisecond.
     fn holds(&self, key: &KeyBuf, token: &[u8]) -> Option<bool> {
         match self.judge.hold(key, token) {

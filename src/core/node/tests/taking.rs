@@ -154,7 +154,7 @@ fn a_proposal_too_far_ahead_is_an_error_even_for_a_holder() {
     assert_eq!(bench.acquire(1, "a 10 FENCE 600000001"), Err(refused));
     assert_eq!((bench.node.durable.fence(), bench.host.log.len()), (Fence(0), 0));
     assert_eq!(bench.hold(1, "a 10 FENCE 600000000"), Fence(most));
-    // The counter is ahead of the clock now, and the limit does not go with it.
+    // The counter is ahead of the clock now, and the limit does not follow it.
     assert_eq!(bench.acquire(1, "a 10 FENCE 600000001"), Err(refused));
 }
 
@@ -186,7 +186,7 @@ fn other_data_at_the_key_is_an_error() {
 }
 
 #[test]
-fn a_lease_that_is_over_is_in_nobodys_way() {
+fn a_lease_that_is_over_blocks_no_client() {
     let mut bench = Bench::new();
     let first = bench.hold(1, "a 10");
     bench.pass(9_999);

@@ -1,4 +1,4 @@
-//! Queues: who waits, who is next, who leaves.
+//! Queues: waiters, turns, departures.
 
 use alloc::format;
 use alloc::vec;
@@ -162,7 +162,7 @@ fn a_waiter_that_is_gone_leaves_without_an_answer_and_the_next_is_served() {
 }
 
 #[test]
-fn a_grant_that_nobody_was_told_of_is_taken_back_and_handed_on() {
+fn a_grant_without_a_written_reply_is_withdrawn_and_handed_on() {
     let mut bench = Bench::new();
     bench.hold(1, "a 10");
     let b = bench.wait(2, "b 10 WAIT 0");
@@ -229,7 +229,7 @@ fn a_node_has_so_many_waiters_and_no_more() {
     }
     assert_eq!(bench.acquire(4, "d 10 WAIT 0"), Err(Reason::TooManyWaiters));
     assert_eq!(bench.node.waiting.requests() as u64, MAX_WAITERS);
-    // Not one more: the same one on another connection.
+    // The same token on another connection does not count again.
     bench.wait(4, "7 10 WAIT 0");
     assert_eq!(bench.node.waiting.requests() as u64, MAX_WAITERS);
 }
@@ -265,7 +265,7 @@ fn a_node_wakes_for_what_ends_first() {
     }
 }
 
-/// A grant is dearer than a lease that ends: other clients wait as long behind a burst of either.
+/// A grant costs more than the end of a lease: other clients wait as long behind a burst of either.
 #[test]
 fn an_iteration_grants_less_than_it_ends() {
     let done = |waits: bool| {
@@ -303,7 +303,7 @@ fn one_users_waiters_leave_room_for_others() {
         (0..most).take_while(|n| waits(*n)).count()
     };
     assert_eq!([count(1, 99), count(2, 99), count(3, 99), count(4, 2)], [50, 25, 12, 2]);
-    // Another user's request takes the place of one that is there, and counts for him.
+    // Another user's request replaces one that is there, and counts for this user.
     assert_eq!(bench.acquire(2, "1-0 10 WAIT 0").map(|_| ()), Ok(()));
     assert_eq!(bench.node.waiting.requests() as u64, all - 11);
     bench.node.waiting.shares.give_back(Owner(9), all - 100);

@@ -1,4 +1,4 @@
-//! Two nodes, a primary and its replica, everybody who uses them, and what must hold at any time.
+//! Two nodes, a primary and its replica, all clients, and the invariants.
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -20,7 +20,7 @@ pub struct Side {
     pub host: MemoryHost,
 }
 
-/// A connection with a request that has not been answered, as far as it knows.
+/// A connection with an unanswered request, from its own view.
 #[derive(Clone, Copy, Debug)]
 pub struct Blocked {
     pub client: ClientId,
@@ -30,10 +30,10 @@ pub struct Blocked {
 
 pub struct World {
     pub sides: [Side; 2],
-    /// Which of them is the primary.
+    /// The index of the primary.
     pub lead: usize,
     pub judge: Judge,
-    /// The keys of evicted locks, as the replica remembers them of the time when it led.
+    /// The keys of evicted locks, as the replica stored them when it led.
     pub shut_there: BTreeMap<Box<[u8]>, u64>,
     /// Microseconds on the monotonic clock, and on the wall's.
     pub now: u64,
@@ -43,7 +43,7 @@ pub struct World {
     next_client: u64,
     /// True if requests have been held back since the last iteration.
     pub is_paused: bool,
-    /// For how long, in all and at most.
+    /// The total time that requests were held back, at most.
     pub still: u64,
     /// The last iteration, and the one before, after which all had been read that came until then.
     pub turned: u64,
@@ -131,7 +131,7 @@ impl World {
         self.judge.hear(&log, cause, &side.host, self.now)?;
         for (id, answer) in core::mem::take(&mut self.judge.answers) {
             match answer {
-                // The request may have been answered before anybody knew that it waits.
+                // The request may have been answered before it was listed as waiting.
                 WaitOutcome::Granted(_) => {
                     if let Some(blocked) = self.blocked.get_mut(&id) {
                         prop_assert!(!blocked.granted, "answered twice");
@@ -185,8 +185,8 @@ impl World {
         Ok(())
     }
 
-    /// Every key's next fence is above all of its earlier ones, whatever the clock says; on a
-    /// replica, too, and before it is promoted.
+    /// Every key's next fence is above all of its earlier ones, whatever the clock says; on a replica, too, and
+    /// before it is promoted.
     fn check_counter(&self, node: &Node) -> Verdict {
         for (name, highest) in &self.judge.highest {
             let next = node.durable.counter.next(name, None);
@@ -196,7 +196,7 @@ impl World {
         Ok(())
     }
 
-    /// Each connection's grants, and no others, end with it.
+    /// Exactly the grants of a connection end with it.
     fn check_ephemeral(&self) -> Verdict {
         let ends_with_connection = |hold: &&Hold| {
             let open =
@@ -214,9 +214,8 @@ impl World {
         Ok(())
     }
 
-    /// True if the first waiter could have the lock, or must not wait for it any more. A plain
-    /// string that is over stands in the way until `slack` microseconds later, or until a command
-    /// finds it.
+    /// True if the first waiter could have the lock, or must no longer wait for it. A plain string that is over
+    /// blocks it until `slack` microseconds later, or until a command finds it.
     fn first_is_due(&self, key: &KeyBuf, slack: Option<u64>) -> bool {
         let Some(first) = self.judge.queue(key).first() else { return false };
         match self.sides[self.lead].host.values.get(key) {
@@ -230,7 +229,7 @@ impl World {
         }
     }
 
-    /// Checks that nothing is left to do.
+    /// Checks that no work is left.
     pub fn check_done(&self) -> Verdict {
         prop_assert!(!self.sides[self.lead].node.has_pending(), "says it is done, and is not");
         for (key, queue) in &self.judge.queues {
@@ -252,7 +251,7 @@ impl World {
         Ok(())
     }
 
-    /// Checks that nothing is remembered when everything is over.
+    /// Checks that nothing is stored when everything is over.
     pub fn check_forgotten(&self) -> Verdict {
         prop_assert!(self.judge.holds.is_empty() && self.judge.queues.is_empty());
         for side in &self.sides {
@@ -274,13 +273,13 @@ impl World {
         Ok(())
     }
 
-    /// All that an error must leave as it is.
+    /// The state that an error must not change.
     pub fn snapshot(&self) -> String {
         let Side { node, host } = &self.sides[self.lead];
         let Node { waiting, ephemeral, durable, .. } = node;
         let counter = &durable.counter;
         let Waiting { queues, stands, ends, unwritten, .. } = waiting;
-        // A plain string that is over may go whenever somebody looks.
+        // A plain string that is over may go with any access.
         let is_text = |value: &Value| matches!(value, Value::Text { .. });
         let values: Vec<_> = host.values.iter().filter(|(_, value)| !is_text(value)).collect();
         std::format!(
@@ -306,8 +305,8 @@ fn all_held(host: &MemoryHost, judge: &Judge) -> BTreeMap<KeyBuf, Held> {
     keys.map(|key| (key.clone(), host.holders(key))).collect()
 }
 
-/// True if these are the same holders in the same order, with leases that never end early, and,
-/// but on a replica, not late.
+/// True if these are the same holders in the same order, with leases that never end early and, except on a
+/// replica, not late.
 fn same_holders(holds: &[Hold], mode: Option<Mode>, holders: &[Holder], replica: bool) -> Verdict {
     type Shown<'a> = (Box<[u8]>, u64, bool, Box<[u8]>);
     let shown = |hold: &Hold| -> Shown<'_> {
@@ -329,7 +328,7 @@ fn same_holders(holds: &[Hold], mode: Option<Mode>, holders: &[Holder], replica:
     Ok(())
 }
 
-/// Everybody's ways to leave.
+/// The ways of clients to leave.
 impl World {
     /// A blocked request leaves: by itself, or with its connection.
     pub fn leave(&mut self, id: WaiterId) {

@@ -1,4 +1,4 @@
-//! One node, where there is no other to turn to.
+//! One node, without an alternative.
 
 use super::*;
 
@@ -39,7 +39,7 @@ fn where_a_request_to_wait_was_sent_again_the_release_is_final() {
     trial.sends("0F");
 }
 
-/// There is one node, and it is in quarantine. Where should anybody queue but there?
+/// The only node is in quarantine: the client queues there all the same.
 fn queued_in_quarantine(wait: Patience) -> Trial {
     let mut trial = trial(plan(1, wait));
     trial.sends("0A100");
@@ -49,7 +49,7 @@ fn queued_in_quarantine(wait: Patience) -> Trial {
 }
 
 #[test]
-fn who_waits_for_the_only_node_waits_in_its_queue_during_a_quarantine() {
+fn a_client_of_the_only_node_waits_in_its_queue_during_a_quarantine() {
     let mut trial = queued_in_quarantine(Forever);
     trial.wakes();
     trial.sends("0P");
@@ -60,7 +60,7 @@ fn who_waits_for_the_only_node_waits_in_its_queue_during_a_quarantine() {
 }
 
 #[test]
-fn who_finds_the_only_node_again_in_quarantine_waits_in_its_queue() {
+fn a_client_that_finds_the_only_node_again_in_quarantine_waits_in_its_queue() {
     let mut trial = trial(plan(1, Forever));
     trial.sends("0A100");
     trial.hears(0, Answer::Denied);
@@ -135,7 +135,7 @@ fn a_place_at_the_only_node_costs_no_pings() {
 }
 
 #[test]
-fn the_only_node_that_never_will_refuses_who_queues_there() {
+fn the_only_node_that_never_will_refuses_its_queued_client() {
     let mut trial = trial(plan(1, Forever));
     trial.sends("0A100");
     trial.hears(0, Answer::Denied);

@@ -9,7 +9,7 @@ fn what_ended_is_not_held_again_though_a_majority_says_so_later() {
     trial.sends("0E 1E 2E");
     trial.hears(0, Answer::Extended);
     trial.now = trial.until() * 1000;
-    // Asked for long ago, and so for longer than until now.
+    // The renewed lease lasts beyond now, but the hold has ended.
     trial.hears(1, Answer::Extended);
     trial.is_lost(LossReason::NotRenewed);
 }
@@ -70,7 +70,7 @@ fn where_a_still_longer_lease_is_refused_it_stays_as_long_as_a_majority_made_it(
     assert_eq!(trial.hold().ttl(), longer);
 }
 
-/// Held by nodes 0 and 1; node 2 has answered otherwise.
+/// Held by nodes 0 and 1; node 2 has given this answer.
 fn held_without(answer: Answer) -> Trial {
     let mut trial = asked(Try);
     (0..2).for_each(|node| trial.grants(node, 100));
@@ -155,7 +155,7 @@ fn a_request_that_was_sent_twice_counts_from_the_sending_that_was_answered_and_m
 }
 
 #[test]
-fn who_hands_it_on_does_not_wait_at_a_node_that_is_gone() {
+fn a_holder_that_hands_on_does_not_wait_at_a_node_that_is_gone() {
     let mut trial = held_without(Answer::Unreachable);
     let now = Instant(trial.now);
     trial.hold().hand_on(Millis(50), now);

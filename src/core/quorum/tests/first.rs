@@ -68,7 +68,7 @@ fn answers_that_come_after_the_lease_make_no_claim() {
 }
 
 #[test]
-fn when_the_gate_says_no_nothing_is_won_by_one_who_waits() {
+fn when_the_gate_denies_a_waiting_client_wins_nothing() {
     let mut trial = asked(Forever);
     trial.grants(1, 100);
     trial.grants(2, 100);
@@ -78,7 +78,7 @@ fn when_the_gate_says_no_nothing_is_won_by_one_who_waits() {
 }
 
 #[test]
-fn to_one_who_does_not_wait_a_majority_that_is_free_is_free() {
+fn without_a_wait_a_free_majority_is_enough() {
     for closed in 0..3 {
         let mut trial = asked(Try);
         trial.hears(closed, Answer::Denied);
@@ -91,7 +91,7 @@ fn to_one_who_does_not_wait_a_majority_that_is_free_is_free() {
 }
 
 #[test]
-fn who_does_not_wait_is_told_that_it_is_held_once_no_majority_can_be_free() {
+fn without_a_wait_a_client_is_told_held_once_no_majority_can_be_free() {
     for [free, closed, last] in [[0, 1, 2], [1, 0, 2], [2, 0, 1]] {
         for answer in [Answer::Denied, Answer::Silent, Answer::Unreachable] {
             let mut trial = asked(Try);
@@ -105,7 +105,7 @@ fn who_does_not_wait_is_told_that_it_is_held_once_no_majority_can_be_free() {
 }
 
 #[test]
-fn a_gate_that_is_silent_delays_for_the_grace_only_and_one_who_does_not_wait_not_at_all() {
+fn a_silent_gate_delays_a_waiting_client_for_the_grace_and_others_not_at_all() {
     let mut trial = asked(Forever);
     trial.grants(1, 100);
     trial.grants(2, 100);
@@ -186,7 +186,7 @@ fn a_node_that_is_far_ahead_is_left_behind() {
 }
 
 #[test]
-fn nobody_there_is_an_error_for_one_who_does_not_wait() {
+fn no_node_there_is_an_error_without_a_wait() {
     let mut trial = asked(Try);
     trial.hears(0, Answer::Unreachable);
     trial.is_pending();
@@ -224,7 +224,7 @@ fn outage(wait: Patience, end: u64) -> Trial {
 }
 
 #[test]
-fn one_who_waits_without_limit_waits_through_an_outage() {
+fn a_wait_without_limit_lasts_through_an_outage() {
     let mut trial = outage(Forever, 3_600_000_000);
     trial.is_pending();
     let Machine::Trying(acquisition) = &trial.machine else { unreachable!() };
@@ -235,7 +235,7 @@ fn one_who_waits_without_limit_waits_through_an_outage() {
 }
 
 #[test]
-fn one_who_waits_for_so_long_is_told_then_that_no_majority_answers() {
+fn a_limited_wait_ends_with_no_majority() {
     let trial = outage(within(600_000), 3_600_000_000);
     trial.loses(Failure::NoQuorum);
     assert!((600_000_000..602_000_000).contains(&trial.now), "{}", trial.now);
@@ -259,7 +259,7 @@ fn a_quarantine_is_waited_for() {
 }
 
 #[test]
-fn who_does_not_wait_hears_at_once_though_it_has_the_gate() {
+fn without_a_wait_a_client_is_told_at_once_though_it_has_the_gate() {
     let mut trial = asked(Try);
     trial.grants(0, 100);
     trial.hears(1, Answer::Denied);
@@ -268,7 +268,7 @@ fn who_does_not_wait_hears_at_once_though_it_has_the_gate() {
 }
 
 #[test]
-fn nobody_queues_at_a_node_in_quarantine_where_there_are_others() {
+fn no_client_queues_at_a_node_in_quarantine_beside_others() {
     for (wait, lost) in [(Try, true), (Forever, false)] {
         let mut trial = asked(wait);
         (0..3).for_each(|node| trial.hears(node, Answer::Refused(Obstacle::Quarantine)));

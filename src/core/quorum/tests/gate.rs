@@ -1,4 +1,4 @@
-//! The gate: contenders queue, and it is somebody's turn.
+//! The gate: contenders queue, and one has its turn.
 
 use super::*;
 
@@ -13,7 +13,7 @@ fn the_next_in_line_asks_all_nodes_at_once_and_has_won_with_their_first_answers(
 }
 
 #[test]
-fn who_is_granted_before_it_was_told_asks_all_nodes_and_the_gate_last_without_turn() {
+fn a_client_granted_before_it_was_told_asks_all_nodes_and_the_gate_last_without_turn() {
     let mut trial = queued(Forever);
     trial.waited(0, Answer::Granted(Fence(120)));
     trial.sends("1A120w 2A120w 0A1");
@@ -54,7 +54,7 @@ fn what_was_granted_while_it_waited_becomes_a_whole_lease_soon() {
 }
 
 #[test]
-fn one_who_does_not_renew_has_a_whole_lease_once() {
+fn a_client_that_does_not_renew_has_a_whole_lease_once() {
     let mut trial = trial(Plan { ttl: Millis(10_000), ..plan(1, Forever) });
     trial.sends("0A100");
     trial.hears(0, Answer::Denied);
@@ -71,7 +71,7 @@ fn one_who_does_not_renew_has_a_whole_lease_once() {
 }
 
 #[test]
-fn one_who_does_not_renew_asks_until_a_majority_has_extended_it_once() {
+fn a_client_that_does_not_renew_asks_until_a_majority_has_extended_it_once() {
     let mut trial = trial(Plan { ttl: Millis(10_000), ..plan(1, Try) });
     trial.sends("0A100");
     trial.grants(0, 120);
@@ -137,7 +137,7 @@ fn all_slices_ask_for_one_fence_and_one_lease() {
 }
 
 #[test]
-fn whoever_has_the_gate_takes_the_turn() {
+fn the_client_with_the_gate_takes_the_turn() {
     let mut trial = asked(Forever);
     trial.hears(1, Answer::Denied);
     trial.hears(2, Answer::Denied);
@@ -264,7 +264,7 @@ fn a_slice_that_ends_is_followed_by_the_next() {
     trial.sends("0A101wt");
 }
 
-/// The gate says nothing, so the others tell.
+/// The gate is silent, so the client asks the other nodes.
 #[test]
 fn a_wait_that_the_gate_does_not_end_tells_a_lock_that_is_held_from_an_outage() {
     for (answer, failure) in [(Answer::Silent, Failure::NoQuorum), (Answer::Denied, Failure::Held)]
@@ -279,7 +279,7 @@ fn a_wait_that_the_gate_does_not_end_tells_a_lock_that_is_held_from_an_outage() 
     }
 }
 
-/// And brings a proposal, for the gate's clock may be ahead.
+/// The next request brings a proposal, because the gate's clock may be ahead.
 #[test]
 fn a_connection_that_breaks_costs_no_place() {
     let mut trial = queued(Forever);
@@ -346,7 +346,7 @@ fn a_gate_in_quarantine_is_left_if_the_others_may_be_a_majority() {
 }
 
 #[test]
-fn whoever_has_the_gate_waits_where_it_was_denied_before_all_have_answered() {
+fn the_client_with_the_gate_waits_where_it_was_denied_before_all_have_answered() {
     let mut trial = asked(Forever);
     trial.grants(0, 100);
     trial.sends("");

@@ -26,7 +26,7 @@ fn a_node_that_has_lost_the_lease_is_asked_for_it_again() {
     trial.until();
 }
 
-/// A restored grant may be of a time before another client held the lock. An ACQUIRE would be told its fence.
+/// A restored grant may be older than another client's lock. An ACQUIRE would get its fence.
 #[test]
 fn in_a_quarantine_a_renewal_names_its_fence_as_always() {
     let mut trial = trial(plan(1, Try));
@@ -45,7 +45,7 @@ fn in_a_quarantine_a_renewal_names_its_fence_as_always() {
     assert!(trial.until() > TTL);
 }
 
-/// Held, since node 2 gave it again with a larger fence: all nodes have confirmed it after that.
+/// Held, since node 2 granted it again with a larger fence: all nodes have confirmed it after that.
 fn mended() -> Trial {
     let mut trial = held();
     trial.wakes();
@@ -82,7 +82,7 @@ fn what_was_ended_everywhere_is_lost_though_a_node_gave_it_again_on_the_way() {
     trial.sends("0A100");
     trial.grants(0, 101);
     trial.until();
-    // The lock may have been gone at both at once.
+    // Both nodes may have lost the lock at once.
     trial.hears(1, Answer::Gone);
     trial.is_lost(LossReason::Ended);
 
@@ -107,7 +107,7 @@ fn a_node_that_confirms_it_after_another_gave_it_again_vouches_for_it() {
     trial.sends("0E 2E");
     trial.hears(0, Answer::Extended);
     trial.hears(2, Answer::Extended);
-    // The lock still was at node 2 when node 0 had given it again; of node 1 nobody knows that.
+    // Node 2 still had the lock when node 0 had granted it again; node 1 has not confirmed that.
     trial.wakes();
     trial.sends("0E 2E");
     trial.hears(2, Answer::Gone);
@@ -166,7 +166,7 @@ fn a_lease_that_was_over_long_ago_does_not_vouch() {
 
 #[test]
 fn one_connection_after_the_other_may_end_as_long_as_the_others_still_have_it() {
-    // Node 2 was the last to grant, when the claim stood already.
+    // Node 2 was the last to grant, after the claim stood.
     let mut trial = held();
     for node in [0, 1, 2, 0] {
         trial.passes(1);
@@ -267,7 +267,7 @@ fn a_longer_lease_counts_from_the_requests_that_asked_for_it() {
     assert!(trial.until() > trial.now / 1000 + 9 * TTL);
 }
 
-/// Held by nodes 0 and 2; at node 1 the one before holds still, and it waits there.
+/// Held by nodes 0 and 2; node 1's former holder still holds, and it waits there.
 fn handed_over() -> Trial {
     let mut trial = queued(Forever);
     trial.waited(0, Answer::Turn(Fence(119)));
@@ -295,7 +295,7 @@ fn a_node_that_was_late_and_may_have_served_others_since_does_not_vouch() {
     let mut trial = handed_over();
     trial.passes(30);
     trial.waited(1, Answer::Granted(Fence(125)));
-    // The others are asked at once whether they have it still.
+    // The other nodes are asked at once whether they have it still.
     trial.sends("0E 2E");
     trial.hears(2, Answer::Gone);
     trial.is_lost(LossReason::Ended);
@@ -362,8 +362,8 @@ fn a_lock_that_is_handed_on_has_its_whole_lease_first() {
     assert!(trial.hold().is_settled() && trial.until() > 9_000);
 }
 
-/// Node 0 granted 100, was asked to raise it to the claim's 101, which it did not answer in time, and
-/// so was asked for the lock anew. Then node 4 lost the lease and gave it again.
+/// Node 0 granted 100, and did not answer the raise to the claim's 101 in time, so it was asked for the lock
+/// anew. Then node 4 lost the lease and granted it again.
 fn raised_late() -> Trial {
     let mut trial = trial(plan(5, within(9_000)));
     trial.sends("0A100 1A100 2A100 3A100 4A100");
@@ -416,7 +416,7 @@ fn a_node_that_forgot_the_lock_is_waited_at_when_another_client_has_it() {
     trial.hears(0, Answer::Denied);
     trial.lease = Millis(TTL);
     trial.sends("0A100w");
-    // Its place is kept meanwhile, and the next renewal does not give it up.
+    // Its place is kept meanwhile, and the next renewal keeps it, too.
     trial.waited(0, Answer::Denied);
     trial.sends("0A100w");
     (1..3).for_each(|node| trial.hears(node, Answer::Extended));
@@ -425,7 +425,7 @@ fn a_node_that_forgot_the_lock_is_waited_at_when_another_client_has_it() {
     trial.waited(0, Answer::Refused(Obstacle::Quarantine));
     (1..3).for_each(|node| trial.hears(node, Answer::Extended));
     trial.wakes();
-    // A request that waits needs a connection of its own: where nobody has the lock, none is made.
+    // A request that waits needs its own connection: at a free lock, none is made.
     trial.sends("0A100 1E 2E");
     trial.hears(0, Answer::Refused(Obstacle::Quarantine));
     trial.sends("");

@@ -1,4 +1,4 @@
-//! The machines, event by event.
+//! The length of a hold's lease: longer ones wanted, refused, and given up.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -91,7 +91,7 @@ fn a_lease_that_is_made_longer_during_a_renewal_is_asked_for_again() {
 }
 
 #[test]
-fn who_extends_during_a_renewal_does_not_wait_for_the_next_one() {
+fn a_caller_that_extends_during_a_renewal_does_not_wait_for_the_next_one() {
     let mut hold = held(1);
     let due = hold.wake().unwrap();
     hold.tick(due);
@@ -107,7 +107,7 @@ fn who_extends_during_a_renewal_does_not_wait_for_the_next_one() {
 }
 
 #[test]
-fn a_longer_lease_that_nobody_answers_is_asked_for_again_before_the_old_one_ends() {
+fn a_longer_lease_without_an_answer_is_asked_for_again_before_the_old_one_ends() {
     let mut hold = held(1);
     let end = until(&hold);
     hold.extend(HOUR, Instant(SECOND));
@@ -119,7 +119,7 @@ fn a_longer_lease_that_nobody_answers_is_asked_for_again_before_the_old_one_ends
     assert_eq!(sent(|| hold.poll()).len(), 1);
 }
 
-/// Each of these is asked, and nobody answers.
+/// Each of these requests is sent, and no node answers.
 fn silence(hold: &mut Hold, now: Instant) {
     for send in sent(|| hold.poll()) {
         hold.answer(send.node, send.id, Answer::Silent, now);
@@ -152,7 +152,7 @@ fn a_renewal_is_due_well_before_the_end_though_the_usual_lease_is_long() {
     extended(&mut hold, &[0, 1], Instant(SECOND));
     let due = hold.wake().unwrap();
     assert!(due.0 > 1_000 * SECOND, "{due:?}");
-    // Node 2 has the lease of the beginning, and a node with the longer one loses it.
+    // Node 2 has the first lease, and a node with the longer one loses it.
     let now = Instant(2 * SECOND);
     hold.extend(HOUR, now);
     let asked = sent(|| hold.poll());
@@ -212,7 +212,7 @@ fn a_refused_extension_renews_no_lease_that_is_not_renewed() {
     hold.answer(0, asked[0].id, TOO_LONG, Instant(SECOND));
     assert_eq!((hold.ttl(), sent(|| hold.poll())), (LEASE, vec![]));
     assert_eq!(hold.wake(), Some(Instant(until(&hold))), "it ends with its lease");
-    // Another caller waits for one that the node grants.
+    // Another caller waits for a lease that the node grants.
     let now = Instant(2 * SECOND);
     hold.extend(HOUR, now);
     hold.extend(Millis(20_000), now);
@@ -384,7 +384,7 @@ fn a_node_that_grants_no_lease_that_long_has_no_vote() {
 }
 
 #[test]
-fn a_longer_lease_that_nobody_grants_is_asked_for_less_and_less_often() {
+fn a_longer_lease_that_no_node_grants_is_asked_for_less_and_less_often() {
     let mut hold = held(1);
     hold.extend(HOUR, Instant(SECOND));
     let mut asked = 0;
@@ -409,7 +409,7 @@ fn a_longer_lease_that_was_refused_is_asked_for_again_when_it_is_wanted_again() 
         assert_eq!(hold.ttl(), LEASE);
         extended(&mut hold, &[0], now);
     }
-    // And the node may have been told meanwhile to grant it.
+    // The node may accept it by now, after a changed setting.
     let now = Instant(3 * SECOND);
     hold.extend(HOUR, now);
     extended(&mut hold, &[0], now);

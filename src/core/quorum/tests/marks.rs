@@ -1,4 +1,4 @@
-//! Locks that are left done: the client that asks, and the holder.
+//! Locks that are done: the client that asks, and the holder.
 
 use super::*;
 use crate::quorum::Mark;
@@ -47,7 +47,7 @@ fn marks_of_two_claims_do_not_add_up() {
     trial.hears(0, done(90, 500));
     trial.hears(1, done(91, 500));
     trial.is_pending();
-    // The later claim was made when the earlier was over; the third node may have its mark.
+    // The later claim was made when the earlier was over; the third node may have its record.
     trial.sends("");
     trial.grants(2, 100);
     trial.sends("0A100o90");
@@ -63,7 +63,7 @@ fn a_mark_that_cannot_be_a_majoritys_is_passed_over() {
     trial.grants(1, 100);
     trial.now += 1;
     trial.hears(0, done(90, 500));
-    // The grant is older than the mark is known: somebody may have broken the lock there since.
+    // The grant is older than the first sight of the record: the lock may have been broken there since.
     trial.sends("1A1");
     trial.grants(1, 100);
     trial.sends("");
@@ -108,7 +108,7 @@ fn what_a_silent_node_may_have_makes_no_quorum() {
     trial.loses(Failure::NoQuorum);
 }
 
-/// The mark and one grant are too few, again and again.
+/// The record and one grant are too few, again and again.
 #[test]
 fn an_outage_beside_a_mark_lasts_until_a_majority_grants_or_denies() {
     let mut trial = trial(plan(3, Forever));
@@ -177,7 +177,7 @@ fn the_next_in_line_waits_on_behind_a_mark_that_the_holder_may_be_about_to_compl
     let mut trial = next_in_line();
     trial.waited(1, done(119, 500));
     trial.waited(2, Answer::Refused(Obstacle::Busy));
-    // The client does not queue anew, only to be told of its turn at once.
+    // The client does not queue anew, because it would get its turn at once.
     trial.sends("");
     trial.passes(TIMEOUT);
     trial.sends("1A120w 2A120w");
@@ -226,7 +226,7 @@ fn a_client_that_takes_a_done_lock_again_rests_while_its_only_node_is_in_quarant
         trial.hears(0, done(90, 500));
         trial.sends("0A100o90");
         trial.hears(0, Answer::Refused(Obstacle::Quarantine));
-        // The client does not queue there, only to hear of the mark at once.
+        // The client does not queue there, because it would get DONE at once.
         trial.sends("");
         trial.wakes();
         trial.sends("0A100");
@@ -262,7 +262,7 @@ fn a_node_that_does_not_answer_is_asked_again_until_the_lease_is_over() {
     trial.hears(2, Answer::Refused(Obstacle::Busy));
     trial.sends("");
     trial.wakes();
-    // The mark ends when the others do.
+    // The record ends when the others do.
     let left = (60_000_300 - trial.now).div_ceil(1000);
     trial.sends(&format!("1D100/{left} 2D100/{left}"));
     while matches!(trial.hold().state(), State::Held(_)) {
@@ -297,7 +297,7 @@ fn nodes_that_refuse_marks_end_it_when_no_majority_is_left() {
 #[test]
 fn a_mark_that_is_shorter_than_the_lease_ends_the_claim() {
     let mut trial = finishes(300);
-    // The answers may be lost, and the marks be over then.
+    // The answers may be lost, and the records be over then.
     assert!(trial.until() <= 300);
 }
 
@@ -318,7 +318,7 @@ fn a_repair_passes_over_marks_of_earlier_claims_and_not_over_its_own() {
         trial.wakes();
         trial.sends("0E 1E 2E");
         trial.hears(1, Answer::Gone);
-        // Older nodes know no AGAIN, and have no marks.
+        // Earlier versions have neither AGAIN nor completion records.
         trial.sends("1A100");
         trial.hears(1, done(fence, 500));
         trial.sends(again);

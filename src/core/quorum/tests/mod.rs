@@ -1,10 +1,11 @@
 //! The machines, event by event: the `first` attempt, the `gate`, one node `alone`, `two_gates` and ties, the
-//! `hold`, how it is `longer`, `taken_over` by another process, and how it has `ended`; fences that differ, `raise`.
+//! `hold`. And a lease made `longer`, a lock `taken_over` from another process, a hold that has `ended`, and
+//! fences that differ: `raise`.
 //!
-//! A request is written as node and letter: `0A7` is ACQUIRE FENCE 7 to node 0, `0A` without a
-//! fence, `0A7w` with WAIT and KEEP, `0A7b` without KEEP, `0A7wt` with TURN as well, `0A7k` with KEEP alone; `1E7` is EXTEND
-//! FENCE 7, `1E` is that with the fence which the node is known to grant; `2R` is RELEASE, `2F` is RELEASE … FINAL;
-//! `2P` a ping. `0A7o5` is ACQUIRE FENCE 7 AGAIN 5, `0D7/900` is RELEASE … DONE 900 FENCE 7.
+//! A request is written as node and letter. `0A7` is ACQUIRE FENCE 7 to node 0, `0A` without a fence, `0A7w`
+//! with WAIT and KEEP, `0A7b` without KEEP, `0A7wt` with TURN as well, `0A7k` with KEEP alone. `1E7` is EXTEND
+//! FENCE 7, `1E` the same with the fence that the node is known to grant. `2R` is RELEASE, `2F` is RELEASE …
+//! FINAL, `2P` a ping. `0A7o5` is ACQUIRE FENCE 7 AGAIN 5, `0D7/900` is RELEASE … DONE 900 FENCE 7.
 
 mod alone;
 mod ended;
@@ -32,20 +33,20 @@ use crate::quorum::{
 use crate::words::Patience::{self, Forever, Try};
 use crate::words::{Fence, Instant, Millis, Time};
 
-/// Somebody who wants the lock, or has it.
+/// A client that wants the lock, or holds it.
 struct Trial {
     machine: Machine,
-    /// In microseconds.
+    /// The time in microseconds.
     now: u64,
     /// The newest request to each node, and the newest that waits.
     newest: BTreeMap<usize, u32>,
     waiting: BTreeMap<usize, u32>,
-    /// The requests that it has sent, and what each token owes each node.
+    /// The requests sent, and the outstanding RELEASE of each token at each node.
     asked: BTreeMap<u32, Send>,
     requests: BTreeMap<(u32, usize), Requests>,
     /// The fence that each node is known to grant.
     fences: BTreeMap<usize, Fence>,
-    /// The lease that blocked requests ask for.
+    /// The lease in blocked requests.
     lease: Millis,
 }
 
@@ -92,7 +93,7 @@ fn trial(plan: Plan) -> Trial {
     }
 }
 
-/// Three nodes; all of them have been asked.
+/// Three nodes that were all asked.
 fn asked(wait: Patience) -> Trial {
     asked_by(plan(3, wait))
 }
@@ -103,7 +104,7 @@ fn asked_by(plan: Plan) -> Trial {
     trial
 }
 
-/// Denied at node 0, where it queues now.
+/// Denied at node 0, and now in its queue.
 fn queued(wait: Patience) -> Trial {
     queued_by(plan(3, wait))
 }
@@ -116,7 +117,7 @@ fn queued_by(plan: Plan) -> Trial {
     trial
 }
 
-/// The next in line, which has asked all nodes; the key has counted to 119 at the gate.
+/// The next in line, after it has asked all nodes; the key has counted to 119 at the gate.
 fn next_in_line() -> Trial {
     next_in_line_by(plan(3, Forever))
 }
@@ -144,7 +145,7 @@ impl Trial {
         assert_eq!(self.sent(), expected);
     }
 
-    /// The requests that it sends, as they are written here.
+    /// The requests that it sends, in the notation above.
     #[track_caller]
     fn sent(&mut self) -> String {
         let mut sent = Vec::new();
@@ -181,7 +182,7 @@ impl Trial {
         self.hear(node, self.waiting[&node], answer);
     }
 
-    /// Nobody has answered the newest request to the node, and it is sent over another connection.
+    /// The newest request to the node is still unanswered, and is sent over another connection.
     fn sent_again(&mut self, node: usize) {
         let ids = [self.newest.get(&node), self.waiting.get(&node)];
         let Some(id) = ids.into_iter().flatten().max().copied() else { return };
@@ -222,7 +223,7 @@ impl Trial {
         }
     }
 
-    /// Time passes until the machine wants to be woken.
+    /// Time passes until the machine's next wake.
     fn wakes(&mut self) {
         let wake = match &self.machine {
             Machine::Trying(acquisition) => acquisition.wake(),
@@ -278,7 +279,7 @@ impl Trial {
         }
     }
 
-    /// Until when it is held, in milliseconds.
+    /// The end of validity, in milliseconds.
     #[track_caller]
     fn until(&mut self) -> u64 {
         let State::Held(claim) = self.hold().state() else { panic!("{:?}", self.hold().state()) };

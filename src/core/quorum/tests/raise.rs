@@ -1,4 +1,4 @@
-//! Fences that differ: a grant above the others raises them.
+//! Fences that differ: a larger grant raises the other ones.
 
 use super::*;
 
@@ -14,7 +14,7 @@ fn a_grant_above_the_others_raises_them() {
 
 #[test]
 fn a_node_that_was_raised_in_time_counts_though_its_answer_comes_after_the_former_lease() {
-    // Nodes may take so long to answer that nobody asks again meanwhile.
+    // Nodes may take so long to answer that the client does not ask again meanwhile.
     let mut trial = next_in_line_by(Plan { timeout: Millis(TTL), ..plan(3, Forever) });
     trial.passes(TTL * 3 / 10);
     trial.waited(0, Answer::Granted(Fence(120)));

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Node 0 was away when it came, so it queues at node 1. There its turn has come.
+/// Node 0 was away when it came, so it queues at node 1, and has its turn there.
 fn at_the_second_gate() -> Trial {
     let mut trial = asked(Forever);
     trial.hears(0, Answer::Unreachable);
@@ -15,7 +15,7 @@ fn at_the_second_gate() -> Trial {
 }
 
 #[test]
-fn whoever_withdraws_queues_at_the_first_node_that_is_there() {
+fn a_client_that_withdraws_queues_at_the_first_node_that_is_there() {
     let mut trial = at_the_second_gate();
     trial.waited(1, Answer::Granted(Fence(120)));
     trial.waited(0, Answer::Denied);

@@ -1,4 +1,4 @@
-//! The keys that the summary finds, and those that cannot displace them.
+//! The keys that the summary finds, and keys that cannot displace them.
 
 use alloc::format;
 use alloc::string::String;
@@ -18,7 +18,7 @@ fn worst(hot: &mut Hot, most: usize, now: Instant) -> Vec<String> {
     hot.worst(most, now).map(name).collect()
 }
 
-/// Numbers that look random and are the same each time.
+/// Pseudo-random numbers, the same each time.
 struct Dice(u64);
 
 impl Dice {
@@ -29,7 +29,7 @@ impl Dice {
     }
 }
 
-/// Which key each of so many waits is for, if the key of rank n has a share of 1/n^exponent.
+/// The key of each of so many waits, if the key of rank n has a share of 1/n^exponent.
 fn zipf(exponent: f64, keys: usize, waits: usize) -> impl Iterator<Item = usize> {
     let mut sums: Vec<f64> = Vec::with_capacity(keys);
     let mut sum = 0.0;
@@ -81,7 +81,7 @@ fn any_number_of_keys_cannot_push_out_one_that_hurts_more_than_their_share_of_a_
 }
 
 #[test]
-fn who_waits_longer_in_all_is_worse_and_refusals_count_a_little() {
+fn keys_with_longer_waits_are_worse_and_refusals_count_a_little() {
     let mut hot = Hot::default();
     hot.waited(key(b"a"), 5_000, NOW);
     hot.waited(key(b"b"), 3_000, NOW);
