@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn who_may_use_which_lock_is_by_user_and_group() {
+    fn rules_permit_locks_by_user_and_group() {
         let web = Peer::Local { uid: 33, gid: 33, pid: None };
         let root = Peer::Local { uid: 0, gid: 0, pid: None };
         let rules = allow("uid=33 keys=web:* gid=root keys=* tcp keys=app:[ab]").unwrap();

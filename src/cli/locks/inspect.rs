@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_does() {
+    fn no_majority_holds() {
         let (a, b) = (|| held(&[("a", 5)]), || held(&[("b", 6)]));
         assert_eq!(verdict([Ok(None), Ok(None), Ok(None)]), Verdict::Free);
         assert_eq!(verdict([Ok(None), Ok(None), silent()]), Verdict::Free);

@@ -1,4 +1,5 @@
-//! Runs one acquisition: sends the requests that the rules want, and passes the answers on to them.
+//! Runs one acquisition: sends the requests of the quorum's rules, and passes the answers back to
+//! them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -231,7 +232,7 @@ impl Going {
         self.traffic.shared.counts.acquired(self.since, failure);
     }
 
-    /// Remembers what helps the next acquisition.
+    /// Stores hints for the next acquisition.
     fn learn(&self) {
         let memory = &self.traffic.shared.memory;
         memory.see(self.machine.seen());

@@ -5,7 +5,7 @@ use std::time::Duration;
 use dlock_core::quorum::Obstacle;
 use dlock_core::reason::{TOO_FAR, TOO_LONG, TOO_MANY};
 
-/// The code with which a server's error begins.
+/// The code at the beginning of a server's error.
 pub(crate) fn code(text: &str) -> &str {
     text.split(' ').next().unwrap_or_default()
 }
