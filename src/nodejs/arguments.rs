@@ -34,7 +34,8 @@ pub(crate) fn millis(span: Duration) -> f64 {
     span.as_micros() as f64 / 1e3
 }
 
-/// Fences are at most 2^53 - 1, and all other counts are smaller, so JavaScript can tell each from the next.
+/// Converts a fence. Fences are at most 2^53 - 1, and all other counts are smaller, so a number of JavaScript
+/// is exact.
 pub(crate) fn fence(fence: u64) -> f64 {
     fence as f64
 }

@@ -1,7 +1,7 @@
 //! `dlock exporter`: metrics of the nodes for Prometheus, and a page for people.
 //!
-//! [`shared_look`]: one look at the nodes a second, however many clients ask. [`metrics`]: for Prometheus. [`state`]: for
-//! the page. Nothing here changes anything at the nodes.
+//! [`shared_look`]: one look at the nodes a second, for all requests together. [`metrics`]: for Prometheus.
+//! [`state`]: for the page. All of it only reads from the nodes.
 
 mod metrics;
 mod shared_look;

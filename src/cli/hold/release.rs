@@ -24,7 +24,7 @@ pub struct Args {
 }
 
 impl Args {
-    /// Sets the exit code: did the token hold the lock until now?
+    /// Sets the exit code: success if the token held the lock until now.
     pub async fn run(self, global: &Global) -> Result<Exit, Failure> {
         let key = self.key.named()?.key;
         let client = nodes::connect(global).await?;

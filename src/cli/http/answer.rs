@@ -17,10 +17,10 @@ pub trait Content: Send + Sync + 'static {
     fn state(&self) -> impl Future<Output = Option<String>> + Send;
 }
 
-/// The parts of the site from which requests are answered.
+/// A site: its content, and the hosts it answers for.
 pub struct Site<S> {
     pub content: S,
-    /// The names by which it may be called. `None`: any.
+    /// The accepted names of the server. `None`: any.
     pub hosts: Option<Hosts>,
 }
 

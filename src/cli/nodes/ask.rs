@@ -79,7 +79,7 @@ impl Nodes {
         self.targets.iter().map(alone).collect()
     }
 
-    /// Returns the address of each node, and whether other servers may become it.
+    /// Returns the address of each node, and true if it can fail over to other servers.
     pub fn names(&self) -> impl Iterator<Item = (String, bool)> {
         let fails_over = |at: &Address| at.is_watched() || at.is_cluster();
         self.targets.iter().map(move |one| (one.name.clone(), fails_over(&one.address)))

@@ -1,9 +1,8 @@
-//! The command: started so that it cannot outlive dlock unnoticed, by `dlock run` in a process group of its own.
+//! Starts the command: with a signal to it if dlock dies, and by `dlock run` in a process group of its own.
 //!
-//! Some steps only the new process can take, between its birth and the command: take the terminal before the
-//! command reads from it, and ask for a signal in case dlock dies. So dlock starts itself once more, as
-//! `dlock __child`, which takes these steps and then becomes the command. That needs no `unsafe`, which
-//! running code between fork and exec would.
+//! Two steps must happen in the new process before the command runs: take the terminal, and ask for a signal in
+//! case dlock dies. So dlock starts itself once more, as `dlock __child`, which takes these steps and then
+//! becomes the command. Code between fork and exec would need `unsafe`.
 
 use std::ffi::OsString;
 use std::io::{self, ErrorKind};

@@ -57,7 +57,7 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// The exit code by which shells report the end by a signal.
+/// The exit code of shells for the end by a signal.
 const fn code_of(signal: i32) -> u8 {
     if signal < 128 { (128 + signal) as u8 } else { u8::MAX }
 }
