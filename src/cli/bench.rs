@@ -32,7 +32,7 @@ pub struct Args {
 }
 
 impl Args {
-    /// Measures, prints, and leaves nothing on the nodes.
+    /// Measures, prints, and releases its lock.
     pub async fn run(self, global: &Global) -> Result<Exit, Failure> {
         let mut signals = Signals::listen()?;
         let client = tokio::select! {

@@ -35,7 +35,7 @@ pub struct Args {
 struct Readiness {
     /// The id of its server.
     id: String,
-    /// Reason why it grants nothing; `None`: it grants locks.
+    /// Reason why it refuses; `None`: it grants locks.
     refuses: Option<String>,
     /// Time since its server has started.
     uptime: Duration,

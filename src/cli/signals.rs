@@ -109,8 +109,8 @@ pub fn interrupt_others() {
 }
 
 /// Ends this process by this signal, as if it were not caught: a shell leaves its loop only after such an end. Does
-/// nothing as process 1 of a container, which no signal can end. Does nothing for QUIT either: its core file would
-/// contain passwords.
+/// nothing as process 1 of a container, which no signal can end. Ignores QUIT, too: its core file would contain
+/// passwords.
 pub fn end_by(signal: Signal) {
     if getpid() != Pid::from_raw(1) && signal != Signal::SIGQUIT {
         let _ = signal_hook::low_level::emulate_default_handler(signal as i32);

@@ -78,8 +78,8 @@ pub use report::notice::Notice;
 pub use report::{NodeError, NodeState, Release, Report};
 pub use token::{InvalidToken, Token};
 
-/// The parts for tools that look at single nodes and servers (feature `operator`). They speak in types of
-/// the [`redis`] crate, and may change with any release.
+/// The parts for tools that look at single nodes and servers (feature `operator`). They use types of the
+/// [`redis`] crate, and may change with any release.
 #[cfg(feature = "operator")]
 pub mod operator {
     pub use crate::inspect::{Fields, UnexpectedReply};

@@ -94,7 +94,7 @@ impl Guard {
         self.proof(|guard| guard.exclusive_fence().map(arguments::fence))
     }
 
-    /// The loss; null while the lock is held.
+    /// Returns the loss; null while the lock is held.
     #[napi(catch_unwind)]
     pub fn loss(&self) -> Option<Failure> {
         match &*self.held() {

@@ -109,7 +109,7 @@ impl Client {
     fn close(&self, py: Python<'_>, to: ReplyTo<'_>) -> PyResult<Py<PyAny>> {
         let local = match self.present() {
             Some(local) => local,
-            // A child process that has not used the client has nothing to close.
+            // A child process that has not used the client has no connection to close.
             None if to.is_none() => return Ok(py.None()),
             None => self.local(py)?,
         };

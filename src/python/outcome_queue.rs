@@ -1,5 +1,5 @@
-//! Outcomes for an event loop, asyncio's for example. They stay here until the loop collects them; an
-//! eventfd, which the loop watches like a socket, wakes it. Nothing waits for the GIL meanwhile.
+//! Outcomes for an event loop, asyncio's for example. They stay here until the loop collects them; an eventfd,
+//! which the loop watches like a socket, wakes it. No thread waits for the GIL meanwhile.
 
 use std::mem;
 use std::os::fd::{AsFd, AsRawFd, RawFd};

@@ -3,7 +3,7 @@
 use std::mem;
 use std::process;
 
-/// A value of the process that made it. A child of that process neither gets nor drops it.
+/// A value of the process that made it. A child of that process cannot get it, and does not drop it.
 pub(crate) struct Own<T> {
     value: Option<T>,
     process: u32,

@@ -37,7 +37,7 @@ pub const DONE_LASTS: Duration = Duration::from_secs(10);
 /// Interval of checks for the end of a connection that has sent more than the agent reads ahead. During shutdown: for
 /// the end of its EPHEMERAL locks.
 pub const LOOK_FOR_END: Duration = Duration::from_millis(100);
-/// The pause after a failed accept: too many open files, say.
+/// The pause after a failed accept, caused by too many open files for example.
 pub const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Limit of the wait of an EXTEND or a DONE for a majority. After it the reply is an error, and the request
 /// goes on.

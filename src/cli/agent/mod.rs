@@ -82,7 +82,7 @@ pub struct Args {
 
     /// A user, a group, or tcp, and the keys that it may lock; can be repeated [default: every client, all keys]
     ///
-    /// The user and the group are those of the process that connects. KEYS is a pattern as of KEYS in Redis:
+    /// The connecting process has the user and the group. KEYS is a pattern as in the Redis command KEYS:
     /// --allow uid=www-data 'keys=web:*'
     #[arg(long, num_args = 2, value_names = ["WHO", "keys=KEYS"])]
     allow: Vec<String>,
@@ -91,7 +91,7 @@ pub struct Args {
     #[arg(long, value_name = "ADDR:PORT")]
     metrics: Option<SocketAddr>,
 
-    /// Time for which connections with EPHEMERAL locks are served after SIGTERM
+    /// Time to serve connections with EPHEMERAL locks after SIGTERM
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration::parse)]
     drain: Duration,
 }

@@ -18,7 +18,7 @@ pub struct Bond(pub Arc<Tie>);
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     Open,
-    /// The connection has to end: a lock with CLOSE is lost, say.
+    /// The connection has to end, for example because a lock with CLOSE was lost.
     Lost,
     Ended,
 }

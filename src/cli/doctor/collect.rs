@@ -1,4 +1,4 @@
-//! Asks a node for all facts that the checks need, and changes nothing there.
+//! Reads from a node all facts that the checks need.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 

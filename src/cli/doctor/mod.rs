@@ -38,9 +38,9 @@ use finding::{Finding, Severity};
 pub struct Args {
     /// Compare with an earlier set of nodes: a list as for --nodes, or @FILE, an earlier --json report
     ///
-    /// Says whether clients with the old list and clients with this one could hold the same lock at the
-    /// same time, which locks are in danger, and which addresses lead to another node than before. Put
-    /// lists with passwords into the environment variable DLOCK_AGAINST.
+    /// Reports whether clients with the old list and clients with this one could hold the same lock at the same
+    /// time. Also names the locks in danger, and the addresses that lead to another node than before. Put lists
+    /// with passwords into the environment variable DLOCK_AGAINST.
     #[arg(long, value_name = "OLD", env = "DLOCK_AGAINST", hide_env_values = true)]
     against: Option<String>,
 }

@@ -105,7 +105,7 @@ fn durable(node: &NodeAnswers) -> Option<Finding> {
     Some(finding)
 }
 
-/// Checks the setting in advance: after a lost disk nothing shows the loss before the locks are granted again.
+/// Checks the setting in advance: a lost disk shows only when locks are granted a second time.
 fn newborn(node: &NodeAnswers) -> Option<Finding> {
     let longest = node.node_number("lease-bound-ms")?;
     let waits = waits_when_newborn(node)?;

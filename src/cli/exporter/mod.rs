@@ -36,14 +36,13 @@ pub struct Args {
     #[arg(value_parser = clap::value_parser!(u8).range(0..=128))]
     hot: u8,
 
-    /// Show what holders say of themselves (META) on the page
+    /// Show the holders' texts about themselves (META) on the page
     #[arg(long)]
     meta: bool,
 
-    /// A name by which this server is called, besides localhost and addresses; can be repeated
+    /// A name of this server, besides localhost and addresses; can be repeated
     ///
-    /// A request for any other name is refused: a page of another site, whose name leads to this address, may have
-    /// sent it.
+    /// Requests for other names are refused: a page of another site can point its own name to this address.
     #[arg(long = "host", value_name = "NAME")]
     hosts: Vec<String>,
 }

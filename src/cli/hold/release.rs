@@ -42,7 +42,7 @@ impl Args {
     }
 }
 
-/// The error when the token holds nothing.
+/// The error when the token does not hold the lock.
 pub const NOT_HELD: &str =
     "the token does not hold the lock: its lease has ended, or an operator ended it";
 

@@ -71,7 +71,8 @@ fn nothing() -> HttpResponse {
     text(StatusCode::NOT_FOUND, "there is nothing here; /metrics and /healthz are there\n")
 }
 
-/// The page. Nothing runs in it but its own script, which this answer alone names.
+/// The page. Its own script is the only one that the browser runs there: a random name in this answer permits
+/// it.
 fn page() -> HttpResponse {
     let token = Token::random();
     let nonce = token.as_str();

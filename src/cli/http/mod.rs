@@ -1,4 +1,4 @@
-//! HTTP, as `dlock exporter` and `dlock agent` speak it: metrics for Prometheus, and the exporter's page.
+//! The HTTP server of `dlock exporter` and `dlock agent`: metrics for Prometheus, and the exporter's page.
 //!
 //! [`answer`]: the answer to each request. [`hosts`]: the Host headers that are accepted.
 
@@ -78,8 +78,8 @@ pub fn encoded(collector: impl Collector) -> String {
     plain(&text)
 }
 
-/// OpenMetrics in Prometheus' text format, which has neither units nor an end nor infos, and calls a counter by the name
-/// of its series.
+/// Converts OpenMetrics to Prometheus' text format. That lacks units, infos and a mark of the end, and names a
+/// counter by its series.
 fn plain(text: &str) -> String {
     let lines: Vec<&str> = text.lines().collect();
     let kinds: BTreeMap<&str, &str> =

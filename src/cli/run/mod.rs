@@ -145,7 +145,7 @@ impl Args {
         }
     }
 
-    /// Supervises the command. The locks are released in the end, whatever happens.
+    /// Supervises the command. Releases the locks at every end.
     async fn hold(
         &self,
         command: Prepared,

@@ -55,7 +55,8 @@ pub enum DoneOn {
 }
 
 impl OnceArgs {
-    /// Adds the fire time to the key. Refuses options with which a lock cannot be left done.
+    /// Adds the fire time to the key. Refuses several keys, and a text that is too long for a completion
+    /// record.
     pub fn check(&self, keys: &mut [Named], meta: &str) -> Result<(), Failure> {
         if self.done_for.is_none() {
             return Ok(());

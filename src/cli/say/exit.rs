@@ -23,7 +23,7 @@ impl Exit {
     pub const REFUSED: Exit = Exit::Code(65);
     /// EX_UNAVAILABLE: no majority of the nodes.
     pub const NO_QUORUM: Exit = Exit::Code(69);
-    /// EX_SOFTWARE: a bug, or the system refuses something.
+    /// EX_SOFTWARE: a bug, or an error of the system.
     pub const INTERNAL: Exit = Exit::Code(70);
     /// EX_TEMPFAIL: the lock was lost.
     pub const LOST: Exit = Exit::Code(75);

@@ -13,9 +13,9 @@ pub enum Kind {
     Done,
     /// Wrong usage, here: an option, a key, an address, two addresses of one node.
     Usage,
-    /// The nodes refuse this request, and always will.
+    /// The nodes refuse this request for good.
     Refused,
-    /// The key holds something else than a lock.
+    /// The key has a value that is not a lock.
     WrongType,
     /// The nodes do not accept this user, or not for this command.
     NoPermission,
@@ -35,7 +35,7 @@ pub enum Kind {
     CannotExecute,
     /// There is no such command.
     NotFound,
-    /// A bug, or the system refuses something.
+    /// A bug, or an error of the system.
     Internal,
 }
 

@@ -186,7 +186,7 @@ impl Going {
         span
     }
 
-    /// Tells the listener that no majority answers while we wait, or that one answers again.
+    /// Tells the listener that no majority answers during the wait, or that one answers again.
     fn tell(&self, is_outage: bool) {
         let Traffic { shared, wanted, .. } = &self.traffic;
         let key = wanted.key.clone();

@@ -142,7 +142,7 @@ impl Node {
             Err(self.connections.late(&route, used.is_some(), within))
         });
         let answer = self.connections.heard(answer);
-        // A request that `enter` has stopped says nothing about the node.
+        // A request that `enter` has stopped is no sign of the node's state.
         if entered.is_ok() {
             self.hear(&answer);
         }

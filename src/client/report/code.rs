@@ -24,8 +24,8 @@ pub(crate) fn why(text: &str) -> Obstacle {
     }
 }
 
-/// True if a request for a key that this node had is refused for the moment only: a fail-over is under way,
-/// say, or the node is loading its data.
+/// True if a request for a key that this node had is refused for the moment only, for example during a
+/// fail-over, or while the node loads its data.
 pub(crate) fn may_pass(text: &str) -> bool {
     why(text) != Obstacle::Never || code(text) == "READONLY"
 }

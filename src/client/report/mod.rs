@@ -43,13 +43,14 @@ pub enum NodeState {
     Unreachable(String),
     /// The node did not answer in time.
     TimedOut(Duration),
-    /// The node may have forgotten leases, and grants nothing for this time.
+    /// The node is in quarantine for this time: it may have forgotten leases.
     Quarantine(Duration),
     /// The node refuses, with this text.
     Refused(String),
     /// The node is not fit for locks: it lacks the module, or is a replica.
     Unfit(String),
-    /// The node was fit for locks, and is not now: it is being replaced, say. Waiters go on waiting for it.
+    /// The node was fit for locks, and is not now, for example while it is being replaced. Waiters go on
+    /// waiting for it.
     Lapsed(String),
 }
 

@@ -152,7 +152,7 @@ impl Attempt {
         }
     }
 
-    /// True if the token's RELEASE was sent. A later failure says nothing about the node.
+    /// True if the token's RELEASE was sent. A later failure is no sign of the node's state.
     pub(crate) fn is_given_up(&self, place: usize) -> bool {
         self.requests_to(place).requests.is_over()
     }

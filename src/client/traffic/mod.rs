@@ -271,7 +271,7 @@ impl Traffic {
         let node = self.shared.nodes.get(send.node)?;
         let (answer, state) = answer::read(&send.ask, node.counted(answer));
         node.note(&state);
-        // After the RELEASE, silence says nothing about the node.
+        // After the RELEASE, silence is no sign of the node's state.
         if matches!(answer, Answer::Silent | Answer::Unreachable) && attempt.is_given_up(send.node)
         {
             return None;

@@ -42,7 +42,7 @@ impl Wanted {
                 command.arg("DONE").arg(length.0).arg("FENCE").arg(fence.0);
                 command
             }
-            // A waiting token holds nothing, so this extends nothing; a node in quarantine reports that.
+            // A waiting token has no lease to extend; a node in quarantine reports that.
             Ask::Ping => extend(&self.key, name, ttl, Fence(1)),
         }
     }

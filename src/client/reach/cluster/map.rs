@@ -69,7 +69,7 @@ impl Slots {
         self.hosts.get(usize::from(*self.owners.get(usize::from(slot))?))
     }
 
-    /// Any server, always the same while nothing changes.
+    /// Any server; always the same while the map does not change.
     pub(crate) fn anybody(&self) -> Option<&Host> {
         self.owners.iter().find_map(|owner| self.hosts.get(usize::from(*owner)))
     }

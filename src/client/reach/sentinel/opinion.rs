@@ -63,8 +63,7 @@ impl Opinions {
         if let Some(entry) = self.opinions.get_mut(sentinel) {
             *entry = (round, opinion);
         }
-        // Opinions of earlier rounds count here: an agreement of a majority is a decision, however
-        // old.
+        // Opinions of earlier rounds count here: an agreement of a majority is a decision at any age.
         if let Some((at, epoch)) = self.agreed(0)
             && self.newest.as_ref().is_none_or(|(_, newest)| epoch >= *newest)
         {
@@ -72,7 +71,7 @@ impl Opinions {
         }
     }
 
-    /// True if each Sentinel has an opinion or an error: then there is nothing to wait for.
+    /// True if each Sentinel has answered or failed.
     pub(super) fn have_all_spoken(&self, round: u64) -> bool {
         self.in_round(round).count() == self.opinions.len()
     }
@@ -83,7 +82,7 @@ impl Opinions {
         self.in_round(round).filter(no).count()
     }
 
-    /// True if a majority agrees, or all have spoken.
+    /// True if a majority agrees, or all Sentinels have answered or failed.
     pub(super) fn is_settled(&self, round: u64) -> bool {
         self.agreed(round).is_some() || self.have_all_spoken(round)
     }
