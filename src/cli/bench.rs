@@ -65,7 +65,6 @@ impl Args {
     }
 }
 
-/// The results.
 struct Measured {
     nodes: usize,
     acquire: Times,

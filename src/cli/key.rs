@@ -35,7 +35,6 @@ pub struct Named {
 }
 
 impl KeyArg {
-    /// Reads the argument.
     pub fn named(&self) -> Result<Named, Failure> {
         self.escaped.read(&self.key)
     }

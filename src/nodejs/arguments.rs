@@ -40,7 +40,6 @@ pub(crate) fn fence(fence: u64) -> f64 {
     fence as f64
 }
 
-/// Reads a token.
 pub(crate) fn token(text: &str) -> Result<Token, Error> {
     text.parse().map_err(|error: InvalidToken| Error::Usage(error.to_string()))
 }

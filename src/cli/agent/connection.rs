@@ -22,13 +22,11 @@ use super::request::{self, Request};
 use super::session::Session;
 use super::shared::Agent;
 
-/// A stream to a client.
 pub enum Stream {
     Unix(UnixStream),
     Tcp(TcpStream),
 }
 
-/// A connection.
 pub struct Connection {
     pub agent: Arc<Agent>,
     pub stream: Stream,

@@ -10,7 +10,6 @@ use super::reply::{Protocol, Reply, map};
 use super::session::Session;
 use super::shared::Agent;
 
-/// Answers a command.
 pub fn answer(
     agent: &Arc<Agent>,
     session: &mut Session,

@@ -21,7 +21,6 @@ pub enum At {
     Tcp(SocketAddr),
 }
 
-/// A listening socket.
 pub enum Listener {
     Unix(UnixListener),
     Tcp(TcpListener),
@@ -68,7 +67,7 @@ fn taken(given: &mut ListenFd, index: usize) -> Result<Listener, String> {
 }
 
 impl At {
-    /// Begins to listen.
+    /// Opens the socket, and listens.
     pub async fn open(&self) -> Result<Listener, String> {
         let failed = |error: io::Error| format!("cannot listen at {self}: {error}");
         match self {
@@ -116,7 +115,6 @@ impl Listener {
         matches!(self, Listener::Tcp(_))
     }
 
-    /// Waits for the next client.
     pub async fn accept(&self) -> io::Result<(Stream, Peer)> {
         match self {
             Listener::Unix(listener) => {

@@ -22,7 +22,6 @@ use super::reply::{Reply, map};
 use super::session::Session;
 use super::shared::Agent;
 
-/// Answers a command.
 pub async fn answer(
     agent: &Arc<Agent>,
     session: &Session,

@@ -11,7 +11,7 @@ use super::figures::Counted;
 use super::limits::{CONNECTIONS, STRANGERS, UNREAD};
 use super::tie::Tie;
 
-/// The connections.
+/// The connections and the bytes that clients do not read, counted by user.
 pub struct Room {
     /// Limit of connections, and limit of connections that have never logged in.
     most: (u64, u64),

@@ -16,7 +16,6 @@ use super::losses::Losses;
 use super::peer::Allow;
 use super::room::Room;
 
-/// The agent.
 pub struct Agent {
     pub client: Client,
     /// Id of this process, for a client that takes it for a node.

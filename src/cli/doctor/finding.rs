@@ -22,7 +22,6 @@ impl Severity {
     }
 }
 
-/// One finding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// The severity.

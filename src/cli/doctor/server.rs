@@ -4,7 +4,6 @@ use super::check::Check;
 use super::facts::NodeAnswers;
 use super::finding::Finding;
 
-/// The checks.
 pub const CHECKS: &[Check] = &[
     cluster,
     saving_fails,

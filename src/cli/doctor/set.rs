@@ -6,7 +6,6 @@ use super::check::{SetCheck, USUAL_TTL_MS, shown};
 use super::facts::{Facts, NodeAnswers};
 use super::finding::Finding;
 
-/// The checks.
 pub const CHECKS: &[SetCheck] = &[
     same_server,
     same_identity,

@@ -320,7 +320,7 @@ fn what_could_not_be_asked_is_said() {
         node.denied = vec!["DLOCK.NODE"];
     });
     assert_only(&blind, Hint, "acl", "DLOCK.NODE");
-    // INFO says the same.
+    // INFO reports the same.
     let seen = with(|node| {
         node.node = no_permission();
         node.info.as_mut().unwrap().set("dlock_quarantine_ms", "90000");

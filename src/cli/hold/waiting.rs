@@ -18,12 +18,12 @@ pub enum Hindrance {
     Foreign,
     /// Nodes may have forgotten locks. A majority grants again after this time.
     Quarantine(Duration),
-    /// The reason has gone meanwhile.
+    /// The reason is gone by now.
     Unknown,
 }
 
 impl Hindrance {
-    /// Asks the nodes.
+    /// Asks the nodes for the reason.
     pub async fn of(client: &Client, key: &Key) -> Hindrance {
         let answers = client.inspect(key).await.unwrap_or_default();
         let known = answers.into_iter().filter_map(|(_, answer)| answer.ok().flatten());

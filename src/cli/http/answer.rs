@@ -27,7 +27,6 @@ pub struct Site<S> {
 type HttpResponse = Response<Full<Bytes>>;
 
 impl<S: Content> Site<S> {
-    /// The answer to a request.
     pub async fn answer(&self, request: &Request<Incoming>) -> HttpResponse {
         let path = request.uri().path();
         if is_health(request) {

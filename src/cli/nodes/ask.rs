@@ -46,7 +46,6 @@ impl Nodes {
         Nodes::at(&nodes::urls(global)?, global)
     }
 
-    /// Reads a list of URLs.
     pub fn at(urls: &[String], global: &Global) -> Result<Nodes, Failure> {
         let mut targets = Vec::new();
         for url in urls {

@@ -34,12 +34,10 @@ impl Events {
         Events { writer, json: global.json, verbose: global.verbose, watched }
     }
 
-    /// True if events are JSON.
     pub fn are_json(&self) -> bool {
         self.json
     }
 
-    /// Reports an error.
     pub fn failed(&self, failure: &Failure) {
         if !failure.message.is_empty() {
             self.say(failure.event(), &failure.message);

@@ -12,7 +12,6 @@ use unicode_width::UnicodeWidthStr;
 use super::failure::Failure;
 use super::stdout;
 
-/// A table.
 pub struct Table {
     rows: Vec<Vec<String>>,
 }

@@ -19,7 +19,6 @@ use crate::shared::Shared;
 use crate::traffic::request::Wanted;
 use crate::traffic::{Heard, Traffic};
 
-/// Acquires a lock.
 pub(super) async fn acquire(lock: Lock) -> Result<Guard, Error> {
     lock.check()?;
     let Lock { shared, wanted } = lock;

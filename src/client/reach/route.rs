@@ -26,7 +26,7 @@ pub(crate) enum NodeConnections {
     Many(Arc<Cluster>),
 }
 
-/// The route of one request.
+/// The route of one request, changed by redirects.
 #[derive(Default)]
 pub(crate) struct Route {
     slot: Option<u16>,

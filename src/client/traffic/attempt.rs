@@ -18,7 +18,6 @@ use crate::report::code::may_pass;
 use crate::token::Token;
 use crate::traffic::answer;
 
-/// An attempt.
 pub(crate) struct Attempt {
     pub(crate) number: u32,
     pub(crate) token: Token,

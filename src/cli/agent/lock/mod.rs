@@ -44,7 +44,6 @@ struct Entries {
 pub struct Full;
 
 impl Locks {
-    /// No locks yet.
     pub fn new(common: Common) -> Arc<Locks> {
         Arc::new(Locks { common: Arc::new(common), entries: Mutex::default() })
     }

@@ -26,7 +26,7 @@ use opinion::Opinions;
 pub(crate) struct Sentinels {
     watched: Arc<Watched>,
     opinions: Arc<watch::Sender<Opinions>>,
-    /// Number of rounds of questions.
+    /// Number of the present round of questions.
     round: Arc<watch::Sender<u64>>,
     attending: Mutex<Vec<JoinHandle<()>>>,
 }
