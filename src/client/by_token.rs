@@ -46,8 +46,8 @@ impl Client {
     /// gap until now: send each extension before the previous one ends.
     ///
     /// # Errors
-    /// [`Error::Lost`] when the token does not hold the lock at a majority of the nodes; [`Error::Refused`] when so many
-    /// nodes refuse for good that no majority is left; [`Error::NoQuorum`] when too few answer.
+    /// [`Error::Lost`] when the token does not hold the lock at a majority of the nodes; [`Error::Refused`] when too
+    /// many nodes refuse for good. [`Error::NoQuorum`] when too few answer.
     pub async fn extend(
         &self,
         key: impl Into<Key>,
@@ -93,8 +93,7 @@ impl Client {
     /// once.
     ///
     /// # Errors
-    /// [`Error::NoQuorum`] when no majority of the nodes answers; [`Error::Refused`] when so many refuse for good that none
-    /// is left.
+    /// [`Error::NoQuorum`] when no majority of the nodes answers; [`Error::Refused`] when too many refuse for good.
     pub fn release<K: Into<Key>>(
         &self,
         key: K,

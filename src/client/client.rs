@@ -41,8 +41,8 @@ impl Client {
     /// Connects to the nodes of a comma-separated list of URLs:
     ///
     /// - `redis://[user][:password@]host[:port][/db]`;
-    /// - `rediss://…` with TLS; `?ca=FILE` is the certificate authority to trust, in place of the system's CA
-    ///   certificates; `&cert=FILE&key=FILE` is the client's own certificate; all in PEM form, and read once;
+    /// - `rediss://…` with TLS; `?ca=FILE` replaces the system's CA certificates; `&cert=FILE&key=FILE` is the
+    ///   client's own certificate; all files are in PEM form, and read once;
     /// - `unix:///path[?user=…&pass=…&db=…]`;
     /// - `redis+sentinel://[user:password@]s1[:26379],s2,…/NAME[/db]`: the primary that Sentinels watch under
     ///   this name, followed through fail-overs. User and password belong to the servers, and to the

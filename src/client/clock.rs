@@ -37,7 +37,7 @@ pub(crate) fn left(end: Instant) -> Duration {
     Duration::from_micros(end.since(now()))
 }
 
-/// Whole milliseconds, rounded up, and never zero: zero often means something else.
+/// Whole milliseconds, rounded up, and at least one: zero often has another meaning.
 pub(crate) fn millis(length: Duration) -> Millis {
     let millis = length.as_micros().div_ceil(1000).max(1);
     Millis(u64::try_from(millis).unwrap_or(u64::MAX))

@@ -283,9 +283,9 @@ impl Guard {
     /// Releases the lock. Waits until a majority of the nodes has answered, or until the node time-out; the
     /// rest goes on in the background. The lock is released even if the future is dropped at once.
     ///
-    /// The client repeats the request until the node has released the lock or the lease has ended: a node
-    /// may not answer, or refuse for the moment because it loads its data or lacks replicas. Without a
-    /// majority the result names the nodes that have not released the lock.
+    /// A node may not answer, or refuse for the moment because it loads its data or lacks replicas. The client
+    /// repeats the request until such a node has released the lock, or the lease has ended. Without a majority
+    /// the result names the nodes that have not released the lock.
     ///
     /// A lock that was left [done](Guard::done) stays so, and one that is being left done becomes so in the background.
     ///
