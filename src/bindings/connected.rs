@@ -1,4 +1,4 @@
-//! A client with its runtime, and a mark if something in it has panicked.
+//! A client with its runtime, and the flag of a panic in it.
 
 use std::any::Any;
 use std::future::Future;
@@ -18,7 +18,7 @@ pub struct Connected {
     pub client: Client,
     /// Runtime of all its work.
     pub runtime: Handle,
-    /// True after a panic: nothing is certain any more.
+    /// True after a panic: the state of locks is unknown.
     broken: watch::Sender<bool>,
 }
 
@@ -29,18 +29,18 @@ impl Connected {
         Connected { client, runtime, broken: watch::Sender::default() }
     }
 
-    /// True if something has panicked.
+    /// True after a panic.
     pub fn is_broken(&self) -> bool {
         *self.broken.borrow()
     }
 
-    /// Resolves when something has panicked.
+    /// Resolves after a panic.
     pub(crate) async fn breaks(&self) {
         // `self` has the sender, so the wait cannot fail.
         let _ = self.broken.subscribe().wait_for(|is_broken| *is_broken).await;
     }
 
-    /// Returns the outcome of this work. After a panic nothing is certain.
+    /// Returns the outcome of this work, or the error of a panic.
     pub async fn caught<T>(
         &self,
         work: impl Future<Output = Result<T, Error>>,

@@ -1,6 +1,6 @@
 //! The library's log lines.
 //!
-//! The library calls a listener in the runtime's thread, which must not block: neither may a listener.
+//! The library calls a listener in the runtime's thread, so a listener must not block.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -49,12 +49,12 @@ struct Subscribed<L> {
 
 impl<L: Listener> Subscriber for Subscribed<L> {
     fn register_callsite(&self, _: &'static Metadata<'static>) -> Interest {
-        // Listeners come and go.
+        // The level that a listener wants can change.
         Interest::sometimes()
     }
 
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        // Of the spans only waits matter: lines say what a wait is for.
+        // Only the spans of waits are recorded, for the holders in a line.
         metadata.is_event() && self.listener.wants(*metadata.level())
             || metadata.is_span() && metadata.name() == "wait" && self.listener.wants(Level::DEBUG)
     }

@@ -1,4 +1,4 @@
-//! Errors, losses and panics in one shape, from which each language makes its exceptions.
+//! Errors, losses and panics in one shape, which each language turns into its exceptions.
 
 use std::time::Duration;
 
@@ -15,11 +15,11 @@ pub struct Failure {
     pub key: Option<Key>,
     /// The state of each node.
     pub nodes: Vec<Report>,
-    /// Time until it makes sense to ask again.
+    /// Time until a retry can succeed.
     pub retry_after: Option<Duration>,
     /// The holder of the lock.
     pub holder: Option<Box<HolderInfo>>,
-    /// Time for which the lock is still done.
+    /// Time until the lock is free.
     pub left: Option<Duration>,
     /// The holder that has left the lock done.
     pub done: Option<Box<DoneInfo>>,

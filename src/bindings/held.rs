@@ -9,14 +9,14 @@ use dlock_client::{Guard, Key};
 use crate::connected::Connected;
 use crate::failure::Failure;
 
-/// Ends a lock without an owner: releases it; but a lease without renewal goes on to its end.
+/// Ends a lock without an owner: releases it, or leaves a lease without renewal to its end.
 pub fn end(guard: Guard) {
     if !guard.is_renewed() {
         drop(guard.detach());
     }
 }
 
-/// The loss of this lock; nothing while it is certainly held.
+/// The loss of this lock; `None` while it is held.
 pub fn loss(guard: &Guard, connected: &Connected) -> Option<Failure> {
     if connected.is_broken() {
         return Some(panicked(guard.key(), guard.fence()));
@@ -39,7 +39,7 @@ pub fn lost(
     }
 }
 
-/// Time for which the lock is certainly held without another renewal.
+/// Time until the validity ends if no renewal succeeds.
 pub fn valid_for(guard: &Guard, connected: &Connected) -> Duration {
     if connected.is_broken() { Duration::ZERO } else { guard.valid_for() }
 }

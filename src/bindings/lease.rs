@@ -15,7 +15,7 @@ pub struct PendingLease {
 }
 
 impl PendingLease {
-    /// Detaches a guard, and waits until each node that answers certainly has the lock. The runtime carries
+    /// Detaches a guard, and waits until each node that answers has confirmed the lock. The runtime carries
     /// this out, so a caller that gives up half-way leaves no lock without an owner.
     pub async fn detach(guard: Guard, connected: Arc<Connected>) -> PendingLease {
         let detaching = Detaching(Some(tokio::spawn(guard.detach())), Arc::clone(&connected));

@@ -1,7 +1,7 @@
-//! Code that the libraries for Python and Node.js share: the layer between the library and values of another language.
-//! No rule of a lock is here.
+//! Code that the libraries for Python and Node.js share: the layer between the library and values of another
+//! language. It contains no rule of a lock.
 //!
-//! - `connected`: a client with its runtime, and a mark after a panic.
+//! - `connected`: a client with its runtime, and the flag of a panic.
 //! - `options`: the options of a lock, by name.
 //! - `held`: the state of a held lock.
 //! - `lease`: locks that are handed on to the owner of their token.

@@ -8,7 +8,7 @@ use dlock_client::{Error, LockOptions, Mode, Patience};
 /// The options of a lock. They begin with the library's defaults.
 #[derive(Default)]
 pub struct Options {
-    /// All but the mode.
+    /// All options but the mode.
     others: LockOptions,
     shared: bool,
     limit: Option<u16>,
@@ -18,7 +18,7 @@ pub struct Options {
 pub enum Slot<'a> {
     /// A length of time.
     Span(&'a mut Duration),
-    /// A length of time; none is no limit.
+    /// A length of time; `None`: no limit.
     MaybeSpan(&'a mut Option<Duration>),
     /// The limit of a wait.
     Wait(&'a mut Patience),

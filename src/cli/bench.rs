@@ -1,4 +1,4 @@
-//! `dlock bench`: measures what a free lock costs on the nodes that it is pointed at.
+//! `dlock bench`: measures the cost of a free lock on the given nodes.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -32,7 +32,7 @@ pub struct Args {
 }
 
 impl Args {
-    /// Measures, prints, and leaves nothing on the nodes.
+    /// Measures, prints, and releases its lock.
     pub async fn run(self, global: &Global) -> Result<Exit, Failure> {
         let mut signals = Signals::listen()?;
         let client = tokio::select! {
@@ -41,7 +41,7 @@ impl Args {
         };
         let lock = client.lock(format!("dlock-bench:{}", &Token::random().as_str()[..16]));
         let measuring = measure(client.clone(), lock.ttl(self.ttl), self.time);
-        // Away from the thread that listens to signals.
+        // In another thread than the one that handles signals.
         let mut task = tokio::spawn(measuring);
         let ended = tokio::select! {
             found = &mut task => Ok(found),
@@ -65,19 +65,18 @@ impl Args {
     }
 }
 
-/// The results.
 struct Measured {
     nodes: usize,
     acquire: Times,
     release: Times,
-    /// A PING to all that answer, until the last has answered. Empty, if this user may not.
+    /// A PING to all nodes that answer, until the last has answered. Empty if this user may not send it.
     ping: Times,
     /// Failed rounds; they are in no percentile.
     failures: u64,
     last_failure: Option<String>,
 }
 
-/// Measures until the time is over, or until nothing is granted any more.
+/// Measures until the time is over, or until the nodes stop granting.
 async fn measure(client: Client, lock: Lock, time: Duration) -> Result<Measured, Error> {
     let mut pinged: Vec<&Arc<Node>> = client.nodes().collect();
     let mut found = Measured {
@@ -95,7 +94,7 @@ async fn measure(client: Client, lock: Lock, time: Duration) -> Result<Measured,
             Ok((acquire, release)) => {
                 granted = Instant::now();
                 let ping = ping_all(&mut pinged).await;
-                // The first ones find everything cold.
+                // The first rounds warm up connections and caches.
                 if round >= WARM_UP {
                     found.acquire.0.push(acquire);
                     found.release.0.push(release);
@@ -196,14 +195,14 @@ impl Measured {
 struct Times(Vec<Duration>);
 
 impl Times {
-    /// The time that this share of all does not exceed.
+    /// The percentile of this share.
     fn at(&self, share: f64) -> Option<Duration> {
         let rank = (self.0.len() as f64 * share).ceil() as usize;
         self.0.get(rank.saturating_sub(1)).copied()
     }
 }
 
-/// Whatever it is that keeps a lock from being taken all the time: these nodes do not grant.
+/// The failure without grants. A lock that is held or lost all the time counts as no quorum.
 fn unavailable(error: Error) -> Failure {
     match Kind::from(&error) {
         Kind::Held | Kind::Lost => Failure::new(Kind::NoQuorum, error),
@@ -225,9 +224,9 @@ fn within(text: &str, most: u64, refusal: &str) -> Result<Duration, String> {
     if limits.contains(&given) { Ok(given) } else { Err(refusal.to_owned()) }
 }
 
-/// After this time without a grant there is no use in going on.
+/// Time without a grant after which the measurement fails.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// After a failure.
+/// Pause after a failure.
 const PAUSE: Duration = Duration::from_millis(100);
 const WARM_UP: u64 = 3;
 

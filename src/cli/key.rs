@@ -22,7 +22,7 @@ pub struct KeyArg {
 /// The form of keys on the command line.
 #[derive(Debug, clap::Args)]
 pub struct Escaped {
-    /// Read keys in the form in which `dlock ls` shows them, as in \x00
+    /// Read keys in the escaped form that `dlock ls` prints, as in \x00
     #[arg(long)]
     escaped: bool,
 }
@@ -35,12 +35,11 @@ pub struct Named {
 }
 
 impl KeyArg {
-    /// Reads the argument.
     pub fn named(&self) -> Result<Named, Failure> {
         self.escaped.read(&self.key)
     }
 
-    /// The form in which the key is written: other arguments have the same.
+    /// The key's form, which other arguments share.
     pub fn escaped(&self) -> &Escaped {
         &self.escaped
     }

@@ -72,13 +72,13 @@ fn work() -> Exit {
     let threads = if matches!(cli.command, Command::Agent(_)) { 1 } else { 2 };
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     runtime.worker_threads(threads).on_thread_start(signals::hold_off).enable_all();
-    // Of thousands of connections most are in the queue that all threads share, and have their turn as often as the
-    // others.
+    // With thousands of connections most tasks are in the shared queue, which must have its turn as often as the
+    // thread's own.
     runtime.global_queue_interval(2);
     let runtime = signals::held_off(|| runtime.build());
     runtime.map_or_else(cannot_start, |runtime| {
         let exit = runtime.block_on(dispatch(cli));
-        // Without waiting for threads that block: the resolver of host names may do so for half a minute.
+        // Does not wait for blocked threads: resolving a host name may take half a minute.
         runtime.shutdown_background();
         exit
     })

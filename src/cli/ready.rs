@@ -35,7 +35,7 @@ pub struct Args {
 struct Readiness {
     /// The id of its server.
     id: String,
-    /// Reason for which it grants nothing; `None`: it grants locks.
+    /// Reason why it refuses; `None`: it grants locks.
     refuses: Option<String>,
     /// Time since its server has started.
     uptime: Duration,
@@ -111,8 +111,8 @@ impl Args {
 }
 
 impl Observed {
-    /// Returns the reason for which a node is not ready. A caller that waits restarts the next node:
-    /// before that, holders must renew their locks at this one, which each does after a third of its lease.
+    /// Returns the reason why a node is not ready. A caller that waits restarts the next node: before that,
+    /// holders must renew their locks at this one, after a third of their leases.
     fn lacks(
         &mut self,
         name: &str,

@@ -89,15 +89,15 @@ impl Signals {
     }
 }
 
-/// Stops this process, and those that were started together with it, until the shell continues them. Returns false
-/// without a shell that could do so: then nothing is stopped.
+/// Stops this process, and the processes that were started together with it, until the shell continues them.
+/// Returns false, and stops nothing, without a shell that could do so.
 pub fn stop_here() -> bool {
     // A shell with job control leads a session, and puts its jobs into other groups.
     let session = getsid(None).and_then(|leader| getpgid(Some(leader)));
     let has_job_control = session.is_ok_and(|group| group != getpgrp());
     if has_job_control {
         let _ = kill(Pid::from_raw(0), Signal::SIGSTOP);
-        // Another thread may have got the signal. This one must not run ahead.
+        // Another thread may have received the signal: wait until it stops this one.
         thread::sleep(Duration::from_millis(20));
     }
     has_job_control
@@ -109,14 +109,15 @@ pub fn interrupt_others() {
 }
 
 /// Ends this process by this signal, as if it were not caught: a shell leaves its loop only after such an end. Does
-/// nothing as process 1 of a container, which no signal can end, and for QUIT, whose core file would contain passwords.
+/// nothing as process 1 of a container, which no signal can end. Ignores QUIT, too: its core file would contain
+/// passwords.
 pub fn end_by(signal: Signal) {
     if getpid() != Pid::from_raw(1) && signal != Signal::SIGQUIT {
         let _ = signal_hook::low_level::emulate_default_handler(signal as i32);
     }
 }
 
-/// SIGCHLD is about the command itself, and does not go on to it.
+/// Signals that dlock handles. SIGCHLD is about the command; the others go on to it.
 const HEARD: [Signal; 10] = [
     Signal::SIGCHLD,
     Signal::SIGINT,
@@ -150,8 +151,8 @@ impl SignalMask {
         SignalMask(mask.unwrap_or(0))
     }
 
-    /// Never contains SIGCHLD, without which no child's end is reported, nor WINCH and CONT, which do no
-    /// harm.
+    /// True if dlock must keep ignoring this signal. Never for SIGCHLD, which reports the end of children, nor
+    /// for WINCH and CONT, which are harmless.
     fn contains(&self, signal: Signal) -> bool {
         let needed = [Signal::SIGCHLD, Signal::SIGWINCH, Signal::SIGCONT].contains(&signal);
         !needed && self.0 & (1 << (signal as i32 - 1)) != 0

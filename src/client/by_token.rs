@@ -36,19 +36,18 @@ use crate::traffic::under_way::UnderWay;
 use crate::traffic::{Traffic, request::Wanted};
 
 impl Client {
-    /// Extends a lock by its token: the lease ends `ttl` from now, or later if it does so anyway. Without a fence
+    /// Extends a lock by its token: the lease ends `ttl` from now; a lease that ends later stays. Without a fence
     /// the client asks the nodes for it first.
     ///
-    /// Extend a lock while it is valid. Later another client may have held it: a node that crashed and has lost its
-    /// newest data may extend the former lease all the same.
+    /// Extend a lock while it is valid. Later another client may have held it: a node that crashed and lost its
+    /// newest data may still extend the former lease.
     ///
-    /// With a fence nothing is known of the grant but that. The validity counts from this request, so it is right only if
-    /// the token has held the lock without a gap until now, as it does while each extension comes before the end of the
-    /// one before.
+    /// The validity counts from this request. With a fence it is right only if the token has held the lock without a
+    /// gap until now: send each extension before the previous one ends.
     ///
     /// # Errors
-    /// [`Error::Lost`] when the token does not hold the lock at a majority of the nodes; [`Error::Refused`] when so many
-    /// nodes refuse for good that no majority is left; [`Error::NoQuorum`] when too few answer.
+    /// [`Error::Lost`] when the token does not hold the lock at a majority of the nodes; [`Error::Refused`] when too
+    /// many nodes refuse for good. [`Error::NoQuorum`] when too few answer.
     pub async fn extend(
         &self,
         key: impl Into<Key>,
@@ -69,8 +68,8 @@ impl Client {
         Ok(Lease { key: key.clone(), token: *token, fence, valid_for })
     }
 
-    /// Sends an EXTEND to all nodes. Returns the time for which the lock is valid. A ballot would say the same: each
-    /// node gets one request, all at the same time and with the same fence.
+    /// Sends an EXTEND to all nodes. Returns the time until the validity ends. A ballot would give the same result:
+    /// each node gets one request, all at the same time and with the same fence.
     async fn extend_by(
         &self,
         command: &Cmd,
@@ -94,8 +93,7 @@ impl Client {
     /// once.
     ///
     /// # Errors
-    /// [`Error::NoQuorum`] when no majority of the nodes answers; [`Error::Refused`] when so many refuse for good that none
-    /// is left.
+    /// [`Error::NoQuorum`] when no majority of the nodes answers; [`Error::Refused`] when too many refuse for good.
     pub fn release<K: Into<Key>>(
         &self,
         key: K,
@@ -206,7 +204,7 @@ impl Client {
     async fn checked(&self, key: &Key, name: &[u8], within: Duration) -> Vec<(Answer, NodeState)> {
         let mut command = redis::cmd("DLOCK.CHECK");
         command.arg(key.as_bytes()).arg(name);
-        // CHECK is answered as ACQUIRE is: with a fence, or not.
+        // The reply to CHECK has the form of ACQUIRE's: a fence, or null.
         let ask = Ask::Acquire { fence: None, wait: None };
         let mut nodes = self.ask_all(&ask, &command, within).await;
         for (_, state) in nodes.iter_mut().filter(|(_, state)| *state == NodeState::Held) {
@@ -258,7 +256,7 @@ impl Client {
         Err(Error::TooLong { key, ttl, limit, nodes: self.reports(nodes) })
     }
 
-    /// The error where no majority agrees: so many nodes refuse for good that none can, or too few answer.
+    /// The error without a majority: too many nodes refuse for good, or too few answer.
     fn no_quorum(&self, key: &Key, nodes: &[(Answer, NodeState)]) -> Error {
         let never = |answer: &Answer| *answer == Answer::Refused(Obstacle::Never);
         let never = nodes.iter().filter(|(answer, _)| never(answer)).count();
@@ -300,13 +298,12 @@ impl Client {
 /// Locks that one process of a program hands over to the next one.
 #[cfg(feature = "operator")]
 impl Client {
-    /// Takes over a lock from an earlier process, which has handed it over. Each node is asked to extend the lease by
-    /// its fence, and so that it ends `valid_for` from now, or later if it does so anyway. The lock is held for one
-    /// lease, unless its guard extends it.
+    /// Takes over a lock that an earlier process has handed over. Asks each node to extend the lease by its fence, to
+    /// at least `valid_for` from now. The lock is held for one lease, unless its guard extends it.
     ///
     /// # Errors
     /// [`Error::Lost`] when the token does not hold the lock at a majority of the nodes; [`Error::NoQuorum`] when too
-    /// few nodes answer to say so.
+    /// few nodes answer.
     pub async fn take_over(&self, lease: Lease, mode: Mode) -> Result<Guard, Error> {
         let Lease { key, token, fence, valid_for } = lease;
         check_key(&key)?;
@@ -331,7 +328,7 @@ impl Client {
     /// True if the token holds the lock at a majority of the nodes.
     ///
     /// # Errors
-    /// [`Error::NoQuorum`] when too few nodes answer to say so.
+    /// [`Error::NoQuorum`] when too few nodes answer.
     pub async fn is_held_by(&self, key: &Key, token: &Token) -> Result<bool, Error> {
         let nodes =
             self.checked(key, token.as_str().as_bytes(), self.shared.timeout(Duration::MAX)).await;
@@ -345,8 +342,8 @@ impl Client {
     }
 }
 
-/// Asks a node to release, and asks again while it refuses for the moment. The length of the lease is not
-/// known here, so this ends after `within`.
+/// Asks a node to release, and repeats this while it refuses for the moment. The length of the lease is
+/// not known here, so this ends after `within`.
 async fn release_at(
     node: &Arc<Node>,
     command: &Cmd,

@@ -31,7 +31,7 @@ pub struct Client {
 #[derive(Clone, Default)]
 #[must_use]
 pub struct ClientBuilder {
-    /// URLs of the nodes; without them those of `DLOCK_NODES`.
+    /// URLs of the nodes; `None`: the environment's `DLOCK_NODES`.
     nodes: Option<Vec<String>>,
     node_timeout: Option<Duration>,
     listener: Listener,
@@ -41,21 +41,22 @@ impl Client {
     /// Connects to the nodes of a comma-separated list of URLs:
     ///
     /// - `redis://[user][:password@]host[:port][/db]`;
-    /// - `rediss://…` with TLS; `?ca=FILE` is the certificate authority to trust, in place of the system's CA
-    ///   certificates; `&cert=FILE&key=FILE` is the client's own certificate; all in PEM form, and read once;
+    /// - `rediss://…` with TLS; `?ca=FILE` replaces the system's CA certificates; `&cert=FILE&key=FILE` is the
+    ///   client's own certificate; all files are in PEM form, and read once;
     /// - `unix:///path[?user=…&pass=…&db=…]`;
     /// - `redis+sentinel://[user:password@]s1[:26379],s2,…/NAME[/db]`: the primary that Sentinels watch under
-    ///   this name, whichever server it is at the moment. User and password are those of the servers, and of
-    ///   the Sentinels if they need a login; where these differ, `?sentinel-user=…&sentinel-pass=…`;
+    ///   this name, followed through fail-overs. User and password belong to the servers, and to the
+    ///   Sentinels if they need a login; for another login of the Sentinels add
+    ///   `?sentinel-user=…&sentinel-pass=…`;
     /// - `redis+cluster://[user:password@]h1[:6379],h2,…`: a Redis Cluster, found through these of its
     ///   servers. A cluster is *one* node: each key is at one of its primaries.
     ///
     /// The last two have a form with TLS as well: `rediss+sentinel://…` (`?sentinel-tls=no` where only the
-    /// servers speak it) and `rediss+cluster://…`. Where servers announce an address that cannot be reached
-    /// from here, `?map=10.0.0.5:6379=localhost:7001` replaces it; this option may be given more than once,
-    /// and without ports.
+    /// servers speak it) and `rediss+cluster://…`. If servers announce an address that cannot be reached
+    /// from here, replace it: `?map=10.0.0.5:6379=localhost:7001`. This option may be repeated, and given
+    /// without ports.
     ///
-    /// The order of the list means nothing: the client sorts it.
+    /// The order of the list has no meaning: the client sorts it.
     ///
     /// Special characters in a password are written as in any URL: `%40` for `@`, `%2C` for a
     /// comma.
@@ -88,8 +89,8 @@ impl Client {
         Lock::new(Arc::clone(&self.shared), key.into())
     }
 
-    /// Waits until releases under way are done: those of dropped guards, and those that a node has refused
-    /// for the moment or not answered. Returns false if that takes longer than `within`.
+    /// Waits until releases under way are done: of dropped guards, and at nodes that refused for the
+    /// moment or did not answer. Returns false if that takes longer than `within`.
     pub async fn released(&self, within: Duration) -> bool {
         self.shared.background.idle(within).await
     }
@@ -116,8 +117,7 @@ impl ClientBuilder {
     }
 
     /// Sets the time-out of a request to a node, connecting included. The default is a twentieth of a lock's
-    /// lease, but at least 50 ms and at most a second. The longest is an hour; but for a lock it is never longer
-    /// than a quarter of the lease.
+    /// lease, at least 50 ms and at most a second. The limit is an hour, and for a lock a quarter of the lease.
     pub fn node_timeout(mut self, timeout: Duration) -> ClientBuilder {
         self.node_timeout = Some(timeout);
         self
@@ -133,8 +133,8 @@ impl ClientBuilder {
     /// Connects. A majority of the nodes is enough; the client tries the others again when it needs them.
     ///
     /// # Errors
-    /// Fails when an address or the time-out is not valid, two of them lead to the same node, or no majority can be used:
-    /// because nodes do not answer, are replicas, or lack the module.
+    /// Fails when an address or the time-out is not valid, or two addresses lead to the same node. Also fails when no
+    /// majority can be used: nodes do not answer, are replicas, or lack the module.
     pub async fn connect(self) -> Result<Client, Error> {
         let client = self.connect_later()?;
         client.shared.check().await?;

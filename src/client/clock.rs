@@ -5,14 +5,14 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use dlock_core::words::{Instant, Millis, Time};
 use nix::time::{ClockId, clock_gettime};
 
-/// Now, on a clock that goes on while the machine is suspended.
+/// The present time, on a clock that goes on while the machine is suspended.
 pub(crate) fn now() -> Instant {
     // Linux and macOS always have it.
     let time = clock_gettime(CLOCK).map_or(Duration::ZERO, Duration::from);
     Instant(u64::try_from(time.as_micros()).unwrap_or(u64::MAX))
 }
 
-/// Now, on both clocks. The wall clock is only a floor for proposed fences.
+/// The present time on both clocks. The wall clock is only a floor for proposed fences.
 pub(crate) fn time() -> Time {
     let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Time { now: now(), unix: u64::try_from(unix.as_micros()).unwrap_or(u64::MAX) }
@@ -37,7 +37,7 @@ pub(crate) fn left(end: Instant) -> Duration {
     Duration::from_micros(end.since(now()))
 }
 
-/// Whole milliseconds, rounded up, and never zero: zero often means something else.
+/// Whole milliseconds, rounded up, and at least one: zero often has another meaning.
 pub(crate) fn millis(length: Duration) -> Millis {
     let millis = length.as_micros().div_ceil(1000).max(1);
     Millis(u64::try_from(millis).unwrap_or(u64::MAX))

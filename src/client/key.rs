@@ -6,7 +6,7 @@ use crate::printable::Printable;
 
 /// The name of a lock: any bytes, and mostly text.
 ///
-/// `Display` escapes it, so that it is safe to print. The nodes know its [bytes](Key::as_bytes).
+/// `Display` escapes it, so that it is safe to print. The nodes store its [bytes](Key::as_bytes).
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key(Box<[u8]>);
 

@@ -24,10 +24,10 @@
 //!
 //! A complete program is in `examples/job.rs`.
 //!
-//! The library reports through [`tracing`]: a span `acquire` for each acquisition, in it a span `wait` for
-//! each time in a queue, with the holders in the way, a span `hold` for each guard, and events in them. Where
-//! they fit, fields have OpenTelemetry's names for databases (`db.system.name`, `db.operation.name`,
-//! `server.address`, `error.type`). They never contain a token or a password.
+//! The library reports through [`tracing`]: a span `acquire` for each acquisition, a span `hold` for each
+//! guard, and events in them. Within `acquire`, each time in a queue has a span `wait`, with the holders in
+//! the way. Where they fit, fields have OpenTelemetry's names for databases (`db.system.name`,
+//! `db.operation.name`, `server.address`, `error.type`). They never contain a token or a password.
 //!
 //! With the feature `otel` the library records OpenTelemetry metrics: acquisitions, waits, holds, losses and
 //! failed renewals, with the meter provider that is set when the client is made. `examples/otel.rs` prints
@@ -78,8 +78,8 @@ pub use report::notice::Notice;
 pub use report::{NodeError, NodeState, Release, Report};
 pub use token::{InvalidToken, Token};
 
-/// The parts for tools that look at single nodes and servers (feature `operator`). They speak in types of
-/// the [`redis`] crate, and may change with any release.
+/// The parts for tools that look at single nodes and servers (feature `operator`). They use types of the
+/// [`redis`] crate, and may change with any release.
 #[cfg(feature = "operator")]
 pub mod operator {
     pub use crate::inspect::{Fields, UnexpectedReply};

@@ -3,7 +3,7 @@
 use std::fmt::{self, Write};
 
 /// Any bytes, shown on one line. Bytes that cannot be printed are escaped as in `\x00`, and so is the
-/// backslash: nobody can forge a line, and no two texts look the same.
+/// backslash: a text cannot forge a line, and no two texts look the same.
 #[derive(Clone, Copy, Debug)]
 pub struct Printable<'a>(pub &'a [u8]);
 
@@ -25,8 +25,8 @@ impl fmt::Display for Printable<'_> {
     }
 }
 
-/// True for control characters, for those that change the direction of writing, and for those that nothing is shown of
-/// (Unicode's Default_Ignorable_Code_Point): they could disguise a key as another one.
+/// True for control characters, characters that change the direction of writing, and invisible ones (Unicode's
+/// Default_Ignorable_Code_Point): they could disguise a key as another one.
 fn is_invisible(letter: char) -> bool {
     letter.is_control()
         || matches!(letter, '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}')

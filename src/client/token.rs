@@ -3,8 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// 128 random bits. Whoever knows them can release and extend the lock, so `Debug` does not show them;
-/// [`Display`](fmt::Display) does.
+/// 128 random bits. A client that has them can release and extend the lock, so `Debug` does not show
+/// them; [`Display`](fmt::Display) does.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Token([u8; LENGTH]);
 

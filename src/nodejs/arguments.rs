@@ -34,12 +34,12 @@ pub(crate) fn millis(span: Duration) -> f64 {
     span.as_micros() as f64 / 1e3
 }
 
-/// Fences are at most 2^53 - 1, and all other counts are smaller, so JavaScript can tell each from the next.
+/// Converts a fence. Fences are at most 2^53 - 1, and all other counts are smaller, so a number of JavaScript
+/// is exact.
 pub(crate) fn fence(fence: u64) -> f64 {
     fence as f64
 }
 
-/// Reads a token.
 pub(crate) fn token(text: &str) -> Result<Token, Error> {
     text.parse().map_err(|error: InvalidToken| Error::Usage(error.to_string()))
 }

@@ -26,7 +26,7 @@ pub struct Client {
 #[napi]
 impl Client {
     /// Makes a client with the option `nodeTimeout`, or returns its error. `environment` is the value of
-    /// `DLOCK_NODES`, which counts if no nodes are given.
+    /// `DLOCK_NODES`, used if no nodes are given.
     #[napi(catch_unwind)]
     pub fn connect(
         queue: &OutcomeQueue,
@@ -105,7 +105,7 @@ impl Client {
         });
     }
 
-    /// Releases a lock by its token. The outcome says whether the token held it.
+    /// Releases a lock by its token. The outcome is true if the token held it.
     #[napi(catch_unwind)]
     pub fn release(&self, id: u32, key: Name, token: String) {
         let (client, key) = (&self.connected.client, arguments::key(key));
@@ -120,8 +120,8 @@ impl Client {
         self.run(id, async move { client.inspect(key).await.map(Outcome::Inspected) });
     }
 
-    /// Ends all leases of a lock on all nodes, or only the lease of this token. The outcome has the number
-    /// that each node ended.
+    /// Ends all leases of a lock on all nodes, or only the lease of this token. The outcome has the number of
+    /// leases that each node ended.
     #[napi(catch_unwind)]
     pub fn break_lock(&self, id: u32, key: Name, token: Option<String>) {
         let (client, key) = (self.connected.client.clone(), arguments::key(key));

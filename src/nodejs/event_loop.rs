@@ -1,8 +1,8 @@
 //! The outcomes for one event loop. They stay here until the loop collects them, and a call-back wakes it. A
-//! grant that the loop never collects is dropped with the rest, which releases it.
+//! grant that the loop does not collect is dropped with the rest, which releases it.
 //!
-//! A worker thread has an event loop of its own, and so a queue of its own. The end of that loop, for whatever
-//! reason, releases its locks.
+//! A worker thread has an event loop of its own, and so a queue of its own. Every end of that loop releases its
+//! locks.
 
 use std::collections::BTreeMap;
 use std::future::Future;

@@ -18,11 +18,11 @@ pub struct Failure {
     pub key: Option<Either<String, Buffer>>,
     /// The state of each node.
     pub nodes: Vec<NodeReport>,
-    /// Milliseconds until it makes sense to ask again.
+    /// Milliseconds until a retry can succeed.
     pub retry_after: Option<f64>,
     /// The holder of the lock.
     pub holder: Option<Holder>,
-    /// Milliseconds for which the lock is still done.
+    /// Milliseconds until the lock is free.
     pub left: Option<f64>,
     /// The holder that has left the lock done.
     pub by: Option<Done>,

@@ -74,7 +74,7 @@ impl Guard {
         self.held().as_ref().map_or(0.0, |guard| arguments::millis(guard.ttl()))
     }
 
-    /// Milliseconds for which the lock is certainly held without another renewal.
+    /// Milliseconds until the validity ends if no renewal succeeds.
     #[napi]
     pub fn valid_for(&self) -> f64 {
         let held = self.held();
@@ -88,13 +88,13 @@ impl Guard {
         self.held().is_some()
     }
 
-    /// The fence; an error if other holders have different ones at the same time.
+    /// Returns the fence, or an error if other holders have different ones at the same time.
     #[napi(catch_unwind)]
     pub fn exclusive_fence(&self) -> Either<f64, Failure> {
         self.proof(|guard| guard.exclusive_fence().map(arguments::fence))
     }
 
-    /// The loss; null while the lock is held.
+    /// Returns the loss; null while the lock is held.
     #[napi(catch_unwind)]
     pub fn loss(&self) -> Option<Failure> {
         match &*self.held() {
@@ -171,8 +171,8 @@ impl Guard {
         drop(self.held().take());
     }
 
-    /// Ends the lock of a guard that was collected. Returns true if that releases it, in the background; a lease
-    /// without renewal goes on, and is watched, to its end.
+    /// Ends the lock of a collected guard. Returns true if that releases it, in the background. A lease without
+    /// renewal goes on to its end, and its loss is still reported.
     #[napi]
     pub fn end(&self) -> bool {
         let is_renewed = self.held().as_ref().is_some_and(dlock_client::Guard::is_renewed);
@@ -188,7 +188,7 @@ impl Guard {
         self.place.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells V8 that the lock uses no memory any more.
+    /// Tells V8 that the memory of the lock is free.
     fn uncount(&self, env: Env) {
         if self.is_counted.swap(false, Ordering::Relaxed) {
             // This fails only while the event loop ends.

@@ -36,7 +36,7 @@ impl Lock {
         });
     }
 
-    /// Checks a window in which the lock is to be left done.
+    /// Checks a window for `runOnce`.
     #[napi(catch_unwind)]
     pub fn check_once(&self, window: Given<'_, f64>) -> Option<Failure> {
         let checked = span("window", window).and_then(|window| self.lock.check_once(window));

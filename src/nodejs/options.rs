@@ -19,7 +19,6 @@ pub fn option_names() -> Vec<String> {
     Options::default().slots().iter().map(|(name, _)| camel_case(name)).collect()
 }
 
-/// Reads the options of a lock.
 pub(crate) fn read(given: &Object<'_>) -> Result<LockOptions, Error> {
     let mut options = Options::default();
     for (name, slot) in options.slots() {
@@ -72,7 +71,6 @@ fn permits(name: &str, given: Given<'_, f64>) -> Result<u16, Error> {
     accept(name, given, "a whole number of holders", read)
 }
 
-/// Reads a text.
 pub(crate) fn text(name: &str, given: Given<'_, String>) -> Result<String, Error> {
     accept(name, given, "a text", |text| Some(text.clone()))
 }

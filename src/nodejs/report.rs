@@ -34,11 +34,11 @@ pub struct Holder {
     pub client: Option<f64>,
     /// The holder's text about itself.
     pub meta: Text,
-    /// Public name of its token, from which the token cannot be guessed.
+    /// Public name of its token. It does not reveal the token.
     pub id: String,
     /// True if the lock ends with the connection.
     pub ephemeral: bool,
-    /// True if its turn came while it was away.
+    /// True if the lock was granted to its reserved place.
     pub away: bool,
 }
 
@@ -49,18 +49,18 @@ pub struct Done {
     pub id: String,
     /// Its fence.
     pub fence: f64,
-    /// Time since it said so.
+    /// Time since it left the lock done.
     pub since: f64,
-    /// Its words about the outcome.
+    /// Its text about the outcome.
     pub outcome: Text,
 }
 
 /// A waiter for a lock.
 #[napi(object, object_from_js = false)]
 pub struct Waiter {
-    /// Public name of its token, from which the token cannot be guessed.
+    /// Public name of its token. It does not reveal the token.
     pub id: String,
-    /// Mode in which it wants to hold the lock.
+    /// Requested mode.
     pub mode: String,
     /// Time since it began to wait.
     pub waited: f64,
@@ -70,7 +70,7 @@ pub struct Waiter {
     pub client: Option<f64>,
     /// The waiter's text about itself.
     pub meta: Text,
-    /// True if only its place is kept.
+    /// True if its request has ended, and its place is reserved.
     pub away: bool,
 }
 
@@ -122,11 +122,11 @@ pub struct NodeBreak {
 pub struct Lease {
     /// The lock.
     pub key: Text,
-    /// Token with which to extend and release it.
+    /// Token to extend and release it.
     pub token: String,
     /// Its fence.
     pub fence: f64,
-    /// Time for which the lock is valid.
+    /// Time until the validity ends.
     pub valid_for: f64,
 }
 
@@ -144,7 +144,7 @@ pub struct Notice {
     pub node: Option<String>,
     /// Address of the node's new primary.
     pub server: Option<String>,
-    /// Time for which that grants nothing.
+    /// Time until the new primary grants locks.
     pub quarantine: Option<f64>,
     /// Node-id of the former server.
     pub before: Option<String>,
@@ -202,7 +202,7 @@ pub(crate) fn lease(lease: &dlock_client::Lease) -> Lease {
     }
 }
 
-/// A node's report about a lock; nothing, where it is free.
+/// A node's report about a lock; none where the lock is free.
 pub(crate) fn inspected(
     (name, answer): (String, Result<Option<dlock_client::Inspection>, NodeError>),
 ) -> NodeInspection {

@@ -1,6 +1,6 @@
 //! The library's log lines, for `node:diagnostics_channel`.
 //!
-//! Lines go among the outcomes for an event loop, and the library does not wait for that loop.
+//! Lines are queued with the outcomes for an event loop, and the library does not wait for that loop.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Once, PoisonError, Weak};

@@ -65,7 +65,6 @@ pub(crate) fn text(name: &str, given: &Bound<'_, PyAny>) -> PyResult<String> {
     }
 }
 
-/// Reads a token.
 pub(crate) fn token(given: &Bound<'_, PyAny>) -> PyResult<Token> {
     let read = text("token", given)?.parse::<Token>();
     read.map_err(|error| errors::usage(given.py(), error.to_string()))

@@ -42,7 +42,7 @@ impl GuardBase {
     /// Releases the lock. Waits until a majority of the nodes has answered, or until the node time-out; the
     /// rest goes on in the background. Raises LostError if the lock was lost before.
     fn release(&self, py: Python<'_>) -> PyResult<()> {
-        // From here on the lock is released in any case.
+        // From here on dropping the guard releases the lock.
         let Held { guard, local } = self.0.get().take(py)?;
         finish(py, |to| carry_out(py, &local, to, released(guard))).map(drop)
     }
@@ -140,7 +140,7 @@ impl LockBase {
 }
 
 impl LockBase {
-    /// This mutex is never held while Python runs.
+    /// Locks the mutex, which must not be held while Python runs.
     fn entered(&self) -> MutexGuard<'_, Vec<Block>> {
         self.entered.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -152,8 +152,8 @@ type Block = (Vec<Call>, Py<GuardBase>);
 #[derive(PartialEq, Eq)]
 struct Call(usize, usize);
 
-/// Returns the calls that have not returned, the innermost first. They refer to no frame, which would keep its
-/// variables.
+/// Returns the calls that have not returned, the innermost first. They contain no reference to a frame, which
+/// would keep its variables.
 fn calls(py: Python<'_>) -> Vec<Call> {
     let innermost = || py.import(intern!(py, "sys"))?.call_method0(intern!(py, "_getframe"));
     let mut next = innermost().ok();
@@ -167,7 +167,7 @@ fn calls(py: Python<'_>) -> Vec<Call> {
 }
 
 /// Returns the block that ends here: its innermost call that has not returned is the same as at its beginning. The
-/// current thread is not: a generator is closed, or collected, within any other block.
+/// current thread does not identify it: a generator may be closed, or collected, within any other block.
 fn block_of(calls: &[Call], entered: &[Block]) -> Option<usize> {
     let nearest = calls.iter().find_map(|call| {
         let blocks = entered.iter().enumerate();
@@ -177,7 +177,7 @@ fn block_of(calls: &[Call], entered: &[Block]) -> Option<usize> {
         });
         near.min()
     });
-    // Some frameworks end a block in another thread than they began it in.
+    // Some frameworks begin a block in one thread and end it in another.
     nearest.map(|(_, Reverse(at))| at).or_else(|| entered.len().checked_sub(1))
 }
 

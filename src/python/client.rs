@@ -28,7 +28,7 @@ pub(crate) struct Client {
 
 #[pymethods]
 impl Client {
-    /// `environment` is the value of `DLOCK_NODES`, which counts if no nodes are given.
+    /// Makes a client. `environment` is the value of `DLOCK_NODES`, used if no nodes are given.
     #[new]
     fn new(
         py: Python<'_>,
@@ -67,7 +67,7 @@ impl Client {
         carry_out(py, &local, to, extended)
     }
 
-    /// Releases a lock by its token. Returns whether the token held it.
+    /// Releases a lock by its token. Returns true if the token held it.
     fn release(
         &self,
         py: Python<'_>,
@@ -89,8 +89,8 @@ impl Client {
         carry_out(py, &local, to, inspected)
     }
 
-    /// Ends all leases of a lock on all nodes, or only the lease of this token. Returns the number that each
-    /// node ended.
+    /// Ends all leases of a lock on all nodes, or only the lease of this token. Returns the number of leases
+    /// that each node ended.
     fn break_lock(
         &self,
         py: Python<'_>,
@@ -109,7 +109,7 @@ impl Client {
     fn close(&self, py: Python<'_>, to: ReplyTo<'_>) -> PyResult<Py<PyAny>> {
         let local = match self.present() {
             Some(local) => local,
-            // A child process that has not used the client has nothing to close.
+            // A child process that has not used the client has no connection to close.
             None if to.is_none() => return Ok(py.None()),
             None => self.local(py)?,
         };

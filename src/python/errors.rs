@@ -32,8 +32,8 @@ pub(crate) fn is_lost(py: Python<'_>, error: &PyErr) -> PyResult<bool> {
     error.value(py).is_instance(class_of(py, "lost")?.as_any())
 }
 
-/// Makes an exception, and sets its attributes. They are not arguments: pickle, which Celery uses for exceptions of
-/// tasks, would have to repeat these.
+/// Makes an exception, and sets its attributes. They are not arguments, because pickle, used by Celery for
+/// exceptions of tasks, would have to pass them again.
 fn exception<'py>(py: Python<'py>, failure: &Failure) -> PyResult<Bound<'py, PyAny>> {
     let Failure { code, message, key, nodes, retry_after, holder, left, done, fence, why } =
         failure;

@@ -1,6 +1,6 @@
 //! Events for the thread of Python that logs lines and calls the program's functions, `dlock-hooks`.
 //!
-//! No thread of Rust runs code of Python: it queues its events for that thread, which ends before the interpreter does.
+//! Threads of Rust run no code of Python: they queue events for that thread, which ends before the interpreter does.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
@@ -17,7 +17,7 @@ use crate::own::Own;
 /// The thread's queue.
 static QUEUE: Mutex<Option<Own<Arc<Outcomes>>>> = Mutex::new(None);
 
-/// Makes this the queue of the thread in this process.
+/// Sets the queue of the thread in this process.
 #[pyfunction]
 pub(crate) fn serve(queue: &OutcomeQueue) -> PyResult<()> {
     *lock() = Some(Own::new(queue.outcomes()?));
@@ -101,7 +101,7 @@ impl IntoValue for Line {
     }
 }
 
-/// The number of a level of `logging`, which has nothing below DEBUG.
+/// The number of a level for `logging`, which has no TRACE: below DEBUG.
 fn number(level: Level) -> u32 {
     match level {
         Level::ERROR => 40,

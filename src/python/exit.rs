@@ -22,7 +22,7 @@ pub(crate) fn release_all(py: Python<'_>) -> PyResult<()> {
         return Ok(());
     };
     let clients = local::end(py);
-    // A thread that has just acquired a lock, and waits for its turn in Python, registers it in a moment.
+    // A thread that has just acquired a lock needs a turn in Python to register it.
     for _ in 0..MOST_TURNS {
         release(py);
         let rests = join_all(clients.iter().map(|client| client.rests()));

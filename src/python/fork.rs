@@ -1,7 +1,8 @@
-//! Fork: a child process gets a copy of the memory and of the open sockets, and no thread that serves them.
+//! Fork: a child process gets a copy of the memory and of the open sockets, without the threads that serve
+//! them.
 //!
-//! The child neither uses nor drops anything of the parent's ([`Own`](crate::own::Own)): each request, and
-//! each end of a connection, would be the parent's. It closes the parent's sockets at once.
+//! The child must not use or drop the parent's objects ([`Own`](crate::own::Own)): each request, and each end
+//! of a connection, would appear as the parent's. It closes its copies of the parent's sockets at once.
 
 use std::mem;
 use std::process;
@@ -13,7 +14,7 @@ use pyo3::prelude::*;
 use crate::runtime;
 use crate::sockets::{self, Watched};
 
-/// Forks that are about to happen: several threads may fork at the same time, if other hooks let them.
+/// Forks that are about to happen: several threads may fork at the same time, unless other hooks prevent it.
 struct Forks {
     under_way: usize,
     pause: Option<Pause>,

@@ -28,7 +28,7 @@ pub(crate) struct Guard {
     fence: u64,
     is_renewed: bool,
     place: Arc<Place>,
-    /// True once a caller has it.
+    /// True once a caller has the guard.
     is_given: AtomicBool,
     /// True once the owner of the token is responsible for the lock.
     is_detached: AtomicBool,
@@ -66,7 +66,7 @@ impl Guard {
         &self.token
     }
 
-    /// Returns the fence, unless other holders have different ones at the same time.
+    /// Returns the fence. Fails if other holders have different ones at the same time.
     fn exclusive_fence(&self, py: Python<'_>) -> PyResult<u64> {
         let fence = self.with(|held| held.guard.exclusive_fence());
         fence.ok_or_else(|| self.gone(py))?.map_err(|error| errors::raised(py, error))
@@ -78,19 +78,19 @@ impl Guard {
         self.held().get().map_or(0.0, |held| held.guard.ttl().as_secs_f64())
     }
 
-    /// Seconds for which the lock is certainly held without another renewal.
+    /// Seconds until the validity ends if no renewal succeeds.
     fn valid_for(&self) -> f64 {
         let valid = |held: &Held| held::valid_for(&held.guard, &held.local.connected);
         self.with(valid).map_or(0.0, |length| length.as_secs_f64())
     }
 
-    /// True if the lock is certainly held at this moment.
+    /// True if the lock is valid now.
     fn is_valid(&self) -> bool {
         let is_valid = |held: &Held| !held.local.connected.is_broken() && held.guard.is_valid();
         self.with(is_valid).unwrap_or(false)
     }
 
-    /// True if it is neither released, nor detached, nor the parent process's.
+    /// True unless the lock is released, detached, or the parent process's.
     pub(crate) fn is_open(&self) -> bool {
         self.held().get().is_some()
     }
@@ -135,14 +135,14 @@ impl Guard {
         carry_out(py, &local, to, done)
     }
 
-    /// Releases the lock, and waits until a majority of the nodes has answered. Returns whether the lock is free
-    /// now: what has not answered is asked again in the background.
+    /// Releases the lock, and waits until a majority of the nodes has answered. Returns true if the lock is free
+    /// now; nodes without an answer are asked again in the background.
     fn release(&self, py: Python<'_>, to: ReplyTo<'_>) -> PyResult<Py<PyAny>> {
         let Held { guard, local } = self.take(py)?;
         carry_out(py, &local, to, released(guard))
     }
 
-    /// Hands the lock over to the owner of its token. This process neither renews nor releases it any more.
+    /// Hands the lock over to the owner of its token. This process stops renewing it, and does not release it.
     fn detach(&self, py: Python<'_>, to: ReplyTo<'_>) -> PyResult<Py<PyAny>> {
         let Held { guard, local } = self.take(py)?;
         self.is_detached.store(true, Ordering::Relaxed);
@@ -158,7 +158,7 @@ impl Guard {
         carry_out(py, &local, to, lost.map(Ok))
     }
 
-    /// Marks a guard that a caller has: if it is collected while the lock is held, the log warns.
+    /// Notes that a caller has the guard: if it is collected while the lock is held, the log warns.
     pub(crate) fn give(&self) {
         self.is_given.store(true, Ordering::Relaxed);
     }
@@ -198,8 +198,8 @@ impl Guard {
     }
 }
 
-/// Releases a guard in the runtime: work that comes from another thread must wake it. Dropping this future
-/// before its first poll drops the guard, which releases the lock as well. Returns whether the lock is free.
+/// Releases a guard in the runtime: work from another thread must wake it. Dropping this future before its
+/// first poll drops the guard, which releases the lock as well. Returns true if the lock is free.
 pub(crate) async fn released(guard: dlock_client::Guard) -> Result<bool, Error> {
     Ok(guard.release().await?.is_free)
 }

@@ -49,7 +49,7 @@ impl Place {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the lock out of a place that is not used any more.
+    /// Takes the lock out of its place, which is not used again.
     pub(crate) fn close(self: &Arc<Place>) -> Option<Held> {
         places().remove(&Arc::as_ptr(self).addr());
         self.lock().take()

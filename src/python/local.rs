@@ -32,7 +32,7 @@ pub(crate) struct UnderWay(Arc<watch::Sender<usize>>);
 /// All clients. Only threads attached to the interpreter lock it.
 static CLIENTS: Mutex<Vec<Weak<Local>>> = Mutex::new(Vec::new());
 
-/// The process whose interpreter ends.
+/// The process with an ending interpreter.
 static ENDING: AtomicU32 = AtomicU32::new(0);
 
 impl Local {
@@ -62,7 +62,7 @@ impl Local {
         Ok(local)
     }
 
-    /// Limits work to the interpreter's life: at its end the work is dropped, without an outcome. Daemon
+    /// Limits work to the interpreter's lifetime: at its end the work is dropped, without an outcome. Daemon
     /// threads still run after that, and their work never begins.
     pub(crate) fn until_the_end<T: Send, W: Future<Output = T> + Send + 'static>(
         &self,

@@ -65,7 +65,7 @@ impl Lock {
         report::key(py, &self.key)
     }
 
-    /// Checks a window in which the lock is to be left done.
+    /// Checks a window for `run_once`.
     fn check_once(&self, py: Python<'_>, window: &Bound<'_, PyAny>) -> PyResult<()> {
         let (local, window) = (self.client.get().local(py)?, span("window", window)?);
         self.at(&local).check_once(window).map_err(|error| errors::raised(py, error))

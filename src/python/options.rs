@@ -9,7 +9,6 @@ use pyo3::types::{PyBool, PyDict};
 use crate::arguments::{maybe_span, span, text, wrong_type};
 use crate::errors;
 
-/// Reads the options of a lock.
 pub(crate) fn read(py: Python<'_>, given: Option<&Bound<'_, PyDict>>) -> PyResult<LockOptions> {
     let mut options = Options::default();
     let mut slots = options.slots();

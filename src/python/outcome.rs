@@ -1,7 +1,8 @@
 //! Outcomes of work, on their way to Python.
 //!
-//! No code of Python runs while an outcome becomes a value: while the interpreter ends, it exits each thread that runs
-//! Python code, and no exit may pass through frames of Rust. Exceptions and named tuples are made by functions in C.
+//! No code of Python runs while an outcome becomes a value: during its shutdown the interpreter exits each thread
+//! that runs Python code. Such an exit must not pass through frames of Rust. Exceptions and named tuples are made by
+//! functions in C.
 
 use dlock_bindings::failure::Failure;
 use dlock_client::{Inspection, Lease, Notice};

@@ -1,5 +1,5 @@
-//! Outcomes for an event loop, asyncio's for example. They stay here until the loop collects them; an
-//! eventfd, which the loop watches like a socket, wakes it. Nothing waits for the GIL meanwhile.
+//! Outcomes for an event loop, asyncio's for example. They stay here until the loop collects them; an eventfd,
+//! which the loop watches like a socket, wakes it. No thread waits for the GIL meanwhile.
 
 use std::mem;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
@@ -51,7 +51,7 @@ impl OutcomeQueue {
         Ok(self.outcomes()?.wake_up.as_fd().as_raw_fd())
     }
 
-    /// Wakes the loop, though nothing has arrived.
+    /// Wakes the loop without an outcome.
     fn wake(&self) -> PyResult<()> {
         self.outcomes()?.wake();
         Ok(())
@@ -83,7 +83,7 @@ impl Outcomes {
         self.wake();
     }
 
-    /// Queues an event that may be lost: events beyond the limit are.
+    /// Queues an event. Events beyond the limit are lost.
     pub(crate) fn push_within(&self, limit: usize, id: u64, event: Outcome) {
         let mut arrived = self.arrived();
         if arrived.len() < limit {

@@ -1,9 +1,9 @@
-//! Values that belong to one process: a fork copies the memory, but they stay the parent's.
+//! Values that belong to one process: after a fork they stay the parent's, though the memory is copied.
 
 use std::mem;
 use std::process;
 
-/// A value of the process that made it. A child of that process neither gets nor drops it.
+/// A value of the process that made it. A child of that process cannot get it, and does not drop it.
 pub(crate) struct Own<T> {
     value: Option<T>,
     process: u32,
@@ -14,7 +14,7 @@ impl<T> Own<T> {
         Own::of(value, process::id())
     }
 
-    /// A value of the process with this id. It saves the system call of `new`.
+    /// A value of the process with this id. Saves the system call of `new`.
     pub(crate) fn of(value: T, process: u32) -> Own<T> {
         Own { value: Some(value), process }
     }

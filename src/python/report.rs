@@ -163,7 +163,7 @@ fn make<'py>(
     tuple(py, &class(py, name)?, fields.into_pyobject(py)?)
 }
 
-/// Makes a named tuple by `tuple.__new__`, which is in C: the class's own is in Python.
+/// Makes a named tuple by `tuple.__new__`, a function in C: the class's own is in Python.
 fn tuple<'py>(
     py: Python<'py>,
     class: &Bound<'py, PyAny>,

@@ -1,5 +1,5 @@
-//! The runtime: requests, renewals, releases. It never waits for the interpreter, so leases are renewed
-//! whatever Python does.
+//! The runtime: requests, renewals, releases. It never waits for the interpreter, so leases are renewed even
+//! while Python is blocked.
 //!
 //! A thread of its own drives it. A Python thread that waits for an outcome takes over meanwhile: two threads
 //! would have to wake each other for each request, which takes longer than the request.
@@ -32,7 +32,7 @@ pub(crate) struct Runtime {
     epoll: Option<RawFd>,
     tokio: runtime::Runtime,
     turns: Mutex<Turns>,
-    /// Notified when no Python thread drives it any more.
+    /// Notified when the last Python thread has stopped driving it.
     left: Condvar,
     /// Notified when its own thread should hand over.
     asked: Notify,
@@ -94,7 +94,7 @@ impl Runtime {
     }
 
     /// Waits for this in a thread that is not attached to the interpreter, and drives the runtime meanwhile.
-    /// A thread with a small stack (`threading.stack_size`) leaves that to the runtime's own.
+    /// For a thread with a small stack (`threading.stack_size`) the runtime's own thread drives.
     pub(crate) fn drive<T>(&self, wait: impl Future<Output = T>) -> T {
         if stacker::remaining_stack().is_none_or(|room| room < LEAST_STACK) {
             return self.handle.block_on(wait);
@@ -150,8 +150,8 @@ impl Runtime {
         }
     }
 
-    /// Stops the runtime between two steps, until the returned sender is dropped. So nothing is half done
-    /// when this process forks.
+    /// Stops the runtime between two steps, until the returned sender is dropped: a fork must not copy a
+    /// half-done step.
     pub(crate) fn pause(&self) -> Sender<()> {
         let (paused, has_paused) = mpsc::sync_channel(1);
         let (resume, resumed) = mpsc::channel();
@@ -187,8 +187,8 @@ fn no_signals() {
     let _ = SigSet::all().thread_block();
 }
 
-/// After a Python thread has left, nothing drives the runtime for this time, in case one comes back. That is
-/// short beside any lease.
+/// Time without a driver after a Python thread has left, in case one comes back. It is short compared to any
+/// lease.
 const SOON: Duration = Duration::from_millis(1);
 /// Stack that driving may need; real work needs a quarter. It is half of the stack that a thread of the
 /// runtime usually has.

@@ -1,6 +1,6 @@
 //! The sockets of a runtime, which a child process inherits. The runtime's epoll instance watches all of them.
 //!
-//! The child closes them and sends nothing: the parent's connections end with the parent.
+//! The child closes them and sends nothing: the connections stay the parent's.
 
 use std::fs;
 use std::os::fd::{AsRawFd, RawFd};
@@ -9,7 +9,7 @@ use std::os::unix::net::UnixStream;
 use nix::sys::stat::{FileStat, SFlag, fstat};
 use nix::unistd;
 
-/// Finds the epoll instance of the runtime that polls this: it watches a new socket of ours.
+/// Finds the epoll instance of the runtime that polls this: the one that watches a new socket.
 pub(crate) fn epoll_of_this_runtime() -> Option<RawFd> {
     let (marker, _other_end) = UnixStream::pair().ok()?;
     marker.set_nonblocking(true).ok()?;

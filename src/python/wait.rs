@@ -11,8 +11,8 @@ use tokio::time::timeout;
 
 use crate::runtime::{Runtime, is_main_thread};
 
-/// Carries this work out, and waits for the outcome. A signal whose handler raises, as Ctrl-C's does, ends
-/// the work and the wait. An outcome that is not received is dropped, which releases a lock in it.
+/// Carries this work out, and waits for the outcome. A signal handler that raises, as for Ctrl-C, ends the work
+/// and the wait. An outcome that is not received is dropped, which releases a lock in it.
 pub(crate) fn wait<T: Send + 'static>(
     py: Python<'_>,
     runtime: &Runtime,
@@ -53,5 +53,5 @@ fn reseed(process: u32) -> PyResult<()> {
     Ok(())
 }
 
-/// Python runs signal handlers in its main thread, as soon as that checks for them.
+/// Interval of checks for signals: Python runs their handlers in its main thread, when it checks for them.
 const BETWEEN_SIGNALS: Duration = Duration::from_millis(50);

@@ -7,11 +7,11 @@ use super::reply::Reply;
 
 /// The answer to a request.
 pub struct Answer {
-    /// One reply, but for SUBSCRIBE and the like.
+    /// One reply; SUBSCRIBE and the like have several.
     pub replies: Vec<Reply>,
     /// True if the connection ends after it.
     pub ends: bool,
-    /// Set for a grant: to be told when its reply was written.
+    /// Set for a grant: notified when its reply was written.
     pub heard: Option<Heard>,
 }
 
@@ -21,7 +21,7 @@ impl From<Reply> for Answer {
     }
 }
 
-/// Tells a lock that the reply to its caller was written. Dropping it says that it was not.
+/// Tells a lock that the reply to its caller was written. Dropping it means that it was not.
 pub type Heard = oneshot::Sender<()>;
 
 /// A command of an agent.
@@ -34,7 +34,7 @@ pub struct AgentCommand {
 }
 
 impl AgentCommand {
-    /// Its documentation, if it is one of dlock.
+    /// Its documentation, if it is a command of dlock.
     pub fn doc(&self) -> Option<&'static Doc> {
         match self.does {
             Does::Locking(_, doc) => Some(doc),
@@ -50,7 +50,7 @@ pub enum Does {
     Locking(Locking, &'static Doc),
 }
 
-/// A command that clients begin with.
+/// A command at the beginning of a connection.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Greeting {
     Auth,

@@ -1,8 +1,8 @@
 //! One connection: requests in, replies out, in the same order.
 //!
-//! While a request waits, the agent reads ahead a little, so that it notices the end of the connection at
-//! once. While a client does not read its replies, the agent answers nothing more, and what it keeps for the connection
-//! counts in its user's room.
+//! While a request waits, the agent reads ahead a little, so that it notices the end of the connection at once. While
+//! a client does not read its replies, the agent answers no further request, and the connection's buffers count in
+//! its user's room.
 
 use std::io;
 use std::pin::pin;
@@ -22,30 +22,28 @@ use super::request::{self, Request};
 use super::session::Session;
 use super::shared::Agent;
 
-/// A stream to a client.
 pub enum Stream {
     Unix(UnixStream),
     Tcp(TcpStream),
 }
 
-/// A connection.
 pub struct Connection {
     pub agent: Arc<Agent>,
     pub stream: Stream,
     pub session: Session,
 }
 
-/// Bytes of the client that were not answered yet.
+/// Bytes of the client without an answer yet.
 #[derive(Default)]
 struct Incoming {
     bytes: Vec<u8>,
     /// Bytes of these that were read as requests.
     used: usize,
-    /// True if the client sends nothing more.
+    /// True if the client has ended its side of the connection.
     has_ended: bool,
 }
 
-/// Replies that were not sent yet.
+/// Replies to send.
 #[derive(Default)]
 struct Outgoing {
     bytes: Vec<u8>,
@@ -53,7 +51,7 @@ struct Outgoing {
     sent: usize,
 }
 
-/// The reasons to end a connection. The client is not told.
+/// The reasons to end a connection, without a reply to the client.
 enum Closing {
     Closed,
     Failed,
@@ -67,7 +65,7 @@ impl Connection {
             _ = self.talk() => {}
             () = tie.lost() => {}
         }
-        // The next holder begins after this.
+        // The connection ends before the next holder begins.
         drop(self.stream);
         self.session.end(&self.agent);
     }
@@ -80,7 +78,7 @@ impl Connection {
             match request::read(incoming.unused(), most) {
                 Ok(Some((request, length))) => {
                     incoming.used += length;
-                    // A client that sends without a pause leaves time for others.
+                    // A client that sends without a pause must not starve the others.
                     requests += 1;
                     if requests.is_multiple_of(TURN) {
                         yield_now().await;
@@ -131,7 +129,7 @@ impl Connection {
         }
     }
 
-    /// Waits for the answer, and reads ahead meanwhile. `None`: the agent ends.
+    /// Waits for the answer, and reads ahead meanwhile. `None`: the agent is shutting down.
     async fn wait_for(
         &mut self,
         words: &[&[u8]],
@@ -142,7 +140,7 @@ impl Connection {
         let mut drained = pin!(self.drained());
         let mut answer = pin!(dispatch::answer(&self.agent, &mut self.session, words));
         loop {
-            // A request that does not wait ends soon, and is carried out as a node would.
+            // A request that does not wait ends soon, and is carried out as on a node.
             if incoming.has_ended && waits {
                 return Err(Closing::Closed);
             }
@@ -158,8 +156,7 @@ impl Connection {
         }
     }
 
-    /// Sends replies. A client that does not read them takes its user's room for that, and does not hold up the agent's
-    /// end.
+    /// Sends replies. Unread ones take room of the client's user, and do not delay the agent's end.
     async fn send_all(&self, incoming: &Incoming, outgoing: &mut Outgoing) -> Result<(), Closing> {
         while !outgoing.unsent().is_empty() {
             if self.stream.send_now(outgoing)? {
@@ -177,16 +174,16 @@ impl Connection {
         Ok(())
     }
 
-    /// True if the agent ends, and does not wait for this connection.
+    /// True if the agent is shutting down, and does not wait for this connection.
     fn is_drained(&self) -> bool {
         *self.agent.draining.borrow() && !self.session.tie.has_locks()
     }
 
-    /// Resolves when the agent ends, and the connection has no EPHEMERAL locks any more.
+    /// Resolves when the agent is shutting down and the connection has no EPHEMERAL locks.
     fn drained(&self) -> impl Future<Output = ()> + Send + use<> {
         let (mut draining, tie) = (self.agent.draining.subscribe(), Arc::clone(&self.session.tie));
         async move {
-            // The sender lives as long as the agent.
+            // The agent has the sender, so the wait cannot fail.
             let _ = draining.wait_for(|draining| *draining).await;
             while tie.has_locks() {
                 sleep(LOOK_FOR_END).await;
@@ -211,7 +208,7 @@ impl Connection {
         let Answer { replies, ends, heard } = answer;
         replies.iter().for_each(|reply| outgoing.add(reply, self.session.protocol));
         if let Some(heard) = heard {
-            // If this fails, the lock learns from the dropped sender that its client has no reply.
+            // If this fails, the dropped sender tells the lock that its client has no reply.
             self.send_all(incoming, outgoing).await?;
             let _ = heard.send(());
         }
@@ -289,7 +286,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Sends some of the replies, or returns false: the client has to read first.
+    /// Sends some of the replies. Returns false if the client has to read first.
     fn send_now(&self, outgoing: &mut Outgoing) -> Result<bool, Closing> {
         let sent = match self {
             Stream::Unix(stream) => stream.try_write(outgoing.unsent()),
@@ -341,7 +338,7 @@ mod tests {
         Agent::new(client, Allow::default(), None, 1_000)
     }
 
-    /// A connection of which the client has sent this many requests, and its end.
+    /// A connection with this many requests of the client, and the client's end of it.
     async fn connection(agent: &Arc<Agent>, requests: usize) -> (StdStream, Connection) {
         let (mut client, stream) = StdStream::pair().unwrap();
         client.write_all(&b"PING\r\n".repeat(requests)).unwrap();

@@ -1,5 +1,5 @@
-//! From a request to its answer: [`greeting`] has what clients ask before anything else, [`locking`] the commands of
-//! dlock.
+//! From a request to its answer: [`greeting`] has the commands at the beginning of a connection, [`locking`] the
+//! commands of dlock.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ pub async fn answer(agent: &Arc<Agent>, session: &mut Session, words: &[&[u8]]) 
     let called =
         |(_, command): &(usize, &AgentCommand)| name.eq_ignore_ascii_case(command.name.as_bytes());
     let Some((place, command)) = commands::ALL.iter().enumerate().find(called) else {
-        // A client sends what belongs to a transaction without waiting for the answer, and must not be half served.
+        // A client sends a transaction without waiting for answers, and its commands must not run one by one.
         let ends = name.eq_ignore_ascii_case(b"MULTI");
         return Answer { ends, ..Reply::error(unknown(session, name)).into() };
     };

@@ -13,7 +13,7 @@ use super::refusal::NO_QUORUM;
 use super::reply::Reply;
 use crate::http::{self, Content};
 
-/// The figures, counted as things happen.
+/// The figures, counted by events.
 #[derive(Debug, Default)]
 pub struct Figures {
     pub connections: Arc<AtomicU64>,
@@ -28,7 +28,7 @@ pub struct Figures {
     losses: Mutex<BTreeMap<&'static str, u64>>,
 }
 
-/// One that is counted until it is dropped.
+/// One unit of a gauge, counted until it is dropped.
 pub struct Counted(Arc<AtomicU64>);
 
 /// A figure: name, meaning, kind and value.

@@ -1,4 +1,4 @@
-//! The commands with which clients begin: login, version of the protocol, name, subscriptions.
+//! The commands at the beginning of a connection: login, version of the protocol, name, subscriptions.
 
 use std::sync::Arc;
 
@@ -10,7 +10,6 @@ use super::reply::{Protocol, Reply, map};
 use super::session::Session;
 use super::shared::Agent;
 
-/// Answers a command.
 pub fn answer(
     agent: &Arc<Agent>,
     session: &mut Session,
@@ -64,10 +63,10 @@ fn auth(agent: &Arc<Agent>, session: &mut Session, args: &[&[u8]]) -> Reply {
 
 fn login(agent: &Arc<Agent>, session: &mut Session, user: &[u8], password: &[u8]) -> Reply {
     let Some(known) = &agent.password else {
-        // A unix socket needs none. A client that sends one all the same is let in.
+        // A unix socket needs no password, and accepts any.
         return if session.is_known { Reply::OK } else { Reply::error(WRONG_PASSWORD) };
     };
-    // Digests, so that the time of the comparison tells nothing.
+    // Digests, so that the time of the comparison reveals nothing.
     let is_right = Sha256::digest(password)[..] == known[..] && user == b"default";
     if !is_right && !session.is_known {
         Reply::error(WRONG_PASSWORD)
@@ -125,7 +124,7 @@ fn client(session: &Session, args: &[&[u8]]) -> Reply {
     };
     match (subcommand.to_ascii_uppercase().as_slice(), rest) {
         (b"ID", []) => Reply::number(session.id),
-        // They change nothing here.
+        // These have no effect here.
         (b"SETNAME" | b"SETINFO" | b"NO-EVICT" | b"NO-TOUCH" | b"CAPA", _) => Reply::OK,
         _ => {
             let given = String::from_utf8_lossy(subcommand.get(..128).unwrap_or(subcommand));
@@ -137,7 +136,7 @@ fn client(session: &Session, args: &[&[u8]]) -> Reply {
 
 // --- the agent about itself ----------------------------------------------------------------------------
 
-/// The lines that clients read at their greeting, and the agent's own figures.
+/// The lines that clients read when they connect, and the agent's own figures.
 fn info(agent: &Agent) -> String {
     let figures = agent.figures.all();
     let mut text = format!(

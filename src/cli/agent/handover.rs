@@ -1,8 +1,8 @@
 //! The hand-over of locks from one process of the agent to the next: a restart by SIGTERM loses none.
 //!
 //! Two files beside the socket, or in the folder that systemd made. The *instance file* is locked (flock) until this
-//! process ends, so that there is one agent. The *table* has the plain leases that were granted to clients. The agent writes it
-//! last of all, and the next one removes it before it serves: no two agents ever act on it.
+//! process ends, so that there is one agent. The *table* has the plain leases that were granted to clients. An agent
+//! writes it last of all, and the next one removes it before it serves: so only one agent uses it.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -60,7 +60,7 @@ impl Instance {
         }
     }
 
-    /// Reads the table of an earlier process, and removes it: it is read once.
+    /// Reads the table of an earlier process, and removes it first, so that it is read once.
     pub fn read(&self) -> Result<Vec<Entry>, String> {
         let failed = |error: io::Error| format!("cannot read {}: {error}", self.table.display());
         let mut options = OpenOptions::new();
@@ -102,7 +102,7 @@ impl Instance {
 }
 
 impl Entry {
-    /// The end of a validity that lasts so long from now.
+    /// The end of a validity with this time left.
     pub fn end_in(left: Duration) -> u64 {
         now().saturating_add(u64::try_from(left.as_micros()).unwrap_or(u64::MAX))
     }
@@ -145,7 +145,7 @@ fn written(handed: &[Entry], boot: &str) -> String {
     text + &digest
 }
 
-/// `None`: it is torn, of another boot, or of another format.
+/// Reads the table's text. `None`: it is torn, of another boot, or of another format.
 fn parse(text: &str, boot: &str) -> Option<Vec<Entry>> {
     let (body, end) = text.split_at_checked(text.len().checked_sub(DIGEST)?)?;
     let lines = body.strip_prefix(FORMAT)?.strip_prefix(boot)?.strip_prefix('\n')?;
@@ -164,13 +164,13 @@ fn unhex(text: &str) -> Option<Vec<u8>> {
     digits.map(|two| u8::from_str_radix(str::from_utf8(two).ok()?, 16).ok()).collect()
 }
 
-/// The name of this boot, if the system has one. Clocks of two boots cannot be compared.
+/// The id of this boot, if the system has one. Clocks of two boots cannot be compared.
 fn boot() -> Option<String> {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
     Some(boot.trim().to_owned())
 }
 
-/// Now, in µs since the boot.
+/// The present time, in µs since the boot.
 fn now() -> u64 {
     let now = clock_gettime(CLOCK).map_or(Duration::ZERO, Duration::from);
     u64::try_from(now.as_micros()).unwrap_or(u64::MAX)
@@ -186,7 +186,7 @@ const SHARED: &str = "shared";
 const EXCLUSIVE: &str = "exclusive";
 /// The mode of both files.
 const OWN: u32 = 0o600;
-/// No link is followed, and opening a pipe does not block.
+/// Flags: links are not followed, and opening a pipe does not block.
 const FLAGS: i32 = OFlag::O_NOFOLLOW.union(OFlag::O_NONBLOCK).bits();
 /// The length of a digest in bytes of text.
 const DIGEST: usize = 64;

@@ -6,7 +6,7 @@ use dlock_core::Millis;
 use dlock_core::limits::MAX_TTL_CEILING;
 use dlock_core::quorum::{Rules, Sound};
 
-/// The length to ask the nodes for, so that a lease certainly lasts `ttl`, whatever their clocks do.
+/// The length to ask the nodes for, so that a lease lasts `ttl` even with the largest clock drift.
 pub fn stretched(ttl: Millis) -> Duration {
     let least = SHORTEST.max(ttl.0);
     // The drift of the longer lease is longer, too: by a hundredth each time.
@@ -20,7 +20,7 @@ pub fn shortened(most: Millis) -> Millis {
     Millis(most.0.saturating_sub(Sound.drift(most).div_ceil(1_000)))
 }
 
-/// The library has no shorter leases, in milliseconds.
+/// The shortest lease of the library, in milliseconds.
 const SHORTEST: u64 = 10;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The places at which an agent listens: a unix socket, or a port of this machine behind a password.
+//! The addresses of an agent: a unix socket, or a port of this machine behind a password.
 
 use std::fs;
 use std::io;
@@ -21,7 +21,6 @@ pub enum At {
     Tcp(SocketAddr),
 }
 
-/// A socket on which the agent listens.
 pub enum Listener {
     Unix(UnixListener),
     Tcp(TcpListener),
@@ -68,7 +67,7 @@ fn taken(given: &mut ListenFd, index: usize) -> Result<Listener, String> {
 }
 
 impl At {
-    /// Begins to listen.
+    /// Opens the socket, and listens.
     pub async fn open(&self) -> Result<Listener, String> {
         let failed = |error: io::Error| format!("cannot listen at {self}: {error}");
         match self {
@@ -90,7 +89,7 @@ async fn unix(path: &Path) -> io::Result<Listener> {
         }
         match UnixStream::connect(path).await {
             Ok(_) => return Err(io::Error::other(ANOTHER)),
-            // The process there has no room for one more connection.
+            // A process listens there, and its queue of connections is full.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 return Err(io::Error::other(ANOTHER));
             }
@@ -101,7 +100,7 @@ async fn unix(path: &Path) -> io::Result<Listener> {
             Err(error) => return Err(error),
         }
     }
-    // The owner and the group may connect. No other thread makes files now.
+    // The owner and the group may connect. The umask is the process's, but no other thread creates files now.
     let before = umask(Mode::S_IXUSR | Mode::S_IXGRP | Mode::S_IRWXO);
     let listener = StdUnix::bind(path);
     umask(before);
@@ -111,12 +110,11 @@ async fn unix(path: &Path) -> io::Result<Listener> {
 }
 
 impl Listener {
-    /// True for a port, behind which anybody on this machine can be.
+    /// True for a port, which every user of this machine can reach.
     pub fn needs_password(&self) -> bool {
         matches!(self, Listener::Tcp(_))
     }
 
-    /// Waits for the next client.
     pub async fn accept(&self) -> io::Result<(Stream, Peer)> {
         match self {
             Listener::Unix(listener) => {

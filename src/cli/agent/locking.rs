@@ -22,7 +22,6 @@ use super::reply::{Reply, map};
 use super::session::Session;
 use super::shared::Agent;
 
-/// Answers a command.
 pub async fn answer(
     agent: &Arc<Agent>,
     session: &Session,
@@ -147,7 +146,7 @@ fn check_options(doc: &'static Doc, args: &[&[u8]]) -> Result<(), String> {
     options.find_map(Result::err).map_or(Ok(()), |refusal| Err(refusal.to_string()))
 }
 
-/// The report of the node that agrees with most others about the holder, as that node gives it.
+/// The unchanged report of the node that agrees with most others about the holder.
 async fn inspect(agent: &Agent, key: &Key) -> Reply {
     let mut command = redis::cmd("DLOCK.INSPECT");
     command.arg(key.as_bytes());
@@ -173,12 +172,12 @@ async fn inspect(agent: &Agent, key: &Key) -> Reply {
         return refusal::no_quorum(needed, &reports);
     }
     let votes = |holder| found.iter().filter(|(other, _)| other == holder).count();
-    // Of several the first: at that node clients queue.
+    // Of several the first: clients queue at that node.
     let best = found.iter().rev().max_by_key(|(holder, _)| votes(holder));
     best.map_or(Reply::Null, |(_, value)| value.clone().into())
 }
 
-/// Says that this is no node: two agents in a list of nodes would be one quorum twice.
+/// Reports that this is an agent and not a node: two agents in a list of nodes would be one quorum twice.
 fn node(agent: &Agent) -> Reply {
     let nodes: Vec<&str> = agent.client.nodes().map(|node| node.name()).collect();
     map([

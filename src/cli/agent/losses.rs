@@ -1,7 +1,7 @@
 //! Losses of locks, for subscribers.
 //!
-//! Each user has one log of messages, which all of its subscribers read at their own pace: a loss is written once,
-//! however many there are. The log has a bound in bytes, and a subscriber that falls behind it is cut off.
+//! Each user has one log of messages, which all of its subscribers read at their own pace: a loss is written once
+//! for all. The log has a bound in bytes, and a subscriber that falls behind is cut off.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -82,7 +82,7 @@ impl Subscription {
     /// The next message.
     pub async fn next(&mut self) -> Result<Arc<str>, Behind> {
         let next = self.next;
-        // The sender is dropped only when there is no subscriber.
+        // Subscribers keep the sender.
         let log = self.log.wait_for(|log| log.end() > next).await.map_err(|_| Behind)?;
         let at = next.checked_sub(log.dropped).ok_or(Behind)?;
         let message = log.messages.get(at).map(Arc::clone).ok_or(Behind)?;
@@ -91,7 +91,7 @@ impl Subscription {
     }
 }
 
-/// Contains no token: another process of the same user may read it.
+/// A message without the token: another process of the same user may read it.
 fn message(key: &Key, fence: u64, why: &str) -> Arc<str> {
     bytes::about(key, json!({"fence": fence, "why": why})).to_string().into()
 }

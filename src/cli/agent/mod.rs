@@ -5,9 +5,9 @@
 //! - [`shared`]: the state that all connections share. [`limits`]: every limit.
 //! - [`listen`]: the sockets. [`peer`]: the process at the other end, and its rights. [`room`]: each user's share.
 //! - [`connection`]: one connection; [`request`] and [`reply`]: its bytes; [`session`]: its state.
-//! - [`commands`]: the table of commands; [`dispatch`]: from a request to its answer; [`greeting`]: what clients
-//!   begin with; [`locking`]: the commands of dlock.
-//! - [`lock`]: all locks; [`name`]: their names; [`lease`]: how long they last; [`tie`]: a connection and its EPHEMERAL
+//! - [`commands`]: the table of commands; [`dispatch`]: from a request to its answer; [`greeting`]: the
+//!   beginning of a connection; [`locking`]: the commands of dlock.
+//! - [`lock`]: all locks; [`name`]: their names; [`lease`]: their lengths; [`tie`]: a connection and its EPHEMERAL
 //!   locks; [`handover`]: locks for the next process.
 //! - [`losses`]: lost locks, for subscribers; [`refusal`]: errors in the words of a node. [`figures`]: for INFO, and for
 //!   Prometheus.
@@ -82,7 +82,7 @@ pub struct Args {
 
     /// A user, a group, or tcp, and the keys that it may lock; can be repeated [default: every client, all keys]
     ///
-    /// The user and the group are those of the process that connects. KEYS is a pattern as of KEYS in Redis:
+    /// The connecting process has the user and the group. KEYS is a pattern as in the Redis command KEYS:
     /// --allow uid=www-data 'keys=web:*'
     #[arg(long, num_args = 2, value_names = ["WHO", "keys=KEYS"])]
     allow: Vec<String>,
@@ -91,12 +91,12 @@ pub struct Args {
     #[arg(long, value_name = "ADDR:PORT")]
     metrics: Option<SocketAddr>,
 
-    /// Time for which connections with EPHEMERAL locks are served after SIGTERM
+    /// Time to serve connections with EPHEMERAL locks after SIGTERM
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration::parse)]
     drain: Duration,
 }
 
-/// An agent, and all that it needs to end.
+/// A running agent, and the means to end it.
 struct Running {
     agent: Arc<Agent>,
     listeners: Vec<Listener>,
@@ -108,7 +108,7 @@ struct Running {
 
 impl Args {
     pub async fn run(self, global: &Global) -> Result<Exit, Failure> {
-        // A Redis with the module on each host would give each host locks of its own.
+        // With the default node each host would have locks of its own.
         if nodes::is_default(global) {
             return Err(Failure::usage(NO_NODES));
         }
@@ -128,7 +128,7 @@ impl Args {
         signals.next_that_ends().await;
         for task in serving {
             task.abort();
-            // Its listener removes its socket.
+            // A listener removes its socket.
             let _ = task.await;
         }
         tokio::select! {
@@ -222,7 +222,7 @@ impl Running {
                 match listener.accept().await {
                     Ok((stream, peer)) => welcome(&agent, stream, peer),
                     Err(error) => {
-                        // Too many open files, say: it may pass.
+                        // Too many open files, for example: the cause may pass.
                         let message = format!("cannot accept a connection: {error}");
                         stderr.write(stderr::warning("accept", message, as_json));
                         sleep(ACCEPT_PAUSE).await;
@@ -232,13 +232,13 @@ impl Running {
         }
     }
 
-    /// Ends all connections, those with EPHEMERAL locks only after a while.
+    /// Ends all connections; those with EPHEMERAL locks only when these have ended, or at the limit.
     async fn drained(&self, limit: Duration) {
         self.agent.draining.send_replace(true);
         let _ = timeout(limit, self.gone(|agent| agent.room.len() == 0)).await;
     }
 
-    /// Resolves when this holds.
+    /// Resolves when the condition holds.
     async fn gone(&self, is_gone: impl Fn(&Agent) -> bool) {
         while !is_gone(&self.agent) {
             sleep(Duration::from_millis(5)).await;
@@ -285,8 +285,8 @@ fn password(file: &Path) -> Result<[u8; 32], Failure> {
     }
 }
 
-/// Each connection is an open file, and the system's usual limit is for programs with few. Returns the number of files
-/// that this process may have.
+/// Raises the limit of open files: each connection is one, and the system's usual limit is low. Returns the number of
+/// files that this process may have.
 fn open_more_files() -> u64 {
     let limits = || getrlimit(Resource::RLIMIT_NOFILE);
     if let Ok((_, hard)) = limits() {

@@ -11,7 +11,7 @@ pub struct Name {
 }
 
 impl Name {
-    /// The room that it takes: a long name takes that of several.
+    /// The room that it takes: a long name counts as several.
     pub fn units(&self) -> u64 {
         units(self.key.as_bytes().len() + self.token.len())
     }

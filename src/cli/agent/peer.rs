@@ -11,7 +11,7 @@ use crate::locks::glob;
 /// The process at the other end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Peer {
-    /// A process of this machine, as the system knows it.
+    /// A process of this machine, as the system reports it.
     Local { uid: u32, gid: u32, pid: Option<u32> },
     /// A client over TCP, which has a password.
     Tcp,
@@ -33,7 +33,7 @@ impl Peer {
         }
     }
 
-    /// The text about a process, as the system knows it.
+    /// The text about a process, as the system reports it.
     pub fn about(&self, host: &str) -> String {
         let mut words = vec![format!("host={host}")];
         if let Peer::Local { uid, pid, .. } = self {
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn who_may_use_which_lock_is_by_user_and_group() {
+    fn rules_permit_locks_by_user_and_group() {
         let web = Peer::Local { uid: 33, gid: 33, pid: None };
         let root = Peer::Local { uid: 0, gid: 0, pid: None };
         let rules = allow("uid=33 keys=web:* gid=root keys=* tcp keys=app:[ab]").unwrap();

@@ -43,8 +43,8 @@ pub fn no_quorum(needed: usize, nodes: &[Report]) -> Reply {
     Reply::Error(format!("{NO_QUORUM} {needed} of {all} nodes are needed: {listed}"))
 }
 
-/// The reply for a lease that was not granted. Nodes that do not grant as much were asked for more than the caller has
-/// asked for: the numbers are the caller's.
+/// The reply for a lease that was not granted. The agent asks nodes for more than the caller's length, so the numbers
+/// are converted to the caller's.
 pub fn of_lease(error: &Error, ttl: Millis) -> Reply {
     match error {
         Error::TooLong { limit, .. } => Reply::error(too_long(ttl, shortened(millis(*limit)))),

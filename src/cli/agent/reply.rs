@@ -4,7 +4,6 @@ use std::borrow::Cow;
 
 use redis::Value;
 
-/// A reply.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reply {
     Null,

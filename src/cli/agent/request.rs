@@ -1,7 +1,7 @@
 //! Requests, as clients send them: an array of strings, or a line of words.
 //!
-//! The codecs of others are for clients, which trust their server: they nest without a limit, or make room for
-//! as much as is announced. Here nothing is nested, and a request is bounded before it has arrived.
+//! Existing codecs are for clients, which trust their server: they nest without a limit, or allocate any
+//! announced length. Here nothing is nested, and a request is bounded before it has arrived.
 
 use std::ops::Range;
 
@@ -13,7 +13,7 @@ pub struct Request {
     words: Vec<Range<usize>>,
 }
 
-/// Bytes that are no request. The connection is closed after this answer.
+/// The answer to bytes that are not a request. The connection is closed after it.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Nonsense(pub &'static str);
 
@@ -24,7 +24,8 @@ impl Request {
     }
 }
 
-/// Reads the first request, and the number of its bytes, `most` at most. `None`: it has not arrived whole. An empty line is a request without words, which has no answer.
+/// Reads the first request, and the number of its bytes, `most` at most. `None`: it is not complete. An empty line is
+/// a request without words, which has no answer.
 pub fn read(arrived: &[u8], most: usize) -> Result<Option<(Request, usize)>, Nonsense> {
     let mut reader = Reader { arrived, at: 0, most };
     let words = match arrived.first() {
@@ -70,7 +71,7 @@ impl Reader<'_> {
         Ok(Some(words))
     }
 
-    /// Words between spaces, as a person types them.
+    /// Words between spaces, typed by hand.
     fn line_of_words(&mut self) -> Result<Option<Vec<Range<usize>>>, Nonsense> {
         let Some(line) = self.line()? else { return Ok(None) };
         let mut words = Vec::new();

@@ -11,7 +11,7 @@ use super::figures::Counted;
 use super::limits::{CONNECTIONS, STRANGERS, UNREAD};
 use super::tie::Tie;
 
-/// The connections.
+/// The connections and the bytes that clients do not read, counted by user.
 pub struct Room {
     /// Limit of connections, and limit of connections that have never logged in.
     most: (u64, u64),
@@ -24,8 +24,8 @@ pub struct Room {
     count: Arc<AtomicU64>,
 }
 
-/// A connection's part of its user's share. A request has it, too, until it is answered: a client may close its
-/// connections before that, one after the other.
+/// A connection's part of its user's share. A request keeps it, too, until it is answered: a client may close
+/// its connections earlier, one after the other.
 pub struct Share {
     room: Arc<Room>,
     pub owner: Owner,
@@ -40,7 +40,7 @@ pub struct Unread<'a> {
 }
 
 impl Share {
-    /// Takes a part. `None`: the user has as many connections as one user may have.
+    /// Takes a part. `None`: the user has reached the limit of its connections.
     pub fn take(room: &Arc<Room>, owner: Owner) -> Option<Arc<Share>> {
         let is_taken = locked(&room.connections).take(owner, 1, room.most.0);
         is_taken.then(|| {
@@ -56,8 +56,8 @@ impl Drop for Share {
 }
 
 impl Room {
-    /// The room in a process that may have this many open files. Half of them are for requests that wait, each of which
-    /// has a connection to a node.
+    /// The room in a process that may have this many open files. Half of them are for waiting requests, with a
+    /// connection to a node each.
     pub fn of(files: u64, count: &Arc<AtomicU64>) -> Arc<Room> {
         Arc::new(Room {
             most: (CONNECTIONS.min(files / 8 * 3), STRANGERS.min(files / 16)),
@@ -68,8 +68,8 @@ impl Room {
         })
     }
 
-    /// Adds a connection that has not logged in. Of too many the oldest is closed, and not the newest: a client that
-    /// has the password gives it at once.
+    /// Adds a connection that has not logged in. Beyond the limit the oldest is closed: a client that has the
+    /// password sends it at once.
     pub fn add_stranger(&self, connection: u64, tie: &Arc<Tie>) {
         let mut strangers = locked(&self.strangers);
         strangers.insert(connection, (Counted::new(&self.count), Arc::clone(tie)));
@@ -89,7 +89,7 @@ impl Room {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// Notes bytes that a client does not read. `None`: its user's connections have as many as one user's may have.
+    /// Counts bytes that a client does not read. `None`: there is no room for its user.
     pub fn unread(&self, owner: Owner, bytes: usize) -> Option<Unread<'_>> {
         let bytes = bytes as u64;
         let is_taken = locked(&self.unread).take(owner, bytes, UNREAD);

@@ -1,4 +1,4 @@
-//! The state of a connection: its peer, and what it has asked for.
+//! The state of a connection: its peer, login, protocol and subscriptions.
 
 use std::collections::BTreeSet;
 use std::future::pending;
@@ -58,8 +58,8 @@ impl Session {
         self.is_known
     }
 
-    /// The META of a lock: the process as the system knows it, then the client's own text, so that the client cannot put
-    /// another process in its place.
+    /// The META of a lock: first the process as the system reports it, so that the client cannot replace it, then the
+    /// client's own text.
     pub fn meta(&self, given: &[u8], host: &str) -> String {
         // A directory of users may be slow to answer.
         let about = self.about.get_or_init(|| block_in_place(|| self.peer.about(host)));
@@ -99,7 +99,7 @@ impl Session {
         }
     }
 
-    /// Goes back to how it was when it began. Locks stay.
+    /// Restores the state at the beginning of the connection. Locks stay.
     pub fn reset(&mut self) {
         self.channels.clear();
         self.losses = None;

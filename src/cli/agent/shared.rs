@@ -16,10 +16,9 @@ use super::losses::Losses;
 use super::peer::Allow;
 use super::room::Room;
 
-/// The agent.
 pub struct Agent {
     pub client: Client,
-    /// Name of this process, for a client that takes it for a node.
+    /// Id of this process, for a client that takes it for a node.
     pub id: String,
     pub host: String,
     pub allow: Allow,
@@ -27,7 +26,7 @@ pub struct Agent {
     pub password: Option<[u8; 32]>,
     pub locks: Arc<Locks>,
     pub losses: Arc<Losses>,
-    /// True once the agent ends.
+    /// True once the agent is shutting down.
     pub draining: watch::Sender<bool>,
     pub room: Arc<Room>,
     pub figures: Arc<Figures>,
@@ -57,7 +56,7 @@ impl Agent {
         })
     }
 
-    /// Resolves when a client that does not read has had its time, after the agent has begun to end.
+    /// Resolves when the time for clients that do not read is over, after shutdown has begun.
     pub async fn overdue(&self) {
         // The sender is a part of this.
         let _ = self.draining.subscribe().wait_for(|draining| *draining).await;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::watch;
 
-/// Tells locks that their connection has ended, and the connection that it has to end.
+/// Tells locks that their connection has ended, and tells the connection to end.
 pub struct Tie {
     state: watch::Sender<State>,
     /// Number of locks that end with the connection.
@@ -18,7 +18,7 @@ pub struct Bond(pub Arc<Tie>);
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     Open,
-    /// The connection has to end: a lock with CLOSE is lost, say.
+    /// The connection has to end, for example because a lock with CLOSE was lost.
     Lost,
     Ended,
 }
@@ -33,7 +33,7 @@ impl Tie {
         self.state.send_replace(State::Ended);
     }
 
-    /// Ends the connection. One that has ended stays so, for locks that have not noticed it yet.
+    /// Tells the connection to end. One that has ended stays so, for locks that have not noticed it yet.
     pub fn lose(&self) {
         self.state.send_if_modified(|state| {
             let is_open = *state == State::Open;

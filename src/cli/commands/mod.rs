@@ -86,8 +86,8 @@ commands! {
     Man(man),
 }
 
-/// Corrects the parser's advice about a key that begins with a dash, and leaves out what may be a secret. With
-/// `run`, arguments after `--` are the command, so there its own advice would be wrong.
+/// Corrects the parser's advice about a key that begins with a dash, and leaves out possible secrets. With
+/// `run`, arguments after `--` are the command, so the parser's own advice would be wrong.
 pub fn explained(mut error: clap::Error) -> clap::Error {
     let text = |kind| error.get(kind).map(ToString::to_string);
     if text(ContextKind::InvalidArg).is_some_and(|argument| argument.contains("TOKEN")) {

@@ -14,7 +14,7 @@ use crate::say::shell::quoted;
 use crate::say::stdout;
 use crate::signals;
 
-/// Shows it.
+/// Shows the lock.
 pub async fn show(urls: &[String]) -> Result<(), Failure> {
     let nodes = urls.join(",");
     let shown = spawn_blocking(move || {
@@ -104,7 +104,7 @@ impl Demo {
     }
 }
 
-/// Returns the program's output, and true if it ended well.
+/// Returns the program's output, and true if it succeeded.
 fn finished(child: &mut Child) -> io::Result<(String, bool)> {
     let mut said = String::new();
     if let Some(stdout) = &mut child.stdout {

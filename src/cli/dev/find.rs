@@ -1,4 +1,4 @@
-//! Where the module and the server's program are.
+//! Finds the module and the server's program.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ pub fn module(named: Option<&Path>) -> Result<PathBuf, String> {
     }
 }
 
-/// The server's program. It is not followed if it is a link: some look at their own name.
+/// The server's program. A link is not resolved: some programs depend on their name.
 pub fn server(named: Option<&Path>) -> Result<PathBuf, String> {
     let candidates = match named {
         Some(path) if path.components().count() > 1 => vec![path.to_owned()],
@@ -36,8 +36,8 @@ pub fn server(named: Option<&Path>) -> Result<PathBuf, String> {
     }
 }
 
-/// Beside this program, in the release build beside a debug build, and where a distribution would
-/// put it.
+/// Places of the module: beside this program, in the release build beside a debug build, and in the folders of
+/// distributions.
 fn module_places() -> Vec<PathBuf> {
     let program = env::current_exe().unwrap_or_default();
     let folder = program.parent().unwrap_or(Path::new("."));
@@ -51,7 +51,7 @@ fn module_places() -> Vec<PathBuf> {
     places
 }
 
-/// In `.servers` of the source tree that this program was built in, then in PATH.
+/// Programs with these names: in `.servers` of this program's source tree, then in PATH.
 fn servers_called(names: &[&Path]) -> Vec<PathBuf> {
     let program = env::current_exe().unwrap_or_default();
     let built = program.ancestors().map(|folder| folder.join(".servers"));

@@ -52,7 +52,7 @@ pub struct Args {
 impl Args {
     /// Starts the servers, and ends them when a signal comes.
     pub async fn run(self, global: &Global) -> Result<Exit, Failure> {
-        // From here on a signal is not the end, but the beginning of it.
+        // From here on a signal ends the servers in order.
         let mut signals = Signals::listen()?;
         let module = find::module(self.module.as_deref()).map_err(Failure::usage)?;
         let program = find::server(self.server.as_deref()).map_err(Failure::usage)?;
@@ -89,7 +89,7 @@ impl Args {
         if self.demo {
             demo::show(&urls).await?;
         }
-        // The nodes stay, also if the reader has gone.
+        // The nodes stay even if the reader has gone.
         let _ = match as_json {
             true => stdout::json(&json!({ "nodes": urls })),
             false => stdout::print(tour::text(&urls, &nodes.servers, &plan.program)),

@@ -1,4 +1,4 @@
-//! One local server, which ends when this program does, however it does.
+//! One local server, which ends with this program, even if this program is killed.
 
 use std::fmt;
 use std::fs::{self, DirBuilder};
@@ -40,7 +40,7 @@ impl ServersFolder {
 
     /// Removes the folder of a server that has ended.
     pub fn remove(&self, port: u16) {
-        // The guard may have removed it already.
+        // The watching shell may have removed it already.
         let _ = fs::remove_dir_all(self.of(port));
     }
 
@@ -53,11 +53,11 @@ impl ServersFolder {
 /// A running server. Dropping it ends it.
 pub struct Server {
     pub port: u16,
-    /// The guard reads the other end, where nothing ever comes but the end.
+    /// The watching shell reads the other end, which only ever closes.
     _pipe: ChildStdin,
 }
 
-/// Reasons for which a server did not start.
+/// Causes of a failed start.
 pub enum Failed {
     PortTaken,
     Other(String),
@@ -88,7 +88,7 @@ impl Server {
             if has_ended || Instant::now() > deadline {
                 let log = tail(&folder);
                 folders.remove(port);
-                // Another process was quicker, or only looked whether the port is free.
+                // Another process took the port first, or only checked whether it is free.
                 if has_ended && (is_taken(port) || log.contains(IN_USE)) {
                     return Err(Failed::PortTaken);
                 }
@@ -105,8 +105,8 @@ impl Server {
         format!("redis://127.0.0.1:{}", self.port)
     }
 
-    /// Returns true if this server, and no other, answers at the port, as its folder tells. Then it gets the
-    /// setting that `dlock doctor` wants: it was 0 for the start.
+    /// Returns true if this server answers at the port, recognised by its folder. Then it gets the setting that
+    /// `dlock doctor` wants: it was 0 for the start.
     async fn serves(&self, folder: &Path) -> bool {
         let ask = async {
             let config = AsyncConnectionConfig::new().set_response_timeout(Some(PATIENCE));
@@ -132,8 +132,8 @@ fn is_taken(port: u16) -> bool {
     TcpListener::bind(("127.0.0.1", port)).is_err()
 }
 
-/// The server behind a guard: a shell that ends it when the pipe to this program breaks. So it ends
-/// too when this program is killed and can do nothing any more.
+/// The server under a watching shell, which ends it when the pipe to this program breaks. So the server ends
+/// even when this program is killed.
 fn guarded(plan: &Plan, folder: &Path, port: u16) -> Command {
     let mut command = Command::new("sh");
     command
@@ -143,7 +143,7 @@ fn guarded(plan: &Plan, folder: &Path, port: u16) -> Command {
         .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", ""])
         .args(["--appendonly", "yes"])
         .args(["--dir".as_ref(), folder.as_os_str(), "--loadmodule".as_ref(), plan.module.as_ref()])
-        // A node that has never granted a lock, and lost none.
+        // A new node: it has no leases to lose.
         .args(["--dlock.newborn-quarantine", "0"])
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
@@ -193,7 +193,7 @@ impl fmt::Display for Ended {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let port = self.port;
         match (self.status.code(), self.status.signal()) {
-            // This is how the guard says that a signal did it.
+            // The watching shell's code for an end by a signal.
             (Some(code @ 129..), _) => {
                 write!(f, "the node on port {port} was ended by signal {}", code - 128)
             }
@@ -202,7 +202,7 @@ impl fmt::Display for Ended {
                 write!(f, "the guard of the node on port {port} was ended by signal {signal:?}")
             }
         }?;
-        // The log tells of the end, if the server could still write.
+        // The log shows the end, if the server could still write.
         let clean = matches!(self.status.code(), Some(0 | 137 | 143));
         if clean { Ok(()) } else { write!(f, "; the end of its log:\n{}", self.log) }
     }

@@ -6,7 +6,7 @@ use std::path::Path;
 use super::server::Server;
 use crate::say::shell::quoted;
 
-/// The text.
+/// Returns the commands, as text.
 pub fn text(urls: &[String], servers: &[Server], program: &Path) -> String {
     let count = match urls.len() {
         1 => "One node is".to_owned(),

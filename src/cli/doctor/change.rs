@@ -29,7 +29,7 @@ pub struct Member {
 #[derive(Clone, Debug, Default)]
 pub struct Before {
     pub members: Vec<Member>,
-    /// The locks that a majority of it holds, if it could be asked.
+    /// The locks that a majority of it holds, if its nodes answer.
     pub held: Vec<Vec<u8>>,
 }
 
@@ -85,7 +85,7 @@ fn recorded(report: &str) -> Option<Vec<Member>> {
     last["members"].as_array()?.iter().map(read).collect()
 }
 
-/// Number of nodes on which each lock is held.
+/// Number of nodes that hold each lock.
 pub async fn on_how_many(nodes: &Nodes) -> BTreeMap<Vec<u8>, usize> {
     let answers = nodes.each(|node| ls::locks(node, None, &["dlock-key"])).await;
     let found = answers.into_iter().filter_map(|(_, found)| found.ok());
@@ -96,8 +96,8 @@ pub async fn on_how_many(nodes: &Nodes) -> BTreeMap<Vec<u8>, usize> {
     counts
 }
 
-/// Problems of the change from one set to the other. `now_held`: the number of present nodes on which each
-/// lock is held.
+/// Problems of the change from one set to the other. `now_held`: the number of present nodes that hold each
+/// lock.
 pub fn findings(
     before: &Before,
     now: &[Member],
@@ -227,7 +227,7 @@ mod tests {
         findings(&before, now, &BTreeMap::new()).iter().map(|finding| finding.check).collect()
     }
 
-    /// Against every choice of a majority of each.
+    /// Compares with every choice of a majority of each.
     #[test]
     fn two_majorities_are_found_exactly_where_two_can_be_chosen() {
         let subsets = |set: &[u8]| -> Vec<Vec<u8>> {
@@ -275,11 +275,11 @@ mod tests {
         now[1].id = Some("3".to_owned());
         now[2].id = Some("2".to_owned());
         assert_eq!(checks(&before, &now), [""; 0], "the same nodes, at other addresses");
-        // A node that moved, with its state file, is the node that it was.
+        // A node that moved with its state file is the same node.
         let mut now = before.clone();
         now[2].address = "elsewhere:1".to_owned();
         assert_eq!(checks(&before, &now), [""; 0]);
-        // Of one that does not answer, the address is all that is known.
+        // A node that does not answer has only its address.
         now = before.clone();
         now[0].id = None;
         assert_eq!(checks(&before, &now), [""; 0]);
@@ -292,7 +292,7 @@ mod tests {
         let mut now = before.clone();
         now.iter_mut().zip(["4", "5", "6"]).for_each(|(one, id)| one.id = Some(id.to_owned()));
         assert_eq!(checks(&before, &now), [""; 0]);
-        // With one Sentinel more in its address, it is known by its server.
+        // With one more Sentinel in its address, the node is recognised by its server.
         now = before.clone();
         now[0].address = "redis+sentinel://s1,s2/main".to_owned();
         assert_eq!(checks(&before, &now), [""; 0]);

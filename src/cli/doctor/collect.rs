@@ -1,4 +1,4 @@
-//! Asks a node for all facts that the checks need, and changes nothing there.
+//! Reads from a node all facts that the checks need.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -104,8 +104,8 @@ fn questions() -> Pipeline {
     all
 }
 
-/// Requests that a server refuses for their arguments, or, without permission, before that. They leave no
-/// trace at the key.
+/// Requests that a server refuses for their arguments, or earlier for a missing permission. They do not change
+/// the key.
 const PROBES: [(&str, &[&str]); 7] = [
     ("DLOCK.ACQUIRE", &[KEY, "", "1"]),
     ("DLOCK.EXTEND", &[KEY, "", "1"]),
@@ -118,7 +118,7 @@ const PROBES: [(&str, &[&str]); 7] = [
 
 const KEY: &str = "dlock:doctor";
 
-/// Settings that the checks need. Passwords are among the others, so not all are asked for.
+/// Settings that the checks need. Only these are requested, because others include passwords.
 const SETTINGS: &[&str] = &[
     "appendonly",
     "dlock.max-ttl",
@@ -137,7 +137,8 @@ const SETTINGS: &[&str] = &[
 
 const ROUND_TRIPS: usize = 3;
 
-/// Commands that are not permitted. A user may lack a command, or this key, which says nothing of other keys.
+/// Commands that are not permitted. A user may lack a command, or this key, which does not show the rights to
+/// other keys.
 fn denied(probes: &[Value]) -> Vec<&'static str> {
     let is_denied = |value: &Value| {
         error(value).is_some_and(|error| error.starts_with("NOPERM") && error.contains("to run"))

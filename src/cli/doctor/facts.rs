@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// One server: a node, or one of those that make up a cluster.
+/// One server: a node, or a member of a cluster.
 #[derive(Clone, Debug)]
 pub struct Facts {
     /// Address of the server, without secrets.
@@ -152,7 +152,7 @@ impl NodeAnswers {
         self.node("granting") == Some("yes")
     }
 
-    /// True if it is one of several nodes that share the keys.
+    /// True if it is a server of a cluster.
     pub fn is_part_of_a_cluster(&self) -> bool {
         self.info_number("cluster_enabled") == Some(1)
             && self.cluster("cluster_known_nodes").is_none_or(|nodes| nodes != "1")

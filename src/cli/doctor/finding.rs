@@ -5,14 +5,14 @@
 pub enum Severity {
     /// Locks are refused, or are not safe.
     Error,
-    /// They will be once something else goes wrong too.
+    /// Locks are refused or unsafe after one more failure.
     Warning,
     /// An improvement is possible.
     Hint,
 }
 
 impl Severity {
-    /// As it is printed.
+    /// The printed name.
     pub fn name(self) -> &'static str {
         match self {
             Severity::Error => "error",
@@ -22,14 +22,13 @@ impl Severity {
     }
 }
 
-/// One finding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// The severity.
     pub severity: Severity,
     /// The name of the check, for programs.
     pub check: &'static str,
-    /// The nodes that it is about.
+    /// The affected nodes.
     pub nodes: Vec<String>,
     /// The problem.
     pub found: String,
@@ -57,19 +56,19 @@ impl Finding {
         Finding { severity, check, nodes, found, why, fix }
     }
 
-    /// Says why it matters.
+    /// Sets the reason why it matters.
     pub fn why(mut self, why: impl Into<String>) -> Finding {
         self.why = why.into();
         self
     }
 
-    /// Says what to do.
+    /// Sets the fix.
     pub fn fix(mut self, fix: impl Into<String>) -> Finding {
         self.fix = fix.into();
         self
     }
 
-    /// Says which node it is about.
+    /// Sets the affected node.
     pub fn about(mut self, node: &str) -> Finding {
         self.nodes.push(node.to_owned());
         self
@@ -84,7 +83,7 @@ impl Finding {
     }
 }
 
-/// The worst first. Equal findings about several nodes become one.
+/// Sorts findings, the worst first, and merges equal ones about several nodes.
 pub fn merged(findings: Vec<Finding>) -> Vec<Finding> {
     let mut merged: Vec<Finding> = Vec::new();
     for finding in findings {

@@ -29,7 +29,7 @@ pub fn findings(node: &NodeAnswers) -> impl Iterator<Item = Finding> + '_ {
     })
 }
 
-/// A limit whose refusals are counted.
+/// A limit, and the count of its refusals.
 struct Limit {
     severity: Severity,
     check: &'static str,

@@ -1,7 +1,7 @@
-//! `dlock doctor`: what makes the nodes unsafe or slow, and how to fix it.
+//! `dlock doctor`: finds settings that make the nodes unsafe or slow, and fixes for them.
 //!
-//! [`collect`] asks the nodes for [`facts`]; [`checks`] makes each [`finding`] of them, and
-//! nothing else does: a check is a function of the facts. [`change`] compares two sets.
+//! [`collect`] asks the nodes for [`facts`], and [`checks`] turns them into each [`finding`]: a check is a
+//! function of the facts. [`change`] compares two sets.
 
 mod change;
 mod check;
@@ -38,9 +38,9 @@ use finding::{Finding, Severity};
 pub struct Args {
     /// Compare with an earlier set of nodes: a list as for --nodes, or @FILE, an earlier --json report
     ///
-    /// Says whether clients with the old list and clients with this one could hold the same lock at the
-    /// same time, which locks are in danger, and which addresses lead to another node than before. Put
-    /// lists with passwords into the environment variable DLOCK_AGAINST.
+    /// Reports whether clients with the old list and clients with this one could hold the same lock at the same
+    /// time. Also names the locks in danger, and the addresses that lead to another node than before. Put lists
+    /// with passwords into the environment variable DLOCK_AGAINST.
     #[arg(long, value_name = "OLD", env = "DLOCK_AGAINST", hide_env_values = true)]
     against: Option<String>,
 }
@@ -82,7 +82,7 @@ impl Args {
 /// Numbers of findings.
 struct Summary {
     nodes: usize,
-    /// More than nodes, where a cluster is among them.
+    /// Number of servers: more than nodes if a cluster is among them.
     servers: usize,
     reached: usize,
     errors: usize,
@@ -135,7 +135,7 @@ fn text(findings: &[Finding], summary: &Summary) -> String {
     text
 }
 
-/// Where it was found. With one node there is nothing to say.
+/// The affected nodes, as a part of the finding's line.
 fn place(named: &[String], all: usize) -> String {
     match named {
         [] => String::new(),

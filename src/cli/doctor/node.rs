@@ -105,7 +105,7 @@ fn durable(node: &NodeAnswers) -> Option<Finding> {
     Some(finding)
 }
 
-/// Nothing shows a lost disk before its locks are granted again, so the setting is checked before.
+/// Checks the setting in advance: a lost disk shows only when locks are granted a second time.
 fn newborn(node: &NodeAnswers) -> Option<Finding> {
     let longest = node.node_number("lease-bound-ms")?;
     let waits = waits_when_newborn(node)?;
@@ -123,7 +123,7 @@ fn newborn(node: &NodeAnswers) -> Option<Finding> {
 }
 
 /// The length of the quarantine after a start without a state file, in milliseconds. `None`: the settings are
-/// not known, or `dlock.quarantine` is off, which is told by itself.
+/// not known, or `dlock.quarantine` is off, which has a finding of its own.
 fn waits_when_newborn(node: &NodeAnswers) -> Option<i64> {
     let set = node.config("dlock.quarantine").filter(|set| *set != "off")?;
     Some(set.parse().unwrap_or(0).max(node.config_number(NEWBORN)?))

@@ -87,7 +87,7 @@ fn of_replica(replica: &NodeAnswers, reserve: &Reserve) -> Vec<Finding> {
     found
 }
 
-/// A primary that is cut off goes on granting to clients that still reach it.
+/// Finds a primary that would go on granting while it is cut off from its replicas.
 fn unfenced(reserve: &Reserve) -> Vec<Finding> {
     let words = "min-replicas-to-write is 0, though it can be replaced by a replica";
     let why = "cut off from the others, it goes on granting to the clients that reach it, beside the promoted replica";

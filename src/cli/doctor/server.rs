@@ -4,7 +4,6 @@ use super::check::Check;
 use super::facts::NodeAnswers;
 use super::finding::Finding;
 
-/// The checks.
 pub const CHECKS: &[Check] = &[
     cluster,
     saving_fails,
@@ -64,7 +63,7 @@ fn persistence(node: &NodeAnswers) -> Option<Finding> {
     )
 }
 
-/// A mark is data: unlike a lease, no quarantine makes up for its loss.
+/// A completion record is data: unlike a lease, no quarantine makes up for its loss.
 fn done_not_saved(node: &NodeAnswers) -> Option<Finding> {
     let done = node.info_number("dlock_done_keys").filter(|done| *done > 0)?;
     (node.config("appendonly")? != "yes").then(|| {
@@ -121,7 +120,7 @@ fn marks_removed(node: &NodeAnswers) -> Option<Finding> {
 
 fn memory(node: &NodeAnswers) -> Option<Finding> {
     let (used, most) = (node.info_number("used_memory")?, node.config_number("maxmemory")?);
-    // With such a policy it is always full, and takes more all the same.
+    // With such a policy a full server evicts keys to take more.
     let evicts = node.config("maxmemory-policy")?.starts_with("allkeys");
     (most > 0 && used >= most / 10 * 9 && !evicts).then(|| {
         let percent = used.saturating_mul(100) / most;

@@ -1,4 +1,4 @@
-//! Checks of a set of nodes: whether they are independent, agree, and are enough.
+//! Checks of a set of nodes: independence, agreement, number.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +6,6 @@ use super::check::{SetCheck, USUAL_TTL_MS, shown};
 use super::facts::{Facts, NodeAnswers};
 use super::finding::Finding;
 
-/// The checks.
 pub const CHECKS: &[SetCheck] = &[
     same_server,
     same_identity,
@@ -26,7 +25,7 @@ pub fn count(servers: &[Facts], is: impl Fn(&Facts) -> bool) -> usize {
     alike.collect::<BTreeSet<usize>>().len()
 }
 
-/// Those that were given as servers, and not as members of a cluster.
+/// The nodes that are single servers, without clusters.
 fn alone(nodes: &[Facts]) -> Vec<Facts> {
     nodes.iter().filter(|facts| !facts.in_cluster).cloned().collect()
 }
@@ -35,7 +34,7 @@ fn answering(nodes: &[Facts]) -> impl Iterator<Item = (&str, &NodeAnswers)> {
     nodes.iter().filter_map(|facts| Some((facts.name.as_str(), facts.answers.as_ref().ok()?)))
 }
 
-/// The nodes, by something that they say of themselves.
+/// The nodes, grouped by a value that they report.
 fn by<'a>(
     nodes: &'a [Facts],
     what: impl Fn(&'a NodeAnswers) -> Option<&'a str>,
@@ -99,7 +98,7 @@ fn one_cluster(nodes: &[Facts]) -> Vec<Finding> {
 fn majority(nodes: &[Facts]) -> Vec<Finding> {
     let all = count(nodes, |_| true);
     let needed = all / 2 + 1;
-    // Of a node that may not be asked, it is not known.
+    // A node that refuses this user's DLOCK.NODE may grant locks.
     let may_grant = |node: &NodeAnswers| {
         node.grants() || (node.has_module() && !node.is_replica() && node.node.is_err())
     };
@@ -148,7 +147,7 @@ fn numbers(version: &str) -> Vec<u64> {
 }
 
 fn max_ttls(nodes: &[Facts]) -> Vec<Finding> {
-    // A setting below the usual one is wrong by itself, and has a finding of its own.
+    // A setting below the usual one has a finding of its own.
     let settings = || {
         answering(nodes)
             .filter_map(|(name, node)| Some((name, node.config_number("dlock.max-ttl")?)))
@@ -175,7 +174,7 @@ fn clocks(nodes: &[Facts]) -> Vec<Finding> {
     let wrong: Vec<&(&str, i64)> = clocks.iter().filter(|(_, off)| off.abs() > SECOND).collect();
     let least = wrong.iter().map(|(_, off)| *off).min().unwrap_or(0);
     let most = wrong.iter().map(|(_, off)| *off).max().unwrap_or(0);
-    // All nodes agree, and only this machine does not.
+    // All nodes agree, and only this machine differs.
     if wrong.len() > 1 && wrong.len() == clocks.len() && most - least < SECOND {
         let names: Vec<&str> = clocks.iter().map(|(name, _)| *name).collect();
         return vec![about(clock("this machine's clock is", "all nodes'", -least), &names)];
@@ -241,8 +240,8 @@ fn slow(nodes: &[Facts]) -> Vec<Finding> {
 /// One second, in µs.
 const SECOND: i64 = 1_000_000;
 
-/// A node refuses a proposal that is so far ahead: ten minutes, in µs.
+/// A node refuses a proposal that is this far ahead of its clock: ten minutes, in µs.
 const TOO_FAR_AHEAD: i64 = 600 * SECOND;
 
-/// For how long a node may take to answer, by default and with leases of at least 20 s, in µs.
+/// Default node time-out with leases of at least 20 s, in µs.
 const NODE_TIMEOUT: i64 = SECOND;

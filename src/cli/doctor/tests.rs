@@ -9,7 +9,7 @@ use super::checks::findings;
 use super::facts::{Clock, Facts, Fields, NodeAnswers};
 use super::finding::{Finding, Severity};
 
-/// A node with which nothing is wrong.
+/// A node without problems.
 fn good(number: u32) -> Facts {
     let info = format!(
         "redis_version:8.2.3\nrun_id:run{number}\nrole:master\nused_memory:1000\n\
@@ -44,7 +44,7 @@ fn three() -> Vec<Facts> {
     (1..=3).map(good).collect()
 }
 
-/// Three nodes, of which the second is another.
+/// Three nodes, the second of them changed.
 fn with(change: impl Fn(&mut NodeAnswers)) -> Vec<Facts> {
     let mut nodes = three();
     change(nodes[1].answers.as_mut().unwrap());
@@ -67,7 +67,7 @@ fn node(changes: &[(&str, &str)]) -> Vec<Facts> {
     })
 }
 
-/// The only finding, which must be about the second node alone, and say what to do.
+/// The only finding, which must be about the second node alone, and have a fix.
 #[track_caller]
 fn only(nodes: &[Facts]) -> Finding {
     let found = findings(nodes);
@@ -320,7 +320,7 @@ fn what_could_not_be_asked_is_said() {
         node.denied = vec!["DLOCK.NODE"];
     });
     assert_only(&blind, Hint, "acl", "DLOCK.NODE");
-    // INFO says the same.
+    // INFO reports the same.
     let seen = with(|node| {
         node.node = no_permission();
         node.info.as_mut().unwrap().set("dlock_quarantine_ms", "90000");

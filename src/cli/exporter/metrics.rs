@@ -61,7 +61,7 @@ struct MetricsPage<'p, 'e> {
 type Label<'l> = (&'l str, &'l str);
 
 impl MetricsPage<'_, '_> {
-    /// Texts of a node, as labels of ones and zeros.
+    /// A node's texts, as labels of series with the value 1 or 0.
     fn about_nodes(&mut self) -> fmt::Result {
         self.each(
             "dlock_node",
@@ -109,7 +109,7 @@ impl MetricsPage<'_, '_> {
         })
     }
 
-    /// A gauge of each node. Only `dlock_up` is told of nodes that are away.
+    /// A gauge of each node. Only `dlock_up` includes nodes that do not answer.
     fn gauge(
         &mut self,
         name: &str,

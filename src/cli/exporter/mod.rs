@@ -1,7 +1,7 @@
 //! `dlock exporter`: metrics of the nodes for Prometheus, and a page for people.
 //!
-//! [`shared_look`]: one look at the nodes a second, however many clients ask. [`metrics`]: for Prometheus. [`state`]: for
-//! the page. Nothing here changes anything at the nodes.
+//! [`shared_look`]: one look at the nodes a second, for all requests together. [`metrics`]: for Prometheus.
+//! [`state`]: for the page. All of it only reads from the nodes.
 
 mod metrics;
 mod shared_look;
@@ -36,14 +36,13 @@ pub struct Args {
     #[arg(value_parser = clap::value_parser!(u8).range(0..=128))]
     hot: u8,
 
-    /// Show what holders say of themselves (META) on the page
+    /// Show the holders' texts about themselves (META) on the page
     #[arg(long)]
     meta: bool,
 
-    /// A name by which this server is called, besides localhost and addresses; can be repeated
+    /// A name of this server, besides localhost and addresses; can be repeated
     ///
-    /// A request for any other name is refused: a page of another site, whose name leads to this address, may have
-    /// sent it.
+    /// Requests for other names are refused: a page of another site can point its own name to this address.
     #[arg(long = "host", value_name = "NAME")]
     hosts: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! One look at the nodes a second, however many clients ask.
+//! One look at the nodes a second, for all requests together.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,7 +20,7 @@ impl SharedLook {
         SharedLook(Mutex::new(Inner { watch, last: None }))
     }
 
-    /// The last look if it was just now, or a new one. Requests that come meanwhile wait for it.
+    /// Returns the last look if it is recent, or a new one. Requests that arrive meanwhile wait for it.
     pub async fn look(&self) -> Arc<Look> {
         let mut inner = self.0.lock().await;
         if let Some((at, look)) = &inner.last
@@ -35,5 +35,5 @@ impl SharedLook {
     }
 }
 
-/// Time for which a look counts as new.
+/// Time until a look is too old.
 const PAUSE: Duration = Duration::from_secs(1);

@@ -9,7 +9,7 @@ use crate::watch::look::{HotKey, NodeLook};
 use crate::watch::pace::Pace;
 use crate::watch::{Look, Seen};
 
-/// Everything.
+/// Returns the state of all nodes.
 pub fn of(look: &Look, shows_meta: bool) -> Value {
     let nodes: Vec<Value> = look.nodes.iter().map(node).collect();
     let hot: Vec<Value> = look.hot().into_iter().map(|key| hot_key(key, shows_meta)).collect();

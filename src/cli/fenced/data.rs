@@ -102,5 +102,5 @@ fn write(out: &mut impl Write, reply: &Value) -> io::Result<()> {
     }
 }
 
-/// Lease from which the default time-out is derived.
+/// Lease that sets the default time-out.
 const LONGEST: std::time::Duration = std::time::Duration::from_secs(30);

@@ -41,15 +41,15 @@ pub fn run(
         Some(seen) if fence == seen => {}
         _ => write(&mut mark, fence).map_err(broken)?,
     }
-    // Also the mark of an earlier try, whose sync may have failed.
+    // Syncs an unchanged mark, too: an earlier try may have written it and failed to sync.
     sync(&mark, path).map_err(broken)?;
     if command.is_empty() {
         return Ok(Exit::OK);
     }
-    // The file lock lives as long as the file is open anywhere: in the program, because dlock may be killed, and
-    // here, because the program may close what it has inherited.
+    // The file lock lasts as long as the file is open anywhere. It is open in the program, because dlock may be
+    // killed, and here, because the program may close inherited files.
     fcntl(&*mark, FcntlArg::F_SETFD(FdFlag::empty())).map_err(|error| broken(error.into()))?;
-    // Dropped, it would unlock the file for all that have it open.
+    // Dropping it would unlock the file for every process that has it open.
     mem::forget(mark);
     signals::do_not_ignore_children().map_err(broken)?;
     let start = Start {
@@ -76,7 +76,7 @@ fn read(file: &mut File) -> io::Result<Option<u64>> {
 
 fn write(file: &mut File, fence: u64) -> io::Result<()> {
     file.seek(SeekFrom::Start(0))?;
-    // In one call: a mark that is cut short is none.
+    // One call: a mark that is cut short cannot be read.
     file.write_all(format!("{fence:0WIDTH$}\n").as_bytes())
 }
 

@@ -31,7 +31,7 @@ pub struct Args {
 impl Args {
     /// Prints the lease, which is needed to extend and release the lock.
     pub async fn run(self, global: &Global) -> Result<Exit, Failure> {
-        // The script is the holder: this process ends in a moment.
+        // The script is the holder: this process ends before the lock does.
         let script = getppid().as_raw().cast_unsigned();
         let keys = [self.key.named()?];
         let request = TakeRequest { keys: &keys, options: self.lock.options(script, None) };

@@ -33,7 +33,7 @@ pub struct Args {
     #[arg(default_value = USUAL_TTL_TEXT.as_str())]
     ttl: Duration,
 
-    /// The fence that `acquire` printed; only nodes that know it count
+    /// The fence that `acquire` printed; only nodes with this fence count
     #[arg(long, value_name = "FENCE")]
     fence: Option<u64>,
 }

@@ -24,7 +24,7 @@ pub struct Args {
 }
 
 impl Args {
-    /// Sets the exit code: did the token hold the lock until now?
+    /// Sets the exit code: success if the token held the lock until now.
     pub async fn run(self, global: &Global) -> Result<Exit, Failure> {
         let key = self.key.named()?.key;
         let client = nodes::connect(global).await?;
@@ -42,7 +42,7 @@ impl Args {
     }
 }
 
-/// The error when the token holds nothing.
+/// The error when the token does not hold the lock.
 pub const NOT_HELD: &str =
     "the token does not hold the lock: its lease has ended, or an operator ended it";
 

@@ -101,7 +101,7 @@ impl LockArgs {
         let (Error::Held { .. } | Error::Done { .. }) = error else {
             return Failure::from(error.clone());
         };
-        // The holder is worth a line; the states of the nodes are not.
+        // The first line names the holder; the others list the states of the nodes.
         let message = error.to_string();
         let line = message.lines().next().filter(|_| !self.quiet).unwrap_or_default();
         Failure {
@@ -128,8 +128,8 @@ pub trait Progress {
     fn taken(&mut self, guard: &Guard, after: Duration);
 }
 
-/// Takes all locks, in the same order everywhere, so that no two processes wait for each other. All or none:
-/// if one cannot be taken, this releases those before it.
+/// Takes all locks, in the same order everywhere, so that no two processes wait for each other. All or none: if
+/// one cannot be taken, this releases the earlier ones.
 pub async fn take(
     client: &Client,
     request: &TakeRequest<'_>,

@@ -14,16 +14,16 @@ use crate::say::duration::{millis, shown};
 pub enum Hindrance {
     /// A client holds the lock. This is one of the holders.
     Held(Box<HolderInfo>),
-    /// A plain string is at the key: a lock of an older kind, whose holder is not known.
+    /// A plain string is at the key: a foreign lock, without a known holder.
     Foreign,
     /// Nodes may have forgotten locks. A majority grants again after this time.
     Quarantine(Duration),
-    /// The reason has gone meanwhile.
+    /// The reason is gone by now.
     Unknown,
 }
 
 impl Hindrance {
-    /// Asks the nodes.
+    /// Asks the nodes for the reason.
     pub async fn of(client: &Client, key: &Key) -> Hindrance {
         let answers = client.inspect(key).await.unwrap_or_default();
         let known = answers.into_iter().filter_map(|(_, answer)| answer.ok().flatten());
@@ -113,7 +113,7 @@ fn until_majority(mut quarantines: Vec<Duration>, nodes: usize) -> Option<Durati
     quarantines.get(nodes / 2).copied()
 }
 
-/// A shorter wait is not worth a line, nor a request to the nodes.
+/// A shorter wait is not reported, and causes no request to the nodes.
 pub const SOON: Duration = Duration::from_millis(200);
 
 #[cfg(test)]

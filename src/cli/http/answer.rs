@@ -17,17 +17,16 @@ pub trait Content: Send + Sync + 'static {
     fn state(&self) -> impl Future<Output = Option<String>> + Send;
 }
 
-/// The parts of the site from which requests are answered.
+/// A site: its content, and the hosts it answers for.
 pub struct Site<S> {
     pub content: S,
-    /// The names by which it may be called. `None`: any.
+    /// The accepted names of the server. `None`: any.
     pub hosts: Option<Hosts>,
 }
 
 type HttpResponse = Response<Full<Bytes>>;
 
 impl<S: Content> Site<S> {
-    /// The answer to a request.
     pub async fn answer(&self, request: &Request<Incoming>) -> HttpResponse {
         let path = request.uri().path();
         if is_health(request) {
@@ -71,7 +70,8 @@ fn nothing() -> HttpResponse {
     text(StatusCode::NOT_FOUND, "there is nothing here; /metrics and /healthz are there\n")
 }
 
-/// The page. Nothing runs in it but its own script, which this answer alone names.
+/// The page. Its own script is the only one that the browser runs there: a random name in this answer permits
+/// it.
 fn page() -> HttpResponse {
     let token = Token::random();
     let nonce = token.as_str();

@@ -8,7 +8,7 @@ use hyper::{HeaderMap, Uri};
 /// The accepted host names.
 pub struct Hosts {
     names: Vec<String>,
-    /// Only this machine can reach it, so it shows the page.
+    /// True if only this machine can reach the server, so that it shows the page.
     pub is_local: bool,
 }
 
@@ -17,8 +17,8 @@ impl Hosts {
         Hosts { names, is_local }
     }
 
-    /// True if the request is for this server. A page of another site, whose name leads to this address, makes a browser
-    /// ask by that name.
+    /// True if the request is for this server. A page of another site can point its own name to this address: a
+    /// browser then sends that name.
     pub fn allow(&self, uri: &Uri, headers: &HeaderMap) -> bool {
         let mut hosts = headers.get_all(HOST).iter();
         let host = hosts.next().and_then(|host| host.to_str().ok());

@@ -1,4 +1,4 @@
-//! HTTP, as `dlock exporter` and `dlock agent` speak it: metrics for Prometheus, and the exporter's page.
+//! The HTTP server of `dlock exporter` and `dlock agent`: metrics for Prometheus, and the exporter's page.
 //!
 //! [`answer`]: the answer to each request. [`hosts`]: the Host headers that are accepted.
 
@@ -40,7 +40,7 @@ pub async fn serve<S: Content>(listener: TcpListener, site: Arc<Site<S>>, as_jso
                 });
             }
             Err(error) => {
-                // Too many open files, say: it may pass.
+                // Too many open files, for example: the cause may pass.
                 stderr::warn(
                     "accept",
                     format_args!("cannot accept a connection: {error}"),
@@ -52,8 +52,8 @@ pub async fn serve<S: Content>(listener: TcpListener, site: Arc<Site<S>>, as_jso
     }
 }
 
-/// One request, and its answer: a connection that stays would keep its place from others. A request has a place from
-/// when it has arrived whole until its answer is written.
+/// Serves one request per connection: an idle one would occupy a place. A request has a place from its complete
+/// arrival until its answer is written.
 async fn serve_one<S: Content>(stream: TcpStream, site: &Site<S>, places: &Semaphore) {
     let place = OnceCell::new();
     let service = service_fn(async |request: Request<Incoming>| {
@@ -64,7 +64,7 @@ async fn serve_one<S: Content>(stream: TcpStream, site: &Site<S>, places: &Semap
     });
     let mut server = http1::Builder::new();
     server.timer(TokioTimer::new()).header_read_timeout(HEADERS).keep_alive(false);
-    // A client that breaks off is not told.
+    // A broken connection needs no error.
     let _ = server.max_buf_size(16 * 1024).serve_connection(TokioIo::new(stream), service).await;
 }
 
@@ -78,8 +78,8 @@ pub fn encoded(collector: impl Collector) -> String {
     plain(&text)
 }
 
-/// OpenMetrics in Prometheus' text format, which has neither units nor an end nor infos, and calls a counter by the name
-/// of its series.
+/// Converts OpenMetrics to Prometheus' text format. That lacks units, infos and a mark of the end, and names a
+/// counter by its series.
 fn plain(text: &str) -> String {
     let lines: Vec<&str> = text.lines().collect();
     let kinds: BTreeMap<&str, &str> =

@@ -51,7 +51,7 @@ impl Args {
             if !confirmed(&key, &seen) {
                 return Ok(Exit::CONFLICT);
             }
-            // The user agreed to end this holder, and not a later one.
+            // The user has confirmed the end of this holder, not of a later one.
             let now = inspect::ask(&nodes, &key, false).await;
             if holders(&now) == holders(&seen) {
                 break;

@@ -3,7 +3,7 @@
 
 /// True if the whole text matches the pattern.
 pub fn matches(mut pattern: &[u8], mut text: &[u8]) -> bool {
-    // The pattern after the last star, and the text from which to go on if that star takes one byte more.
+    // The pattern after the last star, and the rest of the text if that star takes one byte more.
     let mut star: Option<(&[u8], &[u8])> = None;
     loop {
         if let Some(rest) = pattern.strip_prefix(b"*") {

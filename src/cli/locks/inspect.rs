@@ -69,13 +69,13 @@ pub enum Verdict {
     Held { nodes: usize, fence: Option<u64> },
     /// A majority has a plain string at the key.
     Foreign { nodes: usize },
-    /// A majority has a mark with this fence that the lock is done.
+    /// A majority has a completion record with this fence.
     Done { nodes: usize, fence: u64 },
     /// Clients hold it on this many nodes, and none of them can have a majority.
     Split { nodes: usize },
     /// No node that answers has a holder.
     Free,
-    /// The verdict depends on nodes that do not answer.
+    /// The verdict depends on nodes without an answer.
     Unknown { nodes: usize },
 }
 
@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_does() {
+    fn no_majority_holds() {
         let (a, b) = (|| held(&[("a", 5)]), || held(&[("b", 6)]));
         assert_eq!(verdict([Ok(None), Ok(None), Ok(None)]), Verdict::Free);
         assert_eq!(verdict([Ok(None), Ok(None), silent()]), Verdict::Free);

@@ -84,15 +84,15 @@ pub async fn locks(
             cursor = next;
         }
     }
-    // A user may have access to some keys only. An empty list would mislead a user without access to any.
+    // A user may have access to some keys only. Without access to any, an empty list would be misleading.
     match refused {
         Some(trouble) if found.is_empty() => Err(trouble),
         _ => Ok(found),
     }
 }
 
-/// A server without the module finds no key of its type, like one without locks. This request lacks the
-/// key, so it is always refused; but a server with the module refuses it for the missing key.
+/// Fails without the module: such a server looks like one without locks. The request lacks its key, so both
+/// refuse it, with different errors.
 async fn has_module(node: &mut Node) -> Result<(), Trouble> {
     match node.run(&cmd("DLOCK.INSPECT")).await {
         Err(trouble) if trouble.kind != Kind::Refused => Err(trouble),

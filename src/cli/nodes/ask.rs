@@ -46,7 +46,6 @@ impl Nodes {
         Nodes::at(&nodes::urls(global)?, global)
     }
 
-    /// Reads a list of URLs.
     pub fn at(urls: &[String], global: &Global) -> Result<Nodes, Failure> {
         let mut targets = Vec::new();
         for url in urls {
@@ -79,7 +78,7 @@ impl Nodes {
         self.targets.iter().map(alone).collect()
     }
 
-    /// Returns the address of each node, and whether other servers may become it.
+    /// Returns the address of each node, and true if it can fail over to other servers.
     pub fn names(&self) -> impl Iterator<Item = (String, bool)> {
         let fails_over = |at: &Address| at.is_watched() || at.is_cluster();
         self.targets.iter().map(move |one| (one.name.clone(), fails_over(&one.address)))

@@ -23,8 +23,8 @@ pub async fn connect(global: &Global) -> Result<Client, Failure> {
     builder(global)?.connect().await.map_err(|error| failed(global, error))
 }
 
-/// Connects before waiting for a lock: then an outage of the nodes is no reason to end. If the user has named
-/// no nodes, there are probably none, so that case fails at once. `Err` is a signal that came before.
+/// Connects before waiting for a lock, and waits through an outage of the nodes. If the user has named no
+/// nodes, there are probably none, so that case fails at once. `Err` is a signal that came before.
 pub async fn connect_to_wait(
     global: &Global,
     lock: &LockArgs,
@@ -43,7 +43,7 @@ pub async fn connect_to_wait(
     }
 }
 
-/// Connects for a program that runs on and on: an outage of the nodes is no reason to end.
+/// Connects for a long-running program, which goes on through an outage of the nodes.
 pub async fn connect_or_later(
     global: &Global,
     tell: impl Fn(&Notice) + Send + Sync + 'static,

@@ -1,9 +1,9 @@
-//! The command: started so that it cannot outlive dlock unnoticed, by `dlock run` in a process group of its own.
+//! Starts the command: with a signal to it if dlock is killed, and by `dlock run` in a process group of its
+//! own.
 //!
-//! Some steps only the new process can take, between its birth and the command: take the terminal before the
-//! command reads from it, and ask for a signal in case dlock dies. So dlock starts itself once more, as
-//! `dlock __child`, which takes these steps and then becomes the command. That needs no `unsafe`, which
-//! running code between fork and exec would.
+//! Two steps must happen in the new process before the command runs: take the terminal, and ask for a signal in
+//! case dlock is killed. So dlock starts itself once more, as `dlock __child`, which takes these steps and then
+//! becomes the command. Code between fork and exec would need `unsafe`.
 
 use std::ffi::OsString;
 use std::io::{self, ErrorKind};
@@ -29,7 +29,7 @@ pub struct Start {
     pub environment: Vec<(&'static str, OsString)>,
     /// True if dlock can hand over the terminal.
     pub takes_terminal: bool,
-    /// Signal to the command if dlock dies.
+    /// Signal to the command if dlock is killed.
     pub if_dlock_dies: Option<Signal>,
     /// True if it reports a command that cannot be run as JSON.
     pub as_json: bool,
@@ -91,7 +91,7 @@ pub fn main(arguments: &[OsString]) -> Exit {
     if let Some(signal) = wanted_signal(signal) {
         // This fails only for a signal that does not exist.
         let _ = set_pdeathsig(signal);
-        // The parent may have died before `prctl`.
+        // The parent may have ended before `prctl`.
         if parent.to_str() != Some(&getppid().to_string()) {
             return Exit::LOST;
         }

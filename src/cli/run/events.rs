@@ -24,7 +24,7 @@ pub struct Events {
     writer: Writer,
     json: bool,
     verbose: bool,
-    /// True if stderr is a terminal, where a user may wonder about a silent wait.
+    /// True if stderr is a terminal: then a wait is reported to the user.
     watched: bool,
 }
 
@@ -34,12 +34,10 @@ impl Events {
         Events { writer, json: global.json, verbose: global.verbose, watched }
     }
 
-    /// True if events are JSON.
     pub fn are_json(&self) -> bool {
         self.json
     }
 
-    /// Reports an error.
     pub fn failed(&self, failure: &Failure) {
         if !failure.message.is_empty() {
             self.say(failure.event(), &failure.message);
@@ -100,7 +98,7 @@ impl Events {
     pub fn done(&self, error: &Error) {
         let Error::Done { key, left, fence, by, .. } = error else { return };
         let message = error.to_string();
-        // The holder is worth a line; the states of the nodes are not.
+        // The first line names the holder; the others list the states of the nodes.
         let line = message.lines().next().unwrap_or_default();
         let outcome = by.as_ref().map(|by| bytes::text(&by.outcome));
         let since = by.as_ref().map(|by| millis(by.since));
@@ -133,7 +131,7 @@ impl Events {
         move |notice| writer.write(notice::text(notice, json))
     }
 
-    /// Waits until all is written, but not for long: the reader may never go on.
+    /// Waits until all is written, with a limit: the reader may be stopped.
     pub fn flush(&self) {
         self.writer.flush();
     }
@@ -152,7 +150,7 @@ impl Events {
 }
 
 impl Progress for Events {
-    /// Reports a wait after a while: a short one is not worth a line, nor a request to the nodes.
+    /// Reports a wait after a while: a short one needs no line, and no request to the nodes.
     async fn wait(&mut self, client: &Client, key: &Key) {
         let patience = match (self.verbose || self.json, self.watched) {
             (true, _) => waiting::SOON,

@@ -1,4 +1,4 @@
-//! The time for which a scheduler started a job.
+//! The scheduled time of a job's start.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use time::OffsetDateTime;
 use time::UtcOffset;
 use time::format_description::well_known::Rfc3339;
 
-/// The time for which a scheduler started a job: two hosts agree on it, whatever their clocks say.
+/// The scheduled time of a job's start: hosts agree on it even if their clocks differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FireTime(OffsetDateTime);
 

@@ -2,7 +2,7 @@
 //!
 //! [`child`] starts the command, [`supervise`] watches over it, [`events`] reports. [`once`]: jobs that run once a
 //! window, by their [`fire`] time if it is known. [`terminal`]: the terminal's foreground. [`processes`]: the
-//! processes of the command, and when they are gone.
+//! processes of the command, until all are gone.
 
 pub mod child;
 pub mod events;
@@ -145,7 +145,7 @@ impl Args {
         }
     }
 
-    /// Supervises the command. The locks are released in the end, whatever happens.
+    /// Supervises the command. Releases the locks at every end.
     async fn hold(
         &self,
         command: Prepared,
@@ -166,7 +166,7 @@ impl Args {
             keys.clear();
         }
         let given_back = match left {
-            // A release would wait for nodes in vain. The guard goes on until dlock ends.
+            // A release would wait for the nodes, too. The guard goes on until dlock ends.
             Left::InDoubt => GivenBack::default(),
             _ => take::release(guards).await,
         };
@@ -178,7 +178,7 @@ impl Args {
         let is_lost = |key: &Key| given_back.losses.iter().any(|loss| loss.key == *key);
         keys.retain(|key| !given_back.stay.contains(key) && !is_lost(key));
         events.released(&keys);
-        // A lock was broken a moment before, and only its release has shown that.
+        // A lock may have been broken a moment before, shown only by its release.
         let is_ended = |loss: &&Loss| matches!(loss.why, LossReason::Ended { .. });
         let broken = given_back.losses.iter().find(is_ended).filter(|_| were_held);
         if let Some(loss) = broken {
@@ -244,7 +244,7 @@ async fn give_back(client: &Client, given_back: &GivenBack, signals: &mut Signal
     }
 }
 
-/// Limit of that wait. A lock that is still not released ends with its lease.
+/// Limit of the wait for releases. A lock that is not released by then ends with its lease.
 const LONGEST_RELEASE: Duration = Duration::from_secs(10);
 const NOT_STARTED: &str = "the command was not started";
 

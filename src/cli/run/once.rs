@@ -1,4 +1,4 @@
-//! A job that is to run once a window: the options for it, and the mark that it leaves in place of its lock.
+//! A job that runs once a window: its options, and the completion record that it leaves in place of its lock.
 
 use std::pin::pin;
 use std::process::ExitStatus;
@@ -17,7 +17,7 @@ use crate::say::exit::Exit;
 use crate::say::failure::Failure;
 use crate::signals::Signals;
 
-/// Options for a job that is to run once a window.
+/// Options for a job that runs once a window.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Once a window")]
 pub struct OnceArgs {
@@ -40,7 +40,7 @@ pub struct OnceArgs {
     #[arg(long)]
     pub again: bool,
 
-    /// The time for which the job was scheduled, as a part of the key: RFC 3339, or seconds since 1970
+    /// The job's scheduled time, as a part of the key: RFC 3339, or seconds since 1970
     #[arg(long, value_name = "TIME", value_parser = FireTime::parse, requires = "done_for")]
     fire: Option<FireTime>,
 }
@@ -55,7 +55,8 @@ pub enum DoneOn {
 }
 
 impl OnceArgs {
-    /// Adds the fire time to the key. Refuses what no lock could be left done with.
+    /// Adds the fire time to the key. Refuses several keys, and a text that is too long for a completion
+    /// record.
     pub fn check(&self, keys: &mut [Named], meta: &str) -> Result<(), Failure> {
         if self.done_for.is_none() {
             return Ok(());
@@ -72,7 +73,7 @@ impl OnceArgs {
         Ok(())
     }
 
-    /// Leaves the lock done, if this end of the command is one for that.
+    /// Leaves the lock done if the options say so for this end of the command.
     ///
     /// The command has ended, so a failure changes no exit code: it is reported.
     pub async fn leave_done(
@@ -92,7 +93,7 @@ impl OnceArgs {
         let answered = tokio::select! {
             biased;
             done = &mut done => Ok(done),
-            // One that came with the end of the command is no reason for doubt.
+            // A signal that came with the end of the command still leaves time for an answer.
             signal = signals.next_that_ends() => timeout(LAST_CHANCE, done).await.map_err(|_| signal),
         };
         let (left, failure) = match answered {
@@ -154,12 +155,12 @@ pub enum Left {
     InDoubt,
 }
 
-/// The text that the mark keeps: about the holder, and the end of its command.
+/// The text of the completion record: the holder, and the end of its command.
 fn outcome(meta: &str, exit: Exit) -> String {
     format!("{meta} exit={}", exit.code())
 }
 
-/// True if nine tenths of a window have passed: a job that starts now has probably come for the next one.
+/// True if nine tenths of a window have passed: a job that starts now is probably meant for the next one.
 fn is_late(since: Duration, left: Duration) -> bool {
     left <= (since + left) / 10
 }

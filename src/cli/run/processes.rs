@@ -1,8 +1,8 @@
-//! The processes of the command: the first one, and all that descend from it, in whatever group or session.
+//! The processes of the command: the first one and all its descendants, in any group or session.
 //!
-//! dlock is their subreaper: a process whose parent has ended becomes a child of dlock. So they are gone when dlock has
-//! no child left, and the kernel says so: a process is a child until its last thread has ended, whatever a debugger does
-//! to it, of whatever user, and whether or not /proc shows it. /proc is needed to send signals to all of them.
+//! dlock is their subreaper: an orphaned process becomes a child of dlock. So all are gone when the kernel reports
+//! that dlock has no child left. A process is a child until its last thread has ended, even under a debugger, of
+//! another user, or hidden in /proc. Sending signals to all of them needs /proc.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -22,9 +22,9 @@ use crate::signals::ENDING;
 pub struct Processes {
     /// The first one. Its process group has the same number.
     pub first: Pid,
-    /// The end of the first one. Until then its number is not given to another process or group.
+    /// The end of the first one. Until then its number is not reused for another process or group.
     pub ended: Option<ExitStatus>,
-    /// Children that dlock had before: those of the program that became dlock.
+    /// Children of the program that became dlock: they are not the command's.
     others: BTreeSet<Pid>,
 }
 
@@ -54,8 +54,8 @@ impl Processes {
         }
     }
 
-    /// Passes a signal on to the group, as a terminal does, and to the first process if it has left the group. Once that
-    /// one has ended, it is for all that are left, if it asks them to end.
+    /// Passes a signal on to the group, as a terminal does, and to the first process if it has left the group. After
+    /// the end of the first process, signals that ask for an end go to all that are left.
     pub fn send(&self, signal: Signal) {
         if self.ended.is_some() {
             if ENDING.contains(&signal) {
@@ -69,11 +69,11 @@ impl Processes {
         }
     }
 
-    /// Sends a signal to all processes of the command. One that is started meanwhile may not get it.
+    /// Sends a signal to all processes of the command. It may miss a process that is started meanwhile.
     pub fn send_to_all(&self, signal: Signal) {
         let children = self.children().unwrap_or_default();
         let all = with_descendants(&children);
-        // Also reaches those that are being started in the group.
+        // Also reaches processes that are being started in the group.
         let has_group = self.ended.is_none() && killpg(self.first, signal).is_ok();
         for &process in &all {
             if has_group && getpgid(Some(process)) == Ok(self.first) {
@@ -107,7 +107,7 @@ impl Processes {
         Ok(None)
     }
 
-    /// True if the children that cannot be collected yet have ended all the same: a debugger comes first.
+    /// True if all children have ended, though they cannot be collected yet because a debugger comes first.
     fn are_dead(&self) -> io::Result<bool> {
         let before = self.children()?;
         let dead = before.iter().all(|&child| Stat::of(child).is_some_and(|stat| stat.is_dead()));
@@ -150,7 +150,7 @@ fn with_descendants(processes: &BTreeSet<Pid>) -> BTreeSet<Pid> {
     all
 }
 
-/// Sends a signal to a process that its parent may collect at any time: another one may have its number by now.
+/// Sends a signal to a process that its parent may collect at any time. Checks that its number was not reused.
 fn send_to_descendant(process: Pid, signal: Signal, all: &BTreeSet<Pid>) -> Option<()> {
     let handle = pidfd_open(system::Pid::from_raw(process.as_raw())?, PidfdFlags::empty()).ok()?;
     let parent = Stat::of(process)?.parent;
@@ -186,13 +186,13 @@ impl Stat {
         })
     }
 
-    /// The state is that of the first thread, which may have ended before the others.
+    /// True if all threads have ended. The state is the first thread's, which may end before the others.
     fn is_dead(&self) -> bool {
         ['Z', 'X'].contains(&self.state) && self.threads <= 1
     }
 }
 
-/// Also those that were started with another signal than SIGCHLD.
+/// Options of waits: include children that report their end by another signal than SIGCHLD.
 const WAIT: WaitOptions = WaitOptions::NOHANG
     .union(WaitOptions::UNTRACED)
     .union(WaitOptions::from_bits_retain(nix::libc::__WALL.cast_unsigned()));

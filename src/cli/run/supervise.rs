@@ -57,14 +57,13 @@ pub struct Supervised<'a> {
 
 /// The outcome of a supervision.
 pub enum End {
-    /// The command ended while the locks were held, or despite a loss that does not matter.
+    /// The command ended while the locks were held, or after a loss that is ignored.
     Ended {
         status: ExitStatus,
         /// True if the command was in the foreground of the terminal.
         had_terminal: bool,
     },
-    /// A lock was lost before the command ended. No process of the command is left, or dlock holds nothing any
-    /// more.
+    /// A lock was lost before the command ended. No process of the command is left, or dlock holds no lock.
     Lost,
 }
 
@@ -128,7 +127,7 @@ impl Supervised<'_> {
         if wants_terminal && terminal.is_ours() {
             self.resume();
         } else if wants_terminal && terminal.is_of_this_job() {
-            // A stop of the whole job would stop the command that has the terminal.
+            // Stopping the whole job would also stop the command that has the terminal.
             self.waits_for_terminal = true;
         } else if by != Signal::SIGSTOP || terminal.is_of(self.processes.first) {
             self.take_terminal_back();
@@ -139,8 +138,8 @@ impl Supervised<'_> {
         }
     }
 
-    /// Resumes the command after a stop, in the foreground or in the background. Without the lock it does
-    /// not: the report of the loss will end the command.
+    /// Resumes the command after a stop, in the foreground or in the background. Does nothing without the lock:
+    /// the loss ends the command.
     fn resume(&mut self) {
         if self.processes.ended.is_some() || !self.all_valid() && self.on_lost != OnLost::Ignore {
             return;
@@ -196,7 +195,7 @@ impl Supervised<'_> {
         let (mut killed, mut hopeless) = (self.on_lost == OnLost::Kill, false);
         while !self.processes.are_gone() {
             if killed || begun.elapsed() >= self.grace {
-                // At each look: a process that was another user's may have become one that KILL ends.
+                // Repeated: a process of another user may have become one that KILL can end.
                 self.processes.send_to_all(Signal::SIGKILL);
                 if !killed {
                     killed = true;
@@ -260,7 +259,7 @@ const LOOK_AT_TERMINAL: Duration = Duration::from_millis(100);
 /// Interval of looks at the clock.
 const READ_CLOCK: Duration = Duration::from_secs(1);
 
-/// Time after KILL and `grace` in which processes end if they ever do.
+/// Time after KILL and `grace` until a process that has not ended counts as hanging.
 const HOPELESS: Duration = Duration::from_secs(10);
 const LEFT_BEHIND: &str = "the command has ended, and processes that it has started run on; \
                            dlock holds the lock until they end";

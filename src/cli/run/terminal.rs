@@ -1,8 +1,7 @@
 //! The terminal: its foreground group reads the keys and gets Ctrl-C.
 //!
-//! The command is a process group of its own, so that dlock can end all of it. A terminal reads for and
-//! interrupts one group, the foreground. If that is dlock's, dlock hands it to the command, as a shell does,
-//! and takes it back in the end.
+//! The command is a process group of its own, so that dlock can end all of it. If dlock's group is in the
+//! foreground, dlock puts the command's there, as a shell does, and takes the foreground back in the end.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, IsTerminal};
@@ -33,10 +32,11 @@ impl Terminal {
         tcgetpgrp(&self.file) == Ok(getpgrp())
     }
 
-    /// True if the command should have the terminal from the start: a user types, and to dlock.
+    /// True if the command should have the terminal from the start: stdin is the terminal, and dlock is in the
+    /// foreground.
     ///
-    /// If stdin is not the terminal, another part of a pipeline may be reading the keys. A command that needs
-    /// the terminal all the same gets it when it tries to use it.
+    /// If stdin is not the terminal, another part of a pipeline may be reading the keys. A command still gets
+    /// the terminal when it tries to use it.
     pub fn is_to_hand_over(&self) -> bool {
         io::stdin().is_terminal() && self.is_ours()
     }
@@ -66,8 +66,8 @@ impl Terminal {
         self.give_to(getpgrp());
     }
 
-    /// Sets the modes that were there before the command, as a shell does after one that a signal has ended: an editor,
-    /// say, that could not do so itself.
+    /// Restores the modes from before the command. A shell does so, too, after a command that a signal has ended: an
+    /// editor cannot restore them then.
     pub fn restore(&self) {
         if let Some(modes) = self.modes.as_ref().filter(|_| self.is_ours()) {
             let _ = tcsetattr(&self.file, SetArg::TCSADRAIN, modes);

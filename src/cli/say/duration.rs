@@ -54,7 +54,7 @@ pub fn parse_lease(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// The form for people: three digits and a unit.
+/// The form for people.
 pub fn shown(duration: Duration) -> String {
     let seconds = duration.as_secs();
     match seconds {
@@ -92,7 +92,7 @@ pub fn measured(time: Duration) -> String {
 const EXPECTED: &str = "expected seconds, as 30 or 0.5, or units, as 500ms, 2s, 1m, 1h30m";
 const TOO_LONG: &str = "must be at most 1000 days";
 
-/// Beyond this, sums with the time of day would have to be checked everywhere.
+/// Limit of a duration: beyond it, sums with the time of day would have to be checked everywhere.
 const LONGEST: Duration = Duration::from_secs(1000 * 86_400);
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ impl Exit {
     pub const REFUSED: Exit = Exit::Code(65);
     /// EX_UNAVAILABLE: no majority of the nodes.
     pub const NO_QUORUM: Exit = Exit::Code(69);
-    /// EX_SOFTWARE: a bug, or the system refuses something.
+    /// EX_SOFTWARE: a bug, or an error of the system.
     pub const INTERNAL: Exit = Exit::Code(70);
     /// EX_TEMPFAIL: the lock was lost.
     pub const LOST: Exit = Exit::Code(75);
@@ -57,7 +57,7 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// The exit code by which shells report the end by a signal.
+/// The exit code of shells for the end by a signal.
 const fn code_of(signal: i32) -> u8 {
     if signal < 128 { (128 + signal) as u8 } else { u8::MAX }
 }

@@ -29,7 +29,7 @@ impl Failure {
         Failure::new(Kind::Usage, message)
     }
 
-    /// A bug, or the system refuses something.
+    /// A bug, or an error of the system.
     pub fn internal(error: &impl Display) -> Failure {
         Failure::new(Kind::Internal, error)
     }
@@ -50,7 +50,7 @@ impl Failure {
     }
 }
 
-/// The system refuses something.
+/// An error of the system.
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Failure {
         Failure::internal(&error)

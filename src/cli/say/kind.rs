@@ -4,7 +4,7 @@ use dlock_client::{Error, NodeError, NodeState, Report};
 
 use super::exit::Exit;
 
-/// The kind of a failure. The names are a promise: scripts match on them.
+/// The kind of a failure. The names are stable: scripts match on them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// Another client holds the lock.
@@ -13,9 +13,9 @@ pub enum Kind {
     Done,
     /// Wrong usage, here: an option, a key, an address, two addresses of one node.
     Usage,
-    /// The nodes refuse this request, and always will.
+    /// The nodes refuse this request for good.
     Refused,
-    /// The key holds something else than a lock.
+    /// The key has a value that is not a lock.
     WrongType,
     /// The nodes do not accept this user, or not for this command.
     NoPermission,
@@ -27,7 +27,7 @@ pub enum Kind {
     Unreachable,
     /// One node: it does not answer in time.
     TimedOut,
-    /// One node: it says no, but may say yes later.
+    /// One node: it refuses, but may accept later.
     Busy,
     /// The lock is not held any more.
     Lost,
@@ -35,7 +35,7 @@ pub enum Kind {
     CannotExecute,
     /// There is no such command.
     NotFound,
-    /// A bug, or the system refuses something.
+    /// A bug, or an error of the system.
     Internal,
 }
 
@@ -106,7 +106,7 @@ impl Kind {
         }
         lasting.sort_unstable();
         let votes = |kind: &Kind| lasting.iter().filter(|other| *other == kind).count();
-        // The first of those with the most votes.
+        // Of several with the most votes the first.
         let most = lasting.iter().rev().max_by_key(|kind| votes(kind));
         most.copied().unwrap_or(Kind::NoQuorum)
     }
@@ -206,7 +206,7 @@ mod tests {
         assert_eq!(kind(&[NodeState::Unfit(String::new())]), Kind::Unfit);
         assert_eq!(kind(slice::from_ref(&oom)), Kind::NoQuorum);
         assert_eq!(kind(slice::from_ref(&down)), Kind::NoQuorum);
-        // With the one that is down they would be a majority.
+        // With the unreachable node they would be a majority.
         let of =
             |a: &NodeState, b: &NodeState, c: &NodeState| kind(&[a.clone(), b.clone(), c.clone()]);
         assert_eq!(of(&no_permission, &down, &NodeState::Granted(1)), Kind::NoQuorum);

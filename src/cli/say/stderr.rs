@@ -13,7 +13,7 @@ use crate::signals;
 
 /// Prints `dlock: …`, on every line of the message.
 ///
-/// A closed stderr leaves nothing to do, and is no reason to stop.
+/// Ignores a closed stderr.
 pub fn complain(message: impl Display) {
     let _ = io::stderr().write_all(prefixed(&message.to_string()).as_bytes());
 }
@@ -42,8 +42,8 @@ pub fn prefixed(message: &str) -> String {
     message.lines().map(|line| format!("dlock: {line}\n")).collect()
 }
 
-/// A thread of its own that writes to stderr. A reader may be slow, or Ctrl-S may hold the terminal, and neither may keep
-/// dlock from its locks. Text that a reader leaves unread for too long is dropped.
+/// A thread of its own that writes to stderr: a slow reader, or Ctrl-S in the terminal, must not block the work on
+/// locks. Text that stays unread for too long is dropped.
 #[derive(Clone)]
 pub struct Writer(mpsc::SyncSender<Message>);
 
@@ -68,7 +68,7 @@ impl Writer {
         let _ = self.0.try_send(Message::Text(text));
     }
 
-    /// Waits until all is written, but not for long: the reader may never go on.
+    /// Waits until all is written, with a limit: the reader may be stopped.
     pub fn flush(&self) {
         let (done, all_written) = mpsc::channel();
         if self.0.try_send(Message::Flush(done)).is_ok() {
@@ -83,7 +83,7 @@ fn write_all(messages: &mpsc::Receiver<Message>) {
     let _ = SigSet::from(Signal::SIGTTOU).thread_block();
     for message in messages {
         match message {
-            // A closed stderr leaves nothing to do.
+            // Ignores a closed stderr.
             Message::Text(text) => drop(io::stderr().write_all(text.as_bytes())),
             Message::Flush(done) => drop(done.send(())),
         }

@@ -1,8 +1,7 @@
 //! Tables for people: aligned columns, no wider than the terminal.
 //!
-//! By hand: the crates for tables break a long cell into several lines, so their output cannot be
-//! searched by line. Here a long cell is cut, and a table that would still be too wide is printed
-//! as a list.
+//! Crates for tables break a long cell into several lines, so their output cannot be searched by line. Here a
+//! long cell is cut, and a table that would still be too wide is printed as a list.
 
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
@@ -13,7 +12,6 @@ use unicode_width::UnicodeWidthStr;
 use super::failure::Failure;
 use super::stdout;
 
-/// A table.
 pub struct Table {
     rows: Vec<Vec<String>>,
 }

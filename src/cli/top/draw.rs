@@ -22,7 +22,7 @@ use crate::watch::Seen;
 use crate::watch::look::HotKey;
 use words::{HELP, Tone, holder, state};
 
-/// Everything.
+/// Draws the screen.
 pub fn all(frame: &mut Frame<'_>, view: &View) {
     let nodes = view.look.as_ref().map_or(&[][..], |look| &look.nodes);
     // At least half of the screen is for locks.
@@ -41,7 +41,7 @@ pub fn all(frame: &mut Frame<'_>, view: &View) {
 }
 
 fn draw_nodes(frame: &mut Frame<'_>, area: Rect, nodes: &[Seen]) {
-    // As wide as the longest name, which leaves the most for the state.
+    // As wide as the longest name, which leaves most room for the state.
     let longest = nodes.iter().map(|seen| seen.name.width()).max().unwrap_or(0);
     let longest = u16::try_from(longest).unwrap_or(u16::MAX).clamp(15, area.width.max(45) / 3);
     let widths = [
@@ -101,7 +101,7 @@ fn draw_hot(frame: &mut Frame<'_>, area: Rect, view: &View) {
     draw_table(frame, area, hot.iter().map(row), &widths, heading, view.selected);
 }
 
-/// The reason for which there are no hot keys.
+/// The reason why there are no hot keys.
 fn no_hot(view: &View) -> String {
     let Some(look) = &view.look else { return "looking".to_owned() };
     let looks = look.nodes.iter().filter_map(|seen| seen.look.as_ref().ok());
@@ -148,7 +148,7 @@ fn footer(view: &View) -> Line<'static> {
     Line::from(vec![Span::styled(filter, bold()), Span::from(hints)])
 }
 
-/// Its name, and that it is not all of it, or of another database.
+/// The key's name, with a note if it is cut or in another database.
 fn shown_key(key: &HotKey) -> String {
     let name = bytes::shown(&key.name);
     let rest = if key.is_whole { "" } else { "…" };

@@ -4,17 +4,17 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::view::{Page, View};
 
-/// A wish of the user that the view cannot fulfil by itself.
+/// A request of the user that the view cannot carry out by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wish {
     Quit,
     /// Ctrl-Z: back to the shell for a while.
     Stop,
-    /// To look at the lock of the page.
+    /// Look at the lock of the page.
     Look,
 }
 
-/// A key was pressed.
+/// Handles a key.
 pub fn pressed(view: &mut View, key: KeyEvent) -> Option<Wish> {
     if key.modifiers.contains(KeyModifiers::CONTROL) {
         return match key.code {
@@ -52,7 +52,7 @@ fn command(view: &mut View, key: KeyCode) -> Option<Wish> {
             Err(why) => view.said = why,
         },
         KeyCode::Esc => match view.page {
-            // The last thing that can be taken back.
+            // Esc undoes the filter last.
             Page::Hot => view.filter.clear(),
             _ => (view.page, view.selected) = (Page::Hot, 0),
         },

@@ -1,7 +1,7 @@
 //! `dlock top`: the nodes, and the most contended locks, live in a terminal.
 //!
-//! [`view`]: the content, and the selection in it. [`keys`]: the effect of each key. [`draw`]: the
-//! screen. [`screen`]: the terminal itself, which is given back however this ends.
+//! [`view`]: the content, and the selection in it. [`keys`]: the effect of each key. [`draw`]: the screen.
+//! [`screen`]: the terminal itself, restored at every end.
 
 mod draw;
 mod keys;
@@ -82,7 +82,7 @@ async fn show(mut screen: Screen, mut watch: Watch, every: Duration) -> io::Resu
             input = screen.input() => input,
         };
         let Some(Input::Key(key)) = input else {
-            // The window has another size; or there is no terminal any more.
+            // The window has another size, or the terminal is gone.
             if input.is_none() {
                 return Ok(());
             }
@@ -117,7 +117,7 @@ fn frame(view: &mut View) -> Result<String, Failure> {
     terminal.draw(|frame| draw::all(frame, view)).map_err(|error| Failure::internal(&error))?;
     let buffer = terminal.backend().buffer();
     let mut text = String::new();
-    // Without the line that says what keys do.
+    // Without the last line, which explains keys.
     for row in 0..height.saturating_sub(1) {
         let cells = (0..WIDTH).filter_map(|column| buffer.cell((column, row)));
         let line: String = cells.map(|cell| cell.symbol()).collect();
@@ -129,7 +129,7 @@ fn frame(view: &mut View) -> Result<String, Failure> {
 
 /// Number of hot keys to show.
 const HOT: usize = 40;
-/// Looking more often would cost the nodes more than a hundredth of a processor.
+/// Shortest interval: a shorter one would cost the nodes more than a hundredth of a processor.
 const SHORTEST: Duration = Duration::from_millis(500);
 /// Width of a printed frame.
 const WIDTH: u16 = 100;

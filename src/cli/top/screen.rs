@@ -1,4 +1,4 @@
-//! The terminal: entered, drawn on, and given back however this ends.
+//! The terminal: taken, drawn on, and restored at every end.
 
 use std::io::{self, Stdout, stdout};
 use std::panic;
@@ -31,13 +31,13 @@ pub struct Screen {
 }
 
 impl Screen {
-    /// Takes the terminal. A panic gives it back, and so does an error here.
+    /// Takes the terminal. A panic restores it, and so does an error here.
     pub fn enter() -> io::Result<Screen> {
         static ONCE: Once = Once::new();
         ONCE.call_once(leave_on_panic);
         let terminal = take()?;
         let (heard, inputs) = unbounded_channel();
-        // This thread lives as long as the program: two that listen would take keys from each other.
+        // This thread runs until the program ends: two listeners would take keys from each other.
         let listen = move || {
             while let Ok(event) = event::read() {
                 let input = match event {
@@ -81,7 +81,7 @@ fn take() -> io::Result<Terminal<CrosstermBackend<Stdout>>> {
     take().inspect_err(|_| leave())
 }
 
-/// Gives the terminal back, with its cursor. Where it is gone, nothing can be given back.
+/// Restores the terminal and its cursor. Ignores errors: the terminal may be gone.
 pub fn leave() {
     let _ = disable_raw_mode();
     let _ = execute!(stdout(), LeaveAlternateScreen, Show);

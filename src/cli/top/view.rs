@@ -6,7 +6,7 @@ use crate::say::bytes;
 use crate::watch::Look;
 use crate::watch::look::HotKey;
 
-/// Everything.
+/// The state of the screen.
 #[derive(Default)]
 pub struct View {
     pub look: Option<Look>,
@@ -34,7 +34,7 @@ pub enum Page {
 }
 
 impl View {
-    /// The nodes have been looked at.
+    /// Takes a new look at the nodes.
     pub fn see(&mut self, look: Look) {
         self.look = Some(look);
         self.select(self.selected);
@@ -61,7 +61,7 @@ impl View {
         self.selected = line.min(self.lines().saturating_sub(1));
     }
 
-    /// The key of the line that is selected, or the reason for which its lock has no page.
+    /// The key of the selected line, or the reason why its lock has no page.
     pub fn selected_key(&self) -> Option<Result<Vec<u8>, &'static str>> {
         let Page::Hot = self.page else { return None };
         self.hot().get(self.selected).map(|key| match key {
@@ -71,13 +71,13 @@ impl View {
         })
     }
 
-    /// Number of lines of the whole page. Half of them are for locks, however few there are.
+    /// Number of lines of the whole page. At least half of them are for locks.
     pub fn height_of_all(&self) -> u16 {
         let nodes = self.look.as_ref().map_or(0, |look| look.nodes.len());
         u16::try_from(nodes + self.hot().len().max(nodes) + 6).unwrap_or(u16::MAX).min(400)
     }
 }
 
-/// Reasons for which a lock has no page.
+/// Reasons why a lock has no page.
 const CUT: &str = "the node has not kept its whole name: see dlock inspect";
 const ELSEWHERE: &str = "the lock is in another database than the nodes' URLs name";

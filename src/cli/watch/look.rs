@@ -18,7 +18,7 @@ use crate::say::kind::Kind;
 
 /// A node's report about itself.
 pub struct NodeLook {
-    /// The lines of `INFO dlock`, by their names without `dlock_`, and those of `INFO errorstats`.
+    /// The lines of `INFO dlock`, by their names without `dlock_`, and the lines of `INFO errorstats`.
     lines: BTreeMap<String, String>,
     pub waits: Lengths,
     pub holds: Lengths,
@@ -31,10 +31,10 @@ pub struct NodeLook {
 pub struct HotKey {
     /// Its name, or the beginning of a long one.
     pub name: Vec<u8>,
-    /// True if that is all of it.
+    /// True if the name is complete.
     pub is_whole: bool,
     pub db: u64,
-    /// True if that is the database of the node's URL, in which locks are looked at and ended.
+    /// True if the key is in the database of the node's URL: only there locks can be inspected and broken.
     pub is_here: bool,
     pub waited: Duration,
     pub longest: Duration,
@@ -42,7 +42,7 @@ pub struct HotKey {
     pub grants: u64,
     pub hand_overs: u64,
     pub denials: u64,
-    /// The lock. Unknown for keys of another database than that of the node's URL.
+    /// The lock. Unknown for keys outside of the database of the node's URL.
     pub lock: Option<Inspection>,
 }
 
@@ -80,7 +80,7 @@ async fn inspect(link: &mut Link, keys: &mut [HotKey]) -> Result<(), Trouble> {
     }
     let answers = link.run_all(questions).await?;
     for (key, answer) in asked.iter_mut().zip(answers) {
-        // A user that may not look at the lock sees the rest.
+        // Without permission to inspect the lock the rest is shown.
         key.lock = operator::inspection(&answer).ok().flatten();
     }
     Ok(())
@@ -92,7 +92,7 @@ impl NodeLook {
         self.lines.get(name).map_or("", String::as_str)
     }
 
-    /// A number there. A node with an older dlock may not tell it.
+    /// A number there. A node with an older dlock may lack it.
     pub fn number(&self, name: &str) -> Option<u64> {
         self.lines.get(name)?.parse().ok()
     }

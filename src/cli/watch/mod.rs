@@ -1,4 +1,4 @@
-//! Nodes, looked at again and again: what `dlock top` and `dlock exporter` show.
+//! Polls the nodes, for `dlock top` and `dlock exporter`.
 //!
 //! [`look`]: one look at a node. [`pace`]: rates that follow from several.
 //!
@@ -22,14 +22,14 @@ use pace::{Pace, Track};
 /// Polls the servers of the nodes.
 pub struct Watch {
     nodes: Nodes,
-    /// The servers of the nodes, as they were found last, and when that was.
+    /// The servers of the nodes, as they were found last, and the time of that.
     servers: Vec<PolledServer>,
     found: Option<Instant>,
     /// Number of hot keys to ask for.
     hot: usize,
 }
 
-/// One server, or why it is not known which one that is.
+/// One server, or the error of looking for it.
 struct PolledServer {
     name: String,
     link: Result<Link, Trouble>,
@@ -62,7 +62,7 @@ impl Watch {
         for seen in &mut seen {
             if let Err(trouble) = &mut seen.look {
                 *trouble = self.nodes.explained(trouble.clone());
-                // Another one may have taken its place.
+                // Another server may have taken its place.
                 self.found = None;
             }
         }
@@ -74,7 +74,7 @@ impl Watch {
         inspect::ask(&self.nodes, &Key::from(key), false).await
     }
 
-    /// Which servers the nodes are made of may change: behind Sentinel, and in a cluster.
+    /// Finds the servers of the nodes again after a while: they may change behind Sentinels and in a cluster.
     async fn find(&mut self) {
         if self.found.is_some_and(|found| found.elapsed() < FOUND_FOR) {
             return;
@@ -92,7 +92,7 @@ impl Watch {
     }
 }
 
-/// For how long the servers of the nodes are taken to be the same, if all answer.
+/// Time until the servers are looked up again, if all answer.
 const FOUND_FOR: Duration = Duration::from_secs(10);
 
 impl PolledServer {
@@ -107,8 +107,8 @@ impl PolledServer {
 }
 
 impl Look {
-    /// The hot keys of all nodes, the worst first. A key that is hot on several is shown once, as the node
-    /// sees it that saw it waited for longest: that is where its waiters queue.
+    /// The most contended keys of all nodes, the worst first. A key that is contended on several is shown once,
+    /// from the node with the longest waits: its waiters queue there.
     pub fn hot(&self) -> Vec<&HotKey> {
         let looks = self.nodes.iter().filter_map(|seen| seen.look.as_ref().ok());
         let mut keys: Vec<&HotKey> =

@@ -35,7 +35,7 @@ impl Track {
     }
 
     fn add(&mut self, new: Point) -> Pace {
-        // The node has started anew, and counts from zero.
+        // The node was restarted, and counts from zero.
         if self.0.back().is_some_and(|last| last.grants > new.grants) {
             self.0.clear();
         }

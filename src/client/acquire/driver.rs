@@ -1,4 +1,5 @@
-//! Runs one acquisition: sends the requests that the rules want, and passes the answers on to them.
+//! Runs one acquisition: sends the requests of the quorum's rules, and passes the answers back to
+//! them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +19,6 @@ use crate::shared::Shared;
 use crate::traffic::request::Wanted;
 use crate::traffic::{Heard, Traffic};
 
-/// Acquires a lock.
 pub(super) async fn acquire(lock: Lock) -> Result<Guard, Error> {
     lock.check()?;
     let Lock { shared, wanted } = lock;
@@ -185,7 +185,7 @@ impl Going {
         span
     }
 
-    /// Tells the listener that no majority answers while we wait, or that one answers again.
+    /// Tells the listener that no majority answers during the wait, or that one answers again.
     fn tell(&self, is_outage: bool) {
         let Traffic { shared, wanted, .. } = &self.traffic;
         let key = wanted.key.clone();
@@ -231,7 +231,7 @@ impl Going {
         self.traffic.shared.counts.acquired(self.since, failure);
     }
 
-    /// Remembers what helps the next acquisition.
+    /// Stores hints for the next acquisition.
     fn learn(&self) {
         let memory = &self.traffic.shared.memory;
         memory.see(self.machine.seen());

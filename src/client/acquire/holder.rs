@@ -1,4 +1,4 @@
-//! Finds the holder of a lock that was not acquired, or who left it done, for the error's text.
+//! Finds the present holder of a lock, or the holder that left it done, for the text of an error.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,8 +16,8 @@ use crate::report::{NodeState, Report};
 use crate::shared::Shared;
 use crate::traffic::request::Wanted;
 
-/// Asks the nodes at which the lock is held. Returns the holder that most of them name, or `None` if no node
-/// answers in time.
+/// Asks the nodes that report the lock as held. Returns the holder that most of them name, or `None` if no
+/// node answers in time.
 pub(crate) async fn find(
     shared: &Shared,
     wanted: &Wanted,
@@ -48,7 +48,7 @@ pub(crate) async fn find(
     timeout(within, search).await.ok().flatten()
 }
 
-/// Asks the nodes at which the lock is done. Returns the holder of this fence that the first of them names.
+/// Asks the nodes that report the lock as done. Returns the holder of this fence from the first answer.
 pub(crate) async fn find_done(
     shared: &Shared,
     key: &Key,

@@ -21,23 +21,23 @@ use crate::traffic::request::Wanted;
 /// The options of a lock, in the library and in everything that is built on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LockOptions {
-    /// The lease: if this process dies, the lock is free again after this time. While the guard lives, the
-    /// client renews the lease each time a third of it has passed.
+    /// The lease: if this process crashes, the lock is free again after this time. While the guard exists,
+    /// the client renews the lease each time a third of it has passed.
     pub ttl: Duration,
     /// Limit of the wait for the lock.
     pub wait: Patience,
-    /// Exclusive; shared, for readers: any number of readers hold the lock together, and no writer beside
-    /// them; or a permit of a semaphore: this client holds the lock if fewer than this many others do. A semaphore
-    /// works on a single node only: over several nodes, more clients could
-    /// hold it.
+    /// Exclusive; shared, for readers: any number of readers hold the lock together, without a writer; or one of
+    /// so many permits of a semaphore. A semaphore works on a single node only: over several nodes, more clients
+    /// could hold it.
     pub mode: Mode,
-    /// A text about the holder, which anybody who inspects the lock sees. The limit is 1024 bytes.
+    /// A text about the holder, shown by every inspection of the lock: at most 1024 bytes.
     pub meta: String,
-    /// Limit of the hold: after this time the lock is lost, even if every renewal succeeds. Others get the
-    /// lock when the guard is dropped or released, or when the last lease has ended.
+    /// Limit of the hold: after this time the lock is lost, even if every renewal succeeds. The next
+    /// holder gets the lock when the guard is dropped or released, or when the last lease has ended.
     pub max_hold: Option<Duration>,
     /// True takes the lock even if its last holder [left it done](Guard::done). If that fails over several
-    /// nodes, some may have given up their marks already, and others may do the work again.
+    /// nodes, some may have dropped their completion records already, and another client may do the work
+    /// again.
     pub again: bool,
     /// False asks for one lease without renewal: the lock ends with the lease, unless its guard
     /// [extends](Guard::extend) or releases it before.
@@ -59,7 +59,7 @@ impl Default for LockOptions {
 }
 
 impl LockOptions {
-    /// The lease of a lock for which no other is chosen.
+    /// The default lease.
     pub const DEFAULT_TTL: Duration = Duration::from_secs(30);
 
     /// Checks the options, for a client of this many nodes.
@@ -157,15 +157,15 @@ impl Lock {
         self
     }
 
-    /// Asks no node who holds the lock if the acquisition fails.
+    /// Does not ask the nodes for the holder if the acquisition fails.
     #[cfg(feature = "operator")]
     pub fn without_holder(mut self) -> Lock {
         self.wanted.names_holder = false;
         self
     }
 
-    /// Sets a listener for the outages of this acquisition alone. That of the [client](crate::ClientBuilder::notify)
-    /// hears of them, too.
+    /// Sets a listener for the outages of this acquisition alone. The listener of the
+    /// [client](crate::ClientBuilder::notify) is called, too.
     #[cfg(feature = "operator")]
     pub fn notify(mut self, listener: impl Fn(&Notice) + Send + Sync + 'static) -> Lock {
         self.wanted.listener = Listener::new(listener);
@@ -176,8 +176,8 @@ impl Lock {
     /// says.
     ///
     /// # Errors
-    /// [`Error::Held`] when the time is over; [`Error::Done`] at once. Fails also when no majority of the nodes can be used, or they
-    /// refuse.
+    /// [`Error::Held`] when the time is over; [`Error::Done`] at once. Also fails when no majority of the nodes can
+    /// be used, or they refuse.
     pub async fn acquire(self) -> Result<Guard, Error> {
         driver::acquire(self).await
     }
@@ -193,7 +193,7 @@ impl Lock {
     /// Acquires the lock if it is free.
     ///
     /// # Errors
-    /// [`Error::Held`] when it is not; and as [`acquire`](Lock::acquire).
+    /// [`Error::Held`] when the lock is not free; otherwise as [`acquire`](Lock::acquire).
     pub async fn try_acquire(self) -> Result<Guard, Error> {
         driver::acquire(self.wait(Patience::Try)).await
     }
@@ -211,9 +211,9 @@ impl Lock {
         Ok(result)
     }
 
-    /// Runs a job once per window: acquires the lock, does the work, and leaves the lock
-    /// [done](Guard::done) until `window` after it was acquired, if the work succeeds. If the work fails, the
-    /// lock is released, so that somebody else may try.
+    /// Runs a job once per window: acquires the lock, does the work, and leaves the lock [done](Guard::done)
+    /// until `window` after it was acquired, if the work succeeds. If the work fails, the lock is released,
+    /// so that another client may try.
     ///
     /// # Errors
     /// Fails as [`run`](Lock::run); with [`Error::Done`] when the work of this window has been done already.
@@ -304,6 +304,6 @@ fn usage(text: String) -> Result<(), Error> {
     Err(Error::Usage(text))
 }
 
-/// A shorter lease is over, or nearly so, when the answer arrives.
+/// A shorter lease would end about when the answer arrives.
 const SHORTEST_TTL: Duration = Duration::from_millis(10);
 const LONGEST_WINDOW: Duration = Duration::from_millis(MAX_DONE_FOR);

@@ -17,7 +17,7 @@ pub(crate) use otel::Counts;
 
 use crate::clock;
 
-/// A time in a queue. Dropping it records the wait, also one that was given up.
+/// A time in a queue. Dropping it records the wait, also after the caller gave up.
 pub(crate) struct Waits<'a> {
     counts: &'a Counts,
     since: Instant,

@@ -22,7 +22,7 @@ pub struct Fenced<C> {
     before: Arc<[Vec<u8>]>,
 }
 
-/// Reasons for which a server refused a command of a [`Fenced`] connection. Nothing has happened.
+/// A server's refusal of a command of a [`Fenced`] connection. The command was not run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Late {

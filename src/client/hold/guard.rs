@@ -22,16 +22,16 @@ use crate::token::Token;
 /// A lock that is held. The client renews it in the background until it is released or dropped, unless
 /// [`Lock::unrenewed`](crate::Lock::unrenewed) was asked for.
 ///
-/// Validity is a matter of time: [`check`](Guard::check) before work that must not be
-/// done twice, await [`lost`](Guard::lost) beside work that takes long, and pass
-/// [`fence`](Guard::fence) on to whatever can refuse a smaller one.
+/// Validity ends with time: [`check`](Guard::check) before work that must not be done twice, await
+/// [`lost`](Guard::lost) beside long work, and pass [`fence`](Guard::fence) to each resource that
+/// can refuse a smaller one.
 #[must_use = "a lock is released when its guard is dropped"]
 pub struct Guard {
     view: Arc<View>,
     orders: mpsc::UnboundedSender<Order>,
     loss: watch::Receiver<Option<Loss>>,
     shared: Arc<Shared>,
-    /// Released or detached: dropping it does nothing more.
+    /// True once released or detached: dropping the guard has no effect.
     done: bool,
 }
 
@@ -42,14 +42,14 @@ pub(crate) struct View {
     pub(crate) fence: u64,
     pub(crate) is_exclusive: bool,
     pub(crate) renews: bool,
-    /// Moment at which the guard was made.
+    /// Time of the guard's creation.
     pub(crate) since: Instant,
     /// End of the validity, as a moment of the clock; 0 once the lock is lost, and [`BEING_LEFT_DONE`] while it
     /// is being left done.
     pub(crate) until: AtomicU64,
     /// The lease, in milliseconds.
     pub(crate) ttl: AtomicU64,
-    /// Moment at which the lock ends, renewed or not.
+    /// Limit of the hold: the lock ends then, renewed or not.
     pub(crate) limit: Option<Instant>,
 }
 
@@ -63,7 +63,7 @@ pub(crate) enum Order {
     Drop(Busy),
     /// Leave the lock done until then, with this outcome.
     Done(Instant, Vec<u8>, oneshot::Sender<Result<(), Loss>>),
-    /// Neither renew nor release any more. The answer is the end of the validity.
+    /// Stop without a release. The answer is the end of the validity.
     Detach(oneshot::Sender<Instant>, Busy),
 }
 
@@ -72,11 +72,11 @@ pub(crate) enum Order {
 pub struct Lease {
     /// The lock.
     pub key: Key,
-    /// Token with which to extend and release it.
+    /// Token to extend and release it.
     pub token: Token,
     /// Fence of the lock.
     pub fence: u64,
-    /// Time for which the lock is valid, from now.
+    /// Time until the validity ends.
     pub valid_for: Duration,
 }
 
@@ -96,14 +96,13 @@ impl Guard {
         &self.view.key
     }
 
-    /// The token by which the nodes know this holder. It is a secret: anybody who knows it can release the
-    /// lock.
+    /// The token of this holder at the nodes. It is a secret: any client that has it can release the lock.
     #[must_use]
     pub fn token(&self) -> &Token {
         &self.view.token
     }
 
-    /// The number of this acquisition: larger than that of any earlier one of the same lock.
+    /// The number of this acquisition: larger than the fence of any earlier one of the same lock.
     #[must_use]
     pub fn fence(&self) -> u64 {
         self.view.fence
@@ -128,7 +127,7 @@ impl Guard {
         self.view.renews
     }
 
-    /// Time for which the lock is certainly held without another renewal; zero once it is lost.
+    /// Time until the validity ends if no renewal succeeds; zero once the lock is lost.
     #[must_use]
     pub fn valid_for(&self) -> Duration {
         clock::left(self.view.until())
@@ -178,15 +177,15 @@ impl Guard {
                     break;
                 }
             }
-            // The runtime of the keeper has ended, so nobody renews the lock.
+            // The keeper's runtime has ended, so the lock is not renewed.
             clock::sleep_until(Some(view.until())).await;
             view.over()
         }
     }
 
-    /// Renews the lease now, with this length or the present one, whichever is longer. Later renewals use
-    /// that length, too. Waits until a majority has renewed the lease. The lease is renewed even if the
-    /// future is dropped at once.
+    /// Renews the lease now, and from then on, with the longer of this length and the present one. Waits
+    /// until a majority has renewed the lease. The lease is renewed even if the future is dropped at
+    /// once.
     ///
     /// # Errors
     /// Fails when the lock is lost before that, when no majority accepts a lease of this length, or when no
@@ -205,18 +204,18 @@ impl Guard {
         }
     }
 
-    /// Leaves the lock done: whoever asks for it hears that at once, with the time left and the `outcome`, until
-    /// `window` after this guard has acquired it. For a job that is to run once a window, on whichever host
-    /// comes first. The lock is not held any more, even before the answers. Waits until a majority of the nodes has answered, which
-    /// repeats until the lease is over. The lock is left done even if the future is dropped at once.
+    /// Leaves the lock done, for a job that runs once a window, on one of several hosts. Until `window` after this
+    /// guard's acquisition every request for the lock fails at once with [`Error::Done`], with the time left and the
+    /// `outcome`. From this call on the guard is not valid. Waits until a majority of the nodes has answered;
+    /// requests are repeated until the lease has ended. The lock is left done even if the future is dropped at once.
     ///
-    /// When the window is over by now, the lock is free once the guard is released or dropped. A lock that was left
+    /// If the window is over by now, the lock is free once the guard is released or dropped. A lock that was left
     /// done before stays as it is.
     ///
     /// # Errors
     /// [`Error::Usage`] when the lock is shared or has permits, or the window or the outcome is too long; then it
-    /// is held as before. Fails also when the lock was lost before, or when no majority can be told, or too many
-    /// nodes refuse: then the work may be done again.
+    /// is held as before. Also fails when the lock was lost before, no majority can be reached, or too many nodes
+    /// refuse: then another client may do the work again.
     pub fn done<O: Into<String>>(
         &self,
         window: Duration,
@@ -225,8 +224,8 @@ impl Guard {
         self.done_until(self.view.since, window, outcome.into().into_bytes())
     }
 
-    /// As [`done`](Guard::done), but the time counts from now, as that of DLOCK.RELEASE does, and the outcome may be
-    /// any bytes.
+    /// As [`done`](Guard::done), but the time counts from now, as in DLOCK.RELEASE, and the outcome may be any
+    /// bytes.
     ///
     /// # Errors
     /// Fails as [`done`](Guard::done).
@@ -284,9 +283,9 @@ impl Guard {
     /// Releases the lock. Waits until a majority of the nodes has answered, or until the node time-out; the
     /// rest goes on in the background. The lock is released even if the future is dropped at once.
     ///
-    /// A node that does not answer, or refuses for the moment (while it loads its data, say, or lacks
-    /// replicas), is asked again until it has released the lock, or the lease has ended. Where no majority
-    /// has released it, the result names those nodes.
+    /// A node may not answer, or refuse for the moment because it loads its data or lacks replicas. The client
+    /// repeats the request until such a node has released the lock, or the lease has ended. Without a majority
+    /// the result names the nodes that have not released the lock.
     ///
     /// A lock that was left [done](Guard::done) stays so, and one that is being left done becomes so in the background.
     ///
@@ -306,9 +305,9 @@ impl Guard {
         }
     }
 
-    /// Hands the lock over to another process: this client neither renews nor releases it any more. Waits
-    /// until all nodes that answer have the lock, for at most two node time-outs. The lock is handed over
-    /// even if the future is dropped at once.
+    /// Hands the lock over to another process: this client stops renewing it, and does not release it.
+    /// Waits until all nodes that answer have the lock, for at most two node time-outs. The lock is
+    /// handed over even if the future is dropped at once.
     pub fn detach(mut self) -> impl Future<Output = Lease> + Send {
         let (sender, done) = oneshot::channel();
         self.done = true;
@@ -341,8 +340,8 @@ impl View {
         Instant(self.until.load(Ordering::Acquire))
     }
 
-    /// The loss when the lease has run out, or is being left done, and the keeper has not reported it yet, or
-    /// never will.
+    /// The loss when the lease has run out, or the lock is being left done, and the keeper has not reported
+    /// it.
     pub(crate) fn over(&self) -> Loss {
         let is_limit = self.limit.is_some_and(|limit| clock::now() >= limit);
         self.loss(match is_limit {

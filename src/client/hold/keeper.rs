@@ -57,7 +57,7 @@ pub(crate) fn start(mut hold: Hold, traffic: Traffic, claim: Claim) -> Guard {
         finishers: Vec::new(),
         paused: false,
     };
-    // The acquisition ends where the hold begins, so this span is not a part of that one.
+    // The acquisition ends where the hold begins, so this span is not a part of the acquisition's.
     let (key, fence) = (&keeper.view.key, keeper.view.fence);
     let span = debug_span!(parent: None, "hold", %key, fence, otel.kind = "client", db.system.name = "redis");
     // Boxed, because a task is moved several times before it begins, and when it ends.
@@ -72,11 +72,11 @@ struct Keeper {
     /// First request that was sent to keep the lock. Answers to earlier ones belong to the acquisition.
     first: Option<u32>,
     loss: watch::Sender<Option<Loss>>,
-    /// Callers who wait for a renewal of this length, at this moment or later.
+    /// Callers that wait for a renewal of at least this length, at this time or later.
     extensions: Vec<(Millis, Instant, Extended)>,
-    /// The callers who leave the lock done.
+    /// The callers of [`Guard::done`].
     finishers: Vec<oneshot::Sender<Result<(), Loss>>>,
-    /// True if this task did not run in time, and the validity ended meanwhile.
+    /// True if this task was paused until the validity had ended.
     paused: bool,
 }
 
@@ -126,8 +126,8 @@ impl Keeper {
         }
     }
 
-    /// Notes a pause of this process that kept it from renewing the lease. Any timer is a little late; one
-    /// that is late by a good part of the lease means a pause.
+    /// Records a pause of this process that prevented a renewal. Any timer is a little late; a delay by a
+    /// good part of the lease means a pause.
     fn note_pause(&mut self, due: Option<Instant>, now: Instant) {
         if let (State::Held(claim), Some(due)) = (self.hold.state(), due) {
             let far_too_late = FAR_TOO_LATE.min(self.hold.ttl().0 * 1_000 / 4);
@@ -153,7 +153,7 @@ impl Keeper {
         self.extensions.push((ttl, now, done));
     }
 
-    /// True while the lock is being left done: nobody may work under it.
+    /// True while the lock is being left done: the guard is not valid.
     fn finishes(&self) -> bool {
         !self.finishers.is_empty()
     }
@@ -174,7 +174,7 @@ impl Keeper {
         self.hold.finish(clock::millis(left), now);
     }
 
-    /// Answers callers who wait for a longer lease: granted, or refused.
+    /// Answers callers that wait for a longer lease: granted, or refused.
     fn tell_extended(&mut self) {
         let (hold, traffic) = (&self.hold, &self.traffic);
         for (ttl, since, done) in mem::take(&mut self.extensions) {
@@ -193,7 +193,7 @@ impl Keeper {
 
     async fn detach(mut self, done: oneshot::Sender<Instant>, busy: Busy) {
         if self.finishes() {
-            // There is nothing to hand on.
+            // There is no lock to hand over.
             drop(done);
             self.finished(&mut None).await;
             return self.traffic.finish();
@@ -208,8 +208,8 @@ impl Keeper {
         drop(busy);
     }
 
-    /// Waits for a short time until each node that answers certainly has the lock: a node that has not answered
-    /// yet may have it or not.
+    /// Waits for a short time until each node that answers has confirmed the lock: without an answer its state
+    /// is unknown.
     async fn settle(&mut self) {
         let (now, timeout) = (clock::now(), self.traffic.timeout);
         let end = now.later(timeout * 2);
@@ -247,7 +247,8 @@ impl Keeper {
     fn publish(&mut self) -> bool {
         match self.hold.state() {
             State::Held(claim) => {
-                // While it is being left done nobody may work under it: others may take it meanwhile by AGAIN.
+                // While the lock is being left done the guard is not valid: another client may take it by
+                // AGAIN.
                 let until = if self.finishes() { BEING_LEFT_DONE } else { claim.until };
                 self.view.until.store(until.0, Ordering::Release);
                 self.view.ttl.store(self.hold.ttl().0, Ordering::Relaxed);
@@ -264,7 +265,7 @@ impl Keeper {
                     quorum::LossReason::NotRenewed => LossReason::NotRenewed { nodes },
                     quorum::LossReason::Ended => LossReason::Ended { nodes },
                     quorum::LossReason::Limit => LossReason::MaxHold,
-                    // The window was over before the work was.
+                    // The window ended before the work did.
                     quorum::LossReason::Released if self.finishes() => LossReason::Done,
                     quorum::LossReason::Released => LossReason::Released,
                     quorum::LossReason::Done => LossReason::Done,
@@ -295,8 +296,8 @@ impl Keeper {
         self.loss.send_replace(Some(loss));
     }
 
-    /// Runs after a loss. Leases that are left are kept until the guard is dropped, so that the next holder
-    /// begins after the work of this one has ended, or after the lease.
+    /// Runs after a loss. Keeps the remaining leases until the guard is dropped, so that the next holder
+    /// begins after this holder's work, or after the lease.
     async fn end(mut self, mut inbox: mpsc::UnboundedReceiver<Order>) {
         self.traffic.forget_requests();
         loop {
@@ -316,8 +317,7 @@ impl Keeper {
         }
     }
 
-    /// Waits until the lock is left done, or lost. The caller of a release waits no longer than a node may take to
-    /// answer.
+    /// Waits until the lock is left done, or lost. The caller of a release waits for at most one node time-out.
     async fn finished(&mut self, done: &mut Option<Releasing>) {
         let mut patience = pin!(sleep(self.traffic.timeout));
         loop {
@@ -344,7 +344,7 @@ impl Keeper {
         if self.finishes() {
             self.finished(&mut done).await;
         }
-        // A request whose answer is here needs no FINAL.
+        // A request needs no FINAL if its answer has arrived.
         while let Some(heard) = self.traffic.next().now_or_never() {
             self.hear(heard, clock::now());
         }
@@ -367,7 +367,7 @@ impl Keeper {
             self.lose(LossReason::Ended { nodes });
         }
         let outcome = self.outcome();
-        // Counted before the caller knows the outcome.
+        // Counts before the caller receives the outcome.
         if outcome.is_ok() {
             self.lose(LossReason::Released);
         }
@@ -398,7 +398,7 @@ impl Keeper {
     }
 }
 
-/// A lock that was left done is not lost, for its holder who leaves it.
+/// To its holder a lock that was left done is not lost.
 fn but_done(outcome: Result<(), Loss>) -> Result<(), Loss> {
     match outcome {
         Err(loss) if matches!(loss.why, LossReason::Done) => Ok(()),

@@ -34,7 +34,7 @@ pub struct Inspection {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HolderInfo {
-    /// Public name of the token, from which the token cannot be guessed; the same on every node.
+    /// Public name of the token, the same on every node. It does not reveal the token.
     pub id: String,
     /// The token; only in the reply to DLOCK.TOKENS.
     pub token: Option<Vec<u8>>,
@@ -52,7 +52,7 @@ pub struct HolderInfo {
     pub meta: Vec<u8>,
     /// True if the lock ends with the connection.
     pub ephemeral: bool,
-    /// True if its turn came while it was away, and it has not asked since.
+    /// True if the lock was granted to its reserved place, and it has not asked since.
     pub away: bool,
 }
 
@@ -64,9 +64,9 @@ pub struct DoneInfo {
     pub id: String,
     /// The fence of its claim.
     pub fence: u64,
-    /// Time since it said so.
+    /// Time since it left the lock done.
     pub since: Duration,
-    /// Its words about the outcome: any bytes, and mostly text.
+    /// Its text about the outcome: any bytes, and mostly text.
     pub outcome: Vec<u8>,
 }
 
@@ -74,11 +74,11 @@ pub struct DoneInfo {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WaiterInfo {
-    /// Public name of the token, from which the token cannot be guessed; the same on every node.
+    /// Public name of the token, the same on every node. It does not reveal the token.
     pub id: String,
     /// The token; only in the reply to DLOCK.TOKENS.
     pub token: Option<Vec<u8>>,
-    /// Mode in which it wants to hold the lock.
+    /// Requested mode.
     pub mode: String,
     /// Time since it began to wait.
     pub waited: Duration,
@@ -88,7 +88,7 @@ pub struct WaiterInfo {
     pub client: Option<u64>,
     /// The waiter's text about itself: any bytes, and mostly text.
     pub meta: Vec<u8>,
-    /// True if its request has ended, and only its place is kept.
+    /// True if its request has ended, and its place is reserved.
     pub away: bool,
 }
 
@@ -109,7 +109,7 @@ impl Inspection {
         }
     }
 
-    /// True if somebody holds the lock; waiters alone do not count.
+    /// True if the lock has a holder; waiters alone do not count.
     #[must_use]
     pub fn is_held(&self) -> bool {
         self.is_foreign() || !self.holders.is_empty()
@@ -121,7 +121,7 @@ impl Inspection {
         self.mode == "foreign"
     }
 
-    /// True if nobody holds the lock and nobody gets it yet, because it was evicted.
+    /// True if the lock was evicted: it has no holder, and is not granted yet.
     #[must_use]
     pub fn is_evicted(&self) -> bool {
         self.mode == "evicted"

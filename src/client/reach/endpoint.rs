@@ -23,7 +23,7 @@ pub struct Endpoint {
     tls_config: Option<Arc<ClientConfig>>,
 }
 
-/// A connection to a server. Dropping the last clone closes it, whatever is under way.
+/// A connection to a server. Dropping the last clone closes it, even with requests in flight.
 #[derive(Clone)]
 pub struct Connection {
     inner: MultiplexedConnection,
@@ -84,9 +84,8 @@ impl Connection {
         self.driver.runs.has_changed().is_err()
     }
 
-    /// Resolves when the connection has broken. Earlier answers have been delivered by then, and there are no
-    /// later ones: a request that is sent while the connection breaks may get no answer at all. Waiting for
-    /// this does not keep the connection open.
+    /// Resolves when the connection has broken. By then all answers have been delivered: a request that is sent
+    /// while the connection breaks may get none. Waiting for this does not keep the connection open.
     pub(crate) fn ended(&self) -> impl Future<Output = ()> + use<> {
         let mut runs = self.driver.runs.clone();
         async move { while runs.changed().await.is_ok() {} }

@@ -35,17 +35,18 @@ impl NodeError {
         if !tls {
             return NodeError::TimedOut(within);
         }
-        // A server without TLS waits for the end of what it takes for a long command.
+        // A server without TLS reads the handshake as the beginning of a long command, and waits
+        // for its end.
         let words = "(does that port speak TLS? else write redis://)";
         NodeError::Unreachable(format!("no answer within {} {words}", Length(within)))
     }
 
-    /// Adds the server of a node with which the connection failed.
+    /// Adds the server whose connection failed.
     pub(crate) fn at(self, host: &Host) -> NodeError {
         match self {
             NodeError::Unreachable(why) => NodeError::Unreachable(format!("{host}: {why}")),
             NodeError::Unfit(why) => NodeError::Unfit(format!("{host}: {why}")),
-            // No request was sent yet that the server could still carry out.
+            // Only connecting has timed out: the server has no request to carry out.
             NodeError::TimedOut(after) => {
                 NodeError::Unreachable(format!("{host}: no answer within {}", Length(after)))
             }
@@ -115,7 +116,7 @@ fn of_line(line: String) -> NodeError {
     NodeError::Refused(line)
 }
 
-/// Advice after a cluster server's redirect, where the address is that of a single server.
+/// Advice after a cluster server's redirect, for the address of a single server.
 pub(super) const A_CLUSTER: &str = " (a Redis Cluster: write redis+cluster://host:port)";
 
 const NO_MODULE: &str = "the dlock module is not loaded (loadmodule /path/to/libdlock.so)";

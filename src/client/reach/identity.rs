@@ -126,8 +126,8 @@ impl Identities {
         }
     }
 
-    /// Opens a connection to certainly this node, at its present address; or to this server of it, to which there
-    /// may be a connection already.
+    /// Opens a connection to this node, at its present address, after checking its identity; or to this server of
+    /// a cluster. `is_up`: there is a connection to that server already.
     pub(crate) async fn connect(
         &self,
         node: usize,
@@ -180,7 +180,7 @@ impl Identities {
         Ok(wire.of_tenure(tenure))
     }
 
-    /// An address that once led to the node is right, and may lead to it again.
+    /// The error of an address that once led to the node, and may do so again.
     fn lapsed(&self, node: usize, error: NodeError) -> NodeError {
         match error {
             NodeError::Unfit(why) if self.roster().id(node).is_some() => NodeError::Lapsed(why),
@@ -188,8 +188,8 @@ impl Identities {
         }
     }
 
-    /// Asks every address for the node-id behind it. One of them is known, and nodes that are not single
-    /// servers stay where they are.
+    /// Asks every address for the node-id behind it. The node-id at `known` is given, and nodes that are
+    /// not single servers stay at their addresses.
     async fn look_around(&self, known: usize, id: &str, within: Duration) -> Vec<Option<String>> {
         let reach = |address| async move {
             match self.leads(address) {
@@ -232,7 +232,8 @@ impl Identities {
             let met = select! {
                 biased;
                 met = open(&host, sentinels, within) => met.map_err(|error| self.lapsed(node, error))?,
-                // Another server was promoted meanwhile, and this one may never answer.
+                // The Sentinels have promoted another server meanwhile, and this one may never
+                // answer.
                 () = primary.left() => {
                     left += 1;
                     if left < MAX_TURNS {
@@ -243,7 +244,7 @@ impl Identities {
             };
             let (wire, about) = met;
             let (is_there, taken, tenure) = {
-                // Both at once: else two connections that meet two primaries can look like one that was replaced.
+                // Both locks at once: else two connections that find two primaries can look like a replaced node.
                 let (mut last, mut roster) = (lock(last), self.roster());
                 // A new node-id at the same address is not a promoted replica.
                 let is_there = last.replace(host.clone()).as_ref() == Some(&host);
@@ -313,7 +314,7 @@ impl Identities {
         }
     }
 
-    /// Notes the ids of a cluster's servers, if any are told.
+    /// Stores the ids of a cluster's servers, unless there are none.
     pub(crate) fn has_members(&self, node: usize, ids: BTreeSet<String>) {
         if let Some(Leads::Cluster { members, .. }) = self.leads(node)
             && !ids.is_empty()
@@ -410,7 +411,7 @@ impl About {
 }
 
 const AN_AGENT: &str = "it is an agent and no node: give the addresses of the nodes behind it";
-/// Limit of a node-id's length in bytes, because many are remembered. Real ones are shorter.
+/// Limit of a node-id's length in bytes, because the client stores many. Real ones are shorter.
 const LONGEST_ID: usize = 128;
 /// Limit of primaries that one attempt to connect follows.
 const MAX_TURNS: usize = 4;

@@ -12,19 +12,18 @@
 //!
 //! The redis crate (1.8) follows Sentinels and clusters, too. A lock needs more than its interface shows:
 //!
-//! - *The primary.* The crate believes the first Sentinel of the list whose primary says that it is one.
-//!   After a partition both primaries say so. Here the answer with the highest configuration epoch counts,
-//!   and `+switch-master` takes effect at once and not at the next error.
-//! - *Repeated requests.* A cluster connection of the crate sends a request again by itself, and its caller
-//!   does not learn of that. A request that may arrive twice is another request to the rules of the quorum
-//!   (`quorum::Requests`).
+//! - *The primary.* The crate takes the first Sentinel's primary that reports this role. After a partition
+//!   both primaries report it. Here the answer with the highest configuration epoch counts, and
+//!   `+switch-master` takes effect at once and not at the next error.
+//! - *Repeated requests.* A cluster connection of the crate repeats a request by itself, unseen by its
+//!   caller. The rules of the quorum must distinguish a request that may arrive twice (`quorum::Requests`).
 //! - *The connection.* A waiting request occupies its connection. The crate chooses the connection of a request,
 //!   and shares it among all requests to a server.
-//! - *The identity.* One server has one vote, at whatever address it answers. So a new connection first asks
-//!   for the node-id.
+//! - *The identity.* One server has one vote, at any of its addresses. So a new connection first asks for
+//!   the node-id.
 //!
 //! The protocol, TLS sockets and single connections are the crate's. The rest can go when the crate hands out
-//! connections for one server each, says when it sends a request again, and compares Sentinels by epoch.
+//! connections to single servers, reports repeated requests, and compares Sentinels by epoch.
 
 pub(crate) mod address;
 pub(crate) mod cluster;

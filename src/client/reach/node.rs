@@ -91,8 +91,8 @@ impl Node {
         self.counted(self.call(route, command, self.timeout, 1, |_| Ok(())).await)
     }
 
-    /// Sends a command that may arrive twice: if the connection breaks, the command goes over another.
-    /// `enter` is called before each sending, with true if the one before has no answer: that one may arrive later.
+    /// Sends a command that may arrive twice: if the connection breaks, the command goes over another. Calls
+    /// `enter` before each sending, with true if the previous one has no answer and may still arrive.
     pub(crate) async fn ask(
         self: &Arc<Self>,
         command: &Cmd,
@@ -120,7 +120,7 @@ impl Node {
                 entered.clone()?;
                 used = Some(wire.clone());
                 let answer = route.send(&wire, command).await;
-                // This server has answered: a later silence is another's.
+                // This server has answered: a later time-out belongs to another server.
                 used = None;
                 again = false;
                 if self.connections.goes_on(&mut route, &wire, &answer).await {
@@ -142,7 +142,7 @@ impl Node {
             Err(self.connections.late(&route, used.is_some(), within))
         });
         let answer = self.connections.heard(answer);
-        // A request that the caller stopped says nothing about the node.
+        // A request that `enter` has stopped is no sign of the node's state.
         if entered.is_ok() {
             self.hear(&answer);
         }
@@ -158,7 +158,7 @@ impl Node {
         self.suspect.store(silent, Ordering::Relaxed);
     }
 
-    /// Marks a node that does not answer. If `connects`, until it has connected.
+    /// Notes that the node does not answer; with `connects`, until a connection to it succeeds.
     pub(crate) fn suspect(self: &Arc<Self>, connects: bool) {
         self.suspect.store(true, Ordering::Relaxed);
         if connects {
@@ -216,7 +216,7 @@ impl Node {
             enter(again)?;
             again = false;
             let Ok(answer) = timeout(limit, route.send(&wire, command)).await else {
-                // A firewall that forgot one idle connection has forgotten the others, too.
+                // A firewall that has dropped one idle connection has dropped the others, too.
                 server.drop_idle();
                 return Err(NodeError::TimedOut(limit));
             };
@@ -225,7 +225,7 @@ impl Node {
                 continue;
             }
             match answer {
-                // The queue in which it waited is gone, so the request goes to the present one.
+                // The former primary's queue is gone, so the request waits at the present primary.
                 Err(NodeError::Unreachable(_)) if wire.is_astray() && !(fresh && strayed) => {
                     (strayed, again) = (strayed || fresh, true);
                 }
@@ -257,8 +257,8 @@ impl Node {
         self.connections.wire(&mut Route::default()).await
     }
 
-    /// Returns the answer if its server is still the node's server. If not, that server may belong to another
-    /// node by now, and must not count twice.
+    /// Returns the answer if its server is still the node's server. Otherwise the server may belong to
+    /// another node by now, and would have two votes.
     pub(crate) fn counted(&self, answer: Result<Answered, NodeError>) -> Result<Value, NodeError> {
         let Answered { value, tenure } = answer?;
         if tenure == self.changes() {

@@ -26,7 +26,7 @@ pub(crate) enum NodeConnections {
     Many(Arc<Cluster>),
 }
 
-/// The route of one request.
+/// The route of one request, changed by redirects.
 #[derive(Default)]
 pub(crate) struct Route {
     slot: Option<u16>,
@@ -36,7 +36,7 @@ pub(crate) struct Route {
     hops: usize,
     /// True if the slot map was read again for it.
     was_lost: bool,
-    /// Reason for which the request is sent again to the slot's owner.
+    /// Reason to send the request to the slot's owner again.
     again: Option<String>,
 }
 
@@ -46,7 +46,8 @@ impl Route {
         Route { slot: Some(slot_of(key)), ..Route::default() }
     }
 
-    /// The route of a command of the module, which names its key first, or of any other.
+    /// The route of a command: of the module's commands, which name their key first, or of any
+    /// other.
     pub(crate) fn of(command: &Cmd) -> Route {
         let mut words = command.args_iter().map(|word| match word {
             Arg::Simple(word) => word,
@@ -107,7 +108,7 @@ impl NodeConnections {
         }
     }
 
-    /// Handles a server to which no connection can be made.
+    /// Handles a failed connection to a server.
     ///
     /// # Errors
     /// Fails unless another server has the slot now. A login that this server refuses is final only if all servers
@@ -161,7 +162,7 @@ impl NodeConnections {
                 return false;
             }
             NodeConnections::One { .. } => {
-                // The server has become a replica: Sentinels know another primary, or soon will.
+                // The server has become a replica: Sentinels name another primary, or soon will.
                 wire.retire();
                 return redirect == Redirect::Lost;
             }
@@ -185,7 +186,8 @@ impl NodeConnections {
         true
     }
 
-    /// Rewrites an error for callers, who do not know of single servers: a redirect may succeed later.
+    /// Rewrites an error for the caller, which does not see single servers: a redirect may succeed
+    /// later.
     pub(crate) fn heard<T>(&self, answer: Result<T, NodeError>) -> Result<T, NodeError> {
         match self {
             NodeConnections::One { follows: false, .. } => {
@@ -232,7 +234,7 @@ impl NodeConnections {
         goal.map_or(late.clone(), |host| late.at(&host))
     }
 
-    /// Gives up a connection. Where a lock is held, a new one will be made.
+    /// Retires a connection, and opens a new one if a lock is held.
     pub(crate) fn mend(&self, wire: &Wire) {
         match self {
             NodeConnections::One { server, .. } => server.mend(),
@@ -254,7 +256,7 @@ impl NodeConnections {
         }
     }
 
-    /// A cluster always says false: it depends on the key.
+    /// Always false for a cluster, where it depends on the key.
     pub(crate) fn has_idle(&self) -> bool {
         matches!(self, NodeConnections::One { server, .. } if server.has_idle())
     }

@@ -15,7 +15,7 @@ use super::wire::Wire;
 use crate::clock;
 use crate::report::NodeError;
 
-/// The connections to one server, or to whichever is the primary behind Sentinels.
+/// The connections to one server, or to the present primary behind Sentinels.
 pub(crate) struct ServerConnections {
     identities: Arc<Identities>,
     /// Index of the node.
@@ -34,13 +34,13 @@ pub(crate) struct ServerConnections {
     reconnects: Arc<AtomicBool>,
 }
 
-/// Something of which one is under way at a time. Dropping it allows the next, also where a runtime ends.
+/// A task that runs once at a time. Dropping this allows the next, also where a runtime ends.
 struct UnderWay(Arc<AtomicBool>);
 
 /// The connection that all requests share, except those that wait.
 enum Link {
     Down,
-    /// A task of its own connects, so a caller who gives up does not end it for the others.
+    /// A task of its own connects: a caller that gives up does not stop it for other callers.
     Connecting(watch::Receiver<Option<Result<Wire, NodeError>>>),
     Up(Wire),
 }
@@ -121,9 +121,8 @@ impl ServerConnections {
         });
     }
 
-    /// Reconnects for locks that are held, as soon as the node answers, and reports that: the node's present
-    /// leases are worth knowing before the next renewal. This ends after a while; each request that fails
-    /// starts it again.
+    /// Reconnects for locks that are held, as soon as the node answers, and reports that: guards then renew
+    /// at once. Stops after a time limit; each failed request starts it again.
     pub(crate) fn mend(self: &Arc<Self>) {
         if !self.identities.has_listeners() {
             return;
@@ -138,7 +137,7 @@ impl ServerConnections {
                 pause = (pause * 2).min(LONGEST_PAUSE);
                 if server.wire().await.is_ok() {
                     server.identities.is_back(server.place);
-                    // A connection that keeps breaking is reported no more often than this.
+                    // Limits the reports of a connection that keeps breaking.
                     sleep(LONGEST_PAUSE).await;
                     if server.up().is_some() {
                         return;
@@ -148,7 +147,7 @@ impl ServerConnections {
         });
     }
 
-    /// Opens a connection to certainly this node.
+    /// Opens a connection to this node, after checking its identity.
     pub(crate) fn connect(&self) -> BoxFuture<'_, Result<Wire, NodeError>> {
         let within = self.timeout.max(CONNECT);
         let is_up = self.up().is_some();
@@ -218,7 +217,7 @@ impl ServerConnections {
     }
 }
 
-/// Closes connections that are idle for long, until there are none: each is an open file of this process.
+/// Closes idle connections after a while, until none is left: each is an open file of this process.
 async fn close_idle(idle: Weak<Mutex<Vec<(Wire, Instant)>>>, closing: UnderWay) {
     loop {
         sleep(LONGEST_IDLE).await;
@@ -252,5 +251,5 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 const CONNECT: Duration = Duration::from_secs(1);
 /// Limit of idle connections.
 const MAX_IDLE: usize = 64;
-/// An idle connection is closed after this time, and before twice this time.
+/// An idle connection is closed after one to two times this long.
 const LONGEST_IDLE: Duration = Duration::from_secs(5);

@@ -1,8 +1,8 @@
 //! Opens a byte stream to a server.
 //!
 //! For each TLS connection the redis crate would read all system CA certificates, hundreds of files, and
-//! block its thread meanwhile. A client that loses many connections at once could not make them again before
-//! their time-outs, and so on. Here the certificates are read once.
+//! block its thread meanwhile. A client that loses many connections at once could not reopen them within
+//! their time-outs, again and again. Here the certificates are read once.
 
 use std::io;
 use std::net::SocketAddr;

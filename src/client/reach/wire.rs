@@ -14,7 +14,7 @@ use super::failure::{redis_error, server_error};
 use super::sentinel::primary_watch::PrimaryWatch;
 use crate::report::NodeError;
 
-/// A connection on which many requests can be under way; the server answers them in order. Dropping the last
+/// A connection that carries many requests at once; the server answers them in order. Dropping the last
 /// clone closes it.
 #[derive(Clone)]
 pub(crate) struct Wire(Arc<Inner>);
@@ -23,7 +23,7 @@ struct Inner {
     connection: Connection,
     /// The server, where a node has several.
     host: Option<Host>,
-    /// Tells whether that is still the primary, where Sentinels know.
+    /// For a primary behind Sentinels: tells whether the server is still the primary.
     primary: Option<PrimaryWatch>,
     /// Number of changes of the node's server when this server had that place.
     tenure: OnceLock<u64>,
@@ -72,8 +72,7 @@ impl Wire {
         self.0.host.as_ref()
     }
 
-    /// Sends a command and waits for its answer. Requests are sent in the order in which they are first
-    /// polled.
+    /// Sends a command and waits for its answer. Requests are sent in the order of their first polls.
     pub(crate) async fn send(&self, command: &Cmd) -> Result<Value, NodeError> {
         let mut connection = (*self.0.connection).clone();
         self.answered(pin!(connection.send_packed_command(command))).await
@@ -91,7 +90,7 @@ impl Wire {
         self.answered(answer).await
     }
 
-    /// Waits for an answer. The future is large, and stays where it is.
+    /// Waits for an answer. The future is large, so it is not moved.
     async fn answered(
         &self,
         answer: Pin<&mut impl Future<Output = redis::RedisResult<Value>>>,

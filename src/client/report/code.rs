@@ -5,7 +5,7 @@ use std::time::Duration;
 use dlock_core::quorum::Obstacle;
 use dlock_core::reason::{TOO_FAR, TOO_LONG, TOO_MANY};
 
-/// The code with which a server's error begins.
+/// The code at the beginning of a server's error.
 pub(crate) fn code(text: &str) -> &str {
     text.split(' ').next().unwrap_or_default()
 }
@@ -24,8 +24,8 @@ pub(crate) fn why(text: &str) -> Obstacle {
     }
 }
 
-/// True if a request for a key that this node had is refused for the moment only: a fail-over is under way,
-/// say, or the node is loading its data.
+/// True if a request for a key that this node had is refused for the moment only, for example during a
+/// fail-over, or while the node loads its data.
 pub(crate) fn may_pass(text: &str) -> bool {
     why(text) != Obstacle::Never || code(text) == "READONLY"
 }

@@ -8,11 +8,11 @@ use crate::key::Key;
 use crate::printable::Printable;
 use crate::report::{Length, Lines, NodeState, Report};
 
-/// Reasons for which a lock was not acquired, or a client not connected.
+/// Failures of an acquisition, of another request, or of connecting.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Somebody else holds the lock.
+    /// Another client holds the lock.
     #[error("{} is held by {}{}", Name(.key), By(.holder.as_deref()), Lines(.nodes))]
     Held {
         /// The lock.
@@ -29,7 +29,7 @@ pub enum Error {
         key: Key,
         /// Time until the lock is free.
         left: Duration,
-        /// Fence of the holder who has done the work.
+        /// Fence of the holder that has done the work.
         fence: u64,
         /// That holder, if a node named it in time.
         by: Option<Box<DoneInfo>>,
@@ -72,7 +72,7 @@ pub enum Error {
     /// The request is not valid. Nothing was sent.
     #[error("{0}")]
     Usage(String),
-    /// Two of the addresses lead to the same node: a majority of them would mean nothing.
+    /// Two of the addresses lead to the same node, which would have two votes.
     #[error("{first} and {second} are the same node, {id}; each address must be a node of its own")]
     Duplicate {
         /// Address that was given first.
@@ -139,8 +139,7 @@ impl Error {
         }
     }
 
-    /// True if waiting may help: no majority answers now, but too few nodes refuse for good to prevent a
-    /// later one.
+    /// True if waiting may help: no majority answers now, but enough nodes for one may answer later.
     #[must_use]
     pub fn may_pass(&self) -> bool {
         let (Error::Connect { needed, nodes } | Error::NoQuorum { needed, nodes, .. }) = self
@@ -173,7 +172,7 @@ impl Error {
     }
 }
 
-/// Reasons for which work under a lock has no result.
+/// Failures of work under a lock.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
@@ -191,13 +190,13 @@ pub enum RunError {
 pub struct Loss {
     /// The lock.
     pub key: Key,
-    /// Fence with which it was held.
+    /// Its fence.
     pub fence: u64,
     /// The reason.
     pub why: LossReason,
 }
 
-/// Reasons for which a lock is not held any more.
+/// Reasons of a loss.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum LossReason {
@@ -206,7 +205,7 @@ pub enum LossReason {
         /// Last known state of each node.
         nodes: Vec<Report>,
     },
-    /// Nodes say that the lease is gone: it was broken, deleted, or forgotten.
+    /// Nodes report that the lease is gone: it was broken, deleted, or forgotten.
     Ended {
         /// Last known state of each node.
         nodes: Vec<Report>,
@@ -219,7 +218,7 @@ pub enum LossReason {
     Paused,
     /// The lock was released.
     Released,
-    /// Its holder has left it done, or is about to: a majority may not have said so yet.
+    /// Its holder leaves it done: a majority may not have confirmed that yet.
     Done,
     /// Its holder wanted to leave it done, and too many nodes refused. It was released.
     NotDone {
@@ -292,7 +291,7 @@ impl fmt::Display for Name<'_> {
     }
 }
 
-/// The holder who has done the work, as far as it is known.
+/// The holder that has done the work, as far as it is known.
 struct Outcome<'a>(Option<&'a DoneInfo>);
 
 impl fmt::Display for Outcome<'_> {

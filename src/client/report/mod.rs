@@ -29,11 +29,11 @@ pub struct Report {
 pub enum NodeState {
     /// The client did not ask it, or did not wait for its answer.
     NotAsked,
-    /// The node answers, and was asked for nothing more.
+    /// The node answers; it was asked for nothing else.
     Answers,
     /// The node granted or renewed the lock, with this fence.
     Granted(u64),
-    /// Somebody else holds the lock there, or waits for it.
+    /// Another client holds the lock there, or waits for it.
     Held,
     /// Its last holder left the lock done there, and it stays so for this time.
     Done(Duration),
@@ -43,13 +43,14 @@ pub enum NodeState {
     Unreachable(String),
     /// The node did not answer in time.
     TimedOut(Duration),
-    /// The node may have forgotten leases, and grants nothing for this time.
+    /// The node is in quarantine for this time: it may have forgotten leases.
     Quarantine(Duration),
     /// The node refuses, with this text.
     Refused(String),
     /// The node is not fit for locks: it lacks the module, or is a replica.
     Unfit(String),
-    /// The node was fit for locks, and is not now: it is being replaced, say. Waiters go on waiting for it.
+    /// The node was fit for locks, and is not now, for example while it is being replaced. Waiters go on
+    /// waiting for it.
     Lapsed(String),
 }
 
@@ -72,7 +73,7 @@ impl NodeState {
         }
     }
 
-    /// Code of the error with which the node refuses: `NOPERM`, `WRONGTYPE` and the like.
+    /// Error code of a refusal: `NOPERM`, `WRONGTYPE` and the like.
     #[must_use]
     pub fn code(&self) -> Option<&str> {
         match self {
@@ -129,7 +130,7 @@ impl fmt::Display for Report {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Release {
-    /// A majority of the nodes has released the lock, or has it done: nothing of this holder keeps others out.
+    /// A majority of the nodes has released the lock, or has it done: this holder blocks no other client.
     pub is_free: bool,
     /// Without a majority: the nodes that have not confirmed the release, and their states. The client asks them again in
     /// the background until they answer, or the lease there has ended.

@@ -10,12 +10,11 @@ use crate::key::Key;
 use crate::report::error::Name;
 use crate::report::{Length, Lines, Report};
 
-/// An event that an operator should know of, though locks go on working.
+/// An event for operators: locks go on working.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Notice {
-    /// An address leads to another server than before. That server does not know the locks that the former
-    /// one granted.
+    /// An address leads to another server than before. That server lacks the locks of the former one.
     Stranger {
         /// The node: its address, without secrets.
         node: String,
@@ -24,17 +23,17 @@ pub enum Notice {
         /// Node-id of the present server.
         now: String,
     },
-    /// Another server of a node is the primary now. It knows the locks that the former primary had replicated
+    /// Another server of a node is the primary now. It has the locks that the former primary had replicated
     /// to it, and grants none while there may be others.
     Promoted {
         /// The node: its address, without secrets.
         node: String,
         /// Address of the new primary.
         server: String,
-        /// Time for which it grants nothing.
+        /// Time until it grants locks.
         quarantine: Duration,
     },
-    /// No majority of the nodes can grant a lock for which a caller waits. The wait goes on.
+    /// A caller waits, and no majority of the nodes can grant the lock. The wait goes on.
     Outage {
         /// The lock.
         key: Key,
@@ -44,7 +43,8 @@ pub enum Notice {
         nodes: Vec<Report>,
     },
     /// A lock was released, and no majority of the nodes has confirmed that. The client asks them again in
-    /// the background; until a majority has answered, or the leases have ended, nobody else gets the lock.
+    /// the background. No other client gets the lock until a majority has answered or the leases have
+    /// ended.
     NotReleased {
         /// The lock.
         key: Key,
@@ -59,7 +59,7 @@ pub enum Notice {
     },
     /// A majority of the nodes answers again.
     Back {
-        /// The lock for which a caller waits.
+        /// The lock that a caller waits for.
         key: Key,
     },
 }
@@ -97,7 +97,7 @@ impl Listener {
         self.hear(notice);
     }
 
-    /// Passes a notice on, of which the log knows.
+    /// Passes on a notice that the log has already.
     pub(crate) fn hear(&self, notice: &Notice) {
         if let Some(listener) = &self.0 {
             listener(notice);

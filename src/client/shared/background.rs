@@ -8,11 +8,11 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-/// A count of a client's background tasks, so that a caller can wait for their end. Each of them is bounded
-/// in time, and all end with the runtime.
+/// A count of a client's background tasks, so that a caller can wait for their end. Each task has a time
+/// limit, and all end with the runtime.
 pub(crate) struct Background {
     running: Arc<watch::Sender<usize>>,
-    /// Runtime in which the client was made: for guards that are dropped outside of any runtime.
+    /// Runtime of the client's creation: for guards that are dropped outside of any runtime.
     home: Handle,
 }
 

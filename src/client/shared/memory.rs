@@ -14,7 +14,7 @@ use crate::key::Key;
 pub(crate) struct Memory {
     /// Largest fence seen.
     seen: AtomicU64,
-    /// Keys that somebody else held or wanted, and the time of that.
+    /// Keys that another client held or wanted, each with the time of that observation.
     contended: Mutex<HashMap<Key, Instant>>,
 }
 
@@ -27,7 +27,7 @@ impl Memory {
         self.seen.fetch_max(fence.0, Ordering::Relaxed);
     }
 
-    /// True if others wanted this lock a moment ago.
+    /// True if another client held or wanted this lock a moment ago.
     pub(crate) fn is_contended(&self, key: &Key) -> bool {
         let keys = self.keys();
         keys.get(key).is_some_and(|since| clock::now().since(*since) < CONTENDED_FOR)
@@ -48,7 +48,7 @@ impl Memory {
     }
 }
 
-/// Time for which a contended key is expected to stay contended, in µs.
+/// Expected time until a contended key is free, in µs.
 const CONTENDED_FOR: u64 = 2_000_000;
 /// Limit of contended keys in the memory.
 const MAX_KEYS: usize = 1024;

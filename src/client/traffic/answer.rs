@@ -1,4 +1,4 @@
-//! The meaning of a node's reply, for the quorum's rules and for people.
+//! The meaning of a node's reply, for the quorum's rules and for reports.
 
 use std::time::Duration;
 
@@ -70,7 +70,8 @@ fn refused(error: NodeError) -> (Answer, NodeState) {
         NodeError::Refused(text) if let Some(limit) = longest(text) => {
             Answer::TooLong(Millis(limit))
         }
-        // An older request of ours arrived late, and waits in place of this one: nobody listens to it.
+        // An older request of this client arrived late, and waits in place of this one, without a
+        // reader.
         NodeError::Refused(text) if code(text) == REPLACED => Answer::Unreachable,
         NodeError::Refused(text) => Answer::Refused(why(text)),
     };

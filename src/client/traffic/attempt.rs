@@ -18,7 +18,6 @@ use crate::report::code::may_pass;
 use crate::token::Token;
 use crate::traffic::answer;
 
-/// An attempt.
 pub(crate) struct Attempt {
     pub(crate) number: u32,
     pub(crate) token: Token,
@@ -38,7 +37,7 @@ struct NodeRequests {
     rests_until: Instant,
 }
 
-/// The answer to a request, and the time at which the request was sent.
+/// The answer to a request, and the time of the request's sending.
 pub(crate) type Sent = (Result<Answered, NodeError>, Instant);
 
 impl Attempt {
@@ -46,7 +45,7 @@ impl Attempt {
         Attempt { number, token, nodes: (0..nodes).map(|_| Mutex::default()).collect() }
     }
 
-    /// The attempt of another process, which has handed it over: each node may have granted its requests.
+    /// An attempt that another process has handed over: each node may have granted its requests.
     #[cfg(feature = "operator")]
     pub(crate) fn taken_over(token: Token, nodes: usize) -> Attempt {
         let sent = || NodeRequests { requests: Requests::taken_over(), ..NodeRequests::default() };
@@ -68,8 +67,8 @@ impl Attempt {
     }
 
     /// Sends an ACQUIRE that blocks at the node for at most `slice`, over a connection of its own, and waits
-    /// for its answer. The attempt's RELEASE ends that and closes the connection. Without a free permit it
-    /// polls instead.
+    /// for its answer. The attempt's RELEASE ends the request and closes the connection. Without a free
+    /// permit the attempt polls instead.
     pub(crate) async fn wait(
         &self,
         (node, place): (&Arc<Node>, usize),
@@ -106,8 +105,8 @@ impl Attempt {
                     Box::pin(self.poll((node, place), ask, command, slice, within, permits)).await
                 }
             };
-            // A server that refuses waiting requests at once, or cannot be reached, would otherwise be asked
-            // in a busy loop.
+            // Pause: a server that refuses at once, or cannot be reached, would otherwise be asked in a busy
+            // loop.
             let is_no = sent.0.as_ref().is_ok_and(Answered::is_no);
             if is_no || matches!(sent.0, Err(NodeError::Unreachable(_))) {
                 self.requests_to(place).rests_until = soon;
@@ -152,7 +151,7 @@ impl Attempt {
         }
     }
 
-    /// True if the token's last word was said. A later failure says nothing about the node.
+    /// True if the token's RELEASE was sent. A later failure is no sign of the node's state.
     pub(crate) fn is_given_up(&self, place: usize) -> bool {
         self.requests_to(place).requests.is_over()
     }
@@ -281,13 +280,13 @@ pub(crate) async fn again(node: &Arc<Node>, command: &mut Release, within: Durat
 }
 
 impl Released {
-    /// True if the node has nothing of this token any more, so that it counts for a majority.
+    /// True if the node has nothing of this token, so that it counts for a majority.
     pub(crate) fn is_done(&self) -> bool {
         matches!(self, Released::Held | Released::NotHeld | Released::Either)
     }
 
-    /// Decides whether to send a failed RELEASE again. A node without the module, or a replica, was a node
-    /// when it granted, and may be one again.
+    /// Decides whether to send a failed RELEASE again. A server that lacks the module now, or is a
+    /// replica, was a node when it granted, and may be one again.
     fn of(error: NodeError) -> Released {
         match &error {
             NodeError::Refused(text) if !may_pass(text) => Released::No(error),
@@ -302,5 +301,5 @@ fn given_up() -> NodeError {
 
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
-/// The longest pause between polls. A lock whose turn comes meanwhile stays reserved, and idle.
+/// The longest pause between polls. If the turn comes meanwhile, the lock stays reserved and idle.
 const LONGEST_POLL: Duration = Duration::from_secs(1);

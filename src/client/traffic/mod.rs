@@ -46,15 +46,15 @@ pub(crate) struct Traffic {
     /// End of the leases that the nodes may have granted to it.
     until: Instant,
     states: Vec<NodeState>,
-    /// For each node: how many changes of its server the rules know of.
+    /// For each node: number of changes of its server that the rules have received.
     changes: Vec<u64>,
-    /// For each node: how many returns of its connection the rules know of.
+    /// For each node: number of returns of its connection that the rules have received.
     returns: Vec<u64>,
     /// Wakes this when one of these numbers has grown.
     taken: watch::Receiver<()>,
-    /// The answer that arrived when such a change was noticed.
+    /// The answer that arrived at the same time as such a change.
     next: Option<Unread>,
-    /// The holder's words when it leaves the lock done.
+    /// The holder's text about the outcome when it leaves the lock done.
     pub(crate) outcome: Vec<u8>,
 }
 
@@ -78,7 +78,7 @@ struct Returned {
 pub(crate) enum Heard {
     /// The answer to a request.
     Reply(Reply),
-    /// The grants of this node do not count any more: another server has taken the node's place.
+    /// The grants of this node are void: another server has taken the node's place.
     CutOff(usize),
     /// The connection to this node works again.
     Back(usize),
@@ -89,7 +89,7 @@ pub(crate) struct Reply {
     pub(crate) node: usize,
     pub(crate) id: u32,
     pub(crate) answer: Answer,
-    /// Time at which the request was sent that was answered.
+    /// Time of the answered request's sending.
     pub(crate) sent: Instant,
     pub(crate) state: NodeState,
 }
@@ -251,17 +251,17 @@ impl Traffic {
         .await
     }
 
-    /// Returns a node whose server has changed, if the rules do not know that yet.
+    /// Returns a node with a change of its server that the rules have not received.
     fn displaced(&mut self) -> Option<usize> {
         untold(self.shared.nodes.iter().map(|node| node.changes()), &mut self.changes)
     }
 
-    /// Returns a node whose connection is back, if the rules do not know that yet.
+    /// Returns a node with a return of its connection that the rules have not received.
     fn back(&mut self) -> Option<usize> {
         untold(self.shared.nodes.iter().map(|node| node.returns()), &mut self.returns)
     }
 
-    /// Reads an answer; but a change of a node's server comes first.
+    /// Reads an answer, unless a change of a node's server comes first.
     fn read(&mut self, unread: Unread) -> Option<Heard> {
         if let Some(node) = self.displaced() {
             self.next = Some(unread);
@@ -271,7 +271,7 @@ impl Traffic {
         let node = self.shared.nodes.get(send.node)?;
         let (answer, state) = answer::read(&send.ask, node.counted(answer));
         node.note(&state);
-        // Silence of a node that was given up says nothing about it.
+        // After the RELEASE, silence is no sign of the node's state.
         if matches!(answer, Answer::Silent | Answer::Unreachable) && attempt.is_given_up(send.node)
         {
             return None;
@@ -282,8 +282,8 @@ impl Traffic {
     }
 
     /// Waits until a majority of the nodes has released the lock, and the answers tell whether a majority has held it
-    /// until then; for one time-out at most. Returns the outcome, and whether a majority may have held it. The rest goes
-    /// on in the background.
+    /// until then; for one time-out at most. Returns the outcome, and true if a majority may have held it. The rest
+    /// goes on in the background.
     pub(crate) async fn released(&mut self) -> (Release, bool) {
         let (nodes, majority) = (self.shared.nodes.len(), self.shared.majority());
         let (mut not_held, mut failed) = (0, 0);
@@ -309,7 +309,8 @@ impl Traffic {
                     not_held += 1;
                     self.set_state(returned.node, NodeState::Gone);
                 }
-                // This node may not answer for a long time, so this does not wait for it.
+                // This node may not answer for a long time, so its RELEASE goes on in the
+                // background.
                 Released::No(error) | Released::NotYet(error) => {
                     failed += 1;
                     if let Some(said) = said.get_mut(returned.node) {
@@ -328,7 +329,7 @@ impl Traffic {
         (release, nodes - not_held >= majority)
     }
 
-    /// The outcome of a release that is not even sent, of a lock that ends within this time.
+    /// The outcome of a release that is not sent, for a lock that ends within this time.
     pub(crate) fn not_released(&self, within: Duration) -> Release {
         let reports = self.reports().into_iter().zip(&self.released);
         let left = reports.filter(|(_, released)| !**released).map(|(report, _)| report);
@@ -375,8 +376,8 @@ impl Traffic {
         reports
     }
 
-    /// A request that queues at the gate will ask the other nodes at its turn. This opens their connections
-    /// before that.
+    /// Opens the connections to the other nodes before the turn of a request at the gate, which will ask
+    /// them then.
     fn warm_up(&self, gate: usize, command: &Cmd) {
         let others = self.shared.nodes.iter().enumerate().filter(|(place, _)| *place != gate);
         for node in others.map(|(_, node)| Arc::clone(node)).filter(|node| !node.has_idle()) {
@@ -392,7 +393,7 @@ impl Traffic {
 
     fn note(&mut self, reply: &Reply) {
         trace!(node = reply.node, answer = ?reply.answer, state = ?reply.state, "answers");
-        // A mark has taken the lease's place: there is nothing to release.
+        // A completion record has taken the lease's place: there is nothing to release.
         if reply.answer == Answer::Marked {
             self.set_released(reply.node);
         }
@@ -420,7 +421,7 @@ impl Traffic {
     }
 }
 
-/// Finds the first number that has changed, and marks it as told.
+/// Finds the first number that has changed, and marks it as reported.
 fn untold(now: impl Iterator<Item = u64>, told: &mut [u64]) -> Option<usize> {
     let (node, (now, told)) = now.zip(told).enumerate().find(|(_, (now, told))| now != *told)?;
     *told = now;
@@ -463,7 +464,7 @@ mod tests {
         let mut release = attempt::Release { command, until, was_lost: false };
         let node = &client.shared.nodes[0];
         let outcome = attempt::release(node, &mut release, Duration::from_secs(10)).await;
-        // A node that says later that the token did not hold the lock tells of a loss.
+        // A later answer that the token did not hold the lock means a loss.
         assert!(matches!(outcome, Released::NotYet(_)) && !release.was_lost, "{outcome:?}");
     }
 

@@ -1,4 +1,4 @@
-//! Raises a node's fence to that of the claim.
+//! Raises a node's fence to the claim's.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,11 +12,12 @@ use crate::reach::node::Node;
 use crate::report::{NodeError, code};
 use crate::traffic::attempt::{Attempt, Sent};
 
-/// Asks the node, and for a short time again if the fence is too far ahead of its clock.
+/// Asks the node, and repeats this for a short time while the fence is too far ahead of the node's
+/// clock.
 ///
-/// Another client may propose the largest fences that the nodes accept, for a key that shares its counter
-/// with this one. A grant of one node is then too far ahead for another whose clock is a little behind, again
-/// and again. The leases are held meanwhile, so nobody can push this fence any farther.
+/// Another client may propose the largest accepted fences, for a key that shares its counter with this one. A
+/// grant of one node is then too far ahead for another node, with a clock that is a little behind. This
+/// attempt holds its leases meanwhile, so no client can raise this fence further.
 pub(crate) async fn raise(
     attempt: &Attempt,
     to: (&Arc<Node>, usize),
@@ -38,7 +39,7 @@ pub(crate) async fn raise(
     }
 }
 
-/// Time until the node's clock allows the fence, if that is why it refused.
+/// Time until the node's clock allows the fence, if the node refused for this reason.
 fn too_early(error: &NodeError, fence: Fence) -> Option<Duration> {
     let NodeError::Refused(text) = error else { return None };
     let most = code::most(text)?;

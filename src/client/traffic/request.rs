@@ -15,11 +15,11 @@ use crate::token::Token;
 pub(crate) struct Wanted {
     pub(crate) key: Key,
     pub(crate) options: LockOptions,
-    /// The lock is taken though it is done, by marks with at most this fence.
+    /// The lock is taken even if it is done, over completion records up to this fence.
     pub(crate) again: Option<Fence>,
     /// True if an error names the holder.
     pub(crate) names_holder: bool,
-    /// Hears what becomes of this acquisition alone.
+    /// The listener of this acquisition alone.
     pub(crate) listener: Listener,
 }
 
@@ -42,13 +42,12 @@ impl Wanted {
                 command.arg("DONE").arg(length.0).arg("FENCE").arg(fence.0);
                 command
             }
-            // A waiting token holds nothing, so this extends nothing; but a node in quarantine reports its
-            // quarantine.
+            // A waiting token has no lease to extend; a node in quarantine reports that.
             Ask::Ping => extend(&self.key, name, ttl, Fence(1)),
         }
     }
 
-    /// The largest fence of marks over which the lock is taken, though it is done.
+    /// The largest fence of the completion records over which the lock is taken.
     pub(crate) fn again(&self) -> Option<Fence> {
         if self.options.again { Some(Fence(MAX_FENCE)) } else { self.again }
     }

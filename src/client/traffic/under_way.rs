@@ -7,9 +7,9 @@ use futures_util::future::{BoxFuture, FutureExt};
 
 /// Futures under way.
 ///
-/// Each wake-up polls all of them in the order in which they came: for a handful that costs next to nothing.
-/// `FuturesUnordered` polls only the woken ones, but wakes its task once more after each round, and with it a
-/// second thread: that costs more than a request.
+/// Each wake-up polls all of them in their order of arrival, which is cheap for a handful. `FuturesUnordered`
+/// polls only the woken ones, but wakes its task once more after each round, and with it a second thread:
+/// that costs more than a request.
 pub(crate) struct UnderWay<T>(Vec<BoxFuture<'static, T>>);
 
 impl<T> UnderWay<T> {
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_came_first_is_polled_first_and_nobody_is_lost() {
+    fn the_oldest_future_is_polled_first_and_none_is_lost() {
         let mut numbers = UnderWay::new();
         let mut cx = Context::from_waker(std::task::Waker::noop());
         assert_eq!(numbers.poll(&mut cx), Poll::<u32>::Pending);

@@ -42,7 +42,7 @@ export class DoneError extends DlockError {
   readonly left: number;
   /** Fence of the holder that has done the work. */
   readonly fence: number;
-  /** That holder, if a node named it in time: since when it is done, and its words about the outcome. */
+  /** That holder, if a node named it in time, with the time since then and its text about the outcome. */
   readonly by: Done | undefined;
 
   /** @internal */

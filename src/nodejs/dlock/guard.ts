@@ -30,7 +30,7 @@ export class Guard {
   }
 
   /**
-   * The number of this acquisition: larger than that of any earlier one of the same lock. Show it to
+   * The number of this acquisition: larger than the fence of any earlier one of the same lock. Show it to
    * services that can refuse a smaller one. It is a safe integer: fences are smaller than 2 ** 53.
    */
   get fence(): number {
@@ -48,7 +48,7 @@ export class Guard {
   }
 
   /**
-   * Milliseconds for which the lock is certainly held without another renewal; 0 once it is lost.
+   * Milliseconds until the validity ends if no renewal succeeds; 0 once the lock is lost.
    * The clock goes on while the machine sleeps.
    */
   get validFor(): number {
@@ -86,10 +86,10 @@ export class Guard {
 
   /**
    * Leaves the lock done until `window` after it was acquired: until then every request for it throws DoneError at once,
-   * with this text about the outcome. It is not held any more, and its release does not throw because of that. Waits
+   * with this text about the outcome. From this call on the guard is not valid, and its release does not throw. Waits
    * until a majority of the nodes has answered. Throws UsageError if the lock is shared or has a limit; then it is held
-   * as before. Throws LostError if the lock was lost before, or too few nodes have answered: then the work may be done
-   * again.
+   * as before. Throws LostError if the lock was lost before, or too few nodes have answered: another client may do the
+   * work again.
    */
   async done(window: number, words = ''): Promise<void> {
     await outcome((id) => this.#native.done(id, window, words));
@@ -107,7 +107,7 @@ export class Guard {
 
   /**
    * Hands the lock over to the owner of its token, for example another process, which extends and releases it by token.
-   * This process neither renews nor releases it any more. Waits until all nodes that answer have the lock.
+   * This process stops renewing it, and does not release it. Waits until all nodes that answer have the lock.
    */
   async detach(): Promise<Lease> {
     this.#watch?.end();
@@ -117,9 +117,9 @@ export class Guard {
   }
 
   /**
-   * Returns a client whose commands show this guard's fence to `mark`: once a later holder has been there, the server
-   * refuses them. `client` is of ioredis or node-redis, for any server with the module. Throws UsageError if the lock
-   * is shared or has a limit, because its holders have different fences at the same time, and LostError if it was
+   * Returns a client with commands that show this guard's fence to `mark`: once a later holder has been there, the
+   * server refuses them. `client` is of ioredis or node-redis, for any server with the module. Throws UsageError if the
+   * lock is shared or has a limit, because its holders have different fences at the same time, and LostError if it was
    * released.
    */
   fenced(client: Redis, mark: Key): Fenced {

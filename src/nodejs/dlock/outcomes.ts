@@ -51,7 +51,7 @@ export async function outcome(begin: (id: number) => void, signal?: AbortSignal)
     }
     if (completion.failure !== undefined) {
       const error = made(completion.failure);
-      // The caller's stack, not that of the event loop.
+      // The caller's stack in place of the event loop's.
       Error.captureStackTrace(error, outcome);
       throw error;
     }
@@ -99,7 +99,7 @@ function listen(): void {
   native.listen(queue(), listened);
 }
 
-// One listener for each signal: Node.js takes many for a leak, and one signal may end all waits of a process.
+// One listener for each signal: one signal may end all waits of a process, and Node.js warns of many listeners.
 const abortions = new WeakMap<AbortSignal, Set<() => void>>();
 
 // Calls this when the signal is aborted, until the returned function is called.

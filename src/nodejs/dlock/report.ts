@@ -30,7 +30,7 @@ export interface Holder {
   id: string;
   /** True if the lock ends with the connection. */
   ephemeral: boolean;
-  /** True if its turn came while it was away, and it has not asked since. */
+  /** True if the lock was granted to its reserved place, and it has not asked since. */
   away: boolean;
 }
 
@@ -49,7 +49,7 @@ export interface Done {
 export interface Waiter {
   /** Public name of its token, which does not reveal it: the same on every node, and in `dlock inspect`. */
   id: string;
-  /** Mode in which it wants to hold the lock. */
+  /** Requested mode. */
   mode: string;
   /** Time since it began to wait. */
   waited: number;
@@ -59,7 +59,7 @@ export interface Waiter {
   client?: number;
   /** The client's text about itself; a Buffer unless it is UTF-8. */
   meta: string | Buffer;
-  /** True if its request has ended, and only its place is kept. */
+  /** True if its request has ended, and its place is reserved. */
   away: boolean;
 }
 
@@ -110,14 +110,14 @@ export interface Lease {
   /** A secret: any client that has it can release the lock. */
   token: string;
   fence: number;
-  /** Milliseconds for which the lock is certainly held, from the moment at which the library returned this. */
+  /** Milliseconds until the validity ends, counted from the return of this lease. */
   validFor: number;
 }
 
 /** An event for an operator, while locks go on working. `message` is the text for people. */
 export type Notice =
   | {
-      /** No majority of the nodes can grant a lock for which a caller waits. The wait goes on. */
+      /** A caller waits, and no majority of the nodes can grant the lock. The wait goes on. */
       event: 'outage';
       message: string;
       key: string | Buffer;
@@ -139,7 +139,7 @@ export type Notice =
       node: string;
       /** Address of the new primary. */
       server: string;
-      /** Milliseconds for which it grants nothing. */
+      /** Milliseconds until the new primary grants locks. */
       quarantine: number;
     }
   | {

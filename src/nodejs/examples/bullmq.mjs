@@ -1,4 +1,4 @@
-// A repeated job of BullMQ whose work is done once, also if BullMQ counts its worker as stalled and starts it again.
+// A repeated job of BullMQ that is done once, even if BullMQ counts its worker as stalled and starts the job again.
 //
 // Run it on each host: DLOCK_NODES=redis://localhost REDIS=redis://localhost node bullmq.mjs
 

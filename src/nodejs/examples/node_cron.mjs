@@ -25,7 +25,7 @@ function coordinator(window, options = {}) {
         throw error; // node-cron logs it, and does not run the job
       }
     },
-    // node-cron calls this after a failure, too, and does not tell which it was.
+    // node-cron calls this after a failure, too, without saying so.
     async onComplete(key) {
       const guard = guards.get(key);
       guards.delete(key);
@@ -45,7 +45,7 @@ cron.schedule(when, ({ date }) => console.log('backs up', date.toISOString()), {
   distributed: true,
 });
 
-/** Wraps a job that another host is to try if it fails here. The key is that of `dlock run --fire`. */
+/** Wraps a job that another host tries if it fails here. The key has the form of `dlock run --fire`. */
 function once(name, window, work) {
   return async (context) => {
     const time = context.date.toISOString().replace('.000', '');

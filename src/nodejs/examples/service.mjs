@@ -1,4 +1,4 @@
-// A service: of several that run, one leads. If it ends or loses the lock, another takes over.
+// A service with several instances, one of them the leader. If it ends or loses the lock, another takes over.
 //
 // Run it: DLOCK_NODES=redis://localhost node service.mjs
 

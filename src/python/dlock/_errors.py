@@ -37,7 +37,7 @@ class DoneError(Error):
     fence: int = 0
     """Fence of the holder that has done the work."""
     by: Done | None = None
-    """That holder, if a node named it in time: since when it is done, and its words about the outcome."""
+    """That holder, if a node named it in time, with the time since then and its text about the outcome."""
 
 
 class NoQuorumError(Error):

@@ -25,7 +25,7 @@ class BaseGuard(Own):
 
     @property
     def fence(self) -> int:
-        """The number of this acquisition: larger than that of any earlier one of the same lock. Show it
+        """The number of this acquisition: larger than the fence of any earlier one of the same lock. Show it
         to services that can refuse a smaller one."""
         return self._native.fence
 
@@ -41,7 +41,7 @@ class BaseGuard(Own):
 
     @property
     def valid_for(self) -> float:
-        """Seconds for which the lock is certainly held without another renewal; 0 once it is lost. The clock
+        """Seconds until the validity ends if no renewal succeeds; 0 once the lock is lost. The clock
         goes on while the machine sleeps."""
         return self._native.valid_for()
 
@@ -58,7 +58,7 @@ class BaseGuard(Own):
                 raise loss
 
     def fenced(self, client: R, mark: Key) -> Fenced[R]:
-        """Returns a client whose commands show this guard's fence to ``mark``: once a later holder has been
+        """Returns a client with commands that show this guard's fence to ``mark``: once a later holder has been
         there, the server refuses them. ``client`` is redis-py's, for any server with the module, and may be an
         asyncio one. Raises UsageError if the lock is shared or has a limit, because its holders have different
         fences at the same time, and LostError if it was released."""

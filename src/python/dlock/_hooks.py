@@ -85,7 +85,7 @@ def _current() -> _Thread:
 
 
 def after_fork() -> None:
-    """Starts the thread in a child process whose parent has one."""
+    """Starts the thread in a child process, if its parent has one."""
     global _starting
     _starting = threading.Lock()
     # gevent's loop does not run yet.
@@ -103,7 +103,7 @@ def end() -> None:
 
 
 def watch(guard: _native.Guard, then: Callable[[object], object]) -> None:
-    """Calls this once with the reason, when the lock is not held any more."""
+    """Calls this once with the reason, when the guard stops being valid."""
     number = _expect(then)
     try:
         guard.watch((_current().queue, number))

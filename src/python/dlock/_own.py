@@ -17,7 +17,7 @@ class Own:
 
 
 def is_main_interpreter() -> bool:
-    """True unless this is a subinterpreter, whose end would release the locks of the others."""
+    """True unless this is a subinterpreter: its end would release the locks of the other interpreters."""
     for name in ("_interpreters", "_xxsubinterpreters"):
         try:
             interpreters = importlib.import_module(name)

@@ -34,22 +34,22 @@ class Holder(NamedTuple):
     meta: str | bytes
     """The client's text about itself."""
     id: str
-    """Public name of its token, from which the token cannot be guessed: the same on every node, and in
+    """Public name of its token, which does not reveal it: the same on every node, and in
     ``dlock inspect``."""
     ephemeral: bool
     """True if the lock ends with the connection."""
     away: bool
-    """True if its turn came while it was away, and it has not asked since."""
+    """True if the lock was granted to its reserved place, and it has not asked since."""
 
 
 class Waiter(NamedTuple):
     """A waiter for a lock."""
 
     id: str
-    """Public name of its token, from which the token cannot be guessed: the same on every node, and in
+    """Public name of its token, which does not reveal it: the same on every node, and in
     ``dlock inspect``."""
     mode: str
-    """Mode in which it wants to hold the lock."""
+    """Requested mode."""
     waited: float
     """Time since it began to wait."""
     left: float | None
@@ -59,7 +59,7 @@ class Waiter(NamedTuple):
     meta: str | bytes
     """The client's text about itself."""
     away: bool
-    """True if its request has ended, and only its place is kept."""
+    """True if its request has ended, and its place is reserved."""
 
 
 class Done(NamedTuple):
@@ -125,7 +125,7 @@ class Lease(NamedTuple):
     """A secret: any client that has it can release the lock."""
     fence: int
     valid_for: float
-    """Time for which the lock is certainly held, from the moment at which the library returned this."""
+    """Time until the validity ends, counted from the return of this lease."""
 
 
 class Notice(NamedTuple):
@@ -133,8 +133,8 @@ class Notice(NamedTuple):
     empty."""
 
     event: str
-    """Name of the event, for programs. ``outage``: no majority of the nodes can grant a lock for which a caller
-    waits; ``back``: one can again. ``promoted``: another server of a node is the primary now. ``stranger``: an
+    """Name of the event, for programs. ``outage``: a caller waits, and no majority of the nodes can grant the
+    lock; ``back``: one can again. ``promoted``: another server of a node is the primary now. ``stranger``: an
     address leads to another server than before. ``not_released``: a lock was released, and no majority has
     confirmed that yet."""
     message: str
@@ -145,7 +145,7 @@ class Notice(NamedTuple):
     server: str | None = None
     """Address of the new primary."""
     quarantine: float | None = None
-    """Time for which the new primary grants nothing."""
+    """Time until the new primary grants locks."""
     before: str | None = None
     """Node-id of the former server."""
     now: str | None = None

@@ -142,16 +142,16 @@ class Guard(BaseGuard, _native.GuardBase):
 
     def done(self, window: Seconds, outcome: str = "") -> None:
         """Leaves the lock done until ``window`` after it was acquired: until then every request for it raises
-        DoneError at once, with this ``outcome``. It is not held any more, and the end of a ``with`` block does
-        not raise because of that. Waits until a majority of the nodes has answered. Raises UsageError if the
-        lock is shared or has a limit; then it is held as before. Raises LostError if the lock was lost before,
-        or too few nodes have answered: then the work may be done again."""
+        DoneError at once, with this ``outcome``. From this call on the guard is not valid, and the end of a
+        ``with`` block does not raise. Waits until a majority of the nodes has answered. Raises UsageError if
+        the lock is shared or has a limit; then it is held as before. Raises LostError if the lock was lost
+        before, or too few nodes have answered: another client may do the work again."""
         _green.call(self._native.done, window, outcome)
 
     def detach(self) -> Lease:
         """Hands the lock over to the owner of its token, for example another process, which extends and
-        releases it by token. This process neither renews nor releases it any more. Waits until all nodes that
-        answer have the lock."""
+        releases it by token. This process stops renewing it, and does not release it. Waits until all
+        nodes that answer have the lock."""
         return cast(_native.Detached, _green.call(self._native.detach)).take()
 
     def on_lost(self, hook: Callable[[LostError], object]) -> None:
@@ -166,7 +166,7 @@ class Guard(BaseGuard, _native.GuardBase):
 
 
 _MEANT = ("released", "done", "detached")
-"""The reasons for which a holder ends its lock itself."""
+"""Reasons of a loss that the holder caused itself."""
 
 
 class _Hook:

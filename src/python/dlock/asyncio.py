@@ -279,7 +279,7 @@ def _calls(frame: FrameType | None) -> Iterator[Call]:
 
 
 class _Outcomes:
-    """The outcomes for which tasks of one event loop wait. It has no reference to the loop."""
+    """The outcomes that tasks of one event loop wait for. It has no reference to the loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = weakref.ref(loop)

@@ -17,9 +17,10 @@ import dlock
 
 
 class OnceExecutor(BasePoolExecutor):  # type: ignore[misc]
-    """Runs each fire of a job on one of the hosts. Its keys are a job's id and a fire time, as those of ``dlock
-    run --fire``, so hosts agree on them whatever their clocks say. The window must be longer than the clocks
-    differ. Who comes while the job runs waits, and runs it if that host dies or the job fails."""
+    """Runs each fire of a job on one of the hosts. Its keys are a job's id and a fire time, as with
+    ``dlock run --fire``, so hosts agree on them even if their clocks differ. The window must be longer than
+    that difference. A host that comes while the job runs waits, and runs it if that host crashes or the job
+    fails."""
 
     def __init__(self, client: dlock.Client, window: float = 3600, max_workers: int = 10) -> None:
         super().__init__(_Pool(client, window, max_workers))

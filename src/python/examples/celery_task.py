@@ -1,7 +1,7 @@
 """A Celery task that must not run twice at a time, for one account.
 
 Run it: DLOCK_NODES=redis://localhost celery --app celery_task worker --concurrency 4
-and on two hosts, of which one works: dlock run beat -- celery --app celery_task beat
+and on two hosts, one of them active: dlock run beat -- celery --app celery_task beat
 """
 
 import os

@@ -1,5 +1,5 @@
-//! A lock that an earlier process of the agent has handed over. It is a hint: each order is answered only when a
-//! majority of the nodes has extended the lease by its fence, and the lock is held from then on.
+//! A lock that an earlier process of the agent has handed over. It is a hint until a majority of the nodes has
+//! extended the lease by its fence: only then is an order answered, and the lock is held.
 
 use dlock_client::{Error, Lease, Loss, LossReason, Mode};
 use dlock_core::Millis;

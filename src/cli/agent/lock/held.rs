@@ -23,20 +23,20 @@ use super::order::{
 pub struct Held {
     pub guard: Guard,
     pub terms: Terms,
-    /// The connection with which it ends.
+    /// The connection that ends it.
     bond: Option<Bond>,
-    /// End of a lease that is renewed for a connection, while there is none: the caller was away at its turn.
+    /// End of a lease that should be renewed for a connection, but has none: the caller was away at its turn.
     alone_until: Option<Instant>,
-    /// Set until the reply to the first request is written, unless another one extends the lock meanwhile.
+    /// Set until the reply to the first request is written, or another request extends the lock.
     hears: Option<oneshot::Receiver<()>>,
     /// True if the lock stays when that reply cannot be written: the request had KEEP.
     keeps: bool,
-    /// True if a client has a reply for it.
+    /// True if a reply for it was sent to a client, or is on its way.
     is_told: bool,
     _counted: Counted,
 }
 
-/// The end of a lock that was held. This order was not carried out.
+/// The end of a lock that was held, with the order that was not carried out.
 pub enum Over {
     /// Left done.
     Done(Option<Order>),
@@ -102,13 +102,13 @@ impl Held {
         held
     }
 
-    /// Notes that the reply for the grant is on its way, and the tie with which the lock ends.
+    /// Notes that the reply for the grant is on its way, and the tie that ends the lock.
     pub fn is_granted(&mut self, hears: oneshot::Receiver<()>, keeps: bool, tie: Option<Arc<Tie>>) {
         (self.hears, self.keeps, self.is_told) = (Some(hears), keeps, true);
         self.bond = tie.map(Bond::of);
     }
 
-    /// Notes that no client has a reply for the grant: the token holds the lock for one lease.
+    /// Notes a grant without a request to answer: the token holds the lock for one lease.
     pub fn is_alone(&mut self) {
         (self.hears, self.is_told, self.bond) = (None, false, None);
         self.alone_until =
@@ -157,7 +157,7 @@ impl Held {
         Ok(self)
     }
 
-    /// The holder asks again: the same fence, and a lease of the length that it now asks for.
+    /// Answers a holder that asks again: with the same fence, and a lease of the newly requested length.
     async fn again(
         mut self: Box<Self>,
         lock: &Lock,
@@ -208,8 +208,8 @@ impl Held {
         Err(Over::Free(None))
     }
 
-    /// Leaves the lock done. Without an answer of a majority this goes on until the lease ends, and the reply is an
-    /// error.
+    /// Leaves the lock done. Without an answer of a majority the reply is an error, and the request is repeated
+    /// until the lease ends.
     async fn finish(
         self: Box<Self>,
         lock: &Lock,
@@ -237,8 +237,8 @@ impl Held {
         Ok(self)
     }
 
-    /// The lock may have been broken, so a majority has to say that the token holds it. That it does so without a gap is
-    /// for the guard to say: a node that has forgotten the lease and gave it again has another fence.
+    /// Answers a CHECK. The lock may have been broken, so a majority has to confirm that the token holds it. The
+    /// guard shows that it did so without a gap: a node that forgot the lease and granted it again has another fence.
     async fn checked(&self, lock: &Lock) -> Reply {
         let guard = &self.guard;
         if !guard.is_valid() {
@@ -251,12 +251,12 @@ impl Held {
         }
     }
 
-    /// Extends the lease, but does not wait without end: no majority may answer. Fails with the reply to an ACQUIRE, and
+    /// Extends the lease, with a limit of the wait: no majority may answer. Fails with the reply to an ACQUIRE, and
     /// the loss if the lock is lost.
     pub async fn extend(&self, ttl: Millis) -> Result<(), (Reply, Option<Loss>)> {
         match timeout(ORDER_PATIENCE, self.guard.extend(stretched(ttl))).await {
             Ok(Ok(())) => Ok(()),
-            // That is not known before the nodes have answered.
+            // The outcome is not known before the nodes have answered.
             Ok(Err(Error::Lost(loss))) if matches!(loss.why, LossReason::Done) => {
                 Err((Reply::error(format_args!("{NO_QUORUM} {BEING_LEFT_DONE}")), None))
             }
@@ -271,7 +271,7 @@ impl Held {
         }
     }
 
-    /// Tells of a loss. The order was not carried out.
+    /// Reports a loss. The order was not carried out.
     fn lost(&self, lock: &Lock, loss: &Loss, order: Option<Order>) -> Over {
         // A DONE was answered late.
         if matches!(loss.why, LossReason::Done) {

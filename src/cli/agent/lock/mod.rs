@@ -1,8 +1,8 @@
-//! The locks of the agent: a task for each pair of key and token, whichever connections ask. So a place is kept when a
-//! connection has ended, and a token that asks again finds its lock.
+//! The locks of the agent: a task for each pair of key and token, independent of connections. So a place outlasts its
+//! connection, and a token that asks again finds its lock.
 //!
-//! [`order`]: one lock, and what connections ask of it. [`wanted`]: from the first request to the grant. [`held`]: from
-//! the grant to the end. [`handed`]: a lock of an earlier process.
+//! [`order`]: one lock, and the orders of connections to it. [`wanted`]: from the first request to the grant.
+//! [`held`]: from the grant to the end. [`handed`]: a lock of an earlier process.
 
 mod handed;
 mod held;
@@ -36,7 +36,7 @@ pub struct Locks {
 struct Entries {
     locks: HashMap<Arc<Name>, mpsc::UnboundedSender<Order>>,
     shares: Shares,
-    /// True once the agent ends.
+    /// True once the agent is shutting down.
     is_closed: bool,
 }
 
@@ -44,13 +44,12 @@ struct Entries {
 pub struct Full;
 
 impl Locks {
-    /// No locks yet.
     pub fn new(common: Common) -> Arc<Locks> {
         Arc::new(Locks { common: Arc::new(common), entries: Mutex::default() })
     }
 
     /// Sends an order to a lock. A connection sends one after the other, and each order keeps the share of its
-    /// connection: so a user's orders are as many as the connections that he may have.
+    /// connection: so the limit of a user's connections bounds the user's orders.
     pub fn send(
         self: &Arc<Self>,
         owner: Owner,
@@ -80,7 +79,7 @@ impl Locks {
         for entry in handed {
             let (owner, name) = (entry.owner, Arc::clone(&entry.name));
             if !entries.locks.contains_key(&name) {
-                // They had room there.
+                // They had room in the earlier process.
                 entries.shares.add(owner, name.units());
                 self.begin(&mut entries, owner, &name, Some(entry));
             }
@@ -108,7 +107,7 @@ impl Locks {
             Some(entry) => Box::pin(handed::confirmed(&lock, entry, &mut inbox)).await,
             None => (None, None),
         };
-        // While the lock was just left done: a client whose reply was lost asks again.
+        // Set while the lock was just left done: a client may have lost the reply, and ask again.
         let mut done_until = None;
         loop {
             if let Some(held) = held.take() {
@@ -124,7 +123,7 @@ impl Locks {
                 next = timeout_at(until, inbox.recv()).await.unwrap_or_default();
             }
             match next.take().or_else(|| self.next_or_leave(&lock, &mut inbox)) {
-                // Boxed, because it is over when the lock is held.
+                // Boxed, because a held lock does not need its memory.
                 Some(Order::Acquire(ask)) => {
                     done_until = None;
                     match Box::pin(wanted::acquire(&lock, *ask, &mut inbox)).await {
@@ -150,7 +149,7 @@ impl Locks {
         None
     }
 
-    /// Gives up locks without a reply to a client, and hands the rest over. Carries out no later order.
+    /// Gives up locks without a reply to a client, and hands the rest over. Refuses all later orders.
     pub fn close(&self) {
         let mut entries = self.entries();
         entries.is_closed = true;

@@ -21,7 +21,7 @@ use super::super::tie::Tie;
 pub struct Lock {
     pub common: Arc<Common>,
     pub name: Arc<Name>,
-    /// The user that asked first: the lock takes room of its share.
+    /// The user of the first request: the lock takes room of this user's share.
     pub owner: Owner,
 }
 
@@ -48,7 +48,7 @@ pub enum Order {
     Check {
         reply: ReplyTo,
     },
-    /// The agent ends.
+    /// The agent is shutting down.
     Leave,
 }
 
@@ -67,7 +67,7 @@ pub struct Acquisition {
 pub struct Terms {
     pub ttl: Millis,
     pub mode: Mode,
-    /// The lock is taken though it is done, by a completion record with at most this fence.
+    /// The lock is taken even if it is done, over a completion record up to this fence.
     pub again: Option<Fence>,
     pub ephemeral: Ephemeral,
     /// True if the connection ends with the lock.
@@ -88,12 +88,12 @@ pub enum Ephemeral {
 
 /// A request to give the lock up.
 pub struct Release {
-    /// The terms, if the lock is to be done and not free.
+    /// The terms, if the lock is left done instead of free.
     pub done: Option<Done>,
     pub reply: ReplyTo,
 }
 
-/// The terms on which a lock is done.
+/// The terms of a completion record.
 pub struct Done {
     pub time: Duration,
     /// The client's process and user, and its text about the outcome.
@@ -117,7 +117,7 @@ impl ReplyTo {
         let _ = self.sender.send((reply, None));
     }
 
-    /// Answers that the lock is granted. The receiver resolves when the reply was written, or never will be.
+    /// Answers that the lock is granted. The receiver resolves when the reply was written, or cannot be.
     pub fn grant(self, fence: u64) -> oneshot::Receiver<()> {
         let (heard, hears) = oneshot::channel();
         let _ = self.sender.send((Reply::number(fence), Some(heard)));

@@ -21,21 +21,21 @@ struct Wanted {
     acquisition: BoxFuture<'static, Result<Guard, Error>>,
     outage: Outage,
     terms: Terms,
-    /// True if it asks the nodes until it is dropped: the place is kept, whatever the limit of a wait.
+    /// True if it asks the nodes until it is dropped: the place is kept beyond the limit of a wait.
     has_place: bool,
     asker: Option<Asker>,
     /// End of the place while no request waits.
     away_until: Option<Instant>,
 }
 
-/// The present outage, if there is one: no majority answers. Its end is the acquisition's end at the latest.
+/// The present outage, if there is one: no majority answers. It ends with the acquisition at the latest.
 type Outage = Arc<Mutex<Option<(Reply, Counted)>>>;
 
 /// A request that has no reply yet.
 struct Asker {
     reply: ReplyTo,
     since: Instant,
-    /// Set if it waits. The end of its wait; `None`: without limit.
+    /// Set if it waits: the end of its wait; `None`: without limit.
     wait: Option<(Option<Instant>, Counted)>,
     keep: Option<Millis>,
     tie: Option<Arc<Tie>>,
@@ -88,7 +88,7 @@ impl Wanted {
         }
     }
 
-    /// Time at which the wait, or the place, is over.
+    /// End of the wait, or of the place.
     fn due(&self) -> Option<Instant> {
         match &self.asker {
             Some(asker) => asker.wait.as_ref()?.0.filter(|_| self.has_place),
@@ -103,15 +103,15 @@ impl Wanted {
         }
     }
 
-    /// The lock is granted. `None`: it was given back, for no majority extends it.
+    /// Takes the granted lock. `None`: it was given back, because no majority extends it.
     async fn won(self, lock: &Lock, guard: Guard) -> Option<Box<Held>> {
         let mut held = Held::new(guard, self.terms, &lock.common.figures);
         let Some(asker) = self.asker else {
             held.is_alone();
             return Some(held);
         };
-        // A lease that waited long is a short one, and one that an earlier request has asked for may end before that
-        // which the caller counts from this request. A reply is for the whole of it.
+        // After a long wait the lease is a short one, and the lease of an earlier request may end before this
+        // request's ttl. A reply is for the whole ttl.
         let ttl = held.terms.ttl;
         let whole = Duration::from_millis(ttl.0);
         if held.terms.ephemeral != Ephemeral::Renewed
@@ -134,7 +134,7 @@ impl Wanted {
         self.stay(lock, asker.keep.filter(|_| may_pass))
     }
 
-    /// Ends a request without the lock. Its place may stay.
+    /// Ends a request without the lock. Its place may be kept.
     fn not_yet(&mut self, lock: &Lock) -> Result<(), NotHeld> {
         let Some(asker) = self.asker.take() else { return Ok(()) };
         asker.reply.answer(match &*present(&self.outage) {
@@ -172,7 +172,7 @@ impl Wanted {
         Ok(())
     }
 
-    /// The same token asks once more: the new request takes the place of the old one.
+    /// Replaces the old request of this token by the new one.
     fn ask_again(&mut self, lock: &Lock, ask: Box<Acquisition>) -> Result<(), NotHeld> {
         let is_poll = ask.wait.is_none();
         if is_poll && self.asker.as_ref().is_some_and(|asker| asker.wait.is_some()) {

@@ -16,7 +16,7 @@ fn sentinel(number: u32) -> (String, Asked) {
     (format!("sentinel{number}"), Ok(Fields::of_lines(said)))
 }
 
-/// A node with which nothing is wrong.
+/// A node without problems.
 fn whole() -> Reserve {
     let mut primary = good(1);
     let config = primary.answers.as_mut().unwrap().config.as_mut().unwrap();
@@ -28,7 +28,7 @@ fn whole() -> Reserve {
     }
 }
 
-/// Asserts that one thing is found, of this name and with these words.
+/// Asserts that there is one finding, with this name and these words.
 #[track_caller]
 fn finds(severity: Severity, check: &str, words: &str, change: impl Fn(&mut Reserve)) {
     let mut reserve = whole();

@@ -12,7 +12,7 @@ use super::{bold, draw_table, right};
 use crate::locks::inspect::{Inspections, Verdict};
 use crate::say::{bytes, duration};
 
-/// Draws it. The line that is selected is in sight.
+/// Draws the page, with the selected line in sight.
 pub fn draw(frame: &mut Frame<'_>, area: Rect, key: &[u8], answers: &Inspections, selected: usize) {
     let of_several = answers.len() > 1;
     let [above, below] = Layout::vertical([Constraint::Length(3), Constraint::Fill(1)]).areas(area);

@@ -93,7 +93,7 @@ impl Map {
         self.0.is_empty()
     }
 
-    /// The address at which to reach an announced server.
+    /// The address to use for an announced server.
     pub(crate) fn reached(&self, told: Host) -> Host {
         let is =
             |(name, port): &Told| *name == told.name && port.is_none_or(|port| port == told.port);

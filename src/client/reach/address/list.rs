@@ -25,8 +25,8 @@ pub(crate) fn read_all(list: &[String]) -> Result<Vec<Address>, Error> {
 const NO_NODES: &str = "no nodes are given, and DLOCK_NODES names none; write redis://host:port";
 
 impl Address {
-    /// Identifies the node among those of a list: its address; the name of a primary, with its Sentinels in any order; or
-    /// the servers of a cluster in any order.
+    /// Identifies the node within a list: its address; the name of a primary, with its Sentinels in any order; or the
+    /// servers of a cluster in any order.
     pub(super) fn identity(&self) -> (String, Vec<Host>) {
         let (text, mut hosts) = match &self.place {
             Place::Server(_) => (self.name.clone(), Vec::new()),
@@ -40,8 +40,8 @@ impl Address {
         (text, hosts)
     }
 
-    /// Returns the URLs of a list in the form of `DLOCK_NODES`, where a name without a scheme is a host, and
-    /// one that begins with a slash, or with `unix:` and a slash, the path of a socket.
+    /// Returns the URLs of a list in the form of `DLOCK_NODES`. There a name without a scheme is a host; a
+    /// name that begins with a slash, or with `unix:` and a slash, is the path of a socket.
     #[must_use]
     pub fn urls(list: &str) -> Vec<String> {
         split(list).map(Address::url).collect()
@@ -61,7 +61,7 @@ impl Address {
     /// Returns the nodes of `DLOCK_NODES`, for a program that is given no others.
     ///
     /// # Errors
-    /// Fails when there are none: a lock on whatever server this machine may have would exclude nobody else.
+    /// Fails when there are none: a lock on a default server of each machine would exclude no other machine.
     pub fn of_environment(value: Option<&str>) -> Result<Vec<String>, Error> {
         let urls = Address::urls(value.unwrap_or_default());
         if urls.is_empty() {

@@ -50,7 +50,7 @@ pub(crate) struct Watched {
     pub(crate) access: Access,
 }
 
-/// Some servers of a cluster, which know the others.
+/// Some servers of a cluster, which name the others.
 #[derive(Clone, Debug)]
 pub(crate) struct Seeds {
     pub(crate) hosts: Vec<Host>,
@@ -112,7 +112,8 @@ fn meant(shown: &str) -> String {
     if read(&likely).is_ok() { likely } else { "redis://host:port".to_owned() }
 }
 
-/// The part after a scheme whose slashes are wrong. A host may be called `redis`, too; then a port follows.
+/// The part after a scheme with wrong slashes; `None` if a port follows: then `redis` is the name of a
+/// host.
 fn slashless<'a>(shown: &'a str, scheme: &str) -> Option<&'a str> {
     let rest = shown.strip_prefix(scheme)?;
     let is_port = |text: &str| text.starts_with(|c: char| c.is_ascii_digit());

@@ -9,7 +9,6 @@ use super::usage;
 use crate::reach::tls::Certificates;
 use crate::report::error::Error;
 
-/// The options.
 #[derive(Default)]
 pub(super) struct Options {
     user: Option<String>,

@@ -111,7 +111,7 @@ fn what_is_wrong_with_an_address_is_said_without_its_secrets() {
 }
 
 #[test]
-fn who_writes_no_url_is_told_one_that_is_understood() {
+fn an_error_about_a_text_that_is_no_url_suggests_one_that_works() {
     for (text, meant) in [
         ("localhost", "redis://localhost"),
         ("me:secret@host:7000", "redis://host:7000"),

@@ -34,7 +34,7 @@ impl Slots {
         }
     }
 
-    /// Reads a reply to CLUSTER SLOTS. A server that names no host for another means its own.
+    /// Reads a reply to CLUSTER SLOTS. An empty host means the answering server's own.
     ///
     /// # Errors
     /// The part that cannot be understood.
@@ -69,7 +69,7 @@ impl Slots {
         self.hosts.get(usize::from(*self.owners.get(usize::from(slot))?))
     }
 
-    /// Any server, always the same while nothing changes.
+    /// Any server; always the same while the map does not change.
     pub(crate) fn anybody(&self) -> Option<&Host> {
         self.owners.iter().find_map(|owner| self.hosts.get(usize::from(*owner)))
     }
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn of_more_servers_than_a_cluster_can_have_the_others_are_nobody() {
+    fn servers_beyond_the_limit_of_a_cluster_own_no_slot() {
         let many = 0..MAX_SERVERS_OF_A_NODE as i64 + 9;
         let ranges = many.map(|slot| range(slot, slot, name(&format!("h{slot}")), 1)).collect();
         let reply = Value::Array(ranges);

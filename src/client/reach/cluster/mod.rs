@@ -1,8 +1,8 @@
 //! A Redis Cluster as one node: each key is at one of its primaries.
 //!
-//! The slot map is read from several servers at once, and the one with the highest epoch counts. Redirects
-//! correct it; when no connection to a server can be made, one request reads the map again for all. A server that
-//! shares no member with the map is another cluster's. [`map`]: the slot map. [`redirect`]: the servers' redirects.
+//! The client reads the slot map from several servers at once, and takes the one with the highest epoch. Redirects
+//! correct it. After a failed connection to a server, one request reads the map again for all. A server that shares
+//! no member with the map belongs to another cluster. [`map`]: the slot map. [`redirect`]: the servers' redirects.
 
 pub(crate) mod map;
 pub(crate) mod redirect;
@@ -78,7 +78,7 @@ impl Cluster {
     /// Reads the map again. Returns true if another server than this one has the slot.
     ///
     /// # Errors
-    /// Fails if no server tells the map.
+    /// Fails if no server returns the map.
     pub(crate) async fn has_left(&self, slot: Option<u16>, host: &Host) -> Result<bool, NodeError> {
         let (_, version) = self.known(slot);
         let read = self.read(version).await.inspect_err(|error| {
@@ -105,7 +105,7 @@ impl Cluster {
         self.slots.write().unwrap_or_else(PoisonError::into_inner).moved(slot, to);
     }
 
-    /// Returns the address at which to reach a server that announces this one.
+    /// Returns the address to use for a server that announces this one.
     pub(crate) fn reached(&self, told: Host) -> Host {
         let seeds = self.identities.seeds(self.place);
         seeds.map_or(told.clone(), |seeds| seeds.servers.map.reached(told))
@@ -139,8 +139,8 @@ impl Cluster {
         self.servers().values().for_each(|server| server.hang_up());
     }
 
-    /// Reads the map again, unless it has a later version than this one, and not too often. A caller who
-    /// comes while it is read gets the outcome of that, or of the next reading.
+    /// Reads the map again, unless it has a later version than this one, and not too often. A caller
+    /// that arrives during a reading gets the outcome of that reading, or of the next.
     fn read(&self, version: u64) -> BoxFuture<'_, Result<(), NodeError>> {
         // Boxed, because it is rare, and would make the type of each request larger.
         self.read_now(version).boxed()
@@ -154,7 +154,7 @@ impl Cluster {
         }
         if let Some(Reading { since, failed }) = &*last {
             match failed {
-                // Otherwise each of the callers here would wait for all before it.
+                // Otherwise each caller would wait for the readings of all callers before it.
                 Some(error) if *since >= wanted => return Err(error.clone()),
                 _ => sleep_until(*since + REST).await,
             }
@@ -165,7 +165,8 @@ impl Cluster {
             slots.primaries().take(ASKED).cloned().collect::<Vec<_>>()
         };
         let asked = known.into_iter().chain(seeds.hosts.iter().cloned());
-        // A cluster in trouble must not also get new connections from all clients to all servers.
+        // Open connections only: a failing cluster must not get new ones from all clients to all
+        // servers.
         let up = |host: &Host| self.servers().get(host).and_then(|server| server.up());
         let asked: BTreeMap<Host, Option<Wire>> =
             asked.map(|host| (host.clone(), up(&host))).collect();
@@ -198,9 +199,9 @@ impl Cluster {
     }
 }
 
-/// Returns the map with the highest epoch among the answers: of a majority, or after a short while of fewer. Where
-/// members of the cluster are known, a server of another cluster counts only if it is a seed, and none of them answers.
-/// One to which there is a connection was recognised when that was made.
+/// Returns the map with the highest epoch among the answers of a majority, or, after a short wait, of fewer. If
+/// members of the cluster are known, a server of another cluster counts only if it is a seed and no member answers.
+/// An open connection proves membership: the server was recognised when it was opened.
 pub(crate) async fn newest(
     seeds: &Seeds,
     asked: BTreeMap<Host, Option<Wire>>,
@@ -247,8 +248,8 @@ fn is_member(members: &BTreeSet<String>, slots: &Slots) -> bool {
     members.is_empty() || !members.is_disjoint(&slots.members)
 }
 
-/// Returns the members of the cluster that the server at the other end belongs to. Fails unless it has some of these:
-/// another server may have the address by now.
+/// Returns the members of the server's cluster. Fails unless some of these are among them: another server may have
+/// the address by now.
 pub(crate) async fn recognise(
     wire: &Wire,
     host: &Host,

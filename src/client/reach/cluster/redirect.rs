@@ -17,7 +17,7 @@ pub(crate) enum Redirect {
 }
 
 impl Redirect {
-    /// Reads the error of a server. One that names no host means its own.
+    /// Reads the error of a server. An empty host means the answering server's own.
     pub(crate) fn read(error: &str, own: &str) -> Option<Redirect> {
         match code(error) {
             "MOVED" => moved(error, own).map(|(slot, host)| Redirect::Moved(slot, host)),
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn redirections_are_read_and_who_names_no_host_means_itself() {
+    fn redirects_are_read_and_an_empty_host_means_the_servers_own() {
         let read = |error| Redirect::read(error, "own");
         let moved = |host| Some(Redirect::Moved(3999, Host::new(host, 6381)));
         assert_eq!(read("MOVED 3999 127.0.0.1:6381"), moved("127.0.0.1"));

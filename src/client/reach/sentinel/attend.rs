@@ -70,7 +70,7 @@ impl<'a> Session<'a> {
             false => failed(error),
         };
         match opened {
-            // The login is the servers', and may not be one of the Sentinels.
+            // The login is the servers', and the Sentinels may not have it.
             Err(error) if !is_own && is_login(&error) => {
                 let access = Access { login: Login::default(), ..watched.access.clone() };
                 let plain = Session::open_as(at, &access, watched).await;
@@ -96,14 +96,14 @@ impl<'a> Session<'a> {
         let config =
             AsyncConnectionConfig::new().set_response_timeout(Some(ANSWER)).set_push_sender(tell);
         let mut connection = endpoint.connect(config, ANSWER).await?;
-        // Without permission to subscribe, the questions at intervals must do.
+        // Without permission to subscribe, the client asks at intervals only.
         if let Err(error) = connection.subscribe("+switch-master").await {
             debug!(sentinel = %at, %error, "a Sentinel does not tell of switches");
         }
         Ok(Session { connection, events, watched })
     }
 
-    /// Asks again and again, until the Sentinel does not answer any more.
+    /// Repeats the question until the Sentinel does not answer.
     async fn listen(
         mut self,
         round: &mut watch::Receiver<u64>,
@@ -116,9 +116,9 @@ impl<'a> Session<'a> {
                 Ok(Err(error)) => return error,
                 Err(_) => return NodeError::TimedOut(ANSWER),
             }
-            // Otherwise all clients would ask at the same time after a fail-over.
+            // Jitter: otherwise all clients would ask at the same time after a fail-over.
             let pause = LOOK_AGAIN.mul_f64(rand::random_range(0.75..1.25));
-            // A Sentinel that announces switches all the time must not be asked all the time.
+            // Frequent messages about switches must not cause as many questions.
             let happens = async {
                 sleep(REST).await;
                 self.events.changed().await.is_err() || *self.events.borrow_and_update()

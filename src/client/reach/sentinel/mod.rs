@@ -26,7 +26,7 @@ use opinion::Opinions;
 pub(crate) struct Sentinels {
     watched: Arc<Watched>,
     opinions: Arc<watch::Sender<Opinions>>,
-    /// Number of rounds of questions.
+    /// Number of the present round of questions.
     round: Arc<watch::Sender<u64>>,
     attending: Mutex<Vec<JoinHandle<()>>>,
 }
@@ -52,7 +52,8 @@ impl Sentinels {
             round = *last;
         });
         let mut opinions = self.opinions.subscribe();
-        // With a majority, a silent Sentinel does not cost its time-out.
+        // After a majority has answered, the client does not wait for the time-out of a silent
+        // Sentinel.
         let settled = opinions.wait_for(|opinions| opinions.is_settled(round));
         let _ = timeout_at(end, settled).await;
         self.opinions.borrow().primary(round)

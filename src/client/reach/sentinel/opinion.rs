@@ -1,9 +1,9 @@
 //! The Sentinels' opinions about a primary, and the decision.
 //!
 //! A Sentinel gives an address and the epoch of its configuration, and each fail-over has an epoch of its own. A
-//! primary counts when a majority of the Sentinels in the list gives the same of both: two majorities share a
-//! Sentinel, and its epoch only rises. Of what has counted, the newest is remembered, because Sentinels that are
-//! set up again, or restored from a backup, begin with an older epoch.
+//! primary is accepted when a majority of the Sentinels in the list agrees on both: two majorities share a
+//! Sentinel, and its epoch only rises. The newest accepted primary is stored, because Sentinels that are set up
+//! again, or restored from a backup, begin with an older epoch.
 
 use dlock_core::quorum::Obstacle;
 
@@ -18,7 +18,7 @@ pub(super) struct Opinions {
     sentinels: Vec<Host>,
     primary: String,
     opinions: Vec<(u64, Opinion)>,
-    /// The newest primary that has counted, and its epoch.
+    /// The newest accepted primary, and its epoch.
     newest: Option<(Host, u64)>,
 }
 
@@ -31,7 +31,7 @@ pub(super) enum Opinion {
     There { at: Host, epoch: u64 },
     /// The Sentinel watches no such primary, but these.
     Unknown(Vec<String>),
-    /// The Sentinel refuses, or is none.
+    /// The Sentinel refuses, or the server is not a Sentinel.
     Unfit(String),
     /// The Sentinel does not answer.
     Silent(String),
@@ -58,12 +58,12 @@ impl Opinions {
         Opinions { sentinels, primary, opinions, newest: None }
     }
 
-    /// Notes a Sentinel's opinion, with the round in which it was asked.
+    /// Stores a Sentinel's opinion, and the round of the question.
     pub(super) fn note(&mut self, sentinel: usize, round: u64, opinion: Opinion) {
         if let Some(entry) = self.opinions.get_mut(sentinel) {
             *entry = (round, opinion);
         }
-        // An old opinion counts here: what a majority has once had in common was decided.
+        // Opinions of earlier rounds count here: an agreement of a majority is a decision at any age.
         if let Some((at, epoch)) = self.agreed(0)
             && self.newest.as_ref().is_none_or(|(_, newest)| epoch >= *newest)
         {
@@ -71,23 +71,23 @@ impl Opinions {
         }
     }
 
-    /// True if each Sentinel has an opinion or an error: then there is nothing to wait for.
+    /// True if each Sentinel has answered or failed.
     pub(super) fn have_all_spoken(&self, round: u64) -> bool {
         self.in_round(round).count() == self.opinions.len()
     }
 
-    /// Number of Sentinels that do not know the primary, and would not if they were asked again.
+    /// Number of Sentinels that do not watch the primary, a lasting refusal.
     fn refusals(&self, round: u64) -> usize {
         let no = |opinion: &&Opinion| matches!(opinion, Opinion::Unknown(_) | Opinion::Unfit(_));
         self.in_round(round).filter(no).count()
     }
 
-    /// True if a majority agrees, or all have spoken.
+    /// True if a majority agrees, or all Sentinels have answered or failed.
     pub(super) fn is_settled(&self, round: u64) -> bool {
         self.agreed(round).is_some() || self.have_all_spoken(round)
     }
 
-    /// The newest primary that has counted.
+    /// The newest accepted primary.
     pub(super) fn newest(&self) -> Option<&Host> {
         self.newest.as_ref().map(|(at, _)| at)
     }
@@ -108,13 +108,13 @@ impl Opinions {
         let before = before.unwrap_or_default();
         let said = said.join("; ");
         let words = format!("no majority of the Sentinels says where '{name}' is ({said}{before})");
-        // A minority that does not know the primary proves nothing.
+        // A minority that does not watch the primary proves nothing.
         let is_sure = self.refusals(round) > self.opinions.len() / 2;
         Err(if is_sure { NodeError::Unfit(words) } else { NodeError::Unreachable(words) })
     }
 
-    /// The primary that a majority names in this round or later, all with the same epoch, unless another one has
-    /// counted with a higher epoch.
+    /// The primary that a majority names in this round or later, all with the same epoch, unless another one was
+    /// accepted with a higher epoch.
     fn agreed(&self, round: u64) -> Option<(&Host, u64)> {
         let places = self.in_round(round).filter_map(|opinion| match opinion {
             Opinion::There { at, epoch } => Some((at, *epoch)),
@@ -229,14 +229,14 @@ mod tests {
     }
 
     #[test]
-    fn a_majority_settles_it_without_those_who_are_silent() {
+    fn a_majority_settles_it_without_the_silent_sentinels() {
         assert!(opinions(&[there("a", 1), there("a", 1), Opinion::None]).is_settled(1));
         assert!(!opinions(&[there("a", 1), silent(), Opinion::None]).is_settled(2));
         assert!(opinions(&[there("a", 1), silent(), silent()]).is_settled(1));
     }
 
     #[test]
-    fn when_all_have_spoken_there_is_nobody_to_wait_for() {
+    fn when_all_sentinels_have_answered_the_client_waits_no_longer() {
         let unknown = || Opinion::Unknown(Vec::new());
         let unfit = || Opinion::Unfit("it is no Sentinel".to_owned());
         assert!(opinions(&[unknown(), unfit(), silent()]).have_all_spoken(1));

@@ -17,12 +17,12 @@ impl PrimaryWatch {
         PrimaryWatch { opinions, to }
     }
 
-    /// True if the primary is another one now.
+    /// True if another server is the primary now.
     pub(crate) fn is_left(&self) -> bool {
         self.leads_elsewhere(&self.opinions.borrow())
     }
 
-    /// Resolves when the primary is another one.
+    /// Resolves when another server is the primary.
     pub(crate) async fn left(&self) {
         let mut opinions = self.opinions.clone();
         if opinions.wait_for(|opinions| self.leads_elsewhere(opinions)).await.is_err() {
@@ -31,7 +31,7 @@ impl PrimaryWatch {
         }
     }
 
-    /// Explains that for an error.
+    /// Explains the change for an error.
     pub(crate) fn why(&self) -> String {
         let opinions = self.opinions.borrow();
         let now = opinions.newest().map_or("another".to_owned(), Host::to_string);
