@@ -14,7 +14,8 @@ impl<R: Rules> Acquisition<R> {
     /// Makes a first attempt the next in line, if it has the gate but not all other nodes. True if it has
     /// become that.
     pub(super) fn takes_turn(&mut self, time: Time) -> bool {
-        let first = matches!(self.phase, Phase::Asking { .. }) && self.plan.wait.waits();
+        let asks = matches!(self.phase, Phase::Asking { .. });
+        let first = asks && self.plan.wait.waits() && !self.is_late(time);
         let Some((gate, Said::Yes)) = self.gate_said().filter(|_| first) else { return false };
         let proposal = self.ballot.highest().unwrap_or_else(|| self.proposal(time));
         self.ballot.ask_first_for(self.slices.lease);

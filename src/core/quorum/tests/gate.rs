@@ -279,6 +279,19 @@ fn a_wait_that_the_gate_does_not_end_tells_a_lock_that_is_held_from_an_outage() 
     }
 }
 
+/// The next node is free and another has a holder. A client in time would be the next in line there.
+#[test]
+fn a_wait_that_is_over_is_not_the_next_in_line() {
+    let mut trial = queued(within(300));
+    trial.wakes();
+    trial.sends("0F 0A101 1A101 2A101");
+    trial.grants(1, 101);
+    trial.hears(2, Answer::Denied);
+    trial.wakes();
+    trial.hears(0, Answer::Silent);
+    trial.loses(Failure::Held);
+}
+
 /// The next request brings a proposal, because the gate's clock may be ahead.
 #[test]
 fn a_connection_that_breaks_costs_no_place() {
