@@ -36,7 +36,7 @@ pub struct Setting<R> {
     pub nodes: usize,
     /// The attempts.
     pub attempts: Vec<Plan>,
-    /// Up to which number the nodes have counted when it begins: all combinations.
+    /// The nodes have counted up to this number at most when it begins: all combinations.
     pub counted: u64,
     /// A fence that is more than this much ahead of what a node has counted is too far for it.
     pub reach: u64,
@@ -158,7 +158,7 @@ where
     }
 
     fn actions(&self, state: &State<R>, actions: &mut Vec<Action>) {
-        // Nobody is left to win, or to renew: what still arrives changes nothing.
+        // No attempt is left that can win or renew: messages that still arrive change nothing.
         if !state.attempts.iter().any(Attempt::listens) {
             return;
         }
@@ -241,7 +241,7 @@ where
 pub const DISTINCT: &str = "two claims never have the same fence, unless both are shared";
 /// The second half of the promise about fences.
 pub const ORDERED: &str = "a claim that begins after another has returned has a larger fence";
-/// No attempt fails for nothing.
+/// An attempt that holds at all nodes has won.
 pub const COMPLETE: &str = "an attempt that holds at all nodes has won when nothing is on its way";
 const EVERYBODY: &str = "every attempt can win";
 const IN_TURN: &str = "one can win after another has returned";
@@ -249,7 +249,7 @@ const RAISED: &str = "a second round can make a claim";
 const LATE: &str = "a grant above the claim can arrive late";
 
 impl<R: Rules> Setting<R> {
-    /// Three nodes of which each may have counted to one, and nothing out of the ordinary.
+    /// Three nodes, and nothing out of the ordinary. Each may have counted to one.
     pub fn new(rules: R, attempts: &[Plan]) -> Setting<R> {
         Setting {
             rules,
@@ -317,7 +317,7 @@ impl<R: Rules> Setting<R> {
 
     fn hear(&self, state: &mut State<R>, at: usize) {
         let (attempt, node, id, answer) = state.answers.remove(at);
-        // A second answer to the same request is not looked at.
+        // A second answer to the same request is ignored.
         state.answers.retain(|(of, _, to, _)| (*of, *to) != (attempt, id));
         let won = match &mut state.attempts[attempt] {
             Attempt::After(_) => return,
@@ -375,7 +375,7 @@ impl<R: Rules> Setting<R> {
 }
 
 impl<R> State<R> {
-    /// Takes what is to be sent. Whether a node is raised by it.
+    /// Sends the machine's requests. True if one raises a node.
     fn send(&mut self, attempt: usize, out: &mut Outgoing) -> bool {
         let mut raised = false;
         while let Some(Send { node, id, ask, .. }) = out.pop() {
@@ -431,7 +431,7 @@ impl<R> Attempt<R> {
 
 // --- what there is to begin with ---------------------------------------------------------------
 
-/// All lists of this many numbers up to `most` that do not descend: the nodes are all alike.
+/// All lists of this many numbers up to `most` that do not descend: all nodes are alike.
 fn ascending(count: usize, most: u64) -> Vec<Vec<u64>> {
     let mut lists = vec![Vec::new()];
     for _ in 0..count {

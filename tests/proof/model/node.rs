@@ -1,4 +1,4 @@
-//! A node, as small as it can be: who holds the one lock, and how far it has counted.
+//! A node, as small as it can be: the holders of the one lock, and a counter.
 
 use dlock_core::Fence;
 use dlock_core::quorum::{Answer, Ask};
@@ -8,7 +8,7 @@ use dlock_core::quorum::{Answer, Ask};
 pub struct Place {
     /// The holders, with their fences.
     pub holders: Vec<Holder>,
-    /// The largest number it has given or heard of.
+    /// The largest number that it has granted or received.
     counter: u64,
 }
 
