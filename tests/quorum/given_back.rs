@@ -1,4 +1,4 @@
-//! A lock that is given back while nodes refuse that for a moment.
+//! A lock that is released while nodes refuse that for a moment.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -8,7 +8,7 @@ use harness::{Quorum, Server, library};
 
 use crate::coordinator::{LONG, NODE_TIMEOUT, ms, patient_program, program, run, take, until};
 
-/// Far longer than a test: what is free before that was released.
+/// Far longer than a test: a lock that is free before that was released.
 const TTL: Duration = Duration::from_secs(10 * 60);
 
 #[test]
@@ -145,7 +145,7 @@ async fn heard(quorum: &Quorum) -> (Client, Told) {
     (builder.notify(listener).connect().await.expect("all answer"), told)
 }
 
-/// The beginnings of what was told of locks that were not released.
+/// The beginnings of the notices of locks that were not released.
 fn told_of(told: &Told, nodes: usize) -> Vec<String> {
     let told = told.lock().expect("no panic");
     let majority = nodes / 2 + 1;
@@ -159,7 +159,7 @@ fn is_no_replicas(report: &Report) -> bool {
     matches!(&report.state, NodeState::Refused(text) if text.starts_with("NOREPLICAS"))
 }
 
-/// As where `min-replicas-to-write` is set, and the replica restarts.
+/// Makes a server act as with `min-replicas-to-write` while its replica restarts.
 fn lacks_replicas(server: &Server, lacks: bool) {
     server.run(&format!("CONFIG SET min-replicas-to-write {}", u8::from(lacks)));
 }

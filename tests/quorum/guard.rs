@@ -107,10 +107,10 @@ fn a_guard_that_is_not_renewed_has_one_lease_and_more_if_it_asks() {
             let waiting = tokio::spawn(bob.lock("job").ttl(ms(5_000)).unrenewed().acquire());
             let loss = guard.lost().await;
             assert!(matches!(loss.why, LossReason::Expired), "{loss}");
-            // A lease granted to a waiter is made a whole one, once.
+            // A lease granted to a waiter is extended to its whole length, once.
             let next = waiting.await.expect("no panic").expect("it is its turn");
             assert!(next.fence() > guard.fence());
-            // A node may not have granted the next lease yet when one has just ended.
+            // The next lease may be a moment away when one has just ended.
             let is_held = || !quorum[0].holders("job").is_empty();
             let left = || quorum[0].holder("job")["ttl-ms"].int();
             until("it is a whole lease", || is_held() && left() > 2_500).await;

@@ -1,4 +1,4 @@
-//! A server that was a node comes back without the module, or as a replica: waiters wait for that to pass.
+//! A server that was a node comes back without the module, or as a replica: waiters go on waiting.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

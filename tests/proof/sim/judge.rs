@@ -44,8 +44,8 @@ pub const GIVEN_UP_LEAVES_NOTHING: &str = "an attempt that was given up leaves n
 /// Once nothing fails any more and a majority is up, every waiter is served. A waiter without a limit waits
 /// through an outage.
 pub const SERVED: &str = "who waits is served";
-/// Once nothing fails any more, a client that does not wait gets a lock that a majority of the nodes has
-/// granted it.
+/// Once nothing fails any more, a client that does not wait is never told that a lock is held if a majority
+/// of the nodes has granted it the lock.
 pub const FREE: &str = "a lock that is free at a majority is free";
 /// While nothing fails, the first client at the gate has the lock first, however far it is from the nodes.
 pub const IN_ORDER: &str = "who was first at the gate is served first";
