@@ -1,5 +1,5 @@
-//! Slots that move away while a node holds back their locks, in quarantine or evicted: nobody gets
-//! anything from a node that the slot has left.
+//! Slots that move away while a node holds back their locks, in quarantine or evicted: a node grants nothing
+//! in a slot that has left it.
 
 use std::time::Duration;
 
@@ -61,7 +61,7 @@ fn who_waits_while_a_node_lacks_replicas_is_not_sent_on_and_served_afterwards(ki
     assert!(waiter.recv().int() > 0);
 }
 
-/// A cluster client that is told so asks again, and is redirected then.
+/// A cluster client asks again after this reply, and is redirected then.
 #[track_caller]
 pub fn assert_sent_on(waiter: &mut Client) {
     let answer = waiter.recv();

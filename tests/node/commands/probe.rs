@@ -1,5 +1,5 @@
-//! DLOCK.PROBE: how dlock asks the server whether it would let a client write. A client that sends
-//! it gets the server's answer, and nothing happens.
+//! DLOCK.PROBE: dlock asks the server whether it would let a client write. A client that sends it gets the
+//! server's reply, and nothing changes.
 
 use std::time::Duration;
 

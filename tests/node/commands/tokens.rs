@@ -1,5 +1,5 @@
-//! Tokens are secrets: a user that has one can release the lock. A user with read access alone does not
-//! get to know them; DLOCK.TOKENS, which tells them, is a right of its own.
+//! Tokens are secrets: a user that has one can release the lock. A user with read access alone cannot see
+//! them. DLOCK.TOKENS shows them, and needs a right of its own.
 
 use harness::{Client, Kind, Server, Value, apply, on_every_server, on_one_server};
 
@@ -13,7 +13,7 @@ fn login(server: &Server, rights: &str) -> Client {
     client
 }
 
-/// A lock of each kind that is held and waited for.
+/// A lock of each kind, held and waited for.
 fn with_locks(kind: Kind) -> (Server, Vec<Client>) {
     let server = Server::start(kind);
     let mut waiters = Vec::new();

@@ -55,7 +55,7 @@ fn whatever_removes_the_key_lets_the_job_run_again(kind: Kind) {
         primary.assert_agrees_with(&replica);
         primary.run("FLUSHALL");
     }
-    // Where a plain string takes its place, that is a lock of the old kind.
+    // A plain string in its place is a foreign lock.
     leave_done(&mut primary.client(), "job", "60000");
     primary.run("SET job text PX 60000");
     assert!(primary.run("DLOCK.ACQUIRE job bob 60000").is_null());
@@ -72,7 +72,7 @@ fn a_mark_moves_as_any_key_and_takes_the_place_of_a_lock(kind: Kind) {
         let fence = leave_done(&mut primary.client(), "job", "60000 META text");
         let before = mark(&primary, "job");
         let mut bob = if way.starts_with("RENAME") {
-            // The holder of the other lock, and its waiters, lose it as by any other key.
+            // The holder and the waiters of the other lock lose it, as by any other key.
             primary.run("DLOCK.ACQUIRE other holder 60000");
             Some(primary.waiter("DLOCK.ACQUIRE other bob 60000 WAIT 0"))
         } else {

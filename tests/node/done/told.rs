@@ -52,7 +52,7 @@ fn when_the_time_is_over_the_lock_is_free_though_the_server_has_not_looked(kind:
     }
 }
 
-/// A plain string is a lock, too, for which others wait; the mark comes from elsewhere.
+/// A plain string is a lock, too, and other clients wait for it; the record comes from elsewhere.
 #[apply(on_two_servers)]
 fn who_waits_for_a_plain_string_hears_of_a_mark_that_takes_its_place(kind: Kind) {
     let server = Server::start(kind);

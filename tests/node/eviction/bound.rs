@@ -13,7 +13,7 @@ fn info(server: &Server, field: &str) -> i64 {
     server.info_number("dlock", &format!("dlock_{field}"))
 }
 
-/// Takes ever other locks until one is refused, and how many that were. None of another kind.
+/// Takes further locks until one is refused. Returns their number.
 fn take_all(client: &mut Client, options: impl Fn(usize) -> String) -> usize {
     let meta = "m".repeat(1000);
     for batch in 0..100 {

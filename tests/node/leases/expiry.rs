@@ -1,5 +1,5 @@
-//! An expiry that another client sets on the key of a lock: it ends the lease, unless the holder asks
-//! for more before that. The holder then gets what the reply says.
+//! An expiry that another client sets on the key of a lock. It ends the lease, unless the holder asks for
+//! more before that; then the holder gets what the reply says.
 
 use harness::{
     Client, Kind, Server, apply, eventually, on_every_server, on_one_server, on_two_servers,

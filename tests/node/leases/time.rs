@@ -88,7 +88,7 @@ fn fences_grow_whatever_the_clock_does(kind: Kind) {
         for _ in 0..100 {
             fence();
         }
-        // The node need not look at the clock for every grant.
+        // The node need not read the clock for every grant.
         eventually("the time is the floor of its fences", || {
             let time = server.run("TIME");
             let part = |n: usize| time.items()[n].text().parse::<i64>().expect("a number");

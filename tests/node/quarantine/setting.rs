@@ -18,7 +18,7 @@ fn it_is_automatic_unless_somebody_says_otherwise(kind: Kind) {
     for value in ["off", "1", "60000", "4294967295", "auto"] {
         assert_eq!(server.run(&format!("CONFIG SET {NAME} {value}")).text(), "OK", "{value}");
         assert_eq!(setting(&server), value);
-        // The setting says what to do at a start, and begins nothing by itself.
+        // The setting counts at a start, and begins no quarantine by itself.
         server.assert_grants();
     }
 }

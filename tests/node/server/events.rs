@@ -110,7 +110,7 @@ fn nothing_is_told_when_nobody_has_asked_for_it(kind: Kind) {
     server.run("CONFIG SET notify-keyspace-events KEd");
     server.run("DLOCK.ACQUIRE other alice 60000");
     let mut seen = events.next();
-    // The key's own end may be told in class `g`, as that of any key.
+    // The end of the key itself may be an event of class `g`, as for any key.
     if seen == "del job" {
         seen = events.next();
     }
