@@ -1,4 +1,4 @@
-//! The append-only log of a server, as it lies in its folder.
+//! The append-only log of a server, in its folder.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,7 +9,7 @@ use crate::server::Server;
 use crate::value::Value;
 
 impl Server {
-    /// The file to which it appends its commands. There may be older ones beside it.
+    /// The file that the server appends its commands to. There may be older ones beside it.
     #[track_caller]
     pub fn append_only_log(&self) -> PathBuf {
         let folder = self.folder().join("appendonlydir");
