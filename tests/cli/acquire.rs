@@ -98,7 +98,7 @@ pub fn shell_at(nodes: &[String], script: &str) -> Said {
     program::run(command.args(["-c", script]).env("DLOCK", program::path()))
 }
 
-/// Some programs open it for reading, too, in place of the output that they do not want.
+/// Some programs also open it for reading, in place of unwanted output.
 #[test]
 fn a_caller_that_throws_the_token_away_gets_the_lock() {
     let quorum = Quorum::start(1);

@@ -1,4 +1,4 @@
-//! `dlock agent`: the commands of dlock, with a node or a majority behind.
+//! `dlock agent`: the commands of dlock, over one node or a majority.
 
 use std::fs;
 use std::thread::sleep;

@@ -22,7 +22,7 @@ fn field(said: &Said, name: &str) -> String {
     found.unwrap_or_else(|| panic!("no {name} in {said:?}")).trim_matches('\'').to_owned()
 }
 
-/// Takes a lock, and looks at it, ends it, and gives another one back, as an operator would.
+/// Takes, inspects and breaks a lock, and releases another one, as an operator would.
 #[track_caller]
 fn assert_works(url: &str, key: &str) {
     let lease = dlock(url, &["acquire", "--ttl", "60s", key]).with_code(0);

@@ -15,7 +15,7 @@ fn the_locks_of_all_nodes_are_merged_and_sorted(kind: Kind) {
     servers[0].run("SET plain string");
     take(&servers, b"gone", "alice", "");
     servers.iter().for_each(|server| drop(server.run("DLOCK.RELEASE gone alice")));
-    // One that is next waits on several nodes.
+    // The first waiter waits on several nodes.
     let _bob = [&servers[0], &servers[2]]
         .map(|server| server.waiter("DLOCK.ACQUIRE job:2 bob 60000 WAIT 0"));
 

@@ -1,4 +1,4 @@
-//! `dlock run KEY... -- CMD`: what the command gets, and how it ends.
+//! `dlock run KEY... -- CMD`: the command's environment, and its end.
 
 use std::fs;
 use std::process::{Command, Stdio};

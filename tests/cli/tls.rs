@@ -1,4 +1,4 @@
-//! TLS errors, in words and without names of a library's own types.
+//! TLS errors, in words and without a library's type names.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use harness::{Certificates, Server, program};
 use crate::dlock_at;
 use crate::running::Running;
 
-/// Asserts that these words, and none of a library, tell what is wrong with a node.
+/// Asserts that the error about a node has these words, and none of a library.
 #[track_caller]
 fn assert_told(node: &str, words: &str) {
     for command in [&["run", "-n", "job", "--", "true"][..], &["inspect", "job"], &["ls"]] {

@@ -1,8 +1,8 @@
-//! `SET NX PX` in a loop, with some sleep between two attempts and a time-out: clients are not served
-//! in the order in which they came. The client that asks at the right moment has the lock, while the others
-//! sleep. A hundred waiters send thousands of requests a second if each sleeps for 10 ms, and a thousand
-//! with the 100 ms of redis-py. With dlock they wait in
-//! a queue in the server, send nothing, and are served in the order in which they came.
+//! `SET NX PX` in a loop, with some sleep between two attempts and a time-out: clients are not served in the
+//! order of arrival. The client that asks at the right moment has the lock, while the others sleep. A hundred
+//! waiters send thousands of requests a second if each sleeps for 10 ms, and a thousand with the 100 ms of
+//! redis-py. With dlock they wait in a queue in the server, send nothing, and are served in the order of
+//! arrival.
 
 use std::sync::Mutex;
 use std::thread;
