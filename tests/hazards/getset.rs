@@ -55,7 +55,7 @@ impl GetSet {
         !before.is_null() && time(&before.text()) == old
     }
 
-    /// The remaining time for which it believes to have the lock.
+    /// The remaining time of the lock, in its view.
     fn left(&self) -> i64 {
         self.expires - self.now()
     }

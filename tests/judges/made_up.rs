@@ -1,4 +1,4 @@
-//! The judges themselves, on made-up histories: each line is one as programs write it.
+//! The judges themselves, on made-up histories: each line is in the programs' format.
 
 use dlock_judges::verdict::Promise;
 use dlock_judges::{Line, judge, read, write};

@@ -106,8 +106,7 @@ impl Bend {
         matches!(self, Bend::OneMarkIsEnough | Bend::AddsMarks | Bend::TakesSilenceForNone)
     }
 
-    /// True if the model, in which time stands still, can notice it. The others are for the
-    /// simulation.
+    /// True if the model can notice it. The model has no time; the others are for the simulation.
     #[must_use]
     pub fn is_about_fences(self) -> bool {
         use Bend::{ClaimsSmallest, CountsAbove, CountsBelow, HalfIsEnough};

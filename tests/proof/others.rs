@@ -39,7 +39,7 @@ pub struct Verdict {
     pub lives: u64,
     /// Their holds.
     pub holds: usize,
-    /// The lives in which something is wrong.
+    /// The lives with a violation.
     pub accused: u64,
     /// The locks whose holders did not exclude each other.
     pub exclusion: usize,
@@ -48,7 +48,7 @@ pub struct Verdict {
 }
 
 impl Lock {
-    /// The verdict on the first lives of this lock, in which its defect shows.
+    /// The verdict on the first lives of this lock that show its defect.
     #[must_use]
     pub fn verdict(self, lives: u64) -> Verdict {
         verdict(lives, |seed| self.history(seed))

@@ -16,7 +16,7 @@ from pathlib import Path
 import redis
 
 TOP = Path(__file__).resolve().parents[2]
-# Tests for which one is enough run with the first.
+# Tests that need only one run with the first.
 KINDS = ["redis-8.2", "redis-7.0", "valkey-8.1", "valkey-9.1"]
 PATIENCE = 60.0
 """Tests wait this many seconds for an event that must happen, on a machine that may be busy."""

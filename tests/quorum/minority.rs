@@ -165,7 +165,7 @@ fn work_goes_on_with(fault: Fault, size: usize) {
     });
 }
 
-/// The number of these nodes at which a guard's token holds its lock.
+/// The number of these nodes where a guard's token holds its lock.
 fn holding(nodes: &[Node], guard: &Guard) -> usize {
     let token = guard.token().to_string();
     nodes.iter().filter(|node| node.holders(guard.key()) == [token.as_str()]).count()

@@ -1,5 +1,5 @@
 //! Programs that contend for a few locks while their networks and the nodes fail at random. Each records the
-//! times in which it held, and no two may overlap. Judges by other authors see the same histories.
+//! times of its holds, and no two may overlap. Judges by other authors see the same histories.
 
 use std::fs;
 use std::thread;
@@ -74,7 +74,7 @@ fn no_more_hold_on_one_node_than_there_are_permits() {
     contend(1, Nodes::Crash, Wish::Permit);
 }
 
-/// The nodes' own faults, beside those of their networks.
+/// The nodes' own faults, besides network faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Nodes {
     Run,

@@ -1,4 +1,4 @@
-//! The locks of docs/examples hold what docs/any-client.md promises, with each client library.
+//! The locks of docs/examples keep the promises of docs/any-client.md, with each client library.
 
 use harness::quarantine::CRASHED;
 use harness::{Kind, Proxy, Server, Way, apply, eventually};
@@ -55,7 +55,7 @@ fn an_example_runs_as_it_stands(library: Library, kind: Kind) {
 fn the_lock_is_exclusive(library: Library, kind: Kind) {
     let server = Server::start(kind);
     let programs = library.programs();
-    // Twenty that read a counter, sleep and write it.
+    // Twenty clients that read a counter, sleep and write it.
     let (processes, tasks) = if library.has_tasks() { (4, "5") } else { (20, "1") };
     let count = || programs.start(server.port(), &["count", "job", "5", tasks]);
     let running: Vec<Program> = (0..processes).map(|_| count()).collect();

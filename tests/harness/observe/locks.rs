@@ -40,7 +40,7 @@ impl Server {
         }
     }
 
-    /// The tokens that hold a lock, in the order in which TOKENS lists the first of them.
+    /// The first tokens that hold a lock, in the order of TOKENS.
     #[track_caller]
     pub fn holders(&self, key: impl Display) -> Vec<String> {
         self.tokens(key, "holders")

@@ -20,7 +20,7 @@ impl Server {
     }
 }
 
-/// The places at which a log may end: behind each whole command, but not within a transaction.
+/// The possible ends of a log: behind each whole command, but not within a transaction.
 pub fn clean_ends(log: &[u8]) -> BTreeSet<usize> {
     let mut rest = Cursor::new(log);
     let mut ends = BTreeSet::from([0]);

@@ -1,5 +1,5 @@
-//! Several nodes for one quorum, each behind a network of its own: see [`Proxy`]. They are in the order in
-//! which clients sort them, so the first one is the gate, through the networks and without.
+//! Several nodes for one quorum, each behind a network of its own: see [`Proxy`]. They are in the clients'
+//! order, so the first one is the gate, through the networks and without.
 //!
 //! Kinds are mixed unless a test says otherwise, as during a migration from one server to the other.
 
@@ -81,14 +81,14 @@ impl Quorum {
         self.nodes.len() / 2 + 1
     }
 
-    /// The number of nodes at which a token holds a lock.
+    /// The number of nodes where a token holds a lock.
     #[track_caller]
     pub fn held_by(&self, key: impl Display, token: &str) -> usize {
         let holds = |node: &&Node| node.holders(&key).iter().any(|holder| holder == token);
         self.nodes.iter().filter(holds).count()
     }
 
-    /// The number of nodes at which a lock is held.
+    /// The number of nodes where a lock is held.
     #[track_caller]
     pub fn held(&self, key: &str) -> usize {
         self.nodes.iter().filter(|node| !node.holders(key).is_empty()).count()

@@ -1,4 +1,4 @@
-//! The other commands at a lock that is done: those of locks, and the server's own.
+//! Other commands at a done lock: dlock's, and the server's own.
 
 use harness::{Kind, Server, Value, apply, eventually, on_one_server, on_two_servers};
 

@@ -40,7 +40,7 @@ fn read(answer: &Value) -> (i64, i64) {
     numbers().unwrap_or_else(|| panic!("expected a DONE error, got {answer:?}"))
 }
 
-/// The moment at which the lock is free again, and the client that has left it done.
+/// The moment when the lock is free again, and the client that has left it done.
 #[track_caller]
 fn mark(server: &Server, key: &str) -> (i64, BTreeMap<String, Value>) {
     let mut client = server.client();

@@ -5,7 +5,7 @@ use harness::{
     Client, Kind, Server, apply, eventually, on_every_server, on_one_server, on_two_servers,
 };
 
-/// The ways in which a lock is held at `job`.
+/// The modes of the lock at `job`.
 const HOLDERS: [&str; 4] = ["", "EPHEMERAL META m", "SHARED", "LIMIT 3"];
 
 fn pttl(server: &Server) -> i64 {

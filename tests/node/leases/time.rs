@@ -15,7 +15,7 @@ const CLOCKS: [i64; 7] = [HOUR, 0, -HOUR, DAY, 0, -DAY, 0];
 
 const LEASE: Duration = Duration::from_millis(400);
 const WAIT: Duration = Duration::from_millis(300);
-/// The moment at which the clock jumps, counted from the beginning of the leases.
+/// The moment of the clock's jump, counted from the beginning of the leases.
 const JUMP: Duration = Duration::from_millis(100);
 
 #[apply(on_every_server)]

@@ -1,19 +1,18 @@
-//! The model: a few nodes, a few attempts, and a network that does what it likes.
+//! The model: a few nodes, a few attempts, and a network without rules.
 //!
-//! The attempts are the product's own [`Ballot`]s. The nodes are the rules of a node, written once
-//! more and as small as they can be ([`node`]). Every order of events is searched, so:
+//! The attempts are the product's own [`Ballot`]s. The nodes are the rules of a node, written once more and
+//! as small as they can be ([`node`]). Every order of events is searched, so:
 //!
-//! - Requests and answers arrive in any order, late, or never: what is never delivered is lost.
-//!   That is more than a network does, which keeps the order within a connection.
+//! - Requests and answers arrive in any order, late, or never: a message that is never delivered is lost.
+//!   That is more than a network does: it keeps the order within a connection.
 //! - Some requests may arrive twice.
-//! - A lease ends at any moment: it ran out, was given back, or its node crashed. Whether a lease
-//!   has ended matters only when the next request arrives at the node, so it ends then or not at
-//!   all.
-//! - An attempt begins at once, with its requests under way for as long as they like; or in the
-//!   moment in which another has won.
+//! - A lease ends at any moment: it ran out, was given back, or its node crashed. Whether a lease has ended
+//!   matters only when the next request arrives at the node, so it ends then or not at all.
+//! - An attempt begins at once, with its requests under way for any time; or at the moment when another has
+//!   won.
 //!
-//! Time stands still: this is about fences, which rest on no clock. Whether a claim is still
-//! valid is the simulation's business.
+//! Time stands still: this is about fences, which need no clock. Whether a claim is still valid is the
+//! simulation's business.
 
 pub mod node;
 pub mod resource;
@@ -28,7 +27,7 @@ use node::{Flaw, Place};
 /// The space that a search covers.
 #[derive(Clone, Debug)]
 pub struct Setting<R> {
-    /// The rules by which a claim stands.
+    /// The rules of a claim.
     pub rules: R,
     /// The nodes' flaw.
     pub flaw: Option<Flaw>,
@@ -444,7 +443,7 @@ fn ascending(count: usize, most: u64) -> Vec<Vec<u64>> {
     lists
 }
 
-/// The orders in which attempts begin: each at once, or when an earlier one has won.
+/// The orders of the attempts' beginnings: each at once, or when an earlier one has won.
 fn orders(count: usize) -> Vec<Vec<Option<usize>>> {
     let mut orders = vec![vec![None]];
     for attempt in 1..count {

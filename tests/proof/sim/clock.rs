@@ -53,7 +53,7 @@ impl Clock {
         Time { now: Instant(self.start + passed), unix: self.wall + passed }
     }
 
-    /// The latest moment at which the clock here reaches this time.
+    /// The latest moment when the clock here reaches this time.
     pub fn when(&self, at: Instant) -> u64 {
         let mut passed = at.0.saturating_sub(self.start);
         passed = (i128::from(passed) * 1_000_000 / i128::from(1_000_000 + self.rate)) as u64;

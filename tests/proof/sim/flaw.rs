@@ -31,7 +31,7 @@ pub enum Flaw {
     SharesMore,
     /// The state file says nothing of keys that are far ahead.
     ForgetsAhead,
-    /// A fence for which there is no room is granted, and not stored.
+    /// A fence that has no room is granted, and not stored.
     RefusesNobody,
     /// The state file promises what the wall clock says.
     PromisesByClock,
@@ -51,7 +51,7 @@ pub enum Flaw {
     TellsNobody,
     /// Of the clients: a node is whatever its address leads to.
     TrustsAddresses,
-    /// Of the clients: a connection stays that of its node, though another server has taken its place.
+    /// Of the clients: a connection stays its node's, though another server has taken the place.
     KeepsConnections,
     /// Of the clients: a RELEASE says no FINAL, though a request has no answer.
     ForgetsFinal,
@@ -63,7 +63,7 @@ pub enum Flaw {
     PromotedWithoutQuarantine,
     /// Its quarantine counts from the last message of its primary.
     QuarantineWithoutLag,
-    /// Its quarantine is that of the leases that have reached it, and not of its primary's promise.
+    /// Its quarantine covers the leases that have reached it, and not its primary's promise.
     QuarantineOfWhatArrived,
     /// A replica that has its primary's data set, and nothing of the stream, takes its quarantine from the
     /// data set.
@@ -91,7 +91,7 @@ pub enum Flaw {
     GrantsOverMarks,
     /// RELEASE … DONE does not compare the token.
     MarksAnybody,
-    /// The time for which a lock is done begins again when the server starts.
+    /// A completion record's time begins again when the server starts.
     MarksBeginAnew,
     /// A lock that was evicted is free.
     GrantsEvicted,

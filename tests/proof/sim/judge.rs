@@ -57,7 +57,7 @@ pub const DONE_ONCE: &str = "a lock that was left done is not taken before its t
 /// A client is told DONE only while the record of one claim is at a majority of the nodes, and has not
 /// expired.
 pub const DONE_BY_MAJORITY: &str = "a lock is done by a majority, for its time";
-/// A replica has every lease whose effects have reached it, and keeps it when it takes over.
+/// A replica has every lease that has reached it, and keeps it when it takes over.
 pub const REPLICATED: &str = "a replica that takes over has the leases that have reached it";
 /// A server that takes over waits for the longest lease in use, and no longer, unless it could not learn how
 /// long leases are. It does not pass such a guess on as a fact, and an operator can end the wait.
@@ -78,7 +78,7 @@ pub struct Judge {
     leases: BTreeMap<(usize, KeyBuf), Vec<Lease>>,
     /// The largest fence that each node gave each key.
     counted: BTreeMap<(usize, KeyBuf), u64>,
-    /// The last time at which a node has lost completion records.
+    /// The time of a node's last loss of completion records.
     forgot: Option<u64>,
     /// The tasks that have come to the gate, and in order those that have not had the lock.
     came: BTreeSet<usize>,
@@ -101,9 +101,9 @@ struct KeyRecord {
     done: Vec<(Fence, u64)>,
     /// The nodes that had the completion record of a fence, and the latest end of these records.
     marks: BTreeMap<Fence, (BTreeSet<usize>, u64)>,
-    /// The last time at which a client that takes done locks has taken it where a record may have been.
+    /// The last time that a client that takes done locks has taken it where a record may have been.
     taken: Option<u64>,
-    /// The last time at which the operator broke the lock. An attempt that began before may not have learned
+    /// The time of the operator's last break of the lock. An attempt that began before may not have learned
     /// of it.
     broken: Option<u64>,
 }
@@ -113,7 +113,7 @@ struct KeyRecord {
 pub struct Guard {
     /// The task that holds it.
     pub task: usize,
-    /// The mode in which it holds.
+    /// The mode of the hold.
     pub mode: Mode,
     /// Its fence.
     pub fence: Fence,
@@ -121,7 +121,7 @@ pub struct Guard {
     pub until: Instant,
     /// That moment in true time.
     pub over: u64,
-    /// The time at which it began to try.
+    /// The time of its first request.
     pub begun: u64,
 }
 

@@ -1,4 +1,4 @@
-//! The servers' knowledge of leases that they do not have, and the longest time for which they may wait.
+//! The servers' knowledge of leases that they do not have, and the longest possible wait.
 //!
 //! A server that takes over waits for leases that it may not know of. If it was told the longest lease in
 //! use, it waits that long; if not, it waits for [`UNKNOWN`], which is much longer. That must not be taken

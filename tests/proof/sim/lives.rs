@@ -13,7 +13,7 @@ use super::world::{NetworkConditions, World};
 pub enum Lives {
     /// Everything fails; each node is one server.
     Any,
-    /// Nothing fails, and all clients have a place on a map: they are served in the order in which they come.
+    /// Nothing fails, and all clients have a place on a map: they are served in the order of arrival.
     InOrder,
     /// A minority of the nodes, the largest possible, is away, or each client does not reach some. Nothing
     /// else fails. Clients queue at any of the others.

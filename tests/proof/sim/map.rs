@@ -11,7 +11,7 @@ pub struct Map {
     pub kind: Kind,
 }
 
-/// Lives in which nothing fails.
+/// Lives without faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// All clients queue at the same node, from the beginning.

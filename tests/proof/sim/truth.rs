@@ -41,7 +41,7 @@ pub struct Truth {
 struct Known {
     server: usize,
     fence: Fence,
-    /// The time from which it has certainly held; zero: for as long as it matters.
+    /// The beginning of its certain hold; zero: early enough.
     since: Instant,
     /// The time of the last request for it.
     sent: Instant,

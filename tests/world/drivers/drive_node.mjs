@@ -1,5 +1,5 @@
-// Drives docs/examples/ioredis.mjs or node_redis.mjs: which, PORT, what to do, and its arguments. An agent at the socket
-// AGENT has the locks.
+// Drives docs/examples/ioredis.mjs or node_redis.mjs: which, PORT, the task, and its arguments. An agent at
+// the socket AGENT has the locks.
 
 import { once } from "node:events";
 import { setTimeout as sleep } from "node:timers/promises";
