@@ -43,7 +43,7 @@ fn what_is_printed_is_safe_for_a_shell() {
 }
 
 #[test]
-fn it_is_printed_who_holds_and_for_how_long() {
+fn the_holder_and_its_time_are_printed() {
     let quorum = Quorum::start(3);
     let said = dlock(&quorum, &["acquire", "--ttl", "20s", "job"]).with_code(0);
     let names: Vec<&str> =

@@ -258,7 +258,7 @@ fn lose(agent: &Agent, locks: u32) {
 }
 
 #[apply(on_one_server)]
-fn subscribers_that_do_not_read_are_cut_off_cost_little_memory_and_harm_nobody(kind: Kind) {
+fn subscribers_that_do_not_read_are_cut_off_and_cost_little_memory(kind: Kind) {
     const LOSSES: u32 = 60;
     let servers = servers(kind, 1);
     // Short leases have a short time-out, and a busy machine may be slower.
@@ -366,7 +366,7 @@ fn requests_that_were_cut_off_count_for_their_user_until_they_are_read(kind: Kin
 }
 
 #[test]
-fn an_outage_is_that_of_those_who_wait() {
+fn an_outage_is_that_of_the_waiters() {
     let agent = Agent::start(&["127.0.0.1:1".to_owned()]);
     let waits = |token: &str, options: &str| {
         let mut client = agent.client();
@@ -413,7 +413,7 @@ fn a_turn_of_a_client_that_has_gone_is_no_longer_than_a_lease(kind: Kind) {
 
 /// The agent writes more than the system's pipe and its own threads can take.
 #[test]
-fn an_agent_whose_stderr_nobody_reads_serves_on() {
+fn an_agent_with_an_unread_stderr_serves_on() {
     const KEYS: u64 = 700;
     many::lift_limit();
     let folder = scratch::elsewhere();

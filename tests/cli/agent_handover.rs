@@ -133,7 +133,7 @@ fn a_lock_that_was_handed_over_is_answered_for_when_a_majority_has_confirmed_it(
 }
 
 #[test]
-fn a_lock_that_nobody_asks_for_ends_with_its_lease_and_its_user_is_told() {
+fn a_lock_without_requests_ends_with_its_lease_and_its_user_is_told() {
     let quorum = Quorum::start(3);
     let mut agent = Agent::start(&quorum.urls());
     agent.run("DLOCK.ACQUIRE job alice 4000").int();

@@ -109,7 +109,7 @@ fn a_user_that_takes_all_the_connections_it_may_harms_no_other(kind: Kind) {
 }
 
 #[apply(on_one_server)]
-fn who_has_not_given_the_password_keeps_nobody_out(kind: Kind) {
+fn clients_without_the_password_keep_no_client_out(kind: Kind) {
     many::lift_limit();
     let (_, files) = getrlimit(Resource::RLIMIT_NOFILE).expect("limits can be read");
     let room = 1_000.min(files / 16);

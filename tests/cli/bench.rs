@@ -74,7 +74,7 @@ fn a_signal_ends_it_and_nothing_is_left() {
 
 /// The help page lists the rights that are enough.
 #[test]
-fn a_user_with_few_rights_is_enough_and_who_may_not_ping_sees_no_ping() {
+fn a_user_with_few_rights_is_enough_and_without_ping_no_ping_is_shown() {
     let servers = [Server::start(Kind::Redis82)];
     let help = dlock(&servers, &["bench", "--help"]).with_code(0).out;
     let rights = help.split("needs these rights:\n").nth(1).unwrap().lines().next().unwrap();

@@ -50,7 +50,7 @@ fn what_is_about_to_be_ended_is_shown(kind: Kind) {
 }
 
 #[apply(on_one_server)]
-fn where_there_is_nothing_to_end_that_is_said_and_nobody_is_asked(kind: Kind) {
+fn where_there_is_nothing_to_end_that_is_said_without_a_question(kind: Kind) {
     let servers = servers(kind, 1);
     let said = dlock(&servers, &["break", "--yes", "job"]).with_code(1);
     assert_eq!(
@@ -110,7 +110,7 @@ fn until_asked(terminal: &mut File) {
 }
 
 #[apply(on_one_server)]
-fn somebody_has_to_agree(kind: Kind) {
+fn the_operator_has_to_agree(kind: Kind) {
     let servers = servers(kind, 1);
     take(&servers, b"job", "alice", "");
     let said = dlock(&servers, &["break", "job"]).with_code(64);

@@ -273,7 +273,7 @@ fn a_disk_that_fails(kind: Kind) {
 }
 
 #[apply(on_one_server)]
-fn a_user_who_may_not_do_everything(kind: Kind) {
+fn a_user_that_may_not_do_everything(kind: Kind) {
     let servers = good_set_on_a_disk(kind);
     let as_user = |rights: &str| {
         servers[1].run(&format!("ACL SETUSER app reset on >secret ~* &* +@all {rights}"));

@@ -83,7 +83,7 @@ fn a_request_that_nodes_refuse_for_good(kind: Kind) {
 }
 
 #[apply(on_one_server)]
-fn a_user_whom_nodes_do_not_accept(kind: Kind) {
+fn a_user_that_nodes_do_not_accept(kind: Kind) {
     let servers = servers(kind, 1);
     let place = &addresses(&servers)[0];
     servers[0].run("ACL SETUSER app on >secret ~job:* +@all -DLOCK.BREAK -DLOCK.INSPECT");
@@ -162,7 +162,7 @@ fn a_command_that_cannot_be_run() {
 
 /// The first minute after the installation.
 #[test]
-fn who_names_no_nodes_is_told_how_and_how_to_get_some() {
+fn without_nodes_the_error_says_how_to_name_and_get_some() {
     let told = |said: &Said| {
         for word in ["--nodes", "DLOCK_NODES", "`dlock dev`"] {
             assert!(said.err.contains(word) || said.out.contains(word), "no {word} in {said:?}");

@@ -146,7 +146,7 @@ fn what_clients_put_into_keys_stays_text(kind: Kind) {
 }
 
 #[apply(on_one_server)]
-fn meta_is_shown_to_those_who_want_it_alone(kind: Kind) {
+fn meta_is_shown_on_request_only(kind: Kind) {
     let servers = servers(kind, 1);
     let _bob = contended(&servers[0]);
     let exporter = start(&servers, &[]);
@@ -215,7 +215,7 @@ fn beyond_this_machine_there_are_metrics_and_no_page(kind: Kind) {
 
 /// The help page lists the rights that are enough.
 #[apply(on_one_server)]
-fn a_user_with_few_rights_is_enough_and_who_has_less_sees_less(kind: Kind) {
+fn a_user_with_few_rights_is_enough_and_with_less_sees_less(kind: Kind) {
     let servers = servers(kind, 1);
     let help = dlock(&servers, &["exporter", "--help"]).with_code(0).out;
     let acl = help.split("ACL SETUSER watch on >PASSWORD ").nth(1).unwrap().lines().next().unwrap();

@@ -67,7 +67,7 @@ fn every_subcommand_finds_the_server_of_a_cluster_that_has_the_key(kind: Kind) {
 }
 
 #[test]
-fn run_goes_on_over_a_fail_over_and_says_who_is_the_primary() {
+fn run_goes_on_over_a_fail_over_and_names_the_primary() {
     let mut node = Watched::start(Kind::Redis82, 1);
     let folder = tempfile::tempdir().expect("there is room");
     let (begun, end) = (folder.path().join("begun"), folder.path().join("end"));

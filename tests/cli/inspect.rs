@@ -33,7 +33,7 @@ fn one_node_shows_holders_and_waiters(kind: Kind) {
 }
 
 #[apply(on_one_server)]
-fn who_may_only_read_sees_who_holds_and_no_tokens(kind: Kind) {
+fn a_reader_sees_the_holders_and_no_tokens(kind: Kind) {
     let servers = servers(kind, 3);
     take(&servers, b"job", "secret", "META who=alice FENCE 1790000000000000");
     for server in &servers {
@@ -99,7 +99,7 @@ fn several_nodes_say_together_whether_it_is_held(kind: Kind) {
 }
 
 #[apply(on_one_server)]
-fn a_plain_string_is_held_by_somebody_unknown(kind: Kind) {
+fn a_plain_string_is_held_by_an_unknown_client(kind: Kind) {
     let servers = servers(kind, 1);
     servers[0].run("SET job old-token PX 60000");
     let said = dlock(&servers, &["inspect", "job", "--json"]).with_code(0).json();
@@ -115,7 +115,7 @@ fn a_plain_string_is_held_by_somebody_unknown(kind: Kind) {
 }
 
 #[apply(on_one_server)]
-fn a_lock_that_is_done_is_shown_with_who_has_left_it_so(kind: Kind) {
+fn a_done_lock_is_shown_with_its_last_holder(kind: Kind) {
     let mut servers = servers(kind, 3);
     take(&servers, b"job", "secret", "FENCE 1790000000000000");
     let fence = servers[0].run("DLOCK.CHECK job secret").int();

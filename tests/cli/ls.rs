@@ -45,7 +45,7 @@ fn the_locks_of_all_nodes_are_merged_and_sorted(kind: Kind) {
 }
 
 #[apply(on_one_server)]
-fn locks_that_are_done_are_listed_if_somebody_asks_for_them(kind: Kind) {
+fn locks_that_are_done_are_listed_on_request(kind: Kind) {
     let servers = servers(kind, 1);
     for key in ["job:1", "job:2", "held"] {
         take(&servers, key.as_bytes(), "alice", "");

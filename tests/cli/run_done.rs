@@ -33,7 +33,7 @@ fn only_event(said: &Said, name: &str) -> Value {
 }
 
 #[test]
-fn a_job_that_has_succeeded_is_not_run_again_and_all_who_come_hear_who_did_it() {
+fn a_job_that_has_succeeded_is_not_run_again_and_later_hosts_see_its_run() {
     for size in [1, 3] {
         let quorum = Quorum::start(size);
         let first = job(&quorum, &["--meta", "host=web-1"], "echo run").with_code(0);
@@ -91,7 +91,7 @@ fn a_job_that_fails_is_tried_by_the_next_one_unless_any_end_will_do() {
 }
 
 #[test]
-fn a_job_runs_again_when_somebody_says_so() {
+fn a_job_runs_again_on_request() {
     let quorum = Quorum::start(3);
     job(&quorum, &[], "true").with_code(0);
     assert_eq!(job(&quorum, &["--again"], "echo again").with_code(0).out, "again\n");
@@ -134,7 +134,7 @@ fn a_job_that_takes_longer_than_its_window_is_run_again_and_that_is_said() {
 }
 
 #[test]
-fn whoever_comes_late_in_a_window_is_asked_if_this_was_the_next_run() {
+fn a_host_that_comes_late_in_a_window_is_asked_if_this_was_the_next_run() {
     let quorum = Quorum::start(1);
     let options = ["--json", "--done-for", "10s", "job", "--", "echo", "run"];
     let warnings = || {
@@ -173,7 +173,7 @@ fn the_fire_time_is_a_part_of_the_key_whatever_its_form() {
 }
 
 #[test]
-fn whoever_waits_hears_that_it_is_done_and_gets_the_lock_if_it_is_not() {
+fn a_waiter_learns_that_it_is_done_and_gets_the_lock_if_it_is_not() {
     let quorum = Quorum::start(3);
     let folder = tempfile::tempdir().expect("a folder can be made");
     for (end, out) in [("exit 1", "run\n"), ("exit 0", "")] {
@@ -193,7 +193,7 @@ fn whoever_waits_hears_that_it_is_done_and_gets_the_lock_if_it_is_not() {
 }
 
 #[test]
-fn of_many_who_come_at_once_one_runs_the_job() {
+fn of_many_hosts_that_come_at_once_one_runs_the_job() {
     for size in [1, 3] {
         let quorum = Quorum::start(size);
         let start = || Running::start(&quorum, &[&DAY[..], &["job", "-c", "echo run"]].concat());

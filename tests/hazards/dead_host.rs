@@ -23,7 +23,7 @@ fn a_run_that_is_noted_before_the_work_is_not_made_up_for() {
 }
 
 #[test]
-fn a_run_that_is_noted_after_the_work_is_made_up_for_by_who_waits() {
+fn a_run_that_is_noted_after_the_work_is_made_up_for_by_the_waiter() {
     for size in [1, 3] {
         let quorum = Quorum::start(size);
         let start = |job: &str| {

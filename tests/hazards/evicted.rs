@@ -21,7 +21,7 @@ fn volatile_lru_evicts_a_lock_that_is_held_but_none_of_dlock(kind: Kind) {
 }
 
 #[apply(on_every_server)]
-fn a_lock_of_dlock_that_allkeys_lru_evicts_is_nobody_elses_before_its_end(kind: Kind) {
+fn a_lock_of_dlock_that_allkeys_lru_evicts_is_not_granted_before_its_end(kind: Kind) {
     let server = Server::start(kind);
     let sent = Instant::now();
     let fence = alice_takes_both(&server, 3000);

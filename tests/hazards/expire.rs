@@ -109,7 +109,7 @@ fn lock_in_a_transaction(client: &mut Client, host: &str) -> bool {
 }
 
 #[test]
-fn whoever_asks_for_it_in_a_transaction_makes_a_dead_holders_lock_last_longer() {
+fn a_request_in_a_transaction_makes_a_dead_holders_lock_last_longer() {
     let server = Server::build(Kind::Redis82).without_module().start();
     let (mut alice, mut bob) = (server.client(), server.client());
     assert!(lock_in_a_transaction(&mut alice, "web-1"));
@@ -126,7 +126,7 @@ fn whoever_asks_for_it_in_a_transaction_makes_a_dead_holders_lock_last_longer() 
 }
 
 #[apply(on_one_server)]
-fn whoever_asks_dlock_in_vain_changes_nothing(kind: Kind) {
+fn a_refused_request_to_dlock_changes_nothing(kind: Kind) {
     let server = Server::start(kind);
     let (mut alice, mut bob) = (server.client(), server.client());
     assert!(alice.run(&format!("DLOCK.ACQUIRE {KEY} alice {TTL}")).int() > 0);

@@ -161,7 +161,7 @@ fn the_getset_of_a_loser_ends_the_lock_of_the_winner(kind: Kind) {
 }
 
 #[apply(on_one_server)]
-fn who_loses_a_race_for_dlock_changes_nothing(kind: Kind) {
+fn the_loser_of_a_race_for_dlock_changes_nothing(kind: Kind) {
     let server = Server::start(kind);
     assert!(server.run(&format!("DLOCK.ACQUIRE {KEY} crashed 50")).int() > 0);
     let mut clients = ["alice", "bob"].map(|who| (who, server.client()));
@@ -189,7 +189,7 @@ fn who_loses_a_race_for_dlock_changes_nothing(kind: Kind) {
 const BUFFER: i64 = 500;
 
 #[test]
-fn a_release_with_a_buffer_leaves_a_lock_that_nobody_has() {
+fn a_release_with_a_buffer_leaves_a_lock_without_a_holder() {
     let server = Server::build(Kind::Redis82).without_module().start();
     let (mut alice, mut bob) = (GetSet::new(&server, 0), GetSet::new(&server, 0));
     assert!(alice.try_lock(TTL));

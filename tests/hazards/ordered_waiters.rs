@@ -19,7 +19,7 @@ use harness::{
 };
 
 #[apply(on_one_server)]
-fn who_watches_a_waiter_that_vanishes_waits_for_ever(kind: Kind) {
+fn the_watcher_of_a_waiter_that_vanishes_waits_for_ever(kind: Kind) {
     let server = Server::build(kind).without_module().start();
     let mut alice = server.client();
     let alices = take_ticket(&mut alice);
@@ -41,7 +41,7 @@ fn who_watches_a_waiter_that_vanishes_waits_for_ever(kind: Kind) {
 }
 
 #[test]
-fn who_stands_behind_waiters_that_vanish_waits_for_the_time_of_them_all() {
+fn a_waiter_behind_others_that_vanish_waits_for_the_time_of_them_all() {
     let server = Server::build(Kind::Redis82).without_module().start();
     let [mut alice, mut bob, mut carol, mut dave] = [(); 4].map(|()| server.client());
     assert!(poll(&mut alice, "alice"), "alice holds");
@@ -62,7 +62,7 @@ fn who_stands_behind_waiters_that_vanish_waits_for_the_time_of_them_all() {
 }
 
 #[apply(on_every_server)]
-fn a_waiter_that_vanishes_holds_nobody_up(kind: Kind) {
+fn a_waiter_that_vanishes_delays_no_other(kind: Kind) {
     let server = Server::start(kind);
     server.run("DLOCK.ACQUIRE job alice 60000");
     let [bob, mut carol, mut dave] =
@@ -83,7 +83,7 @@ fn a_waiter_that_vanishes_holds_nobody_up(kind: Kind) {
 
 /// The server reads the release before the end of the waiter's connection.
 #[apply(on_two_servers)]
-fn an_ephemeral_waiter_that_vanishes_in_the_moment_of_the_release_holds_nobody_up(kind: Kind) {
+fn an_ephemeral_waiter_that_vanishes_in_the_moment_of_the_release_delays_no_other(kind: Kind) {
     let server = Server::start(kind);
     server.run("DLOCK.ACQUIRE job alice 60000");
     let (network, bob) = waiter_through_a_network(&server, "bob 60000 WAIT 0 EPHEMERAL");

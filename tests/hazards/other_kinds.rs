@@ -65,7 +65,7 @@ fn a_waiter_for_a_signal_hears_nothing_of_a_release_by_dlock(kind: Kind) {
 }
 
 #[apply(on_two_servers)]
-fn who_takes_both_locks_loses_no_update_beside_old_or_new_services(kind: Kind) {
+fn a_service_with_both_locks_loses_no_update_beside_old_or_new_services(kind: Kind) {
     let server = Server::start(kind);
     let both = |turns: &Turns| {
         let mut old = Old::new(&server, "both:thread-1");

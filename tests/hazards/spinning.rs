@@ -87,7 +87,7 @@ fn overtakings(order: &[usize]) -> usize {
 }
 
 #[test]
-fn who_polls_is_not_served_in_the_order_of_arrival() {
+fn polling_clients_are_not_served_in_the_order_of_arrival() {
     let server = Server::build(Kind::Redis82).without_module().start();
     let orders: Vec<Vec<usize>> = (0..ROUNDS).map(|_| order_of_service::<SetNx>(&server)).collect();
     let wrong: usize = orders.iter().map(|order| overtakings(order)).sum();
@@ -96,7 +96,7 @@ fn who_polls_is_not_served_in_the_order_of_arrival() {
 }
 
 #[apply(on_two_servers)]
-fn who_waits_in_the_queue_is_served_in_the_order_of_arrival(kind: Kind) {
+fn waiters_in_the_queue_are_served_in_the_order_of_arrival(kind: Kind) {
     let server = Server::start(kind);
     for _ in 0..ROUNDS {
         let order = order_of_service::<Dlock>(&server);

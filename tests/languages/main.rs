@@ -57,7 +57,7 @@ fn a_lock_of_a_server_behind_tls_is_held(language: Language) {
 }
 
 #[apply(in_every_language)]
-fn a_certificate_that_nobody_vouches_for_is_named(language: Language) {
+fn an_untrusted_certificate_is_named(language: Language) {
     let (certificates, others) = (Certificates::valid(), Certificates::valid());
     let (server, port) = certificates.server("no");
     let _server = server.start();

@@ -99,7 +99,7 @@ fn guards_and_waiters_go_along_when_their_slot_moves(kind: Kind) {
 /// A program takes locks all the time while their slots move to another server and back: no error, and no
 /// lost guard.
 #[apply(on_two_servers)]
-fn a_reshard_is_noticed_by_nobody_who_works_with_the_locks(kind: Kind) {
+fn a_reshard_is_not_noticed_by_programs_that_work_with_the_locks(kind: Kind) {
     let cluster = Cluster::start(kind);
     let keys: Vec<String> = (0..8).map(|at| cluster.key(0, &format!("job{at}"))).collect();
     work_during(&cluster, &keys, |from, to| {
@@ -108,7 +108,7 @@ fn a_reshard_is_noticed_by_nobody_who_works_with_the_locks(kind: Kind) {
 }
 
 #[test]
-fn a_reshard_of_whole_slots_is_noticed_by_nobody_who_works_with_the_locks() {
+fn a_reshard_of_whole_slots_is_not_noticed_by_programs_that_work_with_the_locks() {
     const SLOTS: usize = 1_500;
     let cluster = Cluster::start(Kind::Valkey91);
     let names = (0..).map(|at| format!("job{at}"));
@@ -355,7 +355,7 @@ fn a_server_of_another_cluster_or_of_none_is_not_taken_for_one_that_had_its_addr
 }
 
 #[test]
-fn a_server_that_lets_nobody_in_any_more_is_replaced_by_the_one_that_has_its_slots() {
+fn a_server_that_lets_no_client_in_any_more_is_replaced_by_the_one_that_has_its_slots() {
     let cluster = Cluster::start(Kind::Redis82);
     let replica = cluster.replica_of(1);
     replica.run("CONFIG SET dlock.quarantine off");
@@ -391,7 +391,7 @@ fn two_addresses_of_one_cluster_are_refused() {
 }
 
 #[test]
-fn who_gives_a_cluster_as_a_server_is_told_what_to_write() {
+fn a_cluster_given_as_a_server_is_an_error_that_says_what_to_write() {
     let cluster = Cluster::start(Kind::Redis70);
     run(async {
         let client = connect(&[format!("redis://127.0.0.1:{}", cluster.nodes[0].port())]).await;

@@ -14,7 +14,7 @@ use crate::coordinator::{
 const WINDOW: Duration = Duration::from_secs(60);
 
 #[test]
-fn a_lock_is_done_while_a_majority_has_the_mark_and_one_mark_keeps_nobody_away() {
+fn a_lock_is_done_while_a_majority_has_the_mark_and_one_mark_keeps_no_client_away() {
     let mut quorum = Quorum::start(3);
     run(async {
         let client = program(&quorum).await;
@@ -84,7 +84,7 @@ fn work_that_takes_longer_than_its_window_succeeds_and_the_lock_is_free() {
 }
 
 #[test]
-fn nobody_works_under_a_lock_that_is_being_left_done() {
+fn no_client_works_under_a_lock_that_is_being_left_done() {
     let mut quorum = Quorum::start(3);
     run(async {
         let client = program(&quorum).await;

@@ -50,7 +50,8 @@ fn fences_grow_while_nodes_go_and_come_back() {
 
 /// Very many names reach all counters of a node.
 #[test]
-fn who_pushes_all_counters_as_far_as_they_go_keeps_nobody_from_a_lock_where_clocks_differ() {
+fn a_client_that_pushes_all_counters_to_their_limit_keeps_no_other_from_a_lock_where_clocks_differ()
+{
     let quorum = Quorum::with(3, Builder::with_movable_wall_clock);
     for (place, ahead) in [(1, 2), (2, 2)] {
         quorum[place].set_wall_clock(ahead);

@@ -17,7 +17,7 @@ use crate::coordinator::{
 const TTL: Duration = ms(10_000);
 
 #[test]
-fn who_comes_first_is_served_first() {
+fn clients_are_served_in_the_order_of_arrival() {
     for size in [1, 3, 5] {
         let quorum = Quorum::start(size);
         run(async {
@@ -149,7 +149,7 @@ fn a_waiter_whose_gate_dies_waits_at_the_next() {
 }
 
 #[test]
-fn a_gate_that_comes_back_in_quarantine_keeps_nobody_waiting() {
+fn a_gate_that_comes_back_in_quarantine_keeps_no_client_waiting() {
     const TURNS: usize = 20;
     let mut quorum = Quorum::start(3);
     run(async {
@@ -177,7 +177,7 @@ fn a_gate_that_comes_back_in_quarantine_keeps_nobody_waiting() {
 }
 
 #[test]
-fn who_does_not_wait_never_overtakes_who_does() {
+fn an_attempt_that_does_not_wait_never_overtakes_a_waiter() {
     let quorum = Quorum::start(3);
     run(async {
         let (alice, bob) = (healthy_program(&quorum).await, healthy_program(&quorum).await);
@@ -252,7 +252,7 @@ fn crowd(size: usize, rounds: usize) {
 }
 
 #[test]
-fn who_is_far_keeps_its_turn_behind_one_who_is_near() {
+fn a_distant_waiter_keeps_its_turn_behind_a_near_one() {
     for size in [1, 3, 5] {
         let quorum = Quorum::start(size);
         run(async {

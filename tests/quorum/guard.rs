@@ -76,7 +76,7 @@ fn a_guard_says_why_it_is_over_before_its_keeper_has_noticed() {
 }
 
 #[test]
-fn who_waits_for_a_loss_hears_that_the_guard_was_detached_and_gives_up_nothing_by_not_waiting() {
+fn a_waiter_for_a_loss_hears_that_the_guard_was_detached_and_gives_up_nothing_by_not_waiting() {
     let quorum = Quorum::start(3);
     run(async {
         let client = healthy_program(&quorum).await;
@@ -158,7 +158,7 @@ fn a_lock_is_free_for_others_when_its_release_has_returned() {
 }
 
 #[test]
-fn who_waits_in_vain_is_told_by_whom_it_is_held() {
+fn a_waiter_in_vain_is_told_the_holder() {
     for size in [1, 3] {
         let quorum = Quorum::start(size);
         run(async {

@@ -36,7 +36,7 @@ fn a_waiter_whose_older_request_comes_late_and_takes_its_place_waits_on() {
 }
 
 #[test]
-fn requests_that_arrive_while_somebody_else_holds_take_nothing_away() {
+fn requests_that_arrive_while_another_client_holds_take_nothing_away() {
     let quorum = Quorum::start(3);
     run(async {
         let (alice, bob) = (program(&quorum).await, healthy_program(&quorum).await);
@@ -60,7 +60,7 @@ fn requests_that_arrive_while_somebody_else_holds_take_nothing_away() {
 }
 
 #[test]
-fn a_grant_that_nobody_hears_of_is_found_again_or_given_up() {
+fn a_grant_without_a_received_reply_is_found_again_or_given_up() {
     for size in [1, 3] {
         let quorum = Quorum::start(size);
         run(async {

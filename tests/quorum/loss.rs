@@ -146,7 +146,7 @@ fn a_guard_knows_by_the_clock_alone_that_it_is_over() {
 }
 
 #[test]
-fn everybody_who_asks_is_told_of_a_loss() {
+fn every_caller_that_asks_is_told_of_a_loss() {
     let quorum = Quorum::start(1);
     run(async {
         let client = healthy_program(&quorum).await;

@@ -60,7 +60,7 @@ fn a_single_node_that_fails_is_reported() {
 }
 
 #[test]
-fn who_waits_gets_the_lock_when_a_majority_is_back_in_time() {
+fn a_waiter_gets_the_lock_when_a_majority_is_back_in_time() {
     let mut quorum = Quorum::start(3);
     run(async {
         let client = program(&quorum).await;
@@ -82,7 +82,7 @@ fn who_waits_gets_the_lock_when_a_majority_is_back_in_time() {
 }
 
 #[test]
-fn who_waits_without_limit_waits_through_an_outage_and_somebody_is_told() {
+fn a_waiter_without_a_limit_waits_through_an_outage_and_a_notice_says_so() {
     let mut quorum = Quorum::start(3);
     run(async {
         let told = Arc::new(Mutex::new(Vec::new()));

@@ -106,7 +106,7 @@ fn a_primary_that_freezes_is_left_and_followed_no_more_when_it_wakes_up() {
 }
 
 #[test]
-fn a_planned_switch_there_and_back_loses_no_guard_and_tells_who_listens() {
+fn a_planned_switch_there_and_back_loses_no_guard_and_tells_listeners() {
     let node = Watched::start(Kind::Valkey91, 1);
     let told: Arc<Mutex<Vec<Notice>>> = Arc::default();
     run(async {
@@ -211,7 +211,7 @@ fn a_stale_sentinel_alone_leads_no_client_back() {
 }
 
 #[test]
-fn a_sentinel_that_missed_the_fail_over_leads_nobody_back() {
+fn a_sentinel_that_missed_the_fail_over_leads_no_client_back() {
     let mut node = Watched::start(Kind::Redis70, 1);
     run(async {
         node.servers[0].kill();
@@ -266,7 +266,7 @@ fn two_addresses_of_one_primary_are_refused() {
 }
 
 #[test]
-fn who_confuses_servers_and_sentinels_is_told_what_to_write() {
+fn confused_servers_and_sentinels_are_an_error_that_says_what_to_write() {
     let node = Watched::start(Kind::Redis82, 0);
     let (server, sentinel) = (node.servers[0].port(), node.sentinels[0].port());
     run(async {

@@ -102,7 +102,7 @@ fn sentinels_and_their_servers_have_users_of_their_own_and_fail_over_behind_tls(
 }
 
 #[test]
-fn sentinels_and_servers_behind_tls_refuse_wrong_passwords_and_who_does_not_speak_it() {
+fn sentinels_and_servers_behind_tls_refuse_wrong_passwords_and_plain_connections() {
     let certificates = Certificates::valid();
     let node = Watched::start(&certificates);
     run(async {

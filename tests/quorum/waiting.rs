@@ -78,7 +78,7 @@ fn a_waiter_that_falls_silent_costs_the_queue_less_than_its_lease() {
 }
 
 #[test]
-fn waits_that_are_given_up_in_the_moment_of_the_grant_leave_no_lock_held_by_nobody() {
+fn waits_that_are_given_up_in_the_moment_of_the_grant_leave_no_lock_without_a_holder() {
     for size in [1, 3] {
         let quorum = Quorum::start(size);
         run(async {

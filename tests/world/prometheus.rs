@@ -94,7 +94,7 @@ fn encoded(text: &str) -> String {
 }
 
 #[apply(on_every_server)]
-fn prometheus_knows_who_waits_for_a_contended_lock(kind: Kind) {
+fn prometheus_has_the_waiters_of_a_contended_lock(kind: Kind) {
     let server = Server::start(kind);
     let exporter = Exporter::start(&[format!("127.0.0.1:{}", server.port())], &[]);
     let prometheus = Prometheus::of(&exporter);

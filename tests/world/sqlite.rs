@@ -34,7 +34,7 @@ fn a_holder_that_was_stopped_beyond_its_lease_is_refused() {
 }
 
 #[test]
-fn nobody_comes_between_a_mark_and_its_write() {
+fn no_client_comes_between_a_mark_and_its_write() {
     let (_folder, [mut alice, mut bob]) = sessions();
     let (show, write) = parts(&transaction(), 10, 100);
     alice.run(&format!("BEGIN IMMEDIATE; {show}"));

@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_still_when_the_last_has_it_makes_the_end_unknown() {
+    fn an_unfinished_wait_makes_the_end_unknown() {
         let mut figures = printed();
         figures["cut_off_ms"] = json!([9.0, 9.5]);
         let waits = Waits::read(&figures).unwrap();
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_library_that_nobody_had_a_lock_from_is_refused() {
+    fn a_library_without_a_grant_is_refused() {
         let mut figures = printed();
         figures["waits_ms"] = json!([[], []]);
         assert!(Waits::read(&figures).is_err());

@@ -86,7 +86,7 @@ fn a_place_can_be_taken_in_a_transaction_and_in_a_script(kind: Kind) {
 }
 
 #[apply(on_one_server)]
-fn inspect_shows_who_is_away_and_how_long_its_place_is_kept(kind: Kind) {
+fn inspect_shows_absent_waiters_and_how_long_their_places_are_kept(kind: Kind) {
     let server = Server::start(kind);
     server.run("DLOCK.ACQUIRE job holder 60000");
     let _here = server.waiter("DLOCK.ACQUIRE job here 1000 WAIT 0 KEEP 1000");

@@ -99,7 +99,7 @@ fn a_slot_that_moves_leaves_its_places_behind(kind: Kind) {
 }
 
 #[apply(on_every_server)]
-fn a_plain_string_is_waited_for_by_those_who_are_away(kind: Kind) {
+fn a_plain_string_is_waited_for_by_absent_waiters(kind: Kind) {
     let server = Server::start(kind);
     server.run("SET job old");
     assert!(server.run("DLOCK.ACQUIRE job away 60000 KEEP 60000").is_null());

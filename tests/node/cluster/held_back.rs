@@ -6,7 +6,7 @@ use std::time::Duration;
 use harness::{Client, Cluster, Kind, apply, eventually, on_every_server, on_two_servers};
 
 #[apply(on_every_server)]
-fn who_waits_for_a_lock_that_is_held_back_is_sent_on_when_its_slot_moves(kind: Kind) {
+fn a_waiter_for_a_lock_that_is_held_back_is_sent_on_when_its_slot_moves(kind: Kind) {
     let cluster = Cluster::start(kind);
     in_quarantine(&cluster);
     evicted(&cluster);
@@ -47,7 +47,7 @@ fn evicted(cluster: &Cluster) {
 }
 
 #[apply(on_two_servers)]
-fn who_waits_while_a_node_lacks_replicas_is_not_sent_on_and_served_afterwards(kind: Kind) {
+fn a_waiter_at_a_node_that_lacks_replicas_is_not_sent_on_and_served_afterwards(kind: Kind) {
     let cluster = Cluster::start(kind);
     let node = &cluster.nodes[0];
     let key = cluster.key(0, "job");

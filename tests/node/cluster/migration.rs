@@ -90,7 +90,7 @@ fn what_is_held_goes_along_to_and_fro(kind: Kind) {
 }
 
 #[apply(on_servers_that_migrate)]
-fn a_key_that_nobody_holds_keeps_its_fence(kind: Kind) {
+fn a_free_key_keeps_its_fence(kind: Kind) {
     let cluster = Cluster::start(kind);
     let [source, _, target] = &cluster.nodes[..] else { unreachable!("three nodes") };
     let key = cluster.key(0, "free");
@@ -229,7 +229,7 @@ fn a_lease_that_is_over_at_the_new_node_goes_on_if_the_old_one_had_extended_it(k
 }
 
 #[apply(on_servers_that_migrate)]
-fn a_lease_that_arrived_ends_at_the_new_node_though_nobody_asks(kind: Kind) {
+fn a_lease_that_arrived_ends_at_the_new_node_without_a_request(kind: Kind) {
     let cluster = Cluster::start(kind);
     let key = cluster.key(0, "over");
     let slot = cluster.slot(&key);

@@ -98,7 +98,7 @@ fn a_lock_comes_back(cluster: &Cluster) {
 }
 
 #[apply(on_every_server)]
-fn who_waits_is_sent_after_the_lock_and_is_served_there(kind: Kind) {
+fn a_waiter_is_sent_after_the_lock_and_is_served_there(kind: Kind) {
     let cluster = Cluster::start(kind);
     a_queue_starts_anew_at_the_new_node(&cluster);
     a_release_in_between_hands_over(&cluster);

@@ -63,7 +63,7 @@ fn keys_of_any_bytes_and_any_length_are_listed_in_bounded_memory(kind: Kind) {
 }
 
 #[apply(on_every_server)]
-fn a_right_of_its_own_lets_somebody_see_it(kind: Kind) {
+fn a_right_of_its_own_lets_a_user_see_it(kind: Kind) {
     let server = Server::start(kind);
     let login = |name: &str, rules: &str| {
         server.run(&format!("ACL SETUSER {name} on >secret {rules}"));

@@ -38,7 +38,7 @@ fn tells_a_secret(reply: &Value) -> bool {
 }
 
 #[apply(on_every_server)]
-fn who_may_read_everything_learns_no_token_and_no_path(kind: Kind) {
+fn a_user_that_may_read_everything_learns_no_token_and_no_path(kind: Kind) {
     let (server, _waiters) = with_locks(kind);
     // Redis 7.0 has no categories for the commands of a module: there they are named.
     let rights = if kind == Kind::Redis70 { "+@read +dlock.inspect" } else { "+@read" };

@@ -5,7 +5,7 @@ use harness::{Kind, Server, Value, apply, eventually, on_one_server, on_two_serv
 use super::{assert_done, leave_done, mark};
 
 #[apply(on_one_server)]
-fn inspect_and_tokens_show_who_has_left_it_done_and_no_token(kind: Kind) {
+fn inspect_and_tokens_show_the_last_holder_of_a_done_lock_and_no_token(kind: Kind) {
     let server = Server::build(kind).with_movable_wall_clock().start();
     let fence = server.run("DLOCK.ACQUIRE job alice 60000 META before").int();
     let id = server.holder("job")["id"].text();

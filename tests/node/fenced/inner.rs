@@ -133,7 +133,7 @@ fn the_keys_of_any_command_are_found(kind: Kind) {
 }
 
 #[apply(on_every_server)]
-fn nesting_as_deep_as_a_request_is_long_is_refused_and_harms_nobody(kind: Kind) {
+fn nesting_as_deep_as_a_request_is_long_is_refused_and_does_no_harm(kind: Kind) {
     let server = Server::start(kind);
     let outer = ["DLOCK.FENCED", "mark", "7"];
     let mut deep: Vec<&str> = std::iter::repeat_n(outer, 30_000).flatten().collect();
@@ -327,7 +327,7 @@ fn a_module_without_a_user_carries_a_command_out_once(kind: Kind) {
 /// Valkey leaves the error of GETSET and of GETDEL, at a key of another type, for the next call of any
 /// client.
 #[apply(on_every_server)]
-fn a_reply_that_a_command_leaves_behind_reaches_nobody_else(kind: Kind) {
+fn a_reply_that_a_command_leaves_behind_reaches_no_other_client(kind: Kind) {
     let caller = format!("loadmodule {}", module_file::caller().display());
     let server = Server::build(kind).config(&caller).start();
     server.run("RPUSH list a");

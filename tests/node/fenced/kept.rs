@@ -248,7 +248,7 @@ fn a_cluster_routes_by_all_keys(kind: Kind) {
 }
 
 #[apply(on_one_server)]
-fn a_mark_that_is_shown_a_stale_fence_loses_the_expiry_that_somebody_set_too(kind: Kind) {
+fn a_mark_that_is_shown_a_stale_fence_loses_the_expiry_of_another_client_too(kind: Kind) {
     let primary = Server::start(kind);
     let replica = Server::build(kind).replica_of(&primary).start();
     primary.until_streaming_to(&replica);

@@ -296,7 +296,7 @@ fn state_bound(server: &Server) -> i64 {
 /// An assumed bound is not passed on as that of a granted lease, and is dropped once an operator ends the
 /// quarantine.
 #[apply(on_two_servers)]
-fn what_nobody_told_is_not_handed_on_as_known(kind: Kind) {
+fn an_assumed_bound_is_not_handed_on_as_known(kind: Kind) {
     let primary = streams(kind);
     let mut middle = untold(kind, &primary, &[]);
     primary.pause();

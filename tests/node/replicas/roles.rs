@@ -71,7 +71,7 @@ fn a_planned_change_of_roles_needs_no_full_resynchronisation(kind: Kind) {
 }
 
 #[apply(on_every_server)]
-fn who_waits_at_a_server_that_becomes_a_replica_is_sent_away(kind: Kind) {
+fn a_waiter_at_a_server_that_becomes_a_replica_is_sent_away(kind: Kind) {
     let next = Server::start(kind);
     next.run("DLOCK.ACQUIRE other zed 60000");
     let server = Server::start(kind);

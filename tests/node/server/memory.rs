@@ -31,7 +31,7 @@ fn a_full_server_refuses_new_locks_and_gives_back_old_ones(kind: Kind) {
 }
 
 #[apply(on_two_servers)]
-fn a_full_server_hands_over_to_those_who_wait_already(kind: Kind) {
+fn a_full_server_hands_over_to_present_waiters(kind: Kind) {
     let server = Server::start(kind);
     let mut ephemeral = server.client();
     server.run("DLOCK.ACQUIRE released alice 60000");

@@ -77,7 +77,7 @@ fn a_module_takes_no_ephemeral_lock(kind: Kind) {
 }
 
 #[apply(on_two_servers)]
-fn what_a_module_gives_back_goes_to_who_waits(kind: Kind) {
+fn a_lock_that_a_module_gives_back_goes_to_the_waiter(kind: Kind) {
     let server = start(kind);
     let mut client = server.client();
     client.run("CALLER.CALL !E DLOCK.ACQUIRE job alice 60000");

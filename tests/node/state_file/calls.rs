@@ -165,7 +165,7 @@ fn a_crash_after_a_call_that_failed_loses_no_fence(kind: Kind) {
 }
 
 #[apply(on_one_server)]
-fn a_slow_disk_holds_nobody_up_who_keeps_within_the_promise(kind: Kind) {
+fn a_slow_disk_delays_no_client_within_the_promise(kind: Kind) {
     let server = Server::build(kind).with_movable_wall_clock().start();
     server.run("DLOCK.ACQUIRE job alice 60000");
     let (_, reserved) = server.fences();

@@ -136,7 +136,7 @@ fn on_a_full_disk_no_lease_is_given_that_is_longer_than_the_file_says(kind: Kind
 }
 
 #[apply(on_one_server)]
-fn on_a_full_disk_who_waits_already_is_served_when_it_can_be(kind: Kind) {
+fn on_a_full_disk_a_present_waiter_is_served_when_it_can_be(kind: Kind) {
     let server = full(kind);
     let mut line = server.line(3, |n| format!("DLOCK.ACQUIRE held t{n} 60000 WAIT 0"));
     let mut shorter = server.waiter("DLOCK.ACQUIRE held short 60000 WAIT 600");

@@ -109,7 +109,7 @@ fn a_server_that_never_answers_is_named_and_does_not_keep_the_others_from_tellin
 
 /// The map may still name a former primary, which has another password by now.
 #[test]
-fn a_server_that_lets_nobody_in_is_waited_for_while_others_tell_the_map() {
+fn a_server_that_lets_no_client_in_is_waited_for_while_others_tell_the_map() {
     let shut = Fake::start(|_| Answer::error("NOAUTH Authentication required."));
     let port = i64::from(shut.port());
     let case = passes(|_| Answer::Silence, format!("127.0.0.1:{port}: NOAUTH").leak());
@@ -133,7 +133,7 @@ fn a_server_that_lets_nobody_in_is_waited_for_while_others_tell_the_map() {
 /// Each names another server in turn: one that grants nothing because it is a replica, and one that does not
 /// exist.
 #[test]
-fn a_map_that_changes_with_each_look_makes_nobody_spin() {
+fn a_map_that_changes_with_each_look_makes_no_client_spin() {
     let replica = Fake::start(|words| match names(words) {
         ("DLOCK.NODE", _) => about("replica"),
         _ => grants(words),
@@ -159,7 +159,7 @@ fn a_map_that_changes_with_each_look_makes_nobody_spin() {
 
 /// Each server takes a while to refuse: one after the other, clients would wait for all before them.
 #[test]
-fn many_who_want_a_map_that_nobody_tells_are_told_so_together() {
+fn many_clients_that_want_a_missing_map_are_told_so_together() {
     let slow = |words: &[String]| {
         if names(words) == ("CLUSTER", "SLOTS") {
             thread::sleep(TIMEOUT / 8);

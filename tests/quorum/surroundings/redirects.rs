@@ -116,7 +116,7 @@ const WAITING: [(Says, &str); 6] = [
 ];
 
 #[test]
-fn who_waits_and_is_sent_away_at_once_does_not_ask_all_the_time() {
+fn a_waiter_that_is_sent_away_at_once_does_not_ask_all_the_time() {
     all(WAITING, async |(says, words)| {
         let servers = [Fake::start(|_| Answer::Usual), Fake::start(|_| Answer::Usual)];
         let ports = [servers[0].port(), servers[1].port()];

@@ -121,7 +121,7 @@ fn a_replica_of_which_sentinels_say_that_it_is_the_primary_is_not_asked_for_lock
 
 /// Each configuration is newer than the one before, and names another server: two that grant, and none.
 #[test]
-fn sentinels_that_change_their_answer_each_time_make_nobody_spin() {
+fn sentinels_that_change_their_answer_each_time_make_no_client_spin() {
     let servers = [Server::start(Kind::Redis82), Server::start(Kind::Valkey91)];
     let ports = [servers[0].port(), servers[1].port(), 1];
     let begun = Instant::now();
