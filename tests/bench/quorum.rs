@@ -76,7 +76,7 @@ async fn second_rounds(servers: &[Server], rounds: usize) -> f64 {
                 let key = format!("busy:{}", random.random_range(0..KEYS));
                 if let Ok(guard) = client.lock(&key).try_acquire().await {
                     won += 1;
-                    // It is lost only if it took longer than its lease.
+                    // The lock is lost only if that took longer than its lease.
                     guard.release().await.expect("it is held");
                 }
             }

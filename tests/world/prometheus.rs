@@ -60,7 +60,7 @@ impl Prometheus {
         let Some(answer) = self.ask(&format!("query?query={}", encoded(question))) else {
             return Vec::new();
         };
-        // It has no answer while it starts.
+        // Prometheus has no answer while it starts.
         if answer["errorType"] == "unavailable" {
             return Vec::new();
         }
