@@ -30,7 +30,7 @@ impl Recipe {
         Recipe::Script(loaded.text())
     }
 
-    /// The newer recipe, where the server knows the command.
+    /// The newer recipe, if the server has the command.
     fn del_if_eq(server: &Server) -> Option<Recipe> {
         let known = server.run("COMMAND INFO DELIFEQ");
         (!known.items()[0].is_null()).then_some(Recipe::DelIfEq)

@@ -1,22 +1,22 @@
-//! The lock libraries that dlock is measured beside, and dlock itself, each as a program with one
-//! interface: `contended` and `uncontended`, one JSON object on its standard output.
+//! The lock libraries that dlock is measured beside, and dlock itself, each as a program with one interface:
+//! `contended` and `uncontended`, one JSON object on its standard output.
 //!
 //! The rules, the same for all:
-//! - a process for each library, in it a thread, task or coroutine for each client, and for each
-//!   client an object of the library with connections of its own, opened before the clock runs;
-//! - each library waits as it does by default: its pauses, its polling, its blocking commands. One
-//!   that gives up is asked again at once, since else its waits could not be compared. What is set
-//!   is said, with the reason, in the library's file in this folder;
-//! - a wait is from asking to having. A hold is as long as the language can make it, and how long
-//!   it was on average is shown. A client that has given back asks again at once;
-//! - a wait that is not over at the end counts with its length so far; otherwise starvation would be
-//!   hidden. A figure that nobody can know for that reason is shown as "at least";
-//! - leases of 10 s for all, far longer than any hold; new servers for each run, with the module
-//!   loaded, for all.
+//! - a process for each library, in it a thread, task or coroutine for each client. Each client has an object
+//!   of the library with connections of its own, opened before the clock runs;
+//! - each library waits as it does by default: its pauses, its polling, its blocking commands. One that gives
+//!   up is asked again at once, since else its waits could not be compared. The library's file in this folder
+//!   names each setting, with the reason;
+//! - a wait lasts from the request to the grant. A hold is as long as the language can make it, and its
+//!   average is shown. A client that has released asks again at once;
+//! - a wait that is not over at the end counts with its length so far; otherwise starvation would be hidden.
+//!   A figure that is unknown for that reason is shown as "at least";
+//! - leases of 10 s for all, far longer than any hold; new servers for each run, with the module loaded, for
+//!   all.
 //!
-//! In reading order: [`closed_loop`], what a program does; [`dlock`], dlock's; [`bare_sockets`], no
-//! library at all; [`bare_list`], no lock at all; [`waits`], what was measured. The others are in
-//! `python`, `node` and `rslock`; scripts/peers.sh installs them.
+//! In reading order: [`closed_loop`], what a program does; [`dlock`], dlock's; [`bare_sockets`], no library
+//! at all; [`bare_list`], no lock at all; [`waits`], what was measured. The others are in `python`, `node`
+//! and `rslock`; scripts/peers.sh installs them.
 
 pub mod bare_list;
 pub mod bare_sockets;

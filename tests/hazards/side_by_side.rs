@@ -180,7 +180,7 @@ fn redlocks_and_guards_lose_no_update() {
 
 // --- servers that crash, and the way back ------------------------------------------------------
 
-/// The operator alone knows the expiry of strings lost in a crash.
+/// Only the operator can state the expiry of strings lost in a crash.
 #[apply(on_two_servers)]
 fn a_least_quarantine_waits_for_the_old_locks_that_a_crash_took_along(kind: Kind) {
     let crashes = |server: &mut Server| {

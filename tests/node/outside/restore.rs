@@ -259,7 +259,7 @@ fn a_payload_of_a_later_version_is_refused_and_the_log_says_so(kind: Kind) {
     assert_damaged(restore(&mut client, "job", &payload.with_content(1, &content)), "version 7");
     eventually("the log tells of the content's version", || said(7));
 
-    // The type's own version, with whatever that later dlock writes.
+    // The type's own version, with content of a later dlock.
     for content in [payload.content(), b"\x09anything"] {
         assert_damaged(restore(&mut client, "job", &payload.with_content(9, content)), "9");
     }

@@ -20,7 +20,7 @@ use super::replication::Known;
 use super::world::{Event, Wire, World};
 
 impl<R: Rules> World<R> {
-    /// The primary of a node dies, is cut off, or is replaced without a cause.
+    /// The primary of a node crashes, is cut off, or is replaced without a cause.
     pub(super) fn fail_over(&mut self, node: usize, length: u64) {
         let (leader, follower) = (self.leader(node), self.follower(node));
         let Some(pair) = self.pairs.get_mut(&node) else { return };

@@ -49,7 +49,7 @@ pub enum Flaw {
     TellsTooEarly,
     /// No waiter gets TURN.
     TellsNobody,
-    /// Of the clients: a node is whatever its address leads to.
+    /// Of the clients: the server at an address is taken for its node.
     TrustsAddresses,
     /// Of the clients: a connection stays its node's, though another server has taken the place.
     KeepsConnections,

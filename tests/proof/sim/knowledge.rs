@@ -19,7 +19,7 @@ pub enum Knows {
     All,
     /// The server has a data set, and nothing of the stream after it.
     Untold,
-    /// The server knows as much as its primary, which was told nothing itself.
+    /// The server has as much knowledge as its primary, which was told nothing itself.
     AsMuch,
 }
 
@@ -30,7 +30,7 @@ pub struct Knowledge {
     pub knows: Knows,
     /// True if it took over, or started again, without knowing all.
     pub waits: bool,
-    /// The number of times that it has looked at its state file since it knows all.
+    /// The number of looks at its state file since it has all knowledge.
     looks: u32,
 }
 

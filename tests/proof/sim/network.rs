@@ -45,8 +45,8 @@ impl<R: Rules> World<R> {
         Some(server)
     }
 
-    /// True if the server at the other end still has the place, as far as the client knows. The
-    /// server can have another place by now, and would have two votes.
+    /// True if the server at the other end still has the place, in the client's view. The server can have
+    /// another place by now, and would have two votes.
     pub fn is_current(&self, wire: &Wire) -> bool {
         let roster = &self.processes[wire.process].roster;
         roster.changes(wire.place) == wire.tenure || self.flaw == Some(Flaw::KeepsConnections)

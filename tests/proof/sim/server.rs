@@ -235,7 +235,7 @@ impl Server {
 
     fn settings(&self) -> Settings {
         let off = self.flaw == Some(Flaw::NoQuarantine);
-        // An operator knows of its first start.
+        // An operator has declared its first start.
         let newborn_quarantine = match self.flaw {
             _ if self.life <= 1 => 0,
             Some(Flaw::NewGrants) => 0,

@@ -21,7 +21,7 @@ pub enum Sent {
     DataSet(Vec<(KeyBuf, Mode, Holder)>),
     /// An effect.
     Effect(Replicated),
-    /// The primary's promise. True: the primary may be waiting for leases that no server knows.
+    /// The primary's promise. True: the primary may be waiting for leases that no server has.
     Promise(Promise, bool),
 }
 

@@ -193,7 +193,7 @@ impl<R: Rules> World<R> {
         self.tasks[task].truth.carried.insert((place, id, wire), self.now);
     }
 
-    /// A client hears an answer.
+    /// A client receives an answer.
     pub(super) fn note_heard(
         &mut self,
         task: usize,
@@ -270,7 +270,7 @@ impl<R: Rules> World<R> {
         let (claimed, now) = (self.claimed(task), self.clock_of(task).now);
         let (at, needed, attempt) = (self.now, self.needed(), self.tasks[task].attempt);
         let truth = &mut self.tasks[task].truth;
-        // The attempt may not have heard anything in this attempt yet.
+        // The client may not have received an answer in this attempt yet.
         truth.begin(attempt);
         truth.ends(server, at, claimed, now, needed);
     }
