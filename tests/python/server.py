@@ -151,7 +151,7 @@ class Server:
         return file.read_text(errors="replace") if file.exists() else ""
 
     def pause(self) -> None:
-        """Stops it in the middle of whatever it does."""
+        """Pauses it at once."""
         self.process.send_signal(signal.SIGSTOP)
 
     def resume(self) -> None:

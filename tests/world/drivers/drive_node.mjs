@@ -72,7 +72,7 @@ async function fail(key) {
   }
 }
 
-/** Cancels who waits, in the moment in which the lock becomes free. */
+/** Cancels waiting tasks at the moment when the lock becomes free. */
 async function cancel(name, times, tasks) {
   let [granted, left] = [0, 0];
   const work = async (key) => {
