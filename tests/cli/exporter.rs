@@ -237,7 +237,7 @@ fn a_user_with_few_rights_is_enough_and_with_less_sees_less(kind: Kind) {
     assert_eq!(less.end(), Some(0));
 }
 
-/// A connection without a whole request takes no place, and loses none to others.
+/// A connection without a whole request takes no place, and is not closed for others.
 #[apply(on_one_server)]
 fn connections_without_a_whole_request_keep_no_others_out_and_are_all_answered(kind: Kind) {
     let servers = servers(kind, 1);

@@ -6,7 +6,7 @@ use harness::{Kind, Server, apply, eventually};
 
 use crate::on_two_servers;
 
-/// The names of the servers on the page; true for each that answers.
+/// The servers' names in the metrics; true for each that is up.
 #[track_caller]
 fn shown(exporter: &Exporter) -> Vec<(String, bool)> {
     let lines = exporter.metrics();

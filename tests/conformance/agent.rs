@@ -252,7 +252,7 @@ impl Run {
         match (fails, &reply) {
             // The agent asks no node about a token that it has released.
             (Some("no_quorum"), _) if was_released => assert_eq!(reply, Value::Int(0)),
-            // Its token no longer holds, but the agent has stored the tokens that left the lock done.
+            // Its token no longer holds, but the agent repeats the success of DONE.
             (None, _) if was_done => assert_eq!(reply, Value::Int((verb == "done").into())),
             (Some("no_quorum"), _) => assert_eq!(code(&reply), Some("no_quorum"), "{reply:?}"),
             (Some("usage"), _) => assert_eq!(code(&reply), Some("usage"), "{reply:?}"),
