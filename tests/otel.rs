@@ -1,5 +1,4 @@
-//! The client library, as OpenTelemetry sees it. By itself in a process: the subscriber is decided
-//! once for all.
+//! The client library's telemetry in OpenTelemetry. A process of its own: the subscriber is set once for all.
 
 // The example calls the library as its users do.
 extern crate dlock_client as dlock_redis;
@@ -91,7 +90,7 @@ async fn loses(client: &Client, quorum: &Quorum) {
     assert!(matches!(guard.lost().await.why, LossReason::Ended { .. }));
 }
 
-/// Both acquisitions of the example, one of which waited, and what failed.
+/// Both acquisitions of the example (one of them waited), and the failures.
 #[track_caller]
 fn assert_spans(spans: &[SpanData]) {
     let has = |span: &SpanData, key: &'static str, value: &str| {

@@ -4,11 +4,11 @@ use std::fs;
 use std::mem;
 use std::path::{Path, PathBuf};
 
-/// A function that needs more does two things.
+/// A longer function does two things.
 const FUNCTION_LINES: usize = 60;
 /// A doc comment that opens with one of these leaves its subject to the code below it.
 const OPENERS: [&str; 7] = ["What", "How", "Whether", "When", "Who", "Why", "It"];
-/// Tables, with an entry a line, and one that decides once what a new client is like.
+/// Tables, with an entry a line, and a function that makes all random choices for a new client.
 const LARGE_FUNCTIONS: [(&str, &str); 3] = [
     ("src/module/entry/load.rs", "missing_function"),
     ("src/core/reason.rs", "fmt"),
@@ -215,7 +215,7 @@ impl File {
         self.path.starts_with(folder)
     }
 
-    /// A file of tests: `tests.rs`, in a folder `tests`, or the server in memory on which tests run.
+    /// True for a file of tests: `tests.rs`, in a folder `tests`, or the server in memory for tests.
     fn is_test(&self) -> bool {
         let named = |part: &str| matches!(part, "tests" | "tests.rs" | "simulated.rs");
         self.path.iter().filter_map(|part| part.to_str()).any(named)
@@ -315,7 +315,7 @@ fn containing<'a>(files: &'a [File], needles: &'a [&str]) -> impl Iterator<Item 
     lines.filter(|line| needles.iter().any(|needle| line.text.contains(needle)))
 }
 
-/// Everything that people wrote here.
+/// All text written by hand.
 fn all_text() -> Vec<File> {
     let endings = [
         "rs", "toml", "md", "sh", "c", "Makefile", "run", "yml", "py", "js", "mjs", "ts", "php",

@@ -1,5 +1,5 @@
-//! The client library's traces. By itself in a process: the subscriber, and what it listens to, is
-//! decided once for all threads.
+//! The client library's traces. A process of its own: the subscriber and its filter are set once for all
+//! threads.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
@@ -29,7 +29,7 @@ fn acquisitions_and_holds_are_spans_without_secrets() {
             let guard = client.lock("job").try_acquire().await.expect("it is free");
             guard.extend(Duration::from_secs(30)).await.expect("it is held");
             let token = guard.token().to_string();
-            // Somebody waits for it, and is served.
+            // Another client waits for it, and is served.
             let next = client.lock("job").acquire();
             let first = async {
                 let waits = || quorum.iter().any(|node| node.node("waiters").int() == 1);
@@ -59,7 +59,7 @@ fn acquisitions_and_holds_are_spans_without_secrets() {
     assert!(!told.contains(&token), "a token in:\n{told}");
 }
 
-/// Keeps what is told.
+/// Stores the events.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
 

@@ -32,7 +32,7 @@ pub fn run(kind: Kind, options: &Options, report: &mut Report) {
     }
 }
 
-/// A lock that nobody else wants is taken and given back. Returns the time of two round trips, in microseconds.
+/// Takes and releases an uncontended lock. Returns the time of two round trips, in microseconds.
 fn alone(
     kind: Kind,
     nodes: usize,
@@ -57,8 +57,8 @@ fn alone(
     trips
 }
 
-/// The time of two round trips, the second one after a pause as long as a hold: who has slept wakes up slowly. In
-/// milliseconds.
+/// The time of two round trips, the second one after a pause as long as a hold: a sleeping process wakes up
+/// slowly. In milliseconds.
 fn after_a_pause(setting: Setting) -> f64 {
     let nodes = Nodes::start(setting.kind, 1, None).expect("a server starts");
     let crowd = Crowd { clients: 1, ..setting.crowd };
@@ -66,7 +66,7 @@ fn after_a_pause(setting: Setting) -> f64 {
     Contest { setting, name: TRIPS.name, waits, ping: None }.hand_over()
 }
 
-/// Many want one lock; a round trip after a pause takes this many milliseconds.
+/// Many clients want one lock; a round trip after a pause takes this many milliseconds.
 fn among(library: &Contest, agent: &Contest, trip: f64, report: &mut Report) {
     let Contest { setting, waits, .. } = agent;
     let name = |what: &str| format!("{what}, {}", setting.name());

@@ -1,4 +1,4 @@
-//! The ways in which requests come: many in one write, or one at a time from each of many clients.
+//! The clients' requests: many in one write, or one at a time from each of many clients.
 
 use harness::Server;
 

@@ -1,5 +1,5 @@
-//! One lock that many want, beside the lock libraries that people use today: how long one waits,
-//! and whether all get the same. See [`peers`](crate::peers) for the rules.
+//! One contended lock, beside the lock libraries in use today: the length of a wait, and fairness. See
+//! [`peers`](crate::peers) for the rules.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use crate::options::Options;
 use crate::peers::{COMMANDS, Crowd, DLOCK, FLOOR, NODES, PEERS, Peer, Wait, Waits, so_many_nodes};
 use crate::report::{Report, Row, Target};
 
-/// The number of clients, and for how many milliseconds each holds the lock.
+/// The number of clients, and the milliseconds of each hold.
 pub const CROWDS: [(u64, u64); 2] = [(16, 5), (100, 1)];
 
-/// The setting in which a library is measured.
+/// The setting of a measurement.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Setting {
     /// The servers.
@@ -40,8 +40,7 @@ impl Setting {
         self.each_way.map(away).unwrap_or_default()
     }
 
-    /// The length of a round in which each client has the lock once and no time is lost in between,
-    /// in milliseconds.
+    /// The length of a round without lost time, in milliseconds. Each client has the lock once in it.
     pub fn ideal(&self) -> f64 {
         self.crowd.clients as f64 * self.crowd.hold.as_secs_f64() * 1e3
     }
@@ -123,11 +122,11 @@ pub fn contests(
     contests.into_iter().map(|(_, contest)| contest).collect()
 }
 
-/// On new nodes: nothing is left of the library before.
+/// Measures on new nodes: no state is left of the library before.
 fn contest(setting: Setting, peer: &Peer) -> Result<Contest, String> {
     peer.installed()?;
     let Setting { kind, crowd, each_way, .. } = setting;
-    // The round trip that stands for the floor needs no second node.
+    // The floor's round trip needs no second node.
     let count = if peer.name == FLOOR.name { 1 } else { setting.nodes };
     let nodes = Nodes::start(kind, count, each_way)?;
     let (waits, ping) = nodes.beside_ping(|| peer.contended(&nodes.addresses(), crowd));
@@ -167,9 +166,9 @@ fn beside_floor(nodes: usize) -> [Target; 2] {
 fn add_compared(ours: &Contest, theirs: &Contest, report: &mut Report) {
     let [p99, grants] = match theirs.name {
         name if name == FLOOR.name => beside_floor(ours.setting.nodes),
-        // Our own commands are there to be seen, and not to be beaten.
+        // Our own commands are shown, and need not be beaten.
         name if name == COMMANDS.name => [Target::None; 2],
-        // A client that polls and has it again at once hands nothing over: that is quick, and unfair.
+        // A client that polls and takes the lock again at once hands nothing over: that is quick, and unfair.
         _ => [Target::AtMost(1.0), Target::None],
     };
     let mut add = |what: &str, unit, figure: &dyn Fn(&Waits) -> Wait, target| {

@@ -1,6 +1,6 @@
-//! Many clients that pass one thing round: each waits for it, has it, gives it on, and waits again.
-//! One thread does it for all of them, the same for both sides of a comparison, so that little is
-//! measured but the server.
+//! Many clients that pass one thing round: each waits for it, has it, gives it on, and waits again. One
+//! thread does it for all of them, the same for both sides of a comparison, so that the server is nearly all
+//! that is measured.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -19,8 +19,8 @@ pub struct Words {
     pub gives: Vec<Vec<u8>>,
     /// The lines of the answer to the first.
     pub lines: usize,
-    /// The client that asks first. A lap goes on where the one before was cut off: else those who
-    /// ask first would have had the thing once more in each lap.
+    /// The client that asks first. A lap goes on where the one before was cut off; otherwise the first
+    /// clients would have the thing once more in each lap.
     first: usize,
 }
 
@@ -38,7 +38,7 @@ impl Words {
         Words { takes, gives, lines: 1, first: 0 }
     }
 
-    /// The requests of clients that pass a token round through a list. Somebody has to put it in.
+    /// The requests of clients that pass a token round through a list.
     pub fn list(size: usize) -> Words {
         Words {
             takes: vec![request(&["BLPOP", "bench:list", "0"]); size],
@@ -59,7 +59,7 @@ pub struct Lap {
     pub counts: Vec<u64>,
     /// The length of the lap.
     pub elapsed: Duration,
-    /// The number of times that anybody had it, until nobody wanted it any more.
+    /// The number of times that a client had it, until no client wanted it any more.
     pub total: u64,
 }
 

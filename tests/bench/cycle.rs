@@ -1,5 +1,5 @@
-//! A lock is taken and given back, by one client after the other: the module's two commands against
-//! the recipe that is used without it.
+//! A lock is taken and released, by one client after the other: the module's two commands against the usual
+//! recipe.
 
 use harness::{Kind, Server};
 
@@ -12,7 +12,7 @@ use crate::report::{Report, Row, Target};
 /// One of this many locks is picked at random each time.
 const KEYS: u64 = 1000;
 
-/// The ways in which a lock is taken and given back.
+/// The commands for taking and releasing a lock.
 #[derive(Clone, Debug)]
 pub enum Recipe {
     /// DLOCK.ACQUIRE and DLOCK.RELEASE.
@@ -30,7 +30,7 @@ impl Recipe {
         Recipe::Script(loaded.text())
     }
 
-    /// The newer recipe, where the server knows the command.
+    /// The newer recipe, if the server has the command.
     fn del_if_eq(server: &Server) -> Option<Recipe> {
         let known = server.run("COMMAND INFO DELIFEQ");
         (!known.items()[0].is_null()).then_some(Recipe::DelIfEq)

@@ -1,6 +1,5 @@
-//! One lock that many want, on nodes that are elsewhere: how much longer than the way itself it takes
-//! until the next one has it. See [`peers`](crate::peers) for the rules, and
-//! [`links`](crate::links) for the way.
+//! One contended lock, on distant nodes: the time of a hand-over beside that of the links. See
+//! [`peers`](crate::peers) for the rules, and [`links`](crate::links) for the links.
 
 use std::time::Duration;
 
@@ -51,7 +50,7 @@ fn add(contests: &[Contest], report: &mut Report) {
     }
 }
 
-/// The target, in round trips. Over shorter links it is waking up that takes most of the time.
+/// The target, in round trips. Over shorter links most of the time goes into waking up.
 fn target(ours: &Contest) -> Target {
     match ours.setting.each_way.map(|each_way| each_way.as_millis()) {
         Some(5) => Target::AtMost(1.25),

@@ -18,12 +18,12 @@ const LEASES: u64 = 200_000;
 const AHEAD: Duration = Duration::from_millis(1500);
 /// A slow machine gets more time, up to this much.
 const FAR_AHEAD: Duration = Duration::from_secs(24);
-/// At least this much of it is left, to see how the machine is while nothing happens.
+/// At least this much of it is left, to measure the machine while nothing happens.
 const CALM: Duration = Duration::from_millis(100);
 /// The other client asks for something this often.
 const EVERY: Duration = Duration::from_micros(500);
 
-/// The leases end this many times, and the calmest counts: in each the server does the same, but now and
+/// The leases end this many times, and the calmest counts: the server does the same each time, but now and
 /// then another program has the machine.
 const TIMES: usize = 3;
 
@@ -49,7 +49,7 @@ pub fn run(kind: Kind, options: &Options, report: &mut Report) {
 /// The latencies of PINGs while the leases end, in milliseconds.
 struct Expiries {
     latencies: Vec<f64>,
-    /// The worst latency before it began: what this machine is worth just now.
+    /// The worst latency before it began: the machine's own.
     calm: f64,
     /// The time from its beginning to its end.
     length: f64,
@@ -61,7 +61,7 @@ impl Expiries {
         let ping = |pipe: &mut Pipe, due: Instant| {
             thread::sleep(due.saturating_duration_since(Instant::now()));
             pipe.exchange(b"PING\r\n", 1);
-            // From when it should have been sent: it may have had to wait for the one before.
+            // Counted from its due time: it may have had to wait for the one before.
             due.elapsed().as_secs_f64() * 1e3
         };
         let mut calm: f64 = 0.0;

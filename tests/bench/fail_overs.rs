@@ -1,5 +1,5 @@
-//! The time without grants when a server fails, by the shape of the node, and whether the holder of
-//! another lock keeps it.
+//! The time without grants when a server fails, by the shape of the node, and the fate of another holder's
+//! lock.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -122,8 +122,8 @@ fn one_of_three(kind: Kind, runtime: &Runtime) -> Pause {
     pause(runtime, &url, ["held", "free"], || nodes[0].kill())
 }
 
-/// Somebody holds the first of two locks, and somebody asks for the second again and again, until a while
-/// after it has happened.
+/// One client holds the first of two locks. Another asks for the second again and again, until a while after
+/// the failure.
 fn pause(runtime: &Runtime, url: &str, [held, free]: [&str; 2], happen: impl FnOnce()) -> Pause {
     let client = runtime.block_on(Client::connect(url)).expect("the node is there");
     let holder = client.lock(held).ttl(LEASE);
@@ -139,7 +139,7 @@ fn pause(runtime: &Runtime, url: &str, [held, free]: [&str; 2], happen: impl FnO
                 let guard = lock.clone().acquire().await.expect("it waits for as long as it takes");
                 longest = longest.max(begun.elapsed());
                 grants.fetch_add(1, Ordering::Relaxed);
-                // Where the node is gone by now, the lease ends by itself.
+                // If the node is down by now, the lease ends by itself.
                 let _ = guard.release().await;
                 tokio::time::sleep(PAUSE).await;
             }

@@ -16,10 +16,10 @@ const FEW_LOCKS: u64 = 1000;
 const MANY_LOCKS: u64 = 1_000_000;
 const FEW_WAITERS: usize = 10;
 const MANY_WAITERS: usize = 10_000;
-/// One write hands the lock to this many clients. Fewer than wait in the smaller queue.
+/// One write hands the lock to this many clients. The smaller queue has more.
 const RELEASES: usize = 8;
-/// This many writes are one figure, or as many as take not much longer than this: there are servers
-/// that look at all waiters whenever one is served.
+/// This many writes are one figure, or as many as fit into hardly more than this: some servers look at all
+/// waiters for each grant.
 const WRITES: usize = 40;
 const TURN: Duration = Duration::from_millis(400);
 
@@ -44,7 +44,7 @@ pub fn run(kind: Kind, options: &Options, report: &mut Report) {
         return;
     }
     row("RELEASE to one of 10, at 1,000 locks", few, Target::None, &|| {
-        // As many clients, and short queues: what of it is the queue's length.
+        // As many clients, and short queues: the difference is the queue's length.
         let spread = line(MANY_WAITERS / FEW_WAITERS, FEW_WAITERS);
         release(options.rounds(8), spread, line(1, FEW_WAITERS))
     });
@@ -54,7 +54,7 @@ pub fn run(kind: Kind, options: &Options, report: &mut Report) {
     });
 }
 
-/// Leases of all lengths, so that those that come and go have their places among the others.
+/// Leases of all lengths, so that new ones have their places among the others.
 fn any_ttl(random: &mut Random) -> String {
     (600_000 + random.below(3_000_000)).to_string()
 }
@@ -63,7 +63,7 @@ fn cycle(kind: Kind, options: &Options, recipe: impl Fn(&Server) -> Recipe) -> C
     let with = |locks: u64| {
         let server = Server::start(kind);
         let recipe = recipe(&server);
-        // Those that come and go have the numbers below.
+        // The new ones have the numbers below.
         hold(&mut Pipe::new(&server), &recipe, 10_000..10_000 + locks, any_ttl);
         let pipelined = pipelined(&server, &recipe, any_ttl);
         (server, pipelined)
@@ -84,17 +84,16 @@ fn release(rounds: usize, mut long: Line, mut short: Line) -> Compared {
     figures
 }
 
-/// Clients that wait, and one that gives on for all of them what they wait for.
+/// Clients that wait, and one that releases for all of them.
 struct Line {
     server: Server,
     control: Pipe,
     words: Words,
-    /// The clients in the order in which they are served. Clients that wait for the same lock are
-    /// as far apart as there are locks.
+    /// The clients in the order of service. Clients that wait for the same lock are as far apart as there are
+    /// locks.
     clients: Vec<Pipe>,
     locks: usize,
-    /// The client that is the next to give on. This client has the lock, as have those after it,
-    /// one for each lock.
+    /// The client that releases next. It has its lock, and so have the clients after it, one for each lock.
     head: usize,
 }
 
@@ -126,8 +125,7 @@ impl Line {
         self.clients[place].send(&self.words.takes[place]);
     }
 
-    /// The server's CPU time for a hand-over: that the lock is given on, and that the next one is
-    /// told.
+    /// The server's CPU time for a hand-over: the release and the next grant.
     fn release(&mut self) -> f64 {
         let size = self.clients.len();
         let mut figures = Vec::new();
@@ -154,5 +152,5 @@ impl Line {
     }
 }
 
-/// As many requests that do nothing: what it costs to look at the server's account is taken off.
+/// As many requests that do nothing: the cost of reading the server's account is subtracted.
 const PINGS: &[u8] = b"PING\r\nPING\r\nPING\r\nPING\r\nPING\r\nPING\r\nPING\r\nPING\r\n";

@@ -1,5 +1,5 @@
-//! Many clients want the same lock: each waits for it, gives it back at once, and waits again,
-//! against as many clients that pass a token round through a list.
+//! Many clients want the same lock: each waits for it, releases it at once, and waits again. The other side
+//! is as many clients that pass a token round through a list.
 
 use std::time::Duration;
 
@@ -51,8 +51,8 @@ fn among(kind: Kind, size: usize, what: &str, options: &Options, report: &mut Re
     report.add(kind, Row::alone(format!("{what}, fairness"), "", fairness(&counts), even));
 }
 
-/// The server and its clients, each on a processor of its own, where there are two: else the rate
-/// says most of all how the kernel has placed them just now.
+/// The server and its clients, each on a processor of its own, if there are two. Otherwise the rate depends
+/// most of all on where the kernel has placed them.
 struct Apart {
     before: CpuSet,
 }

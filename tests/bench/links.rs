@@ -1,9 +1,9 @@
-//! Links with a length: what goes in comes out after a fixed time, in order, each way.
+//! Links with a length: bytes come out after a fixed time, in order, each way.
 //!
-//! One thread serves all connections: a crowd of a hundred over five links would otherwise be served
-//! by two thousand, and measure how the kernel wakes them. (The network of the tests, harness::proxy,
-//! is such a one: it can also cut and keep back.) All pieces take equally long, so those under way
-//! stand in one line, the next one due in front.
+//! One thread serves all connections. With threads for each, a crowd of a hundred over five links would need
+//! two thousand, and measure how the kernel wakes them. (The network of the tests, harness::proxy, has such
+//! threads: it can also cut and keep back.) All pieces take equally long, so those under way are in one
+//! queue, the next due one in front.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, ErrorKind, Read, Write};
@@ -26,13 +26,13 @@ pub struct Links {
 
 /// The settings of the thread.
 struct Shared {
-    /// The nanoseconds for which each piece is kept.
+    /// The delay of each piece, in nanoseconds.
     hold: AtomicU64,
     ended: AtomicBool,
 }
 
 impl Links {
-    /// Starts links to these ports, where no server need listen yet.
+    /// Starts links to these ports. No server need listen there yet.
     pub fn start(targets: &[u16], each_way: Duration) -> io::Result<Links> {
         let nanos = AtomicU64::new(each_way.as_nanos() as u64);
         let shared = Arc::new(Shared { hold: nanos, ended: AtomicBool::new(false) });
@@ -44,13 +44,12 @@ impl Links {
         Ok(links)
     }
 
-    /// The ports to which clients connect, one for each target.
+    /// The ports for clients, one for each target.
     pub fn ports(&self) -> &[u16] {
         &self.ports
     }
 
-    /// Keeps each piece for this much less: the time that this thread itself takes is part of the
-    /// link.
+    /// Keeps each piece for this much less: the time of this thread is part of the link.
     pub fn shorten(&self, by: Duration) {
         let less = |hold: u64| Some(hold.saturating_sub(by.as_nanos() as u64));
         // The closure always gives a number.
@@ -83,11 +82,11 @@ struct End {
     stream: TcpStream,
     /// The bytes that have arrived, and do not fit into the socket.
     backlog: VecDeque<u8>,
-    /// True if it is to be told of room for them.
+    /// True if it waits for room for them.
     wants_room: bool,
 }
 
-/// Bytes on their way; none are the end of the connection.
+/// Bytes on their way. No bytes: the end of the connection.
 struct Piece {
     due: Instant,
     to: u64,
@@ -95,7 +94,7 @@ struct Piece {
 }
 
 const TIMER: u64 = u64::MAX;
-/// Numbers of listeners; those of connections begin beyond.
+/// The number of the first listener; connections begin beyond the listeners.
 const FIRST: u64 = 1 << 16;
 
 impl Carrier {
@@ -190,13 +189,13 @@ impl Carrier {
         if events.contains(EpollFlags::EPOLLOUT) {
             end.write(number, &self.epoll);
         }
-        // Anything else is seen by reading.
+        // Reading shows anything else.
         if events != EpollFlags::EPOLLOUT {
             self.take(number);
         }
     }
 
-    /// Notes what came in at one end; it is due at the other.
+    /// Notes the bytes that came in at one end; they are due at the other.
     fn take(&mut self, number: u64) {
         let Some(end) = self.ends.get_mut(&number) else { return };
         let mut buffer = [0; 16 * 1024];
@@ -214,7 +213,7 @@ impl Carrier {
 }
 
 impl End {
-    /// As much as fits; the rest when there is room.
+    /// Writes as much as fits; the rest when there is room.
     fn write(&mut self, number: u64, epoll: &Epoll) {
         while !self.backlog.is_empty() {
             match self.stream.write(self.backlog.as_slices().0) {

@@ -1,5 +1,4 @@
-//! The load: requests made beforehand, so that sending and counting answers is all that is left to
-//! do while the server is measured.
+//! The load: requests made beforehand. While the server is measured, they are only sent, and answers counted.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -67,7 +66,7 @@ impl Random {
     }
 }
 
-/// A connection that sends what was made beforehand and counts the answers.
+/// A connection that sends prepared requests and counts the answers.
 pub struct Pipe {
     stream: TcpStream,
     buffer: Vec<u8>,
@@ -92,8 +91,8 @@ impl Pipe {
         self.stream.write_all(requests).expect("the server reads");
     }
 
-    /// Reads this many lines of answers; an error or a null among them ends the benchmark, for then
-    /// it measured something else than it says.
+    /// Reads this many lines of answers. An error or a null among them ends the benchmark, for it would
+    /// measure something else.
     pub fn receive(&mut self, lines: usize) {
         let mut tally = Tally::default();
         while tally.lines < lines {
@@ -102,8 +101,8 @@ impl Pipe {
         assert_eq!(tally.lines, lines, "more answers than requests");
     }
 
-    /// Sends batches of requests, each with this many lines of answers, and reads them all. The
-    /// server always has some at hand: it never sleeps, and is never woken up.
+    /// Sends batches of requests, each with this many lines of answers, and reads them all. The server always
+    /// has requests: it never sleeps, and is never woken up.
     pub fn keep_busy<'a>(&mut self, batches: impl Iterator<Item = &'a [u8]>, lines: usize) {
         let (mut sent, mut tally) = (0, Tally::default());
         for batch in batches {

@@ -4,8 +4,8 @@ use harness::Server;
 
 /// The CPU time that a server has used so far, in seconds.
 ///
-/// The main thread alone, which carries out every command: background threads write files and free
-/// memory when they get to it, which may be in somebody else's turn.
+/// Only that of the main thread, which carries out every command: background threads write files and free
+/// memory later, perhaps in the other side's turn.
 pub fn cpu_seconds(server: &Server) -> f64 {
     let info = server.info("cpu");
     let sum = |user: &str, system: &str| -> Option<f64> {
@@ -31,8 +31,8 @@ pub struct Compared {
     pub ours: f64,
     /// The middle one of the second side's.
     pub theirs: f64,
-    /// The middle one of the ratios between neighbours, which is not the ratio of the middles:
-    /// what slows the machine down for a while slows both neighbours down.
+    /// The middle one of the ratios between neighbours, and not the ratio of the middles: a slow phase of the
+    /// machine slows both neighbours down.
     pub ratio: f64,
 }
 
@@ -67,7 +67,7 @@ pub fn in_turns<const N: usize>(
     rounds: usize,
     mut measure: impl FnMut(Side) -> [f64; N],
 ) -> [Compared; N] {
-    // Not counted: the first time is never like the others.
+    // Not counted: the first time is always different.
     measure(Side::Ours);
     measure(Side::Theirs);
     let measured: Vec<[[f64; N]; 2]> = (0..rounds)
@@ -100,8 +100,7 @@ pub fn percentile(mut figures: Vec<f64>, share: f64) -> f64 {
     figures[rank.clamp(1, figures.len()) - 1]
 }
 
-/// Jain's index of fairness: 1 if all have the same, 1/n if one of n has everything, 0 if nobody
-/// has anything.
+/// Jain's index of fairness: 1 if all have the same, 1/n if one of n has everything, 0 if all have nothing.
 pub fn fairness(counts: &[u64]) -> f64 {
     if counts.iter().all(|count| *count == 0) {
         return 0.0;

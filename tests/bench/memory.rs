@@ -10,7 +10,7 @@ use crate::report::{Report, Row, Target};
 
 const LOCKS: u64 = 100_000;
 const WAITERS: usize = 1000;
-/// One user may have this many places, unless the settings say otherwise.
+/// A user's limit of places, by default.
 const PLACES: usize = 10_000;
 
 /// Bytes a lock, a waiter with its connection, and a reserved place.

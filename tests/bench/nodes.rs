@@ -12,7 +12,7 @@ use crate::links::Links;
 use crate::load::{Pipe, request};
 use crate::measure::{median, percentile};
 
-/// Nodes that are new: nothing is left of the library before.
+/// New nodes: no state is left of the library before.
 pub struct Nodes {
     ports: Vec<u16>,
     _servers: Vec<Server>,
@@ -20,7 +20,7 @@ pub struct Nodes {
 }
 
 impl Nodes {
-    /// So far from the clients, each way.
+    /// The distance to the clients, each way.
     pub fn start(kind: Kind, count: usize, each_way: Option<Duration>) -> Result<Nodes, String> {
         let servers: Vec<Server> = (0..count).map(|_| Server::start(kind)).collect();
         let ports: Vec<u16> = servers.iter().map(Server::port).collect();
@@ -34,12 +34,12 @@ impl Nodes {
         Ok(Nodes { ports, _servers: servers, distance: Some(distance) })
     }
 
-    /// The addresses to which clients connect.
+    /// The addresses for clients.
     pub fn addresses(&self) -> Vec<String> {
         self.ports.iter().map(|port| format!("127.0.0.1:{port}")).collect()
     }
 
-    /// Does some work, and finds out meanwhile how long a PING over such a link takes.
+    /// Does some work, and measures meanwhile how long a PING over such a link takes.
     pub fn beside_ping<T>(&self, work: impl FnOnce() -> T) -> (T, Option<Ping>) {
         match &self.distance {
             Some(distance) => {

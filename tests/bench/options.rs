@@ -16,12 +16,12 @@ pub struct Group {
     name: &'static str,
     /// The heading of its rows.
     pub title: &'static str,
-    /// The servers on which it runs, unless the command line says so.
+    /// Its servers, unless the command line names others.
     usual: &'static [Kind],
     run: fn(Kind, &Options, &mut Report),
 }
 
-/// The groups, by the names that `--only` takes, in the order in which they are measured.
+/// The groups in the order of measurement, by the names for `--only`.
 const GROUPS: [Group; 11] = [
     Group::of_module("cycle", "A lock is taken and given back", cycle::run),
     Group::of_module("handover", "A lock goes round among many", handover::run),

@@ -1,22 +1,22 @@
-//! The lock libraries that dlock is measured beside, and dlock itself, each as a program with one
-//! interface: `contended` and `uncontended`, one JSON object on its standard output.
+//! The lock libraries that dlock is measured beside, and dlock itself, each as a program with one interface:
+//! `contended` and `uncontended`, one JSON object on its standard output.
 //!
 //! The rules, the same for all:
-//! - a process for each library, in it a thread, task or coroutine for each client, and for each
-//!   client an object of the library with connections of its own, opened before the clock runs;
-//! - each library waits as it does by default: its pauses, its polling, its blocking commands. One
-//!   that gives up is asked again at once, since else its waits could not be compared. What is set
-//!   is said, with the reason, in the library's file in this folder;
-//! - a wait is from asking to having. A hold is as long as the language can make it, and how long
-//!   it was on average is shown. A client that has given back asks again at once;
-//! - a wait that is not over at the end counts with its length so far; otherwise starvation would be
-//!   hidden. A figure that nobody can know for that reason is shown as "at least";
-//! - leases of 10 s for all, far longer than any hold; new servers for each run, with the module
-//!   loaded, for all.
+//! - a process for each library, in it a thread, task or coroutine for each client. Each client has an object
+//!   of the library with connections of its own, opened before the clock runs;
+//! - each library waits as it does by default: its pauses, its polling, its blocking commands. One that gives
+//!   up is asked again at once, since else its waits could not be compared. The library's file in this folder
+//!   names each setting, with the reason;
+//! - a wait lasts from the request to the grant. A hold is as long as the language can make it, and its
+//!   average is shown. A client that has released asks again at once;
+//! - a wait that is not over at the end counts with its length so far; otherwise starvation would be hidden.
+//!   A figure that is unknown for that reason is shown as "at least";
+//! - leases of 10 s for all, far longer than any hold; new servers for each run, with the module loaded, for
+//!   all.
 //!
-//! In reading order: [`closed_loop`], what a program does; [`dlock`], dlock's; [`bare_sockets`], no
-//! library at all; [`bare_list`], no lock at all; [`waits`], what was measured. The others are in
-//! `python`, `node` and `rslock`; scripts/peers.sh installs them.
+//! In reading order: [`closed_loop`], what a program does; [`dlock`], dlock's; [`bare_sockets`], no library
+//! at all; [`bare_list`], no lock at all; [`waits`], what was measured. The others are in `python`, `node`
+//! and `rslock`; scripts/peers.sh installs them.
 
 pub mod bare_list;
 pub mod bare_sockets;
@@ -45,7 +45,7 @@ pub struct Peer {
     /// Its name in tables.
     pub name: &'static str,
     program: Program,
-    /// The numbers of nodes with which it is compared.
+    /// The numbers of nodes in the comparison.
     pub nodes: &'static [usize],
 }
 
@@ -70,7 +70,7 @@ impl Peer {
 /// Ours.
 pub const DLOCK: Peer = Peer::new("dlock (Rust)", Program::This(dlock::WORD), &NODES);
 
-/// Our commands without our library: what is left is the queue in the server.
+/// Our commands without our library: only the queue in the server.
 pub const COMMANDS: Peer =
     Peer::new("DLOCK by redis-py (Python)", Program::Python("dlock_commands.py"), &[1]);
 
@@ -91,7 +91,7 @@ pub const BARE: Peer = Peer::new("bare sockets", Program::This(bare_sockets::WOR
 pub const FLOOR: Peer =
     Peer::new("BLPOP + LPUSH by bare sockets", Program::This(bare_list::WORD), &NODES);
 
-/// Theirs, first the one in our language.
+/// Other libraries. The first one is in our language.
 pub const PEERS: [Peer; 4] = [
     Peer::new("rslock (Rust)", Program::Rust("rslock-peer"), &NODES),
     Peer::new("@sesamecare-oss/redlock (Node.js)", Program::Node, &NODES),
@@ -99,7 +99,7 @@ pub const PEERS: [Peer; 4] = [
     Peer::new("python-redis-lock (Python)", Program::Python("python_redis_lock.py"), &[1]),
 ];
 
-/// The numbers of nodes with which libraries are compared.
+/// The numbers of nodes in the comparison.
 pub const NODES: [usize; 2] = [1, 5];
 
 /// The number of nodes, in words.
@@ -119,7 +119,7 @@ pub struct Crowd {
 }
 
 impl Peer {
-    /// Says what is missing, if anything is.
+    /// Names what is missing, if anything is.
     pub fn installed(&self) -> Result<(), String> {
         let (program, file) = self.program.files();
         let missing = [program, file].into_iter().flatten().find(|path| !path.exists());
@@ -144,14 +144,13 @@ impl Peer {
         Ok(waits)
     }
 
-    /// The time that one client takes for each of this many locks that nobody else wants, in
-    /// microseconds, after it has done nothing else for a second: code that is compiled while it
-    /// runs is then compiled.
+    /// The time that one client takes for each of this many uncontended locks, in microseconds. A second of
+    /// the same work comes before, so that code is compiled where that happens at run time.
     pub fn uncontended(&self, nodes: &[String], rounds: usize) -> Result<Vec<f64>, String> {
         self.alone("acquire_us", nodes, rounds)
     }
 
-    /// The same until each lock is given back.
+    /// The same until each lock is released.
     pub fn pairs(&self, nodes: &[String], rounds: usize) -> Result<Vec<f64>, String> {
         self.alone("pair_us", nodes, rounds)
     }
@@ -231,8 +230,8 @@ fn end(text: &str) -> String {
     text[start.unwrap_or(0)..].to_owned()
 }
 
-/// The kernel lets a sleep last 50 µs longer, to wake up less often. Not in these programs: a hold
-/// of a millisecond is then a millisecond, for every library. The servers are left as they are.
+/// The kernel lets a sleep last 50 µs longer, to wake up less often. Not in these programs: a hold of a
+/// millisecond is then a millisecond, for every library. The servers are left as they are.
 fn end_sleeps_in_time(command: &mut Command) {
     let in_time = || set_timerslack(1).map_err(io::Error::from);
     // SAFETY: between fork and exec the closure makes one system call and allocates nothing.
@@ -240,7 +239,7 @@ fn end_sleeps_in_time(command: &mut Command) {
 }
 
 impl Program {
-    /// The program, and the file that it is given to run, if they are installed by us.
+    /// The program and its file, if we have installed them.
     fn files(&self) -> (Option<PathBuf>, Option<PathBuf>) {
         let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("bench/peers");
         let there = Path::new(env!("CARGO_MANIFEST_DIR")).join("../.peers");

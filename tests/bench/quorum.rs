@@ -1,5 +1,5 @@
-//! The client library over one node and over five: what taking a lock that nobody else wants adds
-//! to a round trip to all nodes, and how often one round trip is not enough.
+//! The client library over one node and over five: the cost of taking an uncontended lock, beyond a round
+//! trip to all nodes, and how often one round trip is not enough.
 
 use std::time::Instant;
 
@@ -63,7 +63,7 @@ async fn acquire_beside_ping(client: &Client, rounds: usize) -> [f64; 2] {
     [acquires, pings].map(median)
 }
 
-/// The share of acquisitions for which a node had to be raised to the claim's fence.
+/// The share of acquisitions that raised a node to the claim's fence.
 async fn second_rounds(servers: &[Server], rounds: usize) -> f64 {
     let before = raises(servers);
     let mut tasks = Vec::new();
@@ -76,7 +76,7 @@ async fn second_rounds(servers: &[Server], rounds: usize) -> f64 {
                 let key = format!("busy:{}", random.random_range(0..KEYS));
                 if let Ok(guard) = client.lock(&key).try_acquire().await {
                     won += 1;
-                    // Lost only if it took longer than its lease.
+                    // The lock is lost only if that took longer than its lease.
                     guard.release().await.expect("it is held");
                 }
             }
@@ -90,7 +90,7 @@ async fn second_rounds(servers: &[Server], rounds: usize) -> f64 {
     (raises(servers) - before) / f64::from(won)
 }
 
-/// The number of times that a node was raised: no lease lives long enough to be renewed.
+/// The number of times that a node was raised: no lease lasts until its renewal.
 fn raises(servers: &[Server]) -> f64 {
     let calls = |server: &Server| {
         let line = server.info("commandstats").get("cmdstat_dlock.extend").cloned();

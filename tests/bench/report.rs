@@ -1,4 +1,4 @@
-//! The printed report: a [`row`] for each figure, and a word for each that could not be measured.
+//! The printed report: a [`row`] for each figure, and a word for each missing one.
 
 mod row;
 
@@ -15,7 +15,7 @@ pub use row::{Row, Target, Verdict, digits};
 /// Prints rows as they come, or all of them as JSON.
 pub struct Report {
     as_json: bool,
-    /// The sections, in the order in which they were measured.
+    /// The sections, in the order of measurement.
     pub sections: Vec<Section>,
 }
 
@@ -29,16 +29,16 @@ pub struct Section {
     pub rows: Vec<Row>,
     /// Remarks besides the figures.
     pub notes: Vec<String>,
-    /// The figures that could not be measured.
+    /// The missing figures.
     pub gaps: Vec<Gap>,
 }
 
-/// A figure that could not be measured, or several.
+/// A missing figure, or several.
 #[derive(Clone, Debug)]
 pub struct Gap {
-    /// The figure that was to be measured.
+    /// The missing figure.
     pub what: String,
-    /// The reason for which it could not be measured.
+    /// The reason why it is missing.
     pub why: String,
 }
 
@@ -48,7 +48,7 @@ impl Report {
         Report { as_json, sections: Vec::new() }
     }
 
-    /// The rows of another server follow.
+    /// Begins the rows of another server.
     pub fn server(&self, kind: Kind, version: &str) {
         if self.as_json {
             return;
@@ -61,14 +61,14 @@ impl Report {
         );
     }
 
-    /// The rows of another group follow.
+    /// Begins the rows of another group.
     pub fn group(&mut self, kind: Kind, title: &'static str) {
         let (rows, notes, gaps) = (Vec::new(), Vec::new(), Vec::new());
         self.sections.push(Section { kind, title, rows, notes, gaps });
     }
 
-    /// Measures something and adds its rows. Whatever it is made of panics where it cannot go on:
-    /// the table then says that this was not measured, and the rows after it are.
+    /// Measures something and adds its rows. A measurement that cannot go on panics: the table then shows it
+    /// as missing, and the rows after it follow.
     pub fn attempt(&mut self, what: impl Into<String>, measure: impl FnOnce(&mut Report)) {
         // A report that lacks a row is whole: rows are added one at a time.
         let measured = panic::catch_unwind(AssertUnwindSafe(|| measure(self)));
@@ -87,7 +87,7 @@ impl Report {
         section.rows.push(row);
     }
 
-    /// Notes what failed in some libraries in one setting, and links that were off.
+    /// Notes the failures of libraries in one setting, and links that were off.
     pub fn contests(&mut self, contests: &[Contest]) {
         for Contest { setting, name, waits, ping } in contests {
             let setting = setting.name();
@@ -113,7 +113,7 @@ impl Report {
         self.sections.last_mut().expect("a group has begun").notes.push(text);
     }
 
-    /// Something of this group could not be measured.
+    /// Notes that a figure of this group is missing.
     pub fn not_measured(&mut self, what: impl Into<String>, why: String) {
         let gap = Gap { what: what.into(), why };
         if !self.as_json {
@@ -128,7 +128,7 @@ impl Report {
         self.sections.iter().all(|section| section.gaps.is_empty())
     }
 
-    /// The number of targets that are reached, of how many, and the others.
+    /// The number of targets that are reached, the number of all, and the others.
     pub fn verdicts(&self) -> (usize, usize, Vec<(Kind, &Row)>) {
         let judged: Vec<_> = self.rows().filter(|(_, row)| row.verdict().is_some()).collect();
         let all = judged.len();
@@ -147,7 +147,7 @@ impl Report {
         self.sections.iter().flat_map(|section| section.gaps.iter().map(|gap| (section.kind, gap)))
     }
 
-    /// Nothing more comes: says how many targets are missed, and what could not be measured.
+    /// Ends the report: prints the number of missed targets, and the missing figures.
     pub fn end(&self) {
         if self.as_json {
             let figures = Value::Array(self.sections.iter().flat_map(json).collect());
@@ -166,7 +166,7 @@ impl Report {
     }
 }
 
-/// The words in tables where a figure should be.
+/// The words in place of a missing figure in tables.
 pub const NOT_MEASURED: &str = "not measured";
 
 /// The words of a panic.
@@ -207,7 +207,7 @@ fn json(section: &Section) -> Vec<Value> {
             "against": (!row.against.is_empty()).then_some(&row.against),
             "other": row.theirs,
             "ratio": row.ratio,
-            // Of `dlock` and of `other`: it may be more. A ratio is then known only as a bound.
+            // True for `dlock`, and for `other`, if it may be more. A ratio is then known only as a bound.
             "at_least": row.at_least,
             "bound": bound,
             "target": target,

@@ -1,5 +1,5 @@
-//! A lock that nobody else wants, beside the lock libraries that people use today: how long it
-//! takes to have it. All in turns, each time in a new process.
+//! An uncontended lock, beside the lock libraries in use today: the time to take it. All in turns, each time
+//! in a new process.
 
 use harness::Kind;
 
@@ -34,7 +34,7 @@ pub fn run(kind: Kind, options: &Options, report: &mut Report) {
             }
         }
     }
-    // Not counted: the first time is never like the others.
+    // Not counted: the first time is always different.
     go_round(&mut all, &addresses, 1, report);
     all.iter_mut().for_each(|one| one.medians.clear());
     for _ in 0..options.rounds(10) {
@@ -46,7 +46,7 @@ pub fn run(kind: Kind, options: &Options, report: &mut Report) {
     add(kind, &all, report);
 }
 
-/// One figure more of each; what fails is measured no longer.
+/// Measures each once more; a library that fails is left out from then on.
 fn go_round(all: &mut Vec<Series>, addresses: &[String], count: usize, report: &mut Report) {
     all.retain_mut(|one| {
         let measure = || one.peer.uncontended(&addresses[..one.nodes], count);

@@ -1,4 +1,4 @@
-//! As little as a module can do: what the benchmark measures the other module beside.
+//! A minimal module: the benchmark measures the other module beside it.
 //!
 //! - `CALLER.KEEP key number`: keeps a number in a type of its own.
 //! - `CALLER.PASS key SET key value`: has the server carry out that SET, and passes the reply on.

@@ -161,7 +161,7 @@ unsafe extern "C" fn on_event(ctx: Ctx, _class: c_int, name: *const c_char, _key
     0
 }
 
-/// RM_Call. The reply is the caller's.
+/// Calls RM_Call. The caller owns the reply.
 unsafe fn run(
     ctx: Ctx,
     flags: &[u8],

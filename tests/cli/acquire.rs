@@ -43,7 +43,7 @@ fn what_is_printed_is_safe_for_a_shell() {
 }
 
 #[test]
-fn it_is_printed_who_holds_and_for_how_long() {
+fn the_holder_and_its_time_are_printed() {
     let quorum = Quorum::start(3);
     let said = dlock(&quorum, &["acquire", "--ttl", "20s", "job"]).with_code(0);
     let names: Vec<&str> =
@@ -98,7 +98,7 @@ pub fn shell_at(nodes: &[String], script: &str) -> Said {
     program::run(command.args(["-c", script]).env("DLOCK", program::path()))
 }
 
-/// Some programs open it for reading, too, in place of the output that they do not want.
+/// Some programs also open it for reading, in place of unwanted output.
 #[test]
 fn a_caller_that_throws_the_token_away_gets_the_lock() {
     let quorum = Quorum::start(1);

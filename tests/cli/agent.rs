@@ -1,4 +1,4 @@
-//! `dlock agent`: the commands of dlock, with a node or a majority behind.
+//! `dlock agent`: the commands of dlock, over one node or a majority.
 
 use std::fs;
 use std::thread::sleep;
@@ -226,7 +226,7 @@ fn a_majority_is_enough_and_without_one_the_error_says_so(kind: Kind) {
 }
 
 #[apply(on_one_server)]
-fn inspect_says_who_it_is_and_not_by_which_token(kind: Kind) {
+fn inspect_shows_the_holder_and_not_its_token(kind: Kind) {
     let (_servers, agent) = agent(kind);
     let mut client = agent.client().resp3();
     let forged = "host=elsewhere pid=1";
@@ -242,7 +242,7 @@ fn inspect_says_who_it_is_and_not_by_which_token(kind: Kind) {
 }
 
 #[apply(on_one_server)]
-fn a_loss_is_told_to_the_users_subscribers_and_to_whoever_asks(kind: Kind) {
+fn a_loss_is_told_to_the_users_subscribers_and_to_every_request(kind: Kind) {
     let (servers, agent) = agent(kind);
     let mut listener = agent.client();
     assert_eq!(listener.run("SUBSCRIBE dlock:lost").items()[2], Value::Int(1));

@@ -26,7 +26,7 @@ fn finish(client: &mut Client, key: &str, token: &str) -> Value {
 }
 
 #[apply(on_one_server)]
-fn whoever_asks_for_a_done_lock_hears_what_a_node_says(kind: Kind) {
+fn every_request_for_a_done_lock_gets_a_nodes_reply(kind: Kind) {
     let (servers, agent) = agent(kind);
     let mut client = agent.client();
     let fence = client.run("DLOCK.ACQUIRE job alice 30000").int();

@@ -1,4 +1,4 @@
-//! `dlock agent`: clients that break, and agents that do. No other client is harmed, and no lock outlives its lease.
+//! `dlock agent`: clients and agents that fail. No other client is harmed, and no lock outlives its lease.
 
 use std::io::{Read, Write};
 use std::net::Shutdown;
@@ -16,7 +16,7 @@ use nix::sys::signal::Signal;
 
 use crate::{addresses, agent, servers};
 
-/// The memory that the agent has taken, in kB.
+/// The agent's memory, in kB.
 fn memory(agent: &Agent) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", agent.running().id()));
     let status = status.expect("it runs");
@@ -60,7 +60,7 @@ fn waits_that_are_cut_off_just_when_the_lock_is_granted_are_released_for_good(ki
         while Instant::now() < pause {}
         bob.close();
         assert_eq!(holder.recv(), Value::Int(1));
-        // As the recipe says: the grant may have been on its way already, or not.
+        // As in the recipe: the grant may have been on its way already.
         assert!(agent.run(&format!("DLOCK.RELEASE job bob:{round} FINAL")).is_int());
     }
     eventually("nothing is left", || {
@@ -248,7 +248,7 @@ fn a_grant_counts_from_the_request_that_it_answers() {
     }
 }
 
-/// Loses locks with long keys, as many as there are.
+/// Loses this many locks with long keys.
 fn lose(agent: &Agent, locks: u32) {
     let mut client = agent.client();
     let requests = (0..locks).map(|n| format!("DLOCK.ACQUIRE {n:x>60000} alice 4000"));
@@ -258,10 +258,10 @@ fn lose(agent: &Agent, locks: u32) {
 }
 
 #[apply(on_one_server)]
-fn subscribers_that_do_not_read_are_cut_off_cost_little_memory_and_harm_nobody(kind: Kind) {
+fn subscribers_that_do_not_read_are_cut_off_and_cost_little_memory(kind: Kind) {
     const LOSSES: u32 = 60;
     let servers = servers(kind, 1);
-    // Short leases have a short time-out, which a busy machine may need for other work.
+    // Short leases have a short time-out, and a busy machine may be slower.
     let agent = Agent::with(&addresses(&servers), &["--node-timeout", "20s"]);
     let subscribed = || {
         let mut client = agent.client();
@@ -277,7 +277,7 @@ fn subscribers_that_do_not_read_are_cut_off_cost_little_memory_and_harm_nobody(k
     lose(&agent, 2 * LOSSES);
     assert!(memory(&agent) < 120_000, "{} kB", memory(&agent));
     assert!(agent.run("DLOCK.ACQUIRE job alice 30000").is_int());
-    // They have fallen behind what the agent keeps.
+    // They have fallen behind the agent's buffer.
     for mut client in deaf {
         eventually("it is cut off", || client.try_recv_within(Duration::from_secs(10)).is_err());
     }
@@ -339,7 +339,7 @@ fn a_long_name_takes_the_room_of_many(kind: Kind) {
 fn requests_that_were_cut_off_count_for_their_user_until_they_are_read(kind: Kind) {
     const REQUESTS: u64 = 300;
     let servers = servers(kind, 1);
-    // Nothing is given up while the node stands still.
+    // The node is paused, and no request times out.
     let agent = Agent::with(&addresses(&servers), &["--node-timeout", "10m"]);
     agent.run("DLOCK.ACQUIRE job alice 500000").int();
     let extend = || {
@@ -348,7 +348,7 @@ fn requests_that_were_cut_off_count_for_their_user_until_they_are_read(kind: Kin
         client
     };
     servers[0].pause();
-    // The lock is busy with these.
+    // These keep the lock busy.
     let [mut first, mut second] = [extend(), extend()];
     for _ in 0..REQUESTS {
         let mut client = agent.client();
@@ -366,7 +366,7 @@ fn requests_that_were_cut_off_count_for_their_user_until_they_are_read(kind: Kin
 }
 
 #[test]
-fn an_outage_is_that_of_those_who_wait() {
+fn an_outage_is_that_of_the_waiters() {
     let agent = Agent::start(&["127.0.0.1:1".to_owned()]);
     let waits = |token: &str, options: &str| {
         let mut client = agent.client();
@@ -393,7 +393,7 @@ fn a_wait_behind_a_holder_does_not_tell_of_an_outage_that_is_over(kind: Kind) {
     bob.close();
     eventually("bob is gone", || agent.figure("locks") == 0);
     servers[0].resume();
-    // Bob's request, and the release that follows it, may arrive first.
+    // Bob's request, and the release after it, may arrive first.
     servers[0].run("DLOCK.ACQUIRE job alice 30000 WAIT 0").int();
     assert_eq!(agent.run("DLOCK.ACQUIRE job carol 100 WAIT 100 KEEP 100"), Value::Null);
 }
@@ -411,9 +411,9 @@ fn a_turn_of_a_client_that_has_gone_is_no_longer_than_a_lease(kind: Kind) {
     agent.run("DLOCK.ACQUIRE job carol 30000 WAIT 10000").int();
 }
 
-/// The agent has more to tell than the system's pipe and its own threads can take.
+/// The agent writes more than the system's pipe and its own threads can take.
 #[test]
-fn an_agent_whose_stderr_nobody_reads_serves_on() {
+fn an_agent_with_an_unread_stderr_serves_on() {
     const KEYS: u64 = 700;
     many::lift_limit();
     let folder = scratch::elsewhere();

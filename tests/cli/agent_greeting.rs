@@ -1,10 +1,10 @@
-//! `dlock agent`: what clients say and ask before anything else.
+//! `dlock agent`: the first requests of clients.
 
 use harness::{Kind, Value, apply, on_one_server};
 
 use crate::agent;
 
-/// The greetings of clients, as their sources have them, and how each reply begins.
+/// The greetings of clients, from their sources, and the beginning of each reply.
 const GREETINGS: [(&str, &[(&str, &str)]); 9] = [
     (
         "redis-py",

@@ -1,4 +1,4 @@
-//! `dlock agent`: a restart by SIGTERM loses no lock, and nothing else takes one over.
+//! `dlock agent`: a restart by SIGTERM loses no lock, and no other agent takes one over.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -133,7 +133,7 @@ fn a_lock_that_was_handed_over_is_answered_for_when_a_majority_has_confirmed_it(
 }
 
 #[test]
-fn a_lock_that_nobody_asks_for_ends_with_its_lease_and_its_user_is_told() {
+fn a_lock_without_requests_ends_with_its_lease_and_its_user_is_told() {
     let quorum = Quorum::start(3);
     let mut agent = Agent::start(&quorum.urls());
     agent.run("DLOCK.ACQUIRE job alice 4000").int();
@@ -213,7 +213,7 @@ fn a_table_that_is_torn_or_not_the_agents_own_gives_no_lock() {
         assert_eq!(fs::symlink_metadata(&path).is_ok(), stays, "{case}");
         agent.end(Signal::SIGTERM);
     }
-    // And the agent's own is taken.
+    // The agent's own file is accepted.
     own(&whole, 0o600);
     agent.start_again(&quorum.urls());
     assert_eq!(agent.run("DLOCK.RELEASE job alice"), Value::Int(1));
@@ -234,7 +234,7 @@ fn there_is_one_agent_at_a_place_until_it_has_ended() {
     };
     let said = another(None).with_code(64);
     assert!(said.err.contains("another agent has locked"), "{}", said.err);
-    // One that has its files elsewhere does not take the socket.
+    // An agent with its files elsewhere does not take the socket.
     let folder = agent.socket().with_extension("folder");
     fs::create_dir(&folder).expect("there is room");
     let said = another(folder.to_str()).with_code(64);

@@ -18,7 +18,7 @@ use crate::{addresses, agent, dlock_at, servers};
 
 const NOBODY: &str = "127.0.0.1:1";
 
-/// An agent that also serves clients at a port, behind what is in this file.
+/// An agent that also serves clients at a port, with the password in this file.
 fn at_port(servers: &[Server], password_file: &str) -> (Agent, u16) {
     let folder = scratch::elsewhere();
     let file = folder.path().join("password");
@@ -109,7 +109,7 @@ fn a_user_that_takes_all_the_connections_it_may_harms_no_other(kind: Kind) {
 }
 
 #[apply(on_one_server)]
-fn who_has_not_given_the_password_keeps_nobody_out(kind: Kind) {
+fn clients_without_the_password_keep_no_client_out(kind: Kind) {
     many::lift_limit();
     let (_, files) = getrlimit(Resource::RLIMIT_NOFILE).expect("limits can be read");
     let room = 1_000.min(files / 16);
@@ -213,7 +213,7 @@ fn an_agent_leaves_files_alone_that_are_not_its_own() {
     let path = agent.socket();
     agent.end(Signal::SIGTERM);
     assert!(UnixStream::connect(&path).is_ok(), "another process listens there");
-    // A crowd before it, so that there is no room for one more connection.
+    // A crowd fills the queue, so that there is no room for one more connection.
     let listen = format!("unix:{}", path.display());
     let at = UnixAddr::new(&path).expect("it is a path");
     let crowd: Vec<_> = std::iter::from_fn(|| nonblocking(&at)).collect();

@@ -1,6 +1,6 @@
-//! `dlock bench`: what it says, and that it leaves nothing behind.
+//! `dlock bench`: its report, and that it leaves nothing behind.
 //!
-//! How fast anything is depends on the machine, so no test here says it.
+//! Speed depends on the machine, so no test here states it.
 
 use harness::locks::Traces;
 use harness::program::{self, Said};
@@ -72,9 +72,9 @@ fn a_signal_ends_it_and_nothing_is_left() {
     }
 }
 
-/// The page of help says which rights are enough.
+/// The help page lists the rights that are enough.
 #[test]
-fn a_user_with_few_rights_is_enough_and_who_may_not_ping_sees_no_ping() {
+fn a_user_with_few_rights_is_enough_and_without_ping_no_ping_is_shown() {
     let servers = [Server::start(Kind::Redis82)];
     let help = dlock(&servers, &["bench", "--help"]).with_code(0).out;
     let rights = help.split("needs these rights:\n").nth(1).unwrap().lines().next().unwrap();

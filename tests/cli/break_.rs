@@ -50,7 +50,7 @@ fn what_is_about_to_be_ended_is_shown(kind: Kind) {
 }
 
 #[apply(on_one_server)]
-fn where_there_is_nothing_to_end_that_is_said_and_nobody_is_asked(kind: Kind) {
+fn where_there_is_nothing_to_end_that_is_said_without_a_question(kind: Kind) {
     let servers = servers(kind, 1);
     let said = dlock(&servers, &["break", "--yes", "job"]).with_code(1);
     assert_eq!(
@@ -82,7 +82,7 @@ fn a_lock_that_changes_hands_while_one_thinks_is_shown_anew(kind: Kind) {
     assert_eq!(servers[0].holders("job"), ["bob"]);
 }
 
-/// Runs `dlock break job` at a terminal, and gives what is left to read there.
+/// Runs `dlock break job` at a terminal, and returns the remaining output.
 fn at_a_terminal(servers: &[Server], type_in: impl FnOnce(&mut File)) -> (String, Option<i32>) {
     let terminal = openpty(None, None).expect("a terminal can be had");
     let end = || Stdio::from(terminal.slave.try_clone().expect("a file can be shared"));
@@ -94,7 +94,7 @@ fn at_a_terminal(servers: &[Server], type_in: impl FnOnce(&mut File)) -> (String
     let status = child.wait().expect("it ends");
     drop((terminal.slave, command));
     let mut rest = Vec::new();
-    // A terminal whose other end is closed ends with an error.
+    // The terminal returns an error once its other end is closed.
     let _ = typist.read_to_end(&mut rest);
     (String::from_utf8_lossy(&rest).into_owned(), status.code())
 }
@@ -110,7 +110,7 @@ fn until_asked(terminal: &mut File) {
 }
 
 #[apply(on_one_server)]
-fn somebody_has_to_agree(kind: Kind) {
+fn the_operator_has_to_agree(kind: Kind) {
     let servers = servers(kind, 1);
     take(&servers, b"job", "alice", "");
     let said = dlock(&servers, &["break", "job"]).with_code(64);

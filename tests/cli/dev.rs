@@ -23,7 +23,7 @@ impl Dev {
     fn start(kind: Kind, number: usize) -> Dev {
         let mut command = command(kind);
         command.args(["--json", "-n", &number.to_string()]).stdout(Stdio::piped());
-        // As a shell would: what a terminal sends goes to all of the group.
+        // As in a shell: a terminal's signals go to the whole group.
         command.process_group(0);
         let mut child = process::spawn(command).expect("the program can be started");
         let stdout = child.stdout.take().expect("it was asked for");
@@ -45,7 +45,7 @@ impl Dev {
         self.ports.iter().map(|port| format!("127.0.0.1:{port}")).collect()
     }
 
-    /// Waits until nothing of it is left: no server, no guard, no folder.
+    /// Waits until no server, no guard process and no folder of it is left.
     #[track_caller]
     fn assert_leaves_nothing(&self) {
         for server in &self.servers {
@@ -70,7 +70,7 @@ fn process_of(port: u16) -> i64 {
     line.expect("INFO knows the process").trim().parse().expect("a number")
 }
 
-/// A process that has ended and was not waited for has no command line any more.
+/// True if the process runs: a process that has ended without being waited for has no command line.
 fn runs(process: i64) -> bool {
     fs::read(format!("/proc/{process}/cmdline")).is_ok_and(|line| !line.is_empty())
 }

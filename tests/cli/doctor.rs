@@ -1,4 +1,4 @@
-//! `dlock doctor`: a good set is silent, and every hazard that can be had is found, with its fix.
+//! `dlock doctor`: a good set is silent, and every hazard that a test can make is found, with its fix.
 
 use std::fs;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::{address, addresses, dlock_at, on_two_servers};
 
-/// A server with which nothing is wrong.
+/// A healthy server.
 fn good(kind: Kind) -> Builder {
     Server::build(kind).append_only()
 }
@@ -30,8 +30,8 @@ fn good_set(kind: Kind) -> Vec<Server> {
     (0..3).map(|_| start(good(kind))).collect()
 }
 
-/// Servers for hazards that are seen before or without that setting. They grant nothing, so no slow
-/// disk is noticed.
+/// Servers for hazards that show before or without that setting. They grant nothing, so a slow disk does not
+/// show.
 fn good_set_on_a_disk(kind: Kind) -> Vec<Server> {
     (0..3).map(|_| start(good(kind).on_a_disk())).collect()
 }
@@ -48,7 +48,7 @@ fn findings(nodes: &[String], code: i32) -> Vec<(String, String, Vec<String>, St
         let words = format!("{}; {}", text(&finding["found"]), text(&finding["fix"]));
         (text(&finding["severity"]), text(&finding["check"]), nodes, words)
     };
-    // Round trips take as long as the machine needs.
+    // Round trips depend on the machine.
     findings.iter().map(read).filter(|(_, check, ..)| check != "slow").collect()
 }
 
@@ -138,7 +138,7 @@ fn states_that_are_hazards(kind: Kind) {
     assert!(said.out.starts_with(&hung), "{}", said.out);
     servers[1].resume();
 
-    // A folder is in the way of the file.
+    // A folder in the place of the file.
     fs::create_dir(servers[1].folder().join("dump.rdb")).expect("a folder can be made");
     servers[1].client().run_args(&["CONFIG", "SET", "save", "3600 1"]);
     servers[1].run("BGSAVE");
@@ -171,7 +171,7 @@ fn states_that_are_hazards(kind: Kind) {
     assert_eq!(found[1].1, "majority", "{found:#?}");
 }
 
-/// Hazards that a server is started with.
+/// Hazards from the start of a server.
 #[apply(on_two_servers)]
 fn servers_that_are_hazards(kind: Kind) {
     let (one, three) = (start(good(kind)), start(good(kind)));
@@ -247,15 +247,14 @@ fn clocks_and_networks(kind: Kind) {
     assert_finds(&nodes, "warning", "clock", "behind this machine's");
     servers[1].set_wall_clock(3600);
     assert_finds(&nodes, "error", "clock", "59 min ahead of this machine's");
-    // A fence of that time is too far ahead for the others.
-    // The server looks at its clock now and then.
+    // A fence of that time is too far ahead for the others. The server reads its clock now and then.
     eventually("it counts from there", || servers[1].next_fence() > wall_clock::micros(1800));
     let found = findings(&nodes, 1);
     assert_eq!(found[1].1, "fences", "{found:#?}");
     assert_eq!(found[1].2, [nodes[0].clone(), nodes[2].clone()]);
 
     let far = Proxy::start(servers[2].port());
-    // Half of the node time-out is too long, however long the others take.
+    // Half of the node time-out is too long, however long the other nodes take.
     far.delay(Duration::from_millis(300));
     let nodes = [nodes[0].clone(), format!("127.0.0.1:{}", far.port()), nodes[2].clone()];
     let found = findings_of(&nodes, "slow");
@@ -267,14 +266,14 @@ fn a_disk_that_fails(kind: Kind) {
     let server = good(kind).with_small_disk().start();
     let nodes = [address(&server)];
     server.fill_disk();
-    // A longer lease than any before has to be written down first.
+    // A lease longer than all before has to be written to the state file first.
     assert_eq!(server.run("DLOCK.ACQUIRE job alice 600000").code(), "NOTDURABLE");
     let found = findings_of(&nodes, "state_file");
     assert!(found.contains("No space left on device"), "{found}");
 }
 
 #[apply(on_one_server)]
-fn a_user_who_may_not_do_everything(kind: Kind) {
+fn a_user_that_may_not_do_everything(kind: Kind) {
     let servers = good_set_on_a_disk(kind);
     let as_user = |rights: &str| {
         servers[1].run(&format!("ACL SETUSER app reset on >secret ~* &* +@all {rights}"));
@@ -299,7 +298,7 @@ fn a_user_who_may_not_do_everything(kind: Kind) {
     }
 }
 
-/// The fields that the checks look at have the same names on all of them.
+/// The fields for the checks have the same names on all servers.
 #[apply(harness::on_every_server)]
 fn a_good_set_is_silent(kind: Kind) {
     let servers = good_set(kind);

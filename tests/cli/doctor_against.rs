@@ -27,7 +27,7 @@ fn a_node_that_is_replaced_at_once_makes_two_holders_and_one_step_after_the_othe
     let servers = servers(kind, 4);
     let old = some(&servers, &[0, 1, 2]);
     let new = some(&servers, &[1, 3, 0]);
-    // A majority of the old list holds it, and a majority of the new one has not heard of it.
+    // A majority of the old list holds it, and a majority of the new one has no lease.
     for server in [&servers[0], &servers[2]] {
         assert!(server.run("DLOCK.ACQUIRE job alice 60000").is_int());
     }
@@ -50,7 +50,7 @@ fn a_node_that_is_replaced_at_once_makes_two_holders_and_one_step_after_the_othe
     assert_eq!(findings.len(), 1, "nothing is held: {findings:#?}");
 }
 
-/// An earlier report says which node was where.
+/// An earlier report has the address of each node.
 #[apply(on_one_server)]
 fn an_address_that_leads_to_another_node_than_before_is_found_by_an_earlier_report(kind: Kind) {
     let mut servers = servers(kind, 3);

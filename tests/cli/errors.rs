@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::{addresses, dlock, dlock_at, servers, take};
 
-/// The errors that it has told as JSON on stderr, where it says nothing else.
+/// The errors in its JSON on stderr, where it writes nothing else.
 #[track_caller]
 fn errors(said: &Said) -> Vec<Value> {
     let read = |line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"));
@@ -34,7 +34,7 @@ fn wrong_usage_is_an_event_where_programs_read() {
     assert!(said.with_code(64).err.starts_with("error: "));
 }
 
-/// Asserts what several subcommands make of the same trouble.
+/// Asserts that several subcommands report the same failure.
 #[track_caller]
 fn assert_fails(nodes: &[String], commands: &[&str], code: i32, kind: &str, words: &str) {
     for command in commands {
@@ -66,7 +66,7 @@ fn a_lock_that_is_held_or_was_lost(kind: Kind) {
     assert_eq!(errors(&said.with_code(9))[0]["kind"], "held", "whatever the code");
 }
 
-/// Errors that will not pass by themselves have codes of their own, apart from 69.
+/// Permanent errors have codes of their own, apart from 69.
 #[apply(on_one_server)]
 fn a_request_that_nodes_refuse_for_good(kind: Kind) {
     let servers = servers(kind, 1);
@@ -83,7 +83,7 @@ fn a_request_that_nodes_refuse_for_good(kind: Kind) {
 }
 
 #[apply(on_one_server)]
-fn a_user_whom_nodes_do_not_accept(kind: Kind) {
+fn a_user_that_nodes_do_not_accept(kind: Kind) {
     let servers = servers(kind, 1);
     let place = &addresses(&servers)[0];
     servers[0].run("ACL SETUSER app on >secret ~job:* +@all -DLOCK.BREAK -DLOCK.INSPECT");
@@ -93,7 +93,7 @@ fn a_user_whom_nodes_do_not_accept(kind: Kind) {
     let wrong = [format!("redis://app:wrong@{place}")];
     assert_fails(&wrong, &TAKING, 77, "no_permission", "WRONGPASS");
     take(&servers, b"job:1", "alice", "");
-    // Without the right to look an empty list would be a lie.
+    // Without the right to look an empty list would be wrong.
     assert_fails(&app, &["ls"], 77, "no_permission", "NOPERM");
     for command in [&["inspect", "--json", "job:1"][..], &["break", "-y", "--json", "job:1"]] {
         let said = dlock_at(&app, command).with_code(77).json();
@@ -124,7 +124,7 @@ fn servers_that_are_no_nodes_for_locks(kind: Kind) {
     assert_fails(&addresses(&[replica]), &TAKING, 78, "unfit", "it is a replica");
 }
 
-/// Two of three lack the module: that is what has to be mended, whether the third answers or not.
+/// Two of three lack the module: the operator has to mend that, whether the third answers or not.
 #[apply(on_one_server)]
 fn what_a_majority_fails_with_is_what_counts(kind: Kind) {
     let good = Server::start(kind);
@@ -162,7 +162,7 @@ fn a_command_that_cannot_be_run() {
 
 /// The first minute after the installation.
 #[test]
-fn who_names_no_nodes_is_told_how_and_how_to_get_some() {
+fn without_nodes_the_error_says_how_to_name_and_get_some() {
     let told = |said: &Said| {
         for word in ["--nodes", "DLOCK_NODES", "`dlock dev`"] {
             assert!(said.err.contains(word) || said.out.contains(word), "no {word} in {said:?}");

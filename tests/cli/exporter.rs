@@ -74,7 +74,7 @@ fn a_node_that_is_away_is_a_metric_and_no_failure(kind: Kind) {
     eventually("it is back", || up() == Some(1.0));
 }
 
-/// No series names a key, but those of the few that hurt most.
+/// Only the most contended keys have series with their names.
 #[apply(on_one_server)]
 fn only_hot_keys_have_series_of_their_own_and_they_can_be_switched_off(kind: Kind) {
     let servers = servers(kind, 1);
@@ -146,7 +146,7 @@ fn what_clients_put_into_keys_stays_text(kind: Kind) {
 }
 
 #[apply(on_one_server)]
-fn meta_is_shown_to_those_who_want_it_alone(kind: Kind) {
+fn meta_is_shown_on_request_only(kind: Kind) {
     let servers = servers(kind, 1);
     let _bob = contended(&servers[0]);
     let exporter = start(&servers, &[]);
@@ -213,9 +213,9 @@ fn beyond_this_machine_there_are_metrics_and_no_page(kind: Kind) {
     }
 }
 
-/// The page of help says which rights are enough.
+/// The help page lists the rights that are enough.
 #[apply(on_one_server)]
-fn a_user_with_few_rights_is_enough_and_who_has_less_sees_less(kind: Kind) {
+fn a_user_with_few_rights_is_enough_and_with_less_sees_less(kind: Kind) {
     let servers = servers(kind, 1);
     let help = dlock(&servers, &["exporter", "--help"]).with_code(0).out;
     let acl = help.split("ACL SETUSER watch on >PASSWORD ").nth(1).unwrap().lines().next().unwrap();
@@ -237,7 +237,7 @@ fn a_user_with_few_rights_is_enough_and_who_has_less_sees_less(kind: Kind) {
     assert_eq!(less.end(), Some(0));
 }
 
-/// A connection that keeps its request back has no place, and loses none to others.
+/// A connection without a whole request takes no place, and is not closed for others.
 #[apply(on_one_server)]
 fn connections_without_a_whole_request_keep_no_others_out_and_are_all_answered(kind: Kind) {
     let servers = servers(kind, 1);
@@ -255,7 +255,7 @@ fn connections_without_a_whole_request_keep_no_others_out_and_are_all_answered(k
     let rest = format!("{}\r\n\r\n", exporter.at);
     let answers = late.into_iter().map(|stream| Answer::to(&rest, stream).status);
     assert_eq!(answers.filter(|status| *status == 200).count(), 150);
-    // Each keeps a file open, and not for long.
+    // Each keeps a file open, for a short time only.
     let ended = silent.iter_mut().map(|stream| stream.read(&mut [0]).unwrap_or(0));
     assert_eq!(ended.sum::<usize>(), 0);
 }

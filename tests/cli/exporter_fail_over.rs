@@ -1,4 +1,4 @@
-//! `dlock exporter`, with nodes of which the servers change while it looks.
+//! `dlock exporter`, while the servers of its nodes change.
 
 use harness::exporter::Exporter;
 use harness::watched::Watched;
@@ -6,7 +6,7 @@ use harness::{Kind, Server, apply, eventually};
 
 use crate::on_two_servers;
 
-/// The names of the servers that are shown, and whether each answers.
+/// The servers' names in the metrics; true for each that is up.
 #[track_caller]
 fn shown(exporter: &Exporter) -> Vec<(String, bool)> {
     let lines = exporter.metrics();

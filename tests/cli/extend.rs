@@ -40,7 +40,7 @@ fn wrong_usage_and_a_lost_majority_have_codes_of_their_own() {
     dlock(&quorum, &["extend", "job", &token]).with_code(69);
 }
 
-/// Takes the lock `job`, and gives its token and fence.
+/// Takes the lock `job`, and returns its token and fence.
 pub fn acquire(quorum: &Quorum, ttl: &str) -> (String, String) {
     let said = dlock(quorum, &["acquire", "--json", "--ttl", ttl, "job"]).with_code(0);
     let object = &said.json()[0];

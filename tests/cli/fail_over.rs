@@ -22,7 +22,7 @@ fn field(said: &Said, name: &str) -> String {
     found.unwrap_or_else(|| panic!("no {name} in {said:?}")).trim_matches('\'').to_owned()
 }
 
-/// Takes a lock, and looks at it, ends it, and gives another one back, as an operator would.
+/// Takes, inspects and breaks a lock, and releases another one, as an operator would.
 #[track_caller]
 fn assert_works(url: &str, key: &str) {
     let lease = dlock(url, &["acquire", "--ttl", "60s", key]).with_code(0);
@@ -67,7 +67,7 @@ fn every_subcommand_finds_the_server_of_a_cluster_that_has_the_key(kind: Kind) {
 }
 
 #[test]
-fn run_goes_on_over_a_fail_over_and_says_who_is_the_primary() {
+fn run_goes_on_over_a_fail_over_and_names_the_primary() {
     let mut node = Watched::start(Kind::Redis82, 1);
     let folder = tempfile::tempdir().expect("there is room");
     let (begun, end) = (folder.path().join("begun"), folder.path().join("end"));

@@ -101,7 +101,7 @@ fn a_program_keeps_the_files_lock_as_long_as_it_runs() {
     file(folder.path(), 8, &["true"]).with_code(0);
 }
 
-/// Also where SIGCHLD is ignored at the start, so that dlock could not wait for the program.
+/// Also if SIGCHLD is ignored at the start, so that dlock could not wait for the program.
 #[test]
 fn a_program_that_closes_what_it_has_inherited_keeps_the_files_lock() {
     let folder = TempDir::with_prefix("dlock-test-").expect("a folder can be made");
@@ -155,7 +155,7 @@ fn a_folder_that_may_not_be_read_is_no_hindrance() {
     fs::set_permissions(folder.path(), Permissions::from_mode(0o300)).expect("it is ours");
     let mut command = Command::new("env");
     if geteuid().is_root() {
-        // The rights that its user has, without those of root.
+        // Only its user's rights, without root's.
         command.args(["setpriv", "--bounding-set=-dac_override,-dac_read_search"]);
     }
     command.arg(program::path()).args(["fenced", "--fence", "7", "--file", "data.fence"]);

@@ -33,7 +33,7 @@ fn one_node_shows_holders_and_waiters(kind: Kind) {
 }
 
 #[apply(on_one_server)]
-fn who_may_only_read_sees_who_holds_and_no_tokens(kind: Kind) {
+fn a_reader_sees_the_holders_and_no_tokens(kind: Kind) {
     let servers = servers(kind, 3);
     take(&servers, b"job", "secret", "META who=alice FENCE 1790000000000000");
     for server in &servers {
@@ -82,7 +82,7 @@ fn several_nodes_say_together_whether_it_is_held(kind: Kind) {
     take(&servers[..1], b"job", "alice", "");
     assert_eq!(state(&servers, 1)["state"], "split");
 
-    // The fences that the others grant by themselves differ from the first one's; FENCE makes them agree.
+    // The other nodes' own fences differ from the first one's; FENCE makes them agree.
     let fence = servers[0].run("DLOCK.INSPECT job").at("holders").items()[0].at("fence").int();
     take(&servers[1..2], b"job", "alice", &format!("FENCE {}", fence + 1_000_000));
     assert_eq!(state(&servers, 0)["fence"], serde_json::Value::Null);
@@ -99,13 +99,13 @@ fn several_nodes_say_together_whether_it_is_held(kind: Kind) {
 }
 
 #[apply(on_one_server)]
-fn a_plain_string_is_held_by_somebody_unknown(kind: Kind) {
+fn a_plain_string_is_held_by_an_unknown_client(kind: Kind) {
     let servers = servers(kind, 1);
     servers[0].run("SET job old-token PX 60000");
     let said = dlock(&servers, &["inspect", "job", "--json"]).with_code(0).json();
     assert_eq!((&said[0]["mode"], &said[1]["state"]), (&"foreign".into(), &"foreign".into()));
     assert!(said[0]["ttl_ms"].as_i64().is_some_and(|left| left > 50_000), "{said:?}");
-    // A plain string may be anything, so it is no token that we show.
+    // A plain string may be anything, so it is not shown as a token.
     for options in [&["inspect", "job"][..], &["inspect", "--tokens", "job"]] {
         let said = dlock(&servers, options).with_code(0);
         let row = said.out.lines().nth(1).unwrap_or_default();
@@ -115,7 +115,7 @@ fn a_plain_string_is_held_by_somebody_unknown(kind: Kind) {
 }
 
 #[apply(on_one_server)]
-fn a_lock_that_is_done_is_shown_with_who_has_left_it_so(kind: Kind) {
+fn a_done_lock_is_shown_with_its_last_holder(kind: Kind) {
     let mut servers = servers(kind, 3);
     take(&servers, b"job", "secret", "FENCE 1790000000000000");
     let fence = servers[0].run("DLOCK.CHECK job secret").int();
@@ -143,7 +143,7 @@ fn a_lock_that_is_done_is_shown_with_who_has_left_it_so(kind: Kind) {
         assert!(row.contains(" done ") && row.contains(&fence.to_string()), "{}", said.out);
         assert!(row.contains("9 min") && !row.contains("secret"), "{}", said.out);
     }
-    // With one node silent, one mark of two is no majority, and two are.
+    // With one node silent, one record is no majority, and two are.
     servers[2].stop();
     assert_eq!(
         dlock(&servers, &["inspect", "job", "--json"]).with_code(1).json()[3]["state"],

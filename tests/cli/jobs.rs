@@ -1,6 +1,6 @@
-//! Twenty hosts whose clocks differ by up to ten seconds start the same job every two seconds, while a node dies
-//! every now and then: each window's runs are counted. Short with `make test`; `make jobs` takes five minutes for
-//! each set of nodes.
+//! Twenty hosts start the same job every two seconds, and each window's runs are counted. Their clocks differ
+//! by up to ten seconds, and a node crashes every now and then. Short with `make test`; `make jobs` takes
+//! five minutes for each set of nodes.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,14 +18,14 @@ const HOSTS: i64 = 20;
 const APART: i64 = 10;
 /// Seconds from one fire time to the next.
 const PERIOD: i64 = 2;
-/// A node that has died is started again after this time.
+/// A crashed node is started again after this time.
 const DOWN: Duration = Duration::from_secs(1);
-/// With `everysec`, what the log has got in this time may not be on the disk yet.
+/// With `everysec`, the last writes to the log in this time may not be on the disk yet.
 const UNSAVED: Duration = Duration::from_secs(1);
-/// Says that it runs, and works for 50 ms.
+/// Notes its run, and works for 50 ms.
 const JOB: &str = "echo $1 >> \"$0\"; sleep 0.05";
 
-/// The reaction of a node's disk to a crash of its machine.
+/// The effect of a machine's crash on its disk.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Sync {
     /// Each write is on the disk before its answer.
@@ -40,7 +40,7 @@ fn each_window_runs_once_over_one_node() {
     assert!(runs.once == runs.windows && runs.failed == 0, "{runs:?}");
 }
 
-/// A crash may cost the marks of one node's last second, which two other nodes have.
+/// A crash may cost one node the completion records of its last second, and two other nodes have them.
 #[test]
 fn each_window_runs_over_three_nodes_that_lose_a_second_when_they_crash() {
     let runs = course(3, Sync::EverySecond);
@@ -55,7 +55,7 @@ struct Runs {
     once: usize,
     again: usize,
     crashes: usize,
-    /// Programs that did not end with 0: a lock was lost.
+    /// Programs that did not end with 0: they lost a lock.
     failed: usize,
 }
 
@@ -116,7 +116,7 @@ fn ended(started: &mut Vec<Child>) -> usize {
     failed
 }
 
-/// Ends a server as a machine ends whose power is cut, and starts it again.
+/// Ends a server as by a power cut, and starts it again.
 fn crash(server: &mut Server, sync: Sync) {
     let log = server.append_only_log();
     let length = || fs::metadata(&log).expect("it keeps a log").len();

@@ -9,14 +9,14 @@ use serde_json::Value;
 use crate::acquire::shell_at;
 use crate::{addresses, dlock, dlock_at, servers, take};
 
-/// A key, and how it is shown.
+/// A key, and its text form.
 const STRANGE: (&[u8], &str) = (b"job\xff\\ \x1b", r"job\xff\\ \x1b");
 
 fn words<const N: usize>(words: [&[u8]; N]) -> [OsString; N] {
     words.map(|word| OsString::from_vec(word.to_vec()))
 }
 
-/// The fields of an object that tell which key it is about.
+/// The fields of an object that name its key.
 fn key(object: &Value) -> (&Value, &Value) {
     (&object["key"], &object["key_hex"])
 }

@@ -15,7 +15,7 @@ fn the_locks_of_all_nodes_are_merged_and_sorted(kind: Kind) {
     servers[0].run("SET plain string");
     take(&servers, b"gone", "alice", "");
     servers.iter().for_each(|server| drop(server.run("DLOCK.RELEASE gone alice")));
-    // One that is next waits on several nodes.
+    // The first waiter waits on several nodes.
     let _bob = [&servers[0], &servers[2]]
         .map(|server| server.waiter("DLOCK.ACQUIRE job:2 bob 60000 WAIT 0"));
 
@@ -45,7 +45,7 @@ fn the_locks_of_all_nodes_are_merged_and_sorted(kind: Kind) {
 }
 
 #[apply(on_one_server)]
-fn locks_that_are_done_are_listed_if_somebody_asks_for_them(kind: Kind) {
+fn locks_that_are_done_are_listed_on_request(kind: Kind) {
     let servers = servers(kind, 1);
     for key in ["job:1", "job:2", "held"] {
         take(&servers, key.as_bytes(), "alice", "");

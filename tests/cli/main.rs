@@ -44,7 +44,7 @@ use harness::{Agent, Kind, Server, on_two_servers, running};
 /// Several independent servers.
 fn servers(kind: Kind, number: usize) -> Vec<Server> {
     let mut servers: Vec<Server> = (0..number).map(|_| Server::start(kind)).collect();
-    // As clients sort them: the first one is the gate.
+    // In the order of clients: the first one is the gate.
     servers.sort_by_key(address);
     servers
 }

@@ -54,7 +54,7 @@ int main(int count, char **arguments) {
         become_daemon();
         if (getpid() == first) return 0;
     } else if (!strcmp(how, "deep")) {
-        // A process in another group, whose parents wait for it.
+        // A process in another group; its parents wait for it.
         for (int depth = 0; depth < 3; depth++) {
             signal(SIGTERM, SIG_IGN);
             if (fork()) {

@@ -34,8 +34,8 @@ fn a_node_that_is_named_twice_is_not_two() {
     dlock_at(&[once.clone(), once], &["ready", "--majority"]).with_code(64);
 }
 
-/// One node after the other forgets everything. A waiter gets a node that has forgotten the holder, and gives it
-/// back: the guard is held on. The operator ends the quarantine of all nodes but the first.
+/// One node after the other loses everything. A waiter gets a node that has forgotten the holder, and
+/// releases it: the guard stays held. The operator ends the quarantine of all nodes but the first.
 #[test]
 fn a_waiter_does_not_keep_the_nodes_that_have_forgotten_the_holder() {
     let mut quorum = Quorum::start(3);

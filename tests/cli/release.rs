@@ -18,7 +18,7 @@ fn a_lease_is_given_back_once() {
 }
 
 #[test]
-fn who_comes_next_is_left_alone() {
+fn the_next_holder_is_left_alone() {
     let quorum = Quorum::start(3);
     let (token, _) = acquire(&quorum, "300ms");
     eventually("it is over", || quorum.held("job") == 0);

@@ -1,4 +1,4 @@
-//! `dlock run KEY... -- CMD`: what the command gets, and how it ends.
+//! `dlock run KEY... -- CMD`: the command's environment, and its end.
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -78,7 +78,7 @@ fn a_wait_is_over_when_the_lock_is_free() {
 }
 
 #[test]
-fn who_waits_waits_through_an_outage_with_a_word_of_it() {
+fn a_waiter_waits_through_an_outage_and_reports_it() {
     let quorum = Quorum::start(3);
     quorum[0].network().refuse();
     quorum[2].network().refuse();
@@ -184,7 +184,7 @@ fn several_keys_are_held_together_or_not_at_all() {
 }
 
 #[test]
-fn others_see_who_holds() {
+fn others_see_the_holder() {
     let quorum = Quorum::start(1);
     let options = ["--meta", "why=nightly", "job", "-c", "echo in; sleep 0.6"];
     let running = Running::start(&quorum, &options);

@@ -1,4 +1,4 @@
-//! `dlock run --done-for`: a job that several hosts start, and that is to run once.
+//! `dlock run --done-for`: a job that several hosts start, and that should run once.
 
 use harness::program::Said;
 use harness::{Kind, Quorum, Server, eventually};
@@ -10,7 +10,7 @@ use crate::running::{Running, dlock, run};
 /// Longer than a test takes.
 const DAY: [&str; 2] = ["--done-for", "24h"];
 
-/// A job that says when it begins, and ends when it is told.
+/// A job that prints its beginning, and ends when its file exists.
 const UNTIL_TOLD: &str = "echo in; while [ ! -e \"$0\" ]; do sleep 0.02; done";
 
 #[track_caller]
@@ -18,7 +18,7 @@ fn job(quorum: &Quorum, options: &[&str], script: &str) -> Said {
     run(quorum, &[&DAY, options, &["job", "-c", script]].concat())
 }
 
-/// The events of a kind that it told with --json.
+/// The events of a kind in its output with --json.
 fn events(said: &Said, name: &str) -> Vec<Value> {
     let lines = said.err.lines().filter(|line| line.starts_with('{'));
     let events = lines.map(|line| serde_json::from_str::<Value>(line).expect("it is JSON"));
@@ -33,7 +33,7 @@ fn only_event(said: &Said, name: &str) -> Value {
 }
 
 #[test]
-fn a_job_that_has_succeeded_is_not_run_again_and_all_who_come_hear_who_did_it() {
+fn a_job_that_has_succeeded_is_not_run_again_and_later_hosts_see_its_run() {
     for size in [1, 3] {
         let quorum = Quorum::start(size);
         let first = job(&quorum, &["--meta", "host=web-1"], "echo run").with_code(0);
@@ -44,7 +44,7 @@ fn a_job_that_has_succeeded_is_not_run_again_and_all_who_come_hear_who_did_it() 
             assert!(second.err.contains(words), "{words}: {}", second.err);
         }
         assert_eq!(second.err.lines().count(), 1, "{}", second.err);
-        // Also commands that would wait, or not wait, or have no --done-for.
+        // Also commands with another patience, or without --done-for.
         for options in [&["-n"][..], &["-w", "30"], &["--ttl", "1m"]] {
             let said = run(&quorum, &[options, &["job", "--", "echo", "run"]].concat());
             assert_eq!(said.with_code(0).out, "");
@@ -72,7 +72,7 @@ fn what_happens_is_told_to_programs() {
     assert!(meta.starts_with("host=web-1 pid=") && meta.ends_with(" exit=0"), "{meta}");
     assert!(done["message"].is_string(), "{done}");
 
-    // For a script, a lock that is done is one that it does not get.
+    // For a script, a done lock is a refused one.
     let said = dlock(&quorum, &["--json", "acquire", "job"]).with_code(1);
     assert_eq!((only_event(&said, "error")["kind"].as_str(), &*said.out), (Some("done"), ""));
     dlock(&quorum, &["acquire", "-E", "9", "job"]).with_code(9);
@@ -91,19 +91,19 @@ fn a_job_that_fails_is_tried_by_the_next_one_unless_any_end_will_do() {
 }
 
 #[test]
-fn a_job_runs_again_when_somebody_says_so() {
+fn a_job_runs_again_on_request() {
     let quorum = Quorum::start(3);
     job(&quorum, &[], "true").with_code(0);
     assert_eq!(job(&quorum, &["--again"], "echo again").with_code(0).out, "again\n");
     assert_eq!(job(&quorum, &[], "echo run").with_code(0).out, "");
-    // A failure leaves the lock free, and so does a run that is to leave nothing.
+    // A failure leaves the lock free, and so does a run without --done-for.
     job(&quorum, &["--again"], "false").with_code(1);
     assert_eq!(job(&quorum, &[], "echo run").with_code(0).out, "run\n");
     run(&quorum, &["--again", "job", "--", "true"]).with_code(0);
     assert_eq!(job(&quorum, &[], "echo run").with_code(0).out, "run\n");
 
     let said = dlock(&quorum, &["break", "--yes", "job"]).with_code(0);
-    // The third may have an older mark or none, if it answered last.
+    // The third node may have an older record or none, if it answered last.
     assert!(said.out.matches(": 1 mark ended\n").count() >= 2, "{}", said.out);
     assert!(said.err.contains(" of 3 nodes") && said.err.contains("exit=0"), "{said:?}");
     assert_eq!(job(&quorum, &[], "echo run").with_code(0).out, "run\n");
@@ -134,7 +134,7 @@ fn a_job_that_takes_longer_than_its_window_is_run_again_and_that_is_said() {
 }
 
 #[test]
-fn whoever_comes_late_in_a_window_is_asked_if_this_was_the_next_run() {
+fn a_host_that_comes_late_in_a_window_is_asked_if_this_was_the_next_run() {
     let quorum = Quorum::start(1);
     let options = ["--json", "--done-for", "10s", "job", "--", "echo", "run"];
     let warnings = || {
@@ -173,7 +173,7 @@ fn the_fire_time_is_a_part_of_the_key_whatever_its_form() {
 }
 
 #[test]
-fn whoever_waits_hears_that_it_is_done_and_gets_the_lock_if_it_is_not() {
+fn a_waiter_learns_that_it_is_done_and_gets_the_lock_if_it_is_not() {
     let quorum = Quorum::start(3);
     let folder = tempfile::tempdir().expect("a folder can be made");
     for (end, out) in [("exit 1", "run\n"), ("exit 0", "")] {
@@ -193,7 +193,7 @@ fn whoever_waits_hears_that_it_is_done_and_gets_the_lock_if_it_is_not() {
 }
 
 #[test]
-fn of_many_who_come_at_once_one_runs_the_job() {
+fn of_many_hosts_that_come_at_once_one_runs_the_job() {
     for size in [1, 3] {
         let quorum = Quorum::start(size);
         let start = || Running::start(&quorum, &[&DAY[..], &["job", "-c", "echo run"]].concat());
@@ -212,7 +212,7 @@ fn a_job_whose_lock_is_lost_in_the_middle_is_ended_and_runs_again() {
         Running::start(&quorum, &[&DAY[..], &["--done-on", "any", "job", "-c", script]].concat());
     running.until_it_prints("in\n");
     quorum.iter().for_each(|node| drop(node.run("DLOCK.BREAK job")));
-    // Its ttl is 30 s, so it is told at its next renewal.
+    // Its ttl is 30 s, so it learns of the loss at its next renewal.
     let running = running.ended().with_code(75);
     assert!(running.err.contains("lost the lock on 'job'"), "{}", running.err);
     assert_eq!(job(&quorum, &[], "echo run").with_code(0).out, "run\n");

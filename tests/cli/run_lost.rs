@@ -1,4 +1,4 @@
-//! `dlock run` whose lock is lost while its command runs.
+//! `dlock run` with a lock that is lost while its command runs.
 
 use std::fs;
 use std::process::Stdio;
@@ -13,9 +13,9 @@ use tempfile::TempDir;
 
 use crate::running::{Running, run};
 
-/// Says when it begins, and when it is asked to end; then ends.
+/// Prints its beginning, and the request to end; then ends.
 const POLITE: &str = "trap 'echo asked; exit 0' TERM; echo in; while :; do sleep 0.02; done";
-/// Does not end when it is asked to, nor does the process it has started.
+/// Ignores the request to end, and so does its child process.
 const STUBBORN: &str = "trap 'echo asked' TERM; sh -c 'trap \"\" TERM; sleep 30' & \
     echo in; while :; do sleep 0.02; done";
 
@@ -103,7 +103,7 @@ fn a_command_is_ended_after_its_longest_time() {
     run(&quorum, &["-n", "job", "--", "true"]).with_code(0);
 }
 
-/// Without the power to kill: as if the processes were those of root, or hung in a system call.
+/// The kill fails, as if the processes were root's, or hung in a system call.
 #[test]
 fn a_lock_that_is_held_stays_held_while_processes_are_left_that_kill_does_not_end() {
     let quorum = Quorum::start(1);
@@ -195,7 +195,7 @@ fn a_loss_is_told_as_json() {
     assert_eq!(reason(&Running::start(&quorum, &limit).ended().with_code(75)), "max_hold");
 }
 
-/// The word for the loss.
+/// The reason in the error.
 fn reason(said: &Said) -> String {
     let line =
         said.err.lines().find(|line| line.contains(r#""event":"lost""#)).expect("it is told");

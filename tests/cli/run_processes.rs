@@ -1,4 +1,5 @@
-//! The processes of a command under `dlock run`: each of them keeps the lock, and is ended when that is lost.
+//! The processes of a command under `dlock run`: each of them keeps the lock, and is ended when the lock is
+//! lost.
 
 use std::process::{Command, Stdio};
 use std::sync::LazyLock;
@@ -35,7 +36,7 @@ fn a_process_far_below_in_another_session_is_asked_to_end() {
     assert!(is_ended("deep").ends_with("\nasked\n"));
 }
 
-/// A process that a command leaves behind may still work on what the lock is for.
+/// A process that a command leaves behind may still use the lock's resource.
 #[test]
 fn a_lock_is_held_until_the_last_process_of_its_command_has_ended() {
     let quorum = Quorum::start(1);
@@ -94,7 +95,7 @@ fn a_process_that_a_debugger_holds_counts_until_it_has_ended() {
     debugger.ended().with_code(137);
 }
 
-/// A process in another session that dlock cannot see, as that of another user where /proc hides those.
+/// A process in another session that dlock cannot see, such as another user's where /proc hides those.
 #[test]
 fn a_lock_stays_held_while_a_process_is_left_that_proc_does_not_show() {
     let quorum = Quorum::start(1);
@@ -111,7 +112,7 @@ fn a_lock_stays_held_while_a_process_is_left_that_proc_does_not_show() {
     quorum.until_released();
 }
 
-/// A shell that becomes dlock leaves it its children.
+/// A shell that execs dlock leaves it its children.
 #[test]
 fn children_that_dlock_had_before_are_no_part_of_the_command() {
     let quorum = Quorum::start(1);

@@ -26,8 +26,8 @@ fn a_wait_ends_by_a_signal_and_leaves_no_waiter() {
     }
 }
 
-/// After each handler that it installs, dlock is held up: for a tenth of a second there is a handler,
-/// and maybe no listener.
+/// dlock is delayed after each handler that it installs: for a tenth of a second there is a handler, and
+/// maybe no listener.
 #[test]
 fn a_signal_is_heard_from_the_moment_at_which_it_is_caught() {
     let quorum = Quorum::start(1);
@@ -49,7 +49,7 @@ fn a_signal_is_heard_from_the_moment_at_which_it_is_caught() {
     }
 }
 
-/// As process 1, which a signal that it does not catch would not reach.
+/// As process 1: a signal without a handler would not reach it.
 #[test]
 fn signals_are_caught_while_dlock_connects() {
     let quorum = Quorum::start(1);

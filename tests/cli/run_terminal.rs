@@ -63,7 +63,7 @@ fn two_commands_of_one_job_have_the_terminal_one_after_the_other() {
     let reads = folder.path().join("reads").display().to_string();
     let first = format!("$DLOCK run a -c 'touch {reads}; read line; echo first $line'");
     let second = "$DLOCK run b -c 'echo in; read line </dev/tty; echo second $line' </dev/null";
-    // A shell with job control would say that the job was stopped, and go on.
+    // A shell with job control would print that the job was stopped, and go on.
     let job = format!("{{ until [ -e {reads} ]; do sleep 0.02; done; {second}; }} & {first}; wait");
     let job = job.replace('\'', "'\\''");
     let mut typed = on_a_terminal(&quorum, &format!("set -m; sh -c '{job}'; echo \"code $?\""));
@@ -101,7 +101,7 @@ fn a_lost_lock_on_a_terminal_ends_the_command() {
     assert!(said.out.contains("asked"), "{}", said.out);
 }
 
-/// An editor, say, that is ended has no time to set the terminal's modes again.
+/// A killed editor, say, has no time to set the terminal's modes again.
 #[test]
 fn a_command_that_is_killed_leaves_no_raw_terminal() {
     let quorum = Quorum::start(1);
@@ -114,8 +114,8 @@ fn a_command_that_is_killed_leaves_no_raw_terminal() {
     assert!(said.out.contains("isig icanon "), "{}", said.out);
 }
 
-/// A shell on a terminal, with these nodes and the program as `$DLOCK`. What it prints is what the
-/// terminal shows, and what is written to it is typed.
+/// A shell on a terminal, with these nodes and the program as `$DLOCK`. Its output is the terminal's, and its
+/// input is typed.
 pub fn on_a_terminal(quorum: &Quorum, script: &str) -> Running {
     let nodes = program::command(&quorum.urls());
     let mut command = program::with_usual_signals("script");

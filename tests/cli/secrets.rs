@@ -1,12 +1,12 @@
-//! No subcommand tells the password of its nodes, whatever becomes of it, nor the token of a lock.
+//! No subcommand prints the password of its nodes, whatever happens to it, nor the token of a lock.
 
 use harness::{Kind, program};
 
 use crate::running::Running;
 use crate::{address, dlock_at, servers, take};
 
-/// Subcommands, and their exit codes: when all is well, when the nodes refuse the password, and when none is
-/// there.
+/// Subcommands, and their exit codes: if all is well, if the nodes refuse the password, and if no node
+/// answers.
 const COMMANDS: [(&str, [i32; 3]); 12] = [
     ("run -n --verbose job -- printenv DLOCK_TOKEN", [0, 77, 69]),
     ("run -n --json job -- printenv DLOCK_TOKEN", [0, 77, 69]),

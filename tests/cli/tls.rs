@@ -1,4 +1,4 @@
-//! TLS errors, in words and without names of a library's own types.
+//! TLS errors, in words and without a library's type names.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use harness::{Certificates, Server, program};
 use crate::dlock_at;
 use crate::running::Running;
 
-/// Asserts that these words, and none of a library, tell what is wrong with a node.
+/// Asserts that the error about a node has these words, and none of a library.
 #[track_caller]
 fn assert_told(node: &str, words: &str) {
     for command in [&["run", "-n", "job", "--", "true"][..], &["inspect", "job"], &["ls"]] {
@@ -49,7 +49,7 @@ fn no_tls_at_a_port_that_speaks_nothing_else() {
 }
 
 #[test]
-fn an_authority_that_nobody_here_trusts() {
+fn an_untrusted_authority() {
     let certificates = Certificates::valid();
     let (_server, port) = running(&certificates, "no");
     assert_told(&format!("rediss://127.0.0.1:{port}"), "name the right one with ?ca=FILE");
@@ -83,7 +83,7 @@ fn a_node_that_wants_a_certificate() {
 }
 
 #[test]
-fn whom_the_machine_trusts_does_not_matter_to_who_names_an_authority() {
+fn system_certificates_do_not_matter_beside_a_named_authority() {
     let certificates = Certificates::valid();
     let (_server, port) = running(&certificates, "no");
     let url = format!("rediss://127.0.0.1:{port}?ca={}", ca(&certificates));
@@ -96,7 +96,7 @@ fn whom_the_machine_trusts_does_not_matter_to_who_names_an_authority() {
 
 /// A machine's list of authorities is hundreds of files, and all clients that were cut off connect at once.
 #[test]
-fn whom_the_machine_trusts_is_read_once_and_not_for_each_connection() {
+fn system_certificates_are_read_once_and_not_for_each_connection() {
     let certificates = Certificates::valid();
     let (server, port) = running(&certificates, "no");
     let list = certificates.path("list.pem");

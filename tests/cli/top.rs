@@ -46,7 +46,7 @@ fn hostile_keys_do_not_reach_the_terminal(kind: Kind) {
     let servers = servers(kind, 1);
     let mut client = servers[0].client();
     let key = [&b"\x1b[2J\x07\xff"[..], &b"x".repeat(200_000)].concat();
-    // Refusals are forgotten, half of them each minute: some are left in any case.
+    // Refusals decay, by half each minute: some are left in any case.
     for token in ["alice"].into_iter().chain([["bob"; 4]; 5].concat()) {
         let meta = b"\x1b]0;title\x07";
         client.run_args(&[b"DLOCK.ACQUIRE", &key[..], token.as_bytes(), b"60000", b"META", meta]);
@@ -75,7 +75,7 @@ fn in_a_terminal_a_lock_is_selected_and_looked_at() {
     assert!(said.out.contains("\x1b[?1049l"));
 }
 
-/// The page of its name would show another lock.
+/// Its name's page would show another lock.
 #[test]
 fn a_hot_lock_of_another_database_has_no_page() {
     let quorum = Quorum::start(1);

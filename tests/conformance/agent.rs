@@ -47,9 +47,9 @@ struct Run {
     servers: Vec<Server>,
     keys: Keys,
     node_timeout: String,
-    /// Started when it is first needed: nodes may fail before.
+    /// Started at the first need: nodes may fail before.
     agent: Option<(Agent, Client)>,
-    /// The losses that the agent has told.
+    /// The losses that the agent has announced.
     told: Vec<Json>,
     held: BTreeMap<String, Held>,
     fences: BTreeMap<String, u64>,
@@ -139,13 +139,13 @@ impl Run {
             "start" => self.servers[node()].start_again(),
             "pause" => self.servers[node()].pause(),
             "resume" => self.servers[node()].resume(),
-            // An agent does not tell the lengths of leases.
+            // An agent does not report the lengths of leases.
             "ttl" => {}
             other => unreachable!("{other} is for others"),
         }
     }
 
-    /// The agent, and a connection that hears of losses.
+    /// The agent, and a connection for notices of losses.
     fn agent(&mut self) -> &mut (Agent, Client) {
         let nodes = self.servers.iter().map(|server| format!("127.0.0.1:{}", server.port()));
         let (nodes, timeout): (Vec<String>, _) = (nodes.collect(), self.node_timeout.clone());
@@ -194,7 +194,7 @@ impl Run {
         Held { client, key, token }
     }
 
-    /// Hears the reply to an ACQUIRE.
+    /// Reads the reply to an ACQUIRE.
     fn hear(&mut self, name: &str, step: &Json) {
         let reply = self.held.get_mut(name).expect("it was asked for").client.recv();
         let code = code(&reply);
@@ -211,7 +211,7 @@ impl Run {
         }
     }
 
-    /// A lock that is done says whose work that was, and DLOCK.INSPECT says how it ended.
+    /// A done lock names its last holder, and DLOCK.INSPECT shows the outcome.
     fn judge_done(&mut self, key: &[u8], by: &str, said: &str, outcome: &Json) {
         let fence = said.split(' ').nth(2).and_then(|word| word.parse().ok());
         assert_eq!(fence, Some(self.fences[by]), "{said}");
@@ -252,7 +252,7 @@ impl Run {
         match (fails, &reply) {
             // The agent asks no node about a token that it has released.
             (Some("no_quorum"), _) if was_released => assert_eq!(reply, Value::Int(0)),
-            // Its token holds nothing any more, but the agent remembers whom it told that the lock is done.
+            // Its token no longer holds, but the agent repeats the success of DONE.
             (None, _) if was_done => assert_eq!(reply, Value::Int((verb == "done").into())),
             (Some("no_quorum"), _) => assert_eq!(code(&reply), Some("no_quorum"), "{reply:?}"),
             (Some("usage"), _) => assert_eq!(code(&reply), Some("usage"), "{reply:?}"),
@@ -268,7 +268,7 @@ impl Run {
         }
     }
 
-    /// Waits until the agent tells the loss.
+    /// Waits until the agent announces the loss.
     fn lost(&mut self, name: &str, step: &Json) {
         let key = String::from_utf8(self.held[name].key.clone()).expect("its name is text");
         let fence = self.fences[name];

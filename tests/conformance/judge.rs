@@ -1,4 +1,4 @@
-//! The comparison of an error or a reply with what it must be.
+//! The comparison of an error or a reply with the expected one.
 
 use dlock_client::{Error, Key};
 use harness::Value;

@@ -1,6 +1,6 @@
-//! The scenarios that the libraries for all languages run, here for Rust: `scenarios.json` has them, and
-//! docs/contributing/conformance.md says what their steps mean. What a scenario does is in [`run`], what it must see in
-//! [`judge`]. [`agent`]: the same over plain RESP, for every other language.
+//! The scenarios that the libraries for all languages run, here for Rust. `scenarios.json` has them, and
+//! docs/contributing/conformance.md explains their steps. [`run`] runs a scenario, [`judge`] compares its
+//! results. [`agent`]: the same over plain RESP, for every other language.
 
 mod agent;
 mod judge;

@@ -24,7 +24,7 @@ pub struct Run {
     waits: BTreeMap<String, JoinHandle<Result<Guard, Error>>>,
     recipes: BTreeMap<String, Lock>,
     leases: BTreeMap<String, Lease>,
-    /// The events of the client, and the locks that they are about.
+    /// The client's events, and their locks.
     told: Arc<Mutex<Vec<Event>>>,
 }
 
@@ -119,7 +119,7 @@ impl Run {
         }
     }
 
-    /// A step with a guard. What was released is not there any more: the compiler refuses to use it.
+    /// A step with a guard. A released guard is gone: the compiler refuses to use it.
     async fn guard(&mut self, verb: &str, name: &str, step: &Json) {
         let Some(guard) = self.guards.get(name) else {
             let why = step["fails"]["why"].as_str().expect("it is not there any more");
@@ -305,7 +305,7 @@ impl Keys {
         Keys { prefix: format!("{}:", scenario.replace(' ', "-")) }
     }
 
-    /// A key. That without a name is nobody's.
+    /// A key with this scenario's prefix. The empty key has none.
     pub fn key(&self, key: &Json) -> Vec<u8> {
         let name = match (key.as_str(), key["hex"].as_str()) {
             (Some(""), _) => return Vec::new(),
@@ -331,7 +331,7 @@ pub fn asked<'s>(servers: &'s [Server], step: &Json) -> &'s Server {
     &servers[step["node"].as_u64().map_or(0, |node| node as usize - 1)]
 }
 
-/// Waits until a node tells these numbers.
+/// Waits until a node reports these numbers.
 pub fn sees(server: &Server, keys: &Keys, step: &Json) {
     let words = [b"DLOCK.INSPECT".to_vec(), keys.key(&step["sees"])];
     eventually(&step.to_string(), || {

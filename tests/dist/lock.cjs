@@ -1,4 +1,4 @@
-// Takes a lock with the package for Node.js, in whose folder scripts/test-dist.sh puts it.
+// Takes a lock with the package for Node.js. scripts/test-dist.sh puts this file into the package's folder.
 const assert = require('node:assert');
 const { Client } = require('dlock');
 

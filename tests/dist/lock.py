@@ -1,4 +1,4 @@
-"""Takes a lock with the wheel, beside whose package scripts/test-dist.sh puts this."""
+"""Takes a lock with the wheel. scripts/test-dist.sh puts this file beside its package."""
 
 import dlock
 

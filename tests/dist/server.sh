@@ -63,7 +63,7 @@ removed() {
     stop
 }
 
-# This node is new: nobody has ever had a lock here.
+# This node is new: no client has ever had a lock here.
 set_newborn() {
     sed -i 's/^# *\(dlock.newborn-quarantine 0\)$/\1/' /etc/dlock/module.conf
 }

@@ -1,8 +1,8 @@
-//! The comparison of a program's output with what a page shows.
+//! The comparison of a program's output with a page.
 
-/// The parts that are the same in two printings of the same thing: words, and numbers that say how
-/// many there are of something (0, 1 and 2). Other numbers, and whatever holds a digit, may differ;
-/// so may the unit behind a number, and how far columns are apart.
+/// The parts that are the same in two printings of the same thing: words, and small counts (0, 1 and 2).
+/// Other numbers, and words with a digit, may differ; so may the unit behind a number, and the distance of
+/// columns.
 pub fn essence(text: &str) -> Vec<Vec<String>> {
     let lines = text.lines().map(str::trim_end).filter(|line| !line.is_empty());
     lines.filter(|line| !is_duration(line)).map(words).collect()
@@ -35,7 +35,7 @@ fn words(line: &str) -> Vec<String> {
 const ANY: &str = "#";
 
 fn general(word: &str) -> String {
-    // The machine on which a page's example was made has another name.
+    // A page's example comes from a machine with another name.
     if let Some(name) = ["host=", "user="].into_iter().find(|name| word.starts_with(name)) {
         return name.to_owned();
     }
@@ -47,7 +47,7 @@ fn general(word: &str) -> String {
     ANY.to_owned()
 }
 
-/// redis-cli says how long a reply took, to a person: `(1.21s)`.
+/// redis-cli prints the time of a reply on a terminal: `(1.21s)`.
 fn is_duration(line: &str) -> bool {
     let inner = line.strip_prefix('(').and_then(|rest| rest.strip_suffix("s)"));
     inner.is_some_and(|seconds| seconds.parse::<f64>().is_ok())

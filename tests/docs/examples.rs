@@ -1,4 +1,4 @@
-//! Programs to copy: what a page shows of them is what is tested, and each can be found.
+//! Programs to copy: a page shows exactly the tested program, and each program is on a page.
 
 use std::fs;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use harness::program;
 
 use crate::page;
 
-/// The folders of the programs to copy, and the pages of which one names each program.
+/// The folders of the programs to copy, each with its pages. One of these names each program.
 const PROGRAMS: [(&str, &[&str]); 2] = [
     ("docs/examples", &["docs/any-client.md"]),
     ("docs/agent", &["docs/agent.md", "docs/leader-election.md", "docs/php.md"]),

@@ -1,4 +1,4 @@
-//! Examples of the library: what the pages show is what is compiled here.
+//! Examples of the library: the pages show exactly the code that is compiled here.
 
 use std::error::Error;
 use std::time::Duration;

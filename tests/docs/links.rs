@@ -91,7 +91,7 @@ fn follow(page: &Page, words: &str, target: &str) -> Result<(), String> {
     }
 }
 
-/// The name in a link's words, of a test, say: the file to which the link leads must have it.
+/// The name in a link's words, of a test, say: the linked file must have it.
 fn name_in_code(words: &str) -> Option<&str> {
     let name = words.strip_prefix('`')?.strip_suffix('`')?;
     name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_').then_some(name)

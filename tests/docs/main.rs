@@ -1,8 +1,8 @@
-//! The documentation is true: every link leads somewhere, and every example gives what is printed.
+//! The documentation is true: every link leads to a target, and every example prints what the page shows.
 //!
-//! - [`page`]: a page of it, as blocks of examples with what comments say of them;
-//! - [`links`]: where its links lead;
-//! - [`alike`]: whether a program printed what a page shows, numbers aside;
+//! - [`page`]: a page of it, as blocks of examples with their comments;
+//! - [`links`]: the targets of links;
+//! - [`alike`]: the comparison of a program's output with a page, numbers aside;
 //! - [`redis_cli`]: examples of redis-cli, run by redis-cli against a real server;
 //! - [`codes`]: the codes of errors;
 //! - [`dependencies`]: the reason for each dependency;
@@ -11,12 +11,12 @@
 //! - [`llms`]: the list of pages for language models;
 //! - [`shell`]: examples of a shell, run by bash with real nodes.
 //!
-//! A comment above an example says what a reader need not see:
+//! A comment above an example has notes that a reader need not see:
 //!
 //! - `<!-- before: COMMAND -->`: another client has sent this, and may still wait for its answer;
 //! - `<!-- before: crash -->`: the server was killed and has started again;
 //! - `<!-- held: KEY -->`: while a shell example runs, `dlock run` holds this lock;
-//! - `<!-- exits: N -->`: a shell example whose last command ends with this code.
+//! - `<!-- exits: N -->`: the last command of a shell example ends with this code.
 
 mod alike;
 mod codes;

@@ -13,7 +13,7 @@ pub struct Page {
 /// An example: what stands between two lines of backticks.
 #[derive(Clone, Debug, Default)]
 pub struct Example {
-    /// The line at which it begins.
+    /// Its first line.
     pub line: usize,
     /// The language behind the backticks.
     pub language: String,
@@ -88,7 +88,7 @@ impl Page {
 }
 
 impl Example {
-    /// The example's page and line, for the reader who has to mend it.
+    /// The example's page and line, for error messages.
     pub fn place(&self, page: &Page) -> String {
         format!("{}:{}", page.path.display(), self.line)
     }

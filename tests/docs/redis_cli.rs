@@ -1,4 +1,4 @@
-//! Examples of redis-cli: lines with its prompt, and what it prints.
+//! Examples of redis-cli: lines with its prompt, and its output.
 
 use std::io::{Read, Write};
 use std::process::{Child, Command, Stdio};

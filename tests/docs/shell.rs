@@ -1,4 +1,4 @@
-//! Examples of a shell: lines that begin with `$`, with what they print, and whole scripts.
+//! Examples of a shell: lines that begin with `$`, with their output, and whole scripts.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -62,7 +62,7 @@ fn is_ours(example: &Example) -> bool {
     is_shell && text.contains("dlock ") && !text.contains("127.0.0.1:6379>") && !text.contains('[')
 }
 
-/// Three nodes, and a folder with what the examples call.
+/// Three nodes, and a folder with the examples' programs.
 struct Place {
     nodes: Vec<Server>,
     folder: TempDir,

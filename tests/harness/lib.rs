@@ -9,9 +9,9 @@
 //! and [`seed`]: random numbers that can be had again; [`soak`]: the length of tests that can go on
 //! for hours. A module is called by its name alone: `harness::proxy`.
 //!
-//! A test is a function of the server's kind; [`on_every_server!`] makes five tests of it, named
-//! after the servers, so that `cargo test redis_7_0` picks all those of one. Where servers do not differ,
-//! [`on_one_server!`] or [`on_two_servers!`] will do; so `redis_8_2` picks each of them once:
+//! A test is a function of the server's kind. [`on_every_server!`] makes five tests of it, named after the
+//! servers: `cargo test redis_7_0` picks all tests of one server. Where servers do not differ, use
+//! [`on_one_server!`] or [`on_two_servers!`]; so `redis_8_2` picks each test once:
 //!
 //! ```ignore
 //! #[apply(on_every_server)]
@@ -53,8 +53,8 @@ pub use system_calls::Fault;
 pub use value::Value;
 pub use wait::eventually;
 
-/// Makes five tests of one function of a [`Kind`]: servers do differently what it shows, or have done. Use it as
-/// `#[apply(on_every_server)]`.
+/// Makes five tests of one function of a [`Kind`]: servers differ in what it shows, or have differed. Use it
+/// as `#[apply(on_every_server)]`.
 #[macro_export]
 macro_rules! on_every_server {
     ($(#[$attribute:meta])* fn $name:ident $rest:tt $body:block) => {
@@ -76,8 +76,8 @@ macro_rules! on_two_servers {
     };
 }
 
-/// Makes a test of one function of a [`Kind`]: what it shows is decided by rules that touch nothing in which
-/// servers differ. It is named like those of [`on_every_server`].
+/// Makes a test of one function of a [`Kind`]: nothing in which servers differ decides what it shows. It is
+/// named like the tests of [`on_every_server`].
 #[macro_export]
 macro_rules! on_one_server {
     ($(#[$attribute:meta])* fn $name:ident $rest:tt $body:block) => {
@@ -104,7 +104,7 @@ macro_rules! tests_on {
     };
 }
 
-/// The arguments of a request, of which each may be text or any bytes.
+/// The arguments of a request. Each may be text or any bytes.
 #[macro_export]
 macro_rules! bytes {
     ($($argument:expr),* $(,)?) => {

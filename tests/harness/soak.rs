@@ -1,5 +1,5 @@
-//! The length of tests that can go on for hours: short with `make test`, long with `make soak` or `make jobs`, and with
-//! `make soak HOURS=8` as long as a turn there.
+//! The length of tests that can go on for hours: short with `make test`, long with `make soak` or `make
+//! jobs`, and with `make soak HOURS=8` as long as a turn there.
 
 use std::env;
 use std::time::Duration;
@@ -17,15 +17,14 @@ pub fn tries_every_case() -> bool {
     env::var_os("DLOCK_SOAK").is_some()
 }
 
-/// The length of a course of jobs over one set of nodes: DLOCK_JOBS, in seconds. `None` without it: a short one
-/// has to do.
+/// The length of a course of jobs over one set of nodes: DLOCK_JOBS, in seconds. `None` without it: a short
+/// one.
 pub fn jobs() -> Option<Duration> {
     let text = env::var("DLOCK_JOBS").ok()?;
     Some(Duration::from_secs(text.parse().expect("DLOCK_JOBS is a number of seconds")))
 }
 
-/// The length of one run of chaos: DLOCK_SOAK_CHAOS, in seconds. `None` without
-/// it: one that is short and mild has to do.
+/// The length of one run of chaos: DLOCK_SOAK_CHAOS, in seconds. `None` without it: a short and mild one.
 pub fn chaos() -> Option<Duration> {
     let text = env::var("DLOCK_SOAK_CHAOS").ok()?;
     let seconds = text.parse().expect("DLOCK_SOAK_CHAOS is a number of seconds");
@@ -44,8 +43,8 @@ pub fn run(short: Duration, long: Duration) -> Duration {
     }
 }
 
-/// The length of each lock's turn under the same faults: DLOCK_SOAK_FAULTS, in seconds.
-/// `None` without it: until it is accused.
+/// The length of each lock's turn under the same faults: DLOCK_SOAK_FAULTS, in seconds. `None` without it:
+/// until it is accused.
 pub fn faults() -> Option<Duration> {
     let text = env::var("DLOCK_SOAK_FAULTS").ok()?;
     let seconds = text.parse().expect("DLOCK_SOAK_FAULTS is a number of seconds");

@@ -1,9 +1,8 @@
 //! A retry that finds its own lock.
 //!
-//! The recipe: `SET NX PX`, and a retry when the answer does not come in time. The request had
-//! arrived; only its answer got lost. So the retry is told that the lock is taken: by itself.
-//! No client works until the TTL is over. With dlock, asking again with the same token gives the same
-//! grant.
+//! The recipe: `SET NX PX`, and a retry when the answer does not come in time. The request had arrived; only
+//! its answer was lost. So the retry finds the lock taken: by itself. No client works until the TTL is over.
+//! With dlock, asking again with the same token gives the same grant.
 
 use std::time::Duration;
 
@@ -16,7 +15,7 @@ fn a_retry_finds_the_lock_taken_by_itself(kind: Kind) {
     let set = "SET job alice-1 NX PX 60000";
     let (mut late, mut alice) = an_answer_too_late(&network, "OK", set);
     assert_eq!(server.run("GET job").text(), "alice-1", "it is hers");
-    // She comes with the same value, or with a new one.
+    // Alice comes with the same value, or with a new one.
     for again in [set, "SET job alice-2 NX PX 60000"] {
         for _ in 0..5 {
             assert!(alice.run(again).is_null(), "and she is told that it is taken");
@@ -42,8 +41,8 @@ fn a_retry_with_the_same_token_gets_the_same_grant(kind: Kind) {
     assert_eq!(server.node("leases").int(), 0, "there was only one");
 }
 
-/// Alice's request is granted, but she has given up when the answer comes, and has made a new
-/// connection. Gives the old one and the new one.
+/// Alice's request is granted, but she has given up when the answer comes, and has made a new connection.
+/// Returns the old one and the new one.
 fn an_answer_too_late(network: &Proxy, answer: &str, words: &str) -> (Client, Client) {
     let [mut first, second] = [(); 2].map(|()| Client::connect(network.port()).expect("it is up"));
     network.keep_back_from(Way::Down, answer);

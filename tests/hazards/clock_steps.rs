@@ -1,8 +1,8 @@
 //! The server's wall clock steps: NTP corrects it, a virtual machine resumes, an administrator sets it.
 //!
-//! The recipe: `SET NX PX`. The server keeps its end as a date. A step ahead ends all locks at
-//! once, while their holders work; a step back keeps the locks of the dead for as long as the step.
-//! dlock's leases run on the monotonic clock: they end when they should.
+//! The recipe: `SET NX PX`. The server keeps its end as a date. A step ahead ends all locks at once, while
+//! their holders work; a step back keeps the locks of crashed clients for as long as the step. dlock's leases
+//! run on the monotonic clock, and end on time.
 
 use std::time::{Duration, Instant};
 
@@ -45,7 +45,7 @@ fn a_step_back_keeps_a_dead_holders_lock_but_no_lease(kind: Kind) {
     server.set_wall_clock(-HOUR);
     assert!(!bob.has_answer());
     assert_eq!(server.holders("new"), ["alice"]);
-    // Alice is gone, and releases neither.
+    // Alice has crashed, and releases neither.
     assert!(bob.recv().int() > 0);
     assert!(asked.elapsed() >= MEANT, "{:?}", asked.elapsed());
     assert!(set("bob").is_null(), "it is over as well, or should be");

@@ -1,6 +1,6 @@
-//! A host that dies in the middle of its job. The usual recipes against a second run in the same window note the
-//! run before the work, or never give the lock back: then the job does not run in this window at all.
-//! dlock notes it after the work: the dead host's lease ends, and the next host runs the job.
+//! A host that crashes in the middle of its job. The usual recipes against a second run in the same window
+//! note the run before the work, or never release the lock: then the job does not run in this window at all.
+//! dlock notes it after the work: the crashed host's lease ends, and the next host runs the job.
 
 use harness::running::Running;
 use harness::{Kind, Quorum, Server};
@@ -16,14 +16,14 @@ fn a_run_that_is_noted_before_the_work_is_not_made_up_for() {
     let server = Server::build(Kind::Redis82).without_module().start();
     let claims = |host: &str| set_nx(&mut server.client(), "nightly:2026-11-25", host, WINDOW);
     assert!(claims("web-1"), "it runs the job");
-    // The host dies: the lock is not given back, as it would not be otherwise.
+    // The host crashes: the lock is not released, nor would it be otherwise.
     assert!(!claims("web-2") && !claims("web-3"), "they take it for done");
     let left = server.run("PTTL nightly:2026-11-25").int();
     assert!(left > 43_000_000, "nobody runs it for {left} ms");
 }
 
 #[test]
-fn a_run_that_is_noted_after_the_work_is_made_up_for_by_who_waits() {
+fn a_run_that_is_noted_after_the_work_is_made_up_for_by_the_waiter() {
     for size in [1, 3] {
         let quorum = Quorum::start(size);
         let start = |job: &str| {

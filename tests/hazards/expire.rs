@@ -1,7 +1,6 @@
-//! SETNX, and then EXPIRE or PEXPIRE: a holder that crashes between the two leaves a lock for ever.
-//! Both in one transaction, and each request in vain makes the dead holder's lock last longer. With
-//! dlock the lease is part of the grant: whatever ends after it, the lock is free when the lease is
-//! over, and one that is EPHEMERAL at once.
+//! SETNX, and then EXPIRE or PEXPIRE: a holder that crashes between the two leaves a lock for ever. With both
+//! in one transaction, each failed attempt prolongs a crashed holder's lock. With dlock the lease is part of
+//! the grant: the lock is free when the lease is over, and an EPHEMERAL one at once.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -34,8 +33,8 @@ impl SetThenExpire {
     }
 }
 
-/// A client that loses its connection when the server has received this request: it has
-/// crashed, or its machine has, or the network.
+/// A client that loses its connection when the server has received this request: its process, its machine or
+/// the network has crashed.
 fn crashes_after(server: &Server, args: &[&str]) -> (Proxy, Client) {
     let network = Proxy::start(server.port());
     let client = Client::connect(network.port()).expect("it listens");
@@ -101,8 +100,7 @@ const PASSED: i64 = 150;
 /// Bob asks this often.
 const ATTEMPTS: i64 = 4;
 
-/// The usual repair: nothing can come between the two. But PEXPIRE is run whether or not SETNX did
-/// anything.
+/// The usual repair: nothing can come between the two. But PEXPIRE runs even if SETNX did nothing.
 fn lock_in_a_transaction(client: &mut Client, host: &str) -> bool {
     let begins = ["MULTI".to_owned(), format!("SETNX {KEY} {host}")];
     let ends = [format!("PEXPIRE {KEY} {TTL}"), "EXEC".to_owned()];
@@ -111,7 +109,7 @@ fn lock_in_a_transaction(client: &mut Client, host: &str) -> bool {
 }
 
 #[test]
-fn whoever_asks_for_it_in_a_transaction_makes_a_dead_holders_lock_last_longer() {
+fn a_request_in_a_transaction_makes_a_dead_holders_lock_last_longer() {
     let server = Server::build(Kind::Redis82).without_module().start();
     let (mut alice, mut bob) = (server.client(), server.client());
     assert!(lock_in_a_transaction(&mut alice, "web-1"));
@@ -128,7 +126,7 @@ fn whoever_asks_for_it_in_a_transaction_makes_a_dead_holders_lock_last_longer() 
 }
 
 #[apply(on_one_server)]
-fn whoever_asks_dlock_in_vain_changes_nothing(kind: Kind) {
+fn a_refused_request_to_dlock_changes_nothing(kind: Kind) {
     let server = Server::start(kind);
     let (mut alice, mut bob) = (server.client(), server.client());
     assert!(alice.run(&format!("DLOCK.ACQUIRE {KEY} alice {TTL}")).int() > 0);

@@ -1,9 +1,8 @@
-//! The primary dies before its replica has heard of a lock, and the replica is promoted: it gives
-//! the lock to a second one while the first one's runs. With dlock the promoted node is in
-//! quarantine for as long as leases are, by what the primary last told it: the second one is told
-//! so, or waits, and holds only when the first one's lease is over, with a larger fence. A lease
-//! that is longer than all before it is not covered, if its primary dies with it;
-//! `dlock.quarantine` is for that.
+//! The primary crashes before its replica has received a lock. The promoted replica grants it to a second
+//! client while the first one's lock runs. With dlock the promoted node is in quarantine for the lease bound
+//! that the primary last sent. The second client gets QUARANTINE, or waits: it holds only when the first
+//! one's lease is over, with a larger fence. A lease longer than all before it is not covered if its primary
+//! crashes with it; `dlock.quarantine` is for that.
 
 use std::time::{Duration, Instant};
 
@@ -34,8 +33,8 @@ impl Pair {
         Pair { primary, replica, network }
     }
 
-    /// Starts a pair with the module, and with a lock that was in use before, for leases of the
-    /// same length: the replica knows how long they are.
+    /// Starts a pair with the module. A lock with leases of the same length was in use before, so the replica
+    /// has their bound.
     fn start_with_dlock(kind: Kind, ttl: u64) -> Pair {
         let pair = Pair::start(Server::build(kind));
         let mut earlier = Dlock::connect(pair.primary.port());
@@ -47,8 +46,8 @@ impl Pair {
         pair
     }
 
-    /// A client takes the lock, and gets the reply. The primary dies before its replica has heard of
-    /// it. Gives the holder, and when it asked.
+    /// A client takes the lock, and gets the reply. The primary crashes before its replica has received it.
+    /// Returns the holder and the time of its request.
     fn lose_a_lock<P: Party>(&mut self, ttl: u64) -> (P, Instant) {
         let mut alice = P::connect(self.primary.port());
         self.network.keep_back(Way::Down);
@@ -81,8 +80,7 @@ fn assert_one_holds(port: u16, alice: &Dlock, asked: Instant, ttl: u64) {
     assert!(Some(fence) > alice.fence(), "{fence} after {:?}", alice.fence());
 }
 
-/// The length of alice's lease, where bob waits for its end and it takes no time to promote the
-/// replica.
+/// The length of alice's lease, where bob waits for its end and the promotion takes no time.
 const SHORT: u64 = 1_500;
 
 fn promote(replica: &Server) -> u16 {
@@ -109,7 +107,7 @@ fn a_promoted_replica_with_dlock_waits_for_a_lease_that_it_never_heard_of(kind: 
 /// The length of the leases before.
 const USUAL: u64 = 300;
 
-/// The limit. The replica waits for leases of the usual length, for it has heard of no others.
+/// The limit. The replica waits for leases of the usual length, for it has received no other bound.
 #[test]
 fn a_promoted_replica_does_not_wait_for_a_lease_longer_than_all_before_it() {
     let mut pair = Pair::start_with_dlock(Kind::Redis82, USUAL);

@@ -1,4 +1,4 @@
-//! Services of a fleet that moves over: the old ones, and what they all do under the lock.
+//! Services of a fleet that moves over: the old ones, and the work of all under the lock.
 
 use std::sync::Mutex;
 use std::thread;
@@ -32,9 +32,9 @@ impl Old {
 /// and write it.
 pub struct Turns {
     port: u16,
-    /// The services that had them, in order.
+    /// The services in the order of their turns.
     who: Mutex<Vec<&'static str>>,
-    /// A turn of one kind of service must follow one of the other this often.
+    /// A turn of one kind of service must follow one of the other kind this often.
     changes: usize,
 }
 
@@ -44,9 +44,9 @@ impl Turns {
         Turns { port: server.port(), who: Mutex::default(), changes }
     }
 
-    /// Lets a service have one turn after the other, until there was enough of both kinds. Between
-    /// them it does something else for as long as its last turn took, or longer: else there would
-    /// always be a queue, which keeps out clients that poll.
+    /// Lets a service have one turn after the other, until both kinds have had enough. Between turns it does
+    /// something else for at least as long as its last turn took. Otherwise there would always be a queue,
+    /// and it keeps out clients that poll.
     pub fn go_on(&self, who: &'static str, mut under_the_lock: impl FnMut(&mut dyn FnMut())) {
         let mut client = Client::connect(self.port).expect("it is up");
         while !self.were_enough() {

@@ -1,7 +1,7 @@
-//! The primary dies before its replica has heard of a lock, and the clients follow the promotion by
-//! themselves. With a plain client the second one has the lock while the first one's runs, and no
-//! confirmation by replicas (`WAIT`) cures that. With dlock's own client the second one waits until
-//! the first one's lease is over, and gets a larger fence; the first one is told.
+//! The primary crashes before its replica has received a lock, and the clients follow the promotion by
+//! themselves. With a plain client the second one has the lock while the first one's runs, and confirmation
+//! by replicas (`WAIT`) does not cure that. With dlock's own client the second one waits until the first
+//! one's lease is over, and gets a larger fence; the first one learns of its loss.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ use crate::recipe::set_nx;
 /// Longer than a fail-over takes.
 const TTL: Duration = ms(6_000);
 
-/// A lock that was in use before: the replicas know how long leases are.
+/// Uses a lock before, so that the replicas have the lease bound.
 async fn use_before(client: &Client, key: &str, servers: &[&Server]) {
     take(client, key, TTL).await.release().await.expect("it is held");
     let bound = |server: &Server| server.node("lease-bound-ms").int();
@@ -97,7 +97,7 @@ impl Three {
         Three { primary, near, far, network }
     }
 
-    /// One replica confirms what alice has got, and the other one is promoted.
+    /// One replica confirms alice's lock, and the other replica is promoted.
     fn promote_the_other(&mut self, alice: &mut harness::Client) {
         assert_eq!(alice.run("WAIT 1 0").int(), 1, "one replica has confirmed it");
         self.primary.kill();
@@ -106,8 +106,8 @@ impl Three {
     }
 }
 
-/// Redisson and others ask `WAIT 1` after they have taken a lock, and hold it when one replica has
-/// confirmed. The one that is promoted need not be that one.
+/// Redisson and others ask `WAIT 1` after they have taken a lock, and hold it when one replica has confirmed
+/// it. Another one may be promoted.
 #[test]
 fn a_lock_that_a_replica_has_confirmed_is_granted_again_when_another_one_is_promoted() {
     let mut three = Three::start(|| Server::build(Kind::Redis82).without_module());

@@ -1,8 +1,8 @@
-//! SETNX with the expiry time as the value; a client that finds the time over takes the lock with
-//! GETSET. All depends on the clocks of the clients: one that is ahead takes a lock that is still
-//! good, the GETSET of a loser moves the end of the winner's lock, and a release that looks at the
-//! clock first leaves its lock behind, or deletes the next holder's. dlock asks no client for the
-//! time: the server measures leases, and compares tokens.
+//! SETNX with the expiry time as the value; a client that finds the time over takes the lock with GETSET. All
+//! depends on the clocks of the clients. A client with a clock that is ahead takes a lock that is still good.
+//! The GETSET of a loser moves the end of the winner's lock. A release that looks at the clock first leaves
+//! its lock behind, or deletes the next holder's. dlock asks no client for the time: the server measures
+//! leases, and compares tokens.
 
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -19,9 +19,9 @@ const HOUR: i64 = 3_600_000;
 /// A client of the recipe, as the documentation of SETNX had it for years.
 struct GetSet {
     client: Client,
-    /// Its clock is ahead by this, in milliseconds.
+    /// The lead of its clock, in milliseconds.
     ahead: i64,
-    /// The time, by its clock, at which the lock that it has, or asked for, is over.
+    /// The end of the lock that it has, or asked for, by its clock.
     expires: i64,
 }
 
@@ -47,27 +47,26 @@ impl GetSet {
         (expires < self.now()).then_some(expires)
     }
 
-    /// Puts its own time in the place of one that is over. If another was quicker, it is the
-    /// other's lock.
+    /// Replaces the time of an expired lock by its own. If another client was quicker, the lock is that
+    /// client's.
     fn swap(&mut self, old: i64, ttl: i64) -> bool {
         self.expires = self.now() + ttl + 1;
         let before = self.client.run(&format!("GETSET {KEY} {}", self.expires));
         !before.is_null() && time(&before.text()) == old
     }
 
-    /// The time for which it believes to have the lock.
+    /// The remaining time of the lock, in its view.
     fn left(&self) -> i64 {
         self.expires - self.now()
     }
 
-    /// "Delete only what is surely still yours": with enough time left that no client can have taken
-    /// it. Says whether a lock was removed.
+    /// "Delete only what is surely still yours": with enough time left that no other client can have taken
+    /// it. True if a lock was removed.
     fn unlock_with_a_buffer(&mut self, buffer: i64) -> bool {
         self.left() > buffer && self.client.run(&format!("DEL {KEY}")).int() == 1
     }
 
-    /// The other way: delete it only if it has the value that was set. Says whether a lock was
-    /// removed.
+    /// The other way: delete it only if it has the value that was set. True if a lock was removed.
     fn unlock_if_unchanged(&mut self) -> bool {
         let value = self.client.run(&format!("GET {KEY}"));
         let unchanged = !value.is_null() && time(&value.text()) == self.expires;
@@ -89,8 +88,8 @@ fn time(text: &str) -> i64 {
     text.parse().expect("the value is a time")
 }
 
-/// A dlock request by a client whose clock is this far ahead. The client sends to no server what its
-/// clock shows, but for a fence that it may propose.
+/// A dlock request by a client with a clock this far ahead. The only time that the client sends is in a
+/// proposed fence.
 fn acquire(server: &Server, who: &str, ahead: i64) -> Value {
     let proposal = now(ahead) * 1_000;
     server.run(&format!("DLOCK.ACQUIRE {KEY} {who} {TTL} FENCE {proposal}"))
@@ -114,26 +113,26 @@ fn a_client_whose_clock_is_ahead_takes_nothing_from_a_holder_of_dlock(kind: Kind
     assert!(acquire(&server, "bob", SKEW).is_null());
     assert_eq!(server.run(&format!("DLOCK.CHECK {KEY} alice")).int(), fence);
     assert_eq!(server.run(&format!("DLOCK.RELEASE {KEY} alice")).int(), 1);
-    // And no clock that is behind gives a smaller fence to a later client.
+    // A clock that is behind does not give a later client a smaller fence.
     let bobs = acquire(&server, "bob", SKEW).int();
     server.run(&format!("DLOCK.RELEASE {KEY} bob"));
     assert!(bobs > fence && acquire(&server, "carol", -SKEW).int() > bobs);
 }
 
-// --- two that find a lock that is over -----------------------------------------------------------
+// --- two clients that find an expired lock -------------------------------------------------------
 
 /// A client took the lock an hour ago, and crashed.
 fn left_behind(server: &Server) {
     assert!(GetSet::new(server, -HOUR).try_lock(TTL));
 }
 
-/// Alice and bob find in the same moment that the lock is over, and alice is quicker. Bob loses,
-/// but the lock has his time from now on.
+/// Alice and bob find in the same moment that the lock is over, and alice is quicker. Bob loses, but the lock
+/// has his time from now on.
 fn a_race(alice: &mut GetSet, bob: &mut GetSet) {
     let seen = [alice.sees_one_that_is_over(), bob.sees_one_that_is_over()];
     let [Some(by_alice), Some(by_bob)] = seen else { panic!("it is over: {seen:?}") };
     assert!(alice.swap(by_alice, TTL));
-    // Not in the same millisecond, for then both would have set the same time.
+    // Not in the same millisecond: both would have set the same time.
     thread::sleep(Duration::from_millis(5));
     assert!(!bob.swap(by_bob, TTL));
     let value = bob.client.run(&format!("GET {KEY}"));
@@ -162,7 +161,7 @@ fn the_getset_of_a_loser_ends_the_lock_of_the_winner(kind: Kind) {
 }
 
 #[apply(on_one_server)]
-fn who_loses_a_race_for_dlock_changes_nothing(kind: Kind) {
+fn the_loser_of_a_race_for_dlock_changes_nothing(kind: Kind) {
     let server = Server::start(kind);
     assert!(server.run(&format!("DLOCK.ACQUIRE {KEY} crashed 50")).int() > 0);
     let mut clients = ["alice", "bob"].map(|who| (who, server.client()));
@@ -186,11 +185,11 @@ fn who_loses_a_race_for_dlock_changes_nothing(kind: Kind) {
 
 // --- a release that looks at the clock -----------------------------------------------------------
 
-/// Alice wants to have this much left when she deletes her lock.
+/// Alice deletes her lock only with this much time left.
 const BUFFER: i64 = 500;
 
 #[test]
-fn a_release_with_a_buffer_leaves_a_lock_that_nobody_has() {
+fn a_release_with_a_buffer_leaves_a_lock_without_a_holder() {
     let server = Server::build(Kind::Redis82).without_module().start();
     let (mut alice, mut bob) = (GetSet::new(&server, 0), GetSet::new(&server, 0));
     assert!(alice.try_lock(TTL));

@@ -1,6 +1,6 @@
-//! DEL as unlock, delayed in the network until the lock's time is over and another has it: it
-//! deletes the other's lock, and a third one comes in. A RELEASE that is as late finds that its
-//! token holds nothing, and the holder keeps the lock.
+//! DEL as unlock, delayed in the network until the lock's time is over and another client has it: it deletes
+//! that client's lock, and a third one takes it. A RELEASE as late finds that its token holds nothing, and
+//! the holder keeps the lock.
 
 use std::thread;
 
@@ -11,7 +11,7 @@ use crate::recipe::{Dlock, Party, SetNx, has_value, random, set_nx};
 const KEY: &str = "report";
 /// Alice's lock is over while her unlock is on its way.
 const ALICES: u64 = 3_000;
-/// The others' locks are not over before the test is.
+/// The other clients' locks outlast the test.
 const OTHERS: u64 = 60_000;
 
 /// `SET key host NX PX ttl`, and `DEL key`, which deletes any client's lock.
@@ -50,13 +50,13 @@ struct Outcome {
     removed: bool,
     /// Bob still has the lock after it.
     bob_has_it: bool,
-    /// A third one gets the lock while bob works.
+    /// A third client gets the lock while bob works.
     carol_gets_it: bool,
 }
 
 const BOB_KEEPS_IT: Outcome = Outcome { removed: false, bob_has_it: true, carol_gets_it: false };
 
-/// Alice gives her lock back in time, but that arrives only when bob has it.
+/// Alice releases her lock in time, but the request arrives only when bob has it.
 fn a_late_unlock<P: Party>(server: &Server) -> Outcome {
     let network = Proxy::start(server.port());
     let mut alice = P::connect(network.port());
@@ -84,7 +84,7 @@ fn a_late_del_takes_the_lock_from_its_next_holder() {
     assert_eq!(outcome, Outcome { removed: true, bob_has_it: false, carol_gets_it: true });
 }
 
-/// The random value of the better recipe is for this: the same timeline does it no harm.
+/// The better recipe's random value is for this: it survives the same timeline.
 #[test]
 fn a_late_compare_and_delete_does_not() {
     let server = Server::build(Kind::Redis82).without_module().start();

@@ -1,12 +1,12 @@
-//! A write that arrives late at the data: its holder was paused (garbage collection, a full disk, a
-//! suspended machine), its packet delayed, or it lay in a queue. The lock cannot stop it, for it is at
-//! work for another holder by then; the data can.
+//! A write that arrives late at the data: its holder was paused (garbage collection, a full disk, a suspended
+//! machine), or its packet was delayed, or lay in a queue. The lock cannot stop it: another client holds it
+//! by then. The data can.
 //!
-//! The recipe is a Redlock, a random value on a majority of three nodes. Its holder could look at its
-//! clock before it writes, but it has done that before the pause, or never does; and no store can tell,
-//! for random values have no order. The fence of dlock is the difference: it grows, every request to the
-//! data carries it, and the data refuses the smaller one. Reads carry it, too: a test shows why. And a
-//! guard that is looked at says that it is lost, as a Redlock does that keeps the time.
+//! The recipe is a Redlock, a random value on a majority of three nodes. Its holder could look at its clock
+//! before it writes, but it did so before the pause, or never does. No store can tell, for random values have
+//! no order. dlock's fence grows, every request to the data carries it, and the data refuses the smaller one.
+//! Reads carry it, too: a test shows why. A guard reports its loss when it is checked, as a Redlock does that
+//! keeps the time.
 
 use dlock_client::{Guard, LossReason};
 use harness::{Kind, Quorum, Server, Value, eventually};
@@ -18,8 +18,8 @@ use crate::redlock::Redlock;
 /// Data, and its mark.
 const MARK: &str = "{account}:mark";
 
-/// A store that does what can be done with random values: it refuses those that it has seen before
-/// and that are not the last one, for these are of holders before.
+/// A store that does as much as random values allow: it refuses values of earlier holders. These it has seen
+/// before, and they are not the last one.
 const REFUSES_OLD_VALUES: &str = "\
     if redis.call('HGET', KEYS[1], 'value') ~= ARGV[1] then \
         if redis.call('SISMEMBER', KEYS[2], ARGV[1]) == 1 then return 0 end \
@@ -37,21 +37,21 @@ fn a_random_value_gives_a_store_nothing_to_refuse_a_late_writer_by() {
     };
     let mut alice = Redlock::direct(&quorum, NODE_TIMEOUT);
     let alices = alice.lock("job", ms(500)).expect("it is free");
-    // Alice stands still here.
+    // Alice is paused here.
     eventually("alice's leases are over", || {
         quorum.iter().all(|node| node.run("EXISTS job").int() == 0)
     });
     let mut bob = Redlock::direct(&quorum, NODE_TIMEOUT);
     let bobs = bob.lock("job", ms(60_000)).expect("it is free");
     assert_eq!(write(&bobs.value, "bob's"), 1);
-    // And goes on here, with the write that was her next step.
+    // Alice resumes here, with the write that was her next step.
     assert_eq!(write(&alices.value, "alice's"), 1);
     assert!(bobs.is_believed());
     assert!(!alices.is_believed(), "she would know if she looked");
     assert_eq!(store.run("HGET account text").text(), "alice's", "what bob wrote is gone");
 }
 
-/// A holder that stands still: nothing of its program runs any more, not even the renewal.
+/// A paused holder: nothing of its program runs any more, not even the renewal.
 struct Paused {
     program: Runtime,
     guard: Guard,
@@ -101,7 +101,7 @@ fn a_read_without_its_fence_lets_a_late_write_be_lost() {
     assert_eq!(fenced(&data, alice.guard.fence(), "SET account 100").text(), "OK");
     let bob = next_fence(&quorum);
     let read: i64 = data.run("GET account").text().parse().expect("a number");
-    // Acknowledged, for no client has shown a larger fence.
+    // Accepted, for no client has shown a larger fence.
     assert_eq!(fenced(&data, alice.guard.fence(), "SET account 150").text(), "OK");
     assert_eq!(fenced(&data, bob, &format!("SET account {}", read + 1)).text(), "OK");
     assert_eq!(data.run("GET account").text(), "101", "alice's write is gone");

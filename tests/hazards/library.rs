@@ -1,4 +1,4 @@
-//! Programs that take locks, in the process of the test, and what the nodes say to them.
+//! Programs that take locks, in the process of the test, and the nodes' replies to them.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use dlock_client::{Client, Error, Guard, NodeState};
 use harness::Quorum;
 pub use harness::library::{assert_held, connect, ms, run, take, wait_for};
 
-/// A node may take this long to answer: enough on a busy machine.
+/// The time for a node to answer: enough on a busy machine.
 pub const NODE_TIMEOUT: Duration = ms(1_000);
 
 /// A program that sends its requests through the networks in front of the nodes.
@@ -19,7 +19,7 @@ pub async fn healthy_program(quorum: &Quorum) -> Client {
     connect(&quorum.direct_urls(), NODE_TIMEOUT).await
 }
 
-/// The nodes' states after an attempt that was in vain, in their order.
+/// The nodes' states after a failed attempt, in their order.
 #[track_caller]
 pub fn states(attempt: Result<Guard, Error>) -> Vec<NodeState> {
     match attempt {

@@ -1,7 +1,7 @@
-//! A request of a web application that runs for longer than its lock lasts, where no thread can renew the lock
-//! meanwhile: PHP's. Today's recipe takes the longest time that anybody can think of as the expiry time, and
-//! everybody waits for that long when a request dies; or a shorter one, and two are at work. The agent renews the
-//! lock while the connection lives, and releases it with it.
+//! A web request that runs for longer than its lock lasts, in PHP, where no thread can renew the lock
+//! meanwhile. Today's recipe takes the longest imaginable time as the expiry time, and every client waits
+//! that long when a request crashes. With a shorter one, two are at work. The agent renews the lock while the
+//! connection is open, and releases it with it.
 
 use std::thread::sleep;
 use std::time::Duration;
@@ -14,7 +14,7 @@ const LEASE: Duration = Duration::from_millis(500);
 #[apply(on_one_server)]
 fn a_request_is_longer_than_its_lock(kind: Kind) {
     let server = Server::start(kind);
-    // Alice's request goes on and on, and Bob gets the lock.
+    // Alice's request goes on, and Bob gets the lock.
     let take = |name: &str| {
         let taken = server.run(&format!("SET report {name} NX PX {}", LEASE.as_millis()));
         !taken.is_null()
@@ -36,7 +36,7 @@ fn the_agent_renews_it_as_long_as_the_request_lives(kind: Kind) {
         assert_eq!(bob(""), Value::Null);
     }
     assert!(alice.run("DLOCK.CHECK report alice").is_int());
-    // The request dies, and no client waits for a lease to end.
+    // The request crashes, and no client waits for a lease to end.
     alice.close();
     bob("WAIT 10000").int();
 }

@@ -1,11 +1,10 @@
-//! The known failures of usual lock recipes: each really fails here, on a real server, and dlock in
-//! the same timeline does not. One file for each row of docs/hazards.md; [`side_by_side`] and
-//! [`other_kinds`] show what happens while services move over. Where dlock has a limit, a test
-//! shows it, too.
+//! The known failures of usual lock recipes: each really fails here, on a real server, and dlock in the same
+//! timeline does not. There is one file for each row of docs/hazards.md; [`side_by_side`] and [`other_kinds`]
+//! show what happens while services move over. Where dlock has a limit, a test shows it, too.
 //!
-//! What several rows share: recipes on one server are in [`recipe`], on several in [`redlock`],
-//! programs that use the library in [`library`], and services that move over in [`fleet`]. [`same_faults`] lets
-//! several locks go through the same faults, before judges that others wrote.
+//! Parts that several rows share: recipes on one server are in [`recipe`], on several in [`redlock`],
+//! programs that use the library in [`library`], and services that move over in [`fleet`]. [`same_faults`]
+//! puts several locks through the same faults, before judges by other authors.
 
 mod asked_again;
 mod clock_steps;

@@ -1,6 +1,7 @@
-//! A lock that outlives its job. It is not renewed, so it has to be longer than the longest run: hours, or days. When
-//! the job is killed by `kill -9`, or its machine runs out of memory, the lock stays, and the job is mute for as
-//! long. dlock's lease is one of seconds, renewed while the job runs, however long that takes.
+//! A lock that outlives its job. It is not renewed, so it has to be longer than the longest run: hours, or
+//! days. When the job is killed by `kill -9`, or its machine runs out of memory, the lock stays, and the job
+//! does not run for as long. dlock's lease is one of seconds, renewed while the job runs, however long that
+//! takes.
 
 use harness::running::Running;
 use harness::{Kind, Quorum, Server, eventually};

@@ -1,17 +1,15 @@
-//! Waiters in order, and the one in front is gone.
+//! Waiters in order, and the first one vanishes.
 //!
-//! The recipes: tickets, where each waiter blocks until the one before it leaves, as people build
-//! ZooKeeper's in Redis; and a list in which everybody has a limited time, as Redisson's fair lock
-//! keeps it. ZooKeeper ends the session of a client that vanished, and wakes its watcher; Redis
-//! does not. So the watcher waits for ever, or all behind it wait for its time, though the
-//! lock is free; and a holder that vanished holds on. In dlock's queue a waiter is there as long as
-//! its connection is, and so is an EPHEMERAL holder: EPHEMERAL also decides when a waiter vanishes
-//! in the moment in which it is given the lock. Without it the lock is then held until the lease is
-//! over.
+//! One recipe has tickets: each waiter blocks until the one before it leaves, like ZooKeeper's recipe built
+//! in Redis. The other has a list in which each waiter has a limited time, like Redisson's fair lock.
+//! ZooKeeper ends the session of a client that vanished, and wakes its watcher; Redis does not. So the
+//! watcher waits for ever, or all waiters behind wait for its time, though the lock is free; and a holder
+//! that vanished holds on. In dlock's queue a waiter stays as long as its connection, and so does an
+//! EPHEMERAL holder. EPHEMERAL also decides when a waiter vanishes at the moment of its grant. Without it the
+//! lock is then held until the lease is over.
 //!
-//! Vanished means that the server was told that the connection has ended, as it is when a process
-//! dies. Where a network fails in silence it hears of that when TCP's keep-alive does, and only the
-//! end of the lease is sure.
+//! Vanished means that the server sees the connection end, as when a process crashes. Where a network fails
+//! in silence, TCP's keep-alive detects it, and only the end of the lease is sure.
 
 use std::time::{Duration, Instant};
 
@@ -21,7 +19,7 @@ use harness::{
 };
 
 #[apply(on_one_server)]
-fn who_watches_a_waiter_that_vanishes_waits_for_ever(kind: Kind) {
+fn the_watcher_of_a_waiter_that_vanishes_waits_for_ever(kind: Kind) {
     let server = Server::build(kind).without_module().start();
     let mut alice = server.client();
     let alices = take_ticket(&mut alice);
@@ -43,7 +41,7 @@ fn who_watches_a_waiter_that_vanishes_waits_for_ever(kind: Kind) {
 }
 
 #[test]
-fn who_stands_behind_waiters_that_vanish_waits_for_the_time_of_them_all() {
+fn a_waiter_behind_others_that_vanish_waits_for_the_time_of_them_all() {
     let server = Server::build(Kind::Redis82).without_module().start();
     let [mut alice, mut bob, mut carol, mut dave] = [(); 4].map(|()| server.client());
     assert!(poll(&mut alice, "alice"), "alice holds");
@@ -64,7 +62,7 @@ fn who_stands_behind_waiters_that_vanish_waits_for_the_time_of_them_all() {
 }
 
 #[apply(on_every_server)]
-fn a_waiter_that_vanishes_holds_nobody_up(kind: Kind) {
+fn a_waiter_that_vanishes_delays_no_other(kind: Kind) {
     let server = Server::start(kind);
     server.run("DLOCK.ACQUIRE job alice 60000");
     let [bob, mut carol, mut dave] =
@@ -83,9 +81,9 @@ fn a_waiter_that_vanishes_holds_nobody_up(kind: Kind) {
     assert!(dave.recv().int() > last);
 }
 
-/// The server reads the release before it reads that the waiter's connection has ended.
+/// The server reads the release before the end of the waiter's connection.
 #[apply(on_two_servers)]
-fn an_ephemeral_waiter_that_vanishes_in_the_moment_of_the_release_holds_nobody_up(kind: Kind) {
+fn an_ephemeral_waiter_that_vanishes_in_the_moment_of_the_release_delays_no_other(kind: Kind) {
     let server = Server::start(kind);
     server.run("DLOCK.ACQUIRE job alice 60000");
     let (network, bob) = waiter_through_a_network(&server, "bob 60000 WAIT 0 EPHEMERAL");
@@ -158,7 +156,7 @@ fn vanish(server: &Server, id: i64, client: Client) {
     server.until_gone(id);
 }
 
-// --- each watches the one before it, as people build ZooKeeper's recipe -----------------------
+// --- each watches the one before it, like ZooKeeper's recipe ----------------------------------
 
 /// Takes a ticket. The client with the lowest one holds the lock.
 fn take_ticket(client: &mut Client) -> i64 {
@@ -174,7 +172,7 @@ fn in_front(client: &mut Client, ticket: i64) -> Option<i64> {
     range.items().first().map(|before| before.text().parse().expect("a ticket is a number"))
 }
 
-/// A new waiter, which is blocked until the one before it says that it leaves.
+/// A new waiter, blocked until the one before it leaves.
 fn watch(server: &Server, before: i64) -> (Client, i64) {
     let mut client = server.client();
     let ticket = take_ticket(&mut client);
@@ -183,20 +181,20 @@ fn watch(server: &Server, before: i64) -> (Client, i64) {
     (client, ticket)
 }
 
-/// Gives the ticket back, and wakes the one behind.
+/// Returns the ticket, and wakes the next waiter.
 fn leave(client: &mut Client, ticket: i64) {
     client.run(&format!("ZREM job:queue {ticket}"));
     client.run(&format!("RPUSH job:gone:{ticket} 1"));
 }
 
-// --- a list in which everybody has a limited time, as in Redisson's fair lock -------------------
+// --- a list in which each waiter has a limited time, as in Redisson's fair lock -----------------
 
-/// The others wait this long for one that is in front and does not come.
+/// The other waiters wait this long for the first one if it does not come.
 const TIME: Duration = Duration::from_secs(2);
 
-/// Takes the lock if it is free and nobody is in front whose time is not over; else queues. The
-/// time of each begins after that of the one before it. KEYS: the lock, the list, and when each
-/// one's time is over. ARGV: the client that asks, and the time of each.
+/// Takes the lock if it is free and no waiter in front has time left; else queues. The time of each begins
+/// after that of the one before it. KEYS: the lock, the list, and the end of each waiter's time. ARGV: the
+/// client that asks, and the time of each.
 const POLL: &str = "\
     local clock = redis.call('TIME') \
     local now = clock[1] * 1000 + math.floor(clock[2] / 1000) \

@@ -1,10 +1,9 @@
 //! Old locks that are no strings, or need more than a string, beside dlock.
 //!
-//! A lock in a hash (Redisson) and one of dlock at the same key are errors to each other: never are
-//! there two holders, but neither waits for the other. A client that waits for a signal
-//! (python-redis-lock) does not get one from dlock, and waits out its expiry. There the fleet moves
-//! in two steps: first all services take both locks, the old one and then one of dlock at another
-//! key; then they leave out the old one.
+//! A lock in a hash (Redisson) and one of dlock at the same key are errors to each other: there are never two
+//! holders, but neither waits for the other. A client that waits for a signal (python-redis-lock) does not
+//! get one from dlock, and waits out its expiry. There the fleet moves in two steps: first all services take
+//! both locks, the old one and then one of dlock at another key; then they leave out the old one.
 
 use std::thread;
 
@@ -13,7 +12,7 @@ use harness::{Kind, Server, apply, eventually, on_one_server, on_two_servers};
 use crate::fleet::{Old, Turns, assert_wrong_type};
 use crate::library::ms;
 
-/// As Redisson keeps its locks: the field is the holder, the value how often it entered.
+/// As Redisson keeps its locks: the field is the holder, the value counts its entries.
 const ENTER: &str = "\
     if redis.call('EXISTS', KEYS[1]) == 1 and redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then \
         return redis.call('PTTL', KEYS[1]) \
@@ -44,8 +43,8 @@ fn a_lock_kept_in_a_hash_and_one_of_dlock_are_errors_to_each_other(kind: Kind) {
     assert_eq!(server.run("PTTL job").int(), -1);
 }
 
-/// As python-redis-lock does it: GET to see whether it is one's own already, `SET NX`, and BLPOP on
-/// a list to which the holder pushes when it is done, for as long as locks last.
+/// As python-redis-lock does it: GET to see whether it holds already, `SET NX`, and BLPOP on a list for as
+/// long as locks last. The holder pushes to that list when it is done.
 #[apply(on_one_server)]
 fn a_waiter_for_a_signal_hears_nothing_of_a_release_by_dlock(kind: Kind) {
     let server = Server::start(kind);
@@ -57,7 +56,7 @@ fn a_waiter_for_a_signal_hears_nothing_of_a_release_by_dlock(kind: Kind) {
     let mut waits = server.client();
     assert!(waits.run("SET lock:job second NX EX 60").is_null());
     server.block(&mut waits, "BLPOP lock-signal:job 60");
-    // The first one is gone: its lock ends without a signal, and dlock has it next.
+    // The first client has crashed: its lock ends without a signal, and dlock has it next.
     server.run("PEXPIRE lock:job 1");
     eventually("it is free", || server.run("DLOCK.ACQUIRE lock:job alice 60000").is_int());
     assert_eq!(server.run("DLOCK.RELEASE lock:job alice").int(), 1);
@@ -66,7 +65,7 @@ fn a_waiter_for_a_signal_hears_nothing_of_a_release_by_dlock(kind: Kind) {
 }
 
 #[apply(on_two_servers)]
-fn who_takes_both_locks_loses_no_update_beside_old_or_new_services(kind: Kind) {
+fn a_service_with_both_locks_loses_no_update_beside_old_or_new_services(kind: Kind) {
     let server = Server::start(kind);
     let both = |turns: &Turns| {
         let mut old = Old::new(&server, "both:thread-1");

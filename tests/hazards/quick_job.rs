@@ -1,5 +1,6 @@
-//! A job on two hosts that is quicker than their clocks differ: the second host comes when the first one has
-//! finished and given its lock back, and runs the job a second time in the same window. dlock leaves the lock done.
+//! A job on two hosts that is quicker than their clocks differ. The second host comes when the first one has
+//! finished and released its lock, and runs the job a second time in the same window. dlock leaves the lock
+//! done.
 
 use std::thread;
 use std::time::Duration;
@@ -18,7 +19,7 @@ const APART: Duration = Duration::from_millis(300);
 trait Host {
     fn connect(port: u16) -> Self;
 
-    /// Its scheduler's time has come. Returns true if it ran the job.
+    /// Runs at its scheduler's time. Returns true if it ran the job.
     fn fires(&mut self, job: impl FnMut()) -> bool;
 }
 
@@ -62,7 +63,7 @@ impl Host for Done {
     }
 }
 
-/// Two hosts start a job at the same time, as each of them sees it. Returns how often it ran.
+/// Two hosts start a job at the same time by their own clocks. Returns how often it ran.
 fn runs<H: Host>(server: &Server) -> usize {
     let (mut fast, mut slow) = (H::connect(server.port()), H::connect(server.port()));
     let job = || thread::sleep(APART / 10);

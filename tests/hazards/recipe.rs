@@ -1,32 +1,32 @@
-//! The usual recipes on one server, as services write them, and dlock beside them: [`Party`] is
-//! what they have in common, so that one timeline runs with either.
+//! The usual recipes on one server, as services write them, and dlock beside them. [`Party`] is their common
+//! interface, so that one timeline runs with either.
 
 use std::thread;
 use std::time::{Duration, Instant};
 
 use harness::{Client, Value};
 
-/// A service that takes a lock, with whatever recipe.
+/// A service that takes a lock, with any recipe.
 pub trait Party: Send {
-    /// On a connection of its own, through whatever stands at this port.
+    /// Connects on its own, through the server or network at this port.
     fn connect(port: u16) -> Self;
 
     /// Takes the lock for this many milliseconds, if it is free.
     fn try_lock(&mut self, key: &str, ttl: u64) -> bool;
 
-    /// Gives the lock back, and says whether anything was taken away by that.
+    /// Releases the lock. True if that took a lock away.
     fn unlock(&mut self, key: &str) -> bool;
 
-    /// True if the server says that this client has the lock.
+    /// True if this client has the lock at the server.
     fn holds(&mut self, key: &str) -> bool;
 
     /// The number of its lock, where the recipe has numbers.
     fn fence(&self) -> Option<i64>;
 }
 
-/// A service that waits for a lock, with whatever recipe.
+/// A service that waits for a lock, with any recipe.
 pub trait Waiting: Party {
-    /// Takes the lock when it can be had, or gives up.
+    /// Takes the lock when it is free, or gives up.
     fn lock_within(&mut self, key: &str, ttl: u64, limit: Duration) -> bool;
 
     /// The server's number for its connection.
@@ -59,7 +59,7 @@ pub const COMPARE_AND_DELETE: &str = "\
 /// Clients in a hurry sleep this long between two attempts.
 pub const HURRY: Duration = Duration::from_millis(10);
 
-/// redis-py's `Lock` sleeps this long, unless it is told otherwise.
+/// redis-py's `Lock` sleeps this long by default.
 pub const USUAL: Duration = Duration::from_millis(100);
 
 /// Takes a lock with this value, if there is no such key.

@@ -1,5 +1,5 @@
-//! Redlock as it is usually written, over several servers: `SET key value NX PX ttl` on one after
-//! the other, held when a majority said OK, released by the script that compares and deletes.
+//! Redlock as it is usually written, over several servers: `SET key value NX PX ttl` on one after the other,
+//! held when a majority replied OK, released by the script that compares and deletes.
 
 use std::time::{Duration, Instant};
 
@@ -16,12 +16,12 @@ pub struct Redlock {
     enough: usize,
 }
 
-/// The moment from which an implementation counts the lease that it believes to have.
+/// The start of the lease in an implementation's view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Validity {
-    /// The moment before the first request, as the description of Redlock wants it.
+    /// The moment before the first request, as the description of Redlock demands.
     FromTheFirstRequest,
-    /// The moment at which a majority was there, as hand-written ones do.
+    /// The moment of the majority's last answer, as in many implementations.
     FromTheLastAnswer,
 }
 
@@ -31,11 +31,11 @@ pub struct Held {
     pub key: String,
     /// Random: unique, and neither larger nor smaller than the one before.
     pub value: String,
-    /// Until then the client does not doubt it.
+    /// The end of the lock, in the client's view.
     pub until: Instant,
 }
 
-/// A connection to one server, made anew when it failed.
+/// A connection to one server, made anew after a failure.
 pub struct Link {
     port: u16,
     timeout: Duration,
@@ -60,7 +60,7 @@ impl Redlock {
         Redlock { nodes, validity: Validity::FromTheFirstRequest, enough }
     }
 
-    /// Counts its leases from elsewhere.
+    /// Sets the start of its leases.
     pub fn counting(self, validity: Validity) -> Redlock {
         Redlock { validity, ..self }
     }
@@ -83,7 +83,7 @@ impl Redlock {
         None
     }
 
-    /// Releases it on all nodes, and says on how many it was there.
+    /// Releases it on all nodes. Returns the number of nodes that had it.
     pub fn unlock(&mut self, held: &Held) -> usize {
         let release = ["EVAL", COMPARE_AND_DELETE, "1", &held.key, &held.value];
         let answers = self.nodes.iter_mut().map(|node| node.ask(&release));
@@ -99,7 +99,7 @@ impl Held {
 }
 
 impl Link {
-    /// Nothing is connected yet.
+    /// A link that is not connected yet.
     pub fn new(port: u16, timeout: Duration) -> Link {
         Link { port, timeout, connection: None }
     }

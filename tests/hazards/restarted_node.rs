@@ -1,12 +1,11 @@
 //! Redlock, and one of three nodes comes back empty.
 //!
-//! The recipe: alice has the lock on the nodes 1 and 2 (her request to 3 got lost); node 2 keeps
-//! nothing on disk, crashes and starts again; bob gets the lock on 2 and 3. Both hold. With dlock
-//! node 2 keeps a state file, which is not the lock, but says how long it has to be quiet: it
-//! grants nothing until every lease that it may have forgotten has ended, and bob gets no majority
-//! until alice's guard is over. If the state file is lost as well, node 2 waits for a minute, or for as long
-//! as `dlock.newborn-quarantine` says. Alice does not reach node 2 any more, or she would hear at once that it
-//! has forgotten her.
+//! The recipe: alice has the lock on the nodes 1 and 2 (her request to 3 got lost). Node 2 keeps nothing on
+//! disk, crashes and starts again; bob gets the lock on 2 and 3. Both hold. With dlock node 2 keeps a state
+//! file: it has not the lock, but the length of the quarantine. Node 2 grants nothing until every lease that
+//! it may have forgotten has ended, and bob gets no majority until alice's guard is over. If the state file
+//! is lost as well, node 2 waits for a minute, or for `dlock.newborn-quarantine`. Alice does not reach node 2
+//! any more, or she would learn at once that it has forgotten her lease.
 
 use std::fs;
 use std::time::Duration;
@@ -60,7 +59,7 @@ fn a_guard_is_not_held_twice_when_a_node_restarts_empty() {
 
 // --- the state file is lost as well ------------------------------------------------------------
 
-/// The limit: no node has stored alice's lease, and the operator says that there was none.
+/// The limit: no node has stored alice's lease, and the operator declares that there was none.
 #[test]
 fn a_guard_is_held_twice_when_a_node_that_lost_its_disk_is_said_to_be_new() {
     let mut quorum = Quorum::start(3);
@@ -94,8 +93,8 @@ fn lose_everything(quorum: &mut Quorum, setting: &str) {
     assert!(quorum[1].holders("job").is_empty(), "it has forgotten");
 }
 
-/// Alice has the lock on the nodes 1 and 2, and does not reach 3. Bob wants it, and reaches all but
-/// node 1, which would name the holder at once.
+/// Alice has the lock on the nodes 1 and 2, and does not reach 3. Bob wants it, and reaches all but node 1,
+/// which would name the holder at once.
 struct People {
     alices: Guard,
     bob: Client,
@@ -116,8 +115,8 @@ impl People {
         People { alices, bob, _network: network }
     }
 
-    /// Asserts that bob asks again and again and has the lock when alice has it no more. Node 3
-    /// grants it to him at any time: only node 2 can keep him out.
+    /// Asserts that bob asks again and again and has the lock when alice has it no more. Node 3 grants it at
+    /// any time: only node 2 can keep bob out.
     async fn assert_bob_comes_after(&self, quorum: &Quorum) {
         let attempt = async || self.bob.lock("job").ttl(TTL).try_acquire().await;
         let said = states(attempt().await);

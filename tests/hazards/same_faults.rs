@@ -1,8 +1,8 @@
-//! The same faults, and several locks: programs contend for one lock after the other, and again and again one of
-//! three servers is out of reach for a moment, while another one is killed and starts again at once. Judges that
-//! others wrote say of each lock whether two clients held it at once.
+//! Several locks under the same faults. Programs contend for one lock after the other. Again and again one of
+//! three servers is out of reach for a moment, while another one is killed and starts again at once. Judges
+//! by other authors decide for each lock whether two clients held it at once.
 //!
-//! The table in docs/contributing/proof.md is what these tests print with DLOCK_SOAK_FAULTS=100.
+//! These tests print the table in docs/contributing/proof.md with DLOCK_SOAK_FAULTS=100.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,13 +21,13 @@ use crate::library::{connect, ms};
 use crate::redlock::{Held, Redlock};
 
 const TTL: Duration = ms(800);
-/// A program works this long under a lock, at most, and not when its lock is over by its own clock.
+/// A program works this long under a lock, at most, and stops when its lock is over by its own clock.
 const LONGEST_HOLD: u64 = 700;
 const PROGRAMS: usize = 6;
-/// Each lock is wanted for this long; then all want the next.
+/// All programs want each lock for this long, and then the next.
 const ROUND: Duration = ms(2_000);
-/// One of the three servers is out of reach for this long, and then another one is killed; and so again after this
-/// pause.
+/// One of the three servers is out of reach for this long, and then another one is killed. This repeats after
+/// the pause.
 const AWAY: Duration = ms(500);
 const PAUSE: Duration = ms(1_000);
 /// A run with fewer grants shows nothing.
@@ -75,7 +75,7 @@ fn assert_never_held_twice(
     assert!(history.len() > LEAST, "{} grants show nothing", history.len());
 }
 
-/// Goes on until the judges accuse the lock, or for as long as `make soak` says.
+/// Goes on until the judges accuse the lock, or for the time of `make soak`.
 #[track_caller]
 fn assert_held_twice(lock: &str, nodes: Quorum, contenders: Contenders) {
     let history = run(nodes, contenders, |history, begun| match soak::faults() {
@@ -102,7 +102,7 @@ fn tell(lock: &str, history: &History) {
 
 // --- the faults ----------------------------------------------------------------------------------
 
-/// The programs that contend, as soon as they have the nodes' URLs, until the flag says that it is over.
+/// The programs that contend, from the moment when they have the nodes' URLs until the flag is set.
 type Contenders = Box<dyn FnOnce(Vec<String>, Arc<History>, Arc<AtomicBool>) + Send>;
 
 fn run(
@@ -132,7 +132,7 @@ fn run(
     history
 }
 
-/// The lock that everybody wants now.
+/// The lock that all programs want now.
 fn wanted(begun: Instant) -> String {
     format!("job:{}", begun.elapsed().as_millis() / ROUND.as_millis())
 }
@@ -144,7 +144,7 @@ trait Party: Send {
     /// Tries to take it, once.
     fn try_lock(&mut self, key: &str) -> Option<Grant>;
 
-    /// The end of its validity, as it is stated now.
+    /// The end of its validity, as stated now.
     fn until(&self) -> Instant;
 
     fn unlock(&mut self);

@@ -1,11 +1,11 @@
-//! Services that still use `SET NX PX` and the script that compares and deletes, and services that
-//! use dlock already, on the same keys, while a fleet moves over.
+//! Services that still use `SET NX PX` and the script that compares and deletes, and services that use dlock
+//! already, on the same keys, while a fleet moves over.
 //!
-//! They exclude each other, on one node and on several: dlock takes a string at the key for a lock,
-//! and `SET NX` finds a key where dlock has one. What an old service does with a lock that it does
-//! not have fails with WRONGTYPE and changes nothing. The limits: a plain DEL deletes dlock's lock as
-//! it deletes any, and an EXPIRE ends it early, so code that does such things has to go first; and a
-//! crash takes the strings along, so `dlock.quarantine` has to be as long as they last.
+//! They exclude each other, on one node and on several: dlock treats a string at the key as a lock, and `SET
+//! NX` finds a key where dlock has one. An old service's request about a lock that it does not have fails
+//! with WRONGTYPE and changes nothing. The limits: a plain DEL deletes dlock's lock, and an EXPIRE ends it
+//! early, so code with these has to go first. A crash loses the strings, so `dlock.quarantine` has to be as
+//! long as they last.
 
 use std::thread;
 
@@ -46,7 +46,7 @@ fn what_an_old_service_does_with_a_lock_of_dlock_is_an_error_and_changes_nothing
     let fence = server.run("DLOCK.ACQUIRE job alice 60000").int();
     let mut bob = server.waiter("DLOCK.ACQUIRE job bob 60000 WAIT 0");
     let mut old = Old::new(&server, "old");
-    // Not even with the holder's token.
+    // The holder's token makes no difference.
     let mut thief = Old::new(&server, "alice");
     for service in [&mut old, &mut thief] {
         for script in [COMPARE_AND_DELETE, RENEW] {
@@ -101,7 +101,7 @@ fn old_and_new_services_lose_no_update(kind: Kind) {
     assert_eq!(server.run("EXISTS job").int(), 0);
 }
 
-/// The same turns with no lock at all: it is the locks that keep these services apart above.
+/// The same turns with no lock at all: only the locks keep these services apart above.
 #[test]
 fn without_a_lock_updates_are_lost() {
     let server = Server::build(Kind::Redis82).without_module().start();
@@ -129,7 +129,7 @@ fn a_redlock_and_a_guard_keep_each_other_out() {
 
         let guard = take(&new, "job", ms(60_000)).await;
         eventually("every node has granted it", || quorum.held("job") == 3);
-        // The old client fails, and releases what it did not get, as such clients do: with WRONGTYPE.
+        // The old client fails, and releases what it did not get, as such clients do: it gets WRONGTYPE.
         assert!(old.lock("job", ms(60_000)).is_none());
         assert_eq!(old.unlock(&held), 0);
         assert_eq!(quorum.held_by("job", guard.token().as_str()), 3);
@@ -180,7 +180,7 @@ fn redlocks_and_guards_lose_no_update() {
 
 // --- servers that crash, and the way back ------------------------------------------------------
 
-/// The operator alone knows the expiry of strings lost in a crash.
+/// Only the operator can state the expiry of strings lost in a crash.
 #[apply(on_two_servers)]
 fn a_least_quarantine_waits_for_the_old_locks_that_a_crash_took_along(kind: Kind) {
     let crashes = |server: &mut Server| {
@@ -215,7 +215,7 @@ fn a_server_starts_without_the_module_when_no_lock_is_left(kind: Kind) {
     server.start_again();
     assert_eq!(server.run("DLOCK.RELEASE job alice").int(), 1);
     assert_eq!(server.run("SCAN 0 COUNT 1000 TYPE dlock-key").items()[1].items().len(), 0);
-    // The log still tells how the lock came and went.
+    // The log still contains the lock.
     server.run("BGREWRITEAOF");
     eventually("the log is written anew", || {
         let busy = ["aof_rewrite_in_progress", "aof_rewrite_scheduled"];

@@ -1,8 +1,7 @@
-//! `SET NX PX` with a random value and compare-and-delete, and a holder that works for longer than
-//! its lock lasts: two are in the critical section, and what one of them writes is lost. The
-//! library renews the lock while the work goes on, so the second one waits; renewal is no invention
-//! of dlock, other libraries renew as well. The fence is the difference, where renewal did not
-//! help: the resource refuses a late writer. The fence has to be shown with each read, too: late_write.rs
+//! `SET NX PX` with a random value and compare-and-delete, and a holder that works for longer than its lock
+//! lasts. Two clients are in the critical section, and one of the writes is lost. The library renews the lock
+//! while the work goes on, so the second client waits; other libraries renew as well. The fence helps where
+//! renewal did not: the resource refuses a late writer. Each read has to carry the fence, too: late_write.rs
 //! shows why.
 
 use std::time::Duration;
@@ -18,15 +17,14 @@ const ALICES: u64 = 200;
 /// Bob is not late.
 const BOBS: u64 = 60_000;
 
-/// A balance, on a server that knows nothing of locks.
+/// A balance, on a server without locks.
 struct Account {
     server: Server,
 }
 
-/// Refuses a smaller fence than an earlier one; else writes, if there is
-/// something to write, and gives the balance. A client that only reads leaves its fence, too: what
-/// it is about to write rests on what it has read, so no earlier holder may write in between. A
-/// fence has 53 bits at most: Lua's numbers hold it.
+/// Refuses a smaller fence than an earlier one; else writes, if there is something to write, and returns the
+/// balance. A read leaves its fence, too: the next write depends on it, so no earlier holder may write in
+/// between. A fence has 53 bits at most: Lua's numbers hold it.
 const IN_ORDER: &str = "\
     local fence, largest = tonumber(ARGV[1]), tonumber(redis.call('get', KEYS[2]) or '0') \
     if fence < largest then return false end \
@@ -54,8 +52,7 @@ impl Account {
         (!answer.is_null()).then(|| answer.text().parse().expect("a number"))
     }
 
-    /// Writes the balance. True if the account accepted it: without a fence there is nothing to
-    /// refuse it by.
+    /// Writes the balance. True if the account accepted it: without a fence it refuses nothing.
     fn write(&self, fence: Option<i64>, balance: i64) -> bool {
         match fence {
             None => self.server.run(&format!("SET balance {balance}")).text() == "OK",
@@ -73,7 +70,7 @@ impl Account {
 
 // --- without renewal -----------------------------------------------------------------------------
 
-/// The moment at which alice writes at last.
+/// The moment of alice's late write.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Late {
     /// Bob has read the balance, and not written yet.
@@ -109,7 +106,7 @@ fn a_slow_holder<P: Party>(server: &Server, kind: Kind, late: Late) -> Outcome {
             (late_write(), bob_wrote)
         }
     };
-    // Comparing values, or tokens, saves bob's lock and comes too late for his account.
+    // Comparing values, or tokens, saves bob's lock, but not his account.
     assert!(!alice.unlock(KEY));
     assert!(bob.unlock(KEY));
     Outcome { alice: alice_wrote, bob: bob_wrote, balance: account.balance() }
@@ -130,14 +127,14 @@ fn a_holder_slower_than_its_lease_is_refused_by_its_fence(kind: Kind) {
     let server = Server::start(kind);
     for late in [Late::WhileBobIsIn, Late::WhenBobHasWritten] {
         let outcome = a_slow_holder::<Dlock>(&server, kind, late);
-        // Alice knows that she has to begin again.
+        // Alice gets an error, and has to begin again.
         assert_eq!(outcome, Outcome { alice: false, bob: true, balance: 150 }, "{late:?}");
     }
 }
 
 // --- with renewal --------------------------------------------------------------------------------
 
-/// Here locks last longer, for a busy machine may keep alice from renewing hers for a while.
+/// Locks last longer here: a busy machine may delay alice's renewal for a while.
 const RENEWED: Duration = Duration::from_millis(1500);
 /// Two of them would be over.
 const WORK: Duration = Duration::from_millis(3200);

@@ -1,11 +1,10 @@
 //! Redlock that asks its nodes one after the other, and one of them is slow.
 //!
-//! The recipe: `SET NX PX` on each node in turn, with a time-out for each as long as the lock. The
-//! first lease is over when the last node is asked. A client that counts the lock from the last
-//! answer believes that it is held, and so does another client; one that counts from the first request
-//! does not get a lock that is free. A short time-out for each node cures the second, and makes the
-//! first mistake smaller; it stays one. dlock asks all nodes at once, does not wait for the slow
-//! one, and counts from when it asked.
+//! The recipe: `SET NX PX` on each node in turn, with a time-out for each as long as the lock. The first
+//! lease is over when the last node is asked. A client that counts the lock from the last answer believes
+//! that it holds, and so does another client. A client that counts from the first request does not get a lock
+//! that is free. A short time-out for each node cures the second fault, and only reduces the first. dlock
+//! asks all nodes at once, does not wait for the slow one, and counts from its request.
 
 use std::time::Duration;
 
@@ -34,7 +33,7 @@ fn a_lease_counted_from_the_last_answer_is_held_twice() {
 fn a_lease_counted_from_the_first_request_is_never_had_while_a_node_is_slow() {
     let quorum = plain_servers();
     let (alices, bobs) = a_slow_answer(&quorum, Redlock::through_networks(&quorum, TTL));
-    // This is safe. It is also of no use: two of three nodes were well, and the lock was free.
+    // This is safe, but useless: two of three nodes were well, and the lock was free.
     assert!(alices.is_none() && bobs.is_believed());
     assert!(quorum.iter().all(|node| node.run("GET job").text() == bobs.value));
 }
@@ -48,7 +47,7 @@ fn a_slow_node_neither_delays_nor_doubles_a_guard() {
         let slow = quorum[1].network();
         slow.keep_back_all(Way::Down);
         let guard = take(&alice, "job", TTL).await;
-        // This is longer than any lease of the first ones runs.
+        // This is longer than any of the first leases.
         let held = |node: usize| quorum[node].holder("job")["held-ms"].int();
         let twice = 2 * TTL.as_millis() as i64;
         eventually("the first leases would be over, and the next", || {
@@ -86,8 +85,8 @@ fn a_guard_is_valid_from_when_its_nodes_were_asked() {
     });
 }
 
-/// Alice's second node has her request at once, but its answer takes longer than she waits for it.
-/// Bob comes when two of her three nodes are free again.
+/// Alice's second node has her request at once, but answers after her time-out. Bob comes when two of the
+/// three nodes are free again.
 fn a_slow_answer(quorum: &Quorum, mut alice: Redlock) -> (Option<Held>, Held) {
     let slow = quorum[1].network();
     slow.keep_back_from(Way::Down, "OK");

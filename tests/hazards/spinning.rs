@@ -1,8 +1,8 @@
-//! `SET NX PX` in a loop, with some sleep between two attempts and a time-out: clients are not served
-//! in the order in which they came. The client that asks at the right moment has the lock, while the others
-//! sleep. A hundred waiters send thousands of requests a second if each sleeps for 10 ms, and a thousand
-//! with the 100 ms of redis-py. With dlock they wait in
-//! a queue in the server, send nothing, and are served in the order in which they came.
+//! `SET NX PX` in a loop, with some sleep between two attempts and a time-out: clients are not served in the
+//! order of arrival. The client that asks at the right moment has the lock, while the others sleep. A hundred
+//! waiters send thousands of requests a second if each sleeps for 10 ms, and a thousand with the 100 ms of
+//! redis-py. With dlock they wait in a queue in the server, send nothing, and are served in the order of
+//! arrival.
 
 use std::sync::Mutex;
 use std::thread;
@@ -87,7 +87,7 @@ fn overtakings(order: &[usize]) -> usize {
 }
 
 #[test]
-fn who_polls_is_not_served_in_the_order_of_arrival() {
+fn polling_clients_are_not_served_in_the_order_of_arrival() {
     let server = Server::build(Kind::Redis82).without_module().start();
     let orders: Vec<Vec<usize>> = (0..ROUNDS).map(|_| order_of_service::<SetNx>(&server)).collect();
     let wrong: usize = orders.iter().map(|order| overtakings(order)).sum();
@@ -96,7 +96,7 @@ fn who_polls_is_not_served_in_the_order_of_arrival() {
 }
 
 #[apply(on_two_servers)]
-fn who_waits_in_the_queue_is_served_in_the_order_of_arrival(kind: Kind) {
+fn waiters_in_the_queue_are_served_in_the_order_of_arrival(kind: Kind) {
     let server = Server::start(kind);
     for _ in 0..ROUNDS {
         let order = order_of_service::<Dlock>(&server);

@@ -29,8 +29,8 @@ impl Object for Register {
     }
 }
 
-/// The changes of one register. One without an answer may have happened, from then on: it has if somebody has read
-/// its value, and else nobody can tell, so that it is as if it had not.
+/// The changes of one register. A change without an answer may have happened, from its request on. If another
+/// step has read its value, it has; otherwise it is treated as if it had not.
 pub fn calls(lines: &[&Line]) -> Vec<Call<Change>> {
     let changes = || {
         lines.iter().filter_map(|line| match &line.asked {

@@ -11,11 +11,11 @@ pub struct Line {
     pub process: String,
     /// The lock, or the data.
     pub key: String,
-    /// The name of the hold for which it asked: another one for each.
+    /// The name of the hold that it asked for: another one for each.
     pub who: String,
     /// The time of the request, in microseconds of the machine's monotonic clock.
     pub invoke: u64,
-    /// The time at which the program knew the answer, or had given up.
+    /// The time of the answer, or of giving up.
     #[serde(rename = "return")]
     pub returned: Option<u64>,
     /// The answer.
@@ -31,7 +31,7 @@ pub struct Line {
 pub enum Asked {
     /// For a lock.
     Acquire {
-        /// The others that may hold it.
+        /// The mode of the hold.
         mode: Mode,
         /// The fence of the grant, if this lock has any.
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -42,9 +42,9 @@ pub enum Asked {
     },
     /// To give it back.
     Release,
-    /// By an operator, to end the holds of everybody.
+    /// By an operator, to end all holds.
     Break,
-    /// To write a value in the place of one that was read, both under the lock.
+    /// To replace a value that was read by another, both under the lock.
     Change {
         /// The former value; empty where there was none.
         read: String,
@@ -102,7 +102,8 @@ pub fn write(to: &mut impl Write, about: &str, lines: &[Line]) -> io::Result<()>
 /// Reads a history.
 ///
 /// # Errors
-/// Fails when it cannot be read, or is none.
+///
+/// Fails if it cannot be read, or is none.
 pub fn read(from: impl BufRead) -> io::Result<Vec<Line>> {
     let mut lines = from.lines();
     let first = lines.next().ok_or(io::ErrorKind::UnexpectedEof)??;

@@ -1,5 +1,5 @@
-//! Judges histories: `judge FILE…`. Of each that cannot be true it says why, and leaves a page beside it that shows
-//! how far the checker came.
+//! Judges histories: `judge FILE…`. Prints the reason for each that cannot be true, and leaves a page beside
+//! it that shows how far the checker came.
 
 use std::fs::File;
 use std::io::{self, BufReader};

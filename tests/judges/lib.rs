@@ -1,10 +1,11 @@
-//! Judges of locks that others wrote: two linearizability checkers, over models of locks and of what is changed
-//! under them.
+//! Judges of locks by other authors: two linearizability checkers, over models of locks and of the data under
+//! them.
 //!
-//! - [`history`]: the lines that programs write about what they asked and heard: docs/contributing/histories.md.
+//! - [`history`]: the lines that programs record of their requests and answers:
+//!   docs/contributing/histories.md.
 //! - [`lock`]: a mutex, a read-write lock and a semaphore, with leases that end and fences that grow.
 //! - [`data`]: a register that is read and written under a lock.
-//! - [`verdict`]: what the checkers say of a history.
+//! - [`verdict`]: the checkers' verdict on a history.
 
 pub mod data;
 pub mod history;

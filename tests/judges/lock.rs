@@ -1,9 +1,8 @@
 //! Models of locks: a mutex, a read-write lock, and a semaphore.
 //!
-//! They are those that Jepsen has for Hazelcast's locks, in other words: a mutex that only its owner releases, the
-//! same with fences that grow, and permits. What is added is the lease: a hold ends by itself, at any moment from
-//! the end of the validity on that its program was told last. The reentrant ones are left out: dlock's locks are
-//! not reentrant.
+//! They are Jepsen's models of Hazelcast's locks, in other words: a mutex that only its owner releases, the
+//! same with fences that grow, and permits. The lease is added: a hold ends by itself, at any moment after
+//! the last stated end of its validity. The reentrant models are left out: dlock's locks are not reentrant.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +13,7 @@ use crate::verdict::{Call, Object};
 #[derive(Clone, Debug)]
 pub struct Lock;
 
-/// The holders, and the fences that were given.
+/// The holders, and the fences of all grants.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct State {
     holders: Vec<(usize, Mode)>,
@@ -77,7 +76,7 @@ impl Object for Lock {
 }
 
 impl State {
-    /// Fences grow. Only those that hold together may have the same one.
+    /// Fences grow. Only holders that share the lock may have the same one.
     fn may_follow(&self, mode: Mode, fence: u64) -> bool {
         match mode {
             Mode::Exclusive => fence > self.largest,
@@ -86,10 +85,11 @@ impl State {
     }
 }
 
-/// The steps of one lock, as far as its programs can tell when they were.
+/// The steps of one lock, with the times that its programs know.
 ///
-/// An attempt that was refused, or heard nothing, is not here: its program does not hold, whatever the servers
-/// keep of it, and may be refused though the lock is free, where several nodes are asked at once.
+/// An attempt that was refused, or got no answer, is not here. Its program does not hold, even if servers
+/// have granted it something. And where several nodes are asked at once, it may be refused though the lock is
+/// free.
 pub fn calls(lines: &[&Line], with_fences: bool) -> Vec<Call<Step>> {
     let mut released = BTreeMap::new();
     let mut broken = Vec::new();
@@ -110,7 +110,7 @@ pub fn calls(lines: &[&Line], with_fences: bool) -> Vec<Call<Step>> {
         let acquire = Step::Acquire(who, mode, fence);
         calls.push(Call { step: acquire, from: line.invoke, to: returned });
         let release = released.get(&line.who[..]);
-        // Whatever had begun by then may be what was ended.
+        // The break may have ended any hold that had begun by then.
         let broken = broken.iter().copied().filter(|at| *at >= line.invoke);
         let ends = broken.chain(release.map(|release| release.invoke)).chain([until]).min();
         let from = ends.unwrap_or(until).max(line.invoke);

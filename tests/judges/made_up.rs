@@ -1,4 +1,4 @@
-//! The judges themselves, on made-up histories: each line is one as programs write it.
+//! The judges themselves, on made-up histories: each line is in the programs' format.
 
 use dlock_judges::verdict::Promise;
 use dlock_judges::{Line, judge, read, write};
@@ -58,7 +58,7 @@ fn a_lock_is_free_from_its_release_on() {
 }
 
 #[test]
-fn nobody_holds_after_a_break() {
+fn no_client_holds_after_a_break() {
     let broke = line("operator", 30, Some(32), "done", r#""asked":"break""#);
     let early = [hold("a", 0, 10, 100, 1), broke, hold("b", 30, 41, 200, 2)];
     assert_eq!(broken(&early), None);
@@ -95,7 +95,7 @@ fn no_more_hold_than_there_are_permits() {
 }
 
 #[test]
-fn who_heard_nothing_or_no_takes_nothing_from_anybody() {
+fn a_client_without_a_grant_takes_nothing_from_the_others() {
     let asks = r#""asked":"acquire","mode":"exclusive""#;
     let refused = line("b", 5, Some(8), "refused", asks);
     let unheard = line("c", 6, None, "nothing", asks);

@@ -1,5 +1,5 @@
-//! The checkers, and what they say. Each searches for an order of all steps in which each one happens between its
-//! request and its answer, and follows from those before it.
+//! The checkers, and their verdicts. Each searches for an order of all steps. In it each step happens between
+//! its request and its answer, and follows from those before it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,7 +17,7 @@ use crate::data::{self, Register};
 use crate::history::{Asked, Line};
 use crate::lock::{self, Lock};
 
-/// A thing that changes by steps, of which some cannot follow others.
+/// A thing that changes by steps. Some steps cannot follow others.
 pub trait Object: Clone + Debug + Send + Sync + 'static {
     /// Its state.
     type State: Clone + Debug + Hash + Eq + Send + Sync;
@@ -64,7 +64,7 @@ pub enum Promise {
     Data,
 }
 
-/// A checker had not ended by then.
+/// A checker had not ended in time.
 const LONGEST: Duration = Duration::from_secs(60);
 /// The second checker takes more than twice as long for twice as many steps.
 const FEW: usize = 3_000;
@@ -132,7 +132,7 @@ pub fn is_possible<O: Object>(calls: &[Call<O::Step>]) -> bool {
     first
 }
 
-/// The rules of an object, as each of the checkers wants them.
+/// The rules of an object, in each checker's form.
 #[derive(Clone, Debug)]
 struct Rules<O>(PhantomData<O>);
 
@@ -180,7 +180,7 @@ fn operations<O: Object>(calls: &[Call<O::Step>]) -> Vec<Operation<Rules<O>>> {
     calls.iter().map(operation).collect()
 }
 
-/// The same for the other checker, which wants all requests and answers in order: of those at the same time the
+/// The same for the other checker. It needs all requests and answers in order: of those at the same time the
 /// requests come first.
 fn history<S: Clone>(calls: &[Call<S>]) -> todc_utils::History<S> {
     let mut order: Vec<(u64, bool, usize)> = Vec::new();
@@ -212,7 +212,7 @@ impl fmt::Display for Accusation {
     }
 }
 
-/// The number of locks and data of which a history tells.
+/// The number of locks and data in a history.
 #[must_use]
 pub fn keys(lines: &[Line]) -> usize {
     by_key(lines).len()

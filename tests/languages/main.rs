@@ -1,6 +1,6 @@
-//! The libraries for Python and Node, where a node is more than one server, or behind TLS. What they do is the
-//! Rust library's; that it arrives in the other languages is tried here. The tests that need single servers
-//! are in `tests/python` and `tests/nodejs`, in their languages.
+//! The libraries for Python and Node.js, where a node is more than one server, or behind TLS. Their behaviour
+//! is the Rust library's; these tests check that it arrives in the other languages. The tests that need
+//! single servers are in `tests/python` and `tests/nodejs`, in their languages.
 
 mod speaker;
 
@@ -12,7 +12,7 @@ use speaker::{Language, Speaker, in_every_language};
 
 /// A server that does not answer must be left in time to find another.
 const NODE_TIMEOUT: Duration = Duration::from_secs(1);
-/// A time in which all servers answer, even on a busy machine.
+/// Long enough for all servers to answer, even on a busy machine.
 const PATIENT: Duration = Duration::from_secs(60);
 
 #[apply(in_every_language)]
@@ -57,7 +57,7 @@ fn a_lock_of_a_server_behind_tls_is_held(language: Language) {
 }
 
 #[apply(in_every_language)]
-fn a_certificate_that_nobody_vouches_for_is_named(language: Language) {
+fn an_untrusted_certificate_is_named(language: Language) {
     let (certificates, others) = (Certificates::valid(), Certificates::valid());
     let (server, port) = certificates.server("no");
     let _server = server.start();

@@ -1,4 +1,4 @@
-//! A program in another language, which works with locks as it is told.
+//! A program in another language that carries out commands for locks.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -58,7 +58,7 @@ impl Speaker {
         Speaker { child, hears, says }
     }
 
-    /// Tells it something, and gives its answer.
+    /// Sends it a command, and returns its answer.
     #[track_caller]
     pub fn ask(&mut self, words: &str) -> String {
         writeln!(self.hears, "{words}").expect("it runs");
@@ -68,7 +68,7 @@ impl Speaker {
         line.trim_end().to_owned()
     }
 
-    /// Takes or checks a lock, and gives the fence.
+    /// Takes or checks a lock, and returns the fence.
     #[track_caller]
     pub fn fence(&mut self, words: &str) -> u64 {
         let said = self.ask(words);

@@ -3,10 +3,10 @@
 //! In reading order:
 //! - [`acquire`] and [`commands`]: DLOCK.ACQUIRE, and the other commands of one lock;
 //! - [`done`]: locks that are done for a while;
-//! - [`leases`]: which clock they run on, and what else ends them;
-//! - [`fences`] and [`fenced`]: the numbers that only grow, and commands that ask for one;
-//! - [`outside`] and [`eviction`]: what others, and the server itself, do to the keys of locks;
-//! - [`state_file`], [`quarantine`] and [`restarts`]: what a node knows after its end;
+//! - [`leases`]: their clock, and what else ends them;
+//! - [`fences`] and [`fenced`]: the numbers that only grow, and commands that need one;
+//! - [`outside`] and [`eviction`]: other commands, and the server itself, at the keys of locks;
+//! - [`state_file`], [`quarantine`] and [`restarts`]: a node's state after its end;
 //! - [`replicas`] and [`cluster`]: several servers;
 //! - [`server`]: the module as a part of its server;
 //! - [`load`]: many locks and many clients.

@@ -1,4 +1,4 @@
-// Figures of the library for Node.js, beside what they are to be compared with, in one run: scripts/nodejs.sh bench
+// Figures of the library for Node.js, beside those for comparison, in one run: scripts/nodejs.sh bench
 
 import { execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';

@@ -11,7 +11,8 @@ testWithServer(
   async ({ server, client, key }) => {
     const ttl = LEASE;
     let guard;
-    // On a machine that stands still for most of a lease nothing renews it; that is not what this is about.
+    // On a machine that is paused for most of a lease no renewal is possible; this test is about something
+    // else.
     for (let attempt = 0; attempt < 3; attempt += 1) {
       guard = await client.lock(key, { ttl }).acquire();
       const { signal } = guard;

@@ -1,4 +1,4 @@
-// The examples of src/nodejs/examples, with what they are for.
+// The examples of src/nodejs/examples, each with its purpose.
 
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';

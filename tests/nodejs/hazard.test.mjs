@@ -18,7 +18,7 @@ testWithServer('the event loop is busy and renewal comes too late', async ({ ser
     // Meanwhile any client could have acquired the recipe's lock.
     assert.equal(await redis.exists(`${key}:recipe`), 0);
   });
-  // The recipe's lock was not there any more to be released.
+  // The recipe's lock was gone before its release.
   await assert.rejects(recipe, { name: 'ExecutionError' });
   redis.disconnect();
 });

@@ -315,7 +315,7 @@ testWithServer('a lease without renewal outlives its guard', async ({ server, cl
   process.off('warning', listen);
 });
 
-testWithServer('who asks for a longer lease hears at once each time', async ({ client, key }) => {
+testWithServer('a request for a longer lease is answered at once each time', async ({ client, key }) => {
   const guard = await client.lock(key).acquire();
   for (let turn = 0; turn < 3; turn += 1) {
     await thrown(RefusedError, guard.extend(48 * 3_600_000));
@@ -432,7 +432,7 @@ testWithServer('a guard that is detached hands on its lease', async ({ server, c
   assert.equal(await other.release(key, token), true);
 });
 
-testWithServer('it is told who holds a lock and who waits for it', async ({ server, client, key }) => {
+testWithServer('the holder and the waiters of a lock are shown', async ({ server, client, key }) => {
   assert.deepEqual(await client.inspect(key), [{ node: server.url }]);
   const guard = await client.lock(key, { meta: 'the first' }).acquire();
   const waiting = client.lock(key, { meta: 'the second', wait: 600_000 }).acquire();

@@ -13,7 +13,7 @@ import { Redis } from 'ioredis';
 export const TOP = fileURLToPath(new URL('../..', import.meta.url));
 /** This folder; Node.js 18 has no import.meta.dirname. */
 export const HERE = fileURLToPath(new URL('.', import.meta.url));
-/** Tests for which one is enough run with the first. */
+/** Tests that need only one run with the first. */
 export const KINDS = ['redis-8.2', 'redis-7.0', 'valkey-8.1', 'valkey-9.1'];
 
 /** Tests wait this many milliseconds for an event that must happen, on a machine that may be busy. */
@@ -150,7 +150,7 @@ export class Server {
     return existsSync(file) ? readFileSync(file, 'utf8') : '';
   }
 
-  /** Stops it in the middle of whatever it does. */
+  /** Pauses it at once. */
   pause() {
     this.process.kill('SIGSTOP');
   }

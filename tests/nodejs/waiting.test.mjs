@@ -87,7 +87,7 @@ testWithServer('an abort after the grant does not end the lock', async ({ client
 testAlone('a wait goes on through an outage, with notices', async (t) => {
   const [server, key, told] = [await ownServer(t), newKey(), []];
   const client = new Client(server.url, { nodeTimeout: 10_000, notify: (notice) => told.push(notice) });
-  // The longest lease of the server is how long its quarantine is after the crash.
+  // The quarantine after the crash is as long as the server's longest lease.
   await client.lock(key, { ttl: LEASE }).run(() => {});
   await server.kill();
   const waiting = client.lock(key, { ttl: LEASE }).acquire();

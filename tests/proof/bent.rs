@@ -1,12 +1,12 @@
-//! The rules of a claim with something wrong in them. Each must be noticed.
+//! The rules of a claim, each with one defect. Each defect must be noticed.
 //!
-//! What is not here, because nothing can notice it:
+//! Not here, because nothing can notice it:
 //!
-//! - The largest of a majority's fences instead of the majority-th smallest. That is the same number
-//!   when the fence is fixed with the majority's last grant; and with more grants than that, which
-//!   an attempt sees only when it has waited for its gate, nodes that need not be are raised, too.
-//! - Another fence than that, whatever it is, makes no wrong claim: a claim counts only nodes whose
-//!   holder has this very fence. What it costs is claims, and so the smallest is here.
+//! - The largest of a majority's fences instead of the majority-th smallest. The number is the same when the
+//!   fence is fixed at the majority's last grant. An attempt sees more grants only if it has waited for its
+//!   gate; then it raises more nodes than necessary.
+//! - Any other fence. It makes no wrong claim: a claim counts only nodes that have this very fence for its
+//!   holder. It costs claims, and so the smallest is here.
 //! - A request that is sent again and counts from its first sending. That is earlier than it began, and safe.
 
 use dlock_core::quorum::{Rules, Sound};
@@ -106,8 +106,7 @@ impl Bend {
         matches!(self, Bend::OneMarkIsEnough | Bend::AddsMarks | Bend::TakesSilenceForNone)
     }
 
-    /// True if the model, in which time stands still, can notice it. The others are for the
-    /// simulation.
+    /// True if the model can notice it. The model has no time; the others are for the simulation.
     #[must_use]
     pub fn is_about_fences(self) -> bool {
         use Bend::{ClaimsSmallest, CountsAbove, CountsBelow, HalfIsEnough};

@@ -1,4 +1,4 @@
-//! Lives of the simulation before judges that others wrote: dlock's, and those of locks that are broken. The
+//! Lives of the simulation before judges by other authors: dlock's lives, and lives of broken locks. The
 //! judges must accuse the latter.
 
 use dlock_proof::others::{self, LOCKS};

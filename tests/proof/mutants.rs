@@ -1,5 +1,4 @@
-//! Everything that could be wrong with the rules, one at a time: the model or the simulation must
-//! notice it.
+//! Every defect that the rules could have, one at a time: the model or the simulation must notice it.
 
 use std::fmt::Debug;
 use std::hash::Hash;
@@ -81,8 +80,8 @@ where
     violated.next().map(|property| format!("the model: {}", property.name))
 }
 
-/// The promise that the simulation finds broken in lives of this kind: in one of the first, or in
-/// one that has shown another mutant.
+/// The promise that the simulation finds broken in lives of this kind: first in [`FIRST`], then in lives that
+/// have shown another mutant.
 fn live<R: Rules + Sync>(lives: Lives, rules: R, flaw: Option<sim::Flaw>) -> Option<String> {
     let seeds = (0..FIRST).chain(Lives::TELLING).chain(FIRST..SEEDS);
     { seeds }.find_map(|seed| {
@@ -91,8 +90,7 @@ fn live<R: Rules + Sync>(lives: Lives, rules: R, flaw: Option<sim::Flaw>) -> Opt
     })
 }
 
-/// Finds a mutant that breaks no promise, but makes dearer what is counted: more often than before
-/// it takes twice as long.
+/// Finds a mutant that breaks no promise, but takes a second round trip more than twice as often.
 fn dearer<R: Rules + Sync>(
     lives: Lives,
     counted: fn(Tally) -> (u64, u64),

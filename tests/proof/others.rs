@@ -1,4 +1,4 @@
-//! Broken locks before judges that others wrote: the same lives for each, of which some show what is broken.
+//! Broken locks before judges by other authors. Each lock has the same lives; some show the defect.
 
 use std::fmt;
 
@@ -18,7 +18,7 @@ pub enum Lock {
     Flawed(Flaw),
 }
 
-/// Locks that are broken so that clients can see it, by names that say how.
+/// Locks that are broken so that clients can see it. Each name says how.
 pub const LOCKS: [(&str, Lock); 10] = [
     ("half of the nodes are enough", Lock::Bent(Bend::HalfIsEnough)),
     ("a lease begins when its answer comes", Lock::Bent(Bend::BeginsAtAnswer)),
@@ -39,22 +39,22 @@ pub struct Verdict {
     pub lives: u64,
     /// Their holds.
     pub holds: usize,
-    /// The lives in which something is wrong.
+    /// The lives with a violation.
     pub accused: u64,
-    /// The locks of which holders did not exclude each other.
+    /// The locks whose holders did not exclude each other.
     pub exclusion: usize,
-    /// The other locks of which fences did not grow.
+    /// The other locks with fences that did not grow.
     pub fences: usize,
 }
 
 impl Lock {
-    /// The verdict on the first lives of this lock, in which it shows.
+    /// The verdict on the first lives of this lock that show its defect.
     #[must_use]
     pub fn verdict(self, lives: u64) -> Verdict {
         verdict(lives, |seed| self.history(seed))
     }
 
-    /// The first life of this lock that a judge accuses, if it is one of this many.
+    /// The first life of this lock that a judge accuses, among this many.
     #[must_use]
     pub fn first_accused(self, lives: u64) -> Option<u64> {
         (0..lives).find(|seed| !judge(&self.history(*seed)).is_empty())

@@ -1,10 +1,12 @@
 //! The proof at length, and one run of the simulation as a story.
 //!
-//! - `prove model`: the model with more in it than there is time for in each run of the tests.
+//! - `prove model`: the model, larger than each run of the tests has time for.
 //! - `prove sim SEED`: that run of the simulation, event by event.
 //! - `prove sim FIRST COUNT`: COUNT runs, from the seed FIRST on.
-//! - `prove others COUNT`: what judges that others wrote say of so many lives of dlock, and of broken locks.
-//! - `prove order|gates|deaf|replicas|addresses|library|attack|disks|evictions …`: the same of other [`Lives`].
+//! - `prove others COUNT`: the verdicts of judges by other authors on so many lives of dlock, and of broken
+//!   locks.
+//! - `prove order|gates|deaf|replicas|addresses|library|attack|disks|evictions …`: the same of other
+//!   [`Lives`].
 
 use std::process::ExitCode;
 use std::time::Instant;
@@ -78,8 +80,7 @@ fn model() -> ExitCode {
     if sound { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Searches a space that is too large to be searched to its end. True if the rules are sound as far
-/// as the search went.
+/// Searches part of a space that is too large for a whole search. True if the rules held as far as it went.
 fn partly(what: &str, setting: Setting<Sound>) -> bool {
     let begun = Instant::now();
     let checker = setting.checker().threads(2).target_state_count(STATES).spawn_dfs().join();

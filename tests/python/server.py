@@ -16,7 +16,7 @@ from pathlib import Path
 import redis
 
 TOP = Path(__file__).resolve().parents[2]
-# Tests for which one is enough run with the first.
+# Tests that need only one run with the first.
 KINDS = ["redis-8.2", "redis-7.0", "valkey-8.1", "valkey-9.1"]
 PATIENCE = 60.0
 """Tests wait this many seconds for an event that must happen, on a machine that may be busy."""
@@ -151,7 +151,7 @@ class Server:
         return file.read_text(errors="replace") if file.exists() else ""
 
     def pause(self) -> None:
-        """Stops it in the middle of whatever it does."""
+        """Pauses it at once."""
         self.process.send_signal(signal.SIGSTOP)
 
     def resume(self) -> None:

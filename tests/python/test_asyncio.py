@@ -394,7 +394,7 @@ def test_a_task_that_ends_the_loop_takes_no_outcome_from_the_others(server: Serv
     loop.close()
 
 
-def test_a_guard_tells_its_loss_to_who_waits_for_it(server: Server, key: str) -> None:
+def test_a_guard_tells_its_loss_to_its_waiter(server: Server, key: str) -> None:
     async def main() -> None:
         client = dlock.asyncio.Client(server.url, node_timeout=PATIENCE)
         guard = await client.lock(key, ttl=LEASE).acquire()

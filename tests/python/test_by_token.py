@@ -296,7 +296,7 @@ os.waitpid(child, 0)
 def test_a_notice_tells_of_an_outage_and_its_end(own_servers: Callable[..., Server], key: str) -> None:
     server, told = own_servers(), Heard()
     client = dlock.Client(server.url, node_timeout=10, notify=told)
-    # The longest lease of the server is how long its quarantine is after the crash.
+    # The quarantine after the crash is as long as the server's longest lease.
     with client.lock(key, ttl=LEASE):
         pass
     server.kill()

@@ -109,7 +109,7 @@ def test_a_wait_goes_on_through_an_outage_and_logs_it(
     server = own_servers()
     with caplog.at_level(logging.INFO, logger="dlock"):
         client = dlock.Client(server.url, node_timeout=10)
-        # The longest lease of the server is how long its quarantine is after the crash.
+        # The quarantine after the crash is as long as the server's longest lease.
         lock = client.lock(key, ttl=LEASE)
         lock.acquire().release()
         server.kill()

@@ -232,8 +232,8 @@ fn another_server_at_an_address_is_told_of_and_serves_from_then_on() {
     });
 }
 
-/// An open connection stays where it leads when its address leads elsewhere; the server at its end can
-/// have become the node of another address meanwhile.
+/// An open connection stays at its server when the address leads elsewhere. Meanwhile that server can have
+/// become the node of another address.
 #[test]
 fn a_server_that_is_reached_over_two_addresses_has_one_vote_whichever_was_first() {
     let quorum = Quorum::start(3);
@@ -264,7 +264,7 @@ fn what_a_server_answers_after_it_has_lost_its_place_does_not_count() {
         quorum[2].network().keep_back(Way::Down);
         quorum[0].network().refuse();
         let asks = client.clone();
-        // The longer the lease, the more time nodes have.
+        // The longer the lease, the longer a node may take.
         let asked = tokio::spawn(async move { wait_for(&asks, "job", ms(500_000)).await });
         until("the former one has granted", || quorum[2].holders("job").len() == 1).await;
 
@@ -302,7 +302,7 @@ fn a_guard_is_lost_as_soon_as_its_program_knows_that_another_server_has_the_plac
     });
 }
 
-/// A program that has connections, and what it is told of strangers.
+/// A connected program, and its notices of strange servers.
 async fn told_of_strangers(quorum: &Quorum) -> (Client, UnboundedReceiver<()>) {
     let (tells, told) = unbounded_channel();
     let listener = move |notice: &Notice| {

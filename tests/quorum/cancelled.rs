@@ -20,7 +20,7 @@ const AT_ONCE: usize = 20;
 const KEYS: usize = 8;
 const TTL: Duration = ms(6_000);
 
-/// More than a program needs for one node: its ordinary connection, and those that waited.
+/// More than a program needs for one node: its ordinary connection, and those of requests that waited.
 const CONNECTIONS: usize = AT_ONCE + 2;
 
 #[test]
@@ -91,14 +91,14 @@ fn futures_that_are_dropped_with_their_program_leave_no_more_than_a_lease() {
     });
     harness::eventually("it waits", || quorum[0].node("waiters").int() == 1);
     alice.shutdown_background();
-    // The lease, and the turn of one that is away.
+    // The lease, and the turn of a waiter that is away.
     quorum.until_empty();
     assert!(!guard.is_valid());
-    // Without a runtime it cannot be released, and that is no reason to panic.
+    // Without a runtime it cannot be released: no panic follows.
     drop(guard);
 }
 
-/// Takes locks, and loses patience at random; says how often it did not.
+/// Takes locks, and gives up at random. Returns how often it did not.
 async fn give_up_often(client: Client, mut rng: StdRng) -> usize {
     let mut taken = 0;
     for _ in 0..ACQUISITIONS / AT_ONCE {
@@ -125,7 +125,7 @@ async fn give_up_often(client: Client, mut rng: StdRng) -> usize {
     taken
 }
 
-/// Gives up, with nothing, when it was polled this often.
+/// A future that is given up after this many polls.
 struct Impatient<F> {
     polls: u32,
     future: Pin<Box<F>>,

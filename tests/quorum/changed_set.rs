@@ -1,4 +1,4 @@
-//! A set of nodes that is changed while locks are held: docs/several-nodes.md says in which steps.
+//! A set of nodes that is changed while locks are held, in the steps of docs/several-nodes.md.
 
 use std::time::Duration;
 
@@ -59,7 +59,7 @@ fn two_lists_that_differ_by_a_replaced_node_can_have_two_holders() {
     });
 }
 
-/// A program with a list of nodes of which it can reach these alone.
+/// A program that has a list of nodes, and can reach these alone.
 struct Program {
     client: Client,
     _networks: Vec<Proxy>,
@@ -79,7 +79,7 @@ impl Program {
         Program { client, _networks: networks }
     }
 
-    /// Takes the lock, which is free. Others may still be giving up what they got of it.
+    /// Takes the lock, which is free. Other clients may still be releasing a minority of it.
     async fn take(&self, name: &str) -> Guard {
         let taken = self.client.lock("job").ttl(TTL).acquire_within(TTL).await;
         taken.unwrap_or_else(|error| panic!("{name}: {error}"))

@@ -1,14 +1,13 @@
-//! Everything that can happen to nodes that fail over, at random and for minutes with `make soak`, while
-//! programs contend over networks of their own, with TLS or without: primaries, replicas and Sentinels that
-//! die or stand still; links that are cut, those of programs, those among servers, and replication, for a
-//! moment or until everything is sent anew; servers that are parted from everybody; slots that move in
-//! either way, and servers that die while slots move.
+//! Every fault of nodes that fail over, at random, for minutes with `make soak`. Programs contend over
+//! networks of their own, with TLS or without. Servers and Sentinels crash or pause. Links of programs, links
+//! among servers, and replication are cut, for a moment or until everything is sent anew. Servers are
+//! isolated. Slots move in either way, and servers crash while slots move.
 //!
-//! No two programs hold together, by what they wrote down themselves; fences grow; and nobody waits
-//! longer than what happened explains, with the quarantine after it.
+//! By the programs' own records no two hold together, and fences grow. No wait is longer than the faults and
+//! the quarantine after them explain.
 //!
-//! A server that stands still, and goes on when another one has taken over, may grant to those who asked it
-//! in between. So quarantines last longer here than it takes a client to look elsewhere.
+//! A server that pauses, and goes on when another one has taken over, may grant requests from before. So
+//! quarantines last longer here than a client takes to look elsewhere.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -25,18 +24,17 @@ use tokio::task::JoinSet;
 
 use crate::coordinator::ms;
 
-/// Programs that want a lock soon or not at all, and such that wait for as long as it takes.
+/// Programs that want a lock soon or not at all, and programs that wait without limit.
 const HASTY: usize = 8;
 const PATIENT: usize = 4;
-/// As long as a lease, and the time in which a client looks elsewhere.
+/// As long as a lease, and longer than a client takes to look elsewhere.
 const QUARANTINE: Duration = ms(3_000);
-/// A wait takes this much besides: those before one have had the lock, each of them for less than a
-/// second.
+/// A wait takes this much besides: each earlier waiter holds the lock for less than a second.
 const MOMENT: Duration = ms(10_000);
 /// A run without grants shows nothing.
 const LEAST: usize = 10;
 
-/// Lets it all happen. `happen` does one thing, and returns when all is well again.
+/// Runs the programs. `happen` does one thing, and returns when all is well again.
 pub fn run_chaos(url: &str, servers: &[u16], mut happen: impl FnMut(&mut StdRng, &Links)) {
     let mut rng = seed::rng();
     let seen = Arc::new(Seen::default());
@@ -71,7 +69,7 @@ pub fn run_chaos(url: &str, servers: &[u16], mut happen: impl FnMut(&mut StdRng,
             goes_on = until.is_some_and(|until| Instant::now() < until);
             seen.troubles.lock().expect("nobody panics").push((begun, Instant::now() + QUARANTINE));
             eventually("locks are granted again", || seen.history.len() > before + LEAST);
-            // The judges of others are too slow to look at all of it again and again.
+            // The judges by other authors are too slow to look at all of it again and again.
             let violations = seen.history.violations();
             assert!(
                 violations.is_empty(),
@@ -85,12 +83,12 @@ pub fn run_chaos(url: &str, servers: &[u16], mut happen: impl FnMut(&mut StdRng,
     seen.judge(url.split_once(':').map_or(url, |(scheme, _)| scheme));
 }
 
-/// Writes down an event.
+/// Prints an event.
 pub fn say(what: &str) {
     eprintln!("{what}");
 }
 
-/// Makes a server ready that has just started.
+/// Prepares a server that has just started.
 pub fn prepare(server: &Server) {
     let answer = server.run(&format!("CONFIG SET dlock.quarantine {}", QUARANTINE.as_millis()));
     assert_eq!(answer.text(), "OK");
@@ -125,9 +123,9 @@ fn mapped(url: &str, servers: &[u16], own: &[Proxy]) -> String {
 #[derive(Default)]
 struct Seen {
     history: Arc<History>,
-    /// The times in which a patient program waited.
+    /// The waits of a patient program.
     waits: Mutex<Vec<(Instant, Instant)>>,
-    /// The times in which something was wrong.
+    /// The times of trouble.
     troubles: Mutex<Vec<(Instant, Instant)>>,
 }
 
@@ -146,7 +144,7 @@ impl Seen {
             troubles.len(),
             waits.len(),
         );
-        // A machine that runs all other tests beside this one stands still now and then.
+        // A machine that runs all other tests beside this one pauses now and then.
         assert!(
             soak::chaos().is_none() || unexplained < MOMENT,
             "somebody waited {unexplained:?} while all was well"
@@ -154,7 +152,7 @@ impl Seen {
     }
 }
 
-/// The part of a wait that lies in no trouble. Troubles are in order.
+/// The part of a wait outside of troubles. Troubles are in order.
 fn unexplained((from, to): (Instant, Instant), troubles: &[(Instant, Instant)]) -> Duration {
     let (mut at, mut sum) = (from, Duration::ZERO);
     for (begun, over) in troubles {
@@ -164,7 +162,7 @@ fn unexplained((from, to): (Instant, Instant), troubles: &[(Instant, Instant)]) 
     sum + to.saturating_duration_since(at)
 }
 
-/// A program that waits for as long as it takes.
+/// A program that waits without limit.
 async fn wait_patiently(client: Client, seen: Arc<Seen>, ended: Arc<AtomicBool>, mut rng: StdRng) {
     while !ended.load(Ordering::Relaxed) {
         let key = KEYS[rng.random_range(0..KEYS.len())];

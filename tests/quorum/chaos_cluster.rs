@@ -17,14 +17,14 @@ use crate::chaos_servers::{assert_sent_anew, break_replication, cut_for_long, st
 use crate::coordinator::ms;
 use crate::fail_overs::{migrate, pair, planned, until_calm, until_migrations_are_over};
 
-/// A slot that moves key by key is held this long, at most: less than a quarantine lasts in any case,
-/// or else the server that is promoted next would wait for that.
+/// A slot that moves key by key is held this long, at most. It is less than a quarantine; otherwise the
+/// server that is promoted next would wait for that lease.
 const MOVE: Duration = ms(2_000);
 
 /// A fence this far ahead, in µs, may not move by itself: half of ten minutes.
 const FAR: i64 = 300_000_000;
 
-/// One that is mild would show the same everywhere: the other servers have theirs with `make soak`.
+/// A mild fault would show the same everywhere: the other servers have theirs with `make soak`.
 #[cfg_attr(feature = "soak", apply(on_every_server))]
 #[cfg_attr(not(feature = "soak"), apply(on_two_servers))]
 fn a_cluster_keeps_its_promises(kind: Kind) {
@@ -42,13 +42,13 @@ fn chaos_in_a_cluster(kind: Kind, tls: Option<&Certificates>) {
     cluster.nodes.iter().for_each(prepare);
     let ports: Vec<u16> = (0..cluster.nodes.len()).map(|node| cluster.told(node)).collect();
     let url = cluster.url(&[0, 1, 2]);
-    // The last three are for servers that migrate slots as a whole.
+    // The last three need servers that migrate slots as a whole.
     let events = if kind.migrates_slots() { 15 } else { 12 };
     run_chaos(&url, &ports, |rng, links| {
         let key = KEYS[rng.random_range(0..KEYS.len())];
         let slot = cluster.slot(key);
         let (owner, replica) = pair(&cluster, slot);
-        // One that took over before it was told what its primary had promised would wait for a day.
+        // A server that took over before it was told its primary's promise would wait for a day.
         cluster.nodes[owner].until_streaming_to(&cluster.nodes[replica]);
         match rng.random_range(0..events) {
             0 => {
@@ -82,7 +82,7 @@ fn chaos_in_a_cluster(kind: Kind, tls: Option<&Certificates>) {
     });
 }
 
-/// A server dies, and comes back when the others have found their way.
+/// A server crashes, and comes back when the others have replaced it.
 fn crash(cluster: &mut Cluster, slot: usize, server: usize) {
     say(&format!("server {server} dies"));
     cluster.nodes[server].kill();
@@ -96,7 +96,7 @@ fn start_again(cluster: &mut Cluster, slot: usize, server: usize) {
     until_calm(cluster, slot, None);
 }
 
-/// The owner of a slot stands still, for a moment, or until its replica has taken over.
+/// The owner of a slot pauses, for a moment, or until its replica has taken over.
 fn freeze_owner(cluster: &Cluster, slot: usize, owner: usize, rng: &mut StdRng) {
     let short = rng.random_range(0..2) == 0;
     say(&format!("server {owner} stands still, for a moment: {short}"));
@@ -110,15 +110,14 @@ fn freeze_owner(cluster: &Cluster, slot: usize, owner: usize, rng: &mut StdRng) 
     until_calm(cluster, slot, None);
 }
 
-/// A replica stands still, for a moment, or until others take it for dead.
+/// A replica pauses, for a moment, or until others consider it failed.
 fn freeze_replica(cluster: &Cluster, slot: usize, replica: usize, rng: &mut StdRng) {
     say(&format!("replica {replica} stands still"));
     stand_still(&cluster.nodes[replica], 4_000, rng);
     until_calm(cluster, slot, None);
 }
 
-/// Messages between servers come late or not at all, for longer than it takes until they give each
-/// other up.
+/// Messages between servers come late or not at all, for longer than the servers' time-out.
 fn part(cluster: &Cluster, slot: usize, rng: &mut StdRng) {
     say("servers hear little of each other");
     let until = Instant::now() + ms(rng.random_range(200..5_000));
@@ -137,7 +136,7 @@ fn part(cluster: &Cluster, slot: usize, rng: &mut StdRng) {
     until_calm(cluster, slot, None);
 }
 
-/// A server is cut off: for a moment, or until others have taken it for dead.
+/// A server is isolated: for a moment, or until others consider it failed.
 fn part_from_everybody(cluster: &Cluster, slot: usize, server: usize, rng: &mut StdRng) {
     let long = rng.random_range(0..3) > 0;
     let leads = cluster.owner(slot, server) == Some(server);
@@ -152,8 +151,8 @@ fn part_from_everybody(cluster: &Cluster, slot: usize, server: usize, rng: &mut 
     until_calm(cluster, slot, None);
 }
 
-/// A replica hears nothing of its primary until both have given up, and gets everything anew; or the
-/// primary dies before that, and it takes over with what it knows.
+/// A replica receives nothing from its primary until both have given up, and gets everything anew. Or the
+/// primary crashes before that, and the replica takes over with what it has.
 fn cut_replication_for_long(cluster: &mut Cluster, key: &str, slot: usize, rng: &mut StdRng) {
     let (owner, replica) = pair(cluster, slot);
     let dies = rng.random_range(0..3) == 0;
@@ -169,13 +168,13 @@ fn cut_replication_for_long(cluster: &mut Cluster, key: &str, slot: usize, rng: 
     }
     Apart::join(&cluster.networks);
     until_calm(cluster, slot, None);
-    // On a machine that stands still for a moment another may have taken over.
+    // On a machine that pauses for a moment another may have taken over.
     if cluster.owner(slot, owner) == Some(owner) {
         assert_sent_anew(&cluster.nodes[owner], before);
     }
 }
 
-/// Replication breaks again and again, and the primary may die while its replica lags.
+/// Replication breaks again and again, and the primary may crash while its replica lags.
 fn cut_replication(cluster: &mut Cluster, slot: usize, owner: usize, rng: &mut StdRng) {
     say("replication breaks");
     break_replication(&cluster.nodes[owner], rng);
@@ -185,8 +184,7 @@ fn cut_replication(cluster: &mut Cluster, slot: usize, owner: usize, rng: &mut S
     until_calm(cluster, slot, None);
 }
 
-/// A slot goes to another primary key by key. What nobody holds takes no fence along, so somebody
-/// holds it.
+/// A slot goes to another primary key by key. Only a held lock takes its fence along, so it is held.
 fn move_by_keys(cluster: &Cluster, key: &str, slot: usize, rng: &mut StdRng) {
     let (owner, _) = pair(cluster, slot);
     let (source, target) = (&cluster.nodes[owner], another_primary(cluster, owner, rng));
@@ -197,8 +195,8 @@ fn move_by_keys(cluster: &Cluster, key: &str, slot: usize, rng: &mut StdRng) {
         return;
     }
     let began = Instant::now();
-    // After many fail-overs in a few minutes fences are far ahead of clocks, and a key that comes with such
-    // a one is refused.
+    // Many fail-overs in a few minutes put fences far ahead of clocks. A key that comes with such a fence is
+    // refused.
     if taken.int() > unix_micros() + FAR {
         source.run(&format!("DLOCK.RELEASE {key} mover"));
         return;
@@ -232,7 +230,7 @@ fn another_primary(cluster: &Cluster, owner: usize, rng: &mut StdRng) -> usize {
     others[rng.random_range(0..others.len())]
 }
 
-/// One of the two dies.
+/// One of the two servers crashes.
 fn crash_while_slots_migrate(cluster: &mut Cluster, slot: usize, rng: &mut StdRng) {
     let (owner, _) = pair(cluster, slot);
     let target = another_primary(cluster, owner, rng);

@@ -15,7 +15,7 @@ use crate::chaos::{Links, prepare, run_chaos, say};
 use crate::chaos_servers::{assert_sent_anew, break_replication, cut_for_long, stand_still};
 use crate::coordinator::ms;
 
-/// One that is mild would show the same everywhere: the other servers have theirs with `make soak`.
+/// A mild fault would show the same everywhere: the other servers have theirs with `make soak`.
 #[cfg_attr(feature = "soak", apply(on_every_server))]
 #[cfg_attr(not(feature = "soak"), apply(on_one_server))]
 fn a_primary_behind_sentinels_keeps_its_promises(kind: Kind) {
@@ -44,11 +44,11 @@ fn happen_behind_sentinels(
     rng: &mut StdRng,
     links: &Links,
 ) {
-    // They have to know the replicas before they can promote one.
+    // The Sentinels need the replicas' addresses before they can promote one.
     eventually("the Sentinels know everybody", || {
         node.sentinels.iter().all(|one| one.knows(2, 2) == Some(true))
     });
-    // On a machine that stands still for a moment they may have done so by themselves.
+    // On a machine that pauses for a moment they may have done so by themselves.
     *primary = node.at(node.sentinels[0].primary());
     let replica = (*primary + rng.random_range(1..3)) % 3;
     match rng.random_range(0..12) {
@@ -110,7 +110,7 @@ fn part_a_replica(node: &Watched, replica: usize, primary: usize, rng: &mut StdR
     node.until_followed(primary);
 }
 
-/// The primary is cut off, for a moment, or until another one has taken over.
+/// The primary is isolated, for a moment, or until another server has taken over.
 fn part_a_primary(node: &mut Watched, primary: &mut usize, rng: &mut StdRng) {
     let long = rng.random_range(0..3) > 0;
     say(&format!("the primary is parted from everybody, for long: {long}"));
@@ -124,7 +124,7 @@ fn part_a_primary(node: &mut Watched, primary: &mut usize, rng: &mut StdRng) {
     follow(node, old, *primary);
 }
 
-/// Both replicas hear nothing of the primary for long, and it may die before they do again.
+/// Both replicas receive nothing from the primary for long. It may crash before they do again.
 fn starve_replicas(node: &mut Watched, primary: &mut usize, rng: &mut StdRng) {
     let dies = rng.random_range(0..3) == 0;
     say(&format!("replication is cut, and the primary dies: {dies}"));
@@ -143,7 +143,7 @@ fn starve_replicas(node: &mut Watched, primary: &mut usize, rng: &mut StdRng) {
     assert_sent_anew(&node.servers[*primary], before);
 }
 
-/// A Sentinel is not there when it is needed.
+/// A Sentinel is down when it is needed.
 fn replace_beside_a_sentinel(node: &mut Watched, primary: &mut usize, rng: &mut StdRng) {
     let sentinel = rng.random_range(0..3);
     let awake: Vec<usize> = (0..3).filter(|one| *one != sentinel).collect();
@@ -162,7 +162,7 @@ fn replace_beside_a_sentinel(node: &mut Watched, primary: &mut usize, rng: &mut 
     }
 }
 
-/// Another server takes over from one that is dead or stands still, and that one follows it.
+/// Another server takes over from one that is down or paused. The latter follows it.
 fn replace(node: &mut Watched, primary: &mut usize, sentinels: &[usize]) {
     let now = node.promoted(*primary, sentinels);
     let old = std::mem::replace(primary, now);
@@ -175,7 +175,7 @@ fn replace(node: &mut Watched, primary: &mut usize, sentinels: &[usize]) {
     follow(node, old, now);
 }
 
-/// The Sentinels would see to that, too, after a while.
+/// Makes a server follow the primary. The Sentinels would do so after a while.
 fn follow(node: &Watched, server: usize, primary: usize) {
     let port = node.told(primary);
     node.servers[server].drop_own_client();

@@ -10,14 +10,14 @@ use rand::rngs::StdRng;
 
 use crate::coordinator::ms;
 
-/// Lets a server stand still for a moment.
+/// Pauses a server for a moment.
 pub fn stand_still(server: &Server, longest: u64, rng: &mut StdRng) {
     server.pause();
     thread::sleep(ms(rng.random_range(50..longest)));
     server.resume();
 }
 
-/// Again and again, so that replicas lag.
+/// Breaks replication again and again, so that replicas lag.
 pub fn break_replication(primary: &Server, rng: &mut StdRng) {
     for _ in 0..rng.random_range(5..40) {
         // Sentinels close connections, too, and also this one.
@@ -29,8 +29,8 @@ pub fn break_replication(primary: &Server, rng: &mut StdRng) {
     }
 }
 
-/// Keeps what a primary writes back from a replica, until that is given up and has missed more than is kept
-/// for it. How often everything was sent to a replica before.
+/// Cuts replication until the replica is dropped and has missed more than the backlog keeps. Returns the
+/// number of full synchronisations before.
 pub fn cut_for_long(primary: &Server, network: &Apart, replica: IpAddr, filler: &str) -> i64 {
     let followers = |primary: &Server| primary.info_number("replication", "connected_slaves");
     let (followed, before) = (followers(primary), primary.info_number("stats", "sync_full"));

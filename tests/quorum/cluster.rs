@@ -1,4 +1,4 @@
-//! A node that is a Redis Cluster: each lock is at the server that has its key, wherever that is by now.
+//! A node that is a Redis Cluster: each lock is at the server that has its key now.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +14,7 @@ use crate::coordinator::{
     HEALTHY_TIMEOUT, connect, ms, run, take, ttl_at, until, until_longer, wait_for,
 };
 
-/// Long enough for a fail-over in the middle of it, on a busy machine.
+/// Long enough for a fail-over on a busy machine.
 const TTL: Duration = ms(20_000);
 
 /// For slots that move where nothing fails: renewed every three seconds.
@@ -41,7 +41,7 @@ async fn fence_of(guard: Guard) -> u64 {
     fence
 }
 
-/// Lets this many wait for a lock, and give it back at once. Each task returns its fence.
+/// Lets this many clients wait for a lock, and release it at once. Each task returns its fence.
 fn waiters(client: &Client, key: &str, count: usize) -> Vec<tokio::task::JoinHandle<u64>> {
     let one = || {
         let (client, key) = (client.clone(), key.to_owned());
@@ -96,10 +96,10 @@ fn guards_and_waiters_go_along_when_their_slot_moves(kind: Kind) {
     });
 }
 
-/// A program that works with locks all the time does not notice that their slots move to another
-/// server and back: no error, and no guard that is lost.
+/// A program takes locks all the time while their slots move to another server and back: no error, and no
+/// lost guard.
 #[apply(on_two_servers)]
-fn a_reshard_is_noticed_by_nobody_who_works_with_the_locks(kind: Kind) {
+fn a_reshard_is_not_noticed_by_programs_that_work_with_the_locks(kind: Kind) {
     let cluster = Cluster::start(kind);
     let keys: Vec<String> = (0..8).map(|at| cluster.key(0, &format!("job{at}"))).collect();
     work_during(&cluster, &keys, |from, to| {
@@ -108,7 +108,7 @@ fn a_reshard_is_noticed_by_nobody_who_works_with_the_locks(kind: Kind) {
 }
 
 #[test]
-fn a_reshard_of_whole_slots_is_noticed_by_nobody_who_works_with_the_locks() {
+fn a_reshard_of_whole_slots_is_not_noticed_by_programs_that_work_with_the_locks() {
     const SLOTS: usize = 1_500;
     let cluster = Cluster::start(Kind::Valkey91);
     let names = (0..).map(|at| format!("job{at}"));
@@ -227,7 +227,7 @@ fn a_guard_goes_on_when_its_primary_dies_and_a_replica_takes_over(kind: Kind) {
         until_renewed_at(&replica, &guard).await;
         replica.until_blocked(2);
         assert_served_after(fence_of(guard).await, waiting).await;
-        // The others were there all the time.
+        // The other connections were open all the time.
         fence_of(take(&client, &cluster.key(0, "job"), TTL).await).await;
     });
 }
@@ -320,7 +320,7 @@ fn a_cluster_that_was_made_anew_is_found_at_the_addresses_of_the_list() {
     });
 }
 
-/// The address of a server that is gone may be given to one that is no member of the cluster.
+/// The address of a former server may be given to one that is no member of the cluster.
 #[test]
 fn a_server_of_another_cluster_or_of_none_is_not_taken_for_one_that_had_its_address() {
     let cluster = Cluster::start(Kind::Redis82);
@@ -334,7 +334,7 @@ fn a_server_of_another_cluster_or_of_none_is_not_taken_for_one_that_had_its_addr
         fence_of(take(&client, &key, TTL).await).await;
         for other in [&alone, &member] {
             link.lead_to(other.port());
-            // A waiter's own connection leads elsewhere than the one that is there.
+            // A waiter's own connection leads elsewhere than the open one.
             let held = cluster.nodes[1].run(&format!("DLOCK.ACQUIRE {key} somebody 60000"));
             assert!(held.is_int(), "{held:?}");
             let waits = client.lock(&key).ttl(TTL).wait(Duration::from_millis(500));
@@ -355,7 +355,7 @@ fn a_server_of_another_cluster_or_of_none_is_not_taken_for_one_that_had_its_addr
 }
 
 #[test]
-fn a_server_that_lets_nobody_in_any_more_is_replaced_by_the_one_that_has_its_slots() {
+fn a_server_that_lets_no_client_in_any_more_is_replaced_by_the_one_that_has_its_slots() {
     let cluster = Cluster::start(Kind::Redis82);
     let replica = cluster.replica_of(1);
     replica.run("CONFIG SET dlock.quarantine off");
@@ -370,7 +370,7 @@ fn a_server_that_lets_nobody_in_any_more_is_replaced_by_the_one_that_has_its_slo
         for command in ["CONFIG SET requirepass secret", "CLIENT KILL TYPE normal"] {
             former.run(command);
         }
-        // The other servers may not have heard of the fail-over yet: the map is read again until they have.
+        // The other servers may not know of the fail-over yet: the map is read again until they do.
         fence_of(wait_for(&client, &key, TTL).await).await;
     });
 }
@@ -391,7 +391,7 @@ fn two_addresses_of_one_cluster_are_refused() {
 }
 
 #[test]
-fn who_gives_a_cluster_as_a_server_is_told_what_to_write() {
+fn a_cluster_given_as_a_server_is_an_error_that_says_what_to_write() {
     let cluster = Cluster::start(Kind::Redis70);
     run(async {
         let client = connect(&[format!("redis://127.0.0.1:{}", cluster.nodes[0].port())]).await;

@@ -36,7 +36,7 @@ fn a_guard_outlives_its_connections() {
     });
 }
 
-/// A third of this lease is minutes.
+/// The next regular renewal, after a third of this lease, would be minutes away.
 #[test]
 fn a_guard_is_renewed_at_once_where_its_connection_is_back() {
     let quorum = Quorum::start(3);
@@ -135,7 +135,7 @@ fn a_waiter_that_is_silent_leaves_the_queue_when_its_time_is_over() {
         for node in quorum.iter() {
             node.network().swallow();
         }
-        // The holder was in his way, but no majority answers at the end.
+        // The holder was in Bob's way, but no majority answers at the end.
         without_quorum(bobs.await.expect("no panic"));
         until("nobody waits", || quorum.iter().all(|node| node.traces().waiters == 0)).await;
         guard.release().await.expect("it is held");

@@ -1,4 +1,4 @@
-//! Programs that take locks, in the process of the test, and what is said of them.
+//! Programs that take locks, in the process of the test, and assertions about them.
 
 use std::future::Future;
 use std::thread;
@@ -10,40 +10,40 @@ use harness::stuck;
 use harness::wait::{assert_patient, pause};
 use harness::{Quorum, Server, library};
 
-/// A node may take this long to answer here: the usual time is too short for a machine that runs
-/// many tests at once, or stands still for a moment.
+/// The time for a node to answer. The usual one is too short for a machine that runs many tests at once, or
+/// pauses for a moment.
 pub const NODE_TIMEOUT: Duration = ms(1_500);
 
-/// The same for nodes that nothing is wrong with: nobody waits this long for them.
+/// The same for healthy nodes: no test waits this long for them.
 pub const HEALTHY_TIMEOUT: Duration = ms(10_000);
 
-/// A lease that outlasts each wait of a test: what happens meanwhile does not happen because it has ended.
+/// A lease that outlasts each wait of a test: nothing that happens meanwhile is due to its end.
 pub const LONG: Duration = ms(600_000);
 
-/// A program of its own.
+/// Connects a program.
 pub async fn connect(urls: &[String]) -> Client {
     library::connect(urls, NODE_TIMEOUT).await
 }
 
-/// A program of its own, connected through the networks of the nodes.
+/// Connects a program through the networks of the nodes.
 pub async fn program(quorum: &Quorum) -> Client {
     connect(&quorum.urls()).await
 }
 
-/// A program of its own, whose networks are all well.
+/// Connects a program with healthy networks.
 pub async fn healthy_program(quorum: &Quorum) -> Client {
     library::connect(&quorum.direct_urls(), HEALTHY_TIMEOUT).await
 }
 
-/// Takes a lock that must be free, and waits until every node has granted it: a slow one may still
-/// have been asked, and would let the next program in.
+/// Takes a free lock, and waits until every node has granted it. A slow node could otherwise grant it to the
+/// next program first.
 pub async fn take_everywhere(quorum: &Quorum, client: &Client, key: &str, ttl: Duration) -> Guard {
     let guard = take(client, key, ttl).await;
     until("every node has granted it", || quorum.held(key) == quorum.iter().count()).await;
     guard
 }
 
-/// A program of its own, connected through the networks of the nodes, of which none is silent.
+/// Connects a program through the networks of the nodes, all of them alive.
 pub async fn patient_program(urls: &[String]) -> Client {
     library::connect(urls, HEALTHY_TIMEOUT).await
 }
@@ -60,7 +60,7 @@ pub fn for_sizes<const N: usize>(sizes: [usize; N], test: impl Fn(usize) + Sync)
     });
 }
 
-/// Each node's report of an attempt for which there was no majority.
+/// Each node's report of an attempt without a majority.
 #[track_caller]
 pub fn without_quorum<T>(answer: Result<T, Error>) -> Vec<Report> {
     match answer {
@@ -77,7 +77,7 @@ pub fn said<'a>(reports: &'a [Report], url: &str) -> &'a NodeState {
     &found.unwrap_or_else(|| panic!("nothing of {url} in {reports:?}")).state
 }
 
-/// Asserts that a guard is what it says: valid, and held by a majority with one fence.
+/// Asserts that a guard is valid, and that a majority holds its lock with one fence.
 #[track_caller]
 pub fn assert_holds(quorum: &Quorum, guard: &Guard) {
     let (key, token) = (guard.key(), guard.token().to_string());
@@ -86,14 +86,14 @@ pub fn assert_holds(quorum: &Quorum, guard: &Guard) {
     assert!(held >= quorum.majority(), "{key} is held on {held} nodes of {}", quorum.len());
 }
 
-/// The time that something took, which says that it was not too early.
+/// Measures a future.
 pub async fn timed<T>(what: impl Future<Output = T>) -> (T, Duration) {
     let begun = Instant::now();
     let answer = what.await;
     (answer, begun.elapsed())
 }
 
-/// Waits for something that the nodes or the program show.
+/// Waits for a state that the nodes or the program show.
 pub async fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !holds() {
@@ -102,8 +102,8 @@ pub async fn until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// Waits until a time that is left is longer than when it was last looked at: each look counts, for a
-/// lease that has just been renewed is never longer than it was then.
+/// Waits until a remaining time is longer than at the last look. Each look counts: a lease that has just been
+/// renewed is never longer than it was then.
 pub async fn until_longer<T: PartialOrd + Copy>(what: &str, left: impl Fn() -> T) {
     let mut last = left();
     until(what, || {
@@ -113,7 +113,7 @@ pub async fn until_longer<T: PartialOrd + Copy>(what: &str, left: impl Fn() -> T
     .await;
 }
 
-/// Milliseconds that a server has left for the lock of a guard: none where nobody holds it.
+/// Milliseconds that a server has left for the lock of a guard: 0 if it is free there.
 pub fn ttl_at(server: &Server, guard: &Guard) -> i64 {
     let lock = server.run(&format!("DLOCK.INSPECT {}", guard.key()));
     if lock.is_null() { 0 } else { lock.at("holders").items()[0].at("ttl-ms").int() }

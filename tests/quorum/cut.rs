@@ -1,5 +1,5 @@
-//! A connection that is cut after any number of bytes, each way, while a lock is taken, extended
-//! and given back. Whatever the program is told must be true, and nothing may last.
+//! A connection that is cut after any number of bytes, each way, while a lock is taken, extended and given
+//! back. Every reply to the program must be true, and nothing may be left behind.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::coordinator::{healthy_program, ms, run, until};
 
 const TTL: Duration = ms(10_000);
 
-/// A cut is seen at once. This is for a machine that is busy.
+/// A cut is noticed at once. This is for a busy machine.
 const NODE_TIMEOUT: Duration = ms(4_000);
 
 /// This many connections are cut at the same time.
@@ -48,7 +48,7 @@ fn a_majority_may_be_cut_off_at_any_byte_of_the_same_answers() {
     });
 }
 
-/// Nodes, and which of them are cut off.
+/// Nodes, and the nodes that are cut off.
 struct World {
     quorum: Quorum,
     cut: Vec<usize>,
@@ -81,7 +81,7 @@ fn any_byte(size: usize, node: usize) {
     });
 }
 
-/// The bytes that a lock which is taken, extended and given back costs, each way.
+/// The number of bytes of taking, extending and releasing a lock, each way.
 async fn usual(world: &World) -> [Range<u64>; 2] {
     let (client, networks) = behind_networks(world).await;
     let network = &networks[world.cut[0]];
@@ -120,7 +120,7 @@ async fn cut_one(world: &World, (way, bytes): (Way, u64)) {
     client.close().await;
 }
 
-/// A guard that was given out is really held until it says something else.
+/// A valid guard is really held.
 async fn use_it(world: &World, rival: &Client, guard: Guard, is_minority: bool) -> u64 {
     let (key, fence) = (guard.key().clone(), guard.fence());
     assert_is_true(world, rival, &guard).await;
@@ -136,7 +136,7 @@ async fn assert_is_true(world: &World, rival: &Client, guard: &Guard) {
     let key = guard.key();
     let rivals = rival.lock(key).ttl(TTL).try_acquire().await;
     let held = world.quorum.held_by(key, &guard.token().to_string());
-    // Only afterwards: what is valid now was held all the time until now.
+    // The guard is checked last: if it is valid now, it was held until now.
     if guard.is_valid() {
         assert!(rivals.is_err(), "{key}: two are valid");
         assert!(held >= world.quorum.majority(), "{key}: on {held} nodes");

@@ -14,7 +14,7 @@ use crate::coordinator::{
 const WINDOW: Duration = Duration::from_secs(60);
 
 #[test]
-fn a_lock_is_done_while_a_majority_has_the_mark_and_one_mark_keeps_nobody_away() {
+fn a_lock_is_done_while_a_majority_has_the_mark_and_one_mark_keeps_no_client_away() {
     let mut quorum = Quorum::start(3);
     run(async {
         let client = program(&quorum).await;
@@ -22,7 +22,7 @@ fn a_lock_is_done_while_a_majority_has_the_mark_and_one_mark_keeps_nobody_away()
         quorum[2].kill();
         guard.done(WINDOW, "").await.expect("a majority says so");
         is_told(&client.lock("job").try_acquire().await.expect_err("it is done"));
-        // The other mark is lost: the third node may have it.
+        // The other record is lost: the third node may have it.
         quorum[1].run("DEL job");
         let error = client.lock("job").try_acquire().await.expect_err("a silent node may have it");
         assert!(matches!(error, Error::NoQuorum { .. }), "{error:?}");
@@ -45,7 +45,7 @@ fn work_of_a_window_is_done_once_and_failed_work_is_tried_again() {
         let failed = client.lock("job").run_once(WINDOW, async |_| Err::<(), _>("no disk")).await;
         assert_eq!(failed.expect("it was held"), Err("no disk"));
         let done = client.lock("job").run_once(WINDOW, async |guard: &Guard| {
-            // The work may say its outcome itself.
+            // The work may set its outcome itself.
             guard.done(WINDOW, "7 rows").await.map(|()| 7)
         });
         let done = done.await;
@@ -84,7 +84,7 @@ fn work_that_takes_longer_than_its_window_succeeds_and_the_lock_is_free() {
 }
 
 #[test]
-fn nobody_works_under_a_lock_that_is_being_left_done() {
+fn no_client_works_under_a_lock_that_is_being_left_done() {
     let mut quorum = Quorum::start(3);
     run(async {
         let client = program(&quorum).await;

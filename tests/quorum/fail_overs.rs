@@ -1,5 +1,5 @@
-//! Programs that contend for a few locks of a node, while its servers die, take over and give slots away at
-//! random. No two are told at the same time that they hold, and fences grow.
+//! Programs that contend for a few locks of a node, while its servers crash, take over and give slots away at
+//! random. No two programs hold a lock at the same time, and fences grow.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -51,7 +51,8 @@ const CLUSTER_KILL: u8 = 1;
 const CLUSTER_MIGRATE: u8 = 2;
 const CLUSTER_CANCEL: u8 = 3;
 
-/// Each of these events once, or all at random for ten minutes. In between everybody has to get locks again.
+/// Each of these events once, or all at random for ten minutes. In between every program has to get locks
+/// again.
 fn contend(url: &str, events: &[u8], mut happen: impl FnMut(u8, &mut StdRng)) {
     let mut rng = seed::rng();
     let history = Arc::new(History::default());
@@ -91,8 +92,8 @@ fn contend(url: &str, events: &[u8], mut happen: impl FnMut(u8, &mut StdRng)) {
 /// A run without grants shows nothing.
 const LEAST: usize = 10;
 
-/// A replica of the owner of a slot takes over in agreement with it. On a machine that stands still
-/// for a moment it may have done so by itself, or has to be asked once more.
+/// A replica of the owner of a slot takes over in agreement with it. On a machine that pauses for a moment it
+/// may have done so by itself, or has to be asked once more.
 pub fn planned(cluster: &Cluster, slot: usize) {
     let (_, replica) = pair(cluster, slot);
     let mut asked: Option<Instant> = None;
@@ -108,10 +109,10 @@ pub fn planned(cluster: &Cluster, slot: usize) {
     until_calm(cluster, slot, None);
 }
 
-/// Servers give a planned fail-over up that takes five seconds.
+/// Servers abandon a planned fail-over after five seconds.
 const GIVEN_UP: Duration = ms(6_000);
 
-/// The owner of a slot dies, its replica takes over, and the owner comes back.
+/// The owner of a slot crashes, its replica takes over, and the owner comes back.
 fn kill(cluster: &mut Cluster, slot: usize) {
     let (owner, _) = pair(cluster, slot);
     cluster.nodes[owner].kill();
@@ -157,8 +158,8 @@ pub fn pair(cluster: &Cluster, slot: usize) -> (usize, usize) {
     (owner, (owner + 3) % 6)
 }
 
-/// Waits until all running servers agree on the owner of a slot, which runs, too, and all running replicas
-/// follow.
+/// Waits until all running servers agree on the owner of a slot, which runs, too. All running replicas follow
+/// then.
 pub fn until_calm(cluster: &Cluster, slot: usize, dead: Option<usize>) {
     let alive: Vec<usize> = (0..cluster.nodes.len()).filter(|node| Some(*node) != dead).collect();
     eventually("the cluster is well", || {

@@ -1,4 +1,4 @@
-//! The ways in which a node can fail, and the end of each fault.
+//! The faults of a node, and the end of each.
 
 use std::time::Duration;
 
@@ -10,13 +10,13 @@ use crate::coordinator::NODE_TIMEOUT;
 /// A fault of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// Its process is gone.
+    /// Its process has ended.
     Dead,
     /// Its process does not run, but its connections stand.
     Paused,
-    /// Nothing that is sent to it arrives.
+    /// No message to it arrives.
     BlackHoled,
-    /// Each answer comes later than a node may take.
+    /// Each answer comes after the time-out.
     Slow,
     /// The node has no memory for another lock.
     OutOfMemory,
@@ -36,7 +36,7 @@ impl Fault {
                 node.run("CONFIG SET maxmemory 1");
             }
             Fault::InQuarantine => {
-                // A lease that it forgets by the crash, and that could have run for this long.
+                // The node forgets this lease by the crash, and its bound covers it.
                 node.run("DLOCK.ACQUIRE forgotten somebody 60000");
                 node.kill();
                 node.start_again();

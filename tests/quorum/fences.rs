@@ -1,4 +1,4 @@
-//! The number of a grant: larger than all before it, and known to a majority.
+//! Fences: each is larger than all before it, and a majority has stored it.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::coordinator::{healthy_program, ms, program, run, take};
 
 const TTL: Duration = ms(10_000);
 
-/// The lead of one node's counter, in microseconds. Less than what it refuses.
+/// The lead of one node's counter, in microseconds. Less than the lead that it refuses.
 const AHEAD: i64 = 300_000_000;
 
 #[test]
@@ -50,13 +50,14 @@ fn fences_grow_while_nodes_go_and_come_back() {
 
 /// Very many names reach all counters of a node.
 #[test]
-fn who_pushes_all_counters_as_far_as_they_go_keeps_nobody_from_a_lock_where_clocks_differ() {
+fn a_client_that_pushes_all_counters_to_their_limit_keeps_no_other_from_a_lock_where_clocks_differ()
+{
     let quorum = Quorum::with(3, Builder::with_movable_wall_clock);
     for (place, ahead) in [(1, 2), (2, 2)] {
         quorum[place].set_wall_clock(ahead);
     }
     let mut eves: Vec<Client> = quorum.iter().map(|node| node.client()).collect();
-    // In another database no other client is in her way.
+    // In another database no other client has locks.
     let push = |eve: &mut Client| {
         eve.run("SELECT 1");
         eve.run("DLOCK.ACQUIRE job eve 60000");
@@ -107,7 +108,7 @@ fn a_fence_is_above_those_that_a_node_gave_out_alone() {
     });
 }
 
-/// These nodes know the guard's fence as its own.
+/// Asserts that these nodes have stored the guard's fence as its own.
 fn assert_known_at(quorum: &Quorum, nodes: &[usize], guard: &Guard) {
     for node in nodes {
         let fence = quorum[*node].holder(guard.key())["fence"].int();
@@ -115,7 +116,7 @@ fn assert_known_at(quorum: &Quorum, nodes: &[usize], guard: &Guard) {
     }
 }
 
-/// Lets a node give out a fence far ahead for a key, and gives it.
+/// Lets a node grant a fence far ahead for a key, and returns it.
 fn raise(node: &Server, key: &str) -> i64 {
     let usual = node.run(&format!("DLOCK.ACQUIRE {key} early 1000")).int();
     node.run(&format!("DLOCK.RELEASE {key} early"));

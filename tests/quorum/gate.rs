@@ -1,5 +1,5 @@
-//! Many want the same lock: they queue at the gate, in the order in which they come, and nobody has
-//! it together with anybody else.
+//! Many clients want the same lock: they queue at the gate in the order of arrival, and no two have it
+//! together.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -17,7 +17,7 @@ use crate::coordinator::{
 const TTL: Duration = ms(10_000);
 
 #[test]
-fn who_comes_first_is_served_first() {
+fn clients_are_served_in_the_order_of_arrival() {
     for size in [1, 3, 5] {
         let quorum = Quorum::start(size);
         run(async {
@@ -28,7 +28,7 @@ fn who_comes_first_is_served_first() {
             for number in 0..8 {
                 let (person, order) = (healthy_program(&quorum).await, Arc::clone(&order));
                 people.spawn(async move {
-                    // Long enough for a grant that is heard late.
+                    // Long enough for a grant that arrives late.
                     let guard = wait_for(&person, "job", ms(30_000)).await;
                     order.lock().unwrap().push((number, guard.fence()));
                     guard.release().await.expect("it is held");
@@ -39,8 +39,8 @@ fn who_comes_first_is_served_first() {
             guard.release().await.expect("it is held");
             people.join_all().await;
             let order = order.lock().unwrap();
-            // Where a thread stands still between its requests to several nodes, on a busy machine, who is
-            // next may be at the others first. The simulation tells that it is not so otherwise.
+            // A thread may pause between its requests to several nodes on a busy machine. Then the next
+            // client may be first at the others. The simulation shows that this is the only reason.
             let numbers: Vec<i64> = order.iter().map(|(number, _)| *number).collect();
             let apart = (0..8).zip(&numbers).map(|(place, number)| number.abs_diff(place)).max();
             assert!(apart <= Some(u64::from(size > 1)), "{numbers:?} on {size} nodes");
@@ -149,7 +149,7 @@ fn a_waiter_whose_gate_dies_waits_at_the_next() {
 }
 
 #[test]
-fn a_gate_that_comes_back_in_quarantine_keeps_nobody_waiting() {
+fn a_gate_that_comes_back_in_quarantine_keeps_no_client_waiting() {
     const TURNS: usize = 20;
     let mut quorum = Quorum::start(3);
     run(async {
@@ -177,7 +177,7 @@ fn a_gate_that_comes_back_in_quarantine_keeps_nobody_waiting() {
 }
 
 #[test]
-fn who_does_not_wait_never_overtakes_who_does() {
+fn an_attempt_that_does_not_wait_never_overtakes_a_waiter() {
     let quorum = Quorum::start(3);
     run(async {
         let (alice, bob) = (healthy_program(&quorum).await, healthy_program(&quorum).await);
@@ -193,7 +193,7 @@ fn who_does_not_wait_never_overtakes_who_does() {
     });
 }
 
-/// The data that the lock guards here: a place for one.
+/// The data that the lock guards here: a place for one client.
 #[derive(Default)]
 struct Register {
     taken: AtomicBool,
@@ -234,8 +234,8 @@ fn crowd(size: usize, rounds: usize) {
                 }
             });
         }
-        // The next in line waits at all nodes, the others at one: the first, or the next if the first was slow to
-        // answer.
+        // The first waiter waits at all nodes. The others wait at one: the first, or the next if the first
+        // was slow to answer.
         let waiting = || quorum.iter().map(|node| node.node("waiters").int()).sum::<i64>();
         until("all wait", || waiting() >= (PEOPLE - 1 + size) as i64).await;
         first.release().await.expect("it is held");
@@ -252,7 +252,7 @@ fn crowd(size: usize, rounds: usize) {
 }
 
 #[test]
-fn who_is_far_keeps_its_turn_behind_one_who_is_near() {
+fn a_distant_waiter_keeps_its_turn_behind_a_near_one() {
     for size in [1, 3, 5] {
         let quorum = Quorum::start(size);
         run(async {

@@ -1,4 +1,4 @@
-//! A lock that is given back while nodes refuse that for a moment.
+//! A lock that is released while nodes refuse that for a moment.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -8,11 +8,11 @@ use harness::{Quorum, Server, library};
 
 use crate::coordinator::{LONG, NODE_TIMEOUT, ms, patient_program, program, run, take, until};
 
-/// Far longer than a test: what is free before that was released.
+/// Far longer than a test: a lock that is free before that was released.
 const TTL: Duration = Duration::from_secs(10 * 60);
 
 #[test]
-fn a_release_that_is_refused_in_passing_is_sent_again_and_somebody_is_told() {
+fn a_release_that_is_refused_in_passing_is_sent_again_and_a_notice_says_so() {
     for size in [1, 3] {
         let quorum = Quorum::start(size);
         run(async {
@@ -53,7 +53,7 @@ fn a_guard_that_is_dropped_is_released_again_and_again_too() {
 }
 
 #[test]
-fn one_node_of_three_that_refuses_a_release_keeps_nobody_waiting_and_hears_of_it_later() {
+fn one_node_of_three_that_refuses_a_release_keeps_no_client_waiting_and_hears_of_it_later() {
     let quorum = Quorum::start(3);
     run(async {
         let (client, told) = heard(&quorum).await;
@@ -101,7 +101,7 @@ fn by_token_a_refusal_for_good_is_called_that() {
 }
 
 #[test]
-fn whoever_holds_a_majority_is_in_the_way_of_one_who_does_not_wait_wherever_that_is() {
+fn a_holder_of_any_majority_is_in_the_way_of_an_attempt_that_does_not_wait() {
     let quorum = Quorum::start(3);
     run(async {
         let client = patient_program(&quorum.urls()).await;
@@ -145,7 +145,7 @@ async fn heard(quorum: &Quorum) -> (Client, Told) {
     (builder.notify(listener).connect().await.expect("all answer"), told)
 }
 
-/// The beginnings of what was told of locks that were not released.
+/// The beginnings of the notices of locks that were not released.
 fn told_of(told: &Told, nodes: usize) -> Vec<String> {
     let told = told.lock().expect("no panic");
     let majority = nodes / 2 + 1;
@@ -159,7 +159,7 @@ fn is_no_replicas(report: &Report) -> bool {
     matches!(&report.state, NodeState::Refused(text) if text.starts_with("NOREPLICAS"))
 }
 
-/// As where `min-replicas-to-write` is set, and the replica restarts.
+/// Makes a server act as with `min-replicas-to-write` while its replica restarts.
 fn lacks_replicas(server: &Server, lacks: bool) {
     server.run(&format!("CONFIG SET min-replicas-to-write {}", u8::from(lacks)));
 }

@@ -76,7 +76,7 @@ fn a_guard_says_why_it_is_over_before_its_keeper_has_noticed() {
 }
 
 #[test]
-fn who_waits_for_a_loss_hears_that_the_guard_was_detached_and_gives_up_nothing_by_not_waiting() {
+fn a_waiter_for_a_loss_hears_that_the_guard_was_detached_and_gives_up_nothing_by_not_waiting() {
     let quorum = Quorum::start(3);
     run(async {
         let client = healthy_program(&quorum).await;
@@ -107,10 +107,10 @@ fn a_guard_that_is_not_renewed_has_one_lease_and_more_if_it_asks() {
             let waiting = tokio::spawn(bob.lock("job").ttl(ms(5_000)).unrenewed().acquire());
             let loss = guard.lost().await;
             assert!(matches!(loss.why, LossReason::Expired), "{loss}");
-            // A lease granted to a waiter is made a whole one, once.
+            // A lease granted to a waiter is extended to its whole length, once.
             let next = waiting.await.expect("no panic").expect("it is its turn");
             assert!(next.fence() > guard.fence());
-            // A node may not have granted the next lease yet when one has just ended.
+            // The next lease may be a moment away when one has just ended.
             let is_held = || !quorum[0].holders("job").is_empty();
             let left = || quorum[0].holder("job")["ttl-ms"].int();
             until("it is a whole lease", || is_held() && left() > 2_500).await;
@@ -158,7 +158,7 @@ fn a_lock_is_free_for_others_when_its_release_has_returned() {
 }
 
 #[test]
-fn who_waits_in_vain_is_told_by_whom_it_is_held() {
+fn a_waiter_in_vain_is_told_the_holder() {
     for size in [1, 3] {
         let quorum = Quorum::start(size);
         run(async {

@@ -1,4 +1,4 @@
-//! A lock that a majority of the nodes holds without a gap stays held, whatever the others do.
+//! A lock that a majority of the nodes holds without a gap stays held, whatever the other nodes do.
 
 use dlock_client::{NodeState, Patience};
 use harness::Quorum;
@@ -27,7 +27,7 @@ fn a_node_that_restarts_costs_nothing_though_another_was_late_with_its_grant() {
         quorum[2].kill();
         quorum[2].start_again();
         assert!(quorum[2].holders("job").is_empty(), "it has forgotten");
-        // By the second time it has said so.
+        // After the second renewal it has replied.
         for _ in 0..2 {
             until_longer("it is renewed", || guard.valid_for()).await;
         }
@@ -78,7 +78,7 @@ fn a_lock_that_is_handed_on_after_others_wanted_it_is_at_all_nodes() {
             quorum[1].network().pass();
             released.await.expect("no panic").expect("it was held");
             assert!(bob.release("job", &lease.token).await.expect("a majority answers"));
-            // At the last node it may go on in the background.
+            // The last node's release may still be going on.
             quorum.until_empty();
         }
     });
@@ -99,7 +99,7 @@ fn nodes_that_exchange_their_addresses_are_the_same_nodes_as_before() {
         until_longer("it is renewed", || guard.valid_for()).await;
         assert_eq!(quorum.held_by("job", &guard.token().to_string()), 3);
         guard.release().await.expect("it is held");
-        // Of the three, one is away: both of those that have moved are needed.
+        // One of the three is down: both nodes that have moved are needed.
         quorum[2].network().refuse();
         let guard = take(&client, "job", ms(3_000)).await;
         assert!(guard.fence() > fence);

@@ -1,4 +1,4 @@
-//! A server that was a node comes back without the module, or as a replica: waiters wait for that to pass.
+//! A server that was a node comes back without the module, or as a replica: waiters go on waiting.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::coordinator::{NODE_TIMEOUT, ms, run, said, until, without_quorum};
 const TTL: Duration = ms(4_000);
 
 #[test]
-fn who_waits_waits_until_the_module_is_back() {
+fn a_waiter_waits_until_the_module_is_back() {
     for size in [1, 3] {
         let mut quorum = Quorum::start(size);
         run(async {
@@ -41,7 +41,7 @@ fn who_waits_waits_until_the_module_is_back() {
 }
 
 #[test]
-fn who_waits_for_so_long_is_told_which_node_lacks_the_module() {
+fn a_waiter_with_a_limit_is_told_which_node_lacks_the_module() {
     let mut quorum = Quorum::start(1);
     run(async {
         let client = heard(&quorum, &Told::default()).await;

@@ -36,7 +36,7 @@ fn a_waiter_whose_older_request_comes_late_and_takes_its_place_waits_on() {
 }
 
 #[test]
-fn requests_that_arrive_while_somebody_else_holds_take_nothing_away() {
+fn requests_that_arrive_while_another_client_holds_take_nothing_away() {
     let quorum = Quorum::start(3);
     run(async {
         let (alice, bob) = (program(&quorum).await, healthy_program(&quorum).await);
@@ -60,7 +60,7 @@ fn requests_that_arrive_while_somebody_else_holds_take_nothing_away() {
 }
 
 #[test]
-fn a_grant_that_nobody_hears_of_is_found_again_or_given_up() {
+fn a_grant_without_a_received_reply_is_found_again_or_given_up() {
     for size in [1, 3] {
         let quorum = Quorum::start(size);
         run(async {
@@ -141,14 +141,14 @@ fn a_request_to_wait_that_arrives_when_its_sender_holds_takes_nothing_away() {
         run(async {
             let (alice, bob) = (program(&quorum).await, healthy_program(&quorum).await);
             if size == 3 {
-                // The two others are just a majority.
+                // The two other nodes are just a majority.
                 quorum[2].network().refuse();
             }
             let bobs = take(&bob, "job", ms(20_000)).await;
             quorum[0].network().keep_back_from(Way::Up, "WAIT");
             let waiting = tokio::spawn(async move { wait_for(&alice, "job", ms(20_000)).await });
             until("alice has asked to wait", || quorum[0].network().has_kept_back(Way::Up)).await;
-            // She sees the connection end, and asks again on another.
+            // The client's connection ends, and it asks again on another.
             quorum[0].network().cut();
             until("alice waits", || quorum.iter().any(|node| node.node("waiters").int() == 1))
                 .await;
@@ -204,7 +204,8 @@ fn a_grant_to_a_request_that_comes_late_a_second_time_is_not_taken_for_the_first
         let lock = alice.lock("job").ttl(ms(10_000));
         let guard = sent_twice(&quorum, &alice, lock).await;
         assert_eq!(quorum[0].run("DLOCK.BREAK job").int(), 1);
-        // Longer than hers: if the node has to promise something first, it has done so when hers arrives.
+        // Longer than Alice's lease: if the node has to write a promise first, it has done so when hers
+        // arrives.
         let other = take(&bob, "job", ms(30_000)).await;
         assert!(other.fence() > guard.fence());
         other.release().await.expect("it is held");
@@ -261,7 +262,7 @@ fn a_request_that_was_sent_again_and_arrives_after_its_release_takes_nothing() {
     });
 }
 
-/// The node knows the lease, but cannot know that no later one was lost.
+/// The node has the lease, but cannot tell whether it lost a later one.
 #[test]
 fn a_lock_whose_request_was_sent_twice_goes_on_when_its_node_crashes() {
     let lossy = |node: Builder| node.config("appendonly yes").config("appendfsync everysec");
@@ -280,7 +281,7 @@ fn a_lock_whose_request_was_sent_twice_goes_on_when_its_node_crashes() {
     });
 }
 
-/// A lock with its first request still on its way, over a connection that the client saw end.
+/// A lock with its first request still on its way, over a connection whose end the client has seen.
 async fn sent_twice(quorum: &Quorum, client: &Client, lock: Lock) -> Guard {
     keep_back_what_is_sent(quorum, client).await;
     let asking = tokio::spawn(lock.try_acquire());
@@ -289,7 +290,7 @@ async fn sent_twice(quorum: &Quorum, client: &Client, lock: Lock) -> Guard {
     asking.await.expect("no panic").expect("it is free")
 }
 
-/// Lets the messages that were kept back arrive, and the end of their connections.
+/// Delivers the messages that were kept back, and the end of their connections.
 async fn arrives(quorum: &Quorum) {
     quorum.iter().for_each(|node| node.network().pass());
     until("what was late has arrived", || {
@@ -298,7 +299,7 @@ async fn arrives(quorum: &Quorum) {
     .await;
 }
 
-/// Keeps back all that this program, which is connected, sends from now on.
+/// Keeps back all that this connected program sends from now on.
 async fn keep_back_what_is_sent(quorum: &Quorum, program: &Client) {
     take(program, "before", TTL).await.release().await.expect("it is held");
     for node in quorum.iter() {

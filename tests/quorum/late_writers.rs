@@ -1,8 +1,8 @@
-//! Holders of one lock that write while they are stopped, cut off and killed at any moment. Writes
-//! arrive late all the time. Data that is shown the fence takes none of them.
+//! Holders of one lock that write while they are paused, cut off and killed at any moment. Writes arrive late
+//! all the time. Data that checks the fence takes none of them.
 //!
-//! They also read a counter and write one more. That is shown to judges that others wrote: with the fence it
-//! counts each time, and without it they find that another write came in between, and updates are lost.
+//! They also read a counter and write it plus one. Judges by other authors see that: with the fence every
+//! increment counts; without it another write comes in between, and updates are lost.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -25,7 +25,7 @@ use crate::coordinator::ms;
 const TTL: Duration = ms(500);
 const NODE_TIMEOUT: Duration = ms(60);
 const MARK: &str = "{history}:mark";
-/// Each holder writes its fence here, at the end. So the data itself knows in which order it took them.
+/// Each holder appends its fence here, at the end: the data has the order of the writes.
 const HISTORY: &str = "history";
 /// The count, and its writer's name.
 const COUNTER: &str = "counter";
@@ -55,7 +55,7 @@ fn a_write_without_its_fence_lands_after_that_of_a_later_holder() {
     eprintln!("{} writes, {} of them late; {}", seen.writes.len(), late(&seen.writes), seen.told());
 }
 
-/// The data, and what the holders know of it.
+/// The data, and the holders' knowledge of it.
 struct Seen {
     /// The fences of the writes that the data took.
     writes: Vec<u64>,
@@ -67,13 +67,14 @@ struct Seen {
 }
 
 impl Seen {
-    /// The number of times that a holder was told that it has counted.
+    /// The number of times that a holder's increment was confirmed.
     fn counted(&self) -> usize {
         let lines = self.changes.lines();
         lines.iter().filter(|line| is_change(&line.asked) && line.heard == Heard::Done).count()
     }
 
-    /// The number of those, at least, that the counter does not show: holders that heard nothing may have counted.
+    /// The number of confirmed increments that the counter lacks, at least: unconfirmed ones may have
+    /// counted.
     fn lost(&self) -> usize {
         self.counted().saturating_sub(self.count)
     }
@@ -168,7 +169,7 @@ impl Run {
     }
 
     fn seen(&self) -> Seen {
-        // First what the holders know: what is written meanwhile is not lost.
+        // Read the holders' records first: a write after that is not lost.
         let changes = Arc::new(self.changes.so_far());
         let writes = self.data.run(&format!("LRANGE {HISTORY} 0 -1"));
         let count = self.data.run(&format!("GET {COUNTER}"));
@@ -189,8 +190,7 @@ fn count_of(value: &str) -> usize {
     value.split(' ').next().and_then(|count| count.parse().ok()).unwrap_or(0)
 }
 
-/// A program that takes the lock and writes, again and again. The program never looks whether its
-/// lock is still valid.
+/// A program that takes the lock and writes, again and again. It never checks that its lock is still valid.
 struct Holder {
     nodes: Vec<String>,
     data: String,
@@ -206,7 +206,7 @@ impl Holder {
         while !self.ended.load(Ordering::Relaxed) {
             let program = Builder::new_current_thread().enable_all().build().expect("a program");
             program.block_on(self.work());
-            // The program is killed here: whatever it still holds is neither renewed nor given back.
+            // The program is killed here: its locks are neither renewed nor released.
         }
     }
 
@@ -244,8 +244,8 @@ impl Holder {
         redis::Client::open(&self.data[..])?.get_multiplexed_async_connection().await
     }
 
-    /// Reads the counter, and writes one more. Says whether it has heard that this is done: a holder that does not
-    /// know must not go on, for what it has sent may arrive after what it would send.
+    /// Reads the counter, and writes it plus one. True if this was confirmed. Without a reply a holder must
+    /// not go on: its request may arrive after its next one.
     async fn count(&mut self, data: &mut impl ConnectionLike, guard: &Guard) -> bool {
         let (asked, token) = (Instant::now(), guard.token().as_str());
         let mut get = redis::cmd("GET");
@@ -269,7 +269,7 @@ impl Holder {
         heard == Heard::Done
     }
 
-    /// Now and then the program stands still: nothing of it runs, not even the renewal of its lock.
+    /// Now and then the whole program pauses, with the renewal of its lock.
     fn stand_still(&mut self) {
         if self.rng.random_range(0..3) == 0 {
             thread::sleep(ms(self.rng.random_range(0..1_200)));

@@ -1,4 +1,4 @@
-//! A lock that is lost: its holder is told in time, and never too late.
+//! A lost lock: its holder learns of the loss in time, and never too late.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use crate::coordinator::{
 use crate::fault::Fault;
 
 const TTL: Duration = ms(2_400);
-/// Long enough that a machine that stands still for a moment is not taken for a paused program.
+/// Long enough that a moment's pause of the machine is not taken for a paused program.
 const LONG: Duration = ms(4_000);
 
 #[test]
@@ -128,7 +128,7 @@ fn a_lock_that_is_lost_releases_what_is_left_of_it() {
 #[test]
 fn a_guard_knows_by_the_clock_alone_that_it_is_over() {
     let quorum = Quorum::start(3);
-    // One thread for everything: while it is blocked, nothing is renewed and no loss is told.
+    // One thread for everything: while it is blocked, no renewal and no notice of a loss is sent.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.expect("it can be made").block_on(async {
         let client = healthy_program(&quorum).await;
@@ -146,7 +146,7 @@ fn a_guard_knows_by_the_clock_alone_that_it_is_over() {
 }
 
 #[test]
-fn everybody_who_asks_is_told_of_a_loss() {
+fn every_caller_that_asks_is_told_of_a_loss() {
     let quorum = Quorum::start(1);
     run(async {
         let client = healthy_program(&quorum).await;
@@ -160,7 +160,7 @@ fn everybody_who_asks_is_told_of_a_loss() {
     });
 }
 
-/// A machine that stands still at the end is a reason, too: the program was paused.
+/// A machine that pauses at the end is a reason, too: the program was paused.
 #[track_caller]
 fn assert_not_renewed(loss: &Loss) {
     assert!(matches!(loss.why, LossReason::NotRenewed { .. } | LossReason::Paused), "{loss}");

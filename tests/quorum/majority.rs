@@ -1,5 +1,5 @@
-//! A majority of the nodes fails: no client gets a lock, each is told why and in time, and nothing
-//! is left behind.
+//! A majority of the nodes fails: no client gets a lock, each gets the reason in time, and nothing is left
+//! behind.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -60,7 +60,7 @@ fn a_single_node_that_fails_is_reported() {
 }
 
 #[test]
-fn who_waits_gets_the_lock_when_a_majority_is_back_in_time() {
+fn a_waiter_gets_the_lock_when_a_majority_is_back_in_time() {
     let mut quorum = Quorum::start(3);
     run(async {
         let client = program(&quorum).await;
@@ -69,7 +69,7 @@ fn who_waits_gets_the_lock_when_a_majority_is_back_in_time() {
         }
         let waiting = client.lock("job").ttl(TTL).acquire_within(ms(10_000));
         let mut waiting = Box::pin(waiting);
-        // Less than the time for which a majority is hoped for.
+        // Less than the time that a client gives a lost majority.
         assert!(tokio::time::timeout(ms(500), &mut waiting).await.is_err());
         for node in &mut quorum[..2] {
             Fault::BlackHoled.clear(node);
@@ -82,7 +82,7 @@ fn who_waits_gets_the_lock_when_a_majority_is_back_in_time() {
 }
 
 #[test]
-fn who_waits_without_limit_waits_through_an_outage_and_somebody_is_told() {
+fn a_waiter_without_a_limit_waits_through_an_outage_and_a_notice_says_so() {
     let mut quorum = Quorum::start(3);
     run(async {
         let told = Arc::new(Mutex::new(Vec::new()));
@@ -97,7 +97,7 @@ fn who_waits_without_limit_waits_through_an_outage_and_somebody_is_told() {
         let waiting = tokio::spawn(waiting);
         let outage = |notice: &Notice| matches!(notice, Notice::Outage { needed: 2, nodes, .. } if nodes.len() == 3);
         until("somebody is told", || told.lock().expect("no panic").iter().any(outage)).await;
-        // Longer than anybody was patient before.
+        // Longer than the patience of the clients before.
         tokio::time::sleep(ms(2_500)).await;
         assert!(!waiting.is_finished());
         for node in &mut quorum[1..] {
@@ -141,7 +141,7 @@ fn a_quarantine_is_waited_for_as_long_as_one_waits() {
             Fault::InQuarantine.inject(node);
         }
         let mut waiting = Box::pin(client.lock("job").ttl(TTL).acquire());
-        // Longer than a majority that cannot be reached is hoped for.
+        // Longer than the time that a client gives an unreachable majority.
         let early = tokio::time::timeout(ms(2_600), &mut waiting).await;
         assert!(early.is_err(), "{:?}", early.map(|answer| answer.map(|guard| guard.fence())));
         for node in &mut quorum[..2] {

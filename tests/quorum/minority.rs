@@ -52,7 +52,7 @@ fn a_release_does_not_wait_for_a_node_that_refuses_it_while_another_is_dead() {
     run(async {
         let mut urls = quorum.direct_urls();
         urls.push(format!("redis://127.0.0.1:{}", refuses.port()));
-        // A release that waited for the nodes that fail would take a quarter of this.
+        // A release that waited for the failed nodes would take a quarter of this.
         let client = library::connect(&urls, LONG).await;
         let other = library::connect(&urls, LONG).await;
         let turns = |client: Client| async move {
@@ -78,7 +78,7 @@ fn a_guard_outlives_its_lease_while_nodes_are_silent_in_turn() {
             assert!(guard.is_valid(), "{fault:?}");
             assert_eq!(others_that_hold(&quorum, place, &guard), 2, "{fault:?}");
             fault.clear(&mut quorum[place]);
-            // A lease that has not run out at that node is renewed there.
+            // A lease that still runs at that node is renewed there.
             until("the node's lease is renewed", || {
                 let node = &quorum[place];
                 !node.holders("job").is_empty() && node.holder("job")["ttl-ms"].int() > 4_000
@@ -165,7 +165,7 @@ fn work_goes_on_with(fault: Fault, size: usize) {
     });
 }
 
-/// On how many of these nodes a guard's token holds its lock.
+/// The number of these nodes where a guard's token holds its lock.
 fn holding(nodes: &[Node], guard: &Guard) -> usize {
     let token = guard.token().to_string();
     nodes.iter().filter(|node| node.holders(guard.key()) == [token.as_str()]).count()

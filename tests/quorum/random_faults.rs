@@ -1,6 +1,5 @@
-//! Programs that contend for a few locks while their networks and the nodes fail at random. Each
-//! writes down when it was told that it holds, and no two may have been told so at the same time. Judges that
-//! others wrote see the same histories.
+//! Programs that contend for a few locks while their networks and the nodes fail at random. Each records the
+//! times of its holds, and no two may overlap. Judges by other authors see the same histories.
 
 use std::fs;
 use std::thread;
@@ -75,7 +74,7 @@ fn no_more_hold_on_one_node_than_there_are_permits() {
     contend(1, Nodes::Crash, Wish::Permit);
 }
 
-/// The nodes' own faults, beside those of their networks.
+/// The nodes' own faults, besides network faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Nodes {
     Run,
@@ -121,7 +120,7 @@ fn contend(size: usize, nodes: Nodes, wish: Wish) {
     quorum.until_empty();
 }
 
-/// Nodes whose clocks run one percent apart.
+/// Nodes with clocks that run one percent apart.
 fn node_with_its_own_clock(place: usize) -> Builder {
     Server::build(Kind::Redis82).with_faster_clock(if place.is_multiple_of(2) {
         5_000
@@ -130,7 +129,7 @@ fn node_with_its_own_clock(place: usize) -> Builder {
     })
 }
 
-/// Sometimes a node itself is in trouble, one at a time.
+/// Sometimes a node itself fails, one at a time.
 fn trouble(quorum: &mut Quorum, nodes: Nodes, rng: &mut impl Rng) {
     if rng.random_range(0..8) > 0 {
         return;

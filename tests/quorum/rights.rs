@@ -1,4 +1,4 @@
-//! A user that may do nothing but what locks need.
+//! A user with no rights but those for locks.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::coordinator::{
 
 const TTL: Duration = ms(9_000);
 
-/// The rights that are enough for a program that takes locks with names that begin with `lock:`.
+/// The rights that a program needs to take locks with names that begin with `lock:`.
 const ENOUGH: &str = "~lock:* -@all +dlock.acquire +dlock.extend +dlock.release +dlock.node";
 
 #[apply(on_two_servers)]

@@ -12,10 +12,10 @@ use crate::coordinator::{
     HEALTHY_TIMEOUT, NODE_TIMEOUT, connect, ms, run, take, ttl_at, until, until_longer, wait_for,
 };
 
-/// Long enough for a fail-over in the middle of it, on a busy machine.
+/// Long enough for a fail-over on a busy machine.
 const TTL: Duration = ms(20_000);
 
-/// Waits until the lock is renewed at a server, which it knows by its token.
+/// Waits until the lock, found by its token, is renewed at a server.
 async fn until_renewed_at(server: &Server, guard: &Guard) {
     let (key, token) = (guard.key().to_string(), guard.token().to_string());
     until("the new primary has the lock of this guard", || server.holders(&key).contains(&token))
@@ -47,7 +47,7 @@ fn a_guard_goes_on_when_a_replica_that_knows_its_lease_is_promoted(kind: Kind) {
 fn waiters_are_served_in_the_order_of_their_new_queue_after_a_fail_over(kind: Kind) {
     const WAITERS: usize = 20;
     let mut node = Watched::start(kind, 1);
-    // Quarantine after a promotion is tried in tests/hazards; this is about clients that follow.
+    // tests/hazards covers quarantine after a promotion; this is about clients that follow.
     node.servers[1].run("CONFIG SET dlock.quarantine off");
     run(async {
         let client = connect(&[node.url()]).await;
@@ -106,7 +106,7 @@ fn a_primary_that_freezes_is_left_and_followed_no_more_when_it_wakes_up() {
 }
 
 #[test]
-fn a_planned_switch_there_and_back_loses_no_guard_and_tells_who_listens() {
+fn a_planned_switch_there_and_back_loses_no_guard_and_tells_listeners() {
     let node = Watched::start(Kind::Valkey91, 1);
     let told: Arc<Mutex<Vec<Notice>>> = Arc::default();
     run(async {
@@ -184,7 +184,7 @@ fn a_stale_sentinel_alone_leads_no_client_back() {
         node.sentinels[2].kill();
         node.servers[0].kill();
         assert_eq!(node.promoted(0, &[0, 1]), 1);
-        // The stale Sentinel makes it a replica of the former primary otherwise, after 8 s.
+        // Otherwise the stale Sentinel makes it a replica of the former primary, after 8 s.
         node.servers[1].run("ACL SETUSER default -slaveof -replicaof");
         fence_of(wait_for(&client, "job", TTL).await).await;
         node.sentinels[..2].iter_mut().for_each(Sentinel::kill);
@@ -211,7 +211,7 @@ fn a_stale_sentinel_alone_leads_no_client_back() {
 }
 
 #[test]
-fn a_sentinel_that_missed_the_fail_over_leads_nobody_back() {
+fn a_sentinel_that_missed_the_fail_over_leads_no_client_back() {
     let mut node = Watched::start(Kind::Redis70, 1);
     run(async {
         node.servers[0].kill();
@@ -266,7 +266,7 @@ fn two_addresses_of_one_primary_are_refused() {
 }
 
 #[test]
-fn who_confuses_servers_and_sentinels_is_told_what_to_write() {
+fn confused_servers_and_sentinels_are_an_error_that_says_what_to_write() {
     let node = Watched::start(Kind::Redis82, 0);
     let (server, sentinel) = (node.servers[0].port(), node.sentinels[0].port());
     run(async {

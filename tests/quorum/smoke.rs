@@ -1,5 +1,5 @@
-//! The usual day: a lock is taken, held, refused to others, given back, and taken again, on every
-//! server and in quorums of several sizes.
+//! The ordinary case: a lock is taken, held, refused to others, given back, and taken again, on every server
+//! and in quorums of several sizes.
 
 use harness::{Kind, Quorum, Server, apply, on_every_server};
 

@@ -58,7 +58,7 @@ fn tls_at_a_port_without_it_is_asked_about_whichever_time_is_over_first() {
     });
 }
 
-/// A node that speaks TLS at the port, and whether it wants to see certificates.
+/// A node that speaks TLS at the port. `wants`: its demand for client certificates.
 fn node(certificates: &Certificates, wants: &str) -> (Quorum, u16) {
     let (server, port) = certificates.server(wants);
     (Quorum::of(vec![server]), port)

@@ -10,10 +10,10 @@ use crate::coordinator::{
     HEALTHY_TIMEOUT, NODE_TIMEOUT, ms, run, take, ttl_at, until, until_longer,
 };
 
-/// Long enough for a fail-over in the middle of it, on a busy machine.
+/// Long enough for a fail-over on a busy machine.
 const TTL: Duration = ms(20_000);
 
-/// Another user than the tests have, who may lock only what begins so.
+/// Another user than the tests' own; it may lock only keys with this beginning.
 const APP: &str = "user app on >s3cret ~job* &* +@all";
 
 /// A server behind TLS, which also speaks it to other servers.
@@ -91,7 +91,7 @@ fn sentinels_and_their_servers_have_users_of_their_own_and_fail_over_behind_tls(
         let before = node.sentinel.primary();
         node.servers[0].kill();
         until("another server is the primary", || node.sentinel.primary() != before).await;
-        // A Sentinel closes all connections to a server whose role it changes.
+        // A Sentinel closes all connections to a server when it changes the server's role.
         node.servers[1].drop_own_client();
         let token = guard.token().to_string();
         let holds = || node.servers[1].holders("job").contains(&token);
@@ -102,7 +102,7 @@ fn sentinels_and_their_servers_have_users_of_their_own_and_fail_over_behind_tls(
 }
 
 #[test]
-fn sentinels_and_servers_behind_tls_refuse_wrong_passwords_and_who_does_not_speak_it() {
+fn sentinels_and_servers_behind_tls_refuse_wrong_passwords_and_plain_connections() {
     let certificates = Certificates::valid();
     let node = Watched::start(&certificates);
     run(async {

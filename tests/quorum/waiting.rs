@@ -13,7 +13,7 @@ use crate::coordinator::{
 
 type Order = Arc<Mutex<Vec<&'static str>>>;
 
-/// Waits, and leaves a word when it has its turn.
+/// Waits, and records its name when it has its turn.
 fn queue(client: Client, name: &'static str, order: &Order) -> JoinHandle<()> {
     let order = Arc::clone(order);
     tokio::spawn(async move {
@@ -78,7 +78,7 @@ fn a_waiter_that_falls_silent_costs_the_queue_less_than_its_lease() {
 }
 
 #[test]
-fn waits_that_are_given_up_in_the_moment_of_the_grant_leave_no_lock_held_by_nobody() {
+fn waits_that_are_given_up_in_the_moment_of_the_grant_leave_no_lock_without_a_holder() {
     for size in [1, 3] {
         let quorum = Quorum::start(size);
         run(async {
@@ -98,14 +98,14 @@ fn waits_that_are_given_up_in_the_moment_of_the_grant_leave_no_lock_held_by_nobo
                 release.await.expect("it is held");
             }
             quorum.until_released();
-            // A grant without a holder is given back, and does not last as long as its lease.
+            // A grant without a holder is released, long before the end of its lease.
             let expired = quorum.iter().map(|node| node.info_number("dlock", "dlock_expiries"));
             assert_eq!(expired.sum::<i64>(), 0, "on {size} nodes");
         });
     }
 }
 
-/// Each is an open file of the program.
+/// Each connection is an open file of the program.
 #[test]
 fn connections_of_requests_that_waited_are_closed_soon() {
     const WAITING: i64 = 10;

@@ -46,7 +46,7 @@ static COMPILED_GO: LazyLock<PathBuf> =
 static COMPILED_LEADER: LazyLock<PathBuf> =
     LazyLock::new(|| compiled(installed("go/go"), &["build"], "leader.go"));
 
-/// Compiles a program, which may take minutes, before anybody waits for what it does.
+/// Compiles a program, which may take minutes, before a test waits for its output.
 fn compiled(compiler: impl AsRef<OsStr>, arguments: &[&str], name: &str) -> PathBuf {
     let to = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name).with_extension("program");
     let mut command = Command::new(compiler);
@@ -61,7 +61,7 @@ fn source(name: &str) -> PathBuf {
     top().join("docs/agent").join(name)
 }
 
-/// The recipes of docs/any-client.md count under a lock of a majority, and hear of its loss.
+/// The recipes of docs/any-client.md count under a lock of a majority, and learn of its loss.
 #[test]
 fn the_recipes_for_one_node_run_unchanged() {
     let quorum = Quorum::start(3);

@@ -88,7 +88,7 @@ impl Programs {
         command
     }
 
-    /// A process that does what its driver understands.
+    /// Starts a process with these words for its driver.
     pub fn start(&self, port: u16, words: &[&str]) -> Program {
         self.start_with(port, words, &[])
     }
@@ -116,7 +116,7 @@ impl Program {
         line.trim_end().to_owned()
     }
 
-    /// Waits until it has ended well, and gives the rest of what it says.
+    /// Waits until it has ended with success, and returns the rest of its output.
     #[track_caller]
     pub fn end(mut self) -> String {
         let rest: Vec<String> =
@@ -133,7 +133,7 @@ impl Program {
     }
 }
 
-/// A path in the folder into which scripts/world.sh installs.
+/// A path in the folder for scripts/world.sh's installations.
 pub fn installed(path: &str) -> PathBuf {
     top().join(".world").join(path)
 }

@@ -1,4 +1,4 @@
-//! The locks of docs/examples hold what docs/any-client.md promises, with each client library.
+//! The locks of docs/examples keep the promises of docs/any-client.md, with each client library.
 
 use harness::quarantine::CRASHED;
 use harness::{Kind, Proxy, Server, Way, apply, eventually};
@@ -55,7 +55,7 @@ fn an_example_runs_as_it_stands(library: Library, kind: Kind) {
 fn the_lock_is_exclusive(library: Library, kind: Kind) {
     let server = Server::start(kind);
     let programs = library.programs();
-    // Twenty that read a counter, sleep and write it.
+    // Twenty clients that read a counter, sleep and write it.
     let (processes, tasks) = if library.has_tasks() { (4, "5") } else { (20, "1") };
     let count = || programs.start(server.port(), &["count", "job", "5", tasks]);
     let running: Vec<Program> = (0..processes).map(|_| count()).collect();
@@ -67,7 +67,7 @@ fn the_lock_is_exclusive(library: Library, kind: Kind) {
 }
 
 #[apply(with_every_library)]
-fn who_asked_first_is_served_first(library: Library, kind: Kind) {
+fn the_first_request_is_served_first(library: Library, kind: Kind) {
     let server = Server::start(kind);
     let programs = library.programs();
     server.run("DLOCK.ACQUIRE job before 600000");
@@ -159,7 +159,7 @@ fn a_killed_waiter_costs_its_keep(library: Library, kind: Kind) {
 }
 
 #[apply(with_every_library)]
-fn who_has_lost_the_lock_is_told(library: Library, kind: Kind) {
+fn the_loser_of_the_lock_is_told(library: Library, kind: Kind) {
     let server = Server::start(kind);
     let programs = library.programs();
     let mut program = programs.start(server.port(), &["hold", "job", "15"]);
@@ -235,7 +235,7 @@ fn a_request_that_comes_late_takes_no_lock(library: Library, kind: Kind) {
 
 /// A thousand cancellations around the moment of the grant. Each task that was cancelled has come
 /// back, and the lock is free then.
-fn nobody_holds_after_a_cancellation(library: Library) {
+fn no_task_holds_after_a_cancellation(library: Library) {
     let server = Server::start(Kind::Redis82);
     let programs = library.programs();
     let said = programs.start(server.port(), &["cancel", "job", "50", "20"]).end();
@@ -244,23 +244,23 @@ fn nobody_holds_after_a_cancellation(library: Library) {
 }
 
 #[test]
-fn nobody_holds_after_a_cancellation_of_redis_py_asyncio() {
-    nobody_holds_after_a_cancellation(Library::RedisPyAsyncio);
+fn no_task_holds_after_a_cancellation_of_redis_py_asyncio() {
+    no_task_holds_after_a_cancellation(Library::RedisPyAsyncio);
 }
 
 #[test]
-fn nobody_holds_after_a_cancellation_of_ioredis() {
-    nobody_holds_after_a_cancellation(Library::Ioredis);
+fn no_task_holds_after_a_cancellation_of_ioredis() {
+    no_task_holds_after_a_cancellation(Library::Ioredis);
 }
 
 #[test]
-fn nobody_holds_after_a_cancellation_of_node_redis() {
-    nobody_holds_after_a_cancellation(Library::NodeRedis);
+fn no_task_holds_after_a_cancellation_of_node_redis() {
+    no_task_holds_after_a_cancellation(Library::NodeRedis);
 }
 
 #[test]
-fn nobody_holds_after_a_cancellation_of_redis_rb() {
-    nobody_holds_after_a_cancellation(Library::RedisRb);
+fn no_task_holds_after_a_cancellation_of_redis_rb() {
+    no_task_holds_after_a_cancellation(Library::RedisRb);
 }
 
 #[test]

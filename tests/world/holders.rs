@@ -5,7 +5,7 @@ use harness::Quorum;
 use harness::library::{connect, ms, run, take, wait_for};
 use tokio::runtime::{Builder, Runtime};
 
-/// A holder that stands still: nothing of its program runs any more, not even the renewal.
+/// A paused holder: nothing of its program runs any more, not even the renewal.
 pub struct StoppedHolder {
     _program: Runtime,
     guard: Guard,

@@ -1,9 +1,9 @@
-//! dlock beside what is not ours: the client libraries of docs/examples, the stores of docs/fences.md, and
-//! what shows how locks are. `make test-world` installs them and runs these tests; `make test` does not.
+//! dlock beside other software: the client libraries of docs/examples, the stores of docs/fences.md, and
+//! monitoring. `make test-world` installs them and runs these tests; `make test` does not.
 //!
 //! - [`agent`]: the programs of docs/agent;
 //! - [`client`]: the programs of docs/examples, each in a process of its own;
-//! - [`examples`]: what their locks hold;
+//! - [`examples`]: the promises of their locks;
 //! - [`fences_page`]: the statements of docs/fences.md;
 //! - [`holders`]: a holder that stops, and the next one;
 //! - [`postgres`] and [`sqlite`]: they refuse a late writer;

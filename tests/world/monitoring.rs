@@ -40,7 +40,7 @@ fn promtool_finds_the_configuration_and_the_rules_good() {
     assert!(said.contains("8 rules found"), "{said}");
 }
 
-/// Each alert: when it fires, what it says, and when it does not.
+/// Each alert: its condition, its text, and the absence of it.
 #[test]
 fn each_alert_fires_when_it_should_and_only_then() {
     let folder = TempDir::with_prefix("dlock-test-").expect("a temporary folder can be made");

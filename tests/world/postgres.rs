@@ -47,7 +47,7 @@ fn a_holder_that_was_stopped_beyond_its_lease_is_refused() {
     let quorum = Quorum::start(3);
     let alice = StoppedHolder::of(&quorum, "account:7");
     assert!(session.fenced(&transaction, alice.fence(), 100));
-    // Alice stands still here, and her lease ends.
+    // Alice is paused here, and her lease ends.
     let bob = next_holder(&quorum, "account:7");
     assert!(session.fenced(&transaction, bob, 200));
     assert!(!session.fenced(&transaction, alice.fence(), 300));
@@ -75,7 +75,7 @@ fn a_select_before_the_update_lets_a_late_write_land() {
     alice.run("CREATE TABLE account (id int PRIMARY KEY, balance int, fence bigint); INSERT INTO account VALUES (7, 0, 0)");
     alice.run("BEGIN");
     assert_eq!(alice.run("SELECT fence FROM account WHERE id = 7"), ["0"], "it is not late");
-    // Alice stands still here, and her lease ends.
+    // Alice is paused here, and her lease ends.
     bob.run("UPDATE account SET balance = 200, fence = 11 WHERE id = 7");
     alice.run("UPDATE account SET balance = 100, fence = 10 WHERE id = 7; COMMIT");
     assert_eq!(bob.run("SELECT balance FROM account"), ["100"], "bob's write is gone");
@@ -101,7 +101,7 @@ fn a_transaction_that_has_shown_its_fence_is_waited_for() {
     assert_eq!(judge.run("SELECT balance FROM account"), ["200"]);
 }
 
-/// A server of its own, on a unix socket in a temporary folder, run by a user without rights.
+/// A PostgreSQL server, on a unix socket in a temporary folder, run by a user without rights.
 pub struct Postgres {
     folder: TempDir,
     server: Child,
@@ -194,7 +194,7 @@ fn program(name: &str) -> PathBuf {
     versions.max().expect("there is a version")
 }
 
-/// A program, as a user who may run the server.
+/// A program, run by a user that may run the server.
 pub fn as_user(path: PathBuf) -> Command {
     if !Uid::effective().is_root() {
         return Command::new(path);
@@ -213,13 +213,13 @@ pub struct Session {
 }
 
 impl Session {
-    /// Runs statements, and gives what is printed, a line each.
+    /// Runs statements, and returns the output, a line each.
     pub fn run(&mut self, statements: &str) -> Vec<String> {
         self.send(statements);
         self.hear()
     }
 
-    /// Does what the page says. False: a later holder has been here.
+    /// Runs the page's transaction. False: a later holder has written.
     fn fenced(&mut self, transaction: &str, fence: u64, balance: i64) -> bool {
         let (show, write) = parts(transaction, fence, balance);
         self.run("BEGIN");

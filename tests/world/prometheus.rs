@@ -1,4 +1,4 @@
-//! Prometheus itself, on what `dlock exporter` says: its answers to PromQL, and to every question of the
+//! Prometheus itself, with the metrics of `dlock exporter`: its answers to PromQL, and to every query of the
 //! dashboard for Grafana.
 
 use std::collections::BTreeSet;
@@ -60,7 +60,7 @@ impl Prometheus {
         let Some(answer) = self.ask(&format!("query?query={}", encoded(question))) else {
             return Vec::new();
         };
-        // While it starts it has no words for that.
+        // Prometheus has no answer while it starts.
         if answer["errorType"] == "unavailable" {
             return Vec::new();
         }
@@ -94,7 +94,7 @@ fn encoded(text: &str) -> String {
 }
 
 #[apply(on_every_server)]
-fn prometheus_knows_who_waits_for_a_contended_lock(kind: Kind) {
+fn prometheus_has_the_waiters_of_a_contended_lock(kind: Kind) {
     let server = Server::start(kind);
     let exporter = Exporter::start(&[format!("127.0.0.1:{}", server.port())], &[]);
     let prometheus = Prometheus::of(&exporter);
@@ -111,7 +111,7 @@ fn prometheus_knows_who_waits_for_a_contended_lock(kind: Kind) {
     prometheus.until_it_says("sum(dlock_wait_seconds_count)", 1.0);
     prometheus.until_it_says("sum(dlock_wait_seconds_bucket{le=\"+Inf\"})", 1.0);
     prometheus.until_it_says("sum(dlock_waiters)", 1.0);
-    // Prometheus knows the types, and the words for people.
+    // Prometheus has the types, and the help texts.
     let known = prometheus.ask("metadata?metric=dlock_wait_seconds").expect("it answers");
     assert_eq!(known["data"]["dlock_wait_seconds"][0]["type"], "histogram", "{known}");
     assert_eq!(known["data"]["dlock_wait_seconds"][0]["unit"], "seconds", "{known}");
@@ -135,7 +135,7 @@ fn a_node_that_is_away_is_a_value_and_no_failed_scrape() {
 
 #[test]
 fn every_question_of_the_dashboard_has_an_answer() {
-    // A figure that has a limit is shown with it.
+    // A figure with a limit is shown with it.
     let server = Server::build(Kind::Redis82).config("maxmemory 1gb").start();
     let exporter = Exporter::start(&[format!("127.0.0.1:{}", server.port())], &[]);
     let prometheus = Prometheus::of(&exporter);
@@ -185,5 +185,5 @@ fn every_question_of_the_dashboard_has_an_answer() {
     }
 }
 
-/// Panels of which nothing is seen while all is well: every node grants.
+/// Panels that are empty while all is well: every node grants.
 const EMPTY: [&str; 1] = ["Why nodes do not grant"];

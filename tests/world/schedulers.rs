@@ -28,7 +28,7 @@ fn systemd_finds_the_service_and_its_timer_good() {
     assert_eq!((said.code, said.err.as_str()), (Some(0), ""), "{said:#?}");
 }
 
-/// Two hosts whose clocks differ by two seconds: at two o'clock the job has ended on the first before the second
+/// The hosts' clocks differ by two seconds: at two o'clock the job has ended on the first before the second
 /// one begins.
 #[test]
 fn cron_on_two_hosts_runs_the_job_once() {
@@ -53,7 +53,7 @@ fn cron_on_two_hosts_runs_the_job_once() {
     assert!(said.contains("lock 'nightly' is done for 11 h 59 min more"), "{said}");
 }
 
-/// Debian's cron of a host with a clock of its own. Of the machine's own tables it sees none.
+/// Debian's cron of a host with a clock of its own, without the machine's own tables.
 struct Cron(Child);
 
 const ON_A_HOST: &str = "

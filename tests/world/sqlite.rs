@@ -26,7 +26,7 @@ fn a_holder_that_was_stopped_beyond_its_lease_is_refused() {
     let quorum = Quorum::start(3);
     let alice = StoppedHolder::of(&quorum, "account:7");
     assert!(alices.fenced(alice.fence(), 100));
-    // Alice stands still here, and her lease ends.
+    // Alice is paused here, and her lease ends.
     let bob = next_holder(&quorum, "account:7");
     assert!(bobs.fenced(bob, 200));
     assert!(!alices.fenced(alice.fence(), 300));
@@ -34,7 +34,7 @@ fn a_holder_that_was_stopped_beyond_its_lease_is_refused() {
 }
 
 #[test]
-fn nobody_comes_between_a_mark_and_its_write() {
+fn no_client_comes_between_a_mark_and_its_write() {
     let (_folder, [mut alice, mut bob]) = sessions();
     let (show, write) = parts(&transaction(), 10, 100);
     alice.run(&format!("BEGIN IMMEDIATE; {show}"));
@@ -49,7 +49,7 @@ fn a_select_before_the_update_lets_a_late_write_land() {
     let (_folder, [mut alice, mut bob]) = sessions();
     alice.run("INSERT INTO mark VALUES ('account:7', 10)");
     assert_eq!(alice.run("SELECT fence FROM mark"), ["10"], "it is not late");
-    // Alice stands still here, and her lease ends.
+    // Alice is paused here, and her lease ends.
     assert!(bob.fenced(11, 200));
     alice.run("UPDATE account SET balance = 100 WHERE id = 7");
     assert_eq!(bob.run("SELECT balance FROM account"), ["100"], "bob's write is gone");
@@ -83,7 +83,7 @@ struct Session {
 impl Session {
     fn open(file: &Path) -> Session {
         let mut program = Command::new("sh");
-        // Errors are printed where the rest is.
+        // Errors go to the same output.
         program.args(["-c", "exec sqlite3 -batch \"$0\" 2>&1"]).arg(file);
         program.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut process = program.spawn().expect("there is a shell");
@@ -92,7 +92,7 @@ impl Session {
         Session { process, stdin, stdout }
     }
 
-    /// Does what the page says. False: a later holder has been here.
+    /// Runs the page's transaction. False: a later holder has written.
     fn fenced(&mut self, fence: u64, balance: i64) -> bool {
         let (show, write) = parts(&transaction(), fence, balance);
         self.run("BEGIN IMMEDIATE");
@@ -103,7 +103,7 @@ impl Session {
         !is_late
     }
 
-    /// Runs statements, and gives what is printed, a line each.
+    /// Runs statements, and returns the output, a line each.
     fn run(&mut self, statements: &str) -> Vec<String> {
         write!(self.stdin, "{statements};\n.print heard\n").expect("sqlite3 reads");
         let lines = self.stdout.by_ref().lines().map(|line| line.expect("it prints text"));

@@ -1,7 +1,6 @@
-//! No lock at all: a token goes round through a list, by `bench bare-list …`. A client that wants
-//! it waits in BLPOP, who has had it puts it back by LPUSH. No hand-over by way of a server takes
-//! less, on this machine: nothing is checked, retried or renewed, and nothing would be noticed if
-//! its holder died.
+//! No lock at all: a token goes round through a list, by `bench bare-list …`. A client that wants it waits in
+//! BLPOP, and puts it back by LPUSH. No hand-over by way of a server takes less on this machine: nothing is
+//! checked, retried or renewed, and a crash of the holder would go unnoticed.
 
 use std::time::Duration;
 
@@ -58,7 +57,7 @@ impl List {
         self.ask(&["LPUSH", key, "1"], b":1\r\n").await
     }
 
-    /// An error if the answer is another one.
+    /// Fails if the answer is another one.
     async fn ask(&self, args: &[&str], wanted: &[u8]) -> Result<(), String> {
         let mut stream = self.0.lock().await;
         stream.write_all(&request(args)).await.map_err(|error| error.to_string())?;

@@ -1,6 +1,6 @@
-//! No library at all: the two commands over blocking sockets, one write for each node and then one
-//! read for each node, by `bench bare-sockets …`. What a lock takes here it takes at least, on this
-//! machine: nothing is retried, counted or watched.
+//! No library at all: the two commands over blocking sockets, one write for each node and then one read for
+//! each node, by `bench bare-sockets …`. No lock takes less on this machine: nothing is retried, counted or
+//! watched.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

@@ -1,9 +1,9 @@
-//! Clients of a lock library, measured from outside: each asks, waits, holds, gives back, and asks
-//! again at once. The programs that run dlock and rslock are built with this file, so that both are
-//! measured by the same code; those in Python and Node do the same in their languages.
+//! Clients of a lock library, measured from outside: each asks, waits, holds, releases, and asks again at
+//! once. The programs that run dlock and rslock are built with this file, so that the same code measures
+//! both. Those in Python and Node do the same in their languages.
 //!
-//! `contended`: many clients want one lock. `uncontended`: one client wants locks that nobody else
-//! wants. Both print one JSON object.
+//! `contended`: many clients want one lock. `uncontended`: one client has locks to itself. Both print one
+//! JSON object.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -26,23 +26,23 @@ pub trait Contender: Send + Sync + Sized + 'static {
     /// Connects to the nodes, each as `host:port`.
     fn connect(nodes: &[String]) -> impl Future<Output = Self> + Send;
 
-    /// Makes a lock, where locks have to be made. Each client asks for it.
+    /// Makes a lock, if the library has lock objects. Each client asks for it.
     fn prepare(&self, _key: &str) -> impl Future<Output = Result<(), String>> + Send {
         std::future::ready(Ok(()))
     }
 
-    /// Waits until it has the lock, however long that takes.
+    /// Waits until it has the lock, without limit.
     fn acquire(
         &self,
         key: &str,
         ttl: Duration,
     ) -> impl Future<Output = Result<Self::Held, String>> + Send;
 
-    /// Gives the lock back; an error if it was lost before.
+    /// Releases the lock; an error if it was lost before.
     fn release(&self, held: Self::Held) -> impl Future<Output = Result<(), String>> + Send;
 }
 
-/// Does what the command line asks for, and prints what came of it.
+/// Runs the command line, and prints the result.
 pub async fn run<C: Contender>(library: String, mut words: impl Iterator<Item = String>) {
     let part = words.next().unwrap_or_default();
     let arguments = Arguments::read(words);
@@ -98,7 +98,7 @@ async fn round<C: Contender>(
             Err(error) => {
                 eprintln!("acquire: {error}");
                 note(&|record| record.failures += 1);
-                // Else a server that is gone would keep the processor busy.
+                // Otherwise a server that is down would keep the processor busy.
                 tokio::time::sleep(PAUSE).await;
             }
         }
@@ -126,7 +126,7 @@ const PAUSE: Duration = Duration::from_millis(10);
 struct Record {
     waits: Vec<f64>,
     holds: Vec<f64>,
-    /// Since when it has waited, while it does.
+    /// The beginning of its wait, while it waits.
     asked: Option<Instant>,
     failures: u64,
 }
@@ -140,7 +140,7 @@ fn summary(records: &[Arc<Mutex<Record>>], begin: Instant) -> Value {
         holds.extend(&record.holds);
         failures += record.failures;
     }
-    // They go on meanwhile: what they have counted fits into this time.
+    // The clients go on meanwhile: their counts fit into this time.
     let seconds = begin.elapsed().as_secs_f64();
     let hold = holds.iter().sum::<f64>() / holds.len().max(1) as f64;
     json!({
@@ -184,7 +184,7 @@ async fn connected<C: Contender>(arguments: &Arguments, own_key: &str, ttl: Dura
     client
 }
 
-/// The runtime's own timer is up to two milliseconds late; the system's is hardly ever, and costs the
+/// The runtime's own timer is up to two milliseconds late. The system's is hardly ever late, and costs the
 /// runtime no thread.
 async fn exactly(time: Duration) {
     let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_NONBLOCK);

@@ -1,7 +1,6 @@
-//! dlock's own library in the comparison: `bench as-a-peer …`, a process of its own like those
-//! that it is compared with.
+//! dlock's own library in the comparison: `bench as-a-peer …`, a process of its own like the others.
 //!
-//! Nothing is set but the lease that all have: `acquire` waits without limit.
+//! Only the lease is set, as for all: `acquire` waits without limit.
 
 use std::time::Duration;
 

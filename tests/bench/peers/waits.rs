@@ -7,11 +7,11 @@ use crate::measure::fairness;
 /// The figures of one library.
 #[derive(Clone, Debug)]
 pub struct Waits {
-    /// The time for which they held the lock, on average, in milliseconds.
+    /// The average length of a hold, in milliseconds.
     pub hold: f64,
-    /// The number of times that taking or giving back failed.
+    /// The number of failed acquisitions and releases.
     pub failures: u64,
-    /// The last thing that its program has said of them.
+    /// Its program's last message about them.
     pub complaint: String,
     /// All waits, the shortest first.
     sorted: Vec<Observed>,
@@ -73,9 +73,9 @@ impl Waits {
         Ok(())
     }
 
-    /// The wait that this share of all does not exceed, as Kaplan and Meier estimate it: a wait that
-    /// was cut off stands for those that were as long, and ended later. Where nobody knows, it is at
-    /// least as long as the longest.
+    /// The wait that this share of all does not exceed, as Kaplan and Meier estimate it: a wait that was cut
+    /// off stands for those that were as long, and ended later. If it is unknown, it is at least as long as
+    /// the longest.
     pub fn percentile(&self, share: f64) -> Wait {
         // Products of fractions are not exact.
         let longer = 1.0 - share + 1e-9;
@@ -87,7 +87,7 @@ impl Waits {
         })
     }
 
-    /// The longest wait that was seen.
+    /// The longest wait seen.
     pub fn longest(&self) -> Wait {
         let last = self.sorted[self.sorted.len() - 1];
         Wait { ms: last.ms, at_least: last.cut_off }
@@ -103,19 +103,19 @@ impl Waits {
         self.counts.iter().sum::<u64>() as f64 / self.seconds
     }
 
-    /// The part of the time in which it was held.
+    /// The share of the time that it was held.
     pub fn held_share(&self) -> f64 {
         self.rate() * self.hold / 1e3
     }
 }
 
-/// The shortest first, each with the share of those that are longer: every wait that ends takes its
-/// part of those that had lasted as long until then.
+/// The shortest first, each with the share of longer ones: every wait that ends takes its part of those that
+/// had lasted as long until then.
 fn observed(ended: impl Iterator<Item = f64>, cut_off: Vec<f64>) -> Vec<Observed> {
     let observed = |cut_off| move |ms| Observed { ms, cut_off, longer: 1.0 };
     let mut all: Vec<Observed> = ended.map(observed(false)).collect();
     all.extend(cut_off.into_iter().map(observed(true)));
-    // Of two that are as long, the one that was cut off is the longer one.
+    // Of two equal waits, the one that was cut off is the longer one.
     all.sort_by(|one, other| one.ms.total_cmp(&other.ms).then(one.cut_off.cmp(&other.cut_off)));
     let (mut longer, count) = (1.0, all.len());
     for (place, one) in all.iter_mut().enumerate() {
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_still_when_the_last_has_it_makes_the_end_unknown() {
+    fn an_unfinished_wait_makes_the_end_unknown() {
         let mut figures = printed();
         figures["cut_off_ms"] = json!([9.0, 9.5]);
         let waits = Waits::read(&figures).unwrap();
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_library_that_nobody_had_a_lock_from_is_refused() {
+    fn a_library_without_a_grant_is_refused() {
         let mut figures = printed();
         figures["waits_ms"] = json!([[], []]);
         assert!(Waits::read(&figures).is_err());

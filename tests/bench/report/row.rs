@@ -1,4 +1,4 @@
-//! One figure, with what it is measured against and what it must reach.
+//! One figure, with its comparison and its target.
 
 use crate::measure::Compared;
 
@@ -58,7 +58,7 @@ impl Row {
         Row { ratio: Some(ratio), ..row }
     }
 
-    /// A figure that is bounded by itself.
+    /// A figure with a target of its own.
     pub fn alone(what: impl Into<String>, unit: &'static str, ours: f64, target: Target) -> Row {
         Row {
             what: what.into(),
@@ -77,12 +77,12 @@ impl Row {
         Row { against: against.into(), theirs: Some(theirs), ..self }
     }
 
-    /// The same figures, of which one may be more than was measured.
+    /// The same figures. A figure marked here may be more than was measured.
     pub fn at_least(self, ours: bool, theirs: bool) -> Row {
         Row { at_least: [ours, theirs], ..self }
     }
 
-    /// Both figures with their unit; nothing for one that is not there.
+    /// Both figures with their unit; empty for a missing one.
     pub fn figures(&self) -> [String; 2] {
         let [ours, theirs] = self.at_least.map(|at_least| if at_least { "≥ " } else { "" });
         let text = |mark, figure| format!("{mark}{} {}", digits(figure), self.unit);
@@ -108,16 +108,16 @@ impl Row {
         self.ratio.unwrap_or(self.ours)
     }
 
-    /// Between what the figure is: more than was measured if `ours` may be more, less if it is a
-    /// ratio and `theirs` may be more.
+    /// The range of the figure: above the measured one if `ours` may be more, below if it is a ratio and
+    /// `theirs` may be more.
     fn span(&self) -> [f64; 2] {
         let [ours, theirs] = self.at_least;
         let low = if theirs && self.ratio.is_some() { 0.0 } else { self.figure() };
         [low, if ours { f64::INFINITY } else { self.figure() }]
     }
 
-    /// The figure that the target bounds, in digits; `?` if it is not known. As many digits as
-    /// tell it from the bound.
+    /// The figure that the target bounds, in digits; `?` if it is not known. It has enough digits to tell it
+    /// from the bound.
     pub fn figure_text(&self) -> String {
         let [low, high] = self.span();
         let mark = match (low == self.figure(), high == self.figure()) {
@@ -152,7 +152,7 @@ impl Row {
         Some(match (reached, missed) {
             (true, _) => Verdict::Reached,
             (_, true) => Verdict::Missed,
-            // Not a number: nothing can be said for it.
+            // Not a number: it has no verdict.
             _ if self.figure().is_nan() => Verdict::Missed,
             _ => Verdict::Unproved,
         })

@@ -113,5 +113,5 @@ fn start(nodes: &[String], folder: &Path, arguments: &[&str]) -> Running {
     running
 }
 
-/// A node may take this long: the usual time is too short for a machine that runs many tests at once.
+/// The time for a node to answer: the usual one is too short for a machine that runs many tests at once.
 const PATIENT: &str = "400ms";

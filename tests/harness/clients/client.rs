@@ -14,7 +14,7 @@ use crate::wait::{PATIENCE, uninterrupted};
 /// One connection to one server.
 pub struct Client {
     reader: BufReader<Stream>,
-    /// Where the server is.
+    /// The server's address.
     at: String,
 }
 
@@ -63,7 +63,7 @@ impl Client {
         self.recv()
     }
 
-    /// Leaves so many locks done that this user has room for this many more. Long names count for very many.
+    /// Leaves so many locks done that this user has room for this many more. A long name counts for many.
     #[track_caller]
     pub fn fill_done(&mut self, name: &str, room: usize) {
         let mut left = MAX_DONE - room;
@@ -103,7 +103,7 @@ impl Client {
         sent.unwrap_or_else(|error| panic!("cannot send to {}: {error}", self.at));
     }
 
-    /// Sends bytes as they are, or says how the connection failed.
+    /// Sends bytes as they are, or returns the connection's error.
     pub fn try_send_raw(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.reader.get_mut().write_all(bytes)
     }
@@ -119,7 +119,7 @@ impl Client {
         })
     }
 
-    /// Reads the next answer, or says how the connection failed.
+    /// Reads the next answer, or returns the connection's error.
     pub fn try_recv(&mut self) -> io::Result<Value> {
         Value::read(&mut self.reader)
     }
@@ -131,7 +131,7 @@ impl Client {
         begun.then(|| self.recv())
     }
 
-    /// Reads the next answer if it begins within this time, or says how the connection failed.
+    /// Reads the next answer if it begins within this time, or returns the connection's error.
     pub fn try_recv_within(&mut self, limit: Duration) -> io::Result<Option<Value>> {
         if self.try_begins_within(limit)? { self.try_recv().map(Some) } else { Ok(None) }
     }
@@ -145,8 +145,7 @@ impl Client {
         bytes
     }
 
-    /// True if an answer has arrived. That says something only after an answer to another client that
-    /// the server gave later.
+    /// True if an answer has arrived. It means something only after a later answer to another client.
     #[track_caller]
     pub fn has_answer(&mut self) -> bool {
         self.begins_within(Duration::from_millis(1))
@@ -166,8 +165,7 @@ impl Client {
         self.run("CLIENT ID").int()
     }
 
-    /// Asserts that requests and answers are still in step, after something that may have left too
-    /// many or too few bytes behind.
+    /// Asserts that requests and answers are still in step.
     #[track_caller]
     pub fn assert_in_step(&mut self) {
         let words = "in step?";

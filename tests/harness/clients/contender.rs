@@ -1,4 +1,5 @@
-//! Programs that contend for a few locks, and write down what they asked and heard; and networks that fail at random.
+//! Programs that contend for a few locks, and record their requests and the answers; and networks that fail
+//! at random.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,10 +24,10 @@ pub const TTL: Duration = ms(400);
 const PROGRAMS: usize = 6;
 /// A run without grants shows nothing.
 const LEAST: usize = 20;
-/// Short, so that much goes wrong.
+/// Short, to make many requests fail.
 const NODE_TIMEOUT: Duration = ms(60);
 
-/// The ways in which programs want a lock.
+/// The modes that programs ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wish {
     /// Exclusively.
@@ -40,8 +41,8 @@ pub enum Wish {
 /// The number of permits of each lock.
 const PERMITS: u16 = 2;
 
-/// Lets programs contend for locks of a quorum, each over networks of its own, for this long or until they have had
-/// some. `happen` does something to nodes and networks, again and again.
+/// Lets programs contend for locks of a quorum, each over networks of its own, for this long or until they
+/// have had some. Meanwhile `happen` changes nodes and networks, again and again.
 pub fn run(
     quorum: &mut Quorum,
     wish: Wish,
@@ -70,7 +71,7 @@ pub fn run(
             people.spawn(contender.contend());
         }
         let until = Instant::now() + lasts;
-        // A busy machine takes longer to show as much.
+        // A busy machine takes longer for as many.
         while Instant::now() < until || history.len() <= LEAST {
             happen(quorum, &networks, &mut rng);
         }
@@ -81,7 +82,7 @@ pub fn run(
     history
 }
 
-/// One network, or all of a program, changes.
+/// Changes one network of a program, or all of them.
 pub fn change_networks(networks: &[Vec<Proxy>], rng: &mut impl Rng) {
     let program = &networks[rng.random_range(0..networks.len())];
     let one = rng.random_range(0..program.len());
@@ -108,7 +109,7 @@ pub struct Contender {
     pub name: String,
     /// Its client.
     pub client: Client,
-    /// Its requests, and what it heard, are written down there.
+    /// The record of its requests and their answers.
     pub history: Arc<History>,
     /// True when it is to end.
     pub ended: Arc<AtomicBool>,
@@ -162,7 +163,7 @@ impl Contender {
         let longest = if rng.random_range(0..12) == 0 { 700 } else { 12 };
         let until = Instant::now() + ms(rng.random_range(0..longest));
         loop {
-            // A guard that is valid after this moment was so at this moment.
+            // A guard that is valid after this moment was valid at it.
             let now = Instant::now();
             if !guard.is_valid() {
                 break;

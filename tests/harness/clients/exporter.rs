@@ -1,4 +1,4 @@
-//! `dlock exporter`, and what it answers.
+//! `dlock exporter`, and its responses.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::{process, program};
 
-/// The program, and where it listens.
+/// The program, and its address.
 pub struct Exporter {
     child: Child,
     /// Host and port.
@@ -82,7 +82,7 @@ impl Exporter {
         answer.body.lines().map(str::to_owned).collect()
     }
 
-    /// The value of the only series of which the name and labels begin so.
+    /// The value of the only series with this beginning of name and labels.
     #[track_caller]
     pub fn metric(&self, begin: &str) -> Option<f64> {
         let lines = self.metrics();
@@ -98,7 +98,7 @@ impl Exporter {
         serde_json::from_str(&self.get("/state").body).expect("it is JSON")
     }
 
-    /// Asks it to end, and gives its exit code.
+    /// Asks it to end, and returns its exit code.
     #[track_caller]
     pub fn end(mut self) -> Option<i32> {
         process::signal(&self.child, Signal::SIGTERM);
@@ -125,7 +125,7 @@ impl Answer {
     #[track_caller]
     pub fn to(request: &str, mut connection: impl Read + Write) -> Answer {
         let mut bytes = Vec::new();
-        // The exporter may close the connection of a request that makes no sense.
+        // The exporter may close the connection of a malformed request.
         let _ = connection.write_all(request.as_bytes());
         let _ = connection.read_to_end(&mut bytes);
         let text = String::from_utf8(bytes).expect("it is UTF-8");

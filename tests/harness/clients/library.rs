@@ -11,13 +11,13 @@ use tokio::time::{sleep, timeout};
 use crate::stuck;
 use crate::wait::PATIENCE;
 
-/// Lets the asynchronous part of a test run. The test may call functions that block: the library
-/// has threads of its own.
+/// Runs the asynchronous part of a test. The test may call functions that block: the library has threads of
+/// its own.
 pub fn run<T>(test: impl Future<Output = T>) -> T {
     run_for(Duration::ZERO, test)
 }
 
-/// The same for one that takes this long if all is well.
+/// The same for a part that usually takes this long.
 pub fn run_for<T>(usual: Duration, test: impl Future<Output = T>) -> T {
     stuck::listen();
     let runtime = Builder::new_multi_thread()
@@ -26,11 +26,11 @@ pub fn run_for<T>(usual: Duration, test: impl Future<Output = T>) -> T {
         .enable_all()
         .build();
     let runtime = runtime.expect("threads can be made");
-    // More than one wait may take, so that the one that fails is named.
+    // More than one wait may take, so that the failing one is named.
     let most = usual + 2 * PATIENCE;
     let ended = runtime.block_on(async {
         let mut test = pin!(test);
-        // The test has what it has until it has told of it.
+        // The test keeps all that it has until its state is printed.
         timeout(most, &mut test).await.inspect_err(|_| stuck::tell())
     });
     runtime.shutdown_background();
@@ -38,14 +38,13 @@ pub fn run_for<T>(usual: Duration, test: impl Future<Output = T>) -> T {
     ended.unwrap_or_else(|_| panic!("the test has not ended after {most:?}"))
 }
 
-/// A program of its own, which gives each node this long to answer.
+/// Connects a program that gives each node this long to answer.
 pub async fn connect(urls: &[String], node_timeout: Duration) -> Client {
     let connected = Client::builder().nodes(urls).node_timeout(node_timeout).connect().await;
     connected.unwrap_or_else(|error| panic!("not connected: {error}"))
 }
 
-/// The same where nodes have little time to answer, and it does not matter how it connects: on a busy
-/// machine that may take more than one attempt.
+/// The same for nodes with little time to answer: on a busy machine it may take more than one attempt.
 pub async fn connect_hasty(urls: impl Fn() -> Vec<String>, node_timeout: Duration) -> Client {
     loop {
         let connected = Client::builder().nodes(urls()).node_timeout(node_timeout).connect().await;
@@ -62,13 +61,13 @@ pub async fn take(client: &Client, key: &str, ttl: Duration) -> Guard {
     taken.unwrap_or_else(|error| panic!("not taken: {error}"))
 }
 
-/// Waits for a lock as long as it takes.
+/// Waits for a lock without limit.
 pub async fn wait_for(client: &Client, key: &str, ttl: Duration) -> Guard {
     let taken = client.lock(key).ttl(ttl).acquire().await;
     taken.unwrap_or_else(|error| panic!("not taken: {error}"))
 }
 
-/// Asserts that a lock is not to be had, because it is held.
+/// Asserts that a lock was refused because it is held.
 #[track_caller]
 pub fn assert_held<T>(answer: Result<T, Error>) {
     match answer {

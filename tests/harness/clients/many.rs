@@ -13,7 +13,7 @@ use crate::value::Value;
 const BATCH: usize = 500;
 
 impl Client {
-    /// Sends requests, each given as words between spaces, and gives their answers in order.
+    /// Sends requests, each given as words between spaces, and returns their answers in order.
     #[track_caller]
     pub fn pipeline(&mut self, requests: impl IntoIterator<Item = String>) -> Vec<Value> {
         let mut requests = requests.into_iter();
@@ -27,7 +27,7 @@ impl Client {
         }
     }
 
-    /// Compiled with the harness, and so with more care than a test.
+    /// Compiled in the harness, and so optimised more than a test.
     #[track_caller]
     fn exchange(&mut self, batch: &[String]) -> Vec<Value> {
         let mut bytes = Vec::new();
@@ -56,7 +56,7 @@ impl Server {
         clients
     }
 
-    /// New clients with waiting requests, which came in this order.
+    /// New clients with waiting requests, in the order of arrival.
     #[track_caller]
     pub fn line(&self, count: usize, words: impl Fn(usize) -> String) -> Vec<Client> {
         let mut clients = self.clients(count);
@@ -81,8 +81,8 @@ impl Server {
     }
 }
 
-/// Many systems let a process have a thousand open files, and more if it asks; and root as many as
-/// it wants, which tests of crowds need that run side by side.
+/// Many systems let a process have a thousand open files, more if it asks, and root any number. Tests of
+/// crowds that run side by side need that.
 pub fn lift_limit() {
     let files = Resource::RLIMIT_NOFILE;
     let (_, most) = getrlimit(files).expect("limits can be read");

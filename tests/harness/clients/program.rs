@@ -21,8 +21,8 @@ pub fn path() -> &'static PathBuf {
     })
 }
 
-/// The program with these nodes, given as host and port, and with nothing of the environment that
-/// would change what it does.
+/// The program with these nodes, given as host and port, and without environment variables that would change
+/// it.
 pub fn command(nodes: &[String]) -> Command {
     command_of(path(), nodes)
 }
@@ -39,8 +39,8 @@ pub fn command_of(program: &Path, nodes: &[String]) -> Command {
     command
 }
 
-/// A command to which signals do what they usually do. The process that runs the tests may ignore
-/// some, as nohup and the background of a script do, and what is ignored stays so in all children.
+/// A command with the usual handling of signals. The process that runs the tests may ignore some, as nohup
+/// and the background of a script do, and all children inherit that.
 pub fn with_usual_signals(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new("env");
     command.arg("--default-signal").arg(program);
@@ -67,7 +67,7 @@ pub fn run(command: &mut Command) -> Said {
 }
 
 impl Said {
-    /// Asserts how it ended.
+    /// Asserts its exit code.
     #[track_caller]
     pub fn with_code(self, code: i32) -> Said {
         assert_eq!(self.code, Some(code), "{self:#?}");

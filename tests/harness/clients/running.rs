@@ -13,8 +13,7 @@ use crate::program::{self, Said};
 use crate::quorum::Quorum;
 use crate::{eventually, process};
 
-/// A node may take this long here: the usual time is too short for a machine that runs many tests
-/// at once.
+/// The time for a node to answer: the usual one is too short for a machine that runs many tests at once.
 const PATIENT: &str = "2s";
 
 /// Runs `dlock run` with these nodes to its end.
@@ -69,7 +68,7 @@ impl Running {
         eventually(&format!("it prints {text:?}"), || self.out().contains(text));
     }
 
-    /// Waits until it has complained of this.
+    /// Waits until it has printed this on stderr.
     #[track_caller]
     pub fn until_it_complains(&self, text: &str) {
         eventually(&format!("it complains {text:?}"), || self.err().contains(text));
@@ -80,7 +79,7 @@ impl Running {
         String::from_utf8_lossy(&self.out.so_far()).into_owned()
     }
 
-    /// The program's complaints so far.
+    /// The program's stderr so far.
     pub fn err(&self) -> String {
         String::from_utf8_lossy(&self.err.so_far()).into_owned()
     }
@@ -101,8 +100,8 @@ impl Running {
         self.child.try_wait().expect("a child can be asked").is_some()
     }
 
-    /// Waits until it has ended, and all that has its output too. A signal that ended it is shown as
-    /// shells show it.
+    /// Waits until it has ended, and every process that has its output, too. A signal that ended it is shown
+    /// as shells show it.
     #[track_caller]
     pub fn ended(mut self) -> Said {
         drop(self.child.stdin.take());

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, ErrorKind};
 
-/// One answer. RESP2 and RESP3 keep their own types, so that a test can tell an array of pairs from
-/// a map; the accessors below do not care.
+/// One answer. RESP2 and RESP3 keep their own types, so that a test can tell an array of pairs from a map;
+/// the accessors below treat both alike.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     /// Null, of either protocol.
@@ -49,7 +49,7 @@ impl Value {
         *self == Value::Null
     }
 
-    /// An integer, which is what a granted request is answered.
+    /// An integer, the answer to a granted request.
     pub fn is_int(&self) -> bool {
         matches!(self, Value::Int(_))
     }
@@ -174,7 +174,7 @@ fn read_line(from: &mut impl BufRead) -> io::Result<Vec<u8>> {
     if line.is_empty() {
         return Err(ErrorKind::UnexpectedEof.into());
     }
-    // A lone CR or LF inside a line is what broken framing looks like.
+    // A lone CR or LF inside a line means broken framing.
     match line.strip_suffix(b"\r\n") {
         Some(text) if !text.contains(&b'\r') => Ok(text.to_vec()),
         _ => Err(garbage(&line)),

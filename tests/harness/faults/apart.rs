@@ -1,6 +1,6 @@
-//! A server that can be parted from everybody, in both directions. Clients, other servers and Sentinels
-//! reach it over networks that the test can change, and find there whatever it asks of others, too: it has
-//! an address of its own for that.
+//! A server that can be isolated, in both directions. Clients, other servers and Sentinels reach it over
+//! networks that the test can change. Its own requests to others go the same way: it has an address of its
+//! own for that.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -16,14 +16,14 @@ pub const BUS: u16 = 10_000;
 pub struct Apart {
     /// The network over which clients, replicas and Sentinels reach it.
     pub front: Proxy,
-    /// The network over which other servers of a cluster talk to it.
+    /// The network between it and other servers of a cluster.
     pub bus: Proxy,
-    /// The address from which it reaches others.
+    /// Its own address, towards others.
     pub from: IpAddr,
 }
 
 impl Apart {
-    /// Those of the server with this number among its like.
+    /// The networks of the server with this number.
     fn new(number: usize) -> Apart {
         let last = u8::try_from(number + 1).expect("there are a few");
         let from = IpAddr::V4(Ipv4Addr::new(127, 0, 1, last));
@@ -73,12 +73,12 @@ impl Apart {
         let server = builder.start();
         let port = port.unwrap_or(server.port());
         self.front.lead_to(port);
-        // The bus is where clients are that speak TLS, if any do.
+        // With TLS, the bus belongs to the TLS port.
         self.bus.lead_to(port + BUS);
         (self, server)
     }
 
-    /// Parts one of several from everybody else.
+    /// Isolates one server from all others.
     pub fn part(all: &[Apart], one: usize) {
         all[one].front.swallow();
         all[one].bus.swallow();
@@ -88,7 +88,7 @@ impl Apart {
         }
     }
 
-    /// Everybody reaches everybody again.
+    /// Ends the isolation.
     pub fn join(all: &[Apart]) {
         for apart in all {
             apart.front.pass();

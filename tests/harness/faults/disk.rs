@@ -1,7 +1,7 @@
 //! A disk for one server alone: small enough to be filled, or read-only.
 //!
-//! The disk is mounted in a namespace of the server's own and goes with the process, so nothing is
-//! left behind. Root may do that anywhere; others where the system lets them have a user namespace.
+//! The disk is mounted in a namespace of the server's own and goes with the process, so nothing is left
+//! behind. Root may do that anywhere; other users where the system lets them have a user namespace.
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
@@ -19,8 +19,8 @@ impl Builder {
             .config("dlock.state-file disk/dlock.state")
     }
 
-    /// Runs shell commands in the server's folder before it starts, each of which has to succeed.
-    /// What they mount, only the server sees.
+    /// Runs shell commands in the server's folder before it starts. Each has to succeed. Their mounts are
+    /// visible to the server only.
     pub fn with_mounts(self, commands: &str) -> Builder {
         let script = format!("{commands}\nexec \"$0\" \"$@\"");
         let mut wrapper = vec!["unshare", "--mount"];
@@ -54,7 +54,7 @@ impl Server {
         assert_eq!(written.kind(), ErrorKind::StorageFull, "{written}");
     }
 
-    /// Gives back what [`Server::fill_disk`] took.
+    /// Frees what [`Server::fill_disk`] took.
     #[track_caller]
     pub fn free_disk(&self) {
         fs::remove_file(self.filler()).expect("the disk was filled");

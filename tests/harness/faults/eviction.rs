@@ -4,8 +4,8 @@ use crate::server::Server;
 use crate::wait::eventually;
 
 impl Server {
-    /// Lets the server evict every key that its policy allows, and gives it room again. Its policy
-    /// is that of the configuration, or, if that evicts nothing, a random one.
+    /// Lets the server evict every key that its policy allows, and gives it room again. The policy is the
+    /// configured one, or a random one if that evicts nothing.
     #[track_caller]
     pub fn evict_all(&self) {
         if self.run("CONFIG GET maxmemory-policy").at("maxmemory-policy").text() == "noeviction" {
@@ -25,8 +25,8 @@ impl Server {
         });
     }
 
-    /// Lets the server work as a cache, with pages that have a TTL, in little more memory than it
-    /// uses, and gives it room again when this has happened.
+    /// Makes the server a cache, with pages that have a TTL, in little more memory than it uses. Gives it
+    /// room again when this has happened.
     #[track_caller]
     pub fn cache_until(&self, description: &str, policy: &str, mut happened: impl FnMut() -> bool) {
         self.run(&format!("CONFIG SET maxmemory-policy {policy}"));

@@ -1,7 +1,7 @@
-//! Something that listens where a server should, and answers as the test says: lies, nonsense, or nothing.
+//! A fake server that answers as the test says: lies, nonsense, or nothing.
 //!
-//! A fake server greets as a server does, and knows no other command. The server counts its
-//! requests, and ends with its owner.
+//! A fake server greets as a server does, and has no other command. It counts its requests, and ends with its
+//! owner.
 
 use std::collections::BTreeMap;
 use std::io::{BufReader, Write};
@@ -16,7 +16,7 @@ use crate::value::Value;
 pub enum Answer {
     /// These bytes, as they are.
     Raw(Vec<u8>),
-    /// The answer of a server that knows nothing but its greetings.
+    /// The answer of a server with greetings and no other command.
     Usual,
     /// Nothing, ever.
     Silence,
@@ -24,10 +24,10 @@ pub enum Answer {
     End,
 }
 
-/// Says what follows a request, given as words.
+/// Returns the reaction to a request, given as words.
 pub type Script = dyn Fn(&[String]) -> Answer + Send + Sync;
 
-/// One that listens.
+/// A fake server.
 pub struct Fake {
     port: u16,
     shared: Arc<Shared>,
@@ -63,7 +63,7 @@ impl Fake {
         Fake { port, shared }
     }
 
-    /// The port at which it listens.
+    /// Its port.
     pub fn port(&self) -> u16 {
         self.port
     }
@@ -132,7 +132,7 @@ impl Shared {
         }
     }
 
-    /// Until one of the two ends it.
+    /// Serves a connection until one of the two ends it.
     fn talk(&self, mut stream: &TcpStream) {
         let _ = stream.set_nodelay(true);
         let mut requests = BufReader::new(stream);

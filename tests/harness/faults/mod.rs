@@ -1,6 +1,6 @@
 //! Failures that a test makes. In reading order:
 //! - [`proxy`]: a network that is slow, deaf or gone;
-//! - [`apart`]: a server that can be parted from everybody;
+//! - [`apart`]: a server that can be isolated;
 //! - [`fake`]: a server with replies that a test writes;
 //! - [`disk`]: a disk of its own for a server, small or read-only;
 //! - [`power`]: a disk that forgets in a power cut what was not synced;

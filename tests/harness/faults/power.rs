@@ -1,8 +1,9 @@
-//! A disk that forgets in a power cut what was not synced: the content of files without fsync, and the entries
-//! of folders without fsync. It also flips a bit, as a disk that wears out.
+//! A disk that forgets in a power cut what was not synced: the content of files without fsync, and the
+//! entries of folders without fsync. It can also flip a bit, as a worn disk does.
 //!
-//! Folder and file are forgotten or kept one by one, at random, as a file system writes back in any order. The disk
-//! is mounted with FUSE in a mount namespace of the test's thread, so it takes root, and goes with the test.
+//! Folder and file are forgotten or kept one by one, at random, as a file system writes back in any order.
+//! The disk is mounted with FUSE in a mount namespace of the test's thread, so it takes root, and goes with
+//! the test.
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
@@ -46,7 +47,7 @@ impl Server {
         disk.cut(rng).expect("the disk can be mounted again");
     }
 
-    /// Flips a bit of a file on the disk of a server that does not run. None: there is no file.
+    /// Flips a bit of a file on the disk of a stopped server. `None`: there is no file.
     pub fn flip_bit(&mut self, rng: &mut impl Rng) -> Option<PathBuf> {
         let files = fs::read_dir(self.folder().join(FOLDER)).expect("it is a folder");
         let files = files.map(|file| file.expect("it can be read").path());
@@ -60,14 +61,14 @@ impl Server {
         Some(file)
     }
 
-    /// Removes all its files, as an operator does with a disk that is damaged.
+    /// Removes all its files, as an operator does with a damaged disk.
     pub fn empty_disk(&mut self) {
         let disk = self.power.as_mut().expect("on_forgetful_disk");
         disk.start_with(Files::empty()).expect("the disk can be mounted again");
     }
 }
 
-/// The disk's folder in that of its server.
+/// The disk's folder in the server's folder.
 const FOLDER: &str = "disk";
 
 /// A mounted disk.
@@ -87,7 +88,7 @@ impl Disk {
         Ok(Disk { path, files, session })
     }
 
-    /// A child of the server may still write: to the former disk.
+    /// Cuts the power. A child of the server may still write: to the former disk.
     fn cut(&mut self, rng: &mut impl Rng) -> io::Result<()> {
         let kept = self.files.lock().after_a_cut(rng);
         self.start_with(kept)
@@ -119,7 +120,7 @@ thread_local! {
     static OWN_MOUNTS: OnceCell<()> = const { OnceCell::new() };
 }
 
-/// Mounts of this thread, and of the threads and processes that it starts, are theirs alone.
+/// Gives this thread, and the threads and processes that it starts, mounts of their own.
 fn own_mounts() -> io::Result<()> {
     unshare(CloneFlags::CLONE_FS | CloneFlags::CLONE_NEWNS)?;
     let private = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
@@ -161,7 +162,7 @@ impl Files {
         self.last
     }
 
-    /// The files after a power cut: each file and folder as it was synced, or as it was.
+    /// The files after a power cut: each file and folder is as it was synced, or as it was.
     fn after_a_cut(&self, rng: &mut impl Rng) -> Files {
         let nodes = self.nodes.iter().map(|(number, inode)| {
             let kept = if rng.random_ratio(3, 4) { &inode.synced } else { &inode.now };
@@ -280,12 +281,12 @@ impl Shared {
     }
 }
 
-/// Nothing else changes the files, so the kernel may remember attributes.
+/// Nothing else changes the files, so the kernel may cache attributes.
 const REMEMBERED: Duration = Duration::from_secs(60);
 const GENERATION: Generation = Generation(0);
 const NO_HANDLE: FileHandle = FileHandle(0);
 
-/// Sends what a request came to.
+/// Sends the outcome of a request.
 macro_rules! answer {
     ($reply:ident, $outcome:expr, $value:pat => $sent:expr) => {
         match $outcome {

@@ -1,7 +1,7 @@
 //! A network between a client and one server that does as the test says: slow, cut, deaf or gone.
 //!
-//! The network is a TCP proxy on loopback, in threads. Its behaviour can be changed at any time,
-//! and holds for the connections that are open as well. The proxy ends with its owner.
+//! The network is a TCP proxy on loopback, in threads. A change of its behaviour holds for open connections
+//! as well. The proxy ends with its owner.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -50,12 +50,12 @@ impl Proxy {
         Proxy { port, shared, _told: stuck::part(move || tells.told(port)) }
     }
 
-    /// The port to which clients connect.
+    /// The port for clients.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// Everything is as usual again: what was kept back arrives now.
+    /// Restores the usual network: messages that were kept back arrive now.
     pub fn pass(&self) {
         self.change(|network| {
             network.refuses = false;
@@ -69,34 +69,34 @@ impl Proxy {
         });
     }
 
-    /// New connections lead to another server's port from now on.
+    /// Leads new connections to another server's port from now on.
     pub fn lead_to(&self, server: u16) {
         self.shared.server.store(server, Ordering::Relaxed);
     }
 
-    /// Bytes take this long, each way.
+    /// Delays all bytes by this long, each way.
     pub fn delay(&self, by: Duration) {
         self.change(|network| network.delay = by);
     }
 
-    /// A hundred thousand bytes a second arrive, one way, on each connection, until [`Proxy::pass`].
+    /// Lets a hundred thousand bytes a second arrive, one way, on each connection, until [`Proxy::pass`].
     pub fn trickle(&self, way: Way) {
         self.change(|network| network.trickles = Some(way));
     }
 
-    /// Nothing arrives any more, either way, on any connection; new ones are accepted. Nothing is
-    /// lost for good: it arrives after [`Proxy::pass`].
+    /// Keeps all messages back, either way, on all connections, until [`Proxy::pass`]. New connections are
+    /// accepted.
     pub fn swallow(&self) {
         self.change(|network| network.keeps = [Keeps::All; 2]);
     }
 
-    /// The same on connections that come from this address only.
+    /// The same on connections from this address only.
     pub fn swallow_from(&self, from: IpAddr) {
         self.change(|network| network.parted.push(from));
     }
 
-    /// Keeps back the bytes that go one way on the connections that are open now, until
-    /// [`Proxy::pass`]; new connections are not concerned.
+    /// Keeps back the bytes that go one way on open connections, until [`Proxy::pass`]. New connections are
+    /// not affected.
     pub fn keep_back(&self, way: Way) {
         self.change(|network| {
             network.keeps[way as usize] = Keeps::Older(network.connections);
@@ -112,8 +112,8 @@ impl Proxy {
         });
     }
 
-    /// The next message one way that has this text in it, and what comes after it on its connection,
-    /// is kept back until [`Proxy::pass`]. Happens once; other connections are not concerned.
+    /// Keeps back the next message one way that contains this text, with all that follows on its connection,
+    /// until [`Proxy::pass`]. Happens once; other connections are not affected.
     pub fn keep_back_from(&self, way: Way, text: &str) {
         self.change(|network| {
             network.looks_for = Some((way, text.as_bytes().to_vec()));
@@ -121,7 +121,7 @@ impl Proxy {
         });
     }
 
-    /// True once something that went this way was kept back.
+    /// True once a message was kept back, this way.
     pub fn has_kept_back(&self, way: Way) -> bool {
         self.shared.lock().kept_back[way as usize]
     }
@@ -132,17 +132,16 @@ impl Proxy {
         self.cut();
     }
 
-    /// Ends all connections that are open now. Of what was kept back, nothing arrives at the client;
-    /// what the client had sent arrives at the server when it is let go, as it would if only the
-    /// client had noticed the end.
+    /// Ends all open connections. Messages that were kept back never arrive at the client. At the server they
+    /// arrive when they are let go, as if only the client had noticed the end.
     pub fn cut(&self) {
         for pair in self.shared.lock().open.drain(..) {
             pair.cut();
         }
     }
 
-    /// After this many more bytes one way, over all connections, ends the connection on which the
-    /// last of them went. Happens once.
+    /// Ends the connection of the last of this many more bytes one way, counted over all connections. Happens
+    /// once.
     pub fn cut_after(&self, way: Way, bytes: u64) {
         self.change(|network| network.cut = Some((way, bytes)));
     }
@@ -168,7 +167,7 @@ impl Proxy {
         network.taken[way as usize] - network.arrived[way as usize]
     }
 
-    /// The number of connections on which messages are kept back, one way.
+    /// The number of connections with messages that are kept back, one way.
     pub fn silenced(&self, way: Way) -> usize {
         let network = self.shared.lock();
         let has_some = |line: &Line| {
@@ -219,7 +218,7 @@ struct Network {
     kept_back: [bool; 2],
     parted: Vec<IpAddr>,
     looks_for: Option<(Way, Vec<u8>)>,
-    /// The connections on which that was found.
+    /// The connections on which the text was found.
     found: Vec<(Way, u64)>,
     trickles: Option<Way>,
     cut: Option<(Way, u64)>,
@@ -236,7 +235,7 @@ struct Network {
 enum Keeps {
     #[default]
     Nothing,
-    /// Those with a number up to this.
+    /// Connections with a number up to this.
     Older(u64),
     All,
 }
@@ -261,7 +260,7 @@ impl Network {
         }
     }
 
-    /// The number of bytes of a piece that may pass, and whether the connection ends then.
+    /// The number of bytes of a piece that may pass; true if the connection ends then.
     fn pass(&mut self, way: Way, length: usize) -> (usize, bool) {
         let Some((cut_way, left)) = &mut self.cut else { return (length, false) };
         if *cut_way != way {
@@ -288,8 +287,8 @@ struct Pair {
 impl Pair {
     fn cut(&self) {
         let _ = self.client.shutdown(Shutdown::Both);
-        // The server gets what was sent before, and then the end: its half is closed by whoever
-        // carries the bytes. Its answers have nowhere to go.
+        // The server gets the messages sent before, and then the end: the thread that carries the bytes
+        // closes its half. Its answers have nowhere to go.
         let _ = self.server.shutdown(Shutdown::Read);
     }
 }
@@ -335,7 +334,7 @@ impl Shared {
         self.pump(number, Way::Down, answers);
     }
 
-    /// Two threads: one takes what comes and notes when, the other lets it arrive when it is due.
+    /// Two threads: one notes when bytes come, the other lets them arrive when they are due.
     fn pump(self: &Arc<Shared>, number: u64, way: Way, (from, to): (TcpStream, TcpStream)) {
         let line = Arc::new(Line::default());
         {
@@ -383,7 +382,7 @@ impl Shared {
         }
     }
 
-    /// Waits until the next piece is due. None at the end of the connection.
+    /// Waits until the next piece is due. `None` at the end of the connection.
     fn next(&self, number: u64, way: Way, line: &Line) -> Option<(Vec<u8>, bool)> {
         let mut network = self.lock();
         loop {
@@ -408,14 +407,14 @@ impl Shared {
                 }
                 let (passes, cut) = network.pass(way, bytes.len());
                 if cut {
-                    // Bytes that are not let through count as not taken.
+                    // Bytes that do not pass count as not taken.
                     network.taken[way as usize] -= (bytes.len() - passes) as u64;
                 }
                 bytes.truncate(passes);
                 return Some((bytes, cut));
             }
             drop(pieces);
-            // Only time makes a delayed piece due; everything else is a change that is told.
+            // Only time makes a delayed piece due; every other change wakes this thread.
             let patience = match left {
                 Some(left) if !left.is_zero() => left,
                 _ => Duration::from_secs(3600),
@@ -452,7 +451,7 @@ impl Shared {
         told
     }
 
-    /// A connection of which both halves have ended is no longer counted among the open ones.
+    /// Stops counting a connection as open when both halves have ended.
     fn forget(&self, number: u64, way: Way) {
         if way == Way::Down {
             self.lock().open.retain(|pair| pair.number != number);
@@ -467,7 +466,7 @@ const DROP_PAUSE: Duration = Duration::from_millis(10);
 /// The messages under way on a connection, one way.
 type Line = Mutex<VecDeque<Piece>>;
 
-/// Bytes on their way; none are the end of the connection.
+/// Bytes on their way. No bytes: the end of the connection.
 struct Piece {
     came: Instant,
     bytes: Vec<u8>,

@@ -1,4 +1,4 @@
-//! System calls of a server, watched or made to fail with strace.
+//! A server's system calls, watched or made to fail with strace.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -16,19 +16,19 @@ const RECORD: &str = "system-calls";
 /// A system call that a server made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SystemCall {
-    /// The thread's number; the main one has that of the process.
+    /// The thread's number; the main thread has the number of the process.
     pub thread: u32,
     /// The call as strace shows it, files with their paths.
     pub text: String,
 }
 
 impl SystemCall {
-    /// Waits until something is on the disk.
+    /// True if the call waits until something is on the disk.
     pub fn syncs(&self) -> bool {
         ["fsync(", "fdatasync(", "sync_file_range("].iter().any(|name| self.text.starts_with(name))
     }
 
-    /// Gives a file another name.
+    /// True if the call gives a file another name.
     pub fn renames(&self) -> bool {
         self.text.starts_with("rename")
     }
@@ -38,7 +38,7 @@ impl Builder {
     /// Records these system calls of the server: see [`Server::system_calls`].
     pub fn watched(self, calls: &str) -> Builder {
         let trace = format!("trace={calls}");
-        // The one that watches is a child, or the server would be: it keeps its process id.
+        // strace is the child, and the server keeps its process id.
         self.through(&[
             "strace",
             "-D",
@@ -74,8 +74,8 @@ pub struct Fault {
 }
 
 impl Fault {
-    /// Lets these calls of a running server fail, as in `("fsync,fdatasync", "error=EIO")`; with
-    /// files, only where they name one of them.
+    /// Makes these calls of a running server fail, as in `("fsync,fdatasync", "error=EIO")`. With files: only
+    /// calls that name one of them.
     #[track_caller]
     pub fn inject(server: &Server, calls: &str, fault: &str, files: &[&Path]) -> Fault {
         let messages = server.folder().join("strace.log");
@@ -98,7 +98,7 @@ impl Fault {
         fault
     }
 
-    /// Ends it. The server has been left alone when this returns.
+    /// Ends it. strace has left the server when this returns.
     pub fn end(mut self) {
         self.detach();
     }
@@ -107,7 +107,7 @@ impl Fault {
         self.strace.as_mut().is_none_or(|strace| !matches!(strace.try_wait(), Ok(None)))
     }
 
-    /// Killed outright, it might leave a call half changed.
+    /// Asks strace to end. Killed outright, it might leave a call half changed.
     fn detach(&mut self) {
         if self.has_ended() {
             return;

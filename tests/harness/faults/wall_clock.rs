@@ -1,5 +1,5 @@
-//! A wall clock that a test can move for one program, while its monotonic clock goes on; the sleep of a machine, as
-//! that program sees it; and a monotonic clock that runs faster or slower.
+//! A wall clock that a test can move for one program, while its monotonic clock goes on; the sleep of a
+//! machine, as the program sees it; and a monotonic clock that runs faster or slower.
 
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/faults/wall_clock.c");
 
-/// Makes a server that is to be started use the clock of this file, and run faster by this many millionths.
+/// Makes a server use the clock of this file when it starts, and run faster by this many millionths.
 pub fn attach(command: &mut Command, file: &Path, faster: i64) {
     set(file, 0);
     write(file, faster, 16);
@@ -29,13 +29,13 @@ pub fn set(file: &Path, seconds: i64) {
     write(file, seconds, 0);
 }
 
-/// Shows the program that the machine has slept for this many seconds in all. They pass for no timer of it.
+/// Shows the program that the machine has slept for this many seconds in all. No timer of it counts them.
 pub fn sleep(file: &Path, seconds: i64) {
     write(file, seconds, 8);
 }
 
 fn write(file: &Path, seconds: i64, at: u64) {
-    // In place: the server has the file mapped, and would die of a file that gets shorter.
+    // In place: the server has the file mapped, and would crash if it got shorter.
     let mut options = OpenOptions::new();
     let file = options.write(true).create(true).truncate(false).open(file);
     let written = file.and_then(|file| file.write_all_at(&seconds.to_ne_bytes(), at));

@@ -1,11 +1,11 @@
-//! The grants that clients saw, and whether all of them can be true.
+//! The grants that clients saw, and a check whether all of them can be true.
 //!
-//! All times are those of the clients, so each client's view is conservative. A client surely holds
-//! from the moment in which its grant arrived. It may believe that until it sends RELEASE, or until
-//! the lease is over that runs since it sent its ACQUIRE, or the last EXTEND that was answered.
+//! All times are the clients' own, so each client's view is conservative. A client surely holds from the
+//! arrival of its grant on. It may believe so until it sends RELEASE, or until its lease is over. The lease
+//! runs from the sending of its ACQUIRE, or of the last EXTEND that was answered.
 //!
-//! Judges that others wrote see the same, as docs/contributing/histories.md describes it. A history that cannot be true is
-//! kept among temporary files; the folder DLOCK_HISTORIES gets all of them.
+//! Judges by other authors see the same, in the format of docs/contributing/histories.md. A history that
+//! cannot be true is kept among temporary files; the folder DLOCK_HISTORIES gets all of them.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -19,18 +19,18 @@ use dlock_judges::{Asked, Heard, Line, Mode};
 use nix::time::{ClockId, clock_gettime};
 use rand::random;
 
-/// Grants of many clients, of which each adds its own.
+/// Grants of many clients. Each adds its own.
 pub struct History {
     /// The times of a violation are counted from here.
     begun: Instant,
     /// The same moment on the machine's monotonic clock, in microseconds.
     clock: u64,
     grants: Mutex<Vec<Grant>>,
-    /// The requests that brought no grant, and those of data.
+    /// The requests without a grant, and requests for data.
     others: Mutex<Vec<Line>>,
 }
 
-/// One grant as its client sees it.
+/// One grant as its client saw it.
 #[derive(Clone, Debug)]
 pub struct Grant {
     key: String,
@@ -40,7 +40,7 @@ pub struct Grant {
     fence: Option<i64>,
     asked: Instant,
     granted: Instant,
-    /// The client believes until then that it holds.
+    /// The end of the client's belief that it holds.
     until: Instant,
     /// The request to give it back, and its answer.
     released: Option<(Instant, Option<Instant>)>,
@@ -81,7 +81,7 @@ impl Grant {
         }
     }
 
-    /// A grant that arrives now, of a lock that has no fences.
+    /// A grant that arrives now, of a lock without fences.
     pub fn without_fence(key: &str, token: &str, asked: Instant) -> Grant {
         Grant { fence: None, ..Grant::new(key, token, 0, asked, Duration::ZERO) }
     }
@@ -91,7 +91,7 @@ impl Grant {
         self.of(Mode::Shared)
     }
 
-    /// Says in which mode the lock is held.
+    /// Sets the mode of the hold.
     pub fn of(mut self, mode: Mode) -> Grant {
         self.mode = mode;
         self
@@ -113,7 +113,7 @@ impl Grant {
         &self.token
     }
 
-    /// Until when the client may believe that it holds.
+    /// The end of the client's belief that it holds.
     pub fn until(&self) -> Instant {
         self.until
     }
@@ -128,12 +128,12 @@ impl Grant {
         self.ended(sent + ttl);
     }
 
-    /// The client has given it up, or was told that it is over.
+    /// The client has given it up, or has learned that it is over.
     pub fn ended(&mut self, at: Instant) {
         self.until = self.until.min(at);
     }
 
-    /// The lock was given back then. `heard`: the time of the answer, if it said that it is given back.
+    /// The lock was released then. `heard`: the time of the answer, if it confirmed the release.
     pub fn released(&mut self, sent: Instant, heard: Option<Instant>) {
         self.ended(sent);
         self.released = Some((sent, heard));
@@ -158,12 +158,12 @@ impl Default for History {
 }
 
 impl History {
-    /// Adds a grant of which the client will see nothing more.
+    /// Adds a grant that is complete.
     pub fn add(&self, grant: Grant) {
         self.lock().push(grant);
     }
 
-    /// Adds an attempt that ended now, and brought no grant. `heard`: nothing, if it may have brought one.
+    /// Adds an attempt that ended now without a grant. `heard`: nothing, if there may have been one.
     pub fn add_attempt(&self, key: &str, process: &str, mode: Mode, asked: Instant, heard: Heard) {
         let asks = Asked::Acquire { mode, fence: None, until: None };
         self.add_line(self.line(
@@ -174,7 +174,7 @@ impl History {
         ));
     }
 
-    /// Adds a change of data: a value that was read, and the one that was to take its place.
+    /// Adds a change of data: the value read, and the value written in its place.
     pub fn add_change(
         &self,
         (key, token): (&str, &str),
@@ -186,14 +186,14 @@ impl History {
         self.add_line(self.line((key, token, token), (asked, returned), heard, asks));
     }
 
-    /// A copy of what was added so far.
+    /// A copy of everything added so far.
     pub fn so_far(&self) -> History {
         let others = self.others.lock().unwrap_or_else(|e| e.into_inner()).clone();
         let (grants, others) = (Mutex::new(self.lock().clone()), Mutex::new(others));
         History { grants, others, ..*self }
     }
 
-    /// Adds what another program has written down.
+    /// Adds a line of another program.
     pub fn add_line(&self, line: Line) {
         self.others.lock().unwrap_or_else(|e| e.into_inner()).push(line);
     }
@@ -217,7 +217,8 @@ impl History {
         lines
     }
 
-    /// Asserts that all of it can be true, by these rules and by checkers that others wrote. If not, it is kept.
+    /// Asserts that all of it can be true, by these rules and by checkers of other authors. Keeps it
+    /// otherwise.
     #[track_caller]
     pub fn assert_kept(&self, about: &str) {
         let mut wrong: Vec<String> =
@@ -230,7 +231,7 @@ impl History {
         }
     }
 
-    /// The accusations of checkers that others wrote, of what anybody can read of it.
+    /// The accusations of checkers by other authors.
     pub fn accusations(&self, about: &str) -> Vec<dlock_judges::Accusation> {
         dlock_judges::judge(
             &dlock_judges::read(&self.text(about)[..]).expect("it was just written"),
@@ -343,7 +344,7 @@ fn overlaps<'g>(grants: &[&'g Grant]) -> Vec<Pair<'g>> {
         grants.iter().copied().filter(|one| one.is_believed()).collect();
     in_order.sort_by_key(|grant| grant.granted);
     let mut found = Vec::new();
-    // Of those that began before, the ones that end last.
+    // Of the grants that began before, the ones that end last.
     let mut last: Option<&Grant> = None;
     let mut last_exclusive: Option<&Grant> = None;
     for grant in in_order {
@@ -381,8 +382,8 @@ fn fences_back<'g>(grants: &[&'g Grant]) -> Vec<Pair<'g>> {
     found
 }
 
-/// Each grant that has the fence of another, unless both share the lock: readers that come to several nodes at the
-/// same time may get the same one.
+/// Each grant with the fence of another, unless both share the lock: readers that come to several nodes at
+/// the same time may get the same one.
 fn fences_twice<'g>(grants: &[&'g Grant]) -> Vec<Pair<'g>> {
     let mut in_order = grants.to_vec();
     in_order.sort_by_key(|grant| (grant.fence, grant.asked));

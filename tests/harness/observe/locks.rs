@@ -1,4 +1,4 @@
-//! Questions of the tests to a server about its locks, through the commands that anybody has.
+//! Questions of the tests to a server about its locks, through public commands.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -40,7 +40,7 @@ impl Server {
         }
     }
 
-    /// The tokens that hold a lock, in the order in which TOKENS lists the first of them.
+    /// The first tokens that hold a lock, in the order of TOKENS.
     #[track_caller]
     pub fn holders(&self, key: impl Display) -> Vec<String> {
         self.tokens(key, "holders")
@@ -69,8 +69,8 @@ impl Server {
         client
     }
 
-    /// Lets a client send a request that waits: it is blocked when this returns. What it waits for
-    /// may be short, and the machine slow: then it has its answer already.
+    /// Lets a client send a request that waits: it is blocked when this returns. If the wait is short and the
+    /// machine slow, it has its answer already.
     #[track_caller]
     pub fn block(&self, client: &mut Client, words: &str) {
         let before = self.info_number("clients", "blocked_clients");
@@ -80,7 +80,7 @@ impl Server {
         });
     }
 
-    /// Waits until the server knows that a connection has ended.
+    /// Waits until the server has noticed the end of a connection.
     #[track_caller]
     pub fn until_gone(&self, client: i64) {
         let line = format!("id={client} ");

@@ -1,4 +1,4 @@
-//! The memory that a server uses, and whether it gives it back.
+//! A server's memory, and leaks.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use crate::server::Server;
 use crate::wait::PATIENCE;
 
-/// The client that asks has buffers that grow and shrink. A caller that works on 10,000 things or more
-/// knows that even the smallest allocation, kept for each, is more than this.
+/// The buffers of the client that asks grow and shrink. A leak of the smallest allocation for each of 10,000
+/// things is larger than this.
 const A_CLIENTS_BUFFERS: i64 = 64 * 1024;
 
 impl Server {

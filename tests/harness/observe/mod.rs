@@ -1,13 +1,13 @@
 //! Observations of servers and clients. In reading order:
 //! - [`wait`]: waiting for something observable;
-//! - [`stuck`]: what a test that waits for too long has come to;
+//! - [`stuck`]: the state of a test that waits for too long;
 //! - [`locks`]: questions to a server about its locks;
 //! - [`quarantine`]: the reason and the length of a node's quarantine;
 //! - [`state_file`]: a node's state file: its place and its content;
-//! - [`memory`]: the memory that a server uses, and whether it gives it back;
+//! - [`memory`]: a server's memory, and leaks;
 //! - [`picture`]: the stored state of a lock;
-//! - [`payload`]: the payload that DUMP gives for a lock, taken apart and put together again;
-//! - [`history`]: the grants that clients saw, and whether all of them can be true.
+//! - [`payload`]: a lock's DUMP, taken apart and put together again;
+//! - [`history`]: the grants that clients saw, and a check whether all of them can be true.
 
 pub mod history;
 pub mod locks;

@@ -1,20 +1,19 @@
-//! The payload that DUMP gives for a lock, taken apart and put together again with a checksum that
-//! is right.
+//! A lock's DUMP, taken apart and put together again with a correct checksum.
 
 use crate::value::Value;
 
 /// The type byte of a module's value.
 const MODULE: u8 = 7;
-/// The opcodes before a string of the module, and at the end of the data that the module wrote.
+/// The opcodes before a string of the module, and at the end of the module's data.
 const STRING: u8 = 5;
 const END: u8 = 0;
 
 /// A payload without its checksum.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Payload {
-    /// The version of the format that the server writes.
+    /// The server's version of the format.
     version: [u8; 2],
-    /// The type, what the module wrote, framed by the server.
+    /// The type and the module's data, framed by the server.
     pub body: Vec<u8>,
 }
 
@@ -35,14 +34,13 @@ impl Payload {
         Payload { body, ..*self }
     }
 
-    /// The type and, where its first byte is that of a module's value, the id of the module's type
-    /// and the version with which it writes.
+    /// The id and version of the module's type, if the type byte says that it is a module's value.
     pub fn id(&self) -> u64 {
         let bytes: [u8; 8] = self.body[2..10].try_into().expect("eight bytes");
         u64::from_be_bytes(bytes)
     }
 
-    /// The same type in another version, with what the module may have written.
+    /// The same type in another version, with this data of the module.
     pub fn with_content(&self, type_version: u64, content: &[u8]) -> Payload {
         let id = (self.id() & !0x3ff) | type_version;
         let mut body = self.body[..2].to_vec();
@@ -53,7 +51,7 @@ impl Payload {
         self.with_body(body)
     }
 
-    /// The bytes that the module wrote, if the server did not compress them.
+    /// The module's data, if the server did not compress them.
     pub fn content(&self) -> &[u8] {
         assert_eq!(self.body[10], STRING);
         let (start, len) = match self.body[11] >> 6 {

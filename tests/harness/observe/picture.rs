@@ -1,4 +1,4 @@
-//! The stored state of a lock: all of TOKENS but what passes with time or belongs to connections.
+//! The stored state of a lock: all of TOKENS except times and connections.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::value::Value;
 /// A lock as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Picture {
-    /// The mode in which the lock is held.
+    /// The mode of the holds.
     pub mode: String,
     /// The number of permits, 0 without a limit.
     pub limit: i64,
@@ -17,7 +17,7 @@ pub struct Picture {
     pub holders: BTreeMap<String, Holder>,
 }
 
-/// One of them.
+/// A holder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
     /// Its fence.

@@ -1,4 +1,4 @@
-//! Quarantine as anybody sees it: why a node grants nothing new, and for how long.
+//! Quarantine as clients see it: its reason and its length.
 
 use std::time::Instant;
 
@@ -9,12 +9,12 @@ use crate::wait::eventually;
 /// After a crash.
 pub const CRASHED: &str =
     "the server was not shut down cleanly, so earlier leases may still be held";
-/// After a clean shutdown, with leases that are not there again.
+/// After a clean shutdown, with leases that did not come back.
 pub const FORGOTTEN: &str = "not all leases that were held at the shutdown came back";
 /// A replica has become a primary.
 pub const PROMOTED: &str =
     "this server was promoted, and may not have received all leases of its primary";
-/// A replica has become a primary before the one before had told it anything.
+/// A replica has become a primary before it had received a promise.
 pub const UNTOLD: &str = "this server was promoted before its primary told it how long leases run, so they \
                           may run as long as dlock.max-ttl allows";
 /// DEBUG RELOAD, for example.
@@ -28,9 +28,9 @@ pub const NO_FILE: &str = "this node started without a state file, so it may hav
 /// The parts of an answer `QUARANTINE N ms until grants resume: <reason>`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// The reason for which the node grants nothing.
+    /// The reason why the node grants nothing.
     pub reason: String,
-    /// The milliseconds that are left.
+    /// The remaining milliseconds.
     pub left: i64,
 }
 
@@ -49,7 +49,7 @@ impl Refusal {
 }
 
 impl Server {
-    /// Asserts that it grants nothing new, for this reason, and gives the milliseconds left.
+    /// Asserts that it grants nothing new, for this reason, and returns the remaining milliseconds.
     #[track_caller]
     pub fn assert_in_quarantine(&self, reason: &str) -> i64 {
         let node = self.run("DLOCK.NODE");
@@ -80,7 +80,7 @@ impl Server {
         eventually("it grants", || self.node("granting").text() == "yes");
     }
 
-    /// The operator's way out of a quarantine.
+    /// Ends a quarantine, as an operator does.
     #[track_caller]
     pub fn leave_quarantine(&self) {
         assert_eq!(self.run("CONFIG SET dlock.quarantine off").text(), "OK");
@@ -93,8 +93,8 @@ impl Server {
     }
 }
 
-/// Asserts that this much is left of a quarantine that began no earlier than `since`, and lasts as
-/// long as leases of `ttl` milliseconds, or an eighth longer.
+/// Asserts that this much is left of a quarantine that began no earlier than `since`. It lasts as long as
+/// leases of `ttl` milliseconds, or an eighth longer.
 #[track_caller]
 pub fn assert_bound(left: i64, ttl: i64, since: Instant) {
     let passed = since.elapsed().as_millis() as i64 + 1;

@@ -27,7 +27,7 @@ impl Server {
         fs::read_to_string(self.state_file()).expect("the state file can be read")
     }
 
-    /// The fence counter, and how far the state file lets it go: the latter is never the smaller.
+    /// The fence counter, and the limit in the state file. The latter is never the smaller.
     #[track_caller]
     pub fn fences(&self) -> (i64, i64) {
         let node = self.run("DLOCK.NODE");
@@ -36,7 +36,7 @@ impl Server {
         (fence, reserved)
     }
 
-    /// Takes a free lock and gives it back, for its fence.
+    /// Takes a free lock and releases it, for its fence.
     #[track_caller]
     pub fn next_fence(&self) -> i64 {
         let fence = self.run("DLOCK.ACQUIRE fence next 60000").int();
@@ -50,7 +50,7 @@ impl Server {
         log.lines().filter(|line| line.contains("<module> dlock: ")).map(str::to_owned).collect()
     }
 
-    /// Starts it again, which it has to refuse: gives what it says about a file, in one line.
+    /// Starts it again, and expects a refusal. Returns its error about a file, in one line.
     #[track_caller]
     pub fn refusal(&mut self, file: &str) -> String {
         let before = self.log().len();

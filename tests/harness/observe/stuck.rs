@@ -1,5 +1,5 @@
-//! A test that waits for too long: what its servers, its networks and the tasks of the client library have come to, told
-//! before the test fails.
+//! A test that waits for too long: the state of its servers, its networks and the client library's tasks,
+//! printed before the test fails.
 //!
 //! All that belongs to a test has the name of its thread. The library's threads have it, too: see
 //! [`run`](crate::library::run).
@@ -12,10 +12,10 @@ use std::thread;
 use tracing::Level;
 use tracing_subscriber::fmt::format::FmtSpan;
 
-/// Tells the state of a part of a test.
+/// Describes the state of a part of a test.
 pub(crate) type Tells = dyn Fn() -> String + Send + Sync;
 
-/// Notes a part of this test, which can tell its state for as long as its owner keeps what this returns.
+/// Notes a part of this test. It can describe its state for as long as its owner keeps the returned value.
 pub(crate) fn part(tells: impl Fn() -> String + Send + Sync + 'static) -> Arc<Tells> {
     let tells: Arc<Tells> = Arc::new(tells);
     let mut all = lock(&PARTS);
@@ -24,14 +24,14 @@ pub(crate) fn part(tells: impl Fn() -> String + Send + Sync + 'static) -> Arc<Te
     tells
 }
 
-/// Prints the state of all parts of this test, and the last events of the library in it: the spans that were opened and
-/// not closed are what its tasks wait for.
+/// Prints the state of all parts of this test, and the last events of the library in it. Its tasks wait in
+/// spans that were opened and not closed.
 pub fn tell() {
     let test = test();
     let told = lock(&EVENTS).remove(&test).unwrap_or_default();
     eprintln!("--- {test}: the last {} events of the library:", told.len());
     eprint!("{}", told.iter().map(String::as_str).collect::<String>());
-    // A part that tells its state may take a while, and others may begin.
+    // A part may take a while to describe its state, and others may begin.
     let parts = lock(&PARTS).clone();
     for part in parts.iter().filter(|(of, _)| *of == test).filter_map(|(_, part)| part.upgrade()) {
         eprintln!("--- {}", part().trim_end());
@@ -39,7 +39,7 @@ pub fn tell() {
     eprintln!("---");
 }
 
-/// Takes down what the library tells, from now on.
+/// Records the library's events from now on.
 pub(crate) fn listen() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -49,17 +49,17 @@ pub(crate) fn listen() {
             .with_ansi(false)
             .with_writer(|| Line)
             .finish();
-        // A test that listens for itself has been first.
+        // A test with a listener of its own has been first.
         tracing::subscriber::set_global_default(listener).ok();
     });
 }
 
-/// Forgets the events of this test, which goes well.
+/// Forgets the events of this test, which has passed.
 pub(crate) fn forget() {
     lock(&EVENTS).remove(&test());
 }
 
-/// The name of this test, and of the threads that are its own.
+/// The name of this test, and of its threads.
 pub fn test() -> String {
     thread::current().name().unwrap_or("a thread without a name").to_owned()
 }
@@ -89,5 +89,5 @@ fn lock<T>(all: &Mutex<T>) -> MutexGuard<'_, T> {
 
 static PARTS: Mutex<Vec<(String, Weak<Tells>)>> = Mutex::new(Vec::new());
 static EVENTS: Mutex<BTreeMap<String, VecDeque<String>>> = Mutex::new(BTreeMap::new());
-/// Limit of events of a test that are kept.
+/// The most events of a test that are kept.
 const MOST: usize = 300;

@@ -1,4 +1,4 @@
-//! Waiting for something that can be observed, instead of sleeping and hoping.
+//! Waiting for something observable, instead of sleeping.
 
 use std::io::{self, ErrorKind};
 use std::thread;
@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 
 use crate::stuck;
 
-/// Longer than anything that works takes on a busy machine; only a failing test waits this long.
+/// Longer than any working operation on a busy machine; only a failing test waits this long.
 pub const PATIENCE: Duration = Duration::from_secs(180);
 
 const SHORTEST: Duration = Duration::from_millis(2);
 const LONGEST: Duration = Duration::from_millis(10);
 
-/// The pause before the next look of a wait that has begun then: a long wait looks less often.
+/// The pause before the next look of a wait with this beginning: a long wait looks less often.
 pub fn pause(begun: Instant) -> Duration {
     (begun.elapsed() / 20).clamp(SHORTEST, LONGEST)
 }
@@ -27,7 +27,7 @@ pub fn eventually(description: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// Panics when a wait that has begun then takes too long, with all that can be told of the test.
+/// Panics when a wait with this beginning takes too long, after printing the state of the test.
 #[track_caller]
 pub fn assert_patient(description: &str, begun: Instant) {
     if begun.elapsed() >= PATIENCE {
@@ -36,7 +36,7 @@ pub fn assert_patient(description: &str, begun: Instant) {
     }
 }
 
-/// Does it again when the process was stopped meanwhile, and goes on.
+/// Repeats a call that a signal has interrupted.
 pub fn uninterrupted<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     loop {
         match call() {

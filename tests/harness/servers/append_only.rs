@@ -1,4 +1,4 @@
-//! The append-only log of a server, as it lies in its folder.
+//! The append-only log of a server, in its folder.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,7 +9,7 @@ use crate::server::Server;
 use crate::value::Value;
 
 impl Server {
-    /// The file to which it appends its commands. There may be older ones beside it.
+    /// The file that the server appends its commands to. There may be older ones beside it.
     #[track_caller]
     pub fn append_only_log(&self) -> PathBuf {
         let folder = self.folder().join("appendonlydir");
@@ -20,7 +20,7 @@ impl Server {
     }
 }
 
-/// The places at which a log may end: behind each whole command, but not within a transaction.
+/// The possible ends of a log: behind each whole command, but not within a transaction.
 pub fn clean_ends(log: &[u8]) -> BTreeSet<usize> {
     let mut rest = Cursor::new(log);
     let mut ends = BTreeSet::from([0]);

@@ -42,7 +42,7 @@ impl Builder {
         self
     }
 
-    /// Does not say that the server has never granted a lock before.
+    /// Does not tell the server that it has never granted a lock before.
     pub fn as_it_comes(mut self) -> Builder {
         self.is_new = false;
         self
@@ -88,9 +88,8 @@ impl Builder {
         self.with_movable_wall_clock()
     }
 
-    /// Starts it through a command, which gets the server's as its last arguments. It runs in the
-    /// server's folder and has to become the server in the end, with `exec`, so that both are one
-    /// process.
+    /// Starts it through a command, which gets the server's as its last arguments. It runs in the server's
+    /// folder and has to become the server in the end, with `exec`, so that both are one process.
     pub fn through(mut self, wrapper: &[&str]) -> Builder {
         self.wrapper.extend(wrapper.iter().map(|word| word.to_string()));
         self
@@ -102,7 +101,7 @@ impl Builder {
         self.try_start().unwrap_or_else(|log| panic!("the server did not start:\n{log}"))
     }
 
-    /// Starts it, or gives the exit status and the log of one that ended at once.
+    /// Starts it. If it ends at once, returns the exit status and the log.
     pub fn try_start(self) -> Result<Server, String> {
         loop {
             let started = Server::new(self.clone(), ports::free());
@@ -128,8 +127,8 @@ impl Builder {
     }
 }
 
-/// The configuration of every server here: no files unless a test asks for them, and all that a
-/// test may need.
+/// The configuration of every server here: no files unless a test asks for them, and all that a test may
+/// need.
 const DEFAULTS: &str = r#"
 bind 127.0.0.1
 save ""

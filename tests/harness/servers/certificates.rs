@@ -1,4 +1,4 @@
-//! Certificates for nodes behind TLS. Of the servers here Redis 7.0 and 8.6 have it.
+//! Certificates for nodes behind TLS. Of the servers here Redis 7.0 and 8.6 support it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -48,12 +48,12 @@ impl Certificates {
         certificates
     }
 
-    /// A server that speaks TLS at the port, and whether it wants to see certificates.
+    /// A server that speaks TLS at the port. `wants`: its demand for client certificates.
     pub fn server(&self, wants: &str) -> (Builder, u16) {
         self.added_to(Server::build(Kind::Redis70), wants)
     }
 
-    /// The same for one that was described already.
+    /// The same for a given builder.
     pub fn added_to(&self, server: Builder, wants: &str) -> (Builder, u16) {
         let (port, lines) = self.lines(wants);
         (lines.iter().fold(server, |server, line| server.config(line)), port)

@@ -16,7 +16,7 @@ const SLOTS: usize = 16_384;
 pub struct Cluster {
     /// The nodes, in the order of their slots.
     pub nodes: Vec<Server>,
-    /// The networks over which each is reached, where a test asked for that.
+    /// The network in front of each node, where a test asked for that.
     pub networks: Vec<Apart>,
     /// The end of a URL, after the address, where the cluster speaks TLS.
     tls: Option<String>,
@@ -30,7 +30,7 @@ impl Cluster {
         Cluster::of((0..3).map(|_| start()).collect(), Server::port)
     }
 
-    /// Makes a cluster of three nodes, which find each other by these ports.
+    /// Makes a cluster of three nodes that find each other by these ports.
     #[track_caller]
     pub fn of(nodes: Vec<Server>, port: impl Fn(&Server) -> u16) -> Cluster {
         Cluster::over(Vec::new(), nodes, port)
@@ -71,13 +71,13 @@ impl Cluster {
         }
     }
 
-    /// The port at which others reach a node, as the cluster tells them.
+    /// The port of a node for others, as the cluster announces it.
     pub fn told(&self, node: usize) -> u16 {
         let network = self.networks.get(node).map(|network| network.front.port());
         network.unwrap_or_else(|| self.nodes[node].port())
     }
 
-    /// A new node that follows another, has all of it, and is known to everybody.
+    /// A new replica of a node, with all its data, and known to all nodes.
     #[track_caller]
     pub fn replica_of(&self, node: usize) -> Server {
         let replica = Server::build(self.nodes[node].kind()).cluster().start();
@@ -105,10 +105,10 @@ impl Cluster {
         replica
     }
 
-    /// A new node without slots joins, and is the last of all. Its place.
+    /// Adds a new node without slots, as the last of all. Returns its place.
     #[track_caller]
     pub fn join(&mut self) -> usize {
-        // Without its last slot it stays a primary, and does not become a replica.
+        // Without this setting it becomes a replica when it has lost its last slot.
         let new = Server::build(self.nodes[0].kind()).cluster();
         let new = new.config("cluster-allow-replica-migration no").start();
         self.introduce(&new, new.port() + BUS);
@@ -123,7 +123,7 @@ impl Cluster {
         self.nodes.len() - 1
     }
 
-    /// Waits until a new node and all others know each other.
+    /// Waits until a new node and all others have met.
     #[track_caller]
     fn introduce(&self, new: &Server, bus: u16) {
         let others = self.nodes.iter().enumerate().map(|(number, other)| {
@@ -132,7 +132,7 @@ impl Cluster {
         acquaint((new, (new.port(), bus)), &others.collect::<Vec<_>>());
     }
 
-    /// A node that has no slots any more leaves, and is stopped.
+    /// Removes a node without slots, and stops it.
     #[track_caller]
     pub fn leave(&mut self, node: usize) {
         let id = self.id(node);
@@ -141,7 +141,7 @@ impl Cluster {
         drop(gone);
     }
 
-    /// Starts a cluster with a replica for each node: those come after the three.
+    /// Starts a cluster with a replica for each node: the replicas come after the three.
     #[track_caller]
     pub fn start_with_replicas(kind: Kind) -> Cluster {
         let mut cluster = Cluster::start(kind);
@@ -150,8 +150,7 @@ impl Cluster {
         cluster
     }
 
-    /// The same, and everybody reaches each of them over networks that a test can change, with TLS or
-    /// without.
+    /// The same, with a network in front of each node that a test can change, with TLS or without.
     #[track_caller]
     pub fn start_over_networks(kind: Kind, tls: Option<&Certificates>) -> Cluster {
         let start = |number| Apart::in_a_cluster(number, Server::build(kind), tls);
@@ -168,16 +167,16 @@ impl Cluster {
         cluster
     }
 
-    /// The port at which others talk to a node, if that is over a network.
+    /// The bus port of a node for others, if that is over a network.
     fn bus(&self, node: usize) -> Option<u16> {
         self.networks.get(node).map(|network| network.bus.port())
     }
 
-    /// The owner of a slot, as far as a node knows.
+    /// The owner of a slot, in a node's view.
     #[track_caller]
     pub fn owner(&self, slot: usize, asked: usize) -> Option<usize> {
         let owner = owner_of(&self.nodes[asked], slot)?;
-        // Clients with TLS and clients without are told of different ports.
+        // The cluster announces different ports to clients with TLS and without.
         let is = |node: &usize| [self.told(*node), self.nodes[*node].port()].contains(&owner);
         (0..self.nodes.len()).find(is)
     }
@@ -196,7 +195,7 @@ impl Cluster {
         self.nodes[0].run(&format!("CLUSTER KEYSLOT {key}")).int() as usize
     }
 
-    /// The first half of a slot's move: both nodes know of it, the keys are where they were.
+    /// The first half of a slot's move: both nodes are told of it, the keys are where they were.
     #[track_caller]
     pub fn open(&self, slot: usize, from: usize, to: usize) {
         let (source, target) = (self.id(from), self.id(to));
@@ -217,11 +216,11 @@ impl Cluster {
         }
     }
 
-    /// The last half of a slot's move: it belongs to its new node, and every node knows.
+    /// The last half of a slot's move: it belongs to its new node, and every node learns it.
     ///
-    /// Nodes other than these two hear of it from the new owner, as in a real cluster. Whoever has
-    /// heard has no older message of the new owner to read any more: one that does not claim the slot
-    /// yet lets a Valkey that imports it the next moment believe that it has all of it.
+    /// Other nodes learn it from the new owner, as in a real cluster. Then they have no older message of the
+    /// new owner left to read. An older message does not claim the slot yet, and a Valkey that imports the
+    /// slot the next moment would believe from it that it has all of it.
     #[track_caller]
     pub fn close(&self, slot: usize, from: usize, to: usize) {
         let owner = self.id(to);
@@ -241,7 +240,7 @@ impl Cluster {
         self.close(slot, from, to);
     }
 
-    /// Begins to migrate slots as a whole, which Valkey 9 can, and Redis 8.4.
+    /// Begins to migrate slots as a whole, for Valkey 9 and Redis 8.4.
     #[track_caller]
     pub fn migrate(&self, slots: RangeInclusive<usize>, from: usize, to: usize) {
         let (first, last) = (slots.start(), slots.end());
@@ -258,7 +257,7 @@ impl Cluster {
         }
     }
 
-    /// Waits until the migration that began last at a node has reached this state.
+    /// Waits until the last migration at a node has reached this state.
     #[track_caller]
     pub fn until_migration_is(&self, state: Migration, node: usize) {
         eventually(&format!("the migration is {state:?}"), || {
@@ -266,14 +265,14 @@ impl Cluster {
         });
     }
 
-    /// Waits until all has arrived, of a migration that is held.
+    /// Waits until all data of a held migration has arrived.
     #[track_caller]
     pub fn until_caught_up(&self, from: usize, to: usize) {
         // On Redis, the other one is done when it has sent all.
         self.until_migration_is(Migration::Caught, if self.is_redis() { to } else { from });
     }
 
-    /// The state of the migration that began last, as a node reports it.
+    /// The state of the last migration, in a node's report.
     #[track_caller]
     pub fn migration(&self, node: usize) -> Option<String> {
         let words = if self.is_redis() { "MIGRATION STATUS ALL" } else { "GETSLOTMIGRATIONS" };
@@ -354,7 +353,7 @@ impl Cluster {
         !self.nodes[0].kind().is_valkey()
     }
 
-    /// Migrates slots as a whole, and waits until everybody has heard of it.
+    /// Migrates slots as a whole, and waits until all nodes have learned of it.
     #[track_caller]
     pub fn migrate_to_the_end(&self, slots: RangeInclusive<usize>, from: usize, to: usize) {
         let first = *slots.start();
@@ -373,7 +372,7 @@ impl Cluster {
 /// The progress of a migration of slots as a whole.
 #[derive(Clone, Copy, Debug)]
 pub enum Migration {
-    /// All has arrived, and the last pause has not begun.
+    /// All data has arrived, and the last pause has not begun.
     Caught,
     /// The slots have their new node.
     Done,
@@ -396,12 +395,12 @@ impl Migration {
     }
 }
 
-/// A node, and where others reach it: its port, and that of the bus.
+/// A node, and its ports for others: its own, and that of the bus.
 type Place<'s> = (&'s Server, (u16, u16));
 
-/// Waits until a node and all others know each other. They meet once more now and then: a greeting that
-/// takes longer than the node time-out is given up, by one of them or by both. Not more often: servers in
-/// many greetings at once take each other for members of the wrong shard.
+/// Waits until a node and all others have met. They meet once more now and then: one of the nodes, or both,
+/// gives up a greeting that takes longer than the node time-out. Not more often: servers in many greetings at
+/// once take each other for members of the wrong shard.
 #[track_caller]
 fn acquaint(new: Place<'_>, others: &[Place<'_>]) {
     let mut again = Instant::now();
@@ -434,7 +433,7 @@ fn know_each_other(one: Place<'_>, other: Place<'_>, meets: bool) -> bool {
 /// Longer than a greeting may take.
 const MEET_AGAIN: Duration = Duration::from_secs(3);
 
-/// The port of the node that has a slot, as far as this one knows.
+/// The port of the owner of a slot, in this node's view.
 fn owner_of(node: &Server, slot: usize) -> Option<u16> {
     let ranges = node.run("CLUSTER SLOTS");
     let here = |range: &&Value| {
@@ -445,7 +444,7 @@ fn owner_of(node: &Server, slot: usize) -> Option<u16> {
     u16::try_from(owner.items().get(1)?.int()).ok()
 }
 
-/// The slots that a node begins with.
+/// A node's first slots.
 pub fn slots_of(node: usize) -> Range<usize> {
     node * SLOTS / 3..(node + 1) * SLOTS / 3
 }

@@ -9,7 +9,7 @@ pub enum Kind {
     Redis70,
     /// Redis 8.2.
     Redis82,
-    /// Redis 8.6, or what is newer: Debian's archive has one at a time.
+    /// Redis 8.6, or a newer one: Debian's archive has one at a time.
     Redis86,
     /// Valkey 8.1.
     Valkey81,
@@ -33,7 +33,7 @@ impl Kind {
         }
     }
 
-    /// Valkey, and not Redis.
+    /// True for Valkey, false for Redis.
     pub fn is_valkey(self) -> bool {
         matches!(self, Kind::Valkey81 | Kind::Valkey91)
     }
@@ -43,9 +43,9 @@ impl Kind {
         matches!(self, Kind::Redis86 | Kind::Valkey91)
     }
 
-    /// Lines of its configuration by which a replica follows its primary at once. As it comes, it takes a
-    /// second: the primary sends nothing after the data set until the replica acknowledges it, or (Valkey 9)
-    /// the replica does not notice that a thread has fetched it. A test about the usual way asks for that.
+    /// Lines of configuration that make a replica follow its primary at once. By default it takes a second:
+    /// the primary sends nothing after the data set until the replica acknowledges it, or (Valkey 9) the
+    /// replica does not notice that a thread has fetched it. A test about the default asks for that.
     pub fn to_follow_at_once(self) -> &'static [&'static str] {
         match self {
             Kind::Redis82 | Kind::Redis86 => &[],

@@ -5,7 +5,7 @@
 //! - [`replicas`]: the wait until a replica has what its primary wrote;
 //! - [`cluster`]: three of them that share the slots;
 //! - [`sentinel`]: Sentinels that promote replicas; [`watched`]: a primary that they watch;
-//! - [`quorum`]: several nodes that know nothing of each other, each behind a network of the test's;
+//! - [`quorum`]: several independent nodes, each behind a network of the test's;
 //! - [`module_file`]: the module a server loads, never an old one;
 //! - [`ports`] and [`process`]: free ports, and children that end with the test;
 //! - [`scratch`]: the folder of a server's files; [`append_only`]: its append-only log;

@@ -1,5 +1,5 @@
-//! The module's file. A test that ran against yesterday's module would prove nothing, so one that
-//! is missing or older than its sources is refused. The same holds for the program.
+//! The module's file. A test of an outdated module would prove nothing, so a module that is missing or older
+//! than its sources is refused. The same holds for the program.
 
 use std::env;
 use std::fs;
@@ -48,8 +48,8 @@ fn checked(file: PathBuf) -> PathBuf {
     file
 }
 
-/// The folder above the running test in which cargo keeps what it knows of its compiler. (A folder that was
-/// there before, as that of `make python` is, has no CACHEDIR.TAG.)
+/// The folder above the running test with cargo's file about its compiler. (A folder that was there before,
+/// such as that of `make python`, has no CACHEDIR.TAG.)
 fn target_folder() -> PathBuf {
     let test = env::current_exe().expect("a test knows its own path");
     let marked = test.ancestors().find(|folder| folder.join(".rustc_info.json").exists());

@@ -7,20 +7,20 @@ use std::sync::{Mutex, PoisonError};
 /// The distance from a cluster node's port to the port of its cluster bus.
 const BUS: u16 = 10_000;
 
-/// Ports are handed out below the range from which the kernel takes those of outgoing connections,
-/// so that no client can sit on a port between this probe and the server's own bind.
+/// The first port. It is below the kernel's range for outgoing connections, so that no client can take a port
+/// between this probe and the server's own bind.
 const FIRST: u16 = 11_000;
 const BLOCKS: u16 = 200;
 
-/// Runs at the same time share the ports in blocks, in all languages: a block belongs to the run that
-/// listens on its first port. So nobody else's server comes up where a test has just killed one, whose
-/// clients and Sentinels would take it for that one.
+/// The size of a block. Runs at the same time share the ports in blocks, in all languages: a block belongs to
+/// the run that listens on its first port. Clients and Sentinels of a killed server would take a server of
+/// another run at its port for that one.
 const BLOCK: u16 = 50;
 
-/// After this many blocks a run goes back to its first, where its servers are long gone.
+/// After this many blocks a run goes back to its first; its servers there have long ended.
 const ENOUGH: usize = 8;
 
-/// The blocks of this run, and how many of their ports were handed out.
+/// The blocks of this run, and the number of ports taken from them.
 struct Mine {
     blocks: Vec<(u16, TcpListener)>,
     handed_out: usize,
@@ -41,8 +41,8 @@ pub fn free_row(count: u16) -> u16 {
     row[0]
 }
 
-/// A port that is free now, together with its cluster bus port. Another program may still be quicker:
-/// after the start of a server, make sure that it is the one that answers.
+/// A port that is free now, together with its cluster bus port. Another program may still be quicker: after
+/// the start of a server, check that this server answers.
 pub fn free() -> u16 {
     let mut mine = MINE.lock().unwrap_or_else(PoisonError::into_inner);
     for _ in 0..ENOUGH * usize::from(BLOCK) {

@@ -12,10 +12,10 @@ use nix::sys::prctl;
 use nix::sys::signal::{self, Signal};
 use nix::unistd::{Pid, getpid, getppid};
 
-/// Starts a child that the kernel kills when this process ends, even when it is killed itself.
+/// Starts a child that the kernel kills when this process ends, even if it is killed itself.
 pub fn spawn(command: Command) -> io::Result<Child> {
-    // The kernel ties a child to the thread that made it, and each test has a thread of its own. So
-    // one thread, which lasts as long as the process, makes all children.
+    // The kernel ties a child to the thread that made it, and each test has a thread of its own. So one
+    // thread, which lasts as long as the process, makes all children.
     type Order = (Command, Sender<io::Result<Child>>);
     static PARENT: OnceLock<Mutex<Sender<Order>>> = OnceLock::new();
     let parent = PARENT.get_or_init(|| {
@@ -39,8 +39,9 @@ fn spawn_here(mut command: Command) -> io::Result<Child> {
     let parent = getpid();
     let tie = move || {
         prctl::set_pdeathsig(Signal::SIGKILL)?;
-        // A test may attach strace to it, which some systems allow only to its ancestors. Where
-        // there is no such rule, the kernel does not know the request, and that is as well.
+        // A test may attach strace to it, and some systems allow that only to its ancestors. Without such a
+        // rule the kernel rejects the request, and that does no harm.
+        //
         // SAFETY: it takes two numbers.
         unsafe { libc::prctl(libc::PR_SET_PTRACER, libc::PR_SET_PTRACER_ANY) };
         if getppid() != parent {

@@ -1,8 +1,7 @@
-//! Several nodes for one quorum, each behind a network of its own: see [`Proxy`]. They are in the order in which clients
-//! sort them, so the first one is the gate, through the networks and without.
+//! Several nodes for one quorum, each behind a network of its own: see [`Proxy`]. They are in the clients'
+//! order, so the first one is the gate, through the networks and without.
 //!
-//! Kinds are mixed unless a test says otherwise, as they are while somebody moves from one server
-//! to the other.
+//! Kinds are mixed unless a test says otherwise, as during a migration from one server to the other.
 
 use std::fmt::Display;
 use std::ops::{Deref, DerefMut};
@@ -15,10 +14,10 @@ use crate::server::Server;
 use crate::stuck;
 use crate::wait::eventually;
 
-/// The servers of a quorum when a test does not care.
+/// The servers of a quorum unless a test names others.
 const USUAL: [Kind; 2] = [Kind::Redis82, Kind::Valkey91];
 
-/// Servers with the module that know nothing of each other.
+/// Independent servers with the module.
 pub struct Quorum {
     nodes: Vec<Node>,
 }
@@ -43,7 +42,7 @@ impl Quorum {
         Quorum::of(kinds.map(|kind| describe(Server::build(*kind))).collect())
     }
 
-    /// These, which are started at the same time.
+    /// Starts these nodes at the same time.
     #[track_caller]
     pub fn of(builders: Vec<Builder>) -> Quorum {
         let started = thread::scope(|scope| {
@@ -77,19 +76,19 @@ impl Quorum {
         self.nodes.iter().map(|node| url(node.server.port())).collect()
     }
 
-    /// The number of nodes that are a majority.
+    /// The size of a majority.
     pub fn majority(&self) -> usize {
         self.nodes.len() / 2 + 1
     }
 
-    /// The nodes on which a token holds a lock.
+    /// The number of nodes where a token holds a lock.
     #[track_caller]
     pub fn held_by(&self, key: impl Display, token: &str) -> usize {
         let holds = |node: &&Node| node.holders(&key).iter().any(|holder| holder == token);
         self.nodes.iter().filter(holds).count()
     }
 
-    /// On how many nodes anybody holds a lock.
+    /// The number of nodes where a lock is held.
     #[track_caller]
     pub fn held(&self, key: &str) -> usize {
         self.nodes.iter().filter(|node| !node.holders(key).is_empty()).count()

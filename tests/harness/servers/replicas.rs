@@ -1,15 +1,15 @@
-//! Primaries and replicas: waiting until one has what the other wrote, and whether they agree.
+//! Primaries and replicas: waiting until the replica has what the primary wrote, and comparing them.
 
 use crate::server::Server;
 use crate::wait::eventually;
 
 impl Server {
-    /// Waits until a new replica gets what this server writes at the moment it is written.
+    /// Waits until a new replica gets this server's writes at once.
     #[track_caller]
     pub fn until_streaming_to(&self, replica: &Server) {
         self.until_followed_by(replica);
-        // The replica has the data, but is sent nothing until it has said so, which may take a second. So it
-        // is sent something that leaves no trace.
+        // The replica has the data, but gets nothing more until it has acknowledged them, which may take a
+        // second. So it is sent something that leaves no trace.
         self.run("PUBLISH nobody anything");
         self.until_followed_by(replica);
     }
@@ -26,8 +26,8 @@ impl Server {
         });
     }
 
-    /// Asserts that a replica has the very data of this server: each lock with its mode, its
-    /// holders, their fences and the length of their leases.
+    /// Asserts that a replica has the same data as this server: each lock with its mode, its holders, their
+    /// fences and the length of their leases.
     #[track_caller]
     pub fn assert_agrees_with(&self, replica: &Server) {
         self.until_followed_by(replica);
@@ -38,7 +38,7 @@ impl Server {
         }
     }
 
-    /// A number made of all data.
+    /// A hash of all data.
     #[track_caller]
     pub fn digest(&self) -> String {
         self.run("DEBUG DIGEST").text()

@@ -1,5 +1,5 @@
-//! The folders of servers: in memory, where there is room. No test then waits for a disk that
-//! is busy with something else. A node that has waited a second for its state file refuses to grant.
+//! The folders of servers: in memory, where there is room. No test then waits for a busy disk. A node that
+//! has waited a second for its state file refuses to grant.
 
 use std::env;
 use std::fs;
@@ -10,13 +10,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use nix::sys::statvfs::statvfs;
 use tempfile::TempDir;
 
-/// A new folder, which goes with what is returned. TMPDIR says where, if it is set.
+/// A new folder, removed when the returned value is dropped. TMPDIR sets its place.
 pub(crate) fn folder(on_a_disk: bool) -> TempDir {
     let place = if on_a_disk { env::temp_dir() } else { place() };
     TempDir::with_prefix_in("dlock-test-", place).expect("a temporary folder can be made")
 }
 
-/// The same, for a test that has a server keep something elsewhere.
+/// The same, for a file that a server keeps elsewhere.
 pub fn elsewhere() -> TempDir {
     folder(false)
 }

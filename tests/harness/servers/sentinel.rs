@@ -17,7 +17,7 @@ use crate::{ports, process};
 
 /// The Sentinels' name for the primary.
 pub const NAME: &str = "watched";
-/// Sentinels take the primary for dead after this many milliseconds without an answer.
+/// Sentinels consider the primary down after this many milliseconds without an answer.
 pub const DOWN_AFTER: u64 = 1_000;
 
 /// A running Sentinel. Dropping it kills the process.
@@ -29,16 +29,16 @@ pub struct Sentinel {
 }
 
 impl Sentinel {
-    /// Starts one beside a primary and its replicas, and waits until it knows them all. It decides
-    /// alone, a second after the primary's last answer.
+    /// Starts one beside a primary and its replicas, and waits until it has found them all. It decides alone,
+    /// a second after the primary's last answer.
     #[track_caller]
     pub fn start(primary: &Server, replicas: usize) -> Sentinel {
         let mut all = Sentinel::start_some(primary, replicas, 1);
         all.pop().expect("there is one")
     }
 
-    /// Starts this many, of which a majority decides, and waits until they know each other and
-    /// everything else.
+    /// Starts this many, and waits until they have found each other and everything else. A majority of them
+    /// decides.
     #[track_caller]
     pub fn start_some(primary: &Server, replicas: usize, count: usize) -> Vec<Sentinel> {
         let needed = count / 2 + 1;
@@ -50,7 +50,7 @@ impl Sentinel {
         all
     }
 
-    /// Starts one that watches whatever is at this port, or nothing.
+    /// Starts one that watches this port, whatever is there.
     pub fn spawn(kind: Kind, primary: u16, needed: usize) -> Sentinel {
         Sentinel::spawn_with(kind, primary, needed, &[])
     }
@@ -68,18 +68,18 @@ impl Sentinel {
         sentinel
     }
 
-    /// Starts it again after it was killed, with what it knew.
+    /// Starts it again after it was killed, with its stored state.
     pub fn start_again(&mut self) {
         self.child = run(self.kind, &self.folder);
         eventually("Sentinel listens", || Client::connect(self.port).is_ok());
     }
 
-    /// The port at which it listens.
+    /// Its port.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// The port of the server that it takes for the primary.
+    /// The port of the primary, in its view.
     #[track_caller]
     pub fn primary(&self) -> u16 {
         let address = self.run(&format!("SENTINEL GET-MASTER-ADDR-BY-NAME {NAME}"));
@@ -92,7 +92,7 @@ impl Sentinel {
         Client::connect(self.port).expect("Sentinel listens").run(words)
     }
 
-    /// Stops it in the middle of whatever it does.
+    /// Pauses it at once.
     pub fn pause(&self) {
         process::signal(&self.child, Signal::SIGSTOP);
     }
@@ -102,7 +102,7 @@ impl Sentinel {
         process::signal(&self.child, Signal::SIGCONT);
     }
 
-    /// After how many milliseconds without an answer it takes the primary for dead, from now on.
+    /// Sets the milliseconds without an answer after which it considers the primary down.
     pub fn take_for_dead_after(&self, millis: u64) {
         self.run(&format!("SENTINEL SET {NAME} down-after-milliseconds {millis}"));
     }
@@ -113,7 +113,7 @@ impl Sentinel {
         let _ = self.child.wait();
     }
 
-    /// True if the Sentinel knows this many replicas that follow the primary, and this many other
+    /// True if the Sentinel has found this many replicas that follow the primary, and this many other
     /// Sentinels.
     pub fn knows(&self, replicas: usize, others: usize) -> Option<bool> {
         let mut client = Client::connect(self.port).ok()?;

@@ -29,7 +29,7 @@ const LOCKS: usize = 20;
 /// A running server, or one that the test has stopped. Dropping it kills the process.
 pub struct Server {
     builder: Builder,
-    /// Its disk, if it forgets what was not synced. It goes before its folder.
+    /// Its disk, if that forgets what was not synced. It goes before its folder.
     pub(crate) power: Option<power::Disk>,
     folder: TempDir,
     port: u16,
@@ -46,7 +46,7 @@ impl Server {
         Server::build(kind).start()
     }
 
-    /// A server to be described further.
+    /// A builder of a server.
     pub fn build(kind: Kind) -> Builder {
         Builder::new(kind)
     }
@@ -72,7 +72,7 @@ impl Server {
         self.builder.kind
     }
 
-    /// The port at which it listens.
+    /// Its port.
     pub fn port(&self) -> u16 {
         self.port
     }
@@ -103,14 +103,14 @@ impl Server {
         client
     }
 
-    /// Runs a command on a connection of the server's own, away from those of the test.
+    /// Runs a command on a connection of the server's own, apart from the test's connections.
     #[track_caller]
     pub fn run(&self, words: &str) -> Value {
         let mut kept = self.own_client.lock().unwrap_or_else(|e| e.into_inner());
         kept.get_or_insert_with(|| self.client()).run(words)
     }
 
-    /// Runs commands in one transaction: however slow the machine is, no lease ends between them.
+    /// Runs commands in one transaction: no lease ends between them, however slow the machine is.
     #[track_caller]
     pub fn at_once(&self, requests: &[&str]) -> Vec<Value> {
         let mut client = self.client();
@@ -150,7 +150,7 @@ impl Server {
         fs::read_to_string(self.log_file()).unwrap_or_default()
     }
 
-    /// Empties the log, so that only later lives are in it.
+    /// Empties the log, so that it has only later lines.
     pub fn clear_log(&self) {
         fs::write(self.log_file(), "").expect("the folder can be written");
     }
@@ -188,12 +188,12 @@ impl Server {
         self.end(Signal::SIGKILL);
     }
 
-    /// Stops it in the middle of whatever it does, as a suspended machine would.
+    /// Pauses it at once, as a suspended machine would.
     pub fn pause(&self) {
         process::signal(self.running(), Signal::SIGSTOP);
     }
 
-    /// True if there is a process, which may stand still.
+    /// True if there is a process, which may be paused.
     pub fn is_running(&self) -> bool {
         self.child.is_some()
     }
@@ -217,7 +217,7 @@ impl Server {
             .unwrap_or_else(|log| panic!("the server did not start again:\n{log}"));
     }
 
-    /// Starts it again, or gives the exit status and the log of one that ended at once.
+    /// Starts it again. If it ends at once, returns the exit status and the log.
     pub fn try_start_again(&mut self) -> Result<(), String> {
         assert!(self.child.is_none(), "it runs already");
         let child = process::spawn(self.command()).expect("a server can be started");
@@ -235,7 +235,7 @@ impl Server {
         self.kill();
     }
 
-    /// Waits until the process has ended by itself, and says whether it did so with success.
+    /// Waits until the process has ended by itself. True if it ended with success.
     #[track_caller]
     pub fn wait_for_end(&mut self) -> bool {
         self.drop_own_client();
@@ -322,7 +322,7 @@ impl Server {
         self.child.as_ref().expect("it runs")
     }
 
-    /// The server's own connection was closed by a client: there is to be another.
+    /// Replaces the server's own connection, which a client has closed.
     pub fn drop_own_client(&self) {
         *self.own_client.lock().unwrap_or_else(|e| e.into_inner()) = None;
     }
@@ -352,7 +352,7 @@ impl Server {
     }
 }
 
-/// The server's own words about its locks, and about the clients.
+/// The server's reports about its locks and clients.
 fn told(kind: Kind, port: u16) -> io::Result<String> {
     let mut client = Client::connect(port)?;
     let mut ask = |words: &str| -> io::Result<Value> {

@@ -10,19 +10,19 @@ use crate::sentinel::{DOWN_AFTER, NAME, Sentinel};
 use crate::server::Server;
 use crate::wait::eventually;
 
-/// A Sentinel that stood still for two seconds, with the machine, does nothing for half a minute. By then its
+/// A Sentinel that was paused for two seconds, with the machine, does nothing for half a minute. By then its
 /// replicas have had no primary for more than ten times `down-after`, and it promotes none of them, ever.
 const TILT: Duration = Duration::from_secs(45);
 
-/// A primary, its replicas, and three Sentinels of which two decide.
+/// A primary, its replicas, and three Sentinels. Two of them decide.
 pub struct Watched {
-    /// The servers, of which the first is the primary in the beginning.
+    /// The servers. The first is the primary in the beginning.
     pub servers: Vec<Server>,
     /// The Sentinels.
     pub sentinels: Vec<Sentinel>,
-    /// The networks over which each server is reached, where a test asked for that.
+    /// The network in front of each server, where a test asked for that.
     pub networks: Vec<Apart>,
-    /// The ports at which the Sentinels speak TLS, if they do, and the end of the URL.
+    /// The Sentinels' ports for TLS, if there are any, and the end of the URL.
     tls: Option<(Vec<u16>, String)>,
 }
 
@@ -42,8 +42,7 @@ impl Watched {
         Watched { servers, sentinels, networks: Vec::new(), tls: None }
     }
 
-    /// Starts a primary with two replicas; everybody reaches each server over networks that a test
-    /// can change, with TLS or without.
+    /// Starts a primary with two replicas, each behind networks that a test can change, with TLS or without.
     #[track_caller]
     pub fn start_over_networks(kind: Kind, tls: Option<&Certificates>) -> Watched {
         let (network, primary) = Apart::watched(0, Server::build(kind), tls);
@@ -74,7 +73,7 @@ impl Watched {
         Watched { servers, sentinels, networks, tls }
     }
 
-    /// Starts a primary with one replica, and the network over which that follows it.
+    /// Starts a primary with one replica, and the replica's network.
     #[track_caller]
     pub fn start_over_a_network(kind: Kind) -> (Watched, Proxy) {
         let primary = Server::start(kind);
@@ -98,7 +97,7 @@ impl Watched {
         format!("{scheme}+sentinel://{}/{NAME}{options}", hosts.join(","))
     }
 
-    /// The port at which others reach a server, as Sentinels tell them.
+    /// The port of a server for others, as Sentinels announce it.
     pub fn told(&self, server: usize) -> u16 {
         let network = self.networks.get(server).map(|network| network.front.port());
         network.unwrap_or_else(|| self.servers[server].port())
@@ -111,8 +110,7 @@ impl Watched {
         place.expect("it is one of them")
     }
 
-    /// Waits until all Sentinels that answer say that another server is the primary, and gives its
-    /// place.
+    /// Waits until all Sentinels that answer name another server as the primary, and returns its place.
     #[track_caller]
     pub fn promoted(&self, before: usize, sentinels: &[usize]) -> usize {
         let before = self.told(before);

@@ -11,7 +11,7 @@ fn a_string_at_the_key_is_a_held_lock(kind: Kind) {
         let acquire = format!("DLOCK.ACQUIRE job alice 60000 {mode}");
         assert!(server.run(&acquire).is_null());
     }
-    // Not even its own value takes it, for there is no fence to answer with.
+    // Its own value does not take it either: there is no fence to reply.
     assert!(server.run("DLOCK.ACQUIRE job old-client 60000").is_null());
     assert!(server.run("DLOCK.CHECK job old-client").is_null());
     assert_eq!(server.traces(), before);

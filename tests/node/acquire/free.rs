@@ -28,7 +28,7 @@ fn a_lease_ends_after_its_ttl_and_not_before(kind: Kind) {
 }
 
 #[apply(on_two_servers)]
-fn an_ended_lease_leaves_nothing_behind_though_nobody_asks(kind: Kind) {
+fn an_ended_lease_leaves_nothing_behind_without_a_request(kind: Kind) {
     let server = Server::start(kind);
     for job in 0..20 {
         server.run(&format!("DLOCK.ACQUIRE job{job} alice 50"));

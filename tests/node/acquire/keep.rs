@@ -28,8 +28,8 @@ fn a_place_survives_its_connection_and_client_kill(kind: Kind) {
     eventually("the other's turn", || server.holders("job") == ["other"]);
 }
 
-/// All in one iteration of the event loop: the turn comes, the connection that waited breaks before it has the
-/// answer, and the token asks or extends over another one.
+/// In one turn of the event loop, the turn of a waiter comes, and its connection breaks before the reply.
+/// Then the token asks or extends over another connection.
 #[apply(on_two_servers)]
 fn a_grant_that_its_token_has_extended_outlives_the_connection_that_waited(kind: Kind) {
     let server = Server::start(kind);
@@ -86,7 +86,7 @@ fn a_place_can_be_taken_in_a_transaction_and_in_a_script(kind: Kind) {
 }
 
 #[apply(on_one_server)]
-fn inspect_shows_who_is_away_and_how_long_its_place_is_kept(kind: Kind) {
+fn inspect_shows_absent_waiters_and_how_long_their_places_are_kept(kind: Kind) {
     let server = Server::start(kind);
     server.run("DLOCK.ACQUIRE job holder 60000");
     let _here = server.waiter("DLOCK.ACQUIRE job here 1000 WAIT 0 KEEP 1000");

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use harness::{Cluster, Kind, Server, Value, apply, eventually, on_every_server, on_two_servers};
 
-/// Takes longer than the KEEP next to it.
+/// A script that takes longer than the KEEP next to it.
 ///
-/// Some servers have no clock of the processor, and on the others time stands still in scripts.
+/// Some servers have no clock of the processor. On the others time stands still in scripts.
 const BUSY: &str = "local has, clock = pcall(function() return os.clock end) \
                     if not has then clock = function() \
                     local t = redis.call('TIME') return t[1] + t[2] / 1000000 end end \
@@ -24,7 +24,7 @@ fn a_place_outlasts_a_script_during_which_the_request_came(kind: Kind) {
     assert!(waiting.run("DLOCK.ACQUIRE waited away 1000 KEEP 1000").is_null());
     let mut other = server.waiter("DLOCK.ACQUIRE waited other 60000 WAIT 0");
     busy.send_args(&["EVAL", BUSY, "0"]);
-    // In the middle of it the place ends, and its owner asks.
+    // In the middle of it the place ends, and its token asks.
     thread::sleep(Duration::from_millis(1200));
     waiting.send("DLOCK.ACQUIRE waited away 60000 KEEP 60000");
     assert_eq!(busy.recv().int(), 1);
@@ -99,7 +99,7 @@ fn a_slot_that_moves_leaves_its_places_behind(kind: Kind) {
 }
 
 #[apply(on_every_server)]
-fn a_plain_string_is_waited_for_by_those_who_are_away(kind: Kind) {
+fn a_plain_string_is_waited_for_by_absent_waiters(kind: Kind) {
     let server = Server::start(kind);
     server.run("SET job old");
     assert!(server.run("DLOCK.ACQUIRE job away 60000 KEEP 60000").is_null());

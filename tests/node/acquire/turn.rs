@@ -3,7 +3,7 @@
 use harness::{Kind, Server, apply, on_one_server, on_two_servers};
 
 #[apply(on_one_server)]
-fn who_is_next_is_told_so_in_words_that_nobody_takes_for_a_grant(kind: Kind) {
+fn the_first_waiter_is_told_so_in_words_that_are_not_taken_for_a_grant(kind: Kind) {
     let server = Server::start(kind);
     let fence = server.run("DLOCK.ACQUIRE job alice 60000").int();
     let told = server.run("DLOCK.ACQUIRE job bob 60000 WAIT 0 KEEP 60000 TURN");
@@ -16,7 +16,7 @@ fn who_is_next_is_told_so_in_words_that_nobody_takes_for_a_grant(kind: Kind) {
 }
 
 #[apply(on_two_servers)]
-fn where_nothing_may_block_nobody_is_told(kind: Kind) {
+fn where_nothing_may_block_no_waiter_is_told(kind: Kind) {
     let server = Server::start(kind);
     server.run("DLOCK.ACQUIRE job alice 60000");
     let mut client = server.client();

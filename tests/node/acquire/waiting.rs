@@ -1,4 +1,4 @@
-//! DLOCK.ACQUIRE … WAIT: the queue, its order, and how one leaves it.
+//! DLOCK.ACQUIRE … WAIT: the queue, its order, and how a waiter leaves it.
 
 use std::time::{Duration, Instant};
 

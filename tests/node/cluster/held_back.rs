@@ -1,12 +1,12 @@
-//! Slots that move away while a node holds back their locks, in quarantine or evicted: nobody gets
-//! anything from a node that the slot has left.
+//! Slots that move away while a node holds back their locks, in quarantine or evicted: a node grants nothing
+//! in a slot that has left it.
 
 use std::time::Duration;
 
 use harness::{Client, Cluster, Kind, apply, eventually, on_every_server, on_two_servers};
 
 #[apply(on_every_server)]
-fn who_waits_for_a_lock_that_is_held_back_is_sent_on_when_its_slot_moves(kind: Kind) {
+fn a_waiter_for_a_lock_that_is_held_back_is_sent_on_when_its_slot_moves(kind: Kind) {
     let cluster = Cluster::start(kind);
     in_quarantine(&cluster);
     evicted(&cluster);
@@ -47,7 +47,7 @@ fn evicted(cluster: &Cluster) {
 }
 
 #[apply(on_two_servers)]
-fn who_waits_while_a_node_lacks_replicas_is_not_sent_on_and_served_afterwards(kind: Kind) {
+fn a_waiter_at_a_node_that_lacks_replicas_is_not_sent_on_and_served_afterwards(kind: Kind) {
     let cluster = Cluster::start(kind);
     let node = &cluster.nodes[0];
     let key = cluster.key(0, "job");
@@ -61,7 +61,7 @@ fn who_waits_while_a_node_lacks_replicas_is_not_sent_on_and_served_afterwards(ki
     assert!(waiter.recv().int() > 0);
 }
 
-/// A cluster client that is told so asks again, and is redirected then.
+/// A cluster client asks again after this reply, and is redirected then.
 #[track_caller]
 pub fn assert_sent_on(waiter: &mut Client) {
     let answer = waiter.recv();

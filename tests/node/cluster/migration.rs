@@ -1,5 +1,5 @@
-//! Slots that migrate as a whole (`CLUSTER MIGRATESLOTS` of Valkey 9, `CLUSTER MIGRATION` of Redis 8.4): what is
-//! held goes along, and what happens meanwhile.
+//! Slots that migrate as a whole (`CLUSTER MIGRATESLOTS` of Valkey 9, `CLUSTER MIGRATION` of Redis 8.4): held
+//! locks and changes during the migration go along.
 
 use harness::{Cluster, Kind, Migration, Server, apply, eventually};
 
@@ -22,8 +22,8 @@ fn finish(cluster: &Cluster) {
     cluster.until_migration_is(Migration::Done, 0);
 }
 
-/// The number of keys of its slot at a node, whether the slot is there or not: at a node of Redis,
-/// which shows nobody those of others, the number of all keys.
+/// The number of keys of the slot at a node, also before it owns the slot. Redis does not show the keys of a
+/// foreign slot: there it is the number of all keys.
 fn keys_with(node: &Server, slot: usize) -> i64 {
     if node.kind().is_valkey() {
         return node.run(&format!("CLUSTER COUNTKEYSINSLOT {slot}")).int();
@@ -90,7 +90,7 @@ fn what_is_held_goes_along_to_and_fro(kind: Kind) {
 }
 
 #[apply(on_servers_that_migrate)]
-fn a_key_that_nobody_holds_keeps_its_fence(kind: Kind) {
+fn a_free_key_keeps_its_fence(kind: Kind) {
     let cluster = Cluster::start(kind);
     let [source, _, target] = &cluster.nodes[..] else { unreachable!("three nodes") };
     let key = cluster.key(0, "free");
@@ -132,7 +132,7 @@ fn what_happens_during_a_migration_has_happened_at_the_new_node(kind: Kind) {
     let mut client = source.client();
     let mut take =
         |name: &str, ttl| client.run(&format!("DLOCK.ACQUIRE {} alice {ttl}", at(name))).int();
-    // A grant that no command makes, but time.
+    // A grant that comes with time, and not by a command.
     take("passed", 200);
     let passed = at("passed");
     let mut bob = source.waiter(&format!("DLOCK.ACQUIRE {passed} bob 60000 WAIT 0"));
@@ -186,7 +186,7 @@ fn no_lease_ends_at_the_new_node_before_the_slot_is_there(kind: Kind) {
     let slot = cluster.slot(&key);
     source.run(&format!("DLOCK.ACQUIRE {key} alice 4000"));
     begin(&cluster, &key);
-    // Nothing more is heard of the source, and both leases are over meanwhile.
+    // The source sends nothing more, and both leases end meanwhile.
     eventually("the migration has caught up", || keys_with(target, slot) == 1);
     source.pause();
     target.run(&format!("DLOCK.ACQUIRE {own} alice 1500"));
@@ -210,7 +210,7 @@ fn a_lease_that_is_over_at_the_new_node_goes_on_if_the_old_one_had_extended_it(k
     begin(&cluster, &key);
     let fence = source.run(&format!("DLOCK.ACQUIRE {key} alice 1000")).int();
     eventually("the migration has caught up", || keys_with(target, slot) == 1);
-    // The target hears of the extension when the lease that it knows of is over.
+    // The target receives the extension when the lease that it has is over.
     target.pause();
     assert_eq!(source.run(&format!("DLOCK.EXTEND {key} alice 60000")).int(), 1);
     source.run(&format!("DLOCK.ACQUIRE {other} alice 1200"));
@@ -229,7 +229,7 @@ fn a_lease_that_is_over_at_the_new_node_goes_on_if_the_old_one_had_extended_it(k
 }
 
 #[apply(on_servers_that_migrate)]
-fn a_lease_that_arrived_ends_at_the_new_node_though_nobody_asks(kind: Kind) {
+fn a_lease_that_arrived_ends_at_the_new_node_without_a_request(kind: Kind) {
     let cluster = Cluster::start(kind);
     let key = cluster.key(0, "over");
     let slot = cluster.slot(&key);
@@ -336,7 +336,7 @@ fn the_new_nodes_replica_has_what_arrived_and_may_be_promoted(kind: Kind) {
     source.run(&format!("DLOCK.ACQUIRE {} alice 60000", at("released")));
     source.run(&format!("DLOCK.RELEASE {} alice", at("released")));
     source.run(&format!("DLOCK.FENCED {} {fence}", at("mark")));
-    // The replica follows the target, which follows the source.
+    // The replica follows the target, and the target follows the source.
     eventually("the replica knows of both", || replica.node("leases").int() == 2);
     finish(&cluster);
     cluster.nodes[2].assert_agrees_with(&replica);
@@ -360,7 +360,7 @@ fn the_old_nodes_replica_learns_meanwhile_what_is_promised(kind: Kind) {
     let key = cluster.key(0, "promised");
     let source = &cluster.nodes[0];
     begin(&cluster, &key);
-    // Each of these is written into the state file first, and told to replicas.
+    // Each of these is written into the state file first, and sent to replicas.
     for power in 0..8 {
         source.run(&format!("DLOCK.ACQUIRE {key} alice {}", 4_000 << power));
         eventually("the replica knows for how long", || {

@@ -1,4 +1,4 @@
-//! Migrations of slots that a node refuses, because the held locks are not known.
+//! Migrations of slots that a node refuses, because it cannot tell which locks are held.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use harness::{Cluster, Kind, Migration, Server, apply, eventually};
 use super::migration::{assert_idle, begin};
 use super::on_servers_that_migrate;
 
-/// After a crash it would not know that the lock was held, nor for how long it may have been.
+/// After a crash it could not tell that the lock was held, nor for how long.
 #[apply(on_servers_that_migrate)]
 fn a_node_whose_state_file_cannot_say_what_arrives_does_not_take_the_slot(kind: Kind) {
     let build = || Server::build(kind).cluster();
@@ -23,7 +23,7 @@ fn a_node_whose_state_file_cannot_say_what_arrives_does_not_take_the_slot(kind: 
         cluster.until_migration_is(Migration::Failed, node);
     }
     assert_eq!(source.run(&format!("DLOCK.CHECK {key} alice")).int(), fence);
-    // Once the server can write again, all is well.
+    // The server can write again, so it takes slots over.
     target.free_disk();
     eventually("it writes again", || target.node("durable").text() == "yes");
     cluster.let_migrations_go(0);
@@ -32,8 +32,8 @@ fn a_node_whose_state_file_cannot_say_what_arrives_does_not_take_the_slot(kind: 
     assert_idle(&cluster);
 }
 
-/// A node in quarantine may have forgotten leases, and the node that takes its slots over knows
-/// nothing of that.
+/// A node in quarantine may have forgotten leases, and the node that takes its slots over would have no
+/// quarantine.
 #[apply(on_servers_that_migrate)]
 fn a_node_in_quarantine_gives_no_slot_away(kind: Kind) {
     let cluster = Cluster::start(kind);
@@ -58,7 +58,7 @@ fn a_node_in_quarantine_gives_no_slot_away(kind: Kind) {
     assert!(target.run(&format!("DLOCK.ACQUIRE {key} bob 300")).int() > 0);
 }
 
-/// The node that takes its slots over would not know that the key is shut.
+/// The node that takes its slots over could not tell that the key is shut.
 #[apply(on_servers_that_migrate)]
 fn a_node_that_has_evicted_a_lock_gives_no_slot_away_before_the_lease_would_have_ended(kind: Kind) {
     for begins_before in [false, true] {

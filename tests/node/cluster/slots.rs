@@ -1,5 +1,5 @@
-//! A Redis Cluster: commands go where their key is, and a slot moves with what is held and those
-//! who wait.
+//! A Redis Cluster: commands go to the server that has their key. A slot moves with its held locks and their
+//! waiters.
 
 use std::time::Duration;
 
@@ -98,7 +98,7 @@ fn a_lock_comes_back(cluster: &Cluster) {
 }
 
 #[apply(on_every_server)]
-fn who_waits_is_sent_after_the_lock_and_is_served_there(kind: Kind) {
+fn a_waiter_is_sent_after_the_lock_and_is_served_there(kind: Kind) {
     let cluster = Cluster::start(kind);
     a_queue_starts_anew_at_the_new_node(&cluster);
     a_release_in_between_hands_over(&cluster);
@@ -178,7 +178,7 @@ fn a_lease_ends_before_it_is_moved(cluster: &Cluster) {
     source.run(&format!("DLOCK.ACQUIRE {key} alice 300"));
     let mut bob = source.waiter(&format!("DLOCK.ACQUIRE {key} bob 300 WAIT 0"));
     cluster.open(slot, 0, 2);
-    // Either is right. Silence is not.
+    // Either reply is right, but there must be one.
     let answer = bob.recv();
     assert!(answer.is_int() || answer.code() == "TRYAGAIN", "{answer:?}");
     eventually("both leases are over", || source.node("leases").int() == 0);
@@ -194,7 +194,7 @@ fn a_lease_ends_before_its_slot_is_moved(cluster: &Cluster) {
     source.run(&format!("DLOCK.ACQUIRE {key} alice 200"));
     cluster.open(slot, 0, 2);
     cluster.move_keys(slot, 0, 2);
-    // Nothing to wait on: what must not happen is that the lock outlives its lease for ever.
+    // Nothing to wait on: the defect would be a lock that outlives its lease for ever.
     std::thread::sleep(Duration::from_millis(500));
     cluster.close(slot, 0, 2);
     eventually("the lease is over, though nobody asks", || {
@@ -302,8 +302,8 @@ fn what_ends_while_the_cluster_is_down_is_made_up_for(kind: Kind) {
     assert_idle(&cluster);
 }
 
-/// A cluster client asks again after TRYAGAIN, and is redirected then; UNBLOCKED is an error of
-/// ours that says the same.
+/// A cluster client asks again after TRYAGAIN, and is redirected then; dlock's own error UNBLOCKED says the
+/// same.
 #[track_caller]
 fn assert_sent_on(waiter: &mut Client) {
     let answer = waiter.recv();

@@ -1,5 +1,5 @@
-//! DLOCK.APPLY and DLOCK.PROMISE: what a server tells its replicas and its append-only log. Nobody
-//! else may send it, not even word for word as a server did.
+//! DLOCK.APPLY and DLOCK.PROMISE: a server's messages to its replicas and its append-only log. A client may
+//! not send them, not even word for word.
 
 use std::fs;
 
@@ -10,7 +10,7 @@ use harness::{
 /// A command, word by word.
 type Words = Vec<Vec<u8>>;
 
-/// The commands that servers send to each other, in today's form: as a replica's log has it.
+/// The commands that servers send to each other, in today's form, from a replica's log.
 fn overheard(kind: Kind) -> Vec<Words> {
     let primary = Server::start(kind);
     let replica = Server::build(kind).replica_of(&primary).config("appendonly yes").start();
@@ -30,7 +30,7 @@ fn overheard(kind: Kind) -> Vec<Words> {
     }
     let mut found = Vec::new();
     eventually("the replica has heard a grant, an end and a promise", || {
-        // The replica begins a new log when it has got everything from the primary.
+        // The replica begins a new log when it has everything from the primary.
         let Ok(log) = fs::read(replica.append_only_log()) else { return false };
         found = internal(&log);
         let begins = |start: &[u8]| found.iter().any(|words| words.join(&b' ').starts_with(start));
@@ -39,7 +39,7 @@ fn overheard(kind: Kind) -> Vec<Words> {
     found
 }
 
-/// The commands in a log that only servers send.
+/// The commands in a log that no client may send.
 fn internal(log: &[u8]) -> Vec<Words> {
     let (mut rest, mut found) = (log, Vec::new());
     while let Ok(command) = Value::read(&mut rest) {
@@ -70,7 +70,7 @@ fn forgeries(kind: Kind) -> Vec<Words> {
     all
 }
 
-/// A server with a lock that bob holds, and what must stay as it is.
+/// A server with a lock that bob holds, and its state before an attack.
 struct Victim {
     server: Server,
     before: Vec<String>,
@@ -83,7 +83,7 @@ impl Victim {
             .config("appendonly yes")
             .start();
         assert!(server.run("DLOCK.ACQUIRE job bob 600000").int() > 0);
-        // The promise that covers this lease is written, so that nothing moves by itself.
+        // The promise for this lease is written, so that nothing moves by itself.
         eventually("the lease is covered", || server.node("lease-bound-ms").int() >= 600_000);
         let before = picture(&server);
         Victim { server, before }
@@ -95,7 +95,7 @@ impl Victim {
     }
 }
 
-/// Everything that one of these commands could change, the log and what replicas are told among it.
+/// Everything that these commands could change, with the log and the stream to replicas.
 fn picture(server: &Server) -> Vec<String> {
     let node = server.run("DLOCK.NODE");
     let fields =
@@ -158,7 +158,7 @@ fn in_script(client: &mut Client, words: &Words) -> Value {
     client.run_args(&[&call[..], &words[..]].concat())
 }
 
-/// A replica carries these commands out, but not for everybody.
+/// A replica carries these commands out for its primary alone.
 #[apply(on_every_server)]
 fn it_is_refused_by_a_replica_that_its_clients_may_write_to(kind: Kind) {
     let forgeries = forgeries(kind);
@@ -178,7 +178,7 @@ fn it_is_refused_by_a_replica_that_its_clients_may_write_to(kind: Kind) {
     assert_eq!((replica.digest(), replica.traces()), before);
 }
 
-/// Also a wrong number of arguments is none of a client's business, but an error all the same.
+/// A wrong number of arguments is refused, too.
 #[apply(on_one_server)]
 fn malformed_ones_are_refused(kind: Kind) {
     let victim = Victim::new(kind);

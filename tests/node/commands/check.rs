@@ -3,7 +3,7 @@
 use harness::{Kind, Server, apply, on_one_server};
 
 #[apply(on_one_server)]
-fn a_holder_gets_its_fence_and_everybody_else_null(kind: Kind) {
+fn a_holder_gets_its_fence_and_every_other_client_null(kind: Kind) {
     let server = Server::start(kind);
     let fence = server.run("DLOCK.ACQUIRE job alice 60000").int();
     let _bob = server.waiter("DLOCK.ACQUIRE job bob 60000 WAIT 0");

@@ -1,5 +1,5 @@
-//! Hostile arguments. Every error names what is wrong, leaves no trace, and keeps the protocol in
-//! step. Each command's own limits are tested where it reads them.
+//! Hostile arguments. Every error names the fault, leaves no trace, and keeps the protocol in step. Each
+//! command's own limits are tested with the command.
 
 use harness::{Kind, Server, apply, bytes, on_one_server, on_two_servers};
 

@@ -1,7 +1,7 @@
-//! Thousands of random requests from several connections, some of them nonsense, some cut off. The
-//! server goes on, and in the end no lock is held and no client waits.
+//! Thousands of random requests from several connections, some of them nonsense, some cut off. The server
+//! goes on, and in the end no lock is held and no client waits.
 //!
-//! Every run is another one. A failure prints its seed; DLOCK_SEED=… runs the same requests again.
+//! Every run differs. A failure prints its seed; DLOCK_SEED=… sends the same requests again.
 
 use std::env;
 use std::io::ErrorKind;
@@ -39,7 +39,7 @@ fn random_requests_leave_a_server_that_lives_and_nothing_held(kind: Kind) {
                 old.close();
             }
             2 => {
-                // This may not arrive: the server may have closed the connection.
+                // This need not arrive: the server may have closed the connection.
                 let _ = clients[at].try_send_raw(&fuzz.garbage());
                 clients[at] = server.client();
             }
@@ -47,7 +47,7 @@ fn random_requests_leave_a_server_that_lives_and_nothing_held(kind: Kind) {
                 let _ = clients[at].try_send_raw(&request(&fuzz.request()));
             }
         }
-        // Clients read now and then: replies pile up, and so do requests behind one that waits.
+        // Clients read now and then: replies pile up, and so do requests behind a blocked one.
         if fuzz.below(16) == 0 {
             fuzz.read(&server, &mut clients[at]);
         }
@@ -69,7 +69,7 @@ fn random_requests_leave_a_server_that_lives_and_nothing_held(kind: Kind) {
     assert!(server.run("DLOCK.ACQUIRE a alice 1000").int() > fences, "DLOCK_SEED={seed}");
 }
 
-/// Every lock there is.
+/// All locks.
 fn locks(server: &Server) -> Vec<Value> {
     let mut locks = Vec::new();
     let mut cursor = "0".to_owned();
@@ -124,7 +124,7 @@ impl Fuzz {
         let mut words = match self.below(12) {
             0..6 => format!("DLOCK.ACQUIRE {key} {token} {ttl}"),
             6 => return words(&format!("DLOCK.RELEASE {key} {token}")),
-            // Not for all tokens: those that are done cannot ask for a minute.
+            // Not for all tokens: after FINAL a token cannot ask for a minute.
             7 => return words(&format!("DLOCK.RELEASE {key} t4 FINAL")),
             8 => format!("DLOCK.EXTEND {key} {token} {ttl}"),
             9 => return words(&format!("DLOCK.CHECK {key} {token}")),
@@ -212,7 +212,7 @@ impl Fuzz {
             8 => format!("MOVE {key} 1"),
             9 => "SWAPDB 0 1".to_owned(),
             10 => "FLUSHALL ASYNC".to_owned(),
-            // Without a word that is a command by itself once the first is gone: SYNC makes a replica of it.
+            // Not with a word that is itself a command once the first is gone: SYNC makes a replica of it.
             11 => "FLUSHDB".to_owned(),
             12 => "MULTI".to_owned(),
             13 | 14 => "EXEC".to_owned(),
@@ -269,7 +269,7 @@ impl Fuzz {
         bytes
     }
 
-    /// Reads what has come. A connection that the server has closed is replaced by a new one.
+    /// Reads the replies so far. A connection that the server has closed is replaced by a new one.
     fn read(&mut self, server: &Server, client: &mut Client) {
         while let Some(answer) = self.next_answer(server, client) {
             if let Value::Bulk(payload) = answer

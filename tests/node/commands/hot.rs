@@ -1,4 +1,4 @@
-//! DLOCK.HOT: the keys that hurt most.
+//! DLOCK.HOT: the most contended keys.
 
 use harness::{Kind, Server, Value, apply, eventually, on_every_server, on_one_server};
 
@@ -29,7 +29,7 @@ fn a_key_shows_its_waits_and_what_came_of_them(kind: Kind) {
     assert_eq!((whole.at("db").int(), whole.at("key-bytes").int()), (0, 3));
 }
 
-/// The fields of a row, in the order in which a person reads them.
+/// The fields of a row, in reading order.
 const FIELDS: [&str; 9] = [
     "key",
     "key-bytes",
@@ -63,7 +63,7 @@ fn keys_of_any_bytes_and_any_length_are_listed_in_bounded_memory(kind: Kind) {
 }
 
 #[apply(on_every_server)]
-fn a_right_of_its_own_lets_somebody_see_it(kind: Kind) {
+fn a_right_of_its_own_lets_a_user_see_it(kind: Kind) {
     let server = Server::start(kind);
     let login = |name: &str, rules: &str| {
         server.run(&format!("ACL SETUSER {name} on >secret {rules}"));

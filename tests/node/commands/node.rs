@@ -1,4 +1,4 @@
-//! DLOCK.NODE: what a node says about itself.
+//! DLOCK.NODE: a node's report about itself.
 
 use harness::{Kind, Server, apply, eventually, on_one_server};
 
@@ -6,7 +6,7 @@ use harness::{Kind, Server, apply, eventually, on_one_server};
 fn a_fresh_node_describes_itself(kind: Kind) {
     let server = Server::start(kind);
     let node = server.run("DLOCK.NODE");
-    // In the order in which a person reads them.
+    // In reading order.
     let names: Vec<String> = node.items().iter().step_by(2).map(|name| name.text()).collect();
     assert_eq!(names, FIELDS);
     assert_eq!(node.at("version").text(), env!("CARGO_PKG_VERSION"));

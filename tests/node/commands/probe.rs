@@ -1,5 +1,5 @@
-//! DLOCK.PROBE: how dlock asks the server whether it would let a client write. A client that sends
-//! it gets the server's answer, and nothing happens.
+//! DLOCK.PROBE: dlock asks the server whether it would let a client write. A client that sends it gets the
+//! server's reply, and nothing changes.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ fn nothing_happens(kind: Kind) {
 }
 
 #[apply(on_every_server)]
-fn who_may_not_write_is_refused_as_with_any_write(kind: Kind) {
+fn a_user_that_may_not_write_is_refused_as_with_any_write(kind: Kind) {
     let primary = Server::start(kind);
     let replica = Server::build(kind).replica_of(&primary).start();
     primary.until_streaming_to(&replica);

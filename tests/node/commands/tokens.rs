@@ -1,5 +1,5 @@
-//! Tokens are secrets: a user that has one can release the lock. A user with read access alone does not
-//! get to know them; DLOCK.TOKENS, which tells them, is a right of its own.
+//! Tokens are secrets: a user that has one can release the lock. A user with read access alone cannot see
+//! them. DLOCK.TOKENS shows them, and needs a right of its own.
 
 use harness::{Client, Kind, Server, Value, apply, on_every_server, on_one_server};
 
@@ -13,7 +13,7 @@ fn login(server: &Server, rights: &str) -> Client {
     client
 }
 
-/// A lock of each kind that is held and waited for.
+/// A lock of each kind, held and waited for.
 fn with_locks(kind: Kind) -> (Server, Vec<Client>) {
     let server = Server::start(kind);
     let mut waiters = Vec::new();
@@ -38,7 +38,7 @@ fn tells_a_secret(reply: &Value) -> bool {
 }
 
 #[apply(on_every_server)]
-fn who_may_read_everything_learns_no_token_and_no_path(kind: Kind) {
+fn a_user_that_may_read_everything_learns_no_token_and_no_path(kind: Kind) {
     let (server, _waiters) = with_locks(kind);
     // Redis 7.0 has no categories for the commands of a module: there they are named.
     let rights = if kind == Kind::Redis70 { "+@read +dlock.inspect" } else { "+@read" };

@@ -1,11 +1,11 @@
-//! The other commands at a lock that is done: those of locks, and the server's own.
+//! Other commands at a done lock: dlock's, and the server's own.
 
 use harness::{Kind, Server, Value, apply, eventually, on_one_server, on_two_servers};
 
 use super::{assert_done, leave_done, mark};
 
 #[apply(on_one_server)]
-fn inspect_and_tokens_show_who_has_left_it_done_and_no_token(kind: Kind) {
+fn inspect_and_tokens_show_the_last_holder_of_a_done_lock_and_no_token(kind: Kind) {
     let server = Server::build(kind).with_movable_wall_clock().start();
     let fence = server.run("DLOCK.ACQUIRE job alice 60000 META before").int();
     let id = server.holder("job")["id"].text();
@@ -55,7 +55,7 @@ fn whatever_removes_the_key_lets_the_job_run_again(kind: Kind) {
         primary.assert_agrees_with(&replica);
         primary.run("FLUSHALL");
     }
-    // Where a plain string takes its place, that is a lock of the old kind.
+    // A plain string in its place is a foreign lock.
     leave_done(&mut primary.client(), "job", "60000");
     primary.run("SET job text PX 60000");
     assert!(primary.run("DLOCK.ACQUIRE job bob 60000").is_null());
@@ -72,7 +72,7 @@ fn a_mark_moves_as_any_key_and_takes_the_place_of_a_lock(kind: Kind) {
         let fence = leave_done(&mut primary.client(), "job", "60000 META text");
         let before = mark(&primary, "job");
         let mut bob = if way.starts_with("RENAME") {
-            // The holder of the other lock, and its waiters, lose it as by any other key.
+            // The holder and the waiters of the other lock lose it, as by any other key.
             primary.run("DLOCK.ACQUIRE other holder 60000");
             Some(primary.waiter("DLOCK.ACQUIRE other bob 60000 WAIT 0"))
         } else {

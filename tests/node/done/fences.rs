@@ -1,4 +1,4 @@
-//! Fences go on growing over a mark, and AGAIN is granted over those that it knows.
+//! Fences go on growing over a completion record, and AGAIN is granted over the records that it names.
 
 use harness::{Kind, Server, apply, bytes, eventually, on_one_server, wall_clock};
 
@@ -7,7 +7,7 @@ use super::assert_done;
 /// Far ahead of the clock, in µs, and no farther than a proposal may be.
 const AHEAD: i64 = 300_000_000;
 
-/// Ends the mark at a key, and perhaps the server's life, with nothing saved but the state file.
+/// Ends the record at a key, and perhaps the server's process, with only the state file saved.
 type End = fn(&mut Server, &str);
 
 const ENDS: [(&str, End); 7] = [
@@ -51,7 +51,7 @@ fn the_next_fence_is_larger_than_any_of_before_however_the_mark_ended(kind: Kind
     }
 }
 
-/// The state file has the fence of a mark before anybody hears that it has arrived.
+/// The state file has the fence of a completion record before RESTORE replies.
 #[apply(on_one_server)]
 fn a_mark_that_is_restored_counts_after_a_crash_at_once(kind: Kind) {
     let here = Server::start(kind);

@@ -1,4 +1,5 @@
-//! A mark is data, in files, payloads, replicas and clusters, and its end is a moment of the wall clock.
+//! A completion record is data, in files, payloads, replicas and clusters. Its end is a moment of the wall
+//! clock.
 
 use harness::quarantine::CRASHED;
 use harness::{
@@ -49,7 +50,7 @@ fn rewrite(server: &Server) {
     });
 }
 
-/// The end of a mark is a moment, and not a length that starts again with the server.
+/// The end of a record is a moment, and not a length that starts again with the server.
 #[apply(on_two_servers)]
 fn the_time_goes_on_while_the_server_is_down(kind: Kind) {
     for config in ["aof-use-rdb-preamble yes", "aof-use-rdb-preamble no", "appendonly no"] {
@@ -104,7 +105,7 @@ fn a_node_in_quarantine_answers_from_its_marks_and_its_holders_may_leave_more(ki
     assert_eq!(server.run("DLOCK.RELEASE held alice DONE 60000").int(), 1);
     assert_eq!(read(&bob.recv()).1, held);
     assert_eq!(server.run("DLOCK.RELEASE lost alice DONE 60000").int(), 0);
-    // An operator ends the mark: what is in quarantine is not granted because of that.
+    // An operator ends the record; the node in quarantine still does not grant the lock.
     assert_eq!(server.run("DLOCK.BREAK job").int(), 1);
     assert_eq!(server.run("DLOCK.ACQUIRE job bob 60000").code(), "QUARANTINE");
 
@@ -142,7 +143,7 @@ fn a_promoted_replica_has_the_marks_of_its_primary(kind: Kind) {
     assert!(next > ahead, "{next} after {ahead}");
 }
 
-/// A payload, or a key that MIGRATE sends, carries all of it; and fences go on at the other server.
+/// A payload, or a key that MIGRATE sends, carries the whole record. Fences go on at the other server.
 #[apply(on_two_servers)]
 fn a_mark_in_a_payload_is_the_same_elsewhere(kind: Kind) {
     let (here, there) = (Server::start(kind), Server::start(kind));
@@ -224,7 +225,7 @@ fn a_mark_moves_with_its_slot_as_a_whole(kind: Kind) {
         cluster.migrate_to_the_end(slot..=slot, from, to);
         assert_at_its_new_node(&cluster, &key, (from, to), &before);
     }
-    // One that is left while the slot is on its way.
+    // A record that is left while the slot moves.
     let late = format!("{{{key}}}late");
     cluster.nodes[1].run(&format!("DLOCK.ACQUIRE {late} alice 60000"));
     cluster.hold_migrations(1);

@@ -1,4 +1,4 @@
-//! The marks of a user, and memory.
+//! The completion records of a user, and memory.
 
 use harness::{
     Client, Kind, Server, apply, bytes, eventually, on_every_server, on_one_server, on_two_servers,

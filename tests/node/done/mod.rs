@@ -3,11 +3,11 @@
 //! In reading order:
 //! - [`release`]: the holder alone leaves a lock done, and an error leaves it held;
 //! - [`told`]: every waiter and every request gets DONE until the record expires;
-//! - [`commands`]: what the other commands make of it;
+//! - [`commands`]: the effects of other commands on it;
 //! - [`fences`]: the next grant's fence is larger, and AGAIN;
-//! - [`kept`]: the mark is data, and its end a moment of the wall clock;
-//! - [`payload`]: a mark that RESTORE brings is sound, or refused;
-//! - [`limits`]: the marks of a user, and memory.
+//! - [`kept`]: the record is data, and its end a moment of the wall clock;
+//! - [`payload`]: RESTORE brings a sound record, or is refused;
+//! - [`limits`]: the records of a user, and memory.
 
 mod commands;
 mod fences;
@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 
 use harness::{Client, Server, Value};
 
-/// Alice takes a lock, and leaves it done with these options. Her fence.
+/// Alice takes a lock, and leaves it done with these options. Returns her fence.
 #[track_caller]
 fn leave_done(client: &mut Client, key: &str, options: &str) -> i64 {
     let fence = client.run(&format!("DLOCK.ACQUIRE {key} alice 60000")).int();
@@ -40,7 +40,7 @@ fn read(answer: &Value) -> (i64, i64) {
     numbers().unwrap_or_else(|| panic!("expected a DONE error, got {answer:?}"))
 }
 
-/// The moment at which the lock is free again, and the client that has left it done.
+/// The moment when the lock is free again, and the client that has left it done.
 #[track_caller]
 fn mark(server: &Server, key: &str) -> (i64, BTreeMap<String, Value>) {
     let mut client = server.client();

@@ -1,4 +1,4 @@
-//! A mark that RESTORE brings is sound, or refused; and the server lives on.
+//! RESTORE brings a sound completion record, or is refused; and the server goes on running.
 
 use harness::{Kind, Server, apply, bytes, eventually, on_one_server, wall_clock};
 

@@ -21,7 +21,7 @@ fn a_release_that_comes_again_gets_its_answer_again_and_changes_nothing(kind: Ki
         assert_eq!(server.info_number("dlock", "dlock_dones"), i64::from(life == 1));
         server.restart();
     }
-    // The time is over: it has not done the work another time.
+    // The window is over, and the holder is refused: its token no longer holds.
     server.run("PEXPIRE job 1");
     eventually("the time is over", || server.run("EXISTS job").int() == 0);
     assert_eq!(server.run("DLOCK.RELEASE job alice DONE 60000 META first").int(), 0);

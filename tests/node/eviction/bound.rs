@@ -13,7 +13,7 @@ fn info(server: &Server, field: &str) -> i64 {
     server.info_number("dlock", &format!("dlock_{field}"))
 }
 
-/// Takes ever other locks until one is refused, and how many that were. None of another kind.
+/// Takes further locks until one is refused. Returns their number.
 fn take_all(client: &mut Client, options: impl Fn(usize) -> String) -> usize {
     let meta = "m".repeat(1000);
     for batch in 0..100 {
@@ -32,7 +32,7 @@ fn take_all(client: &mut Client, options: impl Fn(usize) -> String) -> usize {
 
 /// One holder makes room, and thousands of readers have their turn after it.
 #[apply(on_one_server)]
-fn those_who_wait_for_their_turn_are_bounded_as_well(kind: Kind) {
+fn waiters_for_their_turn_are_bounded_as_well(kind: Kind) {
     let limits = ["maxmemory 64mb", "dlock.max-memory-percent 10"];
     let server = limits.into_iter().fold(Server::build(kind), |server, limit| server.config(limit));
     let server = server.start();
@@ -61,7 +61,7 @@ fn those_who_wait_for_their_turn_are_bounded_as_well(kind: Kind) {
 }
 
 #[apply(on_one_server)]
-fn who_gives_locks_back_makes_room(kind: Kind) {
+fn released_locks_make_room(kind: Kind) {
     let server = small(kind);
     let mut client = server.client();
     let taken = take_all(&mut client, |n| format!("k{n} t 600000"));

@@ -1,4 +1,5 @@
-//! Evicted locks, replicas and files: these are told that the key is gone, and quarantine covers the rest.
+//! Evicted locks, replicas and files. Replicas and files get the removal of the key; quarantine covers the
+//! rest.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! Locks that a server without memory evicts: lost to their holders, and nobody else's before their leases would
+//! Locks that a server without memory evicts: lost to their holders, and free only when their leases would
 //! have ended.
 
 use std::time::{Duration, Instant};
@@ -26,7 +26,7 @@ fn a_lock_that_is_evicted_by_any_policy_is_lost_and_its_key_is_shut(kind: Kind) 
     }
 }
 
-/// A lock has no date at which it ends, as far as the server knows.
+/// For the server a lock has no expiry.
 #[apply(on_every_server)]
 fn a_policy_that_evicts_only_what_has_a_date_leaves_locks_alone(kind: Kind) {
     for policy in ["volatile-lru", "volatile-lfu", "volatile-random", "volatile-ttl", "noeviction"]
@@ -47,7 +47,7 @@ fn a_policy_that_evicts_only_what_has_a_date_leaves_locks_alone(kind: Kind) {
     }
 }
 
-/// With what ends with a connection, and readers, of which the last lease counts.
+/// Includes ephemeral locks, and readers: the last reader's lease counts.
 #[apply(on_two_servers)]
 fn waiters_wait_on_and_are_served_in_order_when_the_lease_would_have_ended(kind: Kind) {
     let server = Server::start(kind);
@@ -72,14 +72,14 @@ fn waiters_wait_on_and_are_served_in_order_when_the_lease_would_have_ended(kind:
     }
 }
 
-/// Freed at once, or by another thread, which may be late.
+/// The server frees memory at once, or in another thread, which may be late.
 #[apply(on_every_server)]
 fn it_does_not_matter_how_the_server_frees_what_it_evicts(kind: Kind) {
     for lazy in ["yes", "no"] {
         let server = Server::build(kind).config(&format!("lazyfree-lazy-eviction {lazy}")).start();
         let mut client = server.client();
         for round in 0..30 {
-            // Values that are worth another thread.
+            // Values large enough for the other thread.
             let ask = |n| format!("DLOCK.ACQUIRE book{round} t{n} 60000 SHARED META {n}");
             client.pipeline((0..70).map(ask));
             server.evict_all();

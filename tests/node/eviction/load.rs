@@ -1,4 +1,4 @@
-//! Servers that evict all the time while clients contend for locks. Every run is another one.
+//! Servers that evict all the time while clients contend for locks. Every run differs.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -30,7 +30,7 @@ fn evictions_under_load_break_no_promise(kind: Kind) {
     history.assert_kept("evictions");
 }
 
-/// Writes keys for which others have to go, until enough has happened, and gives how often a key was shut.
+/// Writes keys that evict others, until enough has happened. Returns how often a key was shut.
 fn evict_for_a_while(server: &Server, history: &History) -> usize {
     let most = server.info_number("memory", "used_memory") + 3_000_000;
     server.run(&format!("CONFIG SET maxmemory {most}"));
@@ -49,7 +49,7 @@ fn evict_for_a_while(server: &Server, history: &History) -> usize {
     seen
 }
 
-/// Without it a test that fails would wait for its clients for ever.
+/// Without it a failing test would wait for its clients for ever.
 struct StopAtTheEnd<'c>(&'c Contenders<'c>);
 
 impl Drop for StopAtTheEnd<'_> {

@@ -1,5 +1,5 @@
-//! Eviction and what takes locks away from outside: the server tells the two apart. A lock that somebody removes
-//! is over, at once; one that is evicted shuts its key.
+//! Eviction, and removal from outside: the server tells the two apart. A removed lock is over at once; an
+//! evicted one shuts its key.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -42,7 +42,7 @@ fn a_lock_that_is_removed_is_over_though_it_might_have_been_evicted(kind: Kind) 
         assert!(!removed.is_error(), "{removal}: {removed:?}");
         assert_over(&server, &mut waiters, removal);
 
-        // All in one go: nothing comes between the removal and the end.
+        // In one transaction: nothing comes between the removal and the end.
         let mut waiters = held_with_waiters(&server);
         let mut client = server.client();
         client.run("MULTI");
@@ -54,7 +54,7 @@ fn a_lock_that_is_removed_is_over_though_it_might_have_been_evicted(kind: Kind) 
     }
 }
 
-/// Requests without a pause, most of which write, while the server evicts for nearly each.
+/// Requests without a pause. Most of them write, and the server evicts for nearly each.
 #[apply(on_every_server)]
 fn a_removal_is_noticed_promptly_at_a_busy_server(kind: Kind) {
     let server = may_evict(kind);
@@ -80,8 +80,8 @@ fn a_removal_is_noticed_promptly_at_a_busy_server(kind: Kind) {
     });
 }
 
-/// Each write makes it evict some key, perhaps a lock, and between the writes somebody deletes one
-/// lock after the other.
+/// Each write makes the server evict some key, perhaps a lock. Between the writes a client deletes one lock
+/// after the other.
 #[apply(on_every_server)]
 fn deleted_and_evicted_locks_are_told_apart(kind: Kind) {
     const COUNT: usize = 60;
@@ -123,8 +123,8 @@ fn only_flushall_opens_the_key_of_an_evicted_lock(kind: Kind) {
         assert_eq!(server.run(words).int(), 0, "{words}");
     }
     assert!(!waiters.iter_mut().any(Client::has_answer));
-    // Other values come and go, also by another name or database, and locks that are over.
-    // One of these names may have the same hash.
+    // Other values, and locks that are over, come and go, also by another name or database. One of these
+    // names may have the same hash.
     let take = |name: &&str| server.run(&format!("DLOCK.ACQUIRE {name} eve 60000")).is_int();
     let other = ["other1", "other2", "other3"].into_iter().find(take).expect("a free key");
     let rename = format!("RENAME {other} job");

@@ -186,7 +186,7 @@ fn transaction(client: &mut Client, commands: &[&str]) {
 }
 
 #[apply(on_two_servers)]
-fn who_watches_a_mark_hears_of_a_rise_and_of_nothing_else(kind: Kind) {
+fn a_client_that_watches_a_mark_hears_of_a_rise_and_of_nothing_else(kind: Kind) {
     let server = Server::start(kind);
     server.run("DLOCK.FENCED mark 7");
     for (words, aborts) in [

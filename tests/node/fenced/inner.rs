@@ -1,5 +1,4 @@
-//! The command inside DLOCK.FENCED: its rights, its keys, and
-//! what it cannot do to the server.
+//! The command inside DLOCK.FENCED: its rights, its keys, and its limits.
 
 use harness::{
     Kind, Server, Value, apply, eventually, module_file, on_every_server, on_two_servers,
@@ -115,7 +114,7 @@ fn the_keys_of_any_command_are_found(kind: Kind) {
         ("DLOCK.FENCED mark 7 XREAD COUNT 1 STREAMS s 0", vec!["mark", "s"]),
         ("DLOCK.FENCED mark 7 DLOCK.CHECK lock token", vec!["mark", "lock"]),
         ("DLOCK.FENCED mark 7 OBJECT ENCODING a", vec!["mark", "a"]),
-        // A command that is refused when it runs has none.
+        // A command that is refused when it runs has no keys.
         ("DLOCK.FENCED mark 7 NOPE a", vec!["mark"]),
         ("DLOCK.FENCED mark 7 GET", vec!["mark"]),
         ("DLOCK.FENCED mark 7 DLOCK.FENCED other 7 GET a", vec!["mark"]),
@@ -134,7 +133,7 @@ fn the_keys_of_any_command_are_found(kind: Kind) {
 }
 
 #[apply(on_every_server)]
-fn nesting_as_deep_as_a_request_is_long_is_refused_and_harms_nobody(kind: Kind) {
+fn nesting_as_deep_as_a_request_is_long_is_refused_and_does_no_harm(kind: Kind) {
     let server = Server::start(kind);
     let outer = ["DLOCK.FENCED", "mark", "7"];
     let mut deep: Vec<&str> = std::iter::repeat_n(outer, 30_000).flatten().collect();
@@ -193,11 +192,11 @@ fn nothing_nests_through_another_modules_command(kind: Kind) {
     assert_eq!(keys.items(), [Value::Bulk("mark".into()), Value::Bulk("a".into())]);
 }
 
-/// Another spelling by which this server finds a command.
+/// Another spelling of a command that this server accepts.
 fn spelling_of(server: &Server, command: &str) -> Vec<u8> {
     let mut client = server.client();
-    // The table grows while the module is loaded, and moves by one row with each look-up;
-    // a spelling that is found in the former table is unknown later.
+    // The table grows while the module is loaded, and moves by one row with each look-up. A spelling that is
+    // found in the former table is unknown later.
     client.run_args(&[&["COMMAND", "INFO"][..], &["none"; 5000]].concat());
     for first in (0..1_000_000).step_by(5000) {
         let names: Vec<String> = (first..first + 5000).map(|n| format!("{command}\0{n}")).collect();
@@ -287,8 +286,8 @@ fn another_module_calls_with_its_own_rights(kind: Kind) {
     eventually("the server is as before", || server.run("PING").text() == "PONG");
 }
 
-/// Another module's command may write and pass on a refusal, or block the client of the call, which stops the
-/// server: Redis 8 itself brings such a module.
+/// Another module's command may write and pass on a refusal. Or it may block the client of the call, which
+/// stops the server: Redis 8 itself brings such a module.
 #[apply(on_every_server)]
 fn another_modules_command_is_not_carried_out(kind: Kind) {
     let caller = format!("loadmodule {}", module_file::caller().display());
@@ -306,7 +305,7 @@ fn another_modules_command_is_not_carried_out(kind: Kind) {
         assert_eq!(refused.code(), if known { "NOTALLOWED" } else { "ERR" }, "{inner}");
         assert!(eve.run(&format!("DLOCK.FENCED mark 8 {inner}")).is_error());
     }
-    // Those of the server itself that are refused have certainly not begun.
+    // A command of the server itself that is refused has certainly not begun.
     for words in ["NOPE a", "GET", "SET data 3", "EVAL x 0"] {
         assert!(eve.run(&format!("DLOCK.FENCED mark 8 {words}")).is_error(), "{words}");
     }
@@ -325,10 +324,10 @@ fn a_module_without_a_user_carries_a_command_out_once(kind: Kind) {
     assert_eq!(client.run(&format!("{outer} INCR number")).int(), 1);
 }
 
-/// Valkey leaves the error of GETSET and of GETDEL, at a key of another type, where the next call by anybody
-/// finds it.
+/// Valkey leaves the error of GETSET and of GETDEL, at a key of another type, for the next call of any
+/// client.
 #[apply(on_every_server)]
-fn a_reply_that_a_command_leaves_behind_reaches_nobody_else(kind: Kind) {
+fn a_reply_that_a_command_leaves_behind_reaches_no_other_client(kind: Kind) {
     let caller = format!("loadmodule {}", module_file::caller().display());
     let server = Server::build(kind).config(&caller).start();
     server.run("RPUSH list a");

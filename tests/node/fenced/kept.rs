@@ -132,7 +132,7 @@ fn a_start_from_the_log_makes_each_mark_what_it_was(kind: Kind) {
     }
 }
 
-/// A file that is loaded over what is there brings older marks.
+/// A file that is loaded over the present data brings older marks.
 #[apply(on_two_servers)]
 fn a_snapshot_that_is_merged_lowers_no_mark(kind: Kind) {
     let server = Server::start(kind);
@@ -148,7 +148,7 @@ fn a_snapshot_that_is_merged_lowers_no_mark(kind: Kind) {
     assert_eq!(server.run("DLOCK.MARK mark").int(), 7);
 }
 
-/// A data set that is loaded beside the old one takes the place of all of it.
+/// A data set that is loaded beside the old one replaces it as a whole.
 #[apply(on_two_servers)]
 fn a_replica_takes_the_marks_of_its_primary_and_none_of_its_own(kind: Kind) {
     let primary = Server::build(kind)
@@ -248,7 +248,7 @@ fn a_cluster_routes_by_all_keys(kind: Kind) {
 }
 
 #[apply(on_one_server)]
-fn a_mark_that_is_shown_a_stale_fence_loses_the_expiry_that_somebody_set_too(kind: Kind) {
+fn a_mark_that_is_shown_a_stale_fence_loses_the_expiry_of_another_client_too(kind: Kind) {
     let primary = Server::start(kind);
     let replica = Server::build(kind).replica_of(&primary).start();
     primary.until_streaming_to(&replica);

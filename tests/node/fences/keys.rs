@@ -1,5 +1,5 @@
-//! Fences of several keys on one node: at each key they grow, whatever becomes of its locks; and a
-//! grant at one key does not push another's past a proposal that several nodes are asked for.
+//! Fences of several keys on one node. At each key they grow, whatever becomes of its locks. A grant at one
+//! key does not push another's fences past a proposal that goes to several nodes.
 
 use std::thread;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use harness::{Kind, Payload, Server, apply, eventually, on_two_servers, wall_clo
 const SECOND: i64 = 1_000_000;
 const MINUTE: i64 = 60 * SECOND;
 
-/// The time on a server that has begun, and is a little later by now.
+/// The time on a server that has started; it is a little later by now.
 fn now(server: &Server) -> i64 {
     server.run("DLOCK.CHECK any any");
     let now = wall_clock::micros(0);
@@ -17,7 +17,7 @@ fn now(server: &Server) -> i64 {
     now
 }
 
-/// Takes and gives back a lock, with a proposal. The fence.
+/// Takes and releases a lock, with a proposal. Returns the fence.
 #[track_caller]
 fn take(server: &Server, key: &str, proposal: i64) -> i64 {
     let fence = server.run(&format!("DLOCK.ACQUIRE {key} taker 60000 FENCE {proposal}")).int();
@@ -25,7 +25,7 @@ fn take(server: &Server, key: &str, proposal: i64) -> i64 {
     fence
 }
 
-/// Takes a lock with a fence far ahead of the clock, and gives that.
+/// Takes a lock with a fence far ahead of the clock, and returns that.
 #[track_caller]
 fn hold(server: &Server, key: &str, minutes: i64) -> i64 {
     hold_for(server, key, 60 * minutes)

@@ -10,7 +10,7 @@ const HOUR: i64 = 3600;
 /// The largest fence there is.
 const LAST: i64 = (1 << 53) - 1;
 
-/// Asks for a fence of a lock that is held, as far ahead as the server takes it. How far it went.
+/// Raises the fence of a held lock as far ahead as the server allows. Returns how far it went.
 fn push(server: &Server, steps: i64) -> i64 {
     let mut fence = server.run("DLOCK.ACQUIRE hers eve 60000").int();
     let mut step = 10 * MINUTE;

@@ -1,5 +1,4 @@
-//! Fences of a node that was promoted: larger than all that the node before it handed out, or may
-//! have handed out.
+//! Fences of a promoted node: larger than all that the node before it granted, or may have granted.
 
 use harness::{Kind, Server, apply, eventually, on_every_server, on_two_servers};
 
@@ -9,7 +8,7 @@ use crate::replicas::promotion::{cut, pair, promote, streams, until_told};
 /// is ten minutes ahead of the clock and the counter.
 const AHEAD: i64 = 540_000_000;
 
-/// Takes and gives back a lock this many times, and gives the last fence.
+/// Takes and releases a lock this many times, and returns the last fence.
 fn take_often(server: &Server, times: usize) -> i64 {
     let cycle = ["DLOCK.ACQUIRE often alice 60000", "DLOCK.RELEASE often alice"];
     let requests = (0..times).flat_map(|_| cycle.map(str::to_owned));
@@ -17,8 +16,7 @@ fn take_often(server: &Server, times: usize) -> i64 {
     answers.iter().map(|answer| answer.int()).max().expect("some")
 }
 
-/// Raises the counter of a server far above its clock, with the key that is taken often, and gives
-/// it.
+/// Raises the counter of a server far above its clock, with a key that is taken often, and returns it.
 fn raise(server: &Server) -> i64 {
     let proposal = server.node("fence").int() + AHEAD;
     let fence = server.run(&format!("DLOCK.ACQUIRE often alice 60000 FENCE {proposal}"));
@@ -27,7 +25,7 @@ fn raise(server: &Server) -> i64 {
     fence.int()
 }
 
-/// The first fence that a promoted node hands out.
+/// The first fence that a promoted node grants.
 #[track_caller]
 fn next_fence(replica: &Server) -> i64 {
     promote(replica);
@@ -55,8 +53,7 @@ fn they_are_larger_than_those_that_never_reached_the_replica(kind: Kind) {
     }
 }
 
-/// The data set brings with it what the primary has reserved, so there is no moment in which a
-/// replica does not know it.
+/// The data set contains the primary's reserved fences, so a replica has them at every moment.
 #[apply(on_every_server)]
 fn a_replica_that_is_promoted_as_soon_as_it_has_the_data_set_knows_enough(kind: Kind) {
     let primary = streams(kind);

@@ -1,5 +1,5 @@
-//! Fences only ever grow, over every end of a server, whatever the wall clock does meanwhile, with
-//! no data kept but the state file.
+//! Fences only grow, over every end of a server, whatever the wall clock does meanwhile. Only the state file
+//! is kept.
 
 use std::thread;
 use std::time::Duration;
@@ -15,7 +15,7 @@ const MINUTE: i64 = 60 * SECOND;
 const HOUR: i64 = 3600;
 const DAY: i64 = 24 * HOUR;
 
-/// A server that never waits for leases that it may have forgotten: here they do not matter.
+/// A server without quarantine: leases do not matter here.
 fn hasty(kind: Kind) -> Server {
     Server::build(kind).config("dlock.quarantine off").start()
 }
@@ -109,7 +109,7 @@ fn an_idle_node_renews_its_promise_too(kind: Kind) {
     let fence = server.next_fence();
     server.set_wall_clock(HOUR);
     eventually("the promise goes on from the fence", || server.fences().1 > fence + 80 * SECOND);
-    // As far as a clock goes that may be wrong.
+    // Not as far as the clock, which may be wrong.
     assert!(server.fences().1 < wall_clock::micros(0) + 3 * MINUTE);
     let fence = server.next_fence();
     assert!(fence > wall_clock::micros(HOUR) - SECOND);
@@ -192,9 +192,9 @@ fn a_crash_in_the_middle_of_writing_loses_no_fence(kind: Kind) {
     }
 }
 
-/// The fences that still reached a client before its server crashed.
+/// The fences that reached a client before its server crashed.
 fn fences_until_the_end(client: &mut Client) -> Vec<i64> {
     let answers = std::iter::from_fn(|| client.try_recv().ok());
-    // After some rounds what is proposed is too far ahead of the clock.
+    // After some rounds the proposals are too far ahead of the clock.
     answers.filter(|answer| answer.is_int()).map(|answer| answer.int()).collect()
 }

@@ -1,5 +1,5 @@
-//! `lease-bound-ms`: the longest that any lease can still run. The figure is never too small, and
-//! at most an eighth too large; or, if it grows again within a minute, the next power of two.
+//! `lease-bound-ms`: the longest that any lease can still run. It is never too small, and at most an eighth
+//! too large. If it grows again within a minute, it is the next power of two.
 
 use std::time::Instant;
 

@@ -1,11 +1,11 @@
-//! An expiry that another client sets on the key of a lock: it ends the lease, unless the holder asks
-//! for more before that. The holder then gets what the reply says.
+//! An expiry that another client sets on the key of a lock. It ends the lease, unless the holder asks for
+//! more before that; then the holder gets what the reply says.
 
 use harness::{
     Client, Kind, Server, apply, eventually, on_every_server, on_one_server, on_two_servers,
 };
 
-/// The ways in which a lock is held at `job`.
+/// The modes of the lock at `job`.
 const HOLDERS: [&str; 4] = ["", "EPHEMERAL META m", "SHARED", "LIMIT 3"];
 
 fn pttl(server: &Server) -> i64 {
@@ -21,7 +21,7 @@ fn held_and_expiring(server: &Server, alice: &mut Client, options: &str) {
 }
 
 #[apply(on_every_server)]
-fn a_holder_who_extends_or_asks_again_takes_it_away(kind: Kind) {
+fn a_holder_that_extends_or_asks_again_takes_it_away(kind: Kind) {
     let server = Server::start(kind);
     let replica = Server::build(kind).replica_of(&server).start();
     server.until_streaming_to(&replica);
@@ -67,7 +67,7 @@ fn the_log_takes_it_away_as_well(kind: Kind) {
 }
 
 #[apply(on_one_server)]
-fn who_joins_other_holders_takes_it_away(kind: Kind) {
+fn a_client_that_joins_other_holders_takes_it_away(kind: Kind) {
     let server = Server::start(kind);
     let replica = Server::build(kind).replica_of(&server).start();
     server.until_streaming_to(&replica);
@@ -82,7 +82,7 @@ fn who_joins_other_holders_takes_it_away(kind: Kind) {
 }
 
 #[apply(on_one_server)]
-fn who_does_not_hold_leaves_it_there(kind: Kind) {
+fn a_client_that_does_not_hold_leaves_it_there(kind: Kind) {
     let server = Server::start(kind);
     let mut alice = server.client();
     for options in HOLDERS {

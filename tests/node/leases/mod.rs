@@ -1,5 +1,4 @@
-//! The length of leases: on which clock they run, what ends them from outside, and what the node
-//! says of the longest.
+//! The length of leases: their clock, what ends them from outside, and the node's figure for the longest.
 
 mod bound;
 mod expiry;

@@ -1,5 +1,5 @@
-//! Times in which nothing may be written: CLIENT PAUSE, and a SHUTDOWN that waits for replicas. What
-//! is over then ends afterwards, and promptly.
+//! Times without writes: CLIENT PAUSE, and a SHUTDOWN that waits for replicas. A lease that is over then ends
+//! promptly afterwards.
 
 use harness::{Client, Kind, Server, apply, eventually, on_every_server, on_two_servers};
 
@@ -8,7 +8,7 @@ struct Ending {
     ephemeral: Option<Client>,
     /// Waits for an ephemeral grant, a short lease, a short permit and a foreign lock.
     served: Vec<Client>,
-    /// Give up.
+    /// Clients that give up.
     denied: Vec<Client>,
 }
 
@@ -32,7 +32,7 @@ impl Ending {
         Ending { ephemeral: Some(ephemeral), served, denied }
     }
 
-    /// All that can end has ended, as far as anybody can see.
+    /// Asserts that all that can end has ended, as far as clients can see.
     fn passes(&mut self, server: &Server) {
         if let Some(ephemeral) = self.ephemeral.take() {
             ephemeral.close();
@@ -90,7 +90,7 @@ fn what_ends_while_all_clients_are_paused_is_handed_over_afterwards(kind: Kind) 
     server.until_streaming_to(&replica);
     let mut ending = Ending::new(&server);
     server.run("CLIENT PAUSE 900 ALL");
-    // A waiter that gives up is told even now.
+    // A waiter that gives up gets its reply even now.
     if let Some(ephemeral) = ending.ephemeral.take() {
         ephemeral.close();
     }

@@ -15,7 +15,7 @@ const CLOCKS: [i64; 7] = [HOUR, 0, -HOUR, DAY, 0, -DAY, 0];
 
 const LEASE: Duration = Duration::from_millis(400);
 const WAIT: Duration = Duration::from_millis(300);
-/// The moment at which the clock jumps, counted from the beginning of the leases.
+/// The moment of the clock's jump, counted from the beginning of the leases.
 const JUMP: Duration = Duration::from_millis(100);
 
 #[apply(on_every_server)]
@@ -88,7 +88,7 @@ fn fences_grow_whatever_the_clock_does(kind: Kind) {
         for _ in 0..100 {
             fence();
         }
-        // The node need not look at the clock for every grant.
+        // The node need not read the clock for every grant.
         eventually("the time is the floor of its fences", || {
             let time = server.run("TIME");
             let part = |n: usize| time.items()[n].text().parse::<i64>().expect("a number");

@@ -1,6 +1,6 @@
-//! Clients that contend for a few locks as careful programs do, while their server is killed and
-//! started again. Each trusts a grant no longer than its own clock allows, and writes down what it
-//! saw in a [`History`].
+//! Clients that contend for a few locks as careful programs do, while their server is killed and started
+//! again. Each relies on a grant no longer than its own clock allows, and records what it saw in a
+//! [`History`].
 
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,34 +19,33 @@ const KEYS: [&str; 4] = ["a", "b", "c", "d"];
 /// A client that is refused or cut off tries again after this long.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// A proposed fence is up to this far ahead, in microseconds: further than what a node promises
-/// itself.
+/// A proposed fence is up to this far ahead, in microseconds: farther than a node's own promise.
 const AHEAD: i64 = 120_000_000;
-/// A proposal that is further ahead of the clock than ten minutes is refused. A client that has
-/// come this far proposes nothing until the clock has caught up.
+/// A proposal farther ahead of the clock than ten minutes is refused. A client that has come this far
+/// proposes nothing until the clock has caught up.
 const FAR: i64 = 300_000_000;
 
 /// The number of times that a holder extends its lease; one of these is drawn.
 const EXTENSIONS: [u32; 8] = [0, 0, 0, 0, 0, 0, 1, 3];
 
-/// The errors with which a server refuses at the moment. A grant is not durable while the disk is
-/// busy for longer than a request waits for it.
+/// The errors of a server that refuses for now. A grant is not durable while the disk is busy for longer than
+/// a request waits for it.
 const NO_GRANT: &[&str] = &["QUARANTINE", "NOTDURABLE", "LOADING"];
 const NO_EXTENSION: &[&str] = &["QUARANTINE", "NOTDURABLE", "LOADING"];
 const NO_RELEASE: &[&str] = &["LOADING"];
 
-/// The leases of the clients, and what becomes of them.
+/// The clients' leases, and their fate.
 pub struct Plan {
     /// The range of leases, in milliseconds.
     pub ttls: RangeInclusive<u64>,
     /// Leases go on when the server is killed.
     pub leases_survive: bool,
-    /// The server evicts locks. A client that loses one counts on it to the end of its lease, as if the server had
-    /// not said so.
+    /// The server evicts locks. A client that loses one relies on it to the end of its lease, as if the
+    /// server had not said so.
     pub evicts: bool,
 }
 
-/// All of them, until [`Contenders::stop`].
+/// All clients, until [`Contenders::stop`].
 pub struct Contenders<'h> {
     port: u16,
     plan: Plan,
@@ -93,7 +92,7 @@ struct Contender<'c> {
     number: usize,
     rng: StdRng,
     client: Option<Client>,
-    /// The number of its connections so far. As it leaves none but for its own reasons, a new one
+    /// The number of its connections so far. A client leaves none but for its own reasons: another new one
     /// means that the server was killed.
     connections: u32,
     /// The number of tokens that it has made up.
@@ -101,7 +100,7 @@ struct Contender<'c> {
     largest_fence: i64,
 }
 
-/// A lock that a client would like to have.
+/// A lock that a client wants.
 struct Wish {
     key: &'static str,
     token: String,
@@ -126,7 +125,7 @@ struct Held {
     connection: u32,
 }
 
-/// The end of a client's hold, when it has worked under the lock.
+/// The end of a client's hold, after its work under the lock.
 enum End {
     Release,
     RunOut,
@@ -175,8 +174,8 @@ impl<'c> Contender<'c> {
         Wish { key, token, ttl, is_shared, is_ephemeral, waits, words }
     }
 
-    /// Asks, and asks again with the same token when the server was killed before it answered. It
-    /// does so only while the lease still runs that it may have been granted.
+    /// Asks, and asks again with the same token when the server was killed before it replied. It does so only
+    /// while the lease that may have been granted still runs.
     fn acquire(&mut self, wish: Wish) -> Option<Held> {
         let mut first = None;
         loop {
@@ -205,10 +204,10 @@ impl<'c> Contender<'c> {
         Held { wish, grant, fence, connection: self.connections }
     }
 
-    /// Works under a lock for a while, and ends that in one way or another.
+    /// Works under a lock for a while, and ends that at random.
     fn hold(&mut self, held: &mut Held) {
         if held.wish.waits {
-            // The lease began at some moment in which the client still waited.
+            // The lease began at some moment of the client's wait.
             self.extend(held, held.wish.ttl);
         }
         for _ in 0..EXTENSIONS[self.rng.random_range(0..EXTENSIONS.len())] {
@@ -230,7 +229,7 @@ impl<'c> Contender<'c> {
 
     fn end(&mut self, held: &Held) -> End {
         match self.rng.random_range(0..16) {
-            // The client has noticed that the server is gone, and works on.
+            // The client has noticed that the server has crashed, and works on.
             _ if self.has_lost_its_connection(held) => End::RunOut,
             0 => End::RunOut,
             1..8 if held.wish.is_ephemeral => End::Disconnect,
@@ -295,7 +294,7 @@ impl<'c> Contender<'c> {
         self.client.is_none() || self.connections != held.connection
     }
 
-    /// Sends a request, and gives the moment in which it did. No answer if the server was killed.
+    /// Sends a request, and returns its time. No answer: the server was killed.
     fn ask(&mut self, words: &str) -> (Instant, Option<Value>) {
         let mut client = match self.connected() {
             Some(client) => client,

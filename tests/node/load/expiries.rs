@@ -11,13 +11,13 @@ const LEASES: i64 = 100_000;
 const TURN: i64 = 400;
 
 #[apply(on_one_server)]
-fn very_many_leases_that_end_at_once_keep_nobody_waiting(kind: Kind) {
+fn very_many_leases_that_end_at_once_keep_no_client_waiting(kind: Kind) {
     end_very_many(&Server::start(kind));
 }
 
 /// The server writes each ended lease to its log, and to a replica that follows it.
 #[apply(on_one_server)]
-fn with_a_replica_and_a_log_they_keep_nobody_waiting(kind: Kind) {
+fn with_a_replica_and_a_log_they_keep_no_client_waiting(kind: Kind) {
     let server = Server::build(kind).config("appendonly yes").config("appendfsync everysec");
     let server = server.start();
     let replica = Server::build(kind).replica_of(&server).start();

@@ -1,5 +1,5 @@
-//! A long random life of a few locks: every command, every option, clients that wait, leave and
-//! are killed, leases that run out, and keys that are removed, moved and overwritten.
+//! A long random life of a few locks: every command, and every option. Clients wait, leave and are killed,
+//! leases run out, and keys are removed, moved and overwritten.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -16,7 +16,7 @@ const OPTIONS: [&str; 8] =
 const TTLS: [u32; 5] = [1, 10, 40, 600_000, 700_000];
 const WAITS: [&str; 4] = ["", "WAIT 0", "WAIT 5", "WAIT 30"];
 
-/// Clients of one server, each of which may be waiting.
+/// Clients of one server. Each may be waiting.
 pub struct Workload<'s> {
     server: &'s Server,
     clients: Vec<(Client, bool)>,

@@ -1,11 +1,11 @@
-//! Keys of locks that a RENAME, a MOVE or a SWAPDB has ended. The primary removes them in its next
-//! turn. Nothing stays behind either if it never comes to that.
+//! Keys of locks that a RENAME, a MOVE or a SWAPDB has ended. The primary removes them in its next turn, and
+//! nothing is left behind if that turn never comes.
 
 use harness::{Kind, Server, apply, eventually, on_every_server};
 
 use crate::replicas::promotion::{pair, promote};
 
-/// Each leaves one key, of a lock that is over, in one of the two databases.
+/// Commands that leave one key, of a lock that is over, in one of the two databases.
 const WAYS: [&str; 3] = ["RENAME job other", "MOVE job 1", "SWAPDB 0 1"];
 
 /// A lock is over, and writes are paused before its key can be removed.
@@ -44,7 +44,7 @@ fn a_replica_that_is_promoted_removes_what_its_primary_could_not(kind: Kind) {
         replica.until_streaming_to(&last);
         leave_stray(&primary, way);
         eventually("the replica has followed", || keys(&replica) == 1 && keys(&last) == 1);
-        // The replica may be told of the key at any moment, and a replica removes nothing by itself.
+        // The replica may get the removal at any moment, and it removes nothing by itself.
         assert_eq!(keys(&replica), 1);
         primary.kill();
         promote(&replica);

@@ -184,7 +184,7 @@ fn a_client_that_moves_a_key_stays_in_its_database(kind: Kind) {
     }
 }
 
-/// The names of all places where a lock may have come to would take 80 MB.
+/// The names of all places that a lock may have come to would take 80 MB.
 #[apply(on_every_server)]
 fn locks_that_are_moved_all_the_time_leave_no_names_behind(kind: Kind) {
     let server = Server::start(kind);
@@ -210,7 +210,7 @@ fn locks_that_are_moved_all_the_time_leave_no_names_behind(kind: Kind) {
     assert_eq!(server.node("leases").int(), 0);
 }
 
-/// Valkey 8.1 does not tell where a lock went, so it has to be searched for.
+/// Valkey 8.1 does not report the new place of a lock, so the node has to search for it.
 #[apply(on_every_server)]
 fn a_renamed_lock_disappears_though_others_are_renamed_all_the_time(kind: Kind) {
     let server = Server::start(kind);

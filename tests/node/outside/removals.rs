@@ -1,5 +1,5 @@
-//! Commands that remove a lock from outside: the lease is over, waiters get UNBLOCKED, and
-//! nothing is granted from there, neither here nor on a replica.
+//! Commands that remove a lock from outside: the lease is over, waiters get UNBLOCKED, and that key grants
+//! nothing, neither here nor on a replica.
 
 use harness::{
     Client, Kind, Server, apply, eventually, on_every_server, on_one_server, on_two_servers,
@@ -8,7 +8,7 @@ use harness::{
 /// A command that removes nothing.
 const DAMAGED: &str = "RESTORE job 0 no-payload REPLACE";
 
-/// The ways in which locks are held when they are taken away; the key is always `job`.
+/// The modes of the locks that are taken away; the key is always `job`.
 const HOLDERS: [&str; 4] = ["", "EPHEMERAL META m", "SHARED", "LIMIT 3"];
 
 /// A primary, its replica, a holder and waiters.
@@ -42,7 +42,7 @@ impl Scene {
         self.fence = self.primary.node("fence").int();
     }
 
-    /// The waiters have been told.
+    /// Asserts that the waiters got their reply.
     #[track_caller]
     pub fn assert_unblocked(&mut self, what: &str) {
         for waiter in &mut self.waiters {

@@ -1,5 +1,5 @@
-//! RESTORE: of what DUMP gave, the lock comes with its leases at full length; of anything else the
-//! server says no or makes a sound lock, and lives.
+//! RESTORE of a DUMP brings the lock with its leases at full length. Any other payload is refused or becomes
+//! a sound lock, and the server goes on running.
 
 use std::time::{Duration, Instant};
 
@@ -17,14 +17,14 @@ const LOCKS: [(&str, &[&str]); 4] = [
     ("plain", &["t 1"]),
 ];
 
-/// A server with those locks, what DUMP gives for them, and the client that took them.
+/// A server with those locks, the DUMP of each, and the client that took them.
 fn stored(kind: Kind) -> (Server, Client, Vec<(String, Payload, Picture)>) {
     let server = Server::start(kind);
     // Else the server would compress the longer ones, and damage would mostly hit its own framing.
     server.run("CONFIG SET rdbcompression no");
     let mut client = server.client();
     let stored = LOCKS.iter().filter_map(|(key, holders)| {
-        // In one go, for one of the leases is short.
+        // In one transaction, for one of the leases is short.
         let steps = holders.iter().map(|holder| format!("DLOCK.ACQUIRE {key} {holder}"));
         client.run("MULTI");
         let acquired: Vec<String> = steps.collect();
@@ -115,7 +115,7 @@ fn a_lock_may_be_restored_with_a_date(kind: Kind) {
     assert!(server.run("DLOCK.ACQUIRE job eve 60000").int() > 0);
 }
 
-/// The server reads the payload, and throws away what it has read.
+/// The server reads the payload, and discards it.
 #[apply(on_every_server)]
 fn a_lock_with_a_date_that_is_past_leaves_nothing_behind(kind: Kind) {
     let server = Server::start(kind);
@@ -138,7 +138,7 @@ fn assert_damaged(restored: Value, what: &str) {
     assert_eq!(restored, Value::Error(refused.to_owned()), "{what}");
 }
 
-/// Whatever the payload, the server lives; what it accepted is a lock by all rules.
+/// The server goes on running with any payload, and an accepted one is a lock by all rules.
 #[track_caller]
 fn try_payload(server: &Server, client: &mut Client, payload: &Payload) {
     let restored = restore(client, "job", payload);
@@ -233,7 +233,7 @@ fn garbage_in_a_payload_leaves_the_server_sound(kind: Kind) {
         let mut content = payload.content().to_vec();
         if round % 3 == 0 {
             content = (0..rng.random_range(0..40)).map(|_| rng.random()).collect();
-            // A good beginning takes it further.
+            // A good beginning takes the damage further.
             content.splice(0..0, [1, rng.random_range(0..3)]);
         } else {
             for _ in 0..rng.random_range(1..4) {
@@ -259,7 +259,7 @@ fn a_payload_of_a_later_version_is_refused_and_the_log_says_so(kind: Kind) {
     assert_damaged(restore(&mut client, "job", &payload.with_content(1, &content)), "version 7");
     eventually("the log tells of the content's version", || said(7));
 
-    // The type's own version, with whatever that later dlock writes.
+    // The type's own version, with content of a later dlock.
     for content in [payload.content(), b"\x09anything"] {
         assert_damaged(restore(&mut client, "job", &payload.with_content(9, content)), "9");
     }

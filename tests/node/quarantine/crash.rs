@@ -1,13 +1,12 @@
-//! Quarantine after a crash: a node that may have forgotten leases grants nothing new until the
-//! longest of them is over, and says so.
+//! Quarantine after a crash: a node that may have forgotten leases grants nothing new until the longest of
+//! them is over, and says so.
 
 use std::time::{Duration, Instant};
 
 use harness::quarantine::{CRASHED, assert_bound, assert_no_shorter};
 use harness::{Kind, Server, apply, eventually, on_one_server, on_two_servers};
 
-/// A node after a crash. The node knows the leases of these locks, which were saved, and has
-/// forgotten one of a minute.
+/// A node after a crash. It has the saved leases of these locks, and has forgotten one of a minute.
 pub fn crashed(kind: Kind, known: &[&str]) -> Server {
     crashed_for(kind, known, 60_000)
 }
@@ -52,7 +51,7 @@ fn what_a_node_remembers_of_its_leases_does_not_spare_it_the_rest(kind: Kind) {
     assert_eq!(server.holders("known"), ["alice"]);
 }
 
-/// Nothing is missing here, but the node cannot tell.
+/// No lease is missing here, but the node cannot tell.
 #[apply(on_two_servers)]
 fn a_log_that_is_written_always_brings_leases_back_and_spares_no_quarantine(kind: Kind) {
     let mut server = Server::build(kind).append_only().start();
@@ -140,7 +139,7 @@ fn a_clean_end_during_a_quarantine_does_not_shorten_it(kind: Kind) {
     }
 }
 
-/// The length of a quarantine is measured on a clock that nobody sets.
+/// A quarantine is measured on the monotonic clock, which is never set.
 #[apply(on_one_server)]
 fn a_wall_clock_that_is_set_neither_ends_nor_prolongs_it(kind: Kind) {
     let mut server = Server::build(kind).with_movable_wall_clock().start();

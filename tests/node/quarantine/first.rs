@@ -1,5 +1,5 @@
-//! Quarantine where there is no state file: a first start, a file that was deleted, and a node that
-//! keeps none. What leases it needs are those that came with the data set.
+//! Quarantine without a state file: a first start, a deleted file, and a node that keeps none. Its leases are
+//! those that came with the data set.
 
 use std::fs;
 use std::path::PathBuf;
@@ -21,7 +21,7 @@ fn start_without_state(server: &mut Server) {
     server.start_again();
 }
 
-/// As long as a lease of this many milliseconds that began no earlier than `since`, and not longer.
+/// Asserts a time left as long as a lease of this many milliseconds that began no earlier than `since`.
 #[track_caller]
 fn assert_exactly(left: i64, ttl: i64, since: Instant) {
     let passed = since.elapsed().as_millis() as i64 + 1;
@@ -40,7 +40,7 @@ fn a_first_start_without_leases_grants_at_once(kind: Kind) {
     assert_eq!(server.quarantine_lines(), 0, "{}", server.log());
 }
 
-/// Nobody can tell a node that is new from one that has lost its disk.
+/// A new node and one that has lost its disk look the same.
 #[apply(on_two_servers)]
 fn a_start_without_a_state_file_waits_for_leases_that_may_have_been_lost(kind: Kind) {
     let begun = Instant::now();
@@ -54,7 +54,7 @@ fn a_start_without_a_state_file_waits_for_leases_that_may_have_been_lost(kind: K
     let next = server.node("quarantine-ms").int();
     assert!(next + since.elapsed().as_millis() as i64 + 1 >= left, "{next} ms left, {left} before");
     server.run("CONFIG SET dlock.quarantine off");
-    // No node accepts larger fences from a client than those of the next ten minutes.
+    // No node accepts a client's fence that is more than ten minutes ahead.
     let unix = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("it is later");
     let ahead = server.run("DLOCK.ACQUIRE job alice 1000").int() - unix.as_micros() as i64;
     assert!(ahead > 500_000_000, "{ahead} us ahead of the clock");
@@ -81,7 +81,7 @@ fn leases_that_came_with_the_data_set_are_waited_for_in_their_full_length(kind: 
     assert_exactly(server.assert_in_quarantine(FOUND), 61_000, since);
     assert_eq!(server.holder("job")["fence"].int(), fence);
     assert_eq!(server.run("DLOCK.ACQUIRE other bob 1000").code(), "QUARANTINE");
-    // The file is there again, and with it the next quarantine.
+    // The file is written again, and has the next quarantine.
     let left = server.assert_in_quarantine(FOUND);
     server.kill();
     let since = Instant::now();

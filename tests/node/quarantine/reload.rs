@@ -1,4 +1,4 @@
-//! Quarantine of a node that lives: a data set is loaded over its own, or thrown away.
+//! Quarantine of a running node: a data set is loaded over its own, or thrown away.
 
 use std::time::Instant;
 
@@ -99,7 +99,7 @@ fn a_reload_during_a_quarantine_does_not_shorten_it(kind: Kind) {
     assert_no_shorter(next, left, since);
     assert_eq!(server.run("DLOCK.ACQUIRE free carol 60000").code(), "QUARANTINE");
     server.leave_quarantine();
-    // A waiter for a lock of the data set that is gone may have been sent away.
+    // A waiter for a lock of the former data set may have been sent away.
     let answer = waiter.recv();
     assert!(answer.is_int() || answer.code() == "UNBLOCKED", "{answer:?}");
     eventually("nobody waits", || server.node("waiters").int() == 0);

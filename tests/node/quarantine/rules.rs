@@ -1,5 +1,4 @@
-//! The answers of a node in quarantine: nothing new is granted, and for leases that it knows all
-//! goes on as usual.
+//! The replies of a node in quarantine: it grants nothing new, and serves the leases that it has as usual.
 
 use harness::quarantine::{CRASHED, Refusal};
 use harness::{Client, Kind, Server, apply, eventually, on_one_server, on_two_servers};

@@ -12,13 +12,13 @@ fn setting(server: &Server) -> String {
 }
 
 #[apply(on_one_server)]
-fn it_is_automatic_unless_somebody_says_otherwise(kind: Kind) {
+fn it_is_automatic_by_default(kind: Kind) {
     let server = Server::start(kind);
     assert_eq!(setting(&server), "auto");
     for value in ["off", "1", "60000", "4294967295", "auto"] {
         assert_eq!(server.run(&format!("CONFIG SET {NAME} {value}")).text(), "OK", "{value}");
         assert_eq!(setting(&server), value);
-        // The setting says what to do at a start, and begins nothing by itself.
+        // The setting counts at a start, and begins no quarantine by itself.
         server.assert_grants();
     }
 }
@@ -41,7 +41,7 @@ fn other_values_are_refused_and_change_nothing(kind: Kind) {
 }
 
 #[apply(on_one_server)]
-fn off_ends_a_quarantine_at_once_and_serves_who_waits(kind: Kind) {
+fn off_ends_a_quarantine_at_once_and_serves_waiters(kind: Kind) {
     let server = crashed(kind, &[]);
     let mut waiters: Vec<_> =
         (0..3).map(|n| server.waiter(&format!("DLOCK.ACQUIRE job{n} bob 60000 WAIT 0"))).collect();

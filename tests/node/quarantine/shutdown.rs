@@ -1,5 +1,5 @@
-//! Quarantine after a clean shutdown: only if the leases that were held then did not come back with
-//! the data set, and then no longer than they still ran.
+//! Quarantine after a clean shutdown. There is one only if leases that were held then did not come back with
+//! the data set, and it lasts no longer than they still ran.
 
 use std::fs;
 use std::time::Instant;
@@ -123,9 +123,9 @@ fn leases_in_a_log_are_all_there_after_a_clean_end(kind: Kind) {
     }
 }
 
-// --- a data set of another day -------------------------------------------------------------------
+// --- an older data set -------------------------------------------------------------------------
 
-/// Ends a server with what it has in its dump, and starts it with an older one.
+/// Ends a server with its data in its dump, and starts it with an older one.
 fn start_with_an_older_dump(server: &mut Server, older: &[u8]) {
     end(server, "SHUTDOWN SAVE");
     fs::write(server.folder().join("dump.rdb"), older).expect("the folder can be written");
@@ -145,7 +145,7 @@ fn an_older_dump_without_a_lease_is_noticed(kind: Kind) {
     let older = dump(&server);
     server.run("DLOCK.ACQUIRE late alice 30000");
     start_with_an_older_dump(&mut server, &older);
-    // As long as any of them ran, whether it came back or not.
+    // As long as any of them ran, even one that came back.
     let left = server.assert_in_quarantine(FORGOTTEN);
     let passed = since.elapsed().as_millis() as i64 + 1;
     assert!((60_000 - passed..=60_000).contains(&left), "{left} ms left after {passed}");
@@ -165,13 +165,13 @@ fn a_dump_that_is_gone_is_noticed(kind: Kind) {
     assert!((60_000 - passed..=60_000).contains(&left), "{left}");
 }
 
-// --- ends that are none ----------------------------------------------------------------------------
+// --- ends that are refused -------------------------------------------------------------------------
 
 #[apply(on_every_server)]
 fn a_shutdown_that_failed_is_no_clean_end(kind: Kind) {
     let mut server = Server::start(kind);
     server.run("DLOCK.ACQUIRE early alice 60000");
-    // A folder is where the dump should be.
+    // A folder in the place of the dump.
     fs::create_dir(server.folder().join("dump.rdb")).expect("the folder can be written");
     server.run("SHUTDOWN SAVE").assert_error("ERR", "SHUTDOWN");
     server.run("DLOCK.ACQUIRE late alice 60000");

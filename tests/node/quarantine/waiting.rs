@@ -70,7 +70,7 @@ fn an_end_while_writes_are_paused_is_made_up_for(kind: Kind) {
 }
 
 #[apply(on_two_servers)]
-fn who_waits_when_a_quarantine_begins_goes_on_waiting_or_is_told(kind: Kind) {
+fn a_waiter_at_the_beginning_of_a_quarantine_goes_on_waiting_or_is_told(kind: Kind) {
     let server = Server::start(kind);
     server.run("DLOCK.ACQUIRE job alice 60000");
     server.run("SET foreign text");

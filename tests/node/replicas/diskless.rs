@@ -21,8 +21,7 @@ fn with(builder: Builder, lines: &[&str]) -> Builder {
     lines.iter().fold(builder, |builder, line| builder.config(line))
 }
 
-/// A primary that streams its data set, with some data to stream, and locks; and the network over which
-/// replicas follow it.
+/// A primary that streams its data set, with some data and locks, and the network of its replicas.
 fn primary(kind: Kind) -> (Server, Proxy) {
     let lines = ["repl-diskless-sync yes", "rdbcompression no", "repl-backlog-size 16384"];
     let primary = with(Server::build(kind), &lines).start();
@@ -39,14 +38,14 @@ fn primary(kind: Kind) -> (Server, Proxy) {
     (primary, network)
 }
 
-/// A replica over that network.
+/// A replica behind that network.
 fn replica(kind: Kind, network: &Proxy) -> Server {
     let builder = with(Server::build(kind), &SWAPS);
     builder.config(&format!("replicaof 127.0.0.1 {}", network.port())).start()
 }
 
-/// The replica loses its place in the stream, and what it gets is another data set of the same
-/// history, bit by bit until the network passes everything.
+/// The replica loses its place in the stream, and gets another data set of the same history, bit by bit until
+/// the network passes everything.
 fn change_and_stream_again(primary: &Server, network: &Proxy) {
     network.trickle(Way::Down);
     let mut client = primary.client();
@@ -64,7 +63,7 @@ fn change_and_stream_again(primary: &Server, network: &Proxy) {
     assert!(!answers.iter().any(Value::is_error), "{answers:?}");
 }
 
-/// The locks' state on a server, as clients see it.
+/// The locks' state on a server, in its replies.
 #[derive(Debug, PartialEq)]
 struct Seen {
     kept: Value,
@@ -150,7 +149,7 @@ fn a_replica_answers_from_its_old_locks_until_it_has_all_new_ones(kind: Kind) {
     primary.assert_agrees_with(&replica);
     assert!(!replica.log().contains("Skipping diskless"), "{}", replica.log());
 
-    // The new locks are minded: they are over when their time has come, and not before.
+    // The new locks end when their time has come, and not before.
     let since = Instant::now();
     primary.pause();
     promote(&replica);
@@ -162,7 +161,7 @@ fn a_replica_answers_from_its_old_locks_until_it_has_all_new_ones(kind: Kind) {
     assert_eq!(replica.run("DLOCK.RELEASE pool bob").int(), 1);
     eventually("they end", || replica.run("EXISTS fresh pool gone").int() == 0);
     assert_eq!(replica.node("leases").int(), 5);
-    // And those of another database are known to be there.
+    // The new locks of another database count.
     replica.run("FLUSHDB");
     assert_eq!(replica.node("leases").int(), 2);
     let mut there = replica.client();
@@ -186,7 +185,7 @@ fn a_load_that_is_given_up_leaves_everything_as_it_was(kind: Kind) {
     until_loaded(&replica);
     assert_eq!(Seen::at(&replica), old);
 
-    // The replica knows what it knew: it neither forgets how long leases may be, nor expects the worst.
+    // The replica keeps its figures: it neither forgets the lease bound, nor assumes the largest.
     promote(&replica);
     assert_bound(replica.assert_in_quarantine(PROMOTED), 60_000, since);
     assert_eq!(Seen::at(&replica), old);
@@ -206,7 +205,7 @@ fn a_load_that_is_given_up_leaves_everything_as_it_was(kind: Kind) {
     assert_eq!(Seen::at(&replica), Seen::at(&primary));
 }
 
-/// A lock that is read counts, and ends.
+/// Asserts that a loaded lock counts, and ends.
 #[track_caller]
 fn assert_restored_locks_are_minded(server: &Server) {
     let leases = server.node("leases").int();

@@ -1,5 +1,5 @@
-//! Promotions that others decide on: FAILOVER, a Sentinel, a cluster. Under each of them no two
-//! hold a lock at once, as long as the old primary is fenced off.
+//! Promotions by FAILOVER, a Sentinel, or a cluster. In each of them no two clients hold a lock at once, as
+//! long as the old primary is fenced off.
 
 use std::time::{Duration, Instant};
 
@@ -8,8 +8,8 @@ use harness::{Cluster, Kind, Sentinel, Server, apply, eventually, on_every_serve
 
 use super::promotion::{assert_granted_late, cut, grant_and_release, pair, until_told};
 
-/// Waits on new connections, for a promotion may close those that there are. When the server was
-/// last seen in another role: a busy machine may take its time to say that it has changed.
+/// Waits for a role on new connections, for a promotion may close open ones. Returns the last time at which
+/// the server had another role: a busy machine may report its change late.
 fn until_role(server: &Server, role: &str) -> Option<Instant> {
     let mut before = None;
     eventually("the role changes", || {
@@ -29,7 +29,7 @@ fn has_role(server: &Server, role: &str) -> bool {
     asked.is_ok_and(|node| node.at("role").text() == role)
 }
 
-/// Asserts on a new connection that a node was promoted just now and grants nothing.
+/// Asserts on a new connection that a node has just been promoted and grants nothing.
 #[track_caller]
 fn assert_promoted(server: &Server) {
     let node = server.client().run("DLOCK.NODE");
@@ -100,7 +100,7 @@ fn a_cluster_promotes_a_replica_that_waits_for_what_was_lost(kind: Kind) {
     a_takeover(&cluster);
 }
 
-/// The primary is suspended, and a replica takes its place without asking anybody.
+/// The primary is suspended, and a replica takes its place without its consent.
 fn a_takeover(cluster: &Cluster) {
     let key = &cluster.key(0, "lost");
     let primary = &cluster.nodes[0];
@@ -121,7 +121,7 @@ fn a_takeover(cluster: &Cluster) {
     assert!(replica.run(&format!("DLOCK.CHECK {key} bob")).int() > fence);
 }
 
-/// Both sides agree on when the replica takes over.
+/// Both sides agree on the moment when the replica takes over.
 fn a_failover_in_order(cluster: &Cluster) -> Server {
     let primary = &cluster.nodes[1];
     let replica = cluster.replica_of(1);
@@ -129,8 +129,8 @@ fn a_failover_in_order(cluster: &Cluster) -> Server {
     let fence = primary.run(&format!("DLOCK.ACQUIRE {key} alice 60000")).int();
     until_told(primary, &replica);
     let (mut asked, mut begun) = (Instant::now(), false);
-    // In a young cluster nodes still exchange their connections: a replica that has none to its primary at this
-    // moment refuses, or its request does not arrive there, and it gives the failover up after five seconds.
+    // In a young cluster nodes still exchange their connections. A replica without one to its primary at this
+    // moment refuses, or its request does not arrive there. Then it gives the failover up after five seconds.
     eventually("the replica takes over", || {
         if !begun || asked.elapsed() > Duration::from_secs(6) {
             (asked, begun) = (Instant::now(), replica.run("CLUSTER FAILOVER").text() == "OK");

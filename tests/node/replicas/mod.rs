@@ -1,4 +1,4 @@
-//! Replicas: what they have, and what they do once they are promoted.
+//! Replicas: their data, and their behaviour once they are promoted.
 
 mod diskless;
 mod failover;

@@ -1,5 +1,5 @@
-//! Replicas that are promoted: they may lack leases that their primary granted, so they grant
-//! nothing new until the longest of those is over, and then with larger fences.
+//! Promoted replicas. They may lack leases that their primary granted, so they grant nothing new until the
+//! longest of those is over, and then with larger fences.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use harness::{Kind, Server, apply, eventually, on_every_server, on_two_servers};
 
 use crate::quarantine::crash::crashed;
 
-/// A primary and a replica that has all of it.
+/// A primary and a replica that has all of its data.
 pub fn pair(kind: Kind) -> (Server, Server) {
     let primary = Server::start(kind);
     let replica = Server::build(kind).replica_of(&primary).start();
@@ -16,14 +16,14 @@ pub fn pair(kind: Kind) -> (Server, Server) {
     (primary, replica)
 }
 
-/// A primary that sends its data set without a file, as all servers do unless they are told otherwise. Then
-/// it sends nothing more until the replica acknowledges that.
+/// A primary that sends its data set without a file, as all servers do by default. Then it sends nothing more
+/// until the replica acknowledges that.
 pub fn streams(kind: Kind) -> Server {
     Server::build(kind).config("repl-diskless-sync yes").start()
 }
 
-/// The primary has granted a lease of this many milliseconds, which is over, and its replica has
-/// heard how long leases may be.
+/// The primary has granted a lease of this many milliseconds, which is over, and its replica has the lease
+/// bound.
 pub fn pair_with_leases_of(kind: Kind, ttl: u32) -> (Server, Server) {
     let (primary, replica) = pair(kind);
     grant_and_release(&primary, ttl);
@@ -36,12 +36,12 @@ pub fn grant_and_release(primary: &Server, ttl: u32) {
     assert_eq!(primary.run("DLOCK.RELEASE earlier alice").int(), 1);
 }
 
-/// Waits until a replica has all of its primary, and knows how long its leases may be.
+/// Waits until a replica has all data of its primary, and the lease bound.
 pub fn until_told(primary: &Server, replica: &Server) {
     until_told_more(primary, replica, 0);
 }
 
-/// The same for a replica that was told this often before.
+/// The same for a replica that had received this many promises before.
 pub fn until_told_more(primary: &Server, replica: &Server, before: u64) {
     primary.until_followed_by(replica);
     eventually("the replica knows the bound of its primary", || times_told(replica) > before);
@@ -49,8 +49,8 @@ pub fn until_told_more(primary: &Server, replica: &Server, before: u64) {
     eventually("and it says so", || replica.node("lease-bound-ms").int() >= bound);
 }
 
-/// The number of times that a replica was told what its primary promises. Its figures about its own
-/// leases may be as much before that.
+/// The number of promises that a replica has received. Its figures about its own leases may be as much before
+/// that.
 pub fn times_told(replica: &Server) -> u64 {
     let commands = replica.info("commandstats");
     let promises = commands.get("cmdstat_dlock.promise").and_then(|stats| {
@@ -60,7 +60,7 @@ pub fn times_told(replica: &Server) -> u64 {
     promises.unwrap_or(0)
 }
 
-/// Parts a replica from its primary, and lets it stand still.
+/// Cuts a replica off its primary, and pauses it.
 pub fn cut(primary: &Server, replica: &Server) {
     replica.pause();
     primary.run("CLIENT KILL TYPE replica");
@@ -97,7 +97,7 @@ fn no_grant_comes_before_a_lease_that_never_reached_the_replica_is_over(kind: Ki
         let fence = primary.run("DLOCK.ACQUIRE lost alice 800").int();
         primary.pause();
         replica.resume();
-        // Before it is: a busy machine may take its time to say that it has happened.
+        // The time is taken before it: a busy machine may report it late.
         let promoted = Instant::now();
         promote(&replica);
         let reason = replica.node("quarantine-reason").text();
@@ -120,7 +120,8 @@ fn leases_that_reached_the_replica_go_on_and_nothing_else_is_granted(kind: Kind)
     let since = Instant::now();
     promote(&replica);
     assert_bound(replica.assert_in_quarantine(PROMOTED), 60_000, since);
-    // The client of a lease that was granted and not heard of may ask; and another has held the lock since.
+    // The client of a lease that was granted without a received reply may ask; and another has held the lock
+    // since.
     let larger = format!("EXTEND job alice 70000 FENCE {}", fence + 1);
     for request in ["ACQUIRE job alice 70000", "CHECK job alice", "EXTEND job alice 70000", &larger]
     {
@@ -135,7 +136,7 @@ fn leases_that_reached_the_replica_go_on_and_nothing_else_is_granted(kind: Kind)
     assert_eq!(replica.quarantine_lines(), 1, "{}", replica.log());
 }
 
-// --- what is no promotion --------------------------------------------------------------------------
+// --- no promotion ----------------------------------------------------------------------------------
 
 #[apply(on_every_server)]
 fn a_replica_grants_nothing_and_says_so(kind: Kind) {
@@ -176,7 +177,7 @@ fn one_that_was_restarted_and_told_nothing_since_waits_for_the_longest_new_lease
     replica.stop();
     replica.start_again();
     until_told(&primary, &replica);
-    // From now on its primary tells it nothing; it may have granted longer leases meanwhile.
+    // From now on its primary sends it nothing; it may have granted longer leases meanwhile.
     let since = Instant::now();
     primary.pause();
     replica.stop();
@@ -243,9 +244,9 @@ fn the_middle_of_a_chain_is_promoted_and_its_replica_follows(kind: Kind) {
     assert_eq!(last.run("DLOCK.CHECK free bob").int(), fence);
 }
 
-// --- what a replica was not told -----------------------------------------------------------------
+// --- a replica without a promise -----------------------------------------------------------------
 
-/// A replica that has its primary's data set and was told nothing: nothing is replicated in a pause.
+/// A replica that has its primary's data set and no promise: nothing is replicated in a pause.
 fn untold(kind: Kind, primary: &Server, lines: &[&str]) -> Server {
     primary.run("CLIENT PAUSE 3600000 WRITE");
     let builder = Server::build(kind);
@@ -292,9 +293,10 @@ fn state_bound(server: &Server) -> i64 {
     line.and_then(|ms| ms.parse().ok()).expect("it says how long leases run")
 }
 
-/// Neither as a lease that anybody was granted, nor when an operator knows better.
+/// An assumed bound is not passed on as that of a granted lease, and is dropped once an operator ends the
+/// quarantine.
 #[apply(on_two_servers)]
-fn what_nobody_told_is_not_handed_on_as_known(kind: Kind) {
+fn an_assumed_bound_is_not_handed_on_as_known(kind: Kind) {
     let primary = streams(kind);
     let mut middle = untold(kind, &primary, &[]);
     primary.pause();
@@ -330,8 +332,8 @@ fn what_nobody_told_is_not_handed_on_as_known(kind: Kind) {
     assert_bound(middle.assert_in_quarantine(CRASHED), 60_000, Instant::now());
 }
 
-/// A primary sends nothing of what it has written since the data set was copied before that; and Redis 7.0
-/// would do so a second later, in which a promotion would know nothing.
+/// A primary sends nothing of its writes since the copy of the data set before this. Redis 7.0 would ask a
+/// second later, and a replica promoted within it would know nothing.
 #[apply(on_every_server)]
 fn a_replica_asks_for_what_it_missed_as_soon_as_it_has_the_data_set(kind: Kind) {
     for load in ["disabled", "swapdb"] {

@@ -4,7 +4,7 @@ use harness::{Kind, Server, Value, apply, eventually, on_every_server, on_two_se
 
 use crate::load::workload::Workload;
 
-/// The first server and its replicas, each of which has everything.
+/// The first server and its replicas, which have everything.
 fn primary_with(kind: Kind, replicas: usize) -> (Server, Vec<Server>) {
     let primary = Server::start(kind);
     let replicas: Vec<Server> =
@@ -97,7 +97,7 @@ fn a_replica_ends_no_lease_itself(kind: Kind) {
     eventually("the permit is over", || replica.run("DLOCK.CHECK pool alice").is_null());
     assert!(replica.run("DLOCK.INSPECT job").is_null());
     assert_eq!(replica.holders("pool"), ["bob"]);
-    // As many turns of its watchdog as would have ended it elsewhere.
+    // As many turns as would have ended it on a primary.
     let turns = || replica.info_number("server", "lru_clock");
     let before = turns();
     eventually("a second passes", || turns() > before + 1);
@@ -143,7 +143,7 @@ fn a_random_life_is_the_same_on_replicas_and_in_their_files(kind: Kind) {
 #[apply(on_two_servers)]
 fn a_random_life_is_the_same_after_a_crash(kind: Kind) {
     let mut rng = seed::rng();
-    // Else nothing would happen to locks in its second life.
+    // With a quarantine nothing would happen to locks after its restart.
     let mut primary = Server::build(kind).append_only().config("dlock.quarantine off").start();
     for rewrite in [false, true, true] {
         let mut workload = Workload::new(&primary);

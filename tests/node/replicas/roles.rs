@@ -16,7 +16,7 @@ fn until_role(server: &Server, role: &str) {
     eventually("the role changes", || server.info("replication")["role"] == role);
 }
 
-/// A client that waited is told UNBLOCKED, or is disconnected.
+/// A former waiter gets UNBLOCKED, or is disconnected.
 #[track_caller]
 fn assert_sent_away(waiter: &mut Client) {
     match waiter.try_recv() {
@@ -38,9 +38,8 @@ fn until_silent(server: &Server) {
     });
 }
 
-/// Three servers change their roles in turn without any writes, so without the module each
-/// goes on from where it is. What a node tells its replicas when its state file has been renewed
-/// would come at any time, so there is none.
+/// Three servers change their roles in turn without any writes: without the module each would go on from
+/// where it is. A renewed state file would be told to replicas at any time, so there is none.
 #[apply(on_every_server)]
 fn a_planned_change_of_roles_needs_no_full_resynchronisation(kind: Kind) {
     let silent = |server: Builder| {
@@ -55,7 +54,7 @@ fn a_planned_change_of_roles_needs_no_full_resynchronisation(kind: Kind) {
         for replica in (0..3).filter(|one| *one != leader) {
             servers[leader].until_streaming_to(&servers[replica]);
         }
-        // A new leader tells what it promises, and the last was sent something by the above.
+        // A new leader sends its promise, and the last was sent something by the above.
         until_silent(&servers[leader]);
         for replica in (0..3).filter(|one| *one != leader) {
             servers[leader].until_followed_by(&servers[replica]);
@@ -72,7 +71,7 @@ fn a_planned_change_of_roles_needs_no_full_resynchronisation(kind: Kind) {
 }
 
 #[apply(on_every_server)]
-fn who_waits_at_a_server_that_becomes_a_replica_is_sent_away(kind: Kind) {
+fn a_waiter_at_a_server_that_becomes_a_replica_is_sent_away(kind: Kind) {
     let next = Server::start(kind);
     next.run("DLOCK.ACQUIRE other zed 60000");
     let server = Server::start(kind);
@@ -94,7 +93,7 @@ fn who_waits_at_a_server_that_becomes_a_replica_is_sent_away(kind: Kind) {
     assert_eq!(server.info_number("dlock", "dlock_leases"), 1);
     assert_eq!(server.run("DLOCK.ACQUIRE job bob 1000 WAIT 0").code(), "READONLY");
 
-    // And back: nothing of its former life is left.
+    // And back: no state is left of its time as a replica.
     server.run("CONFIG SET dlock.quarantine off");
     server.run("REPLICAOF NO ONE");
     assert_eq!(server.run("DLOCK.RELEASE other zed").int(), 1);

@@ -1,7 +1,7 @@
-//! A server that is killed again and again while clients contend for its locks. No two of them hold
-//! a lock at the same time, and its fences grow, whatever files the server keeps.
+//! A server that is killed again and again while clients contend for its locks. No two of them hold a lock at
+//! the same time, and its fences grow, whatever files the server keeps.
 //!
-//! Every run is another one. `make soak` kills far more often than `make test`.
+//! Every run differs. `make soak` kills far more often than `make test`.
 
 use std::fs;
 use std::net::TcpListener;
@@ -31,10 +31,10 @@ const MOST_CUT: usize = 4096;
 /// Most leases last longer than a server takes to start again.
 const LONG: (u64, u64) = (1000, 4000);
 
-/// A server's ways of keeping its locks, and what becomes of it.
+/// A server's files, and its fate.
 struct Setup {
     config: &'static [&'static str],
-    /// Changes its files in the background.
+    /// A command that changes its files in the background.
     save: Option<&'static str>,
     /// The machine crashes with the server, which loses the end of its log.
     log_is_cut: bool,
@@ -50,7 +50,7 @@ const NO_FILES: Setup = Setup {
     leases_survive: false,
 };
 
-/// A save is slow, so that many kills come in the middle of one. Its process then lives on.
+/// A save is slow, so that many kills come in the middle of one. Its process then goes on running.
 const SNAPSHOTS: Setup =
     Setup { config: &["save 1 1", "rdb-key-save-delay 10000"], save: Some("BGSAVE"), ..NO_FILES };
 
@@ -91,7 +91,7 @@ fn kills_of_a_server_with_a_log_written_always_break_no_promise_and_end_no_lease
     assert_keeps_its_promises(kind, &LOG_ALWAYS);
 }
 
-/// Without files and quarantine promises break: this shows that the other tests could fail.
+/// Without files and quarantine exclusion breaks: this shows that the other tests could fail.
 #[apply(on_one_server)]
 fn kills_of_a_server_without_files_and_quarantine_break_exclusion_and_no_other_promise(kind: Kind) {
     let (_server, history) = kill_under_load(kind, &NO_QUARANTINE);
@@ -115,8 +115,8 @@ fn build(kind: Kind, setup: &Setup) -> Builder {
     setup.config.iter().fold(Server::build(kind), |server, line| server.config(line))
 }
 
-/// A server that was killed and started again this many times, and what its clients saw. A test that
-/// fails shows the log of a server it still has.
+/// A server that was killed and started again this many times, and its clients' history. A failing test shows
+/// the log of a server it still has.
 fn kill_under_load(kind: Kind, setup: &Setup) -> (Server, History) {
     let mut rng = seed::rng();
     let mut server = build(kind, setup).start();
@@ -139,7 +139,7 @@ fn kill_under_load(kind: Kind, setup: &Setup) -> (Server, History) {
     (server, history)
 }
 
-/// Lets a server be under load, mostly until long after its quarantine, if it has one.
+/// Puts a server under load, mostly until long after its quarantine, if it has one.
 fn live_for_a_while(server: &Server, setup: &Setup, rng: &mut StdRng) {
     if rng.random_ratio(4, 5) {
         until_it_grants(server);
@@ -168,7 +168,7 @@ fn crash(server: &mut Server, setup: &Setup, rng: &mut StdRng) {
     server.start_again();
 }
 
-/// Takes the last few commands from the log, as if they had not reached the disk.
+/// Cuts the last few commands off the log, as if they had not reached the disk.
 fn cut_log(server: &Server, rng: &mut StdRng) {
     let log = server.append_only_log();
     let bytes = fs::read(&log).expect("a log can be read");
@@ -178,7 +178,7 @@ fn cut_log(server: &Server, rng: &mut StdRng) {
     fs::write(&log, &bytes[..end]).expect("a log can be written");
 }
 
-/// Waits until it has granted something in this life.
+/// Waits until it has granted a lock since its start.
 #[track_caller]
 fn until_it_grants(server: &Server) {
     eventually("it grants again", || server.info_number("dlock", "dlock_grants") > 0);
@@ -188,7 +188,7 @@ fn up_to(rng: &mut StdRng, millis: u64) -> Duration {
     Duration::from_micros(rng.random_range(0..millis * 1000))
 }
 
-/// Without it a test that fails would wait for its clients for ever.
+/// Without it a failing test would wait for its clients for ever.
 struct StopAtTheEnd<'c>(&'c Contenders<'c>);
 
 impl Drop for StopAtTheEnd<'_> {

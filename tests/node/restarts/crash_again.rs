@@ -1,4 +1,4 @@
-//! A server that is killed while it starts, or while it is in quarantine: what is left of that goes on.
+//! A server that is killed while it starts, or while it is in quarantine: the rest of the quarantine goes on.
 
 use harness::{Builder, Kind, Server, apply, eventually, on_two_servers};
 
@@ -29,7 +29,7 @@ fn die_while_loading(server: &mut Server) {
     server.add_config("key-load-delay 0");
 }
 
-/// A crash in a quarantine leaves what is left of it.
+/// Asserts that a crash in a quarantine leaves the rest of it.
 #[track_caller]
 fn assert_quarantine_outlives_crashes(mut server: Server) {
     for _ in 0..2 {

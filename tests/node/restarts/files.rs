@@ -1,5 +1,5 @@
-//! The state of a server after a restart, whatever its files: the same holders with the same
-//! fences, with leases at full length again, and a fence counter above all of them.
+//! The state of a server after a restart, whatever its files. It has the same holders with the same fences,
+//! with leases at full length again, and a fence counter above all of them.
 
 use std::time::{Duration, Instant};
 
@@ -65,7 +65,7 @@ fn assert_survives(mut server: Server, end: impl FnOnce(&mut Server)) {
     end(&mut server);
     let started = Instant::now();
     server.start_again();
-    // These tests are about what is stored; what may have been forgotten is another matter.
+    // These tests are about stored data, and not about forgotten leases.
     server.run("CONFIG SET dlock.quarantine off");
     let after = (server.digest(), server.pictures());
     assert_eq!(before, after);
@@ -83,7 +83,7 @@ fn assert_survives(mut server: Server, end: impl FnOnce(&mut Server)) {
     assert!(waiter.recv().int() > largest);
 }
 
-/// Late, never early.
+/// Asserts that leases end late, never early.
 #[track_caller]
 fn assert_at_full_length(server: &Server, started: Instant) {
     for (key, token, ttl) in [

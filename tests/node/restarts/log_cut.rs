@@ -65,16 +65,16 @@ fn a_server_that_refuses_a_torn_log_starts_with_larger_fences_once_it_is_repaire
     }
 }
 
-/// A server that was killed, and its files as they were then.
+/// A server that was killed, and its files of that moment.
 struct Crashed {
     server: Server,
     log: PathBuf,
     log_bytes: Vec<u8>,
-    /// The places at which the log may end.
+    /// The possible ends of the log.
     clean_ends: BTreeSet<usize>,
     state: PathBuf,
     state_bytes: Vec<u8>,
-    /// The largest fence of its life.
+    /// The largest fence before the crash.
     fence: i64,
     boot: i64,
 }
@@ -97,7 +97,7 @@ impl Crashed {
         Crashed { server, log, log_bytes, clean_ends, state, state_bytes, fence, boot }
     }
 
-    /// The lengths to which the log is to be cut, in bytes.
+    /// The lengths to cut the log to, in bytes.
     fn places(&self, rng: &mut StdRng) -> Vec<usize> {
         let tail = self.log_bytes.len() - TAIL..self.log_bytes.len();
         if soak::tries_every_case() {
@@ -133,8 +133,7 @@ impl Crashed {
         assert_no_crash(&log);
     }
 
-    /// The server knows its past: the fences in the data that it loaded are old ones, and new ones
-    /// are larger.
+    /// The fences in the loaded data are old ones, and new ones are larger.
     #[track_caller]
     fn assert_goes_on(&self) {
         let server = &self.server;
@@ -170,7 +169,7 @@ fn assert_no_crash(log: &str) {
     }
 }
 
-/// Locks are taken, shared, extended and given back. The largest fence of all.
+/// Takes, shares, extends and releases locks. Returns the largest fence.
 fn live(server: &Server, rng: &mut StdRng) -> i64 {
     let mut client = server.client();
     let mut largest = 0;

@@ -1,5 +1,5 @@
-//! The server's work for locks, whatever they are used for: save points, refused writes, keys that
-//! nobody thinks of, and clients that keep it busy.
+//! The server's work for locks, whatever they are used for: save points, refused writes, idle keys, and
+//! clients that keep it busy.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ fn the_empty_key_is_handed_over_when_its_lease_is_over(kind: Kind) {
     assert_eq!(client.run_args(&[&b"EXISTS"[..], b""]).int(), 0);
 }
 
-/// Redis 8.6 looks the key up when it is told that it has changed, and counts one that is gone.
+/// Redis 8.6 looks the key up after the notice of its change, and counts a missing one.
 #[apply(on_every_server)]
 fn a_lease_that_ends_is_no_miss_of_a_key(kind: Kind) {
     let server = Server::start(kind);

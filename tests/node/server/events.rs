@@ -101,7 +101,7 @@ fn the_keyspace_channel_of_a_lock_tells_the_event(kind: Kind) {
 }
 
 #[apply(on_two_servers)]
-fn nothing_is_told_when_nobody_has_asked_for_it(kind: Kind) {
+fn nothing_is_told_without_a_subscription(kind: Kind) {
     let server = Server::start(kind);
     let mut events = Listener::new(&server);
     server.run("CONFIG SET notify-keyspace-events KEg$");
@@ -110,7 +110,7 @@ fn nothing_is_told_when_nobody_has_asked_for_it(kind: Kind) {
     server.run("CONFIG SET notify-keyspace-events KEd");
     server.run("DLOCK.ACQUIRE other alice 60000");
     let mut seen = events.next();
-    // The key's own end may be told in class `g`, as that of any key.
+    // The end of the key itself may be an event of class `g`, as for any key.
     if seen == "del job" {
         seen = events.next();
     }

@@ -14,7 +14,7 @@ fn it_says_what_the_node_says_of_itself_by_the_same_names(kind: Kind) {
     for state_file in ["my.state", "\"\""] {
         let server = Server::build(kind).config(&format!("dlock.state-file {state_file}")).start();
         server.run("DLOCK.ACQUIRE job alice 60000");
-        // In one moment.
+        // In one transaction.
         let mut client = server.client();
         for words in ["MULTI", "DLOCK.NODE", "INFO dlock"] {
             client.run(words);
@@ -96,7 +96,7 @@ fn waiting_and_holding_are_measured(kind: Kind) {
 
     let info = server.info("dlock");
     let milliseconds = |name: &str| info[name].parse::<f64>().unwrap();
-    // A percentile may be the bound of a bucket: a quarter more or less says the same.
+    // A percentile may be the bound of a bucket, a quarter more or less.
     let most = 1.25 * whole.as_secs_f64() * 1000.0 + 1.0;
     for name in ["dlock_wait_p50_ms", "dlock_wait_p99_ms", "dlock_hold_p99_ms"] {
         let value = milliseconds(name);
@@ -105,7 +105,7 @@ fn waiting_and_holding_are_measured(kind: Kind) {
     assert!(milliseconds("dlock_hold_p50_ms") <= milliseconds("dlock_hold_p99_ms"), "{info:?}");
 }
 
-/// Percentiles of several nodes, or of a part of a node's life, cannot be reckoned from percentiles.
+/// Percentiles of several nodes, or of a part of a node's life, cannot be computed from percentiles.
 #[apply(on_one_server)]
 fn waits_and_holds_are_counted_in_buckets_that_can_be_added_up(kind: Kind) {
     let server = Server::start(kind);

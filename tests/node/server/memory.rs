@@ -1,4 +1,4 @@
-//! Memory: what works when there is none left, and that none is kept.
+//! Memory: operations that work when none is left, and no leaks.
 
 use harness::{Client, Kind, Server, apply, on_every_server, on_one_server, on_two_servers};
 
@@ -31,7 +31,7 @@ fn a_full_server_refuses_new_locks_and_gives_back_old_ones(kind: Kind) {
 }
 
 #[apply(on_two_servers)]
-fn a_full_server_hands_over_to_those_who_wait_already(kind: Kind) {
+fn a_full_server_hands_over_to_present_waiters(kind: Kind) {
     let server = Server::start(kind);
     let mut ephemeral = server.client();
     server.run("DLOCK.ACQUIRE released alice 60000");
@@ -53,7 +53,7 @@ fn a_full_server_hands_over_to_those_who_wait_already(kind: Kind) {
     assert_eq!(server.node("leases").int(), 4);
 }
 
-/// No memory is left for anything that asks for some.
+/// Leaves no memory for any request that needs some.
 fn fill(server: &Server) {
     let used = server.used_memory();
     server.run(&format!("CONFIG SET maxmemory {}", used + 3_000_000));
@@ -71,7 +71,7 @@ fn fill(server: &Server) {
     server.run("CONFIG SET maxmemory 1000000");
 }
 
-// --- kept ------------------------------------------------------------------------------------
+// --- leaks -----------------------------------------------------------------------------------
 
 #[apply(on_one_server)]
 fn a_hundred_thousand_locks_leave_no_memory_behind(kind: Kind) {
@@ -119,8 +119,7 @@ fn ten_thousand_ephemeral_connections_leave_no_memory_behind(kind: Kind) {
     });
 }
 
-/// The part of the work to do, in tenths: one tenth brings every table to its size, the whole must
-/// not add to it.
+/// The share of the work, in tenths: one tenth brings every table to its size, the whole must not add to it.
 #[derive(Clone, Copy)]
 struct Part(usize);
 
@@ -130,13 +129,13 @@ impl Part {
     }
 }
 
-/// Does the work twice, and compares what the server uses before and after the second time.
+/// Does the work twice, and compares the server's memory before and after the second time.
 fn assert_leaves_nothing(server: &Server, mut work: impl FnMut(Part)) {
     let leases = server.node("leases").int();
-    // These remember what was done, on purpose.
+    // These keep past commands on purpose.
     server.run("CONFIG SET slowlog-log-slower-than -1");
     let clients = server.info_number("clients", "connected_clients");
-    // Some program of another test may have knocked just then, at a port that it once knew.
+    // A program of another test may have connected just then, to a port that it had once.
     let is_idle = || {
         server.node("leases").int() == leases
             && server.node("waiters").int() == 0

@@ -2,7 +2,7 @@
 
 use harness::{Kind, Server, apply, eventually, on_every_server};
 
-/// Commands that an operator may take away, and that would do for some of dlock's work.
+/// Commands that an operator may disable, and that could do some of dlock's work.
 const DISABLED: [&str; 12] = [
     "DEL",
     "UNLINK",

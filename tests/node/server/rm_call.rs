@@ -43,8 +43,8 @@ fn a_module_that_would_wait_is_answered_at_once(kind: Kind) {
     assert_eq!(server.traces(), before);
 }
 
-/// Redis 7.2 lets a module call what blocks, and gets the reply later. Either answer is right; what
-/// is left behind is not.
+/// Redis 7.2 lets a module call a blocking command, and gets the reply later. Either reply is right; nothing
+/// may be left behind.
 #[apply(on_every_server)]
 fn a_module_that_allows_a_call_to_block_leaves_nothing_behind(kind: Kind) {
     let server = start(kind);
@@ -77,7 +77,7 @@ fn a_module_takes_no_ephemeral_lock(kind: Kind) {
 }
 
 #[apply(on_two_servers)]
-fn what_a_module_gives_back_goes_to_who_waits(kind: Kind) {
+fn a_lock_that_a_module_gives_back_goes_to_the_waiter(kind: Kind) {
     let server = start(kind);
     let mut client = server.client();
     client.run("CALLER.CALL !E DLOCK.ACQUIRE job alice 60000");
@@ -158,7 +158,7 @@ fn a_listener_that_calls_back_from_an_event_gets_an_answer_or_an_error(kind: Kin
     assert!(fence.int() > 0);
 }
 
-/// The key that was open when the event was told of may be gone when the listener is done.
+/// The key that was open at the event may be gone when the listener is done.
 #[apply(on_every_server)]
 fn what_a_listener_puts_at_the_key_of_a_lock_that_ends_is_not_overwritten(kind: Kind) {
     let server = start(kind);
@@ -178,7 +178,7 @@ fn what_a_listener_puts_at_the_key_of_a_lock_that_ends_is_not_overwritten(kind: 
     }
 }
 
-/// The server tells of a new key in the middle of making it.
+/// The server announces a new key in the middle of making it.
 #[apply(on_every_server)]
 fn a_lock_that_a_listener_removes_while_another_is_made_has_ended(kind: Kind) {
     let server = start(kind);
@@ -197,7 +197,7 @@ fn a_lock_that_a_listener_removes_while_another_is_made_has_ended(kind: Kind) {
     }
 }
 
-/// The mark takes the lock's place in the same way, and gets its expiry after that.
+/// The completion record takes the lock's place in the same way, and gets its expiry after that.
 #[test]
 fn a_done_lock_that_a_listener_changes_while_it_is_made_leaves_no_expiry_behind() {
     let server = start(Kind::Redis82);
@@ -215,7 +215,7 @@ fn a_done_lock_that_a_listener_changes_while_it_is_made_leaves_no_expiry_behind(
     }
 }
 
-/// Redis 8 outlives that; the others do not outlive it for their own SET, either.
+/// Redis 8 survives that; the others do not survive it for their own SET, either.
 #[apply(on_every_server)]
 fn a_lock_that_a_listener_removes_while_it_is_made_has_ended(kind: Kind) {
     if !matches!(kind, Kind::Redis82 | Kind::Redis86) {
@@ -235,7 +235,7 @@ fn a_lock_that_a_listener_removes_while_it_is_made_has_ended(kind: Kind) {
     assert_eq!(server.holders("job"), ["alice"]);
 }
 
-/// Its lease is over, as after any RENAME, and nothing of it stays at its new name.
+/// Its lease is over, as after any RENAME, and nothing is left at its new name.
 #[apply(on_every_server)]
 fn a_lock_that_a_listener_renames_leaves_nothing_behind(kind: Kind) {
     let server = start(kind);
@@ -250,7 +250,7 @@ fn a_lock_that_a_listener_renames_leaves_nothing_behind(kind: Kind) {
     assert_eq!(server.node("leases").int(), 0);
 }
 
-/// A lock that was restored just now is still looked for when it is removed.
+/// A lock that has just been restored is still looked for when it is removed.
 #[apply(on_every_server)]
 fn a_restored_lock_that_a_listener_removes_at_once_has_ended(kind: Kind) {
     let server = start(kind);

@@ -68,7 +68,7 @@ fn a_script_does_not_wait(kind: Kind) {
     let mut bob = server.client();
     for wait in ["", "WAIT 0", "WAIT 100000"] {
         let request = format!("DLOCK.ACQUIRE job bob 60000 {wait}");
-        // Lua knows null as false, which is answered as null.
+        // Lua has null as false, which is answered as null.
         assert!(eval(&mut bob, CALL, &["job"], &request).is_null());
     }
     let granted = eval(&mut bob, CALL, &["free"], "DLOCK.ACQUIRE free bob 60000 WAIT 0");
@@ -86,13 +86,13 @@ fn an_ephemeral_lock_is_refused_in_a_script(kind: Kind) {
         let refused = eval(&mut client, CALL, &["job"], &request);
         assert!(refused.error().contains("EPHEMERAL"), "{refused:?}");
     }
-    // Not even where it would not be granted.
+    // Not even where it would be refused.
     server.run("DLOCK.ACQUIRE held alice 60000");
     let held = "DLOCK.ACQUIRE held bob 60000 EPHEMERAL";
     let refused = eval(&mut client, CALL, &["held"], held);
     refused.assert_error("ERR", "EPHEMERAL needs a client connection");
     server.run("DLOCK.RELEASE held alice");
-    // Nor in a transaction, where a request of the connection's own would be.
+    // Nor in a transaction, where the connection's own request is allowed.
     client.run("MULTI");
     eval(&mut client, CALL, &["job"], "DLOCK.ACQUIRE job alice 60000 EPHEMERAL");
     let refused = client.run("EXEC").items()[0].clone();
@@ -144,7 +144,7 @@ fn a_lease_that_ends_during_a_script_ends_after_it(kind: Kind) {
     let server = Server::start(kind);
     server.run("DLOCK.ACQUIRE job alice 100");
     let mut client = server.client();
-    // Time stands still for the keys of a script; whichever answer it gets, it gets it throughout.
+    // Time may stand still for the keys of a script.
     let script = "local first = redis.call('DLOCK.CHECK', KEYS[1], 'alice')
         for i = 1, 2000000 do end
         local last = redis.call('DLOCK.CHECK', KEYS[1], 'alice')

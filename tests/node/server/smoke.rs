@@ -1,4 +1,4 @@
-//! The ground under the tests: that the harness does with servers what it says.
+//! The ground under the tests: the harness does with servers what it says.
 
 use harness::{Kind, Server, apply, eventually, on_every_server, on_one_server};
 

@@ -2,8 +2,7 @@
 
 use harness::{Kind, Server, Value, apply, on_two_servers};
 
-/// True if a transaction of a client that watches `job` is carried out after these requests of
-/// others.
+/// True if a client that watches `job` can carry its transaction out after these requests of others.
 fn undisturbed(server: &Server, requests: &[&str]) -> bool {
     let mut watcher = server.client();
     watcher.run("WATCH job");

@@ -1,5 +1,4 @@
-//! The bound in the state file: no lease runs longer than it says, so that a server that has lost
-//! its data knows how long it has to wait.
+//! The bound in the state file: no lease runs longer. A server that has lost its data waits that long.
 
 use std::fs;
 use std::time::Instant;
@@ -8,7 +7,7 @@ use harness::{Kind, Payload, Server, apply, eventually, on_one_server, on_two_se
 
 const LONG: i64 = 600_000;
 
-/// Kills a server, and asserts that it knows of a lease of this many milliseconds when it is back.
+/// Kills a server, and asserts that it waits for a lease of this many milliseconds when it is back.
 #[track_caller]
 fn assert_waits(mut server: Server, key: &str, lease: i64) {
     assert!(server.node("lease-bound-ms").int() >= lease - 1000);
@@ -59,11 +58,11 @@ fn a_longer_lease_that_a_replica_is_told_is_written(kind: Kind) {
     primary.run(&format!("DLOCK.ACQUIRE job alice {LONG}"));
     primary.until_followed_by(&replica);
     eventually("it is written", || replica.node("lease-bound-ms").int() >= LONG);
-    // The replica has nothing but this file when it is back as a primary.
+    // The replica has only this file when it is back as a primary.
     assert_waits(replica, "job", LONG);
 }
 
-/// Leases that were loaded start at full length again, and may be lost the next time.
+/// Loaded leases start at full length again, and may be lost the next time.
 #[apply(on_one_server)]
 fn a_longer_lease_that_was_loaded_is_written(kind: Kind) {
     let mut server = Server::build(kind).append_only().start();

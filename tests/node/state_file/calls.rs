@@ -1,5 +1,4 @@
-//! The system calls for the state file: which thread makes them, and what becomes of calls that
-//! fail or take long.
+//! The system calls for the state file: the thread that makes them, and calls that fail or take long.
 
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -19,7 +18,7 @@ fn state_calls(server: &Server, since: usize) -> Vec<SystemCall> {
     calls
 }
 
-/// Asks for more than is promised, so that it has to be written first.
+/// Asks for more than is promised: it has to be written first.
 #[track_caller]
 fn make_it_write(server: &Server) -> i64 {
     let longer = server.node("lease-bound-ms").int() + 1;
@@ -42,8 +41,8 @@ fn the_main_thread_never_touches_it(kind: Kind) {
         });
         let answers = client.pipeline(cycles);
         assert!(answers.iter().all(|answer| answer.int() > 0));
-        // Each of these is written: a longer lease that is asked for, a fence that time has carried above
-        // what is promised, and a longer lease.
+        // Each of these is written: a longer lease, a fence that time has carried above the promise, and a
+        // longer lease.
         make_it_write(&server);
         let clock = 1000 * (round + 1);
         server.set_wall_clock(clock);
@@ -82,7 +81,7 @@ fn a_steady_load_hardly_ever_writes_it(kind: Kind) {
     assert!(renames() <= before + 1);
 }
 
-/// The order is what makes it safe: contents, then name, then the folder.
+/// Only this order is safe: contents, then name, then the folder.
 #[apply(on_one_server)]
 fn every_write_reaches_the_disk_before_it_counts(kind: Kind) {
     let server = Server::build(kind).watched(WATCHED).start();
@@ -100,7 +99,7 @@ fn every_write_reaches_the_disk_before_it_counts(kind: Kind) {
     assert!(calls.iter().all(|call| call.thread == calls[0].thread), "{calls:#?}");
 }
 
-/// The calls that may fail, how they fail, and the files that they are about.
+/// Calls that fail, their errors, and their files.
 fn faults(server: &Server) -> Vec<(&'static str, &'static str, Vec<PathBuf>)> {
     let file = server.state_file();
     let next = file.with_extension("state.tmp");
@@ -166,7 +165,7 @@ fn a_crash_after_a_call_that_failed_loses_no_fence(kind: Kind) {
 }
 
 #[apply(on_one_server)]
-fn a_slow_disk_holds_nobody_up_who_keeps_within_the_promise(kind: Kind) {
+fn a_slow_disk_delays_no_client_within_the_promise(kind: Kind) {
     let server = Server::build(kind).with_movable_wall_clock().start();
     server.run("DLOCK.ACQUIRE job alice 60000");
     let (_, reserved) = server.fences();

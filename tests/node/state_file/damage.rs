@@ -1,5 +1,5 @@
-//! A state file that is not as it was written, or cannot be used: the server refuses to start, says
-//! in one line which file it is and what to do, and leaves it as it is.
+//! A state file that was changed, or cannot be used. The server refuses to start, names the file and the
+//! remedy in one line, and leaves the file as it is.
 
 use std::fs;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use std::process::Command;
 use harness::{Kind, Server, apply, module_file, on_one_server, on_two_servers};
 use nix::sys::signal::Signal;
 
-/// A server that has ended well, and what it left.
+/// A server after a clean end, and its files.
 struct Ended {
     server: Server,
     file: PathBuf,
@@ -28,7 +28,7 @@ impl Ended {
         Ended { server, file, good, name, fence }
     }
 
-    /// Starts the server with this in its file, and gives what it says.
+    /// Starts the server with this in its file, and returns its error.
     #[track_caller]
     fn refusal(&mut self, text: &[u8]) -> String {
         fs::write(&self.file, text).unwrap();
@@ -45,7 +45,7 @@ impl Ended {
         assert_tells_what_to_do(&line);
     }
 
-    /// Asserts that with the good file again everything goes on where it ended.
+    /// Asserts that with the good file again the server goes on from its end.
     #[track_caller]
     fn assert_goes_on(mut self) {
         fs::write(&self.file, &self.good).unwrap();
@@ -98,7 +98,7 @@ fn what_is_no_plain_file_is_refused(kind: Kind) {
     }
 }
 
-/// Opening some of them would take for ever; and a server leaves files alone that are not its own.
+/// To open some of them would take for ever; and a server leaves foreign files alone.
 #[apply(on_one_server)]
 fn what_is_no_plain_file_in_the_place_of_one_beside_it_is_refused(kind: Kind) {
     let mut ended = Ended::new(kind);
@@ -122,7 +122,8 @@ fn what_is_no_plain_file_in_the_place_of_one_beside_it_is_refused(kind: Kind) {
     ended.assert_goes_on();
 }
 
-/// As a crash leaves it: what is there is not written into, for it may have another name, too.
+/// A file left by a crash. The server replaces it and does not write into it, for it may have another name,
+/// too.
 #[apply(on_one_server)]
 fn a_file_that_a_crash_has_left_beside_it_is_replaced(kind: Kind) {
     let mut ended = Ended::new(kind);
@@ -136,7 +137,7 @@ fn a_file_that_a_crash_has_left_beside_it_is_replaced(kind: Kind) {
     assert!(!left.exists());
 }
 
-/// The module is loaded by hand, in vain: the server goes on, and nothing of the module does.
+/// The module is loaded by hand and refuses: the server goes on, and no part of the module does.
 #[apply(on_two_servers)]
 fn a_server_that_runs_lives_on_when_the_module_refuses_to_load(kind: Kind) {
     let server = Server::build(kind).without_module().start();
@@ -161,7 +162,7 @@ fn has_thread(server: &Server, name: &str) -> bool {
     threads.flatten().any(|thread| name_of(thread).is_ok_and(|own| own.trim_end() == name))
 }
 
-/// The server's watchdog asks by this signal what the main thread does.
+/// With this signal the server's watchdog asks what the main thread does.
 #[apply(on_two_servers)]
 fn the_thread_that_writes_leaves_the_watchdogs_signal_to_the_server(kind: Kind) {
     let server = Server::start(kind);
@@ -204,7 +205,7 @@ fn a_place_in_which_it_cannot_be_written_is_refused(kind: Kind) {
     ended.assert_goes_on();
 }
 
-/// The server's words about a file that keeps it from its first start.
+/// The server's error about a file that prevents its first start.
 #[track_caller]
 fn first_refusal(started: Result<Server, String>, file: &str) -> String {
     let log = started.err().expect("it starts all the same");

@@ -1,5 +1,5 @@
-//! A state file that cannot be written while the server runs: grants go on as far as was promised,
-//! everything else goes on, and all is well again as soon as the file can be written.
+//! A state file that cannot be written while the server runs. Grants go on as far as was promised, everything
+//! else goes on, and all is well again as soon as the file can be written.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -19,7 +19,7 @@ fn full(kind: Kind) -> Server {
     server
 }
 
-/// Asks for more than was promised, which the full disk refuses.
+/// Asks for more than was promised: the full disk refuses it.
 #[track_caller]
 fn until_noticed(server: &Server) {
     let ahead = server.fences().1 + 60 * SECOND;
@@ -28,7 +28,7 @@ fn until_noticed(server: &Server) {
     eventually("it says so", || server.node("durable").text() == "failing");
 }
 
-/// Lets time pass on the wall clock, so that what was promised is used up. How far that went.
+/// Lets time pass on the wall clock until the promise is used up. Returns how far that went.
 #[track_caller]
 fn use_up(server: &Server) -> i64 {
     let (_, reserved) = server.fences();
@@ -99,7 +99,7 @@ fn on_a_full_disk_everything_but_new_grants_goes_on(kind: Kind) {
     assert_eq!(server.run("DLOCK.RELEASE pool alice").int(), 1);
     assert_eq!(server.run("DLOCK.RELEASE pool alice").int(), 0);
     ephemeral.close();
-    // Two were let go, one ended with its client, one is over.
+    // Two were released, one ended with its client, one is over.
     eventually("leases end", || server.node("leases").int() == leases - 4);
     assert_eq!(server.run("DLOCK.RELEASE held alice").int(), 1);
     assert_eq!(server.run("SET key value").text(), "OK");
@@ -136,7 +136,7 @@ fn on_a_full_disk_no_lease_is_given_that_is_longer_than_the_file_says(kind: Kind
 }
 
 #[apply(on_one_server)]
-fn on_a_full_disk_who_waits_already_is_served_when_it_can_be(kind: Kind) {
+fn on_a_full_disk_a_present_waiter_is_served_when_it_can_be(kind: Kind) {
     let server = full(kind);
     let mut line = server.line(3, |n| format!("DLOCK.ACQUIRE held t{n} 60000 WAIT 0"));
     let mut shorter = server.waiter("DLOCK.ACQUIRE held short 60000 WAIT 600");
@@ -204,7 +204,7 @@ fn a_full_disk_does_not_keep_a_server_from_its_end(kind: Kind) {
     }
 }
 
-/// The file cannot be written where a folder of the same name is.
+/// The file cannot be written in the place of a folder of the same name.
 #[apply(on_one_server)]
 fn after_a_crash_while_it_could_not_be_written_fences_go_on_above(kind: Kind) {
     let mut server =

@@ -1,4 +1,4 @@
-//! The state file: where it is, what it holds, and what outlives a start by it.
+//! The state file: its path, its content, and the state that outlives a start by it.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -89,7 +89,7 @@ fn a_restart_inside_the_process_is_a_start(kind: Kind) {
     }
 }
 
-/// Asks a server that may be away or still loading.
+/// Asks a server that may be down or still loading.
 fn ask_node(port: u16) -> Option<harness::Value> {
     let mut client = Client::connect(port).ok()?;
     client.try_send_raw(b"DLOCK.NODE\r\n").ok()?;

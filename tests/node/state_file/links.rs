@@ -1,5 +1,5 @@
-//! A state file that is reached by a symbolic link, as containers link it to their volume: the link
-//! is followed and stays, and what is not as it was when the server started is refused by name.
+//! A state file behind a symbolic link, as containers link it to their volume. The link is followed and
+//! stays. A link or file that changed since the server's start is refused by name.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -24,7 +24,7 @@ fn is_link(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|data| data.is_symlink())
 }
 
-/// Asks for more than is promised, so that it has to be written first.
+/// Asks for more than is promised: it has to be written first.
 #[track_caller]
 fn ask_for_more(server: &Server) -> harness::Value {
     let longer = server.node("lease-bound-ms").int() + 1;
@@ -47,7 +47,7 @@ fn a_link_is_followed_and_stays(kind: Kind) {
     let lock = target.with_extension("state.lock");
     assert!(lock.exists(), "what is beside the file is on the volume");
 
-    // As a container is made anew: nothing is left but the volume.
+    // As with a new container: only the volume is left.
     fs::remove_file(&link).unwrap();
     symlink(&target, &link).unwrap();
     server.start_again();

@@ -1,4 +1,4 @@
-//! The state file of a module that is loaded into a server that runs already.
+//! The state file of a module that is loaded into a running server.
 
 use std::fs;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ fn load() -> String {
     format!("MODULE LOADEX {} CONFIG dlock.newborn-quarantine 0", module_file::path().display())
 }
 
-/// A server without the module, and the state file that the module is going to use.
+/// A server without the module, and the state file for the module.
 fn bare(kind: Kind) -> (Server, PathBuf) {
     let server = Server::build(kind).without_module().start();
     let file = server.state_file();

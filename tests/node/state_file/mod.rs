@@ -1,4 +1,4 @@
-//! The state file: what a node has to know after it has lost its data.
+//! The state file: a node's knowledge after it has lost its data.
 
 mod bound;
 mod calls;

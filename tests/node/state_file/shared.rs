@@ -1,5 +1,5 @@
-//! A state file belongs to one server at a time: a second one that is given the same refuses to
-//! start, until the first has gone, however it went.
+//! A state file belongs to one server at a time: a second one with the same file refuses to start until the
+//! first has ended, in any way.
 
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -10,13 +10,13 @@ use harness::{Kind, Server, apply, eventually, on_one_server, on_two_servers, sc
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-/// A server that is to use the state file of another.
+/// A server with the state file of another.
 fn second(kind: Kind, file: &Path) -> harness::Builder {
     let file = file.display();
     Server::build(kind).config(&format!("dlock.state-file {file}")).config("dlock.quarantine off")
 }
 
-/// Another server refuses the state file of one that runs, and names that.
+/// Asserts that another server refuses the state file of a running one, and names that.
 #[track_caller]
 fn assert_in_use(server: &Server) {
     let file = server.state_file();
@@ -90,7 +90,7 @@ fn of_many_that_start_at_once_one_gets_it(kind: Kind) {
     assert!(running[0].next_fence() > 0);
 }
 
-/// A process that is ended when the test does.
+/// A process that ends with the test.
 struct Orphan(Pid);
 
 impl Orphan {
@@ -123,7 +123,7 @@ fn saving_child(server: &Server) -> Orphan {
         child = number.and_then(|number| number.trim().parse().ok());
         child.is_some()
     });
-    // The child tells its parent at the first key that it saves, and ends if there is none to be told.
+    // The child tells its parent at the first key that it saves, and ends if there is no parent.
     eventually("the child saves", || server.info_number("persistence", "current_cow_peak") > 0);
     Orphan(Pid::from_raw(child.expect("it is started")))
 }

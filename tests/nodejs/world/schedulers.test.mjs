@@ -1,4 +1,4 @@
-// The examples for schedulers, each with what it is for: docs/schedulers.md.
+// The examples for schedulers, each with its purpose: docs/schedulers.md.
 
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
@@ -20,7 +20,7 @@ class Host {
     const clock = `const Real = Date; globalThis.Date = class extends Real {
       constructor(...given) { if (given.length === 0) super(Real.now() + ${late}); else super(...given); }
       static now() { return Real.now() + ${late}; } };\n`;
-    // What a program imports is loaded before it runs, and asks no clock yet.
+    // Imports are loaded before the program runs, and read no clock yet.
     const node = ['--input-type=module', '--eval', text.replace('\n\nconst ', `\n\n${clock}const `)];
     this.process = spawn(process.execPath, node, {
       cwd: WORLD,

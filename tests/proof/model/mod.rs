@@ -1,19 +1,18 @@
-//! The model: a few nodes, a few attempts, and a network that does what it likes.
+//! The model: a few nodes, a few attempts, and a network without rules.
 //!
-//! The attempts are the product's own [`Ballot`]s. The nodes are the rules of a node, written once
-//! more and as small as they can be ([`node`]). Every order of events is searched, so:
+//! The attempts are the product's own [`Ballot`]s. The nodes are the rules of a node, written once more and
+//! as small as they can be ([`node`]). Every order of events is searched, so:
 //!
-//! - Requests and answers arrive in any order, late, or never: what is never delivered is lost.
-//!   That is more than a network does, which keeps the order within a connection.
+//! - Requests and answers arrive in any order, late, or never: a message that is never delivered is lost.
+//!   That is more than a network does: it keeps the order within a connection.
 //! - Some requests may arrive twice.
-//! - A lease ends at any moment: it ran out, was given back, or its node crashed. Whether a lease
-//!   has ended matters only when the next request arrives at the node, so it ends then or not at
-//!   all.
-//! - An attempt begins at once, with its requests under way for as long as they like; or in the
-//!   moment in which another has won.
+//! - A lease ends at any moment: it ran out, was given back, or its node crashed. Whether a lease has ended
+//!   matters only when the next request arrives at the node, so it ends then or not at all.
+//! - An attempt begins at once, with its requests under way for any time; or at the moment when another has
+//!   won.
 //!
-//! Time stands still: this is about fences, which rest on no clock. Whether a claim is still
-//! valid is the simulation's business.
+//! Time stands still: this is about fences, which need no clock. Whether a claim is still valid is the
+//! simulation's business.
 
 pub mod node;
 pub mod resource;
@@ -28,7 +27,7 @@ use node::{Flaw, Place};
 /// The space that a search covers.
 #[derive(Clone, Debug)]
 pub struct Setting<R> {
-    /// The rules by which a claim stands.
+    /// The rules of a claim.
     pub rules: R,
     /// The nodes' flaw.
     pub flaw: Option<Flaw>,
@@ -36,7 +35,7 @@ pub struct Setting<R> {
     pub nodes: usize,
     /// The attempts.
     pub attempts: Vec<Plan>,
-    /// Up to which number the nodes have counted when it begins: all combinations.
+    /// The nodes have counted up to this number at most when it begins: all combinations.
     pub counted: u64,
     /// A fence that is more than this much ahead of what a node has counted is too far for it.
     pub reach: u64,
@@ -158,7 +157,7 @@ where
     }
 
     fn actions(&self, state: &State<R>, actions: &mut Vec<Action>) {
-        // Nobody is left to win, or to renew: what still arrives changes nothing.
+        // No attempt is left that can win or renew: messages that still arrive change nothing.
         if !state.attempts.iter().any(Attempt::listens) {
             return;
         }
@@ -241,7 +240,7 @@ where
 pub const DISTINCT: &str = "two claims never have the same fence, unless both are shared";
 /// The second half of the promise about fences.
 pub const ORDERED: &str = "a claim that begins after another has returned has a larger fence";
-/// No attempt fails for nothing.
+/// An attempt that holds at all nodes has won.
 pub const COMPLETE: &str = "an attempt that holds at all nodes has won when nothing is on its way";
 const EVERYBODY: &str = "every attempt can win";
 const IN_TURN: &str = "one can win after another has returned";
@@ -249,7 +248,7 @@ const RAISED: &str = "a second round can make a claim";
 const LATE: &str = "a grant above the claim can arrive late";
 
 impl<R: Rules> Setting<R> {
-    /// Three nodes of which each may have counted to one, and nothing out of the ordinary.
+    /// Three nodes, and nothing out of the ordinary. Each may have counted to one.
     pub fn new(rules: R, attempts: &[Plan]) -> Setting<R> {
         Setting {
             rules,
@@ -317,7 +316,7 @@ impl<R: Rules> Setting<R> {
 
     fn hear(&self, state: &mut State<R>, at: usize) {
         let (attempt, node, id, answer) = state.answers.remove(at);
-        // A second answer to the same request is not looked at.
+        // A second answer to the same request is ignored.
         state.answers.retain(|(of, _, to, _)| (*of, *to) != (attempt, id));
         let won = match &mut state.attempts[attempt] {
             Attempt::After(_) => return,
@@ -375,7 +374,7 @@ impl<R: Rules> Setting<R> {
 }
 
 impl<R> State<R> {
-    /// Takes what is to be sent. Whether a node is raised by it.
+    /// Sends the machine's requests. True if one raises a node.
     fn send(&mut self, attempt: usize, out: &mut Outgoing) -> bool {
         let mut raised = false;
         while let Some(Send { node, id, ask, .. }) = out.pop() {
@@ -431,7 +430,7 @@ impl<R> Attempt<R> {
 
 // --- what there is to begin with ---------------------------------------------------------------
 
-/// All lists of this many numbers up to `most` that do not descend: the nodes are all alike.
+/// All lists of this many numbers up to `most` that do not descend: all nodes are alike.
 fn ascending(count: usize, most: u64) -> Vec<Vec<u64>> {
     let mut lists = vec![Vec::new()];
     for _ in 0..count {
@@ -444,7 +443,7 @@ fn ascending(count: usize, most: u64) -> Vec<Vec<u64>> {
     lists
 }
 
-/// The orders in which attempts begin: each at once, or when an earlier one has won.
+/// The orders of the attempts' beginnings: each at once, or when an earlier one has won.
 fn orders(count: usize) -> Vec<Vec<Option<usize>>> {
     let mut orders = vec![vec![None]];
     for attempt in 1..count {

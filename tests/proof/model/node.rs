@@ -1,4 +1,4 @@
-//! A node, as small as it can be: who holds the one lock, and how far it has counted.
+//! A node, as small as it can be: the holders of the one lock, and a counter.
 
 use dlock_core::Fence;
 use dlock_core::quorum::{Answer, Ask};
@@ -8,7 +8,7 @@ use dlock_core::quorum::{Answer, Ask};
 pub struct Place {
     /// The holders, with their fences.
     pub holders: Vec<Holder>,
-    /// The largest number it has given or heard of.
+    /// The largest number that it has granted or received.
     counter: u64,
 }
 
@@ -23,9 +23,9 @@ pub struct Holder {
 /// The flaws that a node can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flaw {
-    /// EXTEND FENCE is accepted for a holder whose fence is larger.
+    /// EXTEND FENCE is accepted for a holder with a larger fence.
     ExtendsAbove,
-    /// EXTEND is accepted when the lease has ended and nobody else has it.
+    /// EXTEND is accepted when the lease has ended and no other client has it.
     ExtendsEnded,
     /// EXTEND FENCE raises the holder's fence only.
     RaisesNoCounter,
@@ -47,7 +47,7 @@ impl Flaw {
 }
 
 impl Place {
-    /// A node whose counter is at this number.
+    /// Makes a node with this counter.
     #[must_use]
     pub fn new(counter: u64) -> Place {
         Place { holders: Vec::new(), counter }

@@ -1,9 +1,8 @@
-//! Data with a mark, and holders whose requests arrive whenever they like.
+//! Data with a mark, and holders whose requests arrive at any time.
 //!
-//! The model of the quorum shows that a later holder has a larger fence. This one takes that for
-//! granted, and shows what the mark makes of it: after a holder has read or written, no earlier one
-//! writes. Each holder reads and then writes; a request may be on its way for as long as it likes,
-//! arrive twice, or never.
+//! The model of the quorum shows that a later holder has a larger fence. This one takes that for granted, and
+//! shows the effect of the mark: after a holder has read or written, no earlier one writes. Each holder reads
+//! and then writes; a request may be on its way for any time, arrive twice, or never.
 
 use dlock_core::Fence;
 use dlock_core::durability::mark::{self, Verdict};

@@ -1,9 +1,9 @@
-//! A client that may lock a few keys, and proposes fences for them that are ahead of the clock: by seconds, or
-//! as far as nodes accept. Her keys have the counters of others'.
+//! A client that may lock a few keys, and proposes fences for them that are ahead of the clock: by seconds,
+//! or as far as nodes accept. The attacker's keys share counters with other keys.
 //!
-//! All clocks are right, within two seconds; but some servers begin a day ahead, until somebody puts their
-//! clocks right, or they start again. Meanwhile she is not there: what is handed out near such a clock stays, and
-//! nothing else is promised.
+//! All clocks are right, within two seconds; but some servers begin a day ahead, until an operator sets their
+//! clocks, or they start again. Meanwhile the attacker is idle: a fence granted near such a clock stays, and
+//! no other promise holds.
 
 use dlock_core::Reason;
 use dlock_core::command::acquire::Acquire;
@@ -23,19 +23,18 @@ use super::judge;
 use super::server::Server;
 use super::world::{Event, World};
 
-/// The attacker's keys, and the restarts that her fences count.
+/// The attacker's keys, and the restarts that its fences count.
 #[derive(Debug)]
 pub struct Attack {
-    /// Her keys: one with the counter of each of the others, and one more.
+    /// The attacker's keys: one with the counter of each of the others, and one more.
     pub keys: Vec<KeyBuf>,
-    /// The number of times that a server has started again, or has taken over. The promise of its
-    /// last life is a floor for all keys then, and she may have driven it as far as she may
-    /// propose.
+    /// The number of times that a server has started again, or has taken over. The promise before that is a
+    /// floor for all keys then, and the attacker may have driven it as far as it may propose.
     restarts: u64,
 }
 
 impl<R: Rules> World<R> {
-    /// Adds the attacker, who is there from the beginning.
+    /// Adds the attacker, from the beginning.
     pub fn add_an_attack(&mut self) {
         if self.dice.chance(300) {
             self.add_replicas();
@@ -43,8 +42,8 @@ impl<R: Rules> World<R> {
         let World { dice, servers, processes, keys, pairs, nodes, .. } = self;
         for server in servers.iter_mut() {
             server.clock.set(dice, CLOCKS);
-            // Fences of which a primary dies without having told are covered by its replica's clock; and one node alone
-            // may count from its own.
+            // If a primary crashes before it has replicated fences, its replica's clock covers them. One node
+            // alone may count from its own clock.
             if pairs.is_empty() && *nodes > 1 && dice.chance(200) {
                 server.clock.lead(DAY);
             }
@@ -53,7 +52,7 @@ impl<R: Rules> World<R> {
         let mut hers: Vec<KeyBuf> = keys.iter().map(beside).collect();
         hers.push(KeyBuf { db: 0, name: b"hers".as_slice().into() });
         let fills = self.flaw == Some(Flaw::RefusesNobody) || self.dice.chance(5);
-        // She is not there while its clock is ahead.
+        // The attacker is idle while the node's clock is ahead.
         self.servers[0].fills = fills && self.servers[0].time(0).unix < UNIX + DAY;
         self.attack = Some(Attack { keys: hers, restarts: 0 });
     }
@@ -99,7 +98,7 @@ impl<R: Rules> World<R> {
         self.attack.iter_mut().for_each(|attack| attack.restarts += 1);
     }
 
-    /// True if a key is hers.
+    /// True if a key is the attacker's.
     pub(super) fn is_hers(&self, event: &Report) -> bool {
         let attack = self.attack.as_ref();
         attack.zip(event.key()).is_some_and(|(attack, key)| attack.keys.contains(key))
@@ -124,7 +123,7 @@ impl<R: Rules> World<R> {
 }
 
 impl Server {
-    /// Asks in her name for a lock of hers with this fence, or raises one that is held.
+    /// Asks in the attacker's name for one of its locks with this fence, or raises one that is held.
     fn propose(&mut self, key: &KeyBuf, number: u64, (fence, ttl): (Fence, Millis), now: u64) {
         let time = self.time(now);
         self.host.owner = HER;
@@ -151,7 +150,7 @@ impl Server {
         self.host.owner = ANYBODY;
     }
 
-    /// A flaw: her proposals move the fences of others.
+    /// A flaw: the attacker's proposals move the fences of others.
     fn spoil(&mut self, others: &[KeyBuf], fence: Fence, now: u64) {
         let most = match self.flaw {
             Some(Flaw::SharesAll) => u64::MAX,
@@ -162,7 +161,7 @@ impl Server {
         others.iter().for_each(|key| self.node.durable.led_elsewhere(key.as_key(), to));
     }
 
-    /// She has proposed such fences for as many keys as she may, or many like her have.
+    /// The attacker has proposed such fences for as many keys as it may, or many attackers have.
     pub(super) fn fill(&mut self, now: u64) {
         let time = self.time(now);
         let far = Fence(UNIX + now + MAX_FENCE_AHEAD - 20 * SECOND);
@@ -201,7 +200,7 @@ fn beside(key: &KeyBuf) -> KeyBuf {
 
 const SECOND: u64 = 1_000_000;
 const DAY: u64 = 86_400 * SECOND;
-/// The user of all others.
+/// The user of all other clients.
 pub(super) const ANYBODY: Owner = Owner(1);
 const HER: Owner = Owner(2);
 /// The error of clocks, at most.

@@ -7,18 +7,18 @@ use super::dice::Dice;
 /// The two clocks of a machine.
 #[derive(Clone, Debug)]
 pub struct Clock {
-    /// The monotonic clock runs this much fast, in millionths.
+    /// The monotonic clock is this much fast, in millionths.
     rate: i64,
     /// The monotonic clock's time at the beginning.
     start: u64,
     /// The wall clock's time at the beginning.
     wall: u64,
-    /// Somebody sees to it that the wall clock is never more wrong than this.
+    /// The largest error of the wall clock, if it is kept right.
     kept: Option<u64>,
 }
 
 impl Clock {
-    /// Up to half a per cent fast or slow, and some minutes wrong.
+    /// Makes a clock: up to half a per cent fast or slow, and some minutes wrong.
     pub fn new(dice: &mut Dice) -> Clock {
         let rate = dice.one_of(&[-5000, 5000, 0, -3000, 2500]);
         let start = dice.between(1_000_000, 9_000_000_000);
@@ -27,7 +27,7 @@ impl Clock {
         clock
     }
 
-    /// Somebody sets the wall clock.
+    /// Sets the wall clock anew.
     pub fn step(&mut self, dice: &mut Dice) {
         if let Some(most) = self.kept {
             return self.set(dice, most);
@@ -36,13 +36,13 @@ impl Clock {
         self.wall = UNIX - dice.between(0, wrong) + dice.between(0, wrong);
     }
 
-    /// Somebody looks after the wall clock: its error is less than `most`.
+    /// Keeps the wall clock right from now on: its error is less than `most`.
     pub fn set(&mut self, dice: &mut Dice, most: u64) {
         self.wall = UNIX + dice.between(0, most);
         self.kept = Some(most);
     }
 
-    /// Puts the wall clock this much ahead, until somebody sets it.
+    /// Puts the wall clock this much ahead, until it is set.
     pub fn lead(&mut self, by: u64) {
         self.wall += by;
     }
@@ -53,7 +53,7 @@ impl Clock {
         Time { now: Instant(self.start + passed), unix: self.wall + passed }
     }
 
-    /// The latest moment at which the clock here reaches this time.
+    /// The latest moment when the clock here reaches this time.
     pub fn when(&self, at: Instant) -> u64 {
         let mut passed = at.0.saturating_sub(self.start);
         passed = (i128::from(passed) * 1_000_000 / i128::from(1_000_000 + self.rate)) as u64;

@@ -1,14 +1,14 @@
-//! A replica takes over from its primary, which dies, is cut off, or is replaced for no reason at all.
+//! A replica takes over from its primary, which dies, is cut off, or is replaced without a cause.
 //!
-//! What has not reached the replica binds it only as far as it was told: nobody promises anything for
+//! The replica can respect only what has reached it. No promise holds for
 //!
 //! - a lease longer than all that the replica was told of, and a fence larger than those;
-//! - what a primary grants that was replaced and does not know it, to those who still find it;
+//! - a grant by a deposed primary that has not learned of its replacement, to clients that still find it;
 //! - a replica that takes over, cannot write its state file, and crashes.
 //!
-//! In most lives the primary is fenced off, as it should be: it refuses writes when it has not heard of
-//! its replica for a while (`min-replicas-max-lag`), and its replica takes over later than that. Then
-//! nobody is granted anything by a primary that was replaced.
+//! In most lives the primary is fenced off, as it should be. It refuses writes after a while without its
+//! replica (`min-replicas-max-lag`), and the replica takes over later than that. Then a deposed primary
+//! grants nothing.
 
 use dlock_core::quorum::{Answer, Rules};
 use dlock_core::simulated::Report;
@@ -20,7 +20,7 @@ use super::replication::Known;
 use super::world::{Event, Wire, World};
 
 impl<R: Rules> World<R> {
-    /// The primary of a node dies, is cut off, or is replaced for no reason at all.
+    /// The primary of a node crashes, is cut off, or is replaced without a cause.
     pub(super) fn fail_over(&mut self, node: usize, length: u64) {
         let (leader, follower) = (self.leader(node), self.follower(node));
         let Some(pair) = self.pairs.get_mut(&node) else { return };
@@ -93,7 +93,7 @@ impl<R: Rules> World<R> {
         self.later(after, Event::Demote { node });
     }
 
-    /// A primary that is going to be replaced holds writes back until all has arrived.
+    /// A primary that is going to be replaced holds writes back until the replica has everything.
     fn catch_up(&mut self, node: usize) {
         let (follower, now) = (self.follower(node), self.now);
         let Some(pair) = self.pairs.get_mut(&node) else { return };
@@ -111,7 +111,7 @@ impl<R: Rules> World<R> {
         let Some(pair) = pairs.get(&node) else { return };
         judge.hand_over(node, now, |key, end| {
             let end = old.true_end(end);
-            // The lease has run for a while, so this is less than was granted.
+            // The lease has run for a while: less is left than was granted.
             let left = Millis(end.saturating_sub(now) / 1000);
             let known = pair.known.covers(key, Millis(left.0 * 99 / 100), now);
             known.then(|| new.end_at(end, now))
@@ -126,7 +126,7 @@ impl<R: Rules> World<R> {
         }
     }
 
-    /// All that was sent has arrived: so the leases have.
+    /// Checks the leases of a replica that has received everything.
     fn check_replicated(&mut self, (old, left): (usize, &[(KeyBuf, Mode, Holder)]), new: usize) {
         let there = self.servers[new].host.grants();
         for (key, _, holder) in left {
@@ -148,7 +148,7 @@ impl<R: Rules> World<R> {
         }
     }
 
-    /// Leases that the new primary does not have have ended, as far as guards can rely on them.
+    /// Leases that the new primary lacks have ended, as far as guards can rely on them.
     fn note_promotion(&mut self, node: usize, new: usize) {
         let time = self.servers[new].time(self.now);
         let grants = self.servers[new].host.grants();
@@ -185,7 +185,7 @@ impl<R: Rules> World<R> {
         }
     }
 
-    /// Somebody tells the old primary.
+    /// The old primary learns that it was replaced.
     pub(super) fn demote(&mut self, node: usize) {
         let Some(pair) = self.pairs.get_mut(&node) else { return };
         let Some(old) = pair.deposed.take() else { return };
@@ -200,7 +200,7 @@ impl<R: Rules> World<R> {
         self.will_attach(node);
     }
 
-    /// Nothing fails any more: everybody knows who leads.
+    /// Nothing fails any more: all processes find the primaries.
     pub(super) fn calm_pairs(&mut self) {
         let now = self.now;
         for node in self.pairs.keys().copied().collect::<Vec<_>>() {
@@ -218,7 +218,7 @@ impl<R: Rules> World<R> {
         }
     }
 
-    /// Notes the reports of a server that was replaced. Nobody promises anything for its grants.
+    /// Notes the reports of a server that was replaced. No promise holds for its grants.
     pub(super) fn note_astray(&mut self, log: &[Report]) {
         for event in log {
             let holder = match event {
@@ -236,7 +236,7 @@ impl<R: Rules> World<R> {
         }
     }
 
-    /// The same of an answer: what it has or has not.
+    /// Notes an answer of such a server.
     pub(super) fn note_answer(&mut self, server: usize, task: usize, answer: Answer) {
         let told =
             matches!(answer, Answer::Granted(_) | Answer::Extended | Answer::Gone | Answer::Denied);

@@ -31,11 +31,11 @@ pub enum Flaw {
     SharesMore,
     /// The state file says nothing of keys that are far ahead.
     ForgetsAhead,
-    /// A fence for which there is no room is granted, and not remembered.
+    /// A fence that has no room is granted, and not stored.
     RefusesNobody,
     /// The state file promises what the wall clock says.
     PromisesByClock,
-    /// EXTEND is accepted when the lease has ended and nobody else has it.
+    /// EXTEND is accepted when the lease has ended and no other client has it.
     ExtendsEnded,
     /// EXTEND makes leases shorter, too: one that comes late does.
     Shortens,
@@ -45,13 +45,13 @@ pub enum Flaw {
     AnswersRestored,
     /// A grant ends with the connection that asked for it.
     EndsWithConnection,
-    /// The next in line is told of its turn while the holder has not asked the other nodes.
+    /// The first waiter gets TURN while the holder has not asked the other nodes.
     TellsTooEarly,
-    /// Nobody is told of its turn.
+    /// No waiter gets TURN.
     TellsNobody,
-    /// Of the clients: a node is whatever its address leads to.
+    /// Of the clients: the server at an address is taken for its node.
     TrustsAddresses,
-    /// Of the clients: a connection stays that of its node, though another server has taken its place.
+    /// Of the clients: a connection stays its node's, though another server has taken the place.
     KeepsConnections,
     /// Of the clients: a RELEASE says no FINAL, though a request has no answer.
     ForgetsFinal,
@@ -61,13 +61,12 @@ pub enum Flaw {
     LeavesNoPlace,
     /// A replica that is promoted grants at once.
     PromotedWithoutQuarantine,
-    /// Its quarantine is reckoned from when it last heard of its primary.
+    /// Its quarantine counts from the last message of its primary.
     QuarantineWithoutLag,
-    /// Its quarantine is reckoned from the leases that have reached it, and not from what its primary
-    /// has promised.
+    /// Its quarantine covers the leases that have reached it, and not its primary's promise.
     QuarantineOfWhatArrived,
-    /// A replica that has the data set of its primary, and nothing of the stream, reckons its
-    /// quarantine from the data set.
+    /// A replica that has its primary's data set, and nothing of the stream, takes its quarantine from the
+    /// data set.
     QuarantineOfDataSet,
     /// A primary tells its replica what it has promised after other things, when it looks at its state file.
     TellsLate,
@@ -82,17 +81,17 @@ pub enum Flaw {
     PromotedWithoutFence,
     /// A promoted replica drops the leases that have reached it.
     PromotedWithoutLeases,
-    /// A replica grants, if somebody asks it.
+    /// A replica grants.
     ReplicaGrants,
     /// A replica ends leases by its own clock.
     ReplicaEnds,
-    /// A replica does not hear of renewals.
+    /// A replica does not receive renewals.
     RenewsInSilence,
-    /// A lock that is done is granted to whoever asks.
+    /// A lock that is done is granted.
     GrantsOverMarks,
     /// RELEASE … DONE does not compare the token.
     MarksAnybody,
-    /// The time for which a lock is done begins again when the server starts.
+    /// A completion record's time begins again when the server starts.
     MarksBeginAnew,
     /// A lock that was evicted is free.
     GrantsEvicted,

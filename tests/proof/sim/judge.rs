@@ -20,20 +20,20 @@ pub struct Broken {
 pub const DISTINCT: &str = "fences are distinct";
 /// A claim that begins after another has returned has a larger fence.
 pub const ORDERED: &str = "fences are ordered";
-/// At most one guard is valid, or none but shared ones. The moment is one of true time, and each
-/// guard judges by its own clock.
+/// At most one guard is valid at any moment of true time, except shared ones. Each guard judges by its own
+/// clock.
 pub const EXCLUSIVE: &str = "guards exclude each other";
-/// No node grants beside a lease that it granted and that may still run, crashes or not.
+/// No node grants beside a lease that it granted and that may still run, even after a crash.
 pub const NO_GRANT_BESIDE: &str = "a node grants nothing beside a lease that may still run";
-/// No node gives a key the fence that it gave before, or a smaller one.
+/// A node's fences for a key grow, even after a crash.
 pub const NODE_COUNTS: &str = "a node's fences grow, crashes or not";
 /// A guard that a majority of the nodes has disowned says that it is lost.
 pub const BELIEVES_NODES: &str = "a guard that a majority has disowned is lost";
-/// A guard whose lock was ended from outside at a majority of the nodes, all at the same moment, or
-/// that somebody else has had since, is lost when its lease is over, if not before.
+/// An operator may end a guard's lock at a majority of the nodes, all at the same moment, or another client
+/// may have had it since. Then the guard is lost when its lease is over, at the latest.
 pub const ENDED_IS_LOST: &str = "a guard whose lock was ended everywhere is lost";
-/// A guard whose lease a majority of the nodes holds without a gap stays valid, as far as anybody can
-/// know it: what a node did, it did between the request and the answer. In calm nobody loses one.
+/// A guard stays valid while a majority of the nodes holds its lease without a gap. Only what its client can
+/// know counts: a node may act at any moment between request and answer. In calm no client loses a guard.
 pub const HOLDS_ON: &str = "a guard whose lease a majority holds without a gap stays valid";
 /// A longer lease that a majority grants is not undone by the others.
 pub const LENGTHENED: &str = "a longer lease that a majority grants is kept";
@@ -41,33 +41,31 @@ pub const LENGTHENED: &str = "a longer lease that a majority grants is kept";
 pub const CLOSED_LEAVES_NOTHING: &str = "a waiter that has vanished leaves nothing behind";
 /// An attempt that was given up leaves nothing behind, where its messages arrived.
 pub const GIVEN_UP_LEAVES_NOTHING: &str = "an attempt that was given up leaves nothing behind";
-/// Once nothing fails any more and a majority is up, everybody who waits is served. An attempt that
-/// waits without limit waits through an outage.
+/// Once nothing fails any more and a majority is up, every waiter is served. A waiter without a limit waits
+/// through an outage.
 pub const SERVED: &str = "who waits is served";
-/// Once nothing fails any more, nobody who does not wait is told that a lock is held that a
-/// majority of the nodes has granted him.
+/// Once nothing fails any more, a client that does not wait is never told that a lock is held if a majority
+/// of the nodes has granted it the lock.
 pub const FREE: &str = "a lock that is free at a majority is free";
-/// While nothing fails, and however far the clients are from the nodes, who was first at the gate has the
-/// lock first.
+/// While nothing fails, the first client at the gate has the lock first, however far it is from the nodes.
 pub const IN_ORDER: &str = "who was first at the gate is served first";
-/// While nothing fails but that nodes are deaf, whoever waits for a lock has it soon after it was given back, and
-/// not only when some lease has ended.
+/// If nodes are deaf and nothing else fails, a waiter has the lock soon after its release, and not only when
+/// some lease has ended.
 pub const SOON: &str = "who waits is served soon";
-/// A lock that its holder has left done at a majority of the nodes is taken by nobody as long as these
-/// remember.
+/// While a majority of the nodes has a completion record, no client takes the lock.
 pub const DONE_ONCE: &str = "a lock that was left done is not taken before its time";
-/// Whoever is told that a lock is done hears of one claim, whose mark a majority of the nodes has had, and not
-/// later than its time.
+/// A client is told DONE only while the record of one claim is at a majority of the nodes, and has not
+/// expired.
 pub const DONE_BY_MAJORITY: &str = "a lock is done by a majority, for its time";
-/// A replica has every lease whose effects have reached it, and keeps it when it takes over.
+/// A replica has every lease that has reached it, and keeps it when it takes over.
 pub const REPLICATED: &str = "a replica that takes over has the leases that have reached it";
-/// Nobody waits for longer than the longest lease in use, unless nobody could tell how long leases are. That
-/// is not handed on as if it were known, and is over when an operator says so.
+/// A server that takes over waits for the longest lease in use, and no longer, unless it could not learn how
+/// long leases are. It does not pass such a guess on as a fact, and an operator can end the wait.
 pub const NO_LONGER: &str = "nobody waits for leases that are longer than any in use";
-/// Nobody's fences are farther ahead of clocks than seconds because of what others propose; of a server that
-/// has started again, than they may propose.
+/// Whatever other clients propose, a key's fences are ahead of the clock by seconds at most. After a restart
+/// they are ahead as far as a client may propose.
 pub const NEAR: &str = "fences stay near the clock, whatever others propose";
-/// Nobody holds and nobody waits anywhere when all is over.
+/// In the end there are no holders and no waiters.
 pub const EMPTY: &str = "in the end nothing is held";
 
 /// The judge.
@@ -80,33 +78,33 @@ pub struct Judge {
     leases: BTreeMap<(usize, KeyBuf), Vec<Lease>>,
     /// The largest fence that each node gave each key.
     counted: BTreeMap<(usize, KeyBuf), u64>,
-    /// The last time at which a node has lost marks.
+    /// The time of a node's last loss of completion records.
     forgot: Option<u64>,
-    /// The tasks that have come to the gate, and of them, in order, those that have not had the
-    /// lock.
+    /// The tasks that have come to the gate, and in order those that have not had the lock.
     came: BTreeSet<usize>,
     waiting: VecDeque<usize>,
-    /// True if the life goes on when a promise is broken, for judges that others wrote.
+    /// True if the life goes on when a promise is broken, for judges by other authors.
     pub goes_on: bool,
-    /// The same for those, in true time: every claim, and every lock that was broken.
+    /// Every claim, and every lock that was broken, in true time, for the same judges.
     pub history: Vec<Line>,
 }
 
 /// The claims and guards of a key.
 #[derive(Debug, Default)]
 struct KeyRecord {
-    /// Each fence that was claimed, and whether all of its claims are shared.
+    /// Each fence that was claimed; true if all of its claims are shared.
     claimed: BTreeMap<Fence, bool>,
-    /// The largest fence by when it was claimed.
+    /// The largest fence at each time of a claim.
     highest: Vec<(u64, Fence)>,
     guards: Vec<Guard>,
-    /// The fence of each holder that left the lock done, and until when it is so at least.
+    /// The fence of each holder that left the lock done, and the earliest end of that.
     done: Vec<(Fence, u64)>,
-    /// The nodes that had the mark of a fence, and the last end of all.
+    /// The nodes that had the completion record of a fence, and the latest end of these records.
     marks: BTreeMap<Fence, (BTreeSet<usize>, u64)>,
-    /// The last time at which somebody who takes locks that are done has taken it where a mark may have been.
+    /// The last time that a client that takes done locks has taken it where a record may have been.
     taken: Option<u64>,
-    /// The last time at which the operator broke the lock: whoever had begun by then may not know.
+    /// The time of the operator's last break of the lock. An attempt that began before may not have learned
+    /// of it.
     broken: Option<u64>,
 }
 
@@ -115,7 +113,7 @@ struct KeyRecord {
 pub struct Guard {
     /// The task that holds it.
     pub task: usize,
-    /// The mode in which it holds.
+    /// The mode of the hold.
     pub mode: Mode,
     /// Its fence.
     pub fence: Fence,
@@ -123,7 +121,7 @@ pub struct Guard {
     pub until: Instant,
     /// That moment in true time.
     pub over: u64,
-    /// The time at which it began to try.
+    /// The time of its first request.
     pub begun: u64,
 }
 
@@ -132,8 +130,8 @@ struct Lease {
     token: Box<[u8]>,
     mode: Mode,
     end: Deadline,
-    /// True if the lease had ended, and is there again with an older data set: somebody else may
-    /// have held since, and its holder can renew it all the same.
+    /// True if the lease had ended, and came back with an older data set. Another client may have held the
+    /// lock since, and still the lease's holder can renew it.
     is_stale: bool,
 }
 
@@ -145,12 +143,12 @@ impl Lease {
 }
 
 impl Judge {
-    /// Something is wrong.
+    /// Notes that a promise was broken.
     pub fn accuse(&mut self, promise: &'static str, how: String) {
         self.broken.get_or_insert(Broken { promise, how });
     }
 
-    /// Somebody won at `now`. `clock`: what time it is for whom.
+    /// A client won at `now`. `clock` gives the time at a task.
     pub fn won(&mut self, key: &KeyBuf, guard: Guard, now: u64, clock: impl Fn(usize) -> Instant) {
         self.note_claim(key, guard, now);
         let book = self.keys.entry(key.clone()).or_default();
@@ -214,7 +212,7 @@ impl Judge {
         }
     }
 
-    /// A node has lost marks: what was done may be done again.
+    /// A node has lost completion records: jobs may be done again.
     pub fn forget_done(&mut self, now: u64) {
         self.forgot = Some(now);
         self.keys.values_mut().for_each(|book| book.done.clear());
@@ -227,7 +225,7 @@ impl Judge {
         }
     }
 
-    /// A task has the lock: those who came before it have had it.
+    /// A task has the lock. Every task that came before it has had the lock.
     pub fn is_served(&mut self, task: usize) {
         let first = self.waiting.pop_front();
         if first != Some(task) {
@@ -235,11 +233,10 @@ impl Judge {
         }
     }
 
-    /// A guard has another end; `over` is the same in true time. `None`: it says that it is lost, or was given
-    /// back.
+    /// A guard has another end; `over` is the same in true time. `None`: the guard is lost, or was released.
     pub fn holds(&mut self, key: &KeyBuf, task: usize, until: Option<Instant>, over: u64) {
         let Some(book) = self.keys.get_mut(key) else { return };
-        // Whoever leaves the lock done holds on after its work is over.
+        // A task that leaves the lock done holds it after its guard is gone.
         if !book.guards.iter().any(|guard| guard.task == task) {
             return;
         }
@@ -290,8 +287,8 @@ impl Judge {
         });
     }
 
-    /// Hears what a node reported. `find`: the end of a token's lease there, and its fence. `takes`: whether a
-    /// token takes locks that are done.
+    /// Reads a node's reports. `find` returns the end of a token's lease there, and its fence. `takes` is
+    /// true if a token takes locks that are done.
     pub fn hear(
         &mut self,
         node: usize,
@@ -334,7 +331,7 @@ impl Judge {
         }
     }
 
-    /// The leases that came back after a start run at full length again.
+    /// A lease came back after a start, and runs at full length again.
     pub fn came_back(
         &mut self,
         node: usize,
@@ -350,8 +347,8 @@ impl Judge {
         leases.push(Lease { token: token.into(), mode, end, is_stale });
     }
 
-    /// Another server is the node's primary. `end`: when a lease that the old one granted is over, by the
-    /// new one's clock; `None`: the new one cannot know of it, so nobody promises anything for its key.
+    /// Another server is the node's primary. `end`: the end of the old primary's lease, by the new one's
+    /// clock. `None`: the new one cannot know of the lease, so no promise holds for its key.
     pub fn hand_over(
         &mut self,
         node: usize,
@@ -374,7 +371,7 @@ impl Judge {
         unknown.iter().for_each(|key| self.excuse(key, now));
     }
 
-    /// True if somebody may hold at a node, besides who is known there.
+    /// True if a client may hold at a node without being `known` there.
     pub fn may_hold(
         &self,
         node: usize,
@@ -387,7 +384,7 @@ impl Judge {
             .any(|(key, lease)| !lease.end.is_over(now) && !known(key, &lease.token))
     }
 
-    /// The primary of a node has given numbers of which nobody else has heard.
+    /// The primary of a node has granted fences that no other server or client has received.
     pub fn forget_fences(&mut self, node: usize) {
         self.counted.retain(|(of, _), _| *of != node);
         for book in self.keys.values_mut() {
@@ -415,7 +412,8 @@ impl Judge {
         }
     }
 
-    /// A claim that fails may have taken a mark all the same: the lock need not be done any more.
+    /// A claim that fails may have taken over a completion record all the same: the lock need not be done any
+    /// more.
     fn taken(&mut self, node: usize, key: &KeyBuf, now: u64) {
         let book = self.keys.entry(key.clone()).or_default();
         let is_here = |(nodes, end): &(BTreeSet<usize>, u64)| nodes.contains(&node) && now < *end;
@@ -430,7 +428,7 @@ impl Judge {
         let book = self.keys.entry(key.clone()).or_default();
         let (nodes, end) = book.marks.entry(done.fence).or_default();
         nodes.insert(node);
-        // Clocks may be this much slow; and the answer is on its way.
+        // A clock may be this much slow, and the answer is on its way.
         *end = (*end).max(now + until.left.0 * 1_006 + ON_ITS_WAY);
     }
 
@@ -455,5 +453,5 @@ fn text(key: &KeyBuf) -> String {
     String::from_utf8_lossy(&key.name).into_owned()
 }
 
-/// A message may be on its way for this long, and a process stand still.
+/// A message may be on its way, or a process paused, for this long.
 const ON_ITS_WAY: u64 = 10_000_000;

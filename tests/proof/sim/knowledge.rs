@@ -1,9 +1,8 @@
-//! The servers' knowledge of leases that they do not have, and the longest time for which they may
-//! wait.
+//! The servers' knowledge of leases that they do not have, and the longest possible wait.
 //!
-//! A server that takes over waits for leases that it may not know of: for the longest in use, if it was told
-//! how long that is; and for much longer ([`UNKNOWN`]), if it could not be told. That must not be taken for
-//! the length of any lease, nor outlive the quarantine that an operator has ended.
+//! A server that takes over waits for leases that it may not know of. If it was told the longest lease in
+//! use, it waits that long; if not, it waits for [`UNKNOWN`], which is much longer. That must not be taken
+//! for the length of any lease, nor outlive the quarantine that an operator has ended.
 
 use dlock_core::quorum::Rules;
 use dlock_core::{Millis, Policy, Promise};
@@ -20,18 +19,18 @@ pub enum Knows {
     All,
     /// The server has a data set, and nothing of the stream after it.
     Untold,
-    /// The server knows as much as its primary, which was told nothing itself.
+    /// The server has as much knowledge as its primary, which was told nothing itself.
     AsMuch,
 }
 
-/// A server's knowledge, and whether it waits for leases that nobody knew.
+/// A server's knowledge. It may be waiting for leases that no server knew.
 #[derive(Clone, Copy, Debug)]
 pub struct Knowledge {
     /// Its knowledge of its primary's leases.
     pub knows: Knows,
     /// True if it took over, or started again, without knowing all.
     pub waits: bool,
-    /// The number of times that it has looked at its state file since it knows all.
+    /// The number of looks at its state file since it has all knowledge.
     looks: u32,
 }
 
@@ -47,7 +46,7 @@ impl Knowledge {
         self.waits || self.knows != Knows::All
     }
 
-    /// Something of the stream has arrived. The first thing in it is what its primary has promised.
+    /// Part of the stream has arrived. Its first message is the primary's promise.
     pub fn hears(&mut self) {
         if self.knows == Knows::Untold {
             self.knows = Knows::All;
@@ -79,7 +78,7 @@ impl Knowledge {
 }
 
 impl Server {
-    /// Its quarantine is over: an operator knows that nobody holds anything.
+    /// Its quarantine is over: an operator knows that there are no holders.
     pub fn end_quarantine(&mut self, now: u64) {
         let before = self.node.settings.quarantine;
         self.node.settings.quarantine = Policy::Off;
@@ -90,8 +89,7 @@ impl Server {
 }
 
 impl<R: Rules> World<R> {
-    /// An operator ends quarantines that last for long, where nobody holds anything that the server does
-    /// not know.
+    /// An operator ends long quarantines where there are no holders that the server does not know.
     pub(super) fn end_quarantines(&mut self) {
         for node in 0..self.nodes {
             let place = self.leader(node);
@@ -127,7 +125,7 @@ impl<R: Rules> World<R> {
         }
     }
 
-    /// A server has looked at its state file, which says what a crash would make it wait for.
+    /// A server has looked at its state file, which says for how long it would wait after a crash.
     pub(super) fn check_file(&mut self, place: usize) {
         if !self.pairs.contains_key(&self.node_of(place)) {
             return;

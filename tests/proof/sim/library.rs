@@ -1,9 +1,9 @@
-//! The client library's use of connections, where the simulation's other clients are simpler (and
-//! worse, for they hear of more):
+//! The client library's use of connections. The simulation's other clients are simpler, and worse, for they
+//! receive more:
 //!
-//! - a request whose connection breaks is sent over another one under the same number, and counts from then on;
-//!   what the broken connection still has in it arrives, too, before or after;
-//! - an answer that comes after the time-out is not heard, and a connection that waited is closed then.
+//! - a request whose connection breaks is sent over another one under the same number, and counts from then
+//!   on; messages still in the broken connection arrive, too, before or after;
+//! - an answer after the time-out is ignored, and a connection that waited is closed then.
 
 use dlock_core::quorum::{Ask, Rules};
 
@@ -20,7 +20,7 @@ impl<R: Rules> World<R> {
         }
     }
 
-    /// The connection of a request has broken. Whether it goes over another one now.
+    /// The connection of a request has broken. True if another one takes the request.
     pub(super) fn sends_again(&mut self, task: usize, node: usize, id: u32) -> bool {
         let Some(&under) = self.tasks[task].open.get(&(node, id)) else { return false };
         let Under { attempt, ask, over, ttl, again, .. } = under;
@@ -44,7 +44,7 @@ impl<R: Rules> World<R> {
         true
     }
 
-    /// No answer has come in time: none is heard any more.
+    /// No answer has come in time: later ones are ignored.
     pub(super) fn stop_listening(&mut self, task: usize, node: usize, id: u32) {
         let Some(under) = self.tasks[task].open.remove(&(node, id)) else { return };
         let process = self.tasks[task].process;

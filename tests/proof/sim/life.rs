@@ -73,7 +73,7 @@ impl<R: Rules> World<R> {
         ]);
         let (mode, wait) =
             if self.map.is_some() { (Mode::Exclusive, Patience::Forever) } else { (mode, wait) };
-        // The dice are thrown in the order in which they always were, so that a seed stays the life that it is.
+        // The dice are always thrown in the same order, so that a seed stays the same life.
         let start_at_gate =
             (self.dice.chance(300) || !self.tries_first()) && !self.servers[GATE].is_deaf;
         let suspects = self.suspects(process);
@@ -131,7 +131,7 @@ impl<R: Rules> World<R> {
         self.pump(task);
     }
 
-    /// The time-out of a node, by chance: some users have set one of an hour.
+    /// The time-out of a node, by chance: some users have set an hour.
     fn node_timeout(&self, ttl: Millis, chance: u64) -> Millis {
         let set = (self.map.is_none() && !self.is_library && chance.is_multiple_of(4))
             .then_some(Duration::from_secs(3600));
@@ -143,7 +143,7 @@ impl<R: Rules> World<R> {
         self.map.as_ref().is_none_or(|map| map.kind == Kind::Deaf)
     }
 
-    /// The nodes that it takes for gone.
+    /// The nodes that it takes for failed.
     fn suspects(&mut self, process: usize) -> Vec<bool> {
         let mut suspects = self.processes[process].suspects.clone();
         if self.map.as_ref().is_some_and(|map| map.kind == Kind::AnyGate) {
@@ -179,7 +179,7 @@ impl<R: Rules> World<R> {
         }
     }
 
-    /// Sends what a machine wants to be sent, and looks at how it stands.
+    /// Sends a machine's requests, and looks at its state.
     fn pump(&mut self, task: usize) {
         loop {
             let send = match &mut self.tasks[task].machine {
@@ -202,7 +202,7 @@ impl<R: Rules> World<R> {
         self.at(at, Event::Wake { task, alarm });
     }
 
-    /// True if the machine's state has changed, so that there is something to send.
+    /// True if the machine's state has changed, so that it has requests to send.
     fn look(&mut self, task: usize) -> bool {
         match &self.tasks[task].machine {
             Machine::Over => false,
@@ -285,7 +285,7 @@ impl<R: Rules> World<R> {
             let after = self.dice.between(0, means.hold);
             self.later(after, Event::Lengthen { task });
         }
-        // Before the nodes that were slow to answer have done so.
+        // Give up before slow nodes have answered.
         let often = if self.is_library { 300 } else { 60 };
         if self.calm_since.is_none() && self.dice.chance(often) {
             let node = self.dice.below(self.nodes);
@@ -322,7 +322,8 @@ impl<R: Rules> World<R> {
         }
     }
 
-    /// Somebody is told that the lock is held. A majority of the nodes that has granted it to him says otherwise.
+    /// A client is told that the lock is held. It is wrong if a majority of the nodes has granted it to that
+    /// client.
     fn check_free(&mut self, task: usize) {
         let Task { key, attempt, .. } = &self.tasks[task];
         let token = token(task, *attempt);
@@ -335,12 +336,11 @@ impl<R: Rules> World<R> {
         }
     }
 
-    /// True if the majority of the nodes that has counted least has counted about as far: a fence
-    /// too far ahead of a node's clock is refused. A node that is far ahead of the others is as
-    /// good as one that is away.
+    /// True if a majority of the nodes can agree on a fence. A node refuses a fence too far ahead of its
+    /// clock. A node that is far ahead of the others counts as one that is away.
     ///
-    /// Where all clocks are right they have to, whatever somebody proposes: after a crash, too, once their clocks
-    /// have passed what one accepts and the other does not.
+    /// Where all clocks are right nodes must agree, whatever an attacker proposes. After a crash they agree
+    /// once the clocks have passed what one node accepts and another does not.
     pub(super) fn nodes_agree(&self) -> bool {
         if self.attack.is_some() {
             return self.calm_since.is_some_and(|calm| self.now > calm + AGREES);
@@ -355,7 +355,7 @@ impl<R: Rules> World<R> {
         far.get(majority - 1).is_some_and(|last| *last < reach)
     }
 
-    /// A hold is over: it is given back. Whether there is something to send.
+    /// A hold is over: it is given back. True if there are requests to send.
     fn ended(&mut self, task: usize, loss: LossReason) -> bool {
         self.check_finished(task, loss);
         let Machine::Holding(hold) = &mut self.tasks[task].machine else { return false };
@@ -381,8 +381,7 @@ impl<R: Rules> World<R> {
         process.seen = process.seen.max(acquisition.seen());
     }
 
-    /// An attempt is over: its waiting connections close. While nothing fails, nothing of it is left
-    /// soon.
+    /// An attempt is over: its waiting connections close. While nothing fails, all of it is soon gone.
     fn forget(&mut self, task: usize, attempt: u32) {
         let waits = std::mem::take(&mut self.tasks[task].waits);
         for (of, wires) in waits {
@@ -422,7 +421,7 @@ impl<R: Rules> World<R> {
         if let Ask::Extend { fence } = ask {
             self.tasks[task].truth.raises(attempt, node, fence);
         }
-        // A ping says nothing of the lock.
+        // A ping does not concern the lock.
         if ask != Ask::Ping {
             self.tasks[task].newest.insert(node, id);
         }
@@ -449,7 +448,7 @@ impl<R: Rules> World<R> {
         }
     }
 
-    /// Counts a request to a node. False: the token's last word was said there.
+    /// Counts a request to a node. False: the token's last request there was sent.
     pub(super) fn may_send(&mut self, task: usize, of: (u32, usize), ask: Ask) -> bool {
         let requests = self.tasks[task].requests.entry(of).or_default();
         requests.send(ask)
@@ -496,7 +495,7 @@ impl<R: Rules> World<R> {
         Some(wire).filter(|wire| !busy && self.leads_there(*wire))
     }
 
-    /// True if a connection is open, and its server lives still, and has its place.
+    /// True if a connection is open, and its server still runs and has its place.
     fn leads_there(&self, wire: u64) -> bool {
         let there = self.wires.get(&wire).filter(|wire| wire.is_open && self.is_current(wire));
         there.is_some_and(|wire| {
@@ -660,7 +659,7 @@ impl<R: Rules> World<R> {
         self.hand_overs = (self.hand_overs.0 + 1, self.hand_overs.1 + u64::from(late));
     }
 
-    /// In calm whoever leaves a lock done succeeds.
+    /// In calm a client succeeds in leaving a lock done.
     fn check_finished(&mut self, task: usize, loss: LossReason) {
         let Task { begun, mode, means, finishes_since, is_astray, .. } = self.tasks[task];
         let calm = self.calm_since.is_some_and(|calm| begun > calm + 3_000_000);
@@ -671,11 +670,11 @@ impl<R: Rules> World<R> {
         }
     }
 
-    /// A majority of the nodes has the mark: nobody else has the lock before it is over.
+    /// A majority of the nodes has the completion record: no other client has the lock before it expires.
     fn left_done(&mut self, task: usize, fence: Fence) {
         let Task { ref key, means, finishes_since, is_astray, .. } = self.tasks[task];
         let Some(length) = means.finishes.filter(|_| !is_astray) else { return };
-        // Clocks may be this much fast.
+        // A clock may be this much fast.
         let until = finishes_since + length.0 * 994;
         self.judge.left_done(key, fence, (finishes_since, until), self.now);
     }
@@ -689,7 +688,7 @@ impl<R: Rules> World<R> {
             hold.finish(length, now);
             self.tasks[task].finishes_since = self.now;
             self.say(format!("task {task} leaves the lock done for {length:?}"));
-            // The work is over, and nothing rests on the lock any more.
+            // The work is over, and no longer needs the lock.
             let key = self.tasks[task].key.clone();
             self.judge.holds(&key, task, None, self.now);
             return self.pump(task);
@@ -719,7 +718,7 @@ pub(super) fn token(task: usize, attempt: u32) -> [u8; 8] {
     token
 }
 
-/// A node may refuse for this long what another one has promised before it crashed.
+/// After a crash a node may refuse for this long what another one has promised.
 const AGREES: u64 = 30_000_000;
 /// Events that happen at the same time may take this long.
 const A_MOMENT: u64 = 100;

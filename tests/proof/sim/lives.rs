@@ -11,21 +11,21 @@ use super::world::{NetworkConditions, World};
 /// A kind of lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lives {
-    /// Everything fails, but that each node is one server.
+    /// Everything fails; each node is one server.
     Any,
-    /// Nothing fails, and everybody has a place on a map: who comes first is served first.
+    /// Nothing fails, and all clients have a place on a map: they are served in the order of arrival.
     InOrder,
-    /// Nothing fails, but that as many nodes as may be are away, or each client does not reach some, and clients queue
-    /// at whichever of the others they like.
+    /// A minority of the nodes, the largest possible, is away, or each client does not reach some. Nothing
+    /// else fails. Clients queue at any of the others.
     AtAnyGate,
-    /// Nothing fails, but that as many nodes as may be are deaf, so that an even number is left: whoever waits
+    /// As many nodes as possible are deaf, so that an even number is left, and nothing else fails. A waiter
     /// has the lock soon after it was given back.
     BesideTheDeaf,
     /// Nodes are primaries with replicas, and fail over.
     WithReplicas,
     /// Addresses lead to other servers again and again, and processes begin anew.
     WithAddresses,
-    /// Clients treat connections as the library does, many of which break, and operators break many locks.
+    /// Clients treat connections as the library does. Many connections break, and operators break many locks.
     OfTheLibrary,
     /// Servers that crash come back with an empty disk now and then; their clocks are right, within half a minute.
     LosingDisks,
@@ -53,9 +53,8 @@ impl Lives {
         ("evictions", Lives::Evicting),
     ];
 
-    /// Seeds whose lives, of one kind or another, have shown a mutant that few others show. A change of the
-    /// simulation makes other lives of them: whoever finds the mutants' test slow takes new ones from what
-    /// it prints.
+    /// Seeds of lives, of one kind or another, that have shown a rare mutant. A change of the simulation
+    /// makes other lives of them: if the mutants' test becomes slow, take new seeds from its output.
     pub const TELLING: [u64; 17] =
         [69, 128, 135, 142, 323, 360, 370, 401, 464, 526, 569, 1517, 2332, 2349, 2372, 2765, 2830];
 
@@ -68,7 +67,7 @@ impl Lives {
 }
 
 impl<R: Rules> World<R> {
-    /// One of these lives. Nothing has happened yet.
+    /// Makes one of these lives. Nothing has happened yet.
     pub fn of(lives: Lives, seed: u64, rules: R, flaw: Option<Flaw>, tells: bool) -> World<R> {
         let mut world = World::new(seed, rules, flaw, tells);
         let majority = world.servers.len() / 2 + 1;

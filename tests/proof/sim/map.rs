@@ -1,5 +1,5 @@
-//! The places of all processes and servers. A message takes the same time each time, and no way
-//! round is shorter.
+//! The places of all processes and servers. A message between two places always takes the same time, and no
+//! way round is shorter.
 
 use super::dice::Dice;
 
@@ -11,19 +11,20 @@ pub struct Map {
     pub kind: Kind,
 }
 
-/// Lives in which nothing fails.
+/// Lives without faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// All clients queue at the same node, from the beginning.
     OneGate,
-    /// As many nodes as may be are away, or each client does not reach some, and clients queue at any of the others.
+    /// As many nodes as possible are away, or each client does not reach some. Clients queue at any of the
+    /// others.
     AnyGate,
-    /// As many nodes as may be are deaf. Clients may try before they queue.
+    /// As many nodes as possible are deaf. Clients may try before they queue.
     Deaf,
 }
 
 impl Map {
-    /// Everybody is somewhere.
+    /// Puts all processes and servers on the map.
     pub fn new(dice: &mut Dice, processes: usize, servers: usize, kind: Kind) -> Map {
         let size = dice.one_of(&[200, 2_000, 10_000]);
         let mut somewhere = |_: usize| (dice.between(0, size) as f64, dice.between(0, size) as f64);

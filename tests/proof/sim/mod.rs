@@ -1,19 +1,18 @@
-//! The simulation: the product's own nodes and machines, in virtual time, and everything that can
-//! go wrong between them; all of it from a seed.
+//! The simulation: the product's own nodes and machines, in virtual time, and everything that can go wrong
+//! between them. One seed decides it all.
 //!
 //! - `judge`: the promises that must hold.
-//! - `truth`: the truth that a guard may rely on, reckoned from what the nodes have done.
+//! - `truth`: the leases that a guard may rely on, derived from what the nodes have done.
 //! - `world`: events, in the order of their time. `network`: connections, and how they break.
-//! - `server`: a node with the keyspace and connections around it, and its ways to die; its
-//!   `state_file`, and the `stream` to its replica; and its flaws in `flaw`.
-//! - `replication`: nodes that are a primary and its replica; `replica`: that server; `fail_over`: it
-//!   takes over.
+//! - `server`: a node with the keyspace and connections around it, and its ways to crash; its `state_file`,
+//!   the `stream` to its replica, and its flaws in `flaw`.
+//! - `replication`: nodes that are a primary and its replica; `replica`: that server; `fail_over`: it takes
+//!   over.
 //! - `knowledge`: the longest wait of a server that takes over for leases that it does not know.
 //! - `task`: a client. `life`: the actions of clients. `faults`: the faults.
-//! - `attack`: a client whose fences are far ahead, and clocks that were.
+//! - `attack`: a client with fences far ahead, and clocks that were ahead.
 //! - `library`: the client library's use of connections.
-//! - `lives`: kinds of lives. `map`: the distances between all, in those in which nothing fails and
-//!   order is judged.
+//! - `lives`: kinds of lives. `map`: the distances between all, in lives that judge order and have no faults.
 //! - `dice`, `clock`: chance, and clocks that do not run alike.
 
 mod attack;
@@ -79,7 +78,7 @@ pub fn run<R: Rules>(
     Outcome { broken: judge.broken, claims, calm_claims, hand_overs }
 }
 
-/// Every claim of a life, for judges that others wrote: it goes on to its end, whatever is broken.
+/// Every claim of a life, for judges by other authors. The life goes on to its end, whatever is broken.
 pub fn history<R: Rules>(lives: Lives, seed: u64, rules: R, flaw: Option<Flaw>) -> Vec<Line> {
     let mut world = World::of(lives, seed, rules, flaw, false);
     world.judge.goes_on = true;
@@ -92,7 +91,7 @@ pub fn history<R: Rules>(lives: Lives, seed: u64, rules: R, flaw: Option<Flaw>) 
 pub struct Tally {
     /// The number of runs.
     pub runs: u64,
-    /// The number of runs in which something was violated.
+    /// The number of runs that violated something.
     pub broken: u64,
     /// The sum of each run's claims, as in [`Outcome`].
     pub claims: (u64, u64),
@@ -102,7 +101,7 @@ pub struct Tally {
     pub hand_overs: (u64, u64),
 }
 
-/// Many lives, on two threads. `accuse` hears of each that violated something.
+/// Many lives, on two threads. Calls `accuse` for each that violated something.
 pub fn runs<R: Rules + Sync>(
     lives: Lives,
     seeds: Range<u64>,

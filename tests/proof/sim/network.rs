@@ -1,4 +1,4 @@
-//! Connections: what goes over one keeps its order, and may be late. They break.
+//! Connections: messages over one keep their order, and may be late. Connections break.
 
 use dlock_core::quorum::{Answer, Met, Occupant, Rules};
 
@@ -6,8 +6,8 @@ use super::flaw::Flaw;
 use super::world::{Event, Wire, World};
 
 impl<R: Rules> World<R> {
-    /// A connection is made, to the server at which the node's address leads; one that is down is not
-    /// reached, and a node is not reached twice.
+    /// Opens a connection to the server at the node's address. A server that is down is not reached, and a
+    /// node is not reached twice.
     pub fn connect(&mut self, process: usize, place: usize) -> Option<u64> {
         let node = self.reach(process, place)?;
         let server = self.finds(process, node);
@@ -45,14 +45,14 @@ impl<R: Rules> World<R> {
         Some(server)
     }
 
-    /// True if the server at the other end still has the place, as far as the client knows. The
-    /// server can have another place by now, and would have two votes.
+    /// True if the server at the other end still has the place, in the client's view. The server can have
+    /// another place by now, and would have two votes.
     pub fn is_current(&self, wire: &Wire) -> bool {
         let roster = &self.processes[wire.process].roster;
         roster.changes(wire.place) == wire.tenure || self.flaw == Some(Flaw::KeepsConnections)
     }
 
-    /// The time at which a message arrives; `None`: never. The message may be the connection's last.
+    /// The arrival time of a message; `None`: never. The message may be the connection's last.
     pub fn transmit(&mut self, on: u64, to_server: bool) -> Option<u64> {
         let &Wire { process, server, is_open, .. } = self.wires.get(&on)?;
         let delay = self.delay(process, server);
@@ -87,8 +87,7 @@ impl<R: Rules> World<R> {
         self.will_learn(on);
     }
 
-    /// A client learns that a connection is broken: at once, or when it has been idle until
-    /// the system asks.
+    /// A client learns that a connection is broken: at once, or by the system's keep-alive.
     pub fn will_learn(&mut self, wire: u64) {
         let at_once = self.dice.chance(700);
         let most = if at_once { 20_000 } else { KEEPALIVE };
@@ -122,5 +121,5 @@ impl<R: Rules> World<R> {
     }
 }
 
-/// TCP notices after this long that the other end is gone.
+/// TCP notices after this long that the other end does not answer.
 const KEEPALIVE: u64 = 30_000_000;

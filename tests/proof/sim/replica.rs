@@ -1,5 +1,4 @@
-//! A server that follows another one, and takes over. What the module does then is done here with the
-//! same calls.
+//! A server that follows another one, and takes over. It makes the same calls as the module.
 
 use dlock_core::quorum::{Answer, Ask, Obstacle};
 use dlock_core::{Fence, Instant, Millis, Policy, Promise, Time};
@@ -30,7 +29,7 @@ impl Server {
             }
             Sent::Effect(effect) => {
                 self.knowledge.hears();
-                // A lease that is extended may not be there any more: the primary knows better.
+                // A lease that is extended may not be there any more: the primary decides.
                 effect.carry_out(&mut self.node, &mut self.host, time);
             }
             Sent::Promise(promise, may_wait) => {
@@ -49,8 +48,7 @@ impl Server {
         }
     }
 
-    /// The answer of a replica to everybody, and of a primary that does not hear of its own
-    /// replica.
+    /// The answer of a replica to all clients, and of a primary that has lost touch with its replica.
     pub fn turns_away(&self, ask: Ask) -> Option<Answer> {
         if self.node.is_following() && self.flaw != Some(Flaw::ReplicaGrants) {
             return Some(Answer::Unreachable);
@@ -59,7 +57,7 @@ impl Server {
         refuses.then_some(Answer::Refused(Obstacle::Busy))
     }
 
-    /// Makes the server a primary. `heard`: when it last heard of the one before.
+    /// Makes the server a primary. `heard`: the time of the last message from the one before.
     pub fn promote(&mut self, heard: u64, now: u64) {
         let time = self.time(now);
         (self.leads, self.stream.has_replica) = (true, true);
@@ -92,7 +90,7 @@ impl Server {
         self.clock.when(Instant(end.0.saturating_mul(1000)))
     }
 
-    /// The end of a lease that ends at that time. As long as a client trusts it: their clocks differ.
+    /// The end of a lease, by this server's clock, as far as a client can rely on it: clocks differ.
     pub fn end_at(&self, end: u64, now: u64) -> dlock_core::Deadline {
         let left = end.saturating_sub(now);
         let trusted = now + left.saturating_sub(left / 90 + 3_000);

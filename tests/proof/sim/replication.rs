@@ -16,21 +16,21 @@ use super::world::{Event, World};
 pub struct Pair {
     /// The primary.
     pub leader: usize,
-    /// The one before, until somebody tells it.
+    /// The primary before, until it learns that it was replaced.
     pub deposed: Option<usize>,
-    /// Somebody will be promoted.
+    /// True while a promotion is due.
     pub(super) is_failing_over: bool,
     /// The messages on their way to the replica, and when they arrive.
     pub(super) queue: VecDeque<(u64, Sent)>,
     /// True while the replica follows.
     pub(super) follows: bool,
-    /// Nothing of it arrives until then.
+    /// Until this time the replica receives nothing.
     pub(super) cut_until: u64,
-    /// The last time at which the primary heard of the replica.
+    /// The time of the replica's last sign of life at the primary.
     pub(super) heard: u64,
-    /// Nothing of the stream arrives before that: the replica asks for it when it has its data set.
+    /// Before this time nothing of the stream arrives: the replica asks for it when it has its data set.
     pub(super) streams_from: u64,
-    /// Something that was sent has been lost.
+    /// True if a message has been lost.
     pub(super) has_lost: bool,
     /// The primary's grants when it stopped. After a crash its data set may be an older one.
     pub(super) left: Vec<(KeyBuf, Mode, Holder)>,
@@ -52,7 +52,7 @@ pub(super) struct Known {
 }
 
 impl Known {
-    /// True if it can know that somebody holds for this long.
+    /// True if it can know of a lease of this length.
     pub(super) fn covers(&self, key: &KeyBuf, ttl: Millis, now: u64) -> bool {
         let recent = |lease: &&(u64, Millis)| lease.0 + REMEMBERED > now;
         let leases = self.leases.get(key).into_iter().flatten();
@@ -90,7 +90,7 @@ impl Known {
 }
 
 impl<R: Rules> World<R> {
-    /// The node to which a server belongs.
+    /// The node of a server.
     pub fn node_of(&self, server: usize) -> usize {
         server % self.nodes
     }
@@ -116,7 +116,7 @@ impl<R: Rules> World<R> {
         pair.is_some_and(|pair| pair.deposed == Some(server))
     }
 
-    /// The server at which a process finds a node.
+    /// The server that a process finds for a node.
     pub fn finds(&self, process: usize, node: usize) -> usize {
         self.processes[process].finds.get(&node).copied().unwrap_or(node)
     }
@@ -150,7 +150,7 @@ impl<R: Rules> World<R> {
 
     // --- replication -----------------------------------------------------------------------------
 
-    /// A server has started: its replica comes, or it goes to its primary.
+    /// A server has started: its replica attaches, or it attaches to its primary.
     pub fn will_attach(&mut self, node: usize) {
         if let Some(pair) = self.pairs.get_mut(&node) {
             pair.has_lost |= !pair.follows;
@@ -234,7 +234,7 @@ impl<R: Rules> World<R> {
         self.settle(follower);
     }
 
-    /// Decides whether a server must not write, because it does not hear of its replica.
+    /// Decides whether a server must not write, because it has lost touch with its replica.
     pub fn look_at_link(&mut self, server: usize) {
         let node = self.node_of(server);
         if !self.pairs.contains_key(&node) {
@@ -253,7 +253,7 @@ impl<R: Rules> World<R> {
         self.servers[server].host.refuses = max_lag.is_some() && (is_deposed || silent);
     }
 
-    /// A server of a pair has stopped. Of what it had sent a part is on its way.
+    /// A server of a pair has stopped. Part of its messages is on the way.
     pub(super) fn breaks_off(&mut self, server: usize) {
         let (node, leads) = (self.node_of(server), self.leads(server));
         let Some(pair) = self.pairs.get_mut(&node) else { return };

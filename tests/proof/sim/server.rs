@@ -1,4 +1,4 @@
-//! A server: a node with its clock, its state file and its connections, and its ways to die.
+//! A server: a node with its clock, its state file and its connections, and its ways to crash.
 
 use std::collections::BTreeMap;
 
@@ -51,16 +51,16 @@ pub struct Server {
     pub loses_disk: bool,
     /// True if the server does not start again.
     pub stays_away: bool,
-    /// True if it takes itself for a primary.
+    /// True if it considers itself a primary.
     pub leads: bool,
-    /// Blocked requests, and where the answer goes.
+    /// Blocked requests, and the destinations of their answers.
     pub blocked: BTreeMap<WaiterId, Blocked>,
     ended: Option<Ended>,
     /// The locks at its last save, if it has saved its data set.
     saved: Option<BTreeMap<KeyBuf, Value>>,
     /// Its knowledge of leases that it may not have.
     pub knowledge: Knowledge,
-    /// Somebody fills its table of keys that are ahead, at once.
+    /// The attacker fills its table of keys that are ahead, at once.
     pub(super) fills: bool,
     /// The wall clock's time when the server last looked at its state file.
     saw: u64,
@@ -93,7 +93,7 @@ pub struct Request {
     pub token: [u8; 8],
     /// The lock.
     pub key: KeyBuf,
-    /// The mode in which to hold it.
+    /// The mode of the hold.
     pub mode: Mode,
     /// The lease.
     pub ttl: Millis,
@@ -186,7 +186,7 @@ impl Server {
         }
     }
 
-    /// Carries out what the node has said: promises go into the state file, effects to the replica.
+    /// Carries out the node's effects: promises go into the state file, the rest to the replica.
     pub fn carry_on(&mut self) {
         self.host.failed.clear();
         for promise in self.host.promises.drain(..) {
@@ -235,7 +235,7 @@ impl Server {
 
     fn settings(&self) -> Settings {
         let off = self.flaw == Some(Flaw::NoQuarantine);
-        // An operator knows of its first start.
+        // An operator has declared its first start.
         let newborn_quarantine = match self.flaw {
             _ if self.life <= 1 => 0,
             Some(Flaw::NewGrants) => 0,
@@ -286,8 +286,8 @@ impl Server {
         }
     }
 
-    /// A crash: of the data set a part comes back, which may be nothing, or all of an older one; and a write
-    /// that was on its way may have been made.
+    /// A crash. A part of the data set comes back, which may be empty, or a whole older one. A write that was
+    /// on its way may have been made.
     pub fn crash(&mut self, dice: &mut Dice) {
         self.is_up = false;
         self.blocked.clear();
@@ -351,7 +351,7 @@ impl Server {
         self.tell(time);
     }
 
-    /// Carries a request out. `None`: it waits, or nobody waits for the answer.
+    /// Carries a request out. `None`: the request waits, or needs no answer.
     pub fn carry_out(&mut self, request: &Request, wire: u64, now: u64) -> Option<Answer> {
         let time = self.time(now);
         let Request { ask, ref key, ttl, .. } = *request;
@@ -459,7 +459,7 @@ impl Server {
         let _ = self.node.extend(&mut self.host, key, &extend, client, time);
     }
 
-    /// Lets the lease end as this EXTEND says, though it ended later.
+    /// Lets the lease end as this EXTEND says, even if that is earlier.
     fn shorten(&mut self, request: &Request, time: Time) {
         if request.mode == Mode::Exclusive
             && let Some(holder) = self.host.holder(&request.key, &request.token)
@@ -516,7 +516,7 @@ impl Server {
         }
     }
 
-    /// The token that a RELEASE is taken to be of.
+    /// The token that a RELEASE is applied to.
     fn released_by(&self, request: &Request) -> Box<[u8]> {
         if !matches!(self.flaw, Some(Flaw::ReleasesAnybody | Flaw::MarksAnybody)) {
             return request.token.into();
@@ -586,7 +586,7 @@ impl Server {
         holds || keys.iter().any(waits)
     }
 
-    /// The next time at which there is something to do, by its own clock.
+    /// The time of the next task, by the server's own clock.
     pub fn next(&self) -> Option<dlock_core::Instant> {
         let first = self.host.first_of_all().into_iter().chain(self.node.next_wake()).min();
         first.map(|end| dlock_core::Instant(end.0.saturating_mul(1000)))

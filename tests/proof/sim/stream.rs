@@ -10,7 +10,7 @@ pub struct Stream {
     pub sent: Vec<Sent>,
     /// True if there is a replica.
     pub has_replica: bool,
-    /// A flaw: the replica does not hear of renewals.
+    /// A flaw: the replica does not receive renewals.
     pub hides_renewals: bool,
 }
 
@@ -21,7 +21,7 @@ pub enum Sent {
     DataSet(Vec<(KeyBuf, Mode, Holder)>),
     /// An effect.
     Effect(Replicated),
-    /// The primary's promise. True: it may wait for leases of which nobody knows.
+    /// The primary's promise. True: the primary may be waiting for leases that no server has.
     Promise(Promise, bool),
 }
 

@@ -1,4 +1,4 @@
-//! A client that wants one lock: the product's machines, and what it means to do with the lock.
+//! A client that wants one lock: the product's machines, and the client's plans for the lock.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,11 +11,11 @@ use super::truth::{Truth, Under};
 /// A client.
 #[derive(Debug)]
 pub struct Task<R: Rules> {
-    /// The process in which it runs.
+    /// The client's process.
     pub process: usize,
     /// The lock.
     pub key: KeyBuf,
-    /// The mode in which to hold it.
+    /// The mode of the hold.
     pub mode: Mode,
     /// The limit of the wait for it.
     pub wait: Patience,
@@ -23,7 +23,7 @@ pub struct Task<R: Rules> {
     pub timeout: Millis,
     /// The state of its machine.
     pub machine: Machine<R>,
-    /// The time at which it began.
+    /// The time of its beginning.
     pub begun: u64,
     /// The requests under way, by node and request.
     pub open: BTreeMap<(usize, u32), Under>,
@@ -35,7 +35,7 @@ pub struct Task<R: Rules> {
     pub newest: BTreeMap<usize, u32>,
     /// The nodes that say that it does not hold.
     pub disowned: BTreeSet<usize>,
-    /// An operator has ended its lock: by then it must know, if it held.
+    /// An operator has ended its lock: the deadline for its client to notice, if it held.
     pub ended: Option<u64>,
     /// The nodes that have answered it since then, and before that time.
     pub heard_since: BTreeSet<usize>,
@@ -49,9 +49,9 @@ pub struct Task<R: Rules> {
     pub attempt: u32,
     /// The plans for the lock: the length of the hold, and of the lease.
     pub means: Means,
-    /// A server has granted something that is no primary any more and does not know it.
+    /// True if a deposed primary that has not learned of its replacement has granted it a lease.
     pub is_astray: bool,
-    /// The time at which it began to leave the lock done.
+    /// The time of its first attempt to leave the lock done.
     pub finishes_since: u64,
     /// The number of the alarm that counts.
     pub alarm: u64,
@@ -86,7 +86,7 @@ pub enum Machine<R: Rules> {
 }
 
 impl<R: Rules> Task<R> {
-    /// The time at which the machine is to be woken, by its own clock.
+    /// The machine's next alarm, by its own clock.
     pub fn wake(&self) -> Option<Instant> {
         match &self.machine {
             Machine::Trying(acquisition) => acquisition.wake(),

@@ -15,17 +15,17 @@ fn whatever_fails_every_promise_is_kept() {
 }
 
 #[test]
-fn who_comes_first_is_served_first_however_far_everybody_is() {
+fn clients_are_served_in_the_order_of_arrival_at_any_distance() {
     keep_every_promise(Lives::InOrder, 0..400);
 }
 
 #[test]
-fn two_who_queue_at_different_gates_do_not_hold_each_other_up() {
+fn waiters_at_different_gates_do_not_delay_each_other() {
     keep_every_promise(Lives::AtAnyGate, 0..400);
 }
 
 #[test]
-fn who_waits_beside_the_deaf_is_served_soon() {
+fn a_waiter_beside_the_deaf_is_served_soon() {
     keep_every_promise(Lives::BesideTheDeaf, 0..400);
 }
 

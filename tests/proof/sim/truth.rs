@@ -1,8 +1,8 @@
-//! The truth that a guard may rely on, reckoned from what the nodes have really done: the lease
-//! that an answer told of counts for as long as it was asked for, if it has not ended there since.
+//! The leases that a guard may rely on, derived from what the nodes have done. A lease that was granted in an
+//! answer counts for its whole length, if it has not ended at the node since.
 //!
-//! These rules are written without a look at the product's rules, but for one thing that nobody can
-//! know: when, between its request and its answer, a node did what it says.
+//! These rules are independent of the product's rules, with one exception that no rule can avoid: a node may
+//! act at any moment between its request and its answer.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,22 +18,22 @@ use super::world::{Event, World};
 #[derive(Clone, Debug, Default)]
 pub struct Truth {
     attempt: u32,
-    /// The leases that it has heard of, by place.
+    /// The leases that the client has learned of, by place.
     known: BTreeMap<usize, Known>,
-    /// Those that have ended, until it hears of that.
+    /// The leases that have ended without the client's knowledge.
     lost: BTreeMap<usize, Known>,
-    /// The places where it heard of that when the lease was over by its own clock: it may have run
-    /// until then.
+    /// The places whose lease was over by the client's clock when it learned of the end: the lease may have
+    /// run until then.
     too_late: BTreeSet<usize>,
-    /// The last time at which each server ended a lease of the attempt.
+    /// The last end of one of the attempt's leases, by server.
     ended: BTreeMap<usize, u64>,
-    /// The places that have said no, or were given back: from a grant after that on they count.
+    /// The places that have refused, or were given back. They count from a later grant on.
     denied: BTreeSet<usize>,
-    /// The time at which each request was carried out, by its connection, number and task.
+    /// The time of each request's execution, by its connection, number and task.
     carried: BTreeMap<(usize, u32, u64), u64>,
     /// The largest fence that a place was to be raised to.
     raised: BTreeMap<usize, Fence>,
-    /// There was a moment at which, for all it can know, no majority had its lease.
+    /// True if, for all that the client can know, no majority had its lease at some moment.
     gap: bool,
 }
 
@@ -41,7 +41,7 @@ pub struct Truth {
 struct Known {
     server: usize,
     fence: Fence,
-    /// Since when it has certainly held; zero: for as long as it matters.
+    /// The beginning of its certain hold; zero: early enough.
     since: Instant,
     /// The time of the last request for it.
     sent: Instant,
@@ -72,7 +72,7 @@ impl Truth {
         self.known.values().filter(move |known| known.fence >= claimed && now < known.end)
     }
 
-    /// The truth of another attempt has nothing to do with the one before.
+    /// Starts anew for another attempt.
     fn begin(&mut self, attempt: u32) {
         if self.attempt < attempt {
             let carried = std::mem::take(&mut self.carried);
@@ -80,9 +80,8 @@ impl Truth {
         }
     }
 
-    /// Notes a gap where no majority has the lease now, or it has ended before. And where a node
-    /// may have been without the lease since it was last asked, a majority of others must have had
-    /// it all the time.
+    /// Notes a gap if no majority has the lease now. If a node may have lacked the lease since its last
+    /// request, a majority of others must have had it all the time.
     fn look(&mut self, claimed: Fence, now: Instant, needed: usize) {
         self.gap |= self.sure(claimed, now).count() < needed;
         for lost in self.lost.values().filter(|lost| now < lost.end) {
@@ -103,7 +102,7 @@ impl Truth {
         if matches!(answer, Answer::Denied | Answer::Turn(_) | Answer::Done(_)) {
             self.denied.insert(place);
         }
-        // The node may have been raised farther than its client knows: then it says the same as if it had nothing.
+        // The node may have been raised farther than its client knows: then it answers as if it had no lease.
         if let (Answer::Gone, Ask::Extend { fence }) = (answer, under.ask) {
             self.gap |= self.raised.get(&place).is_some_and(|raised| *raised > fence);
         }
@@ -120,9 +119,10 @@ impl Truth {
             (Answer::Extended, Ask::Extend { fence }) => fence,
             _ => return,
         };
-        // A server that has granted to somebody else since gives a larger fence.
+        // A server that has granted to another client since gives a larger fence.
         let first = !self.ended.contains_key(&server) && !self.denied.contains(&place);
-        // With a larger fence it may be another lease, of a node that had lost the former: nobody can tell.
+        // With a larger fence it may be another lease, of a node that had lost the former: the client cannot
+        // tell.
         let same = before.filter(|known| known.fence == fence || answer == Answer::Extended);
         let another = before.zip(claimed).filter(|(_, claimed)| same.is_none() && fence > *claimed);
         let since = match (before, claimed) {
@@ -182,7 +182,7 @@ impl<R: Rules> World<R> {
         self.nodes / 2 + 1
     }
 
-    /// A client has won. What had ended by then is not held without a gap.
+    /// A client has won. A lease that has ended by now leaves a gap.
     pub(super) fn note_won(&mut self, task: usize, fence: Fence) {
         let (now, needed) = (self.clock_of(task).now, self.needed());
         self.tasks[task].truth.look(fence, now, needed);
@@ -193,7 +193,7 @@ impl<R: Rules> World<R> {
         self.tasks[task].truth.carried.insert((place, id, wire), self.now);
     }
 
-    /// A client hears an answer.
+    /// A client receives an answer.
     pub(super) fn note_heard(
         &mut self,
         task: usize,
@@ -226,7 +226,7 @@ impl<R: Rules> World<R> {
         if tells(answer) && !is_too_late && task_.ended.is_some_and(|by| self.now <= by) {
             task_.heard_since.insert(place);
         }
-        // One that lets the client wait behind another grants it when it may have been given up.
+        // A request that waits behind another holder may be granted after the client has given it up.
         let grants = matches!(answer, Answer::Extended | Answer::Granted(_)) && !under.ask.blocks();
         match grants && task_.means.lengthen.is_some_and(|longer| under.ttl >= longer) {
             true => task_.longer.insert(place),
@@ -270,12 +270,12 @@ impl<R: Rules> World<R> {
         let (claimed, now) = (self.claimed(task), self.clock_of(task).now);
         let (at, needed, attempt) = (self.now, self.needed(), self.tasks[task].attempt);
         let truth = &mut self.tasks[task].truth;
-        // The attempt may not have heard anything in this attempt yet.
+        // The client may not have received an answer in this attempt yet.
         truth.begin(attempt);
         truth.ends(server, at, claimed, now, needed);
     }
 
-    /// Another server has taken a node's place: what that one granted is beyond its client's reach.
+    /// Another server has taken a node's place: the client cannot reach the former one's grants.
     pub(super) fn note_stranger(&mut self, process: usize, place: usize) {
         let of = |task: &usize| self.tasks[*task].process == process;
         for task in (0..self.tasks.len()).filter(of).collect::<Vec<_>>() {
@@ -320,7 +320,7 @@ impl<R: Rules> World<R> {
         }
     }
 
-    /// Somebody else has the lock: who had it before must learn of it.
+    /// Another client has the lock: the holders before must learn of it.
     pub(super) fn overtake(&mut self, key: &KeyBuf, fence: Fence, is_shared: bool) {
         for task in self.tasks.iter_mut().filter(|task| task.key == *key) {
             let shared = is_shared && task.mode == dlock_core::Mode::Shared;
@@ -336,7 +336,7 @@ impl<R: Rules> World<R> {
     }
 }
 
-/// True if an answer says whether the lease is there. A refusal does not.
+/// True if an answer tells of the lease. A refusal does not.
 fn tells(answer: Answer) -> bool {
     !matches!(answer, Answer::Silent | Answer::Unreachable | Answer::Refused(_))
 }

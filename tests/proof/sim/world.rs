@@ -1,4 +1,4 @@
-//! Everybody and everything between them, in virtual time: events, in the order of their time.
+//! All clients and servers, and everything between them, in virtual time: events, in the order of their time.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BinaryHeap};
@@ -18,7 +18,7 @@ use super::replication::Pair;
 use super::server::{Request, Server, told};
 use super::task::{Machine, Task};
 
-/// Everything.
+/// The whole state of a life.
 pub struct World<R: Rules> {
     /// True time, in microseconds.
     pub now: u64,
@@ -28,7 +28,7 @@ pub struct World<R: Rules> {
     pub rules: R,
     /// The number of nodes.
     pub nodes: usize,
-    /// The servers: of each node one, and then their replicas, if some have any.
+    /// The servers: one of each node, and then the replicas, if there are any.
     pub servers: Vec<Server>,
     /// The nodes with replicas.
     pub pairs: BTreeMap<usize, Pair>,
@@ -36,9 +36,9 @@ pub struct World<R: Rules> {
     pub max_lag: Option<u64>,
     /// The delay of replication.
     pub lag: u64,
-    /// The processes in which clients run.
+    /// The clients' processes.
     pub processes: Vec<Process>,
-    /// The node to which each address leads.
+    /// The node behind each address.
     pub leads: Vec<usize>,
     /// The servers' or clients' flaw.
     pub flaw: Option<Flaw>,
@@ -50,17 +50,17 @@ pub struct World<R: Rules> {
     pub judge: Judge,
     /// Locks.
     pub keys: Vec<KeyBuf>,
-    /// Since when nothing fails any more.
+    /// The time since which nothing fails any more.
     pub calm_since: Option<u64>,
-    /// Nobody new comes.
+    /// True if no new clients come.
     pub closed: bool,
     /// The state of the network.
     pub conditions: NetworkConditions,
-    /// The places of all, where nothing fails and order is judged.
+    /// The places of all, where order is judged and nothing fails.
     pub map: Option<Map>,
-    /// There: when the lock was given back last, and by which process.
+    /// With a map: the time of the last release of the lock, and its process.
     pub given_back: Option<(u64, usize)>,
-    /// Somebody proposes fences that are far ahead.
+    /// The client that proposes fences far ahead, if there is one.
     pub attack: Option<Attack>,
     /// Clients treat connections as the library does.
     pub is_library: bool,
@@ -70,8 +70,8 @@ pub struct World<R: Rules> {
     pub is_restless: bool,
     /// The first node evicts locks.
     pub evicts: bool,
-    /// The number of claims by those who had waited for a while, and how many of them came later
-    /// than one way to the nodes and back after that.
+    /// The number of claims by clients that had waited for a while, and how many of them came more than one
+    /// round trip to the nodes after the release.
     pub hand_overs: (u64, u64),
     /// True if the run prints its events.
     pub tells: bool,
@@ -85,7 +85,7 @@ pub struct World<R: Rules> {
     pub(super) alarms: Vec<u64>,
 }
 
-/// A process in which clients run.
+/// A process with clients.
 #[derive(Debug)]
 pub struct Process {
     /// Its clocks.
@@ -102,11 +102,11 @@ pub struct Process {
     pub blind_to: Vec<bool>,
     /// True for each node that did not answer lately.
     pub suspects: Vec<bool>,
-    /// Connections that did not answer, and were replaced. What they still say is heard.
+    /// Connections that did not answer, and were replaced. Late answers on them count.
     pub retired: BTreeMap<usize, u64>,
     /// The largest fence that it has seen.
     pub seen: Fence,
-    /// The server at which it finds each node that was taken over.
+    /// The server that the process finds for each node that was taken over.
     pub finds: BTreeMap<usize, usize>,
 }
 
@@ -136,9 +136,9 @@ pub struct Wire {
     pub place: usize,
     /// The server at the other end.
     pub server: usize,
-    /// The number of servers that had had the place before, when it was opened.
+    /// The number of servers that had had the place before, at its opening.
     pub tenure: u64,
-    /// The life of the server to which it leads.
+    /// The life of the server at the other end.
     pub life: u64,
     /// True while the client has it open.
     pub is_open: bool,
@@ -161,7 +161,7 @@ pub struct NetworkConditions {
     pub breaks: u64,
 }
 
-/// An event, and when it happens; of those of one time the first that was foreseen comes first.
+/// An event and its time. Among events of one time, the first that was scheduled comes first.
 #[derive(Debug)]
 struct Due(Reverse<(u64, u64)>, Box<Event>);
 
@@ -218,7 +218,7 @@ pub enum Event {
     Start { server: usize },
     /// A process has a new client.
     Spawn { process: usize },
-    /// Somebody proposes a fence.
+    /// The attacker proposes a fence.
     Attack,
     /// Something fails.
     Fault,
@@ -232,14 +232,14 @@ pub enum Event {
     Deliver { node: usize },
     /// A replica takes over.
     Promote { node: usize, planned: bool },
-    /// The primary before learns it.
+    /// A deposed primary learns of its replacement.
     Demote { node: usize },
-    /// A process learns it.
+    /// A process learns of a node's new primary.
     Learn { process: usize, node: usize },
 }
 
 impl<R: Rules> World<R> {
-    /// Nothing has happened yet.
+    /// Makes a world in which nothing has happened yet.
     pub fn new(seed: u64, rules: R, flaw: Option<Flaw>, tells: bool) -> World<R> {
         let mut dice = Dice::new(seed);
         let nodes = dice.one_of(&[1, 3, 3, 3, 5]);
@@ -291,7 +291,7 @@ impl<R: Rules> World<R> {
         }
     }
 
-    /// Lets it all happen.
+    /// Runs all events.
     pub fn run(&mut self) {
         self.begin();
         let mut events = 0;
@@ -303,7 +303,7 @@ impl<R: Rules> World<R> {
                 return;
             }
             if events > MOST_EVENTS || self.now > LONGEST {
-                // A waiter waits on where no majority can agree on a fence.
+                // A waiter goes on waiting where no majority can agree on a fence.
                 if !self.nodes_agree() {
                     return;
                 }
@@ -335,13 +335,13 @@ impl<R: Rules> World<R> {
         tasks.filter(move |(_, task)| trying(task)).map(|(place, _)| place)
     }
 
-    /// Something will happen.
+    /// Schedules an event.
     pub fn at(&mut self, at: u64, event: Event) {
         self.next += 1;
         self.queue.push(Due(Reverse((at.max(self.now), self.next)), Box::new(event)));
     }
 
-    /// An event will happen this much later.
+    /// Schedules an event this much later.
     pub fn later(&mut self, by: u64, event: Event) {
         self.at(self.now + by, event);
     }
@@ -451,7 +451,7 @@ impl<R: Rules> World<R> {
         }
     }
 
-    /// After every event at a server: what it told, whom it answers, and when to look again.
+    /// After every event at a server: takes its reports, delivers its answers, and schedules the next look.
     pub fn settle(&mut self, place: usize) {
         let now = self.now;
         if self.flaw == Some(Flaw::TellsTooEarly) {
@@ -496,7 +496,7 @@ impl<R: Rules> World<R> {
         }
     }
 
-    /// The judge hears what a server reports that speaks for its node.
+    /// The judge reads the reports of a server that speaks for its node.
     fn hear(&mut self, place: usize, log: &[Report]) {
         let node = self.node_of(place);
         let others: Vec<Report> =
@@ -623,7 +623,7 @@ impl<R: Rules> World<R> {
         self.processes[self.tasks[task].process].clock.time(self.now)
     }
 
-    /// The moment at which a client's clock shows that time.
+    /// The moment when a client's clock shows that time.
     pub fn when(&self, task: usize, at: Instant) -> u64 {
         self.processes[self.tasks[task].process].clock.when(at)
     }
@@ -641,11 +641,11 @@ impl<R: Rules> World<R> {
     }
 }
 
-/// The node at which contenders queue, while nothing fails.
+/// The clients' gate, while nothing fails.
 pub const GATE: usize = 0;
 /// A run that has not ended by then will not.
 const MOST_EVENTS: u64 = 400_000;
-/// The error of clocks that somebody looks after, at most.
+/// The largest error of clocks that are kept right.
 const LONGEST: u64 = 3_600 * 1_000_000;
 /// A node that grants no long leases grants this long.
 const LONG: Millis = Millis(12_000);

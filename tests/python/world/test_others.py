@@ -87,7 +87,7 @@ def wait_for(lock: Any, got: Callable[[], None]) -> threading.Thread:
     return thread
 
 
-def test_who_waits_for_a_holder_that_died_is_served_when_its_lease_ends(library: Library, show: Show) -> None:
+def test_a_waiter_for_a_holder_that_died_is_served_when_its_lease_ends(library: Library, show: Show) -> None:
     assert library.lock(LEASE).acquire()
     served = threading.Event()
     wait_for(library.lock(), served.set)
@@ -98,7 +98,7 @@ def test_who_waits_for_a_holder_that_died_is_served_when_its_lease_ends(library:
 ROUNDS = 20
 
 
-def test_who_waits_is_served_before_who_comes_later_and_does_not_wait(
+def test_a_waiter_is_served_before_a_later_attempt_that_does_not_wait(
     library: Library, server: Server, show: Show
 ) -> None:
     overtaken = 0

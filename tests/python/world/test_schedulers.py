@@ -33,7 +33,7 @@ def test_a_job_of_apscheduler_runs_once_on_hosts_whose_clocks_differ(server: Ser
     for host in hosts:
         host.send_signal(signal.SIGINT)
     said = [host.communicate(timeout=PATIENCE)[0].splitlines() for host in hosts]
-    # What has begun goes on to its end.
+    # A job that has begun goes on to its end.
     assert sum(map(len, said)) == len(_done(server, "report@*"))
     assert said[0] == []
 

@@ -1,4 +1,4 @@
-//! Clusters of which the map of the slots is nonsense.
+//! Clusters with a nonsensical map of the slots.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -23,7 +23,7 @@ fn with(words: &[String], map: &str) -> Answer {
     }
 }
 
-/// A range of slots and its server: the one that is asked, if no name is given.
+/// A range of slots and its server: the asked one, if no name is given.
 fn range(first: i64, last: i64, name: &str, port: i64) -> String {
     format!("*3\r\n:{first}\r\n:{last}\r\n*2\r\n${}\r\n{name}\r\n:{port}\r\n", name.len())
 }
@@ -37,7 +37,7 @@ fn url(servers: &[Fake]) -> String {
     format!("redis+cluster://{}", hosts.collect::<Vec<_>>().join(","))
 }
 
-/// All slots are the first one's.
+/// All slots belong to the first server.
 fn make_sane(servers: &[Fake]) {
     let port = i64::from(servers[0].port());
     for server in servers {
@@ -109,7 +109,7 @@ fn a_server_that_never_answers_is_named_and_does_not_keep_the_others_from_tellin
 
 /// The map may still name a former primary, which has another password by now.
 #[test]
-fn a_server_that_lets_nobody_in_is_waited_for_while_others_tell_the_map() {
+fn a_server_that_lets_no_client_in_is_waited_for_while_others_tell_the_map() {
     let shut = Fake::start(|_| Answer::error("NOAUTH Authentication required."));
     let port = i64::from(shut.port());
     let case = passes(|_| Answer::Silence, format!("127.0.0.1:{port}: NOAUTH").leak());
@@ -123,16 +123,17 @@ fn a_server_that_lets_nobody_in_is_waited_for_while_others_tell_the_map() {
         assert_eq!(shut.asked("DLOCK.ACQUIRE"), 0);
         make_sane(&servers);
         assert_served(waiter, &client, &case).await;
-        // Where all refuse, no client waits.
+        // If all refuse, no client waits.
         servers[0].says(|_| Answer::error("NOAUTH Authentication required."));
         let refused = program(&url(&servers)).lock("job").ttl(TTL).acquire().await;
         assert!(matches!(refused, Err(Error::Refused { .. })), "{refused:?}");
     });
 }
 
-/// Each names another server: one that grants nothing for it is a replica, one that is not there.
+/// Each names another server in turn: one that grants nothing because it is a replica, and one that does not
+/// exist.
 #[test]
-fn a_map_that_changes_with_each_look_makes_nobody_spin() {
+fn a_map_that_changes_with_each_look_makes_no_client_spin() {
     let replica = Fake::start(|words| match names(words) {
         ("DLOCK.NODE", _) => about("replica"),
         _ => grants(words),
@@ -156,9 +157,9 @@ fn a_map_that_changes_with_each_look_makes_nobody_spin() {
     });
 }
 
-/// The servers take a while to say so: one after the other would wait for all before it.
+/// Each server takes a while to refuse: one after the other, clients would wait for all before them.
 #[test]
-fn many_who_want_a_map_that_nobody_tells_are_told_so_together() {
+fn many_clients_that_want_a_missing_map_are_told_so_together() {
     let slow = |words: &[String]| {
         if names(words) == ("CLUSTER", "SLOTS") {
             thread::sleep(TIMEOUT / 8);

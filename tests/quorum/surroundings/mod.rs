@@ -1,9 +1,9 @@
-//! Surroundings that are hostile or broken: Sentinels that lie, maps that are nonsense, redirections that
-//! lead nowhere, hosts that accept and never answer.
+//! Hostile or broken surroundings: Sentinels that lie, maps that are nonsense, redirects that lead nowhere,
+//! hosts that accept and never answer.
 //!
-//! An attempt that does not wait is told soon what is wrong, and with which server. A waiter asks
-//! again, but not all the time, gets no lock that was not granted, and gets it as soon as the
-//! surroundings are sane. [`sentinels`] lie; clusters have [`maps`] and send on with [`redirects`].
+//! An attempt that does not wait soon gets an error that names the cause and the server. A waiter asks again
+//! at a moderate rate. It gets no lock that was not granted, and gets the lock as soon as the surroundings
+//! are sane. [`sentinels`] lie; clusters have [`maps`] and send [`redirects`].
 
 mod maps;
 mod redirects;
@@ -19,18 +19,18 @@ use tokio::time::sleep;
 
 use crate::coordinator::{ms, run, until};
 
-/// A server may take this long to answer here, on a machine that may be busy.
+/// The time for a server to answer, on a machine that may be busy.
 const TIMEOUT: Duration = ms(2_000);
 const TTL: Duration = ms(10_000);
 /// A client that sends this many requests a second does not spin. One that does sends thousands.
 const CALM: f64 = 400.0;
 const WATCHED: Duration = ms(1_500);
 
-/// Something that is wrong, and what is said of it.
+/// A fault, and its error.
 struct Case {
     script: fn(&[String]) -> Answer,
     words: &'static str,
-    /// No client waits for it: it would not pass.
+    /// True if no client waits for its end: it would not pass.
     is_final: bool,
 }
 
@@ -58,13 +58,13 @@ fn program_within(timeout: Duration, url: &str) -> Client {
     builder.connect_later().expect("the address is good")
 }
 
-/// The first two words of a request, which are those of a command with sub-commands.
+/// The first two words of a request: a command and its sub-command.
 fn names(words: &[String]) -> (&str, &str) {
     let word = |at: usize| words.get(at).map_or("", String::as_str);
     (word(0), word(1))
 }
 
-/// A server that has locks, and grants whatever is asked for.
+/// A server that grants every lock.
 fn grants(words: &[String]) -> Answer {
     match names(words) {
         ("DLOCK.NODE", _) => about("primary"),
@@ -81,7 +81,7 @@ fn about(role: &str) -> Answer {
     Answer::raw(format!("%3\r\n{fields}:0\r\n"))
 }
 
-/// An attempt that does not wait is told what is wrong, and soon.
+/// Asserts that an attempt that does not wait soon gets the error.
 async fn assert_told(client: &Client, words: &str) {
     let taken = client.lock("job").ttl(TTL).try_acquire().await;
     let said = taken.expect_err("nobody granted it").to_string();
@@ -97,7 +97,7 @@ fn waits(client: &Client) -> JoinHandle<Result<Guard, Error>> {
     tokio::spawn(client.lock("job").ttl(TTL).acquire())
 }
 
-/// While a client waits, no server is asked all the time.
+/// Asserts that no server is asked all the time while a client waits.
 async fn assert_calm(fakes: &[Fake], words: &str) {
     let count = || fakes.iter().map(|fake| fake.requests() + fake.connections()).sum::<usize>();
     let (before, begun) = (count(), Instant::now());
@@ -106,12 +106,12 @@ async fn assert_calm(fakes: &[Fake], words: &str) {
     assert!(a_second < CALM, "{words}: {a_second} a second");
 }
 
-/// Now that all is well, waiters are served; no client waits for what would never pass.
+/// Asserts that waiters are served now that all is well. No client waits for the end of a final fault.
 async fn assert_served(waiter: JoinHandle<Result<Guard, Error>>, client: &Client, case: &Case) {
     let waited = if case.is_final {
         let refused = waiter.await.expect("it does not panic").expect_err("it is refused");
         assert!(refused.to_string().contains(case.words), "not '{}', but: {refused}", case.words);
-        // Others try the same with the same server.
+        // Other clients try the same with the same server.
         client.lock("job").ttl(TTL).acquire().await
     } else {
         until("who waited is served", || waiter.is_finished()).await;

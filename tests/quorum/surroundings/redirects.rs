@@ -12,7 +12,7 @@ use super::{
 };
 use crate::coordinator::{LONG, run, until};
 
-/// A server of a cluster that says the first one has all slots, and its reply to a request for a lock.
+/// A server of a cluster with all slots at the first one, and its reply to a request for a lock.
 fn server(first: u16, words: &[String], says: impl Fn() -> Answer) -> Answer {
     match names(words) {
         ("CLUSTER", "SLOTS") => Answer::raw(format!(
@@ -95,8 +95,8 @@ fn a_request_that_is_sent_to_a_server_that_never_answers_says_to_which_one() {
     });
 }
 
-/// A program that wants the lock is told why it cannot have it, asks at a moderate rate, and has
-/// the lock once the servers make sense.
+/// Asserts that a program gets the reason why it cannot have the lock, asks at a moderate rate, and has the
+/// lock once the servers make sense.
 async fn assert_calm_until_sane(client: &Client, servers: &[Fake], words: &'static str) {
     assert_told(client, words).await;
     let waiter = waits(client);
@@ -105,7 +105,7 @@ async fn assert_calm_until_sane(client: &Client, servers: &[Fake], words: &'stat
     assert_served(waiter, client, &passes(|_| Answer::Usual, words)).await;
 }
 
-/// The server's answers to a waiter, when it has refused an attempt that does not wait.
+/// The server's answers to a waiter, after it has refused an attempt that does not wait.
 const WAITING: [(Says, &str); 6] = [
     (|own, all| Answer::error(&format!("MOVED 2906 127.0.0.1:{}", other(own, all))), "MOVED"),
     (|own, all| Answer::error(&format!("ASK 2906 127.0.0.1:{}", other(own, all))), "ASK"),
@@ -116,7 +116,7 @@ const WAITING: [(Says, &str); 6] = [
 ];
 
 #[test]
-fn who_waits_and_is_sent_away_at_once_does_not_ask_all_the_time() {
+fn a_waiter_that_is_sent_away_at_once_does_not_ask_all_the_time() {
     all(WAITING, async |(says, words)| {
         let servers = [Fake::start(|_| Answer::Usual), Fake::start(|_| Answer::Usual)];
         let ports = [servers[0].port(), servers[1].port()];

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::coordinator::{run, take, wait_for};
 
-/// The answers of a Sentinel that is asked where the primary is.
+/// The answers of a Sentinel to a request for the primary's address.
 fn says(words: &[String], answer: &[u8]) -> Answer {
     match names(words) {
         ("SENTINEL", "GET-MASTER-ADDR-BY-NAME") => Answer::raw(answer),
@@ -33,7 +33,7 @@ fn url(sentinels: &[Fake]) -> String {
     format!("redis+sentinel://{}/main", hosts.collect::<Vec<_>>().join(","))
 }
 
-/// Three of them, which all say the same.
+/// Three Sentinels with the same answers.
 fn three(script: impl Fn(&[String]) -> Answer + Clone + Send + Sync + 'static) -> Vec<Fake> {
     (0..3).map(|_| Fake::start(script.clone())).collect()
 }
@@ -59,8 +59,8 @@ const CASES: [Case; 17] = [
     passes(|_| Answer::End, "no majority of the Sentinels says where 'main' is"),
 ];
 
-/// A program that wants the lock is told why it cannot have it, asks at a moderate rate, and has
-/// the lock once the Sentinels say where the primary is.
+/// Asserts that a program gets the reason why it cannot have the lock, asks at a moderate rate, and has the
+/// lock once the Sentinels name the primary.
 async fn assert_calm_until_sane(sentinels: &[Fake], case: &Case, port: u16) {
     let client = program(&url(sentinels));
     assert_told(&client, case.words).await;
@@ -84,7 +84,8 @@ fn sentinels_that_talk_nonsense_are_named_and_followed_once_they_are_sane() {
 fn sentinels_that_never_answer_cost_no_more_than_their_time() {
     let server = Server::start(Kind::Redis82);
     let port = server.port();
-    // The error names 1.0 s, the time of a Sentinel, or 2.0 s, that of the node: both end at the same moment.
+    // The error names 1.0 s, the time of a Sentinel, or 2.0 s, the time of the node: both end at the same
+    // moment.
     let case = passes(|_| Answer::Silence, "no answer within ");
     run(async {
         let sentinels = three(case.script);
@@ -118,9 +119,9 @@ fn a_replica_of_which_sentinels_say_that_it_is_the_primary_is_not_asked_for_lock
     });
 }
 
-/// Each configuration is newer than the one before, and names another server: two that grant, and nothing.
+/// Each configuration is newer than the one before, and names another server: two that grant, and none.
 #[test]
-fn sentinels_that_change_their_answer_each_time_make_nobody_spin() {
+fn sentinels_that_change_their_answer_each_time_make_no_client_spin() {
     let servers = [Server::start(Kind::Redis82), Server::start(Kind::Valkey91)];
     let ports = [servers[0].port(), servers[1].port(), 1];
     let begun = Instant::now();
@@ -132,7 +133,7 @@ fn sentinels_that_change_their_answer_each_time_make_nobody_spin() {
         }
     };
     run(async {
-        // Another client has it everywhere, so that there is something to wait for.
+        // Another client has the lock at every server, so that there is something to wait for.
         let mut held = Vec::new();
         for server in &servers {
             let url = format!("redis://127.0.0.1:{}", server.port());
@@ -157,16 +158,15 @@ fn sentinels_that_change_their_answer_each_time_make_nobody_spin() {
                 _ => at(words, port),
             });
         });
-        // The waiter of the other one is to find this one, and nothing comes free there.
+        // The other server's waiter is to find this one, and no lock is released there.
         held.remove(0).release().await.expect("it is held");
         waiting.await;
         held.remove(0).release().await.expect("it is held");
     });
 }
 
-/// The Sentinel tells of a switch with each answer, and more than once: as a message, to every
-/// subscriber. (Thousands would keep a client that spins so busy with reading that it would seem
-/// calm.)
+/// The Sentinel announces a switch with each answer, and more than once: as a message, to every subscriber.
+/// (Thousands would keep a client that spins so busy with reading that it would seem calm.)
 #[test]
 fn a_sentinel_that_tells_of_switches_all_the_time_is_not_asked_all_the_time() {
     let server = Server::start(Kind::Redis70);

@@ -1,5 +1,5 @@
-// Drives docs/examples/ioredis.mjs or node_redis.mjs: which, PORT, what to do, and its arguments. An agent at the socket
-// AGENT has the locks.
+// Drives docs/examples/ioredis.mjs or node_redis.mjs: which, PORT, the task, and its arguments. An agent at
+// the socket AGENT has the locks.
 
 import { once } from "node:events";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -72,7 +72,7 @@ async function fail(key) {
   }
 }
 
-/** Cancels who waits, in the moment in which the lock becomes free. */
+/** Cancels waiting tasks at the moment when the lock becomes free. */
 async function cancel(name, times, tasks) {
   let [granted, left] = [0, 0];
   const work = async (key) => {

@@ -1,14 +1,13 @@
-// @sesamecare-oss/redlock, the fork of node-redlock that is kept up, with ioredis: SET if nobody has
-// it, by a script on all nodes, asked again every 200 ms, give or take 100.
+// @sesamecare-oss/redlock, the maintained fork of node-redlock, with ioredis: SET if the lock is free, by a
+// script on all nodes, asked again every 200 ms, give or take 100.
 //
-// Its defaults are kept: it gives up after ten retries, with an ExecutionError, and is then asked
-// again at once, so that its waits can be compared with the others'. That is not counted as a
-// failure. Its option to retry without limit is not used: what it has got of a minority of the
-// nodes it gives back only when it gives up, so that after a split vote nobody would have the lock
-// until the leases end.
+// Its defaults are kept: it gives up after ten retries, with an ExecutionError, and is then asked again at
+// once, so that its waits can be compared with the others'. That is not counted as a failure. Its option to
+// retry without limit is not used: it releases a minority of the nodes only when it gives up, so that after a
+// split vote no client would have the lock until the leases end.
 //
-// Each client has connections of its own; all are in one process, with one event loop. It does
-// what closed_loop.rs does, and prints the same.
+// Each client has connections of its own; all are in one process, with one event loop. It does what
+// closed_loop.rs does, and prints the same.
 'use strict';
 
 const { ExecutionError, Redlock, ResourceLockedError } = require('@sesamecare-oss/redlock');
@@ -64,7 +63,7 @@ async function untilItHas(record) {
   }
 }
 
-// True if somebody else had the lock at each try, ten times and once more, and nothing else failed.
+// True if another client had the lock at each try, ten times and once more, and nothing else failed.
 async function gaveUp(error) {
   if (!(error instanceof ExecutionError)) return false;
   const last = await error.attempts[error.attempts.length - 1];
@@ -74,7 +73,7 @@ async function gaveUp(error) {
 async function failed(record, error) {
   console.error(String(error).split('\n')[0]);
   record.failures += 1;
-  // Else a server that is gone would keep the processor busy.
+  // Otherwise a server that is down would keep the processor busy.
   await pause(10);
 }
 

@@ -82,7 +82,7 @@ class Record:
         traceback.print_exc(limit=1)
         with self.mutex:
             self.failures += 1
-        # Else a server that is gone would keep the processor busy.
+        # Otherwise a server that is down would keep the processor busy.
         time.sleep(0.01)
 
 

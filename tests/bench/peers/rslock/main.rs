@@ -31,7 +31,7 @@ impl Contender for Rslock {
     }
 
     async fn release(&self, held: LockGuard) -> Result<(), String> {
-        // The library does not tell whether the lock was lost.
+        // The library does not report a lost lock.
         held.release().await;
         Ok(())
     }

@@ -184,7 +184,7 @@ fn a_fence_that_is_used_again_later_breaks_two_promises() {
 }
 
 #[test]
-fn a_violation_says_who_and_when() {
+fn a_violation_names_the_client_and_the_time() {
     let story = Story::new().with(|s| s.grant(1, 0, 10, 100)).with(|s| s.grant(2, 50, 99, 100));
     let words = format!("{:?}", story.history.violations());
     assert!(words.contains("from 0.010000 to 0.100000 with fence 1"), "{words}");
