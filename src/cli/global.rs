@@ -22,7 +22,7 @@ pub struct Global {
     #[arg(env = "DLOCK_NODES", hide_env_values = true)]
     pub nodes: Option<Vec<String>>,
 
-    /// Time-out of a request to a node [default: a twentieth of the ttl, between 50ms and 1s; at most 1h, and a quarter of the ttl]
+    /// Time-out of a request to a node [default: a twentieth of the ttl, between 50ms and 1s; at most 1h, and for a lock a quarter of its ttl]
     #[arg(long, global = true, value_name = "TIME", value_parser = parse_node_timeout)]
     pub node_timeout: Option<Duration>,
 

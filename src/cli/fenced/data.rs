@@ -30,7 +30,7 @@ pub async fn run(
     let url = url(data, global)?;
     let is_default = data.is_none() && nodes::is_default(global);
     let address = dlock_client::Address::read(&url)?;
-    let within = nodes::timeout(global, LONGEST);
+    let within = nodes::timeout(global);
     let key = Key::from(mark.as_bytes());
     let server = address.primary_of(&key, within).await.map_err(|error| {
         let words = format!("{}: {error}", address.name());
@@ -101,6 +101,3 @@ fn write(out: &mut impl Write, reply: &Value) -> io::Result<()> {
         other => writeln!(out, "{other:?}"),
     }
 }
-
-/// Lease that sets the default time-out.
-const LONGEST: std::time::Duration = std::time::Duration::from_secs(30);

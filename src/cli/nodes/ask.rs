@@ -5,7 +5,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use dlock_client::operator::{Connection, Endpoint, Server, StandBy, UnexpectedReply};
-use dlock_client::{Address, Key, LockOptions, NodeError};
+use dlock_client::{Address, Key, NodeError};
 use futures_util::future::join_all;
 use redis::{AsyncConnectionConfig, Cmd, Pipeline, RedisError, ServerError, Value};
 use serde_json::json;
@@ -52,7 +52,7 @@ impl Nodes {
             let address = Address::read(url)?;
             targets.push(Target { name: short(address.name()), address });
         }
-        let timeout = nodes::timeout(global, LockOptions::DEFAULT_TTL);
+        let timeout = nodes::timeout(global);
         Ok(Nodes { targets, timeout, are_default: nodes::is_default(global) })
     }
 

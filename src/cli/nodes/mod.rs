@@ -91,9 +91,9 @@ pub fn is_default(global: &Global) -> bool {
     global.nodes.is_none()
 }
 
-/// Time-out of a request to a node. The default is the library's for this ttl.
-pub fn timeout(global: &Global, ttl: Duration) -> Duration {
-    node_timeout(global.node_timeout, ttl)
+/// Time-out of a request that has no lease.
+pub fn timeout(global: &Global) -> Duration {
+    node_timeout(global.node_timeout, Duration::MAX)
 }
 
 const DEFAULT: &str = "redis://127.0.0.1:6379";

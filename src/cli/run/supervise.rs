@@ -15,7 +15,7 @@ use super::terminal::Terminal;
 use crate::hold::take;
 use crate::say::failure::Failure;
 use crate::say::kind::Kind;
-use crate::signals::{self, Signals};
+use crate::signals::{self, ENDING, Signals};
 
 /// The reaction to the loss of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -91,10 +91,8 @@ impl Supervised<'_> {
                     }
                 }
                 signal = self.signals.next() => self.handle(signal),
-                () = sleep(LOOK_AT_TERMINAL), if self.waits_for_terminal => {
-                    if self.terminal.is_some_and(Terminal::is_ours) {
-                        self.resume();
-                    }
+                () = sleep(LOOK_AT_TERMINAL), if self.waits_for_terminal && self.processes.ended.is_none() => {
+                    self.look_at_terminal();
                 }
                 () = sleep(READ_CLOCK), if self.processes.ended.is_some() => if !told {
                     told = true;
@@ -108,7 +106,30 @@ impl Supervised<'_> {
         match signal {
             Signal::SIGCHLD => self.look_at_child(),
             Signal::SIGCONT => self.resume(),
-            _ => self.processes.send(signal),
+            _ => {
+                self.processes.send(signal);
+                if ENDING.contains(&signal) {
+                    // A stopped process receives it when it goes on.
+                    self.waits_for_terminal = false;
+                    self.processes.send(Signal::SIGCONT);
+                }
+            }
+        }
+    }
+
+    /// Resumes the command when the terminal is free. If another job has the terminal, dlock stops until the shell
+    /// continues it. If the terminal is gone, the command ends.
+    fn look_at_terminal(&mut self) {
+        let Some(terminal) = self.terminal else { return };
+        if terminal.is_free() {
+            terminal.take_back();
+        }
+        if terminal.is_ours() {
+            self.resume();
+        } else if terminal.is_gone() {
+            self.handle(Signal::SIGHUP);
+        } else if !terminal.is_of_this_job() && signals::stop_here() {
+            self.resume();
         }
     }
 

@@ -6,7 +6,8 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, IsTerminal};
 
-use nix::sys::signal::{SigSet, SigmaskHow, Signal};
+use nix::errno::Errno;
+use nix::sys::signal::{SigSet, SigmaskHow, Signal, killpg};
 use nix::sys::termios::{SetArg, Termios, tcgetattr, tcsetattr};
 use nix::unistd::{Pid, getpgid, getpgrp, tcgetpgrp, tcsetpgrp};
 
@@ -44,6 +45,16 @@ impl Terminal {
     /// True if this group is in the foreground.
     pub fn is_of(&self, group: Pid) -> bool {
         tcgetpgrp(&self.file) == Ok(group)
+    }
+
+    /// True if the terminal has been closed.
+    pub fn is_gone(&self) -> bool {
+        tcgetpgrp(&self.file).is_err()
+    }
+
+    /// True if the group in the foreground has ended.
+    pub fn is_free(&self) -> bool {
+        tcgetpgrp(&self.file).is_ok_and(|group| killpg(group, None) == Err(Errno::ESRCH))
     }
 
     /// True if the command of another dlock of this job is in the foreground: two of them in one pipeline, or in a script.

@@ -252,4 +252,4 @@ const CONNECT: Duration = Duration::from_secs(1);
 /// Limit of idle connections.
 const MAX_IDLE: usize = 64;
 /// An idle connection is closed after one to two times this long.
-const LONGEST_IDLE: Duration = Duration::from_secs(5);
+const LONGEST_IDLE: Duration = Duration::from_secs(15);

@@ -149,6 +149,10 @@ impl Traffic {
             debug_assert!(!is_release(send.ask), "an attempt is released before the next");
             self.begin(send.attempt);
         }
+        if let Ask::Extend { .. } = send.ask {
+            // The lease in use has another length from now on.
+            self.timeout = self.shared.timeout(Duration::from_millis(send.ttl.0));
+        }
         let (attempt, within) = (Arc::clone(&self.attempt), self.timeout);
         trace!(node = node.name(), attempt = send.attempt, ask = ?send.ask, "asks");
         if is_release(send.ask) {

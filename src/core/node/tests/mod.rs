@@ -5,6 +5,7 @@
 //! - `done`: a lock that is done for a while.
 //! - `obey`: effects for a slot that is about to be this node's.
 //! - `world`: two nodes, a primary and its replica, and all clients; `step`: the events there;
+//!
 //! `judge`: the contract, written once more and simply; `kept`: its queues and places;
 //! `random`: long random runs of all that.
 //! - `crashes`: crashes, promotions, leases of all lengths, and a model that stores every lease.
