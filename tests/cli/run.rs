@@ -67,11 +67,13 @@ fn a_wait_ends_after_its_time() {
 #[test]
 fn a_wait_is_over_when_the_lock_is_free() {
     let quorum = Quorum::start(3);
-    let first = Running::start(&quorum, &["job", "-c", "echo first; sleep 0.4"]);
+    let end = End::new();
+    let first = Running::start(&quorum, &["job", "-c", &end.after("echo first")]);
     first.until_it_prints("first");
     let second = Running::start(&quorum, &["-w", "20", "job", "--", "echo", "second"]);
     eventually("it waits", || quorum[0].node("waiters").int() == 1);
     assert_eq!(second.out(), "");
+    end.comes();
     second.ended().with_code(0);
     first.ended().with_code(0);
     quorum.until_released();
@@ -143,9 +145,10 @@ fn input_and_output_pass_untouched() {
 #[test]
 fn the_command_is_told_about_its_lock() {
     let quorum = Quorum::start(3);
-    let script = "echo \"$DLOCK_KEY|$DLOCK_TOKEN|$DLOCK_FENCE|$DLOCK_DEADLINE_MS\"; \
-        echo ready; sleep 0.5";
-    let running = Running::start(&quorum, &["--ttl", "20s", "job:42", "-c", script]);
+    let end = End::new();
+    let script =
+        end.after("echo \"$DLOCK_KEY|$DLOCK_TOKEN|$DLOCK_FENCE|$DLOCK_DEADLINE_MS\"; echo ready");
+    let running = Running::start(&quorum, &["--ttl", "20s", "job:42", "-c", &script]);
     running.until_it_prints("ready");
     let holder = quorum[0].holder("job:42");
     let now = std::time::SystemTime::UNIX_EPOCH.elapsed().expect("it is later").as_millis() as u64;
@@ -156,6 +159,7 @@ fn the_command_is_told_about_its_lock() {
     assert_eq!(fence, holder["fence"].int().to_string());
     let left = deadline.parse::<u64>().expect("a number") - now;
     assert!((15_000..20_000).contains(&left), "{left}");
+    end.comes();
     running.ended().with_code(0);
 }
 
@@ -163,13 +167,9 @@ fn the_command_is_told_about_its_lock() {
 fn several_keys_are_held_together_or_not_at_all() {
     let quorum = Quorum::start(3);
     let all = ["b", "a", "c"];
-    let folder = TempDir::with_prefix("dlock-test-").expect("a temporary folder can be made");
-    let end = folder.path().join("end");
-    let script = format!(
-        "echo \"$DLOCK_KEY\"; echo $DLOCK_FENCE | wc -w; echo $DLOCK_TOKEN | wc -w; \
-         while [ ! -e {} ]; do sleep 0.05; done",
-        end.display()
-    );
+    let end = End::new();
+    let script =
+        end.after("echo \"$DLOCK_KEY\"; echo $DLOCK_FENCE | wc -w; echo $DLOCK_TOKEN | wc -w");
     let mut arguments = all.to_vec();
     arguments.extend(["-c", &script]);
     let running = Running::start(&quorum, &arguments);
@@ -178,7 +178,7 @@ fn several_keys_are_held_together_or_not_at_all() {
     assert!(all.iter().all(|key| quorum.held(key) >= 2));
     run(&quorum, &["-n", "d", "c", "--", "true"]).with_code(1);
     eventually("the free key is free again", || quorum.held("d") == 0);
-    fs::write(&end, "").expect("the folder can be written");
+    end.comes();
     running.ended().with_code(0);
     quorum.until_released();
 }
@@ -186,7 +186,8 @@ fn several_keys_are_held_together_or_not_at_all() {
 #[test]
 fn others_see_the_holder() {
     let quorum = Quorum::start(1);
-    let options = ["--meta", "why=nightly", "job", "-c", "echo in; sleep 0.6"];
+    let end = End::new();
+    let options = ["--meta", "why=nightly", "job", "-c", &end.after("echo in")];
     let running = Running::start(&quorum, &options);
     running.until_it_prints("in");
     let meta = quorum[0].holder("job")["meta"].text();
@@ -195,6 +196,7 @@ fn others_see_the_holder() {
     }
     let said = run(&quorum, &["-n", "job", "--", "true"]).with_code(1);
     assert!(said.err.contains("why=nightly"), "{}", said.err);
+    end.comes();
     running.ended().with_code(0);
 }
 
@@ -222,11 +224,13 @@ fn events_are_told_as_json_on_stderr() {
 #[test]
 fn the_token_is_not_among_the_arguments_of_anything() {
     let quorum = Quorum::start(1);
-    let running = Running::start(&quorum, &["job", "-c", "echo in; sleep 0.5"]);
+    let end = End::new();
+    let running = Running::start(&quorum, &["job", "-c", &end.after("echo in")]);
     running.until_it_prints("in");
     let token = quorum[0].holder("job")["token"].text();
     let all = Command::new("ps").args(["-eo", "args"]).output().expect("there is ps");
     assert!(!String::from_utf8_lossy(&all.stdout).contains(&token));
+    end.comes();
     running.ended().with_code(0);
 }
 
@@ -240,6 +244,24 @@ fn a_run_that_ends_leaves_no_connection() {
         quorum.iter().zip(&before).all(|(node, before)| clients(node) <= *before)
     });
     dlock(&quorum, &["inspect", "job"]).with_code(1);
+}
+
+/// The end of a command, when the test says so.
+struct End(TempDir);
+
+impl End {
+    fn new() -> End {
+        End(TempDir::with_prefix("dlock-test-").expect("a temporary folder can be made"))
+    }
+
+    /// A script that ends after the end comes.
+    fn after(&self, first: &str) -> String {
+        format!("{first}; while [ ! -e {}/end ]; do sleep 0.02; done", self.0.path().display())
+    }
+
+    fn comes(&self) {
+        fs::write(self.0.path().join("end"), "").expect("the folder can be written");
+    }
 }
 
 /// Holds a lock at every node, by hand, until it is dropped or over.
