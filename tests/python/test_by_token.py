@@ -293,6 +293,49 @@ def test_a_client_that_cannot_be_made_leaves_nothing() -> None:
     assert set(_hooks._functions) <= before
 
 
+def test_notices_beyond_a_limit_are_lost(
+    own_servers: Callable[..., Server], key: str, program: Callable[..., Program]
+) -> None:
+    server = own_servers()
+    text = """
+import logging, sys, threading
+import dlock
+url, key = sys.argv[1:]
+logging.getLogger("dlock").setLevel(logging.CRITICAL)
+began, goes_on, end = threading.Event(), threading.Event(), threading.Event()
+count = 0
+def told(_):
+    global count
+    count += 1
+    began.set()
+    goes_on.wait()
+client = dlock.Client(url, node_timeout=60, notify=told)
+guards = [client.lock(f"{key}:{number}", ttl=2).acquire() for number in range(1400)]
+print("held")
+sys.stdin.readline()
+guards.pop()
+began.wait()
+guards.clear()
+client.close()
+print("released")
+sys.stdin.readline()
+last = client.lock(key, max_hold=0.05).acquire()
+last.on_lost(lambda _: end.set())
+goes_on.set()
+end.wait()
+print(count)
+"""
+    run = program(text, server.url, key)
+    assert run.line() == "held"
+    server.run("CONFIG", "SET", "min-replicas-to-write", 1)
+    run.tell()
+    assert run.line() == "released"
+    server.run("CONFIG", "SET", "min-replicas-to-write", 0)
+    run.tell()
+    assert 0 < int(run.line()) < 1400
+    run.end()
+
+
 def test_hooks_work_in_a_child_and_those_of_the_parent_stay_there(
     server: Server, key: str, program: Callable[..., Program]
 ) -> None:
