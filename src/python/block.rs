@@ -5,7 +5,6 @@
 //! raised.
 
 use std::cmp::Reverse;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pyo3::exceptions::PyRuntimeError;
@@ -18,6 +17,7 @@ use crate::errors;
 use crate::events;
 use crate::guard::{Guard, released};
 use crate::held::Held;
+use crate::local::is_late;
 use crate::lock::{Lock, Wait};
 use crate::outcome_queue::{OutcomeQueue, ReplyTo};
 use crate::work::carry_out;
@@ -181,27 +181,34 @@ fn block_of(calls: &[Call], entered: &[Block]) -> Option<usize> {
     nearest.map(|(_, Reverse(at))| at).or_else(|| entered.len().checked_sub(1))
 }
 
-/// Sets whether greenlets run here: a thread that blocks would stop all of them.
-#[pyfunction]
-pub(crate) fn set_green(green: bool) {
-    GREEN.store(green, Ordering::Relaxed);
-}
-
 /// Begins this work, and waits for its outcome, while other greenlets run. If the wait is interrupted, it cancels
 /// the task that `begin` returns.
 fn finish<'py>(
     py: Python<'py>,
     begin: impl FnOnce(ReplyTo<'py>) -> PyResult<Py<PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    if !GREEN.load(Ordering::Relaxed) {
+    let Some(green) = green(py)? else {
         return begin(None).map(|outcome| outcome.into_bound(py));
-    }
+    };
     let queue = Bound::new(py, OutcomeQueue::new()?)?;
     let task = begin(Some((queue.clone(), ID)))?;
-    let green = py.import(intern!(py, "dlock._green"))?;
     green.call_method1(intern!(py, "outcome"), (queue, task))
 }
 
-static GREEN: AtomicBool = AtomicBool::new(false);
+/// Returns the module that waits while greenlets run: a thread that blocks would stop all of them. Returns none if
+/// no greenlets run here. Without a library of greenlets, and at the end of the interpreter, no code of Python runs
+/// here.
+fn green(py: Python<'_>) -> PyResult<Option<Bound<'_, PyModule>>> {
+    let modules = py.import(intern!(py, "sys"))?.getattr(intern!(py, "modules"))?;
+    let has_library = modules.contains(intern!(py, "gevent.monkey"))?
+        || modules.contains(intern!(py, "eventlet.patcher"))?;
+    if !has_library || is_late() {
+        return Ok(None);
+    }
+    let green = py.import(intern!(py, "dlock._green"))?;
+    let is_patched = green.call_method0(intern!(py, "is_patched"))?.is_truthy()?;
+    Ok(is_patched.then_some(green))
+}
+
 /// The id of the only work in a queue.
 const ID: u64 = 0;

@@ -4,11 +4,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use dlock_client::Address;
+use pyo3::intern;
 use pyo3::prelude::*;
 
 use crate::arguments::{self, Name, fence, span};
 use crate::errors;
-use crate::local::Local;
+use crate::local::{Local, is_late};
 use crate::outcome_queue::ReplyTo;
 use crate::own::Own;
 use crate::work::carry_out;
@@ -131,6 +132,14 @@ impl Client {
 impl Client {
     /// Returns the client's state in this process, and makes it if there is none.
     pub(crate) fn local(&self, py: Python<'_>) -> PyResult<Arc<Local>> {
+        if let Some(local) = self.present() {
+            return Ok(local);
+        }
+        // A child process starts its thread for notices and log lines.
+        if !is_late() {
+            py.import(intern!(py, "dlock._hooks"))?.call_method0(intern!(py, "follow"))?;
+        }
+        // Another thread may have made the state meanwhile.
         if let Some(local) = self.present() {
             return Ok(local);
         }

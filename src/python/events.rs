@@ -20,7 +20,9 @@ static QUEUE: Mutex<Option<Own<Arc<Outcomes>>>> = Mutex::new(None);
 /// Sets the queue of the thread in this process.
 #[pyfunction]
 pub(crate) fn serve(queue: &OutcomeQueue) -> PyResult<()> {
-    *lock() = Some(Own::new(queue.outcomes()?));
+    let serving = Own::new(queue.outcomes()?);
+    // The last queue is dropped while the mutex is not locked.
+    let _last = lock().replace(serving);
     Ok(())
 }
 
@@ -38,26 +40,23 @@ pub(crate) fn warn(message: String) {
     }
 }
 
-/// Sends a client's notices to the thread. Dropping it sends the end of notices.
-pub(crate) struct Notices {
-    queue: Arc<Outcomes>,
-    id: u64,
-}
+/// Sends a client's notices, with this id, to the thread. Dropping it sends the end of notices.
+pub(crate) struct Notices(pub(crate) u64);
 
 impl Notices {
-    /// A sender of notices with this id; none, if the thread does not run in this process.
-    pub(crate) fn new(_: Python<'_>, id: u64) -> Option<Notices> {
-        queue().map(|queue| Notices { queue, id })
-    }
-
+    /// Queues a notice. Notices beyond the limit are lost.
     pub(crate) fn send(&self, notice: &Notice) {
-        self.queue.push(self.id, Outcome::new(Ok(notice.clone())));
+        if let Some(queue) = queue() {
+            queue.push_within(MOST_EVENTS, self.0, Outcome::new(Ok(notice.clone())));
+        }
     }
 }
 
 impl Drop for Notices {
     fn drop(&mut self) {
-        self.queue.push(self.id, Outcome::new(Ok(())));
+        if let Some(queue) = queue() {
+            queue.push(self.0, Outcome::new(Ok(())));
+        }
     }
 }
 
@@ -75,7 +74,7 @@ struct Log;
 impl Log {
     /// Lines beyond the limit are lost.
     fn push(queue: &Outcomes, line: Line) {
-        queue.push_within(MOST_LINES, LINE, Outcome::new(Ok(line)));
+        queue.push_within(MOST_EVENTS, LINE, Outcome::new(Ok(line)));
     }
 }
 
@@ -116,5 +115,5 @@ static LEVEL: AtomicU32 = AtomicU32::new(30);
 static LISTENS: Once = Once::new();
 /// The id of log lines.
 const LINE: u64 = 0;
-/// Limit of events in the queue, beyond which log lines are lost.
-const MOST_LINES: usize = 1024;
+/// Limit of events in the queue, beyond which log lines and notices are lost.
+const MOST_EVENTS: usize = 1024;

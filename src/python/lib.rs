@@ -42,7 +42,7 @@ use pyo3::prelude::*;
 #[pymodule(gil_used = true)]
 mod _native {
     #[pymodule_export]
-    use crate::block::{GuardBase, LockBase, set_green};
+    use crate::block::{GuardBase, LockBase};
     #[pymodule_export]
     use crate::client::Client;
     #[pymodule_export]

@@ -48,7 +48,7 @@ impl Local {
         if let Some(timeout) = node_timeout {
             builder = builder.node_timeout(timeout);
         }
-        if let Some(notices) = notices.and_then(|id| Notices::new(py, id)) {
+        if let Some(notices) = notices.map(Notices) {
             builder = builder.notify(move |notice| notices.send(notice));
         }
         let _inside = runtime.handle.enter();
@@ -69,7 +69,7 @@ impl Local {
         work: W,
     ) -> impl Future<Output = T> + Send + use<T, W> {
         let end = Arc::clone(&self.end).notified_owned();
-        let is_late = ENDING.load(Ordering::Relaxed) == process::id() && !is_main_thread();
+        let is_late = is_late();
         async move {
             let done = if is_late {
                 drop(work);
@@ -99,6 +99,11 @@ impl Local {
         let mut acquisitions = self.acquisitions.subscribe();
         async move { drop(acquisitions.wait_for(|count| *count == 0).await) }
     }
+}
+
+/// True in a daemon thread that runs while the interpreter ends.
+pub(crate) fn is_late() -> bool {
+    ENDING.load(Ordering::Relaxed) == process::id() && !is_main_thread()
 }
 
 /// Gives up the work of this process that must not outlive the interpreter. Returns the clients of this process.

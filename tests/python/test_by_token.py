@@ -16,6 +16,7 @@ import pytest
 import dlock
 import dlock.asyncio
 from conftest import Program
+from dlock import _hooks
 from server import LEASE, PATIENCE, Server, eventually
 
 TOKEN = "0123456789abcdef0123456789abcdef"
@@ -253,6 +254,86 @@ def test_a_guard_is_collected_though_its_hook_refers_to_it(
     guards.clear()
     gc.collect()
     server.until_free(key)
+
+
+def test_hooks_behind_a_running_one_are_called_at_the_end_of_the_program(
+    server: Server, key: str, program: Callable[..., Program]
+) -> None:
+    text = """
+import atexit, sys, threading, time
+import dlock
+url, key = sys.argv[1:]
+client = dlock.Client(url, node_timeout=60)
+began, ends = threading.Event(), threading.Event()
+def slow(_):
+    began.set()
+    ends.wait()
+    time.sleep(0.1)
+first = client.lock(key + ":1", max_hold=0.05).acquire()
+first.on_lost(slow)
+began.wait()
+second = client.lock(key + ":2", max_hold=0.05).acquire()
+second.on_lost(lambda _: print("called"))
+while second.is_valid:
+    time.sleep(0.01)
+time.sleep(0.1)
+atexit.register(ends.set)
+"""
+    run = program(text, server.url, key)
+    assert run.line() == "called"
+    run.end()
+
+
+def test_a_client_that_cannot_be_made_leaves_nothing() -> None:
+    before = set(_hooks._functions)
+    with pytest.raises(TypeError):
+        dlock.Client(5, notify=print)  # type: ignore[arg-type]
+    with pytest.raises(dlock.UsageError):
+        dlock.Client("http://host", notify=print)
+    assert set(_hooks._functions) <= before
+
+
+def test_notices_beyond_a_limit_are_lost(
+    own_servers: Callable[..., Server], key: str, program: Callable[..., Program]
+) -> None:
+    server = own_servers()
+    text = """
+import logging, sys, threading
+import dlock
+url, key = sys.argv[1:]
+logging.getLogger("dlock").setLevel(logging.CRITICAL)
+began, goes_on, end = threading.Event(), threading.Event(), threading.Event()
+count = 0
+def told(_):
+    global count
+    count += 1
+    began.set()
+    goes_on.wait()
+client = dlock.Client(url, node_timeout=60, notify=told)
+guards = [client.lock(f"{key}:{number}", ttl=2).acquire() for number in range(1400)]
+print("held")
+sys.stdin.readline()
+guards.pop()
+began.wait()
+guards.clear()
+client.close()
+print("released")
+sys.stdin.readline()
+last = client.lock(key, max_hold=0.05).acquire()
+last.on_lost(lambda _: end.set())
+goes_on.set()
+end.wait()
+print(count)
+"""
+    run = program(text, server.url, key)
+    assert run.line() == "held"
+    server.run("CONFIG", "SET", "min-replicas-to-write", 1)
+    run.tell()
+    assert run.line() == "released"
+    server.run("CONFIG", "SET", "min-replicas-to-write", 0)
+    run.tell()
+    assert 0 < int(run.line()) < 1400
+    run.end()
 
 
 def test_hooks_work_in_a_child_and_those_of_the_parent_stay_there(

@@ -86,12 +86,29 @@ with client.lock(key):
     assert server.is_free(key)
 
 
+def test_a_child_starts_nothing_before_it_uses_a_client(server: Server, key: str, program: Start) -> None:
+    text = """
+lock = client.lock(key)
+def child():
+    assert len(os.listdir("/proc/self/task")) == 1
+    # A daemon closes everything, and opens files of its own.
+    os.closerange(3, 4096)
+    files = [os.memfd_create(str(number)) for number in range(12)]
+    with lock:
+        pass
+    assert [os.fstat(file).st_size for file in files] == [0] * len(files)
+assert code(in_child(child)) == 0
+"""
+    program(BEGIN + text, server.url, key).end()
+
+
+@pytest.mark.parametrize("patches", ["", "from gevent import monkey; monkey.patch_all()"])
 def test_a_child_logs_and_gets_notices_of_a_client_from_before_the_fork(
-    own_servers: Callable[..., Server], key: str, program: Start
+    own_servers: Callable[..., Server], key: str, program: Start, patches: str
 ) -> None:
     server = own_servers()
     text = """
-import logging
+import logging, select
 logging.basicConfig(level=logging.WARNING, format="%(process)d %(message)s", stream=sys.stdout)
 client = dlock.Client(url, node_timeout=60, notify=lambda notice: print(os.getpid(), notice.event))
 lock = client.lock(key)
@@ -103,10 +120,10 @@ def child():
     print("held")
     sys.stdin.readline()
     guard.release()
-    sys.stdin.readline()
+    select.select([sys.stdin], [], [])
 assert code(in_child(child)) == 0
 """
-    running = program(BEGIN + text, server.url, key)
+    running = program(patches + BEGIN + text, server.url, key)
     child = running.line().split()[1]
     assert running.line() == "held"
     server.run("CONFIG", "SET", "min-replicas-to-write", 1)

@@ -331,6 +331,55 @@ client.close()
     server.until_free(key)
 
 
+@pytest.mark.parametrize("forks", [False, True])
+def test_greenlets_run_while_one_waits_for_a_lock_from_before_the_patches(
+    server: Server, key: str, program: Start, forks: bool
+) -> None:
+    # A preloading server makes the lock, forks, and applies the patches in the child.
+    text = """
+lock = client.lock(key, wait=10)
+pid = 0
+if sys.argv[3] == "True":
+    pid = os.fork()
+if pid == 0:
+    from gevent import monkey; monkey.patch_all()
+    import gevent
+    def work():
+        with lock:
+            gevent.sleep(0.05)
+    gevent.joinall([gevent.spawn(work) for _ in range(2)], raise_error=True)
+else:
+    assert os.waitpid(pid, 0)[1] == 0
+"""
+    said = program(BEGIN + text, server.url, key, str(forks)).end()
+    # gevent cannot end a thread from before its patches in silence.
+    assert not forks or not said
+
+
+def test_a_hooks_thread_that_was_killed_is_replaced(server: Server, key: str, program: Start) -> None:
+    text = (
+        """
+from gevent import monkey; monkey.patch_all(); import gevent
+import gc
+"""
+        + BEGIN
+        + """
+def lose(name):
+    heard = []
+    guard = client.lock(key + name, max_hold=0.05).acquire()
+    guard.on_lost(heard.append)
+    until = time.monotonic() + 20
+    while not heard:
+        assert time.monotonic() < until
+        time.sleep(0.01)
+lose("first")
+gevent.killall([one for one in gc.get_objects() if isinstance(one, gevent.Greenlet)])
+lose("second")
+"""
+    )
+    program(text, server.url, key).end()
+
+
 def test_a_greenlet_that_is_killed_leaves_nothing(server: Server, key: str, program: Start) -> None:
     text = (
         """

@@ -27,9 +27,14 @@ class BaseClient(Own):
             raise TypeError(f"notify is a function, not {type(notify).__name__}")
         self._notify = notify
         notices = None if notify is None else _hooks.notices(weakref.WeakMethod(self._tell))
-        _hooks.follow()
-        given, environment = _addresses(nodes), os.environ.get("DLOCK_NODES")
-        self._native = _native.Client(given, environment, node_timeout, notices)
+        try:
+            _hooks.follow()
+            given, environment = _addresses(nodes), os.environ.get("DLOCK_NODES")
+            self._native = _native.Client(given, environment, node_timeout, notices)
+        except BaseException:
+            if notices is not None:
+                _hooks.forget(notices)
+            raise
 
     def _lock(self, key: Key, options: LockOptions) -> _native.Lock:
         _hooks.follow()

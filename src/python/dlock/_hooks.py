@@ -32,19 +32,39 @@ class _Thread:
         self.process = os.getpid()
         self.queue = _native.OutcomeQueue()
         self._is_over = False
-        self._thread = threading.Thread(target=self._serve, name="dlock-hooks", daemon=True)
-        # After the end of the interpreter has begun, no thread starts.
-        if not _has_ended:
-            self._thread.start()
+        self._thread = threading.Thread(target=self._run, name="dlock-hooks", daemon=True)
+        self._has_left = False
         _native.serve(self.queue)
 
+    def start(self) -> None:
+        # After the end of the interpreter has begun, no thread starts.
+        if not _has_ended:
+            try:
+                self._thread.start()
+            except BaseException:
+                self._has_left = True
+                raise
+
+    def _run(self) -> None:
+        # It is killed with all greenlets, or its descriptor is closed with all files.
+        try:
+            self._serve()
+        finally:
+            self._has_left = True
+
     def _serve(self) -> None:
-        while not self._is_over:
+        is_over = False
+        while not is_over:
             _green.until_readable(self.queue.fileno())
+            # A fork copies a greenlet into the child process.
+            if self.process != os.getpid():
+                return
+            # All events that were queued before the end are handled.
+            is_over = self._is_over
             for number, event in self.queue.collect():
                 then = _functions.get(number)
                 if number != 0 and not isinstance(event, Notice):
-                    _forget(number)
+                    forget(number)
                 try:
                     if then is not None:
                         then(event)
@@ -53,6 +73,10 @@ class _Thread:
                     logger.exception("a function that dlock called raised an exception")
                 # No reference stays while this waits for more.
                 del then, event
+
+    def serves(self) -> bool:
+        """True if it runs in this process, or is about to."""
+        return self.process == os.getpid() and not self._has_left
 
     def end(self) -> None:
         self._is_over = True
@@ -66,31 +90,31 @@ _has_ended = False
 
 
 def follow() -> None:
-    """Starts the thread, if it does not run in this process. Passes on the logger's present level, and whether
-    greenlets run here."""
+    """Starts the thread, if it does not run in this process. Passes on the logger's present level."""
     _native.set_level(logger.getEffectiveLevel())
-    _native.set_green(_green.is_patched())
     _current()
 
 
 def _current() -> _Thread:
     global _thread
     thread = _thread
-    if thread is None or thread.process != os.getpid():
+    if thread is None or not thread.serves():
         with _starting:
             thread = _thread
-            if thread is None or thread.process != os.getpid():
+            is_new = thread is None or not thread.serves()
+            if thread is None or is_new:
                 thread = _thread = _Thread()
+        # The lock is not held while another greenlet runs.
+        if is_new:
+            thread.start()
     return thread
 
 
 def after_fork() -> None:
-    """Starts the thread in a child process, if its parent has one."""
-    global _starting
+    """Forgets the parent's thread. A child process starts its own when it first uses a client."""
+    global _starting, _thread
     _starting = threading.Lock()
-    # gevent's loop does not run yet.
-    if _thread is not None and not _green.is_patched():
-        follow()
+    _thread = None
 
 
 def end() -> None:
@@ -108,7 +132,7 @@ def watch(guard: _native.Guard, then: Callable[[object], object]) -> None:
     try:
         guard.watch((_current().queue, number))
     except BaseException:
-        _forget(number)
+        forget(number)
         raise
 
 
@@ -131,5 +155,6 @@ def _expect(then: Callable[[object], object]) -> int:
     return number
 
 
-def _forget(number: int) -> None:
+def forget(number: int) -> None:
+    """Calls the function of this number no more."""
     _functions.pop(number, None)

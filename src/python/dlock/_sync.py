@@ -157,7 +157,8 @@ class Guard(BaseGuard, _native.GuardBase):
     def on_lost(self, hook: Callable[[LostError], object]) -> None:
         """Calls this function with the reason as soon as the lock is lost, or at once if it is. A release is no
         loss, nor is a lock that is left done. A thread of dlock makes one call at a time, so the function must
-        return soon. Raises LostError if the lock was released."""
+        return soon; several functions are called in any order. Keep the guard: once it is collected, its
+        functions are not called. Raises LostError if the lock was released."""
         if not callable(hook):
             raise TypeError(f"a hook is a function, not {type(hook).__name__}")
         kept = _Hook(hook)
