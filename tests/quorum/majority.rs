@@ -193,7 +193,9 @@ fn is_reported(fault: Fault) {
             assert!(fault.is_reported_as(state), "{fault:?} is reported as {state:?}");
         }
         let well = said(&reports, &quorum[2].url());
-        assert!(matches!(well, NodeState::Granted(_)), "the healthy node: {well:?}");
+        // Two refusals are enough: the client may not wait for the third answer.
+        let is_well = matches!(well, NodeState::Granted(_) | NodeState::NotAsked);
+        assert!(is_well, "the healthy node: {well:?}");
 
         let wait = ms(300);
         let answer = client.lock("job").ttl(TTL).acquire_within(wait).await;
