@@ -35,7 +35,8 @@ fn a_node_that_is_named_twice_is_not_two() {
 }
 
 /// One node after the other loses everything. A waiter gets a node that has forgotten the holder, and
-/// releases it: the guard stays held. The operator ends the quarantine of all nodes but the first.
+/// releases it: the guard stays held. Each quarantine takes its time, because an operator that ends it early may cost
+/// the lock.
 #[test]
 fn a_waiter_does_not_keep_the_nodes_that_have_forgotten_the_holder() {
     let mut quorum = Quorum::start(3);
@@ -51,9 +52,6 @@ fn a_waiter_does_not_keep_the_nodes_that_have_forgotten_the_holder() {
         quorum[node].start_again();
         let said = dlock(&quorum, &["ready"]);
         assert!(said.code == Some(0) || said.err.contains("quarantine"), "{}", said.err);
-        if node > 0 {
-            quorum[node].leave_quarantine();
-        }
         dlock(&quorum, &["ready", "--wait", "60"]).with_code(0);
         assert_eq!(quorum[node].run("DLOCK.NODE").at("granting").text(), "yes");
         eventually("it is renewed there, too", || {
