@@ -1,7 +1,7 @@
 //! Signals, while `dlock run` waits and while its command runs.
 
 use std::fs;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use harness::{Quorum, eventually, program};
 use nix::sys::signal::Signal;
@@ -124,6 +124,26 @@ fn signals_are_passed_on_to_the_command() {
         assert_eq!(said.out, "in\ngot\n", "{signal}");
         quorum.until_released();
     }
+}
+
+/// It receives the signal when it goes on.
+#[test]
+fn a_command_that_is_stopped_ends_by_a_signal_to_dlock() {
+    let quorum = Quorum::start(1);
+    let script = "trap 'echo asked; exit 7' TERM; echo in; kill -STOP $$";
+    let running = Running::start(&quorum, &["job", "-c", script]);
+    running.until_it_prints("in");
+    eventually("it is stopped", || states(running.id()).contains('T'));
+    running.signal(Signal::SIGTERM);
+    let said = running.ended().with_code(7);
+    assert_eq!(said.out, "in\nasked\n");
+    quorum.until_released();
+}
+
+/// The states of the children of a process.
+fn states(parent: u32) -> String {
+    let listed = Command::new("ps").args(["-o", "stat=", "--ppid", &parent.to_string()]).output();
+    String::from_utf8_lossy(&listed.expect("there is ps").stdout).into_owned()
 }
 
 #[test]

@@ -290,14 +290,17 @@ impl Traffic {
     /// goes on in the background.
     pub(crate) async fn released(&mut self) -> (Release, bool) {
         let (nodes, majority) = (self.shared.nodes.len(), self.shared.majority());
-        let (mut not_held, mut failed) = (0, 0);
+        let mut not_held = 0;
         let mut said = vec![NodeState::NotAsked; nodes];
         let mut last = pin!(sleep(self.timeout));
         loop {
             let released = self.count_released();
             let (was_held, was_lost) =
                 (released - not_held >= majority, nodes - not_held < majority);
-            if released >= majority && (was_held || was_lost || released + failed >= nodes) {
+            let mut outcomes = self.released.iter().zip(&said);
+            let have_all_answered =
+                outcomes.all(|(released, said)| *released || !matches!(said, NodeState::NotAsked));
+            if released >= majority && (was_held || was_lost || have_all_answered) {
                 break;
             }
             let returned = tokio::select! {
@@ -316,7 +319,6 @@ impl Traffic {
                 // This node may not answer for a long time, so its RELEASE goes on in the
                 // background.
                 Released::No(error) | Released::NotYet(error) => {
-                    failed += 1;
                     if let Some(said) = said.get_mut(returned.node) {
                         *said = error.clone().into();
                     }
@@ -441,6 +443,8 @@ mod tests {
     use std::future::ready;
 
     use super::*;
+    use dlock_core::{Fence, Millis};
+
     use crate::{Client, LockOptions};
 
     fn traffic(nodes: impl IntoIterator<Item = String>) -> (Client, Traffic) {
@@ -459,6 +463,17 @@ mod tests {
         let (client, traffic) = traffic(nodes);
         traffic.warm_up(0, redis::cmd("DLOCK.ACQUIRE").arg("job"));
         assert!(client.released(Duration::ZERO).await);
+    }
+
+    #[tokio::test]
+    async fn an_extension_sets_the_time_out_of_later_requests() {
+        let (_client, mut traffic) = traffic(["redis://127.0.0.1:1".to_owned()]);
+        for (ttl, timeout) in [(80, 20), (40_000, 1_000)] {
+            let ask = Ask::Extend { fence: Fence(7) };
+            let (node, attempt, ttl) = (0, traffic.attempt.number, Millis(ttl));
+            traffic.send(Send { node, attempt, id: 1, ask, ttl, again: None });
+            assert_eq!(traffic.timeout, Duration::from_millis(timeout));
+        }
     }
 
     #[tokio::test]
