@@ -97,6 +97,10 @@ impl Connection {
                         return Ok(());
                     }
                     incoming.shrink();
+                    // A part of a request takes room of the client's user, as unread replies do.
+                    let (agent, bytes) = (Arc::clone(&self.agent), incoming.bytes.capacity());
+                    let part = agent.room.unread(self.session.peer.owner(), bytes);
+                    let _part = part.ok_or(Closing::Failed)?;
                     self.idle(&mut incoming, &mut outgoing).await?;
                 }
                 Err(nonsense) => {
@@ -137,6 +141,7 @@ impl Connection {
         outgoing: &mut Outgoing,
     ) -> Result<Option<Answer>, Closing> {
         let waits = words.iter().skip(3).any(|word| word.eq_ignore_ascii_case(b"WAIT"));
+        incoming.shrink();
         let mut drained = pin!(self.drained());
         let mut answer = pin!(dispatch::answer(&self.agent, &mut self.session, words));
         loop {
