@@ -126,7 +126,7 @@ fn signals_are_passed_on_to_the_command() {
     }
 }
 
-/// It receives the signal when it goes on.
+/// A stopped process receives the signal when it goes on.
 #[test]
 fn a_command_that_is_stopped_ends_by_a_signal_to_dlock() {
     let quorum = Quorum::start(1);
