@@ -134,27 +134,6 @@ fn a_job_that_takes_longer_than_its_window_is_run_again_and_that_is_said() {
 }
 
 #[test]
-fn a_host_that_comes_late_in_a_window_is_asked_if_this_was_the_next_run() {
-    let quorum = Quorum::start(1);
-    let options = ["--json", "--done-for", "10s", "job", "--", "echo", "run"];
-    let warnings = || {
-        let said = run(&quorum, &options).with_code(0);
-        events(&said, "warning").iter().map(|it| it["kind"].to_string()).collect::<Vec<_>>()
-    };
-    let fire = [&["--fire", "0"], &options[..]].concat();
-    assert!(warnings().is_empty() && warnings().is_empty());
-    run(&quorum, &fire).with_code(0);
-    eventually("nine tenths have passed", || {
-        let left = quorum[0].run("DLOCK.INSPECT job").at("ttl-ms").int();
-        left < 900
-    });
-    assert_eq!(warnings(), ["\"long_done\""]);
-    // With the fire time in the key there is no next run.
-    let said = run(&quorum, &fire).with_code(0);
-    assert!(events(&said, "warning").is_empty(), "{}", said.err);
-}
-
-#[test]
 fn the_fire_time_is_a_part_of_the_key_whatever_its_form() {
     let quorum = Quorum::start(3);
     let script = "echo $DLOCK_KEY";
