@@ -89,7 +89,7 @@ portable: ## test the rules and the Rust library by themselves, which need no Li
 check: setup ## formatting, clippy and rustdoc with warnings as errors, house style and words
 	$(CARGO) fmt --all --check
 	$(CARGO) fmt --check --manifest-path tests/bench/peers/rslock/Cargo.toml
-	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	$(CARGO) clippy --workspace --all-targets --features dlock-tests/soak -- -D warnings
 	RUSTDOCFLAGS=-Dwarnings $(CARGO) doc --quiet --no-deps --all-features -p dlock-redis-core -p dlock-redis
 	$(CARGO) test -q --test tidy
 	@scripts/python.sh check

@@ -6,9 +6,9 @@
 
 use std::time::Duration;
 
-use harness::{Client, Kind, Proxy, Server, Way, apply, eventually, on_two_servers};
+use harness::{Client, Kind, Proxy, Server, Way, apply, eventually, on_one_server};
 
-#[apply(on_two_servers)]
+#[apply(on_one_server)]
 fn a_retry_finds_the_lock_taken_by_itself(kind: Kind) {
     let server = Server::build(kind).without_module().start();
     let network = Proxy::start(server.port());
@@ -26,7 +26,7 @@ fn a_retry_finds_the_lock_taken_by_itself(kind: Kind) {
     assert_eq!(late.recv().text(), "OK");
 }
 
-#[apply(on_two_servers)]
+#[apply(on_one_server)]
 fn a_retry_with_the_same_token_gets_the_same_grant(kind: Kind) {
     let server = Server::start(kind);
     let network = Proxy::start(server.port());

@@ -7,9 +7,9 @@
 
 use std::time::{Duration, Instant};
 
-use harness::{Kind, Server, apply, on_every_server};
+use harness::{Kind, Server, apply, on_two_servers};
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn volatile_lru_evicts_a_lock_that_is_held_but_none_of_dlock(kind: Kind) {
     let server = Server::start(kind);
     let fence = alice_takes_both(&server, 60_000);
@@ -20,7 +20,7 @@ fn volatile_lru_evicts_a_lock_that_is_held_but_none_of_dlock(kind: Kind) {
     assert_eq!(server.run("DLOCK.CHECK new alice").int(), fence);
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_lock_of_dlock_that_allkeys_lru_evicts_is_not_granted_before_its_end(kind: Kind) {
     let server = Server::start(kind);
     let sent = Instant::now();

@@ -6,7 +6,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use harness::client::request;
-use harness::{Client, Kind, Proxy, Server, Way, apply, eventually, on_one_server, on_two_servers};
+use harness::{Client, Kind, Proxy, Server, Way, apply, eventually, on_one_server};
 
 const KEY: &str = "import";
 /// Locks are meant to last this long.
@@ -60,7 +60,7 @@ fn a_crash_between_setnx_and_expire_leaves_a_lock_for_ever() {
     assert_eq!(server.run(&format!("TTL {KEY}")).int(), -1, "it lasts for ever");
 }
 
-#[apply(on_two_servers)]
+#[apply(on_one_server)]
 fn a_crash_right_after_an_acquire_leaves_a_lock_for_its_lease(kind: Kind) {
     let server = Server::start(kind);
     let words = format!("DLOCK.ACQUIRE {KEY} alice {}", MEANT.as_millis());
@@ -78,7 +78,7 @@ fn a_crash_right_after_an_acquire_leaves_a_lock_for_its_lease(kind: Kind) {
     assert!(held >= MEANT, "free after {held:?}");
 }
 
-#[apply(on_two_servers)]
+#[apply(on_one_server)]
 fn a_crash_right_after_an_ephemeral_acquire_leaves_nothing(kind: Kind) {
     let server = Server::start(kind);
     let words = format!("DLOCK.ACQUIRE {KEY} alice 60000 EPHEMERAL");

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use harness::Builder;
 use harness::quarantine::{PROMOTED, Refusal};
 use harness::wait::PATIENCE;
-use harness::{Client, Kind, Proxy, Server, Way, apply, eventually, on_two_servers};
+use harness::{Client, Kind, Proxy, Server, Way, apply, eventually, on_one_server};
 
 use crate::recipe::{Dlock, Party, SetNx, Waiting};
 
@@ -81,21 +81,21 @@ fn assert_one_holds(port: u16, alice: &Dlock, asked: Instant, ttl: u64) {
 }
 
 /// The length of alice's lease, where bob waits for its end and the promotion takes no time.
-const SHORT: u64 = 1_500;
+const SHORT: u64 = 8_000;
 
 fn promote(replica: &Server) -> u16 {
     assert_eq!(replica.run("REPLICAOF NO ONE").text(), "OK");
     replica.port()
 }
 
-#[apply(on_two_servers)]
+#[apply(on_one_server)]
 fn a_promoted_replica_gives_a_lock_to_a_second_holder(kind: Kind) {
     let mut pair = Pair::start(Server::build(kind).without_module());
     pair.lose_a_lock::<SetNx>(LONG);
     assert_two_hold::<SetNx>(promote(&pair.replica));
 }
 
-#[apply(on_two_servers)]
+#[apply(on_one_server)]
 fn a_promoted_replica_with_dlock_waits_for_a_lease_that_it_never_heard_of(kind: Kind) {
     let mut pair = Pair::start_with_dlock(kind, SHORT);
     let (alice, asked) = pair.lose_a_lock::<Dlock>(SHORT);
@@ -105,7 +105,7 @@ fn a_promoted_replica_with_dlock_waits_for_a_lease_that_it_never_heard_of(kind: 
 // --- a lease longer than all before it -----------------------------------------------------------
 
 /// The length of the leases before.
-const USUAL: u64 = 300;
+const USUAL: u64 = 4_000;
 
 /// The limit. The replica waits for leases of the usual length, for it has received no other bound.
 #[test]

@@ -11,9 +11,9 @@ use harness::{Client, Kind, Server, Value, apply, eventually, on_one_server};
 
 const KEY: &str = "settle";
 /// Locks are meant to last this long.
-const TTL: i64 = 2_500;
+const TTL: i64 = 40_000;
 /// The difference between clocks here.
-const SKEW: i64 = 3_000;
+const SKEW: i64 = 50_000;
 const HOUR: i64 = 3_600_000;
 
 /// A client of the recipe, as the documentation of SETNX had it for years.
@@ -168,11 +168,8 @@ fn the_loser_of_a_race_for_dlock_changes_nothing(kind: Kind) {
     for (_, client) in &mut clients {
         eventually("it is over", || client.run(&format!("DLOCK.INSPECT {KEY}")).is_null());
     }
-    let [alices, bobs] = clients.map(|(who, mut client)| {
-        let answer = client.run(&format!("DLOCK.ACQUIRE {KEY} {who} {TTL}"));
-        thread::sleep(Duration::from_millis(5));
-        answer
-    });
+    let [alices, bobs] =
+        clients.map(|(who, mut client)| client.run(&format!("DLOCK.ACQUIRE {KEY} {who} {TTL}")));
     assert!(alices.is_int() && bobs.is_null());
     let holder = server.holder(KEY);
     let end = holder["held-ms"].int() + holder["ttl-ms"].int();
@@ -192,10 +189,10 @@ const BUFFER: i64 = 500;
 fn a_release_with_a_buffer_leaves_a_lock_without_a_holder() {
     let server = Server::build(Kind::Redis82).without_module().start();
     let (mut alice, mut bob) = (GetSet::new(&server, 0), GetSet::new(&server, 0));
-    assert!(alice.try_lock(TTL));
+    assert!(alice.try_lock(4 * BUFFER));
     eventually("alice works until little is left", || alice.left() < BUFFER);
     assert!(!alice.unlock_with_a_buffer(BUFFER));
-    assert!(!bob.try_lock(TTL), "nobody is in, and nobody comes in before its time is over");
+    assert!(!bob.set_if_absent(TTL), "nobody is in");
     assert_eq!(server.run(&format!("TTL {KEY}")).int(), -1, "the server will not end it either");
 }
 
@@ -209,17 +206,6 @@ fn a_release_with_a_buffer_and_a_late_clock_deletes_the_next_holders_lock(kind: 
     assert!(alice.unlock_with_a_buffer(BUFFER));
     assert!(carol.try_lock(TTL));
     assert!(bob.left() > 0 && carol.left() > 0, "both are in");
-}
-
-#[test]
-fn a_release_of_dlock_frees_the_lock_with_little_time_left() {
-    let server = Server::start(Kind::Redis82);
-    assert!(acquire(&server, "alice", -SKEW).is_int());
-    assert!(acquire(&server, "bob", 0).is_null());
-    let little = || server.holder(KEY)["ttl-ms"].int() < BUFFER;
-    eventually("alice works until little is left", little);
-    assert_eq!(server.run(&format!("DLOCK.RELEASE {KEY} alice")).int(), 1);
-    assert!(acquire(&server, "bob", 0).is_int());
 }
 
 #[apply(on_one_server)]

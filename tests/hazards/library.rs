@@ -7,7 +7,10 @@ use harness::Quorum;
 pub use harness::library::{assert_held, connect, ms, run, take, wait_for};
 
 /// The time for a node to answer: enough on a busy machine.
-pub const NODE_TIMEOUT: Duration = ms(1_000);
+pub const NODE_TIMEOUT: Duration = ms(10_000);
+
+/// A lease that outlasts each wait of a test.
+pub const LONG: Duration = ms(600_000);
 
 /// A program that sends its requests through the networks in front of the nodes.
 pub async fn program(quorum: &Quorum) -> Client {

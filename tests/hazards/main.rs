@@ -3,8 +3,8 @@
 //! show what happens while services move over. Where dlock has a limit, a test shows it, too.
 //!
 //! Parts that several rows share: recipes on one server are in [`recipe`], on several in [`redlock`],
-//! programs that use the library in [`library`], and services that move over in [`fleet`]. [`same_faults`]
-//! puts several locks through the same faults, before judges by other authors.
+//! programs that use the library in [`library`], and services that move over in [`fleet`]. With `make soak`
+//! [`same_faults`] puts several locks through the same faults, before judges by other authors.
 
 mod asked_again;
 mod clock_steps;
@@ -26,6 +26,7 @@ mod quick_job;
 mod recipe;
 mod redlock;
 mod restarted_node;
+#[cfg(feature = "soak")]
 mod same_faults;
 mod side_by_side;
 mod slow_holder;

@@ -29,14 +29,14 @@ fn a_lock_as_long_as_the_longest_run_mutes_a_job_that_was_killed_for_days() {
 #[test]
 fn a_lease_that_is_renewed_outlasts_any_run_and_ends_seconds_after_a_kill() {
     let quorum = Quorum::start(1);
-    let start = |job: &str| Running::start(&quorum, &["--ttl", "1s", "export", "-c", job]);
-    let worker = start("echo begun; exec sleep 60");
+    let start = |job: &str| Running::start(&quorum, &["--ttl", "6s", "export", "-c", job]);
+    let worker = start("echo begun; exec sleep 600");
     worker.until_it_prints("begun\n");
     let next = start("echo next");
     eventually("it waits for longer than the lease", || {
         let inspection = quorum[0].run("DLOCK.INSPECT export");
         let waiters = inspection.at("waiters");
-        waiters.items().first().is_some_and(|waiter| waiter.at("waited-ms").int() > 2_500)
+        waiters.items().first().is_some_and(|waiter| waiter.at("waited-ms").int() > 6_500)
     });
     assert_eq!(next.out(), "");
     worker.signal(Signal::SIGKILL);

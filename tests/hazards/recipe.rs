@@ -28,9 +28,6 @@ pub trait Party: Send {
 pub trait Waiting: Party {
     /// Takes the lock when it is free, or gives up.
     fn lock_within(&mut self, key: &str, ttl: u64, limit: Duration) -> bool;
-
-    /// The server's number for its connection.
-    fn id(&mut self) -> i64;
 }
 
 /// `SET key value NX PX ttl` with a random value, and a script that deletes the key if it still has
@@ -38,7 +35,6 @@ pub trait Waiting: Party {
 pub struct SetNx {
     client: Client,
     value: String,
-    pause: Duration,
 }
 
 /// `DLOCK.ACQUIRE` and `DLOCK.RELEASE`, with a random token.
@@ -59,9 +55,6 @@ pub const COMPARE_AND_DELETE: &str = "\
 /// Clients in a hurry sleep this long between two attempts.
 pub const HURRY: Duration = Duration::from_millis(10);
 
-/// redis-py's `Lock` sleeps this long by default.
-pub const USUAL: Duration = Duration::from_millis(100);
-
 /// Takes a lock with this value, if there is no such key.
 pub fn set_nx(client: &mut Client, key: &str, value: &str, ttl: u64) -> bool {
     match client.run(&format!("SET {key} {value} NX PX {ttl}")) {
@@ -76,16 +69,9 @@ pub fn has_value(client: &mut Client, key: &str, value: &str) -> bool {
     client.run(&format!("GET {key}")) == Value::Bulk(value.into())
 }
 
-impl SetNx {
-    /// Sleeps this long between two attempts, instead of [`HURRY`].
-    pub fn pausing(self, pause: Duration) -> SetNx {
-        SetNx { pause, ..self }
-    }
-}
-
 impl Party for SetNx {
     fn connect(port: u16) -> SetNx {
-        SetNx { client: connect(port), value: String::new(), pause: HURRY }
+        SetNx { client: connect(port), value: String::new() }
     }
 
     fn try_lock(&mut self, key: &str, ttl: u64) -> bool {
@@ -117,12 +103,8 @@ impl Waiting for SetNx {
             if Instant::now() >= deadline {
                 return false;
             }
-            thread::sleep(self.pause);
+            thread::sleep(HURRY);
         }
-    }
-
-    fn id(&mut self) -> i64 {
-        self.client.id()
     }
 }
 
@@ -164,10 +146,6 @@ impl Party for Dlock {
 impl Waiting for Dlock {
     fn lock_within(&mut self, key: &str, ttl: u64, limit: Duration) -> bool {
         self.acquire(key, ttl, &format!("WAIT {}", limit.as_millis()))
-    }
-
-    fn id(&mut self) -> i64 {
-        self.client.id()
     }
 }
 

@@ -15,24 +15,25 @@ use harness::quarantine::{CRASHED, NO_FILE};
 use harness::{Proxy, Quorum};
 use tokio::time::sleep;
 
-use crate::library::{NODE_TIMEOUT, assert_held, connect, ms, program, run, states, take};
+use crate::library::{LONG, NODE_TIMEOUT, assert_held, connect, ms, program, run, states, take};
 use crate::redlock::Redlock;
 
-const TTL: Duration = ms(3_000);
+/// A lease that ends in the test, long after a node has started again.
+const TTL: Duration = ms(12_000);
 
 #[test]
 fn a_redlock_is_held_twice_when_a_node_restarts_empty() {
     let mut quorum = Quorum::with(3, |server| server.without_module());
     quorum[2].network().refuse();
     let mut alice = Redlock::through_networks(&quorum, NODE_TIMEOUT);
-    let alices = alice.lock("job", ms(60_000)).expect("two of three are enough");
+    let alices = alice.lock("job", LONG).expect("two of three are enough");
     let mut bob = Redlock::direct(&quorum, NODE_TIMEOUT);
-    assert!(bob.lock("job", ms(60_000)).is_none(), "two of three have it");
+    assert!(bob.lock("job", LONG).is_none(), "two of three have it");
 
     quorum[1].kill();
     quorum[1].start_again();
     let mut bob = Redlock::direct(&quorum, NODE_TIMEOUT);
-    let bobs = bob.lock("job", ms(60_000)).expect("two of three are enough");
+    let bobs = bob.lock("job", LONG).expect("two of three are enough");
     assert!(alices.is_believed() && bobs.is_believed(), "both are in the critical section");
     assert_eq!(quorum[0].run("GET job").text(), alices.value);
     assert_eq!(quorum[1].run("GET job").text(), bobs.value);
@@ -64,7 +65,7 @@ fn a_guard_is_not_held_twice_when_a_node_restarts_empty() {
 fn a_guard_is_held_twice_when_a_node_that_lost_its_disk_is_said_to_be_new() {
     let mut quorum = Quorum::start(3);
     run(async {
-        let people = People::meet(&quorum, ms(60_000)).await;
+        let people = People::meet(&quorum, LONG).await;
         lose_everything(&mut quorum, "dlock.newborn-quarantine 0");
         quorum[1].assert_grants();
         let bobs = take(&people.bob, "job", TTL).await;

@@ -10,7 +10,7 @@
 use std::thread;
 
 use harness::quarantine::CRASHED;
-use harness::{Kind, Quorum, Server, apply, eventually, on_every_server, on_two_servers};
+use harness::{Kind, Quorum, Server, apply, eventually, on_one_server, on_two_servers};
 use tokio::runtime::Handle;
 use tokio::task::block_in_place;
 
@@ -23,7 +23,7 @@ use crate::redlock::Redlock;
 const RENEW: &str = "if redis.call('GET', KEYS[1]) == ARGV[1] then \
     return redis.call('PEXPIRE', KEYS[1], 60000) else return 0 end";
 
-#[apply(on_two_servers)]
+#[apply(on_one_server)]
 fn a_lock_of_dlock_keeps_old_services_out(kind: Kind) {
     let server = Server::start(kind);
     for mode in ["", "SHARED", "LIMIT 2"] {
@@ -66,7 +66,7 @@ fn what_an_old_service_does_with_a_lock_of_dlock_is_an_error_and_changes_nothing
     assert!(bob.recv().int() > fence);
 }
 
-#[apply(on_two_servers)]
+#[apply(on_one_server)]
 fn old_and_new_services_lose_no_update(kind: Kind) {
     let server = Server::start(kind);
     let turns = Turns::new(&server, 30);
@@ -181,7 +181,7 @@ fn redlocks_and_guards_lose_no_update() {
 // --- servers that crash, and the way back ------------------------------------------------------
 
 /// Only the operator can state the expiry of strings lost in a crash.
-#[apply(on_two_servers)]
+#[apply(on_one_server)]
 fn a_least_quarantine_waits_for_the_old_locks_that_a_crash_took_along(kind: Kind) {
     let crashes = |server: &mut Server| {
         assert!(Old::new(server, "old").tries());
@@ -201,7 +201,7 @@ fn a_least_quarantine_waits_for_the_old_locks_that_a_crash_took_along(kind: Kind
 }
 
 /// An operator goes back to the old services, and removes the module.
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_server_starts_without_the_module_when_no_lock_is_left(kind: Kind) {
     let mut server = Server::build(kind).append_only().start();
     server.run("SET plain text");

@@ -135,9 +135,9 @@ fn a_holder_slower_than_its_lease_is_refused_by_its_fence(kind: Kind) {
 // --- with renewal --------------------------------------------------------------------------------
 
 /// Locks last longer here: a busy machine may delay alice's renewal for a while.
-const RENEWED: Duration = Duration::from_millis(1500);
-/// Two of them would be over.
-const WORK: Duration = Duration::from_millis(3200);
+const RENEWED: Duration = Duration::from_millis(6_000);
+/// Without a renewal it would be over.
+const WORK: Duration = Duration::from_millis(7_000);
 
 #[test]
 fn a_holder_slower_than_its_lease_is_waited_for_where_the_library_renews_it() {
@@ -147,7 +147,7 @@ fn a_holder_slower_than_its_lease_is_waited_for_where_the_library_renews_it() {
     library::run(async {
         let alice = library::connect(&urls, NODE_TIMEOUT).await;
         let bob = library::connect(&urls, NODE_TIMEOUT).await;
-        let guard = library::take(&alice, KEY, RENEWED).await;
+        let guard = library::wait_for(&alice, KEY, RENEWED).await;
         let alices = Some(guard.fence() as i64);
         let seen = account.read(alices).expect("nobody was before her");
         let waiting = tokio::spawn(async move { library::wait_for(&bob, KEY, RENEWED).await });

@@ -1,48 +1,31 @@
 //! Addresses of nodes, and the errors about nodes that cannot be used.
 
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use dlock_client::{Client, Error, NodeState, Notice};
 use harness::{Kind, Quorum, Server, Way};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use crate::coordinator::{
-    HEALTHY_TIMEOUT, NODE_TIMEOUT, assert_held, assert_holds, connect, healthy_program, ms,
-    patient_program, run, said, take, timed, until, wait_for, without_quorum,
+    LONG, NODE_TIMEOUT, assert_held, assert_holds, connect, healthy_program, ms, run, said, take,
+    take_everywhere, until, wait_for, without_quorum,
 };
 
-const TTL: Duration = ms(10_000);
-
 #[test]
-fn a_node_is_reached_through_a_unix_socket() {
-    for kind in [Kind::Redis82, Kind::Valkey91] {
-        let quorum = Quorum::of(vec![Server::build(kind).config("unixsocket node.sock")]);
-        let url = format!("unix://{}/node.sock", quorum[0].folder().display());
-        run(async {
-            let client = connect(std::slice::from_ref(&url)).await;
-            let guard = take(&client, "job", TTL).await;
-            assert_holds(&quorum, &guard);
-            assert_held(patient_program(&quorum.urls()).await.lock("job").try_acquire().await);
-            guard.release().await.expect("it is held");
-        });
-    }
-}
-
-#[test]
-fn a_lock_is_taken_in_the_database_that_the_address_names() {
-    let quorum = Quorum::start(1);
+fn a_node_is_reached_through_a_unix_socket_and_in_the_database_that_the_address_names() {
+    let quorum = Quorum::of(vec![Server::build(Kind::Redis82).config("unixsocket node.sock")]);
+    let url = format!("unix://{}/node.sock", quorum[0].folder().display());
     run(async {
-        let client = connect(&[format!("{}/3", quorum[0].url())]).await;
-        let guard = take(&client, "job", TTL).await;
-        take(&patient_program(&quorum.urls()).await, "job", TTL)
-            .await
-            .release()
-            .await
-            .expect("it is held");
+        let client = connect(std::slice::from_ref(&url)).await;
+        let guard = take(&client, "job", LONG).await;
+        assert_holds(&quorum, &guard);
+        assert_held(connect(&quorum.urls()).await.lock("job").try_acquire().await);
+        let third = connect(&[format!("{}/3", quorum[0].url())]).await;
+        let other = take(&third, "job", LONG).await;
         let mut third = quorum[0].client();
         third.run("SELECT 3");
-        assert!(third.run(&format!("DLOCK.CHECK job {}", guard.token())).is_int());
+        assert!(third.run(&format!("DLOCK.CHECK job {}", other.token())).is_int());
+        other.release().await.expect("it is held");
         guard.release().await.expect("it is held");
     });
 }
@@ -58,7 +41,7 @@ fn a_password_is_taken_from_the_address_and_never_shown() {
     };
     run(async {
         let client = connect(&with(":open-sesame%2C42")).await;
-        let guard = take(&client, "job", TTL).await;
+        let guard = take(&client, "job", LONG).await;
         assert_holds(&quorum, &guard);
         guard.release().await.expect("it is held");
         for login in [":open-barley", "nobody:open-barley"] {
@@ -80,10 +63,10 @@ fn a_password_that_is_changed_is_noticed() {
     let url = quorum[0].url().replace("://", "://:first@");
     run(async {
         let client = connect(&[url]).await;
-        take(&client, "job", TTL).await.release().await.expect("it is held");
+        take(&client, "job", LONG).await.release().await.expect("it is held");
         quorum[0].run("CONFIG SET requirepass second");
         quorum[0].network().cut();
-        let answer = client.lock("job").ttl(TTL).try_acquire().await;
+        let answer = client.lock("job").ttl(LONG).try_acquire().await;
         let reports = without_quorum(answer);
         let state = said(&reports, &quorum[0].url());
         assert!(state.to_string().contains("WRONGPASS"), "{state}");
@@ -95,7 +78,7 @@ fn two_addresses_of_one_node_are_refused() {
     let quorum = Quorum::start(2);
     let (urls, direct) = (quorum.urls(), quorum.direct_urls());
     // The direct one always answers first.
-    quorum[1].network().delay(Duration::from_millis(20));
+    quorum[1].network().delay(ms(20));
     // Both have to answer: a client that has a majority does not wait for long for the third.
     quorum[0].network().refuse();
     run(async {
@@ -127,10 +110,10 @@ fn two_addresses_of_one_node_are_noticed_when_it_answers_later() {
         quorum[0].network().refuse();
         // Of two votes of the same node only one counts, and one of four is no majority, nor are
         // two.
-        let reports = without_quorum(client.lock("job").ttl(TTL).try_acquire().await);
+        let reports = without_quorum(client.lock("job").ttl(LONG).try_acquire().await);
         assert_eq!(reports.len(), 4);
         quorum[1].network().pass();
-        let answer = client.lock("job").ttl(TTL).try_acquire().await;
+        let answer = client.lock("job").ttl(LONG).try_acquire().await;
         assert!(answer.is_err(), "two nodes of four addresses are no majority");
     });
 }
@@ -153,35 +136,15 @@ fn a_majority_that_cannot_be_reached_is_said_when_connecting() {
 
 #[test]
 fn the_time_a_node_may_take_can_be_chosen() {
-    let quorum = Quorum::start(3);
-    for node in quorum.iter() {
-        node.network().delay(ms(100));
-    }
-    run(async {
-        let patient = Client::builder().nodes(quorum.urls()).node_timeout(HEALTHY_TIMEOUT);
-        let patient = patient.connect().await.expect("they answer");
-        take(&patient, "job", TTL).await.release().await.expect("it is held");
-        let hasty = Client::builder().nodes(quorum.urls()).node_timeout(ms(20));
-        let hasty = hasty.connect_later().expect("the addresses are good");
-        let answer = hasty.lock("job").ttl(TTL).try_acquire().await;
-        without_quorum(answer);
-    });
-}
-
-#[test]
-fn a_node_may_take_a_twentieth_of_the_lease_if_nothing_is_said() {
     let quorum = Quorum::start(1);
     run(async {
-        for (ttl, timeout) in [(ms(200), ms(50)), (ms(12_000), ms(600)), (ms(60_000), ms(1_000))] {
-            let client = Client::connect(&quorum.urls()[0]).await.expect("it answers");
-            quorum[0].network().swallow();
-            let (answer, took) = timed(client.lock("job").ttl(ttl).try_acquire()).await;
-            let reports = without_quorum(answer);
-            let state = said(&reports, &quorum[0].url());
-            assert_eq!(state, &NodeState::TimedOut(timeout), "with a lease of {ttl:?}");
-            quorum[0].network().pass();
-            assert!(took >= timeout, "{took:?}");
-        }
+        let patient = connect(&quorum.urls()).await;
+        let hasty = Client::builder().nodes(quorum.urls()).node_timeout(ms(20));
+        let hasty = hasty.connect_later().expect("the address is good");
+        quorum[0].network().delay(ms(100));
+        take(&patient, "job", LONG).await.release().await.expect("it is held");
+        let reports = without_quorum(hasty.lock("job").ttl(LONG).try_acquire().await);
+        assert_eq!(said(&reports, &quorum[0].url()), &NodeState::TimedOut(ms(20)));
     });
 }
 
@@ -197,7 +160,7 @@ fn addresses_that_make_no_sense_are_refused_without_their_secrets() {
 }
 
 async fn not_connected(urls: &[String]) -> Error {
-    match Client::builder().nodes(urls).node_timeout(HEALTHY_TIMEOUT).connect().await {
+    match Client::builder().nodes(urls).node_timeout(NODE_TIMEOUT).connect().await {
         Err(error) => error,
         Ok(_) => panic!("connected to {urls:?}"),
     }
@@ -215,10 +178,9 @@ fn another_server_at_an_address_is_told_of_and_serves_from_then_on() {
         let told = Arc::new(Mutex::new(Vec::new()));
         let heard = Arc::clone(&told);
         let listener = move |notice: &Notice| heard.lock().expect("no panic").push(notice.clone());
-        let builder = Client::builder().nodes(quorum.urls()).node_timeout(HEALTHY_TIMEOUT);
+        let builder = Client::builder().nodes(quorum.urls()).node_timeout(NODE_TIMEOUT);
         let client = builder.notify(listener).connect().await.expect("all answer");
-        let guard = take(&client, "job", TTL).await;
-        until("all have granted it", || quorum.held("job") == 3).await;
+        let guard = take_everywhere(&quorum, &client, "job", LONG).await;
         quorum[2].network().lead_to(stranger.port());
         quorum[2].network().cut();
         until("the new one has it", || stranger.holders("job").len() == 1).await;
@@ -248,7 +210,7 @@ fn a_server_that_is_reached_over_two_addresses_has_one_vote_whichever_was_first(
         quorum[1].network().lead_to(quorum[2].port());
         quorum[1].network().cut();
         quorum[0].network().refuse();
-        let guard = wait_for(&client, "job", TTL).await;
+        let guard = wait_for(&client, "job", LONG).await;
         let held = (quorum[2].holders("job").len(), stranger.holders("job").len());
         assert_eq!(held, (1, 1), "two nodes are a majority, and not one that is asked twice");
         guard.release().await.expect("it is held");
@@ -264,14 +226,14 @@ fn what_a_server_answers_after_it_has_lost_its_place_does_not_count() {
         quorum[2].network().keep_back(Way::Down);
         quorum[0].network().refuse();
         let asks = client.clone();
-        // The longer the lease, the longer a node may take.
-        let asked = tokio::spawn(async move { wait_for(&asks, "job", ms(500_000)).await });
+        // The longer the lease, the longer a node may take: minutes.
+        let asked = tokio::spawn(async move { wait_for(&asks, "job", LONG).await });
         until("the former one has granted", || quorum[2].holders("job").len() == 1).await;
 
         quorum[2].network().lead_to(stranger.port());
         while told.try_recv().is_err() {
-            // A node that is silent for as long as that is asked over another connection.
-            client.lock("other").ttl(TTL).try_acquire().await.ok();
+            // A node that is silent for a quarter of the lease is asked over another connection.
+            client.lock("other").ttl(ms(8_000)).try_acquire().await.ok();
         }
         assert_eq!(stranger.holders("job").len(), 0);
         quorum[2].network().pass();
@@ -287,11 +249,11 @@ fn a_guard_is_lost_as_soon_as_its_program_knows_that_another_server_has_the_plac
     let stranger = Server::start(quorum[0].kind());
     run(async {
         let (client, mut told) = told_of_strangers(&quorum).await;
-        let guard = take(&client, "job", ms(60_000)).await;
-        let busy = take(&healthy_program(&quorum).await, "busy", ms(60_000)).await;
+        let guard = take(&client, "job", LONG).await;
+        let busy = take(&healthy_program(&quorum).await, "busy", LONG).await;
         quorum[0].network().lead_to(stranger.port());
         // A waiter needs a new connection.
-        let other = wait_for(&client, "busy", TTL).await;
+        let other = wait_for(&client, "busy", LONG).await;
         told.recv().await.expect("it is told of");
         assert_eq!(stranger.holders("busy").len(), 1);
         guard.lost().await;
@@ -310,18 +272,18 @@ async fn told_of_strangers(quorum: &Quorum) -> (Client, UnboundedReceiver<()>) {
             tells.send(()).unwrap_or_default();
         }
     };
-    let builder = Client::builder().nodes(quorum.urls());
+    let builder = Client::builder().nodes(quorum.urls()).node_timeout(LONG);
     let client = builder.notify(listener).connect().await.expect("all answer");
-    take(&client, "first", TTL).await.release().await.expect("it is held");
+    take(&client, "first", LONG).await.release().await.expect("it is held");
     (client, told)
 }
 
 /// Makes the client open new connections: a waiter needs one of its own.
 async fn make_new_connections(client: &Client, quorum: &Quorum) {
     let other = healthy_program(quorum).await;
-    let busy = take(&other, "busy", ms(30_000)).await;
+    let busy = take(&other, "busy", LONG).await;
     let waits = client.clone();
-    let waits = tokio::spawn(async move { wait_for(&waits, "busy", ms(30_000)).await });
+    let waits = tokio::spawn(async move { wait_for(&waits, "busy", LONG).await });
     let waiting = |node: usize| quorum[node].node("waiters").int() == 1;
     until("it waits", || (0..3).any(waiting)).await;
     busy.release().await.expect("it is held");

@@ -2,7 +2,6 @@
 //! task.
 
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -13,12 +12,15 @@ use rand::{RngExt, SeedableRng};
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 
-use crate::coordinator::{assert_holds, healthy_program, ms, patient_program, run, take, until};
+use crate::coordinator::{
+    LONG, assert_holds, healthy_program, ms, program, run, take, take_everywhere, until,
+};
 
-const ACQUISITIONS: usize = 2_000;
+const ACQUISITIONS: usize = 800;
 const AT_ONCE: usize = 20;
 const KEYS: usize = 8;
-const TTL: Duration = ms(6_000);
+/// A lease that ends in the test.
+const TTL: Duration = ms(8_000);
 
 /// More than a program needs for one node: its ordinary connection, and those of requests that waited.
 const CONNECTIONS: usize = AT_ONCE + 2;
@@ -38,14 +40,13 @@ fn acquisitions_that_are_given_up_at_any_moment_leave_nothing() {
             hasty.spawn(give_up_often(client, rng));
         }
         let taken: usize = hasty.join_all().await.into_iter().sum();
-        assert!(taken > 0, "some must have had the time");
-        assert!(taken < ACQUISITIONS, "some must have been given up");
+        assert!((1..ACQUISITIONS).contains(&taken), "some must have been given up, and some not");
         quorum.until_empty();
 
         for (now, before) in connections(&quorum).into_iter().zip(&connections_before) {
             assert!(now <= before + CONNECTIONS, "{now} connections, {before} before");
         }
-        let guard = take(&client, "key0", TTL).await;
+        let guard = take(&client, "key0", LONG).await;
         assert_holds(&quorum, &guard);
         guard.release().await.expect("it is held");
         client.close().await;
@@ -63,8 +64,8 @@ fn a_waiter_that_is_dropped_leaves_the_queue_at_once() {
     let quorum = Quorum::start(3);
     run(async {
         let (alice, bob) = (healthy_program(&quorum).await, healthy_program(&quorum).await);
-        let guard = take(&alice, "job", ms(60_000)).await;
-        for _ in 0..20 {
+        let guard = take_everywhere(&quorum, &alice, "job", LONG).await;
+        for _ in 0..5 {
             let bobs = bob.clone();
             let waiting = tokio::spawn(async move { bobs.lock("job").acquire().await });
             until("bob waits", || quorum[0].node("waiters").int() == 1).await;
@@ -82,10 +83,9 @@ fn futures_that_are_dropped_with_their_program_leave_no_more_than_a_lease() {
     let quorum = Quorum::start(3);
     // The program ends, with everything in it, while it holds and while it waits.
     let alice = tokio::runtime::Runtime::new().expect("threads can be made");
-    let urls = Arc::new(quorum.urls());
     let guard = alice.block_on(async {
-        let client = patient_program(&urls).await;
-        let guard = client.lock("job").ttl(TTL).try_acquire().await.expect("it is free");
+        let client = program(&quorum).await;
+        let guard = client.lock("job").ttl(TTL).acquire().await.expect("it is free");
         tokio::spawn(async move { client.lock("job").ttl(TTL).acquire().await });
         guard
     });
@@ -103,14 +103,12 @@ async fn give_up_often(client: Client, mut rng: StdRng) -> usize {
     let mut taken = 0;
     for _ in 0..ACQUISITIONS / AT_ONCE {
         let key = format!("key{}", rng.random_range(0..KEYS));
-        let lock = client.lock(key).ttl(TTL);
-        let patience = Duration::from_micros(rng.random_range(0..5_000));
+        let lock = client.lock(key).ttl(LONG);
         let waits: bool = rng.random();
         let acquiring =
             async { if waits { lock.acquire().await } else { lock.try_acquire().await } };
         let polls = if rng.random() { rng.random_range(0..12) } else { u32::MAX };
-        let acquiring = Impatient { polls, future: Box::pin(acquiring) };
-        match tokio::time::timeout(patience, acquiring).await.unwrap_or(None) {
+        match (Impatient { polls, future: Box::pin(acquiring) }).await {
             Some(Ok(guard)) => {
                 assert!(guard.is_valid());
                 taken += 1;

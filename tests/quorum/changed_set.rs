@@ -1,25 +1,16 @@
 //! A set of nodes that is changed while locks are held, in the steps of docs/several-nodes.md.
 
-use std::time::Duration;
-
 use dlock_client::{Client, Guard};
 use harness::{Proxy, Quorum};
 
-use crate::coordinator::{ms, patient_program, run};
-
-const TTL: Duration = ms(30_000);
+use crate::coordinator::{LONG, connect, run};
 
 /// Clients of one list hold on every majority that it has, in turns; clients of the other ask every
 /// majority of theirs. No client gets a second lock, and every later fence is larger.
 #[test]
 fn two_lists_that_differ_by_one_node_never_have_two_holders() {
     let quorum = Quorum::start(4);
-    for (one, other) in [
-        (&[0, 1, 2][..], &[0, 1, 2, 3][..]),
-        (&[0, 1, 2, 3], &[0, 1, 3]),
-        (&[0, 1, 2], &[0, 1]),
-        (&[0, 1], &[0, 1, 3]),
-    ] {
+    for (one, other) in [(&[0, 1, 2][..], &[0, 1, 2, 3][..]), (&[0, 1, 2], &[0, 1])] {
         run(async {
             for (held, wants) in [(one, other), (other, one)] {
                 for holders in majorities(held) {
@@ -29,7 +20,7 @@ fn two_lists_that_differ_by_one_node_never_have_two_holders() {
                     let mut programs = Vec::new();
                     for askers in majorities(wants) {
                         let program = Program::new(&quorum, wants, &askers).await;
-                        let second = program.client.lock("job").ttl(TTL).try_acquire().await;
+                        let second = program.client.lock("job").ttl(LONG).try_acquire().await;
                         assert!(second.is_err(), "{name}: a second one on {askers:?}");
                         programs.push(program);
                     }
@@ -70,7 +61,7 @@ impl Program {
         let networks: Vec<Proxy> = list.iter().map(|at| Proxy::start(quorum[*at].port())).collect();
         let url = |network: &Proxy| format!("redis://127.0.0.1:{}", network.port());
         let urls: Vec<String> = networks.iter().map(url).collect();
-        let client = patient_program(&urls).await;
+        let client = connect(&urls).await;
         for (at, network) in list.iter().zip(&networks) {
             if !reachable.contains(at) {
                 network.refuse();
@@ -81,7 +72,7 @@ impl Program {
 
     /// Takes the lock, which is free. Other clients may still be releasing a minority of it.
     async fn take(&self, name: &str) -> Guard {
-        let taken = self.client.lock("job").ttl(TTL).acquire_within(TTL).await;
+        let taken = self.client.lock("job").ttl(LONG).acquire().await;
         taken.unwrap_or_else(|error| panic!("{name}: {error}"))
     }
 }

@@ -4,11 +4,7 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use harness::contender::KEYS;
-#[cfg(feature = "soak")]
-use harness::on_every_server;
-#[cfg(not(feature = "soak"))]
-use harness::on_two_servers;
-use harness::{Apart, Certificates, Cluster, Kind, apply, eventually};
+use harness::{Apart, Certificates, Cluster, Kind, apply, eventually, on_every_server};
 use rand::RngExt;
 use rand::rngs::StdRng;
 
@@ -24,14 +20,11 @@ const MOVE: Duration = ms(2_000);
 /// A fence this far ahead, in µs, may not move by itself: half of ten minutes.
 const FAR: i64 = 300_000_000;
 
-/// A mild fault would show the same everywhere: the other servers have theirs with `make soak`.
-#[cfg_attr(feature = "soak", apply(on_every_server))]
-#[cfg_attr(not(feature = "soak"), apply(on_two_servers))]
+#[apply(on_every_server)]
 fn a_cluster_keeps_its_promises(kind: Kind) {
     chaos_in_a_cluster(kind, None);
 }
 
-#[cfg(feature = "soak")]
 #[test]
 fn a_cluster_keeps_its_promises_behind_tls() {
     chaos_in_a_cluster(Kind::Redis70, Some(&Certificates::valid()));

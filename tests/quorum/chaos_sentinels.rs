@@ -2,12 +2,8 @@
 
 use std::thread;
 
-#[cfg(feature = "soak")]
-use harness::on_every_server;
-#[cfg(not(feature = "soak"))]
-use harness::on_one_server;
 use harness::watched::Watched;
-use harness::{Apart, Certificates, Kind, apply, eventually};
+use harness::{Apart, Certificates, Kind, apply, eventually, on_every_server};
 use rand::RngExt;
 use rand::rngs::StdRng;
 
@@ -15,14 +11,11 @@ use crate::chaos::{Links, prepare, run_chaos, say};
 use crate::chaos_servers::{assert_sent_anew, break_replication, cut_for_long, stand_still};
 use crate::coordinator::ms;
 
-/// A mild fault would show the same everywhere: the other servers have theirs with `make soak`.
-#[cfg_attr(feature = "soak", apply(on_every_server))]
-#[cfg_attr(not(feature = "soak"), apply(on_one_server))]
+#[apply(on_every_server)]
 fn a_primary_behind_sentinels_keeps_its_promises(kind: Kind) {
     chaos_behind_sentinels(kind, None);
 }
 
-#[cfg(feature = "soak")]
 #[test]
 fn a_primary_behind_sentinels_keeps_its_promises_behind_tls() {
     chaos_behind_sentinels(Kind::Redis70, Some(&Certificates::valid()));

@@ -22,7 +22,6 @@ mod no_two_hold_together_while_a_cluster_fails_over_and_slots_migrate {
         super::fail_overs_while_slots_migrate(super::Kind::Valkey91);
     }
 
-    #[cfg(feature = "soak")]
     #[test]
     fn redis_8_6() {
         super::fail_overs_while_slots_migrate(super::Kind::Redis86);

@@ -1,11 +1,11 @@
 //! A guard's fence travels with every command, and the data's server refuses late holders.
 
 use dlock_client::{Error, Late};
-use harness::library::{ms, run, take};
+use harness::library::{run, take};
 use harness::{Kind, Quorum, Server};
 use redis::aio::MultiplexedConnection;
 
-use crate::coordinator::patient_program;
+use crate::coordinator::{LONG, program};
 
 async fn open(server: &Server) -> MultiplexedConnection {
     let url = format!("redis://127.0.0.1:{}", server.port());
@@ -18,13 +18,13 @@ fn what_a_late_holder_writes_or_reads_is_refused() {
     let quorum = Quorum::start(3);
     let data = Server::start(Kind::Valkey91);
     run(async {
-        let client = patient_program(&quorum.urls()).await;
-        let first = take(&client, "account", ms(60_000)).await;
+        let client = program(&quorum).await;
+        let first = take(&client, "account", LONG).await;
         let mut early = first.fenced(open(&data).await, "{a}:mark").expect("it is exclusive");
         redis::cmd("SET").arg("a").arg(1).exec_async(&mut early).await.expect("it is in time");
         first.release().await.expect("it is held");
 
-        let second = take(&client, "account", ms(60_000)).await;
+        let second = take(&client, "account", LONG).await;
         let mut late = early;
         let mut now = second.fenced(open(&data).await, "{a}:mark").expect("it is exclusive");
         let read: i64 = redis::cmd("GET").arg("a").query_async(&mut now).await.expect("in time");
@@ -49,7 +49,7 @@ fn what_a_late_holder_writes_or_reads_is_refused() {
 fn shared_locks_and_permits_have_no_fence_for_a_mark() {
     let quorum = Quorum::start(1);
     run(async {
-        let client = patient_program(&quorum.urls()).await;
+        let client = program(&quorum).await;
         let shared = client.lock("a").shared().try_acquire().await.expect("it is free");
         let permit = client.lock("b").limit(2).try_acquire().await.expect("it is free");
         for guard in [shared, permit] {

@@ -1,54 +1,33 @@
 //! A lock that is released while nodes refuse that for a moment.
 
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use dlock_client::{Client, Error, NodeState, Notice, Report, Token};
 use harness::{Quorum, Server, library};
 
-use crate::coordinator::{LONG, NODE_TIMEOUT, ms, patient_program, program, run, take, until};
-
-/// Far longer than a test: a lock that is free before that was released.
-const TTL: Duration = Duration::from_secs(10 * 60);
+use crate::coordinator::{LONG, NODE_TIMEOUT, ms, program, run, take, take_everywhere, until};
 
 #[test]
 fn a_release_that_is_refused_in_passing_is_sent_again_and_a_notice_says_so() {
-    for size in [1, 3] {
-        let quorum = Quorum::start(size);
-        run(async {
-            let (client, told) = heard(&quorum).await;
-            let guard = take(&client, "job", TTL).await;
-            until("all have granted it", || quorum.held("job") == size).await;
-            quorum.iter().for_each(|node| lacks_replicas(node, true));
-            let release = guard.release().await.expect("it was held until then");
-            assert!(!release.is_free && release.left.len() == size, "{release:?}");
-            assert!(release.left.iter().all(is_no_replicas), "{release:?}");
-            assert!(release.within > TTL / 2 && release.within <= TTL, "{release:?}");
-            let told = told_of(&told, size);
-            assert!(
-                told.len() == 1 && told[0].starts_with("lock 'job' stays held for up to 9 min"),
-                "{told:?}"
-            );
-            assert!(!client.released(ms(300)).await, "it is tried again");
-            quorum.iter().for_each(|node| lacks_replicas(node, false));
-            until("all have released it", || quorum.held("job") == 0).await;
-            assert!(client.released(TTL).await);
-        });
-    }
-}
-
-#[test]
-fn a_guard_that_is_dropped_is_released_again_and_again_too() {
-    let quorum = Quorum::start(1);
+    let quorum = Quorum::start(3);
     run(async {
         let (client, told) = heard(&quorum).await;
-        let guard = take(&client, "job", TTL).await;
-        lacks_replicas(&quorum[0], true);
-        drop(guard);
-        until("somebody is told", || !told_of(&told, 1).is_empty()).await;
-        assert_eq!(quorum.held("job"), 1);
-        lacks_replicas(&quorum[0], false);
-        until("it is released", || quorum.held("job") == 0).await;
+        let guard = take_everywhere(&quorum, &client, "job", LONG).await;
+        let dropped = take_everywhere(&quorum, &client, "other", LONG).await;
+        quorum.iter().for_each(|node| lacks_replicas(node, true));
+        let release = guard.release().await.expect("it was held until then");
+        assert!(!release.is_free && release.left.len() == 3, "{release:?}");
+        assert!(release.left.iter().all(is_no_replicas), "{release:?}");
+        assert!(release.within > LONG / 2 && release.within <= LONG, "{release:?}");
+        let about = told_of(&told, 3);
+        let [words] = about.as_slice() else { panic!("{about:?}") };
+        assert!(words.starts_with("lock 'job' stays held for up to "), "{words}");
+        drop(dropped);
+        until("somebody is told of the other one", || told_of(&told, 3).len() == 2).await;
+        assert!(!client.released(ms(300)).await, "both are tried again");
+        quorum.iter().for_each(|node| lacks_replicas(node, false));
+        until("all have released them", || quorum.held("job") + quorum.held("other") == 0).await;
+        assert!(client.released(LONG).await);
     });
 }
 
@@ -57,14 +36,13 @@ fn one_node_of_three_that_refuses_a_release_keeps_no_client_waiting_and_hears_of
     let quorum = Quorum::start(3);
     run(async {
         let (client, told) = heard(&quorum).await;
-        let guard = take(&client, "job", TTL).await;
-        until("all have granted it", || quorum.held("job") == 3).await;
+        let guard = take_everywhere(&quorum, &client, "job", LONG).await;
         lacks_replicas(&quorum[0], true);
         let release = guard.release().await.expect("it was held until then");
         assert!(release.is_free && release.left.is_empty(), "{release:?}");
         assert!(told_of(&told, 3).is_empty());
         // An attempt that does not wait has the other two.
-        let next = client.lock("job").ttl(TTL).try_acquire().await.expect("a majority is free");
+        let next = client.lock("job").ttl(LONG).try_acquire().await.expect("a majority is free");
         assert!(next.release().await.expect("it is held").is_free);
         lacks_replicas(&quorum[0], false);
         until("it is released there, too", || quorum.held("job") == 0).await;
@@ -76,11 +54,10 @@ fn a_release_does_not_wait_for_a_node_that_hangs_when_a_majority_has_answered() 
     let quorum = Quorum::start(3);
     run(async {
         let client = library::connect(&quorum.urls(), LONG).await;
-        let guard = take(&client, "job", LONG).await;
-        until("all have granted it", || quorum.held("job") == 3).await;
+        let guard = take_everywhere(&quorum, &client, "job", LONG).await;
         quorum[2].network().swallow();
-        // A quarter of the time-out would be longer.
-        let released = tokio::time::timeout(ms(20_000), guard.release()).await;
+        // A quarter of the lease, which is the time-out here, would be longer.
+        let released = tokio::time::timeout(LONG / 5, guard.release()).await;
         assert!(released.expect("it waits for two nodes").expect("it is held").is_free);
         quorum[2].network().pass();
         until("it is released there, too", || quorum.held("job") == 0).await;
@@ -104,13 +81,12 @@ fn by_token_a_refusal_for_good_is_called_that() {
 fn a_holder_of_any_majority_is_in_the_way_of_an_attempt_that_does_not_wait() {
     let quorum = Quorum::start(3);
     run(async {
-        let client = patient_program(&quorum.urls()).await;
+        let client = program(&quorum).await;
         for free in 0..3 {
             let key = format!("job:{free}");
-            let guard = take(&client, &key, TTL).await;
-            until("all have granted it", || quorum.held(&key) == 3).await;
+            let guard = take_everywhere(&quorum, &client, &key, LONG).await;
             quorum[free].run(&format!("DLOCK.BREAK {key}"));
-            let error = client.lock(&key).ttl(TTL).try_acquire().await.expect_err("two have it");
+            let error = client.lock(&key).ttl(LONG).try_acquire().await.expect_err("two have it");
             assert!(error.to_string().starts_with(&format!("lock '{key}' is held")), "{error}");
             assert!(guard.is_valid());
             guard.release().await.expect("a majority has had it all the time");
@@ -123,7 +99,7 @@ fn a_release_by_token_outlasts_what_passes_soon() {
     let quorum = Quorum::start(1);
     run(async {
         let client = program(&quorum).await;
-        let lease = take(&client, "job", TTL).await.detach().await;
+        let lease = take(&client, "job", LONG).await.detach().await;
         lacks_replicas(&quorum[0], true);
         let release = tokio::spawn({
             let client = client.clone();

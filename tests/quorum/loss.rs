@@ -1,41 +1,46 @@
 //! A lost lock: its holder learns of the loss in time, and never too late.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use dlock_client::{Loss, LossReason};
+use dlock_client::LossReason;
 use harness::Quorum;
 
 use crate::coordinator::{
-    healthy_program, ms, program, run, take, take_everywhere, until, wait_for,
+    LONG, healthy_program, ms, program, run, take_everywhere, until, wait_for,
 };
 use crate::fault::Fault;
 
-const TTL: Duration = ms(2_400);
-/// Long enough that a moment's pause of the machine is not taken for a paused program.
-const LONG: Duration = ms(4_000);
+/// A lease that ends in the test. It is long enough for a machine that pauses for a moment.
+const TTL: Duration = ms(8_000);
 
 #[test]
-fn a_guard_is_lost_at_the_end_of_its_validity_when_nodes_are_paused() {
-    for size in [1, 3] {
-        let quorum = Quorum::start(size);
-        run(async {
-            let client = healthy_program(&quorum).await;
-            let guard = take(&client, "job", TTL).await;
-            for node in quorum.iter() {
-                node.pause();
+fn a_guard_is_lost_at_the_end_of_its_validity_and_the_reason_names_the_nodes() {
+    let mut quorum = Quorum::start(3);
+    run(async {
+        let client = program(&quorum).await;
+        let guard = wait_for(&client, "job", TTL).await;
+        Fault::Paused.inject(&mut quorum[1]);
+        Fault::BlackHoled.inject(&mut quorum[2]);
+        let ends = Instant::now() + guard.valid_for();
+        let extended = guard.extend(TTL);
+        let loss = guard.lost().await;
+        extended.await.expect_err("one node of three answers");
+        assert!(!guard.is_valid() && Instant::now() + ms(5) >= ends, "too early");
+        match &loss.why {
+            LossReason::NotRenewed { .. } => {
+                for node in &quorum[1..] {
+                    assert!(
+                        loss.to_string().contains(&format!("{}: no answer", node.url())),
+                        "{loss}"
+                    );
+                }
             }
-            // A renewal that was under way may still have made it longer.
-            tokio::time::sleep(ms(50)).await;
-            let ends = Instant::now() + guard.valid_for();
-            assert_not_renewed(&guard.lost().await);
-            assert!(!guard.is_valid() && Instant::now() + ms(5) >= ends, "too early");
-            // No other client could have had it meanwhile: the nodes still have the lease.
-            for node in quorum.iter() {
-                node.resume();
-            }
-        });
-    }
+            // The machine paused at the end.
+            LossReason::Paused => {}
+            _ => panic!("{loss}"),
+        }
+        Fault::Paused.clear(&mut quorum[1]);
+    });
 }
 
 #[test]
@@ -43,85 +48,39 @@ fn a_guard_is_lost_before_anybody_else_can_have_the_lock() {
     let quorum = Quorum::start(3);
     run(async {
         let (alice, bob) = (program(&quorum).await, healthy_program(&quorum).await);
-        for _ in 0..2 {
-            let guard = Arc::new(take_everywhere(&quorum, &alice, "job", TTL).await);
-            let (alices, bobs) = (Arc::clone(&guard), bob.clone());
-            let bobs = tokio::spawn(async move {
-                let next = wait_for(&bobs, "job", LONG).await;
-                (alices.valid_for(), next)
-            });
-            until("bob waits", || {
-                assert!(guard.is_valid(), "alice lost the lock before bob waited for it");
-                quorum[0].node("waiters").int() == 1
-            })
-            .await;
-            for node in quorum.iter() {
-                node.network().swallow();
-            }
-            let loss = guard.lost().await;
-            assert_eq!(guard.valid_for(), ms(0));
-            let (left, next) = bobs.await.expect("no panic");
-            assert_eq!(left, ms(0), "it was valid still when somebody else had the lock");
-            assert!(next.fence() > loss.fence);
-            for node in quorum.iter() {
-                node.network().pass();
-            }
-            next.release().await.expect("it is held");
-            until("nothing is left", || quorum.held("job") == 0).await;
-        }
+        let guard = wait_for(&alice, "job", TTL).await;
+        let bobs = tokio::spawn(async move { wait_for(&bob, "job", LONG).await });
+        until("bob waits", || quorum[0].node("waiters").int() == 1).await;
+        quorum.iter().for_each(|node| node.network().swallow());
+        let next = bobs.await.expect("no panic");
+        assert_eq!(guard.valid_for(), ms(0), "it was valid still when somebody else had the lock");
+        let expiries = quorum.iter().map(|node| node.info_number("dlock", "dlock_expiries"));
+        assert!(expiries.sum::<i64>() >= 2, "a majority has waited for the end of the lease");
+        assert!(next.fence() > guard.lost().await.fence);
+        quorum.iter().for_each(|node| node.network().pass());
+        next.release().await.expect("it is held");
+        until("nothing is left", || quorum.held("job") == 0).await;
     });
 }
 
 #[test]
-fn the_reasons_of_a_loss_name_the_nodes() {
-    for fault in [Fault::Dead, Fault::BlackHoled] {
-        let mut quorum = Quorum::start(3);
-        run(async {
-            let client = program(&quorum).await;
-            let guard = take(&client, "job", LONG).await;
-            for node in &mut quorum[1..] {
-                fault.inject(node);
-            }
-            let loss = guard.lost().await;
-            let LossReason::NotRenewed { nodes } = &loss.why else { panic!("{loss}") };
-            for node in &quorum[1..] {
-                let report = nodes.iter().find(|report| report.node == node.url());
-                let state = &report.expect("every node is named").state;
-                assert!(fault.is_reported_as(state), "{fault:?}: {state:?}");
-                assert!(loss.to_string().contains(&node.url()), "{loss}");
-            }
-        });
-    }
-}
-
-#[test]
-fn a_lock_that_is_broken_at_a_majority_is_lost_at_the_next_renewal() {
+fn a_lock_that_was_ended_at_a_majority_is_lost_when_the_nodes_are_asked_and_every_caller_is_told() {
     let quorum = Quorum::start(3);
     run(async {
-        let client = healthy_program(&quorum).await;
-        let guard = take(&client, "job", TTL).await;
-        let fence = guard.fence();
+        let client = program(&quorum).await;
+        let guard = take_everywhere(&quorum, &client, "job", LONG).await;
+        let given_up = tokio::time::timeout(ms(20), guard.lost()).await;
+        assert!(given_up.is_err(), "nothing has happened yet");
         for node in quorum.iter() {
             assert_eq!(node.run("DLOCK.BREAK job").int(), 1);
+            // The client asks a node again as soon as it has a new connection.
+            node.network().cut();
         }
-        let loss = guard.lost().await;
+        let (loss, two) = tokio::join!(guard.lost(), guard.lost());
         assert!(matches!(loss.why, LossReason::Ended { .. }), "{loss}");
-        assert_eq!((loss.key.to_str(), loss.fence), (Some("job"), fence));
+        assert_eq!((loss.key.to_str(), loss.fence), (Some("job"), guard.fence()));
+        assert_eq!((two.fence, guard.lost().await.fence), (loss.fence, loss.fence));
         until("nothing comes back", || quorum.held("job") == 0).await;
-    });
-}
-
-#[test]
-fn a_lock_that_is_lost_releases_what_is_left_of_it() {
-    let mut quorum = Quorum::start(3);
-    run(async {
-        let client = program(&quorum).await;
-        let guard = take(&client, "job", TTL).await;
-        for node in &mut quorum[..2] {
-            Fault::Dead.inject(node);
-        }
-        guard.lost().await;
-        until("the healthy node is free", || quorum[2].traces().leases == 0).await;
     });
 }
 
@@ -132,36 +91,16 @@ fn a_guard_knows_by_the_clock_alone_that_it_is_over() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.expect("it can be made").block_on(async {
         let client = healthy_program(&quorum).await;
-        let guard = take(&client, "job", ms(3_000)).await;
+        let guard = wait_for(&client, "job", ms(3_000)).await;
         std::thread::sleep(guard.valid_for() + ms(50));
         assert!(!guard.is_valid());
-        assert_eq!(guard.valid_for(), ms(0));
+        let loss = guard.check().expect_err("it is over");
+        assert_eq!((loss.fence, loss.why.name()), (guard.fence(), "not_renewed"));
         let loss = guard.lost().await;
         assert!(matches!(loss.why, LossReason::Paused), "{loss}");
-        guard.extend(TTL).await.expect_err("a lock that was lost stays lost");
-        let next = wait_for(&client, "job", TTL).await;
+        guard.extend(LONG).await.expect_err("a lock that was lost stays lost");
+        let next = wait_for(&client, "job", LONG).await;
         assert!(next.fence() > guard.fence());
         next.release().await.expect("it is held");
     });
-}
-
-#[test]
-fn every_caller_that_asks_is_told_of_a_loss() {
-    let quorum = Quorum::start(1);
-    run(async {
-        let client = healthy_program(&quorum).await;
-        let guard = take(&client, "job", TTL).await;
-        let given_up = tokio::time::timeout(ms(20), guard.lost()).await;
-        assert!(given_up.is_err(), "nothing has happened yet");
-        quorum[0].run("DLOCK.BREAK job");
-        let (one, two) = tokio::join!(guard.lost(), guard.lost());
-        assert_eq!((one.fence, two.fence), (guard.fence(), guard.fence()));
-        guard.lost().await;
-    });
-}
-
-/// A machine that pauses at the end is a reason, too: the program was paused.
-#[track_caller]
-fn assert_not_renewed(loss: &Loss) {
-    assert!(matches!(loss.why, LossReason::NotRenewed { .. } | LossReason::Paused), "{loss}");
 }

@@ -7,24 +7,25 @@
 //! [`late_writers`], where everything fails at random; [`addresses`], [`rights`], [`tls`] and [`tls_shapes`] for how nodes are reached; [`sentinel`] and
 //! [`cluster`] for nodes with servers that change, at random in [`fail_overs`], and with all that can happen
 //! in [`chaos`]: to a cluster ([`chaos_cluster`]), behind Sentinels ([`chaos_sentinels`]), to any server
-//! ([`chaos_servers`]); [`surroundings`] that are hostile; [`example`], the library's own.
-
-// The example calls the library as its users do.
-extern crate dlock_client as dlock_redis;
+//! ([`chaos_servers`]); [`surroundings`] that are hostile.
 
 mod addresses;
 mod cancelled;
 mod changed_set;
+#[cfg(feature = "soak")]
 mod chaos;
+#[cfg(feature = "soak")]
 mod chaos_cluster;
+#[cfg(feature = "soak")]
 mod chaos_sentinels;
+#[cfg(feature = "soak")]
 mod chaos_servers;
 mod cluster;
 mod connection;
 mod coordinator;
 mod cut;
 mod done;
-mod example;
+#[cfg(feature = "soak")]
 mod fail_overs;
 mod fault;
 mod fenced;
@@ -35,6 +36,7 @@ mod guard;
 mod holding;
 mod lapsed;
 mod late;
+#[cfg(feature = "soak")]
 mod late_writers;
 mod loss;
 mod majority;

@@ -1,27 +1,15 @@
 //! A node that is a primary behind Sentinels: locks go on when another server is promoted.
 
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use dlock_client::{Client, Error, Guard, Notice};
 use harness::sentinel::{NAME, Sentinel};
 use harness::watched::Watched;
-use harness::{Kind, Server, Way, apply, on_every_server, on_two_servers};
+use harness::{Kind, Server, Way, apply, on_two_servers};
 
 use crate::coordinator::{
-    HEALTHY_TIMEOUT, NODE_TIMEOUT, connect, ms, run, take, ttl_at, until, until_longer, wait_for,
+    LONG, NODE_TIMEOUT, connect, ms, run, until, until_extended_at, wait_for,
 };
-
-/// Long enough for a fail-over on a busy machine.
-const TTL: Duration = ms(20_000);
-
-/// Waits until the lock, found by its token, is renewed at a server.
-async fn until_renewed_at(server: &Server, guard: &Guard) {
-    let (key, token) = (guard.key().to_string(), guard.token().to_string());
-    until("the new primary has the lock of this guard", || server.holders(&key).contains(&token))
-        .await;
-    until_longer("the new primary has renewed the lease", || ttl_at(server, guard)).await;
-}
 
 /// Asserts that it was held all the time, and gives it back.
 async fn assert_held_until_now(guard: Guard) {
@@ -29,34 +17,20 @@ async fn assert_held_until_now(guard: Guard) {
     guard.release().await.expect("it was never lost");
 }
 
-#[apply(on_every_server)]
-fn a_guard_goes_on_when_a_replica_that_knows_its_lease_is_promoted(kind: Kind) {
-    let mut node = Watched::start(kind, 1);
-    run(async {
-        let client = connect(&[node.url()]).await;
-        let guard = take(&client, "job", TTL).await;
-        node.until_followed(0);
-        node.servers[0].kill();
-        let now = node.promoted(0, &[0, 1, 2]);
-        until_renewed_at(&node.servers[now], &guard).await;
-        assert_held_until_now(guard).await;
-    });
-}
-
 #[apply(on_two_servers)]
-fn waiters_are_served_in_the_order_of_their_new_queue_after_a_fail_over(kind: Kind) {
-    const WAITERS: usize = 20;
+fn a_guard_goes_on_after_a_fail_over_and_waiters_are_served_in_order(kind: Kind) {
+    const WAITERS: usize = 10;
     let mut node = Watched::start(kind, 1);
     // tests/hazards covers quarantine after a promotion; this is about clients that follow.
     node.servers[1].run("CONFIG SET dlock.quarantine off");
     run(async {
         let client = connect(&[node.url()]).await;
-        let guard = take(&client, "job", TTL).await;
+        let guard = wait_for(&client, "job", LONG).await;
         let waiting: Vec<_> = (0..WAITERS)
             .map(|_| {
                 let client = client.clone();
                 tokio::spawn(async move {
-                    let guard = wait_for(&client, "job", TTL).await;
+                    let guard = wait_for(&client, "job", LONG).await;
                     let token = guard.token().to_string();
                     (fence_of(guard).await, token)
                 })
@@ -66,7 +40,7 @@ fn waiters_are_served_in_the_order_of_their_new_queue_after_a_fail_over(kind: Ki
         node.until_followed(0);
         node.servers[0].kill();
         let now = node.promoted(0, &[0, 1, 2]);
-        until_renewed_at(&node.servers[now], &guard).await;
+        until_extended_at(&node.servers[now], &guard).await;
         node.servers[now].until_blocked(WAITERS as i64);
         let queue = node.servers[now].waiters("job");
         let first = fence_of(guard).await;
@@ -92,11 +66,11 @@ fn a_primary_that_freezes_is_left_and_followed_no_more_when_it_wakes_up() {
     let node = Watched::start(Kind::Redis82, 2);
     run(async {
         let client = connect(&[node.url()]).await;
-        let guard = take(&client, "job", TTL).await;
+        let guard = wait_for(&client, "job", LONG).await;
         node.until_followed(0);
         node.servers[0].pause();
         let now = node.promoted(0, &[0, 1, 2]);
-        until_renewed_at(&node.servers[now], &guard).await;
+        until_extended_at(&node.servers[now], &guard).await;
         node.servers[0].resume();
         let again = connect(&[node.url()]).await;
         let taken = again.lock("job").try_acquire().await;
@@ -114,11 +88,11 @@ fn a_planned_switch_there_and_back_loses_no_guard_and_tells_listeners() {
         let listener = move |notice: &Notice| hears.lock().unwrap().push(notice.clone());
         let builder = Client::builder().nodes([node.url()]).node_timeout(NODE_TIMEOUT);
         let client = builder.notify(listener).connect().await.expect("it is all there");
-        let guard = take(&client, "job", TTL).await;
+        let guard = wait_for(&client, "job", LONG).await;
         node.until_followed(0);
         assert_eq!(node.sentinels[0].run(&format!("SENTINEL FAILOVER {NAME}")).text(), "OK");
         assert_eq!(node.promoted(0, &[0, 1, 2]), 1);
-        until_renewed_at(&node.servers[1], &guard).await;
+        until_extended_at(&node.servers[1], &guard).await;
         until("the former primary is a replica that has everything", || {
             node.sentinels.iter().all(|one| one.knows(1, 2) == Some(true))
         })
@@ -126,7 +100,7 @@ fn a_planned_switch_there_and_back_loses_no_guard_and_tells_listeners() {
         node.until_followed(1);
         assert_eq!(node.sentinels[1].run(&format!("SENTINEL FAILOVER {NAME}")).text(), "OK");
         assert_eq!(node.promoted(1, &[0, 1, 2]), 0);
-        until_renewed_at(&node.servers[0], &guard).await;
+        until_extended_at(&node.servers[0], &guard).await;
         assert_held_until_now(guard).await;
     });
     let told = told.lock().unwrap();
@@ -144,11 +118,12 @@ fn a_lease_that_the_promoted_replica_never_heard_of_is_lost_and_the_guard_says_s
     run(async {
         let client = connect(&[node.url()]).await;
         network.keep_back(Way::Down);
-        let guard = take(&client, "job", TTL).await;
+        let guard = wait_for(&client, "job", LONG).await;
         until("it is on its way to the replica", || network.has_kept_back(Way::Down)).await;
         node.servers[0].kill();
         network.refuse();
         assert_eq!(node.promoted(0, &[0, 1, 2]), 1);
+        guard.extend(LONG).await.expect_err("the new primary has not heard of it");
         let loss = guard.lost().await;
         assert_eq!(loss.why.name(), "ended", "{loss}");
     });
@@ -161,15 +136,15 @@ fn a_majority_of_the_sentinels_is_enough_and_a_connected_client_needs_none() {
         let url = [node.url()];
         let before = connect(&url).await;
         node.sentinels[0].pause();
-        fence_of(take(&connect(&url).await, "job", TTL).await).await;
+        fence_of(wait_for(&connect(&url).await, "job", LONG).await).await;
         node.sentinels[1..].iter_mut().for_each(Sentinel::kill);
-        fence_of(take(&before, "job", TTL).await).await;
+        fence_of(wait_for(&before, "job", LONG).await).await;
         node.sentinels[0].resume();
         let refused = Client::builder().nodes(&url).node_timeout(ms(500)).connect().await;
         let said = refused.expect_err("one of three is no majority").to_string();
         assert!(said.contains("no majority of the Sentinels says where 'watched' is"), "{said}");
         node.sentinels[1].start_again();
-        fence_of(take(&connect(&url).await, "job", TTL).await).await;
+        fence_of(wait_for(&connect(&url).await, "job", LONG).await).await;
     });
 }
 
@@ -186,7 +161,7 @@ fn a_stale_sentinel_alone_leads_no_client_back() {
         assert_eq!(node.promoted(0, &[0, 1]), 1);
         // Otherwise the stale Sentinel makes it a replica of the former primary, after 8 s.
         node.servers[1].run("ACL SETUSER default -slaveof -replicaof");
-        fence_of(wait_for(&client, "job", TTL).await).await;
+        fence_of(wait_for(&client, "job", LONG).await).await;
         node.sentinels[..2].iter_mut().for_each(Sentinel::kill);
         node.servers[0].start_again();
         node.servers[0].run("CONFIG SET dlock.quarantine off");
@@ -203,7 +178,7 @@ fn a_stale_sentinel_alone_leads_no_client_back() {
         node.sentinels[1].start_again();
         until("they agree", || node.sentinels[2].primary() == node.servers[1].port()).await;
         for client in [client, connect(&url).await] {
-            let guard = wait_for(&client, "job", TTL).await;
+            let guard = wait_for(&client, "job", LONG).await;
             assert_eq!(node.servers[1].holders("job"), [guard.token().to_string()]);
             fence_of(guard).await;
         }
@@ -222,9 +197,9 @@ fn a_sentinel_that_missed_the_fail_over_leads_no_client_back() {
         node.servers[0].run("CONFIG SET dlock.quarantine off");
         let stale = Sentinel::spawn(Kind::Redis70, node.servers[0].port(), 2);
         let list = node.url().replacen("://", &format!("://127.0.0.1:{},", stale.port()), 1);
-        for _ in 0..10 {
+        for _ in 0..3 {
             let client = connect(std::slice::from_ref(&list)).await;
-            let guard = take(&client, "job", TTL).await;
+            let guard = wait_for(&client, "job", LONG).await;
             let token = guard.token().to_string();
             assert_eq!(node.servers[now].holders("job"), [token]);
             fence_of(guard).await;
@@ -241,32 +216,17 @@ fn a_primary_behind_sentinels_may_be_one_node_of_several() {
         let urls = others.iter().map(|server| format!("redis://127.0.0.1:{}", server.port()));
         let urls: Vec<String> = [node.url()].into_iter().chain(urls).collect();
         let client = connect(&urls).await;
-        let guard = take(&client, "job", TTL).await;
+        let guard = wait_for(&client, "job", LONG).await;
         node.until_followed(0);
         node.servers[0].kill();
         let now = node.promoted(0, &[0, 1, 2]);
-        until_renewed_at(&node.servers[now], &guard).await;
+        until_extended_at(&node.servers[now], &guard).await;
         assert_held_until_now(guard).await;
     });
 }
 
 #[test]
-fn two_addresses_of_one_primary_are_refused() {
-    let node = Watched::start(Kind::Redis82, 1);
-    run(async {
-        let direct = |server: &Server| format!("redis://127.0.0.1:{}", server.port());
-        // Both have to answer: a client that has a majority does not wait for long for the third.
-        let nobody = "redis://127.0.0.1:1".to_owned();
-        let url = [node.url(), direct(&node.servers[0]), nobody].join(",");
-        let builder = Client::builder().nodes([url]).node_timeout(HEALTHY_TIMEOUT);
-        let refused = builder.connect().await.expect_err("they are the same node");
-        let Error::Duplicate { first, second, .. } = &refused else { panic!("{refused}") };
-        assert_eq!([first.clone(), second.clone()], [direct(&node.servers[0]), node.url()]);
-    });
-}
-
-#[test]
-fn confused_servers_and_sentinels_are_an_error_that_says_what_to_write() {
+fn confused_servers_and_sentinels_and_two_addresses_of_one_node_are_errors() {
     let node = Watched::start(Kind::Redis82, 0);
     let (server, sentinel) = (node.servers[0].port(), node.sentinels[0].port());
     run(async {
@@ -282,9 +242,16 @@ fn confused_servers_and_sentinels_are_an_error_that_says_what_to_write() {
             ),
             (format!("redis+cluster://127.0.0.1:{server}"), "no member of a Redis Cluster"),
         ] {
-            let client = Client::builder().nodes([&url]).node_timeout(HEALTHY_TIMEOUT);
+            let client = Client::builder().nodes([&url]).node_timeout(NODE_TIMEOUT);
             let refused = client.connect().await.expect_err("it is something else").to_string();
             assert!(refused.contains(words), "{url}: {refused}");
         }
+        // Both have to answer: a client that has a majority does not wait for long for the third.
+        let (direct, nobody) = (format!("redis://127.0.0.1:{server}"), "redis://127.0.0.1:1");
+        let url = format!("{},{direct},{nobody}", node.url());
+        let builder = Client::builder().nodes([url]).node_timeout(NODE_TIMEOUT);
+        let refused = builder.connect().await.expect_err("they are the same node");
+        let Error::Duplicate { first, second, .. } = &refused else { panic!("{refused}") };
+        assert_eq!([first, second], [&direct, &node.url()]);
     });
 }

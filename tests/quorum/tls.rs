@@ -1,13 +1,9 @@
 //! Nodes behind TLS: certificates are checked, always. Redis 7.0 is the server here that has TLS.
 
-use std::time::Duration;
-
 use dlock_client::{Client, Error};
 use harness::{Certificates, Quorum};
 
-use crate::coordinator::{HEALTHY_TIMEOUT, assert_holds, ms, patient_program, run, take};
-
-const TTL: Duration = ms(10_000);
+use crate::coordinator::{LONG, NODE_TIMEOUT, assert_holds, connect, ms, run, take};
 
 #[test]
 fn a_node_is_reached_through_tls_with_an_authority_of_ones_own() {
@@ -15,8 +11,8 @@ fn a_node_is_reached_through_tls_with_an_authority_of_ones_own() {
     let (quorum, port) = node(&certificates, "no");
     run(async {
         let url = format!("rediss://127.0.0.1:{port}?ca={}", certificates.path("ca.pem").display());
-        let client = patient_program(&[url]).await;
-        let guard = take(&client, "job", TTL).await;
+        let client = connect(&[url]).await;
+        let guard = take(&client, "job", LONG).await;
         assert_holds(&quorum, &guard);
         guard.release().await.expect("it is held");
         let name = client.nodes().next().map(|node| node.name().to_owned());
@@ -33,8 +29,8 @@ fn a_program_shows_a_certificate_of_its_own_where_the_node_wants_one() {
         let ca = file("ca.pem");
         let (cert, key) = (file("node.pem"), file("node.key"));
         let with = format!("rediss://127.0.0.1:{port}?ca={ca}&cert={cert}&key={key}");
-        let client = patient_program(&[with]).await;
-        take(&client, "job", TTL).await.release().await.expect("it is held");
+        let client = connect(&[with]).await;
+        take(&client, "job", LONG).await.release().await.expect("it is held");
         let without = try_connect(&format!("rediss://127.0.0.1:{port}?ca={ca}")).await;
         assert!(matches!(without, Err(Error::Connect { .. })), "{:?}", without.err());
     });
@@ -65,5 +61,5 @@ fn node(certificates: &Certificates, wants: &str) -> (Quorum, u16) {
 }
 
 async fn try_connect(url: &str) -> Result<Client, Error> {
-    Client::builder().nodes([url]).node_timeout(HEALTHY_TIMEOUT).connect().await
+    Client::builder().nodes([url]).node_timeout(NODE_TIMEOUT).connect().await
 }

@@ -1,17 +1,10 @@
 //! Sentinels and clusters behind TLS, with users and passwords.
 
-use std::time::Duration;
-
 use dlock_client::{Client, Error};
 use harness::sentinel::{NAME, Sentinel};
 use harness::{Builder, Certificates, Cluster, Server, eventually};
 
-use crate::coordinator::{
-    HEALTHY_TIMEOUT, NODE_TIMEOUT, ms, run, take, ttl_at, until, until_longer,
-};
-
-/// Long enough for a fail-over on a busy machine.
-const TTL: Duration = ms(20_000);
+use crate::coordinator::{LONG, NODE_TIMEOUT, run, until, until_extended_at, wait_for};
 
 /// Another user than the tests' own; it may lock only keys with this beginning.
 const APP: &str = "user app on >s3cret ~job* &* +@all";
@@ -70,7 +63,7 @@ async fn assert_has_few_rights(client: &Client) {
 }
 
 async fn refused(url: String) -> String {
-    let refused = Client::builder().nodes([url]).node_timeout(HEALTHY_TIMEOUT).connect().await;
+    let refused = Client::builder().nodes([url]).node_timeout(NODE_TIMEOUT).connect().await;
     refused.expect_err("it must not be let in").to_string()
 }
 
@@ -83,7 +76,7 @@ fn sentinels_and_their_servers_have_users_of_their_own_and_fail_over_behind_tls(
         let url = node.url(&certificates, "app:s3cret", of_sentinel);
         let client = Client::builder().nodes([url]).node_timeout(NODE_TIMEOUT).connect().await;
         let client = client.expect("it is all there");
-        let guard = take(&client, "job", TTL).await;
+        let guard = wait_for(&client, "job", LONG).await;
         assert_has_few_rights(&client).await;
         let clients = node.sentinel.run("CLIENT LIST").text();
         assert!(clients.contains(" user=watcher "), "{clients}");
@@ -93,10 +86,7 @@ fn sentinels_and_their_servers_have_users_of_their_own_and_fail_over_behind_tls(
         until("another server is the primary", || node.sentinel.primary() != before).await;
         // A Sentinel closes all connections to a server when it changes the server's role.
         node.servers[1].drop_own_client();
-        let token = guard.token().to_string();
-        let holds = || node.servers[1].holders("job").contains(&token);
-        until("it has the lock", holds).await;
-        until_longer("it has renewed the lease", || ttl_at(&node.servers[1], &guard)).await;
+        until_extended_at(&node.servers[1], &guard).await;
         guard.release().await.expect("it was never lost");
     });
 }
@@ -123,8 +113,8 @@ fn sentinels_and_servers_behind_tls_refuse_wrong_passwords_and_plain_connections
         let mixed =
             node.url(&certificates, "app:s3cret", &format!("{of_sentinel}&sentinel-tls=no"));
         let mixed = mixed.replace(&format!("127.0.0.1:{}/", node.port), &plain);
-        let client = Client::builder().nodes([mixed]).node_timeout(HEALTHY_TIMEOUT).connect().await;
-        let guard = take(&client.expect("only the servers speak TLS"), "job", TTL).await;
+        let client = Client::builder().nodes([mixed]).node_timeout(NODE_TIMEOUT).connect().await;
+        let guard = wait_for(&client.expect("only the servers speak TLS"), "job", LONG).await;
         guard.release().await.expect("it is held");
     });
 }
@@ -149,16 +139,15 @@ fn a_cluster_behind_tls_is_followed_where_its_slots_go() {
     };
     run(async {
         let builder = Client::builder().nodes([url("app:s3cret", &certificates)]);
-        let client =
-            builder.node_timeout(HEALTHY_TIMEOUT).connect().await.expect("it is all there");
+        let client = builder.node_timeout(NODE_TIMEOUT).connect().await.expect("it is all there");
         for place in 0..3 {
-            let guard = take(&client, &cluster.key(place, "job"), TTL).await;
+            let guard = wait_for(&client, &cluster.key(place, "job"), LONG).await;
             assert_eq!(cluster.nodes[place].holders(guard.key()), [guard.token().to_string()]);
             guard.release().await.expect("it is held");
         }
         assert_has_few_rights(&client).await;
         let key = cluster.key(0, "job");
-        let guard = take(&client, &key, TTL).await;
+        let guard = wait_for(&client, &key, LONG).await;
         let next = tokio::spawn(client.lock(key.as_str()).acquire());
         cluster.nodes[0].until_blocked(1);
         let slot = cluster.slot(&key);

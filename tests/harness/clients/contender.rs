@@ -23,9 +23,9 @@ pub const KEYS: [&str; 2] = ["a", "b"];
 pub const TTL: Duration = ms(400);
 const PROGRAMS: usize = 6;
 /// A run without grants shows nothing.
-const LEAST: usize = 20;
+const LEAST: usize = 5;
 /// Short, to make many requests fail.
-const NODE_TIMEOUT: Duration = ms(60);
+const NODE_TIMEOUT: Duration = ms(100);
 
 /// The modes that programs ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

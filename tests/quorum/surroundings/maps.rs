@@ -9,10 +9,10 @@ use futures_util::future::join_all;
 use harness::fake::{Answer, Fake};
 
 use super::{
-    Case, TIMEOUT, TTL, about, all, assert_calm, assert_served, assert_told, grants, names, passes,
-    program, stays, waits,
+    Case, TTL, about, all, assert_calm, assert_served, assert_told, grants, names, passes, program,
+    stays, waits,
 };
-use crate::coordinator::run;
+use crate::coordinator::{ms, run};
 
 /// A server of a cluster with this map.
 fn with(words: &[String], map: &str) -> Answer {
@@ -162,7 +162,7 @@ fn a_map_that_changes_with_each_look_makes_no_client_spin() {
 fn many_clients_that_want_a_missing_map_are_told_so_together() {
     let slow = |words: &[String]| {
         if names(words) == ("CLUSTER", "SLOTS") {
-            thread::sleep(TIMEOUT / 8);
+            thread::sleep(ms(200));
         }
         with(words, "+OK\r\n")
     };

@@ -14,14 +14,15 @@ use std::time::{Duration, Instant};
 use dlock_client::{Client, Error, Guard};
 use futures_util::future::{FutureExt, join_all};
 use harness::fake::{Answer, Fake};
+use harness::wait::assert_patient;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
-use crate::coordinator::{ms, run, until};
+use crate::coordinator::{LONG, ms, run, until};
 
-/// The time for a server to answer, on a machine that may be busy.
-const TIMEOUT: Duration = ms(2_000);
-const TTL: Duration = ms(10_000);
+/// The time for a server to answer, on a machine that may be busy. Only silent ones take as long.
+const TIMEOUT: Duration = ms(8_000);
+const TTL: Duration = LONG;
 /// A client that sends this many requests a second does not spin. One that does sends thousands.
 const CALM: f64 = 400.0;
 const WATCHED: Duration = ms(1_500);
@@ -81,13 +82,20 @@ fn about(role: &str) -> Answer {
     Answer::raw(format!("%3\r\n{fields}:0\r\n"))
 }
 
-/// Asserts that an attempt that does not wait soon gets the error.
+/// Waits until an attempt that does not wait gets the error. A Sentinel that is late on a busy machine is
+/// another cause.
 async fn assert_told(client: &Client, words: &str) {
-    let taken = client.lock("job").ttl(TTL).try_acquire().await;
-    let said = taken.expect_err("nobody granted it").to_string();
-    assert!(said.contains(words), "not '{words}', but: {said}");
-    assert!(said.chars().all(|c| c == '\n' || !c.is_control()), "{said:?}");
-    assert!(said.len() < 3_000, "{said}");
+    let begun = Instant::now();
+    loop {
+        let taken = client.lock("job").ttl(TTL).try_acquire().await;
+        let said = taken.expect_err("nobody granted it").to_string();
+        assert!(said.chars().all(|c| c == '\n' || !c.is_control()), "{said:?}");
+        assert!(said.len() < 3_000, "{said}");
+        if said.contains(words) {
+            break;
+        }
+        assert_patient(&format!("not '{words}', but: {said}"), begun);
+    }
     // The same for a client that gives it a little time.
     let taken = client.lock("job").ttl(TTL).acquire_within(ms(300)).await;
     assert!(taken.is_err(), "{taken:?}");
