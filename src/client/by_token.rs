@@ -14,9 +14,6 @@ use redis::{Cmd, Value};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep};
 
-#[cfg(feature = "operator")]
-use crate::acquire::lock::LockOptions;
-use crate::acquire::lock::{check_key, check_ttl};
 use crate::client::Client;
 use crate::clock;
 use crate::hold::guard::Lease;
@@ -24,6 +21,9 @@ use crate::hold::guard::Lease;
 use crate::hold::{guard::Guard, keeper};
 use crate::inspect::Inspection;
 use crate::key::Key;
+#[cfg(feature = "operator")]
+use crate::options::LockOptions;
+use crate::options::{check_key, check_ttl};
 use crate::reach::node::{Answered, Node};
 use crate::report::code::may_pass;
 use crate::report::error::{Error, Loss, LossReason};
@@ -268,10 +268,7 @@ impl Client {
     }
 
     fn reports(&self, nodes: &[(Answer, NodeState)]) -> Vec<Report> {
-        let named = self.shared.nodes.iter().zip(nodes);
-        named
-            .map(|(node, (_, state))| Report { node: node.name().to_owned(), state: state.clone() })
-            .collect()
+        self.shared.reports(nodes.iter().map(|(_, state)| state.clone()))
     }
 
     async fn ask_all(

@@ -9,9 +9,10 @@ use dlock_core::limits::MAX_NODE_TIMEOUT;
 use dlock_core::quorum::LONGEST_TIMEOUT;
 use tracing::debug;
 
-use crate::acquire::lock::{Lock, given};
+use crate::acquire::lock::Lock;
 use crate::count::Counts;
 use crate::key::Key;
+use crate::options::given;
 use crate::reach::address::{self, Address};
 use crate::reach::identity::Identities;
 use crate::reach::node::Node;

@@ -42,33 +42,21 @@ impl From<Vec<u8>> for Key {
     }
 }
 
-impl From<&[u8]> for Key {
-    fn from(bytes: &[u8]) -> Key {
-        Key(bytes.into())
-    }
-}
-
 impl From<String> for Key {
     fn from(text: String) -> Key {
         text.into_bytes().into()
     }
 }
 
-impl From<&String> for Key {
-    fn from(text: &String) -> Key {
-        text.as_bytes().into()
+impl<T: AsRef<[u8]> + ?Sized> From<&T> for Key {
+    fn from(bytes: &T) -> Key {
+        Key(bytes.as_ref().into())
     }
 }
 
-impl From<&str> for Key {
-    fn from(text: &str) -> Key {
-        text.as_bytes().into()
-    }
-}
-
-impl From<&Key> for Key {
-    fn from(key: &Key) -> Key {
-        key.clone()
+impl AsRef<[u8]> for Key {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
     }
 }
 

@@ -40,7 +40,7 @@
 //!
 //! - `client`: the nodes, and the connection to them. `shared`: the state that locks and guards of a client
 //!   share.
-//! - `acquire`: a lock's options, and the run of an acquisition.
+//! - `options`: the options of a lock. `acquire`: a lock, and the run of an acquisition.
 //! - `hold`: a guard, the task that renews its lock, and connections to data that refuse late holders.
 //! - `traffic`: the requests of both, their connections, and the meaning of the replies.
 //! - `reach`: from a URL to a connection, and the identity of the node at its other end.
@@ -58,6 +58,7 @@ mod count;
 mod hold;
 mod inspect;
 mod key;
+mod options;
 mod printable;
 mod reach;
 mod report;
@@ -65,13 +66,14 @@ mod shared;
 mod token;
 mod traffic;
 
-pub use acquire::lock::{Lock, LockOptions};
+pub use acquire::lock::Lock;
 pub use client::{Client, ClientBuilder};
 pub use dlock_core::words::{Mode, Patience};
 pub use hold::fenced::{Fenced, Late};
 pub use hold::guard::{Guard, Lease};
 pub use inspect::{DoneInfo, HolderInfo, Inspection, WaiterInfo};
 pub use key::Key;
+pub use options::LockOptions;
 pub use reach::address::Address;
 pub use report::error::{Error, Loss, LossReason, RunError};
 pub use report::notice::Notice;

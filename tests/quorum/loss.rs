@@ -71,15 +71,14 @@ fn a_lock_that_was_ended_at_a_majority_is_lost_when_the_nodes_are_asked_and_ever
         let guard = take_everywhere(&quorum, &client, "job", LONG).await;
         let given_up = tokio::time::timeout(ms(20), guard.lost()).await;
         assert!(given_up.is_err(), "nothing has happened yet");
-        for node in quorum.iter() {
-            assert_eq!(node.run("DLOCK.BREAK job").int(), 1);
-            // The client asks a node again as soon as it has a new connection.
-            node.network().cut();
-        }
+        assert!(quorum.iter().all(|node| node.run("DLOCK.BREAK job").int() == 1));
+        // The client asks a node again as soon as it has a new connection.
+        quorum.iter().for_each(|node| node.network().cut());
         let (loss, two) = tokio::join!(guard.lost(), guard.lost());
         assert!(matches!(loss.why, LossReason::Ended { .. }), "{loss}");
         assert_eq!((loss.key.to_str(), loss.fence), (Some("job"), guard.fence()));
         assert_eq!((two.fence, guard.lost().await.fence), (loss.fence, loss.fence));
+        drop(guard);
         until("nothing comes back", || quorum.held("job") == 0).await;
     });
 }

@@ -11,6 +11,14 @@ use crate::coordinator::{
     LONG, NODE_TIMEOUT, connect, ms, run, until, until_extended_at, wait_for,
 };
 
+/// Starts a primary, replicas and Sentinels. These take no server for dead that a busy machine lets stand
+/// still, before the test waits for a promotion.
+fn start(kind: Kind, replicas: usize) -> Watched {
+    let node = Watched::start(kind, replicas);
+    node.sentinels.iter().for_each(|one| one.take_for_dead_after(20_000));
+    node
+}
+
 /// Asserts that it was held all the time, and gives it back.
 async fn assert_held_until_now(guard: Guard) {
     assert!(guard.is_valid(), "{guard:?}");
@@ -20,7 +28,7 @@ async fn assert_held_until_now(guard: Guard) {
 #[apply(on_two_servers)]
 fn a_guard_goes_on_after_a_fail_over_and_waiters_are_served_in_order(kind: Kind) {
     const WAITERS: usize = 10;
-    let mut node = Watched::start(kind, 1);
+    let mut node = start(kind, 1);
     // tests/hazards covers quarantine after a promotion; this is about clients that follow.
     node.servers[1].run("CONFIG SET dlock.quarantine off");
     run(async {
@@ -63,7 +71,7 @@ async fn fence_of(guard: Guard) -> u64 {
 
 #[test]
 fn a_primary_that_freezes_is_left_and_followed_no_more_when_it_wakes_up() {
-    let node = Watched::start(Kind::Redis82, 2);
+    let node = start(Kind::Redis82, 2);
     run(async {
         let client = connect(&[node.url()]).await;
         let guard = wait_for(&client, "job", LONG).await;
@@ -81,7 +89,7 @@ fn a_primary_that_freezes_is_left_and_followed_no_more_when_it_wakes_up() {
 
 #[test]
 fn a_planned_switch_there_and_back_loses_no_guard_and_tells_listeners() {
-    let node = Watched::start(Kind::Valkey91, 1);
+    let node = start(Kind::Valkey91, 1);
     let told: Arc<Mutex<Vec<Notice>>> = Arc::default();
     run(async {
         let hears = Arc::clone(&told);
@@ -131,7 +139,7 @@ fn a_lease_that_the_promoted_replica_never_heard_of_is_lost_and_the_guard_says_s
 
 #[test]
 fn a_majority_of_the_sentinels_is_enough_and_a_connected_client_needs_none() {
-    let mut node = Watched::start(Kind::Valkey81, 1);
+    let mut node = start(Kind::Valkey81, 1);
     run(async {
         let url = [node.url()];
         let before = connect(&url).await;
@@ -151,7 +159,7 @@ fn a_majority_of_the_sentinels_is_enough_and_a_connected_client_needs_none() {
 /// The former primary serves again, and the only Sentinel that answers calls it the primary.
 #[test]
 fn a_stale_sentinel_alone_leads_no_client_back() {
-    let mut node = Watched::start(Kind::Redis82, 1);
+    let mut node = start(Kind::Redis82, 1);
     run(async {
         let client = connect(&[node.url()]).await;
         node.until_followed(0);
@@ -187,7 +195,7 @@ fn a_stale_sentinel_alone_leads_no_client_back() {
 
 #[test]
 fn a_sentinel_that_missed_the_fail_over_leads_no_client_back() {
-    let mut node = Watched::start(Kind::Redis70, 1);
+    let mut node = start(Kind::Redis70, 1);
     run(async {
         node.servers[0].kill();
         let now = node.promoted(0, &[0, 1, 2]);
@@ -210,7 +218,7 @@ fn a_sentinel_that_missed_the_fail_over_leads_no_client_back() {
 
 #[test]
 fn a_primary_behind_sentinels_may_be_one_node_of_several() {
-    let mut node = Watched::start(Kind::Redis82, 1);
+    let mut node = start(Kind::Redis82, 1);
     let others = [Server::start(Kind::Valkey81), Server::start(Kind::Valkey91)];
     run(async {
         let urls = others.iter().map(|server| format!("redis://127.0.0.1:{}", server.port()));
@@ -227,7 +235,7 @@ fn a_primary_behind_sentinels_may_be_one_node_of_several() {
 
 #[test]
 fn confused_servers_and_sentinels_and_two_addresses_of_one_node_are_errors() {
-    let node = Watched::start(Kind::Redis82, 0);
+    let node = start(Kind::Redis82, 0);
     let (server, sentinel) = (node.servers[0].port(), node.sentinels[0].port());
     run(async {
         for (url, words) in [

@@ -9,7 +9,6 @@ use dlock_core::words::Instant;
 use tracing::{Instrument, Span, debug, debug_span, field};
 
 use crate::acquire::holder;
-use crate::acquire::lock::Lock;
 use crate::clock;
 use crate::hold::guard::Guard;
 use crate::hold::keeper;
@@ -19,9 +18,7 @@ use crate::shared::Shared;
 use crate::traffic::request::Wanted;
 use crate::traffic::{Heard, Traffic};
 
-pub(super) async fn acquire(lock: Lock) -> Result<Guard, Error> {
-    lock.check()?;
-    let Lock { shared, wanted } = lock;
+pub(super) async fn acquire(shared: Arc<Shared>, wanted: Wanted) -> Result<Guard, Error> {
     let span = debug_span!(
         "acquire",
         key = %wanted.key,

@@ -1,6 +1,6 @@
 //! Acquiring a lock.
 //!
-//! [`lock`]: a lock's options, and the ways to acquire it. [`driver`]: runs an acquisition, and releases
+//! [`lock`]: a lock, and the ways to acquire it. [`driver`]: runs an acquisition, and releases
 //! everything if it is dropped half-way. [`holder`]: finds the holder of a lock that was not acquired.
 
 pub(crate) mod driver;

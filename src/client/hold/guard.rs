@@ -10,9 +10,9 @@ use std::time::Duration;
 use dlock_core::words::Instant;
 use tokio::sync::{mpsc, oneshot, watch};
 
-use crate::acquire::lock::{check_exclusive, check_longest, check_meta, check_window};
 use crate::clock;
 use crate::key::Key;
+use crate::options::{check_exclusive, check_longest, check_meta, check_window};
 use crate::report::error::{Error, Loss, LossReason};
 use crate::report::{Release, Report};
 use crate::shared::Shared;

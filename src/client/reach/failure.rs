@@ -55,13 +55,6 @@ impl NodeError {
     }
 }
 
-/// Translates an error into this library's terms.
-impl From<&RedisError> for NodeError {
-    fn from(error: &RedisError) -> NodeError {
-        redis_error(error)
-    }
-}
-
 /// Translates an error of the server: a line that begins with its code.
 pub(crate) fn server_error(error: &ServerError) -> NodeError {
     let line = match error.details() {
@@ -72,20 +65,22 @@ pub(crate) fn server_error(error: &ServerError) -> NodeError {
 }
 
 /// Translates an error of a connection, or of the server.
-pub(crate) fn redis_error(error: &RedisError) -> NodeError {
-    let details = error.detail().unwrap_or_default();
-    match (error.kind(), error.code()) {
-        (_, Some(code)) => of_line(format!("{code} {details}")),
-        (ErrorKind::AuthenticationFailed, _) => NodeError::Refused(format!(
-            "WRONGPASS the user or the password is not accepted: {details}"
-        )),
-        (ErrorKind::RESP3NotSupported, _) => {
-            NodeError::Unfit("the server is too old: it does not know RESP3".to_owned())
-        }
-        (ErrorKind::Parse, _) => NodeError::Unreachable(NO_REDIS.to_owned()),
-        _ => {
-            let words = tls::explained(error).unwrap_or_else(|| plain(&error.to_string()));
-            NodeError::Unreachable(words)
+impl From<&RedisError> for NodeError {
+    fn from(error: &RedisError) -> NodeError {
+        let details = error.detail().unwrap_or_default();
+        match (error.kind(), error.code()) {
+            (_, Some(code)) => of_line(format!("{code} {details}")),
+            (ErrorKind::AuthenticationFailed, _) => NodeError::Refused(format!(
+                "WRONGPASS the user or the password is not accepted: {details}"
+            )),
+            (ErrorKind::RESP3NotSupported, _) => {
+                NodeError::Unfit("the server is too old: it does not know RESP3".to_owned())
+            }
+            (ErrorKind::Parse, _) => NodeError::Unreachable(NO_REDIS.to_owned()),
+            _ => {
+                let words = tls::explained(error).unwrap_or_else(|| plain(&error.to_string()));
+                NodeError::Unreachable(words)
+            }
         }
     }
 }

@@ -10,7 +10,7 @@ use tokio::select;
 
 use super::address::host::Host;
 use super::endpoint::{Connection, Endpoint};
-use super::failure::{redis_error, server_error};
+use super::failure::server_error;
 use super::sentinel::primary_watch::PrimaryWatch;
 use crate::report::NodeError;
 
@@ -109,7 +109,7 @@ impl Wire {
             Ok(Value::ServerError(error)) => Err(server_error(&error)),
             Ok(value) => Ok(value),
             Err(error) => {
-                let error = redis_error(&error);
+                let error = NodeError::from(&error);
                 if matches!(error, NodeError::Unreachable(_)) {
                     self.retire();
                 }

@@ -46,6 +46,12 @@ impl Shared {
         quorum::node_timeout(self.node_timeout, ttl)
     }
 
+    /// Names the nodes of these states, which are in the nodes' order.
+    pub(crate) fn reports(&self, states: impl IntoIterator<Item = NodeState>) -> Vec<Report> {
+        let named = self.nodes.iter().zip(states);
+        named.map(|(node, state)| Report { node: node.name().to_owned(), state }).collect()
+    }
+
     /// Connects to all nodes at once. Slow ones do not delay a majority for long.
     pub(crate) async fn check(&self) -> Result<(), Error> {
         let mut states = vec![NodeState::TimedOut(GRACE); self.nodes.len()];
@@ -72,12 +78,7 @@ impl Shared {
                 Err(error) => error.into(),
             };
         }
-        let nodes: Vec<Report> = self
-            .nodes
-            .iter()
-            .zip(states)
-            .map(|(node, state)| Report { node: node.name().to_owned(), state })
-            .collect();
+        let nodes = self.reports(states);
         for (node, report) in self.nodes.iter().zip(&nodes) {
             debug!(%report, "connects");
             if report.state != NodeState::Answers {

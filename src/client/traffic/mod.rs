@@ -328,9 +328,8 @@ impl Traffic {
             self.note_release(returned);
         }
         let is_free = self.count_released() >= majority;
-        let named = self.shared.nodes.iter().zip(said).zip(&self.released);
-        let left = named.filter(|(_, released)| !is_free && !**released);
-        let left = left.map(|((node, state), _)| Report { node: node.name().to_owned(), state });
+        let left = self.shared.reports(said).into_iter().zip(&self.released);
+        let left = left.filter(|(_, released)| !is_free && !**released).map(|(report, _)| report);
         let release = Release { is_free, left: left.collect(), within: clock::left(self.until) };
         (release, nodes - not_held >= majority)
     }
@@ -363,10 +362,7 @@ impl Traffic {
 
     /// Last known state of each node.
     pub(crate) fn reports(&self) -> Vec<Report> {
-        let named = self.shared.nodes.iter().zip(&self.states);
-        named
-            .map(|(node, state)| Report { node: node.name().to_owned(), state: state.clone() })
-            .collect()
+        self.shared.reports(self.states.iter().cloned())
     }
 
     /// Last known state of each node when no majority grants anything. A waiter's request may end with a

@@ -5,8 +5,8 @@ use dlock_core::quorum::{Ask, Send, Wait};
 use dlock_core::words::{Fence, Millis, Mode};
 use redis::Cmd;
 
-use crate::acquire::lock::LockOptions;
 use crate::key::Key;
+use crate::options::LockOptions;
 use crate::report::notice::Listener;
 use crate::token::Token;
 

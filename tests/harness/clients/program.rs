@@ -2,7 +2,7 @@
 
 use std::env;
 use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
@@ -24,12 +24,7 @@ pub fn path() -> &'static PathBuf {
 /// The program with these nodes, given as host and port, and without environment variables that would change
 /// it.
 pub fn command(nodes: &[String]) -> Command {
-    command_of(path(), nodes)
-}
-
-/// The same with another version of the program.
-pub fn command_of(program: &Path, nodes: &[String]) -> Command {
-    let mut command = with_usual_signals(program);
+    let mut command = with_usual_signals(path());
     for (name, _) in env::vars_os() {
         if name.to_string_lossy().starts_with("DLOCK_") {
             command.env_remove(name);

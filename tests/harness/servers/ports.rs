@@ -28,19 +28,6 @@ struct Mine {
 
 static MINE: Mutex<Mine> = Mutex::new(Mine { blocks: Vec::new(), handed_out: 0 });
 
-/// The first of this many ports in a row that are free now.
-pub fn free_row(count: u16) -> u16 {
-    let mut row = vec![free()];
-    while row.len() < usize::from(count) {
-        let next = free();
-        if row.last().is_some_and(|last| last + 1 != next) {
-            row.clear();
-        }
-        row.push(next);
-    }
-    row[0]
-}
-
 /// A port that is free now, together with its cluster bus port. Another program may still be quicker: after
 /// the start of a server, check that this server answers.
 pub fn free() -> u16 {

@@ -116,6 +116,7 @@ impl Watched {
         let before = self.told(before);
         let first = &self.sentinels[sentinels[0]];
         let (begun, mut helped) = (Instant::now(), false);
+        sentinels.iter().for_each(|one| self.sentinels[*one].take_for_dead_after(DOWN_AFTER));
         eventually("another server is the primary", || {
             if begun.elapsed() > TILT && !helped {
                 helped = true;

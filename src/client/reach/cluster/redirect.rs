@@ -29,9 +29,7 @@ impl Redirect {
             _ => None,
         }
     }
-}
 
-impl Redirect {
     /// True if an error is a redirect, whether it can be read or not.
     pub(crate) fn is(error: &str) -> bool {
         ["MOVED", "ASK"].contains(&code(error)) || Redirect::read(error, "").is_some()
