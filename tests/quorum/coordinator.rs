@@ -94,7 +94,7 @@ pub async fn until_extended_at(server: &Server, guard: &Guard) {
     let (before, begun) = (extensions(), Instant::now());
     while extensions() == before {
         assert_patient("the server extends the lease", begun);
-        // It is asked for at once, whoever waits for it. The next renewal may be minutes away.
+        // The client sends it though no caller waits for it. The next renewal may be minutes away.
         drop(guard.extend(LONG));
         sleep(ms(100)).await;
     }

@@ -9,7 +9,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::coordinator::{LONG, healthy_program, ms, program, run, take, take_everywhere, until};
 
-/// It outlasts the tests.
+/// A window that outlasts the tests.
 const WINDOW: Duration = Duration::from_secs(3_600);
 
 #[test]

@@ -26,7 +26,7 @@ use crate::traffic::{Heard, Traffic};
 /// Starts the keeper of an acquired lock.
 pub(crate) fn start(mut hold: Hold, traffic: Traffic, claim: Claim) -> Guard {
     let Wanted { key, options, .. } = &*traffic.wanted;
-    let limit = options.max_hold.map(|max_hold| clock::now().later(max_hold));
+    let limit = options.end_of_a_hold(clock::now());
     limit.into_iter().for_each(|limit| hold.limit(limit));
     if !options.renew {
         hold.stop_renewing();
