@@ -50,9 +50,12 @@ fn no_lock_is_handed_over_where_a_client_would_be_refused_and_commands_are_disab
         .config("rename-command RENAMENX \"\"")
         .config("rename-command EVAL \"\"")
         .start();
-    server.run("DLOCK.ACQUIRE job alice 3000");
-    let mut bob = server.waiter("DLOCK.ACQUIRE job bob 60000 WAIT 0");
-    server.run("CONFIG SET min-replicas-to-write 1");
+    let [mut alice, mut bob, _] = server.in_one_turn([
+        "DLOCK.ACQUIRE job alice 200",
+        "DLOCK.ACQUIRE job bob 60000 WAIT 0",
+        "CONFIG SET min-replicas-to-write 1",
+    ]);
+    assert!(alice.recv().int() > 0);
     eventually("the lease is over", || server.run("DLOCK.CHECK job alice").is_null());
     // Long enough for several looks.
     let answer = bob.recv_within(Duration::from_millis(500));

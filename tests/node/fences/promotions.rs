@@ -19,7 +19,7 @@ fn take_often(server: &Server, times: usize) -> i64 {
 /// Raises the counter of a server far above its clock, with a key that is taken often, and returns it.
 fn raise(server: &Server) -> i64 {
     let proposal = server.node("fence").int() + AHEAD;
-    let fence = server.run(&format!("DLOCK.ACQUIRE often alice 60000 FENCE {proposal}"));
+    let fence = server.run(&format!("DLOCK.ACQUIRE often alice 600000 FENCE {proposal}"));
     assert!(fence.int() >= proposal, "{fence:?}");
     assert_eq!(server.run("DLOCK.RELEASE often alice").int(), 1);
     fence.int()

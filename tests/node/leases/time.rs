@@ -97,18 +97,6 @@ fn fences_grow_whatever_the_clock_does(kind: Kind) {
     }
 }
 
-#[apply(on_two_servers)]
-fn a_foreign_lock_ends_no_earlier_than_the_server_ends_it(kind: Kind) {
-    let server = Server::build(kind).with_movable_wall_clock().start();
-    server.run("SET job someone PX 300");
-    server.set_wall_clock(-HOUR);
-    let mut bob = server.waiter("DLOCK.ACQUIRE job bob 60000 WAIT 1000");
-    assert!(bob.recv().is_null(), "the server keeps the string for an hour");
-    assert_eq!(server.run("GET job").text(), "someone");
-    server.set_wall_clock(0);
-    eventually("the string ends", || server.run("DLOCK.ACQUIRE job bob 60000") != Value::Null);
-}
-
 /// Moves the clock once the leases have run for a while.
 fn jump(server: &Server, begun: Instant, clock: i64) {
     thread::sleep(JUMP.saturating_sub(begun.elapsed()));

@@ -76,9 +76,9 @@ fn a_dumped_lock_is_restored_to_any_name_with_its_leases_at_full_length(kind: Ki
 #[apply(on_two_servers)]
 fn a_restored_lease_ends_and_is_handed_over(kind: Kind) {
     let (server, mut client, _) = stored(kind);
-    client.run("DLOCK.ACQUIRE job alice 300");
-    let payload = Payload::read(&client.run("DUMP job"));
-    client.run("DLOCK.RELEASE job alice");
+    let answers =
+        server.at_once(&["DLOCK.ACQUIRE job alice 300", "DUMP job", "DLOCK.RELEASE job alice"]);
+    let payload = Payload::read(&answers[1]);
     let restored = Instant::now();
     assert_eq!(restore(&mut client, "job", &payload).text(), "OK");
     let mut bob = server.waiter("DLOCK.ACQUIRE job bob 60000 WAIT 0");
@@ -109,8 +109,10 @@ fn a_lock_under_a_restored_one_is_over(kind: Kind) {
 fn a_lock_may_be_restored_with_a_date(kind: Kind) {
     let (server, mut client, stored) = stored(kind);
     let bytes = stored[0].1.bytes();
-    assert_eq!(client.run_args(&[b"RESTORE", &b"job"[..], b"200", &bytes]).text(), "OK");
+    assert_eq!(client.run_args(&[b"RESTORE", &b"job"[..], b"600000", &bytes]).text(), "OK");
     let mut waiter = server.waiter("DLOCK.ACQUIRE job eve 60000 WAIT 0");
+    assert!(server.run("PTTL job").int() > 0);
+    server.run("PEXPIRE job 1");
     assert_eq!(waiter.recv().code(), "UNBLOCKED");
     assert!(server.run("DLOCK.ACQUIRE job eve 60000").int() > 0);
 }
@@ -175,7 +177,7 @@ fn assert_sound(server: &Server) {
         server.run("FLUSHALL");
         server.node("leases").int() == 0
     });
-    assert!(server.run("DLOCK.ACQUIRE job alice 1000").int() > 0);
+    assert!(server.run("DLOCK.ACQUIRE job alice 60000").int() > 0);
     assert_eq!(server.run("DLOCK.RELEASE job alice").int(), 1);
 }
 

