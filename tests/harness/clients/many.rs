@@ -73,6 +73,9 @@ impl Server {
     #[track_caller]
     pub fn in_one_turn<const N: usize>(&self, requests: [&str; N]) -> [Client; N] {
         let mut clients = self.clients(N);
+        // The kernel reports sockets in the order in which they became readable, once the server has looked at all
+        // of them again after their last requests.
+        self.run("PING");
         self.pause();
         for (client, words) in clients.iter_mut().zip(requests) {
             client.send(words);

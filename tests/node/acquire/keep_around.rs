@@ -4,7 +4,7 @@
 use std::thread;
 use std::time::Duration;
 
-use harness::{Cluster, Kind, Server, apply, eventually, on_every_server, on_two_servers};
+use harness::{Kind, Server, apply, on_one_server, on_two_servers};
 
 #[apply(on_two_servers)]
 fn places_stand_still_while_clients_are_paused(kind: Kind) {
@@ -41,38 +41,7 @@ fn a_restart_forgets_places_and_keeps_turns_as_leases(kind: Kind) {
     assert_eq!(server.run("DLOCK.ACQUIRE turn away 60000").int(), fence);
 }
 
-#[apply(on_two_servers)]
-fn a_server_that_becomes_a_replica_drops_places_and_its_turns_are_leases_elsewhere(kind: Kind) {
-    let primary = Server::start(kind);
-    let replica = Server::build(kind).replica_of(&primary).start();
-    primary.until_streaming_to(&replica);
-    primary.run("DLOCK.ACQUIRE job holder 60000");
-    assert!(primary.run("DLOCK.ACQUIRE job away 30000 KEEP 30000").is_null());
-    primary.run("DLOCK.RELEASE job holder");
-    let fence = primary.holder("job")["fence"].int();
-    assert!(primary.run("DLOCK.ACQUIRE job next 30000 KEEP 30000").is_null());
-    primary.until_followed_by(&replica);
-    replica.run("REPLICAOF NO ONE");
-    assert_eq!(replica.holder("job")["fence"].int(), fence);
-    assert!(replica.waiters("job").is_empty());
-    primary.run(&format!("REPLICAOF 127.0.0.1 {}", replica.port()));
-    eventually("the place is dropped", || primary.node("places").int() == 0);
-}
-
-#[apply(on_two_servers)]
-fn a_slot_that_moves_leaves_its_places_behind(kind: Kind) {
-    let cluster = Cluster::start(kind);
-    let key = cluster.key(0, "job");
-    cluster.nodes[0].run(&format!("DLOCK.ACQUIRE {key} holder 60000"));
-    let poll = format!("DLOCK.ACQUIRE {key} away 60000 KEEP 60000");
-    assert!(cluster.nodes[0].run(&poll).is_null());
-    cluster.move_slot(cluster.slot(&key), 0, 2);
-    eventually("the place is dropped", || cluster.nodes[0].node("places").int() == 0);
-    assert!(cluster.nodes[2].run(&poll).is_null());
-    assert_eq!(cluster.nodes[2].waiters(&key), ["away"]);
-}
-
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn a_plain_string_is_waited_for_by_absent_waiters(kind: Kind) {
     let server = Server::start(kind);
     server.run("SET job old");

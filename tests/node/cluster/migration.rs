@@ -43,8 +43,15 @@ pub(super) fn assert_idle(cluster: &Cluster) {
 }
 
 #[apply(on_servers_that_migrate)]
-fn what_is_held_goes_along_to_and_fro(kind: Kind) {
+fn what_is_held_or_free_goes_along_with_its_fence(kind: Kind) {
     let cluster = Cluster::start(kind);
+    what_is_held_goes_along_to_and_fro(&cluster);
+    a_free_key_keeps_its_fence(&cluster);
+    a_lease_that_arrived_ends_at_the_new_node_without_a_request(&cluster);
+    a_lease_longer_than_a_new_one_arrives_and_raises_the_bound(&cluster);
+}
+
+fn what_is_held_goes_along_to_and_fro(cluster: &Cluster) {
     let key = cluster.key(0, "held");
     let slot = cluster.slot(&key);
     let at = |name: &str| format!("{{{key}}}{name}");
@@ -86,12 +93,10 @@ fn what_is_held_goes_along_to_and_fro(kind: Kind) {
         assert_eq!(source.run(&format!("DLOCK.RELEASE {key} {token}")).int(), 1);
     }
     source.run(&format!("DEL {} {}", at("mark"), at("data")));
-    assert_idle(&cluster);
+    assert_idle(cluster);
 }
 
-#[apply(on_servers_that_migrate)]
-fn a_free_key_keeps_its_fence(kind: Kind) {
-    let cluster = Cluster::start(kind);
+fn a_free_key_keeps_its_fence(cluster: &Cluster) {
     let [source, _, target] = &cluster.nodes[..] else { unreachable!("three nodes") };
     let key = cluster.key(0, "free");
     let ahead = source.run(&format!("DLOCK.ACQUIRE {key} alice 60000")).int() + AHEAD;
@@ -105,13 +110,14 @@ fn a_free_key_keeps_its_fence(kind: Kind) {
     for other in [format!("{{{key}}}other"), cluster.key(2, "other")] {
         let near = target.run(&format!("DLOCK.ACQUIRE {other} bob 60000")).int();
         assert!(near < fence - AHEAD / 2, "{other}: {near}, {fence}");
+        target.run(&format!("DLOCK.RELEASE {other} bob"));
     }
+    target.run(&format!("DLOCK.RELEASE {key} bob"));
+    assert_idle(cluster);
 }
 
 /// RESTORE of it would be refused.
-#[apply(on_servers_that_migrate)]
-fn a_lease_longer_than_a_new_one_arrives_with_its_slot_and_raises_the_bound(kind: Kind) {
-    let cluster = Cluster::start(kind);
+fn a_lease_longer_than_a_new_one_arrives_and_raises_the_bound(cluster: &Cluster) {
     let [source, _, target] = &cluster.nodes[..] else { unreachable!("three nodes") };
     let key = cluster.key(0, "long");
     target.run("CONFIG SET dlock.max-ttl 1000");
@@ -201,9 +207,7 @@ fn no_lease_ends_at_the_new_node_before_the_slot_is_there(kind: Kind) {
     assert_idle(&cluster);
 }
 
-#[apply(on_servers_that_migrate)]
-fn a_lease_that_arrived_ends_at_the_new_node_without_a_request(kind: Kind) {
-    let cluster = Cluster::start(kind);
+fn a_lease_that_arrived_ends_at_the_new_node_without_a_request(cluster: &Cluster) {
     let key = cluster.key(0, "over");
     let slot = cluster.slot(&key);
     cluster.nodes[0].run(&format!("DLOCK.ACQUIRE {key} alice 1500"));
@@ -214,7 +218,7 @@ fn a_lease_that_arrived_ends_at_the_new_node_without_a_request(kind: Kind) {
     cluster.migrate_to_the_end(slot..=slot, 0, 2);
     let target = &cluster.nodes[2];
     assert!(target.run(&format!("DLOCK.ACQUIRE {key} carol 300 WAIT 0")).int() > 0);
-    assert_idle(&cluster);
+    assert_idle(cluster);
 }
 
 #[apply(on_servers_that_migrate)]

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use harness::{Kind, Server, apply, eventually, on_every_server, on_one_server};
+use harness::{Kind, Server, apply, eventually, on_every_server, on_one_server, on_two_servers};
 
 #[apply(on_one_server)]
 fn nothing_happens(kind: Kind) {
@@ -28,7 +28,7 @@ fn nothing_happens(kind: Kind) {
     assert!(log.contains("any") && !log.to_uppercase().contains("PROBE"), "{log}");
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_user_that_may_not_write_is_refused_as_with_any_write(kind: Kind) {
     let primary = Server::start(kind);
     let replica = Server::build(kind).replica_of(&primary).start();

@@ -3,9 +3,9 @@
 
 use std::time::{Duration, Instant};
 
-use harness::{Kind, Server, apply, eventually, on_every_server, on_one_server, on_two_servers};
+use harness::{Kind, Server, apply, eventually, on_one_server, on_two_servers};
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_lock_that_is_evicted_by_any_policy_is_lost_and_its_key_is_shut(kind: Kind) {
     for policy in ["allkeys-lru", "allkeys-lfu", "allkeys-random"] {
         let server = Server::start(kind);
@@ -27,7 +27,7 @@ fn a_lock_that_is_evicted_by_any_policy_is_lost_and_its_key_is_shut(kind: Kind) 
 }
 
 /// For the server a lock has no expiry.
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_policy_that_evicts_only_what_has_a_date_leaves_locks_alone(kind: Kind) {
     for policy in ["volatile-lru", "volatile-lfu", "volatile-random", "volatile-ttl", "noeviction"]
     {
@@ -73,12 +73,12 @@ fn waiters_wait_on_and_are_served_in_order_when_the_lease_would_have_ended(kind:
 }
 
 /// The server frees memory at once, or in another thread, which may be late.
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn it_does_not_matter_how_the_server_frees_what_it_evicts(kind: Kind) {
     for lazy in ["yes", "no"] {
         let server = Server::build(kind).config(&format!("lazyfree-lazy-eviction {lazy}")).start();
         let mut client = server.client();
-        for round in 0..30 {
+        for round in 0..10 {
             // Values large enough for the other thread.
             let ask = |n| format!("DLOCK.ACQUIRE book{round} t{n} 60000 SHARED META {n}");
             client.pipeline((0..70).map(ask));
@@ -89,7 +89,7 @@ fn it_does_not_matter_how_the_server_frees_what_it_evicts(kind: Kind) {
     }
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn an_eviction_in_another_database_leaves_clients_in_theirs(kind: Kind) {
     let server = Server::start(kind);
     let mut clients: Vec<_> = (0..4).map(|_| server.client()).collect();

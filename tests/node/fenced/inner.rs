@@ -87,7 +87,7 @@ fn paused_writes_hold_it_back_even_for_a_read(kind: Kind) {
     assert_eq!(server.run("DLOCK.MARK mark").int(), 7);
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn full_memory_refuses_what_needs_more_and_a_new_mark(kind: Kind) {
     let server = Server::start(kind);
     server.run("SET data 1");
@@ -314,7 +314,7 @@ fn another_modules_command_is_not_carried_out(kind: Kind) {
 }
 
 /// Without a user no rights are checked; a command that has begun is not carried out again.
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_module_without_a_user_carries_a_command_out_once(kind: Kind) {
     let caller = format!("loadmodule {}", module_file::caller().display());
     let server = Server::build(kind).config(&caller).start();

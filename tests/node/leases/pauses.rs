@@ -120,7 +120,7 @@ fn a_waiter_that_leaves_during_a_pause_gets_nothing(kind: Kind) {
     server.assert_agrees_with(&replica);
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_shutdown_waits_for_a_replica_while_leases_run_out(kind: Kind) {
     let mut server = Server::build(kind).append_only().config("shutdown-timeout 600").start();
     let replica = Server::build(kind).replica_of(&server).start();
@@ -141,7 +141,7 @@ fn a_shutdown_waits_for_a_replica_while_leases_run_out(kind: Kind) {
     server.assert_agrees_with(&replica);
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_shutdown_that_is_called_off_hands_over_what_ended_meanwhile(kind: Kind) {
     let server = Server::build(kind).config("shutdown-timeout 60").start();
     let replica = Server::build(kind).replica_of(&server).start();

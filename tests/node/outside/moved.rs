@@ -183,7 +183,7 @@ fn a_client_that_moves_a_key_stays_in_its_database(kind: Kind) {
 }
 
 /// The names of all places that a lock may have come to would take 80 MB.
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn locks_that_are_moved_all_the_time_leave_no_names_behind(kind: Kind) {
     let server = Server::start(kind);
     let mut client = server.client();

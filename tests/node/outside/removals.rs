@@ -143,7 +143,7 @@ fn a_lock_cannot_be_copied(kind: Kind) {
     assert_eq!(scene.primary.holders("job"), ["alice"]);
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn other_databases_keep_their_locks_when_one_is_flushed_or_two_are_swapped(kind: Kind) {
     let mut scene = Scene::new(kind);
     scene.set("", 60_000);
@@ -156,7 +156,7 @@ fn other_databases_keep_their_locks_when_one_is_flushed_or_two_are_swapped(kind:
     assert!(scene.waiters[0].recv().int() > 0);
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn locks_in_a_removal_that_is_taken_in_one_go_with_others_are_over(kind: Kind) {
     let mut scene = Scene::new(kind);
     for script in [
@@ -225,7 +225,7 @@ fn a_lock_whose_date_passes_unseen_is_over_once_it_is_looked_at(kind: Kind) {
     }
 }
 
-#[apply(on_two_servers)]
+#[apply(on_one_server)]
 fn a_flush_of_one_database_ends_no_lease_of_another(kind: Kind) {
     let server = Server::start(kind);
     let mut there = server.client();

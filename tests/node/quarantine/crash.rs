@@ -19,7 +19,7 @@ pub fn crashed(kind: Kind, known: &[&str]) -> Server {
     server
 }
 
-#[apply(on_two_servers)]
+#[apply(on_one_server)]
 fn a_node_that_forgot_its_leases_grants_nothing(kind: Kind) {
     let mut server = Server::start(kind);
     server.run("DLOCK.ACQUIRE brief alice 5");
@@ -37,13 +37,6 @@ fn a_node_that_forgot_its_leases_grants_nothing(kind: Kind) {
     }
     assert_eq!(server.node("boot").int(), 2);
     assert_eq!(server.node("leases").int(), 0);
-}
-
-#[apply(on_one_server)]
-fn what_a_node_remembers_of_its_leases_does_not_spare_it_the_rest(kind: Kind) {
-    let server = crashed(kind, &["known alice 30000"]);
-    server.assert_in_quarantine(CRASHED);
-    assert_eq!(server.holders("known"), ["alice"]);
 }
 
 /// No lease is missing here, but the node cannot tell.

@@ -56,7 +56,7 @@ fn a_replica_has_every_effect_as_it_was_decided(kind: Kind) {
     assert_eq!(replica.node("fence").int(), primary.node("fence").int());
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_replica_answers_check_and_inspect_and_refuses_the_rest(kind: Kind) {
     let (primary, replicas) = primary_with(kind, 1);
     let replica = &replicas[0];
@@ -113,7 +113,7 @@ fn a_replica_ends_no_lease_itself(kind: Kind) {
     assert_eq!(replica.run("EXISTS job").int(), 0);
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_random_life_is_the_same_on_replicas_and_in_their_files(kind: Kind) {
     let mut rng = seed::rng();
     let primary = Server::build(kind).append_only().start();
@@ -180,7 +180,7 @@ fn a_random_life_is_the_same_after_a_crash(kind: Kind) {
     }
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_replica_that_comes_late_gets_all_and_what_follows(kind: Kind) {
     for diskless in ["yes", "no"] {
         let primary = Server::build(kind).config(&format!("repl-diskless-sync {diskless}")).start();

@@ -71,12 +71,12 @@ const LOG_ALWAYS: Setup = Setup {
 const NO_QUARANTINE: Setup =
     Setup { config: &["appendonly no", "dlock.quarantine off"], ttls: LONG, ..NO_FILES };
 
-#[apply(on_two_servers)]
+#[apply(on_one_server)]
 fn kills_of_a_server_without_files_break_no_promise(kind: Kind) {
     assert_keeps_its_promises(kind, &NO_FILES);
 }
 
-#[apply(on_two_servers)]
+#[apply(on_one_server)]
 fn kills_of_a_server_with_snapshots_break_no_promise(kind: Kind) {
     assert_keeps_its_promises(kind, &SNAPSHOTS);
 }

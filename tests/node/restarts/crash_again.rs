@@ -50,27 +50,3 @@ fn kills_while_it_loads_and_in_quarantine_end_no_quarantine(kind: Kind) {
     server.start_again();
     assert_quarantine_outlives_crashes(server);
 }
-
-#[apply(on_two_servers)]
-fn a_crash_does_not_end_the_quarantine_of_a_promotion(kind: Kind) {
-    let primary = Server::start(kind);
-    take_locks(&primary);
-    let server = build(kind).start();
-    server.run(&format!("REPLICAOF 127.0.0.1 {}", primary.port()));
-    primary.until_streaming_to(&server);
-    primary.until_followed_by(&server);
-    let longest = primary.node("lease-bound-ms").int() * 8 / 9;
-    eventually("its state file says how long leases are", || {
-        server.node("lease-bound-ms").int() >= longest
-    });
-    server.run("REPLICAOF NO ONE");
-    assert_quarantine_outlives_crashes(server);
-}
-
-#[apply(on_two_servers)]
-fn a_crash_does_not_end_the_quarantine_after_a_reload(kind: Kind) {
-    let server = build(kind).start();
-    take_locks(&server);
-    assert_eq!(server.run("DEBUG RELOAD").text(), "OK");
-    assert_quarantine_outlives_crashes(server);
-}

@@ -130,37 +130,9 @@ fn locks_survive_a_crash_after_a_save(kind: Kind) {
     }
 }
 
-#[apply(on_two_servers)]
-fn locks_survive_a_crash_after_a_save_in_the_background(kind: Kind) {
-    assert_survives(Server::start(kind), |server| {
-        server.run("BGSAVE");
-        eventually("it is saved", || server.info("persistence")["rdb_bgsave_in_progress"] == "0");
-        server.kill();
-    });
-}
-
-#[apply(on_two_servers)]
-fn locks_survive_a_shutdown_that_saves(kind: Kind) {
-    assert_survives(Server::start(kind), |server| {
-        server.client().send("SHUTDOWN SAVE");
-        assert!(server.wait_for_end());
-    });
-}
-
 #[apply(on_every_server)]
 fn locks_survive_a_crash_with_a_log_written_always(kind: Kind) {
     assert_survives(append_only(kind, "always").start(), Server::kill);
-}
-
-#[apply(on_two_servers)]
-fn locks_survive_a_crash_with_a_log_written_every_second(kind: Kind) {
-    assert_survives(append_only(kind, "everysec").start(), |server| {
-        eventually("the log is written", || {
-            let state = server.info("persistence");
-            state["aof_pending_bio_fsync"] == "0" && state["aof_buffer_length"] == "0"
-        });
-        server.kill();
-    });
 }
 
 #[apply(on_every_server)]
@@ -178,7 +150,7 @@ fn locks_survive_a_rewritten_log(kind: Kind) {
     }
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn what_happens_while_a_log_is_rewritten_survives_too(kind: Kind) {
     for preamble in ["yes", "no"] {
         let server = append_only(kind, "always")
@@ -204,7 +176,7 @@ fn what_happens_while_a_log_is_rewritten_survives_too(kind: Kind) {
     }
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_log_that_is_begun_while_locks_are_held_has_them_and_all_that_follows(kind: Kind) {
     let server = Server::start(kind);
     server.run("DLOCK.ACQUIRE early alice 60000");

@@ -1,9 +1,7 @@
 //! The server's work for locks, whatever they are used for: save points, refused writes, idle keys, and
 //! clients that keep it busy.
 
-use harness::{
-    Kind, Payload, Server, apply, eventually, on_every_server, on_one_server, on_two_servers,
-};
+use harness::{Kind, Server, apply, eventually, on_every_server, on_two_servers};
 
 #[apply(on_two_servers)]
 fn a_save_point_counts_locks(kind: Kind) {
@@ -16,17 +14,6 @@ fn a_save_point_counts_locks(kind: Kind) {
     server.kill();
     server.start_again();
     assert_eq!(server.node("leases").int(), 20);
-}
-
-#[apply(on_one_server)]
-fn the_empty_key_is_handed_over_when_its_lease_is_over(kind: Kind) {
-    let server = Server::start(kind);
-    let mut client = server.client();
-    client.run_args(&[&b"DLOCK.ACQUIRE"[..], b"", b"alice", b"100"]);
-    let bob = [&b"DLOCK.ACQUIRE"[..], b"", b"bob", b"60000", b"WAIT", b"10000"];
-    assert!(client.run_args(&bob).int() > 0);
-    assert_eq!(client.run_args(&[&b"DLOCK.RELEASE"[..], b"", b"bob"]).int(), 1);
-    assert_eq!(client.run_args(&[&b"EXISTS"[..], b""]).int(), 0);
 }
 
 /// Redis 8.6 looks the key up after the notice of its change, and counts a missing one.
@@ -82,28 +69,4 @@ fn renaming_strings_leaves_nothing_behind(kind: Kind) {
     let before = rename(10);
     let after = rename(100);
     assert!(after < before + 1_000_000, "{before} {after}");
-}
-
-#[apply(on_one_server)]
-fn a_payload_that_is_refused_leaves_no_lease(kind: Kind) {
-    let server = Server::start(kind);
-    server.run("DLOCK.ACQUIRE job alice 60000");
-    let bytes = Payload::read(&server.run("DUMP job")).bytes();
-    server.run("DLOCK.RELEASE job alice");
-    let mut client = server.client();
-    client.run_args(&[&b"RESTORE"[..], b"job", b"1", &bytes, b"ABSTTL"]);
-    eventually("nothing is left of it", || server.node("leases").int() == 0);
-    assert!(server.run("DLOCK.INSPECT job").is_null());
-}
-
-#[apply(on_every_server)]
-fn a_client_that_copies_or_moves_a_key_stays_in_its_database(kind: Kind) {
-    let server = Server::start(kind);
-    let mut client = server.client();
-    client.run("SET a 1");
-    assert_eq!(client.run("COPY a b DB 3").int(), 1);
-    assert_eq!(client.run("EXISTS a").int(), 1, "it goes on in database 3");
-    assert_eq!(client.run("MOVE a 5").int(), 1);
-    client.run("SET here 1");
-    assert_eq!(server.run("EXISTS here").int(), 1, "it goes on in database 5");
 }

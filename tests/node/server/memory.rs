@@ -1,10 +1,10 @@
 //! Memory: operations that work when none is left, and no leaks.
 
-use harness::{Client, Kind, Server, apply, on_every_server, on_one_server, on_two_servers};
+use harness::{Client, Kind, Server, apply, on_one_server, on_two_servers};
 
 // --- full ------------------------------------------------------------------------------------
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_full_server_refuses_new_locks_and_gives_back_old_ones(kind: Kind) {
     let server = Server::start(kind);
     server.run("DLOCK.ACQUIRE job alice 60000");

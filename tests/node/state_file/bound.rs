@@ -22,17 +22,6 @@ fn assert_waits(mut server: Server, key: &str, lease: i64) {
 }
 
 #[apply(on_two_servers)]
-fn a_longer_lease_that_comes_with_a_lock_is_written(kind: Kind) {
-    let source = Server::start(kind);
-    source.run(&format!("DLOCK.ACQUIRE job alice {LONG}"));
-    let payload = Payload::read(&source.run("DUMP job")).bytes();
-    let server = Server::start(kind);
-    let restored = server.client().run_args(&[&b"RESTORE"[..], b"job", b"0", &payload]);
-    assert_eq!(restored.text(), "OK");
-    assert_waits(server, "job", LONG);
-}
-
-#[apply(on_two_servers)]
 fn a_longer_lease_that_cannot_be_written_does_not_arrive_and_leaves_no_trace(kind: Kind) {
     let source = Server::start(kind);
     source.run(&format!("DLOCK.ACQUIRE job alice {LONG}"));

@@ -86,7 +86,8 @@ fn on_a_full_disk_everything_but_new_grants_goes_on(kind: Kind) {
     let fence = server.run("DLOCK.CHECK held alice").int();
     let mut ephemeral = server.client();
     ephemeral.run("DLOCK.ACQUIRE ephemeral eve 60000 EPHEMERAL");
-    let leases = server.at_once(&["DLOCK.ACQUIRE short alice 300", "DLOCK.NODE"])[1].at("leases").int();
+    let leases =
+        server.at_once(&["DLOCK.ACQUIRE short alice 300", "DLOCK.NODE"])[1].at("leases").int();
     use_up(&server);
 
     assert_eq!(server.run("DLOCK.CHECK held alice").int(), fence);
