@@ -80,11 +80,11 @@ fn fill(server: &Server) {
 // --- leaks -----------------------------------------------------------------------------------
 
 #[apply(on_one_server)]
-fn a_hundred_thousand_locks_leave_no_memory_behind(kind: Kind) {
+fn fifty_thousand_locks_leave_no_memory_behind(kind: Kind) {
     let server = Server::start(kind);
     let mut client = server.accepted();
     assert_leaves_nothing(&server, |part| {
-        let cycles = (0..part.of(100_000)).flat_map(|n| {
+        let cycles = (0..part.of(50_000)).flat_map(|n| {
             let key = n % 1000;
             [format!("DLOCK.ACQUIRE k{key} t{n} 60000"), format!("DLOCK.RELEASE k{key} t{n}")]
         });
@@ -94,11 +94,11 @@ fn a_hundred_thousand_locks_leave_no_memory_behind(kind: Kind) {
 }
 
 #[apply(on_one_server)]
-fn ten_thousand_waiters_that_disconnect_leave_no_memory_behind(kind: Kind) {
+fn five_thousand_waiters_that_disconnect_leave_no_memory_behind(kind: Kind) {
     let server = Server::start(kind);
     server.run("DLOCK.ACQUIRE job alice 600000");
     assert_leaves_nothing(&server, |part| {
-        for batch in 0..part.of(20) {
+        for batch in 0..part.of(10) {
             let ask = |n| format!("DLOCK.ACQUIRE job t{batch}-{n} 60000 WAIT 0 META {n}");
             server.crowd(500, ask).into_iter().for_each(Client::close);
             server.until_blocked(0);
@@ -107,10 +107,10 @@ fn ten_thousand_waiters_that_disconnect_leave_no_memory_behind(kind: Kind) {
 }
 
 #[apply(on_one_server)]
-fn ten_thousand_ephemeral_connections_leave_no_memory_behind(kind: Kind) {
+fn five_thousand_ephemeral_connections_leave_no_memory_behind(kind: Kind) {
     let server = Server::start(kind);
     assert_leaves_nothing(&server, |part| {
-        for batch in 0..part.of(20) {
+        for batch in 0..part.of(10) {
             let mut clients = server.clients(500);
             for (n, client) in clients.iter_mut().enumerate() {
                 client.send(&format!("DLOCK.ACQUIRE k{batch}-{n} t 600000 EPHEMERAL"));
