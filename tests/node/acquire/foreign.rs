@@ -52,21 +52,6 @@ fn a_string_that_has_expired_holds_nothing(kind: Kind) {
     assert_eq!(server.holders("job"), ["alice"]);
 }
 
-#[apply(on_two_servers)]
-fn a_waiter_goes_on_waiting_when_the_string_is_overwritten(kind: Kind) {
-    let server = Server::start(kind);
-    server.run("SET job one");
-    let mut alice = server.waiter("DLOCK.ACQUIRE job alice 60000 WAIT 0");
-    server.run("SET job two");
-    server.run("SETRANGE job 1 x");
-    server.run("APPEND job more");
-    server.run("PING");
-    assert!(!alice.has_answer());
-    assert!(server.run("DLOCK.ACQUIRE job bob 60000").is_null());
-    server.run("DEL job");
-    assert!(alice.recv().int() > 0);
-}
-
 #[apply(on_one_server)]
 fn a_key_of_another_type_is_refused(kind: Kind) {
     let server = Server::start(kind);

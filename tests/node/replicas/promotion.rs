@@ -211,24 +211,6 @@ fn a_quarantine_goes_on_when_its_node_becomes_a_replica_and_a_primary_again(kind
     assert_eq!(server.run("DLOCK.ACQUIRE lost bob 1000").code(), "QUARANTINE");
 }
 
-#[apply(on_two_servers)]
-fn the_middle_of_a_chain_is_promoted_and_its_replica_follows(kind: Kind) {
-    let (primary, middle) = pair_with_leases_of(kind, 60_000);
-    let last = Server::build(kind).replica_of(&middle).start();
-    middle.until_streaming_to(&last);
-    primary.run("DLOCK.ACQUIRE job alice 60000");
-    until_told(&primary, &middle);
-    primary.pause();
-    promote(&middle);
-    middle.assert_in_quarantine(PROMOTED);
-    assert_eq!(last.node("granting").text(), "replica");
-    assert_eq!(last.node("quarantine-reason").text(), "");
-    middle.leave_quarantine();
-    let fence = middle.run("DLOCK.ACQUIRE free bob 60000").int();
-    middle.assert_agrees_with(&last);
-    assert_eq!(last.run("DLOCK.CHECK free bob").int(), fence);
-}
-
 // --- a replica without a promise -----------------------------------------------------------------
 
 /// A replica that has its primary's data set and no promise: nothing is replicated in a pause.

@@ -219,23 +219,3 @@ fn what_was_removed_from_outside_is_not_in_the_log(kind: Kind) {
     assert_eq!(server.digest(), digest);
     assert_eq!(server.node("leases").int(), 2);
 }
-
-#[apply(on_every_server)]
-fn a_log_that_ends_between_a_rename_and_what_follows_leaves_no_lock_behind(kind: Kind) {
-    let mut server = append_only(kind, "always").start();
-    server.run("DLOCK.ACQUIRE job alice 60000");
-    server.run("DLOCK.ACQUIRE kept alice 60000");
-    server.kill();
-    // As a crash in that moment would leave it.
-    let folder = server.folder().join("appendonlydir");
-    let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    let log = files.into_iter().find(|file| file.to_string_lossy().contains(".incr.")).unwrap();
-    let mut text = std::fs::read(&log).unwrap();
-    text.extend_from_slice(b"*3\r\n$6\r\nRENAME\r\n$3\r\njob\r\n$5\r\nother\r\n");
-    std::fs::write(&log, text).unwrap();
-    server.start_again();
-    assert!(server.run("DLOCK.INSPECT other").is_null());
-    eventually("the renamed key goes", || server.run("EXISTS other").int() == 0);
-    assert_eq!(server.node("leases").int(), 1);
-    assert_eq!(server.run("DLOCK.RELEASE kept alice").int(), 1);
-}

@@ -100,23 +100,6 @@ fn an_ephemeral_lock_is_refused_in_a_script(kind: Kind) {
 }
 
 #[apply(on_one_server)]
-fn errors_reach_a_script_as_errors(kind: Kind) {
-    let server = Server::start(kind);
-    let mut client = server.client();
-    let script = "local answer = redis.pcall(unpack(ARGV))
-        return answer.err and 'error' or 'none'";
-    for request in [
-        "DLOCK.ACQUIRE job alice 0",
-        "DLOCK.ACQUIRE job alice 1000 WHAT",
-        "DLOCK.EXTEND job alice -1",
-    ] {
-        let answer = eval(&mut client, script, &["job"], request);
-        assert_eq!(answer.text(), "error", "{request}");
-    }
-    assert_eq!(server.run("DBSIZE").int(), 0);
-}
-
-#[apply(on_one_server)]
 fn a_script_guards_a_write_with_check(kind: Kind) {
     let server = Server::start(kind);
     let mut alice = server.client();
