@@ -86,31 +86,10 @@ unsafe extern "C" fn on_event(
             };
             loading::beside(ctx, step);
         }
-        raw::REDISMODULE_EVENT_FLUSHDB if step == raw::REDISMODULE_SUBEVENT_FLUSHDB_START => {
-            // SAFETY: the data of this event is a flush info.
-            if let Some(info) = unsafe { data.cast::<raw::RedisModuleFlushInfoV1>().as_ref() } {
-                keys::flushed(u32::try_from(info.dbnum).ok());
-            }
-        }
-        raw::REDISMODULE_EVENT_SWAPDB => {
-            // SAFETY: the data of this event is a swap info.
-            if let Some(info) = unsafe { data.cast::<raw::RedisModuleSwapDbInfoV1>().as_ref() } {
-                let db = |n: i32| u32::try_from(n).unwrap_or(0);
-                keys::swapped(db(info.dbnum_first), db(info.dbnum_second));
-            }
-        }
-        raw::REDISMODULE_EVENT_CLIENT_CHANGE
-            if step == raw::REDISMODULE_SUBEVENT_CLIENT_CHANGE_DISCONNECTED =>
-        {
-            // SAFETY: the data of this event is a client info.
-            if let Some(info) = unsafe { data.cast::<raw::RedisModuleClientInfoV1>().as_ref() } {
-                disconnections::disconnected(ClientId(info.id));
-            }
-        }
         raw::REDISMODULE_EVENT_CRON_LOOP => event_loop::cron(ctx),
         raw::REDISMODULE_EVENT_FORK_CHILD => roles::forked(),
-        // When a replica leaves, the module replicates nothing: it may be about to be promoted, and a later write
-        // of its primary costs every other replica a full resynchronisation.
+        // A replica that leaves gets nothing more: it may be about to be promoted, and a later write of its primary
+        // costs every other replica a full resynchronisation.
         raw::REDISMODULE_EVENT_REPLICA_CHANGE
             if step == raw::REDISMODULE_SUBEVENT_REPLICA_CHANGE_ONLINE =>
         {
@@ -122,6 +101,36 @@ unsafe extern "C" fn on_event(
             state::with(|state| state.store.memory.server = memory);
         }
         raw::REDISMODULE_EVENT_SHUTDOWN => drop(state::with(State::close_state_file)),
+        // SAFETY: the event's data are the server's.
+        _ => unsafe { on_event_with_data(event.id, step, data) },
+    }
+}
+
+/// # Safety
+/// The data must be those of this event.
+unsafe fn on_event_with_data(event: u64, step: u64, data: *mut c_void) {
+    match event {
+        raw::REDISMODULE_EVENT_FLUSHDB if step == raw::REDISMODULE_SUBEVENT_FLUSHDB_START => {
+            // SAFETY: by the function's contract; so for the events below.
+            if let Some(info) = unsafe { data.cast::<raw::RedisModuleFlushInfoV1>().as_ref() } {
+                keys::flushed(u32::try_from(info.dbnum).ok());
+            }
+        }
+        raw::REDISMODULE_EVENT_SWAPDB => {
+            // SAFETY: as above.
+            if let Some(info) = unsafe { data.cast::<raw::RedisModuleSwapDbInfoV1>().as_ref() } {
+                let db = |n: i32| u32::try_from(n).unwrap_or(0);
+                keys::swapped(db(info.dbnum_first), db(info.dbnum_second));
+            }
+        }
+        raw::REDISMODULE_EVENT_CLIENT_CHANGE
+            if step == raw::REDISMODULE_SUBEVENT_CLIENT_CHANGE_DISCONNECTED =>
+        {
+            // SAFETY: as above.
+            if let Some(info) = unsafe { data.cast::<raw::RedisModuleClientInfoV1>().as_ref() } {
+                disconnections::disconnected(ClientId(info.id));
+            }
+        }
         _ => {}
     }
 }
