@@ -272,6 +272,25 @@ fn one_that_was_told_nothing_waits_for_the_longest_new_lease(kind: Kind) {
     }
 }
 
+/// A healthy pair that fails over and back waits for its own leases only.
+#[apply(on_two_servers)]
+fn a_server_that_gets_another_primary_waits_for_the_longest_lease_until_it_is_told(kind: Kind) {
+    let (old, new) = pair_with_leases_of(kind, 60_000);
+    promote(&new);
+    old.run(&format!("REPLICAOF 127.0.0.1 {}", new.port()));
+    until_told(&new, &old);
+    promote(&old);
+    old.assert_in_quarantine(PROMOTED);
+    old.leave_quarantine();
+    old.run("CONFIG SET dlock.quarantine auto");
+    // Nothing listens at this port.
+    old.run("REPLICAOF 127.0.0.1 1");
+    let since = Instant::now();
+    promote(&old);
+    let left = old.assert_in_quarantine(UNTOLD);
+    assert!(left >= 600_000 - since.elapsed().as_millis() as i64 - 1, "{left} ms left");
+}
+
 /// Its state file says so, for it may crash before it is promoted.
 #[apply(on_two_servers)]
 fn one_that_was_told_nothing_and_starts_again_waits_no_shorter(kind: Kind) {
