@@ -109,26 +109,31 @@ fn dearer<R: Rules + Sync>(
 
 /// The seeds of lives that show rare mutants. A change of the simulation makes another life of a seed: then the
 /// search finds a new one, and prints that this one is stale.
-const SHOWN_BY: [(&str, u64); 22] = [
+const SHOWN_BY: [(&str, u64); 27] = [
     ("AddsMarks", 488),
     ("AnswersRestored", 401),
     ("BeginsAtAnswer", 71),
     ("CountsMended", 896),
     ("EvictsFirstEnd", 51),
     ("ExtendsEnded", 56),
+    ("ForgetsAhead", 4),
     ("ForgetsFinal", 20),
     ("HandsNothingOn", 46),
     ("KeepsConnections", 36),
     ("MarksBeginAnew", 929),
+    ("NamesNoFence", 15),
     ("NoDrift", 569),
+    ("PromisesByClock", 8),
     ("PromotedWithoutFence", 142),
     ("QuarantineOfDataSet", 323),
     ("QuarantineOfWhatArrived", 463),
     ("QuarantineWithoutLag", 339),
+    ("RefusesNobody", 3),
     ("RenewsNoAsker", 260),
     ("ReplicaEnds", 1196),
     ("RestsEqually", 2024),
     ("Shortens", 1904),
+    ("TellsTooEarly", 5),
     ("UntilLatest", 101),
     ("VouchesAlways", 1058),
     ("VouchesNever", 1180),

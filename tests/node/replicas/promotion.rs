@@ -171,29 +171,6 @@ fn a_fresh_replica_knows_how_long_leases_of_its_primary_may_be(kind: Kind) {
     }
 }
 
-#[apply(on_every_server)]
-fn one_that_was_restarted_and_told_nothing_since_waits_for_the_longest_new_lease(kind: Kind) {
-    let (primary, mut replica) = pair_with_leases_of(kind, 60_000);
-    replica.stop();
-    replica.start_again();
-    until_told(&primary, &replica);
-    // From now on its primary sends it nothing; it may have granted longer leases meanwhile.
-    let since = Instant::now();
-    primary.pause();
-    replica.stop();
-    replica.start_again();
-    assert_eq!(replica.node("granting").text(), "replica");
-    replica.kill();
-    replica.start_again();
-    promote(&replica);
-    // Its state file says so by now: the crash and the promotion are reasons of the same length.
-    let node = replica.run("DLOCK.NODE");
-    assert_eq!(node.at("granting").text(), "quarantine", "{node:?}");
-    let left = node.at("quarantine-ms").int();
-    let passed = since.elapsed().as_millis() as i64 + 1;
-    assert!((600_000 - passed..=600_000).contains(&left), "{left} ms left after {passed}");
-}
-
 #[apply(on_two_servers)]
 fn a_replica_of_a_replica_waits_as_well(kind: Kind) {
     let (primary, middle) = pair(kind);

@@ -260,18 +260,6 @@ fn the_promise_covers_what_is_left_of_a_quarantine() {
 }
 
 #[test]
-fn a_lease_that_is_stored_counts_before_anything_is_granted() {
-    let mut bench = Bench::new();
-    bench.hold(1, "a 10");
-    bench.node.heard_of(KEY, Fence(5), Millis(60_000));
-    bench.host.disk_is_full = true;
-    assert_eq!(bench.acquire(1, "a 10"), Err(Reason::NotDurable));
-    bench.host.disk_is_full = false;
-    bench.hold(1, "a 10");
-    assert_eq!(bench.host.promises[1].bound, Millis(61_440));
-}
-
-#[test]
 fn a_lease_that_ends_later_anyway_needs_no_state_file() {
     let mut bench = Bench::new();
     bench.hold(1, "a 1000");
