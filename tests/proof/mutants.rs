@@ -109,7 +109,7 @@ fn dearer<R: Rules + Sync>(
 
 /// The seeds of lives that show rare mutants. A change of the simulation makes another life of a seed: then the
 /// search finds a new one, and prints that this one is stale.
-const SHOWN_BY: [(&str, u64); 27] = [
+const SHOWN_BY: [(&str, u64); 29] = [
     ("AddsMarks", 488),
     ("AnswersRestored", 401),
     ("BeginsAtAnswer", 71),
@@ -131,9 +131,11 @@ const SHOWN_BY: [(&str, u64); 27] = [
     ("RefusesNobody", 3),
     ("RenewsNoAsker", 260),
     ("ReplicaEnds", 1196),
+    ("ReplicaGrants", 21),
     ("RestsEqually", 2024),
     ("Shortens", 1904),
     ("TellsTooEarly", 5),
+    ("TrustsOwnBound", 86),
     ("UntilLatest", 101),
     ("VouchesAlways", 1058),
     ("VouchesNever", 1180),
