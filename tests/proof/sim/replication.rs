@@ -54,7 +54,7 @@ pub(super) struct Known {
 }
 
 impl Known {
-    /// What has reached a server that was the primary until now.
+    /// The data of a server that was the primary until now.
     pub(super) fn of_former_primary() -> Known {
         Known { has_led: true, ..Known::default() }
     }
