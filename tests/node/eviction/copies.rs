@@ -76,7 +76,7 @@ fn a_primary_that_was_a_replica_for_a_while_keeps_the_key_shut(kind: Kind) {
     primary.evict_all();
     promote(&replica);
     primary.run(&format!("REPLICAOF 127.0.0.1 {}", replica.port()));
-    replica.until_streaming_to(&primary);
+    until_told(&replica, &primary);
     primary.run("REPLICAOF NO ONE");
     let next = primary.client().run("DLOCK.ACQUIRE job bob 60000 WAIT 0");
     assert!(next.int() > 0 && sent.elapsed() >= Duration::from_millis(2000), "{next:?}");

@@ -156,29 +156,6 @@ fn a_fresh_replica_knows_how_long_leases_of_its_primary_may_be(kind: Kind) {
     }
 }
 
-#[apply(on_every_server)]
-fn one_that_was_restarted_and_told_nothing_since_waits_for_the_longest_new_lease(kind: Kind) {
-    let (primary, mut replica) = pair_with_leases_of(kind, 60_000);
-    replica.stop();
-    replica.start_again();
-    until_told(&primary, &replica);
-    // From now on its primary sends it nothing; it may have granted longer leases meanwhile.
-    let since = Instant::now();
-    primary.pause();
-    replica.stop();
-    replica.start_again();
-    assert_eq!(replica.node("granting").text(), "replica");
-    replica.kill();
-    replica.start_again();
-    promote(&replica);
-    // Its state file says so by now: the crash and the promotion are reasons of the same length.
-    let node = replica.run("DLOCK.NODE");
-    assert_eq!(node.at("granting").text(), "quarantine", "{node:?}");
-    let left = node.at("quarantine-ms").int();
-    let passed = since.elapsed().as_millis() as i64 + 1;
-    assert!((600_000 - passed..=600_000).contains(&left), "{left} ms left after {passed}");
-}
-
 #[apply(on_two_servers)]
 fn a_replica_of_a_replica_waits_as_well(kind: Kind) {
     let (primary, middle) = pair(kind);
@@ -237,6 +214,25 @@ fn one_that_was_told_nothing_waits_for_the_longest_new_lease(kind: Kind) {
         let passed = since.elapsed().as_millis() as i64 + 1;
         assert!((longest - passed..=longest).contains(&left), "{left} of {longest} ms left");
     }
+}
+
+/// A healthy pair that fails over and back waits for its own leases only.
+#[apply(on_two_servers)]
+fn a_server_that_gets_another_primary_waits_for_the_longest_lease_until_it_is_told(kind: Kind) {
+    let (old, new) = pair_with_leases_of(kind, 60_000);
+    promote(&new);
+    old.run(&format!("REPLICAOF 127.0.0.1 {}", new.port()));
+    until_told(&new, &old);
+    promote(&old);
+    old.assert_in_quarantine(PROMOTED);
+    old.leave_quarantine();
+    old.run("CONFIG SET dlock.quarantine auto");
+    // Nothing listens at this port.
+    old.run("REPLICAOF 127.0.0.1 1");
+    let since = Instant::now();
+    promote(&old);
+    let left = old.assert_in_quarantine(UNTOLD);
+    assert!(left >= 600_000 - since.elapsed().as_millis() as i64 - 1, "{left} ms left");
 }
 
 /// Its state file says so, for it may crash before it is promoted.
