@@ -226,13 +226,13 @@ fn an_agent_that_ends_closes_a_connection_before_it_releases_its_lock() {
 
 #[test]
 fn a_grant_counts_from_the_request_that_it_answers() {
-    const TTL: Duration = Duration::from_secs(500);
+    const TTL: Duration = Duration::from_secs(60);
     let quorum = Quorum::start(2);
     let agent = Agent::start(&quorum.urls());
     let mut client = agent.client();
     client.run("DLOCK.CHECK job bob");
     quorum[1].pause();
-    let slice = "DLOCK.ACQUIRE job bob 500000 WAIT 1000 KEEP 500000";
+    let slice = "DLOCK.ACQUIRE job bob 60000 WAIT 1000 KEEP 60000";
     client.run(slice);
     let sent = Instant::now();
     client.send(slice);
@@ -409,12 +409,12 @@ fn a_turn_of_a_client_that_has_gone_is_no_longer_than_a_lease(kind: Kind) {
     let (servers, agent) = agent(kind);
     agent.run("DLOCK.ACQUIRE job alice 500000").int();
     let mut bob = agent.client();
-    bob.send("DLOCK.ACQUIRE job bob 500 WAIT 0 KEEP 500000 EPHEMERAL RENEW");
+    bob.send("DLOCK.ACQUIRE job bob 500 WAIT 0 KEEP 60000 EPHEMERAL RENEW");
     eventually("bob waits", || waiters(&servers) == 1);
     bob.close();
     eventually("bob is gone", || agent.figure("waiting") == 0);
     agent.run("DLOCK.RELEASE job alice");
-    agent.run("DLOCK.ACQUIRE job carol 500000 WAIT 0").int();
+    agent.run("DLOCK.ACQUIRE job carol 500000 WAIT 30000").int();
 }
 
 /// The agent writes more than the system's pipe and its own threads can take.

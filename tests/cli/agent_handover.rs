@@ -37,7 +37,7 @@ fn a_restart_loses_no_lock() {
     let mut tied = agent.client();
     tied.run("DLOCK.ACQUIRE tied alice 500000 EPHEMERAL RENEW").int();
     let mut waits = agent.client();
-    waits.send("DLOCK.ACQUIRE job carol 20000 WAIT 0 KEEP 500000");
+    waits.send("DLOCK.ACQUIRE job carol 20000 WAIT 0 KEEP 60000");
     eventually("carol waits", || quorum.iter().any(|node| node.traces().waiters > 0));
     tied.send("DLOCK.RELEASE tied alice");
     agent.end(Signal::SIGTERM);
