@@ -96,7 +96,7 @@ fn a_waiter_waits_through_an_outage_and_reports_it() {
 
 #[test]
 fn wrong_usage_has_an_exit_code_of_its_own_and_takes_no_lock() {
-    let quorum = Quorum::start(1);
+    let quorum = Quorum::start(3);
     let wrong: &[&[&str]] = &[
         &["job"],
         &["--", "true"],

@@ -10,13 +10,15 @@ use harness::watched::Watched;
 use harness::{Certificates, Cluster, Kind, Server, apply, eventually};
 use speaker::{Language, Speaker, in_every_language};
 
+/// A server that does not answer must be left in time to find another.
+const NODE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Long enough for all servers to answer, even on a busy machine.
 const PATIENT: Duration = Duration::from_secs(60);
 
 #[apply(in_every_language)]
 fn a_lock_is_held_while_sentinels_promote_another_server(language: Language) {
     let mut node = Watched::start(Kind::Redis82, 1);
-    let mut program = Speaker::start(language, &node.url(), PATIENT);
+    let mut program = Speaker::start(language, &node.url(), NODE_TIMEOUT);
     let fence = program.fence("lock job");
     node.until_followed(0);
     node.servers[0].kill();
@@ -29,7 +31,7 @@ fn a_lock_is_held_while_sentinels_promote_another_server(language: Language) {
 #[apply(in_every_language)]
 fn a_lock_is_held_while_a_cluster_promotes_another_server(language: Language) {
     let mut cluster = Cluster::start_with_replicas(Kind::Valkey91);
-    let mut program = Speaker::start(language, &cluster.url(&[0, 2]), PATIENT);
+    let mut program = Speaker::start(language, &cluster.url(&[0, 2]), NODE_TIMEOUT);
     let key = cluster.key(1, "job");
     let fence = program.fence(&format!("lock {key}"));
     cluster.nodes[1].until_followed_by(&cluster.nodes[4]);
