@@ -55,6 +55,7 @@ fn the_holder_and_its_time_are_printed() {
 
     let begun = wall_clock::micros(0) / 1000;
     let said = dlock(&quorum, &["acquire", "--json", "--ttl", "10m", "another"]).with_code(0);
+    assert!(said.err.starts_with("{\"event\":\"acquired\""), "{}", said.err);
     let object = &said.json()[0];
     let holder = quorum[0].holder("another");
     assert_eq!(object["key"], "another");

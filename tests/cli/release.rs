@@ -1,9 +1,8 @@
 //! `dlock release KEY TOKEN`
 
-use harness::{Quorum, eventually};
+use harness::Quorum;
 
 use crate::extend::acquire;
-use crate::run::hold;
 use crate::running::dlock;
 
 #[test]
@@ -15,14 +14,4 @@ fn a_lease_is_given_back_once() {
     quorum.until_released();
     let said = dlock(&quorum, &["release", "job", &token]).with_code(75);
     assert!(said.err.contains("lock") && !said.err.contains(&token), "{}", said.err);
-}
-
-#[test]
-fn the_next_holder_is_left_alone() {
-    let quorum = Quorum::start(1);
-    let (token, _) = acquire(&quorum, "1s");
-    eventually("it is over", || quorum.held("job") == 0);
-    let _next = hold(&quorum, "job");
-    dlock(&quorum, &["release", "job", &token]).with_code(75);
-    assert!(quorum.iter().all(|node| node.holders("job") == ["somebody"]));
 }

@@ -35,25 +35,23 @@ fn only_event(said: &Said, name: &str) -> Value {
 
 #[test]
 fn a_job_that_has_succeeded_is_not_run_again_and_later_hosts_see_its_run() {
-    {
-        let quorum = Quorum::start(3);
-        let first = job(&quorum, &["--meta", "host=web-1"], "echo run").with_code(0);
-        assert_eq!((&*first.out, &*first.err), ("run\n", ""));
-        let second = job(&quorum, &[], "echo run").with_code(0);
-        assert_eq!(second.out, "");
-        for words in ["dlock: lock 'job' is done for ", " ago (host=web-1 pid=", " exit=0)"] {
-            assert!(second.err.contains(words), "{words}: {}", second.err);
-        }
-        assert_eq!(second.err.lines().count(), 1, "{}", second.err);
-        // Also commands with another patience, or without --done-for.
-        for options in [&["-n"][..], &["-w", "30"], &["--ttl", "1m"]] {
-            let said = run(&quorum, &[options, &["job", "--", "echo", "run"]].concat());
-            assert_eq!(said.with_code(0).out, "");
-        }
-        assert_eq!(job(&quorum, &["-q"], "echo run").with_code(0).err, "");
-        assert_eq!(job(&quorum, &["--done-exit", "42"], "echo run").with_code(42).out, "");
-        quorum.until_released();
+    let quorum = Quorum::start(3);
+    let first = job(&quorum, &["--meta", "host=web-1"], "echo run").with_code(0);
+    assert_eq!((&*first.out, &*first.err), ("run\n", ""));
+    let second = job(&quorum, &[], "echo run").with_code(0);
+    assert_eq!(second.out, "");
+    for words in ["dlock: lock 'job' is done for ", " ago (host=web-1 pid=", " exit=0)"] {
+        assert!(second.err.contains(words), "{words}: {}", second.err);
     }
+    assert_eq!(second.err.lines().count(), 1, "{}", second.err);
+    // Also commands with another patience, or without --done-for.
+    for options in [&["-n"][..], &["-w", "30"], &["--ttl", "1m"]] {
+        let said = run(&quorum, &[options, &["job", "--", "echo", "run"]].concat());
+        assert_eq!(said.with_code(0).out, "");
+    }
+    assert_eq!(job(&quorum, &["-q"], "echo run").with_code(0).err, "");
+    assert_eq!(job(&quorum, &["--done-exit", "42"], "echo run").with_code(42).out, "");
+    quorum.until_released();
 }
 
 #[test]
