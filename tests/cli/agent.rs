@@ -1,7 +1,6 @@
 //! `dlock agent`: the commands of dlock, over one node or a majority.
 
 use std::fs;
-use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use harness::client::request;
@@ -13,51 +12,45 @@ use crate::{addresses, agent, dlock_at, servers};
 fn the_commands_of_a_node_have_the_replies_of_a_node(kind: Kind) {
     let (_servers, agent) = agent(kind);
     let mut client = agent.client();
-    let fence = client.run("DLOCK.ACQUIRE job alice 30000").int();
+    let fence = client.run("DLOCK.ACQUIRE job alice 500000").int();
     assert!(fence > 0);
-    assert_eq!(client.run("DLOCK.ACQUIRE job alice 30000"), Value::Int(fence), "the same again");
+    assert_eq!(client.run("DLOCK.ACQUIRE job alice 500000"), Value::Int(fence), "the same again");
     assert_eq!(client.run("DLOCK.CHECK job alice"), Value::Int(fence));
     assert_eq!(client.run("DLOCK.CHECK job bob"), Value::Null);
-    assert_eq!(client.run("DLOCK.ACQUIRE job bob 30000"), Value::Null);
-    assert_eq!(client.run("DLOCK.EXTEND job alice 60000"), Value::Int(1));
-    assert_eq!(client.run("DLOCK.EXTEND job bob 60000"), Value::Int(0));
+    assert_eq!(client.run("DLOCK.ACQUIRE job bob 500000"), Value::Null);
+    assert_eq!(client.run("DLOCK.EXTEND job alice 500000"), Value::Int(1));
+    assert_eq!(client.run("DLOCK.EXTEND job bob 500000"), Value::Int(0));
     assert_eq!(client.run("DLOCK.RELEASE job bob"), Value::Int(0));
     assert_eq!(client.run("DLOCK.RELEASE job alice"), Value::Int(1));
     assert_eq!(client.run("DLOCK.RELEASE job alice"), Value::Int(0));
     assert_eq!(client.run("DLOCK.CHECK job alice"), Value::Null);
-    assert!(client.run("DLOCK.ACQUIRE job bob 30000").int() > fence);
+    assert!(client.run("DLOCK.ACQUIRE job bob 500000").int() > fence);
 }
 
 #[apply(on_one_server)]
 fn an_ephemeral_lock_is_renewed_while_its_connection_lives_if_asked_for(kind: Kind) {
-    let (_servers, agent) = agent(kind);
+    let (servers, agent) = agent(kind);
     let mut client = agent.client();
-    client.run("DLOCK.ACQUIRE renewed alice 600 EPHEMERAL RENEW").int();
-    client.run("DLOCK.ACQUIRE not alice 600 EPHEMERAL").int();
-    sleep(Duration::from_millis(2000));
+    client.run("DLOCK.ACQUIRE renewed alice 10000 EPHEMERAL RENEW").int();
+    client.run("DLOCK.ACQUIRE not alice 1000 EPHEMERAL WAIT 0").int();
+    eventually("one is renewed", || {
+        servers[0].info("commandstats").contains_key("cmdstat_dlock.extend")
+    });
+    eventually("the other ends", || client.run("DLOCK.CHECK not alice").is_null());
     assert!(client.run("DLOCK.CHECK renewed alice").is_int());
-    assert_eq!(client.run("DLOCK.CHECK not alice"), Value::Null);
-    assert_eq!(agent.run("DLOCK.ACQUIRE renewed bob 600"), Value::Null);
+    assert_eq!(agent.run("DLOCK.ACQUIRE renewed bob 500000"), Value::Null);
     client.close();
-    agent.run("DLOCK.ACQUIRE renewed bob 600 WAIT 10000").int();
-}
-
-#[apply(on_one_server)]
-fn a_reader_that_asks_as_a_writer_is_refused(kind: Kind) {
-    let (_servers, agent) = agent(kind);
-    agent.run("DLOCK.ACQUIRE job alice 30000 SHARED").int();
-    let other = agent.run("DLOCK.ACQUIRE job alice 30000");
-    assert!(other.text().starts_with("OTHERMODE "), "{other:?}");
+    agent.run("DLOCK.ACQUIRE renewed bob 500000 WAIT 0").int();
 }
 
 #[apply(on_one_server)]
 fn a_place_is_kept_for_a_token_that_polls(kind: Kind) {
     let (servers, agent) = agent(kind);
-    agent.run("DLOCK.ACQUIRE job alice 30000").int();
+    agent.run("DLOCK.ACQUIRE job alice 500000").int();
     assert_eq!(agent.run("DLOCK.ACQUIRE job bob 20000 KEEP 20000"), Value::Null);
     eventually("bob has a place", || servers[0].traces().waiters == 1);
     let mut carol = agent.client();
-    carol.send("DLOCK.ACQUIRE job carol 30000 WAIT 0");
+    carol.send("DLOCK.ACQUIRE job carol 500000 WAIT 0");
     eventually("carol waits", || servers[0].traces().waiters == 2);
     agent.run("DLOCK.RELEASE job alice");
     let mut fence = Value::Null;
@@ -74,8 +67,8 @@ fn a_place_is_kept_for_a_token_that_polls(kind: Kind) {
 #[apply(on_one_server)]
 fn a_place_ends_after_its_keep(kind: Kind) {
     let (servers, agent) = agent(kind);
-    agent.run("DLOCK.ACQUIRE job alice 30000").int();
-    assert_eq!(agent.run("DLOCK.ACQUIRE job bob 500 WAIT 100 KEEP 500"), Value::Null);
+    agent.run("DLOCK.ACQUIRE job alice 500000").int();
+    eventually("bob has had a place", || agent.run("DLOCK.ACQUIRE job bob 500 KEEP 500").is_null());
     eventually("its place is gone", || {
         agent.figure("locks") == 1 && servers[0].traces().waiters == 0
     });
@@ -86,13 +79,13 @@ fn a_turn_that_comes_while_its_caller_is_away_lasts_for_the_ttl(kind: Kind) {
     const TTL: Duration = Duration::from_millis(1_000);
     let (_servers, agent) = agent(kind);
     for options in ["", "EPHEMERAL RENEW"] {
-        agent.run("DLOCK.ACQUIRE job alice 30000").int();
-        let request = format!("DLOCK.ACQUIRE job bob {} KEEP 30000 {options}", TTL.as_millis());
-        assert_eq!(agent.run(&request), Value::Null);
-        agent.run("DLOCK.RELEASE job alice");
+        agent.run("DLOCK.ACQUIRE job alice 500000").int();
+        let request = format!("DLOCK.ACQUIRE job bob {} KEEP 60000 {options}", TTL.as_millis());
+        eventually("bob has a place", || agent.run(&request).is_null());
         let begun = Instant::now();
-        agent.run("DLOCK.ACQUIRE job alice 30000 WAIT 20000").int();
-        assert!((TTL..TTL * 5).contains(&begun.elapsed()), "{options}: {:?}", begun.elapsed());
+        agent.run("DLOCK.RELEASE job alice");
+        agent.run("DLOCK.ACQUIRE job alice 500000 WAIT 30000").int();
+        assert!(begun.elapsed() >= TTL, "{options}: {:?}", begun.elapsed());
         agent.run("DLOCK.RELEASE job alice");
     }
 }
@@ -100,9 +93,9 @@ fn a_turn_that_comes_while_its_caller_is_away_lasts_for_the_ttl(kind: Kind) {
 #[apply(on_one_server)]
 fn a_release_ends_the_wait_of_its_token(kind: Kind) {
     let (servers, agent) = agent(kind);
-    agent.run("DLOCK.ACQUIRE job alice 30000").int();
+    agent.run("DLOCK.ACQUIRE job alice 500000").int();
     let mut bob = agent.client();
-    bob.send("DLOCK.ACQUIRE job bob 30000 WAIT 0");
+    bob.send("DLOCK.ACQUIRE job bob 500000 WAIT 0");
     eventually("bob waits", || servers[0].traces().waiters == 1);
     assert_eq!(agent.run("DLOCK.RELEASE job bob FINAL"), Value::Int(0));
     assert_eq!(bob.recv(), Value::Null);
@@ -113,7 +106,7 @@ fn a_release_ends_the_wait_of_its_token(kind: Kind) {
 fn an_ephemeral_turn_of_which_its_caller_has_heard_is_tied_when_it_asks_again(kind: Kind) {
     const REQUEST: &str = "DLOCK.ACQUIRE job bob 20000 KEEP 20000 EPHEMERAL";
     let (_servers, agent) = agent(kind);
-    agent.run("DLOCK.ACQUIRE job alice 30000").int();
+    agent.run("DLOCK.ACQUIRE job alice 500000").int();
     let mut bob = agent.client();
     assert_eq!(bob.run(REQUEST), Value::Null);
     agent.run("DLOCK.RELEASE job alice");
@@ -124,7 +117,7 @@ fn an_ephemeral_turn_of_which_its_caller_has_heard_is_tied_when_it_asks_again(ki
     });
     assert_eq!(bob.run(REQUEST), fence);
     bob.close();
-    agent.run("DLOCK.ACQUIRE job alice 30000 WAIT 10000").int();
+    agent.run("DLOCK.ACQUIRE job alice 500000 WAIT 0").int();
 }
 
 #[apply(on_one_server)]
@@ -211,15 +204,15 @@ fn help_lists_what_an_agent_serves_and_of_a_nodes_options_nothing_else(kind: Kin
 fn a_majority_is_enough_and_without_one_the_error_says_so(kind: Kind) {
     let mut servers = servers(kind, 3);
     let agent = Agent::start(&addresses(&servers));
-    let before = agent.run("DLOCK.ACQUIRE job alice 30000").int();
+    let before = agent.run("DLOCK.ACQUIRE job alice 500000").int();
     servers[0].stop();
-    assert_eq!(agent.run("DLOCK.ACQUIRE job bob 30000"), Value::Null);
-    assert_eq!(agent.run("DLOCK.EXTEND job alice 30000"), Value::Int(1));
+    assert_eq!(agent.run("DLOCK.ACQUIRE job bob 500000"), Value::Null);
+    assert_eq!(agent.run("DLOCK.EXTEND job alice 500000"), Value::Int(1));
     assert_eq!(agent.run("DLOCK.RELEASE job alice"), Value::Int(1));
-    assert!(agent.run("DLOCK.ACQUIRE job bob 30000 WAIT 10000").int() > before);
+    assert!(agent.run("DLOCK.ACQUIRE job bob 500000 WAIT 0").int() > before);
     assert!(agent.run("DLOCK.INSPECT job").at("holding").int() == 1);
     servers[1].stop();
-    let refused = agent.run("DLOCK.ACQUIRE other alice 30000");
+    let refused = agent.run("DLOCK.ACQUIRE other alice 500000");
     assert!(refused.text().starts_with("NOQUORUM 2 of 3 nodes are needed"), "{refused:?}");
     let refused = agent.run("DLOCK.INSPECT other");
     assert!(refused.text().starts_with("NOQUORUM 2 of 3 nodes are needed"), "{refused:?}");
@@ -230,7 +223,7 @@ fn inspect_shows_the_holder_and_not_its_token(kind: Kind) {
     let (_servers, agent) = agent(kind);
     let mut client = agent.client().resp3();
     let forged = "host=elsewhere pid=1";
-    client.run_args(&["DLOCK.ACQUIRE", "job", "secret-token", "30000", "META", forged]).int();
+    client.run_args(&["DLOCK.ACQUIRE", "job", "secret-token", "500000", "META", forged]).int();
     let found = client.run("DLOCK.INSPECT job");
     let meta = found.at("holders").items()[0].at("meta").text();
     let host = fs::read_to_string("/proc/sys/kernel/hostname").expect("it has a name");
@@ -247,16 +240,16 @@ fn a_loss_is_told_to_the_users_subscribers_and_to_every_request(kind: Kind) {
     let mut listener = agent.client();
     assert_eq!(listener.run("SUBSCRIBE dlock:lost").items()[2], Value::Int(1));
     let mut tied = agent.client();
-    tied.run("DLOCK.ACQUIRE tied alice 600 EPHEMERAL RENEW CLOSE").int();
-    agent.run("DLOCK.ACQUIRE short alice 300").int();
+    tied.run("DLOCK.ACQUIRE tied alice 500000 EPHEMERAL RENEW CLOSE").int();
+    agent.run("DLOCK.ACQUIRE short alice 1000 WAIT 0").int();
     let lost = |value: &Value| value.items()[2].text();
     let said = lost(&listener.recv());
     assert!(said.contains("\"key\":\"short\"") && said.contains("\"why\":\"expired\""), "{said}");
     servers[0].run("DLOCK.BREAK tied");
+    assert_eq!(agent.run("DLOCK.EXTEND tied alice 500000"), Value::Int(0));
     let said = lost(&listener.recv());
     assert!(said.contains("\"key\":\"tied\""), "{said}");
     assert!(tied.is_closed_by_server());
-    assert_eq!(agent.run("DLOCK.EXTEND tied alice 600"), Value::Int(0));
     assert_eq!(agent.run("DLOCK.RELEASE tied alice"), Value::Int(0));
 }
 

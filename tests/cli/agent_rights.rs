@@ -46,7 +46,7 @@ fn a_user_may_lock_the_keys_that_are_allowed(kind: Kind) {
     let arguments = ["--allow", &uid, "keys=web:*", "--allow", "uid=12345", "keys=*"];
     let agent = Agent::with(&addresses(&servers), &arguments);
     let mut client = agent.client();
-    client.run("DLOCK.ACQUIRE web:1 alice 30000").int();
+    client.run("DLOCK.ACQUIRE web:1 alice 500000").int();
     for request in ["ACQUIRE job alice 30000", "RELEASE job alice", "CHECK job a", "INSPECT job"] {
         let said = client.run(&format!("DLOCK.{request}"));
         assert!(said.text().starts_with("NOPERM "), "{request}: {said:?}");
@@ -60,12 +60,12 @@ fn a_port_needs_a_password(kind: Kind) {
     let (agent, port) = at_port(&servers, "secret word\n");
     let connect = || Client::connect(port).expect("it listens");
     let mut client = connect();
-    for request in ["DLOCK.ACQUIRE job alice 30000", "PING", "HELLO 3", "SUBSCRIBE dlock:lost"] {
+    for request in ["DLOCK.ACQUIRE job alice 500000", "PING", "HELLO 3", "SUBSCRIBE dlock:lost"] {
         assert!(client.run(request).text().starts_with("NOAUTH "), "{request}");
     }
     assert!(client.run("AUTH wrong").text().starts_with("WRONGPASS "));
     assert_eq!(client.run_args(&["AUTH", "secret word"]), Value::Simple("OK".into()));
-    client.run("DLOCK.ACQUIRE job alice 30000").int();
+    client.run("DLOCK.ACQUIRE job alice 500000").int();
     let mut client = connect();
     let hello = client.run_args(&["HELLO", "3", "AUTH", "default", "secret word"]);
     assert!(matches!(hello, Value::Map(_)), "{hello:?}");
@@ -102,7 +102,7 @@ fn a_user_that_takes_all_the_connections_it_may_harms_no_other(kind: Kind) {
     assert_eq!(crowd.len() as u64, 30_000.min(files / 8 * 3) / 2);
     let mut other = Client::connect(port).expect("it listens");
     other.run("AUTH word");
-    other.run("DLOCK.ACQUIRE job bob 30000").int();
+    other.run("DLOCK.ACQUIRE job bob 500000").int();
     assert_eq!(other.run("DLOCK.RELEASE job bob"), Value::Int(1));
     crowd.truncate(1_000);
     eventually("there is room again", || greet().1 == "+PONG\r\n");
@@ -126,7 +126,7 @@ fn clients_without_the_password_keep_no_client_out(kind: Kind) {
     let mut crowd: Vec<Client> = strangers.collect();
     assert!(!connect().run("AUTH word").is_error(), "there is room for whoever has it");
     crowd.drain(..100).for_each(|mut oldest| assert!(oldest.is_closed_by_server()));
-    early.run("DLOCK.ACQUIRE job alice 30000").int();
+    early.run("DLOCK.ACQUIRE job alice 500000").int();
     let newest = crowd.last_mut().expect("the newest are there");
     newest.send_raw(b"*2\r\n$4\r\nAUTH\r\n$5000\r\n");
     assert!(newest.recv().is_error() && newest.is_closed_by_server());
@@ -147,15 +147,15 @@ fn an_agent_needs_no_more_rights_at_the_nodes_than_its_page_says(kind: Kind) {
         addresses(&servers).iter().map(|at| format!("redis://app:secret@{at}")).collect();
     let agent = Agent::start(&nodes);
     for job in ["job:kept", "job:done"] {
-        let fence = agent.run(&format!("DLOCK.ACQUIRE {job} alice 30000"));
+        let fence = agent.run(&format!("DLOCK.ACQUIRE {job} alice 500000"));
         assert_eq!(agent.run(&format!("DLOCK.CHECK {job} alice")), fence);
-        assert_eq!(agent.run(&format!("DLOCK.EXTEND {job} alice 30000")), Value::Int(1));
+        assert_eq!(agent.run(&format!("DLOCK.EXTEND {job} alice 500000")), Value::Int(1));
         assert_eq!(agent.run(&format!("DLOCK.INSPECT {job}")).at("holding").int(), 1);
-        assert_eq!(agent.run(&format!("DLOCK.ACQUIRE {job} bob 30000")), Value::Null);
+        assert_eq!(agent.run(&format!("DLOCK.ACQUIRE {job} bob 500000")), Value::Null);
     }
-    assert_eq!(agent.run("DLOCK.RELEASE job:done alice DONE 30000"), Value::Int(1));
+    assert_eq!(agent.run("DLOCK.RELEASE job:done alice DONE 500000"), Value::Int(1));
     assert_eq!(agent.run("DLOCK.RELEASE job:kept alice"), Value::Int(1));
-    assert_eq!(agent.run("DLOCK.ACQUIRE job:done carol 30000").code(), "DONE");
+    assert_eq!(agent.run("DLOCK.ACQUIRE job:done carol 500000").code(), "DONE");
     let logs = servers.iter().flat_map(|server| server.run("ACL LOG").items().to_vec());
     let refused: Vec<String> = logs.map(|entry| entry.at("object").text()).collect();
     assert!(refused.iter().all(|command| command.contains("client|setinfo")), "{refused:?}");

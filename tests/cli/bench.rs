@@ -30,7 +30,7 @@ fn a_free_lock_is_measured_and_nothing_is_left(kind: Kind) {
         servers.iter().map(|server| Traces { fence: 0, ..server.traces() }).collect()
     };
     let before = traces();
-    let line = report(dlock(&servers, &["bench", "--json", "--time", "200ms"]));
+    let line = report(dlock(&servers, &["bench", "--json", "--time", "200ms", "--ttl", "10m"]));
     assert_eq!(traces(), before);
     assert_eq!((&line["nodes"], &line["failures"]), (&3.into(), &0.into()));
     let figures = ["/acquire_us/p50", "/acquire_us/p99", "/acquire_us/max"];
@@ -58,12 +58,14 @@ fn no_majority_is_no_measurement() {
 
 #[test]
 fn a_signal_ends_it_and_nothing_is_left() {
+    let quorum = Quorum::start(3);
     for (signal, code) in [(Signal::SIGINT, 130), (Signal::SIGTERM, 143)] {
-        let quorum = Quorum::start(3);
+        let before = quorum[0].info_number("dlock", "dlock_grants");
         let mut command = program::command(&quorum.urls());
-        command.args(["bench", "--json", "--time", "1m", "--node-timeout", "2s"]);
+        command.args(["bench", "--json", "--time", "1m", "--ttl", "10m"]);
+        command.args(["--node-timeout", program::PATIENT]);
         let running = Running::of(command);
-        eventually("it measures", || quorum[0].info_number("dlock", "dlock_grants") > 3);
+        eventually("it measures", || quorum[0].info_number("dlock", "dlock_grants") > before + 3);
         running.signal(signal);
         let said = running.ended().with_code(code);
         assert_eq!((said.out.as_str(), said.err.as_str()), ("", ""));

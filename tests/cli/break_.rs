@@ -87,7 +87,11 @@ fn at_a_terminal(servers: &[Server], type_in: impl FnOnce(&mut File)) -> (String
     let terminal = openpty(None, None).expect("a terminal can be had");
     let end = || Stdio::from(terminal.slave.try_clone().expect("a file can be shared"));
     let mut command = program::command(&addresses(servers));
-    command.args(["break", "job"]).stdin(end()).stdout(Stdio::null()).stderr(end());
+    command
+        .args(["--node-timeout", program::PATIENT, "break", "job"])
+        .stdin(end())
+        .stdout(Stdio::null())
+        .stderr(end());
     let mut child = command.spawn().expect("the program can be started");
     let mut typist = File::from(terminal.master);
     type_in(&mut typist);

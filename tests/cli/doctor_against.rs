@@ -29,7 +29,7 @@ fn a_node_that_is_replaced_at_once_makes_two_holders_and_one_step_after_the_othe
     let new = some(&servers, &[1, 3, 0]);
     // A majority of the old list holds it, and a majority of the new one has no lease.
     for server in [&servers[0], &servers[2]] {
-        assert!(server.run("DLOCK.ACQUIRE job alice 60000").is_int());
+        assert!(server.run("DLOCK.ACQUIRE job alice 600000").is_int());
     }
     let findings = found(&new, &old.join(","));
     let checks: Vec<&Value> = findings.iter().map(|one| &one["check"]).collect();

@@ -124,22 +124,6 @@ fn servers_that_are_no_nodes_for_locks(kind: Kind) {
     assert_fails(&addresses(&[replica]), &TAKING, 78, "unfit", "it is a replica");
 }
 
-/// Two of three lack the module: the operator has to mend that, whether the third answers or not.
-#[apply(on_one_server)]
-fn what_a_majority_fails_with_is_what_counts(kind: Kind) {
-    let good = Server::start(kind);
-    let one = Server::build(kind).without_module().start();
-    let two = Server::build(kind).without_module().start();
-    let down = format!("127.0.0.1:{}", ports::free());
-    let nodes = |third: &str| vec![crate::address(&one), crate::address(&two), third.to_owned()];
-    assert_fails(&nodes(&crate::address(&good)), &TAKING, 78, "unfit", "module is not loaded");
-    assert_fails(&nodes(&down), &TAKING, 78, "unfit", "module is not loaded");
-    let may_pass = [crate::address(&good), crate::address(&one), down];
-    assert_fails(&may_pass, &TAKING, 69, "no_quorum", "no majority");
-    let said = dlock_at(&may_pass, &["run", "-n", "job", "--", "true"]);
-    assert!(may_pass.iter().all(|node| said.err.contains(node)), "{}", said.err);
-}
-
 #[test]
 fn nodes_that_are_not_there() {
     let nobody = [format!("127.0.0.1:{}", ports::free())];

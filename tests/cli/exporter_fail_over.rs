@@ -2,9 +2,7 @@
 
 use harness::exporter::Exporter;
 use harness::watched::Watched;
-use harness::{Kind, Server, apply, eventually};
-
-use crate::on_two_servers;
+use harness::{Kind, Server, apply, eventually, on_one_server};
 
 /// The servers' names in the metrics; true for each that is up.
 #[track_caller]
@@ -25,7 +23,7 @@ fn contended(server: &Server, key: &str) -> harness::Client {
     server.waiter(&format!("DLOCK.ACQUIRE {key} bob 60000 WAIT 0"))
 }
 
-#[apply(on_two_servers)]
+#[apply(on_one_server)]
 fn a_promoted_replica_takes_the_place_of_its_primary_and_its_quarantine_is_told(kind: Kind) {
     let mut node = Watched::start(kind, 1);
     let exporter = Exporter::start(&[node.url()], &[]);

@@ -6,8 +6,8 @@ use harness::program::{self, Said};
 use harness::watched::Watched;
 use harness::{Cluster, Kind, apply, eventually, on_one_server};
 
+use crate::dlock_at;
 use crate::running::Running;
-use crate::{dlock_at, on_two_servers};
 
 /// Runs the program with one node.
 #[track_caller]
@@ -25,7 +25,7 @@ fn field(said: &Said, name: &str) -> String {
 /// Takes, inspects and breaks a lock, and releases another one, as an operator would.
 #[track_caller]
 fn assert_works(url: &str, key: &str) {
-    let lease = dlock(url, &["acquire", "--ttl", "60s", key]).with_code(0);
+    let lease = dlock(url, &["acquire", "--ttl", "10m", key]).with_code(0);
     let (token, fence) = (field(&lease, "DLOCK_TOKEN="), field(&lease, "DLOCK_FENCE="));
     let shown = dlock(url, &["--json", "inspect", key]).with_code(0).out;
     assert!(shown.contains(&fence), "{shown}");
@@ -33,9 +33,9 @@ fn assert_works(url: &str, key: &str) {
     let lock = listed.iter().find(|lock| lock["key"] == key).expect("it is listed");
     assert_eq!((&lock["nodes"], &lock["holding"]), (&1.into(), &1.into()));
     dlock(url, &["run", "-n", key, "--", "true"]).with_code(1);
-    dlock(url, &["extend", "--ttl", "60s", key, &token]).with_code(0);
+    dlock(url, &["extend", "--ttl", "10m", key, &token]).with_code(0);
     dlock(url, &["release", key, &token]).with_code(0);
-    dlock(url, &["acquire", "--ttl", "60s", key]).with_code(0);
+    dlock(url, &["acquire", "--ttl", "10m", key]).with_code(0);
     dlock(url, &["break", "--yes", key]).with_code(0);
     dlock(url, &["run", "-n", key, "--", "true"]).with_code(0);
 }
@@ -73,7 +73,7 @@ fn run_goes_on_over_a_fail_over_and_names_the_primary() {
     let (begun, end) = (folder.path().join("begun"), folder.path().join("end"));
     let script = "touch \"$0\"; while [ ! -e \"$1\" ]; do sleep 0.1; done";
     let mut command = program::command(&[node.url()]);
-    command.args(["run", "--ttl", "20s", "job", "--", "sh", "-c", script]);
+    command.args(["run", "--ttl", "10m", "job", "--", "sh", "-c", script]);
     command.arg(&begun).arg(&end);
     let running = Running::of(command);
     eventually("the command runs", || begun.exists());
@@ -94,7 +94,7 @@ fn found(url: &str, check: &str) -> Vec<String> {
     of_check.map(|finding| format!("{} {}", finding["nodes"], finding["found"])).collect()
 }
 
-#[apply(on_two_servers)]
+#[apply(on_one_server)]
 fn doctor_looks_at_replicas_and_sentinels(kind: Kind) {
     let mut node = Watched::start(kind, 2);
     let url = node.url();

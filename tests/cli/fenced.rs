@@ -38,8 +38,11 @@ on_two_servers! {
 fn run_passes_its_fence_on() {
     let nodes = servers(Kind::Redis82, 3);
     let data = Server::start(Kind::Redis82);
-    let script =
-        format!("\"$DLOCK\" fenced --data {} '{{a}}:mark' -- SET a $DLOCK_FENCE", address(&data));
+    let script = format!(
+        "\"$DLOCK\" --node-timeout {} fenced --data {} '{{a}}:mark' -- SET a $DLOCK_FENCE",
+        program::PATIENT,
+        address(&data)
+    );
     let mut command = program::command(&crate::addresses(&nodes));
     command.env("DLOCK", program::path()).args(["run", "a", "-c", &script]);
     program::run(&mut command).with_code(0);

@@ -11,7 +11,7 @@ fn one_node_shows_holders_and_waiters(kind: Kind) {
     assert!(free.out.contains("free"), "{}", free.out);
 
     let mut holder = servers[0].client();
-    let fence = holder.run("DLOCK.ACQUIRE job secret 60000 EPHEMERAL META who=alice").int();
+    let fence = holder.run("DLOCK.ACQUIRE job secret 600000 EPHEMERAL META who=alice").int();
     let mut waiter = servers[0].client();
     waiter.send("DLOCK.ACQUIRE job hidden 60000 WAIT 0 META who=bob");
     servers[0].until_blocked(1);
@@ -20,7 +20,7 @@ fn one_node_shows_holders_and_waiters(kind: Kind) {
     let lines: Vec<&str> = said.out.lines().collect();
     assert_eq!(lines.len(), 3, "{}", said.out);
     assert!(lines[0].starts_with("NODE "), "{}", said.out);
-    for word in ["holds, ephemeral", "exclusive", &fence.to_string(), "59 s", "who=alice"] {
+    for word in ["holds, ephemeral", "exclusive", &fence.to_string(), "9 min", "who=alice"] {
         assert!(lines[1].contains(word), "{word}: {}", said.out);
     }
     for word in ["waits", "no end", &waiter_id(&servers[0]), "who=bob"] {
@@ -56,7 +56,7 @@ fn a_reader_sees_the_holders_and_no_tokens(kind: Kind) {
 fn of_very_many_the_first_are_shown_and_the_others_counted(kind: Kind) {
     let servers = servers(kind, 1);
     let mut client = servers[0].client();
-    client.pipeline((0..130).map(|n| format!("DLOCK.ACQUIRE job t{n} 60000 SHARED")));
+    client.pipeline((0..130).map(|n| format!("DLOCK.ACQUIRE job t{n} 600000 SHARED")));
     let said = dlock(&servers, &["inspect", "job"]).with_code(0);
     assert_eq!(said.out.lines().count(), 102, "{}", said.out);
     assert!(said.out.contains("and 30 more hold"), "{}", said.out);
@@ -71,37 +71,9 @@ fn waiter_id(server: &harness::Server) -> String {
 }
 
 #[apply(on_one_server)]
-fn several_nodes_say_together_whether_it_is_held(kind: Kind) {
-    let mut servers = servers(kind, 3);
-    let state = |servers: &[harness::Server], code| {
-        let said = dlock(servers, &["inspect", "job", "--json"]).with_code(code).json();
-        assert_eq!(said.len(), 4, "{said:?}");
-        said[3].clone()
-    };
-    assert_eq!(state(&servers, 1)["state"], "free");
-    take(&servers[..1], b"job", "alice", "");
-    assert_eq!(state(&servers, 1)["state"], "split");
-
-    // The other nodes' own fences differ from the first one's; FENCE makes them agree.
-    let fence = servers[0].run("DLOCK.INSPECT job").at("holders").items()[0].at("fence").int();
-    take(&servers[1..2], b"job", "alice", &format!("FENCE {}", fence + 1_000_000));
-    assert_eq!(state(&servers, 0)["fence"], serde_json::Value::Null);
-    servers[0].run(&format!("DLOCK.EXTEND job alice 60000 FENCE {}", fence + 1_000_000));
-    let held = state(&servers, 0);
-    assert_eq!((&held["state"], &held["fence"]), (&"held".into(), &(fence + 1_000_000).into()));
-
-    let said = dlock(&servers, &["inspect", "job"]).with_code(0);
-    assert!(said.out.starts_with("job: held on 2 of 3 nodes, with fence "), "{}", said.out);
-
-    servers[1].stop();
-    assert_eq!(state(&servers, 69)["state"], "unknown");
-    assert_eq!(state(&servers, 69)["answered"], 2);
-}
-
-#[apply(on_one_server)]
 fn a_plain_string_is_held_by_an_unknown_client(kind: Kind) {
     let servers = servers(kind, 1);
-    servers[0].run("SET job old-token PX 60000");
+    servers[0].run("SET job old-token PX 600000");
     let said = dlock(&servers, &["inspect", "job", "--json"]).with_code(0).json();
     assert_eq!((&said[0]["mode"], &said[1]["state"]), (&"foreign".into(), &"foreign".into()));
     assert!(said[0]["ttl_ms"].as_i64().is_some_and(|left| left > 50_000), "{said:?}");

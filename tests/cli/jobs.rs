@@ -1,4 +1,4 @@
-//! Twenty hosts start the same job every two seconds, and each window's runs are counted. Their clocks differ
+//! Several hosts start the same job every two seconds, and each window's runs are counted. Their clocks differ
 //! by up to ten seconds, and a node crashes every now and then. Short with `make test`; `make jobs` takes
 //! five minutes for each set of nodes.
 
@@ -13,7 +13,6 @@ use std::time::{Duration, Instant};
 use harness::{Kind, Quorum, Server, eventually, process, program, soak, wall_clock};
 use tempfile::TempDir;
 
-const HOSTS: i64 = 20;
 /// Seconds between the fastest clock and the slowest one.
 const APART: i64 = 10;
 /// Seconds from one fire time to the next.
@@ -59,9 +58,15 @@ struct Runs {
     failed: usize,
 }
 
+/// The number of hosts.
+fn hosts() -> i64 {
+    if soak::jobs().is_some() { 20 } else { 8 }
+}
+
 fn course(size: usize, sync: Sync) -> Runs {
-    let length = soak::jobs().unwrap_or(Duration::from_secs(30));
-    let every = if soak::jobs().is_some() { 20 } else { 8 };
+    // One crash.
+    let length = soak::jobs().unwrap_or(Duration::from_secs(12));
+    let every = if soak::jobs().is_some() { 40 } else { 6 };
     let fsync = match sync {
         Sync::Always => "appendfsync always",
         Sync::EverySecond => "appendfsync everysec",
@@ -80,7 +85,7 @@ fn course(size: usize, sync: Sync) -> Runs {
     let fired = Mutex::new(BTreeMap::<i64, usize>::new());
     let (until, mut crashes, mut failed) = (Instant::now() + length, 0, 0);
     thread::scope(|scope| {
-        let hosts = (0..HOSTS).map(|number| {
+        let hosts = (0..hosts()).map(|number| {
             let host = Host::new(number, folder.path(), &log);
             let (urls, fired) = (&urls, &fired);
             scope.spawn(move || host.work(urls, until, fired))
@@ -141,7 +146,7 @@ struct Host {
 
 impl Host {
     fn new(number: i64, folder: &Path, log: &Path) -> Host {
-        let clock = number * APART / (HOSTS - 1) - APART / 2;
+        let clock = number * APART / (hosts() - 1) - APART / 2;
         let clock_file = folder.join(format!("clock-{number}"));
         wall_clock::set(&clock_file, clock);
         Host { clock, clock_file, log: log.to_owned() }
@@ -170,7 +175,8 @@ impl Host {
         let mut command = Command::new(program::path());
         command.env("DLOCK_NODES", urls.join(","));
         wall_clock::preload(&mut command, &self.clock_file);
-        command.args(["run", "--ttl", "5s", "--done-for", "2m", "--fire", &fire, "job", "--"]);
+        command.args(["--node-timeout", program::PATIENT, "run", "--ttl", "20s"]);
+        command.args(["--done-for", "10m", "--fire", &fire, "job", "--"]);
         command.args(["sh", "-c", JOB]).arg(&self.log).arg(&fire);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         process::spawn(command).expect("it can be started")

@@ -53,11 +53,11 @@ fn a_script_takes_extends_and_gives_back_a_key_that_is_no_text(kind: Kind) {
     let servers = servers(kind, 1);
     let script = r#"
         set -e
-        lease=$("$DLOCK" acquire --ttl 20s "$(printf 'job\377 x')")
+        lease=$("$DLOCK" acquire --ttl 5m "$(printf 'job\377 x')")
         eval "$lease"
         export DLOCK_TOKEN DLOCK_KEY DLOCK_FENCE
         "$DLOCK" inspect "$DLOCK_KEY" > /dev/null
-        "$DLOCK" extend --ttl 40s "$DLOCK_KEY" > /dev/null
+        "$DLOCK" extend --ttl 10m "$DLOCK_KEY" > /dev/null
         "$DLOCK" release --json "$DLOCK_KEY"
         lease=$("$DLOCK" acquire --escaped 'nul\x00')
         eval "$lease"

@@ -25,9 +25,9 @@ fn the_locks_of_all_nodes_are_merged_and_sorted(kind: Kind) {
     let rows: Vec<Vec<&str>> =
         rows.into_iter().map(|row| row.into_iter().map(str::trim).collect()).collect();
     assert_eq!(rows[0], ["KEY", "MODE", "HOLDERS", "NODES", "LEFT", "WAITERS"]);
-    assert_eq!(rows[1], ["job:1", "shared", "2", "1 of 3", "59 s", "0"]);
-    assert_eq!(rows[2], ["job:2", "exclusive", "1", "3 of 3", "59 s", "1"]);
-    assert_eq!(rows[3], ["pool\\xff", "limit 7", "1", "1 of 3", "59 s", "0"]);
+    assert_eq!(rows[1], ["job:1", "shared", "2", "1 of 3", "9 min", "0"]);
+    assert_eq!(rows[2], ["job:2", "exclusive", "1", "3 of 3", "9 min", "1"]);
+    assert_eq!(rows[3], ["pool\\xff", "limit 7", "1", "1 of 3", "9 min", "0"]);
     assert_eq!(rows.len(), 4, "{}", said.out);
 
     let keys = |arguments: &[&str]| -> Vec<String> {
@@ -88,7 +88,7 @@ fn address_of(servers: &[harness::Server]) -> String {
 fn several_thousand_locks_take_many_pages(kind: Kind) {
     let servers = servers(kind, 1);
     let mut client = servers[0].client();
-    client.pipeline((0..5000).map(|number| format!("DLOCK.ACQUIRE lock:{number:04} token 60000")));
+    client.pipeline((0..5000).map(|number| format!("DLOCK.ACQUIRE lock:{number:04} token 600000")));
     let said = dlock(&servers, &["ls", "--json"]).with_code(0).json();
     let keys: Vec<&str> = said.iter().map(|lock| lock["key"].as_str().unwrap()).collect();
     let expected: Vec<String> = (0..5000).map(|number| format!("lock:{number:04}")).collect();

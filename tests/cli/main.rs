@@ -41,6 +41,9 @@ use std::ffi::OsStr;
 use harness::program::{self, Said};
 use harness::{Agent, Kind, Server, on_two_servers, running};
 
+/// A lease that is renewed in time on a busy machine.
+const LEASE: &str = "9s";
+
 /// Several independent servers.
 fn servers(kind: Kind, number: usize) -> Vec<Server> {
     let mut servers: Vec<Server> = (0..number).map(|_| Server::start(kind)).collect();
@@ -71,17 +74,22 @@ fn dlock<A: AsRef<OsStr>>(servers: &[Server], arguments: &[A]) -> Said {
     dlock_at(&addresses(servers), arguments)
 }
 
-/// Runs the program with these addresses as its nodes.
+/// Runs the program with these addresses as its nodes, and with a long time-out unless the arguments name one.
 #[track_caller]
 fn dlock_at<A: AsRef<OsStr>>(nodes: &[String], arguments: &[A]) -> Said {
-    program::run(program::command(nodes).args(arguments))
+    let mut command = program::command(nodes);
+    let is_timeout = |argument: &A| argument.as_ref() == "--node-timeout";
+    if !nodes.is_empty() && !arguments.iter().any(is_timeout) {
+        command.args(["--node-timeout", program::PATIENT]);
+    }
+    program::run(command.args(arguments))
 }
 
 /// Takes a lock on some servers, by hand: with the same token everywhere.
 #[track_caller]
 fn take(servers: &[Server], key: &[u8], token: &str, options: &str) {
     for server in servers {
-        let mut words = vec!["DLOCK.ACQUIRE".as_bytes(), key, token.as_bytes(), b"60000"];
+        let mut words = vec!["DLOCK.ACQUIRE".as_bytes(), key, token.as_bytes(), b"600000"];
         words.extend(options.split_whitespace().map(str::as_bytes));
         let answer = server.client().run_args(&words);
         assert!(answer.is_int(), "{answer:?}");

@@ -8,32 +8,27 @@ use harness::{Quorum, program};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, geteuid};
 
+use crate::LEASE;
 use crate::run_terminal::on_a_terminal;
 use crate::running::{Running, run};
 
 #[test]
-fn a_process_whose_first_thread_has_ended_is_ended() {
-    is_ended("threads");
-}
-
-#[test]
-fn a_process_that_has_left_its_group_is_ended() {
-    is_ended("group");
-}
-
-#[test]
-fn a_daemon_that_the_command_has_made_is_ended() {
-    is_ended("daemon");
-}
-
-#[test]
-fn processes_that_live_for_a_moment_each_are_ended() {
-    is_ended("chain");
-}
-
-#[test]
-fn a_process_far_below_in_another_session_is_asked_to_end() {
-    assert!(is_ended("deep").ends_with("\nasked\n"));
+fn a_process_is_ended_wherever_it_has_gone() {
+    let quorum = Quorum::start(1);
+    let hows = ["threads", "group", "daemon", "chain", "deep"];
+    let all = hows.map(|how| {
+        // This one ends when it is asked to.
+        let grace = if how == "deep" { "10m" } else { "100ms" };
+        let options = ["--ttl", LEASE, "--grace", grace, how, "--", *PROGRAM, how];
+        let running = Running::start(&quorum, &options);
+        process(&running);
+        quorum[0].run(&format!("DLOCK.BREAK {how}"));
+        running
+    });
+    // The output ends only when the last of the processes has ended.
+    let [.., deep] = all.map(|running| running.ended().with_code(75).out);
+    assert!(deep.ends_with("\nasked\n"), "{deep}");
+    quorum.until_released();
 }
 
 /// A process that a command leaves behind may still use the lock's resource.
@@ -66,28 +61,17 @@ fn a_signal_ends_what_a_command_has_left_behind() {
     quorum.until_released();
 }
 
-/// Runs a command for a moment. Its output ends only when all its processes have ended.
-#[track_caller]
-fn is_ended(how: &str) -> String {
-    let quorum = Quorum::start(1);
-    let running = for_a_moment(&quorum, how);
-    let said = running.ended().with_code(75);
-    quorum.until_released();
-    said.out
-}
-
 #[test]
 fn a_process_that_a_debugger_holds_counts_until_it_has_ended() {
     let quorum = Quorum::start(1);
-    let running = Running::start(
-        &quorum,
-        &["--max-hold", "3s", "--grace", "0", "job", "--", *PROGRAM, "traced"],
-    );
+    let options = ["--ttl", LEASE, "--grace", "0", "job", "--", *PROGRAM, "traced"];
+    let running = Running::start(&quorum, &options);
     let process = process(&running);
     let mut debugger = program::with_usual_signals(*PROGRAM);
     debugger.args(["debugger", &process.to_string()]).stdin(Stdio::null());
     let debugger = Running::of(debugger);
     debugger.until_it_prints("in");
+    quorum[0].run("DLOCK.BREAK job");
     running.ended().with_code(75);
     quorum.until_released();
     kill(process, None).expect("the debugger has not collected it");
@@ -100,12 +84,12 @@ fn a_process_that_a_debugger_holds_counts_until_it_has_ended() {
 fn a_lock_stays_held_while_a_process_is_left_that_proc_does_not_show() {
     let quorum = Quorum::start(1);
     let mut command = in_a_namespace(&quorum, &["--mount"]);
-    command.args(["--ttl", "2s", "--max-hold", "1s", "--grace", "100ms", "job", "-c"]);
+    command.args(["--max-hold", "8s", "--grace", "100ms", "job", "-c"]);
     command.arg(format!("mount -t tmpfs none /proc && exec {} daemon", *PROGRAM));
     let mut running = Running::of(command);
     let daemon = process(&running);
     running.until_it_complains("KILL");
-    run(&quorum, &["-w", "500ms", "job", "--", "true"]).with_code(1);
+    run(&quorum, &["-n", "job", "--", "true"]).with_code(1);
     assert!(!running.has_ended());
     kill(daemon, Signal::SIGKILL).expect("it is left");
     running.ended().with_code(75);
@@ -118,7 +102,7 @@ fn children_that_dlock_had_before_are_no_part_of_the_command() {
     let quorum = Quorum::start(1);
     let mut command = program::with_usual_signals("sh");
     let script = "sleep 1000 >/dev/null 2>&1 & echo $!
-        exec \"$0\" run --ttl 2s --max-hold 500ms --on-lost kill job -- sleep 1000";
+        exec \"$0\" run --max-hold 500ms --on-lost kill job -- sleep 1000";
     command.arg("-c").arg(script).arg(program::path());
     command.env("DLOCK_NODES", quorum.urls().join(",")).stdin(Stdio::null());
     let said = Running::of(command).ended().with_code(75);
@@ -164,15 +148,6 @@ fn in_a_namespace(quorum: &Quorum, which: &[&str]) -> Command {
     command.arg(program::path()).arg("run");
     command.env("DLOCK_NODES", quorum.urls().join(",")).stdin(Stdio::null());
     command
-}
-
-/// Starts a command that has to end soon.
-#[track_caller]
-fn for_a_moment(quorum: &Quorum, how: &str) -> Running {
-    let limits = ["--ttl", "2s", "--max-hold", "1s", "--grace", "100ms"];
-    let running = Running::start(quorum, &[&limits[..], &["job", "--", *PROGRAM, how]].concat());
-    process(&running);
-    running
 }
 
 /// Waits until it has begun.

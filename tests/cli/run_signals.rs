@@ -9,13 +9,14 @@ use nix::sys::stat::Mode;
 use nix::unistd::{geteuid, mkfifo};
 use tempfile::TempDir;
 
-use crate::run::hold;
+use crate::LEASE;
+use crate::run::{End, hold};
 use crate::running::{Running, run};
 
 #[test]
 fn a_wait_ends_by_a_signal_and_leaves_no_waiter() {
-    let quorum = Quorum::start(3);
-    let _holder = hold(&quorum, "job", 60_000);
+    let quorum = Quorum::start(1);
+    let _holder = hold(&quorum, "job");
     for (signal, code) in [(Signal::SIGINT, 130), (Signal::SIGTERM, 143), (Signal::SIGHUP, 129)] {
         let waiting = Running::start(&quorum, &["job", "--", "echo", "run"]);
         eventually("it waits", || quorum[0].node("waiters").int() == 1);
@@ -31,7 +32,7 @@ fn a_wait_ends_by_a_signal_and_leaves_no_waiter() {
 #[test]
 fn a_signal_is_heard_from_the_moment_at_which_it_is_caught() {
     let quorum = Quorum::start(1);
-    let _holder = hold(&quorum, "job", 60_000);
+    let _holder = hold(&quorum, "job");
     for (signal, code) in [(Signal::SIGINT, 130), (Signal::SIGTERM, 143), (Signal::SIGHUP, 129)] {
         let mut command = program::with_usual_signals("strace");
         command
@@ -94,8 +95,8 @@ fn until_it_catches(running: &Running, signal: Signal) {
 
 #[test]
 fn a_wait_for_the_second_key_that_ends_by_a_signal_gives_the_first_back() {
-    let quorum = Quorum::start(3);
-    let _holder = hold(&quorum, "b", 60_000);
+    let quorum = Quorum::start(1);
+    let _holder = hold(&quorum, "b");
     let waiting = Running::start(&quorum, &["b", "a", "--", "true"]);
     eventually("it waits", || quorum[0].node("waiters").int() == 1);
     waiting.signal(Signal::SIGINT);
@@ -147,40 +148,29 @@ fn states(parent: u32) -> String {
 }
 
 #[test]
-fn a_command_that_a_signal_ends_is_said_to_have_ended_so() {
-    let quorum = Quorum::start(3);
-    for (signal, code) in [(Signal::SIGINT, 130), (Signal::SIGTERM, 143)] {
-        let running = Running::start(&quorum, &["job", "-c", "echo in; exec sleep 20"]);
-        running.until_it_prints("in");
-        running.signal(signal);
-        running.ended().with_code(code);
-        quorum.until_released();
-    }
-}
-
-#[test]
 fn a_command_that_goes_on_after_a_signal_keeps_its_lock() {
-    let quorum = Quorum::start(3);
-    let script =
-        "trap 'echo got' TERM; echo in; for n in 1 2 3 4 5 6; do sleep 0.1; done; echo done";
-    let running = Running::start(&quorum, &["job", "-c", script]);
+    let quorum = Quorum::start(1);
+    let end = End::new();
+    let script = format!("{}; echo done", end.after("trap 'echo got' TERM; echo in"));
+    let running = Running::start(&quorum, &["job", "-c", &script]);
     running.until_it_prints("in");
     running.signal(Signal::SIGTERM);
     running.until_it_prints("got");
-    assert!(quorum.held("job") >= 2);
+    assert!(quorum.held("job") == 1);
+    end.comes();
     let said = running.ended().with_code(0);
     assert_eq!(said.out, "in\ngot\ndone\n");
 }
 
 #[test]
 fn a_command_whose_dlock_is_killed_is_ended_and_its_lock_with_the_lease() {
-    let quorum = Quorum::start(3);
+    let quorum = Quorum::start(1);
     let script = "trap 'echo got; exit' TERM; echo in $$; while :; do sleep 0.02; done";
-    let running = Running::start(&quorum, &["--ttl", "600ms", "job", "-c", script]);
+    let running = Running::start(&quorum, &["--ttl", LEASE, "job", "-c", script]);
     running.until_it_prints("\n");
     running.signal(Signal::SIGKILL);
     let said = running.ended().with_code(137);
     assert!(said.out.ends_with("got\n"), "{}", said.out);
-    run(&quorum, &["-w", "2", "job", "--", "true"]).with_code(0);
+    run(&quorum, &["job", "--", "true"]).with_code(0);
     quorum.until_empty();
 }

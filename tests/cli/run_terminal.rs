@@ -2,9 +2,9 @@
 
 use std::process::Stdio;
 
-use harness::{Quorum, eventually, program};
+use harness::{Quorum, program};
 
-use crate::run::hold;
+use crate::LEASE;
 use crate::running::Running;
 
 const CTRL_C: &[u8] = b"\x03";
@@ -23,7 +23,7 @@ fn a_command_has_the_terminal_and_reads_from_it() {
 
 #[test]
 fn ctrl_c_ends_the_command_and_gives_the_lock_back() {
-    let quorum = Quorum::start(3);
+    let quorum = Quorum::start(1);
     let inner = "trap \"echo got; exit 7\" INT; echo in; while :; do sleep 0.02; done";
     let mut typed = on_a_terminal(&quorum, &format!("$DLOCK run job -c '{inner}'"));
     typed.until_it_prints("in");
@@ -31,17 +31,6 @@ fn ctrl_c_ends_the_command_and_gives_the_lock_back() {
     let said = typed.ended().with_code(7);
     assert_eq!(said.out.matches("got").count(), 1, "it gets the signal once: {}", said.out);
     quorum.until_released();
-}
-
-#[test]
-fn ctrl_c_ends_a_wait() {
-    let quorum = Quorum::start(3);
-    let _holder = hold(&quorum, "job", 60_000);
-    let mut typed = on_a_terminal(&quorum, "$DLOCK run job -- echo run; echo \"code=$?\"");
-    eventually("it waits", || quorum[0].node("waiters").int() == 1);
-    typed.write(CTRL_C);
-    typed.ended();
-    eventually("nobody waits", || quorum.iter().all(|node| node.node("waiters").int() == 0));
 }
 
 #[test]
@@ -90,23 +79,12 @@ fn a_shell_has_its_terminal_again_afterwards() {
     typed.ended().with_code(0);
 }
 
-#[test]
-fn a_lost_lock_on_a_terminal_ends_the_command() {
-    let quorum = Quorum::start(1);
-    let inner = "trap \"echo asked; exit\" TERM; echo in; while :; do sleep 0.02; done";
-    let typed = on_a_terminal(&quorum, &format!("$DLOCK run --ttl 500ms job -c '{inner}'"));
-    typed.until_it_prints("in");
-    quorum[0].run("DLOCK.BREAK job");
-    let said = typed.ended().with_code(75);
-    assert!(said.out.contains("asked"), "{}", said.out);
-}
-
 /// A killed editor, say, has no time to set the terminal's modes again.
 #[test]
 fn a_command_that_is_killed_leaves_no_raw_terminal() {
     let quorum = Quorum::start(1);
     let inner = "stty raw -echo; echo in; exec sleep 100";
-    let script = format!("$DLOCK run --ttl 500ms job -c '{inner}'; stty --all");
+    let script = format!("$DLOCK run --ttl {LEASE} job -c '{inner}'; stty --all");
     let typed = on_a_terminal(&quorum, &script);
     typed.until_it_prints("in");
     quorum[0].run("DLOCK.BREAK job");
@@ -126,6 +104,7 @@ pub fn on_a_terminal(quorum: &Quorum, script: &str) -> Running {
             None => command.env_remove(name),
         };
     }
-    command.env("DLOCK", program::path()).env("SHELL", "/bin/sh").stdin(Stdio::piped());
+    let dlock = format!("{} --node-timeout {}", program::path().display(), program::PATIENT);
+    command.env("DLOCK", dlock).env("SHELL", "/bin/sh").stdin(Stdio::piped());
     Running::of(command)
 }

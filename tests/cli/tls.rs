@@ -10,8 +10,14 @@ use crate::running::Running;
 /// Asserts that the error about a node has these words, and none of a library.
 #[track_caller]
 fn assert_told(node: &str, words: &str) {
+    assert_told_within(program::PATIENT, node, words);
+}
+
+#[track_caller]
+fn assert_told_within(timeout: &str, node: &str, words: &str) {
     for command in [&["run", "-n", "job", "--", "true"][..], &["inspect", "job"], &["ls"]] {
-        let said = dlock_at(&[node.to_owned()], command).with_code(69);
+        let command = [&["--node-timeout", timeout], command].concat();
+        let said = dlock_at(&[node.to_owned()], &command).with_code(69);
         assert!(said.err.contains(words), "no {words:?} in {}", said.err);
         for foreign in [
             "InvalidContentType",
@@ -38,7 +44,9 @@ fn ca(certificates: &Certificates) -> String {
 #[test]
 fn tls_at_a_port_that_does_not_speak_it() {
     let server = Server::start(harness::Kind::Redis82);
-    assert_told(&format!("rediss://127.0.0.1:{}", server.port()), "does that port speak TLS?");
+    // Such a server waits for the end of a line.
+    let node = format!("rediss://127.0.0.1:{}", server.port());
+    assert_told_within("500ms", &node, "does that port speak TLS?");
 }
 
 #[test]
@@ -103,8 +111,8 @@ fn system_certificates_are_read_once_and_not_for_each_connection() {
     fs::copy(certificates.path("ca.pem"), &list).expect("the folder can be written");
     let mut command = program::command(&[format!("rediss://127.0.0.1:{port}")]);
     command.env("SSL_CERT_FILE", &list).env_remove("SSL_CERT_DIR");
-    command.args(["run", "--wait", "20s", "job", "--", "true"]);
-    assert!(server.run("DLOCK.ACQUIRE job other 60000").is_int());
+    command.args(["--node-timeout", program::PATIENT]).args(["run", "job", "--", "true"]);
+    assert!(server.run("DLOCK.ACQUIRE job other 600000").is_int());
     let waiter = Running::of(command);
     server.until_blocked(1);
     fs::remove_file(list).expect("it is there");

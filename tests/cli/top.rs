@@ -7,18 +7,18 @@ use crate::{addresses, dlock, servers};
 
 /// A lock with a waiter.
 fn contended(server: &harness::Server) -> Client {
-    server.run("DLOCK.ACQUIRE job:42 alice 60000 META host=web1");
-    server.waiter("DLOCK.ACQUIRE job:42 bob 60000 WAIT 0 META the-waiter")
+    server.run("DLOCK.ACQUIRE job:42 alice 600000 META host=web1");
+    server.waiter("DLOCK.ACQUIRE job:42 bob 600000 WAIT 0 META the-waiter")
 }
 
-const DONE: &str = "RELEASE nightly carol DONE 60000 META carols-host";
+const DONE: &str = "RELEASE nightly carol DONE 600000 META carols-host";
 
 #[apply(on_one_server)]
 fn one_frame_shows_the_nodes_and_the_locks_that_hurt(kind: Kind) {
     let mut servers = servers(kind, 2);
     let node = addresses(&servers)[0].clone();
     let _bob = contended(&servers[0]);
-    for words in ["ACQUIRE nightly carol 60000", "ACQUIRE nightly dave 60000", DONE] {
+    for words in ["ACQUIRE nightly carol 600000", "ACQUIRE nightly dave 600000", DONE] {
         servers[0].run(&format!("DLOCK.{words}"));
     }
     servers[1].stop();
@@ -49,7 +49,7 @@ fn hostile_keys_do_not_reach_the_terminal(kind: Kind) {
     // Refusals decay, by half each minute: some are left in any case.
     for token in ["alice"].into_iter().chain([["bob"; 4]; 5].concat()) {
         let meta = b"\x1b]0;title\x07";
-        client.run_args(&[b"DLOCK.ACQUIRE", &key[..], token.as_bytes(), b"60000", b"META", meta]);
+        client.run_args(&[b"DLOCK.ACQUIRE", &key[..], token.as_bytes(), b"600000", b"META", meta]);
     }
     let said = dlock(&servers, &["top", "--once"]).with_code(0);
     assert!(said.out.contains("\\x1b[2J\\x07\\xff"), "{}", said.out);
@@ -82,9 +82,9 @@ fn a_hot_lock_of_another_database_has_no_page() {
     let mut other = quorum[0].client();
     other.run("SELECT 5");
     for token in ["alice", "bob"] {
-        other.run(&format!("DLOCK.ACQUIRE payroll {token} 60000"));
+        other.run(&format!("DLOCK.ACQUIRE payroll {token} 600000"));
     }
-    quorum[0].run("DLOCK.ACQUIRE payroll carol 60000");
+    quorum[0].run("DLOCK.ACQUIRE payroll carol 600000");
     let mut top = on_a_terminal(&quorum, "stty rows 24 cols 80; $DLOCK top");
     top.until_it_prints("payroll (db 5)");
     top.write(b"\r");

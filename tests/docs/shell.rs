@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use harness::{Kind, Server, eventually, process, program};
@@ -72,9 +71,13 @@ impl Place {
     fn make() -> Place {
         let folder = TempDir::with_prefix("dlock-test-").expect("a temporary folder can be made");
         fs::create_dir(folder.path().join("srv")).expect("a folder can be made");
-        for name in ["backup.sh", "transfer", "deploy.sh"] {
+        fs::create_dir(folder.path().join("bin")).expect("a folder can be made");
+        let (dlock, patient) = (program::path().display(), program::PATIENT);
+        let dlock = format!("exec '{dlock}' --node-timeout {patient} \"$@\"\n");
+        let nothing = ["backup.sh", "transfer", "deploy.sh"].map(|name| (name, ""));
+        for (name, script) in nothing.into_iter().chain([("bin/dlock", &*dlock)]) {
             let path = folder.path().join(name);
-            fs::write(&path, "#!/bin/sh\n").expect("it can be written");
+            fs::write(&path, format!("#!/bin/sh\n{script}")).expect("it can be written");
             fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("it is ours");
         }
         Place { nodes: (0..3).map(|_| Server::start(Kind::Redis82)).collect(), folder }
@@ -105,7 +108,7 @@ impl Place {
         let nodes: Vec<String> =
             self.nodes.iter().map(|node| format!("127.0.0.1:{}", node.port())).collect();
         let mut command = program::command(&nodes);
-        command.args(["run", key, "--", "sleep", "600"]);
+        command.args(["--node-timeout", program::PATIENT, "run", key, "--", "sleep", "600"]);
         let holder = Holder(process::spawn(command).expect("dlock can be started"));
         let is_held = |node: &Server| !node.run(&format!("DLOCK.INSPECT {key}")).is_null();
         eventually("the lock is held", || self.nodes.iter().all(is_held));
@@ -119,7 +122,7 @@ impl Place {
             nodes.push(format!("127.0.0.1:{}", node.port()));
             script = script.replace(&format!("10.0.0.{}", index + 1), &nodes[index]);
         }
-        let bin = program::path().parent().map(Path::to_path_buf).expect("it is in a folder");
+        let bin = self.folder.path().join("bin");
         let path = std::env::var("PATH").unwrap_or_default();
         let mut bash = Command::new("bash");
         bash.args(["-c", &script]).current_dir(self.folder.path()).stdin(Stdio::null());

@@ -13,6 +13,7 @@ testWithServer('the event loop is busy and renewal comes too late', async ({ ser
       // One call that takes two leases, as a large document or a regular expression may.
       Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 2 * LEASE);
       guard.check();
+      assert.equal(guard.signal.aborted, false);
       assert.equal(await server.fence(`${key}:dlock`), guard.fence);
     });
     // Meanwhile any client could have acquired the recipe's lock.

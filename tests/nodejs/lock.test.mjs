@@ -16,7 +16,7 @@ import {
   RefusedError,
   UsageError,
 } from 'dlock';
-import { eventually, PATIENCE } from './server.mjs';
+import { eventually, LEASE, PATIENCE } from './server.mjs';
 import { Program, testAlone, testWithEveryServer, testWithServer, thrown } from './with.mjs';
 
 const TOKEN = '0123456789abcdef0123456789abcdef';
@@ -236,7 +236,7 @@ testWithServer('an error of the function is not replaced', async ({ server, clie
 });
 
 testWithServer('the signal is aborted by a loss and not by a release', async ({ server, client, key }) => {
-  const lost = await client.lock(key, { ttl: 6_000 }).acquire();
+  const lost = await client.lock(key, { ttl: LEASE }).acquire();
   const told = new Promise((resolve) => lost.signal.addEventListener('abort', resolve));
   assert.equal(lost.signal.aborted, false);
   await server.run('DLOCK.BREAK', key);

@@ -20,7 +20,7 @@ export const KINDS = ['redis-8.2', 'redis-7.0', 'valkey-8.1', 'valkey-9.1'];
 export const PATIENCE = 60_000;
 
 /** A lease that is renewed in time on such a machine, and yet ends while a test waits. */
-export const LEASE = 4_000;
+export const LEASE = 9_000;
 
 let ports = 0;
 /** The first ports of the blocks that are ours. */

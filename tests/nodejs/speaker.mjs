@@ -8,8 +8,8 @@ const client = new Client(url, { nodeTimeout: Number(nodeTimeout) });
 const held = new Map();
 
 async function answer(verb, key) {
-  if (verb === 'lock') held.set(key, await client.lock(key, { ttl: 20_000 }).acquire());
-  else if (verb === 'try') held.set(key, await client.lock(key, { ttl: 20_000, wait: 0 }).acquire());
+  if (verb === 'lock') held.set(key, await client.lock(key, { ttl: 60_000 }).acquire());
+  else if (verb === 'try') held.set(key, await client.lock(key, { ttl: 60_000, wait: 0 }).acquire());
   const guard = held.get(key);
   if (verb === 'check') guard.check();
   if (verb !== 'release') return guard.fence;

@@ -121,7 +121,7 @@ testWithServer('a listener that throws takes no outcome along', async ({ t, serv
     await waiting;`;
   const program = new Program(t, text, [server.url, key]);
   const said = [await program.line(), await program.line(), await program.line()];
-  assert.deepEqual(said, ['mine', 'HeldError', 'AbortError']);
+  assert.deepEqual(said.sort(), ['AbortError', 'HeldError', 'mine']);
   await program.end();
 });
 

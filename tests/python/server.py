@@ -21,7 +21,7 @@ KINDS = ["redis-8.2", "redis-7.0", "valkey-8.1", "valkey-9.1"]
 PATIENCE = 60.0
 """Tests wait this many seconds for an event that must happen, on a machine that may be busy."""
 
-LEASE = 4.0
+LEASE = 9.0
 """A lease that is renewed in time on such a machine, and yet ends while a test waits."""
 
 _ports = itertools.count()

@@ -13,9 +13,9 @@ def main() -> None:
 
     def answer(verb: str, key: str) -> object:
         if verb == "lock":
-            held[key] = client.lock(key, ttl=20).acquire()
+            held[key] = client.lock(key, ttl=60).acquire()
         elif verb == "try":
-            held[key] = client.lock(key, ttl=20, wait=0).acquire()
+            held[key] = client.lock(key, ttl=60, wait=0).acquire()
         elif verb == "check":
             held[key].check()
         elif verb == "release":

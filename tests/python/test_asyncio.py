@@ -287,7 +287,7 @@ def test_a_loop_that_is_closed_while_a_task_waits_leaves_nothing(
     server: Server, client: dlock.Client, key: str
 ) -> None:
     guard = client.lock(key).acquire()
-    work = dlock.asyncio.Client(server.url).lock(key).acquire
+    work = dlock.asyncio.Client(server.url, node_timeout=PATIENCE).lock(key).acquire
     close_loop_when(lambda: server.waiting(key) == 1, work())
     guard.release()
     server.until_free(key)
@@ -428,7 +428,7 @@ def test_a_decorated_coroutine_function_holds_the_lock(server: Server, key: str)
     async def main() -> None:
         client = dlock.asyncio.Client(server.url, node_timeout=PATIENCE)
 
-        @client.lock(key, wait=5)
+        @client.lock(key, wait=60)
         async def add(a: int, b: int) -> int:
             assert not server.is_free(key)
             return a + b
@@ -464,7 +464,7 @@ def test_a_task_that_has_left_its_lock_done_is_not_cancelled(server: Server, key
         return "worked"
 
     async def main() -> None:
-        lock = dlock.asyncio.Client(server.url).lock(key)
+        lock = dlock.asyncio.Client(server.url, node_timeout=PATIENCE).lock(key)
         assert await lock.run_once(60, work) == "worked"
         with pytest.raises(dlock.DoneError) as done:
             await lock.run_once(60, work)

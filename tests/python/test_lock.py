@@ -152,7 +152,7 @@ def test_keys_are_text_or_bytes(server: Server, client: dlock.Client, key: str) 
 def test_times_are_seconds_or_timedeltas(client: dlock.Client, key: str) -> None:
     ttls: list[dlock.Seconds] = [20, 20.0, timedelta(seconds=20)]
     for ttl in ttls:
-        with client.lock(key, ttl=ttl, wait=timedelta(seconds=5)) as guard:
+        with client.lock(key, ttl=ttl, wait=timedelta(minutes=1)) as guard:
             assert guard.ttl == 20
             guard.extend(timedelta(minutes=1))
             assert guard.ttl == 60
@@ -311,7 +311,7 @@ def test_a_block_may_end_in_another_thread(server: Server, client: dlock.Client,
 
 
 def test_a_decorated_function_holds_the_lock(server: Server, client: dlock.Client, key: str) -> None:
-    @client.lock(key, wait=5)
+    @client.lock(key, wait=60)
     def add(a: int, b: int = 0) -> int:
         """Adds."""
         assert not server.is_free(key)

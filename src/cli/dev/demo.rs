@@ -82,6 +82,7 @@ impl Demo {
         let quoted: Vec<String> =
             arguments.iter().map(|argument| quoted(argument).display().to_string()).collect();
         let child = Command::new(&self.program)
+            .args(["--node-timeout", NODE_TIMEOUT])
             .args(arguments)
             .env("DLOCK_NODES", &self.nodes)
             .stdin(Stdio::null())
@@ -131,6 +132,9 @@ fn say(text: &str) -> io::Result<()> {
 /// The command of the second client, Bob.
 const WAITER: &str = "echo Bob holds $DLOCK_KEY with fence $DLOCK_FENCE";
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Long enough for a machine that is busy with a build.
+const NODE_TIMEOUT: &str = "20s";
 
 const PAUSE: Duration = Duration::from_millis(20);

@@ -1,20 +1,17 @@
 //! `dlock acquire`: takes a lock for a script.
 
-use std::time::Duration;
-
-use dlock_client::{Client, Guard, Key, Notice};
+use dlock_client::Guard;
 use nix::unistd::getppid;
 
+use super::events::Events;
 use super::lease::ShownLease;
-use super::take::{self, LockArgs, Outcome, Progress, TakeRequest};
-use super::waiting::{self, Hindrance};
+use super::take::{self, LockArgs, Outcome, TakeRequest};
 use crate::global::Global;
 use crate::key::{KeyArg, Named};
 use crate::nodes;
 use crate::say::exit::Exit;
 use crate::say::failure::Failure;
 use crate::say::kind::Kind;
-use crate::say::{notice, stderr};
 use crate::signals::Signals;
 
 /// The arguments of `dlock acquire`.
@@ -31,23 +28,24 @@ pub struct Args {
 impl Args {
     /// Prints the lease, which is needed to extend and release the lock.
     pub async fn run(self, global: &Global) -> Result<Exit, Failure> {
+        let mut events = Events::new(global);
+        let exit = self.take(global, &mut events).await;
+        events.flush();
+        exit
+    }
+
+    async fn take(&self, global: &Global, events: &mut Events) -> Result<Exit, Failure> {
         // The script is the holder: this process ends before the lock does.
         let script = getppid().as_raw().cast_unsigned();
         let keys = [self.key.named()?];
         let request = TakeRequest { keys: &keys, options: self.lock.options(script, None) };
-        let as_json = global.json;
-        let tell = move |notice: &Notice| match as_json {
-            true => stderr::event(&notice::event(notice)),
-            false => stderr::complain(notice),
-        };
         let mut signals = Signals::listen()?;
-        let connected = nodes::connect_to_wait(global, &self.lock, &mut signals, tell).await?;
-        let client = match connected {
+        let tell = events.noticing();
+        let client = match nodes::connect_to_wait(global, &self.lock, &mut signals, tell).await? {
             Ok(client) => client,
             Err(signal) => return Ok(Exit::Signal(signal)),
         };
-        let mut told = Told { verbose: global.verbose, as_json };
-        let end = match take::take(&client, &request, &mut signals, &mut told).await {
+        let end = match take::take(&client, &request, &mut signals, events).await {
             Outcome::All(guards) => hand_over(&keys[0], guards, global.json).await,
             Outcome::Failed(error) => Err(self.lock.failure(&error)),
             Outcome::Lost(loss) => Err(Failure::new(Kind::Lost, loss)),
@@ -63,7 +61,7 @@ async fn hand_over(name: &Named, guards: Vec<Guard>, json: bool) -> Result<Exit,
         let lease = ShownLease {
             name,
             token: guard.token(),
-            fence: Some(guard.fence()),
+            fence: guard.fence(),
             left: guard.valid_for(),
         };
         if let Err(error) = lease.deliver(json) {
@@ -75,35 +73,6 @@ async fn hand_over(name: &Named, guards: Vec<Guard>, json: bool) -> Result<Exit,
         guard.detach().await;
     }
     Ok(Exit::OK)
-}
-
-/// Reports waits with --verbose.
-struct Told {
-    verbose: bool,
-    as_json: bool,
-}
-
-impl Progress for Told {
-    async fn wait(&mut self, client: &Client, key: &Key) {
-        if self.verbose {
-            tokio::time::sleep(waiting::SOON).await;
-            let hindrance = Hindrance::of(client, key).await;
-            match self.as_json {
-                true => stderr::event(&hindrance.json(key)),
-                false => stderr::complain(hindrance.text(key)),
-            }
-        }
-        std::future::pending().await
-    }
-
-    fn taken(&mut self, guard: &Guard, after: Duration) {
-        if self.verbose {
-            match self.as_json {
-                true => stderr::event(&waiting::acquired(guard, after)),
-                false => stderr::complain(waiting::over(guard, after)),
-            }
-        }
-    }
 }
 
 const HELP: &str = "\

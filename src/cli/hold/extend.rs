@@ -28,7 +28,7 @@ pub struct Args {
     #[arg(value_name = "TOKEN", env = "DLOCK_TOKEN", hide_env_values = true)]
     token: Token,
 
-    /// Length of the lease from now on, even if that is shorter than before
+    /// Length of the lease from now on; a node keeps its present lease if that is longer
     #[arg(long, value_name = "TIME", value_parser = duration::parse_lease)]
     #[arg(default_value = USUAL_TTL_TEXT.as_str())]
     ttl: Duration,
@@ -54,7 +54,7 @@ impl Args {
         let shown = ShownLease {
             name: &name,
             token: &self.token,
-            fence: fence.or(Some(lease.fence)),
+            fence: fence.unwrap_or(lease.fence),
             left: lease.valid_for,
         };
         shown.deliver(global.json).map_err(|error| Failure::internal(&error))?;

@@ -16,7 +16,7 @@ use crate::say::{bytes, stdout};
 pub struct ShownLease<'a> {
     pub name: &'a Named,
     pub token: &'a Token,
-    pub fence: Option<u64>,
+    pub fence: u64,
     pub left: Duration,
 }
 
@@ -39,12 +39,10 @@ impl ShownLease<'_> {
     fn assignments(&self) -> Vec<u8> {
         let mut text = b"DLOCK_KEY=".to_vec();
         text.extend_from_slice(quoted(&self.name.typed).as_bytes());
-        text.extend_from_slice(format!("\nDLOCK_TOKEN={}\n", self.token).as_bytes());
-        if let Some(fence) = self.fence {
-            text.extend_from_slice(format!("DLOCK_FENCE={fence}\n").as_bytes());
-        }
-        let deadline = take::deadline(self.left);
-        text.extend_from_slice(format!("DLOCK_DEADLINE_MS={deadline}\n").as_bytes());
+        let (token, fence, deadline) = (self.token, self.fence, take::deadline(self.left));
+        let rest =
+            format!("\nDLOCK_TOKEN={token}\nDLOCK_FENCE={fence}\nDLOCK_DEADLINE_MS={deadline}\n");
+        text.extend_from_slice(rest.as_bytes());
         text
     }
 }

@@ -1,11 +1,10 @@
 //! `dlock run`: a command under a lock, renewed while it runs.
 //!
-//! [`child`] starts the command, [`supervise`] watches over it, [`events`] reports. [`once`]: jobs that run once a
+//! [`child`] starts the command, [`supervise`] watches over it. [`once`]: jobs that run once a
 //! window, by their [`fire`] time if it is known. [`terminal`]: the terminal's foreground. [`processes`]: the
 //! processes of the command, until all are gone.
 
 pub mod child;
-pub mod events;
 pub mod fire;
 pub mod once;
 pub mod processes;
@@ -19,6 +18,7 @@ use dlock_client::{Client, Error, Guard, Key, LockOptions, Loss, LossReason};
 use nix::sys::signal::Signal;
 
 use crate::global::Global;
+use crate::hold::events::Events;
 use crate::hold::take::{self, GivenBack, LockArgs, Outcome, TakeRequest};
 use crate::key::{Escaped, Named};
 use crate::nodes;
@@ -27,7 +27,6 @@ use crate::say::exit::Exit;
 use crate::say::failure::Failure;
 use crate::signals::{self, Signals};
 use child::Start;
-use events::Events;
 use once::{Left, OnceArgs};
 use supervise::{End, OnLost, Supervised};
 use terminal::Terminal;

@@ -9,8 +9,8 @@ use dlock_client::{Error, Guard, Key};
 use dlock_core::limits::{MAX_DONE_FOR, MAX_META};
 use tokio::time::timeout;
 
-use super::events::Events;
 use super::fire::FireTime;
+use crate::hold::events::Events;
 use crate::key::Named;
 use crate::say::duration::{self, shown};
 use crate::say::exit::Exit;

@@ -9,9 +9,9 @@ use dlock_client::{Guard, Loss, LossReason};
 use nix::sys::signal::Signal;
 use tokio::time::{Instant, sleep};
 
-use super::events::Events;
 use super::processes::Processes;
 use super::terminal::Terminal;
+use crate::hold::events::Events;
 use crate::hold::take;
 use crate::say::failure::Failure;
 use crate::say::kind::Kind;

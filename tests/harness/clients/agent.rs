@@ -106,12 +106,9 @@ fn start(nodes: &[String], folder: &Path, arguments: &[&str]) -> Running {
     let listen = format!("unix:{}", socket(folder).display());
     command.args(["agent", "--listen", &listen]).args(arguments);
     if !arguments.contains(&"--node-timeout") {
-        command.args(["--node-timeout", PATIENT]);
+        command.args(["--node-timeout", program::PATIENT]);
     }
     let running = Running::of(command);
     eventually("the agent listens", || UnixStream::connect(socket(folder)).is_ok());
     running
 }
-
-/// The time for a node to answer: the usual one is too short for a machine that runs many tests at once.
-const PATIENT: &str = "400ms";

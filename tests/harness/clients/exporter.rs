@@ -33,7 +33,7 @@ impl Exporter {
     #[track_caller]
     pub fn start(nodes: &[String], arguments: &[&str]) -> Exporter {
         let mut command = program::command(nodes);
-        command.args(["exporter", "--json"]).args(arguments);
+        command.args(["--node-timeout", program::PATIENT, "exporter", "--json"]).args(arguments);
         if !arguments.contains(&"--listen") {
             command.args(["--listen", "127.0.0.1:0"]);
         }

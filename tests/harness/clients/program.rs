@@ -8,6 +8,10 @@ use std::sync::OnceLock;
 
 use crate::module_file;
 
+/// Time-out of a request to a node, long enough for a machine that runs many tests at once. A lock has a quarter of
+/// its lease at most.
+pub const PATIENT: &str = "20s";
+
 /// The program: `release/dlock` in the target folder of this build, or DLOCK_PROGRAM.
 pub fn path() -> &'static PathBuf {
     static PATH: OnceLock<PathBuf> = OnceLock::new();

@@ -9,12 +9,9 @@ use std::thread::{self, JoinHandle};
 
 use nix::sys::signal::Signal;
 
-use crate::program::{self, Said};
+use crate::program::{self, PATIENT, Said};
 use crate::quorum::Quorum;
 use crate::{eventually, process};
-
-/// The time for a node to answer: the usual one is too short for a machine that runs many tests at once.
-const PATIENT: &str = "2s";
 
 /// Runs `dlock run` with these nodes to its end.
 #[track_caller]

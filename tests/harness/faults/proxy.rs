@@ -329,7 +329,13 @@ impl Shared {
         };
         let number = *number;
         let (requests, answers) = ((copy(client), copy(server)), (copy(server), copy(client)));
-        self.lock().open.push(pair);
+        let mut network = self.lock();
+        // The network was changed while this connected to the server.
+        if network.refuses {
+            return reset(pair.client);
+        }
+        network.open.push(pair);
+        drop(network);
         self.pump(number, Way::Up, requests);
         self.pump(number, Way::Down, answers);
     }

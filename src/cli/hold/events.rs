@@ -1,4 +1,4 @@
-//! Events of `run`, on stderr: stdout belongs to the command.
+//! Events of `run` and `acquire`, on stderr: stdout belongs to the command, or is for the lease.
 
 use std::io::{self, IsTerminal};
 use std::os::unix::process::ExitStatusExt;
@@ -9,9 +9,9 @@ use dlock_client::{Client, Error, Guard, Key, Loss, Notice};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 
+use super::take::Progress;
+use super::waiting::{self, Hindrance};
 use crate::global::Global;
-use crate::hold::take::Progress;
-use crate::hold::waiting::{self, Hindrance};
 use crate::say::duration::millis;
 use crate::say::duration::shown;
 use crate::say::exit::Exit;
