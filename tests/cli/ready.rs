@@ -35,8 +35,8 @@ fn a_node_that_is_named_twice_is_not_two() {
 }
 
 /// One node after the other loses everything. A waiter gets a node that has forgotten the holder, and
-/// releases it: the guard stays held. Each quarantine takes its time, because an operator that ends it early may cost
-/// the lock.
+/// releases it: the guard stays held. No quarantine is ended early: the next crash could then come before the other
+/// nodes have confirmed the lock after the holder got a node back, and the lock would be lost.
 #[test]
 fn a_waiter_does_not_keep_the_nodes_that_have_forgotten_the_holder() {
     let mut quorum = Quorum::start(3);

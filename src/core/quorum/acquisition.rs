@@ -125,12 +125,10 @@ impl<R: Rules> Acquisition<R> {
         match self.phase {
             Phase::Asking { grace } => grace,
             Phase::Queueing { ref watch, .. } => {
-                let end = self.deadline.map(|end| end.plus(self.plan.timeout));
-                end.into_iter().chain(watch.next).min()
+                self.asks_last_at().into_iter().chain(watch.next).min()
             }
             Phase::Gathering(ref gathering) => {
-                let end = self.deadline.map(|end| end.plus(self.plan.timeout));
-                let ends = end.into_iter().chain(self.withdraws_at);
+                let ends = self.asks_last_at().into_iter().chain(self.withdraws_at);
                 Some(ends.fold(self.gathering_due(gathering), Instant::min))
             }
             Phase::Resting { until, .. } => Some(until),
@@ -140,7 +138,7 @@ impl<R: Rules> Acquisition<R> {
 
     /// Does all due work.
     pub fn tick(&mut self, time: Time) {
-        let over = |end: Instant| time.now >= end.plus(self.plan.timeout);
+        let is_over = self.asks_last_at().is_some_and(|at| time.now >= at);
         match &mut self.phase {
             &mut Phase::Resting { until, gate, again } if time.now >= until => {
                 match (again, gate) {
@@ -149,10 +147,7 @@ impl<R: Rules> Acquisition<R> {
                     (None, None) => self.ask_all(time),
                 }
             }
-            // The node ends the wait; this is for a node that does not.
-            Phase::Queueing { .. } | Phase::Gathering(_) if self.deadline.is_some_and(over) => {
-                self.ends_in_silence(time);
-            }
+            Phase::Queueing { .. } | Phase::Gathering(_) if is_over => self.ask_anew(time),
             Phase::Gathering(_) if self.withdraws_at.is_some_and(|at| time.now >= at) => {
                 self.give_up_turn(time);
             }
@@ -224,8 +219,17 @@ impl<R: Rules> Acquisition<R> {
         }
         // The claim of a waiting client waits this long for the gate, so that it cannot overtake the queue
         // there.
-        let grace = Millis(self.time_out().0.div_ceil(4));
-        self.phase = Phase::Asking { grace: Some(time.now.plus(grace)) };
+        self.phase = Phase::Asking { grace: Some(time.now.plus(self.grace())) };
+    }
+
+    fn grace(&self) -> Millis {
+        Millis(self.time_out().0.div_ceil(4))
+    }
+
+    /// Time of one more attempt at all nodes, if they have not ended the wait by then: the attempt
+    /// distinguishes a held lock from an outage.
+    fn asks_last_at(&self) -> Option<Instant> {
+        self.deadline.map(|end| end.plus(self.grace()))
     }
 
     /// Time for which a claim waits for its gate, and grants for a majority: the time-out, or less if the
@@ -296,15 +300,6 @@ impl<R: Rules> Acquisition<R> {
     /// Ends without the lock: the wait was over, or the queue gone, before the turn came.
     pub(super) fn lose_queue(&mut self) {
         self.lose(if self.outage.is_quarantine() { Failure::NoQuorum } else { Failure::Held });
-    }
-
-    /// Ends a wait after silence: no node has confirmed its end. With several nodes, one more attempt
-    /// distinguishes a held lock from an outage.
-    fn ends_in_silence(&mut self, time: Time) {
-        if self.plan.nodes == 1 {
-            return self.lose(Failure::NoQuorum);
-        }
-        self.ask_anew(time);
     }
 
     /// Releases everything, and asks all nodes once more.

@@ -283,8 +283,13 @@ impl<R: Rules> Ballot<R> {
 
     /// True if a majority has answered yes or no.
     pub fn has_answered(&self) -> bool {
-        let has_answered = |said| matches!(said, Said::Yes | Said::No | Said::Done { .. });
-        self.count(has_answered) >= self.majority()
+        self.votes.iter().filter(|vote| vote.has_answered()).count() >= self.majority()
+    }
+
+    /// The same without nodes that have not answered their newest request.
+    pub fn has_answered_last(&self) -> bool {
+        let last = |vote: &&Vote| vote.has_answered() && vote.open.is_none();
+        self.votes.iter().filter(last).count() >= self.majority()
     }
 
     /// True if a majority has granted or denied the lock, with fences that fit into one claim.

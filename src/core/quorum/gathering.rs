@@ -7,7 +7,7 @@ use super::acquisition::Acquisition;
 use super::phase::{Gathering, Phase};
 use super::rules::Rules;
 use super::vote::Said;
-use super::{Answer, Ask, Claim, Failure, Wait};
+use super::{Answer, Ask, Claim, Wait};
 use crate::words::{Fence, Instant, Millis, Time};
 
 impl<R: Rules> Acquisition<R> {
@@ -71,14 +71,7 @@ impl<R: Rules> Acquisition<R> {
                     self.ballot.ask(&mut self.out, node, ask, time.now);
                 }
             }
-            // The next slice; or the grant was lost meanwhile, and the client waits for it again.
-            Answer::Denied => {
-                gathering.retried &= !bit;
-                if self.is_late(time) {
-                    return self.lose(Failure::Held);
-                }
-            }
-            Answer::Granted(_) | Answer::Extended => gathering.retried &= !bit,
+            Answer::Denied | Answer::Granted(_) | Answer::Extended => gathering.retried &= !bit,
             Answer::Unreachable if gathering.retried & bit == 0 => {
                 gathering.retried |= bit;
                 self.wait_at(node, time);
@@ -98,7 +91,9 @@ impl<R: Rules> Acquisition<R> {
         if self.heeds_marks(time) {
             return;
         }
-        for node in 0..self.plan.nodes {
+        let is_late = self.is_late(time);
+        for node in (0..self.plan.nodes).filter(|_| !is_late) {
+            // The next slice; or the grant was lost meanwhile, and the client waits for it again.
             if self.ballot.is_idle(node) {
                 self.wait_at(node, time);
             }
@@ -110,7 +105,7 @@ impl<R: Rules> Acquisition<R> {
             return self.win(claim);
         }
         self.ballot.refresh(&mut self.out, time.now);
-        if self.is_cut_off(time) {
+        if (is_late && self.ballot.has_answered_last()) || self.is_cut_off(time) {
             self.fail(time)
         }
     }

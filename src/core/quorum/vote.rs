@@ -131,6 +131,11 @@ impl Vote {
         self.limit.is_none() && self.held().is_some_and(|held| held.ttl < ttl)
     }
 
+    /// True if the node's last answer is a grant, a denial, or a completion record.
+    pub(super) fn has_answered(&self) -> bool {
+        matches!(self.said, Said::Yes | Said::No | Said::Done { .. })
+    }
+
     /// True if the node answers, does not grant, and has no request under way.
     pub(super) fn is_idle(&self) -> bool {
         let refuses = self.said.is_failure() || self.said.is_done();

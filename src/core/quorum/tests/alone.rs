@@ -105,6 +105,8 @@ fn a_wait_that_the_only_node_does_not_end_was_for_no_holder() {
     trial.hears(0, Answer::Denied);
     trial.sends("0A100w");
     trial.wakes();
+    trial.sends("0F 0A100");
+    trial.hears(0, Answer::Silent);
     trial.loses(Failure::NoQuorum);
 }
 

@@ -165,13 +165,38 @@ fn a_node_for_which_the_proposal_is_too_far_is_waited_for_without_one() {
 }
 
 #[test]
-fn a_turn_ends_with_the_wait() {
-    let mut trial = queued(within(1_000));
-    trial.waited(0, Answer::Turn(Fence(119)));
-    trial.sends("1A120w 2A120w 0A120w");
+fn a_turn_ends_with_the_wait_when_a_majority_says_so() {
+    let mut trial = next_in_line_by(plan(3, within(1_000)));
+    // Earlier slices are no sign of the end.
+    for node in 0..3 {
+        trial.waited(node, Answer::Denied);
+        trial.sends(&format!("{node}A120w"));
+    }
     trial.now += 1_000_000;
     trial.waited(1, Answer::Denied);
+    trial.is_pending();
+    trial.waited(2, Answer::Denied);
+    trial.sends("0F 1R 2R");
     trial.loses(Failure::Held);
+}
+
+#[test]
+fn a_turn_without_a_majority_at_its_end_asks_once_more_for_at_most_one_time_out() {
+    for (second, failure) in [(Answer::Silent, Failure::NoQuorum), (Answer::Denied, Failure::Held)]
+    {
+        let mut trial = next_in_line_by(plan(3, within(1_000)));
+        trial.passes(1_000);
+        trial.waited(0, Answer::Denied);
+        trial.is_pending();
+        trial.wakes();
+        assert!(trial.now <= (1_000 + TIMEOUT / 3) * 1000, "{}", trial.now);
+        trial.sends("0R 1F 2F 0A120 1A120 2A120");
+        [Answer::Denied, second, Answer::Silent]
+            .into_iter()
+            .enumerate()
+            .for_each(|(node, answer)| trial.hears(node, answer));
+        trial.loses(failure);
+    }
 }
 
 #[test]
@@ -271,7 +296,7 @@ fn a_wait_that_the_gate_does_not_end_tells_a_lock_that_is_held_from_an_outage() 
     {
         let mut trial = queued(within(300));
         trial.wakes();
-        assert_eq!(trial.now, (300 + TIMEOUT) * 1000);
+        assert_eq!(trial.now, (300 + TIMEOUT.div_ceil(4)) * 1000);
         trial.sends("0F 0A101 1A101 2A101");
         trial.passes(TIMEOUT);
         (0..3).for_each(|node| trial.hears(node, if node == 0 { Answer::Silent } else { answer }));
