@@ -31,7 +31,7 @@ fn every_mutant_is_killed() {
             Bend::ProposesAnew => dearer(Lives::InOrder, |tally| tally.claims, &Bent(bend), None),
             Bend::KeepsGrants | Bend::RestsEqually => live(Lives::AtAnyGate, Bent(bend), None),
             _ if bend.is_about_fences() => search(two),
-            _ if bend.is_about_marks() => live(Lives::WithJobs, Bent(bend), None),
+            _ if bend.is_about_records() => live(Lives::WithJobs, Bent(bend), None),
             _ => live(Lives::Any, Bent(bend), None),
         };
         report(format!("{bend:?}"), begun, by);

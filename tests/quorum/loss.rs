@@ -61,7 +61,7 @@ fn a_guard_is_lost_before_anybody_else_can_have_the_lock() {
             let loss = guard.lost().await;
             assert_eq!(guard.valid_for(), ms(0));
             let (left, next) = bobs.await.expect("no panic");
-            assert_eq!(left, ms(0), "it was valid still when somebody else had the lock");
+            assert_eq!(left, ms(0), "it was still valid when another client had the lock");
             assert!(next.fence() > loss.fence);
             for node in quorum.iter() {
                 node.network().pass();

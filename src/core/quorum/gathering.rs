@@ -95,7 +95,7 @@ impl<R: Rules> Acquisition<R> {
         if self.ballot.has_voted() {
             self.outage.end();
         }
-        if self.heeds_marks(time) {
+        if self.heeds_records(time) {
             return;
         }
         for node in 0..self.plan.nodes {
