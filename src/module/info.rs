@@ -42,10 +42,12 @@ fn write_more(lines: &mut InfoLines, state: &State) {
     ] {
         lines.number(name, value);
     }
-    for (name, times) in [("wait", &stats.waits), ("hold", &stats.holds)] {
-        for (suffix, at) in [("p50", 50.0), ("p90", 90.0), ("p99", 99.0), ("max", 100.0)] {
-            lines.text(&format!("{name}_{suffix}_ms"), &times.percentile(at));
+    for (name, lengths) in [("wait", &stats.waits), ("hold", &stats.holds)] {
+        for (suffix, percent) in [("p50", 50.0), ("p90", 90.0), ("p99", 99.0)] {
+            let micros = lengths.percentile(percent).unwrap_or(0);
+            let millis = format!("{}.{:03}", micros / 1000, micros % 1000);
+            lines.text(&format!("{name}_{suffix}_ms"), &millis);
         }
-        lines.text(&format!("{name}_us"), &times.lengths.line());
+        lines.text(&format!("{name}_us"), &lengths.line());
     }
 }

@@ -2,7 +2,6 @@
 
 use dlock_core::node::observed::Lengths;
 use dlock_core::{Effect, Ending};
-use hdrhistogram::Histogram;
 
 /// Counters, and the lengths of waits and holds.
 #[derive(Default)]
@@ -17,16 +16,9 @@ pub struct Stats {
     pub breaks: u64,
     pub ephemeral_ends: u64,
     /// Waits that ended with the lock.
-    pub waits: Times,
+    pub waits: Lengths,
     /// All holds, except those that another command's removal ended.
-    pub holds: Times,
-}
-
-/// Lengths of time: in buckets that can be added up, and finely for percentiles.
-pub struct Times {
-    pub lengths: Lengths,
-    /// The histogram, in microseconds.
-    fine: Option<Histogram<u32>>,
+    pub holds: Lengths,
 }
 
 impl Stats {
@@ -58,28 +50,5 @@ impl Stats {
                 self.holds.record(*held);
             }
         }
-    }
-}
-
-impl Default for Times {
-    /// The histogram ranges from a microsecond to the longest lease, to two digits.
-    fn default() -> Times {
-        let fine = Histogram::new_with_bounds(1, 50 * 86_400 * 1_000_000, 2).ok();
-        Times { lengths: Lengths::default(), fine }
-    }
-}
-
-impl Times {
-    fn record(&mut self, micros: u64) {
-        self.lengths.record(micros);
-        if let Some(fine) = &mut self.fine {
-            fine.saturating_record(micros);
-        }
-    }
-
-    /// The percentile in milliseconds, as text.
-    pub fn percentile(&self, percentile: f64) -> String {
-        let micros = self.fine.as_ref().map_or(0, |fine| fine.value_at_percentile(percentile));
-        format!("{}.{:03}", micros / 1000, micros % 1000)
     }
 }

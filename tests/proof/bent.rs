@@ -12,6 +12,8 @@
 use dlock_core::quorum::{Rules, Sound};
 use dlock_core::{Fence, Instant, Millis};
 
+use crate::sim::Lives;
+
 /// Rules with one of them bent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Bent(pub Bend);
@@ -100,10 +102,16 @@ impl Bend {
 }
 
 impl Bend {
-    /// True if it shows where locks are left done.
+    /// The lives in which it shows.
     #[must_use]
-    pub fn is_about_records(self) -> bool {
-        matches!(self, Bend::OneRecordIsEnough | Bend::AddsRecords | Bend::TakesSilenceForNone)
+    pub fn shows_in(self) -> Lives {
+        match self {
+            Bend::OneRecordIsEnough | Bend::AddsRecords | Bend::TakesSilenceForNone => {
+                Lives::WithJobs
+            }
+            Bend::KeepsGrants | Bend::RestsEqually => Lives::AtAnyGate,
+            _ => Lives::Any,
+        }
     }
 
     /// True if the model can notice it. The model has no time; the others are for the simulation.

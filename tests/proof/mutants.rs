@@ -26,15 +26,14 @@ fn every_mutant_is_killed() {
     };
     for bend in Bend::ALL {
         let begun = Instant::now();
+        let name = format!("{bend:?}");
         let two = Setting::new(Bent(bend), &[EXCLUSIVE, EXCLUSIVE]);
         let by = match bend {
             Bend::ProposesAnew => dearer(Lives::InOrder, |tally| tally.claims, &Bent(bend), None),
-            Bend::KeepsGrants | Bend::RestsEqually => live(Lives::AtAnyGate, Bent(bend), None),
             _ if bend.is_about_fences() => search(two),
-            _ if bend.is_about_records() => live(Lives::WithJobs, Bent(bend), None),
-            _ => live(Lives::Any, Bent(bend), None),
+            _ => live(&name, bend.shows_in(), Bent(bend), None),
         };
-        report(format!("{bend:?}"), begun, by);
+        report(name, begun, by);
     }
     for flaw in node::Flaw::ALL {
         let begun = Instant::now();
@@ -48,6 +47,7 @@ fn every_mutant_is_killed() {
     }
     for flaw in sim::Flaw::ALL {
         let begun = Instant::now();
+        let name = format!("{flaw:?}");
         let by = match flaw {
             sim::Flaw::TellsNobody => {
                 dearer(Lives::InOrder, |tally| tally.hand_overs, &Sound, Some(flaw))
@@ -55,9 +55,9 @@ fn every_mutant_is_killed() {
             sim::Flaw::IgnoresProposals => {
                 dearer(Lives::Any, |tally| tally.calm_claims, &Sound, Some(flaw))
             }
-            flaw => live(flaw.shows_in(), Sound, Some(flaw)),
+            flaw => live(&name, flaw.shows_in(), Sound, Some(flaw)),
         };
-        report(format!("server {flaw:?}"), begun, by);
+        report(format!("server {name}"), begun, by);
     }
     println!("{killed} mutants killed");
     assert!(survivors.is_empty(), "nothing notices {survivors:?}");
@@ -80,13 +80,14 @@ where
     violated.next().map(|property| format!("the model: {}", property.name))
 }
 
-/// The promise that the simulation finds broken in lives of this kind: first in [`FIRST`], then in lives that
-/// have shown another mutant.
-fn live<R: Rules + Sync>(lives: Lives, rules: R, flaw: Option<sim::Flaw>) -> Option<String> {
-    let seeds = (0..FIRST).chain(Lives::TELLING).chain(FIRST..SEEDS);
-    { seeds }.find_map(|seed| {
+/// The promise that the simulation finds broken in lives of this kind: first in the life that [`SHOWN_BY`] names.
+fn live<R: Rules>(mutant: &str, lives: Lives, rules: R, flaw: Option<sim::Flaw>) -> Option<String> {
+    let known = SHOWN_BY.iter().find(|(shown, _)| *shown == mutant).map(|(_, seed)| *seed);
+    { known.into_iter().chain(0..SEEDS) }.find_map(|seed| {
         let broken = sim::run(lives, seed, rules.clone(), flaw, false).broken?;
-        Some(format!("seed {seed} of {lives:?}: {}", broken.promise))
+        let stale =
+            if known.is_some_and(|known| known != seed) { ", SHOWN_BY IS STALE" } else { "" };
+        Some(format!("seed {seed} of {lives:?}: {}{stale}", broken.promise))
     })
 }
 
@@ -106,7 +107,39 @@ fn dearer<R: Rules + Sync>(
     (bent > 2 * sound).then(|| format!("{bent} of 1,000 take two round trips instead of {sound}"))
 }
 
-const FIRST: u64 = 30;
+/// The seeds of lives that show rare mutants. A change of the simulation makes another life of a seed: then the
+/// search finds a new one, and prints that this one is stale.
+const SHOWN_BY: [(&str, u64); 29] = [
+    ("AddsRecords", 488),
+    ("AnswersRestored", 401),
+    ("BeginsAtAnswer", 71),
+    ("CountsMended", 896),
+    ("EvictsFirstEnd", 51),
+    ("ExtendsEnded", 56),
+    ("ForgetsAhead", 4),
+    ("ForgetsFinal", 20),
+    ("HandsNothingOn", 46),
+    ("KeepsConnections", 36),
+    ("RecordsBeginAnew", 929),
+    ("NamesNoFence", 15),
+    ("NoDrift", 569),
+    ("PromisesByClock", 8),
+    ("PromotedWithoutFence", 142),
+    ("QuarantineOfDataSet", 323),
+    ("QuarantineOfWhatArrived", 463),
+    ("QuarantineWithoutLag", 339),
+    ("RefusesNobody", 3),
+    ("RenewsNoAsker", 260),
+    ("ReplicaEnds", 1196),
+    ("ReplicaGrants", 21),
+    ("RestsEqually", 2024),
+    ("Shortens", 1904),
+    ("TellsTooEarly", 5),
+    ("TrustsOwnBound", 86),
+    ("UntilLatest", 101),
+    ("VouchesAlways", 1058),
+    ("VouchesNever", 1180),
+];
 const SEEDS: u64 = 3_000;
 /// Enough for a share.
-const MANY: std::ops::Range<u64> = 0..150;
+const MANY: std::ops::Range<u64> = 0..50;

@@ -60,6 +60,7 @@ fn model() -> ExitCode {
         ("nodes that have counted far", Setting { counted: 4, ..two.clone() }),
         ("nodes far apart", Setting { counted: 4, reach: 2, ..two.clone() }),
         ("two crashes", Setting { crashes: 2, ..two.clone() }),
+        ("two readers", Setting::new(Sound, &[SHARED, SHARED])),
         ("a request that arrives twice", Setting { twice: 1, ..two.clone() }),
         ("a request twice and far apart", Setting { twice: 1, reach: 0, ..two.clone() }),
         (

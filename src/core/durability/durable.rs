@@ -57,7 +57,7 @@ struct Primary {
     /// The primary's Unix time of the promise.
     unix: u64,
     bound: Told,
-    /// The leases that the primary may have forgotten, as sent since this replica has its data set.
+    /// The leases that the primary may have forgotten, as it or the primary before has sent.
     quarantine: Option<Quarantine>,
 }
 
@@ -67,7 +67,7 @@ enum Told {
     /// Not needed: this node has granted all leases itself, or has the leases of its last process.
     #[default]
     Own,
-    /// No bound was received since this replica started or got its primary's data set.
+    /// No bound was received since this node started, became a replica of this primary, or got its data set.
     Nothing,
     /// The primary has sent its bound.
     Bound(Millis),
@@ -165,9 +165,10 @@ impl Durable {
         self.quarantine(Cause::Replaced, self.leases.least(), policy, now);
     }
 
-    /// Notes that this replica has its primary's data set.
-    pub fn synced(&mut self) {
-        (self.primary.bound, self.primary.quarantine) = (Told::Nothing, None);
+    /// Notes that this node has become a replica of another primary, or has its primary's data set. The primary may
+    /// have granted any lease, until it sends its bound.
+    pub fn untold(&mut self) {
+        self.primary.bound = Told::Nothing;
     }
 
     /// Takes over the primary's promise: some of its grants may not have arrived.
@@ -224,10 +225,11 @@ impl Durable {
     /// Time left of the leases that this replica may lack: its primary had forgotten them, or granted them
     /// after the copy of its data set.
     fn unknown(&self, now: Instant) -> Millis {
+        let quarantine = self.primary.quarantine.map_or(Millis(0), |told| told.left(now));
         match self.primary.bound {
             Told::Own => Millis(0),
-            Told::Nothing => self.cap.longest(now),
-            Told::Bound(_) => self.primary.quarantine.map_or(Millis(0), |told| told.left(now)),
+            Told::Nothing => self.cap.longest(now).max(quarantine),
+            Told::Bound(_) => quarantine,
         }
     }
 

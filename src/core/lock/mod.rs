@@ -353,33 +353,6 @@ mod tests {
     }
 
     #[test]
-    fn a_free_lock_admits_any_request_and_an_exclusive_one_none() {
-        for mode in [Mode::Exclusive, Mode::Shared, Mode::Limit(3)] {
-            assert!(Found::Free.admits(mode));
-            assert!(!Found::Held(Holders::One(grant(b"a", 1))).admits(mode));
-            assert!(!Found::Foreign { left: None }.admits(mode));
-        }
-    }
-
-    #[test]
-    fn readers_admit_readers_and_permits_admit_as_many_as_a_request_says() {
-        let mut readers = Crowd::new(Mode::Shared);
-        readers.add(Mode::Shared, grant(b"a", 1));
-        assert!(readers.admits(Mode::Shared));
-        assert!(!readers.admits(Mode::Exclusive));
-        assert!(!readers.admits(Mode::Limit(5)));
-        let mut permits = Crowd::new(Mode::Limit(2));
-        permits.add(Mode::Limit(2), grant(b"a", 1));
-        for (n, admits) in [(1, false), (2, true), (3, true)] {
-            assert_eq!(permits.admits(Mode::Limit(n)), admits, "{n}");
-        }
-        permits.add(Mode::Limit(3), grant(b"b", 1));
-        assert_eq!(permits.mode(), Mode::Limit(3));
-        assert!(!permits.admits(Mode::Limit(2)) && permits.admits(Mode::Limit(3)));
-        assert!(!permits.admits(Mode::Shared));
-    }
-
-    #[test]
     fn a_crowd_knows_how_large_it_is_whatever_has_happened_to_it() {
         let mut crowd = Crowd::new(Mode::Shared);
         crowd.add(Mode::Shared, Grant { meta: b"one", ..grant(b"a", 1) });

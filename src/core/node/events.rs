@@ -62,6 +62,12 @@ impl Node {
         self.ephemeral.closed(client);
     }
 
+    /// Makes this node a replica of another primary from now on. It may lack leases of that primary.
+    pub fn demoted<A: Answers>(&mut self, host: &mut A, now: Instant) {
+        self.durable.untold();
+        self.follow(host, now);
+    }
+
     /// Makes this node follow a primary from now on, or the data set that is being loaded.
     pub fn follow<A: Answers>(&mut self, host: &mut A, now: Instant) {
         self.role = Role::Follows;

@@ -10,37 +10,41 @@ use dlock_core::{ClientId, Key};
 use crate::event_loop;
 use crate::ffi::context::{Ctx, OK, api, bytes_of};
 use crate::server_events::loading::{self, Step};
-use crate::server_events::{configuration, disconnections, keys, roles};
+use crate::server_events::{disconnections, keys, roles};
+use crate::server_memory::ServerMemory;
 use crate::state::{self, State};
 
-type Callback =
+/// The events that concern locks.
+const EVENTS: [u64; 11] = [
+    raw::REDISMODULE_EVENT_REPLICATION_ROLE_CHANGED,
+    raw::REDISMODULE_EVENT_LOADING,
+    raw::REDISMODULE_EVENT_REPL_ASYNC_LOAD,
+    raw::REDISMODULE_EVENT_FLUSHDB,
+    raw::REDISMODULE_EVENT_SWAPDB,
+    raw::REDISMODULE_EVENT_CLIENT_CHANGE,
+    raw::REDISMODULE_EVENT_CRON_LOOP,
+    raw::REDISMODULE_EVENT_FORK_CHILD,
+    raw::REDISMODULE_EVENT_REPLICA_CHANGE,
+    raw::REDISMODULE_EVENT_CONFIG,
+    raw::REDISMODULE_EVENT_SHUTDOWN,
+];
+
+pub type Callback =
     unsafe extern "C" fn(*mut raw::RedisModuleCtx, raw::RedisModuleEvent, u64, *mut c_void);
 
 /// Subscribes to all events that concern locks.
 pub fn subscribe(ctx: Ctx<'_>) -> Result<(), &'static str> {
-    let events: [(u64, Callback); 11] = [
-        (raw::REDISMODULE_EVENT_REPLICATION_ROLE_CHANGED, on_role),
-        (raw::REDISMODULE_EVENT_LOADING, on_loading),
-        (raw::REDISMODULE_EVENT_REPL_ASYNC_LOAD, on_async_load),
-        (raw::REDISMODULE_EVENT_FLUSHDB, on_flush),
-        (raw::REDISMODULE_EVENT_SWAPDB, on_swap),
-        (raw::REDISMODULE_EVENT_CLIENT_CHANGE, on_client),
-        (raw::REDISMODULE_EVENT_CRON_LOOP, on_cron),
-        (raw::REDISMODULE_EVENT_FORK_CHILD, on_fork),
-        (raw::REDISMODULE_EVENT_REPLICA_CHANGE, on_replica),
-        (raw::REDISMODULE_EVENT_CONFIG, on_config),
-        (raw::REDISMODULE_EVENT_SHUTDOWN, on_shutdown),
-    ];
-    for (id, callback) in events {
-        let event = raw::RedisModuleEvent { id, dataver: 1 };
-        // SAFETY: see `context`; the callback lives as long as the server.
-        let subscribed =
-            unsafe { api!(RedisModule_SubscribeToServerEvent(ctx.raw(), event, Some(callback))) };
-        if subscribed != OK {
-            return Err("cannot subscribe to a server event");
-        }
+    match EVENTS.into_iter().all(|id| subscribe_to(ctx, id, on_event)) {
+        true => Ok(()),
+        false => Err("cannot subscribe to a server event"),
     }
-    Ok(())
+}
+
+/// Subscribes to an event. False: the server does not have it.
+pub fn subscribe_to(ctx: Ctx<'_>, id: u64, callback: Callback) -> bool {
+    let event = raw::RedisModuleEvent { id, dataver: 1 };
+    // SAFETY: see `context`; the callback lives as long as the server.
+    unsafe { api!(RedisModule_SubscribeToServerEvent(ctx.raw(), event, Some(callback))) == OK }
 }
 
 /// Subscribes to key events, unless listening does harm. Returns true if it has subscribed.
@@ -57,140 +61,78 @@ pub fn listen_to_keys(ctx: Ctx<'_>) -> Result<bool, &'static str> {
     if subscribed == OK { Ok(!does_harm) } else { Err("cannot subscribe to keyspace events") }
 }
 
-unsafe extern "C" fn on_role(
-    _ctx: *mut raw::RedisModuleCtx,
-    _event: raw::RedisModuleEvent,
-    role: u64,
-    _data: *mut c_void,
-) {
-    roles::role_changed(role == raw::REDISMODULE_EVENT_REPLROLECHANGED_NOW_REPLICA);
-}
-
-unsafe extern "C" fn on_loading(
+unsafe extern "C" fn on_event(
     ctx: *mut raw::RedisModuleCtx,
-    _event: raw::RedisModuleEvent,
-    step: u64,
-    _data: *mut c_void,
-) {
-    let ends = matches!(
-        step,
-        raw::REDISMODULE_SUBEVENT_LOADING_ENDED | raw::REDISMODULE_SUBEVENT_LOADING_FAILED
-    );
-    // SAFETY: the context is this callback's; so for the callbacks below.
-    loading::loading(unsafe { Ctx::new(ctx) }, !ends);
-}
-
-unsafe extern "C" fn on_async_load(
-    ctx: *mut raw::RedisModuleCtx,
-    _event: raw::RedisModuleEvent,
-    step: u64,
-    _data: *mut c_void,
-) {
-    let step = match step {
-        raw::REDISMODULE_SUBEVENT_REPL_ASYNC_LOAD_STARTED => Step::Begins,
-        raw::REDISMODULE_SUBEVENT_REPL_ASYNC_LOAD_COMPLETED => Step::Swapped,
-        _ => Step::GivenUp,
-    };
-    // SAFETY: see `on_loading`.
-    loading::beside(unsafe { Ctx::new(ctx) }, step);
-}
-
-unsafe extern "C" fn on_flush(
-    _ctx: *mut raw::RedisModuleCtx,
-    _event: raw::RedisModuleEvent,
+    event: raw::RedisModuleEvent,
     step: u64,
     data: *mut c_void,
 ) {
-    if step != raw::REDISMODULE_SUBEVENT_FLUSHDB_START {
-        return;
-    }
-    // SAFETY: the data of this event is a flush info.
-    unsafe {
-        if let Some(info) = data.cast::<raw::RedisModuleFlushInfoV1>().as_ref() {
-            keys::flushed(u32::try_from(info.dbnum).ok());
+    // SAFETY: the context is this callback's.
+    let ctx = unsafe { Ctx::new(ctx) };
+    match event.id {
+        raw::REDISMODULE_EVENT_REPLICATION_ROLE_CHANGED => {
+            roles::role_changed(step == raw::REDISMODULE_EVENT_REPLROLECHANGED_NOW_REPLICA);
         }
-    }
-}
-
-unsafe extern "C" fn on_swap(
-    _ctx: *mut raw::RedisModuleCtx,
-    _event: raw::RedisModuleEvent,
-    _step: u64,
-    data: *mut c_void,
-) {
-    // SAFETY: the data of this event is a swap info.
-    unsafe {
-        if let Some(info) = data.cast::<raw::RedisModuleSwapDbInfoV1>().as_ref() {
-            let db = |n: i32| u32::try_from(n).unwrap_or(0);
-            keys::swapped(db(info.dbnum_first), db(info.dbnum_second));
+        raw::REDISMODULE_EVENT_LOADING => {
+            let ends =
+                [raw::REDISMODULE_SUBEVENT_LOADING_ENDED, raw::REDISMODULE_SUBEVENT_LOADING_FAILED];
+            loading::loading(ctx, !ends.contains(&step));
         }
+        raw::REDISMODULE_EVENT_REPL_ASYNC_LOAD => {
+            let step = match step {
+                raw::REDISMODULE_SUBEVENT_REPL_ASYNC_LOAD_STARTED => Step::Begins,
+                raw::REDISMODULE_SUBEVENT_REPL_ASYNC_LOAD_COMPLETED => Step::Swapped,
+                _ => Step::GivenUp,
+            };
+            loading::beside(ctx, step);
+        }
+        raw::REDISMODULE_EVENT_CRON_LOOP => event_loop::cron(ctx),
+        raw::REDISMODULE_EVENT_FORK_CHILD => roles::forked(),
+        // A replica that leaves gets nothing more: it may be about to be promoted, and a later write of its primary
+        // costs every other replica a full resynchronisation.
+        raw::REDISMODULE_EVENT_REPLICA_CHANGE
+            if step == raw::REDISMODULE_SUBEVENT_REPLICA_CHANGE_ONLINE =>
+        {
+            roles::replica_may_have_come();
+        }
+        raw::REDISMODULE_EVENT_CONFIG => {
+            roles::replica_may_have_come();
+            let memory = ServerMemory::ask(ctx);
+            state::with(|state| state.store.memory.server = memory);
+        }
+        raw::REDISMODULE_EVENT_SHUTDOWN => drop(state::with(State::close_state_file)),
+        // SAFETY: the event's data are the server's.
+        _ => unsafe { on_event_with_data(event.id, step, data) },
     }
 }
 
-unsafe extern "C" fn on_client(
-    _ctx: *mut raw::RedisModuleCtx,
-    _event: raw::RedisModuleEvent,
-    step: u64,
-    data: *mut c_void,
-) {
-    if step != raw::REDISMODULE_SUBEVENT_CLIENT_CHANGE_DISCONNECTED {
-        return;
+/// # Safety
+/// The data must be those of this event.
+unsafe fn on_event_with_data(event: u64, step: u64, data: *mut c_void) {
+    match event {
+        raw::REDISMODULE_EVENT_FLUSHDB if step == raw::REDISMODULE_SUBEVENT_FLUSHDB_START => {
+            // SAFETY: by the function's contract; so for the events below.
+            if let Some(info) = unsafe { data.cast::<raw::RedisModuleFlushInfoV1>().as_ref() } {
+                keys::flushed(u32::try_from(info.dbnum).ok());
+            }
+        }
+        raw::REDISMODULE_EVENT_SWAPDB => {
+            // SAFETY: as above.
+            if let Some(info) = unsafe { data.cast::<raw::RedisModuleSwapDbInfoV1>().as_ref() } {
+                let db = |n: i32| u32::try_from(n).unwrap_or(0);
+                keys::swapped(db(info.dbnum_first), db(info.dbnum_second));
+            }
+        }
+        raw::REDISMODULE_EVENT_CLIENT_CHANGE
+            if step == raw::REDISMODULE_SUBEVENT_CLIENT_CHANGE_DISCONNECTED =>
+        {
+            // SAFETY: as above.
+            if let Some(info) = unsafe { data.cast::<raw::RedisModuleClientInfoV1>().as_ref() } {
+                disconnections::disconnected(ClientId(info.id));
+            }
+        }
+        _ => {}
     }
-    // SAFETY: the data of this event is a client info.
-    if let Some(info) = unsafe { data.cast::<raw::RedisModuleClientInfoV1>().as_ref() } {
-        disconnections::disconnected(ClientId(info.id));
-    }
-}
-
-unsafe extern "C" fn on_cron(
-    ctx: *mut raw::RedisModuleCtx,
-    _event: raw::RedisModuleEvent,
-    _step: u64,
-    _data: *mut c_void,
-) {
-    // SAFETY: see `on_loading`.
-    event_loop::cron(unsafe { Ctx::new(ctx) });
-}
-
-unsafe extern "C" fn on_fork(
-    _ctx: *mut raw::RedisModuleCtx,
-    _event: raw::RedisModuleEvent,
-    _step: u64,
-    _data: *mut c_void,
-) {
-    roles::forked();
-}
-
-/// Handles a replica that has connected. When a replica leaves, the module replicates nothing: it may be about
-/// to be promoted, and a later write of its primary costs every other replica a full resynchronisation.
-unsafe extern "C" fn on_replica(
-    _ctx: *mut raw::RedisModuleCtx,
-    _event: raw::RedisModuleEvent,
-    step: u64,
-    _data: *mut c_void,
-) {
-    if step == raw::REDISMODULE_SUBEVENT_REPLICA_CHANGE_ONLINE {
-        roles::replica_may_have_come();
-    }
-}
-
-unsafe extern "C" fn on_config(
-    ctx: *mut raw::RedisModuleCtx,
-    _event: raw::RedisModuleEvent,
-    _step: u64,
-    _data: *mut c_void,
-) {
-    // SAFETY: see `on_loading`.
-    configuration::configured(unsafe { Ctx::new(ctx) });
-}
-
-unsafe extern "C" fn on_shutdown(
-    _ctx: *mut raw::RedisModuleCtx,
-    _event: raw::RedisModuleEvent,
-    _step: u64,
-    _data: *mut c_void,
-) {
-    state::with(State::close_state_file);
 }
 
 unsafe extern "C" fn on_key(
@@ -199,7 +141,7 @@ unsafe extern "C" fn on_key(
     event: *const c_char,
     key: *mut raw::RedisModuleString,
 ) -> c_int {
-    // SAFETY: see `on_loading`; event and key live for the length of the callback.
+    // SAFETY: the context is this callback's; event and key live for the length of the callback.
     unsafe {
         let ctx = Ctx::new(ctx);
         let key = Key { db: ctx.db(), name: bytes_of(key) };

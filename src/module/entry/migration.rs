@@ -8,13 +8,11 @@ use redis_module::raw;
 
 use dlock_core::servers::quirks::Family;
 
-use crate::ffi::context::{Ctx, OK, api};
+use super::events::subscribe_to;
+use crate::ffi::context::Ctx;
 use crate::server_events::keys;
 use crate::server_events::migration::{self, Step, migrates};
 use crate::server_events::moving_slots::{Job, Refusals};
-
-type Callback =
-    unsafe extern "C" fn(*mut raw::RedisModuleCtx, raw::RedisModuleEvent, u64, *mut c_void);
 
 /// Subscribes to migrations, if the server has them. Returns the options that declare to the server that the
 /// module handles them.
@@ -22,20 +20,14 @@ pub fn listen(ctx: Ctx<'_>) -> u32 {
     let version = ctx.version();
     match version.family {
         _ if !version.moves_slots_as_a_whole() => 0,
-        Family::Valkey if subscribe(ctx, VALKEY_EVENT, on_step_of_valkey) => OPTION,
+        Family::Valkey if subscribe_to(ctx, VALKEY_EVENT, on_step_of_valkey) => OPTION,
         Family::Valkey => 0,
         Family::Redis => {
-            subscribe(ctx, raw::REDISMODULE_EVENT_CLUSTER_SLOT_MIGRATION, on_step_of_redis);
-            subscribe(ctx, raw::REDISMODULE_EVENT_CLUSTER_SLOT_MIGRATION_TRIM, on_trim);
+            subscribe_to(ctx, raw::REDISMODULE_EVENT_CLUSTER_SLOT_MIGRATION, on_step_of_redis);
+            subscribe_to(ctx, raw::REDISMODULE_EVENT_CLUSTER_SLOT_MIGRATION_TRIM, on_trim);
             0
         }
     }
-}
-
-fn subscribe(ctx: Ctx<'_>, id: u64, callback: Callback) -> bool {
-    let event = raw::RedisModuleEvent { id, dataver: 1 };
-    // SAFETY: see `context`; the callback lives as long as the server.
-    unsafe { api!(RedisModule_SubscribeToServerEvent(ctx.raw(), event, Some(callback))) == OK }
 }
 
 unsafe extern "C" fn on_step_of_valkey(

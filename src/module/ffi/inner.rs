@@ -25,8 +25,8 @@ pub enum Inner<'c> {
 
 /// The reply of an inner command.
 pub struct Reply<'c> {
-    ctx: Ctx<'c>,
-    raw: *mut raw::RedisModuleCallReply,
+    pub(super) ctx: Ctx<'c>,
+    pub(super) raw: *mut raw::RedisModuleCallReply,
 }
 
 impl<'c> Call<'c> {
@@ -171,14 +171,9 @@ impl<'c> Call<'c> {
         }
     }
 
-    /// Calls a command that does nothing and has a reply. Returns the reply, and errno.
+    /// The same as [`Ctx::probe`], with the mark's key.
     fn probe(&self, format: &CStr) -> Option<(Reply<'c>, i32)> {
-        let (call, key) = (variadic!(RedisModule_Call), self.argv.get(1)?);
-        Errno::set_raw(RAN);
-        // SAFETY: s is a string; the reply is freed once.
-        let raw = unsafe { call(self.ctx.raw(), c"DLOCK.PROBE".as_ptr(), format.as_ptr(), *key) };
-        let why = Errno::last_raw();
-        Some((Reply { ctx: self.ctx, raw }, why))
+        self.argv.get(1).map(|key| self.ctx.probe(*key, format))
     }
 
     /// True if the command that begins at `inner` is the server's own or dlock's, or does not exist. Another
@@ -265,6 +260,11 @@ impl Reply<'_> {
             api!(RedisModule_CallReplyProto(self.raw, &raw mut first));
             kind != raw::REDISMODULE_REPLY_UNKNOWN as c_int && all == first
         }
+    }
+
+    /// True if it is a reply, and no error.
+    pub(super) fn is_good(&self) -> bool {
+        !self.raw.is_null() && !self.is_error()
     }
 
     fn is_error(&self) -> bool {

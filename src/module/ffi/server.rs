@@ -1,6 +1,6 @@
 //! The server's version, configuration and state.
 
-use std::ffi::{CStr, c_int};
+use std::ffi::CStr;
 
 use nix::errno::Errno;
 use redis_module::raw;
@@ -9,9 +9,9 @@ use dlock_core::Serves;
 use dlock_core::servers::quirks::{Family, Version};
 
 use super::context::{Ctx, Name, OK, api, variadic};
-use super::inner::ELSEWHERE;
+use super::inner::{ELSEWHERE, Reply};
 
-impl Ctx<'_> {
+impl<'c> Ctx<'c> {
     /// Tells if the server would accept a client's write to the key now. Its slot may have moved, the cluster
     /// may be down, there may be too few replicas, or the disk may refuse writes.
     ///
@@ -29,19 +29,18 @@ impl Ctx<'_> {
     /// The errno of the server's refusal of a write to the key, before the command runs. S makes the server
     /// check what it checks for scripts, E makes a refusal a reply, and the slot is always checked.
     fn refuses(self, key: &Name, format: &CStr) -> Option<i32> {
+        let (reply, why) = self.probe(key.raw(), format);
+        (!reply.is_good()).then_some(why)
+    }
+
+    /// Calls a command that does nothing and has a reply. Returns the reply, and errno.
+    pub(super) fn probe(self, key: *mut raw::RedisModuleString, format: &CStr) -> (Reply<'c>, i32) {
         let call = variadic!(RedisModule_Call);
         Errno::clear();
-        // SAFETY: s is a string object; the reply is freed after its last use.
-        unsafe {
-            let reply = call(self.raw(), c"DLOCK.PROBE".as_ptr(), format.as_ptr(), key.raw());
-            let why = Errno::last_raw();
-            if reply.is_null() {
-                return Some(why);
-            }
-            let kind = api!(RedisModule_CallReplyType(reply));
-            api!(RedisModule_FreeCallReply(reply));
-            (kind == raw::REDISMODULE_REPLY_ERROR as c_int).then_some(why)
-        }
+        // SAFETY: s is a string object.
+        let raw = unsafe { call(self.raw(), c"DLOCK.PROBE".as_ptr(), format.as_ptr(), key) };
+        let why = Errno::last_raw();
+        (Reply { ctx: self, raw }, why)
     }
 
     /// Cancels all migrations of slots as a whole. False: the server refused.
@@ -53,17 +52,9 @@ impl Ctx<'_> {
         } else {
             (c"MIGRATION".as_ptr(), c"Eccc".as_ptr())
         };
-        // SAFETY: see `context`; c is a C string, and further arguments are not read; the reply is freed after
-        // its last use.
-        unsafe {
-            let reply = call(self.raw(), c"CLUSTER".as_ptr(), format, what, cancel, all);
-            if reply.is_null() {
-                return false;
-            }
-            let kind = api!(RedisModule_CallReplyType(reply));
-            api!(RedisModule_FreeCallReply(reply));
-            kind != raw::REDISMODULE_REPLY_ERROR as c_int
-        }
+        // SAFETY: see `context`; c is a C string, and further arguments are not read.
+        let raw = unsafe { call(self.raw(), c"CLUSTER".as_ptr(), format, what, cancel, all) };
+        Reply { ctx: self, raw }.is_good()
     }
 
     /// Makes this replica send its offset to its primary. Only then does the primary send its writes since the
@@ -71,13 +62,9 @@ impl Ctx<'_> {
     pub fn acknowledge(self) {
         let call = variadic!(RedisModule_Call);
         let (command, what, all) = (c"REPLCONF".as_ptr(), c"GETACK".as_ptr(), c"*".as_ptr());
-        // SAFETY: see `context`; c is a C string. The command has no reply: it is not read, and freed once.
-        unsafe {
-            let reply = call(self.raw(), command, c"cc".as_ptr(), what, all);
-            if !reply.is_null() {
-                api!(RedisModule_FreeCallReply(reply));
-            }
-        }
+        // SAFETY: see `context`; c is a C string. The command has no reply to read.
+        let raw = unsafe { call(self.raw(), command, c"cc".as_ptr(), what, all) };
+        drop(Reply { ctx: self, raw });
     }
 
     /// The server's version.

@@ -25,7 +25,7 @@ pub fn loading(ctx: Ctx<'_>, begins: bool) {
         } else if !state.store.durability.have_begun() {
             state.begin(ctx);
         } else if replica {
-            state.node.durable.synced();
+            state.node.durable.untold();
             state.store.durability.owes_ack = true;
         } else {
             let time = state.time();

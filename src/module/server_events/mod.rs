@@ -9,11 +9,9 @@
 //! - [`migration`]: slots move as a whole; [`moving_slots`]: the slots that move now.
 //! - [`keys`]: other commands change keys.
 //! - [`disconnections`]: connections close, and blocked clients go.
-//! - [`configuration`]: CONFIG SET.
 //!
 //! The differences between versions of servers are in [`dlock_core::servers::quirks`].
 
-pub mod configuration;
 pub mod data_set_load;
 pub mod disconnections;
 pub mod keys;

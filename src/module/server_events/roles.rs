@@ -9,7 +9,8 @@ pub fn role_changed(replica: bool) {
         let now = now();
         state.store.replication.may_have_come();
         if replica {
-            state.step_down();
+            state.finish_taken();
+            state.node.demoted(&mut state.store.blocked, now);
         } else if state.store.durability.have_begun() {
             let time = state.time();
             state.node.promoted(time);

@@ -68,6 +68,22 @@ impl Server {
         clients
     }
 
+    /// New clients that have sent these requests. The server handles them in this order, in one turn of its event
+    /// loop: no lease and no wait ends between them, however slow the machine is.
+    #[track_caller]
+    pub fn in_one_turn<const N: usize>(&self, requests: [&str; N]) -> [Client; N] {
+        let mut clients = self.clients(N);
+        // The kernel reports sockets in the order in which they became readable, once the server has looked at all
+        // of them again after their last requests.
+        self.run("PING");
+        self.pause();
+        for (client, words) in clients.iter_mut().zip(requests) {
+            client.send(words);
+        }
+        self.resume();
+        clients.try_into().unwrap_or_else(|_| unreachable!("a client for each request"))
+    }
+
     /// New clients with waiting requests, in any order.
     #[track_caller]
     pub fn crowd(&self, count: usize, words: impl Fn(usize) -> String) -> Vec<Client> {

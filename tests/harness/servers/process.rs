@@ -1,5 +1,6 @@
 //! Child processes that cannot outlive the tests.
 
+use std::fs;
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
@@ -53,6 +54,12 @@ fn spawn_here(mut command: Command) -> io::Result<Child> {
     // the parent is gone, and then no process is left to wait for the child.
     unsafe { command.pre_exec(tie) };
     command.spawn()
+}
+
+/// True if a signal has stopped a child.
+pub fn is_paused(child: &Child) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap_or_default();
+    stat.rsplit(") ").next().is_some_and(|state| state.starts_with(['T', 't']))
 }
 
 /// Sends a signal to a child.

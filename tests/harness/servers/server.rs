@@ -188,9 +188,11 @@ impl Server {
         self.end(Signal::SIGKILL);
     }
 
-    /// Pauses it at once, as a suspended machine would.
+    /// Pauses it, as a suspended machine would. It does nothing more when this returns.
+    #[track_caller]
     pub fn pause(&self) {
         process::signal(self.running(), Signal::SIGSTOP);
+        eventually("the server is paused", || process::is_paused(self.running()));
     }
 
     /// True if there is a process, which may be paused.

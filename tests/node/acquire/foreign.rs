@@ -1,6 +1,6 @@
 //! Foreign locks: plain strings that old clients set at a key. They are honoured and waited for.
 
-use harness::{Kind, Server, apply, eventually, on_every_server, on_one_server, on_two_servers};
+use harness::{Kind, Server, apply, eventually, on_one_server, on_two_servers};
 
 #[apply(on_two_servers)]
 fn a_string_at_the_key_is_a_held_lock(kind: Kind) {
@@ -18,7 +18,7 @@ fn a_string_at_the_key_is_a_held_lock(kind: Kind) {
     assert_eq!(server.run("GET job").text(), "old-client");
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_waiter_gets_the_lock_when_the_string_is_deleted(kind: Kind) {
     let server = Server::start(kind);
     for deletion in ["DEL", "UNLINK", "GETDEL"] {
@@ -34,7 +34,7 @@ fn a_waiter_gets_the_lock_when_the_string_is_deleted(kind: Kind) {
     }
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_waiter_is_told_when_a_set_takes_the_place_of_the_string(kind: Kind) {
     let server = Server::start(kind);
     server.run("SADD set member");
@@ -44,27 +44,12 @@ fn a_waiter_is_told_when_a_set_takes_the_place_of_the_string(kind: Kind) {
     assert_eq!(alice.recv().code(), "UNBLOCKED");
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_string_that_has_expired_holds_nothing(kind: Kind) {
     let server = Server::start(kind);
     server.run("SET job old-client PX 20");
     eventually("the string expires", || server.run("DLOCK.ACQUIRE job alice 60000").is_int());
     assert_eq!(server.holders("job"), ["alice"]);
-}
-
-#[apply(on_two_servers)]
-fn a_waiter_goes_on_waiting_when_the_string_is_overwritten(kind: Kind) {
-    let server = Server::start(kind);
-    server.run("SET job one");
-    let mut alice = server.waiter("DLOCK.ACQUIRE job alice 60000 WAIT 0");
-    server.run("SET job two");
-    server.run("SETRANGE job 1 x");
-    server.run("APPEND job more");
-    server.run("PING");
-    assert!(!alice.has_answer());
-    assert!(server.run("DLOCK.ACQUIRE job bob 60000").is_null());
-    server.run("DEL job");
-    assert!(alice.recv().int() > 0);
 }
 
 #[apply(on_one_server)]

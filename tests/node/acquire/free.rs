@@ -37,10 +37,3 @@ fn an_ended_lease_leaves_nothing_behind_without_a_request(kind: Kind) {
     let traces = server.traces();
     assert_eq!((traces.leases, traces.waiters), (0, 0));
 }
-
-#[apply(on_one_server)]
-fn a_lock_has_no_redis_ttl(kind: Kind) {
-    let server = Server::start(kind);
-    server.run("DLOCK.ACQUIRE job alice 60000");
-    assert_eq!(server.run("PTTL job").int(), -1);
-}

@@ -1,6 +1,6 @@
 //! DLOCK.ACQUIRE … TURN: the next waiter gets an early reply.
 
-use harness::{Kind, Server, apply, on_one_server, on_two_servers};
+use harness::{Kind, Server, apply, on_one_server};
 
 #[apply(on_one_server)]
 fn the_first_waiter_is_told_so_in_words_that_are_not_taken_for_a_grant(kind: Kind) {
@@ -13,24 +13,4 @@ fn the_first_waiter_is_told_so_in_words_that_are_not_taken_for_a_grant(kind: Kin
     let mut bob = server.waiter("DLOCK.ACQUIRE job bob 60000 WAIT 0 KEEP 60000");
     server.run("DLOCK.RELEASE job alice");
     assert!(bob.recv().int() > fence);
-}
-
-#[apply(on_two_servers)]
-fn where_nothing_may_block_no_waiter_is_told(kind: Kind) {
-    let server = Server::start(kind);
-    server.run("DLOCK.ACQUIRE job alice 60000");
-    let mut client = server.client();
-    client.run("MULTI");
-    client.run("DLOCK.ACQUIRE job bob 60000 WAIT 0 KEEP 60000 TURN");
-    assert!(client.run("EXEC").items()[0].is_null());
-    assert_eq!(server.waiters("job"), ["bob"]);
-}
-
-#[apply(on_one_server)]
-fn turn_needs_keep(kind: Kind) {
-    let server = Server::start(kind);
-    for ask in ["TURN", "WAIT 0 TURN"] {
-        let refused = server.run(&format!("DLOCK.ACQUIRE job alice 60000 {ask}"));
-        assert_eq!(refused.error(), "ERR TURN needs KEEP", "{ask}");
-    }
 }

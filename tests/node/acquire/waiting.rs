@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use harness::{Kind, Server, apply, on_every_server, on_two_servers};
+use harness::{Kind, Server, apply, on_one_server, on_two_servers};
 
-#[apply(on_two_servers)]
+#[apply(on_one_server)]
 fn a_waiter_gets_null_when_its_time_is_over(kind: Kind) {
     let server = Server::start(kind);
     server.run("DLOCK.ACQUIRE job alice 60000");
@@ -18,7 +18,7 @@ fn a_waiter_gets_null_when_its_time_is_over(kind: Kind) {
     bob.assert_in_step();
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_blocked_client_answers_later_requests_after_its_grant(kind: Kind) {
     let server = Server::start(kind);
     server.run("DLOCK.ACQUIRE job alice 60000");

@@ -38,8 +38,12 @@ fn in_quarantine(cluster: &Cluster) {
 fn evicted(cluster: &Cluster) {
     let source = &cluster.nodes[1];
     let key = cluster.key(1, "evicted");
-    assert!(source.run(&format!("DLOCK.ACQUIRE {key} alice 800")).int() > 0);
-    let mut waiter = source.waiter(&format!("DLOCK.ACQUIRE {key} bob 60000 WAIT 0"));
+    let [mut alice, mut waiter, _] = source.in_one_turn([
+        &format!("DLOCK.ACQUIRE {key} alice 800"),
+        &format!("DLOCK.ACQUIRE {key} bob 60000 WAIT 0"),
+        "CONFIG SET maxmemory-policy allkeys-random maxmemory 1",
+    ]);
+    assert!(alice.recv().int() > 0);
     source.evict_all();
     cluster.move_slot(cluster.slot(&key), 1, 2);
     assert_sent_on(&mut waiter);
@@ -51,9 +55,12 @@ fn a_waiter_at_a_node_that_lacks_replicas_is_not_sent_on_and_served_afterwards(k
     let cluster = Cluster::start(kind);
     let node = &cluster.nodes[0];
     let key = cluster.key(0, "job");
-    assert!(node.run(&format!("DLOCK.ACQUIRE {key} alice 3000")).int() > 0);
-    let mut waiter = node.waiter(&format!("DLOCK.ACQUIRE {key} bob 60000 WAIT 0"));
-    node.run("CONFIG SET min-replicas-to-write 1");
+    let [mut alice, mut waiter, _] = node.in_one_turn([
+        &format!("DLOCK.ACQUIRE {key} alice 200"),
+        &format!("DLOCK.ACQUIRE {key} bob 60000 WAIT 0"),
+        "CONFIG SET min-replicas-to-write 1",
+    ]);
+    assert!(alice.recv().int() > 0);
     eventually("the lease is over", || node.run(&format!("DLOCK.CHECK {key} alice")).is_null());
     // Long enough for several looks.
     assert!(waiter.recv_within(Duration::from_millis(500)).is_none());

@@ -3,7 +3,9 @@
 
 use std::time::Duration;
 
-use harness::{Client, Cluster, Kind, Server, apply, eventually, on_every_server};
+use harness::{Cluster, Kind, Server, apply, eventually, on_every_server};
+
+use super::held_back::assert_sent_on;
 
 #[apply(on_every_server)]
 fn commands_go_where_their_key_is(kind: Kind) {
@@ -35,11 +37,20 @@ fn commands_go_where_their_key_is(kind: Kind) {
 }
 
 #[apply(on_every_server)]
-fn what_is_held_moves_with_its_slot_and_keeps_its_fence(kind: Kind) {
+fn what_is_held_and_waited_for_moves_with_its_slot(kind: Kind) {
     let cluster = Cluster::start(kind);
     an_exclusive_lock_moves(&cluster);
     readers_and_permits_move(&cluster);
     a_lock_comes_back(&cluster);
+    a_queue_starts_anew_at_the_new_node(&cluster);
+    a_release_in_between_hands_over(&cluster);
+    a_foreign_lock_moves(&cluster);
+    a_lease_ends_before_it_is_moved(&cluster);
+    a_lease_ends_before_its_slot_is_moved(&cluster);
+    a_lease_ends_after_its_slot_was_moved(&cluster);
+    a_connection_ends_before_its_grant_is_moved(&cluster);
+    a_connection_ends_after_its_grant_was_moved(&cluster);
+    a_holder_asks_again_at_the_new_node(&cluster);
 }
 
 fn an_exclusive_lock_moves(cluster: &Cluster) {
@@ -95,14 +106,6 @@ fn a_lock_comes_back(cluster: &Cluster) {
     assert!(bob.recv().int() > fence);
     eventually("bob's lease ends", || cluster.nodes[0].run("DBSIZE").int() == 0);
     assert_idle(cluster);
-}
-
-#[apply(on_every_server)]
-fn a_waiter_is_sent_after_the_lock_and_is_served_there(kind: Kind) {
-    let cluster = Cluster::start(kind);
-    a_queue_starts_anew_at_the_new_node(&cluster);
-    a_release_in_between_hands_over(&cluster);
-    a_foreign_lock_moves(&cluster);
 }
 
 fn a_queue_starts_anew_at_the_new_node(cluster: &Cluster) {
@@ -163,14 +166,6 @@ fn a_foreign_lock_moves(cluster: &Cluster) {
     assert_idle(cluster);
 }
 
-#[apply(on_every_server)]
-fn leases_that_end_around_a_move_end_wherever_the_lock_is(kind: Kind) {
-    let cluster = Cluster::start(kind);
-    a_lease_ends_before_it_is_moved(&cluster);
-    a_lease_ends_before_its_slot_is_moved(&cluster);
-    a_lease_ends_after_its_slot_was_moved(&cluster);
-}
-
 fn a_lease_ends_before_it_is_moved(cluster: &Cluster) {
     let source = &cluster.nodes[0];
     let key = cluster.key(0, "before");
@@ -213,14 +208,6 @@ fn a_lease_ends_after_its_slot_was_moved(cluster: &Cluster) {
     assert!(granted.int() > fence, "{granted:?}");
     eventually("nobody asks, and the lease ends", || target.run("DBSIZE").int() == 0);
     assert_idle(cluster);
-}
-
-#[apply(on_every_server)]
-fn ephemeral_grants_around_a_move_end_with_their_connection_or_their_lease(kind: Kind) {
-    let cluster = Cluster::start(kind);
-    a_connection_ends_before_its_grant_is_moved(&cluster);
-    a_connection_ends_after_its_grant_was_moved(&cluster);
-    a_holder_asks_again_at_the_new_node(&cluster);
 }
 
 fn a_connection_ends_before_its_grant_is_moved(cluster: &Cluster) {
@@ -300,16 +287,6 @@ fn what_ends_while_the_cluster_is_down_is_made_up_for(kind: Kind) {
     assert!(answer.is_int() || ends_waits && answer.code() == "CLUSTERDOWN", "{answer:?}");
     eventually("both leases end, though nobody asks", || node.run("DBSIZE").int() == 0);
     assert_idle(&cluster);
-}
-
-/// A cluster client asks again after TRYAGAIN, and is redirected then; dlock's own error UNBLOCKED says the
-/// same.
-#[track_caller]
-fn assert_sent_on(waiter: &mut Client) {
-    let answer = waiter.recv();
-    let code = answer.code();
-    assert!(["TRYAGAIN", "UNBLOCKED"].contains(&code), "{answer:?}");
-    waiter.assert_in_step();
 }
 
 /// Asserts that no lock is held, no client waits, and all servers run.

@@ -5,6 +5,7 @@ use std::fs;
 
 use harness::{
     Client, Kind, Server, Value, apply, eventually, module_file, on_every_server, on_one_server,
+    on_two_servers,
 };
 
 /// A command, word by word.
@@ -123,20 +124,11 @@ fn shown(words: &Words) -> String {
 }
 
 #[apply(on_every_server)]
-fn what_servers_say_to_each_other_is_refused_from_a_client(kind: Kind) {
+fn what_servers_say_to_each_other_is_refused_from_a_client_a_script_and_another_module(kind: Kind) {
     let victim = Victim::new(kind);
     let mut client = victim.server.client();
     for words in forgeries(kind) {
         assert_refused(&client.run_args(&words), &words);
-        victim.assert_untouched(&words);
-    }
-}
-
-#[apply(on_every_server)]
-fn it_is_refused_from_a_transaction_a_script_and_another_module(kind: Kind) {
-    let victim = Victim::new(kind);
-    let mut client = victim.server.client();
-    for words in forgeries(kind) {
         assert_refused(&in_transaction(&mut client, &words), &words);
         assert_refused(&in_script(&mut client, &words), &words);
         let called = [&[b"CALLER.CALL".to_vec(), b"!E".to_vec()], &words[..]].concat();
@@ -159,7 +151,7 @@ fn in_script(client: &mut Client, words: &Words) -> Value {
 }
 
 /// A replica carries these commands out for its primary alone.
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn it_is_refused_by_a_replica_that_its_clients_may_write_to(kind: Kind) {
     let forgeries = forgeries(kind);
     let primary = Server::start(kind);

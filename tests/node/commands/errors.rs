@@ -1,7 +1,7 @@
 //! Hostile arguments. Every error names the fault, leaves no trace, and keeps the protocol in step. Each
 //! command's own limits are tested with the command.
 
-use harness::{Kind, Server, apply, bytes, on_one_server, on_two_servers};
+use harness::{Kind, Server, apply, bytes, on_one_server};
 
 /// Asserts that a request is refused with a code and some words, and that nothing has changed.
 #[track_caller]
@@ -98,7 +98,7 @@ fn an_empty_key_is_a_key(kind: Kind) {
     assert_eq!(client.run_args(&bytes!["DLOCK.RELEASE", "", "t"]).int(), 1);
 }
 
-#[apply(on_two_servers)]
+#[apply(on_one_server)]
 fn hostile_bytes_in_an_error_do_not_break_the_protocol(kind: Kind) {
     let server = server_with_locks(kind);
     let hostile: [&[u8]; 5] =

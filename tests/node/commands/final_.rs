@@ -29,13 +29,3 @@ fn what_is_final_here_is_a_release_and_no_more_on_a_replica_and_in_the_log(kind:
     assert!(primary.run("DLOCK.CHECK job alice").is_null());
     assert!(primary.run("DLOCK.ACQUIRE job alice 60000").int() > 0, "about progress, not safety");
 }
-
-#[apply(on_one_server)]
-fn without_room_for_its_token_it_releases_all_the_same(kind: Kind) {
-    let server = Server::start(kind);
-    server.run("DLOCK.ACQUIRE job alice 60000");
-    let fill = (0..20_000).map(|n| format!("DLOCK.RELEASE other t{n} FINAL"));
-    assert!(server.client().pipeline(fill).iter().all(|answer| answer.int() == 0));
-    assert_eq!(server.run("DLOCK.RELEASE job alice FINAL").int(), 1);
-    assert!(server.run("DLOCK.ACQUIRE job alice 60000").int() > 0);
-}

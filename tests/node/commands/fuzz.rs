@@ -13,7 +13,7 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, RngExt, SeedableRng};
 
-const REQUESTS: usize = 6000;
+const REQUESTS: usize = 3000;
 const CLIENTS: usize = 8;
 const KEYS: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 /// No lease and no wait lasts longer, so that the end comes by itself.

@@ -1,6 +1,6 @@
 //! DLOCK.HOT: the most contended keys.
 
-use harness::{Kind, Server, Value, apply, eventually, on_every_server, on_one_server};
+use harness::{Kind, Server, Value, apply, eventually, on_one_server, on_two_servers};
 
 /// The row of a key, if it has one.
 fn row(server: &Server, key: &str) -> Option<Value> {
@@ -62,7 +62,7 @@ fn keys_of_any_bytes_and_any_length_are_listed_in_bounded_memory(kind: Kind) {
     eventually("its waiter is counted", || waiting() == 1);
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_right_of_its_own_lets_a_user_see_it(kind: Kind) {
     let server = Server::start(kind);
     let login = |name: &str, rules: &str| {

@@ -1,6 +1,6 @@
 //! The shapes of the replies, byte by byte, in RESP2 and RESP3.
 
-use harness::{Client, Kind, Server, Value, apply, on_one_server, on_two_servers};
+use harness::{Client, Kind, Server, Value, apply, on_two_servers};
 
 /// Asserts the beginning of an answer as it goes over the wire, and that nothing comes after it.
 #[track_caller]
@@ -56,16 +56,6 @@ fn maps_are_maps_in_resp3_and_flat_arrays_in_resp2(kind: Kind) {
     }
     assert!(matches!(two.run("DLOCK.HELP"), Value::Array(_)));
     assert!(matches!(three.run("DLOCK.HELP"), Value::Array(_)));
-}
-
-#[apply(on_one_server)]
-fn maps_open_with_what_matters_most(kind: Kind) {
-    let server = Server::start(kind);
-    server.run("DLOCK.ACQUIRE job alice 60000");
-    let lock = server.client().resp3().run("DLOCK.INSPECT job");
-    let Value::Map(pairs) = &lock else { panic!("{lock:?}") };
-    let names: Vec<String> = pairs.iter().map(|(name, _)| name.text()).collect();
-    assert_eq!(names, ["mode", "limit", "holding", "holders", "waiting", "waiters"]);
 }
 
 #[apply(on_two_servers)]

@@ -1,7 +1,7 @@
 //! Tokens are secrets: a user that has one can release the lock. A user with read access alone cannot see
 //! them. DLOCK.TOKENS shows them, and needs a right of its own.
 
-use harness::{Client, Kind, Server, Value, apply, on_every_server, on_one_server};
+use harness::{Client, Kind, Server, Value, apply, on_every_server, on_one_server, on_two_servers};
 
 const SECRETS: [&str; 2] = ["secret-of-the-holder", "secret-of-the-waiter"];
 
@@ -53,7 +53,7 @@ fn a_user_that_may_read_everything_learns_no_token_and_no_path(kind: Kind) {
     assert_eq!(reader.run("DLOCK.BREAK job").code(), "NOPERM");
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn tokens_and_the_node_are_rights_of_their_own(kind: Kind) {
     let (server, _waiters) = with_locks(kind);
     let mut operator = login(&server, "-@all +dlock.tokens");
@@ -71,23 +71,6 @@ fn tokens_and_the_node_are_rights_of_their_own(kind: Kind) {
     if kind != Kind::Redis70 {
         assert_eq!(all_but_dangerous.run("DLOCK.TOKENS job").code(), "NOPERM");
     }
-}
-
-#[apply(on_one_server)]
-fn the_name_in_place_of_a_token_is_the_same_everywhere_and_differs_between_tokens(kind: Kind) {
-    let servers = [Server::start(kind), Server::start(kind)];
-    let ids = servers.each_ref().map(|server| {
-        for token in ["one", "two"] {
-            server.run(&format!("DLOCK.ACQUIRE book {token} 60000 SHARED"));
-        }
-        let lock = server.run("DLOCK.INSPECT book");
-        let holders = lock.at("holders");
-        let ids = holders.items().iter().map(|one| one.at("id").text());
-        ids.collect::<Vec<_>>()
-    });
-    assert_eq!(ids[0], ids[1]);
-    assert_ne!(ids[0][0], ids[0][1]);
-    assert!(ids[0].iter().all(|id| id.len() == 8));
 }
 
 #[apply(on_one_server)]

@@ -3,7 +3,7 @@
 
 use harness::quarantine::CRASHED;
 use harness::{
-    Cluster, Kind, Server, Value, apply, bytes, eventually, on_every_server, on_two_servers,
+    Cluster, Kind, Server, Value, apply, bytes, eventually, on_one_server, on_two_servers,
     wall_clock,
 };
 
@@ -11,7 +11,7 @@ use super::{assert_done, leave_done, read, record};
 use crate::cluster::on_servers_that_migrate;
 use crate::replicas::promotion::{pair, promote};
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_record_is_what_it_was_after_each_way_through_a_file(kind: Kind) {
     for config in ["aof-use-rdb-preamble yes", "aof-use-rdb-preamble no", "appendonly no"] {
         let mut server = Server::build(kind).append_only().config(config).start();
@@ -174,7 +174,7 @@ fn a_record_in_a_payload_is_the_same_elsewhere(kind: Kind) {
     }
 }
 
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn a_record_cannot_be_copied_as_no_lock_can(kind: Kind) {
     let server = Server::start(kind);
     let fence = leave_done(&mut server.client(), "job", "60000");
@@ -183,7 +183,7 @@ fn a_record_cannot_be_copied_as_no_lock_can(kind: Kind) {
     assert_done(&server, "job", fence);
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_server_without_memory_evicts_records_by_either_policy_and_the_job_may_run_again(kind: Kind) {
     for policy in ["volatile-lru", "volatile-ttl", "allkeys-lru", "allkeys-random"] {
         let server = Server::build(kind).config(&format!("maxmemory-policy {policy}")).start();
@@ -199,7 +199,7 @@ fn a_server_without_memory_evicts_records_by_either_policy_and_the_job_may_run_a
     assert_eq!(server.run("EXISTS job").int(), 1, "noeviction");
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_record_moves_with_its_slot_key_by_key(kind: Kind) {
     let cluster = Cluster::start(kind);
     let key = cluster.key(0, "job");

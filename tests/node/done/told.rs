@@ -1,6 +1,6 @@
 //! Every waiter and every request gets DONE until the completion record expires.
 
-use harness::{Kind, Server, apply, eventually, on_every_server, on_one_server, on_two_servers};
+use harness::{Kind, Server, apply, eventually, on_one_server, on_two_servers};
 
 use super::{leave_done, read};
 
@@ -30,7 +30,7 @@ fn a_transaction_and_a_script_leave_a_lock_done_and_hear_that_it_is(kind: Kind) 
     }
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn when_the_time_is_over_the_lock_is_free_though_the_server_has_not_looked(kind: Kind) {
     let primary = Server::start(kind);
     let replica = Server::build(kind).replica_of(&primary).start();

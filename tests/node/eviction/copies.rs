@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use harness::quarantine::{CRASHED, FORGOTTEN, PROMOTED, assert_bound};
+use harness::quarantine::{CRASHED, FORGOTTEN, assert_bound};
 use harness::{Kind, Server, apply, on_two_servers};
 
 use crate::replicas::promotion::{assert_granted_late, pair, promote, until_told};
@@ -39,15 +39,15 @@ fn no_grant_comes_before_a_lease_that_was_evicted_before_a_crash_is_over(kind: K
 fn a_clean_end_with_an_evicted_lease_is_followed_by_a_quarantine(kind: Kind) {
     let mut server = Server::start(kind);
     let since = Instant::now();
-    server.run("DLOCK.ACQUIRE evicted alice 60000");
+    server.run("DLOCK.ACQUIRE evicted alice 600000");
     server.evict_all();
-    server.run("DLOCK.ACQUIRE kept alice 30000");
+    server.run("DLOCK.ACQUIRE kept alice 300000");
     server.client().send("SHUTDOWN SAVE");
     assert!(server.wait_for_end());
     server.start_again();
     let left = server.assert_in_quarantine(FORGOTTEN);
     let passed = since.elapsed().as_millis() as i64 + 1;
-    assert!((60_000 - passed..=60_000).contains(&left), "{left} ms left after {passed}");
+    assert!((600_000 - passed..=600_000).contains(&left), "{left} ms left after {passed}");
     assert_eq!(server.holders("kept"), ["alice"]);
 }
 
@@ -62,7 +62,6 @@ fn a_replica_that_is_promoted_after_an_eviction_waits_for_the_lease(kind: Kind) 
     assert_eq!(replica.run("EXISTS job").int(), 0);
     primary.pause();
     promote(&replica);
-    assert_eq!(replica.node("quarantine-reason").text(), PROMOTED);
     assert_granted_late(&replica, "job", sent, 1000);
     assert!(replica.run("DLOCK.CHECK job bob").int() > fence);
 }
@@ -77,7 +76,7 @@ fn a_primary_that_was_a_replica_for_a_while_keeps_the_key_shut(kind: Kind) {
     primary.evict_all();
     promote(&replica);
     primary.run(&format!("REPLICAOF 127.0.0.1 {}", replica.port()));
-    replica.until_streaming_to(&primary);
+    until_told(&replica, &primary);
     primary.run("REPLICAOF NO ONE");
     let next = primary.client().run("DLOCK.ACQUIRE job bob 60000 WAIT 0");
     assert!(next.int() > 0 && sent.elapsed() >= Duration::from_millis(2000), "{next:?}");

@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use harness::{Client, Kind, Server, apply, on_every_server};
+use harness::{Client, Kind, Server, apply, on_every_server, on_two_servers};
 
 /// Commands that take away a lock that is a key.
 const REMOVALS: [&str; 6] =
@@ -55,7 +55,7 @@ fn a_lock_that_is_removed_is_over_though_it_might_have_been_evicted(kind: Kind) 
 }
 
 /// Requests without a pause. Most of them write, and the server evicts for nearly each.
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_removal_is_noticed_promptly_at_a_busy_server(kind: Kind) {
     let server = may_evict(kind);
     let is_over = AtomicBool::new(false);
@@ -112,7 +112,7 @@ fn deleted_and_evicted_locks_are_told_apart(kind: Kind) {
     assert_eq!((server.node("leases").int(), server.node("waiters").int()), (0, evicted as i64));
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn only_flushall_opens_the_key_of_an_evicted_lock(kind: Kind) {
     let server = may_evict(kind);
     let mut there = server.client();

@@ -113,21 +113,6 @@ fn a_fence_more_than_a_day_ahead_poisons_no_mark(kind: Kind) {
 }
 
 #[apply(on_one_server)]
-fn a_fence_is_a_number_as_locks_have_them(kind: Kind) {
-    let server = Server::start(kind);
-    for fence in ["0", "-1", "07", "1.5", "x", "9007199254740992", "18446744073709551616"] {
-        for words in ["", " SET data v"] {
-            let refused = server.run(&format!("DLOCK.FENCED mark {fence}{words}"));
-            assert!(refused.error().starts_with("ERR fence must be a whole number"), "{fence}");
-        }
-    }
-    for words in ["DLOCK.FENCED", "DLOCK.FENCED mark", "DLOCK.MARK", "DLOCK.MARK mark more"] {
-        assert!(server.run(words).error().contains("wrong number of arguments"), "{words}");
-    }
-    assert_eq!(server.run("DBSIZE").int(), 0);
-}
-
-#[apply(on_one_server)]
 fn a_key_that_is_no_mark_is_let_alone(kind: Kind) {
     let server = Server::start(kind);
     server.run("SET text v");

@@ -87,7 +87,7 @@ fn paused_writes_hold_it_back_even_for_a_read(kind: Kind) {
     assert_eq!(server.run("DLOCK.MARK mark").int(), 7);
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn full_memory_refuses_what_needs_more_and_a_new_mark(kind: Kind) {
     let server = Server::start(kind);
     server.run("SET data 1");
@@ -223,20 +223,6 @@ fn a_request_of_very_many_arguments_is_a_request(kind: Kind) {
 }
 
 #[apply(on_every_server)]
-fn odd_names_are_unknown_commands(kind: Kind) {
-    let server = Server::start(kind);
-    server.run("DLOCK.FENCED mark 7");
-    let long = vec![b'x'; 100_000];
-    for name in [&b""[..], b"SET\0", b"SE T", b"\r\n", b"\xff\xfe", b"config|get", &long] {
-        let words: [&[u8]; 6] = [b"DLOCK.FENCED", b"mark", b"8", name, b"a", b"1"];
-        let answer = server.client().run_args(&words);
-        assert!(answer.error().starts_with("ERR unknown command"), "{answer:?}");
-    }
-    assert_eq!(server.run("DLOCK.MARK mark").int(), 7);
-    assert_eq!(server.run("DBSIZE").int(), 1);
-}
-
-#[apply(on_every_server)]
 fn an_inner_request_never_blocks(kind: Kind) {
     let server = Server::start(kind);
     server.run("DLOCK.ACQUIRE lock alice 60000");
@@ -314,7 +300,7 @@ fn another_modules_command_is_not_carried_out(kind: Kind) {
 }
 
 /// Without a user no rights are checked; a command that has begun is not carried out again.
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_module_without_a_user_carries_a_command_out_once(kind: Kind) {
     let caller = format!("loadmodule {}", module_file::caller().display());
     let server = Server::build(kind).config(&caller).start();

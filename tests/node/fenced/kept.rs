@@ -47,7 +47,7 @@ fn a_promoted_replica_refuses_what_its_primary_refused(kind: Kind) {
     assert_eq!(replica.run("DLOCK.FENCED mark 8 SET data 2").text(), "OK");
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_mark_outlives_a_crash_with_either_kind_of_log(kind: Kind) {
     for preamble in ["yes", "no"] {
         let preamble = format!("aof-use-rdb-preamble {preamble}");
@@ -183,7 +183,7 @@ fn a_restored_fence_more_than_a_day_ahead_is_refused(kind: Kind) {
     assert_eq!(fast.client().run_args(&restore).text(), "OK");
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_mark_has_no_expiry(kind: Kind) {
     let primary = Server::start(kind);
     let replica = Server::build(kind).replica_of(&primary).start();
@@ -230,7 +230,7 @@ fn info_counts_marks_that_were_removed(kind: Kind) {
     assert_eq!(removed(), 3);
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_cluster_routes_by_all_keys(kind: Kind) {
     let cluster = Cluster::start(kind);
     let mark = cluster.key(1, "mark");

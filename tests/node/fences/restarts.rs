@@ -78,32 +78,6 @@ fn fences_grow_over_a_wall_clock_that_went_back_a_day(kind: Kind) {
 }
 
 #[apply(on_one_server)]
-fn the_promise_is_renewed_while_the_clock_goes_on(kind: Kind) {
-    let mut server = with_movable_clock(kind);
-    let mut last = 0;
-    for step in 1..=8 {
-        server.set_wall_clock(step * 45);
-        for _ in 0..50 {
-            let fence = server.next_fence();
-            assert!(fence > last, "{fence} after {last}");
-            last = fence;
-            server.fences();
-        }
-        eventually("the promise is ahead of the clock", || {
-            server.next_fence();
-            server.fences().1 > wall_clock::micros(step * 45) + 15 * SECOND
-        });
-        let (fence, reserved) = server.fences();
-        let furthest = fence.max(wall_clock::micros(step * 45)) + 3 * MINUTE;
-        assert!(reserved < furthest, "{reserved} is much more than {fence}");
-        last = fence;
-    }
-    server.kill();
-    server.start_again();
-    assert!(server.next_fence() > last, "the clock is six minutes back");
-}
-
-#[apply(on_one_server)]
 fn an_idle_node_renews_its_promise_too(kind: Kind) {
     let server = with_movable_clock(kind);
     let fence = server.next_fence();

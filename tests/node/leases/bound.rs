@@ -4,7 +4,7 @@
 use std::time::Instant;
 
 use harness::quarantine::{CRASHED, assert_bound};
-use harness::{Kind, Server, apply, bytes, eventually, on_one_server, on_two_servers};
+use harness::{Kind, Server, apply, bytes, eventually, on_two_servers};
 
 fn bound(server: &Server) -> i64 {
     server.node("lease-bound-ms").int()
@@ -17,37 +17,6 @@ fn assert_bounds(server: &Server, largest: i64) {
     let most = (largest + largest / 8).max((largest as u64).next_power_of_two() as i64);
     assert!((largest..=most).contains(&bound), "{bound} for leases of {largest} ms at most");
     assert_eq!(server.info_number("dlock", "dlock_lease_bound_ms"), bound);
-}
-
-#[apply(on_one_server)]
-fn every_way_to_a_longer_lease_raises_it(kind: Kind) {
-    let server = Server::start(kind);
-    server.run("DLOCK.ACQUIRE job alice 1000");
-    assert_bounds(&server, 1_000);
-    let mut bob = server.waiter("DLOCK.ACQUIRE job bob 20000 WAIT 0");
-    assert_eq!(server.run("DLOCK.EXTEND job alice 3000").int(), 1);
-    assert_bounds(&server, 3_000);
-    assert!(server.run("DLOCK.ACQUIRE job alice 5000").int() > 0);
-    assert_bounds(&server, 5_000);
-    let fence = server.run("DLOCK.CHECK job alice").int();
-    assert_eq!(server.run(&format!("DLOCK.EXTEND job alice 8000 FENCE {fence}")).int(), 1);
-    assert_bounds(&server, 8_000);
-    assert_eq!(server.run("DLOCK.RELEASE job alice").int(), 1);
-    assert!(bob.recv().int() > 0);
-    assert_bounds(&server, 20_000);
-    for (ask, ttl) in [("SHARED", 30_000), ("LIMIT 4", 40_000), ("EPHEMERAL", 50_000)] {
-        assert!(server.run(&format!("DLOCK.ACQUIRE k{ttl} alice {ttl} {ask}")).int() > 0);
-        assert_bounds(&server, ttl);
-    }
-    let script = "return redis.call('DLOCK.ACQUIRE', KEYS[1], 'alice', '60000')";
-    let granted = server.client().run_args(&["EVAL", script, "1", "scripted"]);
-    assert!(granted.int() > 0);
-    assert_bounds(&server, 60_000);
-    let mut client = server.client();
-    client.run("MULTI");
-    client.run("DLOCK.ACQUIRE queued alice 70000");
-    assert!(client.run("EXEC").items()[0].int() > 0);
-    assert_bounds(&server, 70_000);
 }
 
 #[apply(on_two_servers)]

@@ -1,9 +1,7 @@
 //! An expiry that another client sets on the key of a lock. It ends the lease, unless the holder asks for
 //! more before that; then the holder gets what the reply says.
 
-use harness::{
-    Client, Kind, Server, apply, eventually, on_every_server, on_one_server, on_two_servers,
-};
+use harness::{Client, Kind, Server, apply, on_every_server, on_one_server, on_two_servers};
 
 /// The modes of the lock at `job`.
 const HOLDERS: [&str; 4] = ["", "EPHEMERAL META m", "SHARED", "LIMIT 3"];
@@ -67,21 +65,6 @@ fn the_log_takes_it_away_as_well(kind: Kind) {
 }
 
 #[apply(on_one_server)]
-fn a_client_that_joins_other_holders_takes_it_away(kind: Kind) {
-    let server = Server::start(kind);
-    let replica = Server::build(kind).replica_of(&server).start();
-    server.until_streaming_to(&replica);
-    let mut alice = server.client();
-    for options in ["SHARED", "LIMIT 3"] {
-        held_and_expiring(&server, &mut alice, options);
-        assert!(server.run(&format!("DLOCK.ACQUIRE job bob 60000 {options}")).int() > 0);
-        assert_eq!(pttl(&server), -1, "{options}");
-        server.assert_agrees_with(&replica);
-        assert_eq!(pttl(&replica), -1, "{options}");
-    }
-}
-
-#[apply(on_one_server)]
 fn a_client_that_does_not_hold_leaves_it_there(kind: Kind) {
     let server = Server::start(kind);
     let mut alice = server.client();
@@ -92,24 +75,6 @@ fn a_client_that_does_not_hold_leaves_it_there(kind: Kind) {
         assert!(server.run("DLOCK.ACQUIRE job bob 60000").is_null());
         assert!(server.run("DLOCK.CHECK job alice").int() > 0);
         assert!(pttl(&server) > 0, "{options}");
-    }
-}
-
-#[apply(on_two_servers)]
-fn a_lease_that_was_extended_outlives_it(kind: Kind) {
-    let server = Server::start(kind);
-    for options in HOLDERS {
-        let mut alice = server.client();
-        held_and_expiring(&server, &mut alice, options);
-        server.run("PEXPIRE job 400");
-        if alice.run("DLOCK.EXTEND job alice 60000").int() == 0 {
-            // The machine was busy for such a time that it was over by then.
-            assert_eq!(server.run("EXISTS job").int(), 0);
-            continue;
-        }
-        server.run("SET clock any PX 600");
-        eventually("its time has passed", || server.run("EXISTS clock").int() == 0);
-        assert_eq!(server.holders("job"), ["alice"], "{options}");
     }
 }
 

@@ -3,9 +3,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use harness::{
-    Client, Kind, Server, Value, apply, eventually, on_every_server, on_one_server, on_two_servers,
-};
+use harness::{Client, Kind, Server, Value, apply, on_every_server, on_one_server};
 
 const HOUR: i64 = 3600;
 const DAY: i64 = 24 * HOUR;
@@ -41,22 +39,7 @@ fn a_jump_ends_no_lease_early_and_none_late(kind: Kind) {
     }
 }
 
-#[apply(on_two_servers)]
-fn a_jump_hands_no_lock_over_early_and_none_late(kind: Kind) {
-    let server = Server::build(kind).with_movable_wall_clock().start();
-    for clock in CLOCKS {
-        let begun = Instant::now();
-        server.run("DLOCK.ACQUIRE job alice 400");
-        let bob = server.waiter("DLOCK.ACQUIRE job bob 60000 WAIT 0");
-        jump(&server, begun, clock);
-        let (fence, ended) = answer(bob);
-        assert!(fence.int() > 0, "{clock}: {fence:?}");
-        assert_not_early(ended, begun + LEASE, clock);
-        server.run("DLOCK.RELEASE job bob");
-    }
-}
-
-#[apply(on_every_server)]
+#[apply(on_one_server)]
 fn a_jump_lets_no_waiter_give_up_early_or_late(kind: Kind) {
     let server = Server::build(kind).with_movable_wall_clock().start();
     server.run("DLOCK.ACQUIRE job alice 600000");
@@ -70,43 +53,6 @@ fn a_jump_lets_no_waiter_give_up_early_or_late(kind: Kind) {
     }
     assert_eq!(server.holders("job"), ["alice"], "an hour and a day ahead, it is held");
     assert!(server.holder("job")["ttl-ms"].int() > 500_000);
-}
-
-#[apply(on_one_server)]
-fn fences_grow_whatever_the_clock_does(kind: Kind) {
-    let server = Server::build(kind).with_movable_wall_clock().start();
-    let mut last = 0;
-    let mut fence = || {
-        let fence = server.run("DLOCK.ACQUIRE job alice 60000").int();
-        server.run("DLOCK.RELEASE job alice");
-        assert!(fence > last, "{fence} after {last}");
-        last = fence;
-        fence
-    };
-    for clock in CLOCKS {
-        server.set_wall_clock(clock);
-        for _ in 0..100 {
-            fence();
-        }
-        // The node need not read the clock for every grant.
-        eventually("the time is the floor of its fences", || {
-            let time = server.run("TIME");
-            let part = |n: usize| time.items()[n].text().parse::<i64>().expect("a number");
-            fence() >= part(0) * 1_000_000 + part(1) - 1_000_000
-        });
-    }
-}
-
-#[apply(on_two_servers)]
-fn a_foreign_lock_ends_no_earlier_than_the_server_ends_it(kind: Kind) {
-    let server = Server::build(kind).with_movable_wall_clock().start();
-    server.run("SET job someone PX 300");
-    server.set_wall_clock(-HOUR);
-    let mut bob = server.waiter("DLOCK.ACQUIRE job bob 60000 WAIT 1000");
-    assert!(bob.recv().is_null(), "the server keeps the string for an hour");
-    assert_eq!(server.run("GET job").text(), "someone");
-    server.set_wall_clock(0);
-    eventually("the string ends", || server.run("DLOCK.ACQUIRE job bob 60000") != Value::Null);
 }
 
 /// Moves the clock once the leases have run for a while.

@@ -94,8 +94,8 @@ fn leases_that_came_with_the_data_set_are_waited_for_in_their_full_length(kind: 
 #[apply(on_two_servers)]
 fn a_dump_of_another_node_is_waited_for_at_a_first_start(kind: Kind) {
     let source = Server::start(kind);
-    let fence = source.run("DLOCK.ACQUIRE job alice 500").int();
-    assert_eq!(source.run("SAVE").text(), "OK");
+    let words = ["DLOCK.ACQUIRE job alice 500", "SAVE"];
+    let fence = source.client().pipeline(words.map(str::to_owned))[0].int();
     let mut server = Server::start(kind);
     let file = state_file(&server);
     server.stop();

@@ -66,29 +66,6 @@ fn what_is_flushed_is_over_and_begins_none(kind: Kind) {
 }
 
 #[apply(on_one_server)]
-fn a_flush_during_a_quarantine_does_not_end_it(kind: Kind) {
-    let server = crashed(kind, &["known alice 60000"]);
-    for flush in ["FLUSHDB", "FLUSHALL"] {
-        assert_eq!(server.run(flush).text(), "OK");
-        server.assert_in_quarantine(CRASHED);
-    }
-    assert_eq!(server.node("leases").int(), 0);
-}
-
-#[apply(on_one_server)]
-fn a_crash_after_a_reload_waits_no_shorter(kind: Kind) {
-    let mut server = Server::start(kind);
-    server.run("DLOCK.ACQUIRE job alice 60000");
-    server.run("DEBUG RELOAD");
-    let since = Instant::now();
-    let left = server.assert_in_quarantine(RELOADED);
-    server.kill();
-    server.start_again();
-    let next = server.assert_in_quarantine(CRASHED);
-    assert_no_shorter(next, left, since);
-}
-
-#[apply(on_one_server)]
 fn a_reload_during_a_quarantine_does_not_shorten_it(kind: Kind) {
     let server = crashed(kind, &["known alice 60000"]);
     let mut waiter = server.waiter("DLOCK.ACQUIRE free bob 60000 WAIT 0");

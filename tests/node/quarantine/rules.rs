@@ -14,13 +14,6 @@ fn run_together(client: &mut Client, requests: &[&str]) -> Vec<harness::Value> {
     client.run("EXEC").items().to_vec()
 }
 
-/// Runs a request in a script.
-fn run_scripted(client: &mut Client, request: &str) -> harness::Value {
-    let mut args = vec!["EVAL", "return redis.call(unpack(ARGV))", "1", "job"];
-    args.extend(request.split_whitespace());
-    client.run_args(&args)
-}
-
 #[apply(on_one_server)]
 fn a_request_is_refused_with_the_reason_and_the_time_that_is_left(kind: Kind) {
     let server = crashed(kind, &[]);
@@ -39,7 +32,7 @@ fn a_request_is_refused_with_the_reason_and_the_time_that_is_left(kind: Kind) {
     assert!(server.run("DLOCK.INSPECT job").is_null());
 }
 
-#[apply(on_two_servers)]
+#[apply(on_one_server)]
 fn a_transaction_is_refused_what_is_new_and_does_the_rest(kind: Kind) {
     let server = crashed(kind, &["job alice 60000", "other alice 60000"]);
     let extend =
@@ -69,50 +62,29 @@ fn a_transaction_is_refused_what_is_new_and_does_the_rest(kind: Kind) {
     assert_eq!(server.run("DBSIZE").int(), 1);
 }
 
-#[apply(on_two_servers)]
-fn a_script_is_refused_what_is_new_and_does_the_rest(kind: Kind) {
-    let server = crashed(kind, &["job alice 60000"]);
-    let fence = server.holder("job")["fence"].int();
-    let mut client = server.client();
-    for wait in ["", "WAIT 0", "WAIT 1000", "SHARED WAIT 0"] {
-        for key in ["job", "free"] {
-            let request = format!("DLOCK.ACQUIRE {key} bob 1000 {wait}");
-            let answer = run_scripted(&mut client, &request);
-            assert!(answer.error().contains("QUARANTINE"), "{request}: {answer:?}");
-        }
-    }
-    for request in ["ACQUIRE job alice 60000 WAIT 0", "CHECK job alice", "EXTEND job alice 60000"] {
-        let answer = run_scripted(&mut client, &format!("DLOCK.{request}"));
-        assert!(answer.error().contains("QUARANTINE"), "{request}: {answer:?}");
-    }
-    let extend = format!("DLOCK.EXTEND job alice 60000 FENCE {fence}");
-    assert_eq!(run_scripted(&mut client, &extend).int(), 1);
-    assert_eq!(run_scripted(&mut client, "DLOCK.RELEASE job alice").int(), 1);
-    assert_eq!(server.node("waiters").int(), 0);
-    assert_eq!(server.run("DBSIZE").int(), 0);
-}
-
-#[apply(on_two_servers)]
+#[apply(on_one_server)]
 fn a_client_that_never_heard_of_its_grant_does_not_get_it_from_an_older_data_set(kind: Kind) {
     let mut server = Server::start(kind);
-    // Alice's client never received this reply.
-    let unheard = server.run("DLOCK.ACQUIRE job alice 1500").int();
+    // Alice's client never received this reply, and an operator ends her lease.
+    let unheard = server.run("DLOCK.ACQUIRE job alice 60000").int();
     assert_eq!(server.run("SAVE").text(), "OK");
-    let fence = server.client().run("DLOCK.ACQUIRE job bob 60000 WAIT 0").int();
+    assert_eq!(server.run("DLOCK.BREAK job").int(), 1);
+    let fence = server.run("DLOCK.ACQUIRE job bob 60000").int();
     assert!(fence > unheard);
     server.kill();
     server.start_again();
     // Bob's lease is forgotten, and runs on.
     assert_eq!(server.holders("job"), ["alice"]);
-    let larger = format!("EXTEND job alice 1500 FENCE {}", fence + 1);
-    let requests = ["ACQUIRE job alice 1500", "ACQUIRE job alice 1500 WAIT 0 KEEP 1500"];
-    for request in requests.into_iter().chain(["EXTEND job alice 1500", &larger, "CHECK job alice"])
+    let larger = format!("EXTEND job alice 60000 FENCE {}", fence + 1);
+    let requests = ["ACQUIRE job alice 60000", "ACQUIRE job alice 60000 WAIT 0 KEEP 60000"];
+    for request in
+        requests.into_iter().chain(["EXTEND job alice 60000", &larger, "CHECK job alice"])
     {
         let answer = server.run(&format!("DLOCK.{request}"));
         assert_eq!(Refusal::read(&answer).reason, CRASHED, "{request}");
     }
     // A client that received its fence within its lease goes on.
-    assert_eq!(server.run(&format!("DLOCK.EXTEND job alice 1500 FENCE {unheard}")).int(), 1);
+    assert_eq!(server.run(&format!("DLOCK.EXTEND job alice 60000 FENCE {unheard}")).int(), 1);
 }
 
 #[apply(on_two_servers)]

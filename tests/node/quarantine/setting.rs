@@ -1,7 +1,7 @@
 //! `dlock.quarantine`: automatic, off, or a least number of milliseconds.
 
 use harness::quarantine::CRASHED;
-use harness::{Kind, Server, apply, on_every_server, on_one_server};
+use harness::{Kind, Server, apply, on_one_server, on_two_servers};
 
 use super::crash::crashed;
 
@@ -9,18 +9,6 @@ const NAME: &str = "dlock.quarantine";
 
 fn setting(server: &Server) -> String {
     server.run(&format!("CONFIG GET {NAME}")).at(NAME).text()
-}
-
-#[apply(on_one_server)]
-fn it_is_automatic_by_default(kind: Kind) {
-    let server = Server::start(kind);
-    assert_eq!(setting(&server), "auto");
-    for value in ["off", "1", "60000", "4294967295", "auto"] {
-        assert_eq!(server.run(&format!("CONFIG SET {NAME} {value}")).text(), "OK", "{value}");
-        assert_eq!(setting(&server), value);
-        // The setting counts at a start, and begins no quarantine by itself.
-        server.assert_grants();
-    }
 }
 
 #[apply(on_one_server)]
@@ -86,7 +74,7 @@ fn a_node_whose_quarantine_is_off_never_waits(kind: Kind) {
     assert_eq!(server.quarantine_lines(), 0, "{}", server.log());
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn off_in_a_command_that_is_refused_ends_nothing(kind: Kind) {
     let server = crashed(kind, &["job alice 60000"]);
     let mut waiter = server.waiter("DLOCK.ACQUIRE free bob 1000 WAIT 0");

@@ -5,9 +5,7 @@ use std::fs;
 use std::time::Instant;
 
 use harness::quarantine::{CRASHED, FORGOTTEN, assert_bound};
-use harness::{
-    Client, Kind, Server, apply, eventually, on_every_server, on_one_server, on_two_servers,
-};
+use harness::{Client, Kind, Server, apply, eventually, on_one_server, on_two_servers};
 
 /// Ways to end a server that saves nothing.
 const ENDS: [&str; 4] = ["SIGTERM", "SHUTDOWN NOSAVE", "SHUTDOWN", "SHUTDOWN NOW"];
@@ -59,7 +57,7 @@ fn without_a_lease_there_is_none(kind: Kind) {
     assert_eq!(server.quarantine_lines(), 0, "{}", server.log());
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_lease_that_was_not_saved_is_waited_for(kind: Kind) {
     for way in ENDS {
         let mut server = Server::start(kind);
@@ -68,20 +66,20 @@ fn a_lease_that_was_not_saved_is_waited_for(kind: Kind) {
         server.run("DLOCK.RELEASE longer alice");
         let extended = Instant::now();
         // The time left of it, and nothing rounded up.
-        server.run("DLOCK.ACQUIRE job alice 20000");
+        server.run("DLOCK.ACQUIRE job alice 60000");
         server.run("DLOCK.ACQUIRE other alice 5000");
         end(&mut server, way);
         let held = extended.elapsed();
         server.start_again();
         let left = server.assert_in_quarantine(FORGOTTEN);
         println!("{way}: held for {held:?}, then refused for {left} ms");
-        assert!(left <= 20_000, "{left}");
+        assert!(left <= 60_000, "{left}");
         let passed = asked.elapsed().as_millis() as i64 + 1;
-        assert!(left + passed >= 20_000, "{left} ms left after {passed}");
+        assert!(left + passed >= 60_000, "{left} ms left after {passed}");
     }
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn leases_that_were_saved_are_all_there_and_there_is_none(kind: Kind) {
     let mut server = Server::start(kind);
     // An ephemeral lease ends with its connection, which must outlive the server.
@@ -101,7 +99,7 @@ fn leases_that_were_saved_are_all_there_and_there_is_none(kind: Kind) {
     assert_eq!(server.quarantine_lines(), 0, "{}", server.log());
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn leases_in_a_log_are_all_there_after_a_clean_end(kind: Kind) {
     for fsync in ["everysec", "no"] {
         let mut server = Server::build(kind)
@@ -152,22 +150,9 @@ fn an_older_dump_without_a_lease_is_noticed(kind: Kind) {
     assert_eq!(server.holders("early"), ["alice"]);
 }
 
-#[apply(on_two_servers)]
-fn a_dump_that_is_gone_is_noticed(kind: Kind) {
-    let mut server = Server::start(kind);
-    let since = Instant::now();
-    server.run("DLOCK.ACQUIRE job alice 60000");
-    end(&mut server, "SHUTDOWN SAVE");
-    fs::remove_file(server.folder().join("dump.rdb")).expect("it was just written");
-    server.start_again();
-    let left = server.assert_in_quarantine(FORGOTTEN);
-    let passed = since.elapsed().as_millis() as i64 + 1;
-    assert!((60_000 - passed..=60_000).contains(&left), "{left}");
-}
-
 // --- ends that are refused -------------------------------------------------------------------------
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_shutdown_that_failed_is_no_clean_end(kind: Kind) {
     let mut server = Server::start(kind);
     server.run("DLOCK.ACQUIRE early alice 60000");
@@ -182,7 +167,7 @@ fn a_shutdown_that_failed_is_no_clean_end(kind: Kind) {
     assert_bound(server.assert_in_quarantine(CRASHED), 60_000, since);
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_shutdown_that_was_called_off_is_no_clean_end(kind: Kind) {
     let mut server = Server::build(kind).config("shutdown-timeout 60").start();
     let replica = Server::build(kind).replica_of(&server).start();
@@ -197,18 +182,6 @@ fn a_shutdown_that_was_called_off_is_no_clean_end(kind: Kind) {
     server.run("DLOCK.ACQUIRE job alice 60000");
     server.kill();
     replica.resume();
-    let since = Instant::now();
-    server.start_again();
-    assert_bound(server.assert_in_quarantine(CRASHED), 60_000, since);
-}
-
-#[apply(on_one_server)]
-fn a_crash_after_a_clean_start_is_a_crash(kind: Kind) {
-    let mut server = Server::start(kind);
-    server.stop();
-    server.start_again();
-    server.run("DLOCK.ACQUIRE job alice 60000");
-    server.kill();
     let since = Instant::now();
     server.start_again();
     assert_bound(server.assert_in_quarantine(CRASHED), 60_000, since);

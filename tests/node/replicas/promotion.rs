@@ -97,13 +97,8 @@ fn no_grant_comes_before_a_lease_that_never_reached_the_replica_is_over(kind: Ki
         let fence = primary.run("DLOCK.ACQUIRE lost alice 800").int();
         primary.pause();
         replica.resume();
-        // The time is taken before it: a busy machine may report it late.
-        let promoted = Instant::now();
         promote(&replica);
-        let reason = replica.node("quarantine-reason").text();
-        assert_eq!(reason, PROMOTED);
         assert_granted_late(&replica, "lost", sent, 800);
-        assert!(promoted.elapsed() >= Duration::from_millis(790), "{:?}", promoted.elapsed());
         assert!(replica.run("DLOCK.CHECK lost bob").int() > fence);
         replica.assert_grants();
     }
@@ -138,22 +133,10 @@ fn leases_that_reached_the_replica_go_on_and_nothing_else_is_granted(kind: Kind)
 
 // --- no promotion ----------------------------------------------------------------------------------
 
-#[apply(on_every_server)]
-fn a_replica_grants_nothing_and_says_so(kind: Kind) {
-    let (primary, replica) = pair_with_leases_of(kind, 60_000);
-    let node = replica.run("DLOCK.NODE");
-    assert_eq!(node.at("granting").text(), "replica");
-    assert_eq!(node.at("role").text(), "replica");
-    assert_eq!(replica.info("dlock")["dlock_granting"], "replica");
-    let refusing = node.at("refusing-ms").int();
-    eventually("time passes", || replica.node("refusing-ms").int() > refusing);
-    promote(&replica);
-    replica.assert_in_quarantine(PROMOTED);
-    primary.assert_grants();
-}
-
 // --- longer lives --------------------------------------------------------------------------------
 
+/// A primary sends nothing of its writes since the copy of the data set before the replica asks for it. Redis 7.0
+/// would ask a second later, and a replica promoted within it would know nothing.
 #[apply(on_every_server)]
 fn a_fresh_replica_knows_how_long_leases_of_its_primary_may_be(kind: Kind) {
     for load in ["disabled", "swapdb"] {
@@ -164,34 +147,13 @@ fn a_fresh_replica_knows_how_long_leases_of_its_primary_may_be(kind: Kind) {
             .replica_of(&primary)
             .start();
         until_told(&primary, &replica);
+        let commands = replica.info("commandstats");
+        assert!(commands.contains_key("cmdstat_replconf"), "{commands:?}");
         primary.pause();
         let since = Instant::now();
         promote(&replica);
         assert_bound(replica.assert_in_quarantine(PROMOTED), 60_000, since);
     }
-}
-
-#[apply(on_every_server)]
-fn one_that_was_restarted_and_told_nothing_since_waits_for_the_longest_new_lease(kind: Kind) {
-    let (primary, mut replica) = pair_with_leases_of(kind, 60_000);
-    replica.stop();
-    replica.start_again();
-    until_told(&primary, &replica);
-    // From now on its primary sends it nothing; it may have granted longer leases meanwhile.
-    let since = Instant::now();
-    primary.pause();
-    replica.stop();
-    replica.start_again();
-    assert_eq!(replica.node("granting").text(), "replica");
-    replica.kill();
-    replica.start_again();
-    promote(&replica);
-    // Its state file says so by now: the crash and the promotion are reasons of the same length.
-    let node = replica.run("DLOCK.NODE");
-    assert_eq!(node.at("granting").text(), "quarantine", "{node:?}");
-    let left = node.at("quarantine-ms").int();
-    let passed = since.elapsed().as_millis() as i64 + 1;
-    assert!((600_000 - passed..=600_000).contains(&left), "{left} ms left after {passed}");
 }
 
 #[apply(on_two_servers)]
@@ -226,24 +188,6 @@ fn a_quarantine_goes_on_when_its_node_becomes_a_replica_and_a_primary_again(kind
     assert_eq!(server.run("DLOCK.ACQUIRE lost bob 1000").code(), "QUARANTINE");
 }
 
-#[apply(on_two_servers)]
-fn the_middle_of_a_chain_is_promoted_and_its_replica_follows(kind: Kind) {
-    let (primary, middle) = pair_with_leases_of(kind, 60_000);
-    let last = Server::build(kind).replica_of(&middle).start();
-    middle.until_streaming_to(&last);
-    primary.run("DLOCK.ACQUIRE job alice 60000");
-    until_told(&primary, &middle);
-    primary.pause();
-    promote(&middle);
-    middle.assert_in_quarantine(PROMOTED);
-    assert_eq!(last.node("granting").text(), "replica");
-    assert_eq!(last.node("quarantine-reason").text(), "");
-    middle.leave_quarantine();
-    let fence = middle.run("DLOCK.ACQUIRE free bob 60000").int();
-    middle.assert_agrees_with(&last);
-    assert_eq!(last.run("DLOCK.CHECK free bob").int(), fence);
-}
-
 // --- a replica without a promise -----------------------------------------------------------------
 
 /// A replica that has its primary's data set and no promise: nothing is replicated in a pause.
@@ -270,6 +214,25 @@ fn one_that_was_told_nothing_waits_for_the_longest_new_lease(kind: Kind) {
         let passed = since.elapsed().as_millis() as i64 + 1;
         assert!((longest - passed..=longest).contains(&left), "{left} of {longest} ms left");
     }
+}
+
+/// A healthy pair that fails over and back waits for its own leases only.
+#[apply(on_two_servers)]
+fn a_server_that_gets_another_primary_waits_for_the_longest_lease_until_it_is_told(kind: Kind) {
+    let (old, new) = pair_with_leases_of(kind, 60_000);
+    promote(&new);
+    old.run(&format!("REPLICAOF 127.0.0.1 {}", new.port()));
+    until_told(&new, &old);
+    promote(&old);
+    old.assert_in_quarantine(PROMOTED);
+    old.leave_quarantine();
+    old.run("CONFIG SET dlock.quarantine auto");
+    // Nothing listens at this port.
+    old.run("REPLICAOF 127.0.0.1 1");
+    let since = Instant::now();
+    promote(&old);
+    let left = old.assert_in_quarantine(UNTOLD);
+    assert!(left >= 600_000 - since.elapsed().as_millis() as i64 - 1, "{left} ms left");
 }
 
 /// Its state file says so, for it may crash before it is promoted.
@@ -329,20 +292,5 @@ fn an_assumed_bound_is_not_handed_on_as_known(kind: Kind) {
     promote(&last);
     assert_bound(last.assert_in_quarantine(PROMOTED), 60_000, since);
     middle.start_again();
-    assert_bound(middle.assert_in_quarantine(CRASHED), 60_000, Instant::now());
-}
-
-/// A primary sends nothing of its writes since the copy of the data set before this. Redis 7.0 would ask a
-/// second later, and a replica promoted within it would know nothing.
-#[apply(on_every_server)]
-fn a_replica_asks_for_what_it_missed_as_soon_as_it_has_the_data_set(kind: Kind) {
-    for load in ["disabled", "swapdb"] {
-        let primary = streams(kind);
-        grant_and_release(&primary, 60_000);
-        let load = format!("repl-diskless-load {load}");
-        let replica = Server::build(kind).config(&load).replica_of(&primary).start();
-        until_told(&primary, &replica);
-        let commands = replica.info("commandstats");
-        assert!(commands.contains_key("cmdstat_replconf"), "{commands:?}");
-    }
+    assert_bound(middle.assert_in_quarantine(CRASHED), 60_000, since);
 }

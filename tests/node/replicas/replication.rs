@@ -56,7 +56,7 @@ fn a_replica_has_every_effect_as_it_was_decided(kind: Kind) {
     assert_eq!(replica.node("fence").int(), primary.node("fence").int());
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_replica_answers_check_and_inspect_and_refuses_the_rest(kind: Kind) {
     let (primary, replicas) = primary_with(kind, 1);
     let replica = &replicas[0];
@@ -87,11 +87,15 @@ fn a_replica_answers_check_and_inspect_and_refuses_the_rest(kind: Kind) {
 fn a_replica_ends_no_lease_itself(kind: Kind) {
     let (primary, replicas) = primary_with(kind, 1);
     let replica = &replicas[0];
-    primary.run("DLOCK.ACQUIRE job alice 2000");
-    primary.run("DLOCK.ACQUIRE pool alice 2000 LIMIT 2");
-    primary.run("DLOCK.ACQUIRE pool bob 60000 LIMIT 2");
+    // In this pause the primary ends no lease.
+    let words = [
+        "DLOCK.ACQUIRE job alice 500",
+        "DLOCK.ACQUIRE pool alice 500 LIMIT 2",
+        "DLOCK.ACQUIRE pool bob 60000 LIMIT 2",
+        "CLIENT PAUSE 600000 WRITE",
+    ];
+    primary.client().pipeline(words.map(str::to_owned));
     primary.until_followed_by(replica);
-    primary.pause();
     let digest = replica.digest();
     eventually("the lease is over", || replica.run("DLOCK.CHECK job alice").is_null());
     eventually("the permit is over", || replica.run("DLOCK.CHECK pool alice").is_null());
@@ -103,13 +107,13 @@ fn a_replica_ends_no_lease_itself(kind: Kind) {
     eventually("a second passes", || turns() > before + 1);
     assert_eq!(replica.run("EXISTS job").int(), 1);
     assert_eq!(replica.digest(), digest);
-    primary.resume();
+    primary.run("CLIENT UNPAUSE");
     eventually("the primary ends it", || primary.run("EXISTS job").int() == 0);
     primary.assert_agrees_with(replica);
     assert_eq!(replica.run("EXISTS job").int(), 0);
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_random_life_is_the_same_on_replicas_and_in_their_files(kind: Kind) {
     let mut rng = seed::rng();
     let primary = Server::build(kind).append_only().start();
@@ -176,7 +180,7 @@ fn a_random_life_is_the_same_after_a_crash(kind: Kind) {
     }
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_replica_that_comes_late_gets_all_and_what_follows(kind: Kind) {
     for diskless in ["yes", "no"] {
         let primary = Server::build(kind).config(&format!("repl-diskless-sync {diskless}")).start();

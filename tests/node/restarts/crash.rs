@@ -28,8 +28,8 @@ const SHORT: (u64, u64) = (50, 450);
 /// A log loses this many bytes, at most.
 const MOST_CUT: usize = 4096;
 
-/// Most leases last longer than a server takes to start again.
-const LONG: (u64, u64) = (1000, 4000);
+/// A lease outlasts many starts of a server, on a busy machine, too.
+const LONG: (u64, u64) = (30_000, 60_000);
 
 /// A server's files, and its fate.
 struct Setup {
@@ -71,12 +71,12 @@ const LOG_ALWAYS: Setup = Setup {
 const NO_QUARANTINE: Setup =
     Setup { config: &["appendonly no", "dlock.quarantine off"], ttls: LONG, ..NO_FILES };
 
-#[apply(on_two_servers)]
+#[apply(on_one_server)]
 fn kills_of_a_server_without_files_break_no_promise(kind: Kind) {
     assert_keeps_its_promises(kind, &NO_FILES);
 }
 
-#[apply(on_two_servers)]
+#[apply(on_one_server)]
 fn kills_of_a_server_with_snapshots_break_no_promise(kind: Kind) {
     assert_keeps_its_promises(kind, &SNAPSHOTS);
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use harness::{Kind, Server, append_only, apply, on_every_server, seed, soak};
+use harness::{Kind, Server, append_only, apply, on_every_server, on_two_servers, seed, soak};
 use rand::RngExt;
 use rand::rngs::StdRng;
 use rand::seq::{IndexedRandom, IteratorRandom};
@@ -46,7 +46,7 @@ fn a_server_that_accepts_a_torn_log_starts_in_quarantine_with_larger_fences(kind
     }
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_server_that_refuses_a_torn_log_starts_with_larger_fences_once_it_is_repaired(kind: Kind) {
     let mut rng = seed::rng();
     let mut crashed = Crashed::after_a_life(kind, "aof-load-truncated no", &mut rng);

@@ -1,8 +1,6 @@
 //! Clients that an operator kills or unblocks while they hold or wait.
 
-use harness::{
-    Client, Kind, Server, Value, apply, eventually, on_every_server, on_one_server, on_two_servers,
-};
+use harness::{Client, Kind, Server, Value, apply, eventually, on_every_server, on_two_servers};
 
 fn watched(kind: Kind) -> (Server, Server) {
     let server = Server::start(kind);
@@ -118,23 +116,11 @@ fn an_operators_unblock_leaves_a_place_that_is_kept(kind: Kind) {
     server.assert_agrees_with(&replica);
 }
 
-/// The waiter gets the reply of a wait that timed out.
-#[apply(on_one_server)]
-fn a_wait_that_an_operator_ended_counts_as_a_denial(kind: Kind) {
-    let server = Server::start(kind);
-    server.run("DLOCK.ACQUIRE job alice 60000");
-    let (bob, id) = waiter(&server, "DLOCK.ACQUIRE job bob 60000 WAIT 0");
-    if unblock(&server, kind, id, "TIMEOUT") {
-        assert_unblocked(bob, "TIMEOUT");
-        assert_eq!(server.info_number("dlock", "dlock_denials"), 1);
-    }
-}
-
 /// The grant and the end of the client come in one turn of the server.
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_grant_to_a_client_that_ends_in_the_same_moment_is_handed_on(kind: Kind) {
     let (server, replica) = watched(kind);
-    for round in 0..20 {
+    for round in 0..4 {
         for (end, reason) in
             [("CLIENT KILL ID", ""), ("CLIENT UNBLOCK", "ERROR"), ("CLIENT UNBLOCK", "TIMEOUT")]
         {

@@ -16,7 +16,7 @@ fn defaults_are_as_documented(kind: Kind) {
     assert_eq!(get(&server, "dlock.state-file"), format!("dlock-{}.state", server.port()));
 }
 
-#[apply(on_two_servers)]
+#[apply(on_one_server)]
 fn the_configuration_file_sets_values(kind: Kind) {
     let server = Server::build(kind)
         .config("dlock.max-ttl 5000")
@@ -65,7 +65,7 @@ fn the_longest_lease_can_be_changed(kind: Kind) {
     assert!(server.holder("old")["ttl-ms"].int() > 30_000);
 }
 
-#[apply(on_two_servers)]
+#[apply(on_one_server)]
 fn bad_values_are_refused_and_change_nothing(kind: Kind) {
     let server = Server::start(kind);
     for (name, default) in [("dlock.max-ttl", "600000"), ("dlock.max-memory-percent", "50")] {

@@ -1,6 +1,6 @@
 //! Keyspace events of class `d`: dlock.acquire, dlock.release, dlock.done, dlock.expire, dlock.break.
 
-use harness::{Client, Kind, Server, apply, eventually, on_one_server, on_two_servers};
+use harness::{Client, Kind, Server, apply, on_one_server, on_two_servers};
 
 /// A client that gets the events of the first database, as `dlock.<name> <key>`.
 struct Listener(Client);
@@ -29,7 +29,7 @@ impl Listener {
     }
 }
 
-#[apply(on_two_servers)]
+#[apply(on_one_server)]
 fn a_grant_and_a_release_are_told(kind: Kind) {
     let server = Server::start(kind);
     let mut events = Listener::new(&server);
@@ -87,32 +87,4 @@ fn a_lock_that_is_left_done_is_told_once(kind: Kind) {
         assert_eq!(events.next(), format!("dlock.{name} job"));
     }
     events.nothing_more();
-}
-
-#[apply(on_one_server)]
-fn the_keyspace_channel_of_a_lock_tells_the_event(kind: Kind) {
-    let server = Server::start(kind);
-    server.run("CONFIG SET notify-keyspace-events KEd");
-    let mut client = server.client();
-    client.run("SUBSCRIBE __keyspace@0__:job");
-    server.run("DLOCK.ACQUIRE job alice 60000");
-    let message = client.recv();
-    assert_eq!(message.items()[2].text(), "dlock.acquire");
-}
-
-#[apply(on_two_servers)]
-fn nothing_is_told_without_a_subscription(kind: Kind) {
-    let server = Server::start(kind);
-    let mut events = Listener::new(&server);
-    server.run("CONFIG SET notify-keyspace-events KEg$");
-    server.run("DLOCK.ACQUIRE job alice 50");
-    eventually("the lease ends", || server.run("DBSIZE").int() == 0);
-    server.run("CONFIG SET notify-keyspace-events KEd");
-    server.run("DLOCK.ACQUIRE other alice 60000");
-    let mut seen = events.next();
-    // The end of the key itself may be an event of class `g`, as for any key.
-    if seen == "del job" {
-        seen = events.next();
-    }
-    assert_eq!(seen, "dlock.acquire other");
 }

@@ -1,9 +1,8 @@
 //! INFO dlock: counters, and how long locks were waited for and held.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
 
-use harness::{Client, Kind, Server, apply, eventually, on_one_server, on_two_servers};
+use harness::{Kind, Server, apply, eventually, on_one_server, on_two_servers};
 
 fn count(server: &Server, name: &str) -> i64 {
     server.info_number("dlock", &format!("dlock_{name}"))
@@ -72,37 +71,6 @@ fn ends_by_time_and_by_connection_are_counted(kind: Kind) {
     eventually("the lock ends", || server.run("DBSIZE").int() == 0);
     assert_eq!(count(&server, "ephemeral_ends"), 1);
     assert_eq!(count(&server, "expiries"), 1);
-}
-
-#[apply(on_one_server)]
-fn waiting_and_holding_are_measured(kind: Kind) {
-    let server = Server::start(kind);
-    let begun = Instant::now();
-    server.run("DLOCK.ACQUIRE job alice 60000");
-    let wait = |n| server.waiter(&format!("DLOCK.ACQUIRE job t{n} 60000 WAIT 0"));
-    let mut waiters: Vec<Client> = (0..3).map(wait).collect();
-    eventually("the last has waited for 200 ms", || {
-        let lock = server.run("DLOCK.INSPECT job");
-        lock.at("waiters").items()[2].at("waited-ms").int() >= 200
-    });
-    for (number, token) in ["alice", "t0", "t1", "t2"].iter().enumerate() {
-        server.run(&format!("DLOCK.RELEASE job {token}"));
-        if let Some(next) = waiters.get_mut(number) {
-            next.recv();
-        }
-    }
-    let whole = begun.elapsed() + Duration::from_millis(10);
-    assert_eq!(count(&server, "handovers"), 3);
-
-    let info = server.info("dlock");
-    let milliseconds = |name: &str| info[name].parse::<f64>().unwrap();
-    // A percentile may be the bound of a bucket, a quarter more or less.
-    let most = 1.25 * whole.as_secs_f64() * 1000.0 + 1.0;
-    for name in ["dlock_wait_p50_ms", "dlock_wait_p99_ms", "dlock_hold_p99_ms"] {
-        let value = milliseconds(name);
-        assert!((150.0..=most).contains(&value), "{name}: {value}");
-    }
-    assert!(milliseconds("dlock_hold_p50_ms") <= milliseconds("dlock_hold_p99_ms"), "{info:?}");
 }
 
 /// Percentiles of several nodes, or of a part of a node's life, cannot be computed from percentiles.

@@ -34,15 +34,6 @@ fn every_command_is_listed(kind: Kind) {
 }
 
 #[apply(on_two_servers)]
-fn command_getkeys_finds_the_key(kind: Kind) {
-    let server = Server::start(kind);
-    for request in WITH_KEY {
-        let keys = server.run(&format!("COMMAND GETKEYS {request}"));
-        assert_eq!(keys, Value::Array(vec![Value::Bulk("job".into())]), "{request}");
-    }
-}
-
-#[apply(on_two_servers)]
 fn key_accesses_are_declared(kind: Kind) {
     let server = Server::start(kind);
     for (request, access) in [
@@ -84,26 +75,6 @@ fn flags_are_as_documented(kind: Kind) {
         }
         let expected: BTreeSet<String> = expected.iter().map(|f| f.to_string()).collect();
         assert_eq!(flags, expected, "{command}");
-    }
-}
-
-#[apply(on_one_server)]
-fn arities_are_declared(kind: Kind) {
-    let server = Server::start(kind);
-    for (command, arity) in [
-        ("ACQUIRE", -4),
-        ("RELEASE", -3),
-        ("EXTEND", -4),
-        ("CHECK", 3),
-        ("INSPECT", 2),
-        ("TOKENS", 2),
-        ("BREAK", -2),
-        ("HOT", -1),
-        ("NODE", 1),
-        ("HELP", 1),
-    ] {
-        let info = server.run(&format!("COMMAND INFO DLOCK.{command}"));
-        assert_eq!(info.items()[0].items()[1].int(), arity, "{command}");
     }
 }
 

@@ -1,10 +1,10 @@
 //! Memory: operations that work when none is left, and no leaks.
 
-use harness::{Client, Kind, Server, apply, on_every_server, on_one_server, on_two_servers};
+use harness::{Client, Kind, Server, apply, on_one_server, on_two_servers};
 
 // --- full ------------------------------------------------------------------------------------
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_full_server_refuses_new_locks_and_gives_back_old_ones(kind: Kind) {
     let server = Server::start(kind);
     server.run("DLOCK.ACQUIRE job alice 60000");
@@ -37,12 +37,18 @@ fn a_full_server_hands_over_to_present_waiters(kind: Kind) {
     server.run("DLOCK.ACQUIRE released alice 60000");
     server.run("DLOCK.ACQUIRE broken alice 60000");
     ephemeral.run("DLOCK.ACQUIRE left alice 60000 EPHEMERAL");
-    server.run("DLOCK.ACQUIRE over alice 2000");
     let wait = |key| server.waiter(&format!("DLOCK.ACQUIRE {key} bob 60000 WAIT 0"));
-    let mut waiters = ["released", "broken", "left", "over"].map(wait);
-    let mut patient = server.waiter("DLOCK.ACQUIRE over carol 60000 WAIT 0");
-    let mut hasty = server.waiter("DLOCK.ACQUIRE over dave 60000 WAIT 2700");
+    let mut waiters = Vec::from(["released", "broken", "left"].map(wait));
     fill(&server);
+    server.run("CONFIG SET maxmemory 0");
+    let [_, over, mut patient, mut hasty, _] = server.in_one_turn([
+        "DLOCK.ACQUIRE over alice 500",
+        "DLOCK.ACQUIRE over bob 60000 WAIT 0",
+        "DLOCK.ACQUIRE over carol 60000 WAIT 0",
+        "DLOCK.ACQUIRE over dave 60000 WAIT 800",
+        "CONFIG SET maxmemory 1000000",
+    ]);
+    waiters.push(over);
     server.run("DLOCK.RELEASE released alice");
     server.run("DLOCK.BREAK broken");
     ephemeral.close();
@@ -74,11 +80,11 @@ fn fill(server: &Server) {
 // --- leaks -----------------------------------------------------------------------------------
 
 #[apply(on_one_server)]
-fn a_hundred_thousand_locks_leave_no_memory_behind(kind: Kind) {
+fn fifty_thousand_locks_leave_no_memory_behind(kind: Kind) {
     let server = Server::start(kind);
     let mut client = server.accepted();
     assert_leaves_nothing(&server, |part| {
-        let cycles = (0..part.of(100_000)).flat_map(|n| {
+        let cycles = (0..part.of(50_000)).flat_map(|n| {
             let key = n % 1000;
             [format!("DLOCK.ACQUIRE k{key} t{n} 60000"), format!("DLOCK.RELEASE k{key} t{n}")]
         });
@@ -88,11 +94,11 @@ fn a_hundred_thousand_locks_leave_no_memory_behind(kind: Kind) {
 }
 
 #[apply(on_one_server)]
-fn ten_thousand_waiters_that_disconnect_leave_no_memory_behind(kind: Kind) {
+fn five_thousand_waiters_that_disconnect_leave_no_memory_behind(kind: Kind) {
     let server = Server::start(kind);
     server.run("DLOCK.ACQUIRE job alice 600000");
     assert_leaves_nothing(&server, |part| {
-        for batch in 0..part.of(20) {
+        for batch in 0..part.of(10) {
             let ask = |n| format!("DLOCK.ACQUIRE job t{batch}-{n} 60000 WAIT 0 META {n}");
             server.crowd(500, ask).into_iter().for_each(Client::close);
             server.until_blocked(0);
@@ -101,10 +107,10 @@ fn ten_thousand_waiters_that_disconnect_leave_no_memory_behind(kind: Kind) {
 }
 
 #[apply(on_one_server)]
-fn ten_thousand_ephemeral_connections_leave_no_memory_behind(kind: Kind) {
+fn five_thousand_ephemeral_connections_leave_no_memory_behind(kind: Kind) {
     let server = Server::start(kind);
     assert_leaves_nothing(&server, |part| {
-        for batch in 0..part.of(20) {
+        for batch in 0..part.of(10) {
             let mut clients = server.clients(500);
             for (n, client) in clients.iter_mut().enumerate() {
                 client.send(&format!("DLOCK.ACQUIRE k{batch}-{n} t 600000 EPHEMERAL"));

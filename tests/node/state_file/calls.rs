@@ -35,7 +35,7 @@ fn the_main_thread_never_touches_it(kind: Kind) {
     let mut client = server.client();
     let mut ttl = 100;
     for round in 0..5 {
-        let cycles = (0..4000).flat_map(|n| {
+        let cycles = (0..1000).flat_map(|n| {
             let key = n % 10;
             [format!("DLOCK.ACQUIRE job{key} t 60000"), format!("DLOCK.RELEASE job{key} t")]
         });
@@ -71,7 +71,7 @@ fn a_steady_load_hardly_ever_writes_it(kind: Kind) {
     client.run("DLOCK.RELEASE job t");
     let renames = || server.system_calls().iter().filter(|call| call.renames()).count();
     let before = renames();
-    let cycles = (0..20_000).flat_map(|n| {
+    let cycles = (0..5_000).flat_map(|n| {
         let ttl = 50_000 + n % 10_000;
         [format!("DLOCK.ACQUIRE job t {ttl}"), "DLOCK.RELEASE job t".to_owned()]
     });

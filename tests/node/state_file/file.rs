@@ -3,15 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-use harness::{
-    Client, Kind, Server, apply, eventually, on_every_server, on_one_server, on_two_servers,
-    scratch,
-};
-
-fn lines(server: &Server) -> Vec<String> {
-    let text = fs::read_to_string(server.state_file()).expect("it is text");
-    text.lines().map(str::to_owned).collect()
-}
+use harness::{Client, Kind, Server, apply, eventually, on_one_server, on_two_servers, scratch};
 
 #[track_caller]
 fn assert_hex(name: &str) {
@@ -35,40 +27,8 @@ fn the_first_start_makes_it(kind: Kind) {
     eventually("nothing else is left of it", || server.state_files() == expected);
 }
 
-#[apply(on_one_server)]
-fn it_is_a_short_text_of_names_and_values(kind: Kind) {
-    let server = Server::start(kind);
-    let lines = lines(&server);
-    assert_eq!(lines[0], "dlock-state 1");
-    for line in &lines {
-        let (name, value) = line.split_once(' ').unwrap_or_else(|| panic!("{line:?}"));
-        assert!(!name.is_empty() && !value.is_empty(), "{line:?}");
-    }
-    let names: BTreeSet<&str> = lines.iter().filter_map(|line| line.split(' ').next()).collect();
-    assert_eq!(names.len(), lines.len(), "a name is there twice: {lines:?}");
-    let node_id = server.node("node-id").text();
-    assert!(lines.iter().any(|line| line.ends_with(&node_id)), "{lines:?}");
-    assert!(fs::read(server.state_file()).unwrap().ends_with(b"\n"));
-}
-
-#[apply(on_one_server)]
-fn every_start_is_counted_and_the_name_stays(kind: Kind) {
-    let mut server = Server::start(kind);
-    let name = server.node("node-id").text();
-    for boot in 2..=6 {
-        if boot % 2 == 0 {
-            server.kill();
-            server.start_again();
-        } else {
-            server.restart();
-        }
-        assert_eq!(server.node("boot").int(), boot);
-        assert_eq!(server.node("node-id").text(), name);
-    }
-}
-
 /// The process stays the same and becomes another server.
-#[apply(on_every_server)]
+#[apply(on_two_servers)]
 fn a_restart_inside_the_process_is_a_start(kind: Kind) {
     let server = Server::start(kind);
     let name = server.node("node-id").text();

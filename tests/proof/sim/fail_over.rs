@@ -1,5 +1,7 @@
 //! A replica takes over from its primary, which dies, is cut off, or is replaced without a cause.
 //!
+//! A former primary may take over again before it has a data set of the new one. It waits for the longest lease.
+//!
 //! The replica can respect only what has reached it. No promise holds for
 //!
 //! - a lease longer than all that the replica was told of, and a fence larger than those;
@@ -25,7 +27,7 @@ impl<R: Rules> World<R> {
         let (leader, follower) = (self.leader(node), self.follower(node));
         let Some(pair) = self.pairs.get_mut(&node) else { return };
         let can = self.servers[follower].is_up && self.servers[leader].is_up;
-        if !can || !pair.known.is_synced || pair.deposed.is_some() || pair.is_failing_over {
+        if !can || !pair.known.has_data() || pair.deposed.is_some() || pair.is_failing_over {
             return;
         }
         pair.is_failing_over = true;
@@ -51,7 +53,7 @@ impl<R: Rules> World<R> {
         let fenced = !alive || self.servers[old].host.refuses;
         let healthy = alive && pair.follows && pair.cut_until <= now;
         let may = if planned { healthy } else { fenced || self.max_lag.is_none() };
-        if !self.servers[new].is_up || !pair.known.is_synced || !may {
+        if !self.servers[new].is_up || !pair.known.has_data() || !may {
             if !alive {
                 self.note_stop(node);
             }
@@ -62,6 +64,7 @@ impl<R: Rules> World<R> {
         }
         let Some(pair) = self.pairs.get_mut(&node) else { return };
         let heard = pair.heard;
+        let is_synced = pair.known.is_synced;
         let lost = pair.has_lost || !pair.queue.is_empty();
         pair.queue.clear();
         let left = std::mem::take(&mut pair.left);
@@ -77,7 +80,7 @@ impl<R: Rules> World<R> {
         if !lost {
             self.check_replicated((old, &left), new);
         }
-        self.note_promotion(node, new);
+        self.note_promotion(node, new, is_synced);
         self.say(format!("server {new} takes node {node} over from server {old}"));
         self.settle(new);
         if planned {
@@ -148,8 +151,9 @@ impl<R: Rules> World<R> {
         }
     }
 
-    /// Leases that the new primary lacks have ended, as far as guards can rely on them.
-    fn note_promotion(&mut self, node: usize, new: usize) {
+    /// Leases that the new primary lacks have ended, as far as guards can rely on them. A former primary without
+    /// a new data set may lack renewals of all others.
+    fn note_promotion(&mut self, node: usize, new: usize, is_synced: bool) {
         let time = self.servers[new].time(self.now);
         let grants = self.servers[new].host.grants();
         for task in
@@ -164,7 +168,8 @@ impl<R: Rules> World<R> {
             if holds {
                 // A lock that an operator had ended may be back.
                 self.tasks[task].ended = None;
-            } else {
+            }
+            if !holds || !is_synced {
                 self.note_end(task, node);
             }
         }
@@ -189,7 +194,7 @@ impl<R: Rules> World<R> {
     pub(super) fn demote(&mut self, node: usize) {
         let Some(pair) = self.pairs.get_mut(&node) else { return };
         let Some(old) = pair.deposed.take() else { return };
-        pair.known = Known::default();
+        pair.known = Known::of_former_primary();
         let now = self.now;
         self.servers[old].demote(now);
         self.settle(old);

@@ -68,6 +68,9 @@ pub enum Flaw {
     /// A replica that has its primary's data set, and nothing of the stream, takes its quarantine from the
     /// data set.
     QuarantineOfDataSet,
+    /// A primary that becomes a replica, and is promoted before it has a data set, takes its quarantine from its
+    /// own leases.
+    TrustsOwnBound,
     /// A primary tells its replica what it has promised after other things, when it looks at its state file.
     TellsLate,
     /// A server that took over in ignorance tells its own replica the length of that wait as the
@@ -103,7 +106,7 @@ pub enum Flaw {
 
 impl Flaw {
     /// All of them.
-    pub const ALL: [Flaw; 46] = [
+    pub const ALL: [Flaw; 47] = [
         Flaw::NoQuarantine,
         Flaw::ShortQuarantine,
         Flaw::NewGrants,
@@ -135,6 +138,7 @@ impl Flaw {
         Flaw::QuarantineWithoutLag,
         Flaw::QuarantineOfWhatArrived,
         Flaw::QuarantineOfDataSet,
+        Flaw::TrustsOwnBound,
         Flaw::TellsLate,
         Flaw::HandsIgnoranceOn,
         Flaw::HandsNothingOn,
@@ -161,6 +165,7 @@ impl Flaw {
             | F::QuarantineWithoutLag
             | F::QuarantineOfWhatArrived
             | F::QuarantineOfDataSet
+            | F::TrustsOwnBound
             | F::TellsLate
             | F::HandsIgnoranceOn
             | F::HandsNothingOn

@@ -17,7 +17,7 @@ pub enum Knows {
     /// All of it.
     #[default]
     All,
-    /// The server has a data set, and nothing of the stream after it.
+    /// The server has a new primary, or its data set, and nothing of its stream.
     Untold,
     /// The server has as much knowledge as its primary, which was told nothing itself.
     AsMuch,

@@ -53,11 +53,6 @@ impl Lives {
         ("evictions", Lives::Evicting),
     ];
 
-    /// Seeds of lives, of one kind or another, that have shown a rare mutant. A change of the simulation
-    /// makes other lives of them: if the mutants' test becomes slow, take new seeds from its output.
-    pub const TELLING: [u64; 17] =
-        [69, 128, 135, 142, 323, 360, 370, 401, 464, 526, 569, 1517, 2332, 2349, 2372, 2765, 2830];
-
     /// The command that prints one life event by event.
     pub fn told(self, seed: u64) -> String {
         let named = Lives::ALL.iter().find(|(_, lives)| *lives == self);

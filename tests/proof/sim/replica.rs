@@ -25,7 +25,7 @@ impl Server {
                     self.host.load(&key, mode, &holder, time.now);
                 }
                 self.knowledge.knows = Knows::Untold;
-                self.node.durable.synced();
+                self.node.durable.untold();
             }
             Sent::Effect(effect) => {
                 self.knowledge.hears();
@@ -80,8 +80,14 @@ impl Server {
         self.stream.sent.clear();
         self.host.disk_is_full = false;
         let now = self.time(now).now;
-        if self.is_up {
+        if !self.is_up {
+            return;
+        }
+        self.knowledge.knows = Knows::Untold;
+        if self.flaw == Some(Flaw::TrustsOwnBound) {
             self.node.follow(&mut self.host, now);
+        } else {
+            self.node.demoted(&mut self.host, now);
         }
     }
 

@@ -42,6 +42,8 @@ pub struct Pair {
 pub(super) struct Known {
     /// True once it has a data set.
     pub(super) is_synced: bool,
+    /// True if it was the primary until now: it has its own data set.
+    has_led: bool,
     /// The lease bound that its primary has promised, once it was told.
     told: Option<Millis>,
     /// Leases that its primary does not know either have ended by then.
@@ -52,6 +54,16 @@ pub(super) struct Known {
 }
 
 impl Known {
+    /// The data of a server that was the primary until now.
+    pub(super) fn of_former_primary() -> Known {
+        Known { has_led: true, ..Known::default() }
+    }
+
+    /// True if it can take over.
+    pub(super) fn has_data(&self) -> bool {
+        self.is_synced || self.has_led
+    }
+
     /// True if it can know of a lease of this length.
     pub(super) fn covers(&self, key: &KeyBuf, ttl: Millis, now: u64) -> bool {
         let recent = |lease: &&(u64, Millis)| lease.0 + REMEMBERED > now;

@@ -108,7 +108,7 @@ impl Server {
     pub fn new(dice: &mut Dice, flaw: Option<Flaw>) -> Server {
         let mut host = MemoryHost::default();
         host.owner = ANYBODY;
-        // Drawn and not used: the telling seeds were found with this draw.
+        // Drawn and not used: the seeds in the mutants' test were found with this draw.
         dice.chance(150);
         Server {
             node: Node::default(),

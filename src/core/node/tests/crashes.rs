@@ -110,7 +110,7 @@ impl Site {
             let left = held.end.saturating_sub(*now).div_ceil(1000);
             self.replica.heard_of(key(&held.name), Fence(1), Millis(left));
         }
-        self.replica.durable.synced();
+        self.replica.durable.untold();
         self.look();
     }
 

@@ -260,18 +260,6 @@ fn the_promise_covers_what_is_left_of_a_quarantine() {
 }
 
 #[test]
-fn a_lease_that_is_stored_counts_before_anything_is_granted() {
-    let mut bench = Bench::new();
-    bench.hold(1, "a 10");
-    bench.node.heard_of(KEY, Fence(5), Millis(60_000));
-    bench.host.disk_is_full = true;
-    assert_eq!(bench.acquire(1, "a 10"), Err(Reason::NotDurable));
-    bench.host.disk_is_full = false;
-    bench.hold(1, "a 10");
-    assert_eq!(bench.host.promises[1].bound, Millis(61_440));
-}
-
-#[test]
 fn a_lease_that_ends_later_anyway_needs_no_state_file() {
     let mut bench = Bench::new();
     bench.hold(1, "a 1000");
@@ -334,7 +322,7 @@ fn a_node_that_has_never_run_grants_at_once() {
 fn synced() -> Bench {
     let mut bench = Bench::new();
     bench.follow();
-    bench.node.durable.synced();
+    bench.node.durable.untold();
     bench
 }
 
@@ -351,7 +339,7 @@ fn a_replica_that_was_told_nothing_waits_for_the_largest_of_its_setting_its_file
         let said = Promise { bound: Millis(file), ..Promise::default() };
         bench.node.durable.resume(&said, bench.time().now);
         bench.follow();
-        bench.node.durable.synced();
+        bench.node.durable.untold();
         bench.node.heard_of(KEY, Fence(7), Millis(loaded));
         bench.node.promoted(bench.time());
         assert_eq!(bench.acquire(1, "a 10"), Err(waits));
@@ -370,13 +358,24 @@ fn a_replica_that_starts_again_and_was_not_told_anything_yet_waits_as_long() {
     assert_eq!(bench.acquire(1, "a 10"), Err(untold(DEFAULT_MAX_TTL)));
 }
 
+/// The new primary may have granted any lease. A quarantine of the former one goes on.
 #[test]
-fn a_primary_that_follows_and_gets_nothing_knows_all_of_its_leases() {
-    let mut bench = Bench::new();
-    bench.hold(1, "a 1000");
-    bench.follow();
-    bench.node.promoted(bench.time());
-    assert_eq!(bench.acquire(2, "b 10"), Err(promoted(1_024)));
+fn a_node_with_another_primary_assumes_the_longest_lease_until_it_is_told() {
+    let long = DEFAULT_MAX_TTL + 1_000;
+    for (quarantine, waits) in
+        [(None, DEFAULT_MAX_TTL), (Some(0), DEFAULT_MAX_TTL), (Some(long), long)]
+    {
+        let mut bench = Bench::new();
+        bench.hold(1, "a 1000");
+        if let Some(quarantine) = quarantine.map(Millis) {
+            bench.follow();
+            bench.inherit(Promise { bound: Millis(2_000), quarantine, ..Promise::default() });
+        }
+        let now = bench.time().now;
+        bench.node.demoted(&mut bench.host, now);
+        bench.node.promoted(bench.time());
+        assert_eq!(bench.acquire(2, "b 10"), Err(untold(waits)));
+    }
 }
 
 #[test]
@@ -529,17 +528,6 @@ fn a_long_lease_that_is_loaded_or_replicated_raises_the_bound() {
     assert!(bench.write().bound >= Millis(86_400_000));
 }
 
-#[test]
-fn what_was_told_before_a_data_set_came_counts_no_more() {
-    let mut bench = Bench::new();
-    bench.node.settings.max_ttl = 9_000;
-    bench.follow();
-    bench.inherit(Promise { fence: Fence(7), unix: 0, bound: Millis(2_000), ..Promise::default() });
-    bench.node.durable.synced();
-    bench.node.promoted(bench.time());
-    assert_eq!(bench.acquire(1, "a 10"), Err(untold(9_000)));
-}
-
 /// Otherwise its replicas would not wait for what it waits for itself.
 #[test]
 fn replicas_are_told_of_a_quarantine_that_is_not_written_yet() {
@@ -553,16 +541,4 @@ fn replicas_are_told_of_a_quarantine_that_is_not_written_yet() {
     assert_eq!(bench.node.promise(bench.time()).quarantine, Millis(2_000));
     bench.pass(2_000_000);
     assert_eq!(bench.node.promise(bench.time()).quarantine, Millis(0));
-}
-
-/// Its next primary has not sent it more.
-#[test]
-fn what_was_told_counts_when_a_replica_follows_another_primary() {
-    let mut bench = Bench::new();
-    bench.follow();
-    bench.inherit(Promise { fence: Fence(7), unix: 0, bound: Millis(3_000), ..Promise::default() });
-    bench.follow();
-    bench.node.promoted(bench.time());
-    let refused = bench.acquire(1, "a 10");
-    assert_eq!(refused, Err(Reason::Quarantine { cause: Cause::Promoted, left: Millis(3_000) }));
 }

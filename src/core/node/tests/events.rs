@@ -362,17 +362,6 @@ fn a_replica_extends_what_its_primary_extended_though_it_is_over_here() {
 }
 
 #[test]
-fn a_promoted_replica_hands_out_larger_fences() {
-    let mut bench = Bench::new();
-    bench.follow();
-    let time = bench.time();
-    bench.node.apply(&mut bench.host, KEY, &granted(b"a", 5_000_000, Mode::Exclusive), time);
-    bench.node.lead(bench.time());
-    bench.pass(10_000);
-    assert_eq!(bench.hold(1, "b 10"), Fence(5_000_001));
-}
-
-#[test]
 fn a_replica_removes_what_the_primary_removed_whatever_it_is() {
     let mut bench = Bench::new();
     bench.follow();

@@ -24,31 +24,10 @@ fn begun() -> Bench {
 }
 
 #[test]
-fn a_proposal_below_the_clock_is_granted_as_it_is_on_a_key_that_has_seen_no_larger_one() {
-    let mut bench = begun();
-    assert_eq!(bench.take_at(KEY, "a 10 FENCE 5000000"), Fence(5_000_000));
-    assert_eq!(bench.take_at(KEY, "a 10 FENCE 5000000"), Fence(5_000_001));
-    assert_eq!(bench.take_at(KEY, "a 10"), Fence(10_000_000));
-    assert_eq!(bench.take_at(KEY, "a 10 FENCE 5000000"), Fence(10_000_001));
-}
-
-#[test]
 fn no_proposal_is_granted_below_the_clock_at_the_start() {
     let mut bench = begun();
     assert_eq!(bench.take_at(KEY, "a 10 FENCE 7"), Fence(1_000_001));
     assert_eq!(bench.take_at(OTHER, "a 10 FENCE 7"), Fence(1_000_001));
-}
-
-#[test]
-fn a_grant_at_one_key_does_not_move_another_keys_fence() {
-    let mut bench = begun();
-    assert_eq!(bench.take_at(KEY, "a 10 FENCE 80000000"), Fence(80_000_000));
-    assert_eq!(bench.hold(1, "b 10 FENCE 5000000"), Fence(80_000_001));
-    assert_eq!(bench.extend("b 10 FENCE 90000000"), Ok(true));
-    bench.pass_and_sweep(10_000);
-    assert_eq!(bench.take_at(OTHER, "a 10 FENCE 5000000"), Fence(5_000_000));
-    assert_eq!(bench.take_at(KEY, "a 10 FENCE 5000000"), Fence(90_000_001));
-    assert_eq!(bench.node.durable.fence(), Fence(90_000_001));
 }
 
 #[test]
