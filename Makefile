@@ -91,7 +91,7 @@ check: setup ## formatting, clippy and rustdoc with warnings as errors, house st
 	$(CARGO) fmt --check --manifest-path tests/bench/peers/rslock/Cargo.toml
 	$(CARGO) clippy --workspace --all-targets --features dlock-tests/soak -- -D warnings
 	RUSTDOCFLAGS=-Dwarnings $(CARGO) doc --quiet --no-deps --all-features -p dlock-redis-core -p dlock-redis
-	$(CARGO) test -q --test tidy
+	$(CARGO) test -q --test tidy --test machines
 	@scripts/python.sh check
 	@scripts/nodejs.sh check
 
@@ -146,8 +146,8 @@ lint-workflows: ## check .github/workflows by their schema, and for rights that 
 test-manifests: ## check packaging/compose.yaml and packaging/kubernetes by their schemas, and by what dlock needs
 	@scripts/test-manifests.sh
 
-recording: build ## record `dlock run` on two hosts, and draw it in motion: docs/pictures/run.svg
-	@scripts/recording.sh "$(TARGET)"
+recording: build ## make the pictures of a real run: docs/pictures/run.svg, top.svg, exporter.png (ARGS=monitoring)
+	@scripts/recording.sh "$(TARGET)" $(ARGS)
 
 peers: setup ## install those libraries into .peers/
 	@scripts/peers.sh

@@ -1,24 +1,30 @@
 #!/usr/bin/env bash
-# Records `dlock run` on two hosts, and draws the recording in motion: docs/pictures/run.svg. The first host holds the
-# lock and is killed; the second one waits, and runs. `make recording` calls it. It installs tmux, asciinema and
-# svg-term, the latter into .world/.
+# Makes the pictures of a real run in docs/pictures. `make recording` calls it. run.svg: `dlock run` on two hosts, in
+# motion; the first host holds the lock and is killed, and the second one waits, and runs. top.svg: `dlock top`.
+# exporter.png: the page of `dlock exporter`. It installs tmux, asciinema, chromium and svg-term, the latter into .world/.
 #
-# Usage: recording.sh TARGET
+# Usage: recording.sh TARGET [run|monitoring]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/packages.sh
 dlock=$1/release/dlock
 tools=$PWD/.world/svg-term
 work=$(mktemp --directory)
+clients=()
 screen() { tmux -S "$work/tmux" "$@"; }
 
 main() {
     setup
-    trap 'screen kill-server 2>/dev/null || true; kill "$nodes" 2>/dev/null || true; rm -rf "$work"' EXIT
+    trap 'screen kill-server 2>/dev/null || true; kill "${clients[@]}" "$nodes" 2>/dev/null || true; rm -rf "$work"' EXIT
     "$dlock" dev -n 3 --server .servers/redis-8.2 >"$work/nodes" &
     nodes=$!
-    until grep -q ready "$work/nodes"; do sleep 0.1; done
+    until grep -qs ready "$work/nodes"; do sleep 0.1; done
     DLOCK_NODES=$(sed -n 's/^ *export DLOCK_NODES=//p' "$work/nodes")
+    [ "${1:-run}" != run ] || run
+    [ "${1:-monitoring}" != monitoring ] || monitoring
+}
+
+run() {
     printf '#!/bin/sh\nfor step in 1 2 3 4 5 6 7 8 9; do echo "deploying: step $step"; sleep 1; done\n' >"$work/deploy.sh"
     chmod +x "$work/deploy.sh"
     screen -f /dev/null new-session -d -x 90 -y 17 "$(host web-1)"
@@ -28,7 +34,34 @@ main() {
     asciinema rec --quiet --overwrite --cols 90 --rows 17 -c "tmux -S $work/tmux attach" "$work/cast"
     # The last screen stays: tmux clears it when it ends.
     sed -i 's/^\(\[[0-9.]*, "o", \).*\(1049l\|server exited\).*/\1""]/' "$work/cast"
-    "$tools/node_modules/.bin/svg-term" --in "$work/cast" --out docs/pictures/run.svg --no-cursor --padding 10
+    draw run
+}
+
+# One client holds each lock, and others wait.
+monitoring() {
+    local key page=127.0.0.1:19763
+    export DLOCK_NODES
+    for key in nightly nightly nightly account:7 account:7 deploy; do
+        client run "$key" -- sleep 60
+        sleep 0.5
+    done
+    asciinema rec --quiet --overwrite --cols 100 --rows 14 -c "timeout --foreground 8 $dlock top" "$work/cast"
+    # svg-term makes one of several spaces, so they are drawn as blanks of Braille.
+    sed -i 's/  /\xe2\xa0\x80\xe2\xa0\x80/g' "$work/cast"
+    draw top --at 6000
+    sed -i 's/\xe2\xa0\x80/\xc2\xa0/g' docs/pictures/top.svg
+    client exporter --listen $page
+    chromium --headless --no-sandbox --hide-scrollbars --window-size=900,480 --virtual-time-budget=6000 \
+        --screenshot="$PWD/docs/pictures/exporter.png" http://$page/ 2>/dev/null
+}
+
+client() { # arguments
+    "$dlock" "$@" >/dev/null 2>&1 &
+    clients+=($!)
+}
+
+draw() { # picture, options
+    "$tools/node_modules/.bin/svg-term" --in "$work/cast" --out "docs/pictures/$1.svg" --no-cursor --padding 10 "${@:2}"
 }
 
 setup() {
@@ -36,6 +69,7 @@ setup() {
     command -v tmux >/dev/null || missing+=(tmux)
     command -v asciinema >/dev/null || missing+=(asciinema)
     command -v npm >/dev/null || missing+=(npm)
+    command -v chromium >/dev/null || missing+=(chromium)
     apt_install "${missing[@]}"
     [ -x "$tools/node_modules/.bin/svg-term" ] ||
         npm install --loglevel=error --no-audit --no-fund --ignore-scripts --prefix "$tools" svg-term-cli@2.1.1 >/dev/null
@@ -76,4 +110,4 @@ by_hand() { # why
     exit 1
 }
 
-main
+main "${2:-}"

@@ -64,9 +64,10 @@ set_version() { # version
 }
 
 published_somewhere() {
-    [[ $repository = https://* ]] || fail "Cargo.toml has no repository below [workspace.package]: set it to the address \
-under which this tree is published, https://… (crates and packages name it, and npm compares it with where the provenance \
-comes from)"
+    [[ $repository = https://* ]] && [ "$(grep -lx 'repository.workspace = true' src/{core,client,python}/Cargo.toml | wc -l)" = 3 ] ||
+        fail "Cargo.toml has no repository below [workspace.package]: set it to the address under which this tree is \
+published, https://… and write repository.workspace = true into src/{core,client,python}/Cargo.toml (crates and packages \
+name it, and npm compares it with where the provenance comes from)"
 }
 
 check() { # tag

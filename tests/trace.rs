@@ -49,7 +49,7 @@ fn acquisitions_and_holds_are_spans_without_secrets() {
         "acquire{key=job nodes=3",
         "otel.kind=\"client\" db.system.name=\"redis\" db.operation.name=\"DLOCK.ACQUIRE\"",
         "}:wait{key=job waits_for=\"redis://127.0.0.1:",
-        "held by somebody else",
+        "held by another client",
         "hold{key=job fence=",
         "acquired",
         "close",

@@ -48,7 +48,7 @@ pub enum Report {
     Renewed { key: KeyBuf, mode: Mode, holder: Holder },
     Extended { key: KeyBuf, mode: Mode, holder: Holder },
     Ended { key: KeyBuf, token: Box<[u8]>, why: Ending, held: u64 },
-    Done { key: KeyBuf, mark: Vec<u8>, until: Option<Until>, held: u64 },
+    Done { key: KeyBuf, record: Vec<u8>, until: Option<Until>, held: u64 },
     AllExpired(KeyBuf, usize),
     TextRemoved(KeyBuf),
     Answered(WaiterId, WaitOutcome),
@@ -272,8 +272,8 @@ impl Replicated {
                 apply::write_end(token, &mut written);
                 key
             }
-            Report::Done { key, mark, until, .. } => {
-                let done = Done::decode(mark).expect("the node has made it");
+            Report::Done { key, record, until, .. } => {
+                let done = Done::decode(record).expect("the node has made it");
                 meta = done.meta;
                 apply::write_done(&done, *until, &mut written);
                 key
@@ -316,8 +316,8 @@ impl Host for MemoryHost {
             Some(Value::Text { end, .. }) => {
                 Found::Foreign { left: end.map(|end| end.left(self.now)) }
             }
-            Some(Value::Done(mark, end)) => {
-                let done = Done::decode(mark).expect("the node has made it");
+            Some(Value::Done(record, end)) => {
+                let done = Done::decode(record).expect("the node has made it");
                 Found::Done { done, left: Some(end.left(self.now)) }
             }
             Some(Value::Other) => Found::WrongType,
@@ -354,8 +354,8 @@ impl Host for MemoryHost {
 
     fn done_by_user(&mut self) -> u64 {
         let units = |(key, value): (&KeyBuf, &Value)| match value {
-            Value::Done(mark, _) => {
-                Done::decode(mark).map(|done| units(key.name.len(), done.meta.len()))
+            Value::Done(record, _) => {
+                Done::decode(record).map(|done| units(key.name.len(), done.meta.len()))
             }
             _ => None,
         };
@@ -385,7 +385,7 @@ impl Host for MemoryHost {
     fn remove_foreign(&mut self, key: Key<'_>) {
         let removed = self.take(&key.to_owned());
         let is_other = matches!(removed, Some(Value::Text { .. } | Value::Done(..)));
-        assert!(is_other, "neither a plain string nor a mark");
+        assert!(is_other, "neither a plain string nor a record");
         self.log.push(Report::TextRemoved(key.to_owned()));
     }
 
@@ -400,7 +400,7 @@ impl Host for MemoryHost {
                 Report::Extended { key, mode, holder: grant.into() }
             }
             Effect::Done { done, until, held } => {
-                Report::Done { key, mark: done.encode(), until, held }
+                Report::Done { key, record: done.encode(), until, held }
             }
             Effect::AllExpired { holders } => Report::AllExpired(key, holders),
             Effect::Ended { token, why, held } => {

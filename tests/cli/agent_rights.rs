@@ -16,7 +16,7 @@ use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, soc
 
 use crate::{addresses, agent, dlock_at, servers};
 
-const NOBODY: &str = "127.0.0.1:1";
+const UNREACHABLE: &str = "127.0.0.1:1";
 
 /// An agent that also serves clients at a port, with the password in this file.
 fn at_port(servers: &[Server], password_file: &str) -> (Agent, u16) {
@@ -175,7 +175,7 @@ fn an_agent_wants_its_nodes_named() {
 
 #[test]
 fn an_agent_listens_nowhere_else() {
-    let nodes = [NOBODY.to_owned()];
+    let nodes = [UNREACHABLE.to_owned()];
     for (listen, why) in [
         ("tcp:0.0.0.0:7000", "on this machine alone"),
         ("tcp:127.0.0.1:0", "--password-file"),
@@ -199,7 +199,7 @@ fn nonblocking(at: &UnixAddr) -> Option<OwnedFd> {
 
 #[test]
 fn an_agent_leaves_files_alone_that_are_not_its_own() {
-    let nodes = [NOBODY.to_owned()];
+    let nodes = [UNREACHABLE.to_owned()];
     let folder = scratch::elsewhere();
     let file = folder.path().join("data");
     fs::write(&file, "data").expect("there is room");

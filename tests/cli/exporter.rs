@@ -32,7 +32,7 @@ fn what_a_node_counts_is_a_metric(kind: Kind) {
     servers[0]
         .run("DLOCK.ACQUIRE far alice 600000 FENCE 9007199254740991")
         .assert_error("TOOFAR", "");
-    eventually("the mark is seen", || exporter.metric("dlock_done_locks{") == Some(1.0));
+    eventually("the record is seen", || exporter.metric("dlock_done_locks{") == Some(1.0));
     let answer = exporter.get("/metrics");
     assert!(answer.head.contains("content-type: text/plain; version=0.0.4"), "{}", answer.head);
     let node = &addresses(&servers)[0];

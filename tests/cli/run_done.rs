@@ -103,7 +103,7 @@ fn a_job_runs_again_on_request() {
 
     let said = dlock(&quorum, &["break", "--yes", "job"]).with_code(0);
     // The third node may have an older record or none, if it answered last.
-    assert!(said.out.matches(": 1 mark ended\n").count() >= 2, "{}", said.out);
+    assert!(said.out.matches(": 1 completion record ended\n").count() >= 2, "{}", said.out);
     assert!(said.err.contains(" of 3 nodes") && said.err.contains("exit=0"), "{said:?}");
     assert_eq!(job(&quorum, &[], "echo run").with_code(0).out, "run\n");
 }
@@ -180,7 +180,7 @@ fn a_job_whose_lock_is_lost_in_the_middle_is_ended_and_runs_again() {
 }
 
 #[test]
-fn a_job_is_done_though_a_node_dies_in_the_middle_and_comes_back_without_the_mark() {
+fn a_job_is_done_though_a_node_dies_in_the_middle_and_comes_back_without_the_record() {
     let mut quorum = Quorum::start(3);
     let folder = tempfile::tempdir().expect("a folder can be made");
     let told = folder.path().join("told");
@@ -283,7 +283,7 @@ fn a_node_that_crashes_knows_what_was_done_if_it_has_saved_it() {
 }
 
 #[test]
-fn a_replica_that_had_not_got_the_mark_lets_the_job_run_again() {
+fn a_replica_that_had_not_got_the_record_lets_the_job_run_again() {
     let primary = Server::start(Kind::Redis82);
     let replica = Server::build(Kind::Redis82).replica_of(&primary).start();
     primary.until_streaming_to(&replica);

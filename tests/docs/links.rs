@@ -131,19 +131,26 @@ fn slug(heading: &str) -> String {
     kept.map(|c| if c == ' ' { '-' } else { c.to_ascii_lowercase() }).collect()
 }
 
+/// An archive is packed, and opened, as a user has it.
 #[test]
 fn links_of_packaged_pages_lead_to_packaged_files() {
     let folder = TempDir::with_prefix("dlock-test-").expect("a temporary folder can be made");
-    let script = page::top().join("scripts/packaged_docs.py");
-    let said = program::run(Command::new("python3").arg(script).arg(folder.path()));
-    assert_eq!(said.code, Some(0), "{said:#?}");
+    let run = |command: &mut Command| {
+        let said = program::run(command.current_dir(folder.path()));
+        assert_eq!(said.code, Some(0), "{said:#?}");
+    };
+    run(Command::new("python3").arg(page::top().join("scripts/packaged_docs.py")).arg("packed"));
+    run(Command::new("tar").args(["--create", "--gzip", "--file", "archive.tar.gz", "packed"]));
+    fs::remove_dir_all(folder.path().join("packed")).expect("the folder can be removed");
+    run(Command::new("tar").args(["--extract", "--gzip", "--file", "archive.tar.gz"]));
+    let opened = folder.path().join("packed");
     let (mut followed, mut broken) = (0, Vec::new());
     for Page { path, .. } in page::all() {
-        let Ok(text) = fs::read_to_string(folder.path().join(&path)) else { continue };
+        let Ok(text) = fs::read_to_string(opened.join(&path)) else { continue };
         let packaged = Page { path, text };
         for link in links(&packaged).iter().filter(|link| !link.target.contains("://")) {
             followed += 1;
-            if !folder.path().join(path_of(&packaged, &link.target)).exists() {
+            if !opened.join(path_of(&packaged, &link.target)).exists() {
                 broken.push(format!("{}:{}: {}", packaged.path.display(), link.line, link.target));
             }
         }

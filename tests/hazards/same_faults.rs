@@ -83,7 +83,7 @@ fn assert_held_twice(lock: &str, nodes: Quorum, contenders: Contenders) {
         None => begun.elapsed() > PATIENCE || held_twice(history, lock) > 0,
     });
     tell(lock, &history);
-    assert!(held_twice(&history, lock) > 0, "nobody held {lock} beside somebody else");
+    assert!(held_twice(&history, lock) > 0, "no two clients held {lock} at once");
 }
 
 fn held_twice(history: &History, lock: &str) -> usize {

@@ -63,11 +63,11 @@ pub enum Bend {
     SilenceAccepts,
     /// Only nodes that have answered are told that an attempt was given up.
     ReleasesAnswered,
-    /// One node's mark makes a lock done.
-    OneMarkIsEnough,
-    /// The marks of two claims add up.
-    AddsMarks,
-    /// A mark that a silent node may have, or a holder may be about to leave, is none.
+    /// One node's record makes a lock done.
+    OneRecordIsEnough,
+    /// The records of two claims add up.
+    AddsRecords,
+    /// A record that a silent node may have, or a holder may be about to leave, is none.
     TakesSilenceForNone,
 }
 
@@ -95,8 +95,8 @@ impl Bend {
         Bend::OneRefuses,
         Bend::SilenceAccepts,
         Bend::ReleasesAnswered,
-        Bend::OneMarkIsEnough,
-        Bend::AddsMarks,
+        Bend::OneRecordIsEnough,
+        Bend::AddsRecords,
         Bend::TakesSilenceForNone,
     ];
 }
@@ -106,7 +106,9 @@ impl Bend {
     #[must_use]
     pub fn shows_in(self) -> Lives {
         match self {
-            Bend::OneMarkIsEnough | Bend::AddsMarks | Bend::TakesSilenceForNone => Lives::WithJobs,
+            Bend::OneRecordIsEnough | Bend::AddsRecords | Bend::TakesSilenceForNone => {
+                Lives::WithJobs
+            }
             Bend::KeepsGrants | Bend::RestsEqually => Lives::AtAnyGate,
             _ => Lives::Any,
         }
@@ -211,18 +213,18 @@ impl Rules for Bent {
         self.0 != Bend::DoubtsGone
     }
 
-    fn marks(&self, nodes: usize) -> usize {
-        if self.0 == Bend::OneMarkIsEnough { 1 } else { Sound.marks(nodes) }
+    fn records(&self, nodes: usize) -> usize {
+        if self.0 == Bend::OneRecordIsEnough { 1 } else { Sound.records(nodes) }
     }
 
     fn is_same_work(&self, fence: Fence, other: Fence) -> bool {
-        self.0 == Bend::AddsMarks || Sound.is_same_work(fence, other)
+        self.0 == Bend::AddsRecords || Sound.is_same_work(fence, other)
     }
 
-    fn may_be_done(&self, marks: usize, others: usize, nodes: usize) -> bool {
+    fn may_be_done(&self, records: usize, others: usize, nodes: usize) -> bool {
         match self.0 {
-            Bend::TakesSilenceForNone => marks >= Sound.majority(nodes),
-            _ => Sound.may_be_done(marks, others, nodes),
+            Bend::TakesSilenceForNone => records >= Sound.majority(nodes),
+            _ => Sound.may_be_done(records, others, nodes),
         }
     }
 

@@ -110,7 +110,7 @@ fn dearer<R: Rules + Sync>(
 /// The seeds of lives that show rare mutants. A change of the simulation makes another life of a seed: then the
 /// search finds a new one, and prints that this one is stale.
 const SHOWN_BY: [(&str, u64); 29] = [
-    ("AddsMarks", 488),
+    ("AddsRecords", 488),
     ("AnswersRestored", 401),
     ("BeginsAtAnswer", 71),
     ("CountsMended", 896),
@@ -120,7 +120,7 @@ const SHOWN_BY: [(&str, u64); 29] = [
     ("ForgetsFinal", 20),
     ("HandsNothingOn", 46),
     ("KeepsConnections", 36),
-    ("MarksBeginAnew", 929),
+    ("RecordsBeginAnew", 929),
     ("NamesNoFence", 15),
     ("NoDrift", 569),
     ("PromisesByClock", 8),

@@ -13,7 +13,7 @@ use crate::coordinator::{LONG, healthy_program, ms, program, run, take, take_eve
 const WINDOW: Duration = Duration::from_secs(3_600);
 
 #[test]
-fn a_lock_is_done_while_a_majority_has_the_mark_and_one_mark_keeps_no_client_away() {
+fn a_lock_is_done_while_a_majority_has_the_record_and_one_record_keeps_no_client_away() {
     let mut quorum = Quorum::start(3);
     run(async {
         let client = program(&quorum).await;
@@ -27,8 +27,8 @@ fn a_lock_is_done_while_a_majority_has_the_mark_and_one_mark_keeps_no_client_awa
         assert!(matches!(error, Error::NoQuorum { .. }), "{error:?}");
         quorum[2].start_again();
         quorum[2].run("CONFIG SET dlock.quarantine off");
-        let guard = client.lock("job").acquire().await.expect("one mark is no majority");
-        until("the mark is passed over", || quorum.held_by("job", guard.token().as_str()) == 3)
+        let guard = client.lock("job").acquire().await.expect("one record is no majority");
+        until("the record is passed over", || quorum.held_by("job", guard.token().as_str()) == 3)
             .await;
     });
 }

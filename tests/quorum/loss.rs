@@ -53,7 +53,7 @@ fn a_guard_is_lost_before_anybody_else_can_have_the_lock() {
         until("bob waits", || quorum[0].node("waiters").int() == 1).await;
         quorum.iter().for_each(|node| node.network().swallow());
         let next = bobs.await.expect("no panic");
-        assert_eq!(guard.valid_for(), ms(0), "it was valid still when somebody else had the lock");
+        assert_eq!(guard.valid_for(), ms(0), "it was valid still when another client had the lock");
         let expiries = quorum.iter().map(|node| node.info_number("dlock", "dlock_expiries"));
         assert!(expiries.sum::<i64>() >= 2, "a majority has waited for the end of the lease");
         assert!(next.fence() > guard.lost().await.fence);

@@ -60,7 +60,7 @@ impl Args {
             seen = now;
         }
         let answers = ended(&nodes, &key, token).await;
-        let what = if is_only_done(&seen) { "mark" } else { "lease" };
+        let what = if is_only_done(&seen) { "completion record" } else { "lease" };
         report(&key, &answers, (nodes.majority(), what), global.json)
     }
 }

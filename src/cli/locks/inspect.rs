@@ -92,11 +92,12 @@ impl Verdict {
         let widest =
             fences.into_values().max_by_key(|fences| (fences.len(), fences.iter().max().copied()));
         let widest = widest.unwrap_or_default();
-        let mut marks: BTreeMap<u64, usize> = BTreeMap::new();
+        let mut records: BTreeMap<u64, usize> = BTreeMap::new();
         for done in found.iter().filter_map(|inspection| inspection.done.as_ref()) {
-            *marks.entry(done.fence).or_default() += 1;
+            *records.entry(done.fence).or_default() += 1;
         }
-        let done = marks.into_iter().map(|(fence, nodes)| (nodes, fence)).max().unwrap_or_default();
+        let done =
+            records.into_iter().map(|(fence, nodes)| (nodes, fence)).max().unwrap_or_default();
         let held = found.iter().filter(|inspection| inspection.is_held()).count();
         match widest.len() {
             nodes if nodes >= majority => {

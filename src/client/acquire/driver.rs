@@ -203,10 +203,10 @@ impl Going {
                 let (needed, nodes) = (traffic.shared.majority(), traffic.reports_of_an_outage());
                 Error::NoQuorum { key, needed, nodes }
             }
-            Failure::Done(mark) => Error::Done {
+            Failure::Done(record) => Error::Done {
                 key,
-                left: Duration::from_millis(mark.left.0),
-                fence: mark.fence.0,
+                left: Duration::from_millis(record.left.0),
+                fence: record.fence.0,
                 by: None,
                 nodes: traffic.reports(),
             },

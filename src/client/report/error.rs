@@ -310,7 +310,7 @@ struct By<'a>(Option<&'a HolderInfo>);
 
 impl fmt::Display for By<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Some(holder) = self.0 else { return f.write_str("somebody else") };
+        let Some(holder) = self.0 else { return f.write_str("another client") };
         match (&holder.address, holder.client) {
             (Some(address), _) => write!(f, "the client at {address}")?,
             (None, Some(id)) => write!(f, "client {id}")?,

@@ -99,7 +99,7 @@ impl fmt::Display for NodeState {
             NodeState::NotAsked => f.write_str("not asked, or not waited for"),
             NodeState::Answers => f.write_str("answers"),
             NodeState::Granted(fence) => write!(f, "granted, fence {fence}"),
-            NodeState::Held => f.write_str("held by somebody else"),
+            NodeState::Held => f.write_str("held by another client"),
             NodeState::Done(left) => write!(f, "done, for {} more", Length(*left)),
             NodeState::Gone => f.write_str("not held any more"),
             NodeState::Unreachable(why) => write!(f, "cannot be reached: {why}"),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use dlock_core::limits::{MAX_DONE_FOR, MAX_FENCE};
-use dlock_core::quorum::{Answer, Ask, Mark, Obstacle};
+use dlock_core::quorum::{Answer, Ask, DoneRecord, Obstacle};
 use dlock_core::reason::TOO_FAR;
 use dlock_core::words::{Fence, Millis};
 use redis::Value;
@@ -19,9 +19,9 @@ pub(crate) fn read(ask: &Ask, reply: Result<Value, NodeError>) -> (Answer, NodeS
         Err(NodeError::Refused(text)) if let Some(top) = turn(&text) => {
             return (Answer::Turn(top), NodeState::Held);
         }
-        Err(NodeError::Refused(text)) if let Some(mark) = mark(&text) => {
-            let left = Duration::from_millis(mark.left.0);
-            return (Answer::Done(mark), NodeState::Done(left));
+        Err(NodeError::Refused(text)) if let Some(record) = record(&text) => {
+            let left = Duration::from_millis(record.left.0);
+            return (Answer::Done(record), NodeState::Done(left));
         }
         Err(error) => return refused(error),
     };
@@ -33,7 +33,7 @@ pub(crate) fn read(ask: &Ask, reply: Result<Value, NodeError>) -> (Answer, NodeS
         (Ask::Acquire { .. }, Value::Nil) => (Answer::Denied, NodeState::Held),
         (Ask::Extend { fence }, Value::Int(1)) => (Answer::Extended, NodeState::Granted(fence.0)),
         (Ask::Finish { length, .. }, Value::Int(1)) => {
-            (Answer::Marked, NodeState::Done(Duration::from_millis(length.0)))
+            (Answer::Finished, NodeState::Done(Duration::from_millis(length.0)))
         }
         (Ask::Extend { .. } | Ask::Finish { .. }, Value::Int(0)) => (Answer::Gone, NodeState::Gone),
         (Ask::Release, Value::Int(_)) | (Ask::Ping, _) => (Answer::Answered, NodeState::Answers),
@@ -51,12 +51,12 @@ fn turn(text: &str) -> Option<Fence> {
 }
 
 /// Reads the error of a lock that is done: `DONE left fence …`. A negative time left has no end.
-fn mark(text: &str) -> Option<Mark> {
+fn record(text: &str) -> Option<DoneRecord> {
     let mut words = text.strip_prefix("DONE ")?.split(' ');
     let left: i64 = words.next()?.parse().ok()?;
     let fence = words.next()?.parse().ok()?;
     let left = u64::try_from(left).unwrap_or(MAX_DONE_FOR);
-    Some(Mark { fence: Fence(fence), left: Millis(left) })
+    Some(DoneRecord { fence: Fence(fence), left: Millis(left) })
 }
 
 /// The meaning of an error, or of a missing reply.

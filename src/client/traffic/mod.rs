@@ -97,8 +97,8 @@ pub(crate) struct Reply {
 impl Reply {
     /// True if the node granted the request.
     pub(crate) fn is_yes(&self) -> bool {
-        use Answer::{Answered, Extended, Granted, Marked};
-        matches!(self.answer, Granted(_) | Extended | Marked | Answered)
+        use Answer::{Answered, Extended, Finished, Granted};
+        matches!(self.answer, Granted(_) | Extended | Finished | Answered)
     }
 }
 
@@ -396,7 +396,7 @@ impl Traffic {
     fn note(&mut self, reply: &Reply) {
         trace!(node = reply.node, answer = ?reply.answer, state = ?reply.state, "answers");
         // A completion record has taken the lease's place: there is nothing to release.
-        if reply.answer == Answer::Marked {
+        if reply.answer == Answer::Finished {
             self.set_released(reply.node);
         }
         let before = self.states.get(reply.node);

@@ -37,7 +37,7 @@ use crate::durability::promise::Promise;
 use crate::durability::slot::Slot;
 use crate::limits::{MAX_FENCE, MAX_LIMIT, MAX_TTL_CEILING};
 use crate::lock::Grant;
-use crate::lock::done::{Done, NOBODY, Until};
+use crate::lock::done::{Done, NO_MAKER, Until};
 use crate::words::{ClientId, Fence, Lease, Millis, Mode};
 
 /// The command's documentation.
@@ -243,8 +243,8 @@ fn parse_done<'a>(done: &'a [u8], meta: &'a [u8]) -> Result<Apply<'a>, Refusal<'
     let fence = Fence(read::number("fence", word()?, 1, MAX_FENCE)?);
     let top = Fence(read::number("top", word()?, fence.0, MAX_FENCE)?);
     let by = read::number("by", word()?, 0, MAX_NUMBER)?;
-    let maker = read::number("maker", word()?, 0, NOBODY.into())?;
-    let maker = u32::try_from(maker).unwrap_or(NOBODY);
+    let maker = read::number("maker", word()?, 0, NO_MAKER.into())?;
+    let maker = u32::try_from(maker).unwrap_or(NO_MAKER);
     Ok(Apply::Done(Done { by, fence, top, since, maker, meta }, until))
 }
 

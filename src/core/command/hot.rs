@@ -8,7 +8,7 @@ use crate::limits::{DEFAULT_HOT_LISTED, HOT_KEYS};
 pub const DOC: Doc = Doc {
     name: "DLOCK.HOT",
     summary: "Lists the most contended keys of the last minutes",
-    complexity: "O(1): of any number of keys it knows 128 at most",
+    complexity: "O(1): at most 128 keys are counted",
     arity: -1,
     flags: "readonly",
     acl: "admin slow dangerous",

@@ -21,7 +21,7 @@ pub struct Done<'a> {
     pub top: Fence,
     /// Unix time in milliseconds of the release with DONE.
     pub since: u64,
-    /// The user that made it, or [`NOBODY`].
+    /// The user that made it, or [`NO_MAKER`].
     pub maker: u32,
     /// The holder's text about the outcome.
     pub meta: &'a [u8],
@@ -53,7 +53,7 @@ pub const VERSION: u8 = 1;
 const LATEST: u64 = (1 << 48) - 1;
 
 /// The maker of a record that counts for no user: a client has restored it, and could have named any user.
-pub const NOBODY: u32 = u32::MAX;
+pub const NO_MAKER: u32 = u32::MAX;
 
 /// The number of a user in its completion records. Two users with the same number share one limit.
 #[must_use]
@@ -105,7 +105,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_stored_mark_is_read_again(
+        fn a_stored_record_is_read_again(
             by: u64, fence in 1..=MAX_FENCE, more: u64, since in 0..=LATEST, maker: u32, meta in proptest::collection::vec(any::<u8>(), 0..=MAX_META),
         ) {
             let top = Fence(fence.saturating_add(more).min(MAX_FENCE));
@@ -115,7 +115,7 @@ mod tests {
         }
 
         #[test]
-        fn garbage_is_no_mark_or_a_canonical_one(bytes in proptest::collection::vec(any::<u8>(), 0..99)) {
+        fn garbage_is_no_record_or_a_canonical_one(bytes in proptest::collection::vec(any::<u8>(), 0..99)) {
             if let Some(done) = Done::decode(&bytes) {
                 prop_assert_eq!(done.encode(), bytes);
             }

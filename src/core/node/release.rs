@@ -8,7 +8,7 @@ use super::acquire::{is_even, renew, takes};
 use crate::command::extend::Extend;
 use crate::command::release::{DoneFor, Release};
 use crate::limits::MAX_DONE;
-use crate::lock::done::{Done, NOBODY, Until, maker, units};
+use crate::lock::done::{Done, NO_MAKER, Until, maker, units};
 use crate::lock::{Asker, Found, Grant, Holders, Renewal};
 use crate::node::host::{Effect, Ending, Host, WaitOutcome};
 use crate::node::who::number;
@@ -248,7 +248,7 @@ impl Node {
             self.durable.counter.hand_out(key.name, fence, owner);
         }
         let unix_ms = time.unix / 1000;
-        let maker = if self.is_following() { NOBODY } else { maker(host.owner()) };
+        let maker = if self.is_following() { NO_MAKER } else { maker(host.owner()) };
         let done = Done { by: number(token), fence, top, since: unix_ms, maker, meta };
         let until = Until { unix_ms: unix_ms.saturating_add(length.0), left: length };
         self.put_done(host, key, done, Some(until), time);

@@ -241,7 +241,7 @@ impl<R: Rules> Acquisition<R> {
 
     /// Judges the nodes' answers so far.
     pub(super) fn step(&mut self, time: Time) {
-        if matches!(self.phase, Phase::Asking { .. }) && self.heeds_marks(time) {
+        if matches!(self.phase, Phase::Asking { .. }) && self.heeds_records(time) {
             return;
         }
         self.judge(time);

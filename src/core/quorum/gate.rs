@@ -85,7 +85,7 @@ impl<R: Rules> Acquisition<R> {
             }
             // The other nodes tell if a majority has the completion record.
             Answer::Done(_) => {
-                if !self.heeds_marks(time) {
+                if !self.heeds_records(time) {
                     self.ask_anew(time);
                 }
             }

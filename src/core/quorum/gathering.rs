@@ -88,7 +88,7 @@ impl<R: Rules> Acquisition<R> {
         if self.ballot.has_voted() {
             self.outage.end();
         }
-        if self.heeds_marks(time) {
+        if self.heeds_records(time) {
             return;
         }
         let is_late = self.is_late(time);

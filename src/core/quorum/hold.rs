@@ -175,7 +175,7 @@ impl<R: Rules> Hold<R> {
                 self.ballot.confirm(&mut self.out, node, now);
                 self.ballot.ask_doubtful(&mut self.out, now);
             }
-            Answer::Done(mark) => self.ballot.pass_over_earlier(&mut self.out, node, mark, now),
+            Answer::Done(record) => self.ballot.pass_over_earlier(&mut self.out, node, record, now),
             Answer::Denied if self.hands_on.is_some() && !asked.ask.blocks() => {
                 self.complete(node, now);
             }

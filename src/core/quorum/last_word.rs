@@ -52,7 +52,7 @@ impl Requests {
         self.unanswered = self.unanswered.saturating_sub(1);
         if let Some(before) = self.before.filter(|_| self.unanswered == 0) {
             self.has = match answer {
-                Answer::Denied | Answer::Done(_) | Answer::Marked => ask.keeps(),
+                Answer::Denied | Answer::Done(_) | Answer::Finished => ask.keeps(),
                 // The node did not carry it out.
                 Answer::Refused(_) | Answer::TooFar | Answer::Unreachable => before || ask.keeps(),
                 _ => self.has,

@@ -9,7 +9,7 @@
 //! - [`plan`]: the parameters of an acquisition, and its outcome.
 //! - [`acquisition`]: attempts, until the lock is held or the time is over; `outage` and `back_off`: the
 //!   failures that it counts.
-//! - `marks`: completion records of the nodes.
+//! - `done`: completion records of the nodes.
 //! - [`waiting`]: slices, turns, and the hand-over in one round trip.
 //! - `phase`: the phases of an acquisition; `gate`: the queue of contenders; `gathering`: the requests of
 //!   the next in line, and the end of its turn without a majority; `gathered`: its grants so far.
@@ -22,12 +22,12 @@
 pub mod acquisition;
 mod back_off;
 pub mod ballot;
+mod done;
 mod gate;
 mod gathered;
 mod gathering;
 pub mod hold;
 pub mod last_word;
-mod marks;
 mod outage;
 mod phase;
 pub mod plan;
@@ -148,9 +148,9 @@ pub enum Answer {
     /// EXTEND: 0. The token does not hold the lock, or has a larger fence. RELEASE … DONE: 0.
     Gone,
     /// RELEASE … DONE: 1.
-    Marked,
+    Finished,
     /// ACQUIRE: DONE. The node has a completion record.
-    Done(Mark),
+    Done(DoneRecord),
     /// RELEASE or a ping: the node has answered.
     Answered,
     /// The proposal is too far ahead for this node.
@@ -167,7 +167,7 @@ pub enum Answer {
 
 /// The completion record of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Mark {
+pub struct DoneRecord {
     /// The fence of the finished claim.
     pub fence: Fence,
     /// The record's time left.

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::waiting::Slices;
-use super::{Claim, Mark};
+use super::{Claim, DoneRecord};
 use crate::words::{Fence, Millis, Patience};
 
 /// The parameters of an acquisition.
@@ -76,7 +76,7 @@ pub enum Failure {
     /// Another client holds the lock.
     Held,
     /// A majority has the completion record, with this time left.
-    Done(Mark),
+    Done(DoneRecord),
     /// No majority answers in time, or grants the lock.
     NoQuorum,
     /// The lease is longer than this one, the longest that a majority of the nodes accepts.

@@ -142,7 +142,7 @@ pub trait Rules: Clone + Debug {
     }
 
     /// The number of completion records that make a lock done.
-    fn marks(&self, nodes: usize) -> usize {
+    fn records(&self, nodes: usize) -> usize {
         self.majority(nodes)
     }
 
@@ -157,10 +157,10 @@ pub trait Rules: Clone + Debug {
         other > fence
     }
 
-    /// True if a lock may be done, or may still become so, by `marks` records of one claim, where `others` of
+    /// True if a lock may be done, or may still become so, by this many records of one claim, where `others` of
     /// the `nodes` certainly have none. A holder may be about to finish with DONE, and a silent node may have
     /// the missing record.
-    fn may_be_done(&self, _marks: usize, others: usize, nodes: usize) -> bool {
+    fn may_be_done(&self, _records: usize, others: usize, nodes: usize) -> bool {
         nodes - others >= self.majority(nodes)
     }
 

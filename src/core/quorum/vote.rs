@@ -1,7 +1,7 @@
 //! One node's answers, and their effect on the claim.
 
 use super::rules::Rules;
-use super::{Answer, Ask, Mark, Obstacle};
+use super::{Answer, Ask, DoneRecord, Obstacle};
 use crate::words::{Fence, Instant, Millis};
 
 /// One node's answers.
@@ -14,12 +14,12 @@ pub(super) struct Vote {
     pub(super) open: Option<Open>,
     /// The longest lease that the node accepts. Set if it refused a longer one the last time.
     pub(super) limit: Option<Millis>,
-    pub(super) mark: Marking,
+    pub(super) record: RecordState,
 }
 
 /// The node's completion record, as far as it matters to this client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) enum Marking {
+pub(super) enum RecordState {
     /// The node has none that matters.
     #[default]
     No,
@@ -120,8 +120,8 @@ impl Vote {
 
     /// The fence of the completion records that the node is asked to grant over.
     pub(super) fn over(&self) -> Option<Fence> {
-        match self.mark {
-            Marking::Over(fence) => Some(fence),
+        match self.record {
+            RecordState::Over(fence) => Some(fence),
             _ => None,
         }
     }
@@ -186,7 +186,7 @@ impl Vote {
         }
         self.said = self.says(open, answer, end, now, rules);
         // The lease may end early, with the record.
-        if let (Some(held), Marking::Asked(end)) = (&mut self.lease.held, self.mark) {
+        if let (Some(held), RecordState::Asked(end)) = (&mut self.lease.held, self.record) {
             held.end = held.end.min(end);
         }
     }
@@ -203,8 +203,8 @@ impl Vote {
         let ask = open.ask;
         match answer {
             Answer::Granted(fence) => {
-                if self.mark == Marking::Has {
-                    self.mark = Marking::No;
+                if self.record == RecordState::Has {
+                    self.record = RecordState::No;
                 }
                 self.lease.grant(fence, open, end, now)
             }
@@ -213,12 +213,12 @@ impl Vote {
                 self.lease.is_not_here();
                 Said::No
             }
-            Answer::Done(Mark { fence, left }) => {
+            Answer::Done(DoneRecord { fence, left }) => {
                 self.lease.is_not_here();
                 Said::Done { fence, heard: now, until: now.plus(left) }
             }
-            Answer::Marked => {
-                self.has_mark(ask);
+            Answer::Finished => {
+                self.has_record(ask);
                 Said::Yes
             }
             Answer::Gone => {
@@ -235,7 +235,7 @@ impl Vote {
             Answer::TooFar | Answer::TooLong(_) => Said::Refused(Obstacle::Never),
             Answer::Refused(why) => {
                 if ask.finishes() && why == Obstacle::Never {
-                    self.mark = Marking::Refused;
+                    self.record = RecordState::Refused;
                 }
                 Said::Refused(why)
             }
@@ -246,25 +246,25 @@ impl Vote {
 
     /// Notes that the node was asked for DONE, until `end` at the earliest. The node may have the record even
     /// if its answer is lost.
-    pub(super) fn may_have_mark(&mut self, end: Instant) {
-        let end = match self.mark {
-            Marking::Asked(end) => end,
+    pub(super) fn may_have_record(&mut self, end: Instant) {
+        let end = match self.record {
+            RecordState::Asked(end) => end,
             _ => end,
         };
-        self.mark = Marking::Asked(end);
+        self.record = RecordState::Asked(end);
         if let Some(held) = &mut self.lease.held {
             held.end = held.end.min(end);
         }
     }
 
     /// Notes that the node has the record.
-    fn has_mark(&mut self, ask: Ask) {
+    fn has_record(&mut self, ask: Ask) {
         if let (Some(held), Ask::Finish { fence, .. }) = (&mut self.lease.held, ask) {
             (held.fence, held.waited) = (held.fence.max(fence), false);
-            if let Marking::Asked(end) = self.mark {
+            if let RecordState::Asked(end) = self.record {
                 held.end = end;
             }
-            self.mark = Marking::Has;
+            self.record = RecordState::Has;
         }
     }
 

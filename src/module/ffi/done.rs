@@ -8,7 +8,7 @@ use std::ptr::NonNull;
 use std::slice;
 use std::sync::{Mutex, PoisonError};
 
-use dlock_core::lock::done::{NOBODY, maker, units};
+use dlock_core::lock::done::{NO_MAKER, maker, units};
 use dlock_core::{Done, Owner};
 
 use super::block::PER_KEY;
@@ -59,7 +59,7 @@ impl<'v> Stored<'v> {
         counts(|counts| {
             counts.keys += 1;
             counts.bytes += head.weight();
-            if done.maker != NOBODY {
+            if done.maker != NO_MAKER {
                 *counts.by_maker.entry(done.maker).or_default() += head.units(done);
             }
         });
@@ -125,7 +125,8 @@ pub unsafe fn free(value: *mut c_void) {
     // SAFETY: by the function's contract.
     let Some(stored) = (unsafe { Stored::at(value) }) else { return };
     let head = stored.head();
-    let (maker, units) = stored.done().map_or((NOBODY, 0), |done| (done.maker, head.units(&done)));
+    let (maker, units) =
+        stored.done().map_or((NO_MAKER, 0), |done| (done.maker, head.units(&done)));
     // SAFETY: `make` has allocated it with this layout.
     unsafe { dealloc(value.cast(), head.layout()) };
     counts(|counts| {

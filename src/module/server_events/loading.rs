@@ -1,6 +1,6 @@
 //! The load of a data set: at the start, from a primary, or over the present one.
 
-use dlock_core::lock::done::NOBODY;
+use dlock_core::lock::done::NO_MAKER;
 use dlock_core::{Done, Fence, Key, KeyBuf, Millis};
 
 use crate::ffi::block::Block;
@@ -119,7 +119,7 @@ pub fn loaded_done(key: Key<'_>, done: &mut Done<'_>) -> Result<(), &'static str
     let wanted = state::with(|state| {
         state.time();
         if !state.node.is_following() {
-            done.maker = NOBODY;
+            done.maker = NO_MAKER;
             if let Some(why) = unacceptable(state, key, fence, Millis(1)) {
                 if state.store.arriving.slots.refuses(key.name) {
                     return Err(why);

@@ -2,7 +2,7 @@
 
 use harness::{Kind, Server, Value, apply, eventually, on_one_server, on_two_servers};
 
-use super::{assert_done, leave_done, mark};
+use super::{assert_done, leave_done, record};
 
 #[apply(on_one_server)]
 fn inspect_and_tokens_show_the_last_holder_of_a_done_lock_and_no_token(kind: Kind) {
@@ -62,7 +62,7 @@ fn whatever_removes_the_key_lets_the_job_run_again(kind: Kind) {
 }
 
 #[apply(on_two_servers)]
-fn a_mark_moves_as_any_key_and_takes_the_place_of_a_lock(kind: Kind) {
+fn a_record_moves_as_any_key_and_takes_the_place_of_a_lock(kind: Kind) {
     let primary = Server::start(kind);
     let replica = Server::build(kind).replica_of(&primary).start();
     primary.until_streaming_to(&replica);
@@ -70,7 +70,7 @@ fn a_mark_moves_as_any_key_and_takes_the_place_of_a_lock(kind: Kind) {
         [("RENAME job other", "other"), ("MOVE job 1", "job"), ("SWAPDB 0 1", "job")]
     {
         let fence = leave_done(&mut primary.client(), "job", "60000 META text");
-        let before = mark(&primary, "job");
+        let before = record(&primary, "job");
         let mut bob = if way.starts_with("RENAME") {
             // The holder and the waiters of the other lock lose it, as by any other key.
             primary.run("DLOCK.ACQUIRE other holder 60000");
@@ -88,13 +88,13 @@ fn a_mark_moves_as_any_key_and_takes_the_place_of_a_lock(kind: Kind) {
             primary.run("SWAPDB 0 1");
         }
         assert_done(&primary, moved, fence);
-        assert_eq!(mark(&primary, moved), before, "{way}");
+        assert_eq!(record(&primary, moved), before, "{way}");
         primary.run("FLUSHALL");
     }
 }
 
 #[apply(on_one_server)]
-fn info_counts_marks_and_no_other_answers(kind: Kind) {
+fn info_counts_records_and_no_other_answers(kind: Kind) {
     let server = Server::start(kind);
     leave_done(&mut server.client(), "one", "60000");
     leave_done(&mut server.client(), "two", "60000");

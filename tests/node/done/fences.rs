@@ -27,7 +27,7 @@ const ENDS: [(&str, End); 7] = [
 ];
 
 #[apply(on_one_server)]
-fn the_next_fence_is_larger_than_any_of_before_however_the_mark_ended(kind: Kind) {
+fn the_next_fence_is_larger_than_any_of_before_however_the_record_ended(kind: Kind) {
     for (what, end) in ENDS {
         let mut server = Server::build(kind).config("dlock.quarantine off").start();
         for claim in ["smaller", "own", "ahead"] {
@@ -53,7 +53,7 @@ fn the_next_fence_is_larger_than_any_of_before_however_the_mark_ended(kind: Kind
 
 /// The state file has the fence of a completion record before RESTORE replies.
 #[apply(on_one_server)]
-fn a_mark_that_is_restored_counts_after_a_crash_at_once(kind: Kind) {
+fn a_record_that_is_restored_counts_after_a_crash_at_once(kind: Kind) {
     let here = Server::start(kind);
     here.run("DLOCK.ACQUIRE job alice 60000");
     let claimed = wall_clock::micros(0) + AHEAD;

@@ -7,12 +7,12 @@ use harness::{
     wall_clock,
 };
 
-use super::{assert_done, leave_done, mark, read};
+use super::{assert_done, leave_done, read, record};
 use crate::cluster::on_servers_that_migrate;
 use crate::replicas::promotion::{pair, promote};
 
 #[apply(on_two_servers)]
-fn a_mark_is_what_it_was_after_each_way_through_a_file(kind: Kind) {
+fn a_record_is_what_it_was_after_each_way_through_a_file(kind: Kind) {
     for config in ["aof-use-rdb-preamble yes", "aof-use-rdb-preamble no", "appendonly no"] {
         let mut server = Server::build(kind).append_only().config(config).start();
         let fence = leave_done(&mut server.client(), "job", "600000 META text");
@@ -20,7 +20,7 @@ fn a_mark_is_what_it_was_after_each_way_through_a_file(kind: Kind) {
         leave_done(&mut server.client(), "again", "600000");
         server.run("DEL deleted");
         let next = server.run("DLOCK.ACQUIRE again bob 600000 AGAIN 9007199254740991").int();
-        let before = mark(&server, "job");
+        let before = record(&server, "job");
         for way in ["load", "rewrite", "reload"] {
             match way {
                 "reload" => assert_eq!(server.run("DEBUG RELOAD").text(), "OK"),
@@ -34,7 +34,7 @@ fn a_mark_is_what_it_was_after_each_way_through_a_file(kind: Kind) {
                     server.start_again();
                 }
             }
-            assert_eq!(mark(&server, "job"), before, "{config}, {way}");
+            assert_eq!(record(&server, "job"), before, "{config}, {way}");
             assert_done(&server, "job", fence);
             assert_eq!(server.run("EXISTS deleted").int(), 0, "{config}, {way}");
             assert_eq!(server.holder("again")["fence"].int(), next, "{config}, {way}");
@@ -57,13 +57,13 @@ fn the_time_goes_on_while_the_server_is_down(kind: Kind) {
         let builder = Server::build(kind).append_only().config(config).with_movable_wall_clock();
         let mut server = builder.start();
         server.set_wall_clock(-3_600);
-        eventually("the clock by which marks end is an hour behind", || {
+        eventually("the clock by which records end is an hour behind", || {
             server.run("DEL long");
             leave_done(&mut server.client(), "long", "7200000 META text");
-            mark(&server, "long").0 < wall_clock::micros(3_700) / 1_000
+            record(&server, "long").0 < wall_clock::micros(3_700) / 1_000
         });
         leave_done(&mut server.client(), "short", "3000000");
-        let before = mark(&server, "long");
+        let before = record(&server, "long");
         for way in ["as it is", "rewritten"] {
             if config == "appendonly no" {
                 server.run("SAVE");
@@ -77,7 +77,7 @@ fn the_time_goes_on_while_the_server_is_down(kind: Kind) {
             assert!((3_400_000..=3_600_000).contains(&left), "{left}, {config}, {way}");
             let since = server.run("DLOCK.INSPECT long").at("done-ms").int();
             assert!((3_600_000..3_800_000).contains(&since), "{since}, {config}, {way}");
-            assert_eq!(mark(&server, "long"), before);
+            assert_eq!(record(&server, "long"), before);
             assert!(server.run("DLOCK.INSPECT short").is_null(), "{config}, {way}");
         }
         server.leave_quarantine();
@@ -88,7 +88,7 @@ fn the_time_goes_on_while_the_server_is_down(kind: Kind) {
 }
 
 #[apply(on_two_servers)]
-fn a_node_in_quarantine_answers_from_its_marks_and_its_holders_may_leave_more(kind: Kind) {
+fn a_node_in_quarantine_answers_from_its_records_and_its_holders_may_leave_more(kind: Kind) {
     let mut server = Server::start(kind);
     let fence = leave_done(&mut server.client(), "job", "600000");
     let held = server.run("DLOCK.ACQUIRE held alice 60000").int();
@@ -118,15 +118,15 @@ fn a_node_in_quarantine_answers_from_its_marks_and_its_holders_may_leave_more(ki
 }
 
 #[apply(on_two_servers)]
-fn a_promoted_replica_has_the_marks_of_its_primary(kind: Kind) {
+fn a_promoted_replica_has_the_records_of_its_primary(kind: Kind) {
     let (mut primary, replica) = pair(kind);
     let ahead = wall_clock::micros(0) + 300_000_000;
     leave_done(&mut primary.client(), "job", &format!("600000 FENCE {ahead} META text"));
     let fence = leave_done(&mut primary.client(), "over", "600000");
     primary.run(&format!("DLOCK.ACQUIRE over bob 60000 AGAIN {fence}"));
     primary.assert_agrees_with(&replica);
-    let before = mark(&primary, "job");
-    assert_eq!(mark(&replica, "job"), before);
+    let before = record(&primary, "job");
+    assert_eq!(record(&replica, "job"), before);
     assert!(replica.run("DLOCK.CHECK over bob").int() > fence);
     for words in ["RELEASE job alice DONE 60000", "ACQUIRE job bob 60000"] {
         assert_eq!(replica.run(&format!("DLOCK.{words}")).code(), "READONLY");
@@ -135,7 +135,7 @@ fn a_promoted_replica_has_the_marks_of_its_primary(kind: Kind) {
     promote(&replica);
     assert_eq!(replica.node("granting").text(), "quarantine");
     assert_done(&replica, "job", ahead);
-    assert_eq!(mark(&replica, "job"), before);
+    assert_eq!(record(&replica, "job"), before);
     assert_eq!(replica.run("DLOCK.RELEASE job alice DONE 5").int(), 1, "said again");
     assert_eq!(replica.run("DLOCK.ACQUIRE free bob 60000").code(), "QUARANTINE");
     replica.leave_quarantine();
@@ -145,12 +145,12 @@ fn a_promoted_replica_has_the_marks_of_its_primary(kind: Kind) {
 
 /// A payload, or a key that MIGRATE sends, carries the whole record. Fences go on at the other server.
 #[apply(on_two_servers)]
-fn a_mark_in_a_payload_is_the_same_elsewhere(kind: Kind) {
+fn a_record_in_a_payload_is_the_same_elsewhere(kind: Kind) {
     let (here, there) = (Server::start(kind), Server::start(kind));
     let ahead = wall_clock::micros(0) + 300_000_000;
     for way in ["RESTORE", "MIGRATE"] {
         leave_done(&mut here.client(), way, &format!("600000 FENCE {ahead} META text"));
-        let before = mark(&here, way);
+        let before = record(&here, way);
         // The copy takes the lock from its holder and its waiters there.
         there.run(&format!("DLOCK.ACQUIRE {way} holder 60000"));
         let mut waiter = there.waiter(&format!("DLOCK.ACQUIRE {way} waiter 60000 WAIT 0"));
@@ -164,7 +164,7 @@ fn a_mark_in_a_payload_is_the_same_elsewhere(kind: Kind) {
         };
         assert_eq!(answer.text(), "OK", "{way}");
         assert!(["UNBLOCKED", "DONE"].contains(&waiter.recv().code()), "{way}");
-        let after = mark(&there, way);
+        let after = record(&there, way);
         assert!((after.0 - before.0).abs() < 1_000 && after.1 == before.1, "{way}");
         assert_done(&there, way, ahead);
         assert_eq!(there.run(&format!("DLOCK.RELEASE {way} holder")).int(), 0, "{way}");
@@ -175,7 +175,7 @@ fn a_mark_in_a_payload_is_the_same_elsewhere(kind: Kind) {
 }
 
 #[apply(on_one_server)]
-fn a_mark_cannot_be_copied_as_no_lock_can(kind: Kind) {
+fn a_record_cannot_be_copied_as_no_lock_can(kind: Kind) {
     let server = Server::start(kind);
     let fence = leave_done(&mut server.client(), "job", "60000");
     server.run("COPY job other").assert_error("ERR", "not supported for this module key");
@@ -184,7 +184,7 @@ fn a_mark_cannot_be_copied_as_no_lock_can(kind: Kind) {
 }
 
 #[apply(on_two_servers)]
-fn a_server_without_memory_evicts_marks_by_either_policy_and_the_job_may_run_again(kind: Kind) {
+fn a_server_without_memory_evicts_records_by_either_policy_and_the_job_may_run_again(kind: Kind) {
     for policy in ["volatile-lru", "volatile-ttl", "allkeys-lru", "allkeys-random"] {
         let server = Server::build(kind).config(&format!("maxmemory-policy {policy}")).start();
         let fence = leave_done(&mut server.client(), "job", "600000");
@@ -200,12 +200,12 @@ fn a_server_without_memory_evicts_marks_by_either_policy_and_the_job_may_run_aga
 }
 
 #[apply(on_two_servers)]
-fn a_mark_moves_with_its_slot_key_by_key(kind: Kind) {
+fn a_record_moves_with_its_slot_key_by_key(kind: Kind) {
     let cluster = Cluster::start(kind);
     let key = cluster.key(0, "job");
     let ahead = wall_clock::micros(0) + 300_000_000;
     leave_done(&mut cluster.nodes[0].client(), &key, &format!("600000 FENCE {ahead} META text"));
-    let before = mark(&cluster.nodes[0], &key);
+    let before = record(&cluster.nodes[0], &key);
     for (from, to) in [(0, 2), (2, 0)] {
         cluster.move_slot(cluster.slot(&key), from, to);
         assert_at_its_new_node(&cluster, &key, (from, to), &before);
@@ -214,12 +214,12 @@ fn a_mark_moves_with_its_slot_key_by_key(kind: Kind) {
 }
 
 #[apply(on_servers_that_migrate)]
-fn a_mark_moves_with_its_slot_as_a_whole(kind: Kind) {
+fn a_record_moves_with_its_slot_as_a_whole(kind: Kind) {
     let cluster = Cluster::start(kind);
     let key = cluster.key(0, "job");
     let ahead = wall_clock::micros(0) + 300_000_000;
     leave_done(&mut cluster.nodes[0].client(), &key, &format!("600000 FENCE {ahead} META text"));
-    let before = mark(&cluster.nodes[0], &key);
+    let before = record(&cluster.nodes[0], &key);
     let slot = cluster.slot(&key);
     for (from, to) in [(0, 2), (2, 1)] {
         cluster.migrate_to_the_end(slot..=slot, from, to);
@@ -235,19 +235,19 @@ fn a_mark_moves_with_its_slot_as_a_whole(kind: Kind) {
     let released = cluster.nodes[1].run(&format!("DLOCK.RELEASE {late} alice DONE 600000"));
     assert_eq!(released.int(), 1);
     read(&waiter.recv());
-    let left = mark(&cluster.nodes[1], &late);
+    let left = record(&cluster.nodes[1], &late);
     cluster.let_migrations_go(1);
     eventually("the slot is there", || cluster.owner(slot, 0) == Some(0));
-    assert_eq!(mark(&cluster.nodes[0], &late), left);
+    assert_eq!(record(&cluster.nodes[0], &late), left);
     assert_next(&cluster.nodes[0], &key, ahead);
 }
 
-type Mark = (i64, std::collections::BTreeMap<String, Value>);
+type Record = (i64, std::collections::BTreeMap<String, Value>);
 
 #[track_caller]
-fn assert_at_its_new_node(cluster: &Cluster, key: &str, way: (usize, usize), before: &Mark) {
+fn assert_at_its_new_node(cluster: &Cluster, key: &str, way: (usize, usize), before: &Record) {
     let (from, to) = (&cluster.nodes[way.0], &cluster.nodes[way.1]);
-    assert!((mark(to, key).0 - before.0).abs() < 1_000 && mark(to, key).1 == before.1);
+    assert!((record(to, key).0 - before.0).abs() < 1_000 && record(to, key).1 == before.1);
     assert_done(to, key, before.1["fence"].int());
     assert_eq!(from.run(&format!("DLOCK.ACQUIRE {key} bob 60000")).code(), "MOVED");
     eventually("the old node has forgotten it", || from.run("DBSIZE").int() == 0);

@@ -25,32 +25,32 @@ fn assert_too_many(client: &mut Client, key: &str) {
 }
 
 #[apply(on_two_servers)]
-fn a_mark_that_goes_makes_room_and_one_that_moves_does_not(kind: Kind) {
+fn a_record_that_goes_makes_room_and_one_that_moves_does_not(kind: Kind) {
     let server = Server::start(kind);
     let mut app = user(&server, "app");
     let counted = || server.info_number("dlock", "dlock_done_keys");
     for (way, makes_room) in [
-        ("DEL mark", true),
-        ("UNLINK mark", true),
-        ("DLOCK.BREAK mark", true),
-        ("SET mark text", true),
-        ("RENAME text mark", true),
-        ("PEXPIRE mark 1", true),
+        ("DEL record", true),
+        ("UNLINK record", true),
+        ("DLOCK.BREAK record", true),
+        ("SET record text", true),
+        ("RENAME text record", true),
+        ("PEXPIRE record 1", true),
         ("FLUSHDB SYNC", true),
         ("FLUSHALL ASYNC", true),
-        ("DLOCK.ACQUIRE mark bob 600000 AGAIN 9007199254740991", true),
+        ("DLOCK.ACQUIRE record bob 600000 AGAIN 9007199254740991", true),
         ("evict", true),
         ("DEBUG RELOAD", false),
-        ("RENAME mark other", false),
-        ("MOVE mark 1", false),
+        ("RENAME record other", false),
+        ("MOVE record 1", false),
         ("SWAPDB 0 1", false),
-        ("PERSIST mark", false),
-        ("PEXPIRE mark 700000", false),
+        ("PERSIST record", false),
+        ("PEXPIRE record 700000", false),
     ] {
         server.run("FLUSHALL SYNC");
         server.run("SET text any");
         eventually("all are freed", || counted() == 0);
-        leave_done(&mut app, "mark", "600000");
+        leave_done(&mut app, "record", "600000");
         assert_eq!(counted(), 1);
         match way {
             "evict" => server.evict_all(),
@@ -66,9 +66,9 @@ fn a_mark_that_goes_makes_room_and_one_that_moves_does_not(kind: Kind) {
 
 /// Otherwise a few crashes would take a user beyond every limit. A restored payload could name any user.
 #[apply(on_one_server)]
-fn marks_count_for_their_user_after_a_restart_and_a_promotion_and_not_after_restore(kind: Kind) {
+fn records_count_for_their_user_after_a_restart_and_a_promotion_and_not_after_restore(kind: Kind) {
     let mut primary = Server::build(kind).config("appendonly yes").start();
-    leave_done(&mut user(&primary, "app"), "mark", "600000");
+    leave_done(&mut user(&primary, "app"), "record", "600000");
     user(&primary, "app").fill_done("app", 1);
     let replica = Server::build(kind).replica_of(&primary).start();
     primary.until_followed_by(&replica);
@@ -81,15 +81,15 @@ fn marks_count_for_their_user_after_a_restart_and_a_promotion_and_not_after_rest
     replica.leave_quarantine();
     let mut app = user(&replica, "app");
     assert_too_many(&mut app, "next");
-    let copy = replica.run("DUMP mark");
-    replica.run("DEL mark");
-    app.run_args(&bytes!["RESTORE", "mark", "600000", copy.bytes()]);
+    let copy = replica.run("DUMP record");
+    replica.run("DEL record");
+    app.run_args(&bytes!["RESTORE", "record", "600000", copy.bytes()]);
     leave_done(&mut app, "next", "600000");
 }
 
 /// In the background, the server frees a large data set in a thread of its own.
 #[apply(on_one_server)]
-fn a_thousand_marks_that_go_at_once_make_room(kind: Kind) {
+fn a_thousand_records_that_go_at_once_make_room(kind: Kind) {
     let server = Server::start(kind);
     let mut app = user(&server, "app");
     let counted = || server.info_number("dlock", "dlock_done_keys");

@@ -42,7 +42,7 @@ fn read(answer: &Value) -> (i64, i64) {
 
 /// The moment when the lock is free again, and the client that has left it done.
 #[track_caller]
-fn mark(server: &Server, key: &str) -> (i64, BTreeMap<String, Value>) {
+fn record(server: &Server, key: &str) -> (i64, BTreeMap<String, Value>) {
     let mut client = server.client();
     let mut lock = client.run(&format!("DLOCK.INSPECT {key}")).map();
     assert_eq!(lock["mode"].text(), "done", "{lock:?}");

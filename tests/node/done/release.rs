@@ -2,13 +2,13 @@
 
 use harness::{Kind, Server, apply, eventually, on_two_servers};
 
-use super::{assert_done, leave_done, mark};
+use super::{assert_done, leave_done, record};
 
 #[apply(on_two_servers)]
 fn a_release_that_comes_again_gets_its_answer_again_and_changes_nothing(kind: Kind) {
     let mut server = Server::start(kind);
     leave_done(&mut server.client(), "job", "60000 META first");
-    let before = mark(&server, "job");
+    let before = record(&server, "job");
     server.run("SAVE");
     for life in 1..=2 {
         let release = |words: &str| server.run(&format!("DLOCK.RELEASE job {words}")).int();
@@ -17,7 +17,7 @@ fn a_release_that_comes_again_gets_its_answer_again_and_changes_nothing(kind: Ki
         for other in ["bob DONE 60000", "bob", "alice", "alice DONE 0"] {
             assert_eq!(release(other), 0, "{other} in life {life}");
         }
-        assert_eq!(mark(&server, "job"), before, "in life {life}");
+        assert_eq!(record(&server, "job"), before, "in life {life}");
         assert_eq!(server.info_number("dlock", "dlock_dones"), i64::from(life == 1));
         server.restart();
     }
@@ -29,7 +29,7 @@ fn a_release_that_comes_again_gets_its_answer_again_and_changes_nothing(kind: Ki
 }
 
 #[apply(on_two_servers)]
-fn a_mark_does_not_end_with_its_makers_connection_nor_does_it_need_the_key(kind: Kind) {
+fn a_record_does_not_end_with_its_makers_connection_nor_does_it_need_the_key(kind: Kind) {
     let server = Server::start(kind);
     let mut alice = server.client();
     let fence = alice.run("DLOCK.ACQUIRE job alice 60000 EPHEMERAL").int();

@@ -54,7 +54,7 @@ fn when_the_time_is_over_the_lock_is_free_though_the_server_has_not_looked(kind:
 
 /// A plain string is a lock, too, and other clients wait for it; the record comes from elsewhere.
 #[apply(on_two_servers)]
-fn a_waiter_for_a_plain_string_is_told_of_a_mark_that_takes_its_place(kind: Kind) {
+fn a_waiter_for_a_plain_string_is_told_of_a_record_that_takes_its_place(kind: Kind) {
     let server = Server::start(kind);
     let fence = leave_done(&mut server.client(), "other", "60000");
     server.run("SET job text");
@@ -65,7 +65,7 @@ fn a_waiter_for_a_plain_string_is_told_of_a_mark_that_takes_its_place(kind: Kind
 
 /// A completion record expires like a key, and a client with write access can change that.
 #[apply(on_one_server)]
-fn a_mark_with_a_changed_expiry_says_so(kind: Kind) {
+fn a_record_with_a_changed_expiry_says_so(kind: Kind) {
     let server = Server::start(kind);
     let fence = leave_done(&mut server.client(), "job", "60000");
     assert_eq!(server.run("PERSIST job").int(), 1);

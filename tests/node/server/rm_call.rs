@@ -60,7 +60,7 @@ fn a_module_that_allows_a_call_to_block_leaves_nothing_behind(kind: Kind) {
     }
     client.assert_in_step();
     assert_eq!(server.run("DLOCK.RELEASE job alice").int(), 1);
-    eventually("nothing is held, and nobody waits", || {
+    eventually("nothing is held, and no client waits", || {
         let now = server.traces();
         (now.leases, now.waiters, now.keys) == (0, 0, 0)
     });
@@ -137,7 +137,7 @@ fn a_listener_that_calls_back_from_an_event_gets_an_answer_or_an_error(kind: Kin
         }
     }
     server.run("FLUSHALL");
-    eventually("nothing is held, and nobody waits", || {
+    eventually("nothing is held, and no client waits", || {
         let now = server.traces();
         (now.leases, now.waiters) == (0, 0)
     });

@@ -91,13 +91,13 @@ impl<R: Rules> World<R> {
         }
         self.breaks_off(place);
         let server = &mut self.servers[place];
-        let marks = server.marks();
+        let records = server.records();
         if crash {
             server.crash(&mut self.dice);
         } else {
             server.shut_down(self.now, &mut self.dice);
         }
-        if !marks.iter().all(|mark| server.marks().contains(mark)) {
+        if !records.iter().all(|record| server.records().contains(record)) {
             self.judge.forget_done(self.now);
         }
         if self.dice.chance(300) && !server.loses_disk {

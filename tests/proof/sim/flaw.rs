@@ -91,11 +91,11 @@ pub enum Flaw {
     /// A replica does not receive renewals.
     RenewsInSilence,
     /// A lock that is done is granted.
-    GrantsOverMarks,
+    GrantsOverRecords,
     /// RELEASE … DONE does not compare the token.
-    MarksAnybody,
+    FinishesAnybody,
     /// A completion record's time begins again when the server starts.
-    MarksBeginAnew,
+    RecordsBeginAnew,
     /// A lock that was evicted is free.
     GrantsEvicted,
     /// The key of an evicted lock is free when its first holder's lease would have ended.
@@ -148,9 +148,9 @@ impl Flaw {
         Flaw::ReplicaGrants,
         Flaw::ReplicaEnds,
         Flaw::RenewsInSilence,
-        Flaw::GrantsOverMarks,
-        Flaw::MarksAnybody,
-        Flaw::MarksBeginAnew,
+        Flaw::GrantsOverRecords,
+        Flaw::FinishesAnybody,
+        Flaw::RecordsBeginAnew,
         Flaw::GrantsEvicted,
         Flaw::EvictsFirstEnd,
         Flaw::EndsEvicted,
@@ -183,7 +183,7 @@ impl Flaw {
             | F::RefusesNobody
             | F::PromisesByClock => Lives::UnderAttack,
             F::NewGrants | F::NewWaitsShorter | F::CountsAnew => Lives::LosingDisks,
-            F::GrantsOverMarks | F::MarksAnybody | F::MarksBeginAnew | F::Shortens => {
+            F::GrantsOverRecords | F::FinishesAnybody | F::RecordsBeginAnew | F::Shortens => {
                 Lives::WithJobs
             }
             F::GrantsEvicted | F::EvictsFirstEnd | F::EndsEvicted => Lives::Evicting,

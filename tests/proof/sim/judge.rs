@@ -100,7 +100,7 @@ struct KeyRecord {
     /// The fence of each holder that left the lock done, and the earliest end of that.
     done: Vec<(Fence, u64)>,
     /// The nodes that had the completion record of a fence, and the latest end of these records.
-    marks: BTreeMap<Fence, (BTreeSet<usize>, u64)>,
+    records: BTreeMap<Fence, (BTreeSet<usize>, u64)>,
     /// The last time that a client that takes done locks has taken it where a record may have been.
     taken: Option<u64>,
     /// The time of the operator's last break of the lock. An attempt that began before may not have learned
@@ -203,11 +203,11 @@ impl Judge {
 
     /// A client is told that the lock is done.
     pub fn told_done(&mut self, key: &KeyBuf, fence: Fence, now: u64, majority: usize) {
-        let marks = self.keys.get(key).and_then(|book| book.marks.get(&fence));
+        let records = self.keys.get(key).and_then(|book| book.records.get(&fence));
         let stands =
             |(nodes, until): &&(BTreeSet<usize>, u64)| nodes.len() >= majority && now < *until;
-        if marks.filter(stands).is_none() {
-            let how = format!("of {fence:?} there were {marks:?} at {now}");
+        if records.filter(stands).is_none() {
+            let how = format!("of {fence:?} there were {records:?} at {now}");
             self.accuse(DONE_BY_MAJORITY, how);
         }
     }
@@ -299,9 +299,9 @@ impl Judge {
     ) {
         for event in log {
             match event {
-                Report::Done { key, mark, until, .. } => {
+                Report::Done { key, record, until, .. } => {
                     self.leases_at(node, key).clear();
-                    self.marked(node, key, (mark, *until), true_now);
+                    self.recorded(node, key, (record, *until), true_now);
                 }
                 Report::AllExpired(key, _) => self.leases_at(node, key).clear(),
                 Report::Ended { key, token, .. } => {
@@ -417,16 +417,16 @@ impl Judge {
     fn taken(&mut self, node: usize, key: &KeyBuf, now: u64) {
         let book = self.keys.entry(key.clone()).or_default();
         let is_here = |(nodes, end): &(BTreeSet<usize>, u64)| nodes.contains(&node) && now < *end;
-        if book.marks.values().any(is_here) {
+        if book.records.values().any(is_here) {
             book.taken = Some(now);
             book.done.clear();
         }
     }
 
-    fn marked(&mut self, node: usize, key: &KeyBuf, mark: (&[u8], Option<Until>), now: u64) {
-        let (Some(done), Some(until)) = (Done::decode(mark.0), mark.1) else { return };
+    fn recorded(&mut self, node: usize, key: &KeyBuf, record: (&[u8], Option<Until>), now: u64) {
+        let (Some(done), Some(until)) = (Done::decode(record.0), record.1) else { return };
         let book = self.keys.entry(key.clone()).or_default();
-        let (nodes, end) = book.marks.entry(done.fence).or_default();
+        let (nodes, end) = book.records.entry(done.fence).or_default();
         nodes.insert(node);
         // A clock may be this much slow, and the answer is on its way.
         *end = (*end).max(now + until.left.0 * 1_006 + ON_ITS_WAY);

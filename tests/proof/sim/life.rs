@@ -300,9 +300,9 @@ impl<R: Rules> World<R> {
         self.remember(task, &acquisition);
         let attempt = self.tasks[task].attempt;
         self.forget(task, attempt);
-        if let Failure::Done(mark) = failure {
+        if let Failure::Done(record) = failure {
             let key = self.tasks[task].key.clone();
-            return self.judge.told_done(&key, mark.fence, self.now, self.nodes / 2 + 1);
+            return self.judge.told_done(&key, record.fence, self.now, self.nodes / 2 + 1);
         }
         let patient = self.tasks[task].wait == Patience::Forever && failure != Failure::Held;
         if patient && failure == Failure::NoQuorum {

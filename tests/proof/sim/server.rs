@@ -7,7 +7,7 @@ use dlock_core::command::acquire::Acquire;
 use dlock_core::command::extend::Extend;
 use dlock_core::command::release::{DoneFor, Release};
 use dlock_core::limits::MAX_FENCE;
-use dlock_core::quorum::{Answer, Ask, Mark, Obstacle, Wait};
+use dlock_core::quorum::{Answer, Ask, DoneRecord, Obstacle, Wait};
 use dlock_core::simulated::{MemoryHost, Report, Value};
 use dlock_core::{
     Acquired, ClientId, Deadline, Ended, Fence, Grant, Host, KeyBuf, Lease, Millis, Mode, Node,
@@ -97,7 +97,7 @@ pub struct Request {
     pub mode: Mode,
     /// The lease.
     pub ttl: Millis,
-    /// The mark over which it may be granted.
+    /// The record over which it may be granted.
     pub over: Option<Fence>,
     /// Of a RELEASE: FINAL.
     pub is_final: bool,
@@ -167,8 +167,8 @@ impl Server {
         self.host.now = time.now;
         let back = self.host.grants();
         self.host.retain(|value| matches!(value, Value::Done(..)));
-        if self.flaw == Some(Flaw::MarksBeginAnew) {
-            self.begin_marks_anew();
+        if self.flaw == Some(Flaw::RecordsBeginAnew) {
+            self.begin_records_anew();
         }
         for (key, mode, holder) in back {
             let grant = holder.grant();
@@ -409,7 +409,7 @@ impl Server {
         let (keep, turn) = wait.map_or((None, false), |wait| (wait.keep, wait.turn));
         let turn = turn && self.flaw != Some(Flaw::TellsNobody);
         let (wait, ephemeral, meta) = (wait.and_then(|wait| wait.blocks), false, b"");
-        let grants_over = self.flaw == Some(Flaw::GrantsOverMarks);
+        let grants_over = self.flaw == Some(Flaw::GrantsOverRecords);
         let again = if grants_over { Some(Fence(MAX_FENCE)) } else { request.over };
         let acquire = Acquire { token, ttl, mode, wait, keep, turn, fence, again, ephemeral, meta };
         match self.node.acquire(&mut self.host, key.as_key(), &acquire, ClientId(wire), time) {
@@ -473,19 +473,19 @@ impl Server {
     fn finish(&mut self, request: &Request, terms: DoneFor<'_>, time: Time) -> Answer {
         let key = request.key.as_key();
         let token: Box<[u8]> = match self.flaw {
-            Some(Flaw::MarksAnybody) => self.released_by(request),
+            Some(Flaw::FinishesAnybody) => self.released_by(request),
             _ => request.token.into(),
         };
         let release = Release { token: &token, is_final: false, done: Some(terms) };
         match self.node.release(&mut self.host, key, &release, time) {
-            Ok(true) => Answer::Marked,
+            Ok(true) => Answer::Finished,
             Ok(false) => Answer::Gone,
             Err(refusal) => refused(&refusal),
         }
     }
 
-    /// The marks stand for ten minutes more.
-    fn begin_marks_anew(&mut self) {
+    /// The records stand for ten minutes more.
+    fn begin_records_anew(&mut self) {
         let end = Deadline::after(self.host.now, Millis(600_000));
         for value in self.host.values.values_mut() {
             if let Value::Done(_, until) = value {
@@ -494,13 +494,13 @@ impl Server {
         }
     }
 
-    /// Its marks, as they are stored, and their keys.
-    pub fn marks(&self) -> Vec<(KeyBuf, Vec<u8>)> {
-        let mark = |(key, value): (&KeyBuf, &Value)| match value {
-            Value::Done(mark, _) => Some((key.clone(), mark.clone())),
+    /// Its records, as they are stored, and their keys.
+    pub fn records(&self) -> Vec<(KeyBuf, Vec<u8>)> {
+        let record = |(key, value): (&KeyBuf, &Value)| match value {
+            Value::Done(record, _) => Some((key.clone(), record.clone())),
             _ => None,
         };
-        self.host.values.iter().filter_map(mark).collect()
+        self.host.values.iter().filter_map(record).collect()
     }
 
     /// Holders that are away count as if they had asked.
@@ -518,7 +518,7 @@ impl Server {
 
     /// The token that a RELEASE is applied to.
     fn released_by(&self, request: &Request) -> Box<[u8]> {
-        if !matches!(self.flaw, Some(Flaw::ReleasesAnybody | Flaw::MarksAnybody)) {
+        if !matches!(self.flaw, Some(Flaw::ReleasesAnybody | Flaw::FinishesAnybody)) {
             return request.token.into();
         }
         let (_, holders) = self.host.holders(&request.key);
@@ -597,7 +597,7 @@ fn refused(refusal: &Reason) -> Answer {
     match refusal {
         Reason::Quarantine { .. } => Answer::Refused(Obstacle::Quarantine),
         &Reason::Done { left, fence } => {
-            Answer::Done(Mark { fence, left: left.unwrap_or(Millis(u64::MAX)) })
+            Answer::Done(DoneRecord { fence, left: left.unwrap_or(Millis(u64::MAX)) })
         }
         Reason::TooFar { .. } | Reason::TooManyAhead { .. } => Answer::TooFar,
         Reason::NotDurable => Answer::Refused(Obstacle::NotDurable),

@@ -57,7 +57,7 @@ pub struct Under {
     pub attempt: u32,
     /// The command.
     pub ask: Ask,
-    /// The mark over which it may be granted.
+    /// The record over which it may be granted.
     pub over: Option<Fence>,
     /// The length of the lease that was asked for.
     pub ttl: Millis,
@@ -294,7 +294,7 @@ impl<R: Rules> World<R> {
     /// A client says that its lock is lost.
     pub(super) fn check_loss(&mut self, task: usize, fence: Option<Fence>) {
         let (now, needed) = (self.clock_of(task).now, self.needed());
-        // A mark may be shorter than the lease.
+        // A record may be shorter than the lease.
         let astray = self.tasks[task].is_astray || self.tasks[task].finishes_since > 0;
         let truth = &mut self.tasks[task].truth;
         let Some(fence) = fence.filter(|_| !truth.gap && !astray) else { return };

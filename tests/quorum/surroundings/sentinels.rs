@@ -146,7 +146,7 @@ fn sentinels_that_change_their_answer_each_time_make_no_client_spin() {
         };
         let mut waiting = pin!(join_all((0..3).map(|_| served())));
         tokio::select! {
-            _ = &mut waiting => panic!("somebody else has it"),
+            _ = &mut waiting => panic!("another client has it"),
             () = assert_calm(&sentinels, "they change their answer") => {}
         }
         let port = servers[0].port();

@@ -50,9 +50,9 @@ impl Address {
     pub async fn primary_of(&self, key: &Key, within: Duration) -> Result<Server, NodeError> {
         let Place::Cluster(seeds) = &self.place else { return self.only(within).await };
         let (slots, slot) = (slots(seeds, within).await?, slot_of(key.as_bytes()));
-        let nobody =
+        let no_owner =
             || NodeError::Refused(format!("CLUSTERDOWN no server of the cluster has slot {slot}"));
-        let host = slots.owner(slot).ok_or_else(nobody)?;
+        let host = slots.owner(slot).ok_or_else(no_owner)?;
         server(&seeds.servers, host, host.to_string())
     }
 

@@ -18,7 +18,7 @@ pub(crate) struct Slots {
     pub(crate) replicas: Vec<Host>,
     /// The servers' ids in the cluster.
     pub(crate) members: BTreeSet<String>,
-    /// For each slot the index of its server; `NOBODY` if that is not known.
+    /// For each slot the index of its server; `NO_OWNER` if that is not known.
     owners: Box<[u16]>,
 }
 
@@ -30,7 +30,7 @@ impl Slots {
             hosts: Vec::new(),
             replicas: Vec::new(),
             members: BTreeSet::new(),
-            owners: vec![NOBODY; SLOTS].into(),
+            owners: vec![NO_OWNER; SLOTS].into(),
         }
     }
 
@@ -89,7 +89,7 @@ impl Slots {
         }
     }
 
-    /// Returns the index of a server. Servers beyond the limit of a cluster get `NOBODY`.
+    /// Returns the index of a server. Servers beyond the limit of a cluster get `NO_OWNER`.
     fn place(&mut self, host: Host) -> u16 {
         let known = self.hosts.iter().position(|other| *other == host);
         let place = known.or_else(|| {
@@ -97,7 +97,7 @@ impl Slots {
             (place < MAX_SERVERS_OF_A_NODE).then(|| self.hosts.push(host))?;
             Some(place)
         });
-        place.and_then(|place| u16::try_from(place).ok()).unwrap_or(NOBODY)
+        place.and_then(|place| u16::try_from(place).ok()).unwrap_or(NO_OWNER)
     }
 }
 
@@ -123,7 +123,7 @@ fn number(value: &Value) -> Option<usize> {
     }
 }
 
-const NOBODY: u16 = u16::MAX;
+const NO_OWNER: u16 = u16::MAX;
 
 #[cfg(test)]
 mod tests {

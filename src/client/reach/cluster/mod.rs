@@ -240,7 +240,7 @@ pub(crate) async fn newest(
             Some(Err(error)) => failed.push(error),
         }
     }
-    found.map(|(_, slots)| slots).ok_or_else(|| nobody(failed))
+    found.map(|(_, slots)| slots).ok_or_else(|| no_answer(failed))
 }
 
 /// True if this map is one of the cluster that has these members, as far as any are known.
@@ -276,7 +276,7 @@ async fn map_of(wire: &Wire, host: &Host, seeds: &Seeds) -> Result<Slots, NodeEr
 }
 
 /// Joins the errors of all servers. Errors that may pass decide over those that will not.
-fn nobody(mut failed: Vec<NodeError>) -> NodeError {
+fn no_answer(mut failed: Vec<NodeError>) -> NodeError {
     failed.sort_by_key(|error| !matches!(error, NodeError::Unreachable(_)));
     let words = |error: &NodeError| match error {
         NodeError::Unreachable(why) => why.clone(),

@@ -90,7 +90,7 @@ fn only_the_holder_may_repeat_done() {
     let (mut bench, fence) = Bench::done();
     bench.pass(100_000);
     assert_eq!(bench.release_words("a DONE 1000"), Ok(true));
-    assert_eq!(bench.acquire(2, "b 10"), Err(is_done(900, fence)), "the mark is the first one");
+    assert_eq!(bench.acquire(2, "b 10"), Err(is_done(900, fence)), "the record is the first one");
     assert_eq!(bench.release_words("b DONE 1000"), Ok(false));
     assert_eq!(bench.release_words("a"), Ok(false), "a plain release does not end it");
     assert_eq!(bench.acquire(2, "b 10"), Err(is_done(900, fence)));
@@ -122,7 +122,7 @@ fn done_for_no_time_is_a_plain_release() {
 }
 
 #[test]
-fn the_mark_has_the_fence_of_the_claim_and_the_next_grant_a_larger_one() {
+fn the_record_has_the_fence_of_the_claim_and_the_next_grant_a_larger_one() {
     for (ahead, words) in [(0, "a DONE 1000 FENCE 5"), (1, "a DONE 1000 FENCE 2000000")] {
         let mut bench = Bench::new();
         let fence = bench.hold(1, "a 5000");
@@ -204,7 +204,7 @@ fn a_done_lock_with_a_long_name_counts_for_several() {
 }
 
 #[test]
-fn whatever_others_take_a_mark_that_takes_no_more_than_the_grant_has_room() {
+fn whatever_others_take_a_record_that_takes_no_more_than_the_grant_has_room() {
     for (held, done, has_room) in [(0, 4, true), (100, 100, true), (0, 100, false)] {
         let mut bench = Bench::new();
         bench.hold(1, &format!("a 1000 META {}", "m".repeat(held)));
@@ -227,7 +227,7 @@ fn a_node_in_quarantine_knows_what_is_done() {
 }
 
 #[test]
-fn replicas_and_the_log_have_the_mark_with_its_date() {
+fn replicas_and_the_log_have_the_record_with_its_date() {
     let mut bench = Bench::new();
     let fence = bench.hold(1, "a 5000");
     assert_eq!(bench.release_words("a DONE 1000 META fine"), Ok(true));
@@ -238,7 +238,7 @@ fn replicas_and_the_log_have_the_mark_with_its_date() {
 }
 
 #[test]
-fn a_mark_travels_in_one_argument_and_meta_in_another() {
+fn a_record_travels_in_one_argument_and_meta_in_another() {
     let (fence, top) = (Fence(7), Fence(8));
     let done = crate::Done { by: 123_456_789, fence, top, since: 9, maker: 987_654, meta: b"m" };
     let mut written = Vec::new();
@@ -255,7 +255,7 @@ fn a_mark_travels_in_one_argument_and_meta_in_another() {
 struct Model {
     /// Token, end in microseconds, fence.
     holder: Option<(usize, u64, u64)>,
-    mark: Option<(usize, u64, u64)>,
+    record: Option<(usize, u64, u64)>,
     highest: u64,
 }
 
@@ -290,7 +290,7 @@ const TOKENS: [&str; 3] = ["a", "b", "c"];
 impl Model {
     fn see(&mut self, now: u64) {
         self.holder = self.holder.filter(|(_, end, _)| now < *end);
-        self.mark = self.mark.filter(|(_, end, _)| now < *end);
+        self.record = self.record.filter(|(_, end, _)| now < *end);
     }
 
     fn acquire(&mut self, bench: &mut Bench, token: usize, again: Option<i64>, ttl: u64) {
@@ -301,7 +301,7 @@ impl Model {
         };
         let answer = bench.acquire(1, &words);
         let end = bench.now + ttl * 1000;
-        match (self.holder, self.mark) {
+        match (self.holder, self.record) {
             (Some((holder, _, fence)), _) if holder == token => {
                 assert_eq!(answer, Ok(Acquired::Granted(Fence(fence))));
                 self.holder = self.holder.map(|(_, old, _)| (token, old.max(end), fence));
@@ -313,7 +313,7 @@ impl Model {
             (None, _) => {
                 let Ok(Acquired::Granted(fence)) = answer else { panic!("{answer:?}") };
                 assert!(fence.0 > self.highest, "{fence:?} after {}", self.highest);
-                (self.highest, self.mark) = (fence.0, None);
+                (self.highest, self.record) = (fence.0, None);
                 self.holder = Some((token, end, fence.0));
             }
         }
@@ -327,11 +327,11 @@ impl Model {
         };
         let answer = bench.release_words(&words);
         let holds = self.holder.filter(|(holder, ..)| *holder == token);
-        let marked = self.mark.is_some_and(|(by, ..)| by == token);
-        assert_eq!(answer, Ok(holds.is_some() || marked));
+        let recorded = self.record.is_some_and(|(by, ..)| by == token);
+        assert_eq!(answer, Ok(holds.is_some() || recorded));
         if let Some((_, _, granted)) = holds {
             let fence = fence.unwrap_or(granted);
-            self.mark = Some((token, bench.now + time * 1000, fence));
+            self.record = Some((token, bench.now + time * 1000, fence));
             (self.holder, self.highest) = (None, self.highest.max(fence));
         }
     }
@@ -351,14 +351,14 @@ proptest! {
                     assert_eq!(bench.release(TOKENS[token]), held.is_some());
                 }
                 Step::Break => {
-                    let there = model.holder.is_some() || model.mark.is_some();
+                    let there = model.holder.is_some() || model.record.is_some();
                     assert_eq!(bench.break_lock(None), usize::from(there));
-                    (model.holder, model.mark) = (None, None);
+                    (model.holder, model.record) = (None, None);
                 }
                 Step::Remove => {
                     bench.host.take(&KEY.to_owned());
                     bench.removed(KEY, Fence(model.highest));
-                    (model.holder, model.mark) = (None, None);
+                    (model.holder, model.record) = (None, None);
                 }
                 Step::Pass { micros } => bench.pass(micros),
             }

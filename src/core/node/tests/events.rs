@@ -56,7 +56,7 @@ fn a_granted_or_extended_lease_does_not_end_by_a_foreign_expiry() {
         assert!(bench.host.expiring.is_empty(), "{held}");
         bench.host.expiring.insert(KEY.to_owned());
         assert_eq!(bench.extend("z 10"), Ok(false));
-        assert!(!bench.host.expiring.is_empty(), "nobody holds longer: {held}");
+        assert!(!bench.host.expiring.is_empty(), "no lease is longer: {held}");
     }
 }
 
@@ -429,7 +429,7 @@ fn removed_with_a_crowd() -> (Bench, Vec<WaiterId>) {
 #[test]
 fn a_crowd_is_told_of_the_removal_a_part_in_each_turn() {
     let (mut bench, ids) = removed_with_a_crowd();
-    assert_eq!(bench.waiters(), "", "nobody waits there any more");
+    assert_eq!(bench.waiters(), "", "no client waits there any more");
     let mut told: Vec<(WaiterId, WaitOutcome)> = Vec::new();
     while bench.node.has_pending() {
         let now = bench.answers();

@@ -173,7 +173,7 @@ impl Judge {
                 self.hear_ended(key, token, *why, *held, cause)
             }
             Report::Done { .. } => {
-                prop_assert!(false, "nobody sends DONE here");
+                prop_assert!(false, "no client sends DONE here");
                 Ok(())
             }
             Report::AllExpired(..) => {
@@ -220,7 +220,7 @@ impl Judge {
         };
         if let Some(waited) = waited {
             let Some(first) = self.take_first(key, grant.token, cause, host) else {
-                return Err(TestCaseError::fail("nobody waits"));
+                return Err(TestCaseError::fail("no client waits"));
             };
             prop_assert_eq!(&*first.token, grant.token, "out of order");
             prop_assert_eq!(waited, self.now - first.since);
@@ -274,7 +274,7 @@ impl Judge {
     ) -> Verdict {
         let grant = holder.grant();
         let Cause::Extend(at, ask) = cause else {
-            return Err(TestCaseError::fail("nobody has asked for that"));
+            return Err(TestCaseError::fail("no client has asked for that"));
         };
         prop_assert!(at == key && *ask.token == *grant.token);
         let now = self.now;
@@ -403,6 +403,6 @@ fn asked<'a>(
 ) -> Result<&'a Acquire<'a>, TestCaseError> {
     match cause {
         Cause::Acquire(at, ask) if at == key && ask.token == token => Ok(ask),
-        _ => Err(TestCaseError::fail("nobody asked")),
+        _ => Err(TestCaseError::fail("no client asked")),
     }
 }

@@ -240,7 +240,7 @@ fn a_turn_is_given_up_without_a_majority_though_one_node_answers_all_the_time() 
             trial.hear(send.node, send.id, answer);
         }
     }
-    panic!("it waits for a majority, and tells nobody");
+    panic!("it waits for a majority, and reports no outage");
 }
 
 #[test]

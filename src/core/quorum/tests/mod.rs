@@ -8,12 +8,12 @@
 //! FINAL, `2P` a ping. `0A7o5` is ACQUIRE FENCE 7 AGAIN 5, `0D7/900` is RELEASE … DONE 900 FENCE 7.
 
 mod alone;
+mod done;
 mod ended;
 mod first;
 mod gate;
 mod hold;
 mod longer;
-mod marks;
 mod raise;
 mod taken_over;
 mod two_gates;

@@ -18,23 +18,23 @@ use super::acquisition::Acquisition;
 use super::ballot::{Ballot, Outgoing};
 use super::phase::Phase;
 use super::rules::Rules;
-use super::vote::{Marking, Said, Vote};
-use super::{Ask, Failure, Mark};
+use super::vote::{RecordState, Said, Vote};
+use super::{Ask, DoneRecord, Failure};
 use crate::words::{Fence, Instant, Millis, Time};
 
 impl<R: Rules> Acquisition<R> {
     /// Ends the acquisition if the lock is done. Otherwise asks again the nodes with a record that does not
     /// count. True if it has ended.
-    pub(super) fn heeds_marks(&mut self, time: Time) -> bool {
+    pub(super) fn heeds_records(&mut self, time: Time) -> bool {
         if !self.ballot.said().any(Said::is_done) {
             return false;
         }
         let again = self.plan.again;
-        if let Some(mark) = self.ballot.done(time.now)
-            && again < Some(mark.fence)
+        if let Some(record) = self.ballot.done(time.now)
+            && again < Some(record.fence)
         {
             self.outage.end();
-            self.lose(Failure::Done(mark));
+            self.lose(Failure::Done(record));
             return true;
         }
         let proposal = self.ballot.highest().unwrap_or_else(|| self.proposal(time));
@@ -47,21 +47,22 @@ impl<R: Rules> Acquisition<R> {
                 }
             }
         }
-        self.ballot.confirm_beside_marks(&mut self.out, time.now);
+        self.ballot.confirm_beside_records(&mut self.out, time.now);
         false
     }
 }
 
 impl<R: Rules> Ballot<R> {
     /// The completion record of a majority, and its time left.
-    fn done(&self, now: Instant) -> Option<Mark> {
-        let needed = self.rules.marks(self.votes.len());
-        self.marks(now).find_map(|(fence, _)| {
-            let same = self.marks(now).filter(|(other, _)| self.rules.is_same_work(*other, fence));
+    fn done(&self, now: Instant) -> Option<DoneRecord> {
+        let needed = self.rules.records(self.votes.len());
+        self.records(now).find_map(|(fence, _)| {
+            let same =
+                self.records(now).filter(|(other, _)| self.rules.is_same_work(*other, fence));
             let mut ends: Vec<Instant> = same.map(|(_, until)| until).collect();
             ends.sort_unstable_by(|a, b| b.cmp(a));
             let until = ends.get(needed.checked_sub(1)?)?;
-            Some(Mark { fence, left: Millis(until.since(now).div_ceil(1000)) })
+            Some(DoneRecord { fence, left: Millis(until.since(now).div_ceil(1000)) })
         })
     }
 
@@ -79,7 +80,7 @@ impl<R: Rules> Ballot<R> {
                 continue;
             }
             if let Some(vote) = self.votes.get_mut(node).filter(|_| !counts) {
-                vote.mark = Marking::Over(fence);
+                vote.record = RecordState::Over(fence);
             }
             passed.push(node);
         }
@@ -87,7 +88,7 @@ impl<R: Rules> Ballot<R> {
     }
 
     /// Asks again for grants that are older than the client's first sight of a record.
-    fn confirm_beside_marks(&mut self, out: &mut Outgoing, now: Instant) {
+    fn confirm_beside_records(&mut self, out: &mut Outgoing, now: Instant) {
         let heard = |vote: &Vote| match vote.said {
             Said::Done { heard, .. } => Some(heard),
             _ => None,
@@ -116,12 +117,12 @@ impl<R: Rules> Ballot<R> {
             (None, _) => false,
         };
         let others = self.votes.iter().filter(is_other).count();
-        let marks = self.marks(now).filter(|(other, _)| self.rules.is_same_work(*other, fence));
-        self.rules.may_be_done(marks.count(), others, self.votes.len())
+        let records = self.records(now).filter(|(other, _)| self.rules.is_same_work(*other, fence));
+        self.rules.may_be_done(records.count(), others, self.votes.len())
     }
 
     /// The records that nodes have reported, and their ends.
-    fn marks(&self, now: Instant) -> impl Iterator<Item = (Fence, Instant)> {
+    fn records(&self, now: Instant) -> impl Iterator<Item = (Fence, Instant)> {
         self.votes.iter().filter_map(move |vote| match vote.said {
             Said::Done { fence, until, .. } => (now < until).then_some((fence, until)),
             _ => None,
@@ -136,14 +137,14 @@ impl<R: Rules> Ballot<R> {
         &mut self,
         out: &mut Outgoing,
         node: usize,
-        mark: Mark,
+        record: DoneRecord,
         now: Instant,
     ) {
-        if self.fence().is_none_or(|fence| fence <= mark.fence) {
+        if self.fence().is_none_or(|fence| fence <= record.fence) {
             return;
         }
         if let Some(vote) = self.votes.get_mut(node) {
-            vote.mark = Marking::Over(mark.fence);
+            vote.record = RecordState::Over(record.fence);
             self.renew_at(out, node, now);
         }
     }
@@ -154,14 +155,14 @@ impl<R: Rules> Ballot<R> {
         for node in 0..self.votes.len() {
             let is_due = |vote: &Vote| {
                 let asks = vote.open.is_some_and(|open| open.ask.finishes());
-                let is_over = matches!(vote.mark, Marking::Has | Marking::Refused);
+                let is_over = matches!(vote.record, RecordState::Has | RecordState::Refused);
                 vote.held().is_some() && !is_over && !(asks && vote.is_open())
             };
             if self.votes.get(node).is_some_and(is_due) {
                 self.ask(out, node, Ask::Finish { length, fence }, now);
                 let end = self.rules.ends(self.rules.begins(now, now), length);
                 if let Some(vote) = self.votes.get_mut(node) {
-                    vote.may_have_mark(end);
+                    vote.may_have_record(end);
                 }
             }
         }
@@ -169,13 +170,13 @@ impl<R: Rules> Ballot<R> {
 
     /// True if a majority has the record.
     pub fn is_finished(&self) -> bool {
-        let marked = |vote: &&Vote| vote.held().is_some() && vote.mark == Marking::Has;
-        self.votes.iter().filter(marked).count() >= self.rules.marks(self.votes.len())
+        let recorded = |vote: &&Vote| vote.held().is_some() && vote.record == RecordState::Has;
+        self.votes.iter().filter(recorded).count() >= self.rules.records(self.votes.len())
     }
 
     /// True if a majority may still get the record.
     pub fn can_finish(&self) -> bool {
-        let may = |vote: &&Vote| vote.held().is_some() && vote.mark != Marking::Refused;
+        let may = |vote: &&Vote| vote.held().is_some() && vote.record != RecordState::Refused;
         self.votes.iter().filter(may).count() >= self.majority()
     }
 }

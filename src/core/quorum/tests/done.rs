@@ -1,20 +1,20 @@
 //! Locks that are done: the client that asks, and the holder.
 
 use super::*;
-use crate::quorum::Mark;
+use crate::quorum::DoneRecord;
 
 fn done(fence: u64, left: u64) -> Answer {
-    Answer::Done(Mark { fence: Fence(fence), left: Millis(left) })
+    Answer::Done(DoneRecord { fence: Fence(fence), left: Millis(left) })
 }
 
 fn is_done(trial: &Trial, fence: u64, left: u64) {
-    trial.loses(Failure::Done(Mark { fence: Fence(fence), left: Millis(left) }));
+    trial.loses(Failure::Done(DoneRecord { fence: Fence(fence), left: Millis(left) }));
 }
 
 // --- the client that asks ------------------------------------------------------------------------
 
 #[test]
-fn a_lock_is_done_when_a_majority_has_the_mark_of_one_claim() {
+fn a_lock_is_done_when_a_majority_has_the_record_of_one_claim() {
     let mut trial = asked(Try);
     trial.hears(0, done(90, 500));
     trial.is_pending();
@@ -24,7 +24,7 @@ fn a_lock_is_done_when_a_majority_has_the_mark_of_one_claim() {
 }
 
 #[test]
-fn a_lock_is_done_until_the_first_mark_of_the_majority_is_over() {
+fn a_lock_is_done_until_the_first_record_of_the_majority_is_over() {
     let mut trial = trial(plan(5, Try));
     trial.sends("0A100 1A100 2A100 3A100 4A100");
     for (node, left) in [(0, 100), (1, 900), (2, 300)] {
@@ -34,7 +34,7 @@ fn a_lock_is_done_until_the_first_mark_of_the_majority_is_over() {
 }
 
 #[test]
-fn one_node_tells_of_its_mark_alone() {
+fn one_node_tells_of_its_record_alone() {
     let mut trial = trial(plan(1, Forever));
     trial.sends("0A100");
     trial.hears(0, done(90, 500));
@@ -42,7 +42,7 @@ fn one_node_tells_of_its_mark_alone() {
 }
 
 #[test]
-fn marks_of_two_claims_do_not_add_up() {
+fn records_of_two_claims_do_not_add_up() {
     let mut trial = asked(Try);
     trial.hears(0, done(90, 500));
     trial.hears(1, done(91, 500));
@@ -58,7 +58,7 @@ fn marks_of_two_claims_do_not_add_up() {
 }
 
 #[test]
-fn a_mark_that_cannot_be_a_majoritys_is_passed_over() {
+fn a_record_that_cannot_be_a_majoritys_is_passed_over() {
     let mut trial = asked(Try);
     trial.grants(1, 100);
     trial.now += 1;
@@ -72,7 +72,7 @@ fn a_mark_that_cannot_be_a_majoritys_is_passed_over() {
 }
 
 #[test]
-fn a_mark_does_not_keep_a_client_that_a_third_node_lacks() {
+fn a_record_does_not_keep_a_client_that_a_third_node_lacks() {
     let mut trial = trial(plan(5, Try));
     trial.sends("0A100 1A100 2A100 3A100 4A100");
     trial.hears(0, done(90, 500));
@@ -110,7 +110,7 @@ fn what_a_silent_node_may_have_makes_no_quorum() {
 
 /// The record and one grant are too few, again and again.
 #[test]
-fn an_outage_beside_a_mark_lasts_until_a_majority_grants_or_denies() {
+fn an_outage_beside_a_record_lasts_until_a_majority_grants_or_denies() {
     let mut trial = trial(plan(3, Forever));
     let missing = |trial: &Trial| match &trial.machine {
         Machine::Trying(acquisition) => acquisition.missing_since(),
@@ -161,7 +161,7 @@ fn the_next_in_line_hears_that_the_lock_is_done() {
 }
 
 #[test]
-fn the_next_in_line_asks_a_node_with_a_mark_again_now_and_then() {
+fn the_next_in_line_asks_a_node_with_a_record_again_now_and_then() {
     let mut trial = next_in_line();
     trial.waited(1, done(110, 500));
     trial.sends("");
@@ -173,7 +173,7 @@ fn the_next_in_line_asks_a_node_with_a_mark_again_now_and_then() {
 }
 
 #[test]
-fn the_next_in_line_waits_on_behind_a_mark_that_the_holder_may_be_about_to_complete() {
+fn the_next_in_line_waits_on_behind_a_record_that_the_holder_may_be_about_to_complete() {
     let mut trial = next_in_line();
     trial.waited(1, done(119, 500));
     trial.waited(2, Answer::Refused(Obstacle::Busy));
@@ -187,7 +187,7 @@ fn the_next_in_line_waits_on_behind_a_mark_that_the_holder_may_be_about_to_compl
 }
 
 #[test]
-fn a_mark_that_is_over_by_our_clock_is_not_taken_away() {
+fn a_record_that_is_over_by_our_clock_is_not_taken_away() {
     let mut trial = next_in_line();
     trial.waited(1, done(110, 20));
     trial.now += 20_000;
@@ -208,14 +208,14 @@ fn a_client_may_take_a_lock_though_it_is_done() {
 }
 
 #[test]
-fn a_client_that_takes_a_done_lock_again_heeds_later_marks() {
+fn a_client_that_takes_a_done_lock_again_heeds_later_records() {
     let mut trial = trial(Plan { again: Some(Fence(89)), ..plan(3, Try) });
     trial.sends("0A100 1A100 2A100");
     trial.hears(0, done(89, 500));
     trial.sends("0A100o89");
     trial.hears(1, done(90, 500));
     trial.hears(2, done(90, 500));
-    trial.loses(Failure::Done(Mark { fence: Fence(90), left: Millis(500) }));
+    trial.loses(Failure::Done(DoneRecord { fence: Fence(90), left: Millis(500) }));
 }
 
 #[test]
@@ -244,11 +244,11 @@ fn finishes(length: u64) -> Trial {
 }
 
 #[test]
-fn a_lock_is_left_done_when_a_majority_has_the_mark() {
+fn a_lock_is_left_done_when_a_majority_has_the_record() {
     let mut trial = finishes(60_000);
-    trial.hears(0, Answer::Marked);
+    trial.hears(0, Answer::Finished);
     trial.until();
-    trial.hears(2, Answer::Marked);
+    trial.hears(2, Answer::Finished);
     trial.is_lost(LossReason::Done);
     trial.hold().release();
     trial.sends("1F");
@@ -257,7 +257,7 @@ fn a_lock_is_left_done_when_a_majority_has_the_mark() {
 #[test]
 fn a_node_that_does_not_answer_is_asked_again_until_the_lease_is_over() {
     let mut trial = finishes(60_000);
-    trial.hears(0, Answer::Marked);
+    trial.hears(0, Answer::Finished);
     trial.hears(1, Answer::Silent);
     trial.hears(2, Answer::Refused(Obstacle::Busy));
     trial.sends("");
@@ -274,19 +274,19 @@ fn a_node_that_does_not_answer_is_asked_again_until_the_lease_is_over() {
 }
 
 #[test]
-fn a_node_that_has_lost_the_lease_gets_no_mark() {
+fn a_node_that_has_lost_the_lease_gets_no_record() {
     let mut trial = finishes(60_000);
     trial.hears(0, Answer::Gone);
-    trial.hears(1, Answer::Marked);
+    trial.hears(1, Answer::Finished);
     trial.hears(2, Answer::Gone);
     trial.is_lost(LossReason::Ended);
 }
 
 #[test]
-fn nodes_that_refuse_marks_end_it_when_no_majority_is_left() {
+fn nodes_that_refuse_records_end_it_when_no_majority_is_left() {
     let mut trial = finishes(60_000);
     trial.hears(0, Answer::Refused(Obstacle::Never));
-    trial.hears(1, Answer::Marked);
+    trial.hears(1, Answer::Finished);
     trial.until();
     trial.hears(2, Answer::Refused(Obstacle::Never));
     trial.is_lost(LossReason::NotDone);
@@ -295,7 +295,7 @@ fn nodes_that_refuse_marks_end_it_when_no_majority_is_left() {
 }
 
 #[test]
-fn a_mark_that_is_shorter_than_the_lease_ends_the_claim() {
+fn a_record_that_is_shorter_than_the_lease_ends_the_claim() {
     let mut trial = finishes(300);
     // The answers may be lost, and the records be over then.
     assert!(trial.until() <= 300);
@@ -312,7 +312,7 @@ fn a_lock_that_is_left_done_is_not_renewed_or_repaired() {
 }
 
 #[test]
-fn a_repair_passes_over_marks_of_earlier_claims_and_not_over_its_own() {
+fn a_repair_passes_over_records_of_earlier_claims_and_not_over_its_own() {
     for (fence, again) in [(99, "1A100o99"), (100, ""), (101, "")] {
         let mut trial = held();
         trial.wakes();
