@@ -25,12 +25,12 @@ pub struct LockOptions {
     /// Limit of the hold: after this time the lock is lost, even if every renewal succeeds. The next
     /// holder gets the lock when the guard is dropped or released, or when the last lease has ended.
     pub max_hold: Option<Duration>,
-    /// True takes the lock even if its last holder [left it done](Guard::done). If that fails over several
+    /// True takes the lock even if its last holder [left it done](crate::Guard::done). If that fails over several
     /// nodes, some may have dropped their completion records already, and another client may do the work
     /// again.
     pub again: bool,
     /// False asks for one lease without renewal: the lock ends with the lease, unless its guard
-    /// [extends](Guard::extend) or releases it before.
+    /// [extends](crate::Guard::extend) or releases it before.
     pub renew: bool,
 }
 
