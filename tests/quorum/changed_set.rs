@@ -1,6 +1,7 @@
 //! A set of nodes that is changed while locks are held, in the steps of docs/several-nodes.md.
 
 use dlock_client::{Client, Guard};
+use harness::wait::PATIENCE;
 use harness::{Proxy, Quorum};
 
 use crate::coordinator::{LONG, connect, run};
@@ -29,6 +30,10 @@ fn two_lists_that_differ_by_one_node_never_have_two_holders() {
                     let next = programs.last().expect("there is a majority").take(&name).await;
                     assert!(next.fence() > fence, "{name}: {} after {fence}", next.fence());
                     next.release().await.expect("it is held");
+                    programs.push(holder);
+                    for program in programs {
+                        assert!(program.client.released(PATIENCE).await, "{name}: one is left");
+                    }
                 }
             }
         });
