@@ -122,6 +122,7 @@ fn what_the_agent_counts_is_a_metric(kind: Kind) {
         "dlock_agent_requests_total{command=\"DLOCK.ACQUIRE\",result=\"yes\"} 2",
         "dlock_agent_requests_total{command=\"DLOCK.ACQUIRE\",result=\"no\"} 1",
         "dlock_agent_lost_total{why=\"expired\"} 1",
+        "dlock_agent_lost_total{why=\"ended\"} 0",
     ] {
         assert!(answer.body.lines().any(|other| other == line), "{line}\n{}", answer.body);
     }

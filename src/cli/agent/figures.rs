@@ -38,7 +38,8 @@ impl Figures {
     /// The figures of an agent with these commands.
     pub fn of(commands: impl Iterator<Item = &'static str>) -> Figures {
         let requests = commands.map(|name| (name, Default::default())).collect();
-        Figures { requests, ..Figures::default() }
+        let losses = Mutex::new(LOSSES.map(|why| (why, 0)).into());
+        Figures { requests, losses, ..Figures::default() }
     }
 
     /// Counts a request for the command at this place of the table, by its last reply.
@@ -110,6 +111,9 @@ fn result(reply: &Reply) -> usize {
 
 /// The results of requests. `no` is null or 0.
 const RESULTS: [&str; 5] = ["yes", "no", "done", "no_quorum", "error"];
+
+/// The reasons of losses: each begins with 0, for an increase is seen only of a counter that is there before.
+const LOSSES: [&str; 5] = ["not_renewed", "ended", "expired", "paused", "not_done"];
 
 // --- for Prometheus ---------------------------------------------------------------------------------------
 

@@ -92,7 +92,7 @@ pub struct Args {
     metrics: Option<SocketAddr>,
 
     /// Time to serve connections with EPHEMERAL locks after SIGTERM
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration::parse)]
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration::parse)]
     drain: Duration,
 }
 

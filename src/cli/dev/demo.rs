@@ -47,7 +47,8 @@ impl Demo {
         let fence = field(&lease, "DLOCK_FENCE")?;
 
         say("\nBob wants it too, and waits:\n\n")?;
-        let (command, mut waiter) = self.start(&["run", "demo", "--", "sh", "-c", WAITER])?;
+        let (command, mut waiter) =
+            self.start(&["run", "-w", "60", "demo", "--", "sh", "-c", WAITER])?;
         say(&format!("  $ {command} &\n"))?;
         self.until_a_request_waits()?;
         self.run(&["inspect", "demo"])?;

@@ -286,8 +286,8 @@ It is a process group of its own; dlock hands it the terminal and passes on the 
 HUP, QUIT, USR1, USR2, WINCH, TSTP and CONT. All that descends from it belongs to it, in whatever group
 or session: daemons, too. If the lock is lost, all its processes are ended, and the exit code is 75. Without
 a loss dlock holds the lock until the last of them has ended, and the exit code is that of the first.
-If dlock itself is killed, the command gets TERM (KILL with --on-lost kill); its other processes get
-nothing, and the lock is free when the lease ends. So what must never happen twice needs the fence.
+If dlock itself is killed, the command gets TERM (KILL with --on-lost kill, nothing with --on-lost ignore); its
+other processes and programs such as sudo get nothing, and the lock is free when the lease ends. So what must never happen twice needs the fence.
 
 With --done-for the lock is not released when the command succeeds, but done until that time has passed
 since it was acquired. Each dlock that comes meanwhile, or waits, says on stderr which host has done the work and

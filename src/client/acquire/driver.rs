@@ -86,7 +86,10 @@ impl Run {
             going.send();
             let verdict = going.machine.verdict();
             if verdict != Verdict::Pending {
-                if told && matches!(verdict, Verdict::Won(_)) {
+                if told
+                    && (matches!(verdict, Verdict::Won(_))
+                        || going.machine.missing_since().is_none())
+                {
                     going.tell(false);
                 }
                 return verdict;

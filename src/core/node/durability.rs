@@ -145,6 +145,11 @@ impl Node {
         owner: Option<Owner>,
         time: Time,
     ) -> Result<Fence, Reason> {
+        let most = self.settings.max_ttl;
+        if ttl.0 > most {
+            // The limit is lower than when the request came.
+            return Err(Reason::TooLong { given: ttl.0, most });
+        }
         let fence = self.durable.counter.next(key.name, proposal).ok_or(Reason::Exhausted)?;
         let brings = self.make_room(host, key, fence, owner)?;
         self.vouch(host, (fence, ttl), time)?;

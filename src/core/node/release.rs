@@ -138,9 +138,7 @@ impl Node {
         }
         let holds = |grant: &Grant<'_>| !grant.lease.end.is_over(time.now);
         let fence = found.grant(token).filter(holds).map(|grant| grant.fence);
-        if fence.is_some() {
-            self.refuse_in_quarantine(time.now)?;
-        }
+        self.refuse_in_quarantine(time.now)?;
         Ok(fence)
     }
 

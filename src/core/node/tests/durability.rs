@@ -181,7 +181,7 @@ fn in_quarantine_a_client_that_never_heard_of_its_restored_grant_is_not_told_of_
     }
     let time = bench.time();
     assert!(bench.node.check(&mut bench.host, KEY, b"a", time).is_err_and(refused));
-    assert_eq!(bench.check("b"), None);
+    assert!(bench.node.check(&mut bench.host, KEY, b"b", time).is_err_and(refused));
     assert_eq!((bench.holders(), bench.left(), bench.waiters()), ("a".into(), 1000, "".into()));
     // By then every earlier lease has ended, except for the extended one.
     bench.extend(&format!("a 5000 FENCE {fence}")).unwrap();
@@ -541,4 +541,20 @@ fn replicas_are_told_of_a_quarantine_that_is_not_written_yet() {
     assert_eq!(bench.node.promise(bench.time()).quarantine, Millis(2_000));
     bench.pass(2_000_000);
     assert_eq!(bench.node.promise(bench.time()).quarantine, Millis(0));
+}
+
+/// A lease longer than the limit would raise the bound above all limits there ever were.
+#[test]
+fn a_request_that_waits_gets_no_longer_lease_than_the_limit_of_now() {
+    let mut bench = Bench::new();
+    bench.hold(1, "a 1000");
+    let b = bench.wait(2, "b 5000 WAIT 0");
+    bench.acquire(3, "c 5000 KEEP 5000").unwrap();
+    let d = bench.wait(4, "d 1000 WAIT 0");
+    bench.node.settings.max_ttl = 1_000;
+    assert!(bench.release("a"));
+    let too_long = WaitOutcome::Refused(Reason::TooLong { given: 5_000, most: 1_000 });
+    assert!(matches!(&bench.answers()[..], [(first, answer), (last, WaitOutcome::Granted(_))]
+        if (*first, *last) == (b, d) && *answer == too_long));
+    assert_eq!((bench.holders(), bench.waiters()), ("d".into(), "".into()));
 }
