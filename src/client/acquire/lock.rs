@@ -12,9 +12,8 @@ use crate::hold::guard::Guard;
 use crate::key::Key;
 use crate::options::{LockOptions, check_exclusive, check_key, check_window};
 use crate::report::error::{Error, RunError};
-use crate::report::notice::Listener;
 #[cfg(feature = "operator")]
-use crate::report::notice::Notice;
+use crate::report::notice::{Listener, Notice};
 use crate::shared::Shared;
 use crate::traffic::request::Wanted;
 
