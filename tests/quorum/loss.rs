@@ -103,3 +103,19 @@ fn a_guard_knows_by_the_clock_alone_that_it_is_over() {
         next.release().await.expect("it is held");
     });
 }
+
+#[test]
+fn a_lost_lock_that_is_handed_on_has_no_time_left_and_leaves_no_lease() {
+    let quorum = Quorum::start(3);
+    run(async {
+        let client = program(&quorum).await;
+        let guard = take_everywhere(&quorum, &client, "job", LONG).await;
+        for node in &quorum[..2] {
+            assert_eq!(node.run("DLOCK.BREAK job").int(), 1);
+        }
+        guard.extend(LONG).await.expect_err("two nodes of three have ended it");
+        let lease = guard.detach().await;
+        assert_eq!(lease.valid_for, ms(0));
+        until("the third node's lease is released", || quorum.held("job") == 0).await;
+    });
+}

@@ -312,7 +312,8 @@ impl Keeper {
                 Order::Done(_, _, done) => drop(done.send(but_done(self.outcome()))),
                 Order::Release(done, busy) => return self.release(Some(done), busy).await,
                 Order::Drop(busy) => return self.release(None, busy).await,
-                Order::Detach(..) => return self.traffic.finish(),
+                // There is no lock to hand over.
+                Order::Detach(_, busy) => return self.release(None, busy).await,
             }
         }
     }
