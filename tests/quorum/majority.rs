@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use dlock_client::{Client, Error, NodeState, Notice};
 use harness::Quorum;
+use harness::wait::PATIENCE;
 
 use crate::coordinator::{
     LONG, NODE_TIMEOUT, assert_holds, ms, program, run, said, take, take_everywhere, until,
@@ -79,6 +80,28 @@ fn a_waiter_without_a_limit_waits_through_an_outage_and_a_notice_says_so() {
         assert_holds(&quorum, &guard);
         assert_eq!(told.lock().expect("no panic").iter().filter(|one| outage(one)).count(), 1);
         guard.release().await.expect("it is held");
+    });
+}
+
+#[test]
+fn the_end_of_an_outage_is_told_though_the_lock_is_done() {
+    let quorum = Quorum::start(3);
+    run(async {
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let heard = Arc::clone(&told);
+        let listener = move |notice: &Notice| heard.lock().expect("no panic").push(notice.name());
+        let builder = Client::builder().nodes(quorum.urls()).node_timeout(NODE_TIMEOUT);
+        let client = builder.notify(listener).connect().await.expect("all answer");
+        let guard = take_everywhere(&quorum, &client, "job", LONG).await;
+        guard.done(ms(3_600_000), "").await.expect("it is held");
+        assert!(client.released(PATIENCE).await, "all three have the record");
+        quorum[1..].iter().for_each(|node| node.network().refuse());
+        let waiting = tokio::spawn(client.lock("job").ttl(LONG).acquire());
+        until("an outage is told", || told.lock().expect("no panic").contains(&"outage")).await;
+        quorum[1..].iter().for_each(|node| node.network().pass());
+        let error = waiting.await.expect("no panic").expect_err("it is done");
+        assert!(matches!(error, Error::Done { .. }), "{error}");
+        assert_eq!(*told.lock().expect("no panic"), ["outage", "back"]);
     });
 }
 
