@@ -11,8 +11,6 @@ use crate::state::{self, State};
 /// The pieces of work done in one iteration of the event loop. Many endings take several, so that other clients
 /// are served in between.
 const BUDGET: usize = 300;
-/// The number of arrived keys that are looked at in one iteration.
-const MOVED: usize = 64;
 /// While writes are paused, the event loop retries pending work after this many µs.
 const PAUSED: u64 = 10_000;
 
@@ -33,20 +31,15 @@ pub fn timer_fired(ctx: Ctx<'_>) {
         if may_write {
             store.arriving.slots.tell_floors(ctx, &node.durable);
         }
-        let silent = node.is_following();
-        store.moved_keys.search(ctx, &mut store.index, !silent, MOVED);
-        let arrivals = store.moved_keys.arrivals(MOVED);
-        let mut keyspace = Keyspace::event_loop(ctx, store, silent);
-        let mut put_off = Vec::new();
-        for key in arrivals {
+        while store.moved_keys.check_taken(&mut store.index) {}
+        let dead = if may_write { store.moved_keys.search(ctx) } else { Vec::new() };
+        let mut keyspace = Keyspace::event_loop(ctx, store, node.is_following());
+        for key in dead {
             node.pass_on(key.as_key(), keyspace.find(key.as_key()).top());
-            if !keyspace.receive(key.as_key(), may_write) {
-                put_off.push(key);
-            }
+            keyspace.remove_dead(key.as_key());
         }
         node.sweep(&mut keyspace, time, BUDGET, may_write);
         drop(keyspace);
-        store.moved_keys.put_off(put_off, silent);
         state.take_notes();
         let now = now();
         if let Some(at) = state.next(now)

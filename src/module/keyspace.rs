@@ -38,34 +38,22 @@ impl<'s, 'c> Keyspace<'s, 'c> {
         Keyspace { ctx, store, open, silent, command: false }
     }
 
-    /// Takes over a lock that arrived at a key by another module's or the server's command. The index tracks it
-    /// from now on; or, if that command ended its lease, it is removed. False: it cannot be removed now.
-    pub fn receive(&mut self, key: Key<'_>, may_write: bool) -> bool {
-        let over = matches!(self.find(key), Found::Free | Found::Over { .. });
-        if !over || self.at(key).block().is_none() {
-            return true;
-        }
-        if may_write {
+    /// Removes the lock at a key to which another command has moved it, unless another lock is there now.
+    pub fn remove_dead(&mut self, key: Key<'_>) {
+        if matches!(self.find(key), Found::Free | Found::Over { .. }) {
             self.remove_rest(key);
         }
-        may_write
     }
 
     /// Corrects the database in the lock at the key, which was read with a wrong one.
     pub fn correct(&mut self, key: Key<'_>) {
-        if self.at(key).block().is_some_and(Block::is_dead) {
-            self.store.moved_keys.look_at(key);
+        let Some(old) = self.at(key).block() else { return };
+        if old.is_dead() {
+            return self.store.moved_keys.owe_search();
         }
-        let index = &mut self.store.index;
-        let forget = |old: Block| index.remove(old);
-        if let Some(new) = self.open.correct(&mut self.store.scratch, forget) {
-            self.store.index.refresh(new);
-        }
-    }
-
-    /// Makes the index track a lock that arrived with its slot, now that this node has the slot.
-    pub fn look_at(&mut self, key: Key<'_>) {
-        self.find(key);
+        self.store.index.remove(old);
+        let new = self.open.correct(&mut self.store.scratch);
+        self.store.index.refresh(new.unwrap_or(old));
     }
 
     /// Refuses a lock that arrives with its slot. False: the other server ignores errors, and this node must
@@ -74,12 +62,9 @@ impl<'s, 'c> Keyspace<'s, 'c> {
         self.store.arriving.slots.refuses(key.name)
     }
 
-    /// Makes the index track the block at the open key, unless another node leads it.
+    /// Makes the index track the block at the open key.
     fn track(&mut self, block: Block) {
-        let Store { index, arriving, .. } = &mut *self.store;
-        if !arriving.slots.arrives(self.open.key(), block) {
-            index.refresh(block);
-        }
+        self.store.index_at(self.open.key()).refresh(block);
     }
 
     /// The key, opened if it is not open already.
@@ -104,7 +89,7 @@ impl<'s, 'c> Keyspace<'s, 'c> {
     /// Drops the lock at the key, which is about to go: a dead one may be in the way of a new one.
     fn clear(&mut self, key: Key<'_>) {
         if let Some(block) = self.at(key).block() {
-            self.store.forget(key, block);
+            self.store.index_at(key).remove(block);
         }
     }
 
@@ -187,12 +172,11 @@ impl Host for Keyspace<'_, '_> {
     }
 
     fn renew_one(&mut self, key: Key<'_>, renewal: Renewal<'_>) {
-        self.at(key);
-        let index = &mut self.store.index;
-        let forget = |old: Block| index.remove(old);
-        if let Some(new) = self.open.renew_one(&renewal, &mut self.store.scratch, forget) {
-            self.track(new);
-        }
+        let Some(old) = self.at(key).block() else { return };
+        // The keyspace still has the old block.
+        self.store.index_at(key).remove(old);
+        let new = self.open.renew_one(&renewal, &mut self.store.scratch);
+        self.track(new.unwrap_or(old));
     }
 
     fn put_many(&mut self, key: Key<'_>, crowd: Crowd) {

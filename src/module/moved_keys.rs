@@ -1,14 +1,14 @@
-//! Locks with unknown keys.
+//! Locks that other commands have moved.
 //!
-//! The server reports that a value was taken from its key, and that a key has got one, but seldom both of the
-//! same value. The next iteration of the event loop checks the keys that got one, and the module keeps a taken
-//! lock until then. If the server does not report key events, the module searches the keyspace.
+//! The server reports that a value was taken from its key. Not every version reports where the value went. So the
+//! module keeps a taken lock until the next iteration of the event loop. If the keyspace still has the lock then, a
+//! RENAME or a MOVE has put it at another key, and the module searches the keyspace for it.
 
 use std::collections::BTreeSet;
 
 use dlock_core::{Deadline, Instant, Key, KeyBuf};
 
-use crate::ffi::block::{Block, Noted, PER_KEY};
+use crate::ffi::block::{Block, Noted};
 use crate::ffi::context::{Ctx, now};
 use crate::ffi::index::Index;
 use crate::ffi::scan::Scan;
@@ -16,25 +16,17 @@ use crate::ffi::scan::Scan;
 /// The locks, and the search for them.
 #[derive(Default)]
 pub struct MovedKeys {
-    /// Keys that got a lock by RESTORE, RENAME, MOVE or SWAPDB.
-    arrivals: Arrivals,
-    /// True if a lock has been taken from its key, or read, and may arrive at another.
-    moving: bool,
     /// The lock taken last from its key.
     last_taken: Option<TakenLock>,
-    /// Locks that the server took away or read without a report of their new keys, each with a share in its
-    /// block.
+    /// Locks that the server took away or read, each with a share in its block.
     taken: BTreeSet<Block>,
-    /// The search for locks that still have a key, and the time of its next step.
-    search: Option<(Scan, Instant)>,
-    /// True if a replica, which removes nothing, has seen a dead lock at a key, or if there was no room for one
-    /// more of these keys. The primary will remove the lock, unless it crashes before; a promoted node searches
-    /// for it.
+    /// The search under way for dead locks that still have a key.
+    search: Option<Scan>,
+    /// True if there may be dead locks where the search under way does not come again. A replica removes nothing:
+    /// it searches when it is promoted.
     owes_search: bool,
-    /// The earliest beginning of the next search: the last one's end, and a rest.
-    searched: Instant,
-    /// True if the server does not report key events.
-    is_deaf: bool,
+    /// The earliest time of the next step of a search.
+    next: Instant,
 }
 
 /// The lock taken last from its key, perhaps by an eviction, with a share in its block.
@@ -48,71 +40,12 @@ pub struct TakenLock {
 }
 
 impl MovedKeys {
-    /// Notes at the start if the server reports key events.
-    pub fn install(&mut self, hears_of_keys: bool) {
-        self.is_deaf = !hears_of_keys;
-    }
-
-    /// True if some locks are not in the index yet, and the event loop must check them.
+    /// True if the event loop must check taken locks.
     pub fn any(&self) -> bool {
-        let taken = !self.taken.is_empty() || self.last_taken.is_some();
-        taken || !self.arrivals.keys.is_empty()
+        !self.taken.is_empty() || self.last_taken.is_some()
     }
 
-    /// Time of the next step of a search, if there is one. `leads`: the node is not a replica.
-    pub fn next_search(&self, leads: bool) -> Option<Instant> {
-        let next = self.search.as_ref().map(|(_, next)| *next);
-        next.or_else(|| (leads && self.owes_search).then_some(self.searched))
-    }
-
-    /// Notes that a lock has been taken from its key, or read: it may arrive at another.
-    pub fn depart(&mut self) {
-        self.moving = true;
-    }
-
-    /// Notes that a value has arrived at the key. It can only be a lock if one has just been taken from
-    /// another key, or read. With `elsewhere` the key has this name in another database.
-    pub fn arrive(&mut self, key: Key<'_>, elsewhere: bool) {
-        if std::mem::take(&mut self.moving) {
-            self.look_at(key);
-            self.owes_search |= elsewhere;
-        }
-    }
-
-    /// Makes the next iteration check the key.
-    pub fn look_at(&mut self, key: Key<'_>) {
-        self.owes_search |= !self.arrivals.add(key.to_owned());
-    }
-
-    /// Takes the keys to check in this iteration.
-    pub fn arrivals(&mut self, most: usize) -> Vec<KeyBuf> {
-        std::iter::from_fn(|| self.arrivals.pop()).take(most).collect()
-    }
-
-    /// Puts back keys that could not be checked. A replica leaves them to its primary.
-    pub fn put_off(&mut self, keys: Vec<KeyBuf>, follows: bool) {
-        if follows {
-            self.owes_search |= !keys.is_empty();
-        } else {
-            keys.iter().for_each(|key| self.look_at(key.as_key()));
-        }
-    }
-
-    /// Notes that two databases were swapped.
-    pub fn swap(&mut self, first: u32, second: u32) {
-        let swapped = |db| match db {
-            db if db == first => second,
-            db if db == second => first,
-            db => db,
-        };
-        let keys = std::mem::take(&mut self.arrivals.keys);
-        let keys = keys.into_iter().map(|key| KeyBuf { db: swapped(key.db), ..key });
-        self.arrivals.keys = keys.collect();
-        // Keys that the search has not reached may be where it has been.
-        self.owes_search |= self.search.is_some();
-    }
-
-    /// Makes the next iteration check a block that the server has read. False: it would do so already.
+    /// Keeps a block that the server has read. False: it is kept already.
     pub fn keep(&mut self, block: Block, index: &mut Index) -> bool {
         let is_new = self.taken.insert(block);
         if is_new {
@@ -124,7 +57,7 @@ impl MovedKeys {
 
     /// Keeps a lock taken from its key, with its share: if it was evicted, the next event says so.
     pub fn take(&mut self, taken: TakenLock) {
-        // The lock was read just now, and is in the search already.
+        // The lock was read just now, and is kept already.
         if self.taken.remove(&taken.block) {
             taken.block.release();
         }
@@ -146,10 +79,9 @@ impl MovedKeys {
         self.last_taken.take()
     }
 
-    /// Leaves a taken lock that is over. If the server does not report key events, the value may be at another
-    /// key.
+    /// Leaves a taken lock that is over: its value may be at another key.
     pub fn leave(&mut self, block: Block, index: &mut Index) {
-        if !self.is_deaf || !self.taken.insert(block) {
+        if !self.taken.insert(block) {
             block.release();
         }
         self.limit_taken(index);
@@ -163,12 +95,12 @@ impl MovedKeys {
     }
 
     /// Checks a taken lock. False: there is none.
-    fn check_taken(&mut self, index: &mut Index) -> bool {
+    pub fn check_taken(&mut self, index: &mut Index) -> bool {
         let Some(block) = self.taken.pop_first() else { return false };
         if !block.is_in_keyspace() {
             // The lock was deleted, or read from a payload that was refused.
             index.remove(block);
-        } else if block.is_dead() && self.is_deaf {
+        } else if block.is_dead() {
             // The lock was renamed or moved.
             self.owes_search = true;
         }
@@ -176,79 +108,50 @@ impl MovedKeys {
         true
     }
 
-    /// Checks the taken locks, and searches a part of the keyspace if necessary.
-    pub fn search(&mut self, ctx: Ctx<'_>, index: &mut Index, leads: bool, budget: usize) {
-        for _ in 0..budget {
-            if !self.check_taken(index) {
-                break;
-            }
-        }
-        let begin = now();
-        if self.next_search(leads).is_none_or(|next| next > begin) {
-            return;
+    /// Notes that a dead lock may be at any key.
+    pub fn owe_search(&mut self) {
+        self.owes_search = true;
+    }
+
+    /// Notes that two databases were swapped, with locks in them or not. Keys that the search under way has not
+    /// reached may be where it has been.
+    pub fn swapped(&mut self, with_locks: bool) {
+        self.owes_search |= with_locks || self.search.is_some();
+    }
+
+    /// Time of the next step of a search, if there is one.
+    pub fn next_search(&self) -> Option<Instant> {
+        (self.search.is_some() || self.owes_search).then_some(self.next)
+    }
+
+    /// Searches a part of the keyspace, if it is time. Returns keys with dead locks.
+    pub fn search(&mut self, ctx: Ctx<'_>) -> Vec<KeyBuf> {
+        let (begin, mut found) = (now(), Vec::new());
+        if self.next_search().is_none_or(|next| next > begin) {
+            return found;
         }
         // A search under way is completed first: otherwise it might never reach its end.
-        let mut scan = match self.search.take() {
-            Some((scan, _)) => scan,
-            None => {
-                self.owes_search = false;
-                Scan::new()
-            }
-        };
-        let (mut more, mut found) = (true, Vec::new());
-        while more && self.arrivals.have_room() && now().since(begin) < SEARCHES {
+        let mut scan = self.search.take().unwrap_or_else(|| {
+            self.owes_search = false;
+            Scan::new()
+        });
+        let mut more = true;
+        while more && found.len() < MOST_FOUND && now().since(begin) < SEARCHES {
             more = scan.step(ctx, &mut found);
-            found.drain(..).for_each(|key| self.look_at(key.as_key()));
         }
-        self.searched = Instant(now().0 + RESTS);
-        self.search = more.then_some((scan, self.searched));
+        self.search = more.then_some(scan);
+        self.next = if found.is_empty() { Instant(now().0 + RESTS) } else { begin };
+        found
     }
 }
 
-/// Keys to check, each of them once, in bounded memory.
-#[derive(Default)]
-struct Arrivals {
-    keys: BTreeSet<KeyBuf>,
-    /// An estimate of their bytes.
-    bytes: usize,
-}
-
-impl Arrivals {
-    /// Adds a key. False: there is no room for it. The longest name fits into an empty set.
-    fn add(&mut self, key: KeyBuf) -> bool {
-        let bytes = weight(&key);
-        if self.bytes + bytes > MOST_BYTES && !self.keys.is_empty() {
-            return self.keys.contains(&key);
-        }
-        if self.keys.insert(key) {
-            self.bytes += bytes;
-        }
-        true
-    }
-
-    fn pop(&mut self) -> Option<KeyBuf> {
-        let key = self.keys.pop_first()?;
-        self.bytes -= weight(&key);
-        Some(key)
-    }
-
-    /// True if it is less than half full.
-    fn have_room(&self) -> bool {
-        self.bytes < MOST_BYTES / 2
-    }
-}
-
-fn weight(key: &KeyBuf) -> usize {
-    PER_KEY + key.name.len()
-}
-
-/// The memory of the keys to check: a mebibyte.
-const MOST_BYTES: usize = 1 << 20;
 /// The largest number of taken locks that wait for a check.
 const MOST_TAKEN: usize = 64;
+/// A step of a search that has found this many keys ends.
+const MOST_FOUND: usize = 64;
 
-/// A search runs for this many µs at a time, and then rests for `RESTS`: even with many RENAMEs, it takes one
-/// part in fifty of a processor. So a million keys take about 25 seconds, and a dead lock, which no token
+/// A search that finds nothing runs for this many µs at a time, and then rests for `RESTS`: even with many RENAMEs, it
+/// takes one part in fifty of a processor. So a million keys take about 25 seconds, and a dead lock, which no token
 /// holds, may be visible that long.
 const SEARCHES: u64 = 500;
 const RESTS: u64 = 25_000;

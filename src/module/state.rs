@@ -109,14 +109,16 @@ pub fn notes() -> Vec<Note> {
 impl Store {
     /// The memory that locks take, and their limit.
     pub fn memory(&self) -> Memory {
-        let used = self.index.bytes() + self.arriving.slots.bytes() + done::bytes();
+        let used = self.index.bytes() + self.arriving.slots.index.bytes() + done::bytes();
         Memory { used: used as u64, most: self.memory.most() }
     }
 
-    /// Drops a lock that dlock removes from its key.
-    pub fn forget(&mut self, key: Key<'_>, block: Block) {
-        self.arriving.slots.gone(key);
-        self.index.remove(block);
+    /// The index for a lock at the key.
+    pub fn index_at(&mut self, key: Key<'_>) -> &mut Index {
+        match self.arriving.slots.imports(key.name) {
+            true => &mut self.arriving.slots.index,
+            false => &mut self.index,
+        }
     }
 
     /// True if something has to be settled before a command.
@@ -182,7 +184,8 @@ impl State {
         let leases = if leads { self.store.index.first() } else { None };
         let first: Option<Deadline> = leases.into_iter().chain(self.node.next_wake()).min();
         let first = first.map(|end| Instant(end.0.saturating_mul(1000)));
-        first.into_iter().chain(self.store.moved_keys.next_search(leads)).min()
+        let search = if leads { self.store.moved_keys.next_search() } else { None };
+        first.into_iter().chain(search).min()
     }
 
     /// Sets the timer, if there is pending work.

@@ -42,7 +42,7 @@ impl Version {
     /// True for Valkey 8.1, which delivers events on the connection of the running command, in the database of
     /// the key, and leaves the connection there. After a MOVE or a COPY into another database the client would
     /// continue in that database, and replicas would carry the MOVE out there. So on this version dlock listens
-    /// only to evictions, which come before or after a command, and searches for moved keys.
+    /// only to evictions, which come before or after a command.
     #[must_use]
     pub fn key_events_do_harm(self) -> bool {
         self.family == Family::Valkey && self.number == (8, 1)
@@ -75,13 +75,6 @@ impl Version {
         };
         self.number >= least
     }
-}
-
-/// True if the event may name the wrong database: in a transaction, Valkey 9 names a moved key's former
-/// database. Then dlock looks for the key, on every version, though only this one needs it.
-#[must_use]
-pub fn may_name_the_wrong_database(event: &[u8], in_transaction: impl Fn() -> bool) -> bool {
-    event == b"move_to" && in_transaction()
 }
 
 /// Major and minor, such as 8 and 2 of 8.2.3.

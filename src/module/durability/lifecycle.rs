@@ -42,7 +42,6 @@ impl State {
 
     /// Follows at first: the module has been loaded, but not the data set.
     pub fn started(&mut self, hears_of_keys: bool) {
-        self.store.moved_keys.install(hears_of_keys);
         self.node.is_deaf = !hears_of_keys;
         let now = now();
         self.node.follow(&mut self.store.blocked, now);

@@ -4,7 +4,6 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 
 use redis_module::raw;
 
-use dlock_core::servers::quirks;
 use dlock_core::{ClientId, Key};
 
 use crate::event_loop;
@@ -146,9 +145,7 @@ unsafe extern "C" fn on_key(
         let ctx = Ctx::new(ctx);
         let key = Key { db: ctx.db(), name: bytes_of(key) };
         let event = CStr::from_ptr(event).to_bytes();
-        let in_transaction = || ctx.flags().has(raw::REDISMODULE_CTX_FLAGS_MULTI);
-        let elsewhere = quirks::may_name_the_wrong_database(event, in_transaction);
-        keys::key_event(event, key, elsewhere);
+        keys::key_event(event, key);
     }
     OK
 }

@@ -31,7 +31,7 @@ pub fn listen(ctx: Ctx<'_>) -> u32 {
 }
 
 unsafe extern "C" fn on_step_of_valkey(
-    ctx: *mut raw::RedisModuleCtx,
+    _ctx: *mut raw::RedisModuleCtx,
     _event: raw::RedisModuleEvent,
     step: u64,
     data: *mut c_void,
@@ -43,10 +43,10 @@ unsafe extern "C" fn on_step_of_valkey(
         3 | 5 => Step::ExportEnds,
         _ => return,
     };
-    // SAFETY: the context is this callback's; the data of this event is a migration's.
+    // SAFETY: the data of this event is a migration's.
     unsafe {
         if let Some(info) = data.cast::<Info>().as_ref() {
-            migrates(Ctx::new(ctx), step, info.job());
+            migrates(step, info.job());
         }
     }
 }
@@ -80,7 +80,7 @@ unsafe extern "C" fn on_step_of_redis(
         }
         _ => return,
     };
-    migrates(ctx, step, job);
+    migrates(step, job);
 }
 
 unsafe extern "C" fn on_trim(

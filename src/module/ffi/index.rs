@@ -188,6 +188,21 @@ impl Index {
         (self.leases, self.bytes) = (leases, bytes);
     }
 
+    /// Moves the blocks at these keys to another index, without those that the keyspace no longer has.
+    pub fn hand_over(&mut self, goes: impl Fn(Key<'_>) -> bool, to: &mut Index) {
+        let mut moved = Vec::new();
+        self.drain(goes, |block, _| {
+            block.keep();
+            moved.push(block);
+        });
+        for block in moved {
+            if block.is_in_keyspace() {
+                to.refresh(block);
+            }
+            block.release();
+        }
+    }
+
     /// Removes all blocks.
     pub fn clear(&mut self) {
         self.drain(|_| true, |_, _| {});
@@ -214,11 +229,4 @@ fn key_of(block: Block) -> Option<KeyBuf> {
         Inside::Many(gathering) => Some(gathering.key.clone()),
         Inside::Dead => None,
     }
-}
-
-/// An estimate of the bytes that a lock takes with its key, also for a lock in no index.
-pub fn weight(block: Block) -> usize {
-    // SAFETY: the caller has it from the keyspace; no reference outlives this function.
-    let gathering = unsafe { block.gathering() };
-    gathering.map_or_else(|| block.weight(), |gathering| gathering.weight())
 }

@@ -178,19 +178,12 @@ impl<'c> Open<'c> {
         block
     }
 
-    /// Replaces the grant by the renewed one. Calls `before` with the old block while the keyspace still
-    /// holds it; returns the new block.
-    pub fn renew_one(
-        &mut self,
-        renewal: &Renewal<'_>,
-        scratch: &mut Vec<u8>,
-        before: impl FnOnce(Block),
-    ) -> Option<Block> {
+    /// Replaces the grant by the renewed one, and returns the new block. No index may have the old one.
+    pub fn renew_one(&mut self, renewal: &Renewal<'_>, scratch: &mut Vec<u8>) -> Option<Block> {
         let old = self.block()?;
         // SAFETY: the keyspace holds the old block until `leave_keyspace` below.
         let Inside::One(_, grant) = (unsafe { old.inside() }) else { return None };
         let new = Block::one(self.key(), &grant.renewed(renewal), scratch);
-        before(old);
         let mut replaced: *mut c_void = ptr::null_mut();
         // SAFETY: the key is open for writing and has a value of our type; the server swaps the
         // pointers and frees nothing.
@@ -212,12 +205,12 @@ impl<'c> Open<'c> {
     }
 
     /// Corrects the key in the value, if it was read with a wrong database. An exclusive lock gets a new block,
-    /// as if it were renewed.
-    pub fn correct(&mut self, scratch: &mut Vec<u8>, before: impl FnOnce(Block)) -> Option<Block> {
+    /// as if it were renewed. No index may have the old one.
+    pub fn correct(&mut self, scratch: &mut Vec<u8>) -> Option<Block> {
         // SAFETY: the keyspace holds the block; no other reference into it is in use.
         match unsafe { self.block()?.inside() } {
             Inside::One(_, Grant { lease, fence, .. }) => {
-                self.renew_one(&Renewal { lease, fence, asker: None }, scratch, before)
+                self.renew_one(&Renewal { lease, fence, asker: None }, scratch)
             }
             Inside::Many(gathering) => {
                 gathering.key = self.key().to_owned();

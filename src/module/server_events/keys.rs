@@ -4,7 +4,7 @@ use dlock_core::Key;
 
 use crate::ffi::block::{Block, Noted};
 use crate::ffi::context::now;
-use crate::moved_keys::{MovedKeys, TakenLock};
+use crate::moved_keys::TakenLock;
 use crate::state::{self, Note, State, Store};
 
 /// Handles a value taken from its key, but not by a command of dlock.
@@ -12,24 +12,19 @@ pub fn unlinked(key: Key<'_>, block: Block) {
     block.keep();
     let done = state::with(|state| {
         state.unlinked(key, block);
-        state.store.moved_keys.depart();
     });
     if done.is_none() {
         state::note(Note::Unlinked(key.to_owned(), block));
     }
 }
 
-/// Handles an event at a key, or at one of this name in another database.
-pub fn key_event(event: &[u8], key: Key<'_>, elsewhere: bool) {
-    let arrived = matches!(event, b"restore" | b"rename_to" | b"move_to");
+/// Handles an event at a key.
+pub fn key_event(event: &[u8], key: Key<'_>) {
     let done = state::with(|state| {
         if event == b"evicted" && state.evicted(key) {
             return;
         }
         state.finish_taken();
-        if arrived {
-            state.store.moved_keys.arrive(key, elsewhere);
-        }
         state.node.maybe_free(key);
         state.set_alarm_if_pending();
     });
@@ -42,7 +37,7 @@ pub fn key_event(event: &[u8], key: Key<'_>, elsewhere: bool) {
 pub fn flushed(db: Option<u32>) {
     state::with(|state| {
         state.finish_taken();
-        state.drain(|key| db.is_none_or(|db| db == key.db), |_, _, _| {});
+        state.drain(|key| db.is_none_or(|db| db == key.db), |_| {});
         state.node.flushed(&mut state.store.blocked, db, now());
         state.set_alarm_if_pending();
     });
@@ -66,13 +61,15 @@ pub fn swapped(first: u32, second: u32) {
     let goes = |key: Key<'_>| key.db == first || key.db == second;
     state::with(|state| {
         state.finish_taken();
-        state.store.moved_keys.swap(first, second);
-        state.drain(goes, |moved_keys, block, key| {
+        let mut any = false;
+        state.drain(goes, |block| {
             block.kill();
-            moved_keys.look_at(Key { db: if key.db == first { second } else { first }, ..key });
+            any = true;
         });
-        state.node.emptied(&mut state.store.blocked, goes, now());
-        state.set_alarm_if_pending();
+        state.store.moved_keys.swapped(any);
+        let now = now();
+        state.node.emptied(&mut state.store.blocked, goes, now);
+        state.set_alarm(now);
     });
 }
 
@@ -91,11 +88,7 @@ impl State {
                     let lock = self.take_out(key.as_key(), block);
                     self.lose(lock);
                 }
-                Note::Changed(key) => {
-                    self.node.maybe_free(key.as_key());
-                    // A lock taken meanwhile may be here now.
-                    self.store.moved_keys.look_at(key.as_key());
-                }
+                Note::Changed(key) => self.node.maybe_free(key.as_key()),
             }
         }
     }
@@ -143,8 +136,7 @@ impl State {
     /// Takes a lock out of the index, when the server has taken its value from the key.
     fn take_out(&mut self, key: Key<'_>, block: Block) -> TakenLock {
         let end = block.last_end().filter(|_| !block.is_dead());
-        let noted = self.store.index.remove_dead(block);
-        self.store.arriving.slots.gone(key);
+        let noted = self.store.index_at(key).remove_dead(block);
         TakenLock { key: key.to_owned(), block, noted, end }
     }
 
@@ -164,18 +156,14 @@ impl State {
 
     /// Ends all locks at these keys here, and answers their waiters.
     pub fn empty(&mut self, goes: impl Fn(Key<'_>) -> bool) {
-        self.drain(&goes, |_, _, _| {});
+        self.drain(&goes, |_| {});
         self.node.emptied(&mut self.store.blocked, goes, now());
     }
 
     /// Ends all locks at these keys, and calls `each` with each of them.
-    fn drain(
-        &mut self,
-        goes: impl Fn(Key<'_>) -> bool,
-        mut each: impl FnMut(&mut MovedKeys, Block, Key<'_>),
-    ) {
-        let Store { moved_keys, index, arriving, .. } = &mut self.store;
-        arriving.slots.emptied(&goes);
-        index.drain(goes, |block, key| each(moved_keys, block, key));
+    fn drain(&mut self, goes: impl Fn(Key<'_>) -> bool, mut each: impl FnMut(Block)) {
+        for index in [&mut self.store.index, &mut self.store.arriving.slots.index] {
+            index.drain(&goes, |block, _| each(block));
+        }
     }
 }

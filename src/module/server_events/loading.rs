@@ -96,16 +96,15 @@ pub fn loaded(
                 log(c"warning", &format!("a lock arrives with its slot, and {why}"));
                 state.node.durable.led_elsewhere(key, fence);
             }
-            state.store.moved_keys.depart();
             state.keep(block);
         }
         state.node.heard_of(key, fence, ttl);
-        let Store { arriving: Arriving { load, slots }, index, moved_keys, .. } = &mut state.store;
-        if !slots.arrives(key, block) {
-            load.index().unwrap_or(index).refresh(block);
+        match state.store.arriving.load.index() {
+            Some(index) => index.refresh(block),
+            None => state.store.index_at(key).refresh(block),
         }
         if fence == Fence(0) {
-            moved_keys.look_at(key);
+            state.store.moved_keys.owe_search();
         }
         Ok(())
     });

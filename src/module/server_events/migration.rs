@@ -6,9 +6,8 @@
 //!
 //! - The second node carries effects out as on a replica ([`dlock_core::Node::obey`]), and refuses those that
 //!   no node can have decided. The state file covers an effect before it is confirmed.
-//! - No lease in these slots ends here before they are this node's: an EXTEND may be in flight. The index does
-//!   not track these locks; the module notes their keys, and checks them when the migration is over. They count
-//!   as memory of locks all the same.
+//! - No lease in these slots ends here before they are this node's: an EXTEND may be in flight. These locks have
+//!   an index of their own, in which no lease falls due. They count as memory of locks all the same.
 //! - Keys without holders take no fence along. So the first server sends its largest fence so far when the
 //!   snapshot has begun. It sends fences far ahead of the clock key by key, because they belong to their keys
 //!   alone. Each later fence arrives with its grant. On Redis it can send fences ahead of the snapshot.
@@ -24,7 +23,6 @@
 use dlock_core::Millis;
 
 use crate::ffi::context::{Ctx, log, now};
-use crate::keyspace::Keyspace;
 use crate::server_events::moving_slots::{Job, Stop};
 use crate::state::{self, State};
 
@@ -44,16 +42,22 @@ pub enum Step {
 }
 
 /// Handles an event between commands.
-pub fn migrates(ctx: Ctx<'_>, step: Step, job: Job) {
+pub fn migrates(step: Step, job: Job) {
     state::with(|state| {
         state.finish_taken();
         match step {
             Step::ImportBegins if !state.node.is_following() => {
-                state.store.arriving.slots.begin_import(job);
+                state.store.arriving.slots.begin_import(job, &mut state.store.index);
             }
             Step::ImportBegins => {}
-            Step::ImportEnds => state.take_over(ctx, &job),
-            Step::ImportFails => drop(state.store.arriving.slots.end_import(&job)),
+            Step::ImportEnds => {
+                state.store.arriving.slots.end_import(&job, &mut state.store.index);
+                state.promise_now();
+            }
+            Step::ImportFails => {
+                state.store.arriving.slots.end_import(&job, &mut state.store.index);
+                state.store.index.drain(|key| job.has(key.name), |_, _| {});
+            }
             Step::ExportBegins => {
                 let now = now();
                 let evicted = state.node.evicted_left(now) > Millis(0);
@@ -114,14 +118,5 @@ impl State {
         let refused = self.store.arriving.slots.refuses(name);
         self.set_alarm_if_pending();
         refused
-    }
-
-    /// Takes over the locks that have arrived, unless they are gone again.
-    fn take_over(&mut self, ctx: Ctx<'_>, job: &Job) {
-        let keys = self.store.arriving.slots.end_import(job);
-        let mut keyspace = Keyspace::event_loop(ctx, &mut self.store, true);
-        keys.keys().for_each(|key| keyspace.look_at(key.as_key()));
-        drop(keyspace);
-        self.promise_now();
     }
 }

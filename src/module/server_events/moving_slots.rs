@@ -1,25 +1,20 @@
 //! The migrations of slots under way, and the locks that arrive with them.
 
-use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
 use dlock_core::command::apply::{write_ahead, write_floor};
 use dlock_core::durability::durable::Durable;
 use dlock_core::servers::slots::{SLOTS, name_in, slot_of};
-use dlock_core::{Key, KeyBuf};
 
-use crate::ffi::block::Block;
 use crate::ffi::context::{Ctx, Name};
-use crate::ffi::index::weight;
+use crate::ffi::index::Index;
 
 /// The migrations of slots under way.
 #[derive(Default)]
 pub struct MovingSlots {
     imports: Vec<Job>,
-    /// The keys of locks that arrive with them, and an estimate of each one's bytes.
-    arriving: BTreeMap<KeyBuf, usize>,
-    /// The sum of these bytes.
-    bytes: usize,
+    /// The leases that arrive with them. None of them ends here before the slots are this node's.
+    pub index: Index,
     exports: Vec<Job>,
     /// True if the servers that take slots over have not yet received the largest fences.
     owes_floor: bool,
@@ -89,17 +84,6 @@ impl MovingSlots {
         self.imports.iter().any(|job| job.has(name))
     }
 
-    /// Notes the lock at this key, and returns true, if another node still leads it.
-    pub fn arrives(&mut self, key: Key<'_>, block: Block) -> bool {
-        if !self.imports(key.name) {
-            return false;
-        }
-        let weight = weight(block) + key.name.len();
-        self.bytes += weight;
-        self.bytes -= self.arriving.insert(key.to_owned(), weight).unwrap_or(0);
-        true
-    }
-
     /// Refuses a value that arrives at this key. False: the other server ignores errors, so this node takes it
     /// all the same, and cancels the migration.
     pub fn refuses(&mut self, name: &[u8]) -> bool {
@@ -109,28 +93,6 @@ impl MovingSlots {
         }
         self.stop = Some(Stop::Refused);
         false
-    }
-
-    /// Notes that the key is empty.
-    pub fn gone(&mut self, key: Key<'_>) {
-        if !self.arriving.is_empty() {
-            self.bytes -= self.arriving.remove(&key.to_owned()).unwrap_or(0);
-        }
-    }
-
-    /// Notes that these keys are empty.
-    pub fn emptied(&mut self, goes: impl Fn(Key<'_>) -> bool) {
-        let bytes = &mut self.bytes;
-        self.arriving.retain(|key, weight| {
-            let stays = !goes(key.as_key());
-            *bytes -= if stays { 0 } else { *weight };
-            stays
-        });
-    }
-
-    /// An estimate of the bytes of the locks that arrive.
-    pub fn bytes(&self) -> usize {
-        self.bytes
     }
 
     /// Notes that a snapshot may have begun.
@@ -170,19 +132,15 @@ impl MovingSlots {
     }
 
     /// Begins a migration of slots to this node.
-    pub fn begin_import(&mut self, job: Job) {
+    pub fn begin_import(&mut self, job: Job, live: &mut Index) {
+        live.hand_over(|key| job.has(key.name), &mut self.index);
         self.imports.push(job);
     }
 
-    /// Ends the migration, and returns the keys that have arrived.
-    pub fn end_import(&mut self, job: &Job) -> BTreeMap<KeyBuf, usize> {
+    /// Ends the migration: the locks that have arrived are this node's, or about to be removed.
+    pub fn end_import(&mut self, job: &Job, live: &mut Index) {
         self.imports.retain(|other| other.name != job.name);
-        let all = std::mem::take(&mut self.arriving);
-        let (here, rest): (BTreeMap<_, _>, _) =
-            all.into_iter().partition(|(key, _)| job.has(&key.name));
-        self.arriving = rest;
-        self.bytes -= here.values().sum::<usize>();
-        here
+        self.index.hand_over(|key| job.has(key.name), live);
     }
 
     /// Begins a migration of slots to another node. With `stays` this node stops it.
