@@ -4,11 +4,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use dlock_core::command::{Refusal, Touch, apply, fenced};
 use dlock_core::durability::mark::{self, Verdict};
-use dlock_core::{Fence, Reason, Time};
+use dlock_core::{Fence, Key, Time};
 
 use crate::ffi::call::Call;
+use crate::ffi::context::Ctx;
 use crate::ffi::inner::Inner;
-use crate::ffi::mark::{Mark, NoMark};
+use crate::ffi::key::Open;
+use crate::reply;
 use crate::state::{self, State};
 
 /// DLOCK.FENCED.
@@ -88,10 +90,10 @@ fn decides<'c>(call: &Call<'c>) -> Result<Option<Time>, Refusal<'c>> {
 
 /// Sets the mark to the fence that the primary or the log gives.
 fn replay<'c>(call: &Call<'c>, fence: Option<Fence>) -> Result<(), Refusal<'c>> {
-    let mut mark = open(call)?;
+    let mut mark = Mark::open(call)?;
     mark.persist();
     mark.set(fence);
-    mark.signal();
+    call.ctx.signal_modified(mark.key.name());
     call.ctx.reply_status("OK");
     Ok(())
 }
@@ -106,8 +108,8 @@ fn raise<'c>(
     if fence > most {
         return Err(Refusal::Poison { given: fence, most });
     }
-    let mut mark = open(call)?;
-    let before = mark.fence();
+    let mut mark = Mark::open(call)?;
+    let before = mark.fence;
     match mark::show(before, fence) {
         Verdict::Stale(seen) => {
             mark.persist();
@@ -128,34 +130,67 @@ fn raise<'c>(
 
 /// Restores the mark, here and on replicas, after an inner command that has certainly not begun.
 fn put_back(call: &Call<'_>, before: Option<Fence>) {
-    if let Ok(mut mark) = open(call) {
+    if let Ok(mut mark) = Mark::open(call) {
         mark.set(before);
     }
 }
 
-fn open<'c>(call: &Call<'c>) -> Result<Mark<'c>, Refusal<'c>> {
-    let name = call.name(1).ok_or(Refusal::Arity)?;
-    Mark::write(call.ctx, name).map_err(|NoMark| Reason::WrongType.into())
+/// An open mark, and the largest fence that it has seen.
+struct Mark<'c> {
+    ctx: Ctx<'c>,
+    key: Open<'c>,
+    fence: Option<Fence>,
+}
+
+impl<'c> Mark<'c> {
+    fn open(call: &Call<'c>) -> Result<Mark<'c>, Refusal<'c>> {
+        let (ctx, name) = (call.ctx, call.name(1).ok_or(Refusal::Arity)?);
+        let key = Open::write(ctx, ctx.db(), name);
+        let fence = key.mark()?;
+        Ok(Mark { ctx, key, fence })
+    }
+
+    /// Sets the fence, here and on replicas; `None` removes the mark.
+    fn set(&mut self, fence: Option<Fence>) {
+        match (self.fence, fence) {
+            (_, Some(fence)) => self.key.put_mark(fence),
+            (Some(_), None) => self.key.remove(),
+            (None, None) => return,
+        }
+        self.fence = fence;
+        self.replicate();
+    }
+
+    /// Removes an expiry that another command has set: marks never expire.
+    fn persist(&mut self) {
+        if self.fence.is_some() && self.key.forget_expiry() {
+            self.replicate();
+        }
+    }
+
+    /// Replicates DLOCK.APPLY and not DLOCK.FENCED, because a callback returns FENCED's keys. While slots migrate,
+    /// Redis 8.6 asks for the keys of a replicated command, and replicates it again at the end of that callback, for
+    /// ever.
+    fn replicate(&self) {
+        // Room for the longest effect, of 17 bytes.
+        let mut effect = Vec::with_capacity(24);
+        apply::write_mark(self.fence, &mut effect);
+        self.ctx.replicate_apply(self.key.name(), &effect, b"");
+    }
 }
 
 /// DLOCK.MARK.
 pub fn mark(call: &Call<'_>) {
     let (Some(name), 2) = (call.name(1), call.len()) else { return call.ctx.reply_wrong_arity() };
-    match Mark::read(call.ctx, name).map(|mark| mark.fence()) {
-        Ok(Some(fence)) => call.ctx.reply_int(fence.0),
-        Ok(None) => call.ctx.reply_null(),
-        Err(NoMark) => call.ctx.reply_error(Reason::WrongType),
+    match Open::read(call.ctx, call.ctx.db(), name).mark() {
+        Ok(fence) => reply::optional(call.ctx, fence.map(|fence| fence.0)),
+        Err(reason) => call.ctx.reply_error(reason),
     }
 }
 
 /// Accepts a mark that was read from a file or a payload. It never lowers the mark that it replaces (`there`):
-/// neither by a client's RESTORE, nor by a RESTORE that is repeated when the log is loaded. `name` returns the
-/// key's name.
-pub fn loaded(
-    fence: Fence,
-    there: impl FnOnce() -> Option<Fence>,
-    name: impl FnOnce() -> Vec<u8>,
-) -> Option<Fence> {
+/// neither by a client's RESTORE, nor by a RESTORE that is repeated when the log is loaded.
+pub fn loaded(fence: Fence, key: Key<'_>, there: impl FnOnce() -> Option<Fence>) -> Option<Fence> {
     let (most, is_beside) = state::with(|state| {
         let is_clients = !state.store.arriving.load.is_loading() && !state.node.is_following();
         let most = is_clients.then(|| mark::most(now_of(state)));
@@ -163,7 +198,7 @@ pub fn loaded(
     })?;
     // The log and the primary have accepted their fences.
     if most.is_some_and(|most| fence > most)
-        && state::with(|state| state.refuses(&name())).unwrap_or(true)
+        && state::with(|state| state.refuses(key.name)).unwrap_or(true)
     {
         return None;
     }

@@ -6,7 +6,7 @@
 //!
 //! - Redis 7.0 has no function for Unix time (`ffi::context::unix_micros`), and has fewer callbacks of types
 //!   (`ffi::kind`).
-//! - Redis 8.6 asks the module, while slots move, for the keys of what it replicates (`ffi::mark`).
+//! - Redis 8.6 asks the module, while slots move, for the keys of what it replicates (`fenced_commands`).
 //! - Redis 7.0 holds back writes made while a replica copied the data set: the replica gets them once a second,
 //!   or when it acknowledges (`ffi::server::acknowledge`).
 

@@ -6,13 +6,15 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use redis_module::raw;
 
-use dlock_core::Fence;
 use dlock_core::durability::mark;
+use dlock_core::{Fence, Key};
 
+use super::payload;
 use crate::fenced_commands;
-use crate::ffi::context::{Ctx, Name, api, bytes_of, variadic};
+use crate::ffi::context::{Ctx, Name, api, variadic};
+use crate::ffi::key::Open;
 use crate::ffi::kind;
-use crate::ffi::mark::{Mark, pointer};
+use crate::ffi::mark::pointer;
 
 /// The module's own context: payloads come without one.
 static CONTEXT: AtomicPtr<raw::RedisModuleCtx> = AtomicPtr::new(ptr::null_mut());
@@ -46,34 +48,20 @@ unsafe extern "C" fn rdb_load(io: *mut raw::RedisModuleIO, version: c_int) -> *m
     if failed {
         return ptr::null_mut();
     }
-    let loaded = mark::stored(number)
-        .and_then(|fence| fenced_commands::loaded(fence, || there(io), || name_of(io)));
+    // SAFETY: this is the callback.
+    let key = unsafe { payload::key_of(io) };
+    let loaded =
+        mark::stored(number).and_then(|fence| fenced_commands::loaded(fence, key, || there(key)));
     loaded.map_or(ptr::null_mut(), pointer)
 }
 
-fn name_of(io: *mut raw::RedisModuleIO) -> Vec<u8> {
-    // SAFETY: the server has the key of the value it loads, and keeps it for the callback.
-    unsafe {
-        let name = api!(RedisModule_GetKeyNameFromIO(io));
-        if name.is_null() { Vec::new() } else { bytes_of(name).to_vec() }
-    }
-}
-
 /// The present mark at the key that is loaded, outside of any command of dlock.
-fn there(io: *mut raw::RedisModuleIO) -> Option<Fence> {
-    // SAFETY: the server has the key of the value it loads, and keeps it for the callback. The module's own
-    // context lives as long as the server.
-    let (ctx, name, db) = unsafe {
-        let name = api!(RedisModule_GetKeyNameFromIO(io));
-        let db = api!(RedisModule_GetDbIdFromIO(io));
-        if name.is_null() {
-            return None;
-        }
-        // A copy: the server's own may be on its stack, where an open key cannot keep it.
-        (Ctx::new(CONTEXT.load(Ordering::Relaxed)), Name::new(bytes_of(name)), db)
-    };
-    ctx.select(u32::try_from(db).ok()?).then_some(())?;
-    Mark::look(ctx, name).ok()?.fence()
+fn there(key: Key<'_>) -> Option<Fence> {
+    // SAFETY: the module's own context lives as long as the server.
+    let ctx = unsafe { Ctx::new(CONTEXT.load(Ordering::Relaxed)) };
+    ctx.select(key.db).then_some(())?;
+    // A copy of the name: the server's own may be on its stack, where an open key cannot keep it.
+    Open::look(ctx, key.db, Name::new(key.name)).mark().ok()?
 }
 
 unsafe extern "C" fn rdb_save(io: *mut raw::RedisModuleIO, value: *mut c_void) {
@@ -88,7 +76,7 @@ unsafe extern "C" fn aof_rewrite(
 ) {
     let emit = variadic!(RedisModule_EmitAOF);
     let fence = value.addr() as c_longlong;
-    // SAFETY: the arguments are what the format says, as in `replicate_mark`.
+    // SAFETY: the arguments are what the format says, as in `Ctx::replicate_apply`.
     unsafe { emit(io, c"DLOCK.FENCED".as_ptr(), c"sl".as_ptr(), key, fence) };
 }
 

@@ -28,15 +28,9 @@ pub unsafe fn load(
     if buffer.is_null() {
         return ptr::null_mut();
     }
-    // SAFETY: the buffer has `len` bytes and is freed below, after the last use. The server has the key of the
-    // value it loads, and keeps it for the callback.
-    let (bytes, name, db) = unsafe {
-        let name = api!(RedisModule_GetKeyNameFromIO(io));
-        let name = if name.is_null() { &[][..] } else { bytes_of(name) };
-        let db = api!(RedisModule_GetDbIdFromIO(io));
-        (std::slice::from_raw_parts(buffer.cast::<u8>(), len), name, db)
-    };
-    let key = Key { db: u32::try_from(db).unwrap_or(0), name };
+    // SAFETY: the buffer has `len` bytes and is freed below, after the last use; this is the callback.
+    let (bytes, key) =
+        unsafe { (std::slice::from_raw_parts(buffer.cast::<u8>(), len), key_of(io)) };
     let value = if failed { None } else { Some(make(key, bytes)) };
     // SAFETY: from LoadStringBuffer, and not used again.
     unsafe { server_free(buffer.cast()) };
@@ -47,6 +41,19 @@ pub unsafe fn load(
             ptr::null_mut()
         }
         None => ptr::null_mut(),
+    }
+}
+
+/// The key of the value that is loaded.
+///
+/// # Safety
+/// The caller is in the callback that loads a value, for all of `'k`.
+pub unsafe fn key_of<'k>(io: *mut raw::RedisModuleIO) -> Key<'k> {
+    // SAFETY: the server keeps the key for the callback.
+    unsafe {
+        let name = api!(RedisModule_GetKeyNameFromIO(io));
+        let name = if name.is_null() { &[][..] } else { bytes_of(name) };
+        Key { db: u32::try_from(api!(RedisModule_GetDbIdFromIO(io))).unwrap_or(0), name }
     }
 }
 

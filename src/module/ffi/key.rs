@@ -7,12 +7,13 @@ use std::ptr;
 use redis_module::raw;
 
 use dlock_core::lock::{Found, Holders};
-use dlock_core::{Crowd, Deadline, Done, Grant, Key, Millis, Renewal};
+use dlock_core::{Crowd, Deadline, Done, Fence, Grant, Key, Millis, Reason, Renewal};
 
 use super::block::{Block, Inside};
 use super::context::{Ctx, Name, OK, api};
 use super::done::{self, Stored};
-use super::kind;
+use super::kind::{self, ValueKind};
+use super::mark;
 
 /// A key that is open within a callback; its name lives as long.
 ///
@@ -34,6 +35,11 @@ impl<'c> Open<'c> {
     /// Opens the key for reading.
     pub fn read(ctx: Ctx<'c>, db: u32, name: Name) -> Open<'c> {
         Open::with_mode(ctx, db, name, raw::REDISMODULE_READ)
+    }
+
+    /// Opens the key for reading during a load, without events and statistics.
+    pub fn look(ctx: Ctx<'c>, db: u32, name: Name) -> Open<'c> {
+        Open::with_mode(ctx, db, name, raw::REDISMODULE_READ | SILENTLY)
     }
 
     /// Opens the key for reading and writing.
@@ -62,7 +68,10 @@ impl<'c> Open<'c> {
         self.raw =
             unsafe { api!(RedisModule_OpenKey(ctx.raw(), self.name.raw(), self.mode as c_int)) }
                 .cast();
-        (self.block, self.is_open) = (block_of(self.raw), true);
+        // SAFETY: the key is open; the value has been set by this module, as its type says.
+        self.block =
+            unsafe { kind::LOCK.value_at(self.raw).and_then(|value| Block::from_ptr(value)) };
+        self.is_open = true;
     }
 
     /// Closes the key, and keeps its name.
@@ -134,26 +143,37 @@ impl<'c> Open<'c> {
         }
     }
 
+    /// The largest fence that the mark at the key has seen; `None`: the key is empty.
+    ///
+    /// # Errors
+    /// Fails if the key holds other data.
+    pub fn mark(&self) -> Result<Option<Fence>, Reason> {
+        // SAFETY: the key is open, or NULL.
+        match unsafe { kind::MARK.value_at(self.raw) } {
+            Some(value) => Ok(mark::fence_of(value)),
+            None if self.kind() == EMPTY => Ok(None),
+            None => Err(Reason::WrongType),
+        }
+    }
+
+    /// Sets the mark to this fence, or makes one.
+    pub fn put_mark(&mut self, fence: Fence) {
+        if !self.replace_value(&kind::MARK, mark::pointer(fence)) {
+            self.set_value(&kind::MARK, mark::pointer(fence));
+        }
+    }
+
     /// The lock's completion record.
     fn done(&self) -> Option<Done<'_>> {
-        // SAFETY: the key is open, and not empty; `Stored::make` has made a value of our type. The keyspace
-        // holds it until this key changes, which takes `&mut self`.
-        unsafe {
-            let is_done = kind::DONE.is_at(self.raw);
-            is_done.then(|| Stored::at(api!(RedisModule_ModuleTypeGetValue(self.raw))))??.done()
-        }
+        // SAFETY: the key is open, or NULL; `Stored::make` has made a value of our type. The keyspace holds it
+        // until this key changes, which takes `&mut self`.
+        unsafe { kind::DONE.value_at(self.raw).and_then(|value| Stored::at(value))?.done() }
     }
 
     /// Stores a completion record.
     pub fn put_done(&mut self, done: &Done<'_>) {
         let value = Stored::make(self.name.bytes(), done);
-        // SAFETY: the key is open for writing; the server owns the value from now on, and
-        // gives it back through the type's `free`.
-        let set = kind::ours(self.value(), || unsafe {
-            api!(RedisModule_ModuleTypeSetValue(self.raw, kind::DONE.get(), value))
-        });
-        self.block = None;
-        if set != OK {
+        if !self.set_value(&kind::DONE, value) {
             // SAFETY: the server has not taken it.
             unsafe { done::free(value) }
         }
@@ -161,7 +181,7 @@ impl<'c> Open<'c> {
 
     /// True if the key has a completion record.
     pub fn is_done(&self) -> bool {
-        self.is_open && !self.raw.is_null() && self.done().is_some()
+        self.done().is_some()
     }
 
     /// Stores an exclusive lock.
@@ -184,18 +204,7 @@ impl<'c> Open<'c> {
         // SAFETY: the keyspace holds the old block until `leave_keyspace` below.
         let Inside::One(_, grant) = (unsafe { old.inside() }) else { return None };
         let new = Block::one(self.key(), &grant.renewed(renewal), scratch);
-        let mut replaced: *mut c_void = ptr::null_mut();
-        // SAFETY: the key is open for writing and has a value of our type; the server swaps the
-        // pointers and frees nothing.
-        let swapped = unsafe {
-            api!(RedisModule_ModuleTypeReplaceValue(
-                self.raw,
-                kind::LOCK.get(),
-                new.as_ptr(),
-                &raw mut replaced
-            ))
-        };
-        if swapped != OK {
+        if !self.replace_value(&kind::LOCK, new.as_ptr()) {
             new.leave_keyspace();
             return None;
         }
@@ -246,20 +255,39 @@ impl<'c> Open<'c> {
     }
 
     fn set(&mut self, block: Block) {
-        // SAFETY: the key is open for writing; the server owns the value from now on, and
-        // gives it back through the type's `free`.
-        let set = kind::ours(self.value(), || unsafe {
-            api!(RedisModule_ModuleTypeSetValue(self.raw, kind::LOCK.get(), block.as_ptr()))
-        });
-        self.block = (set == OK).then_some(block);
-        if set != OK {
+        if self.set_value(&kind::LOCK, block.as_ptr()) {
+            self.block = Some(block);
+        } else {
             block.leave_keyspace();
         }
     }
 
-    /// The pointer that the server keeps for the lock.
+    /// Stores a value, which the server owns from now on, and gives back through its type's `free`. False: the server
+    /// has not taken it.
+    fn set_value(&mut self, kind: &ValueKind, value: *mut c_void) -> bool {
+        // SAFETY: the key is open for writing.
+        let set = kind::ours(self.value(), || unsafe {
+            api!(RedisModule_ModuleTypeSetValue(self.raw, kind.get(), value))
+        });
+        self.block = None;
+        set == OK
+    }
+
+    /// Replaces the value by another one of its type. The server frees nothing. False: the key has no such value.
+    fn replace_value(&mut self, kind: &ValueKind, value: *mut c_void) -> bool {
+        let mut old: *mut c_void = ptr::null_mut();
+        // SAFETY: the key is open for writing; the server checks the type of the present value.
+        let replaced = unsafe {
+            api!(RedisModule_ModuleTypeReplaceValue(self.raw, kind.get(), value, &raw mut old))
+        };
+        replaced == OK
+    }
+
+    /// The pointer that the server keeps for the lock or the mark.
     fn value(&self) -> *mut c_void {
-        self.block.map_or(ptr::null_mut(), Block::as_ptr)
+        // SAFETY: the key is open, or NULL.
+        let mark = || unsafe { kind::MARK.value_at(self.raw) };
+        self.block.map(Block::as_ptr).or_else(mark).unwrap_or(ptr::null_mut())
     }
 
     fn kind(&self) -> c_int {
@@ -274,26 +302,14 @@ impl<'c> Open<'c> {
     }
 }
 
-/// The value of an open key, if it is a lock of dlock.
-fn block_of(key: *mut raw::RedisModuleKey) -> Option<Block> {
-    if key.is_null() {
-        return None;
-    }
-    // SAFETY: the key is open; the value has been set by this module, as its type says.
-    unsafe {
-        if !kind::LOCK.is_at(key) {
-            return None;
-        }
-        Block::from_ptr(api!(RedisModule_ModuleTypeGetValue(key)))
-    }
-}
-
 impl Drop for Open<'_> {
     fn drop(&mut self) {
         self.close();
     }
 }
 
+/// Redis 7.0 has neither of these.
+const SILENTLY: u32 = raw::REDISMODULE_OPEN_KEY_NONOTIFY | raw::REDISMODULE_OPEN_KEY_NOSTATS;
 const NO_EXPIRE: raw::mstime_t = raw::REDISMODULE_NO_EXPIRE as raw::mstime_t;
 const EMPTY: c_int = raw::REDISMODULE_KEYTYPE_EMPTY as c_int;
 const STRING: c_int = raw::REDISMODULE_KEYTYPE_STRING as c_int;

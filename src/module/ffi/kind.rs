@@ -55,13 +55,17 @@ impl ValueKind {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// True if the value of an open key is of this type.
+    /// The value of a key, if it is of this type.
     ///
     /// # Safety
-    /// The key must be open.
-    pub unsafe fn is_at(&self, key: *mut raw::RedisModuleKey) -> bool {
+    /// The key must be open, or NULL.
+    pub unsafe fn value_at(&self, key: *mut raw::RedisModuleKey) -> Option<*mut c_void> {
         // SAFETY: by the function's contract.
-        ptr::eq(unsafe { api!(RedisModule_ModuleTypeGetType(key)) }, self.get())
+        unsafe {
+            let is_ours =
+                !key.is_null() && ptr::eq(api!(RedisModule_ModuleTypeGetType(key)), self.get());
+            is_ours.then(|| api!(RedisModule_ModuleTypeGetValue(key)))
+        }
     }
 }
 

@@ -10,7 +10,7 @@
 //! - [`block`]: a lock in memory, and its owners.
 //! - [`index`]: the ends of leases.
 //! - [`done`]: the value at the key of a done lock.
-//! - [`mark`]: an open mark.
+//! - [`mark`]: the value at the key of a mark.
 //! - [`inner`]: the command inside another.
 //! - [`waiter`]: blocked clients.
 //! - [`alarm`]: the one timer.

@@ -76,10 +76,7 @@ unsafe extern "C" fn on_key(
 ) {
     // SAFETY: the server passes an open key, or none, and its name, for this callback; `out` is `step`'s.
     unsafe {
-        if key.is_null() || !kind::LOCK.is_at(key) {
-            return;
-        }
-        let block = Block::from_ptr(api!(RedisModule_ModuleTypeGetValue(key)));
+        let block = kind::LOCK.value_at(key).and_then(|value| Block::from_ptr(value));
         if let Some(found) = out.cast::<Found>().as_mut()
             && block.is_some_and(found.wanted)
         {
