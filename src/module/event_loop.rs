@@ -16,8 +16,7 @@ const PAUSED: u64 = 10_000;
 
 /// Does all due work when the timer fires.
 pub fn timer_fired(ctx: Ctx<'_>) {
-    // Calls into the server come last: the server may call back.
-    let owed = state::with(|state| {
+    let stop = state::with(|state| {
         let time = state.time();
         state.store.alarm.gone_off(time.now);
         state.finish_taken();
@@ -27,7 +26,6 @@ pub fn timer_fired(ctx: Ctx<'_>) {
         let aside = store.arriving.slots.aside();
         store.durability.tell_replicas(ctx, node, may_write, time, aside);
         let stop = store.arriving.slots.take_stop();
-        let asks = std::mem::take(&mut store.durability.owes_ack) && node.is_following();
         if may_write {
             store.arriving.slots.tell_floors(ctx, &node.durable);
         }
@@ -48,14 +46,11 @@ pub fn timer_fired(ctx: Ctx<'_>) {
             let earliest = if may_write { now } else { Instant(now.0 + PAUSED) };
             state.store.alarm.set(now, at.max(earliest));
         }
-        (stop, asks)
+        stop
     });
-    let (stop, asks) = owed.unwrap_or_default();
-    if let Some(stop) = stop {
+    // The server may call back.
+    if let Some(stop) = stop.flatten() {
         migration::cancel(ctx, &stop);
-    }
-    if asks {
-        ctx.acknowledge();
     }
 }
 

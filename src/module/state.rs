@@ -128,8 +128,8 @@ impl Store {
 
     /// True if the event loop has work to do.
     pub fn has_pending(&self) -> bool {
-        let durability = self.durability.have_to_tell() || self.durability.owes_ack;
-        self.moved_keys.any() || durability || self.arriving.slots.any_pending()
+        let owes_promise = self.durability.owes_promise;
+        self.moved_keys.any() || owes_promise || self.arriving.slots.any_pending()
     }
 }
 

@@ -53,7 +53,7 @@ const BLOCKING: [&[u8]; 10] = [
 pub enum Refused {
     /// No such command exists, or it has other arguments.
     Unknown,
-    /// The user may not call the command.
+    /// The user may not call the command, or another module calls without a user.
     Rights,
     /// The server has no memory left.
     Memory,
@@ -72,7 +72,7 @@ impl Refused {
     pub fn words(self, server: &str) -> Option<String> {
         let (code, known): (_, &[&str]) = match self {
             Refused::Unknown => ("ERR", &["ERR unknown ", "ERR wrong number of arguments"]),
-            Refused::Rights => ("NOPERM", &["ERR acl ", "NOPERM "]),
+            Refused::Rights => ("NOPERM", &["ERR acl ", "NOPERM ", "ERR cannot run as user"]),
             Refused::Memory => ("OOM", &["OOM "]),
             Refused::Script => ("NOTALLOWED", &SCRIPT),
             Refused::Elsewhere => ("CROSSSLOT", &["ERR Attempted to access a non local key"]),

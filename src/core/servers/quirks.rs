@@ -7,10 +7,6 @@
 //! - Redis 7.0 has no function for Unix time (`ffi::context::unix_micros`), and has fewer callbacks of types
 //!   (`ffi::kind`).
 //! - Redis 8.6 asks the module, while slots move, for the keys of what it replicates (`fenced_commands`).
-//! - Redis 7.0 holds back writes made while a replica copied the data set: the replica gets them once a second,
-//!   or when it acknowledges (`ffi::server::acknowledge`).
-
-use core::ffi::CStr;
 
 /// Two families, each with versions of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,30 +79,6 @@ fn major_and_minor(version: &[u8]) -> Option<(u64, u64)> {
     Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
 }
 
-/// A server that the module refuses, whatever version it gives, recognised by a field of its INFO.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Unfit {
-    /// The section of INFO.
-    pub section: &'static CStr,
-    /// A field that is only in this server's section.
-    pub field: &'static CStr,
-    /// The reason, and what to do.
-    pub why: &'static str,
-}
-
-/// All servers that the module refuses.
-pub const UNFIT: [Unfit; 1] = [Unfit {
-    section: c"keydb",
-    field: c"mvcc_depth",
-    why: "this server is KeyDB: it has the module interface of Redis 6 and runs commands on several threads, \
-          and dlock needs Redis 7.0 or Valkey 7.2, or later",
-}];
-
-/// Returns the reason to refuse this server, if there is one. `has`: true if INFO has the field.
-pub fn refusal(has: impl Fn(&CStr, &CStr) -> bool) -> Option<&'static str> {
-    UNFIT.iter().find(|server| has(server.section, server.field)).map(|server| server.why)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -117,15 +89,6 @@ mod tests {
 
     fn valkey(version: &str) -> Version {
         Version::of(Some(version.as_bytes()), Some(b"7.2.4"))
-    }
-
-    #[test]
-    fn keydb_is_refused_by_its_name_and_others_are_not() {
-        let keydb = |section: &CStr, field: &CStr| (section, field) == (c"keydb", c"mvcc_depth");
-        assert!(refusal(keydb).is_some_and(|why| why.contains("KeyDB")));
-        let redis =
-            |section: &CStr, field: &CStr| (section, field) == (c"server", c"redis_version");
-        assert_eq!(refusal(redis), None);
     }
 
     #[test]

@@ -68,9 +68,8 @@ impl State {
     pub fn keep_state_file(&mut self, now: Instant) {
         if let Some(promise) = self.store.durability.writer.written() {
             self.node.promised(promise);
-            self.store.durability.tell();
+            self.store.durability.owes_promise = true;
         }
-        self.remind(now);
         let time = self.time();
         self.refusing(time);
         if !self.store.durability.have_begun() || !self.store.durability.writer.is_ready(now) {
@@ -81,13 +80,6 @@ impl State {
             let promise = self.next_promise();
             self.store.durability.writer.write(promise, None, now);
         }
-    }
-
-    /// Repeats the promise from time to time: see
-    /// [`Durability::tell_again`](super::Durability::tell_again).
-    fn remind(&mut self, now: Instant) {
-        let (fence, bound) = (self.node.durable.fence(), self.node.durable.bound());
-        self.store.durability.tell_again(fence, bound, now);
     }
 
     /// Writes the last record, when the server shuts down.

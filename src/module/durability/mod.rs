@@ -12,7 +12,7 @@ pub mod writer;
 
 use dlock_core::command::apply::write_promise;
 use dlock_core::servers::slots::name_in;
-use dlock_core::{Fence, Instant, Millis, Node, Promise, Record, Time};
+use dlock_core::{Instant, Node, Promise, Record, Time};
 
 use crate::ffi::context::{Ctx, Name, now};
 
@@ -29,11 +29,7 @@ pub struct Durability {
     /// The reason why this node grants nothing, and the time since when.
     pub refusing: Option<(Refusing, Instant)>,
     /// True if replicas should get the promise.
-    tell: bool,
-    /// True if this replica has its primary's data set, and has not yet asked for later commands.
-    pub owes_ack: bool,
-    /// Time of the last message to replicas, and the largest fence then.
-    told: (Instant, Fence),
+    pub owes_promise: bool,
 }
 
 /// The reason why a node grants nothing.
@@ -66,34 +62,13 @@ impl Durability {
             state_file: String::new(),
             last_life: None,
             refusing: None,
-            tell: false,
-            owes_ack: false,
-            told: (Instant(0), Fence(0)),
+            owes_promise: false,
         }
     }
 
     /// True if the data set has been loaded, and this node has begun with it.
     pub fn have_begun(&self) -> bool {
         self.last_life.is_none()
-    }
-
-    /// True if replicas should get the promise.
-    pub fn have_to_tell(&self) -> bool {
-        self.tell
-    }
-
-    /// Notes that replicas should get the promise.
-    pub fn tell(&mut self) {
-        self.tell = true;
-    }
-
-    /// Repeats the promise from time to time, because a replica of a replica receives it in no other way. But
-    /// the server saves replicated commands as changes, so an idle node does not repeat it.
-    pub fn tell_again(&mut self, fence: Fence, bound: Millis, now: Instant) {
-        let (at, last) = self.told;
-        if now.since(at) > TELL_EVERY && (bound.0 > 0 || fence > last) {
-            (self.told, self.tell) = ((now, fence), true);
-        }
     }
 
     /// Sends the promise to replicas, before this node uses it. While slots migrate, it goes as an effect on a
@@ -106,7 +81,7 @@ impl Durability {
         time: Time,
         aside: Option<u16>,
     ) {
-        if self.tell && may_write && ctx.has_replicas() {
+        if self.owes_promise && may_write && ctx.has_replicas() {
             let promise = node.promise(time);
             match aside {
                 None => ctx.replicate_promise(&promise),
@@ -117,16 +92,13 @@ impl Durability {
                 }
             }
         }
-        self.tell &= !may_write && !node.is_following();
+        self.owes_promise &= !may_write && !node.is_following();
     }
 
     /// Writes the promise, and waits for the disk. False: the write failed.
     pub fn write_now(&mut self, promise: &Promise) -> bool {
         let written = self.writer.write_now(*promise, now());
-        self.tell |= written;
+        self.owes_promise |= written;
         written
     }
 }
-
-/// The interval of the promise's repetitions, in µs.
-const TELL_EVERY: u64 = 5_000_000;

@@ -4,8 +4,6 @@ use std::ffi::{c_char, c_int};
 
 use redis_module::raw;
 
-use dlock_core::servers::quirks;
-
 use super::{
     blocked_clients, commands, config, done_type, events, lock_type, mark_type, migration, timer,
 };
@@ -59,13 +57,6 @@ fn load(ctx: Ctx<'_>, argc: c_int) -> Result<(), String> {
                     configuration file, after the loadmodule line"
             .to_owned());
     }
-    // On a server that cannot tell even this, the next error is the right one.
-    if ctx.tells_fields()
-        && let Some(why) =
-            quirks::refusal(|section, field| ctx.server_text(section, field).is_some())
-    {
-        return Err(why.to_owned());
-    }
     if let Some(function) = missing_function() {
         return Err(format!(
             "this server is too old: it does not have {function}; dlock needs Redis 7.0 or \
@@ -104,116 +95,31 @@ fn set_options(ctx: Ctx<'_>, more: u32) {
     unsafe { api!(RedisModule_SetModuleOptions(ctx.raw(), options as c_int)) };
 }
 
-/// Returns a function that the server lacks, and that the module calls without a check.
+/// Returns a function of Redis 7.0 that the server lacks. A server with these has the older ones, which the module
+/// calls without a check, too.
 fn missing_function() -> Option<&'static str> {
-    macro_rules! all {
-        ($($name:ident),* $(,)?) => {
+    macro_rules! first_missing {
+        ($($name:ident),* $(,)?) => {{
             // SAFETY: written once, by `Export_RedisModule_Init`.
-            unsafe {
-                $({
-                    let function = raw::$name;
-                    if function.is_none() {
-                        return Some(stringify!($name));
-                    }
-                })*
-            }
-        };
+            let all = unsafe { [$((stringify!($name), { raw::$name }.is_none())),*] };
+            all.into_iter().find_map(|(name, is_missing)| is_missing.then_some(name))
+        }};
     }
-    all!(
-        RedisModule_Alloc,
-        RedisModule_Free,
-        RedisModule_CreateCommand,
+    first_missing!(
+        RedisModule_GetClientUserNameById,
         RedisModule_GetCommand,
-        RedisModule_SetCommandInfo,
-        RedisModule_CreateDataType,
-        RedisModule_SetModuleOptions,
+        RedisModule_GetCommandKeysWithFlags,
+        RedisModule_GetDbIdFromIO,
+        RedisModule_GetDbIdFromOptCtx,
+        RedisModule_GetKeyNameFromOptCtx,
+        RedisModule_KeyAtPosWithFlags,
+        RedisModule_LoadConfigs,
+        RedisModule_MonotonicMicroseconds,
         RedisModule_RegisterNumericConfig,
         RedisModule_RegisterStringConfig,
-        RedisModule_LoadConfigs,
-        RedisModule_RegisterInfoFunc,
-        RedisModule_InfoAddSection,
-        RedisModule_InfoAddFieldCString,
-        RedisModule_InfoAddFieldULongLong,
-        RedisModule_SubscribeToServerEvent,
-        RedisModule_SubscribeToKeyspaceEvents,
-        RedisModule_GetDetachedThreadSafeContext,
-        RedisModule_CreateTimer,
-        RedisModule_StopTimer,
-        RedisModule_MonotonicMicroseconds,
-        RedisModule_GetClientUserNameById,
-        RedisModule_GetClientId,
-        RedisModule_GetClientInfoById,
-        RedisModule_GetContextFlags,
-        RedisModule_AvoidReplicaTraffic,
-        RedisModule_GetSelectedDb,
-        RedisModule_SelectDb,
-        RedisModule_Call,
-        RedisModule_CallReplyType,
-        RedisModule_CallReplyArrayElement,
-        RedisModule_CallReplyStringPtr,
-        RedisModule_CallReplyProto,
-        RedisModule_FreeCallReply,
-        RedisModule_GetServerInfo,
-        RedisModule_ServerInfoGetFieldSigned,
-        RedisModule_ServerInfoGetFieldC,
-        RedisModule_FreeServerInfo,
-        RedisModule_Log,
-        RedisModule_LogIOError,
-        RedisModule_ScanCursorCreate,
-        RedisModule_ScanCursorRestart,
-        RedisModule_ScanCursorDestroy,
-        RedisModule_Scan,
-        RedisModule_OpenKey,
-        RedisModule_CloseKey,
-        RedisModule_KeyType,
-        RedisModule_UnlinkKey,
-        RedisModule_StringDMA,
-        RedisModule_GetExpire,
-        RedisModule_SetAbsExpire,
-        RedisModule_SetExpire,
-        RedisModule_ModuleTypeGetType,
-        RedisModule_ModuleTypeGetValue,
-        RedisModule_ModuleTypeSetValue,
-        RedisModule_ModuleTypeReplaceValue,
-        RedisModule_IsKeysPositionRequest,
-        RedisModule_KeyAtPosWithFlags,
-        RedisModule_GetCommandKeysWithFlags,
-        RedisModule_ReplyWithCallReply,
-        RedisModule_LoadUnsigned,
-        RedisModule_SaveUnsigned,
-        RedisModule_DigestAddLongLong,
-        RedisModule_Replicate,
-        RedisModule_ReplicateVerbatim,
-        RedisModule_NotifyKeyspaceEvent,
-        RedisModule_SignalModifiedKey,
-        RedisModule_CreateString,
-        RedisModule_FreeString,
-        RedisModule_StringPtrLen,
-        RedisModule_BlockClient,
-        RedisModule_SetDisconnectCallback,
-        RedisModule_UnblockClient,
-        RedisModule_GetBlockedClientPrivateData,
-        RedisModule_GetBlockedClientHandle,
-        RedisModule_ReplyWithLongLong,
-        RedisModule_ReplyWithNull,
-        RedisModule_ReplyWithStringBuffer,
-        RedisModule_ReplyWithSimpleString,
-        RedisModule_ReplyWithError,
-        RedisModule_ReplyWithArray,
         RedisModule_ReplyWithMap,
-        RedisModule_WrongArity,
-        RedisModule_LoadStringBuffer,
-        RedisModule_SaveStringBuffer,
-        RedisModule_IsIOError,
-        RedisModule_EmitAOF,
-        RedisModule_GetKeyNameFromIO,
-        RedisModule_GetDbIdFromIO,
-        RedisModule_GetKeyNameFromOptCtx,
-        RedisModule_GetDbIdFromOptCtx,
-        RedisModule_DigestAddStringBuffer,
-        RedisModule_DigestEndSequence,
-    );
-    None
+        RedisModule_SetCommandInfo,
+    )
 }
 
 unsafe extern "C" fn on_info(raw: *mut raw::RedisModuleInfoCtx, for_crash_report: c_int) {

@@ -39,7 +39,7 @@ macro_rules! variadic {
 }
 pub(crate) use variadic;
 
-/// Aborts. Not reachable: `load` has checked that every function used here exists.
+/// Aborts. Not reachable: `load` has checked that the server has the functions of Redis 7.0.
 #[cold]
 pub fn missing() -> ! {
     std::process::abort()

@@ -103,12 +103,7 @@ impl<'c> Call<'c> {
             }
         }
         let name = CStr::from_bytes_until_nul(&name).unwrap_or_default();
-        let (mut raw, mut why) = self.call(name, AS_CLIENT, inner);
-        // A module that calls without a user has all rights.
-        if why == NO_USER && !self.has_user() {
-            drop(Reply { ctx: self.ctx, raw });
-            (raw, why) = self.call(name, AS_SERVER, inner);
-        }
+        let (raw, why) = self.call(name, inner);
         let reply = Reply { ctx: self.ctx, raw };
         if !reply.is_one() {
             drop(reply);
@@ -131,49 +126,27 @@ impl<'c> Call<'c> {
 
     /// Returns the reply, and errno: the reason why the server has not begun the command, if it has not. A
     /// command that has run may have set errno, too.
-    fn call(
-        &self,
-        name: &CStr,
-        formats: Formats,
-        inner: usize,
-    ) -> (*mut raw::RedisModuleCallReply, i32) {
+    fn call(&self, name: &CStr, inner: usize) -> (*mut raw::RedisModuleCallReply, i32) {
         let call = variadic!(RedisModule_Call);
         let argv = self.argv.get(inner.saturating_add(1)..).unwrap_or_default();
-        let (ctx, name) = (self.ctx.raw(), name.as_ptr());
-        let [one, two, three, more] = formats.map(CStr::as_ptr);
+        let (ctx, name, format) = (self.ctx.raw(), name.as_ptr(), AS_CLIENT.as_ptr());
         Errno::set_raw(RAN);
-        // SAFETY: s is a string, v an array of strings and its length; the server takes shares of
-        // them. For an array it allocates twice.
-        let raw = unsafe {
-            match *argv {
-                [a] => call(ctx, name, one, a),
-                [a, b] => call(ctx, name, two, a, b),
-                [a, b, c] => call(ctx, name, three, a, b, c),
-                _ => call(ctx, name, more, argv.as_ptr(), argv.len()),
-            }
-        };
+        // SAFETY: v is an array of strings and its length; the server takes shares of them.
+        let raw = unsafe { call(ctx, name, format, argv.as_ptr(), argv.len()) };
         (raw, Errno::last_raw())
-    }
-
-    /// True if the call has a user's rights: without a user the server refuses every call with rights.
-    fn has_user(&self) -> bool {
-        self.probe(c"CEs").is_none_or(|(_, why)| why != NO_USER)
     }
 
     /// Takes replies that a command may have left in the server's internal client. The server uses that client
     /// again for the next caller, which would get this command's reply, or its error, too. A call with exactly
     /// one reply shows that nothing is left.
     fn take_what_is_left(&self) {
+        let Some(key) = self.argv.get(1) else { return };
         for _ in 0..MOST_PROBES {
-            if self.probe(c"Es").is_none_or(|(reply, _)| reply.is_one()) {
+            let (reply, _) = self.ctx.probe(*key, c"Es");
+            if reply.is_one() {
                 return;
             }
         }
-    }
-
-    /// The same as [`Ctx::probe`], with the mark's key.
-    fn probe(&self, format: &CStr) -> Option<(Reply<'c>, i32)> {
-        self.argv.get(1).map(|key| self.ctx.probe(*key, format))
     }
 
     /// True if the command that begins at `inner` is the server's own or dlock's, or does not exist. Another
@@ -229,7 +202,7 @@ fn is_own(name: &[u8]) -> bool {
 fn refused(why: i32, words: &str) -> Option<String> {
     let refused = match why {
         UNKNOWN | ARITY => Refused::Unknown,
-        RIGHTS => Refused::Rights,
+        RIGHTS | NO_USER => Refused::Rights,
         MEMORY => Refused::Memory,
         SCRIPT => Refused::Script,
         ELSEWHERE => Refused::Elsewhere,
@@ -335,13 +308,9 @@ const NO_REPLY: &str = "ERR the command has run, and the server gave no usable r
 /// One call takes all that is left.
 const MOST_PROBES: usize = 3;
 
-/// The formats for one argument, for two, for three, and for any number.
-type Formats = [&'static CStr; 4];
-
 /// `!` replicates its effects, C takes the client's rights, S is a script's limits, M the memory's;
-/// E makes refusals replies, 0 is the client's protocol.
-const AS_CLIENT: Formats = [c"!CSME0s", c"!CSME0ss", c"!CSME0sss", c"!CSME0v"];
-const AS_SERVER: Formats = [c"!SME0s", c"!SME0ss", c"!SME0sss", c"!SME0v"];
+/// E makes refusals replies, 0 is the client's protocol, v are all arguments.
+const AS_CLIENT: &CStr = c"!CSME0v";
 
 // The errno values of RM_Call, in the numbers of Linux.
 const RAN: i32 = 0;

@@ -57,31 +57,11 @@ impl<'c> Ctx<'c> {
         Reply { ctx: self, raw }.is_good()
     }
 
-    /// Makes this replica send its offset to its primary. Only then does the primary send its writes since the
-    /// copy of the data set; Redis 7.0 does so by itself once a second.
-    pub fn acknowledge(self) {
-        let call = variadic!(RedisModule_Call);
-        let (command, what, all) = (c"REPLCONF".as_ptr(), c"GETACK".as_ptr(), c"*".as_ptr());
-        // SAFETY: see `context`; c is a C string. The command has no reply to read.
-        let raw = unsafe { call(self.raw(), command, c"cc".as_ptr(), what, all) };
-        drop(Reply { ctx: self, raw });
-    }
-
     /// The server's version.
     pub fn version(self) -> Version {
         let [valkey, redis] =
             [c"valkey_version", c"redis_version"].map(|field| self.server_text(c"server", field));
         Version::of(valkey.as_deref(), redis.as_deref())
-    }
-
-    /// True if the server has the functions that return fields of INFO.
-    pub fn tells_fields(self) -> bool {
-        // SAFETY: written once, when the module was loaded, before anything else ran.
-        let functions = unsafe {
-            let (get, free) = (raw::RedisModule_GetServerInfo, raw::RedisModule_FreeServerInfo);
-            (get.is_some(), free.is_some(), { raw::RedisModule_ServerInfoGetFieldC }.is_some())
-        };
-        functions == (true, true, true)
     }
 
     /// A field of INFO.

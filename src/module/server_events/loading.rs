@@ -26,7 +26,6 @@ pub fn loading(ctx: Ctx<'_>, begins: bool) {
             state.begin(ctx);
         } else if replica {
             state.node.durable.untold();
-            state.store.durability.owes_ack = true;
         } else {
             let time = state.time();
             state.node.replaced(time);

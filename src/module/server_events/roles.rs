@@ -31,7 +31,7 @@ pub fn forked() {
 pub fn replica_may_have_come() {
     state::with(|state| {
         state.store.replication.may_have_come();
-        state.store.durability.tell();
+        state.store.durability.owes_promise = true;
         state.set_alarm_if_pending();
     });
 }
