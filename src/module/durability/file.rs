@@ -1,6 +1,5 @@
 //! The state file on disk: one writer, and never half a file.
 
-use std::ffi::OsString;
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
@@ -14,9 +13,7 @@ use nix::libc;
 
 /// The state file, locked against other servers.
 pub struct StateFile {
-    /// The configured path from the root on, because the server's working directory can change.
-    named: PathBuf,
-    /// The file's path with links followed: a new file is made beside it, and would otherwise replace the link.
+    /// The file's path from the root on, because the server's working directory can change.
     path: PathBuf,
     /// The lock file beside it: each write makes a new state file. The lock is a POSIX record lock, which a
     /// forked child that saves the data set does not inherit.
@@ -29,30 +26,15 @@ impl StateFile {
     /// # Errors
     /// Fails with the problem and the remedy, for the operator.
     pub fn open(path: &Path) -> Result<(StateFile, Option<Record>), String> {
-        let named = std::path::absolute(path).unwrap_or(path.to_owned());
-        let path = follow(&named)?;
-        if fs::symlink_metadata(&named).is_ok_and(|data| data.is_symlink()) && !path.exists() {
-            return Err(format!(
-                "the state file {} is a symbolic link that leads nowhere: {} is not there; correct the \
-                 link, or set dlock.state-file to the file itself, which the first start creates",
-                named.display(),
-                path.display()
-            ));
-        }
+        let path = absolute(path)?;
         let lock = lock(&path)?;
         let record = read(&path)?;
-        Ok((StateFile { named, path, _lock: lock }, record))
+        Ok((StateFile { path, _lock: lock }, record))
     }
 
     /// The file's path.
     pub fn path(&self) -> &Path {
         &self.path
-    }
-
-    /// The symbolic link that led to it, if there is one.
-    pub fn link(&self) -> Option<&Path> {
-        let is_link = fs::symlink_metadata(&self.named).is_ok_and(|data| data.is_symlink());
-        is_link.then_some(&self.named)
     }
 
     /// Writes the whole file. On return it is on the disk; after a failure the file has either this record
@@ -61,17 +43,6 @@ impl StateFile {
     /// # Errors
     /// Fails with the step that failed, and the reason.
     pub fn write(&self, record: &str) -> Result<(), String> {
-        // The next start would not find the file.
-        let target = follow(&self.named)?;
-        if target != self.path {
-            return Err(format!(
-                "{} leads to {} now, and has led to {} since the server started: let it lead there \
-                 again",
-                self.named.display(),
-                target.display(),
-                self.path.display()
-            ));
-        }
         let temporary = beside(&self.path, ".tmp");
         let file = create(&temporary)
             .map_err(|error| format!("cannot write {}: {error}", temporary.display()))?;
@@ -95,73 +66,23 @@ impl StateFile {
     }
 }
 
-/// Follows a path from the root on, even if there is no file yet.
-fn follow(named: &Path) -> Result<PathBuf, String> {
-    let mut path = absolute(named)?;
-    for _ in 0..MAX_LINKS {
-        let Ok(target) = fs::read_link(&path) else { return Ok(path) };
-        // A relative target starts at the link's directory.
-        let target = path.parent().unwrap_or(Path::new("/")).join(target);
-        path = absolute(&target)
-            .map_err(|error| format!("{} is a symbolic link: {error}", named.display()))?;
-    }
-    Err(format!(
-        "the state file {} is a symbolic link that leads nowhere: too many links; set \
-         dlock.state-file to a file",
-        named.display()
-    ))
-}
-
-/// The number of links in a row that Linux follows.
-const MAX_LINKS: usize = 40;
-
 /// The path from the root on.
 fn absolute(path: &Path) -> Result<PathBuf, String> {
-    let Some(name) = path.file_name() else {
+    let path = std::path::absolute(path).unwrap_or(path.to_owned());
+    let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(format!(
             "dlock.state-file {} is no file name; set a file name, or \"\" for none",
             path.display()
         ));
     };
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let folder = folder.unwrap_or(Path::new("."));
-    let found = real(folder);
-    found.map(|folder| folder.join(name)).map_err(|error| {
-        format!(
+    match fs::metadata(folder) {
+        Ok(_) => Ok(folder.join(name)),
+        Err(error) => Err(format!(
             "the folder of the state file {} cannot be used: {error}; create it, or set \
              dlock.state-file to a file elsewhere",
-            std::path::absolute(path).unwrap_or(path.to_owned()).display()
-        )
-    })
-}
-
-/// Follows every link in a folder's path, as `Path::canonicalize` does. That function frees memory of
-/// `realpath`, which crashes servers that replace libc's allocator and load modules with `RTLD_DEEPBIND`, such
-/// as Debian 13's Valkey: `realpath` finds one allocator, and the module another.
-fn real(folder: &Path) -> io::Result<PathBuf> {
-    let own = |path: &Path| -> Vec<OsString> {
-        path.components().rev().map(|part| part.as_os_str().to_owned()).collect()
-    };
-    let (mut real, mut links) = (PathBuf::new(), 0);
-    let mut ahead = own(&std::path::absolute(folder)?);
-    while let Some(part) = ahead.pop() {
-        if part == ".." {
-            real.pop();
-            continue;
-        }
-        let next = real.join(&part);
-        match fs::read_link(&next) {
-            Ok(_) if links == MAX_LINKS => return Err(Errno::ELOOP.into()),
-            Ok(target) => {
-                links += 1;
-                ahead.extend(own(&target));
-            }
-            // The part is not a link. `join` starts again at `/`.
-            Err(error) if error.kind() == ErrorKind::InvalidInput => real = next,
-            Err(error) => return Err(error),
-        }
+            path.display()
+        )),
     }
-    Ok(real)
 }
 
 /// Creates a file. A crash may have left one. Any other file is not removed and not opened: opening a pipe
@@ -250,7 +171,7 @@ fn read(path: &Path) -> Result<Option<Record>, String> {
         && !data.is_file()
     {
         return Err(format!(
-            "the state file {} is {}, not a plain file; set dlock.state-file to a file elsewhere",
+            "the state file {} is {}, not a plain file; set dlock.state-file to a plain file",
             path.display(),
             kind_of(&data)
         ));

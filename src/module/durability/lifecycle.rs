@@ -58,7 +58,9 @@ impl State {
         let start = Start { before: before.as_ref(), back, held };
         self.node.begin(&start, leads, time);
         let writer = &self.store.durability.writer;
-        let (node, boot, file) = (writer.node_id(), writer.boot(), writer.described());
+        let (node, boot) = (writer.node_id(), writer.boot());
+        let file = writer.path().map(|path| format!("state file {}", path.display()));
+        let file = file.as_deref().unwrap_or("no state file");
         log(c"notice", &format!("node {node:032x}, boot {boot}, {file}"));
         self.promise_now();
         self.log_quarantine();

@@ -98,15 +98,6 @@ impl RecordWriter {
         self.thread.as_ref().map(|thread| &*thread.path)
     }
 
-    /// The path as text, with the symbolic link that led to it.
-    pub fn described(&self) -> String {
-        let Some(WriterThread { path, link, .. }) = &self.thread else {
-            return "no state file".to_owned();
-        };
-        let link = link.as_ref().map(|link| format!(", by the link {}", link.display()));
-        format!("state file {}{}", path.display(), link.unwrap_or_default())
-    }
-
     /// Ends the writer's thread if loading the module fails: its code is about to be unmapped.
     pub fn let_go(&mut self) {
         self.thread = None;
@@ -212,7 +203,6 @@ const SILENCE: Duration = Duration::from_secs(3);
 /// The main thread's side of the thread that writes. That thread uses the file and nothing else of the module.
 struct WriterThread {
     path: PathBuf,
-    link: Option<PathBuf>,
     shared: Arc<Shared>,
     handle: Option<JoinHandle<()>>,
 }
@@ -234,7 +224,7 @@ struct Task {
 
 impl WriterThread {
     fn start(file: StateFile) -> Result<WriterThread, String> {
-        let (path, link) = (file.path().to_owned(), file.link().map(Path::to_owned));
+        let path = file.path().to_owned();
         let shared = Arc::new(Shared::default());
         let own = Arc::clone(&shared);
         let started = thread::Builder::new().name("dlock-state".to_owned()).spawn(move || {
@@ -246,7 +236,7 @@ impl WriterThread {
             }
         });
         let handle = started.map_err(|error| format!("cannot start a thread: {error}"))?;
-        Ok(WriterThread { path, link, shared, handle: Some(handle) })
+        Ok(WriterThread { path, shared, handle: Some(handle) })
     }
 
     fn hand_over(&self, record: String) {

@@ -84,13 +84,15 @@ fn one_of_a_later_version_is_refused_as_such(kind: Kind) {
     ended.assert_goes_on();
 }
 
+/// A write would replace a link, and not the file that it leads to.
 #[apply(on_one_server)]
 fn what_is_no_plain_file_is_refused(kind: Kind) {
-    for program in ["mkdir", "mkfifo"] {
+    for program in ["mkdir", "mkfifo", "ln -s kept"] {
         let mut ended = Ended::new(kind);
-        fs::remove_file(&ended.file).unwrap();
-        let made = Command::new(program).arg(&ended.file).status().unwrap();
-        assert!(made.success());
+        fs::rename(&ended.file, ended.file.with_file_name("kept")).unwrap();
+        let mut words = program.split(' ');
+        let made = Command::new(words.next().unwrap()).args(words).arg(&ended.file).status();
+        assert!(made.unwrap().success());
         let line = ended.server.refusal(&ended.file.display().to_string());
         assert!(line.contains("not a plain file"), "{line}");
         fs::remove_dir(&ended.file).or_else(|_| fs::remove_file(&ended.file)).unwrap();

@@ -5,6 +5,5 @@ mod calls;
 mod damage;
 mod disk;
 mod file;
-mod links;
 mod load;
 mod shared;
