@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use dlock_core::command::doc::SINCE;
 use dlock_core::command::{Arg, Command, Doc, Kind, Touch};
 use serde_json::{Value, json};
 
@@ -79,7 +80,7 @@ fn described(doc: &Doc) -> Value {
         "summary": doc.summary,
         "complexity": doc.complexity,
         "group": "dlock",
-        "module_since": "0.1.0",
+        "module_since": SINCE,
         "arity": doc.arity,
         "command_flags": flags,
         "acl_categories": upper(&format!("{} dlock", doc.acl)),

@@ -23,6 +23,10 @@ pub struct Doc {
     pub args: &'static [Arg],
 }
 
+/// The version of dlock that brought the commands, which later versions do not change. The first command that comes
+/// later makes it a field.
+pub const SINCE: &str = "0.1.0";
+
 /// A command's effect on its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Touch {

@@ -6,7 +6,7 @@ use std::ptr;
 use redis_module::raw;
 
 use dlock_core::command::Command;
-use dlock_core::command::doc::{Arg, Doc, Kind};
+use dlock_core::command::doc::{Arg, Doc, Kind, SINCE};
 
 use crate::ffi::call::{Call, touch_flags};
 use crate::ffi::context::{Ctx, OK, api, c_string};
@@ -121,7 +121,7 @@ fn document(
     info.version = &VERSION.0;
     info.summary = texts.keep(doc.summary);
     info.complexity = texts.keep(doc.complexity);
-    info.since = texts.keep(env!("CARGO_PKG_VERSION"));
+    info.since = texts.keep(SINCE);
     info.arity = doc.arity;
     info.key_specs = specs.as_mut_ptr();
     info.args = args.as_mut_ptr();
