@@ -39,7 +39,8 @@ unsafe extern "C" fn on_step_of_valkey(
     let step = match step {
         0 => Step::ImportBegins,
         1 => Step::ExportBegins,
-        2 | 4 => Step::ImportEnds,
+        2 => Step::ImportFails,
+        4 => Step::ImportEnds,
         3 | 5 => Step::ExportEnds,
         _ => return,
     };

@@ -30,9 +30,9 @@ use crate::state::{self, State};
 #[derive(Clone, Copy)]
 pub enum Step {
     ImportBegins,
-    /// The slots are this server's from now on. Valkey also sends it if they are not, and their keys are gone.
+    /// The slots are this server's from now on.
     ImportEnds,
-    /// The slots stay where they were. Their keys are still here, and about to be removed.
+    /// The slots stay where they were. Their keys have been removed, or are about to be.
     ImportFails,
     ExportBegins,
     /// The slots stay, or their keys have been removed.
