@@ -188,9 +188,14 @@ fn a_mark_has_no_expiry(kind: Kind) {
     let primary = Server::start(kind);
     let replica = Server::build(kind).replica_of(&primary).start();
     primary.until_streaming_to(&replica);
-    for (fence, words) in [(7, "DLOCK.FENCED mark 7 GET x"), (8, "DLOCK.FENCED mark 8")] {
+    for (fence, words) in [
+        (7, "DLOCK.FENCED mark 7 GET x"),
+        (7, "DLOCK.FENCED mark 6"),
+        (7, "DLOCK.FENCED mark 6 SET x late"),
+        (8, "DLOCK.FENCED mark 8"),
+    ] {
         primary.run("DLOCK.FENCED mark 7");
-        primary.run("PEXPIRE mark 60000");
+        assert_eq!(primary.run("PEXPIRE mark 60000").int(), 1);
         primary.run(words);
         assert_eq!(primary.run("PTTL mark").int(), -1, "{words}");
         assert_eq!(primary.run("DLOCK.MARK mark").int(), fence);
@@ -245,19 +250,4 @@ fn a_cluster_routes_by_all_keys(kind: Kind) {
     let keys = cluster.nodes[0].run(&format!("COMMAND GETKEYS {put}"));
     let names: Vec<String> = keys.items().iter().map(Value::text).collect();
     assert_eq!(names, [format!("{{{mark}}}:mark"), here]);
-}
-
-#[apply(on_one_server)]
-fn a_mark_that_is_shown_a_stale_fence_loses_the_expiry_of_another_client_too(kind: Kind) {
-    let primary = Server::start(kind);
-    let replica = Server::build(kind).replica_of(&primary).start();
-    primary.until_streaming_to(&replica);
-    primary.run("DLOCK.FENCED mark 7");
-    for words in ["DLOCK.FENCED mark 6", "DLOCK.FENCED mark 6 SET data late"] {
-        assert_eq!(primary.run("PEXPIRE mark 600000").int(), 1);
-        assert_eq!(primary.run(words).code(), "STALE", "{words}");
-        assert_eq!(primary.run("PTTL mark").int(), -1, "{words}");
-        primary.assert_agrees_with(&replica);
-        assert_eq!(replica.run("PTTL mark").int(), -1, "{words}");
-    }
 }

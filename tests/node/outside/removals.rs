@@ -1,9 +1,7 @@
 //! Commands that remove a lock from outside: the lease is over, waiters get UNBLOCKED, and that key grants
 //! nothing, neither here nor on a replica.
 
-use harness::{
-    Client, Kind, Server, apply, eventually, on_every_server, on_one_server, on_two_servers,
-};
+use harness::{Client, Kind, Server, apply, eventually, on_every_server, on_two_servers};
 
 /// A command that removes nothing.
 const DAMAGED: &str = "RESTORE job 0 no-payload REPLACE";
@@ -223,25 +221,4 @@ fn a_lock_whose_date_passes_unseen_is_over_once_it_is_looked_at(kind: Kind) {
         assert_eq!(server.run("DLOCK.RELEASE job carol").int(), holds);
         assert_eq!(server.run("DBSIZE").int(), 0);
     }
-}
-
-#[apply(on_one_server)]
-fn a_flush_of_one_database_ends_no_lease_of_another(kind: Kind) {
-    let server = Server::start(kind);
-    let mut there = server.client();
-    there.run("SELECT 1");
-    for (holders, key) in [("", "one"), ("SHARED", "many")] {
-        there.run(&format!("DLOCK.ACQUIRE {key} alice 60000 {holders}"));
-        server.run(&format!("DLOCK.ACQUIRE {key} bob 60000 {holders}"));
-    }
-    let mut carol = server.client();
-    carol.run("SELECT 1");
-    carol.send("DLOCK.ACQUIRE many carol 60000 WAIT 0");
-    eventually("she waits", || server.node("waiters").int() == 1);
-    assert_eq!(server.node("leases").int(), 4);
-    server.run("FLUSHDB");
-    assert_eq!(server.node("leases").int(), 2);
-    assert_eq!(there.run("DLOCK.RELEASE one alice").int(), 1);
-    assert_eq!(there.run("DLOCK.RELEASE many alice").int(), 1);
-    assert!(carol.recv().int() > 0);
 }

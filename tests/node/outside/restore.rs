@@ -1,7 +1,7 @@
 //! RESTORE of a DUMP brings the lock with its leases at full length. Any other payload is refused or becomes
 //! a sound lock, and the server goes on running.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use harness::{
     Client, Kind, Payload, Picture, Server, Value, apply, eventually, on_every_server,
@@ -73,21 +73,6 @@ fn a_dumped_lock_is_restored_to_any_name_with_its_leases_at_full_length(kind: Ki
 }
 
 #[apply(on_two_servers)]
-fn a_restored_lease_ends_and_is_handed_over(kind: Kind) {
-    let (server, mut client, _) = stored(kind);
-    let answers =
-        server.at_once(&["DLOCK.ACQUIRE job alice 300", "DUMP job", "DLOCK.RELEASE job alice"]);
-    let payload = Payload::read(&answers[1]);
-    let restored = Instant::now();
-    assert_eq!(restore(&mut client, "job", &payload).text(), "OK");
-    let mut bob = server.waiter("DLOCK.ACQUIRE job bob 60000 WAIT 0");
-    let fence = bob.recv().int();
-    assert!(restored.elapsed() >= Duration::from_millis(300));
-    assert!(fence > 0);
-    assert_eq!(server.holders("job"), ["bob"]);
-}
-
-#[apply(on_two_servers)]
 fn a_lock_under_a_restored_one_is_over(kind: Kind) {
     let (server, mut client, stored) = stored(kind);
     let (_, payload, picture) = &stored[1];
@@ -102,18 +87,6 @@ fn a_lock_under_a_restored_one_is_over(kind: Kind) {
         assert_eq!(Picture::of(&mut client, "job").as_ref(), Some(picture));
         client.run("DEL job");
     }
-}
-
-#[apply(on_two_servers)]
-fn a_lock_may_be_restored_with_a_date(kind: Kind) {
-    let (server, mut client, stored) = stored(kind);
-    let bytes = stored[0].1.bytes();
-    assert_eq!(client.run_args(&[b"RESTORE", &b"job"[..], b"600000", &bytes]).text(), "OK");
-    let mut waiter = server.waiter("DLOCK.ACQUIRE job eve 60000 WAIT 0");
-    assert!(server.run("PTTL job").int() > 0);
-    server.run("PEXPIRE job 1");
-    assert_eq!(waiter.recv().code(), "UNBLOCKED");
-    assert!(server.run("DLOCK.ACQUIRE job eve 60000").int() > 0);
 }
 
 /// The server reads the payload, and discards it.

@@ -82,8 +82,6 @@ pub fn assert_granted_late(node: &Server, key: &str, sent: Instant, ttl: u64) {
     assert!(held >= Duration::from_millis(ttl), "{key}: granted again after {held:?}");
 }
 
-// --- a primary that does not answer --------------------------------------------------------------
-
 #[apply(on_every_server)]
 fn no_grant_comes_before_a_lease_that_never_reached_the_replica_is_over(kind: Kind) {
     for is_cut in [true, false] {
@@ -130,10 +128,6 @@ fn leases_that_reached_the_replica_go_on_and_nothing_else_is_granted(kind: Kind)
     }
     assert_eq!(replica.quarantine_lines(), 1, "{}", replica.log());
 }
-
-// --- no promotion ----------------------------------------------------------------------------------
-
-// --- longer lives --------------------------------------------------------------------------------
 
 #[apply(on_every_server)]
 fn a_fresh_replica_knows_how_long_leases_of_its_primary_may_be(kind: Kind) {
@@ -183,8 +177,6 @@ fn a_quarantine_goes_on_when_its_node_becomes_a_replica_and_a_primary_again(kind
     assert_no_shorter(next, left, since);
     assert_eq!(server.run("DLOCK.ACQUIRE lost bob 1000").code(), "QUARANTINE");
 }
-
-// --- a replica without a promise -----------------------------------------------------------------
 
 /// A replica that has its primary's data set and no promise: nothing is replicated in a pause.
 fn untold(kind: Kind, primary: &Server, lines: &[&str]) -> Server {

@@ -5,12 +5,7 @@ use std::time::{Duration, Instant};
 
 use harness::{Builder, Client, Kind, Server, apply, eventually, on_every_server};
 
-fn pair(kind: Kind) -> (Server, Server) {
-    let primary = Server::start(kind);
-    let replica = Server::build(kind).replica_of(&primary).start();
-    primary.until_streaming_to(&replica);
-    (primary, replica)
-}
+use super::promotion::pair;
 
 fn until_role(server: &Server, role: &str) {
     eventually("the role changes", || server.info("replication")["role"] == role);

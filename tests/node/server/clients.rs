@@ -42,22 +42,6 @@ fn a_killed_holder_leaves_what_is_ephemeral_to_the_next(kind: Kind) {
     server.assert_agrees_with(&replica);
 }
 
-#[apply(on_two_servers)]
-fn a_killed_first_waiter_lets_the_next_in(kind: Kind) {
-    let (server, replica) = watched(kind);
-    server.run("DLOCK.ACQUIRE job alice 60000 SHARED");
-    let (mut writer, id) = waiter(&server, "DLOCK.ACQUIRE job writer 60000 WAIT 0");
-    let mut readers = ["one", "two"]
-        .map(|token| server.waiter(&format!("DLOCK.ACQUIRE job {token} 60000 SHARED WAIT 0")));
-    assert_eq!(server.run(&format!("CLIENT KILL ID {id}")).int(), 1);
-    assert!(writer.is_closed_by_server());
-    for reader in &mut readers {
-        assert!(reader.recv().int() > 0);
-    }
-    assert_eq!(server.holders("job"), ["alice", "one", "two"]);
-    server.assert_agrees_with(&replica);
-}
-
 /// Ends the wait of a client. False: a server before Redis 7.4 leaves it where it is.
 fn unblock(server: &Server, kind: Kind, id: i64, form: &str) -> bool {
     let can = kind != Kind::Redis70;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use harness::{Kind, Server, apply, eventually, on_one_server, on_two_servers};
+use harness::{Kind, Server, apply, eventually, on_one_server};
 
 fn count(server: &Server, name: &str) -> i64 {
     server.info_number("dlock", &format!("dlock_{name}"))
@@ -28,12 +28,6 @@ fn it_says_what_the_node_says_of_itself_by_the_same_names(kind: Kind) {
             assert_eq!(info(&name.replace('-', "_")), shown, "{name}");
         }
     }
-}
-
-#[apply(on_two_servers)]
-fn info_everything_contains_it(kind: Kind) {
-    let server = Server::start(kind);
-    assert!(server.info("everything").contains_key("dlock_leases"));
 }
 
 #[apply(on_one_server)]

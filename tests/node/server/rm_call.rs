@@ -5,23 +5,6 @@ use harness::{
     on_two_servers,
 };
 
-#[apply(on_two_servers)]
-fn a_module_acquires_checks_extends_and_releases(kind: Kind) {
-    let server = start(kind);
-    let mut client = server.client();
-    let fence = client.run("CALLER.CALL !E DLOCK.ACQUIRE job alice 60000").int();
-    assert!(fence > 0);
-    assert_eq!(client.run("CALLER.CALL !E DLOCK.CHECK job alice").int(), fence);
-    assert_eq!(client.run("CALLER.CALL !E DLOCK.EXTEND job alice 90000").int(), 1);
-    assert!(server.holder("job")["ttl-ms"].int() > 60_000);
-    assert!(client.run("CALLER.CALL !E DLOCK.INSPECT job").at("mode").text() == "exclusive");
-    assert_eq!(client.run("CALLER.CALL !E DLOCK.RELEASE job bob").int(), 0);
-    assert_eq!(client.run("CALLER.CALL !E DLOCK.RELEASE job alice").int(), 1);
-    assert!(client.run("CALLER.CALL !E DLOCK.CHECK job alice").is_null());
-    assert_eq!(client.run("CALLER.CALL !E DLOCK.BREAK job").int(), 0);
-    assert_eq!(server.run("DBSIZE").int(), 0);
-}
-
 #[apply(on_every_server)]
 fn a_module_that_would_wait_is_answered_at_once(kind: Kind) {
     let server = start(kind);
