@@ -46,11 +46,8 @@ unsafe extern "C" fn rdb_load(io: *mut raw::RedisModuleIO, version: c_int) -> *m
 }
 
 unsafe extern "C" fn rdb_save(io: *mut raw::RedisModuleIO, value: *mut c_void) {
-    // SAFETY: the keyspace holds the value during the callback; the server copies the bytes.
-    unsafe {
-        let bytes = Stored::at(value).map_or(&[][..], Stored::bytes);
-        api!(RedisModule_SaveStringBuffer(io, bytes.as_ptr().cast(), bytes.len()));
-    }
+    // SAFETY: the keyspace holds the value during the callback.
+    raw::save_slice(io, unsafe { Stored::at(value) }.map_or(&[], Stored::bytes));
 }
 
 /// Rewrites a record without its expiry, which the server writes itself.

@@ -94,8 +94,7 @@ unsafe extern "C" fn rdb_save(io: *mut raw::RedisModuleIO, value: *mut c_void) {
             Some(Inside::Dead) | None => snapshot::encode(Mode::Exclusive, [].into_iter()),
         }
     };
-    // SAFETY: the server copies the bytes.
-    unsafe { api!(RedisModule_SaveStringBuffer(io, bytes.as_ptr().cast(), bytes.len())) };
+    raw::save_slice(io, &bytes);
 }
 
 unsafe extern "C" fn aof_rewrite(

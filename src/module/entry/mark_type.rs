@@ -42,12 +42,8 @@ unsafe extern "C" fn rdb_load(io: *mut raw::RedisModuleIO, version: c_int) -> *m
     if version != VERSION {
         return ptr::null_mut();
     }
-    // SAFETY: with HANDLE_IO_ERRORS a short payload is reported, not fatal.
-    let (number, failed) =
-        unsafe { (api!(RedisModule_LoadUnsigned(io)), api!(RedisModule_IsIOError(io)) != 0) };
-    if failed {
-        return ptr::null_mut();
-    }
+    // With HANDLE_IO_ERRORS a short payload is reported, not fatal.
+    let Ok(number) = raw::load_unsigned(io) else { return ptr::null_mut() };
     // SAFETY: this is the callback.
     let key = unsafe { payload::key_of(io) };
     let loaded =
@@ -65,8 +61,7 @@ fn there(key: Key<'_>) -> Option<Fence> {
 }
 
 unsafe extern "C" fn rdb_save(io: *mut raw::RedisModuleIO, value: *mut c_void) {
-    // SAFETY: see `context`.
-    unsafe { api!(RedisModule_SaveUnsigned(io, value.addr() as u64)) };
+    raw::save_unsigned(io, value.addr() as u64);
 }
 
 unsafe extern "C" fn aof_rewrite(

@@ -7,7 +7,7 @@ use redis_module::raw;
 
 use dlock_core::Key;
 
-use crate::ffi::context::{api, bytes_of, c_string, server_free, variadic};
+use crate::ffi::context::{api, bytes_of, c_string, variadic};
 
 /// Reads stored bytes, and makes a value of them. NULL, with a line in the log: the server then refuses the
 /// payload or the file.
@@ -18,30 +18,13 @@ pub unsafe fn load(
     io: *mut raw::RedisModuleIO,
     make: impl FnOnce(Key<'_>, &[u8]) -> Result<*mut c_void, String>,
 ) -> *mut c_void {
-    let mut len = 0;
-    // SAFETY: the server reads a string and hands over its buffer; with HANDLE_IO_ERRORS a short
-    // payload is reported, not fatal.
-    let (buffer, failed) = unsafe {
-        let buffer = api!(RedisModule_LoadStringBuffer(io, &raw mut len));
-        (buffer, api!(RedisModule_IsIOError(io)) != 0)
-    };
-    if buffer.is_null() {
-        return ptr::null_mut();
-    }
-    // SAFETY: the buffer has `len` bytes and is freed below, after the last use; this is the callback.
-    let (bytes, key) =
-        unsafe { (std::slice::from_raw_parts(buffer.cast::<u8>(), len), key_of(io)) };
-    let value = if failed { None } else { Some(make(key, bytes)) };
-    // SAFETY: from LoadStringBuffer, and not used again.
-    unsafe { server_free(buffer.cast()) };
-    match value {
-        Some(Ok(value)) => value,
-        Some(Err(why)) => {
-            refuse(io, &why);
-            ptr::null_mut()
-        }
-        None => ptr::null_mut(),
-    }
+    // With HANDLE_IO_ERRORS a short payload is reported, not fatal.
+    let Ok(bytes) = raw::load_string_buffer(io) else { return ptr::null_mut() };
+    // SAFETY: this is the callback.
+    make(unsafe { key_of(io) }, bytes.as_ref()).unwrap_or_else(|why| {
+        refuse(io, &why);
+        ptr::null_mut()
+    })
 }
 
 /// The key of the value that is loaded.

@@ -168,30 +168,24 @@ pub fn log(level: &CStr, message: &str) {
 /// dlock's own errors are far shorter.
 const LONGEST_ERROR: usize = 1023;
 
-/// Replies. The server refuses a reply if the client is gone, which is harmless.
+/// Replies, which the server copies. It refuses a reply if the client is gone, which is harmless.
 impl Ctx<'_> {
     pub fn reply_int(self, n: u64) {
-        // SAFETY: see above.
-        unsafe { api!(RedisModule_ReplyWithLongLong(self.raw, signed(n))) };
+        raw::reply_with_long_long(self.raw, signed(n));
     }
 
     pub fn reply_null(self) {
-        // SAFETY: see above.
-        unsafe { api!(RedisModule_ReplyWithNull(self.raw)) };
+        raw::reply_with_null(self.raw);
     }
 
     pub fn reply_text(self, text: impl AsRef<[u8]>) {
         let text = text.as_ref();
-        // SAFETY: the server copies the bytes.
-        unsafe {
-            api!(RedisModule_ReplyWithStringBuffer(self.raw, text.as_ptr().cast(), text.len()))
-        };
+        raw::reply_with_string_buffer(self.raw, text.as_ptr().cast(), text.len());
     }
 
     pub fn reply_status(self, text: &str) {
         let text = c_string(text);
-        // SAFETY: the server copies the string.
-        unsafe { api!(RedisModule_ReplyWithSimpleString(self.raw, text.as_ptr())) };
+        raw::reply_with_simple_string(self.raw, text.as_ptr());
     }
 
     /// Replies with an error, as far as it fits.
@@ -211,14 +205,12 @@ impl Ctx<'_> {
     }
 
     pub fn reply_array(self, len: usize) {
-        // SAFETY: see above.
-        unsafe { api!(RedisModule_ReplyWithArray(self.raw, len as c_long)) };
+        raw::reply_with_array(self.raw, len as c_long);
     }
 
     /// Replies with a map of this many pairs; RESP2 gets an array of twice as many elements.
     pub fn reply_map(self, len: usize) {
-        // SAFETY: see above.
-        unsafe { api!(RedisModule_ReplyWithMap(self.raw, len as c_long)) };
+        raw::reply_with_map(self.raw, len as c_long);
     }
 }
 
@@ -226,8 +218,7 @@ impl Ctx<'_> {
 impl Ctx<'_> {
     /// Replicates the command as it came.
     pub fn replicate_verbatim(self) {
-        // SAFETY: see above.
-        unsafe { api!(RedisModule_ReplicateVerbatim(self.raw)) };
+        raw::replicate_verbatim(self.raw);
     }
 
     /// Replicates an effect, as DLOCK.APPLY.
