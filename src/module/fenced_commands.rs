@@ -77,7 +77,7 @@ fn decides<'c>(call: &Call<'c>) -> Result<Option<Time>, Refusal<'c>> {
         let time = state.time();
         let told = state.is_told(call.ctx);
         if !(told || state.node.is_following()) {
-            return if state.store.memory.server.evicts_marks {
+            return if state.store.memory.evicts_marks {
                 Err(Refusal::Evicts)
             } else {
                 Ok(Some(Time { unix: state.node.durable.unix(), ..time }))

@@ -15,7 +15,7 @@ use crate::moved_keys::MovedKeys;
 use crate::replication_demand::ReplicationDemand;
 use crate::server_events::data_set_load::DataSetLoad;
 use crate::server_events::moving_slots::MovingSlots;
-use crate::server_memory::MemoryForLocks;
+use crate::server_memory::ServerMemory;
 use crate::stats::Stats;
 
 /// The whole state.
@@ -47,8 +47,8 @@ pub struct Store {
     pub durability: Durability,
     /// Locks that arrive and are not this node's yet.
     pub arriving: Arriving,
-    /// The memory that locks may take.
-    pub memory: MemoryForLocks,
+    /// The server's settings for memory.
+    pub memory: ServerMemory,
     /// The need to replicate.
     pub replication: ReplicationDemand,
     /// A buffer that is kept so that a grant need not allocate one.
@@ -75,7 +75,7 @@ lazy_static! {
             moved_keys: MovedKeys::default(),
             durability: Durability::new(rand::random()),
             arriving: Arriving::default(),
-            memory: MemoryForLocks::default(),
+            memory: ServerMemory::default(),
             replication: ReplicationDemand::default(),
             scratch: Vec::new(),
         },
@@ -110,7 +110,7 @@ impl Store {
     /// The memory that locks take, and their limit.
     pub fn memory(&self) -> Memory {
         let used = self.index.bytes() + self.arriving.slots.index.bytes() + done::bytes();
-        Memory { used: used as u64, most: self.memory.most() }
+        Memory { used: used as u64, most: self.memory.for_locks() }
     }
 
     /// The index for a lock at the key.

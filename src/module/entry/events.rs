@@ -10,7 +10,6 @@ use crate::event_loop;
 use crate::ffi::context::{Ctx, OK, api, bytes_of};
 use crate::server_events::loading::{self, Step};
 use crate::server_events::{disconnections, keys, roles};
-use crate::server_memory::ServerMemory;
 use crate::state::{self, State};
 
 /// The events that concern locks.
@@ -96,8 +95,7 @@ unsafe extern "C" fn on_event(
         }
         raw::REDISMODULE_EVENT_CONFIG => {
             roles::replica_may_have_come();
-            let memory = ServerMemory::ask(ctx);
-            state::with(|state| state.store.memory.server = memory);
+            state::with(|state| state.store.memory.look(ctx));
         }
         raw::REDISMODULE_EVENT_SHUTDOWN => drop(state::with(State::close_state_file)),
         // SAFETY: the event's data are the server's.

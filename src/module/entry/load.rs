@@ -11,7 +11,6 @@ use crate::ffi::allocator::ServerAllocator;
 use crate::ffi::context::{Ctx, ERR, OK, api, log};
 use crate::ffi::info::InfoLines;
 use crate::info;
-use crate::server_memory::ServerMemory;
 use crate::state::{self, State};
 
 #[global_allocator]
@@ -76,9 +75,9 @@ fn load(ctx: Ctx<'_>, argc: c_int) -> Result<(), String> {
     set_options(ctx, migration::listen(ctx));
     // SAFETY: see `context`; the callback lives as long as the server.
     unsafe { api!(RedisModule_RegisterInfoFunc(ctx.raw(), Some(on_info))) };
-    let (memory, for_waiters) = (ServerMemory::ask(ctx), blocked_clients::callbacks(ctx));
+    let for_waiters = blocked_clients::callbacks(ctx);
     state::with(|state| {
-        state.store.memory.server = memory;
+        state.store.memory.look(ctx);
         state.store.alarm.install(ctx, Some(timer::on_alarm));
         state.store.blocked.install(for_waiters);
         state.started(hears_of_keys);
