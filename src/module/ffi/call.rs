@@ -72,23 +72,11 @@ pub type Room<'c> = [&'c [u8]; 16];
 
 /// The server's flags for a command's effect on a key.
 pub fn touch_flags(touch: Touch) -> c_int {
-    let flags = match touch {
-        Touch::Reads => raw::REDISMODULE_CMD_KEY_RO | raw::REDISMODULE_CMD_KEY_ACCESS,
-        Touch::Makes => {
-            raw::REDISMODULE_CMD_KEY_RW
-                | raw::REDISMODULE_CMD_KEY_ACCESS
-                | raw::REDISMODULE_CMD_KEY_INSERT
-        }
-        Touch::Changes => {
-            raw::REDISMODULE_CMD_KEY_RW
-                | raw::REDISMODULE_CMD_KEY_ACCESS
-                | raw::REDISMODULE_CMD_KEY_UPDATE
-        }
-        Touch::Removes => {
-            raw::REDISMODULE_CMD_KEY_RW
-                | raw::REDISMODULE_CMD_KEY_ACCESS
-                | raw::REDISMODULE_CMD_KEY_DELETE
-        }
+    let (rights, effect) = match touch {
+        Touch::Reads => (raw::REDISMODULE_CMD_KEY_RO, 0),
+        Touch::Makes => (raw::REDISMODULE_CMD_KEY_RW, raw::REDISMODULE_CMD_KEY_INSERT),
+        Touch::Changes => (raw::REDISMODULE_CMD_KEY_RW, raw::REDISMODULE_CMD_KEY_UPDATE),
+        Touch::Removes => (raw::REDISMODULE_CMD_KEY_RW, raw::REDISMODULE_CMD_KEY_DELETE),
     };
-    flags as c_int
+    (raw::REDISMODULE_CMD_KEY_ACCESS | rights | effect) as c_int
 }

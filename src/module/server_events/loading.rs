@@ -88,13 +88,7 @@ pub fn loaded(
         state.time();
         let fence = fence.unwrap_or(Fence(0));
         if !state.node.is_following() {
-            if let Some(why) = unacceptable(state, key, fence, ttl) {
-                if state.store.arriving.slots.refuses(key.name) {
-                    return Err(why);
-                }
-                log(c"warning", &format!("a lock arrives with its slot, and {why}"));
-                state.node.durable.led_elsewhere(key, fence);
-            }
+            accept(state, key, fence, ttl)?;
             state.keep(block);
         }
         state.node.heard_of(key, fence, ttl);
@@ -118,13 +112,7 @@ pub fn loaded_done(key: Key<'_>, done: &mut Done<'_>) -> Result<(), &'static str
         state.time();
         if !state.node.is_following() {
             done.maker = NO_MAKER;
-            if let Some(why) = unacceptable(state, key, fence, Millis(1)) {
-                if state.store.arriving.slots.refuses(key.name) {
-                    return Err(why);
-                }
-                log(c"warning", &format!("a done lock arrives with its slot, and {why}"));
-                state.node.durable.led_elsewhere(key, fence);
-            }
+            accept(state, key, fence, Millis(1))?;
         }
         state.node.pass_on(key, fence);
         Ok(())
@@ -136,19 +124,21 @@ pub fn loaded_done(key: Key<'_>, done: &mut Done<'_>) -> Result<(), &'static str
 /// an event.
 const IN_USE: &str = "dlock carries out a command";
 
-/// The reason why the server does not accept the stored value. If there is none, the state file covers the
-/// value from now on.
-fn unacceptable(
-    state: &mut State,
-    key: Key<'_>,
-    fence: Fence,
-    ttl: Millis,
-) -> Option<&'static str> {
-    if state.node.durable.is_too_far(fence) {
-        Some("a stored fence is more than ten minutes ahead of this server")
+/// Accepts a stored value: the state file covers it from now on. An error gives the reason for a refusal, unless the
+/// lock arrives with its slot from a server that ignores errors.
+fn accept(state: &mut State, key: Key<'_>, fence: Fence, ttl: Millis) -> Result<(), &'static str> {
+    let covered = if state.node.durable.is_too_far(fence) {
+        Err("a stored fence is more than ten minutes ahead of this server")
     } else if !state.node.durable.has_room_for(key, fence) {
-        Some("a stored fence is ahead of this server, as those of too many keys are")
+        Err("a stored fence is ahead of this server, as those of too many keys are")
     } else {
-        state.cover(key, fence, ttl).err()
+        state.cover(key, fence, ttl)
+    };
+    let Err(why) = covered else { return Ok(()) };
+    if state.refuses(key.name) {
+        return Err(why);
     }
+    log(c"warning", &format!("a lock arrives with its slot, and {why}"));
+    state.node.durable.led_elsewhere(key, fence);
+    Ok(())
 }
