@@ -3,7 +3,7 @@
 # busy for most of a minute. Both are in release/ of the target folder afterwards.
 #
 # Usage: build.sh TARGET
-#   BUILD=--bins    with the programs of the tests, and their choice of features: nothing is compiled twice then
+#   BUILD='--bins --tests'    with the tests, and their choice of features: nothing is compiled twice then
 set -euo pipefail
 cd "$(dirname "$0")/.."
 cargo=${CARGO:-cargo}
