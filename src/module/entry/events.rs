@@ -1,4 +1,4 @@
-//! The callbacks of server events: roles, loading, flushes, connections, and keys.
+//! The callbacks of the timer and of server events: roles, loading, flushes, connections, and keys.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 
@@ -57,6 +57,11 @@ pub fn listen_to_keys(ctx: Ctx<'_>) -> Result<bool, &'static str> {
         api!(RedisModule_SubscribeToKeyspaceEvents(ctx.raw(), classes as c_int, Some(on_key)))
     };
     if subscribed == OK { Ok(!does_harm) } else { Err("cannot subscribe to keyspace events") }
+}
+
+pub unsafe extern "C" fn on_alarm(ctx: *mut raw::RedisModuleCtx, _data: *mut c_void) {
+    // SAFETY: the context is this callback's.
+    event_loop::timer_fired(unsafe { Ctx::new(ctx) });
 }
 
 unsafe extern "C" fn on_event(

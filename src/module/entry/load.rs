@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_int};
 use redis_module::raw;
 
 use super::{
-    blocked_clients, commands, config, done_type, events, lock_type, mark_type, migration, timer,
+    blocked_clients, commands, config, done_type, events, lock_type, mark_type, migration,
 };
 use crate::ffi::allocator::ServerAllocator;
 use crate::ffi::context::{Ctx, ERR, OK, api, log};
@@ -78,7 +78,7 @@ fn load(ctx: Ctx<'_>, argc: c_int) -> Result<(), String> {
     let for_waiters = blocked_clients::callbacks(ctx);
     state::with(|state| {
         state.store.memory.look(ctx);
-        state.store.alarm.install(ctx, Some(timer::on_alarm));
+        state.store.alarm.install(ctx, Some(events::on_alarm));
         state.store.blocked.install(for_waiters);
         state.started(hears_of_keys);
     });

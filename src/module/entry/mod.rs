@@ -4,9 +4,9 @@
 //! - [`commands`]: commands, and their documentation.
 //! - [`lock_type`], [`done_type`], [`mark_type`]: the callbacks of the types `dlock-key`, `dlockdone` and
 //!   `dlockmark`; [`payload`]: their common parts.
-//! - [`events`]: server events: roles, loading, flushes, connections, keys.
+//! - [`events`]: the timer, and server events: roles, loading, flushes, connections, keys.
 //! - [`migration`]: slots that migrate as a whole, on servers that have this.
-//! - [`timer`], [`blocked_clients`]: the timer fires; a blocked client is unblocked, or gone.
+//! - [`blocked_clients`]: a blocked client is unblocked, or gone.
 //! - [`config`]: the configuration.
 //!
 //! The server calls a module on one thread, under its own lock, with two exceptions. `free` of [`lock_type`]
@@ -23,4 +23,3 @@ mod lock_type;
 mod mark_type;
 mod migration;
 mod payload;
-mod timer;
