@@ -146,7 +146,7 @@ lint-workflows: ## check .github/workflows by their schema, and for rights that 
 test-manifests: ## check packaging/compose.yaml and packaging/kubernetes by their schemas, and by what dlock needs
 	@scripts/test-manifests.sh
 
-recording: build ## make the pictures of a real run: docs/pictures/run.svg, top.svg, exporter.png (ARGS=monitoring)
+recording: build ## make the pictures of a real run: docs/pictures/run.svg, top.svg (ARGS=top)
 	@scripts/recording.sh "$(TARGET)" $(ARGS)
 
 peers: setup ## install those libraries into .peers/

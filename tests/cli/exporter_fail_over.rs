@@ -49,11 +49,4 @@ fn a_promoted_replica_takes_the_place_of_its_primary_and_its_quarantine_is_told(
     assert!(granting(&new, "quarantine"));
     let left = format!("dlock_quarantine_seconds{{node=\"{new}\"}}");
     assert!(exporter.metric(&left).is_some_and(|left| left > 0.0));
-    let page = exporter.state();
-    assert_eq!(
-        (&page["nodes"][0]["node"], page["nodes"].as_array().map(Vec::len)),
-        (&new.into(), Some(1))
-    );
-    assert_eq!(page["nodes"][0]["granting"], "quarantine");
-    assert!(page["nodes"][0]["leases"] == 1, "the lease was replicated: {page}");
 }

@@ -17,7 +17,6 @@ const COMMANDS: [&str; 14] = [
     "doctor",
     "top",
     "exporter",
-    "bench",
     "dev",
     "completions",
     "man",

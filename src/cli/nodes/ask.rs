@@ -43,13 +43,9 @@ pub struct Trouble {
 impl Nodes {
     /// Reads the nodes of the command line.
     pub fn of(global: &Global) -> Result<Nodes, Failure> {
-        Nodes::at(&nodes::urls(global)?, global)
-    }
-
-    pub fn at(urls: &[String], global: &Global) -> Result<Nodes, Failure> {
         let mut targets = Vec::new();
-        for url in urls {
-            let address = Address::read(url)?;
+        for url in nodes::urls(global)? {
+            let address = Address::read(&url)?;
             targets.push(Target { name: short(address.name()), address });
         }
         let timeout = nodes::timeout(global);
@@ -76,12 +72,6 @@ impl Nodes {
         let Nodes { timeout, are_default, .. } = *self;
         let alone = |target: &Target| Nodes { targets: vec![target.clone()], timeout, are_default };
         self.targets.iter().map(alone).collect()
-    }
-
-    /// Returns the address of each node, and true if it can fail over to other servers.
-    pub fn names(&self) -> impl Iterator<Item = (String, bool)> {
-        let fails_over = |at: &Address| at.is_watched() || at.is_cluster();
-        self.targets.iter().map(move |one| (one.name.clone(), fails_over(&one.address)))
     }
 
     /// True if one of the nodes is a cluster.

@@ -51,7 +51,7 @@ pub async fn connect_or_later(
     let builder = builder(global)?.notify(tell);
     match builder.clone().connect().await {
         Err(error) if error.may_pass() => {
-            stderr::complain(&error);
+            stderr::warn("no_quorum", &error, global.json);
             Ok(builder.connect_later()?)
         }
         connected => connected.map_err(|error| failed(global, error)),

@@ -11,6 +11,7 @@ mod view;
 use std::io::{self, IsTerminal};
 use std::time::Duration;
 
+use nix::sys::signal::Signal;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use tokio::time::{MissedTickBehavior, interval};
@@ -55,48 +56,57 @@ impl Args {
             return Err(Failure::usage("there is no terminal to draw on: --once prints one frame"));
         }
         let mut signals = Signals::listen()?;
-        let screen = Screen::enter().map_err(|error| Failure::internal(&error))?;
-        let every = self.every.max(SHORTEST);
-        let ended = tokio::select! {
-            ended = show(screen, watch, every) => ended.map(|()| Exit::OK),
-            signal = signals.next_that_ends() => Ok(Exit::Signal(signal)),
-        };
-        screen::leave();
-        ended.map_err(|error| Failure::internal(&error))
+        let mut screen = Screen::enter()?;
+        let mut view = View::default();
+        loop {
+            let ended = tokio::select! {
+                ended = self.show(&mut screen, &mut view, &mut watch) => ended,
+                signal = signals.next_that_halts() => Ok(Some(signal)),
+            };
+            screen::leave();
+            match ended? {
+                None => return Ok(Exit::OK),
+                Some(Signal::SIGTSTP) => {
+                    stop_here();
+                    screen.come_back()?;
+                }
+                Some(signal) => return Ok(Exit::Signal(signal)),
+            }
+        }
     }
-}
 
-/// Draws and reads keys until the user quits.
-async fn show(mut screen: Screen, mut watch: Watch, every: Duration) -> io::Result<()> {
-    let mut view = View::default();
-    let mut ticks = interval(every);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    loop {
-        screen.draw(&mut view)?;
-        let input = tokio::select! {
-            _ = ticks.tick() => {
-                view.see(watch.look().await);
-                refresh(&mut view, &mut watch).await;
+    /// Draws and reads keys until the user quits, or presses the key of a signal.
+    async fn show(
+        &self,
+        screen: &mut Screen,
+        view: &mut View,
+        watch: &mut Watch,
+    ) -> io::Result<Option<Signal>> {
+        let mut ticks = interval(self.every.max(SHORTEST));
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            screen.draw(view)?;
+            let input = tokio::select! {
+                _ = ticks.tick() => {
+                    view.see(watch.look().await);
+                    refresh(view, watch).await;
+                    continue;
+                }
+                input = screen.input() => input,
+            };
+            let Some(Input::Key(key)) = input else {
+                // The window has another size, or the terminal is gone.
+                if input.is_none() {
+                    return Ok(None);
+                }
                 continue;
+            };
+            match keys::pressed(view, key) {
+                None => {}
+                Some(Wish::Quit) => return Ok(None),
+                Some(Wish::Stop) => return Ok(Some(Signal::SIGTSTP)),
+                Some(Wish::Look) => refresh(view, watch).await,
             }
-            input = screen.input() => input,
-        };
-        let Some(Input::Key(key)) = input else {
-            // The window has another size, or the terminal is gone.
-            if input.is_none() {
-                return Ok(());
-            }
-            continue;
-        };
-        match keys::pressed(&mut view, key) {
-            None => {}
-            Some(Wish::Quit) => return Ok(()),
-            Some(Wish::Stop) => {
-                screen::leave();
-                stop_here();
-                screen.come_back()?;
-            }
-            Some(Wish::Look) => refresh(&mut view, &mut watch).await,
         }
     }
 }
