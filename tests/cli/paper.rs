@@ -6,7 +6,7 @@ use tempfile::TempDir;
 
 use crate::dlock_at;
 
-const COMMANDS: [&str; 14] = [
+const COMMANDS: [&str; 13] = [
     "run",
     "acquire",
     "extend",
