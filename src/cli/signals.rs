@@ -28,11 +28,6 @@ pub fn hold_off() {
     let _ = SigSet::from_iter(HEARD).thread_block();
 }
 
-/// Unblocks these signals for this thread, and for threads and programs that it starts.
-pub fn hear() {
-    let _ = SigSet::from_iter(HEARD).thread_unblock();
-}
-
 /// Listener for these signals. While it exists, their default actions are off.
 pub struct Signals {
     streams: Vec<(Signal, unix::Signal)>,
