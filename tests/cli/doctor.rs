@@ -1,10 +1,8 @@
 //! `dlock doctor`: a good set is silent, and every hazard that a test can make is found, with its fix.
 
 use std::fs;
-use std::time::Duration;
 
 use harness::Builder;
-use harness::proxy::Proxy;
 use harness::{Cluster, Kind, Server, apply, eventually, on_one_server, wall_clock};
 use serde_json::Value;
 
@@ -48,8 +46,7 @@ fn findings(nodes: &[String], code: i32) -> Vec<(String, String, Vec<String>, St
         let words = format!("{}; {}", text(&finding["found"]), text(&finding["fix"]));
         (text(&finding["severity"]), text(&finding["check"]), nodes, words)
     };
-    // Round trips depend on the machine.
-    findings.iter().map(read).filter(|(_, check, ..)| check != "slow").collect()
+    findings.iter().map(read).collect()
 }
 
 /// Asserts that there is one finding, about the second node.
@@ -71,8 +68,7 @@ fn assert_silent(nodes: &[String]) {
     let said = dlock_at(nodes, &["doctor"]).with_code(0);
     assert_eq!(said.err, "");
     let count = if nodes.len() == 1 { "1 node".into() } else { format!("{} nodes", nodes.len()) };
-    let silence = format!("{count}, everything checked is in order\n");
-    assert!(said.out == silence || said.out.contains("a round trip to it takes"), "{}", said.out);
+    assert_eq!(said.out, format!("{count}, everything checked is in order\n"));
 }
 
 /// Hazards that a running server can be given and relieved of.
@@ -82,8 +78,6 @@ fn settings_that_are_hazards(kind: Kind) {
     let nodes = addresses(&servers);
     assert_silent(&nodes);
     assert_silent(&nodes[..1]);
-    let used = servers[1].info_number("memory", "used_memory");
-    let nearly_full = format!("maxmemory {}", used + used / 20);
     for (setting, usual, severity, check, words) in [
         ("dlock.quarantine off", "dlock.quarantine 60000", "warning", "quarantine_off", "auto"),
         ("timeout 60", "timeout 0", "warning", "timeout", "CONFIG SET timeout 0"),
@@ -101,7 +95,6 @@ fn settings_that_are_hazards(kind: Kind) {
             "max_ttl",
             "CONFIG SET dlock.max-ttl 600000",
         ),
-        ("tcp-keepalive 0", "tcp-keepalive 300", "hint", "tcp_keepalive", "tcp-keepalive 60"),
         (
             "maxmemory 1gb maxmemory-policy allkeys-lru",
             "maxmemory 0 maxmemory-policy noeviction",
@@ -109,7 +102,6 @@ fn settings_that_are_hazards(kind: Kind) {
             "eviction",
             "CONFIG SET maxmemory-policy volatile-lru",
         ),
-        (&nearly_full, "maxmemory 0", "warning", "memory", "CONFIG SET maxmemory"),
         (
             "min-replicas-to-write 1",
             "min-replicas-to-write 0",
@@ -117,7 +109,6 @@ fn settings_that_are_hazards(kind: Kind) {
             "min_replicas",
             "CONFIG SET min-replicas-to-write 0",
         ),
-        ("maxclients 2", "maxclients 10000", "warning", "connections", "CONFIG SET maxclients 4"),
     ] {
         assert_eq!(servers[1].run(&format!("CONFIG SET {setting}")).text(), "OK", "{setting}");
         assert_finds(&nodes, severity, check, words);
@@ -238,7 +229,7 @@ fn nodes_of_one_cluster() {
 }
 
 #[apply(on_one_server)]
-fn clocks_and_networks(kind: Kind) {
+fn clocks(kind: Kind) {
     let mut servers = good_set(kind);
     servers[1] = start(good(kind).with_movable_wall_clock());
     let nodes = addresses(&servers);
@@ -252,13 +243,6 @@ fn clocks_and_networks(kind: Kind) {
     let found = findings(&nodes, 1);
     assert_eq!(found[1].1, "fences", "{found:#?}");
     assert_eq!(found[1].2, [nodes[0].clone(), nodes[2].clone()]);
-
-    let far = Proxy::start(servers[2].port());
-    // Half of the default node time-out is too long.
-    far.delay(Duration::from_millis(300));
-    let nodes = [nodes[0].clone(), format!("127.0.0.1:{}", far.port()), nodes[2].clone()];
-    let found = findings_of(&nodes, "slow");
-    assert!(found.contains("give a larger node time-out"), "{found}");
 }
 
 #[apply(on_one_server)]

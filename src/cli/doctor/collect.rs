@@ -1,6 +1,6 @@
 //! Reads from a node all facts that the checks need.
 
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use dlock_client::operator::StandBy;
 use futures_util::future::join_all;
@@ -52,14 +52,7 @@ pub async fn reserves(nodes: &Nodes, facts: &[Facts]) -> Vec<Reserve> {
 
 /// Returns the facts of one server.
 pub async fn answers(mut node: Node) -> Result<NodeAnswers, Trouble> {
-    let mut round_trip = Duration::MAX;
-    let mut clock = None;
-    for _ in 0..ROUND_TRIPS {
-        let (trip, time) = time(&mut node).await?;
-        if trip < round_trip {
-            (round_trip, clock) = (trip, time);
-        }
-    }
+    let clock = clock(&mut node).await?;
     let said = node.run_all(questions()).await?;
     let [info, config, about, cluster, probes @ ..] = &said[..] else {
         return Err("it sent fewer replies than it got requests: is a proxy in between?".into());
@@ -71,17 +64,15 @@ pub async fn answers(mut node: Node) -> Result<NodeAnswers, Trouble> {
         cluster: lines(cluster),
         denied: denied(probes),
         clock,
-        round_trip,
     })
 }
 
-async fn time(node: &mut Node) -> Result<(Duration, Option<Clock>), Trouble> {
+async fn clock(node: &mut Node) -> Result<Option<Clock>, Trouble> {
     let mut question = pipe();
     question.cmd("TIME");
     let (before, begun) = (SystemTime::now(), Instant::now());
     let said = node.run_all(question).await?;
-    let trip = begun.elapsed();
-    let uncertainty = trip.as_micros() as i64 / 2;
+    let uncertainty = begun.elapsed().as_micros() as i64 / 2;
     let here =
         before.duration_since(UNIX_EPOCH).unwrap_or_default().as_micros() as i64 + uncertainty;
     let number = |value: &Value| text(value)?.parse::<i64>().ok();
@@ -89,7 +80,7 @@ async fn time(node: &mut Node) -> Result<(Duration, Option<Clock>), Trouble> {
         [seconds, micros] => Some(number(seconds)? * 1_000_000 + number(micros)?),
         _ => None,
     });
-    Ok((trip, there.map(|time| Clock { time, ahead: time - here, uncertainty })))
+    Ok(there.map(|time| Clock { time, ahead: time - here, uncertainty }))
 }
 
 fn questions() -> Pipeline {
@@ -124,18 +115,14 @@ const SETTINGS: &[&str] = &[
     "dlock.max-ttl",
     "dlock.newborn-quarantine",
     "dlock.quarantine",
-    "maxclients",
     "maxmemory",
     "maxmemory-policy",
     "min-replicas-max-lag",
     "min-replicas-to-write",
     "save",
     "stop-writes-on-bgsave-error",
-    "tcp-keepalive",
     "timeout",
 ];
-
-const ROUND_TRIPS: usize = 3;
 
 /// Commands that are not permitted. A user may lack a command, or this key, which does not show the rights to
 /// other keys.

@@ -1,15 +1,16 @@
 //! `dlock inspect`: a lock's holders and waiters, on every node.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use dlock_client::operator;
-use dlock_client::{DoneInfo, HolderInfo, Inspection, Key, WaiterInfo};
+use dlock_client::{DoneInfo, Inspection, Key};
 use redis::cmd;
 use serde_json::{Map, Value, json};
 
 use crate::global::Global;
 use crate::key::KeyArg;
-use crate::nodes::ask::{self, Answers, Nodes};
+use crate::nodes::ask::{self, Answers, Nodes, Trouble};
 use crate::say::exit::Exit;
 use crate::say::failure::Failure;
 use crate::say::table::Table;
@@ -172,104 +173,90 @@ fn print(key: &Key, answers: &Inspections, verdict: &Verdict, tokens: bool) -> R
 
 /// A table of holders and waiters, a line each.
 pub fn table(answers: &Inspections, tokens: bool) -> Table {
-    let mut headings = vec!["NODE", "WHAT", "MODE", "FENCE", "FOR", "LEFT", "CLIENT", "META"];
-    if tokens {
-        headings.insert(7, "TOKEN");
-    }
-    let mut table = Table::new(&headings);
-    for (name, answer) in answers {
-        let line = |words: String| vec![name.clone(), words];
-        match answer {
-            Err(trouble) => table.row(line(trouble.kind.name().replace('_', " "))),
-            Ok(None) => table.row(line("free".to_owned())),
-            Ok(Some(found)) => {
-                for row in rows(found, tokens) {
-                    table.row([vec![name.clone()], row].concat());
-                }
-            }
-        }
+    let shown = |column: &usize| *column != TOKEN || tokens;
+    let columns: Vec<usize> = (0..HEADINGS.len()).filter(shown).collect();
+    let mut table = Table::new(&columns.iter().map(|column| HEADINGS[*column]).collect::<Vec<_>>());
+    for row in rows(answers) {
+        table.row(columns.iter().filter_map(|column| row.get(*column).cloned()).collect());
     }
     table
 }
 
-fn rows(found: &Inspection, tokens: bool) -> Vec<Vec<String>> {
+/// Each holder and waiter on each node, with a cell for each of the [`HEADINGS`]. A row about a node as a whole is
+/// shorter.
+pub fn rows(answers: &Inspections) -> Vec<Vec<String>> {
+    let of_node = |(name, answer): &(String, Result<Option<Inspection>, Trouble>)| {
+        let rows = match answer {
+            Err(trouble) => vec![vec![trouble.kind.name().replace('_', " ")]],
+            Ok(None) => vec![vec!["free".to_owned()]],
+            Ok(Some(found)) => rows_of(found),
+        };
+        let name = name.clone();
+        rows.into_iter().map(move |row| [vec![name.clone()], row].concat())
+    };
+    answers.iter().flat_map(of_node).collect()
+}
+
+fn rows_of(found: &Inspection) -> Vec<Vec<String>> {
     let mode = match found.limit {
         0 => found.mode.clone(),
         limit => format!("{} {limit}", found.mode),
     };
+    let left = |left: Option<Duration>| left.map_or(NO_END.to_owned(), duration::shown);
     let mut rows = Vec::new();
     if found.is_foreign() || found.is_evicted() {
-        let left = found.expires.map_or(NO_END.to_owned(), duration::shown);
-        let words = match found.is_foreign() {
-            true => ["holds", &mode, "", "", &left, "", "a plain string"],
-            false => ["shut", &mode, "", "", &left, "", "until its lease would have ended"],
+        let (what, meta) = match found.is_foreign() {
+            true => ("holds", "a plain string"),
+            false => ("shut", "until its lease would have ended"),
         };
-        let mut row: Vec<String> = words.map(str::to_owned).to_vec();
-        if tokens {
-            row.insert(6, String::new());
-        }
-        rows.push(row);
+        let left = left(found.expires);
+        rows.push([what, &mode, "", "", &left, "", "", meta].map(str::to_owned).to_vec());
     }
     if let Some(done) = &found.done {
-        let left = found.expires.map_or(NO_END.to_owned(), duration::shown);
-        let mut row = vec!["done".to_owned(), String::new(), done.fence.to_string()];
-        row.extend([duration::shown(done.since), left, String::new(), bytes::shown(&done.outcome)]);
-        if tokens {
-            row.insert(6, String::new());
-        }
-        rows.push(row);
+        let (fence, since) = (done.fence.to_string(), duration::shown(done.since));
+        let (left, outcome) = (left(found.expires), bytes::shown(&done.outcome));
+        rows.push(
+            ["done", "", &fence, &since, &left, "", "", &outcome].map(str::to_owned).to_vec(),
+        );
     }
     let more = |all: u64, listed: usize, what| {
         let unlisted = all.saturating_sub(listed as u64);
         (unlisted > 0).then(|| vec![format!("and {unlisted} more {what}")])
     };
-    rows.extend(found.holders.iter().map(|holder| holder_row(holder, &mode, tokens)));
+    let client = |id: Option<u64>| id.map_or("gone".to_owned(), |id| id.to_string());
+    let token = |token: &Option<Vec<u8>>| token.as_deref().map_or(String::new(), bytes::shown);
+    for holder in &found.holders {
+        let what = match (holder.ephemeral, holder.away) {
+            (true, _) => "holds, ephemeral",
+            (_, true) => "its turn, away",
+            _ => "holds",
+        };
+        rows.push(vec![
+            what.to_owned(),
+            mode.clone(),
+            holder.fence.to_string(),
+            duration::shown(holder.held),
+            duration::shown(holder.ttl),
+            client(holder.client),
+            token(&holder.token),
+            bytes::shown(&holder.meta),
+        ]);
+    }
     rows.extend(more(found.holding, found.holders.len(), "hold"));
-    rows.extend(found.waiters.iter().map(|waiter| waiter_row(waiter, tokens)));
+    for waiter in &found.waiters {
+        rows.push(vec![
+            if waiter.away { "waits, away" } else { "waits" }.to_owned(),
+            waiter.mode.clone(),
+            String::new(),
+            duration::shown(waiter.waited),
+            left(waiter.left),
+            client(waiter.client),
+            token(&waiter.token),
+            bytes::shown(&waiter.meta),
+        ]);
+    }
     rows.extend(more(found.waiting, found.waiters.len(), "wait"));
     rows
-}
-
-fn holder_row(holder: &HolderInfo, mode: &str, tokens: bool) -> Vec<String> {
-    let what = match (holder.ephemeral, holder.away) {
-        (true, _) => "holds, ephemeral",
-        (_, true) => "its turn, away",
-        _ => "holds",
-    };
-    let (held, left) = (duration::shown(holder.held), duration::shown(holder.ttl));
-    let mut row = vec![what.to_owned(), mode.to_owned(), holder.fence.to_string(), held, left];
-    row.push(client(holder.client));
-    if tokens {
-        row.push(shown_token(holder.token.as_deref()));
-    }
-    row.push(bytes::shown(&holder.meta));
-    row
-}
-
-fn waiter_row(waiter: &WaiterInfo, tokens: bool) -> Vec<String> {
-    let left = waiter.left.map_or(NO_END.to_owned(), duration::shown);
-    let what = if waiter.away { "waits, away" } else { "waits" };
-    let mut row = vec![
-        what.to_owned(),
-        waiter.mode.clone(),
-        String::new(),
-        duration::shown(waiter.waited),
-        left,
-    ];
-    row.push(client(waiter.client));
-    if tokens {
-        row.push(shown_token(waiter.token.as_deref()));
-    }
-    row.push(bytes::shown(&waiter.meta));
-    row
-}
-
-fn shown_token(token: Option<&[u8]>) -> String {
-    token.map_or(String::new(), bytes::shown)
-}
-
-fn client(client: Option<u64>) -> String {
-    client.map_or("gone".to_owned(), |id| id.to_string())
 }
 
 fn print_json(key: &Key, answers: &Inspections, verdict: &Verdict) -> Result<(), Failure> {
@@ -356,6 +343,11 @@ fn insert_words(object: &mut Map<String, Value>, meta: &[u8], token: Option<&[u8
     }
 }
 
+/// The columns of all tables of holders and waiters.
+pub const HEADINGS: [&str; 9] =
+    ["NODE", "WHAT", "MODE", "FENCE", "FOR", "LEFT", "CLIENT", "TOKEN", "META"];
+const TOKEN: usize = 7;
+
 const NO_END: &str = "no end";
 
 const NOTES: &str = "\
@@ -364,11 +356,10 @@ Exits with 0 if a majority of the nodes says that the lock is held, 1 if it is f
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::nodes::ask::Trouble;
 
     fn held(holders: &[(&str, u64)]) -> Result<Option<Inspection>, Trouble> {
         let holder = |(id, fence): &(&str, u64)| {
-            let mut holder = HolderInfo::default();
+            let mut holder = dlock_client::HolderInfo::default();
             (holder.id, holder.fence) = ((*id).to_owned(), *fence);
             holder
         };

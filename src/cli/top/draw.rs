@@ -2,7 +2,7 @@
 //!
 //! [`lock`]: the page of one lock. [`words`]: the texts of the cells.
 
-pub mod lock;
+mod lock;
 mod words;
 
 use std::env;
@@ -65,7 +65,7 @@ fn draw_nodes(frame: &mut Frame<'_>, area: Rect, nodes: &[Seen]) {
             right(number("leases")),
             right(number("waiters")),
             right(seen.pace.grants.map_or(String::new(), |grants| format!("{grants:.0}"))),
-            right(seen.pace.p99_wait.map_or("-".to_owned(), duration::measured)),
+            right(seen.pace.p99_wait.map_or("-".to_owned(), duration::shown)),
         ])
     });
     let heading = ["NODE", "STATE"].map(Cell::from).into_iter();

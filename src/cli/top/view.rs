@@ -1,7 +1,6 @@
 //! The content of the screen, and the selection in it.
 
-use super::draw::lock;
-use crate::locks::inspect::Inspections;
+use crate::locks::inspect::{self, Inspections};
 use crate::say::bytes;
 use crate::watch::Look;
 use crate::watch::look::HotKey;
@@ -51,7 +50,7 @@ impl View {
     pub fn lines(&self) -> usize {
         match &self.page {
             Page::Hot => self.hot().len(),
-            Page::Lock { answers, .. } => lock::lines(answers),
+            Page::Lock { answers, .. } => inspect::rows(answers).len(),
             Page::Help => 0,
         }
     }
