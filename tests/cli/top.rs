@@ -1,6 +1,10 @@
 //! `dlock top`: one frame as text, and the screen in a terminal.
 
-use harness::{Client, Kind, Quorum, apply, on_one_server};
+use std::fs;
+
+use harness::{Client, Kind, Quorum, apply, eventually, on_one_server};
+use nix::sys::signal::{self, Signal};
+use nix::unistd::Pid;
 
 use crate::run_terminal::on_a_terminal;
 use crate::{addresses, dlock, servers};
@@ -91,6 +95,25 @@ fn a_hot_lock_of_another_database_has_no_page() {
     top.until_it_prints("in another database");
     top.write(b"q");
     top.ended().with_code(0);
+}
+
+#[test]
+fn a_signal_to_stop_gives_the_terminal_back_until_it_goes_on() {
+    let quorum = Quorum::start(1);
+    let folder = tempfile::tempdir().expect("a folder can be made");
+    let file = folder.path().join("pid");
+    let top = format!("echo $$ >{}; exec $DLOCK top", file.display());
+    let script =
+        format!("set -m; stty rows 24 cols 80; sh -c '{top}'; stty --all; fg; echo \"code $?\"");
+    let mut top = on_a_terminal(&quorum, &script);
+    top.until_it_prints("grants");
+    let process = fs::read_to_string(file).expect("it is there").trim().parse();
+    signal::kill(Pid::from_raw(process.expect("a number")), Signal::SIGTSTP).expect("it runs");
+    top.until_it_prints("isig icanon ");
+    eventually("the screen is drawn again", || top.out().matches("\x1b[?1049h").count() == 2);
+    top.write(b"q");
+    let said = top.ended().with_code(0);
+    assert!(said.out.contains("code 0"), "{}", said.out);
 }
 
 #[test]

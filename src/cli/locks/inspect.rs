@@ -56,7 +56,7 @@ pub async fn ask(nodes: &Nodes, key: &Key, tokens: bool) -> Inspections {
     let mut question = cmd(if tokens { "DLOCK.TOKENS" } else { "DLOCK.INSPECT" });
     question.arg(key.as_bytes());
     nodes
-        .each_with(key, move |mut node| {
+        .each(Some(key), move |mut node| {
             let question = question.clone();
             async move { Ok(operator::inspection(&node.run(&question).await?)?) }
         })

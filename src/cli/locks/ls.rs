@@ -39,7 +39,7 @@ impl Args {
     pub async fn run(self, global: &Global) -> Result<Exit, Failure> {
         let nodes = Nodes::of(global)?;
         let types = if self.done { &["dlock-key", "dlockdone"][..] } else { &["dlock-key"] };
-        let answers = nodes.each(move |node| locks(node, self.pattern.clone(), types)).await;
+        let answers = nodes.each(None, move |node| locks(node, self.pattern.clone(), types)).await;
         ask::complain(&answers, global.json);
         if answers.iter().all(|(_, answer)| answer.is_err()) {
             return Ok(ask::kind(&answers).exit());

@@ -145,7 +145,7 @@ const SHORTEST: Duration = Duration::from_millis(500);
 const WIDTH: u16 = 100;
 
 const NOTES: &str = "\
-Keys: arrows or j and k select, Enter shows a lock with its queue, / filters, ? helps, Esc goes back, q quits.
+Keys: arrows or j and k select, Enter shows a lock with its queue, ? helps, Esc goes back, q quits.
 
 It asks each node once a second for INFO, DLOCK.HOT and DLOCK.INSPECT of the keys that are shown, and
 never scans the keyspace. `dlock ls` lists all locks, and `dlock break` ends one. The user of the nodes needs no

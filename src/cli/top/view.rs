@@ -1,7 +1,6 @@
 //! The content of the screen, and the selection in it.
 
 use crate::locks::inspect::{self, Inspections};
-use crate::say::bytes;
 use crate::watch::Look;
 use crate::watch::look::HotKey;
 
@@ -10,10 +9,6 @@ use crate::watch::look::HotKey;
 pub struct View {
     pub look: Option<Look>,
     pub page: Page,
-    /// Only keys that contain this.
-    pub filter: String,
-    /// The filter is being typed.
-    pub is_typing: bool,
     /// The reason why the selected lock has no page.
     pub said: &'static str,
     /// Index of the selected line.
@@ -41,9 +36,7 @@ impl View {
 
     /// The hot locks that are shown.
     pub fn hot(&self) -> Vec<&HotKey> {
-        let mut keys = self.look.as_ref().map_or(Vec::new(), Look::hot);
-        keys.retain(|key| self.filter.is_empty() || bytes::shown(&key.name).contains(&self.filter));
-        keys
+        self.look.as_ref().map_or(Vec::new(), Look::hot)
     }
 
     /// Number of lines that can be selected.
