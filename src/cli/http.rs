@@ -16,7 +16,7 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OnceCell, Semaphore};
+use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use crate::say::stderr;
@@ -27,14 +27,14 @@ where
     M: Fn() -> T + Clone + Send + Sync + 'static,
     T: Future<Output = String> + Send,
 {
-    let (open, places) = (Arc::new(Semaphore::new(OPEN)), Arc::new(Semaphore::new(PLACES)));
+    let open = Arc::new(Semaphore::new(OPEN));
     loop {
         let Ok(connection) = Arc::clone(&open).acquire_owned().await else { return };
         match listener.accept().await {
             Ok((stream, _)) => {
-                let (metrics, places) = (metrics.clone(), Arc::clone(&places));
+                let metrics = metrics.clone();
                 tokio::spawn(async move {
-                    let _ = timeout(LONGEST, serve_one(stream, metrics, &places)).await;
+                    let _ = timeout(LONGEST, serve_one(stream, metrics)).await;
                     drop(connection);
                 });
             }
@@ -51,20 +51,12 @@ where
     }
 }
 
-/// Serves one request per connection: an idle one would occupy a place. A request has a place from its complete
-/// arrival until its answer is written.
-async fn serve_one<T: Future<Output = String>>(
-    stream: TcpStream,
-    metrics: impl Fn() -> T,
-    places: &Semaphore,
-) {
-    let place = OnceCell::new();
+/// Serves one request per connection: an idle one would count among the open ones.
+async fn serve_one<T: Future<Output = String>>(stream: TcpStream, metrics: impl Fn() -> T) {
     let service = service_fn(async |request: Request<Incoming>| {
         Ok::<_, Infallible>(match (request.method(), request.uri().path()) {
-            // Asks no node, and so waits for no place.
             (_, "/healthz") => answer(StatusCode::OK, TEXT, "ok\n"),
             (&Method::GET | &Method::HEAD, "/metrics") => {
-                place.get_or_init(|| places.acquire()).await;
                 answer(StatusCode::OK, METRICS, metrics().await)
             }
             (_, "/metrics") => answer(StatusCode::METHOD_NOT_ALLOWED, TEXT, "only GET and HEAD\n"),
@@ -127,8 +119,6 @@ const TEXT: &str = "text/plain; charset=utf-8";
 const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// Limit of open connections. Further ones wait in the kernel.
 const OPEN: usize = 512;
-/// Limit of requests that are answered at once. Further ones wait.
-const PLACES: usize = 64;
 /// Time-out for the arrival of a request.
 const HEADERS: Duration = Duration::from_secs(5);
 /// Limit of a connection's length.

@@ -1,8 +1,5 @@
 //! `dlock exporter`: metrics.
 
-use std::io::{Read, Write};
-use std::net::TcpStream;
-
 use harness::exporter::Exporter;
 use harness::{Client, Kind, Server, apply, eventually, on_one_server};
 
@@ -172,21 +169,4 @@ fn a_user_with_few_rights_is_enough_and_with_less_sees_less(kind: Kind) {
     assert_eq!(less.metric("dlock_up{"), Some(1.0));
     assert_eq!(less.metric("dlock_hot_waiting{"), None);
     assert_eq!(less.end(), Some(0));
-}
-
-/// A connection without a whole request takes no place.
-#[apply(on_one_server)]
-fn connections_without_a_whole_request_keep_no_others_out(kind: Kind) {
-    let servers = servers(kind, 1);
-    let exporter = start(&servers, &[]);
-    let mut silent: Vec<TcpStream> = (0..200).map(|_| exporter.connect()).collect();
-    let sent =
-        silent.iter_mut().try_for_each(|stream| stream.write_all(b"GET /metrics HTTP/1.1\r\n"));
-    sent.expect("it listens");
-    for path in ["/metrics", "/healthz"] {
-        assert_eq!(exporter.get(path).status, 200, "{path}");
-    }
-    // Each keeps a file open, for a short time only.
-    let ended = silent.iter_mut().map(|stream| stream.read(&mut [0]).unwrap_or(0));
-    assert_eq!(ended.sum::<usize>(), 0);
 }

@@ -1,6 +1,5 @@
 //! Each check against made-up facts.
 
-mod cluster;
 mod reserve;
 
 use super::checks::findings;
@@ -121,15 +120,6 @@ fn no_majority_that_grants() {
 }
 
 #[test]
-fn what_a_node_remembers_and_where() {
-    assert_only(&node(&[("durable", "no")]), Warning, "state_file", "dlock.state-file");
-    let failing = [("durable", "failing"), ("state-file-error", "disk full")];
-    assert_only(&node(&failing), Error, "state_file", "disk full");
-    let refusing = [failing[0], failing[1], ("granting", "not-durable")];
-    assert_only(&node(&refusing), Error, "state_file", "it grants nothing: disk full");
-}
-
-#[test]
 fn leases_that_outlast_the_quarantine_after_a_lost_disk() {
     let leases = |bound: &str, newborn: &str, quarantine: &str| {
         let mut nodes =
@@ -246,8 +236,6 @@ fn replicas_that_are_needed_or_promoted() {
 #[test]
 fn what_could_not_be_asked_is_said() {
     let no_permission = || Err("NOPERM this user has no permissions".to_owned());
-    assert_only(&with(|node| node.info = no_permission()), Hint, "skipped", "INFO");
-    assert_only(&with(|node| node.config = no_permission()), Hint, "skipped", "+config|get");
     let blind = with(|node| {
         node.node = no_permission();
         node.denied = vec!["DLOCK.NODE"];
@@ -283,4 +271,19 @@ fn fences_that_are_too_far_ahead_for_others() {
     assert_eq!(found[0].nodes.len(), 3);
     nodes[1].answers.as_mut().unwrap().node.as_mut().unwrap().set("fence", "1795000600000000");
     assert_eq!(findings(&nodes), []);
+}
+
+#[test]
+fn the_primaries_of_a_cluster_are_one_node() {
+    let mut servers = three();
+    for facts in &mut servers {
+        (facts.node, facts.in_cluster) = (0, true);
+        let answers = facts.answers.as_mut().unwrap();
+        answers.info.as_mut().unwrap().set("cluster_enabled", "1");
+    }
+    assert_eq!(findings(&servers), []);
+    servers[1].answers = Err("it is down".to_owned());
+    let found: Vec<Finding> = findings(&servers);
+    let checks: Vec<&str> = found.iter().map(|finding| finding.check).collect();
+    assert_eq!(checks, ["unreachable"], "{found:#?}");
 }

@@ -110,18 +110,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_without_a_lease_has_the_time_out_that_is_set() {
-        let set = Some(Duration::from_secs(1800));
-        let timeout = |node_timeout| {
-            timeout(&Global { nodes: None, node_timeout, json: false, verbose: false })
-        };
-        assert_eq!(
-            (timeout(set), timeout(None)),
-            (Duration::from_secs(1800), Duration::from_secs(1))
-        );
-    }
-
-    #[test]
     fn a_list_of_nodes_may_be_of_several_kinds() {
         let list =
             ["a:1,b, redis+sentinel://s,t:2/main,/run/x".to_owned(), "c,unix:/run/y".to_owned()];

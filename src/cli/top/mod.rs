@@ -20,7 +20,7 @@ use crate::global::Global;
 use crate::nodes::ask::Nodes;
 use crate::say::exit::Exit;
 use crate::say::failure::Failure;
-use crate::say::{duration, stdout};
+use crate::say::stdout;
 use crate::signals::{Signals, stop_here};
 use crate::watch::Watch;
 use keys::Wish;
@@ -34,10 +34,6 @@ pub struct Args {
     /// Print one frame as text, and end
     #[arg(long)]
     once: bool,
-
-    /// Interval of looks at the nodes
-    #[arg(long, default_value = "1s", value_name = "TIME", value_parser = duration::parse_positive)]
-    every: Duration,
 }
 
 impl Args {
@@ -47,7 +43,7 @@ impl Args {
             let mut view = View::default();
             // A rate takes two looks.
             view.see(watch.look().await);
-            tokio::time::sleep(self.every.min(Duration::from_secs(1))).await;
+            tokio::time::sleep(EVERY).await;
             view.see(watch.look().await);
             stdout::print(frame(&mut view)?)?;
             return Ok(Exit::OK);
@@ -60,7 +56,7 @@ impl Args {
         let mut view = View::default();
         loop {
             let ended = tokio::select! {
-                ended = self.show(&mut screen, &mut view, &mut watch) => ended,
+                ended = show(&mut screen, &mut view, &mut watch) => ended,
                 signal = signals.next_that_halts() => Ok(Some(signal)),
             };
             screen::leave();
@@ -74,39 +70,38 @@ impl Args {
             }
         }
     }
+}
 
-    /// Draws and reads keys until the user quits, or presses the key of a signal.
-    async fn show(
-        &self,
-        screen: &mut Screen,
-        view: &mut View,
-        watch: &mut Watch,
-    ) -> io::Result<Option<Signal>> {
-        let mut ticks = interval(self.every.max(SHORTEST));
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        loop {
-            screen.draw(view)?;
-            let input = tokio::select! {
-                _ = ticks.tick() => {
-                    view.see(watch.look().await);
-                    refresh(view, watch).await;
-                    continue;
-                }
-                input = screen.input() => input,
-            };
-            let Some(Input::Key(key)) = input else {
-                // The window has another size, or the terminal is gone.
-                if input.is_none() {
-                    return Ok(None);
-                }
+/// Draws and reads keys until the user quits, or presses the key of a signal.
+async fn show(
+    screen: &mut Screen,
+    view: &mut View,
+    watch: &mut Watch,
+) -> io::Result<Option<Signal>> {
+    let mut ticks = interval(EVERY);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        screen.draw(view)?;
+        let input = tokio::select! {
+            _ = ticks.tick() => {
+                view.see(watch.look().await);
+                refresh(view, watch).await;
                 continue;
-            };
-            match keys::pressed(view, key) {
-                None => {}
-                Some(Wish::Quit) => return Ok(None),
-                Some(Wish::Stop) => return Ok(Some(Signal::SIGTSTP)),
-                Some(Wish::Look) => refresh(view, watch).await,
             }
+            input = screen.input() => input,
+        };
+        let Some(Input::Key(key)) = input else {
+            // The window has another size, or the terminal is gone.
+            if input.is_none() {
+                return Ok(None);
+            }
+            continue;
+        };
+        match keys::pressed(view, key) {
+            None => {}
+            Some(Wish::Quit) => return Ok(None),
+            Some(Wish::Stop) => return Ok(Some(Signal::SIGTSTP)),
+            Some(Wish::Look) => refresh(view, watch).await,
         }
     }
 }
@@ -139,8 +134,8 @@ fn frame(view: &mut View) -> Result<String, Failure> {
 
 /// Number of hot keys to show.
 const HOT: usize = 40;
-/// Shortest interval: a shorter one would cost the nodes more than a hundredth of a processor.
-const SHORTEST: Duration = Duration::from_millis(500);
+/// Interval of looks at the nodes.
+const EVERY: Duration = Duration::from_secs(1);
 /// Width of a printed frame.
 const WIDTH: u16 = 100;
 
