@@ -13,25 +13,16 @@ fn good(kind: Kind) -> Builder {
     Server::build(kind).append_only()
 }
 
-/// The disk of a test's temporary folder depends on the machine; with this setting it does not
-/// matter.
-const ANY_DISK: &str = "CONFIG SET dlock.quarantine 60000";
-
 #[track_caller]
 fn start(builder: Builder) -> Server {
     let server = builder.start();
-    assert_eq!(server.run(ANY_DISK).text(), "OK");
+    // The servers of tests start with 0.
+    assert_eq!(server.run("CONFIG SET dlock.newborn-quarantine 60000").text(), "OK");
     server
 }
 
 fn good_set(kind: Kind) -> Vec<Server> {
     (0..3).map(|_| start(good(kind))).collect()
-}
-
-/// Servers for hazards that show before or without that setting. They grant nothing, so a slow disk does not
-/// show.
-fn good_set_on_a_disk(kind: Kind) -> Vec<Server> {
-    (0..3).map(|_| start(good(kind).on_a_disk())).collect()
 }
 
 /// The findings of a run: the severity, the name of the check, the nodes, the words with the fix.
@@ -74,12 +65,12 @@ fn assert_silent(nodes: &[String]) {
 /// Hazards that a running server can be given and relieved of.
 #[apply(on_one_server)]
 fn settings_that_are_hazards(kind: Kind) {
-    let servers = good_set_on_a_disk(kind);
+    let servers = good_set(kind);
     let nodes = addresses(&servers);
     assert_silent(&nodes);
     assert_silent(&nodes[..1]);
     for (setting, usual, severity, check, words) in [
-        ("dlock.quarantine off", "dlock.quarantine 60000", "warning", "quarantine_off", "auto"),
+        ("dlock.quarantine off", "dlock.quarantine auto", "warning", "quarantine_off", "auto"),
         ("timeout 60", "timeout 0", "warning", "timeout", "CONFIG SET timeout 0"),
         (
             "dlock.max-ttl 10000",
@@ -151,7 +142,7 @@ fn states_that_are_hazards(kind: Kind) {
     let found = findings(&nodes, 1);
     assert_eq!((&found[0].1[..], &found[0].2[..]), ("unreachable", &nodes[1..2]), "{found:#?}");
     servers[1].start_again();
-    servers[1].run(ANY_DISK);
+    servers[1].run("CONFIG SET dlock.newborn-quarantine 60000");
     let found = findings(&nodes, 1);
     assert_eq!((&found[0].1[..], &found[0].2[..]), ("quarantine", &nodes[1..2]), "{found:#?}");
     assert!(found[0].3.contains("the server was not shut down cleanly"), "{found:#?}");
@@ -184,11 +175,10 @@ fn servers_that_are_hazards(kind: Kind) {
     assert_eq!((&found[0].1[..], &found[0].2), ("replica", &vec![address(&replica)]));
     assert!(found[0].3.starts_with(&of), "{found:#?}");
 
-    one.run("CONFIG SET dlock.quarantine auto");
     let nodes = [address(&one)];
     let found = findings_of(&nodes, "replicas");
     assert!(found.contains("it has 1 replica"), "{found}");
-    one.run("CONFIG SET dlock.quarantine 60000 min-replicas-to-write 1");
+    one.run("CONFIG SET min-replicas-to-write 1");
     eventually("the replica counts", || {
         one.info("replication").get("min_slaves_good_slaves").is_some_and(|good| good == "1")
     });
@@ -258,7 +248,7 @@ fn a_disk_that_fails(kind: Kind) {
 
 #[apply(on_one_server)]
 fn a_user_that_may_not_do_everything(kind: Kind) {
-    let servers = good_set_on_a_disk(kind);
+    let servers = good_set(kind);
     let as_user = |rights: &str| {
         servers[1].run(&format!("ACL SETUSER app reset on >secret ~* &* +@all {rights}"));
         let mut nodes = addresses(&servers);
