@@ -12,7 +12,6 @@ mod dev;
 mod doctor;
 mod errors;
 mod exporter;
-mod exporter_fail_over;
 mod extend;
 mod fail_over;
 mod fenced;
