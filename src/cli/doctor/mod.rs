@@ -86,17 +86,11 @@ impl Summary {
         if self.servers > self.nodes {
             nodes.push_str(&format!(" of {}", counted(self.servers, "server")));
         }
-        match (self.errors + self.warnings, self.hints) {
-            (0, 0) => format!("{nodes}, everything checked is in order"),
-            (0, hints) => {
-                format!("{nodes}, neither errors nor warnings, {}", counted(hints, "hint"))
-            }
-            _ => {
-                let (errors, warnings) =
-                    (counted(self.errors, "error"), counted(self.warnings, "warning"));
-                format!("{nodes}: {errors}, {warnings}, {}", counted(self.hints, "hint"))
-            }
+        if self.errors + self.warnings + self.hints == 0 {
+            return format!("{nodes}, everything checked is in order");
         }
+        let (errors, warnings) = (counted(self.errors, "error"), counted(self.warnings, "warning"));
+        format!("{nodes}: {errors}, {warnings}, {}", counted(self.hints, "hint"))
     }
 }
 

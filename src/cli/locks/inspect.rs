@@ -6,7 +6,7 @@ use std::time::Duration;
 use dlock_client::operator;
 use dlock_client::{DoneInfo, Inspection, Key};
 use redis::cmd;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::global::Global;
 use crate::key::KeyArg;
@@ -261,86 +261,83 @@ fn rows_of(found: &Inspection) -> Vec<Vec<String>> {
 
 fn print_json(key: &Key, answers: &Inspections, verdict: &Verdict) -> Result<(), Failure> {
     for (name, answer) in answers {
-        let mut object = Map::new();
-        bytes::insert(&mut object, "key", key.as_bytes());
-        object.insert("node".to_owned(), name.as_str().into());
+        let mut object = json!({ "node": name });
         match answer {
             Err(trouble) => {
-                object.insert("kind".to_owned(), trouble.kind.name().into());
-                object.insert("error".to_owned(), trouble.words.as_str().into());
+                object["kind"] = trouble.kind.name().into();
+                object["error"] = trouble.words.as_str().into();
             }
-            Ok(None) => drop(object.insert("mode".to_owned(), Value::Null)),
+            Ok(None) => object["mode"] = Value::Null,
             Ok(Some(found)) => insert_found(&mut object, found),
         }
-        stdout::json(&object.into())?;
+        stdout::json(&bytes::about(key, object))?;
     }
-    let mut object = Map::new();
-    bytes::insert(&mut object, "key", key.as_bytes());
-    object.insert("state".to_owned(), verdict.name().into());
+    let mut object = json!({ "state": verdict.name() });
     match verdict {
-        Verdict::Held { fence, .. } => drop(object.insert("fence".to_owned(), json!(fence))),
-        Verdict::Done { fence, .. } => drop(object.insert("fence".to_owned(), json!(fence))),
+        Verdict::Held { fence, .. } => object["fence"] = json!(fence),
+        Verdict::Done { fence, .. } => object["fence"] = json!(fence),
         _ => {}
     }
-    object.insert("nodes".to_owned(), answers.len().into());
-    let answered = answers.iter().filter(|(_, answer)| answer.is_ok()).count();
-    object.insert("answered".to_owned(), answered.into());
-    stdout::json(&object.into())
+    object["nodes"] = answers.len().into();
+    object["answered"] = answers.iter().filter(|(_, answer)| answer.is_ok()).count().into();
+    stdout::json(&bytes::about(key, object))
 }
 
-fn insert_found(object: &mut Map<String, Value>, found: &Inspection) {
+fn insert_found(object: &mut Value, found: &Inspection) {
     let holders = found.holders.iter().map(|holder| {
-        let mut one = Map::new();
-        one.insert("id".to_owned(), holder.id.as_str().into());
-        one.insert("fence".to_owned(), holder.fence.into());
-        one.insert("ttl_ms".to_owned(), duration::millis(holder.ttl).into());
-        one.insert("held_ms".to_owned(), duration::millis(holder.held).into());
-        one.insert("client".to_owned(), json!(holder.client));
-        one.insert("ephemeral".to_owned(), holder.ephemeral.into());
-        one.insert("away".to_owned(), holder.away.into());
-        insert_words(&mut one, &holder.meta, holder.token.as_deref());
-        Value::Object(one)
+        let one = json!({
+            "id": holder.id,
+            "fence": holder.fence,
+            "ttl_ms": duration::millis(holder.ttl),
+            "held_ms": duration::millis(holder.held),
+            "client": holder.client,
+            "ephemeral": holder.ephemeral,
+            "away": holder.away,
+        });
+        with_words(one, &holder.meta, holder.token.as_deref())
     });
     let waiters = found.waiters.iter().map(|waiter| {
-        let mut one = Map::new();
-        one.insert("id".to_owned(), waiter.id.as_str().into());
-        one.insert("mode".to_owned(), waiter.mode.as_str().into());
-        one.insert("waited_ms".to_owned(), duration::millis(waiter.waited).into());
-        one.insert("left_ms".to_owned(), json!(waiter.left.map(duration::millis)));
-        one.insert("client".to_owned(), json!(waiter.client));
-        one.insert("away".to_owned(), waiter.away.into());
-        insert_words(&mut one, &waiter.meta, waiter.token.as_deref());
-        Value::Object(one)
+        let one = json!({
+            "id": waiter.id,
+            "mode": waiter.mode,
+            "waited_ms": duration::millis(waiter.waited),
+            "left_ms": waiter.left.map(duration::millis),
+            "client": waiter.client,
+            "away": waiter.away,
+        });
+        with_words(one, &waiter.meta, waiter.token.as_deref())
     });
-    object.insert("mode".to_owned(), found.mode.as_str().into());
-    object.insert("limit".to_owned(), found.limit.into());
-    object.insert("holding".to_owned(), found.holding.into());
-    object.insert("holders".to_owned(), holders.collect());
-    object.insert("waiting".to_owned(), found.waiting.into());
-    object.insert("waiters".to_owned(), waiters.collect());
+    object["mode"] = found.mode.as_str().into();
+    object["limit"] = found.limit.into();
+    object["holding"] = found.holding.into();
+    object["holders"] = holders.collect();
+    object["waiting"] = found.waiting.into();
+    object["waiters"] = waiters.collect();
     if let Some(done) = &found.done {
-        object.insert("done".to_owned(), self::done(done));
+        object["done"] = self::done(done);
     }
     if found.is_foreign() || found.is_evicted() || found.done.is_some() {
-        object.insert("ttl_ms".to_owned(), json!(found.expires.map(duration::millis)));
+        object["ttl_ms"] = json!(found.expires.map(duration::millis));
     }
 }
 
 /// The holder that has left a lock done, for programs.
 pub fn done(done: &DoneInfo) -> Value {
-    let mut one = Map::new();
-    one.insert("id".to_owned(), done.id.as_str().into());
-    one.insert("fence".to_owned(), done.fence.into());
-    one.insert("since_ms".to_owned(), duration::millis(done.since).into());
+    let mut one = json!({
+        "id": done.id,
+        "fence": done.fence,
+        "since_ms": duration::millis(done.since),
+    });
     bytes::insert(&mut one, "outcome", &done.outcome);
-    one.into()
+    one
 }
 
-fn insert_words(object: &mut Map<String, Value>, meta: &[u8], token: Option<&[u8]>) {
-    bytes::insert(object, "meta", meta);
+fn with_words(mut object: Value, meta: &[u8], token: Option<&[u8]>) -> Value {
+    bytes::insert(&mut object, "meta", meta);
     if let Some(token) = token {
-        bytes::insert(object, "token", token);
+        bytes::insert(&mut object, "token", token);
     }
+    object
 }
 
 /// The columns of all tables of holders and waiters.
