@@ -150,6 +150,7 @@ fn states_that_are_hazards(kind: Kind) {
     servers[1].stop();
     servers[2].stop();
     let found = findings(&nodes, 69);
+    assert_eq!(found[0].2, nodes[1..], "said once for both: {found:#?}");
     assert_eq!(found[1].1, "majority", "{found:#?}");
 }
 
