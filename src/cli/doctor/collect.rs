@@ -70,7 +70,8 @@ pub async fn answers(mut node: Node) -> Result<NodeAnswers, Trouble> {
 async fn clock(node: &mut Node) -> Result<Option<Clock>, Trouble> {
     let mut question = pipe();
     question.cmd("TIME");
-    let (before, begun) = (SystemTime::now(), Instant::now());
+    // In this order a pause between the two counts as uncertainty.
+    let (begun, before) = (Instant::now(), SystemTime::now());
     let said = node.run_all(question).await?;
     let uncertainty = begun.elapsed().as_micros() as i64 / 2;
     let here =
