@@ -52,9 +52,11 @@ pub async fn reserves(nodes: &Nodes, facts: &[Facts]) -> Vec<Reserve> {
 
 /// Returns the facts of one server.
 pub async fn answers(mut node: Node) -> Result<NodeAnswers, Trouble> {
-    let clock = clock(&mut node).await?;
+    // In this order a pause between the two counts as uncertainty.
+    let (begun, before) = (Instant::now(), SystemTime::now());
     let said = node.run_all(questions()).await?;
-    let [info, config, about, cluster, probes @ ..] = &said[..] else {
+    let uncertainty = begun.elapsed().as_micros() as i64 / 2;
+    let [time, info, config, about, cluster, probes @ ..] = &said[..] else {
         return Err("it sent fewer replies than it got requests: is a proxy in between?".into());
     };
     Ok(NodeAnswers {
@@ -63,29 +65,23 @@ pub async fn answers(mut node: Node) -> Result<NodeAnswers, Trouble> {
         node: pairs(about),
         cluster: lines(cluster),
         denied: denied(probes),
-        clock,
+        clock: clock(time, before, uncertainty),
     })
 }
 
-async fn clock(node: &mut Node) -> Result<Option<Clock>, Trouble> {
-    let mut question = pipe();
-    question.cmd("TIME");
-    // In this order a pause between the two counts as uncertainty.
-    let (begun, before) = (Instant::now(), SystemTime::now());
-    let said = node.run_all(question).await?;
-    let uncertainty = begun.elapsed().as_micros() as i64 / 2;
-    let here =
-        before.duration_since(UNIX_EPOCH).unwrap_or_default().as_micros() as i64 + uncertainty;
+/// Compares a reply to TIME with this machine's clock. The server has read its own somewhere between `before` and
+/// twice the uncertainty after it.
+fn clock(reply: &Value, before: SystemTime, uncertainty: i64) -> Option<Clock> {
+    let here = before.duration_since(UNIX_EPOCH).unwrap_or_default().as_micros() as i64;
     let number = |value: &Value| text(value)?.parse::<i64>().ok();
-    let there = said.first().and_then(Value::as_sequence).and_then(|parts| match parts {
-        [seconds, micros] => Some(number(seconds)? * 1_000_000 + number(micros)?),
-        _ => None,
-    });
-    Ok(there.map(|time| Clock { time, ahead: time - here, uncertainty }))
+    let [seconds, micros] = reply.as_sequence()? else { return None };
+    let time = number(seconds)? * 1_000_000 + number(micros)?;
+    Some(Clock { time, ahead: time - here - uncertainty, uncertainty })
 }
 
 fn questions() -> Pipeline {
     let mut all = pipe();
+    all.cmd("TIME");
     all.cmd("INFO").arg("default").arg("dlock");
     all.cmd("CONFIG").arg("GET").arg(SETTINGS);
     all.cmd("DLOCK.NODE");
