@@ -3,12 +3,13 @@
 #
 # Usage: run.sh TARGET [OPTION of dlock dev]…
 set -euo pipefail
-PATH=$(realpath "$1")/release:$PATH
+program=$(realpath "$1")/release/dlock
 work=$(mktemp --directory)
+dlock() { "$program" "$@"; }
 
 main() {
     trap 'kill "$nodes" 2>/dev/null || true; wait; rm -rf "$work"' EXIT
-    dlock dev "$@" >"$work/nodes" &
+    "$program" dev "$@" >"$work/nodes" &
     nodes=$!
     until grep -qs 'Ctrl-C here' "$work/nodes"; do
         kill -0 "$nodes"
