@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use dlock_client::operator;
-use dlock_client::{DoneInfo, Inspection, Key};
+use dlock_client::{DoneInfo, HolderInfo, Inspection, Key, WaiterInfo};
 use redis::cmd;
 use serde_json::{Value, json};
 
@@ -202,61 +202,76 @@ fn rows_of(found: &Inspection) -> Vec<Vec<String>> {
         0 => found.mode.clone(),
         limit => format!("{} {limit}", found.mode),
     };
-    let left = |left: Option<Duration>| left.map_or(NO_END.to_owned(), duration::shown);
-    let mut rows = Vec::new();
-    if found.is_foreign() || found.is_evicted() {
-        let (what, meta) = match found.is_foreign() {
-            true => ("holds", "a plain string"),
-            false => ("shut", "until its lease would have ended"),
-        };
-        let left = left(found.expires);
-        rows.push([what, &mode, "", "", &left, "", "", meta].map(str::to_owned).to_vec());
-    }
-    if let Some(done) = &found.done {
-        let (fence, since) = (done.fence.to_string(), duration::shown(done.since));
-        let (left, outcome) = (left(found.expires), bytes::shown(&done.outcome));
-        rows.push(
-            ["done", "", &fence, &since, &left, "", "", &outcome].map(str::to_owned).to_vec(),
-        );
-    }
     let more = |all: u64, listed: usize, what| {
         let unlisted = all.saturating_sub(listed as u64);
         (unlisted > 0).then(|| vec![format!("and {unlisted} more {what}")])
     };
-    let client = |id: Option<u64>| id.map_or("gone".to_owned(), |id| id.to_string());
-    let token = |token: &Option<Vec<u8>>| token.as_deref().map_or(String::new(), bytes::shown);
-    for holder in &found.holders {
-        let what = match (holder.ephemeral, holder.away) {
-            (true, _) => "holds, ephemeral",
-            (_, true) => "its turn, away",
-            _ => "holds",
-        };
-        rows.push(vec![
-            what.to_owned(),
-            mode.clone(),
-            holder.fence.to_string(),
-            duration::shown(holder.held),
-            duration::shown(holder.ttl),
-            client(holder.client),
-            token(&holder.token),
-            bytes::shown(&holder.meta),
-        ]);
-    }
+    let mut rows = Vec::from_iter(unheld(found, &mode));
+    rows.extend(found.holders.iter().map(|holder| holder_row(holder, &mode)));
     rows.extend(more(found.holding, found.holders.len(), "hold"));
-    for waiter in &found.waiters {
-        rows.push(vec![
-            if waiter.away { "waits, away" } else { "waits" }.to_owned(),
-            waiter.mode.clone(),
-            String::new(),
-            duration::shown(waiter.waited),
-            left(waiter.left),
-            client(waiter.client),
-            token(&waiter.token),
-            bytes::shown(&waiter.meta),
-        ]);
-    }
+    rows.extend(found.waiters.iter().map(waiter_row));
     rows.extend(more(found.waiting, found.waiters.len(), "wait"));
     rows
+}
+
+/// The row of a key that has another value than a lock with holders.
+fn unheld(found: &Inspection, mode: &str) -> Option<Vec<String>> {
+    let left = left(found.expires);
+    let row = |words: [&str; 8]| Some(words.map(str::to_owned).to_vec());
+    match &found.done {
+        _ if found.is_foreign() => row(["holds", mode, "", "", &left, "", "", "a plain string"]),
+        _ if found.is_evicted() => {
+            row(["shut", mode, "", "", &left, "", "", "until its lease would have ended"])
+        }
+        Some(done) => {
+            let (fence, since) = (done.fence.to_string(), duration::shown(done.since));
+            row(["done", "", &fence, &since, &left, "", "", &bytes::shown(&done.outcome)])
+        }
+        None => None,
+    }
+}
+
+fn holder_row(holder: &HolderInfo, mode: &str) -> Vec<String> {
+    let what = match (holder.ephemeral, holder.away) {
+        (true, _) => "holds, ephemeral",
+        (_, true) => "its turn, away",
+        _ => "holds",
+    };
+    vec![
+        what.to_owned(),
+        mode.to_owned(),
+        holder.fence.to_string(),
+        duration::shown(holder.held),
+        duration::shown(holder.ttl),
+        client(holder.client),
+        token(holder.token.as_deref()),
+        bytes::shown(&holder.meta),
+    ]
+}
+
+fn waiter_row(waiter: &WaiterInfo) -> Vec<String> {
+    vec![
+        if waiter.away { "waits, away" } else { "waits" }.to_owned(),
+        waiter.mode.clone(),
+        String::new(),
+        duration::shown(waiter.waited),
+        left(waiter.left),
+        client(waiter.client),
+        token(waiter.token.as_deref()),
+        bytes::shown(&waiter.meta),
+    ]
+}
+
+fn left(left: Option<Duration>) -> String {
+    left.map_or("no end".to_owned(), duration::shown)
+}
+
+fn client(client: Option<u64>) -> String {
+    client.map_or("gone".to_owned(), |id| id.to_string())
+}
+
+fn token(token: Option<&[u8]>) -> String {
+    token.map_or(String::new(), bytes::shown)
 }
 
 fn print_json(key: &Key, answers: &Inspections, verdict: &Verdict) -> Result<(), Failure> {
@@ -345,8 +360,6 @@ pub const HEADINGS: [&str; 9] =
     ["NODE", "WHAT", "MODE", "FENCE", "FOR", "LEFT", "CLIENT", "TOKEN", "META"];
 const TOKEN: usize = 7;
 
-const NO_END: &str = "no end";
-
 const NOTES: &str = "\
 Exits with 0 if a majority of the nodes says that the lock is held, 1 if it is free or done, 69 if too few nodes answer to say; 77 if they refuse this user, 78 if they lack the module.";
 
@@ -356,7 +369,7 @@ mod tests {
 
     fn held(holders: &[(&str, u64)]) -> Result<Option<Inspection>, Trouble> {
         let holder = |(id, fence): &(&str, u64)| {
-            let mut holder = dlock_client::HolderInfo::default();
+            let mut holder = HolderInfo::default();
             (holder.id, holder.fence) = ((*id).to_owned(), *fence);
             holder
         };
