@@ -38,7 +38,7 @@ nodejs: setup ## build the library for Node.js: a package in dist/
 	@scripts/nodejs.sh build
 
 run: build $(if $(filter redis-8.6,$(SERVER)),servers) ## start three local nodes, show a lock at work (NODES=1, SERVER=valkey-9.1, PORT=7000)
-	@exec "$(TARGET)/release/dlock" dev --demo -n $(NODES) --server .servers/$(SERVER) $(if $(PORT),--port $(PORT))
+	@exec scripts/run.sh "$(TARGET)" -n $(NODES) --server .servers/$(SERVER) $(if $(PORT),--port $(PORT))
 
 # The newest Redis takes minutes to compile, and is for those who test with it.
 newest = $(if $(or $(filter file,$(origin SERVER)),$(filter redis-8.6,$(SERVER))),servers)
@@ -148,7 +148,7 @@ lint-workflows: ## check .github/workflows by their schema, and for rights that 
 test-manifests: ## check packaging/compose.yaml and packaging/kubernetes by their schemas, and by what dlock needs
 	@scripts/test-manifests.sh
 
-recording: build ## make the pictures of a real run: docs/pictures/run.svg, top.svg, exporter.png (ARGS=monitoring)
+recording: build ## make the pictures of a real run: docs/pictures/run.svg, top.svg (ARGS=top)
 	@scripts/recording.sh "$(TARGET)" $(ARGS)
 
 peers: setup ## install those libraries into .peers/

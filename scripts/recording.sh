@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Makes the pictures of a real run in docs/pictures. `make recording` calls it. run.svg: `dlock run` on two hosts, in
 # motion; the first host holds the lock and is killed, and the second one waits, and runs. top.svg: `dlock top`.
-# exporter.png: the page of `dlock exporter`. It installs tmux, asciinema, chromium and svg-term, the latter into .world/.
+# It installs tmux, asciinema and svg-term, the latter into .world/.
 #
-# Usage: recording.sh TARGET [run|monitoring]
+# Usage: recording.sh TARGET [run|top]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/packages.sh
@@ -21,7 +21,7 @@ main() {
     until grep -qs ready "$work/nodes"; do sleep 0.1; done
     DLOCK_NODES=$(sed -n 's/^ *export DLOCK_NODES=//p' "$work/nodes")
     [ "${1:-run}" != run ] || run
-    [ "${1:-monitoring}" != monitoring ] || monitoring
+    [ "${1:-top}" != top ] || top
 }
 
 run() {
@@ -38,8 +38,8 @@ run() {
 }
 
 # One client holds each lock, and others wait.
-monitoring() {
-    local key page=127.0.0.1:19763
+top() {
+    local key
     export DLOCK_NODES
     for key in nightly nightly nightly account:7 account:7 deploy; do
         client run "$key" -- sleep 60
@@ -50,9 +50,6 @@ monitoring() {
     sed -i 's/  /\xe2\xa0\x80\xe2\xa0\x80/g' "$work/cast"
     draw top --at 6000
     sed -i 's/\xe2\xa0\x80/\xc2\xa0/g' docs/pictures/top.svg
-    client exporter --listen $page
-    chromium --headless --no-sandbox --hide-scrollbars --window-size=900,480 --virtual-time-budget=6000 \
-        --screenshot="$PWD/docs/pictures/exporter.png" http://$page/ 2>/dev/null
 }
 
 client() { # arguments
@@ -69,7 +66,6 @@ setup() {
     command -v tmux >/dev/null || missing+=(tmux)
     command -v asciinema >/dev/null || missing+=(asciinema)
     command -v npm >/dev/null || missing+=(npm)
-    command -v chromium >/dev/null || missing+=(chromium)
     apt_install "${missing[@]}"
     [ -x "$tools/node_modules/.bin/svg-term" ] ||
         npm install --loglevel=error --no-audit --no-fund --ignore-scripts --prefix "$tools" svg-term-cli@2.1.1 >/dev/null

@@ -10,12 +10,10 @@
 //! - [`locks`], [`doctor`], [`ready`]: for operators of the nodes.
 //! - [`top`], [`exporter`]: live figures of the nodes. [`watch`]: polling the nodes. [`http`]: the server of metrics.
 //! - [`agent`]: the locks of a majority for programs in any language, over the Redis protocol.
-//! - [`bench`]: the cost of a free lock on these nodes.
 //! - [`dev`]: local nodes to try dlock with.
 //! - [`say`]: output for people, programs and shells; and the exit codes.
 
 mod agent;
-mod bench;
 mod commands;
 mod dev;
 mod doctor;

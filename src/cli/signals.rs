@@ -28,16 +28,6 @@ pub fn hold_off() {
     let _ = SigSet::from_iter(HEARD).thread_block();
 }
 
-/// Unblocks these signals for this thread, and for threads and programs that it starts.
-pub fn hear() {
-    let _ = SigSet::from_iter(HEARD).thread_unblock();
-}
-
-/// Lets this process wait for its children even if SIGCHLD was ignored when it started.
-pub fn do_not_ignore_children() -> io::Result<()> {
-    unix::signal(SignalKind::child()).map(drop)
-}
-
 /// Listener for these signals. While it exists, their default actions are off.
 pub struct Signals {
     streams: Vec<(Signal, unix::Signal)>,
@@ -80,9 +70,18 @@ impl Signals {
     /// them.
     pub async fn next_that_ends(&mut self) -> Signal {
         loop {
-            match self.next().await {
+            match self.next_that_halts().await {
                 Signal::SIGTSTP => _ = stop_here(),
-                signal if ENDING.contains(&signal) => return signal,
+                signal => return signal,
+            }
+        }
+    }
+
+    /// Returns the next signal that asks dlock to end, or to stop until the shell continues it.
+    pub async fn next_that_halts(&mut self) -> Signal {
+        loop {
+            match self.next().await {
+                signal if ENDING.contains(&signal) || signal == Signal::SIGTSTP => return signal,
                 _ => {}
             }
         }

@@ -422,7 +422,7 @@ fn a_turn_of_a_client_that_has_gone_is_no_longer_than_a_lease(kind: Kind) {
 fn an_agent_with_an_unread_stderr_serves_on() {
     const KEYS: u64 = 700;
     many::lift_limit();
-    let folder = scratch::elsewhere();
+    let folder = scratch::folder();
     let socket = folder.path().join("agent.sock");
     let (_unread, stderr) = std::io::pipe().expect("the system has one");
     let mut command = program::command(&["127.0.0.1:1".to_owned()]);

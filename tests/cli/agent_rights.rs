@@ -20,7 +20,7 @@ const UNREACHABLE: &str = "127.0.0.1:1";
 
 /// An agent that also serves clients at a port, with the password in this file.
 fn at_port(servers: &[Server], password_file: &str) -> (Agent, u16) {
-    let folder = scratch::elsewhere();
+    let folder = scratch::folder();
     let file = folder.path().join("password");
     fs::write(&file, password_file).expect("there is room");
     let port = harness::ports::free();
@@ -200,7 +200,7 @@ fn nonblocking(at: &UnixAddr) -> Option<OwnedFd> {
 #[test]
 fn an_agent_leaves_files_alone_that_are_not_its_own() {
     let nodes = [UNREACHABLE.to_owned()];
-    let folder = scratch::elsewhere();
+    let folder = scratch::folder();
     let file = folder.path().join("data");
     fs::write(&file, "data").expect("there is room");
     let said = dlock_at(&nodes, &["agent", "--listen", &format!("unix:{}", file.display())]);

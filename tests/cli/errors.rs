@@ -1,7 +1,7 @@
 //! Errors: the words, the kind for programs, and the exit code.
 
 use harness::program::{self, Said};
-use harness::{Kind, Server, apply, on_one_server, ports};
+use harness::{Agent, Kind, Server, apply, on_one_server, ports};
 use serde_json::Value;
 
 use crate::{addresses, dlock, dlock_at, servers, take};
@@ -134,6 +134,16 @@ fn nodes_that_are_not_there() {
     let said = dlock_at(&nobody, &["inspect", "job"]).with_code(69);
     assert!(said.err.contains("Connection refused"), "a table would cut it: {said:?}");
     assert_fails(&["http://host".to_owned()], &TAKING, 64, "usage", "redis://");
+}
+
+#[test]
+fn an_agent_without_a_majority_warns_in_json() {
+    let agent = Agent::with(&[format!("127.0.0.1:{}", ports::free())], &["--json"]);
+    agent.running().until_it_complains("\n");
+    let said = agent.running().err();
+    let warning: Value = serde_json::from_str(said.lines().next().unwrap_or_default())
+        .unwrap_or_else(|error| panic!("{error}: {said}"));
+    assert_eq!((&warning["event"], &warning["kind"]), (&"warning".into(), &"no_quorum".into()));
 }
 
 #[test]

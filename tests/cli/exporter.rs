@@ -1,9 +1,7 @@
-//! `dlock exporter`: metrics, and the page for people.
+//! `dlock exporter`: metrics.
 
-use std::io::{Read, Write};
-use std::net::TcpStream;
-
-use harness::exporter::{Answer, Exporter};
+use harness::exporter::Exporter;
+use harness::watched::Watched;
 use harness::{Client, Kind, Server, apply, eventually, on_one_server};
 
 use crate::{addresses, dlock, on_two_servers, servers};
@@ -68,7 +66,6 @@ fn a_node_that_is_away_is_a_metric_and_no_failure(kind: Kind) {
     assert_eq!(up.clone().count(), 3);
     assert_eq!(up.filter(|line| line.ends_with(" 1.0")).count(), 2);
     assert!(lines.contains(&format!("dlock_up{{node=\"{away}\"}} 0.0")));
-    assert!(exporter.state()["nodes"][1]["error"].is_string());
     servers[1].start_again();
     let up = || exporter.metric(&format!("dlock_up{{node=\"{away}\"}}"));
     eventually("it is back", || up() == Some(1.0));
@@ -129,88 +126,28 @@ fn many_viewers_cost_a_node_no_more_than_one(kind: Kind) {
 #[apply(on_one_server)]
 fn what_clients_put_into_keys_stays_text(kind: Kind) {
     let servers = servers(kind, 1);
-    let exporter = start(&servers, &["--meta"]);
-    let key = b"\"} 1\n</script><script>alert(1)</script>\\\x1b[2J\xff";
+    let exporter = start(&servers, &[]);
+    let key = b"\"} 1\n\\\x1b[2J\xff";
     let mut client = servers[0].client();
-    client.run_args(&[b"DLOCK.ACQUIRE", &key[..], b"alice", b"600000", b"META", &key[..]]);
-    client.run_args(&[b"DLOCK.ACQUIRE", &key[..], b"bob", b"600000"]);
-    let shown = || exporter.state()["hot"][0]["key"].as_str().map(str::to_owned);
-    eventually("it is seen", || shown().is_some());
-    let expected = "\"} 1\\x0a</script><script>alert(1)</script>\\\\\\x1b[2J\\xff";
-    assert_eq!(shown().as_deref(), Some(expected));
-    assert_eq!(exporter.state()["hot"][0]["holder"]["meta"].as_str(), Some(expected));
-    let escaped = expected.replace('\\', "\\\\").replace('"', "\\\"");
-    let lines = exporter.metrics();
-    let line = lines.iter().find(|line| line.starts_with("dlock_hot_denials{")).unwrap();
-    assert!(line.ends_with(&format!("key=\"{escaped}\"}} 1.0")), "{line}");
+    // Refusals decay, by half each minute.
+    for token in ["alice", "bob", "bob", "bob", "bob"] {
+        client.run_args(&[b"DLOCK.ACQUIRE", &key[..], token.as_bytes(), b"600000"]);
+    }
+    let shown = "\"} 1\\x0a\\\\\\x1b[2J\\xff";
+    let escaped = shown.replace('\\', "\\\\").replace('"', "\\\"");
+    let label = format!("key=\"{escaped}\"}} ");
+    eventually("it is seen", || exporter.metrics().iter().any(|line| line.contains(&label)));
 }
 
 #[apply(on_one_server)]
-fn meta_is_shown_on_request_only(kind: Kind) {
-    let servers = servers(kind, 1);
-    let _bob = contended(&servers[0]);
-    let exporter = start(&servers, &[]);
-    let holder = || exporter.state()["hot"][0]["holder"].clone();
-    eventually("the holder is seen", || holder().is_object());
-    assert_eq!(holder()["id"], "4da10dd6");
-    assert!(holder()["meta"].is_null());
-    assert!(!exporter.get("/state").body.contains("web1"));
-    assert!(!exporter.get("/metrics").body.contains("web1"));
-}
-
-#[apply(on_one_server)]
-fn the_page_is_one_file_that_runs_nothing_but_its_own(kind: Kind) {
+fn other_paths_and_other_methods_are_refused(kind: Kind) {
     let servers = servers(kind, 1);
     let exporter = start(&servers, &[]);
-    let [page, again] = [exporter.get("/"), exporter.get("/")];
-    assert_eq!(page.status, 200);
-    assert!(page.head.contains("content-type: text/html"), "{}", page.head);
-    let nonce = |page: &Answer| {
-        let nonce =
-            page.body.split("script nonce=\"").nth(1).and_then(|rest| rest.split('"').next());
-        nonce.unwrap().to_owned()
-    };
-    assert_ne!(nonce(&page), nonce(&again));
-    let policy = page.head.lines().find(|line| line.starts_with("content-security-policy:"));
-    let policy = policy.unwrap();
-    assert!(policy.contains("default-src 'none'"), "{policy}");
-    assert!(policy.contains(&format!("script-src 'nonce-{}'", nonce(&page).to_lowercase())));
-    for outside in ["http://", "https://", "src=", "NONCE", "innerHTML"] {
-        assert!(!page.body.contains(outside), "{outside}");
-    }
-    for header in ["x-content-type-options: nosniff", "cache-control: no-store"] {
-        assert!(page.head.contains(header), "{}", page.head);
-    }
-    assert!(!page.head.contains("access-control"), "{}", page.head);
-}
-
-#[apply(on_one_server)]
-fn other_names_and_other_methods_are_refused(kind: Kind) {
-    let servers = servers(kind, 1);
-    let exporter = start(&servers, &["--host", "locks.example"]);
-    let named = |host: &str, path: &str| {
-        exporter.send(&format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n")).status
-    };
-    for path in ["/", "/state", "/metrics"] {
-        assert_eq!(named("evil.example", path), 421, "{path}");
-        assert_eq!(named("locks.example:80", path), 200, "{path}");
-        assert_eq!(named("localhost", path), 200, "{path}");
-    }
-    assert_eq!(named("evil.example", "/healthz"), 200);
-    let post = format!("POST / HTTP/1.1\r\nHost: {}\r\nContent-Length: 0\r\n\r\n", exporter.at);
+    let post = format!("POST /metrics HTTP/1.1\r\nHost: {}\r\n\r\n", exporter.at);
     assert_eq!(exporter.send(&post).status, 405);
-    assert_eq!(exporter.get("/nothing").status, 404);
+    assert_eq!(exporter.get("/").status, 404);
     let long = format!("GET /{} HTTP/1.1\r\nHost: localhost\r\n\r\n", "x".repeat(100_000));
     assert!([0, 414, 431].contains(&exporter.send(&long).status));
-}
-
-#[apply(on_one_server)]
-fn beyond_this_machine_there_are_metrics_and_no_page(kind: Kind) {
-    let servers = servers(kind, 1);
-    let exporter = start(&servers, &["--listen", "0.0.0.0:0"]);
-    for (path, status) in [("/metrics", 200), ("/healthz", 200), ("/", 403), ("/state", 403)] {
-        assert_eq!(exporter.get(path).status, status, "{path}");
-    }
 }
 
 /// The help page lists the rights that are enough.
@@ -227,29 +164,52 @@ fn a_user_with_few_rights_is_enough_and_with_less_sees_less(kind: Kind) {
         Exporter::start(&[node], &[])
     };
     let watch = exporter("watch");
-    eventually("the holder is seen", || watch.state()["hot"][0]["holder"].is_object());
-    assert!(!watch.get("/state").body.contains("secret"));
+    eventually("the holder is seen", || watch.metric("dlock_hot_held_seconds{").is_some());
+    assert!(!watch.get("/metrics").body.contains("secret"));
     let less = exporter("less");
-    let node = less.state()["nodes"][0].clone();
-    assert_eq!(node["granting"], "yes");
-    assert!(node["hot_error"].as_str().unwrap().contains("NOPERM"), "{node}");
-    assert!(less.metric("dlock_up{").is_some_and(|up| up == 1.0));
+    assert_eq!(less.metric("dlock_up{"), Some(1.0));
+    assert_eq!(less.metric("dlock_hot_waiting{"), None);
     assert_eq!(less.end(), Some(0));
 }
 
-/// A connection without a whole request takes no place.
+/// The servers' names in the metrics; true for each that is up.
+#[track_caller]
+fn shown(exporter: &Exporter) -> Vec<(String, bool)> {
+    let lines = exporter.metrics();
+    let up = lines.iter().filter_map(|line| line.strip_prefix("dlock_up{node=\""));
+    let mut shown: Vec<(String, bool)> = up
+        .filter_map(|rest| rest.split_once("\"} "))
+        .map(|(name, value)| (name.to_owned(), value == "1.0"))
+        .collect();
+    shown.sort();
+    shown
+}
+
 #[apply(on_one_server)]
-fn connections_without_a_whole_request_keep_no_others_out(kind: Kind) {
-    let servers = servers(kind, 1);
-    let exporter = start(&servers, &[]);
-    let mut silent: Vec<TcpStream> = (0..200).map(|_| exporter.connect()).collect();
-    let sent =
-        silent.iter_mut().try_for_each(|stream| stream.write_all(b"GET /metrics HTTP/1.1\r\n"));
-    sent.expect("it listens");
-    for path in ["/metrics", "/healthz"] {
-        assert_eq!(exporter.get(path).status, 200, "{path}");
-    }
-    // Each keeps a file open, for a short time only.
-    let ended = silent.iter_mut().map(|stream| stream.read(&mut [0]).unwrap_or(0));
-    assert_eq!(ended.sum::<usize>(), 0);
+fn a_promoted_replica_takes_the_place_of_its_primary_and_its_quarantine_is_told(kind: Kind) {
+    let mut node = Watched::start(kind, 1);
+    let exporter = Exporter::start(&[node.url()], &[]);
+    let name = |server: &Server| format!("127.0.0.1:{} (watched)", server.port());
+    let (old, new) = (name(&node.servers[0]), name(&node.servers[1]));
+    let _bob = contended(&node.servers[0]);
+    let waiting =
+        |name: &str| format!("dlock_hot_waiting{{node=\"{name}\",db=\"0\",key=\"job:42\"}}");
+    eventually("who waits is told", || exporter.metric(&waiting(&old)) == Some(1.0));
+    assert_eq!(shown(&exporter), [(old.clone(), true)]);
+    let granting = |name: &str, state: &str| {
+        let begin = format!("dlock_granting{{node=\"{name}\",state=\"{state}\"}}");
+        exporter.metric(&begin) == Some(1.0)
+    };
+    assert!(granting(&old, "yes"));
+
+    node.until_followed(0);
+    node.servers[0].kill();
+    eventually("the primary is told to be away", || {
+        shown(&exporter).iter().all(|(_, is_up)| !is_up)
+    });
+    assert_eq!(node.promoted(0, &[0, 1, 2]), 1);
+    eventually("the new primary is shown", || shown(&exporter) == [(new.clone(), true)]);
+    assert!(granting(&new, "quarantine"));
+    let left = format!("dlock_quarantine_seconds{{node=\"{new}\"}}");
+    assert!(exporter.metric(&left).is_some_and(|left| left > 0.0));
 }

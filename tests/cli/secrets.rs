@@ -7,14 +7,12 @@ use crate::{address, dlock_at, servers, take};
 
 /// Subcommands, and their exit codes: if all is well, if the nodes refuse the password, and if no node
 /// answers.
-const COMMANDS: [(&str, [i32; 3]); 11] = [
+const COMMANDS: [(&str, [i32; 3]); 9] = [
     ("run -n --verbose job -- printenv DLOCK_TOKEN", [0, 77, 69]),
     ("run -n --json job -- printenv DLOCK_TOKEN", [0, 77, 69]),
     ("run -n --verbose --max-hold 300ms job -- sleep 20", [75, 77, 69]),
     ("run -n --verbose held -- true", [1, 77, 69]),
     ("acquire --json -n held", [1, 77, 69]),
-    ("bench --verbose --time 100ms", [0, 77, 69]),
-    ("bench --json --time 100ms", [0, 77, 69]),
     ("inspect held", [0, 77, 69]),
     ("ls", [0, 77, 69]),
     ("doctor", [1, 69, 69]),

@@ -10,14 +10,8 @@ use crate::running::Running;
 /// Asserts that the error about a node has these words, and none of a library.
 #[track_caller]
 fn assert_told(node: &str, words: &str) {
-    assert_told_within(program::PATIENT, node, words);
-}
-
-#[track_caller]
-fn assert_told_within(timeout: &str, node: &str, words: &str) {
     for command in [&["run", "-n", "job", "--", "true"][..], &["inspect", "job"], &["ls"]] {
-        let command = [&["--node-timeout", timeout], command].concat();
-        let said = dlock_at(&[node.to_owned()], &command).with_code(69);
+        let said = dlock_at(&[node.to_owned()], command).with_code(69);
         assert!(said.err.contains(words), "no {words:?} in {}", said.err);
         for foreign in [
             "InvalidContentType",
@@ -39,14 +33,6 @@ fn running(certificates: &Certificates, wants: &str) -> (Server, u16) {
 
 fn ca(certificates: &Certificates) -> String {
     certificates.path("ca.pem").display().to_string()
-}
-
-#[test]
-fn tls_at_a_port_that_does_not_speak_it() {
-    let server = Server::start(harness::Kind::Redis82);
-    // Such a server waits for the end of a line.
-    let node = format!("rediss://127.0.0.1:{}", server.port());
-    assert_told_within("500ms", &node, "does that port speak TLS?");
 }
 
 #[test]
@@ -88,18 +74,6 @@ fn a_node_that_wants_a_certificate() {
     let (_server, port) = running(&certificates, "yes");
     let url = format!("rediss://127.0.0.1:{port}?ca={}", ca(&certificates));
     assert_told(&url, "it wants a certificate from the client");
-}
-
-#[test]
-fn system_certificates_do_not_matter_beside_a_named_authority() {
-    let certificates = Certificates::valid();
-    let (_server, port) = running(&certificates, "no");
-    let url = format!("rediss://127.0.0.1:{port}?ca={}", ca(&certificates));
-    let mut command = program::command(&[url]);
-    command
-        .env("SSL_CERT_FILE", certificates.path("none"))
-        .args(["run", "-n", "job", "--", "true"]);
-    program::run(&mut command).with_code(0);
 }
 
 /// A machine's list of authorities is hundreds of files, and all clients that were cut off connect at once.

@@ -1,6 +1,10 @@
 //! `dlock top`: one frame as text, and the screen in a terminal.
 
-use harness::{Client, Kind, Quorum, apply, on_one_server};
+use std::fs;
+
+use harness::{Client, Kind, Quorum, apply, eventually, on_one_server};
+use nix::sys::signal::{self, Signal};
+use nix::unistd::Pid;
 
 use crate::run_terminal::on_a_terminal;
 use crate::{addresses, dlock, servers};
@@ -22,7 +26,7 @@ fn one_frame_shows_the_nodes_and_the_locks_that_hurt(kind: Kind) {
         servers[0].run(&format!("DLOCK.{words}"));
     }
     servers[1].stop();
-    let said = dlock(&servers, &["top", "--once", "--every", "200ms"]).with_code(0);
+    let said = dlock(&servers, &["top", "--once"]).with_code(0);
     let lines: Vec<&str> = said.out.lines().collect();
     assert!(lines[0].starts_with("NODE") && lines[0].contains("P99 WAIT"), "{}", said.out);
     assert!(lines[1].starts_with(&node) && lines[1].contains("grants"), "{}", said.out);
@@ -94,12 +98,22 @@ fn a_hot_lock_of_another_database_has_no_page() {
 }
 
 #[test]
-fn ctrl_c_gives_the_terminal_back() {
+fn a_signal_to_stop_gives_the_terminal_back_until_it_goes_on() {
     let quorum = Quorum::start(1);
-    let mut top = on_a_terminal(&quorum, "stty rows 24 cols 80; $DLOCK top; echo \"code $?\"");
+    let folder = tempfile::tempdir().expect("a folder can be made");
+    let file = folder.path().join("pid");
+    let top = format!("echo $$ >{}; exec $DLOCK top", file.display());
+    let script =
+        format!("set -m; stty rows 24 cols 80; sh -c '{top}'; stty --all; fg; echo \"code $?\"");
+    let mut top = on_a_terminal(&quorum, &script);
     top.until_it_prints("grants");
-    // A key like any other, in a raw terminal.
+    let process = fs::read_to_string(file).expect("it is there").trim().parse();
+    signal::kill(Pid::from_raw(process.expect("a number")), Signal::SIGTSTP).expect("it runs");
+    top.until_it_prints("isig icanon ");
+    eventually("the screen is drawn again", || top.out().matches("\x1b[?1049h").count() == 2);
+    // Ctrl-C is a key like any other, in a raw terminal.
     top.write(b"\x03");
     let said = top.ended().with_code(0);
-    assert!(said.out.contains("\x1b[?1049l") && said.out.contains("code 0"), "{}", said.out);
+    assert_eq!(said.out.matches("\x1b[?1049l").count(), 2, "{}", said.out);
+    assert!(said.out.contains("code 0"), "{}", said.out);
 }

@@ -54,6 +54,36 @@ fn the_name_of_a_tag_is_not_executed() {
     }
 }
 
+#[test]
+fn the_recipe_for_a_file_lets_no_late_holder_through() {
+    let folder = TempDir::with_prefix("dlock-test-").expect("a temporary folder can be made");
+    let examples = page::read("docs/fences.md").examples();
+    let mut texts = examples.iter().map(|example| example.lines.join("\n"));
+    let recipe = texts.find(|text| text.contains("flock 9")).expect("it is there");
+    let put = |fence: u64, text: &str| {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &recipe, "put.sh", text]).env("DLOCK_FENCE", fence.to_string());
+        program::run(shell.current_dir(folder.path())).code
+    };
+    let data = || fs::read_to_string(folder.path().join("balance")).expect("it is there");
+    assert_eq!(put(1_795_238_075_371_227, "one"), Some(0));
+    assert_eq!(put(1_795_238_075_371_228, "two"), Some(0));
+    assert_eq!((put(1_795_238_075_371_227, "late"), data()), (Some(75), "two\n".to_owned()));
+    assert_eq!((put(1_795_238_075_371_228, "three"), data()), (Some(0), "three\n".to_owned()));
+    fs::write(folder.path().join("balance.mark"), "no mark\n").expect("it can be written");
+    assert_eq!((put(1_795_238_075_371_229, "four"), data()), (Some(75), "three\n".to_owned()));
+    fs::remove_file(folder.path().join("balance.mark")).expect("it is there");
+    std::thread::scope(|scope| {
+        for fence in 1..=20 {
+            let put = &put;
+            scope.spawn(move || {
+                assert!([Some(0), Some(75)].contains(&put(fence, &fence.to_string())));
+            });
+        }
+    });
+    assert_eq!(data(), "20\n");
+}
+
 /// Commands of a shell that can be run anywhere; `make` builds the tree itself.
 fn is_ours(example: &Example) -> bool {
     let text = example.lines.join("\n");
@@ -74,7 +104,7 @@ impl Place {
         fs::create_dir(folder.path().join("bin")).expect("a folder can be made");
         let (dlock, patient) = (program::path().display(), program::PATIENT);
         let dlock = format!("exec '{dlock}' --node-timeout {patient} \"$@\"\n");
-        let nothing = ["backup.sh", "transfer", "deploy.sh"].map(|name| (name, ""));
+        let nothing = ["backup.sh", "transfer", "deploy.sh", "put.sh"].map(|name| (name, ""));
         for (name, script) in nothing.into_iter().chain([("bin/dlock", &*dlock)]) {
             let path = folder.path().join(name);
             fs::write(&path, format!("#!/bin/sh\n{script}")).expect("it can be written");

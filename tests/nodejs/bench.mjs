@@ -1,11 +1,10 @@
 // Figures of the library for Node.js, beside those for comparison, in one run: scripts/nodejs.sh bench
 
-import { execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redlock } from '@sesamecare-oss/redlock';
 import { Client } from 'dlock';
-import { Server, TOP } from './server.mjs';
+import { Server } from './server.mjs';
 
 const KIND = process.env.SERVER ?? 'redis-8.2';
 const ROUNDS = 2_000;
@@ -32,14 +31,6 @@ async function compare(title, series) {
   }
 }
 
-/** The figure of `dlock bench` for a pair in Rust, in µs. */
-function rustPair(server) {
-  const command = ['bench', '--json', '--nodes', server.url, '--time', '1s'];
-  const text = execFileSync(`${TOP}/target/release/dlock`, command, { encoding: 'utf8' });
-  const { acquire_us: acquire, release_us: release } = JSON.parse(text);
-  return acquire.p50 + release.p50;
-}
-
 async function oneNode(server) {
   const [client, idle, redis] = [new Client(server.url), new Client(server.url), server.redis()];
   await compare('one node', {
@@ -54,7 +45,6 @@ async function oneNode(server) {
     },
   });
   redis.disconnect();
-  console.log(`  ${'Rust, right after'.padEnd(36)} p50 ${rustPair(server).toFixed(0)}`);
 }
 
 /** The time of a turn without its hold, in ms, where this many clients want the same lock. */

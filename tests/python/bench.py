@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import json
 import os
 import resource
 import statistics
-import subprocess
 import threading
 import time
 from collections.abc import Awaitable, Callable
@@ -21,7 +19,7 @@ import redis
 
 import dlock
 import dlock.asyncio
-from server import TOP, Server
+from server import Server
 
 KIND = os.environ.get("SERVER", "redis-8.2")
 TURNS = 5
@@ -29,13 +27,6 @@ ROUNDS = 1_000
 GUARDS = 10_000
 SECONDS = 3.0
 """A contention is measured this long, in seconds."""
-
-
-def rust_pair(server: Server) -> float:
-    """The figures of `dlock bench` for the same in Rust, in µs."""
-    command = [str(TOP / "target/release/dlock"), "bench", "--json", "--nodes", server.url, "--time", "1s"]
-    line = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
-    return sum(float(line[name]["p50"]) for name in ("acquire_us", "release_us"))
 
 
 def median(rounds: list[float]) -> float:
@@ -121,7 +112,6 @@ def one_node(server: Server) -> None:
         for _ in range(TURNS):
             loop, trips = asyncio.run(in_a_loop(server))
             turn = {
-                "Rust": rust_pair(server),
                 "threads": pair(client),
                 "asyncio": loop,
                 "redis-py's Lock": theirs(other),

@@ -8,7 +8,7 @@ use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 
 use harness::exporter::Exporter;
-use harness::{Kind, Server, apply, eventually, on_every_server, ports, process};
+use harness::{Kind, Server, eventually, ports, process};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -91,46 +91,6 @@ impl Drop for Prometheus {
 
 fn encoded(text: &str) -> String {
     text.bytes().map(|byte| format!("%{byte:02X}")).collect()
-}
-
-#[apply(on_every_server)]
-fn prometheus_has_the_waiters_of_a_contended_lock(kind: Kind) {
-    let server = Server::start(kind);
-    let exporter = Exporter::start(&[format!("127.0.0.1:{}", server.port())], &[]);
-    let prometheus = Prometheus::of(&exporter);
-    server.run("DLOCK.ACQUIRE job:42 alice 600000");
-    let mut bob = server.waiter("DLOCK.ACQUIRE job:42 bob 600000 WAIT 0");
-    let _carol = server.waiter("DLOCK.ACQUIRE job:42 carol 600000 WAIT 0");
-    prometheus.until_it_says("sum(dlock_waiters)", 2.0);
-    prometheus.until_it_says("max by (key) (dlock_hot_waiting{key=\"job:42\"})", 2.0);
-    prometheus.until_it_says("count(topk(1, dlock_hot_held_seconds > 0))", 1.0);
-    assert_eq!(prometheus.number("dlock_granting{state=\"yes\"}"), Some(1.0));
-    server.run("DLOCK.RELEASE job:42 alice");
-    bob.recv();
-    prometheus.until_it_says("sum(dlock_handovers_total)", 1.0);
-    prometheus.until_it_says("sum(dlock_wait_seconds_count)", 1.0);
-    prometheus.until_it_says("sum(dlock_wait_seconds_bucket{le=\"+Inf\"})", 1.0);
-    prometheus.until_it_says("sum(dlock_waiters)", 1.0);
-    // Prometheus has the types, and the help texts.
-    let known = prometheus.ask("metadata?metric=dlock_wait_seconds").expect("it answers");
-    assert_eq!(known["data"]["dlock_wait_seconds"][0]["type"], "histogram", "{known}");
-    assert_eq!(known["data"]["dlock_wait_seconds"][0]["unit"], "seconds", "{known}");
-}
-
-#[test]
-fn a_node_that_is_away_is_a_value_and_no_failed_scrape() {
-    let mut servers = [Server::start(Kind::Redis82), Server::start(Kind::Valkey91)];
-    let nodes: Vec<String> =
-        servers.iter().map(|server| format!("127.0.0.1:{}", server.port())).collect();
-    let exporter = Exporter::start(&nodes, &[]);
-    let prometheus = Prometheus::of(&exporter);
-    prometheus.until_it_says("sum(dlock_up)", 2.0);
-    servers[1].stop();
-    prometheus.until_it_says(&format!("dlock_up{{node=\"{}\"}}", nodes[1]), 0.0);
-    assert_eq!(prometheus.number("up{job=\"dlock\"}"), Some(1.0));
-    eventually("the alert is on its way", || {
-        prometheus.number("count(ALERTS{alertname=\"DlockNodeDoesNotGrant\"})") == Some(1.0)
-    });
 }
 
 #[test]

@@ -11,7 +11,6 @@ use prometheus_client::metrics::MetricType::{self, Counter, Gauge};
 
 use super::refusal::NO_QUORUM;
 use super::reply::Reply;
-use crate::http::{self, Content};
 
 /// The figures, counted by events.
 #[derive(Debug, Default)]
@@ -117,19 +116,9 @@ const LOSSES: [&str; 5] = ["not_renewed", "ended", "expired", "paused", "not_don
 
 // --- for Prometheus ---------------------------------------------------------------------------------------
 
-/// The figures as a site.
+/// The figures as metrics.
 #[derive(Debug)]
 pub struct Metrics(pub Arc<Figures>);
-
-impl Content for Metrics {
-    async fn metrics(&self) -> String {
-        http::encoded(Metrics(Arc::clone(&self.0)))
-    }
-
-    async fn state(&self) -> Option<String> {
-        None
-    }
-}
 
 impl Collector for Metrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {

@@ -34,6 +34,7 @@ mod session;
 mod shared;
 mod tie;
 
+use std::future::ready;
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -50,7 +51,7 @@ use tokio::net::TcpListener;
 use tokio::time::{sleep, timeout};
 
 use crate::global::Global;
-use crate::http::{self, Site};
+use crate::http;
 use crate::nodes;
 use crate::say::exit::Exit;
 use crate::say::failure::Failure;
@@ -161,8 +162,9 @@ impl Args {
         });
         let agent = Agent::new(client.await?, allow, password, open_more_files());
         if let Some(listener) = metrics {
-            let site = Site { content: Metrics(Arc::clone(&agent.figures)), hosts: None };
-            tokio::spawn(http::serve(listener, Arc::new(site), as_json));
+            let figures = Arc::clone(&agent.figures);
+            let metrics = move || ready(http::encoded(Metrics(Arc::clone(&figures))));
+            tokio::spawn(http::serve(listener, metrics, as_json));
         }
         let running = Running { agent, listeners, instance, stderr, as_json };
         running.take_over();

@@ -16,7 +16,7 @@ use crate::hold::{acquire, extend, release};
 use crate::locks::{break_, inspect, ls};
 use crate::say::exit::Exit;
 use crate::say::failure::Failure;
-use crate::{agent, bench, dev, doctor, exporter, fenced, ready, run, top};
+use crate::{agent, dev, doctor, exporter, fenced, ready, run, top};
 
 /// Distributed locks on Redis or Valkey nodes that run the dlock module.
 #[derive(Debug, Parser)]
@@ -72,12 +72,10 @@ commands! {
     Ready(ready),
     /// Show the nodes and the most contended locks, live
     Top(top),
-    /// Serve metrics of the nodes to Prometheus, and a page for people
+    /// Serve metrics of the nodes to Prometheus
     Exporter(exporter),
     /// Serve the locks of a majority to programs in any language, over the Redis protocol
     Agent(agent),
-    /// Measure the nodes: the cost of a free lock
-    Bench(bench),
     /// Start local servers with the module, to try dlock
     Dev(dev),
     /// Print a completion script for a shell

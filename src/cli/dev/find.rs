@@ -51,13 +51,10 @@ fn module_places() -> Vec<PathBuf> {
     places
 }
 
-/// Programs with these names: in `.servers` of this program's source tree, then in PATH.
+/// Programs with these names in PATH.
 fn servers_called(names: &[&Path]) -> Vec<PathBuf> {
-    let program = env::current_exe().unwrap_or_default();
-    let built = program.ancestors().map(|folder| folder.join(".servers"));
     let path = env::var_os("PATH").unwrap_or_default();
-    let installed: Vec<PathBuf> = env::split_paths(&path).collect();
-    let folders = built.chain(installed);
+    let folders = env::split_paths(&path);
     folders.flat_map(|folder| names.iter().map(move |name| folder.join(name))).collect()
 }
 
@@ -71,13 +68,5 @@ const MODULE: &str = "libdlock.so";
 const LIBRARIES: [&str; 4] =
     ["/usr/local/lib/dlock", "/usr/lib/dlock", "/usr/lib/redis/modules", "/usr/lib/valkey/modules"];
 
-/// The names of servers, the preferred ones first.
-const KNOWN: [&str; 7] = [
-    "redis-8.6",
-    "redis-8.2",
-    "valkey-9.1",
-    "valkey-8.1",
-    "redis-7.0",
-    "redis-server",
-    "valkey-server",
-];
+/// The names of servers, the preferred one first.
+const KNOWN: [&str; 2] = ["redis-server", "valkey-server"];

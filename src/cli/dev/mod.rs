@@ -1,9 +1,8 @@
 //! `dlock dev`: local servers with the module, to try it out.
 //!
 //! [`find`] looks for the module and the server's program, [`server`] starts one and makes sure
-//! that it ends, [`tour`] has commands to type, and [`demo`] shows a lock at work.
+//! that it ends, and [`tour`] has commands to type.
 
-mod demo;
 mod find;
 mod server;
 mod tour;
@@ -43,10 +42,6 @@ pub struct Args {
     /// The server's program [default: redis-server or valkey-server]
     #[arg(long, value_name = "PATH", env = "DLOCK_SERVER", hide_env_values = true)]
     server: Option<PathBuf>,
-
-    /// Show a lock at work first
-    #[arg(long, conflicts_with = "json")]
-    demo: bool,
 }
 
 impl Args {
@@ -67,34 +62,18 @@ impl Args {
             signal = signals.next_that_ends() => Ok(Some(Exit::Signal(signal))),
         };
         let end = match started {
-            Ok(None) => tokio::select! {
-                end = self.stay(&mut nodes, &plan, global.json) => end,
-                _ = signals.next_that_ends() => Ok(Exit::OK),
-            },
+            Ok(None) => {
+                nodes.show(&plan, global.json);
+                tokio::select! {
+                    failure = nodes.watch(global.json) => Err(failure),
+                    _ = signals.next_that_ends() => Ok(Exit::OK),
+                }
+            }
             Ok(Some(exit)) => Ok(exit),
             Err(failure) => Err(failure),
         };
         nodes.end().await;
         end
-    }
-
-    /// Prints the addresses, and stays until no server is left.
-    async fn stay(
-        &self,
-        nodes: &mut LocalNodes,
-        plan: &Plan,
-        as_json: bool,
-    ) -> Result<Exit, Failure> {
-        let urls: Vec<String> = nodes.servers.iter().map(Server::url).collect();
-        if self.demo {
-            demo::show(&urls).await?;
-        }
-        // The nodes stay even if the reader has gone.
-        let _ = match as_json {
-            true => stdout::json(&json!({ "nodes": urls })),
-            false => stdout::print(tour::text(&urls, &nodes.servers, &plan.program)),
-        };
-        Err(nodes.watch(as_json).await)
     }
 }
 
@@ -125,6 +104,15 @@ impl LocalNodes {
             port = port.checked_add(1).ok_or("there are not so many free ports")?;
         }
         Ok(())
+    }
+
+    /// Prints the addresses. The nodes stay even if the reader has gone.
+    fn show(&self, plan: &Plan, as_json: bool) {
+        let urls: Vec<String> = self.servers.iter().map(Server::url).collect();
+        let _ = match as_json {
+            true => stdout::json(&json!({ "nodes": urls })),
+            false => stdout::print(tour::text(&urls, &self.servers, &plan.program)),
+        };
     }
 
     /// Reports each server that has ended, and returns when none is left.

@@ -4,7 +4,7 @@ use std::fmt;
 use std::fs::{self, DirBuilder};
 use std::net::TcpListener;
 use std::os::unix::fs::DirBuilderExt;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{self, Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::Sender;
@@ -191,20 +191,8 @@ pub struct Ended {
 
 impl fmt::Display for Ended {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let port = self.port;
-        match (self.status.code(), self.status.signal()) {
-            // The watching shell's code for an end by a signal.
-            (Some(code @ 129..), _) => {
-                write!(f, "the node on port {port} was ended by signal {}", code - 128)
-            }
-            (Some(code), _) => write!(f, "the node on port {port} has ended with status {code}"),
-            (None, signal) => {
-                write!(f, "the guard of the node on port {port} was ended by signal {signal:?}")
-            }
-        }?;
-        // The log shows the end, if the server could still write.
-        let clean = matches!(self.status.code(), Some(0 | 137 | 143));
-        if clean { Ok(()) } else { write!(f, "; the end of its log:\n{}", self.log) }
+        let Ended { port, status, log } = self;
+        write!(f, "the node on port {port} has ended ({status}); the end of its log:\n{log}")
     }
 }
 

@@ -1,6 +1,6 @@
 //! Reads from a node all facts that the checks need.
 
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use dlock_client::operator::StandBy;
 use futures_util::future::join_all;
@@ -15,7 +15,7 @@ pub async fn facts(nodes: &Nodes) -> Vec<Facts> {
     let apart = nodes.apart();
     let asked = apart.iter().enumerate().map(async |(node, alone)| {
         let in_cluster = alone.has_cluster();
-        let answers = alone.each(answers).await.into_iter();
+        let answers = alone.each(None, answers).await.into_iter();
         let facts = answers.map(|(name, answers)| Facts {
             name,
             node,
@@ -52,16 +52,11 @@ pub async fn reserves(nodes: &Nodes, facts: &[Facts]) -> Vec<Reserve> {
 
 /// Returns the facts of one server.
 pub async fn answers(mut node: Node) -> Result<NodeAnswers, Trouble> {
-    let mut round_trip = Duration::MAX;
-    let mut clock = None;
-    for _ in 0..ROUND_TRIPS {
-        let (trip, time) = time(&mut node).await?;
-        if trip < round_trip {
-            (round_trip, clock) = (trip, time);
-        }
-    }
+    // In this order a pause between the two counts as uncertainty.
+    let (begun, before) = (Instant::now(), SystemTime::now());
     let said = node.run_all(questions()).await?;
-    let [info, config, about, cluster, probes @ ..] = &said[..] else {
+    let uncertainty = begun.elapsed().as_micros() as i64 / 2;
+    let [time, info, config, about, cluster, probes @ ..] = &said[..] else {
         return Err("it sent fewer replies than it got requests: is a proxy in between?".into());
     };
     Ok(NodeAnswers {
@@ -70,30 +65,23 @@ pub async fn answers(mut node: Node) -> Result<NodeAnswers, Trouble> {
         node: pairs(about),
         cluster: lines(cluster),
         denied: denied(probes),
-        clock,
-        round_trip,
+        clock: clock(time, before, uncertainty),
     })
 }
 
-async fn time(node: &mut Node) -> Result<(Duration, Option<Clock>), Trouble> {
-    let mut question = pipe();
-    question.cmd("TIME");
-    let (before, begun) = (SystemTime::now(), Instant::now());
-    let said = node.run_all(question).await?;
-    let trip = begun.elapsed();
-    let uncertainty = trip.as_micros() as i64 / 2;
-    let here =
-        before.duration_since(UNIX_EPOCH).unwrap_or_default().as_micros() as i64 + uncertainty;
+/// Compares a reply to TIME with this machine's clock. The server has read its own somewhere between `before` and
+/// twice the uncertainty after it.
+fn clock(reply: &Value, before: SystemTime, uncertainty: i64) -> Option<Clock> {
+    let here = before.duration_since(UNIX_EPOCH).unwrap_or_default().as_micros() as i64;
     let number = |value: &Value| text(value)?.parse::<i64>().ok();
-    let there = said.first().and_then(Value::as_sequence).and_then(|parts| match parts {
-        [seconds, micros] => Some(number(seconds)? * 1_000_000 + number(micros)?),
-        _ => None,
-    });
-    Ok((trip, there.map(|time| Clock { time, ahead: time - here, uncertainty })))
+    let [seconds, micros] = reply.as_sequence()? else { return None };
+    let time = number(seconds)? * 1_000_000 + number(micros)?;
+    Some(Clock { time, ahead: time - here - uncertainty, uncertainty })
 }
 
 fn questions() -> Pipeline {
     let mut all = pipe();
+    all.cmd("TIME");
     all.cmd("INFO").arg("default").arg("dlock");
     all.cmd("CONFIG").arg("GET").arg(SETTINGS);
     all.cmd("DLOCK.NODE");
@@ -124,18 +112,14 @@ const SETTINGS: &[&str] = &[
     "dlock.max-ttl",
     "dlock.newborn-quarantine",
     "dlock.quarantine",
-    "maxclients",
     "maxmemory",
     "maxmemory-policy",
     "min-replicas-max-lag",
     "min-replicas-to-write",
     "save",
     "stop-writes-on-bgsave-error",
-    "tcp-keepalive",
     "timeout",
 ];
-
-const ROUND_TRIPS: usize = 3;
 
 /// Commands that are not permitted. A user may lack a command, or this key, which does not show the rights to
 /// other keys.

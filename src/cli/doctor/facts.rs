@@ -1,7 +1,6 @@
 //! The answers of one node: the input of the checks.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 /// One server: a node, or a member of a cluster.
 #[derive(Clone, Debug)]
@@ -41,8 +40,6 @@ pub struct NodeAnswers {
     pub denied: Vec<&'static str>,
     /// Its wall clock.
     pub clock: Option<Clock>,
-    /// The quickest of a few round trips.
-    pub round_trip: Duration,
 }
 
 /// The fields of an answer, or the error.

@@ -1,9 +1,8 @@
 //! `dlock doctor`: finds settings that make the nodes unsafe or slow, and fixes for them.
 //!
 //! [`collect`] asks the nodes for [`facts`], and [`checks`] turns them into each [`finding`]: a check is a
-//! function of the facts. [`change`] compares two sets.
+//! function of the facts.
 
-mod change;
 mod check;
 mod checks;
 mod collect;
@@ -28,38 +27,22 @@ use crate::nodes::{self, NOT_GIVEN};
 use crate::say::exit::Exit;
 use crate::say::failure::Failure;
 use crate::say::stdout;
-use change::{Before, Member};
 use facts::Facts;
 use finding::{Finding, Severity};
 
 /// Look for what makes the nodes unsafe, and say how to fix it
 #[derive(Debug, clap::Args)]
 #[command(after_help = NOTES)]
-pub struct Args {
-    /// Compare with an earlier set of nodes: a list as for --nodes, or @FILE, an earlier --json report
-    ///
-    /// Reports whether clients with the old list and clients with this one could hold the same lock at the same
-    /// time. Also names the locks in danger, and the addresses that lead to another node than before. Put lists
-    /// with passwords into the environment variable DLOCK_AGAINST.
-    #[arg(long, value_name = "OLD", env = "DLOCK_AGAINST", hide_env_values = true)]
-    against: Option<String>,
-}
+pub struct Args {}
 
 impl Args {
     pub async fn run(self, global: &Global) -> Result<Exit, Failure> {
         let nodes = Nodes::of(global)?;
         let facts = collect::facts(&nodes).await;
-        let members = change::members(&nodes, &facts);
         let mut findings = checks::findings(&facts);
         let reserves = collect::reserves(&nodes, &facts).await;
         findings.extend(reserves.iter().flat_map(reserve::findings));
         findings = finding::merged(findings);
-        if let Some(against) = &self.against {
-            let before = Before::read(against, global).await?;
-            let held = change::on_how_many(&nodes).await;
-            findings.extend(change::findings(&before, &members, &held));
-            findings = finding::merged(findings);
-        }
         if nodes::is_default(global) {
             let bare = findings.iter_mut().filter(|finding| finding.check == "module");
             bare.for_each(|finding| finding.fix.push_str(&format!("; {NOT_GIVEN}")));
@@ -67,7 +50,7 @@ impl Args {
         let reached = set::count(&facts, |facts| facts.answers.is_ok());
         let summary = Summary::of(&findings, &facts, reached);
         if global.json {
-            print_json(&findings, &summary, &members)?;
+            print_json(&findings, &summary)?;
         } else {
             stdout::print(text(&findings, &summary))?;
         }
@@ -103,17 +86,11 @@ impl Summary {
         if self.servers > self.nodes {
             nodes.push_str(&format!(" of {}", counted(self.servers, "server")));
         }
-        match (self.errors + self.warnings, self.hints) {
-            (0, 0) => format!("{nodes}, everything checked is in order"),
-            (0, hints) => {
-                format!("{nodes}, neither errors nor warnings, {}", counted(hints, "hint"))
-            }
-            _ => {
-                let (errors, warnings) =
-                    (counted(self.errors, "error"), counted(self.warnings, "warning"));
-                format!("{nodes}: {errors}, {warnings}, {}", counted(self.hints, "hint"))
-            }
+        if self.errors + self.warnings + self.hints == 0 {
+            return format!("{nodes}, everything checked is in order");
         }
+        let (errors, warnings) = (counted(self.errors, "error"), counted(self.warnings, "warning"));
+        format!("{nodes}: {errors}, {warnings}, {}", counted(self.hints, "hint"))
     }
 }
 
@@ -144,7 +121,7 @@ fn place(named: &[String], all: usize) -> String {
     }
 }
 
-fn print_json(findings: &[Finding], summary: &Summary, members: &[Member]) -> Result<(), Failure> {
+fn print_json(findings: &[Finding], summary: &Summary) -> Result<(), Failure> {
     for finding in findings {
         stdout::json(&json!({
             "severity": finding.severity.name(),
@@ -161,7 +138,6 @@ fn print_json(findings: &[Finding], summary: &Summary, members: &[Member]) -> Re
         "errors": summary.errors,
         "warnings": summary.warnings,
         "hints": summary.hints,
-        "members": change::record(members),
     }))
 }
 

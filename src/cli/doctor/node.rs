@@ -8,20 +8,11 @@ use super::facts::NodeAnswers;
 use super::finding::Finding;
 
 /// Checks that must pass before the others matter.
-pub const BASICS: &[Check] = &[agent, no_module, no_answer, version, replica];
+pub const BASICS: &[Check] = &[agent, no_module, no_answer, replica];
 
 /// The checks of a node that has the module.
-pub const CHECKS: &[Check] = &[
-    quarantine,
-    durable,
-    newborn,
-    quarantine_off,
-    max_ttl,
-    places,
-    denied,
-    info_denied,
-    config_denied,
-];
+pub const CHECKS: &[Check] =
+    &[quarantine, durable, newborn, quarantine_off, max_ttl, denied, info_denied, config_denied];
 
 fn agent(node: &NodeAnswers) -> Option<Finding> {
     node.is_agent().then(|| {
@@ -49,20 +40,6 @@ fn no_answer(node: &NodeAnswers) -> Option<Finding> {
         Finding::error("answers", format!("it answers DLOCK.NODE with: {error}"))
             .why("it counts as a no for every lock until it answers")
             .fix(if loading { "wait until it has loaded its data" } else { "look at its log" })
-    })
-}
-
-fn version(node: &NodeAnswers) -> Option<Finding> {
-    let (name, version, least) = match node.info("valkey_version") {
-        Some(version) => ("Valkey", version, (7, 2)),
-        None => ("Redis", node.info("redis_version")?, (7, 0)),
-    };
-    let mut numbers = version.split('.').map(|part| part.parse().unwrap_or(0));
-    let found: (u32, u32) = (numbers.next()?, numbers.next().unwrap_or(0));
-    (found < least).then(|| {
-        Finding::error("server_version", format!("it is {name} {version}"))
-            .why("dlock does not support it, and is not tested with it")
-            .fix(format!("update it to {name} {}.{} or later", least.0, least.1))
     })
 }
 
@@ -149,15 +126,6 @@ fn max_ttl(node: &NodeAnswers) -> Option<Finding> {
             .why("it refuses `dlock run` without --ttl, and the library without .ttl(…)")
             .fix("CONFIG SET dlock.max-ttl 600000, and the same in its configuration file; or use shorter leases everywhere"),
     )
-}
-
-fn places(node: &NodeAnswers) -> Option<Finding> {
-    let refused = node.node_number("places-refused")?;
-    (refused > 0).then(|| {
-        Finding::warning("places", format!("{refused} requests with KEEP got no place"))
-            .why("each user may have a limited number of places, and theirs were used up, so the requests lost their turn")
-            .fix("find out which client asks for so many; services that need them are better given users of their own")
-    })
 }
 
 fn denied(node: &NodeAnswers) -> Option<Finding> {

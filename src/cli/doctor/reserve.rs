@@ -55,18 +55,6 @@ fn of_replica(replica: &NodeAnswers, reserve: &Reserve) -> Vec<Finding> {
     }
     let primary = reserve.primaries.iter().find_map(|facts| facts.answers.as_ref().ok());
     let Some(primary) = primary else { return found };
-    if let (Some(own), Some(other)) = (replica.node("version"), primary.node("version"))
-        && own != other
-    {
-        found.push(
-            Finding::warning(
-                "replica_version",
-                format!("this replica has dlock {own}, its primary {other}"),
-            )
-            .why("it may lack what the primary can do, when it is promoted")
-            .fix(format!("load libdlock.so {other} there")),
-        );
-    }
     let theirs = |name: &str| replica.config(name);
     let differing = primary.settings().filter_map(|(name, value)| {
         let other = theirs(name).filter(|other| *other != value)?;
@@ -111,19 +99,9 @@ fn of_sentinels(sentinels: &[(String, Asked)]) -> Vec<Finding> {
             Ok(fields) => {
                 let number = |field: &str| fields.get(field)?.parse::<i64>().ok();
                 let others = number("num-other-sentinels").unwrap_or(0);
-                let (known, needed) = (others + 1, number("quorum").unwrap_or(1));
                 let down_after = number("down-after-milliseconds").unwrap_or(0);
-                found.extend(
-                    [
-                        too_few(known),
-                        quorum(known, needed),
-                        unnamed(known, sentinels),
-                        slow(down_after),
-                    ]
-                    .into_iter()
-                    .flatten()
-                    .map(|finding| finding.about(name)),
-                );
+                let of_this = [too_few(others + 1), slow(down_after)].into_iter().flatten();
+                found.extend(of_this.map(|finding| finding.about(name)));
             }
         }
     }
@@ -135,29 +113,6 @@ fn too_few(known: i64) -> Option<Finding> {
         Finding::warning("sentinels", format!("this Sentinel knows of {known} in all"))
             .why("a majority of the Sentinels has to agree on a fail-over: with fewer than three none may be away")
             .fix("start three, on machines that do not fail together")
-    })
-}
-
-fn quorum(known: i64, needed: i64) -> Option<Finding> {
-    (needed > known).then(|| {
-        Finding::error(
-            "sentinels",
-            format!("its quorum is {needed}, and there are {known} Sentinels"),
-        )
-        .why("they never agree that the primary is down, and promote nothing")
-        .fix(format!("SENTINEL SET NAME quorum {}", known / 2 + 1))
-    })
-}
-
-fn unnamed(known: i64, sentinels: &[(String, Asked)]) -> Option<Finding> {
-    let named = sentinels.len() as i64;
-    (named < known).then(|| {
-        Finding::hint(
-            "sentinels",
-            format!("there are {known} Sentinels, and the address names {named}"),
-        )
-        .why("when the named Sentinels are away, no client finds the primary")
-        .fix("name all of them: redis+sentinel://s1,s2,s3/NAME")
     })
 }
 

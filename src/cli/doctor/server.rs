@@ -8,16 +8,12 @@ pub const CHECKS: &[Check] = &[
     cluster,
     saving_fails,
     persistence,
-    done_not_saved,
     eviction,
     lock_memory,
     marks_removed,
-    memory,
     replicas_missing,
     replicas,
     timeout,
-    keepalive,
-    connections,
 ];
 
 fn cluster(node: &NodeAnswers) -> Option<Finding> {
@@ -50,31 +46,20 @@ fn saves(node: &NodeAnswers) -> Option<bool> {
     Some(!node.config("save")?.is_empty())
 }
 
+/// A completion record is data: unlike a lease, no quarantine makes up for its loss.
 fn persistence(node: &NodeAnswers) -> Option<Finding> {
-    let (found, why) = match (node.config("appendonly")? == "yes", saves(node)?) {
+    let (found, why, when) = match (node.config("appendonly")? == "yes", saves(node)?) {
         (true, _) => return None,
-        (false, true) => ("it has no append-only log, only RDB files", AFTER_A_CRASH),
-        (false, false) => ("it saves nothing: appendonly no and save \"\"", AFTER_A_RESTART),
+        (false, true) => ("it has no append-only log, only RDB files", AFTER_A_CRASH, "a crash"),
+        (false, false) => ("it saves nothing", AFTER_A_RESTART, "any restart"),
     };
-    Some(
-        Finding::hint("persistence", found)
+    Some(match node.info_number("dlock_done_keys").unwrap_or(0) {
+        0 => Finding::hint("persistence", found)
             .why(why)
             .fix("appendonly yes, as a line of its configuration file; then restart it"),
-    )
-}
-
-/// A completion record is data: unlike a lease, no quarantine makes up for its loss.
-fn done_not_saved(node: &NodeAnswers) -> Option<Finding> {
-    let done = node.info_number("dlock_done_keys").filter(|done| *done > 0)?;
-    (node.config("appendonly")? != "yes").then(|| {
-        let are = if done == 1 { "lock is" } else { "locks are" };
-        let (saved, when) = match saves(node) {
-            Some(true) => ("it has no append-only log, only RDB files", "a crash"),
-            _ => ("it saves nothing", "any restart"),
-        };
-        Finding::warning("done_not_saved", format!("{done} {are} done, and {saved}"))
+        done => Finding::warning("persistence", format!("{found}, and locks are done: {done}"))
             .why(format!("after {when} it may have forgotten which jobs were done, and they run again"))
-            .fix("appendonly yes and appendfsync always, each a line of its configuration file; then restart it")
+            .fix("appendonly yes and appendfsync always, each a line of its configuration file; then restart it"),
     })
 }
 
@@ -118,18 +103,6 @@ fn marks_removed(node: &NodeAnswers) -> Option<Finding> {
     )
 }
 
-fn memory(node: &NodeAnswers) -> Option<Finding> {
-    let (used, most) = (node.info_number("used_memory")?, node.config_number("maxmemory")?);
-    // With such a policy a full server evicts keys to take more.
-    let evicts = node.config("maxmemory-policy")?.starts_with("allkeys");
-    (most > 0 && used >= most / 10 * 9 && !evicts).then(|| {
-        let percent = used.saturating_mul(100) / most;
-        Finding::warning("memory", format!("{percent} % of its maxmemory are in use"))
-            .why("when it is full it refuses new locks with OOM")
-            .fix(format!("CONFIG SET maxmemory {}, or delete data", most.saturating_mul(2)))
-    })
-}
-
 fn replicas_missing(node: &NodeAnswers) -> Option<Finding> {
     let needed = node.config_number("min-replicas-to-write").filter(|needed| *needed > 0)?;
     let lag = node.config_number("min-replicas-max-lag")?;
@@ -169,26 +142,6 @@ fn timeout(node: &NodeAnswers) -> Option<Finding> {
             .why("EPHEMERAL locks end with their connection, even while their holder works")
             .fix("CONFIG SET timeout 0, and the same in its configuration file"),
     )
-}
-
-fn keepalive(node: &NodeAnswers) -> Option<Finding> {
-    (node.config_number("tcp-keepalive")? == 0).then(|| {
-        Finding::hint("tcp_keepalive", "tcp-keepalive is 0")
-            .why("it never notices that a client's machine is gone, so that client's request waits for ever")
-            .fix("CONFIG SET tcp-keepalive 60, and the same in its configuration file")
-    })
-}
-
-fn connections(node: &NodeAnswers) -> Option<Finding> {
-    let (used, most) = (node.info_number("connected_clients")?, node.config_number("maxclients")?);
-    (used * 10 >= most * 9).then(|| {
-        Finding::warning("connections", format!("{used} of {most} connections are in use"))
-            .why("further clients are turned away; each waiting request is a connection")
-            .fix(format!(
-                "CONFIG SET maxclients {}, and the same in its configuration file",
-                most * 2
-            ))
-    })
 }
 
 fn plural(number: i64) -> &'static str {

@@ -16,7 +16,6 @@ pub const CHECKS: &[SetCheck] = &[
     max_ttls,
     clocks,
     fences,
-    slow,
 ];
 
 /// Number of nodes that have a server like this; each server of a cluster serves keys of its own.
@@ -167,20 +166,12 @@ fn max_ttls(nodes: &[Facts]) -> Vec<Finding> {
 }
 
 fn clocks(nodes: &[Facts]) -> Vec<Finding> {
-    let clocks: Vec<(&str, i64)> = answering(nodes)
+    answering(nodes)
         .filter_map(|(name, node)| node.clock.map(|clock| (name, clock)))
         .map(|(name, clock)| (name, surely(clock.ahead, clock.uncertainty)))
-        .collect();
-    let wrong: Vec<&(&str, i64)> = clocks.iter().filter(|(_, off)| off.abs() > SECOND).collect();
-    let least = wrong.iter().map(|(_, off)| *off).min().unwrap_or(0);
-    let most = wrong.iter().map(|(_, off)| *off).max().unwrap_or(0);
-    // All nodes agree, and only this machine differs.
-    if wrong.len() > 1 && wrong.len() == clocks.len() && most - least < SECOND {
-        let names: Vec<&str> = clocks.iter().map(|(name, _)| *name).collect();
-        return vec![about(clock("this machine's clock is", "all nodes'", -least), &names)];
-    }
-    let finding = |off: i64| clock("its clock is", "this machine's", off);
-    wrong.iter().map(|(name, off)| finding(*off).about(name)).collect()
+        .filter(|(_, off)| off.abs() > SECOND)
+        .map(|(name, off)| clock(off).about(name))
+        .collect()
 }
 
 /// The part of an offset that is certain.
@@ -188,10 +179,10 @@ fn surely(offset: i64, uncertainty: i64) -> i64 {
     offset.signum() * (offset.abs() - uncertainty).max(0)
 }
 
-fn clock(whose: &str, others: &str, off: i64) -> Finding {
+fn clock(off: i64) -> Finding {
     let direction = if off > 0 { "ahead of" } else { "behind" };
     let off = off.abs();
-    let found = format!("{whose} {} {direction} {others}", shown(off / 1000));
+    let found = format!("its clock is {} {direction} this machine's", shown(off / 1000));
     let finding = if off > TOO_FAR_AHEAD {
         Finding::error("clock", found).why(
             "fences begin at the time in µs, and one of more than ten minutes ahead is refused",
@@ -224,24 +215,8 @@ fn fences(nodes: &[Facts]) -> Vec<Finding> {
     vec![about(finding, &behind)]
 }
 
-fn slow(nodes: &[Facts]) -> Vec<Finding> {
-    let finding = |trip: i64| {
-        Finding::warning("slow", format!("a round trip to it takes {} ms", trip / 1000))
-            .why("a node that takes longer than the node time-out, at most 1 s by default, counts as a no")
-            .fix("look at its load, SLOWLOG GET and LATENCY DOCTOR; or give a larger node time-out")
-    };
-    answering(nodes)
-        .map(|(name, node)| (name, node.round_trip.as_micros() as i64))
-        .filter(|(_, trip)| *trip >= NODE_TIMEOUT / 2)
-        .map(|(name, trip)| finding(trip).about(name))
-        .collect()
-}
-
 /// One second, in µs.
 const SECOND: i64 = 1_000_000;
 
 /// A node refuses a proposal that is this far ahead of its clock: ten minutes, in µs.
 const TOO_FAR_AHEAD: i64 = 600 * SECOND;
-
-/// Default node time-out with leases of at least 20 s, in µs.
-const NODE_TIMEOUT: i64 = SECOND;

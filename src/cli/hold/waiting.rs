@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use dlock_client::operator::{Fields, Node};
 use dlock_client::{Client, Guard, HolderInfo, Key};
-use serde_json::{Map, json};
+use serde_json::json;
 
 use crate::say::bytes;
 use crate::say::duration::{millis, shown};
@@ -71,9 +71,9 @@ impl Hindrance {
             Hindrance::Unknown => ("unknown", None, None),
         };
         let holder = holder.map(|holder| {
-            let mut object = Map::new();
+            let mut object = json!({});
             bytes::insert(&mut object, "meta", &holder.meta);
-            object.insert("held_ms".to_owned(), millis(holder.held).into());
+            object["held_ms"] = millis(holder.held).into();
             object
         });
         let others = json!({"why": why, "holder": holder, "left_ms": left});

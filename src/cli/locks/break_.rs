@@ -139,7 +139,7 @@ async fn ended(nodes: &Nodes, key: &Key, token: Option<Vec<u8>>) -> Answers<u64>
         question.arg(token);
     }
     nodes
-        .each_with(key, move |mut node| {
+        .each(Some(key), move |mut node| {
             let question = question.clone();
             async move {
                 match node.run(&question).await? {

@@ -1,15 +1,16 @@
 //! `dlock inspect`: a lock's holders and waiters, on every node.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use dlock_client::operator;
 use dlock_client::{DoneInfo, HolderInfo, Inspection, Key, WaiterInfo};
 use redis::cmd;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::global::Global;
 use crate::key::KeyArg;
-use crate::nodes::ask::{self, Answers, Nodes};
+use crate::nodes::ask::{self, Answers, Nodes, Trouble};
 use crate::say::exit::Exit;
 use crate::say::failure::Failure;
 use crate::say::table::Table;
@@ -55,7 +56,7 @@ pub async fn ask(nodes: &Nodes, key: &Key, tokens: bool) -> Inspections {
     let mut question = cmd(if tokens { "DLOCK.TOKENS" } else { "DLOCK.INSPECT" });
     question.arg(key.as_bytes());
     nodes
-        .each_with(key, move |mut node| {
+        .each(Some(key), move |mut node| {
             let question = question.clone();
             async move { Ok(operator::inspection(&node.run(&question).await?)?) }
         })
@@ -172,191 +173,192 @@ fn print(key: &Key, answers: &Inspections, verdict: &Verdict, tokens: bool) -> R
 
 /// A table of holders and waiters, a line each.
 pub fn table(answers: &Inspections, tokens: bool) -> Table {
-    let mut headings = vec!["NODE", "WHAT", "MODE", "FENCE", "FOR", "LEFT", "CLIENT", "META"];
-    if tokens {
-        headings.insert(7, "TOKEN");
-    }
-    let mut table = Table::new(&headings);
-    for (name, answer) in answers {
-        let line = |words: String| vec![name.clone(), words];
-        match answer {
-            Err(trouble) => table.row(line(trouble.kind.name().replace('_', " "))),
-            Ok(None) => table.row(line("free".to_owned())),
-            Ok(Some(found)) => {
-                for row in rows(found, tokens) {
-                    table.row([vec![name.clone()], row].concat());
-                }
-            }
-        }
+    let shown = |column: &usize| *column != TOKEN || tokens;
+    let columns: Vec<usize> = (0..HEADINGS.len()).filter(shown).collect();
+    let mut table = Table::new(&columns.iter().map(|column| HEADINGS[*column]).collect::<Vec<_>>());
+    for row in rows(answers) {
+        table.row(columns.iter().filter_map(|column| row.get(*column).cloned()).collect());
     }
     table
 }
 
-fn rows(found: &Inspection, tokens: bool) -> Vec<Vec<String>> {
+/// Each holder and waiter on each node, with a cell for each of the [`HEADINGS`]. A row about a node as a whole is
+/// shorter.
+pub fn rows(answers: &Inspections) -> Vec<Vec<String>> {
+    let of_node = |(name, answer): &(String, Result<Option<Inspection>, Trouble>)| {
+        let rows = match answer {
+            Err(trouble) => vec![vec![trouble.kind.name().replace('_', " ")]],
+            Ok(None) => vec![vec!["free".to_owned()]],
+            Ok(Some(found)) => rows_of(found),
+        };
+        let name = name.clone();
+        rows.into_iter().map(move |row| [vec![name.clone()], row].concat())
+    };
+    answers.iter().flat_map(of_node).collect()
+}
+
+fn rows_of(found: &Inspection) -> Vec<Vec<String>> {
     let mode = match found.limit {
         0 => found.mode.clone(),
         limit => format!("{} {limit}", found.mode),
     };
-    let mut rows = Vec::new();
-    if found.is_foreign() || found.is_evicted() {
-        let left = found.expires.map_or(NO_END.to_owned(), duration::shown);
-        let words = match found.is_foreign() {
-            true => ["holds", &mode, "", "", &left, "", "a plain string"],
-            false => ["shut", &mode, "", "", &left, "", "until its lease would have ended"],
-        };
-        let mut row: Vec<String> = words.map(str::to_owned).to_vec();
-        if tokens {
-            row.insert(6, String::new());
-        }
-        rows.push(row);
-    }
-    if let Some(done) = &found.done {
-        let left = found.expires.map_or(NO_END.to_owned(), duration::shown);
-        let mut row = vec!["done".to_owned(), String::new(), done.fence.to_string()];
-        row.extend([duration::shown(done.since), left, String::new(), bytes::shown(&done.outcome)]);
-        if tokens {
-            row.insert(6, String::new());
-        }
-        rows.push(row);
-    }
     let more = |all: u64, listed: usize, what| {
         let unlisted = all.saturating_sub(listed as u64);
         (unlisted > 0).then(|| vec![format!("and {unlisted} more {what}")])
     };
-    rows.extend(found.holders.iter().map(|holder| holder_row(holder, &mode, tokens)));
+    let mut rows = Vec::from_iter(unheld(found, &mode));
+    rows.extend(found.holders.iter().map(|holder| holder_row(holder, &mode)));
     rows.extend(more(found.holding, found.holders.len(), "hold"));
-    rows.extend(found.waiters.iter().map(|waiter| waiter_row(waiter, tokens)));
+    rows.extend(found.waiters.iter().map(waiter_row));
     rows.extend(more(found.waiting, found.waiters.len(), "wait"));
     rows
 }
 
-fn holder_row(holder: &HolderInfo, mode: &str, tokens: bool) -> Vec<String> {
+/// The row of a key that has another value than a lock with holders.
+fn unheld(found: &Inspection, mode: &str) -> Option<Vec<String>> {
+    let left = left(found.expires);
+    let row = |words: [&str; 8]| Some(words.map(str::to_owned).to_vec());
+    match &found.done {
+        _ if found.is_foreign() => row(["holds", mode, "", "", &left, "", "", "a plain string"]),
+        _ if found.is_evicted() => {
+            row(["shut", mode, "", "", &left, "", "", "until its lease would have ended"])
+        }
+        Some(done) => {
+            let (fence, since) = (done.fence.to_string(), duration::shown(done.since));
+            row(["done", "", &fence, &since, &left, "", "", &bytes::shown(&done.outcome)])
+        }
+        None => None,
+    }
+}
+
+fn holder_row(holder: &HolderInfo, mode: &str) -> Vec<String> {
     let what = match (holder.ephemeral, holder.away) {
         (true, _) => "holds, ephemeral",
         (_, true) => "its turn, away",
         _ => "holds",
     };
-    let (held, left) = (duration::shown(holder.held), duration::shown(holder.ttl));
-    let mut row = vec![what.to_owned(), mode.to_owned(), holder.fence.to_string(), held, left];
-    row.push(client(holder.client));
-    if tokens {
-        row.push(shown_token(holder.token.as_deref()));
-    }
-    row.push(bytes::shown(&holder.meta));
-    row
+    vec![
+        what.to_owned(),
+        mode.to_owned(),
+        holder.fence.to_string(),
+        duration::shown(holder.held),
+        duration::shown(holder.ttl),
+        client(holder.client),
+        token(holder.token.as_deref()),
+        bytes::shown(&holder.meta),
+    ]
 }
 
-fn waiter_row(waiter: &WaiterInfo, tokens: bool) -> Vec<String> {
-    let left = waiter.left.map_or(NO_END.to_owned(), duration::shown);
-    let what = if waiter.away { "waits, away" } else { "waits" };
-    let mut row = vec![
-        what.to_owned(),
+fn waiter_row(waiter: &WaiterInfo) -> Vec<String> {
+    vec![
+        if waiter.away { "waits, away" } else { "waits" }.to_owned(),
         waiter.mode.clone(),
         String::new(),
         duration::shown(waiter.waited),
-        left,
-    ];
-    row.push(client(waiter.client));
-    if tokens {
-        row.push(shown_token(waiter.token.as_deref()));
-    }
-    row.push(bytes::shown(&waiter.meta));
-    row
+        left(waiter.left),
+        client(waiter.client),
+        token(waiter.token.as_deref()),
+        bytes::shown(&waiter.meta),
+    ]
 }
 
-fn shown_token(token: Option<&[u8]>) -> String {
-    token.map_or(String::new(), bytes::shown)
+fn left(left: Option<Duration>) -> String {
+    left.map_or("no end".to_owned(), duration::shown)
 }
 
 fn client(client: Option<u64>) -> String {
     client.map_or("gone".to_owned(), |id| id.to_string())
 }
 
-fn print_json(key: &Key, answers: &Inspections, verdict: &Verdict) -> Result<(), Failure> {
-    for (name, answer) in answers {
-        let mut object = Map::new();
-        bytes::insert(&mut object, "key", key.as_bytes());
-        object.insert("node".to_owned(), name.as_str().into());
-        match answer {
-            Err(trouble) => {
-                object.insert("kind".to_owned(), trouble.kind.name().into());
-                object.insert("error".to_owned(), trouble.words.as_str().into());
-            }
-            Ok(None) => drop(object.insert("mode".to_owned(), Value::Null)),
-            Ok(Some(found)) => insert_found(&mut object, found),
-        }
-        stdout::json(&object.into())?;
-    }
-    let mut object = Map::new();
-    bytes::insert(&mut object, "key", key.as_bytes());
-    object.insert("state".to_owned(), verdict.name().into());
-    match verdict {
-        Verdict::Held { fence, .. } => drop(object.insert("fence".to_owned(), json!(fence))),
-        Verdict::Done { fence, .. } => drop(object.insert("fence".to_owned(), json!(fence))),
-        _ => {}
-    }
-    object.insert("nodes".to_owned(), answers.len().into());
-    let answered = answers.iter().filter(|(_, answer)| answer.is_ok()).count();
-    object.insert("answered".to_owned(), answered.into());
-    stdout::json(&object.into())
+fn token(token: Option<&[u8]>) -> String {
+    token.map_or(String::new(), bytes::shown)
 }
 
-fn insert_found(object: &mut Map<String, Value>, found: &Inspection) {
+fn print_json(key: &Key, answers: &Inspections, verdict: &Verdict) -> Result<(), Failure> {
+    for (name, answer) in answers {
+        let mut object = json!({ "node": name });
+        match answer {
+            Err(trouble) => {
+                object["kind"] = trouble.kind.name().into();
+                object["error"] = trouble.words.as_str().into();
+            }
+            Ok(None) => object["mode"] = Value::Null,
+            Ok(Some(found)) => insert_found(&mut object, found),
+        }
+        stdout::json(&bytes::about(key, object))?;
+    }
+    let mut object = json!({ "state": verdict.name() });
+    match verdict {
+        Verdict::Held { fence, .. } => object["fence"] = json!(fence),
+        Verdict::Done { fence, .. } => object["fence"] = json!(fence),
+        _ => {}
+    }
+    object["nodes"] = answers.len().into();
+    object["answered"] = answers.iter().filter(|(_, answer)| answer.is_ok()).count().into();
+    stdout::json(&bytes::about(key, object))
+}
+
+fn insert_found(object: &mut Value, found: &Inspection) {
     let holders = found.holders.iter().map(|holder| {
-        let mut one = Map::new();
-        one.insert("id".to_owned(), holder.id.as_str().into());
-        one.insert("fence".to_owned(), holder.fence.into());
-        one.insert("ttl_ms".to_owned(), duration::millis(holder.ttl).into());
-        one.insert("held_ms".to_owned(), duration::millis(holder.held).into());
-        one.insert("client".to_owned(), json!(holder.client));
-        one.insert("ephemeral".to_owned(), holder.ephemeral.into());
-        one.insert("away".to_owned(), holder.away.into());
-        insert_words(&mut one, &holder.meta, holder.token.as_deref());
-        Value::Object(one)
+        let one = json!({
+            "id": holder.id,
+            "fence": holder.fence,
+            "ttl_ms": duration::millis(holder.ttl),
+            "held_ms": duration::millis(holder.held),
+            "client": holder.client,
+            "ephemeral": holder.ephemeral,
+            "away": holder.away,
+        });
+        with_words(one, &holder.meta, holder.token.as_deref())
     });
     let waiters = found.waiters.iter().map(|waiter| {
-        let mut one = Map::new();
-        one.insert("id".to_owned(), waiter.id.as_str().into());
-        one.insert("mode".to_owned(), waiter.mode.as_str().into());
-        one.insert("waited_ms".to_owned(), duration::millis(waiter.waited).into());
-        one.insert("left_ms".to_owned(), json!(waiter.left.map(duration::millis)));
-        one.insert("client".to_owned(), json!(waiter.client));
-        one.insert("away".to_owned(), waiter.away.into());
-        insert_words(&mut one, &waiter.meta, waiter.token.as_deref());
-        Value::Object(one)
+        let one = json!({
+            "id": waiter.id,
+            "mode": waiter.mode,
+            "waited_ms": duration::millis(waiter.waited),
+            "left_ms": waiter.left.map(duration::millis),
+            "client": waiter.client,
+            "away": waiter.away,
+        });
+        with_words(one, &waiter.meta, waiter.token.as_deref())
     });
-    object.insert("mode".to_owned(), found.mode.as_str().into());
-    object.insert("limit".to_owned(), found.limit.into());
-    object.insert("holding".to_owned(), found.holding.into());
-    object.insert("holders".to_owned(), holders.collect());
-    object.insert("waiting".to_owned(), found.waiting.into());
-    object.insert("waiters".to_owned(), waiters.collect());
+    object["mode"] = found.mode.as_str().into();
+    object["limit"] = found.limit.into();
+    object["holding"] = found.holding.into();
+    object["holders"] = holders.collect();
+    object["waiting"] = found.waiting.into();
+    object["waiters"] = waiters.collect();
     if let Some(done) = &found.done {
-        object.insert("done".to_owned(), self::done(done));
+        object["done"] = self::done(done);
     }
     if found.is_foreign() || found.is_evicted() || found.done.is_some() {
-        object.insert("ttl_ms".to_owned(), json!(found.expires.map(duration::millis)));
+        object["ttl_ms"] = json!(found.expires.map(duration::millis));
     }
 }
 
 /// The holder that has left a lock done, for programs.
 pub fn done(done: &DoneInfo) -> Value {
-    let mut one = Map::new();
-    one.insert("id".to_owned(), done.id.as_str().into());
-    one.insert("fence".to_owned(), done.fence.into());
-    one.insert("since_ms".to_owned(), duration::millis(done.since).into());
+    let mut one = json!({
+        "id": done.id,
+        "fence": done.fence,
+        "since_ms": duration::millis(done.since),
+    });
     bytes::insert(&mut one, "outcome", &done.outcome);
-    one.into()
+    one
 }
 
-fn insert_words(object: &mut Map<String, Value>, meta: &[u8], token: Option<&[u8]>) {
-    bytes::insert(object, "meta", meta);
+fn with_words(mut object: Value, meta: &[u8], token: Option<&[u8]>) -> Value {
+    bytes::insert(&mut object, "meta", meta);
     if let Some(token) = token {
-        bytes::insert(object, "token", token);
+        bytes::insert(&mut object, "token", token);
     }
+    object
 }
 
-const NO_END: &str = "no end";
+/// The columns of all tables of holders and waiters.
+pub const HEADINGS: [&str; 9] =
+    ["NODE", "WHAT", "MODE", "FENCE", "FOR", "LEFT", "CLIENT", "TOKEN", "META"];
+const TOKEN: usize = 7;
 
 const NOTES: &str = "\
 Exits with 0 if a majority of the nodes says that the lock is held, 1 if it is free or done, 69 if too few nodes answer to say; 77 if they refuse this user, 78 if they lack the module.";
@@ -364,7 +366,6 @@ Exits with 0 if a majority of the nodes says that the lock is held, 1 if it is f
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::nodes::ask::Trouble;
 
     fn held(holders: &[(&str, u64)]) -> Result<Option<Inspection>, Trouble> {
         let holder = |(id, fence): &(&str, u64)| {

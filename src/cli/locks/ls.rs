@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use dlock_client::operator;
-use dlock_client::{DoneInfo, Inspection};
+use dlock_client::{DoneInfo, Inspection, Key};
 use redis::{Value, cmd, pipe};
-use serde_json::{Map, json};
+use serde_json::json;
 
 use crate::global::Global;
 use crate::locks::inspect;
@@ -39,7 +39,7 @@ impl Args {
     pub async fn run(self, global: &Global) -> Result<Exit, Failure> {
         let nodes = Nodes::of(global)?;
         let types = if self.done { &["dlock-key", "dlockdone"][..] } else { &["dlock-key"] };
-        let answers = nodes.each(move |node| locks(node, self.pattern.clone(), types)).await;
+        let answers = nodes.each(None, move |node| locks(node, self.pattern.clone(), types)).await;
         ask::complain(&answers, global.json);
         if answers.iter().all(|(_, answer)| answer.is_err()) {
             return Ok(ask::kind(&answers).exit());
@@ -157,6 +157,10 @@ struct MergedLock {
 }
 
 impl MergedLock {
+    fn mode(&self) -> String {
+        Vec::from_iter(self.modes.iter().cloned()).join("/")
+    }
+
     /// Number of holders, at least: holders on several nodes may be the same or not.
     fn holders(&self) -> u64 {
         self.holding.max(self.holders.len() as u64)
@@ -196,8 +200,7 @@ fn print(locks: &BTreeMap<Vec<u8>, MergedLock>, nodes: usize, done: bool) -> Res
     let mut table = Table::new(&headings);
     for (key, lock) in locks {
         let left = lock.shortest.map_or("-".to_owned(), duration::shown);
-        let mode = Vec::from_iter(lock.modes.iter().cloned()).join("/");
-        let mut row = vec![bytes::shown(key), mode, lock.holders().to_string()];
+        let mut row = vec![bytes::shown(key), lock.mode(), lock.holders().to_string()];
         if nodes > 1 {
             row.push(format!("{} of {nodes}", lock.nodes));
         }
@@ -217,18 +220,17 @@ fn shortest(found: &Inspection) -> Option<Duration> {
 
 fn print_json(locks: &BTreeMap<Vec<u8>, MergedLock>) -> Result<(), Failure> {
     for (key, lock) in locks {
-        let mut object = Map::new();
-        bytes::insert(&mut object, "key", key);
-        object
-            .insert("mode".to_owned(), Vec::from_iter(lock.modes.iter().cloned()).join("/").into());
-        object.insert("holding".to_owned(), lock.holders().into());
-        object.insert("nodes".to_owned(), lock.nodes.into());
-        object.insert("ttl_ms".to_owned(), json!(lock.shortest.map(duration::millis)));
-        object.insert("waiting".to_owned(), lock.waiters.into());
+        let mut others = json!({
+            "mode": lock.mode(),
+            "holding": lock.holders(),
+            "nodes": lock.nodes,
+            "ttl_ms": lock.shortest.map(duration::millis),
+            "waiting": lock.waiters,
+        });
         if let Some(done) = &lock.done {
-            object.insert("done".to_owned(), inspect::done(done));
+            others["done"] = inspect::done(done);
         }
-        stdout::json(&object.into())?;
+        stdout::json(&bytes::about(&Key::from(&key[..]), others))?;
     }
     Ok(())
 }

@@ -43,13 +43,9 @@ pub struct Trouble {
 impl Nodes {
     /// Reads the nodes of the command line.
     pub fn of(global: &Global) -> Result<Nodes, Failure> {
-        Nodes::at(&nodes::urls(global)?, global)
-    }
-
-    pub fn at(urls: &[String], global: &Global) -> Result<Nodes, Failure> {
         let mut targets = Vec::new();
-        for url in urls {
-            let address = Address::read(url)?;
+        for url in nodes::urls(global)? {
+            let address = Address::read(&url)?;
             targets.push(Target { name: short(address.name()), address });
         }
         let timeout = nodes::timeout(global);
@@ -78,38 +74,13 @@ impl Nodes {
         self.targets.iter().map(alone).collect()
     }
 
-    /// Returns the address of each node, and true if it can fail over to other servers.
-    pub fn names(&self) -> impl Iterator<Item = (String, bool)> {
-        let fails_over = |at: &Address| at.is_watched() || at.is_cluster();
-        self.targets.iter().map(move |one| (one.name.clone(), fails_over(&one.address)))
-    }
-
     /// True if one of the nodes is a cluster.
     pub fn has_cluster(&self) -> bool {
         self.targets.iter().any(|target| target.address.is_cluster())
     }
 
-    /// Connects to all nodes at once, and asks each; of a cluster all primaries.
-    pub async fn each<T, F, A>(&self, ask: F) -> Answers<T>
-    where
-        T: Send + 'static,
-        F: Fn(Node) -> A + Clone + Send + Sync + 'static,
-        A: Future<Output = Result<T, Trouble>> + Send,
-    {
-        self.each_of(None, ask).await
-    }
-
-    /// Like `each`, but of a cluster asks only the primary that has this key.
-    pub async fn each_with<T, F, A>(&self, key: &Key, ask: F) -> Answers<T>
-    where
-        T: Send + 'static,
-        F: Fn(Node) -> A + Clone + Send + Sync + 'static,
-        A: Future<Output = Result<T, Trouble>> + Send,
-    {
-        self.each_of(Some(key), ask).await
-    }
-
-    async fn each_of<T, F, A>(&self, key: Option<&Key>, ask: F) -> Answers<T>
+    /// Connects to all nodes at once, and asks each; of a cluster the primary that has this key, or all primaries.
+    pub async fn each<T, F, A>(&self, key: Option<&Key>, ask: F) -> Answers<T>
     where
         T: Send + 'static,
         F: Fn(Node) -> A + Clone + Send + Sync + 'static,
@@ -118,16 +89,10 @@ impl Nodes {
         self.ask_all(self.servers(key).await.into_iter(), ask).await
     }
 
-    /// Returns the replicas and Sentinels of the nodes, if there are any.
+    /// Returns the replicas and Sentinels of the first node, if it fails over.
     pub async fn stand_by(&self) -> Result<Option<StandBy>, Trouble> {
-        let mut found: Option<StandBy> = None;
-        for target in &self.targets {
-            let Some(more) = target.address.stand_by(self.timeout).await? else { continue };
-            let all = found.get_or_insert_default();
-            all.replicas.extend(more.replicas);
-            all.sentinels.extend(more.sentinels);
-        }
-        Ok(found)
+        let Some(first) = self.targets.first() else { return Ok(None) };
+        Ok(first.address.stand_by(self.timeout).await?)
     }
 
     /// Connects to these servers at once, and asks each.

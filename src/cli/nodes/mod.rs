@@ -51,7 +51,7 @@ pub async fn connect_or_later(
     let builder = builder(global)?.notify(tell);
     match builder.clone().connect().await {
         Err(error) if error.may_pass() => {
-            stderr::complain(&error);
+            stderr::warn("no_quorum", &error, global.json);
             Ok(builder.connect_later()?)
         }
         connected => connected.map_err(|error| failed(global, error)),
@@ -108,18 +108,6 @@ const EMPTY: &str = "the list of nodes is empty: name them with --nodes or in DL
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_request_without_a_lease_has_the_time_out_that_is_set() {
-        let set = Some(Duration::from_secs(1800));
-        let timeout = |node_timeout| {
-            timeout(&Global { nodes: None, node_timeout, json: false, verbose: false })
-        };
-        assert_eq!(
-            (timeout(set), timeout(None)),
-            (Duration::from_secs(1800), Duration::from_secs(1))
-        );
-    }
 
     #[test]
     fn a_list_of_nodes_may_be_of_several_kinds() {

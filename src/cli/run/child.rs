@@ -1,5 +1,4 @@
-//! Starts the command: with a signal to it if dlock is killed, and by `dlock run` in a process group of its
-//! own.
+//! Starts the command, in a process group of its own, with a signal to it if dlock is killed.
 //!
 //! Two steps must happen in the new process before the command runs: take the terminal, and ask for a signal in
 //! case dlock is killed. So dlock starts itself once more, as `dlock __child`, which takes these steps and then
@@ -40,12 +39,6 @@ impl Start {
     /// signal when the thread that started it ends.
     pub fn spawn(&self) -> Result<Processes, Failure> {
         Processes::start(&mut self.child()).map_err(not_started)
-    }
-
-    /// Starts the command, in dlock's own process group, and waits until it has ended. The same thread must call
-    /// this.
-    pub fn status(&self) -> Result<ExitStatus, Failure> {
-        self.child().status().map_err(not_started)
     }
 
     fn child(&self) -> Command {

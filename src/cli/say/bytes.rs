@@ -2,7 +2,7 @@
 
 use dlock_client::Key;
 use dlock_client::operator::Printable;
-use serde_json::{Map, Value};
+use serde_json::{Value, json};
 
 /// The form for people: bytes that cannot be printed are escaped as in `\x00`, and so is the backslash.
 pub fn shown(bytes: &[u8]) -> String {
@@ -15,11 +15,11 @@ pub fn typed(word: &[u8], is_escaped: bool) -> Result<Vec<u8>, String> {
 }
 
 /// Adds a field to a JSON object, as [`text`]; bytes that are not UTF-8 get a second field `…_hex`.
-pub fn insert(object: &mut Map<String, Value>, name: &str, bytes: &[u8]) {
+pub fn insert(object: &mut Value, name: &str, bytes: &[u8]) {
     if str::from_utf8(bytes).is_err() {
-        object.insert(format!("{name}_hex"), hex(bytes).into());
+        object[format!("{name}_hex")] = hex(bytes).into();
     }
-    object.insert(name.to_owned(), text(bytes).into());
+    object[name] = text(bytes).into();
 }
 
 /// The form for programs: unchanged if it is UTF-8, else as [`shown`].
@@ -34,22 +34,20 @@ pub fn hex(bytes: &[u8]) -> String {
 
 /// An object about a lock: a field with its key, and others after it.
 pub fn about(key: &Key, others: Value) -> Value {
-    let mut object = Map::new();
-    insert(&mut object, "key", key.as_bytes());
-    if let Value::Object(others) = others {
-        object.extend(others);
-    }
-    object.into()
+    with(json!({}), key, others)
 }
 
 /// An event about a lock.
 pub fn event(name: &str, key: &Key, others: Value) -> Value {
-    let mut object = Map::new();
-    object.insert("event".to_owned(), name.into());
-    if let Value::Object(others) = about(key, others) {
+    with(json!({ "event": name }), key, others)
+}
+
+fn with(mut object: Value, key: &Key, others: Value) -> Value {
+    insert(&mut object, "key", key.as_bytes());
+    if let (Value::Object(object), Value::Object(others)) = (&mut object, others) {
         object.extend(others);
     }
-    object.into()
+    object
 }
 
 fn unescape(bytes: &[u8]) -> Result<Vec<u8>, String> {
@@ -99,11 +97,11 @@ mod tests {
 
     #[test]
     fn json_loses_no_byte() {
-        let mut object = Map::new();
+        let mut object = json!({});
         insert(&mut object, "key", b"job");
         insert(&mut object, "meta", b"\xff");
         let expected = serde_json::json!({"key": "job", "meta": "\\xff", "meta_hex": "ff"});
-        assert_eq!(Value::Object(object), expected);
+        assert_eq!(object, expected);
         let event = event("lost", &Key::from(&b"\xfe"[..]), serde_json::json!({"fence": 7}));
         let text = r#"{"event":"lost","key_hex":"fe","key":"\\xfe","fence":7}"#;
         assert_eq!(event.to_string(), text);

@@ -178,15 +178,6 @@ mod tests {
     }
 
     #[test]
-    fn names_are_words_in_snake_case_and_no_two_are_the_same() {
-        let mut names = Kind::ALL.map(Kind::name).to_vec();
-        assert!(names.iter().all(|name| name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_')));
-        names.sort_unstable();
-        names.dedup();
-        assert_eq!(names.len(), Kind::ALL.len());
-    }
-
-    #[test]
     fn the_page_lists_every_kind_with_its_exit_code() {
         let page = include_str!("../../../docs/program.md");
         for kind in Kind::ALL {

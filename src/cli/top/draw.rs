@@ -2,7 +2,7 @@
 //!
 //! [`lock`]: the page of one lock. [`words`]: the texts of the cells.
 
-pub mod lock;
+mod lock;
 mod words;
 
 use std::env;
@@ -10,7 +10,7 @@ use std::env;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
-use ratatui::text::{Line, Span};
+use ratatui::text::Line;
 use ratatui::widgets::{Cell, Paragraph, Row, Table, TableState};
 
 use unicode_width::UnicodeWidthStr;
@@ -65,7 +65,7 @@ fn draw_nodes(frame: &mut Frame<'_>, area: Rect, nodes: &[Seen]) {
             right(number("leases")),
             right(number("waiters")),
             right(seen.pace.grants.map_or(String::new(), |grants| format!("{grants:.0}"))),
-            right(seen.pace.p99_wait.map_or("-".to_owned(), duration::measured)),
+            right(seen.pace.p99_wait.map_or("-".to_owned(), duration::shown)),
         ])
     });
     let heading = ["NODE", "STATE"].map(Cell::from).into_iter();
@@ -108,7 +108,6 @@ fn no_hot(view: &View) -> String {
     let trouble = looks.filter_map(|look| look.hot.as_ref().err()).next();
     match trouble {
         Some(trouble) => format!("contended locks cannot be shown: {trouble}"),
-        None if !view.filter.is_empty() => format!("no hot lock has '{}' in its key", view.filter),
         None => "no request waits for a lock, nor has one in the last minutes".to_owned(),
     }
 }
@@ -133,19 +132,14 @@ fn room<const COLUMNS: usize>(area: Rect, widths: [Constraint; COLUMNS]) -> [usi
 }
 
 fn footer(view: &View) -> Line<'static> {
-    if view.is_typing {
-        return Line::from(format!("only keys with: {}_", view.filter));
-    }
     if !view.said.is_empty() {
         return Line::styled(view.said, bold());
     }
-    let hints = match view.page {
-        Page::Hot => "q quit  ? help  / filter  Enter this lock",
+    Line::from(match view.page {
+        Page::Hot => "q quit  ? help  Enter this lock",
         Page::Lock { .. } => "Esc back  q quit  ? help",
         Page::Help => "Esc back  q quit",
-    };
-    let filter = if view.filter.is_empty() { String::new() } else { format!("/{}  ", view.filter) };
-    Line::from(vec![Span::styled(filter, bold()), Span::from(hints)])
+    })
 }
 
 /// The key's name, with a note if it is cut or in another database.

@@ -24,20 +24,9 @@ pub fn pressed(view: &mut View, key: KeyEvent) -> Option<Wish> {
         };
     }
     view.said = "";
-    if view.is_typing {
-        typed(view, key.code);
-        return None;
-    }
-    command(view, key.code)
-}
-
-fn command(view: &mut View, key: KeyCode) -> Option<Wish> {
-    match key {
+    match key.code {
         KeyCode::Char('q') => return Some(Wish::Quit),
         KeyCode::Char('?') => view.page = Page::Help,
-        KeyCode::Char('/') => {
-            (view.page, view.is_typing) = (Page::Hot, true);
-        }
         KeyCode::Up | KeyCode::Char('k') => view.select(view.selected.saturating_sub(1)),
         KeyCode::Down | KeyCode::Char('j') => view.select(view.selected + 1),
         KeyCode::PageUp => view.select(view.selected.saturating_sub(PAGE)),
@@ -51,58 +40,11 @@ fn command(view: &mut View, key: KeyCode) -> Option<Wish> {
             }
             Err(why) => view.said = why,
         },
-        KeyCode::Esc => match view.page {
-            // Esc undoes the filter last.
-            Page::Hot => view.filter.clear(),
-            _ => (view.page, view.selected) = (Page::Hot, 0),
-        },
+        KeyCode::Esc => (view.page, view.selected) = (Page::Hot, 0),
         _ => {}
     }
     None
 }
 
-fn typed(view: &mut View, key: KeyCode) {
-    match key {
-        KeyCode::Char(letter) => view.filter.push(letter),
-        KeyCode::Backspace => drop(view.filter.pop()),
-        KeyCode::Esc => (view.is_typing, view.filter) = (false, String::new()),
-        KeyCode::Enter => view.is_typing = false,
-        _ => {}
-    }
-    view.select(view.selected);
-}
-
 /// Lines of a page step.
 const PAGE: usize = 10;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn press(view: &mut View, code: KeyCode) -> Option<Wish> {
-        pressed(view, KeyEvent::from(code))
-    }
-
-    #[test]
-    fn what_is_typed_into_the_filter_is_no_command() {
-        let mut view = View::default();
-        press(&mut view, KeyCode::Char('/'));
-        for letter in "quiet".chars() {
-            assert_eq!(press(&mut view, KeyCode::Char(letter)), None);
-        }
-        press(&mut view, KeyCode::Backspace);
-        press(&mut view, KeyCode::Enter);
-        assert_eq!(view.filter, "quie");
-        assert_eq!(press(&mut view, KeyCode::Char('q')), Some(Wish::Quit));
-        press(&mut view, KeyCode::Esc);
-        assert_eq!(view.filter, "");
-    }
-
-    #[test]
-    fn ctrl_c_quits_even_while_something_is_typed() {
-        let ctrl = |letter| KeyEvent::new(KeyCode::Char(letter), KeyModifiers::CONTROL);
-        let mut view = View { is_typing: true, ..View::default() };
-        assert_eq!(pressed(&mut view, ctrl('c')), Some(Wish::Quit));
-        assert_eq!(pressed(&mut view, ctrl('z')), Some(Wish::Stop));
-    }
-}

@@ -11,6 +11,7 @@ mod view;
 use std::io::{self, IsTerminal};
 use std::time::Duration;
 
+use nix::sys::signal::Signal;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use tokio::time::{MissedTickBehavior, interval};
@@ -19,7 +20,7 @@ use crate::global::Global;
 use crate::nodes::ask::Nodes;
 use crate::say::exit::Exit;
 use crate::say::failure::Failure;
-use crate::say::{duration, stdout};
+use crate::say::stdout;
 use crate::signals::{Signals, stop_here};
 use crate::watch::Watch;
 use keys::Wish;
@@ -33,10 +34,6 @@ pub struct Args {
     /// Print one frame as text, and end
     #[arg(long)]
     once: bool,
-
-    /// Interval of looks at the nodes
-    #[arg(long, default_value = "1s", value_name = "TIME", value_parser = duration::parse_positive)]
-    every: Duration,
 }
 
 impl Args {
@@ -46,7 +43,7 @@ impl Args {
             let mut view = View::default();
             // A rate takes two looks.
             view.see(watch.look().await);
-            tokio::time::sleep(self.every.min(Duration::from_secs(1))).await;
+            tokio::time::sleep(EVERY).await;
             view.see(watch.look().await);
             stdout::print(frame(&mut view)?)?;
             return Ok(Exit::OK);
@@ -55,28 +52,40 @@ impl Args {
             return Err(Failure::usage("there is no terminal to draw on: --once prints one frame"));
         }
         let mut signals = Signals::listen()?;
-        let screen = Screen::enter().map_err(|error| Failure::internal(&error))?;
-        let every = self.every.max(SHORTEST);
-        let ended = tokio::select! {
-            ended = show(screen, watch, every) => ended.map(|()| Exit::OK),
-            signal = signals.next_that_ends() => Ok(Exit::Signal(signal)),
-        };
-        screen::leave();
-        ended.map_err(|error| Failure::internal(&error))
+        let mut screen = Screen::enter()?;
+        let mut view = View::default();
+        loop {
+            let ended = tokio::select! {
+                ended = show(&mut screen, &mut view, &mut watch) => ended,
+                signal = signals.next_that_halts() => Ok(Some(signal)),
+            };
+            screen::leave();
+            match ended? {
+                None => return Ok(Exit::OK),
+                Some(Signal::SIGTSTP) => {
+                    stop_here();
+                    screen.come_back()?;
+                }
+                Some(signal) => return Ok(Exit::Signal(signal)),
+            }
+        }
     }
 }
 
-/// Draws and reads keys until the user quits.
-async fn show(mut screen: Screen, mut watch: Watch, every: Duration) -> io::Result<()> {
-    let mut view = View::default();
-    let mut ticks = interval(every);
+/// Draws and reads keys until the user quits, or presses the key of a signal.
+async fn show(
+    screen: &mut Screen,
+    view: &mut View,
+    watch: &mut Watch,
+) -> io::Result<Option<Signal>> {
+    let mut ticks = interval(EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
-        screen.draw(&mut view)?;
+        screen.draw(view)?;
         let input = tokio::select! {
             _ = ticks.tick() => {
                 view.see(watch.look().await);
-                refresh(&mut view, &mut watch).await;
+                refresh(view, watch).await;
                 continue;
             }
             input = screen.input() => input,
@@ -84,19 +93,15 @@ async fn show(mut screen: Screen, mut watch: Watch, every: Duration) -> io::Resu
         let Some(Input::Key(key)) = input else {
             // The window has another size, or the terminal is gone.
             if input.is_none() {
-                return Ok(());
+                return Ok(None);
             }
             continue;
         };
-        match keys::pressed(&mut view, key) {
+        match keys::pressed(view, key) {
             None => {}
-            Some(Wish::Quit) => return Ok(()),
-            Some(Wish::Stop) => {
-                screen::leave();
-                stop_here();
-                screen.come_back()?;
-            }
-            Some(Wish::Look) => refresh(&mut view, &mut watch).await,
+            Some(Wish::Quit) => return Ok(None),
+            Some(Wish::Stop) => return Ok(Some(Signal::SIGTSTP)),
+            Some(Wish::Look) => refresh(view, watch).await,
         }
     }
 }
@@ -129,13 +134,13 @@ fn frame(view: &mut View) -> Result<String, Failure> {
 
 /// Number of hot keys to show.
 const HOT: usize = 40;
-/// Shortest interval: a shorter one would cost the nodes more than a hundredth of a processor.
-const SHORTEST: Duration = Duration::from_millis(500);
+/// Interval of looks at the nodes.
+const EVERY: Duration = Duration::from_secs(1);
 /// Width of a printed frame.
 const WIDTH: u16 = 100;
 
 const NOTES: &str = "\
-Keys: arrows or j and k select, Enter shows a lock with its queue, / filters, ? helps, Esc goes back, q quits.
+Keys: arrows or j and k select, Enter shows a lock with its queue, ? helps, Esc goes back, q quits.
 
 It asks each node once a second for INFO, DLOCK.HOT and DLOCK.INSPECT of the keys that are shown, and
 never scans the keyspace. `dlock ls` lists all locks, and `dlock break` ends one. The user of the nodes needs no

@@ -1,8 +1,6 @@
 //! The content of the screen, and the selection in it.
 
-use super::draw::lock;
-use crate::locks::inspect::Inspections;
-use crate::say::bytes;
+use crate::locks::inspect::{self, Inspections};
 use crate::watch::Look;
 use crate::watch::look::HotKey;
 
@@ -11,10 +9,6 @@ use crate::watch::look::HotKey;
 pub struct View {
     pub look: Option<Look>,
     pub page: Page,
-    /// Only keys that contain this.
-    pub filter: String,
-    /// The filter is being typed.
-    pub is_typing: bool,
     /// The reason why the selected lock has no page.
     pub said: &'static str,
     /// Index of the selected line.
@@ -42,16 +36,14 @@ impl View {
 
     /// The hot locks that are shown.
     pub fn hot(&self) -> Vec<&HotKey> {
-        let mut keys = self.look.as_ref().map_or(Vec::new(), Look::hot);
-        keys.retain(|key| self.filter.is_empty() || bytes::shown(&key.name).contains(&self.filter));
-        keys
+        self.look.as_ref().map_or(Vec::new(), Look::hot)
     }
 
     /// Number of lines that can be selected.
     pub fn lines(&self) -> usize {
         match &self.page {
             Page::Hot => self.hot().len(),
-            Page::Lock { answers, .. } => lock::lines(answers),
+            Page::Lock { answers, .. } => inspect::rows(answers).len(),
             Page::Help => 0,
         }
     }

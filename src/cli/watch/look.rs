@@ -39,8 +39,6 @@ pub struct HotKey {
     pub waited: Duration,
     pub longest: Duration,
     pub waiting: u64,
-    pub grants: u64,
-    pub hand_overs: u64,
     pub denials: u64,
     /// The lock. Unknown for keys outside of the database of the node's URL.
     pub lock: Option<Inspection>,
@@ -125,8 +123,6 @@ impl HotKey {
             waited: row.millis("waited-ms")?,
             longest: row.millis("longest-wait-ms")?,
             waiting: row.number("waiting")?,
-            grants: row.number("grants")?,
-            hand_overs: row.number("handovers")?,
             denials: row.number("denials")?,
             lock: None,
         })

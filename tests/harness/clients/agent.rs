@@ -28,7 +28,7 @@ impl Agent {
     /// Starts it with these arguments, too.
     #[track_caller]
     pub fn with(nodes: &[String], arguments: &[&str]) -> Agent {
-        let folder = scratch::elsewhere();
+        let folder = scratch::folder();
         let running = Some(start(nodes, folder.path(), arguments));
         let arguments = arguments.iter().map(|&argument| argument.to_owned()).collect();
         Agent { running, folder, arguments }

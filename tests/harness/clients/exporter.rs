@@ -92,12 +92,6 @@ impl Exporter {
         line.rsplit(' ').next()?.parse().ok()
     }
 
-    /// The state that the page shows.
-    #[track_caller]
-    pub fn state(&self) -> Value {
-        serde_json::from_str(&self.get("/state").body).expect("it is JSON")
-    }
-
     /// Asks it to end, and returns its exit code.
     #[track_caller]
     pub fn end(mut self) -> Option<i32> {

@@ -15,7 +15,6 @@ pub struct Builder {
     pub(crate) config: Vec<String>,
     pub(crate) moves_wall_clock: bool,
     pub(crate) faster: i64,
-    pub(crate) on_a_disk: bool,
     pub(crate) forgets: bool,
     pub(crate) wrapper: Vec<String>,
 }
@@ -30,7 +29,6 @@ impl Builder {
             config: Vec::new(),
             moves_wall_clock: false,
             faster: 0,
-            on_a_disk: false,
             forgets: false,
             wrapper: Vec::new(),
         }
@@ -67,12 +65,6 @@ impl Builder {
     /// A node of a cluster, still without slots and without other nodes.
     pub fn cluster(self) -> Builder {
         self.config("cluster-enabled yes").config("cluster-node-timeout 2000")
-    }
-
-    /// Keeps its files on a disk, if temporary files are there, and never in memory only.
-    pub fn on_a_disk(mut self) -> Builder {
-        self.on_a_disk = true;
-        self
     }
 
     /// Lets the test set the wall clock of this server: see [`Server::set_wall_clock`].

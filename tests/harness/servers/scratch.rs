@@ -11,14 +11,8 @@ use nix::sys::statvfs::statvfs;
 use tempfile::TempDir;
 
 /// A new folder, removed when the returned value is dropped. TMPDIR sets its place.
-pub(crate) fn folder(on_a_disk: bool) -> TempDir {
-    let place = if on_a_disk { env::temp_dir() } else { place() };
-    TempDir::with_prefix_in("dlock-test-", place).expect("a temporary folder can be made")
-}
-
-/// The same, for a file that a server keeps elsewhere.
-pub fn elsewhere() -> TempDir {
-    folder(false)
+pub fn folder() -> TempDir {
+    TempDir::with_prefix_in("dlock-test-", place()).expect("a temporary folder can be made")
 }
 
 /// Puts files on a disk from now on: for the benchmark, which measures its cost.

@@ -57,7 +57,7 @@ impl Sentinel {
 
     /// The same with more lines in its configuration.
     pub fn spawn_with(kind: Kind, primary: u16, needed: usize, more: &[String]) -> Sentinel {
-        let folder = scratch::folder(false);
+        let folder = scratch::folder();
         let port = ports::free();
         let config = folder.path().join("sentinel.conf");
         let text = config_text(port, primary, needed) + &more.join("\n") + "\n";

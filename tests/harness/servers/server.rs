@@ -52,7 +52,7 @@ impl Server {
     }
 
     pub(crate) fn new(builder: Builder, port: u16) -> Result<Server, String> {
-        let folder = scratch::folder(builder.on_a_disk);
+        let folder = scratch::folder();
         let power = builder.forgets.then(|| power::Disk::mount(folder.path())).transpose();
         let power =
             power.map_err(|error| format!("a disk that forgets (as root, with FUSE): {error}"))?;

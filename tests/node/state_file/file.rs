@@ -58,7 +58,7 @@ fn ask_node(port: u16) -> Option<harness::Value> {
 
 #[apply(on_two_servers)]
 fn it_is_in_the_folder_of_the_data_and_stays_there_when_that_changes(kind: Kind) {
-    let (first, then) = (scratch::elsewhere(), scratch::elsewhere());
+    let (first, then) = (scratch::folder(), scratch::folder());
     let mut server = Server::build(kind)
         .config(&format!("dir {}", first.path().display()))
         .config("enable-protected-configs yes")
@@ -86,7 +86,7 @@ fn it_is_in_the_folder_of_the_data_and_stays_there_when_that_changes(kind: Kind)
 
 #[apply(on_one_server)]
 fn it_can_be_anywhere_under_any_name(kind: Kind) {
-    let folder = scratch::elsewhere();
+    let folder = scratch::folder();
     let file = folder.path().canonicalize().unwrap().join("my löcks.v1");
     let file = file.display().to_string();
     let mut server = Server::build(kind).config(&format!("dlock.state-file \"{file}\"")).start();

@@ -49,7 +49,7 @@ fn a_second_server_refuses_it_and_the_first_goes_on(kind: Kind) {
 #[apply(on_one_server)]
 fn another_way_to_the_file_is_no_way_around(kind: Kind) {
     let first = Server::start(kind);
-    let folder = scratch::elsewhere();
+    let folder = scratch::folder();
     let way = folder.path().join("way");
     symlink(first.folder(), &way).unwrap();
     let name = format!("dlock-{}.state", first.port());
@@ -77,7 +77,7 @@ fn when_the_first_has_gone_the_second_takes_over(kind: Kind) {
 
 #[apply(on_one_server)]
 fn of_many_that_start_at_once_one_gets_it(kind: Kind) {
-    let folder = scratch::elsewhere();
+    let folder = scratch::folder();
     let file = folder.path().canonicalize().unwrap().join("one.state");
     let start = || second(kind, &file).try_start();
     let started: Vec<Result<Server, String>> = thread::scope(|scope| {

@@ -67,7 +67,6 @@ HELD BY   host:process, or META, and for how long
 
 arrows, j, k, PgUp, PgDn, g, G   select
 Enter     the lock with its holders and its queue
-/         show only keys that contain what is typed; Esc ends that
 Esc       back         Ctrl-Z   to the shell; fg comes back         q   quit";
 
 #[cfg(test)]

@@ -77,12 +77,6 @@ impl Address {
     pub fn is_cluster(&self) -> bool {
         matches!(self.place, Place::Cluster(_))
     }
-
-    /// True if it is a primary that Sentinels watch.
-    #[must_use]
-    pub fn is_watched(&self) -> bool {
-        matches!(self.place, Place::Sentinel(_))
-    }
 }
 
 /// Reads one address.

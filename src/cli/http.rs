@@ -1,41 +1,40 @@
-//! The HTTP server of `dlock exporter` and `dlock agent`: metrics for Prometheus, and the exporter's page.
-//!
-//! [`answer`]: the answer to each request. [`hosts`]: the Host headers that are accepted.
-
-mod answer;
-mod hosts;
+//! The HTTP server of `dlock exporter` and `dlock agent`: metrics for Prometheus at `/metrics`, and `/healthz`.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hyper::Request;
-use hyper::body::Incoming;
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OnceCell, Semaphore};
+use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use crate::say::stderr;
-pub use answer::{Content, Site};
-pub use hosts::Hosts;
 
-/// Answers requests to a site. Warnings go to stderr.
-pub async fn serve<S: Content>(listener: TcpListener, site: Arc<Site<S>>, as_json: bool) {
-    let (open, places) = (Arc::new(Semaphore::new(OPEN)), Arc::new(Semaphore::new(PLACES)));
+/// Serves metrics, in Prometheus' text format. Warnings go to stderr.
+pub async fn serve<M, T>(listener: TcpListener, metrics: M, as_json: bool)
+where
+    M: Fn() -> T + Clone + Send + Sync + 'static,
+    T: Future<Output = String> + Send,
+{
+    let open = Arc::new(Semaphore::new(OPEN));
     loop {
         let Ok(connection) = Arc::clone(&open).acquire_owned().await else { return };
         match listener.accept().await {
             Ok((stream, _)) => {
-                let (site, places) = (Arc::clone(&site), Arc::clone(&places));
+                let metrics = metrics.clone();
                 tokio::spawn(async move {
-                    let _ = timeout(LONGEST, serve_one(stream, &site, &places)).await;
+                    let _ = timeout(LONGEST, serve_one(stream, metrics)).await;
                     drop(connection);
                 });
             }
@@ -52,20 +51,29 @@ pub async fn serve<S: Content>(listener: TcpListener, site: Arc<Site<S>>, as_jso
     }
 }
 
-/// Serves one request per connection: an idle one would occupy a place. A request has a place from its complete
-/// arrival until its answer is written.
-async fn serve_one<S: Content>(stream: TcpStream, site: &Site<S>, places: &Semaphore) {
-    let place = OnceCell::new();
+/// Serves one request per connection: an idle one would count among the open ones.
+async fn serve_one<T: Future<Output = String>>(stream: TcpStream, metrics: impl Fn() -> T) {
     let service = service_fn(async |request: Request<Incoming>| {
-        if !answer::is_health(&request) {
-            place.get_or_init(|| places.acquire()).await;
-        }
-        Ok::<_, Infallible>(site.answer(&request).await)
+        Ok::<_, Infallible>(match (request.method(), request.uri().path()) {
+            (_, "/healthz") => answer(StatusCode::OK, TEXT, "ok\n"),
+            (&Method::GET | &Method::HEAD, "/metrics") => {
+                answer(StatusCode::OK, METRICS, metrics().await)
+            }
+            (_, "/metrics") => answer(StatusCode::METHOD_NOT_ALLOWED, TEXT, "only GET and HEAD\n"),
+            _ => answer(StatusCode::NOT_FOUND, TEXT, "valid paths: /metrics, /healthz\n"),
+        })
     });
     let mut server = http1::Builder::new();
     server.timer(TokioTimer::new()).header_read_timeout(HEADERS).keep_alive(false);
     // A broken connection needs no error.
     let _ = server.max_buf_size(16 * 1024).serve_connection(TokioIo::new(stream), service).await;
+}
+
+fn answer(status: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
+    let mut answer = Response::new(Full::new(body.into()));
+    *answer.status_mut() = status;
+    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    answer
 }
 
 /// Metrics in Prometheus' text format, which every tool reads.
@@ -107,10 +115,10 @@ fn plain(text: &str) -> String {
     plain
 }
 
+const TEXT: &str = "text/plain; charset=utf-8";
+const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// Limit of open connections. Further ones wait in the kernel.
 const OPEN: usize = 512;
-/// Limit of requests that are answered at once. Further ones wait.
-const PLACES: usize = 64;
 /// Time-out for the arrival of a request.
 const HEADERS: Duration = Duration::from_secs(5);
 /// Limit of a connection's length.

@@ -1,0 +1,153 @@
+//! `dlock fenced`: a command for data that refuses late holders, on a server.
+
+use std::env;
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
+
+use dlock_client::{Address, Key, Late, NodeState};
+use dlock_core::limits::MAX_FENCE;
+use redis::{AsyncConnectionConfig, ErrorKind, RedisError, Value};
+
+use crate::global::Global;
+use crate::nodes::{self, NOT_GIVEN};
+use crate::say::exit::Exit;
+use crate::say::failure::Failure;
+use crate::say::kind::Kind;
+use crate::say::stdout;
+
+/// The arguments of `dlock fenced`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = HELP)]
+pub struct Args {
+    /// The key that remembers the largest fence, on the server with the data
+    #[arg(value_name = "MARK")]
+    mark: OsString,
+
+    /// The server with the data [default: DLOCK_DATA, or the one node, if there is one]
+    #[arg(long, value_name = "URL")]
+    data: Option<String>,
+
+    /// The fence
+    #[arg(long, value_name = "FENCE", env = "DLOCK_FENCE", value_parser = one_fence)]
+    fence: u64,
+
+    /// The command and its arguments
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+impl Args {
+    /// Sends the command, and prints the reply in redis-cli's plain form.
+    pub async fn run(self, global: &Global) -> Result<Exit, Failure> {
+        let mut command = redis::cmd("DLOCK.FENCED");
+        command.arg(self.mark.as_bytes()).arg(self.fence);
+        for word in &self.command {
+            command.arg(word.as_bytes());
+        }
+        // All users of this machine can read a program's arguments, and there may be a password.
+        let data = self.data.or_else(|| env::var("DLOCK_DATA").ok());
+        let url = url(data.as_deref(), global)?;
+        let is_default = data.is_none() && nodes::is_default(global);
+        let address = Address::read(&url)?;
+        let within = nodes::timeout(global);
+        let key = Key::from(self.mark.as_bytes());
+        let server = address.primary_of(&key, within).await.map_err(|error| {
+            let words = format!("{}: {error}", address.name());
+            Failure::new(Kind::from(error), words)
+        })?;
+        let config = AsyncConnectionConfig::new().set_response_timeout(Some(within));
+        let said = async {
+            let mut connection = server.endpoint.connect(config, within).await?;
+            command.query_async::<Value>(&mut *connection).await
+        };
+        let reply = said.await.map_err(|error| {
+            let mut failure = failure(&server.name, &error);
+            let has_no_module = failure.message.contains("unknown command");
+            if is_default && (has_no_module || failure.kind == Kind::Unreachable) {
+                failure.message.push_str(&format!("\n{NOT_GIVEN}"));
+            }
+            failure
+        })?;
+        let mut text = Vec::new();
+        write(&mut text, &reply).map_err(|error| Failure::internal(&error))?;
+        stdout::print(text)?;
+        Ok(Exit::OK)
+    }
+}
+
+/// Reads a fence; `dlock run` gives several for several locks, which is an error here.
+fn one_fence(text: &str) -> Result<u64, String> {
+    let fence = text.parse().ok().filter(|fence| (1..=MAX_FENCE).contains(fence));
+    fence.ok_or_else(|| "DLOCK_FENCE, or --fence, must be one fence".to_owned())
+}
+
+/// Returns the address of the server with the data.
+fn url(data: Option<&str>, global: &Global) -> Result<String, Failure> {
+    if let Some(url) = data {
+        return Ok(Address::url(url));
+    }
+    match &nodes::urls(global)?[..] {
+        [only] => Ok(only.clone()),
+        _ => Err(Failure::usage(
+            "several nodes are named, and one of them has the data: name it with --data URL or in DLOCK_DATA",
+        )),
+    }
+}
+
+fn failure(name: &str, error: &RedisError) -> Failure {
+    if let Some(late) = Late::of(error) {
+        return Failure::new(Kind::Lost, late);
+    }
+    let state = match error.code() {
+        Some(code) if error.kind() != ErrorKind::Io => {
+            NodeState::Refused(format!("{code} {}", error.detail().unwrap_or_default()))
+        }
+        _ => NodeState::Unreachable(error.to_string()),
+    };
+    Failure::new(Kind::from(&state), format_args!("{name}: {error}"))
+}
+
+fn write(out: &mut impl Write, reply: &Value) -> io::Result<()> {
+    match reply {
+        Value::Nil => writeln!(out),
+        Value::Int(n) => writeln!(out, "{n}"),
+        Value::Okay => writeln!(out, "OK"),
+        Value::SimpleString(text) => writeln!(out, "{text}"),
+        Value::BulkString(bytes) => {
+            out.write_all(bytes)?;
+            writeln!(out)
+        }
+        Value::Double(n) => writeln!(out, "{n}"),
+        Value::Boolean(yes) => writeln!(out, "{yes}"),
+        Value::Array(items) | Value::Set(items) => items.iter().try_for_each(|i| write(out, i)),
+        Value::Map(pairs) => pairs.iter().try_for_each(|(name, value)| {
+            write(out, name)?;
+            write(out, value)
+        }),
+        other => writeln!(out, "{other:?}"),
+    }
+}
+
+const HELP: &str = "\
+Example:
+  dlock run job -c 'dlock fenced \"{account:7}:mark\" -- SET account:7 120'
+
+The server runs the command unless a later holder has been there, and raises the mark to the fence in
+the same step. `dlock run` gives the fence in DLOCK_FENCE. Show it with reads as well as writes.
+
+Exit codes: 75 a later holder has been there, and nothing has happened; 65 the server refuses the
+command; 77 it refuses this user; 69 no answer; 64 wrong usage.";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn several_fences_are_no_fence() {
+        assert_eq!(one_fence("9007199254740991"), Ok(MAX_FENCE));
+        for text in ["0", "7 8", "x", "9007199254740992"] {
+            assert!(one_fence(text).is_err(), "{text}");
+        }
+    }
+}
