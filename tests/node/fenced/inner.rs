@@ -236,21 +236,6 @@ fn an_inner_request_never_blocks(kind: Kind) {
     assert_eq!(server.info_number("clients", "blocked_clients"), 0);
 }
 
-#[apply(on_two_servers)]
-fn a_large_reply_and_a_large_value_pass(kind: Kind) {
-    let server = Server::start(kind);
-    let large = vec![b'v'; 5_000_000];
-    let mut client = server.client();
-    let put: [&[u8]; 6] = [b"DLOCK.FENCED", b"mark", b"7", b"SET", b"a", &large];
-    assert_eq!(client.run_args(&put).text(), "OK");
-    assert_eq!(client.run("DLOCK.FENCED mark 7 GET a").bytes(), large);
-    assert_eq!(client.run("DLOCK.FENCED mark 7 APPEND a x").int(), 5_000_001);
-    assert_eq!(client.run("STRLEN a").int(), 5_000_001);
-    client.run("DLOCK.FENCED mark 7 SET n 5");
-    assert_eq!(client.run("DLOCK.FENCED mark 7 INCR n").int(), 6);
-    assert_eq!(client.run("INCR n").int(), 7);
-}
-
 #[apply(on_every_server)]
 fn another_module_calls_with_its_own_rights(kind: Kind) {
     let caller = format!("loadmodule {}", module_file::caller().display());

@@ -6,8 +6,6 @@ use std::time::{Duration, Instant};
 use harness::quarantine::{CRASHED, PROMOTED, UNTOLD, assert_bound, assert_no_shorter};
 use harness::{Kind, Server, apply, eventually, on_every_server, on_two_servers};
 
-use crate::quarantine::crash::crashed;
-
 /// A primary and a replica that has all of its data.
 pub fn pair(kind: Kind) -> (Server, Server) {
     let primary = Server::start(kind);
@@ -171,21 +169,6 @@ fn a_replica_of_a_replica_waits_as_well(kind: Kind) {
     promote(&last);
     assert_bound(last.assert_in_quarantine(PROMOTED), 60_000, since);
     assert_eq!(last.holder("job")["fence"].int(), fence);
-}
-
-#[apply(on_two_servers)]
-fn a_quarantine_goes_on_when_its_node_becomes_a_replica_and_a_primary_again(kind: Kind) {
-    let other = Server::start(kind);
-    let server = crashed(kind, &[]);
-    let since = Instant::now();
-    let left = server.assert_in_quarantine(CRASHED);
-    server.run(&format!("REPLICAOF 127.0.0.1 {}", other.port()));
-    other.until_streaming_to(&server);
-    assert_eq!(server.node("granting").text(), "replica");
-    promote(&server);
-    let next = server.node("quarantine-ms").int();
-    assert_no_shorter(next, left, since);
-    assert_eq!(server.run("DLOCK.ACQUIRE lost bob 1000").code(), "QUARANTINE");
 }
 
 // --- a replica without a promise -----------------------------------------------------------------

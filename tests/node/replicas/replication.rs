@@ -164,9 +164,7 @@ fn a_random_life_is_the_same_after_a_crash(kind: Kind) {
         });
         primary.run("DLOCK.ACQUIRE clock any 50");
         eventually("what is over has ended", || primary.run("EXISTS clock").int() == 0);
-        eventually("the log is whole", || {
-            primary.info("persistence")["aof_rewrite_in_progress"] == "0"
-        });
+        primary.until_log_is_rewritten();
         eventually("no string expires in the next moment", || {
             let keys = primary.run("KEYS *");
             let left = |key: &Value| primary.run(&format!("PTTL {}", key.text())).int();

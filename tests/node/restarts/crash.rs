@@ -125,8 +125,7 @@ fn kill_under_load(kind: Kind, setup: &Setup) -> (Server, History) {
     let plan = Plan { ttls: least..=most, leases_survive: setup.leases_survive, evicts: false };
     let contenders = Contenders::new(server.port(), plan, &history);
     thread::scope(|scope| {
-        let stop = StopAtTheEnd(&contenders);
-        contenders.start(scope, &mut rng);
+        let stop = contenders.start(scope, &mut rng);
         live_for_a_while(&server, setup, &mut rng);
         for _ in 0..soak::kills(KILLS) {
             crash(&mut server, setup, &mut rng);
@@ -186,13 +185,4 @@ fn until_it_grants(server: &Server) {
 
 fn up_to(rng: &mut StdRng, millis: u64) -> Duration {
     Duration::from_micros(rng.random_range(0..millis * 1000))
-}
-
-/// Without it a failing test would wait for its clients for ever.
-struct StopAtTheEnd<'c>(&'c Contenders<'c>);
-
-impl Drop for StopAtTheEnd<'_> {
-    fn drop(&mut self) {
-        self.0.stop();
-    }
 }

@@ -162,21 +162,3 @@ fn end_of_bob(server: &Server, mut bob: Client, carol: &mut Client) {
     assert!(carol.recv().int() > 0);
     assert_eq!(server.holders("job"), ["carol"]);
 }
-
-#[apply(on_two_servers)]
-fn many_clients_that_are_killed_at_once_leave_nothing_behind(kind: Kind) {
-    let (server, replica) = watched(kind);
-    let mut clients: Vec<Client> = Vec::new();
-    for n in 0..150 {
-        let mut client = server.client();
-        client.run(&format!("DLOCK.ACQUIRE own{n} t{n} 60000 EPHEMERAL"));
-        client.send(&format!("DLOCK.ACQUIRE job{} t{n} 60000 WAIT 0 EPHEMERAL", n % 10));
-        clients.push(client);
-    }
-    server.until_blocked(140);
-    assert_eq!(server.run("CLIENT KILL TYPE normal SKIPME yes").int(), 150);
-    eventually("all leases end", || server.info_number("dlock", "dlock_leases") == 0);
-    assert_eq!(server.info_number("dlock", "dlock_waiters"), 0);
-    assert_eq!(server.run("DBSIZE").int(), 0);
-    server.assert_agrees_with(&replica);
-}

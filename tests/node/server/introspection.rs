@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use harness::{Kind, Server, Value, apply, on_every_server, on_one_server, on_two_servers};
+use harness::{Kind, Server, Value, apply, on_every_server, on_two_servers};
 
 const WITH_KEY: [&str; 7] = [
     "DLOCK.ACQUIRE job alice 1000 WAIT 5",
@@ -103,23 +103,6 @@ fn command_docs_describe_every_command(kind: Kind) {
             assert_eq!(described[0].at("type").text(), "key", "{command}");
         }
     }
-}
-
-#[apply(on_one_server)]
-fn command_docs_name_every_option(kind: Kind) {
-    let server = Server::start(kind);
-    let docs = format!("{:?}", server.run("COMMAND DOCS DLOCK.ACQUIRE"));
-    // As bytes: the words stand in the argument list as tokens.
-    for option in ["SHARED", "LIMIT", "WAIT", "FENCE", "AGAIN", "EPHEMERAL", "META"] {
-        let bytes = format!("{:?}", option.as_bytes());
-        assert!(docs.contains(&bytes), "{option}");
-    }
-    let docs = format!("{:?}", server.run("COMMAND DOCS DLOCK.RELEASE"));
-    for option in ["FINAL", "DONE", "FENCE", "META"] {
-        assert!(docs.contains(&format!("{:?}", option.as_bytes())), "{option}");
-    }
-    let docs = format!("{:?}", server.run("COMMAND DOCS DLOCK.EXTEND"));
-    assert!(docs.contains(&format!("{:?}", b"FENCE")));
 }
 
 #[apply(on_every_server)]
