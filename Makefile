@@ -99,7 +99,7 @@ check: setup ## formatting, clippy and rustdoc with warnings as errors, house st
 shipped: build
 	@$(CARGO) build --release -p dlock
 
-bench: shipped peers ## measure everything, beside other libraries, too (ARGS=--quick, ARGS=--json)
+bench: shipped peers ## measure everything, beside other libraries, too (ARGS=--quick)
 	$(CARGO) run --profile measure -p dlock-tests --bin bench -- $(ARGS)
 
 bench-node: build ## measure the module against what one would do without it (ARGS=--quick)

@@ -3,7 +3,7 @@
 
 use harness::{Kind, Server};
 
-use crate::clients::{CLIENTS, OneByOne, Pipelined};
+use crate::clients::Pipelined;
 use crate::load::{COMPARE_AND_DELETE, Random, TTL, key, push};
 use crate::measure::{Side, in_turns};
 use crate::options::Options;
@@ -62,7 +62,7 @@ impl Recipe {
     }
 }
 
-/// Both commands, with and without an append-only file, in a pipeline and without.
+/// Both commands, with and without an append-only file.
 pub fn run(kind: Kind, options: &Options, report: &mut Report) {
     let recipes: [fn(&Server) -> Option<Recipe>; 2] =
         [|server| Some(Recipe::script(server)), Recipe::del_if_eq];
@@ -75,26 +75,12 @@ pub fn run(kind: Kind, options: &Options, report: &mut Report) {
                 let Some(other) = recipe(&server) else { return };
                 let [mut ours, mut theirs] =
                     [&Recipe::Module, &other].map(|recipe| pipelined(&server, recipe, usual_ttl));
-                let [figures] = in_turns(options.rounds(48), |side| match side {
-                    Side::Ours => [ours.cpu(&server, 80)],
-                    Side::Theirs => [theirs.cpu(&server, 80)],
+                let figures = in_turns(options.rounds(48), |side| match side {
+                    Side::Ours => ours.cpu(&server, 80),
+                    Side::Theirs => theirs.cpu(&server, 80),
                 });
                 let target = target(kind, &other, with_file);
-                report.add(kind, Row::compared(&what, other.name(), "µs", figures, target));
-            });
-        }
-        for recipe in recipes {
-            let what = format!("cycle{file}, no pipeline, {CLIENTS} clients");
-            report.attempt(&what, |report| {
-                let server = start(kind, with_file);
-                let Some(other) = recipe(&server) else { return };
-                let [mut ours, mut theirs] =
-                    [&Recipe::Module, &other].map(|recipe| one_by_one(&server, recipe));
-                let [figures] = in_turns(options.rounds(16), |side| match side {
-                    Side::Ours => [ours.cpu(&server, 30)],
-                    Side::Theirs => [theirs.cpu(&server, 30)],
-                });
-                report.add(kind, Row::compared(&what, other.name(), "µs", figures, Target::None));
+                report.add(Row::compared(&what, other.name(), "µs", figures, target));
             });
         }
     }
@@ -136,15 +122,4 @@ pub fn pipelined(
 /// The usual length of a lease.
 pub fn usual_ttl(_: &mut Random) -> String {
     TTL.to_owned()
-}
-
-fn one_by_one(server: &Server, recipe: &Recipe) -> OneByOne {
-    OneByOne::new(server, |random, client| {
-        // A lock of its own, so that it is always free.
-        let (key, token) = (key(client as u64), random.token());
-        let (mut take, mut give) = (Vec::new(), Vec::new());
-        recipe.take(&mut take, &key, &token, TTL);
-        recipe.give(&mut give, &key, &token);
-        vec![take, give]
-    })
 }
