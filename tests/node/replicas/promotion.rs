@@ -129,8 +129,6 @@ fn leases_that_reached_the_replica_go_on_and_nothing_else_is_granted(kind: Kind)
     assert_eq!(replica.quarantine_lines(), 1, "{}", replica.log());
 }
 
-// --- no promotion ----------------------------------------------------------------------------------
-
 // --- longer lives --------------------------------------------------------------------------------
 
 /// A primary sends nothing of its writes since the copy of the data set before the replica asks for it. Redis 7.0
