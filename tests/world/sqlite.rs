@@ -21,19 +21,6 @@ fn a_late_transaction_is_refused() {
 }
 
 #[test]
-fn a_holder_that_was_stopped_beyond_its_lease_is_refused() {
-    let (_folder, [mut alices, mut bobs]) = sessions();
-    let quorum = Quorum::start(3);
-    let alice = StoppedHolder::of(&quorum, "account:7");
-    assert!(alices.fenced(alice.fence(), 100));
-    // Alice is paused here, and her lease ends.
-    let bob = next_holder(&quorum, "account:7");
-    assert!(bobs.fenced(bob, 200));
-    assert!(!alices.fenced(alice.fence(), 300));
-    assert_eq!(bobs.run("SELECT balance FROM account"), ["200"]);
-}
-
-#[test]
 fn no_client_comes_between_a_mark_and_its_write() {
     let (_folder, [mut alice, mut bob]) = sessions();
     let (show, write) = parts(&transaction(), 10, 100);

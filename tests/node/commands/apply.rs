@@ -4,8 +4,7 @@
 use std::fs;
 
 use harness::{
-    Client, Kind, Server, Value, apply, eventually, module_file, on_every_server, on_one_server,
-    on_two_servers,
+    Client, Kind, Server, Value, apply, eventually, module_file, on_every_server, on_two_servers,
 };
 
 /// A command, word by word.
@@ -168,22 +167,4 @@ fn it_is_refused_by_a_replica_that_its_clients_may_write_to(kind: Kind) {
     }
     primary.assert_agrees_with(&replica);
     assert_eq!((replica.digest(), replica.traces()), before);
-}
-
-/// A wrong number of arguments is refused, too.
-#[apply(on_one_server)]
-fn malformed_ones_are_refused(kind: Kind) {
-    let victim = Victim::new(kind);
-    for request in ["DLOCK.APPLY", "DLOCK.APPLY job", "DLOCK.PROMISE", "DLOCK.PROMISE 1"] {
-        let answer = victim.server.run(request);
-        assert_eq!(answer.code(), "ERR", "{request}: {answer:?}");
-        assert!(answer.error().contains("wrong number of arguments"), "{request}: {answer:?}");
-    }
-    for request in
-        ["DLOCK.APPLY job mallory 60000", "DLOCK.APPLY job x y z", "DLOCK.PROMISE a b c d"]
-    {
-        let words: Words = request.split(' ').map(|word| word.as_bytes().to_vec()).collect();
-        assert_refused(&victim.server.client().run_args(&words), &words);
-        victim.assert_untouched(&words);
-    }
 }

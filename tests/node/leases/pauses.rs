@@ -100,27 +100,6 @@ fn what_ends_while_all_clients_are_paused_is_handed_over_afterwards(kind: Kind) 
 }
 
 #[apply(on_two_servers)]
-fn a_waiter_that_leaves_during_a_pause_gets_nothing(kind: Kind) {
-    let server = Server::start(kind);
-    let replica = Server::build(kind).replica_of(&server).start();
-    server.until_streaming_to(&replica);
-    let [_, bob, mut carol, _] = server.in_one_turn([
-        "DLOCK.ACQUIRE job alice 300",
-        "DLOCK.ACQUIRE job bob 60000 WAIT 0",
-        "DLOCK.ACQUIRE job carol 60000 WAIT 0 EPHEMERAL",
-        "CLIENT PAUSE 600000 WRITE",
-    ]);
-    eventually("the lease is over", || server.run("DLOCK.CHECK job alice").is_null());
-    bob.close();
-    eventually("bob leaves", || server.waiters("job") == ["carol"]);
-    server.run("CLIENT UNPAUSE");
-    assert!(carol.recv().int() > 0);
-    carol.close();
-    eventually("the lock is free", || server.run("EXISTS job").int() == 0);
-    server.assert_agrees_with(&replica);
-}
-
-#[apply(on_two_servers)]
 fn a_shutdown_waits_for_a_replica_while_leases_run_out(kind: Kind) {
     let mut server = Server::build(kind).append_only().config("shutdown-timeout 600").start();
     let replica = Server::build(kind).replica_of(&server).start();

@@ -130,36 +130,6 @@ fn a_lock_that_migrates_keeps_its_lease_there_and_its_waiters_are_told(kind: Kin
     assert_eq!(target.run("DBSIZE").int(), 0);
 }
 
-#[apply(on_two_servers)]
-fn a_reload_ends_waits_and_keeps_leases_at_full_length(kind: Kind) {
-    let server = Server::start(kind);
-    let mut ephemeral = server.client();
-    ephemeral.run("DLOCK.ACQUIRE eph eve 60000 EPHEMERAL");
-    server.run("DLOCK.ACQUIRE job alice 60000 META m");
-    server.run("DLOCK.ACQUIRE pool alice 60000 LIMIT 3");
-    server.run("DLOCK.ACQUIRE clock any 200");
-    eventually("some time has passed", || server.run("EXISTS clock").int() == 0);
-    let mut waiter = server.waiter("DLOCK.ACQUIRE job bob 60000 WAIT 0");
-    let before = server.pictures();
-    server.run("CONFIG SET dlock.quarantine off");
-
-    let reload = std::time::Instant::now();
-    server.run("DEBUG RELOAD");
-    assert_eq!(waiter.recv().code(), "UNBLOCKED");
-    assert_eq!(server.pictures(), before);
-    let left = server.holder("job")["ttl-ms"].int();
-    // Both are rounded down.
-    let passed = reload.elapsed().as_millis() as i64 + 2;
-    assert!(left + passed >= 60_000, "{left}");
-    assert_eq!(server.info_number("dlock", "dlock_leases"), 3);
-    assert_eq!(server.info_number("dlock", "dlock_waiters"), 0);
-
-    assert_eq!(ephemeral.run("DLOCK.EXTEND pool alice 50000").int(), 1);
-    let fence = server.node("fence").int();
-    assert_eq!(server.run("DLOCK.RELEASE job alice").int(), 1);
-    assert!(server.run("DLOCK.ACQUIRE job bob 60000").int() > fence);
-}
-
 #[apply(on_every_server)]
 fn a_client_that_moves_a_key_stays_in_its_database(kind: Kind) {
     let scene = Scene::new(kind);

@@ -105,18 +105,6 @@ fn a_lock_under_a_restored_one_is_over(kind: Kind) {
     }
 }
 
-#[apply(on_two_servers)]
-fn a_lock_may_be_restored_with_a_date(kind: Kind) {
-    let (server, mut client, stored) = stored(kind);
-    let bytes = stored[0].1.bytes();
-    assert_eq!(client.run_args(&[b"RESTORE", &b"job"[..], b"600000", &bytes]).text(), "OK");
-    let mut waiter = server.waiter("DLOCK.ACQUIRE job eve 60000 WAIT 0");
-    assert!(server.run("PTTL job").int() > 0);
-    server.run("PEXPIRE job 1");
-    assert_eq!(waiter.recv().code(), "UNBLOCKED");
-    assert!(server.run("DLOCK.ACQUIRE job eve 60000").int() > 0);
-}
-
 /// The server reads the payload, and discards it.
 #[apply(on_every_server)]
 fn a_lock_with_a_date_that_is_past_leaves_nothing_behind(kind: Kind) {

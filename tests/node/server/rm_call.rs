@@ -77,30 +77,6 @@ fn a_module_takes_no_ephemeral_lock(kind: Kind) {
 }
 
 #[apply(on_two_servers)]
-fn what_a_module_does_reaches_replicas_and_the_log(kind: Kind) {
-    let caller = format!("loadmodule {}", module_file::caller().display());
-    let mut server = Server::build(kind).config(&caller).append_only().start();
-    let replica = Server::build(kind).config(&caller).replica_of(&server).start();
-    eventually("the replica is in step", || {
-        replica.info("replication").get("master_link_status").is_some_and(|is| is == "up")
-    });
-    let mut client = server.client();
-    let fence = client.run("CALLER.CALL !E DLOCK.ACQUIRE job alice 60000").int();
-    client.run("CALLER.CALL !E DLOCK.EXTEND job alice 600000");
-    client.run("CALLER.CALL !E DLOCK.ACQUIRE other alice 60000");
-    client.run("CALLER.CALL !E DLOCK.RELEASE other alice");
-    let there = |server: &Server| {
-        server.run("DBSIZE").int() == 1
-            && server.holder("job")["fence"] == Value::Int(fence)
-            && server.holder("job")["ttl-ms"].int() > 60_000
-    };
-    eventually("the replica has it", || there(&replica));
-    server.kill();
-    server.start_again();
-    assert!(there(&server));
-}
-
-#[apply(on_two_servers)]
 fn a_listener_that_calls_back_from_an_event_gets_an_answer_or_an_error(kind: Kind) {
     let server = start(kind);
     let mut client = server.client();
