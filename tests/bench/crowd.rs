@@ -7,9 +7,10 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use harness::Server;
+use harness::client::request;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 
-use crate::load::{Pipe, Random, TTL, Tally, key, request};
+use crate::load::{Pipe, Random, TTL, Tally, key};
 
 /// The requests that the clients send.
 pub struct Words {

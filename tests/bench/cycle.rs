@@ -1,10 +1,11 @@
 //! A lock is taken and released, by one client after the other: the module's two commands against the usual
 //! recipe.
 
+use harness::client::request;
 use harness::{Kind, Server};
 
 use crate::clients::Pipelined;
-use crate::load::{COMPARE_AND_DELETE, Random, TTL, key, push};
+use crate::load::{COMPARE_AND_DELETE, Random, TTL, key};
 use crate::measure::{Side, in_turns};
 use crate::options::Options;
 use crate::report::{Report, Row, Target};
@@ -47,17 +48,17 @@ impl Recipe {
     /// The request that takes a lock.
     pub fn take(&self, to: &mut Vec<u8>, key: &str, token: &str, ttl: &str) {
         match self {
-            Recipe::Module => push(to, &["DLOCK.ACQUIRE", key, token, ttl]),
-            _ => push(to, &["SET", key, token, "NX", "PX", ttl]),
+            Recipe::Module => to.extend(request(&["DLOCK.ACQUIRE", key, token, ttl])),
+            _ => to.extend(request(&["SET", key, token, "NX", "PX", ttl])),
         }
     }
 
     /// The request that gives it back.
     pub fn give(&self, to: &mut Vec<u8>, key: &str, token: &str) {
         match self {
-            Recipe::Module => push(to, &["DLOCK.RELEASE", key, token]),
-            Recipe::Script(digest) => push(to, &["EVALSHA", digest, "1", key, token]),
-            Recipe::DelIfEq => push(to, &["DELIFEQ", key, token]),
+            Recipe::Module => to.extend(request(&["DLOCK.RELEASE", key, token])),
+            Recipe::Script(digest) => to.extend(request(&["EVALSHA", digest, "1", key, token])),
+            Recipe::DelIfEq => to.extend(request(&["DELIFEQ", key, token])),
         }
     }
 }

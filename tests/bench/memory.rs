@@ -1,9 +1,10 @@
 //! The memory of the server that a held lock and a waiting client take.
 
+use harness::client::request;
 use harness::{Kind, Server};
 
 use crate::cycle::Recipe;
-use crate::load::{Pipe, Random, TTL, key, request};
+use crate::load::{Pipe, Random, TTL, key};
 use crate::measure::Compared;
 use crate::options::Options;
 use crate::report::{Report, Row, Target};
