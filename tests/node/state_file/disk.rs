@@ -86,6 +86,7 @@ fn on_a_full_disk_everything_but_new_grants_goes_on(kind: Kind) {
     let fence = server.run("DLOCK.CHECK held alice").int();
     let mut ephemeral = server.client();
     ephemeral.run("DLOCK.ACQUIRE ephemeral eve 60000 EPHEMERAL");
+    let mut bob = server.waiter("DLOCK.ACQUIRE held bob 60000 WAIT 0");
     let leases =
         server.at_once(&["DLOCK.ACQUIRE short alice 300", "DLOCK.NODE"])[1].at("leases").int();
     use_up(&server);
@@ -103,6 +104,10 @@ fn on_a_full_disk_everything_but_new_grants_goes_on(kind: Kind) {
     eventually("leases end", || server.node("leases").int() == leases - 4);
     assert_eq!(server.run("DLOCK.RELEASE held alice").int(), 1);
     assert_eq!(server.run("SET key value").text(), "OK");
+    assert!(!bob.has_answer(), "nothing can be granted");
+    server.free_disk();
+    assert!(bob.recv().int() > fence);
+    until_recovered(&server);
 }
 
 #[apply(on_one_server)]
