@@ -1,4 +1,4 @@
-//! What clients want: when they come, and with what they ask.
+//! The wishes of clients: when they come, and with what they ask.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
