@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use harness::client::request;
 use harness::{Client, Kind, Server, Value, apply, eventually, on_two_servers, seed};
+use rand::RngExt;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
-use rand::RngExt;
 
 const REQUESTS: usize = 3000;
 const CLIENTS: usize = 8;
