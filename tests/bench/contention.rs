@@ -41,7 +41,7 @@ impl Setting {
     }
 
     /// The length of a round without lost time, in milliseconds. Each client has the lock once in it.
-    pub fn ideal(&self) -> f64 {
+    fn ideal(&self) -> f64 {
         self.crowd.clients as f64 * self.crowd.hold.as_secs_f64() * 1e3
     }
 }

@@ -121,6 +121,6 @@ pub fn pipelined(
 }
 
 /// The usual length of a lease.
-pub fn usual_ttl(_: &mut Random) -> String {
+fn usual_ttl(_: &mut Random) -> String {
     TTL.to_owned()
 }

@@ -6,7 +6,7 @@ use harness::Server;
 ///
 /// Only that of the main thread, which carries out every command: background threads write files and free
 /// memory later, perhaps in the other side's turn.
-pub fn cpu_seconds(server: &Server) -> f64 {
+fn cpu_seconds(server: &Server) -> f64 {
     let info = server.info("cpu");
     let sum = |user: &str, system: &str| -> Option<f64> {
         let field = |name: &str| info.get(name).and_then(|text| text.parse::<f64>().ok());

@@ -49,7 +49,7 @@ impl Waits {
     fn held_by_one_at_a_time(&self) -> Result<(), String> {
         let grants: u64 = self.counts.iter().sum();
         if (grants - 1) as f64 * self.hold > self.seconds * 1e3 {
-            let share = self.held_share() * 100.0;
+            let share = self.rate() * self.hold / 10.0;
             return Err(format!("two clients held the lock at once: it was held {share:.0} %"));
         }
         Ok(())
@@ -68,11 +68,6 @@ impl Waits {
     /// The number of grants in a second.
     pub fn rate(&self) -> f64 {
         self.counts.iter().sum::<u64>() as f64 / self.seconds
-    }
-
-    /// The share of the time that it was held.
-    pub fn held_share(&self) -> f64 {
-        self.rate() * self.hold / 1e3
     }
 }
 
@@ -110,7 +105,6 @@ mod tests {
         let waits = Waits::read(&printed()).unwrap();
         assert_eq!(waits.fairness(), 16.0 / (2.0 * 10.0));
         assert_eq!(waits.rate(), 2.0);
-        assert_eq!(waits.held_share(), 0.01);
     }
 
     #[test]

@@ -193,8 +193,7 @@ impl History {
         History { grants, others, ..*self }
     }
 
-    /// Adds a line of another program.
-    pub fn add_line(&self, line: Line) {
+    fn add_line(&self, line: Line) {
         self.others.lock().unwrap_or_else(|e| e.into_inner()).push(line);
     }
 

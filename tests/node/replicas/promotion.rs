@@ -1,6 +1,7 @@
 //! Promoted replicas. They may lack leases that their primary granted, so they grant nothing new until the
 //! longest of those is over, and then with larger fences.
 
+use std::fs;
 use std::time::{Duration, Instant};
 
 use harness::quarantine::{CRASHED, PROMOTED, UNTOLD, assert_bound, assert_no_shorter};
@@ -22,7 +23,7 @@ pub fn streams(kind: Kind) -> Server {
 
 /// The primary has granted a lease of this many milliseconds, which is over, and its replica has the lease
 /// bound.
-pub fn pair_with_leases_of(kind: Kind, ttl: u32) -> (Server, Server) {
+fn pair_with_leases_of(kind: Kind, ttl: u32) -> (Server, Server) {
     let (primary, replica) = pair(kind);
     grant_and_release(&primary, ttl);
     until_told(&primary, &replica);
@@ -73,7 +74,7 @@ pub fn promote(replica: &Server) {
 
 /// Asks a promoted node for a lock with a last lease requested at `sent`: it is granted, and not too early.
 #[track_caller]
-pub fn assert_granted_late(node: &Server, key: &str, sent: Instant, ttl: u64) {
+fn assert_granted_late(node: &Server, key: &str, sent: Instant, ttl: u64) {
     let granted = node.client().run(&format!("DLOCK.ACQUIRE {key} bob 60000 WAIT 0"));
     let held = sent.elapsed();
     assert!(granted.int() > 0, "{granted:?}");
@@ -232,7 +233,7 @@ fn one_that_was_told_nothing_and_starts_again_waits_no_shorter(kind: Kind) {
 
 /// The longest lease, as a state file has it.
 fn state_bound(server: &Server) -> i64 {
-    let file = server.state_text();
+    let file = fs::read_to_string(server.state_file()).expect("the state file can be read");
     let line = file.lines().find_map(|line| line.strip_prefix("bound-ms "));
     line.and_then(|ms| ms.parse().ok()).expect("it says how long leases run")
 }
