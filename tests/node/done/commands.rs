@@ -30,9 +30,7 @@ fn inspect_and_tokens_show_the_last_holder_of_a_done_lock_and_no_token(kind: Kin
 
 #[apply(on_two_servers)]
 fn a_record_moves_as_any_key_and_takes_the_place_of_a_lock(kind: Kind) {
-    let primary = Server::start(kind);
-    let replica = Server::build(kind).replica_of(&primary).start();
-    primary.until_streaming_to(&replica);
+    let (primary, replica) = Server::pair(kind);
     for (way, moved) in
         [("RENAME job other", "other"), ("MOVE job 1", "job"), ("SWAPDB 0 1", "job")]
     {

@@ -6,7 +6,7 @@ use harness::{Cluster, Kind, Server, Value, apply, bytes, eventually, on_two_ser
 
 use super::{assert_done, leave_done, read, record};
 use crate::cluster::on_servers_that_migrate;
-use crate::replicas::promotion::{pair, promote};
+use crate::replicas::promotion::promote;
 
 #[apply(on_two_servers)]
 fn a_record_is_what_it_was_after_each_way_through_a_file(kind: Kind) {
@@ -110,7 +110,7 @@ fn a_node_in_quarantine_answers_from_its_records_and_its_holders_may_leave_more(
 
 #[apply(on_two_servers)]
 fn a_promoted_replica_has_the_records_of_its_primary(kind: Kind) {
-    let (mut primary, replica) = pair(kind);
+    let (mut primary, replica) = Server::pair(kind);
     let ahead = wall_clock::micros(0) + 300_000_000;
     leave_done(&mut primary.client(), "job", &format!("600000 FENCE {ahead} META text"));
     let fence = leave_done(&mut primary.client(), "over", "600000");

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use harness::quarantine::{CRASHED, FORGOTTEN, assert_bound};
 use harness::{Kind, Server, apply, on_two_servers};
 
-use crate::replicas::promotion::{pair, promote, until_told};
+use crate::replicas::promotion::{promote, until_told};
 
 #[apply(on_two_servers)]
 fn a_crash_after_an_eviction_is_followed_by_a_quarantine_for_the_evicted_lease(kind: Kind) {
@@ -41,7 +41,7 @@ fn a_clean_end_with_an_evicted_lease_is_followed_by_a_quarantine(kind: Kind) {
 /// The server had evicted a lock, follows another for a while, and is promoted again.
 #[apply(on_two_servers)]
 fn a_primary_that_was_a_replica_for_a_while_keeps_the_key_shut(kind: Kind) {
-    let (primary, replica) = pair(kind);
+    let (primary, replica) = Server::pair(kind);
     let sent = Instant::now();
     primary.run("DLOCK.ACQUIRE job alice 2000");
     until_told(&primary, &replica);

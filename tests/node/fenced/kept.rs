@@ -7,9 +7,7 @@ use harness::{
 
 #[apply(on_every_server)]
 fn replicas_get_the_mark_with_the_effect(kind: Kind) {
-    let primary = Server::start(kind);
-    let replica = Server::build(kind).replica_of(&primary).start();
-    primary.until_streaming_to(&replica);
+    let (primary, replica) = Server::pair(kind);
     for words in [
         "DLOCK.FENCED mark 7 SET data 1 PX 60000",
         "DLOCK.FENCED mark 6 SET data 2",
@@ -188,9 +186,7 @@ fn a_cluster_routes_by_all_keys(kind: Kind) {
 
 #[apply(on_one_server)]
 fn a_mark_that_is_shown_any_fence_loses_the_expiry_of_another_client(kind: Kind) {
-    let primary = Server::start(kind);
-    let replica = Server::build(kind).replica_of(&primary).start();
-    primary.until_streaming_to(&replica);
+    let (primary, replica) = Server::pair(kind);
     primary.run("DLOCK.FENCED mark 7");
     for (words, is_stale) in [
         ("DLOCK.FENCED mark 6", true),

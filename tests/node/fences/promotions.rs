@@ -2,7 +2,7 @@
 
 use harness::{Kind, Server, apply, eventually, on_two_servers};
 
-use crate::replicas::promotion::{cut, pair, promote, streams, until_told};
+use crate::replicas::promotion::{cut, promote, streams, until_told};
 
 /// The lead of the proposals here, in microseconds: nine minutes. A client may propose a fence that
 /// is ten minutes ahead of the clock and the counter.
@@ -38,7 +38,7 @@ fn next_fence(replica: &Server) -> i64 {
 #[apply(on_two_servers)]
 fn they_are_larger_than_those_that_never_reached_the_replica(kind: Kind) {
     for is_ahead in [false, true] {
-        let (primary, replica) = pair(kind);
+        let (primary, replica) = Server::pair(kind);
         let known = if is_ahead { raise(&primary) } else { take_often(&primary, 1) };
         until_told(&primary, &replica);
         eventually("the replica knows the counter", || replica.node("fence").int() >= known);

@@ -20,9 +20,7 @@ fn held_and_expiring(server: &Server, alice: &mut Client, options: &str) {
 
 #[apply(on_every_server)]
 fn a_holder_that_extends_or_asks_again_takes_it_away(kind: Kind) {
-    let server = Server::start(kind);
-    let replica = Server::build(kind).replica_of(&server).start();
-    server.until_streaming_to(&replica);
+    let (server, replica) = Server::pair(kind);
     let mut alice = server.client();
     let by_script = "return redis.call('DLOCK.EXTEND', KEYS[1], 'alice', 60000)";
     for options in HOLDERS {

@@ -67,8 +67,7 @@ impl Ending {
 #[apply(on_every_server)]
 fn what_ends_while_writes_are_paused_is_handed_over_afterwards(kind: Kind) {
     let server = Server::build(kind).append_only().start();
-    let replica = Server::build(kind).replica_of(&server).start();
-    server.until_streaming_to(&replica);
+    let replica = server.replica();
     let (mut ending, _) = Ending::before(&server, "CLIENT PAUSE 600000 WRITE");
     ending.passes(&server);
     assert!(!ending.served.iter_mut().any(Client::has_answer));
@@ -86,9 +85,7 @@ fn what_ends_while_writes_are_paused_is_handed_over_afterwards(kind: Kind) {
 
 #[apply(on_every_server)]
 fn what_ends_while_all_clients_are_paused_is_handed_over_afterwards(kind: Kind) {
-    let server = Server::start(kind);
-    let replica = Server::build(kind).replica_of(&server).start();
-    server.until_streaming_to(&replica);
+    let (server, replica) = Server::pair(kind);
     let (mut ending, _) = Ending::before(&server, "CLIENT PAUSE 900 ALL");
     // A waiter that gives up gets its reply even now.
     if let Some(ephemeral) = ending.ephemeral.take() {
@@ -102,8 +99,7 @@ fn what_ends_while_all_clients_are_paused_is_handed_over_afterwards(kind: Kind) 
 #[apply(on_two_servers)]
 fn a_shutdown_waits_for_a_replica_while_leases_run_out(kind: Kind) {
     let mut server = Server::build(kind).append_only().config("shutdown-timeout 600").start();
-    let replica = Server::build(kind).replica_of(&server).start();
-    server.until_streaming_to(&replica);
+    let replica = server.replica();
     replica.pause();
     server.run("SET something new");
     let (mut ending, _asking) = Ending::before(&server, "SHUTDOWN");
@@ -123,8 +119,7 @@ fn a_shutdown_waits_for_a_replica_while_leases_run_out(kind: Kind) {
 #[apply(on_two_servers)]
 fn a_shutdown_that_is_called_off_hands_over_what_ended_meanwhile(kind: Kind) {
     let server = Server::build(kind).config("shutdown-timeout 60").start();
-    let replica = Server::build(kind).replica_of(&server).start();
-    server.until_streaming_to(&replica);
+    let replica = server.replica();
     replica.pause();
     server.run("SET something new");
     let (mut ending, mut asking) = Ending::before(&server, "SHUTDOWN");

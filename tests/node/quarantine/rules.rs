@@ -51,8 +51,7 @@ fn a_client_that_never_heard_of_its_grant_does_not_get_it_from_an_older_data_set
 #[apply(on_two_servers)]
 fn replicas_hear_of_what_ends_and_of_nothing_new(kind: Kind) {
     let server = crashed(kind, &["job alice 60000", "other alice 60000", "brief alice 400"]);
-    let replica = Server::build(kind).replica_of(&server).start();
-    server.until_streaming_to(&replica);
+    let replica = server.replica();
     let fence = server.holder("job")["fence"].int();
     assert_eq!(server.run(&format!("DLOCK.EXTEND job alice 70000 FENCE {fence}")).int(), 1);
     server.run("DLOCK.RELEASE other alice");

@@ -7,14 +7,6 @@ use std::time::{Duration, Instant};
 use harness::quarantine::{CRASHED, PROMOTED, UNTOLD, assert_bound, assert_no_shorter};
 use harness::{Kind, Server, apply, eventually, on_every_server, on_two_servers};
 
-/// A primary and a replica that has all of its data.
-pub fn pair(kind: Kind) -> (Server, Server) {
-    let primary = Server::start(kind);
-    let replica = Server::build(kind).replica_of(&primary).start();
-    primary.until_streaming_to(&replica);
-    (primary, replica)
-}
-
 /// A primary that sends its data set without a file, as all servers do by default. Then it sends nothing more
 /// until the replica acknowledges that.
 pub fn streams(kind: Kind) -> Server {
@@ -24,7 +16,7 @@ pub fn streams(kind: Kind) -> Server {
 /// The primary has granted a lease of this many milliseconds, which is over, and its replica has the lease
 /// bound.
 fn pair_with_leases_of(kind: Kind, ttl: u32) -> (Server, Server) {
-    let (primary, replica) = pair(kind);
+    let (primary, replica) = Server::pair(kind);
     grant_and_release(&primary, ttl);
     until_told(&primary, &replica);
     (primary, replica)
@@ -105,7 +97,7 @@ fn no_grant_comes_before_a_lease_that_never_reached_the_replica_is_over(kind: Ki
 
 #[apply(on_every_server)]
 fn leases_that_reached_the_replica_go_on_and_nothing_else_is_granted(kind: Kind) {
-    let (primary, replica) = pair(kind);
+    let (primary, replica) = Server::pair(kind);
     let fence = primary.run("DLOCK.ACQUIRE job alice 60000 META m").int();
     primary.run("DLOCK.ACQUIRE other alice 60000");
     primary.run("DLOCK.ACQUIRE book alice 60000 SHARED");
@@ -155,9 +147,8 @@ fn a_fresh_replica_knows_how_long_leases_of_its_primary_may_be(kind: Kind) {
 
 #[apply(on_two_servers)]
 fn a_replica_of_a_replica_waits_as_well(kind: Kind) {
-    let (primary, middle) = pair(kind);
-    let last = Server::build(kind).replica_of(&middle).start();
-    middle.until_streaming_to(&last);
+    let (primary, middle) = Server::pair(kind);
+    let last = middle.replica();
     grant_and_release(&primary, 60_000);
     let fence = primary.run("DLOCK.ACQUIRE job alice 20000").int();
     until_told(&primary, &middle);
@@ -248,14 +239,12 @@ fn an_assumed_bound_is_not_handed_on_as_known(kind: Kind) {
     promote(&middle);
     let since = Instant::now();
     let left = middle.assert_in_quarantine(UNTOLD);
-    let last = Server::build(kind).replica_of(&middle).start();
-    middle.until_streaming_to(&last);
+    let last = middle.replica();
     eventually("it is told", || times_told(&last) > 0);
     assert_eq!(last.node("lease-bound-ms").int(), middle.node("lease-bound-ms").int());
     assert_eq!(middle.node("lease-bound-ms").int(), 0);
     // While that quarantine lasts, a promoted replica waits for its remaining time.
-    let other = Server::build(kind).replica_of(&middle).start();
-    middle.until_streaming_to(&other);
+    let other = middle.replica();
     eventually("it is told, too", || times_told(&other) > 0);
     promote(&other);
     let next = other.assert_in_quarantine(PROMOTED);

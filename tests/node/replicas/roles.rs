@@ -5,8 +5,6 @@ use std::time::{Duration, Instant};
 
 use harness::{Builder, Client, Kind, Server, apply, eventually, on_every_server};
 
-use super::promotion::pair;
-
 fn until_role(server: &Server, role: &str) {
     eventually("the role changes", || server.info("replication")["role"] == role);
 }
@@ -100,7 +98,7 @@ fn a_waiter_at_a_server_that_becomes_a_replica_is_sent_away(kind: Kind) {
 
 #[apply(on_every_server)]
 fn a_lease_that_was_over_at_the_replica_ends_when_it_is_promoted(kind: Kind) {
-    let (primary, replica) = pair(kind);
+    let (primary, replica) = Server::pair(kind);
     // In this pause the primary ends no lease.
     let words = [
         "DLOCK.ACQUIRE job alice 300",
@@ -119,7 +117,7 @@ fn a_lease_that_was_over_at_the_replica_ends_when_it_is_promoted(kind: Kind) {
 /// While a failover waits for its replica, writes are paused, and leases run out meanwhile.
 #[apply(on_every_server)]
 fn a_failover_that_waits_and_is_given_up_loses_nothing(kind: Kind) {
-    let (primary, replica) = pair(kind);
+    let (primary, replica) = Server::pair(kind);
     let mut ephemeral = primary.client();
     ephemeral.run("DLOCK.ACQUIRE eph alice 60000 EPHEMERAL");
     primary.run("DLOCK.ACQUIRE job alice 60000");
@@ -154,7 +152,7 @@ fn a_failover_that_waits_and_is_given_up_loses_nothing(kind: Kind) {
 
 #[apply(on_every_server)]
 fn a_failover_after_a_wait_ends_what_is_over_at_the_new_primary(kind: Kind) {
-    let (primary, replica) = pair(kind);
+    let (primary, replica) = Server::pair(kind);
     replica.pause();
     primary.run("SET something new");
     let [_, mut waiter, _] = primary.in_one_turn([

@@ -2,13 +2,6 @@
 
 use harness::{Client, Kind, Server, Value, apply, eventually, on_every_server, on_two_servers};
 
-fn watched(kind: Kind) -> (Server, Server) {
-    let server = Server::start(kind);
-    let replica = Server::build(kind).replica_of(&server).start();
-    server.until_streaming_to(&replica);
-    (server, replica)
-}
-
 /// A client that waits, and its id.
 fn waiter(server: &Server, words: &str) -> (Client, i64) {
     let mut client = server.client();
@@ -19,7 +12,7 @@ fn waiter(server: &Server, words: &str) -> (Client, i64) {
 
 #[apply(on_every_server)]
 fn a_killed_holder_leaves_what_is_ephemeral_to_the_next(kind: Kind) {
-    let (server, replica) = watched(kind);
+    let (server, replica) = Server::pair(kind);
     let mut alice = server.client();
     let id = alice.id();
     for words in [
@@ -44,7 +37,7 @@ fn a_killed_holder_leaves_what_is_ephemeral_to_the_next(kind: Kind) {
 
 #[apply(on_two_servers)]
 fn a_killed_first_waiter_lets_the_next_in(kind: Kind) {
-    let (server, replica) = watched(kind);
+    let (server, replica) = Server::pair(kind);
     server.run("DLOCK.ACQUIRE job alice 60000 SHARED");
     let (mut writer, id) = waiter(&server, "DLOCK.ACQUIRE job writer 60000 WAIT 0");
     let mut readers = ["one", "two"]
@@ -76,7 +69,7 @@ fn assert_unblocked(mut client: Client, form: &str) {
 
 #[apply(on_every_server)]
 fn an_operators_unblock_ends_a_wait(kind: Kind) {
-    let (server, replica) = watched(kind);
+    let (server, replica) = Server::pair(kind);
     for form in ["", "TIMEOUT", "ERROR"] {
         server.run("DLOCK.ACQUIRE job alice 60000");
         let (mut bob, id) = waiter(&server, "DLOCK.ACQUIRE job bob 60000 WAIT 0");
@@ -99,7 +92,7 @@ fn an_operators_unblock_ends_a_wait(kind: Kind) {
 
 #[apply(on_two_servers)]
 fn an_operators_unblock_leaves_a_place_that_is_kept(kind: Kind) {
-    let (server, replica) = watched(kind);
+    let (server, replica) = Server::pair(kind);
     for form in ["TIMEOUT", "ERROR"] {
         server.run("DLOCK.ACQUIRE job alice 60000");
         let (bob, id) = waiter(&server, "DLOCK.ACQUIRE job bob 60000 WAIT 0 KEEP 60000");
@@ -119,7 +112,7 @@ fn an_operators_unblock_leaves_a_place_that_is_kept(kind: Kind) {
 /// The grant and the end of the client come in one turn of the server.
 #[apply(on_two_servers)]
 fn a_grant_to_a_client_that_ends_in_the_same_moment_is_handed_on(kind: Kind) {
-    let (server, replica) = watched(kind);
+    let (server, replica) = Server::pair(kind);
     for round in 0..4 {
         for (end, reason) in
             [("CLIENT KILL ID", ""), ("CLIENT UNBLOCK", "ERROR"), ("CLIENT UNBLOCK", "TIMEOUT")]
