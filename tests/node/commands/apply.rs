@@ -4,7 +4,7 @@
 use std::fs;
 
 use harness::{
-    Client, Kind, Server, Value, apply, eventually, module_file, on_every_server, on_two_servers,
+    Client, Kind, Server, Value, apply, eventually, on_every_server, on_two_servers,
 };
 
 /// A command, word by word.
@@ -78,10 +78,7 @@ struct Victim {
 
 impl Victim {
     fn new(kind: Kind) -> Victim {
-        let server = Server::build(kind)
-            .config(&format!("loadmodule {}", module_file::caller().display()))
-            .config("appendonly yes")
-            .start();
+        let server = Server::build(kind).with_caller().config("appendonly yes").start();
         assert!(server.run("DLOCK.ACQUIRE job bob 600000").int() > 0);
         // The promise for this lease is written, so that nothing moves by itself.
         eventually("the lease is covered", || server.node("lease-bound-ms").int() >= 600_000);

@@ -1,7 +1,7 @@
 //! The command inside DLOCK.FENCED: its rights, its keys, and its limits.
 
 use harness::{
-    Kind, Server, Value, apply, eventually, module_file, on_every_server, on_two_servers,
+    Kind, Server, Value, apply, eventually, on_every_server, on_two_servers,
 };
 
 #[apply(on_every_server)]
@@ -179,8 +179,7 @@ fn no_spelling_that_the_server_takes_for_one_nests(kind: Kind) {
 /// Another module's command has the keys of one within it, which is this one again.
 #[apply(on_every_server)]
 fn nothing_nests_through_another_modules_command(kind: Kind) {
-    let caller = format!("loadmodule {}", module_file::caller().display());
-    let server = Server::build(kind).config(&caller).start();
+    let server = Server::build(kind).with_caller().start();
     let mut client = server.client();
     let nested = ["DLOCK.FENCED", "mark", "7", "CALLER.KEYS"];
     let mut deep = vec!["COMMAND", "GETKEYS"];
@@ -238,8 +237,7 @@ fn an_inner_request_never_blocks(kind: Kind) {
 
 #[apply(on_every_server)]
 fn another_module_calls_with_its_own_rights(kind: Kind) {
-    let caller = format!("loadmodule {}", module_file::caller().display());
-    let server = Server::build(kind).config(&caller).start();
+    let server = Server::build(kind).with_caller().start();
     server.run("DLOCK.ACQUIRE lock token 60000");
     let mut client = server.client();
     assert_eq!(client.run("CALLER.CALL !E DLOCK.FENCED mark 7 SET a 1").text(), "OK");
@@ -261,8 +259,7 @@ fn another_module_calls_with_its_own_rights(kind: Kind) {
 /// stops the server: Redis 8 itself brings such a module.
 #[apply(on_every_server)]
 fn another_modules_command_is_not_carried_out(kind: Kind) {
-    let caller = format!("loadmodule {}", module_file::caller().display());
-    let server = Server::build(kind).config(&caller).start();
+    let server = Server::build(kind).with_caller().start();
     server.run("ACL SETUSER eve on nopass ~mark ~data +dlock.fenced +caller.set +get");
     let mut eve = server.client();
     eve.run("AUTH eve x");
@@ -287,8 +284,7 @@ fn another_modules_command_is_not_carried_out(kind: Kind) {
 /// Without a user no rights are checked; a command that has begun is not carried out again.
 #[apply(on_two_servers)]
 fn a_module_without_a_user_carries_a_command_out_once(kind: Kind) {
-    let caller = format!("loadmodule {}", module_file::caller().display());
-    let server = Server::build(kind).config(&caller).start();
+    let server = Server::build(kind).with_caller().start();
     let mut client = server.client();
     let outer = "CALLER.CALL !E DLOCK.FENCED mark 7";
     assert_eq!(client.run(&format!("{outer} RPUSH list x")).int(), 1);
@@ -299,8 +295,7 @@ fn a_module_without_a_user_carries_a_command_out_once(kind: Kind) {
 /// client.
 #[apply(on_every_server)]
 fn a_reply_that_a_command_leaves_behind_reaches_no_other_client(kind: Kind) {
-    let caller = format!("loadmodule {}", module_file::caller().display());
-    let server = Server::build(kind).config(&caller).start();
+    let server = Server::build(kind).with_caller().start();
     server.run("RPUSH list a");
     let (mut client, mut other) = (server.client(), server.client());
     for inner in ["GETSET list x", "GETDEL list", "GETSET list x"] {
@@ -317,8 +312,7 @@ fn a_reply_that_a_command_leaves_behind_reaches_no_other_client(kind: Kind) {
 /// A reply that another module's call has left is not taken for that of the command inside, nor left to the next.
 #[apply(on_every_server)]
 fn a_reply_that_another_module_leaves_behind_is_not_that_of_the_command(kind: Kind) {
-    let caller = format!("loadmodule {}", module_file::caller().display());
-    let server = Server::build(kind).config(&caller).start();
+    let server = Server::build(kind).with_caller().start();
     server.run("RPUSH list a");
     let (mut client, mut other) = (server.client(), server.client());
     for inner in ["ECHO mine", "GETDEL list"] {

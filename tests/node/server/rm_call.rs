@@ -1,13 +1,13 @@
 //! Other modules call DLOCK's commands, also from inside a keyspace event of a lock.
 
 use harness::{
-    Client, Kind, Server, Value, apply, bytes, eventually, module_file, on_every_server,
+    Client, Kind, Server, Value, apply, bytes, eventually, on_every_server,
     on_two_servers,
 };
 
 #[apply(on_two_servers)]
 fn a_module_acquires_checks_extends_and_releases(kind: Kind) {
-    let server = start(kind);
+    let server = Server::build(kind).with_caller().start();
     let mut client = server.client();
     let fence = client.run("CALLER.CALL !E DLOCK.ACQUIRE job alice 60000").int();
     assert!(fence > 0);
@@ -24,7 +24,7 @@ fn a_module_acquires_checks_extends_and_releases(kind: Kind) {
 
 #[apply(on_every_server)]
 fn a_module_that_would_wait_is_answered_at_once(kind: Kind) {
-    let server = start(kind);
+    let server = Server::build(kind).with_caller().start();
     server.run("DLOCK.ACQUIRE job alice 60000");
     let before = server.traces();
     let mut client = server.client();
@@ -47,7 +47,7 @@ fn a_module_that_would_wait_is_answered_at_once(kind: Kind) {
 /// may be left behind.
 #[apply(on_every_server)]
 fn a_module_that_allows_a_call_to_block_leaves_nothing_behind(kind: Kind) {
-    let server = start(kind);
+    let server = Server::build(kind).with_caller().start();
     server.run("DLOCK.ACQUIRE job alice 60000");
     let mut client = server.client();
     let answer = client.run("CALLER.CALL !EK DLOCK.ACQUIRE job bob 200 WAIT 200");
@@ -68,7 +68,7 @@ fn a_module_that_allows_a_call_to_block_leaves_nothing_behind(kind: Kind) {
 
 #[apply(on_two_servers)]
 fn a_module_takes_no_ephemeral_lock(kind: Kind) {
-    let server = start(kind);
+    let server = Server::build(kind).with_caller().start();
     let before = server.traces();
     let mut client = server.client();
     let refused = client.run("CALLER.CALL !E DLOCK.ACQUIRE job alice 60000 EPHEMERAL");
@@ -78,7 +78,7 @@ fn a_module_takes_no_ephemeral_lock(kind: Kind) {
 
 #[apply(on_two_servers)]
 fn a_listener_that_calls_back_from_an_event_gets_an_answer_or_an_error(kind: Kind) {
-    let server = start(kind);
+    let server = Server::build(kind).with_caller().start();
     let mut client = server.client();
     let calls = [
         "DLOCK.ACQUIRE job listener 60000",
@@ -124,7 +124,7 @@ fn a_listener_that_calls_back_from_an_event_gets_an_answer_or_an_error(kind: Kin
 /// The key that was open at the event may be gone when the listener is done.
 #[apply(on_every_server)]
 fn what_a_listener_puts_at_the_key_of_a_lock_that_ends_is_not_overwritten(kind: Kind) {
-    let server = start(kind);
+    let server = Server::build(kind).with_caller().start();
     let mut client = server.client();
     let ends = [("release", "DLOCK.RELEASE job alice"), ("break", "DLOCK.BREAK job")];
     for (event, end) in ends {
@@ -144,7 +144,7 @@ fn what_a_listener_puts_at_the_key_of_a_lock_that_ends_is_not_overwritten(kind: 
 /// The server announces a new key in the middle of making it.
 #[apply(on_every_server)]
 fn a_lock_that_a_listener_removes_while_another_is_made_has_ended(kind: Kind) {
-    let server = start(kind);
+    let server = Server::build(kind).with_caller().start();
     let mut client = server.client();
     for ask in ["DLOCK.ACQUIRE job carol 60000", "DLOCK.ACQUIRE pool carol 60000 LIMIT 2"] {
         client.run("DLOCK.ACQUIRE other alice 60000");
@@ -163,7 +163,7 @@ fn a_lock_that_a_listener_removes_while_another_is_made_has_ended(kind: Kind) {
 /// The completion record takes the lock's place in the same way, and gets its expiry after that.
 #[test]
 fn a_done_lock_that_a_listener_changes_while_it_is_made_leaves_no_expiry_behind() {
-    let server = start(Kind::Redis82);
+    let server = Server::build(Kind::Redis82).with_caller().start();
     let mut client = server.client();
     for (change, there) in
         [("DEL job", "none"), ("RENAME job away", "none"), ("SET job v", "string")]
@@ -184,7 +184,7 @@ fn a_lock_that_a_listener_removes_while_it_is_made_has_ended(kind: Kind) {
     if !matches!(kind, Kind::Redis82 | Kind::Redis86) {
         return;
     }
-    let server = start(kind);
+    let server = Server::build(kind).with_caller().start();
     let mut client = server.client();
     client.run("CALLER.ON new DEL job");
     for ask in ["alice 60000", "bob 60000 SHARED", "carol 60000 LIMIT 2"] {
@@ -201,7 +201,7 @@ fn a_lock_that_a_listener_removes_while_it_is_made_has_ended(kind: Kind) {
 /// Its lease is over, as after any RENAME, and nothing is left at its new name.
 #[apply(on_every_server)]
 fn a_lock_that_a_listener_renames_leaves_nothing_behind(kind: Kind) {
-    let server = start(kind);
+    let server = Server::build(kind).with_caller().start();
     let mut client = server.client();
     client.run("DLOCK.ACQUIRE other alice 60000");
     client.run("DLOCK.ACQUIRE job alice 60000");
@@ -216,7 +216,7 @@ fn a_lock_that_a_listener_renames_leaves_nothing_behind(kind: Kind) {
 /// A lock that has just been restored is still looked for when it is removed.
 #[apply(on_every_server)]
 fn a_restored_lock_that_a_listener_removes_at_once_has_ended(kind: Kind) {
-    let server = start(kind);
+    let server = Server::build(kind).with_caller().start();
     let mut client = server.client();
     for holder in ["alice 60000", "alice 60000 SHARED"] {
         client.run(&format!("DLOCK.ACQUIRE other {holder}"));
@@ -254,9 +254,4 @@ fn cause_every_event(server: &Server, client: &mut Client) {
     }
     eventually("the lease ends", || server.run("EXISTS ends").int() == 0);
     client.assert_in_step();
-}
-
-fn start(kind: Kind) -> Server {
-    let caller = module_file::caller().display();
-    Server::build(kind).config(&format!("loadmodule {caller}")).start()
 }
