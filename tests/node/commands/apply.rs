@@ -3,9 +3,7 @@
 
 use std::fs;
 
-use harness::{
-    Client, Kind, Server, Value, apply, eventually, on_every_server, on_two_servers,
-};
+use harness::{Client, Kind, Server, Value, apply, eventually, on_every_server, on_two_servers};
 
 /// A command, word by word.
 type Words = Vec<Vec<u8>>;

@@ -1,8 +1,6 @@
 //! The command inside DLOCK.FENCED: its rights, its keys, and its limits.
 
-use harness::{
-    Kind, Server, Value, apply, eventually, on_every_server, on_two_servers,
-};
+use harness::{Kind, Server, Value, apply, eventually, on_every_server, on_two_servers};
 
 #[apply(on_every_server)]
 fn the_callers_rights_decide_on_command_keys_and_channels(kind: Kind) {

@@ -1,8 +1,7 @@
 //! Other modules call DLOCK's commands, also from inside a keyspace event of a lock.
 
 use harness::{
-    Client, Kind, Server, Value, apply, bytes, eventually, on_every_server,
-    on_two_servers,
+    Client, Kind, Server, Value, apply, bytes, eventually, on_every_server, on_two_servers,
 };
 
 #[apply(on_two_servers)]
