@@ -65,9 +65,9 @@ ifdef HOURS
 	@scripts/soak.sh $(HOURS)
 else
 	DLOCK_SOAK_CHAOS=$$(($(CHAOS) / 10)) $(CARGO) test -p dlock-tests --features soak --test quorum -- --nocapture --test-threads=1 chaos_cluster:: chaos_sentinels::
-	DLOCK_SOAK=1 DLOCK_SOAK_KILLS=$(KILLS) $(CARGO) test -p dlock-tests --features soak --test node --test quorum -- \
-		--test-threads=8 restarts::crash:: restarts::log_cut:: state_file::damage:: random_faults:: late_writers:: fail_overs:: \
-		cut:: connection:: waiting::
+	DLOCK_SOAK=1 DLOCK_SOAK_KILLS=$(KILLS) $(CARGO) test -p dlock-tests --features soak --test node --test quorum --test hazards -- \
+		--test-threads=8 restarts::crash:: restarts::log_cut:: random_faults:: late_writers:: fail_overs:: cut:: connection:: \
+		waiting:: same_faults::
 endif
 
 jobs: build ## twenty hosts with clocks of their own start a job every two seconds while nodes die, for twenty minutes (JOBS_FOR=60 seconds for each of four sets of nodes)
@@ -101,7 +101,7 @@ check: setup ## formatting, clippy and rustdoc with warnings as errors, house st
 shipped: build
 	@$(CARGO) build --release -p dlock
 
-bench: shipped peers ## measure everything, beside other libraries, too (ARGS=--quick, ARGS=--json)
+bench: shipped peers ## measure everything, beside other libraries, too (ARGS=--quick)
 	$(CARGO) run --profile measure -p dlock-tests --bin bench -- $(ARGS)
 
 bench-node: build ## measure the module against what one would do without it (ARGS=--quick)

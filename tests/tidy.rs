@@ -12,7 +12,7 @@ const OPENERS: [&str; 7] = ["What", "How", "Whether", "When", "Who", "Why", "It"
 const LARGE_FUNCTIONS: [(&str, &str); 3] = [
     ("src/module/entry/load.rs", "missing_function"),
     ("src/core/reason.rs", "fmt"),
-    ("tests/proof/sim/life.rs", "spawn"),
+    ("tests/proof/sim/wishes.rs", "spawn"),
 ];
 
 #[test]

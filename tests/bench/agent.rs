@@ -51,9 +51,9 @@ fn alone(
     let pairs: Vec<_> =
         all.iter().map(|[agent, library, trips]| [*agent, library + trips]).collect();
     let compared = Compared::of_pairs(&pairs);
-    report.add(kind, Row::compared(what, "library + 2 PINGs", "µs", compared, target));
+    report.add(Row::compared(what, "library + 2 PINGs", "µs", compared, target));
     let trips = median(all.iter().map(|[.., trips]| *trips).collect());
-    report.add(kind, Row::alone(format!("{what}: 2 PINGs"), "µs", trips, Target::None));
+    report.add(Row::alone(format!("{what}: 2 PINGs"), "µs", trips, Target::None));
     trips
 }
 
@@ -73,8 +73,8 @@ fn among(library: &Contest, agent: &Contest, trip: f64, report: &mut Report) {
     let compared = Compared::once(agent.hand_over(), library.hand_over() + trip);
     let row =
         Row::compared(name("hand-over"), "library + PING", "ms", compared, Target::AtMost(1.15));
-    report.add(setting.kind, row);
+    report.add(row);
     let row = |what, figure, target| Row::alone(name(what), "", figure, target);
-    report.add(setting.kind, row("Jain's index", waits.fairness(), Target::AtLeast(0.999)));
-    report.add(setting.kind, row("failures", waits.failures as f64, Target::AtMost(0.0)));
+    report.add(row("Jain's index", waits.fairness(), Target::AtLeast(0.999)));
+    report.add(row("failures", waits.failures as f64, Target::AtMost(0.0)));
 }

@@ -8,7 +8,7 @@ use harness::Kind;
 use crate::measure::Compared;
 use crate::nodes::{Nodes, Ping};
 use crate::options::Options;
-use crate::peers::{COMMANDS, Crowd, DLOCK, FLOOR, NODES, PEERS, Peer, Wait, Waits, so_many_nodes};
+use crate::peers::{COMMANDS, Crowd, DLOCK, NODES, PEERS, Peer, Waits, so_many_nodes};
 use crate::report::{Report, Row, Target};
 
 /// The number of clients, and the milliseconds of each hold.
@@ -41,7 +41,7 @@ impl Setting {
     }
 
     /// The length of a round without lost time, in milliseconds. Each client has the lock once in it.
-    pub fn ideal(&self) -> f64 {
+    fn ideal(&self) -> f64 {
         self.crowd.clients as f64 * self.crowd.hold.as_secs_f64() * 1e3
     }
 }
@@ -70,7 +70,7 @@ impl Contest {
 pub fn run(kind: Kind, options: &Options, report: &mut Report) {
     let seconds = if options.quick { 3 } else { 10 };
     let settings = settings(kind, seconds, &NODES, None);
-    let mut libraries = vec![&DLOCK, &FLOOR, &COMMANDS];
+    let mut libraries = vec![&DLOCK, &COMMANDS];
     libraries.extend(&PEERS);
     for (number, setting) in settings.into_iter().enumerate() {
         let contests = contests(setting, &libraries, number, report);
@@ -126,9 +126,7 @@ pub fn contests(
 fn contest(setting: Setting, peer: &Peer) -> Result<Contest, String> {
     peer.installed()?;
     let Setting { kind, crowd, each_way, .. } = setting;
-    // The floor's round trip needs no second node.
-    let count = if peer.name == FLOOR.name { 1 } else { setting.nodes };
-    let nodes = Nodes::start(kind, count, each_way)?;
+    let nodes = Nodes::start(kind, setting.nodes, each_way)?;
     let (waits, ping) = nodes.beside_ping(|| peer.contended(&nodes.addresses(), crowd));
     Ok(Contest { setting, name: peer.name, waits: waits?, ping })
 }
@@ -143,44 +141,25 @@ fn add(contests: &[Contest], report: &mut Report) {
 }
 
 fn add_ours(ours: &Contest, report: &mut Report) {
-    let kind = ours.setting.kind;
     let name = |what: &str| format!("{what}, {}", ours.setting.name());
-    let p99 = ours.waits.percentile(0.99);
-    let compared = Compared::once(p99.ms, ours.setting.ideal());
-    let row = Row::compared(name("p99 wait"), "clients × hold", "ms", compared, Target::None);
-    report.add(kind, row.at_least(p99.at_least, false));
+    let compared = Compared::once(ours.waits.percentile(0.99), ours.setting.ideal());
+    report.add(Row::compared(name("p99 wait"), "clients × hold", "ms", compared, Target::None));
     let row = |what, figure, target| Row::alone(name(what), "", figure, target);
-    report.add(kind, row("Jain's index", ours.waits.fairness(), Target::AtLeast(0.999)));
-    report.add(kind, row("failures", ours.waits.failures as f64, Target::AtMost(0.0)));
-    report.add(kind, row("held share of time", ours.waits.held_share(), Target::None));
-}
-
-/// The targets for p99 and grants, as ratios to the floor.
-fn beside_floor(nodes: usize) -> [Target; 2] {
-    match nodes {
-        1 => [Target::AtMost(1.15), Target::AtLeast(0.92)],
-        _ => [Target::AtMost(1.35), Target::AtLeast(0.80)],
-    }
+    report.add(row("Jain's index", ours.waits.fairness(), Target::AtLeast(0.999)));
+    report.add(row("failures", ours.waits.failures as f64, Target::AtMost(0.0)));
 }
 
 fn add_compared(ours: &Contest, theirs: &Contest, report: &mut Report) {
-    let [p99, grants] = match theirs.name {
-        name if name == FLOOR.name => beside_floor(ours.setting.nodes),
-        // Our own commands are shown, and need not be beaten.
-        name if name == COMMANDS.name => [Target::None; 2],
-        // A client that polls and takes the lock again at once hands nothing over: that is quick, and unfair.
-        _ => [Target::AtMost(1.0), Target::None],
-    };
-    let mut add = |what: &str, unit, figure: &dyn Fn(&Waits) -> Wait, target| {
+    // Our own commands are shown, and need not be beaten. A client that polls and takes the lock again at once
+    // hands nothing over: its many grants are quick, and unfair.
+    let is_ours = theirs.name == COMMANDS.name;
+    let target = if is_ours { Target::None } else { Target::AtMost(1.0) };
+    let mut add = |what: &str, unit, figure: &dyn Fn(&Waits) -> f64, target| {
         let [our, their] = [ours, theirs].map(|contest| figure(&contest.waits));
         let name = format!("{what}, {}", ours.setting.name());
-        let row = Row::compared(name, theirs.name, unit, Compared::once(our.ms, their.ms), target);
-        report.add(ours.setting.kind, row.at_least(our.at_least, their.at_least));
+        report.add(Row::compared(name, theirs.name, unit, Compared::once(our, their), target));
     };
-    let exact = |ms: f64| Wait { ms, at_least: false };
-    add("p50 wait", "ms", &|waits| waits.percentile(0.5), Target::None);
-    add("p99 wait", "ms", &|waits| waits.percentile(0.99), p99);
-    add("longest wait", "ms", &Waits::longest, Target::None);
-    add("Jain's index", "", &|waits| exact(waits.fairness()), Target::None);
-    add("grants", "/s", &|waits| exact(waits.rate()), grants);
+    add("p99 wait", "ms", &|waits| waits.percentile(0.99), target);
+    add("Jain's index", "", &Waits::fairness, Target::None);
+    add("grants", "/s", &Waits::rate, Target::None);
 }

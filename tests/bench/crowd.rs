@@ -7,9 +7,10 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use harness::Server;
+use harness::client::request;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 
-use crate::load::{Pipe, Random, TTL, Tally, key, request};
+use crate::load::{Pipe, Random, TTL, Tally, key};
 
 /// The requests that the clients send.
 pub struct Words {
@@ -19,23 +20,19 @@ pub struct Words {
     pub gives: Vec<Vec<u8>>,
     /// The lines of the answer to the first.
     pub lines: usize,
-    /// The client that asks first. A lap goes on where the one before was cut off; otherwise the first
-    /// clients would have the thing once more in each lap.
-    first: usize,
 }
 
 impl Words {
-    /// The requests of clients that pass locks round: the first client is at the first of them, the
-    /// second at the second, and so on, until it is the first lock's turn again.
-    pub fn locks(size: usize, locks: usize) -> Words {
-        let mut random = Random::new(3);
-        let words = (0..size).map(|client| {
-            let (key, token) = (key((client % locks) as u64), random.token());
+    /// The requests of clients that pass a lock round.
+    pub fn locks(size: usize) -> Words {
+        let (mut random, key) = (Random::new(3), key(0));
+        let words = (0..size).map(|_| {
+            let token = random.token();
             let take = request(&["DLOCK.ACQUIRE", &key, &token, TTL, "WAIT", "0"]);
             (take, request(&["DLOCK.RELEASE", &key, &token]))
         });
         let (takes, gives) = words.unzip();
-        Words { takes, gives, lines: 1, first: 0 }
+        Words { takes, gives, lines: 1 }
     }
 
     /// The requests of clients that pass a token round through a list.
@@ -45,30 +42,12 @@ impl Words {
             gives: vec![request(LIST_TOKEN); size],
             // An array of two strings.
             lines: 5,
-            first: 0,
         }
     }
 }
 
 /// Puts the token into the list.
 pub const LIST_TOKEN: &[&str] = &["LPUSH", "bench:list", "token"];
-
-/// The clients' results.
-pub struct Lap {
-    /// The number of times that each client had the thing.
-    pub counts: Vec<u64>,
-    /// The length of the lap.
-    pub elapsed: Duration,
-    /// The number of times that a client had it, until no client wanted it any more.
-    pub total: u64,
-}
-
-impl Lap {
-    /// The number of times that the thing was passed on, in a second.
-    pub fn rate(&self) -> f64 {
-        self.counts.iter().sum::<u64>() as f64 / self.elapsed.as_secs_f64()
-    }
-}
 
 /// The clients.
 pub struct Crowd {
@@ -104,13 +83,14 @@ impl Crowd {
         Crowd { epoll, clients }
     }
 
-    /// Passes the thing round for this long, until every client has nothing to do.
-    pub fn pass_round(&mut self, words: &mut Words, time: Duration) -> Lap {
+    /// Passes the thing round for this long, until every client has nothing to do. Returns how often it was
+    /// passed on in a second.
+    pub fn pass_round(&mut self, words: &Words, time: Duration) -> f64 {
         let size = self.clients.len();
-        for number in (words.first..size).chain(0..words.first) {
-            self.clients[number].begin(Doing::Waiting, &words.takes[number]);
+        for (client, take) in self.clients.iter_mut().zip(&words.takes) {
+            client.begin(Doing::Waiting, take);
         }
-        let mut lap = Lap { counts: vec![0; size], elapsed: Duration::ZERO, total: 0 };
+        let (mut count, mut elapsed) = (0, Duration::ZERO);
         let mut busy = size;
         let start = Instant::now();
         let mut events = vec![EpollEvent::empty(); size.min(512)];
@@ -120,11 +100,11 @@ impl Crowd {
             let ready = self.epoll.wait(&mut events, patience).expect("sockets can be awaited");
             assert!(ready > 0, "nobody got an answer for five seconds");
             // Answers that have come in when the time is found to be over still count.
-            let counts = lap.elapsed < time;
+            let counts = elapsed < time;
             if counts {
-                lap.elapsed = start.elapsed();
+                elapsed = start.elapsed();
             }
-            let over = lap.elapsed >= time;
+            let over = elapsed >= time;
             for event in &events[..ready] {
                 let number = event.data() as usize;
                 let client = &mut self.clients[number];
@@ -132,11 +112,7 @@ impl Crowd {
                 match client.doing {
                     Doing::Waiting if client.tally.lines == words.lines => {
                         client.begin(Doing::Giving, &words.gives[number]);
-                        lap.total += 1;
-                        if counts {
-                            lap.counts[number] += 1;
-                            words.first = (number + 1) % size;
-                        }
+                        count += u64::from(counts);
                     }
                     Doing::Giving if client.tally.lines == 1 => {
                         if over {
@@ -150,7 +126,7 @@ impl Crowd {
                 }
             }
         }
-        lap
+        count as f64 / elapsed.as_secs_f64()
     }
 }
 

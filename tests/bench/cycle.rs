@@ -1,10 +1,11 @@
 //! A lock is taken and released, by one client after the other: the module's two commands against the usual
 //! recipe.
 
+use harness::client::request;
 use harness::{Kind, Server};
 
-use crate::clients::{CLIENTS, OneByOne, Pipelined};
-use crate::load::{COMPARE_AND_DELETE, Random, TTL, key, push};
+use crate::clients::Pipelined;
+use crate::load::{COMPARE_AND_DELETE, Random, TTL, key};
 use crate::measure::{Side, in_turns};
 use crate::options::Options;
 use crate::report::{Report, Row, Target};
@@ -47,22 +48,22 @@ impl Recipe {
     /// The request that takes a lock.
     pub fn take(&self, to: &mut Vec<u8>, key: &str, token: &str, ttl: &str) {
         match self {
-            Recipe::Module => push(to, &["DLOCK.ACQUIRE", key, token, ttl]),
-            _ => push(to, &["SET", key, token, "NX", "PX", ttl]),
+            Recipe::Module => to.extend(request(&["DLOCK.ACQUIRE", key, token, ttl])),
+            _ => to.extend(request(&["SET", key, token, "NX", "PX", ttl])),
         }
     }
 
     /// The request that gives it back.
     pub fn give(&self, to: &mut Vec<u8>, key: &str, token: &str) {
         match self {
-            Recipe::Module => push(to, &["DLOCK.RELEASE", key, token]),
-            Recipe::Script(digest) => push(to, &["EVALSHA", digest, "1", key, token]),
-            Recipe::DelIfEq => push(to, &["DELIFEQ", key, token]),
+            Recipe::Module => to.extend(request(&["DLOCK.RELEASE", key, token])),
+            Recipe::Script(digest) => to.extend(request(&["EVALSHA", digest, "1", key, token])),
+            Recipe::DelIfEq => to.extend(request(&["DELIFEQ", key, token])),
         }
     }
 }
 
-/// Both commands, with and without an append-only file, in a pipeline and without.
+/// Both commands, with and without an append-only file.
 pub fn run(kind: Kind, options: &Options, report: &mut Report) {
     let recipes: [fn(&Server) -> Option<Recipe>; 2] =
         [|server| Some(Recipe::script(server)), Recipe::del_if_eq];
@@ -75,26 +76,12 @@ pub fn run(kind: Kind, options: &Options, report: &mut Report) {
                 let Some(other) = recipe(&server) else { return };
                 let [mut ours, mut theirs] =
                     [&Recipe::Module, &other].map(|recipe| pipelined(&server, recipe, usual_ttl));
-                let [figures] = in_turns(options.rounds(48), |side| match side {
-                    Side::Ours => [ours.cpu(&server, 80)],
-                    Side::Theirs => [theirs.cpu(&server, 80)],
+                let figures = in_turns(options.rounds(48), |side| match side {
+                    Side::Ours => ours.cpu(&server, 80),
+                    Side::Theirs => theirs.cpu(&server, 80),
                 });
                 let target = target(kind, &other, with_file);
-                report.add(kind, Row::compared(&what, other.name(), "µs", figures, target));
-            });
-        }
-        for recipe in recipes {
-            let what = format!("cycle{file}, no pipeline, {CLIENTS} clients");
-            report.attempt(&what, |report| {
-                let server = start(kind, with_file);
-                let Some(other) = recipe(&server) else { return };
-                let [mut ours, mut theirs] =
-                    [&Recipe::Module, &other].map(|recipe| one_by_one(&server, recipe));
-                let [figures] = in_turns(options.rounds(16), |side| match side {
-                    Side::Ours => [ours.cpu(&server, 30)],
-                    Side::Theirs => [theirs.cpu(&server, 30)],
-                });
-                report.add(kind, Row::compared(&what, other.name(), "µs", figures, Target::None));
+                report.add(Row::compared(&what, other.name(), "µs", figures, target));
             });
         }
     }
@@ -134,17 +121,6 @@ pub fn pipelined(
 }
 
 /// The usual length of a lease.
-pub fn usual_ttl(_: &mut Random) -> String {
+fn usual_ttl(_: &mut Random) -> String {
     TTL.to_owned()
-}
-
-fn one_by_one(server: &Server, recipe: &Recipe) -> OneByOne {
-    OneByOne::new(server, |random, client| {
-        // A lock of its own, so that it is always free.
-        let (key, token) = (key(client as u64), random.token());
-        let (mut take, mut give) = (Vec::new(), Vec::new());
-        recipe.take(&mut take, &key, &token, TTL);
-        recipe.give(&mut give, &key, &token);
-        vec![take, give]
-    })
 }

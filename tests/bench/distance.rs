@@ -32,21 +32,20 @@ pub fn run(kind: Kind, options: &Options, report: &mut Report) {
 /// Ours is the first.
 fn add(contests: &[Contest], report: &mut Report) {
     let ours = &contests[0];
-    let kind = ours.setting.kind;
     let name = |what: &str| format!("{what}, {}", ours.setting.name());
     if let Some(ping) = ours.ping {
         let compared = Compared::once(ours.hand_over(), ping.ms);
         let target = target(ours);
-        report.add(kind, Row::compared(name("hand-over"), "PING", "ms", compared, target));
+        report.add(Row::compared(name("hand-over"), "PING", "ms", compared, target));
         let compared = Compared::once(ping.ms, ping.wanted);
-        report.add(kind, Row::compared(name("PING"), "2 × link", "ms", compared, Target::None));
+        report.add(Row::compared(name("PING"), "2 × link", "ms", compared, Target::None));
     }
     let row = |what, figure, target| Row::alone(name(what), "", figure, target);
-    report.add(kind, row("failures", ours.waits.failures as f64, Target::AtMost(0.0)));
+    report.add(row("failures", ours.waits.failures as f64, Target::AtMost(0.0)));
     for theirs in &contests[1..] {
         let compared = Compared::once(ours.waits.rate(), theirs.waits.rate());
         let ahead = Target::AtLeast(1.0);
-        report.add(kind, Row::compared(name("turns"), theirs.name, "/s", compared, ahead));
+        report.add(Row::compared(name("turns"), theirs.name, "/s", compared, ahead));
     }
 }
 

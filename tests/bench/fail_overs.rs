@@ -46,7 +46,7 @@ pub fn run(kind: Kind, options: &Options, report: &mut Report) {
             let longest =
                 median(pauses.iter().map(|pause| pause.longest.as_secs_f64() * 1e3).collect());
             let what = format!("{what}; {kept} of {times} holders keep their lock");
-            report.add(kind, Row::alone(what, "ms", longest, Target::None));
+            report.add(Row::alone(what, "ms", longest, Target::None));
         });
     }
 }

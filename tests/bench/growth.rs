@@ -27,30 +27,24 @@ const TURN: Duration = Duration::from_millis(400);
 pub fn run(kind: Kind, options: &Options, report: &mut Report) {
     let mut row = |what: &str, few, target, measure: &dyn Fn() -> Compared| {
         report.attempt(what, |report| {
-            report.add(kind, Row::compared(what, few, "µs", measure(), target));
+            report.add(Row::compared(what, few, "µs", measure(), target));
         });
     };
     let (target, few) = (Target::AtMost(1.5), "1,000 locks held");
-    row("cycle, 1,000,000 locks held", few, target, &|| cycle(kind, options, |_| Recipe::Module));
-    let what = "SET NX PX + EVALSHA, 1,000,000 locks held";
-    row(what, few, Target::None, &|| cycle(kind, options, Recipe::script));
+    row("cycle, 1,000,000 locks held", few, target, &|| cycle(kind, options));
 
-    let line = |locks, waiters| Line::new(kind, Words::locks, locks, waiters);
+    let line = |words: fn(usize) -> Words, waiters| Line::new(kind, words, waiters);
     let few = "of 10 waiters";
     row("RELEASE to the next of 10,000 waiters", few, target, &|| {
-        release(options.rounds(12), line(1, MANY_WAITERS), line(1, FEW_WAITERS))
+        let locks = [MANY_WAITERS, FEW_WAITERS].map(|waiters| line(Words::locks, waiters));
+        release(options.rounds(12), locks)
     });
     if options.quick {
         return;
     }
-    row("RELEASE to one of 10, at 1,000 locks", few, Target::None, &|| {
-        // As many clients, and short queues: the difference is the queue's length.
-        let spread = line(MANY_WAITERS / FEW_WAITERS, FEW_WAITERS);
-        release(options.rounds(8), spread, line(1, FEW_WAITERS))
-    });
     row("LPUSH to the next of 10,000 in BLPOP", few, Target::None, &|| {
-        let list = |waiters| Line::new(kind, |size, _| Words::list(size), 1, waiters);
-        release(options.rounds(4), list(MANY_WAITERS), list(FEW_WAITERS))
+        let lists = [MANY_WAITERS, FEW_WAITERS].map(|waiters| line(Words::list, waiters));
+        release(options.rounds(4), lists)
     });
 }
 
@@ -59,29 +53,26 @@ fn any_ttl(random: &mut Random) -> String {
     (600_000 + random.below(3_000_000)).to_string()
 }
 
-fn cycle(kind: Kind, options: &Options, recipe: impl Fn(&Server) -> Recipe) -> Compared {
+fn cycle(kind: Kind, options: &Options) -> Compared {
     let with = |locks: u64| {
         let server = Server::start(kind);
-        let recipe = recipe(&server);
         // The new ones have the numbers below.
-        hold(&mut Pipe::new(&server), &recipe, 10_000..10_000 + locks, any_ttl);
-        let pipelined = pipelined(&server, &recipe, any_ttl);
+        hold(&mut Pipe::new(&server), &Recipe::Module, 10_000..10_000 + locks, any_ttl);
+        let pipelined = pipelined(&server, &Recipe::Module, any_ttl);
         (server, pipelined)
     };
     let ((large, mut among_many), (small, mut among_few)) = (with(MANY_LOCKS), with(FEW_LOCKS));
-    let [figures] = in_turns(options.rounds(24), |side| match side {
-        Side::Ours => [among_many.cpu(&large, 80)],
-        Side::Theirs => [among_few.cpu(&small, 80)],
-    });
-    figures
+    in_turns(options.rounds(24), |side| match side {
+        Side::Ours => among_many.cpu(&large, 80),
+        Side::Theirs => among_few.cpu(&small, 80),
+    })
 }
 
-fn release(rounds: usize, mut long: Line, mut short: Line) -> Compared {
-    let [figures] = in_turns(rounds, |side| match side {
-        Side::Ours => [long.release()],
-        Side::Theirs => [short.release()],
-    });
-    figures
+fn release(rounds: usize, [mut long, mut short]: [Line; 2]) -> Compared {
+    in_turns(rounds, |side| match side {
+        Side::Ours => long.release(),
+        Side::Theirs => short.release(),
+    })
 }
 
 /// Clients that wait, and one that releases for all of them.
@@ -89,35 +80,25 @@ struct Line {
     server: Server,
     control: Pipe,
     words: Words,
-    /// The clients in the order of service. Clients that wait for the same lock are as far apart as there are
-    /// locks.
+    /// The clients in the order of service.
     clients: Vec<Pipe>,
-    locks: usize,
-    /// The client that releases next. It has its lock, and so have the clients after it, one for each lock.
+    /// The client that has the lock, and releases next.
     head: usize,
 }
 
 impl Line {
-    fn new(
-        kind: Kind,
-        words: impl Fn(usize, usize) -> Words,
-        locks: usize,
-        waiters: usize,
-    ) -> Line {
+    fn new(kind: Kind, words: fn(usize) -> Words, waiters: usize) -> Line {
         let server = Server::build(kind).config("maxclients 12000").start();
         // For the first of them to take, where it is a list.
         server.run(&LIST_TOKEN.join(" "));
-        let size = locks * (waiters + 1);
+        let size = waiters + 1;
         let clients: Vec<Pipe> = (0..size).map(|_| Pipe::new(&server)).collect();
-        let (control, words) = (Pipe::new(&server), words(size, locks));
-        let mut line = Line { server, control, words, clients, locks, head: 0 };
-        for place in 0..size {
-            line.line_up(place);
-            if place < locks {
-                line.clients[place].receive(line.words.lines);
-            }
-        }
-        line.server.until_blocked((locks * waiters) as i64);
+        let (control, words) = (Pipe::new(&server), words(size));
+        let mut line = Line { server, control, words, clients, head: 0 };
+        line.line_up(0);
+        line.clients[0].receive(line.words.lines);
+        (1..size).for_each(|place| line.line_up(place));
+        line.server.until_blocked(waiters as i64);
         line
     }
 
@@ -138,7 +119,7 @@ impl Line {
             let releases = cpu_micros(&self.server, 1, || {
                 self.control.exchange(&requests, RELEASES);
                 for place in &places {
-                    self.clients[(place + self.locks) % size].receive(self.words.lines);
+                    self.clients[(place + 1) % size].receive(self.words.lines);
                 }
             });
             figures.push((releases - nothing) / RELEASES as f64);
@@ -146,7 +127,7 @@ impl Line {
             for place in places {
                 self.line_up(place);
             }
-            self.server.until_blocked((size - self.locks) as i64);
+            self.server.until_blocked((size - 1) as i64);
         }
         figures.iter().sum::<f64>() / figures.len() as f64
     }

@@ -9,7 +9,7 @@ use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 
 use crate::crowd::{Crowd, Words};
-use crate::measure::{Side, cpu_seconds, fairness, in_turns};
+use crate::measure::{Side, in_turns};
 use crate::options::Options;
 use crate::report::{Report, Row, Target};
 
@@ -17,7 +17,7 @@ const CROWDS: [usize; 3] = [8, 64, 512];
 /// One side passes its thing round for this long before it is the other's turn.
 const LAP: Duration = Duration::from_millis(250);
 
-/// Hand-overs in a second, the server's CPU time for each, and how even they are.
+/// Hand-overs in a second.
 pub fn run(kind: Kind, options: &Options, report: &mut Report) {
     for size in CROWDS {
         let what = format!("hand-over, {size} clients");
@@ -29,26 +29,16 @@ fn among(kind: Kind, size: usize, what: &str, options: &Options, report: &mut Re
     let server = Server::start(kind);
     let _apart = Apart::new(&server);
     let mut crowd = Crowd::new(&server, size);
-    let (mut lock, mut list) = (Words::locks(size, 1), Words::list(size));
-    let mut counts = vec![0; size];
-    let [rate, cpu] = in_turns(options.rounds(10), |side| {
+    let (lock, list) = (Words::locks(size), Words::list(size));
+    let rate = in_turns(options.rounds(10), |side| {
         // The list's token, which comes back to the list in the end.
         server.run(if side == Side::Theirs { "LPUSH bench:list token" } else { "PING" });
-        let before = cpu_seconds(&server);
-        let lap = crowd.pass_round(if side == Side::Ours { &mut lock } else { &mut list }, LAP);
-        let cpu = (cpu_seconds(&server) - before) * 1e6 / lap.total as f64;
+        let rate = crowd.pass_round(if side == Side::Ours { &lock } else { &list }, LAP);
         server.run("DEL bench:list");
-        if side == Side::Ours {
-            counts.iter_mut().zip(&lap.counts).for_each(|(sum, count)| *sum += count);
-        }
-        [lap.rate(), cpu]
+        rate
     });
     let (least, against) = (Target::AtLeast(0.95), "BLPOP + LPUSH");
-    report.add(kind, Row::compared(what, against, "/s", rate, least));
-    let cost = format!("{what}, server CPU");
-    report.add(kind, Row::compared(cost, against, "µs", cpu, Target::None));
-    let even = Target::AtLeast(0.99);
-    report.add(kind, Row::alone(format!("{what}, fairness"), "", fairness(&counts), even));
+    report.add(Row::compared(what, against, "/s", rate, least));
 }
 
 /// The server and its clients, each on a processor of its own, if there are two. Otherwise the rate depends

@@ -16,21 +16,6 @@ const BATCHES_AT_HAND: usize = 4;
 pub const COMPARE_AND_DELETE: &str = "if redis.call('get',KEYS[1])==ARGV[1] then \
      return redis.call('del',KEYS[1]) else return 0 end";
 
-/// Adds one request, given as its arguments.
-pub fn push(to: &mut Vec<u8>, args: &[&str]) {
-    to.extend_from_slice(format!("*{}\r\n", args.len()).as_bytes());
-    for arg in args {
-        to.extend_from_slice(format!("${}\r\n{arg}\r\n", arg.len()).as_bytes());
-    }
-}
-
-/// One request, given as its arguments.
-pub fn request(args: &[&str]) -> Vec<u8> {
-    let mut request = Vec::new();
-    push(&mut request, args);
-    request
-}
-
 /// The name of a lock, 20 bytes long.
 pub fn key(number: u64) -> String {
     format!("bench:lock:{number:09}")

@@ -5,7 +5,7 @@
 //! In reading order:
 //! - [`options`]: what the command line asks for;
 //! - [`load`]: requests made beforehand, and a connection that sends them;
-//! - [`clients`]: how requests come, many at once or one at a time;
+//! - [`clients`]: a client that sends many requests at once;
 //! - [`measure`]: CPU time as the server accounts for it, and two sides in turns;
 //! - [`cycle`]: a lock is taken and given back;
 //! - [`crowd`] and [`handover`]: a lock goes round among many;
@@ -56,8 +56,6 @@ fn main() -> ExitCode {
         peers::dlock::run(words);
     } else if words.next_if(|word| word == peers::bare_sockets::WORD).is_some() {
         peers::bare_sockets::run(words);
-    } else if words.next_if(|word| word == peers::bare_list::WORD).is_some() {
-        peers::bare_list::run(words);
     }
     scratch::use_a_disk();
     if measure(&Options::read()) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
@@ -65,20 +63,18 @@ fn main() -> ExitCode {
 
 /// Runs the benchmarks. True if everything could be measured.
 fn measure(options: &Options) -> bool {
-    let mut report = Report::new(options.json);
+    let mut report = Report::default();
     for kind in Kind::ALL {
         let groups = options.groups_on(kind);
         if !groups.is_empty() {
             report.server(kind, &version(kind));
         }
         for group in groups {
-            report.group(kind, group.title);
-            let rest = format!("the rest of: {}", group.title);
+            let rest = format!("the rest of {}", group.name);
             report.attempt(rest, |report| group.run(kind, options, report));
         }
     }
-    report.end();
-    report.complete()
+    report.end()
 }
 
 /// The server's version; of a server that does not start each row says so.

@@ -6,7 +6,7 @@ use harness::Server;
 ///
 /// Only that of the main thread, which carries out every command: background threads write files and free
 /// memory later, perhaps in the other side's turn.
-pub fn cpu_seconds(server: &Server) -> f64 {
+fn cpu_seconds(server: &Server) -> f64 {
     let info = server.info("cpu");
     let sum = |user: &str, system: &str| -> Option<f64> {
         let field = |name: &str| info.get(name).and_then(|text| text.parse::<f64>().ok());
@@ -62,15 +62,12 @@ pub enum Side {
     Theirs,
 }
 
-/// Measures two sides in turns, many times. Each turn gives `N` figures.
-pub fn in_turns<const N: usize>(
-    rounds: usize,
-    mut measure: impl FnMut(Side) -> [f64; N],
-) -> [Compared; N] {
+/// Measures two sides in turns, many times.
+pub fn in_turns(rounds: usize, mut measure: impl FnMut(Side) -> f64) -> Compared {
     // Not counted: the first time is always different.
     measure(Side::Ours);
     measure(Side::Theirs);
-    let measured: Vec<[[f64; N]; 2]> = (0..rounds)
+    let pairs: Vec<[f64; 2]> = (0..rounds)
         .map(|round| {
             if round % 2 == 0 {
                 let ours = measure(Side::Ours);
@@ -81,10 +78,7 @@ pub fn in_turns<const N: usize>(
             }
         })
         .collect();
-    std::array::from_fn(|figure| {
-        let pairs = measured.iter().map(|[ours, theirs]| [ours[figure], theirs[figure]]);
-        Compared::of_pairs(&pairs.collect::<Vec<_>>())
-    })
+    Compared::of_pairs(&pairs)
 }
 
 /// The middle one.

@@ -1,25 +1,25 @@
 //! The memory of the server that a held lock and a waiting client take.
 
+use harness::client::request;
 use harness::{Kind, Server};
 
 use crate::cycle::Recipe;
-use crate::load::{Pipe, Random, TTL, key, request};
+use crate::load::{Pipe, Random, TTL, key};
 use crate::measure::Compared;
 use crate::options::Options;
 use crate::report::{Report, Row, Target};
 
 const LOCKS: u64 = 100_000;
 const WAITERS: usize = 1000;
-/// A user's limit of places, by default.
-const PLACES: usize = 10_000;
 
-/// Bytes a lock, a waiter with its connection, and a reserved place.
+/// Bytes a lock, and a waiter with its connection.
 pub fn run(kind: Kind, _: &Options, report: &mut Report) {
     let what = "memory of a held lock";
     report.attempt(what, |report| {
-        let figures = compared(per_lock(kind, &Recipe::Module), per_lock(kind, &Recipe::DelIfEq));
+        let figures =
+            Compared::once(per_lock(kind, &Recipe::Module), per_lock(kind, &Recipe::DelIfEq));
         let most = Target::AtMost(1.4);
-        report.add(kind, Row::compared(what, "SET NX PX", "B", figures, most));
+        report.add(Row::compared(what, "SET NX PX", "B", figures, most));
     });
 
     let what = "memory of a waiter and its connection";
@@ -28,18 +28,9 @@ pub fn run(kind: Kind, _: &Options, report: &mut Report) {
         let wait = || request(&["DLOCK.ACQUIRE", "bench:lock", &random.token(), TTL, "WAIT", "0"]);
         let ours = per_waiter(kind, "DLOCK.ACQUIRE bench:lock holder 60000", wait);
         let theirs = per_waiter(kind, "PING", || request(&["BLPOP", "bench:list", "0"]));
-        let figures = compared(ours, theirs);
-        report.add(kind, Row::compared(what, "BLPOP", "B", figures, Target::None));
+        let figures = Compared::once(ours, theirs);
+        report.add(Row::compared(what, "BLPOP", "B", figures, Target::None));
     });
-
-    let what = "memory of a place that is kept";
-    report.attempt(what, |report| {
-        report.add(kind, Row::alone(what, "B", per_place(kind), Target::AtMost(400.0)));
-    });
-}
-
-fn compared(ours: f64, theirs: f64) -> Compared {
-    Compared { ours, theirs, ratio: ours / theirs }
 }
 
 fn per_lock(kind: Kind, recipe: &Recipe) -> f64 {
@@ -84,22 +75,6 @@ fn per_waiter(kind: Kind, first: &str, mut wait: impl FnMut() -> Vec<u8>) -> f64
     let _waiting: Vec<Pipe> = (0..WAITERS).map(connect).collect();
     server.until_blocked(WAITERS as i64);
     (used_memory(&server) - before) as f64 / WAITERS as f64
-}
-
-fn per_place(kind: Kind) -> f64 {
-    let server = Server::start(kind);
-    let mut client = server.client();
-    let mut random = Random::new(5);
-    let mut ask = |token: &str| {
-        client.run_args(&["DLOCK.ACQUIRE", "bench:lock", token, "60000", "KEEP", "60000"])
-    };
-    assert!(ask("holder").int() > 0);
-    let before = used_memory(&server);
-    for _ in 0..PLACES {
-        assert!(ask(&random.token()).is_null());
-    }
-    assert_eq!(server.info_number("dlock", "dlock_places"), PLACES as i64);
-    (used_memory(&server) - before) as f64 / PLACES as f64
 }
 
 /// The memory that the server uses, in bytes.

@@ -6,10 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use harness::client::request;
 use harness::{Kind, Server};
 
 use crate::links::Links;
-use crate::load::{Pipe, request};
+use crate::load::Pipe;
 use crate::measure::{median, percentile};
 
 /// New nodes: no state is left of the library before.

@@ -13,49 +13,36 @@ use crate::{
 
 /// Rows that are measured together.
 pub struct Group {
-    name: &'static str,
-    /// The heading of its rows.
-    pub title: &'static str,
+    /// Its name for `--only`.
+    pub name: &'static str,
     /// Its servers, unless the command line names others.
     usual: &'static [Kind],
     run: fn(Kind, &Options, &mut Report),
 }
 
-/// The groups in the order of measurement, by the names for `--only`.
+/// The groups in the order of measurement.
 const GROUPS: [Group; 11] = [
-    Group::of_module("cycle", "A lock is taken and given back", cycle::run),
-    Group::of_module("handover", "A lock goes round among many", handover::run),
-    Group::of_module("memory", "What locks and waiters take", memory::run),
-    Group::of_module("growth", "Much of everything", growth::run),
-    Group::of_module("expiries", "Very many leases end at once", expiries::run),
-    Group::of_library("quorum", "The client library", quorum::run),
-    Group::of_library(
-        "fail-overs",
-        "A server fails: the longest wait for a free lock",
-        fail_overs::run,
-    ),
-    Group::of_library("contention", "One lock that many want", contention::run),
-    Group::of_library("distance", "The same over links with a length", distance::run),
-    Group::of_library("uncontended", "A lock that nobody else wants", uncontended::run),
-    Group::of_library("agent", "dlock agent", agent::run),
+    Group::of_module("cycle", cycle::run),
+    Group::of_module("handover", handover::run),
+    Group::of_module("memory", memory::run),
+    Group::of_module("growth", growth::run),
+    Group::of_module("expiries", expiries::run),
+    Group::of_library("quorum", quorum::run),
+    Group::of_library("fail-overs", fail_overs::run),
+    Group::of_library("contention", contention::run),
+    Group::of_library("distance", distance::run),
+    Group::of_library("uncontended", uncontended::run),
+    Group::of_library("agent", agent::run),
 ];
 
 impl Group {
-    const fn of_module(
-        name: &'static str,
-        title: &'static str,
-        run: fn(Kind, &Options, &mut Report),
-    ) -> Group {
-        Group { name, title, usual: &Kind::ALL, run }
+    const fn of_module(name: &'static str, run: fn(Kind, &Options, &mut Report)) -> Group {
+        Group { name, usual: &Kind::ALL, run }
     }
 
     /// A group of a client's figures: they hardly depend on the server.
-    const fn of_library(
-        name: &'static str,
-        title: &'static str,
-        run: fn(Kind, &Options, &mut Report),
-    ) -> Group {
-        Group { name, title, usual: &[Kind::Redis82], run }
+    const fn of_library(name: &'static str, run: fn(Kind, &Options, &mut Report)) -> Group {
+        Group { name, usual: &[Kind::Redis82], run }
     }
 
     /// Measures on one server.
@@ -68,14 +55,13 @@ const USAGE: &str = "\
 Measures the module against what one would do without it, on the same server in the same run,
 and the client library beside others.
 
-Usage: bench [--server NAME,...] [--only GROUP,...] [--quick] [--json]
+Usage: bench [--server NAME,...] [--only GROUP,...] [--quick]
 
-  --server  redis-7.0, redis-8.2, valkey-8.1, valkey-9.1
-            (all for what the module does, redis-8.2 for the last seven groups)
+  --server  redis-7.0, redis-8.2, redis-8.6, valkey-8.1, valkey-9.1
+            (all for what the module does, redis-8.2 for the last six groups)
   --only    cycle, handover, memory, growth, expiries, quorum,
             fail-overs, contention, distance, uncontended, agent (all)
-  --quick   fewer rounds: ten minutes instead of thirty, and more noise
-  --json    an array of figures instead of tables";
+  --quick   fewer rounds: ten minutes instead of thirty, and more noise";
 
 /// The options of the command line.
 pub struct Options {
@@ -85,22 +71,18 @@ pub struct Options {
     pub groups: Vec<&'static Group>,
     /// Fewer rounds.
     pub quick: bool,
-    /// Figures for programs.
-    pub json: bool,
 }
 
 impl Options {
     /// Reads the command line; a wrong one ends the program.
     pub fn read() -> Options {
-        let mut options =
-            Options { kinds: None, groups: GROUPS.iter().collect(), quick: false, json: false };
+        let mut options = Options { kinds: None, groups: GROUPS.iter().collect(), quick: false };
         let mut args = env::args().skip(1);
         while let Some(arg) = args.next() {
             match arg.as_str() {
                 "--server" => options.kinds = Some(list(&arg, args.next(), Kind::ALL, Kind::name)),
                 "--only" => options.groups = list(&arg, args.next(), &GROUPS, |group| group.name),
                 "--quick" => options.quick = true,
-                "--json" => options.json = true,
                 "--help" | "-h" => {
                     println!("{USAGE}");
                     process::exit(0);

@@ -9,16 +9,14 @@
 //!   names each setting, with the reason;
 //! - a wait lasts from the request to the grant. A hold is as long as the language can make it, and its
 //!   average is shown. A client that has released asks again at once;
-//! - a wait that is not over at the end counts with its length so far; otherwise starvation would be hidden.
-//!   A figure that is unknown for that reason is shown as "at least";
+//! - a wait that is not over at the end counts with its length so far; otherwise starvation would be hidden;
 //! - leases of 10 s for all, far longer than any hold; new servers for each run, with the module loaded, for
 //!   all.
 //!
 //! In reading order: [`closed_loop`], what a program does; [`dlock`], dlock's; [`bare_sockets`], no library
-//! at all; [`bare_list`], no lock at all; [`waits`], what was measured. The others are in `python`, `node`
-//! and `rslock`; scripts/peers.sh installs them.
+//! at all; [`waits`], what was measured. The others are in `python`, `node` and `rslock`; scripts/peers.sh
+//! installs them.
 
-pub mod bare_list;
 pub mod bare_sockets;
 mod closed_loop;
 pub mod dlock;
@@ -37,7 +35,7 @@ use harness::{Agent, process};
 use nix::sys::prctl::set_timerslack;
 use serde_json::Value;
 
-pub use waits::{Wait, Waits};
+pub use waits::Waits;
 
 /// A library in the comparison.
 #[derive(Debug)]
@@ -86,10 +84,6 @@ pub const TRIPS: Peer = Peer::new("two PINGs", Program::PythonAtAgent("pings.py"
 
 /// Our commands without any library.
 pub const BARE: Peer = Peer::new("bare sockets", Program::This(bare_sockets::WORD), &NODES);
-
-/// The floor of a hand-over: a token goes round through a list, always on one node.
-pub const FLOOR: Peer =
-    Peer::new("BLPOP + LPUSH by bare sockets", Program::This(bare_list::WORD), &NODES);
 
 /// Other libraries. The first one is in our language.
 pub const PEERS: [Peer; 4] = [

@@ -31,17 +31,17 @@ pub fn run(kind: Kind, options: &Options, report: &mut Report) {
             let [ours, ping] = runtime.block_on(measured);
             let compared = Compared::once(ours, ping);
             let target = Target::AtMost(most);
-            report.add(kind, Row::compared(&what, "PING to all", "µs", compared, target));
+            report.add(Row::compared(&what, "PING to all", "µs", compared, target));
             if let Some(on_one) = on_one.replace(ours) {
                 let grows = Compared::once(ours, on_one);
-                report.add(kind, Row::compared(&what, "on 1 node", "µs", grows, Target::None));
+                report.add(Row::compared(&what, "on 1 node", "µs", grows, Target::None));
             }
         });
     }
     let what = format!("second rounds, {CLIENTS} clients, {KEYS} keys");
     report.attempt(&what, |report| {
         let share = runtime.block_on(second_rounds(&five, options.rounds(2_000)));
-        report.add(kind, Row::alone(&what, "%", share * 100.0, Target::AtMost(1.0)));
+        report.add(Row::alone(&what, "%", share * 100.0, Target::AtMost(1.0)));
     });
 }
 

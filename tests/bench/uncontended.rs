@@ -43,7 +43,7 @@ pub fn run(kind: Kind, options: &Options, report: &mut Report) {
         all.rotate_left(1);
     }
     all.sort_by_key(|one| one.place);
-    add(kind, &all, report);
+    add(&all, report);
 }
 
 /// Measures each once more; a library that fails is left out from then on.
@@ -64,14 +64,14 @@ fn go_round(all: &mut Vec<Series>, addresses: &[String], count: usize, report: &
     });
 }
 
-fn add(kind: Kind, all: &[Series], report: &mut Report) {
+fn add(all: &[Series], report: &mut Report) {
     let find = |peer: &Peer, nodes| {
         all.iter().find(|one| one.peer.name == peer.name && one.nodes == nodes)
     };
     let mut add = |what: String, ours: &Series, against: &str, theirs: &Series, target| {
         let pairs = ours.medians.iter().zip(&theirs.medians).map(|(our, their)| [*our, *their]);
         let compared = Compared::of_pairs(&pairs.collect::<Vec<_>>());
-        report.add(kind, Row::compared(what, against, "µs", compared, target));
+        report.add(Row::compared(what, against, "µs", compared, target));
     };
     for nodes in NODES {
         let Some(ours) = find(&DLOCK, nodes) else { continue };

@@ -40,7 +40,7 @@ pub use builder::Builder;
 pub use certificates::Certificates;
 pub use client::Client;
 pub use cluster::{Cluster, Migration};
-pub use history::{Grant, History, Promise};
+pub use history::{Grant, History};
 pub use kind::Kind;
 pub use macro_rules_attribute::apply;
 pub use payload::Payload;

@@ -1,6 +1,5 @@
-//! SETNX, and then EXPIRE or PEXPIRE: a holder that crashes between the two leaves a lock for ever. With both
-//! in one transaction, each failed attempt prolongs a crashed holder's lock. With dlock the lease is part of
-//! the grant: the lock is free when the lease is over, and an EPHEMERAL one at once.
+//! SETNX, and then EXPIRE or PEXPIRE: a holder that crashes between the two leaves a lock for ever. With dlock
+//! the lease is part of the grant: the lock is free when the lease is over, and an EPHEMERAL one at once.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -89,55 +88,4 @@ fn a_crash_right_after_an_ephemeral_acquire_leaves_nothing(kind: Kind) {
     eventually("alice had the lock, and it is over", ended);
     assert!(network.has_cut());
     assert!(server.run(&format!("DLOCK.ACQUIRE {KEY} bob 60000")).int() > 0);
-}
-
-// --- both in one transaction ---------------------------------------------------------------------
-
-/// Locks are meant to last this many milliseconds here.
-const TTL: i64 = 5_000;
-/// This much of a lock has passed when bob asks for it.
-const PASSED: i64 = 150;
-/// Bob asks this often.
-const ATTEMPTS: i64 = 4;
-
-/// The usual repair: nothing can come between the two. But PEXPIRE runs even if SETNX did nothing.
-fn lock_in_a_transaction(client: &mut Client, host: &str) -> bool {
-    let begins = ["MULTI".to_owned(), format!("SETNX {KEY} {host}")];
-    let ends = [format!("PEXPIRE {KEY} {TTL}"), "EXEC".to_owned()];
-    let answers = client.pipeline(begins.into_iter().chain(ends));
-    answers[3].items()[0].int() == 1
-}
-
-#[test]
-fn a_request_in_a_transaction_makes_a_dead_holders_lock_last_longer() {
-    let server = Server::build(Kind::Redis82).without_module().start();
-    let (mut alice, mut bob) = (server.client(), server.client());
-    assert!(lock_in_a_transaction(&mut alice, "web-1"));
-    alice.close();
-    let end = || server.run(&format!("PEXPIRETIME {KEY}")).int();
-    let meant = end();
-    for attempt in 1..=ATTEMPTS {
-        let left = || server.run(&format!("PTTL {KEY}")).int();
-        eventually("some of it passes", || left() <= TTL - PASSED);
-        assert!(!lock_in_a_transaction(&mut bob, "web-2"));
-        let later = end() - meant;
-        assert!(later >= attempt * PASSED, "alice is dead, and has it for {later} ms more");
-    }
-}
-
-#[apply(on_one_server)]
-fn a_refused_request_to_dlock_changes_nothing(kind: Kind) {
-    let server = Server::start(kind);
-    let (mut alice, mut bob) = (server.client(), server.client());
-    assert!(alice.run(&format!("DLOCK.ACQUIRE {KEY} alice {TTL}")).int() > 0);
-    alice.close();
-    for attempt in 1..=ATTEMPTS {
-        let held = || server.holder(KEY)["held-ms"].int();
-        eventually("some of it passes", || held() >= attempt * PASSED);
-        assert!(bob.run(&format!("DLOCK.ACQUIRE {KEY} bob {TTL}")).is_null());
-        let alice = server.holder(KEY);
-        let end = alice["held-ms"].int() + alice["ttl-ms"].int();
-        // Both are rounded.
-        assert!((TTL - 1..=TTL + 1).contains(&end), "it lasts {end} ms");
-    }
 }

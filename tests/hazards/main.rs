@@ -13,7 +13,6 @@ mod evicted;
 mod expire;
 mod failover;
 mod fleet;
-mod followed;
 mod getset;
 mod late_del;
 mod late_write;

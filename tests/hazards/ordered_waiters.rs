@@ -1,10 +1,8 @@
 //! Waiters in order, and the first one vanishes.
 //!
-//! One recipe has tickets: each waiter blocks until the one before it leaves, like ZooKeeper's recipe built
-//! in Redis. The other has a list in which each waiter has a limited time, like Redisson's fair lock.
-//! ZooKeeper ends the session of a client that vanished, and wakes its watcher; Redis does not. So the
-//! watcher waits for ever, or all waiters behind wait for its time, though the lock is free; and a holder
-//! that vanished holds on. In dlock's queue a waiter stays as long as its connection, and so does an
+//! The recipe has tickets: each waiter blocks until the one before it leaves, like ZooKeeper's recipe built in
+//! Redis. ZooKeeper ends the session of a client that vanished, and wakes its watcher; Redis does not. So the
+//! watcher waits for ever, though the lock is free; and a holder that vanished holds on. In dlock's queue a waiter stays as long as its connection, and so does an
 //! EPHEMERAL holder. EPHEMERAL also decides when a waiter vanishes at the moment of its grant. Without it the
 //! lock is then held until the lease is over.
 //!
@@ -14,8 +12,7 @@
 use std::time::{Duration, Instant};
 
 use harness::{
-    Client, Kind, Proxy, Server, Way, apply, eventually, on_every_server, on_one_server,
-    on_two_servers,
+    Client, Kind, Proxy, Server, Way, apply, on_every_server, on_one_server, on_two_servers,
 };
 
 #[apply(on_one_server)]
@@ -38,27 +35,6 @@ fn the_watcher_of_a_waiter_that_vanishes_waits_for_ever(kind: Kind) {
     }
     server.until_blocked(3);
     assert_eq!(server.run("ZRANGE job:queue 0 0").items()[0].text(), bobs.to_string());
-}
-
-#[test]
-fn a_waiter_behind_others_that_vanish_waits_for_the_time_of_them_all() {
-    let server = Server::build(Kind::Redis82).without_module().start();
-    let [mut alice, mut bob, mut carol, mut dave] = [(); 4].map(|()| server.client());
-    assert!(poll(&mut alice, "alice"), "alice holds");
-    let queued = Instant::now();
-    assert!(!poll(&mut bob, "bob"));
-    assert!(!poll(&mut carol, "carol"));
-    assert!(!poll(&mut dave, "dave"));
-    bob.close();
-    carol.close();
-    alice.run("DEL job");
-
-    assert!(!poll(&mut dave, "dave"), "nobody who lives is before dave");
-    assert_eq!(server.run("EXISTS job").int(), 0, "nor does anybody hold the lock");
-    eventually("bob's and carol's times are over", || poll(&mut dave, "dave"));
-    let waited = queued.elapsed();
-    // The server's time is in whole milliseconds.
-    assert!(waited >= 2 * TIME - Duration::from_millis(5), "{waited:?}");
 }
 
 #[apply(on_every_server)]
@@ -185,41 +161,4 @@ fn watch(server: &Server, before: i64) -> (Client, i64) {
 fn leave(client: &mut Client, ticket: i64) {
     client.run(&format!("ZREM job:queue {ticket}"));
     client.run(&format!("RPUSH job:gone:{ticket} 1"));
-}
-
-// --- a list in which each waiter has a limited time, as in Redisson's fair lock -----------------
-
-/// The other waiters wait this long for the first one if it does not come.
-const TIME: Duration = Duration::from_secs(2);
-
-/// Takes the lock if it is free and no waiter in front has time left; else queues. The time of each begins
-/// after that of the one before it. KEYS: the lock, the list, and the end of each waiter's time. ARGV: the
-/// client that asks, and the time of each.
-const POLL: &str = "\
-    local clock = redis.call('TIME') \
-    local now = clock[1] * 1000 + math.floor(clock[2] / 1000) \
-    local first = redis.call('LINDEX', KEYS[2], 0) \
-    while first and first ~= ARGV[1] and tonumber(redis.call('ZSCORE', KEYS[3], first)) <= now do \
-        redis.call('LPOP', KEYS[2]) \
-        redis.call('ZREM', KEYS[3], first) \
-        first = redis.call('LINDEX', KEYS[2], 0) \
-    end \
-    if redis.call('EXISTS', KEYS[1]) == 0 and (not first or first == ARGV[1]) then \
-        redis.call('LREM', KEYS[2], 0, ARGV[1]) \
-        redis.call('ZREM', KEYS[3], ARGV[1]) \
-        redis.call('SET', KEYS[1], ARGV[1], 'PX', 60000) \
-        return 1 \
-    end \
-    if not redis.call('ZSCORE', KEYS[3], ARGV[1]) then \
-        local last = redis.call('ZREVRANGE', KEYS[3], 0, 0, 'WITHSCORES')[2] or now \
-        redis.call('RPUSH', KEYS[2], ARGV[1]) \
-        redis.call('ZADD', KEYS[3], math.max(tonumber(last), now) + ARGV[2], ARGV[1]) \
-    end \
-    return 0";
-
-/// Asks for the lock, as a waiter does again and again.
-fn poll(client: &mut Client, name: &str) -> bool {
-    let time = TIME.as_millis().to_string();
-    let polled = ["EVAL", POLL, "3", "job", "job:line", "job:times", name, &time];
-    client.run_args(&polled).int() == 1
 }

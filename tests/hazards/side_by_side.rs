@@ -11,11 +11,9 @@ use std::thread;
 
 use harness::quarantine::CRASHED;
 use harness::{Kind, Quorum, Server, apply, eventually, on_one_server, on_two_servers};
-use tokio::runtime::Handle;
-use tokio::task::block_in_place;
 
 use crate::fleet::{Old, Turns, assert_wrong_type};
-use crate::library::{NODE_TIMEOUT, assert_held, healthy_program, ms, run, take, wait_for};
+use crate::library::{NODE_TIMEOUT, assert_held, healthy_program, ms, run, take};
 use crate::recipe::COMPARE_AND_DELETE;
 use crate::redlock::Redlock;
 
@@ -139,45 +137,6 @@ fn a_redlock_and_a_guard_keep_each_other_out() {
     });
 }
 
-#[test]
-fn redlocks_and_guards_lose_no_update() {
-    let quorum = Quorum::start(3);
-    let server = Server::build(Kind::Redis82).without_module().start();
-    let turns = Turns::new(&server, 20);
-    thread::scope(|scope| {
-        for _ in 0..2 {
-            scope.spawn(|| {
-                let mut old = Redlock::direct(&quorum, NODE_TIMEOUT);
-                turns.go_on("old", |turn| {
-                    let mut held = None;
-                    eventually("an old service has its turn", || {
-                        thread::sleep(ms(rand::random_range(0..10)));
-                        held = old.lock("job", ms(60_000));
-                        held.is_some()
-                    });
-                    turn();
-                    old.unlock(&held.expect("it was its turn"));
-                });
-            });
-            scope.spawn(|| {
-                run(async {
-                    let new = healthy_program(&quorum).await;
-                    let handle = Handle::current();
-                    let acquire = || handle.block_on(wait_for(&new, "job", ms(60_000)));
-                    block_in_place(|| {
-                        turns.go_on("new", |turn| {
-                            let guard = acquire();
-                            turn();
-                            handle.block_on(guard.release()).expect("it is held");
-                        });
-                    });
-                });
-            });
-        }
-    });
-    turns.assert_none_was_lost(&server);
-}
-
 // --- servers that crash, and the way back ------------------------------------------------------
 
 /// Only the operator can state the expiry of strings lost in a crash.
@@ -217,10 +176,7 @@ fn a_server_starts_without_the_module_when_no_lock_is_left(kind: Kind) {
     assert_eq!(server.run("SCAN 0 COUNT 1000 TYPE dlock-key").items()[1].items().len(), 0);
     // The log still contains the lock.
     server.run("BGREWRITEAOF");
-    eventually("the log is written anew", || {
-        let busy = ["aof_rewrite_in_progress", "aof_rewrite_scheduled"];
-        busy.iter().all(|field| server.info_number("persistence", field) == 0)
-    });
+    server.until_log_is_rewritten();
     server.leave_module_out();
     server.restart();
     assert_eq!(server.run("GET plain").text(), "text");

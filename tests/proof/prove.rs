@@ -5,8 +5,7 @@
 //! - `prove sim FIRST COUNT`: COUNT runs, from the seed FIRST on.
 //! - `prove others COUNT`: the verdicts of judges by other authors on so many lives of dlock, and of broken
 //!   locks.
-//! - `prove order|gates|deaf|replicas|addresses|library|attack|disks|evictions …`: the same of other
-//!   [`Lives`].
+//! - `prove NAME …`: the same of other [`Lives`].
 
 use std::process::ExitCode;
 use std::time::Instant;

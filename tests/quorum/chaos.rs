@@ -67,13 +67,6 @@ pub fn run_chaos(url: &str, servers: &[u16], mut happen: impl FnMut(&mut StdRng,
             links.pass();
             seen.troubles.lock().expect("nobody panics").push((begun, Instant::now() + QUARANTINE));
             eventually("locks are granted again", || seen.history.len() > before + LEAST);
-            // The judges by other authors are too slow to look at all of it again and again.
-            let violations = seen.history.violations();
-            assert!(
-                violations.is_empty(),
-                "{violations:#?} in {}",
-                seen.history.keep(url).display()
-            );
         }
         ended.store(true, Ordering::Relaxed);
         people.join_all().await;

@@ -78,8 +78,6 @@ fn contend(url: &str, events: &[u8], mut happen: impl FnMut(u8, &mut StdRng)) {
             let before = history.len();
             happen(event, &mut rng);
             eventually("locks are granted again", || history.len() > before + LEAST);
-            let violations = history.violations();
-            assert!(violations.is_empty(), "after event {event}: {violations:#?}");
         }
         ended.store(true, Ordering::Relaxed);
         people.join_all().await;

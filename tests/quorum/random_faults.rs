@@ -76,6 +76,12 @@ fn no_two_hold_together_while_the_power_of_nodes_is_cut() {
     contend(3, Nodes::LosePower, Wish::Write);
 }
 
+#[cfg(feature = "soak")]
+#[test]
+fn no_two_hold_together_while_the_set_of_nodes_changes() {
+    contend(4, Nodes::Change, Wish::Write);
+}
+
 #[test]
 fn no_more_hold_on_one_node_than_there_are_permits() {
     contend(1, Nodes::Crash, Wish::Permit);
@@ -88,6 +94,8 @@ enum Nodes {
     Run,
     Pause,
     Crash,
+    /// They crash, and the last one is added to the set of the others, and then the first one is removed.
+    Change,
     LoseDisks,
     /// Files lose the changes that were not synced. Sometimes a bit is flipped, too. Needs root and FUSE.
     LosePower,
@@ -111,12 +119,19 @@ fn contend(size: usize, nodes: Nodes, wish: Wish) {
             };
             Quorum::of(kinds.zip(0..size).map(node).collect())
         }
-        Nodes::Crash => Quorum::of((0..size).map(node_with_its_own_clock).collect()),
+        Nodes::Crash | Nodes::Change => {
+            Quorum::of((0..size).map(node_with_its_own_clock).collect())
+        }
         _ => Quorum::start(size),
     };
     // Many seconds here would find more, and cost each run of the tests as many.
     let lasts = soak::run(ms(3_000), ms(30_000));
-    let history = contender::run(&mut quorum, wish, lasts, |quorum, networks, rng| {
+    let all: Vec<usize> = (0..size).collect();
+    let lists = match nodes {
+        Nodes::Change => &[&all[..size - 1], &all, &all[1..]][..],
+        _ => &[&all[..]],
+    };
+    let history = contender::run(&mut quorum, lists, wish, lasts, |quorum, networks, rng| {
         change_networks(networks, rng);
         trouble(quorum, nodes, rng);
         thread::sleep(ms(rng.random_range(5..60)));
@@ -153,7 +168,7 @@ fn trouble(quorum: &mut Quorum, nodes: Nodes, rng: &mut impl Rng) {
             thread::sleep(ms(rng.random_range(10..600)));
             node.resume();
         }
-        Nodes::Crash => {
+        Nodes::Crash | Nodes::Change => {
             node.kill();
             node.start_again();
         }

@@ -6,7 +6,7 @@
 //! - [`examples`]: the promises of their locks;
 //! - [`fences_page`]: the statements of docs/fences.md;
 //! - [`holders`]: a holder that stops, and the next one;
-//! - [`postgres`] and [`sqlite`]: they refuse a late writer;
+//! - [`postgres`] and [`sqlite`]: they refuse a late writer, over a [`session`];
 //! - [`monitoring`]: docs/monitoring, as promtool and systemd judge it;
 //! - [`prometheus`]: Prometheus scrapes `dlock exporter`;
 //! - [`schedulers`]: docs/schedulers.md's line for cron, on two hosts, and its units, as systemd judges them;
@@ -20,4 +20,5 @@ mod monitoring;
 mod postgres;
 mod prometheus;
 mod schedulers;
+mod session;
 mod sqlite;

@@ -2,9 +2,8 @@
 //! not.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
 
 use harness::{Quorum, eventually};
 use nix::sys::signal::{Signal, kill};
@@ -13,8 +12,8 @@ use tempfile::TempDir;
 
 use crate::fences_page::{parts, statements, with};
 use crate::holders::{StoppedHolder, next_holder};
+use crate::session::Session;
 
-const PORT: u16 = 5432;
 const ACCOUNT: &str =
     "CREATE TABLE account (id int PRIMARY KEY, balance int); INSERT INTO account VALUES (7, 0)";
 
@@ -25,15 +24,15 @@ fn a_late_transaction_is_refused() {
     let [table, transaction, ..] = statements();
     session.run(&table);
     session.run(ACCOUNT);
-    assert!(session.fenced(&transaction, 10, 100));
-    assert!(session.fenced(&transaction, 10, 110), "the same holder comes again");
-    assert!(session.fenced(&transaction, 11, 200));
-    assert!(!session.fenced(&transaction, 10, 300));
+    assert!(fenced(&mut session, &transaction, 10, 100));
+    assert!(fenced(&mut session, &transaction, 10, 110), "the same holder comes again");
+    assert!(fenced(&mut session, &transaction, 11, 200));
+    assert!(!fenced(&mut session, &transaction, 10, 300));
     assert_eq!(session.run("SELECT balance FROM account"), ["200"]);
     // A read shows the fence with the same statement.
     let (show, _) = parts(&transaction, 12, 0);
     session.run(&format!("BEGIN; {show}; SELECT balance FROM account; COMMIT"));
-    assert!(!session.fenced(&transaction, 11, 400));
+    assert!(!fenced(&mut session, &transaction, 11, 400));
     assert_eq!(session.run("SELECT balance FROM account"), ["200"]);
 }
 
@@ -46,11 +45,11 @@ fn a_holder_that_was_stopped_beyond_its_lease_is_refused() {
     session.run(ACCOUNT);
     let quorum = Quorum::start(3);
     let alice = StoppedHolder::of(&quorum, "account:7");
-    assert!(session.fenced(&transaction, alice.fence(), 100));
+    assert!(fenced(&mut session, &transaction, alice.fence(), 100));
     // Alice is paused here, and her lease ends.
     let bob = next_holder(&quorum, "account:7");
-    assert!(session.fenced(&transaction, bob, 200));
-    assert!(!session.fenced(&transaction, alice.fence(), 300));
+    assert!(fenced(&mut session, &transaction, bob, 200));
+    assert!(!fenced(&mut session, &transaction, alice.fence(), 300));
     assert_eq!(session.run("SELECT balance FROM account"), ["200"]);
 }
 
@@ -102,13 +101,13 @@ fn a_transaction_that_has_shown_its_fence_is_waited_for() {
 }
 
 /// A PostgreSQL server, on a unix socket in a temporary folder, run by a user without rights.
-pub struct Postgres {
+struct Postgres {
     folder: TempDir,
     server: Child,
 }
 
 impl Postgres {
-    pub fn start() -> Postgres {
+    fn start() -> Postgres {
         let folder = TempDir::with_prefix("dlock-test-").expect("a folder can be made");
         let path = folder.path();
         if Uid::effective().is_root() {
@@ -132,49 +131,23 @@ impl Postgres {
             .spawn();
         let postgres = Postgres { server: server.expect("it can be started"), folder };
         eventually("it answers", || {
-            let asked = postgres.client(PORT).args(["-c", "SELECT 1"]).output();
+            let asked = postgres.client().args(["-c", "SELECT 1"]).output();
             asked.is_ok_and(|asked| asked.status.success())
         });
         postgres
     }
 
-    /// The folder of its socket.
-    pub fn folder(&self) -> &Path {
-        self.folder.path()
-    }
-
-    /// A client of the server there with this port.
-    pub fn client(&self, port: u16) -> Command {
+    /// A client of the server.
+    fn client(&self) -> Command {
         let mut client = Command::new("psql");
-        client.args([
-            "-X",
-            "-A",
-            "-t",
-            "-U",
-            "test",
-            "-d",
-            "postgres",
-            "-p",
-            &port.to_string(),
-            "-h",
-        ]);
-        client.arg(self.folder.path());
+        client
+            .args(["-X", "-A", "-t", "-U", "test", "-d", "postgres", "-h"])
+            .arg(self.folder.path());
         client
     }
 
-    pub fn session(&self) -> Session {
-        Session::of(self.client(PORT))
-    }
-}
-
-impl Session {
-    /// A connection of this client's.
-    pub fn of(mut client: Command) -> Session {
-        let piped = client.stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut process = piped.spawn().expect("psql is there");
-        let stdin = process.stdin.take().expect("it is piped");
-        let stdout = BufReader::new(process.stdout.take().expect("it is piped"));
-        Session { process, stdin, stdout }
+    fn session(&self) -> Session {
+        Session::of(self.client(), "\\echo")
     }
 }
 
@@ -195,7 +168,7 @@ fn program(name: &str) -> PathBuf {
 }
 
 /// A program, run by a user that may run the server.
-pub fn as_user(path: PathBuf) -> Command {
+fn as_user(path: PathBuf) -> Command {
     if !Uid::effective().is_root() {
         return Command::new(path);
     }
@@ -205,43 +178,8 @@ pub fn as_user(path: PathBuf) -> Command {
     command
 }
 
-/// A connection.
-pub struct Session {
-    process: Child,
-    stdin: ChildStdin,
-    stdout: BufReader<ChildStdout>,
-}
-
-impl Session {
-    /// Runs statements, and returns the output, a line each.
-    pub fn run(&mut self, statements: &str) -> Vec<String> {
-        self.send(statements);
-        self.hear()
-    }
-
-    /// Runs the page's transaction. False: a later holder has written.
-    fn fenced(&mut self, transaction: &str, fence: u64, balance: i64) -> bool {
-        let (show, write) = parts(transaction, fence, balance);
-        self.run("BEGIN");
-        let is_late = self.run(&show).contains(&"INSERT 0 0".to_owned());
-        self.run(if is_late { "ROLLBACK" } else { &write });
-        self.run(if is_late { "" } else { "COMMIT" });
-        !is_late
-    }
-
-    fn send(&mut self, statements: &str) {
-        write!(self.stdin, "{statements};\n\\echo heard\n").expect("psql reads");
-    }
-
-    fn hear(&mut self) -> Vec<String> {
-        let lines = self.stdout.by_ref().lines().map(|line| line.expect("it prints text"));
-        lines.take_while(|line| line != "heard").collect()
-    }
-}
-
-impl Drop for Session {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
+/// Runs the page's transaction. False: a later holder has written.
+fn fenced(session: &mut Session, transaction: &str, fence: u64, balance: i64) -> bool {
+    let (show, write) = parts(transaction, fence, balance);
+    session.fenced("BEGIN", (&show, &write), |_, shown| shown.contains(&"INSERT 0 0".to_owned()))
 }

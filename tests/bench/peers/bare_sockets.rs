@@ -7,8 +7,10 @@ use std::net::TcpStream;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
+use harness::client::request;
+
 use super::closed_loop::{self, Contender};
-use crate::load::{Random, request};
+use crate::load::Random;
 
 /// The first word of a command line that asks for this.
 pub const WORD: &str = "bare-sockets";

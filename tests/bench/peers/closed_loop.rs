@@ -26,11 +26,6 @@ pub trait Contender: Send + Sync + Sized + 'static {
     /// Connects to the nodes, each as `host:port`.
     fn connect(nodes: &[String]) -> impl Future<Output = Self> + Send;
 
-    /// Makes a lock, if the library has lock objects. Each client asks for it.
-    fn prepare(&self, _key: &str) -> impl Future<Output = Result<(), String>> + Send {
-        std::future::ready(Ok(()))
-    }
-
     /// Waits until it has the lock, without limit.
     fn acquire(
         &self,
@@ -64,7 +59,6 @@ async fn contended<C: Contender>(arguments: &Arguments) -> Value {
     let mut clients = Vec::new();
     for number in 0..arguments.number("--clients") {
         let client = connected::<C>(arguments, &format!("{key}:{number}"), ttl).await;
-        client.prepare(&key).await.unwrap_or_else(|error| refuse(&error));
         clients.push((client, Arc::<Mutex<Record>>::default()));
     }
     let begin = Instant::now() + Duration::from_millis(100);
@@ -178,7 +172,6 @@ async fn uncontended<C: Contender>(arguments: &Arguments) -> Value {
 /// A client that has taken a lock before, so that its connections are open and scripts loaded.
 async fn connected<C: Contender>(arguments: &Arguments, own_key: &str, ttl: Duration) -> C {
     let client = C::connect(&arguments.nodes()).await;
-    client.prepare(own_key).await.unwrap_or_else(|error| refuse(&error));
     let held = client.acquire(own_key, ttl).await.unwrap_or_else(|error| refuse(&error));
     client.release(held).await.unwrap_or_else(|error| refuse(&error));
     client

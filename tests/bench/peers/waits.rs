@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::measure::fairness;
+use crate::measure::{fairness, percentile};
 
 /// The figures of one library.
 #[derive(Clone, Debug)]
@@ -13,29 +13,11 @@ pub struct Waits {
     pub failures: u64,
     /// Its program's last message about them.
     pub complaint: String,
-    /// All waits, the shortest first.
-    sorted: Vec<Observed>,
+    /// All waits in milliseconds; one that was cut off has its length so far.
+    all: Vec<f64>,
     /// The number of times that each client had the lock.
     counts: Vec<u64>,
     seconds: f64,
-}
-
-/// The length of a wait.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Wait {
-    /// The length, in milliseconds.
-    pub ms: f64,
-    /// True if the wait is at least this long, and may be longer.
-    pub at_least: bool,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Observed {
-    ms: f64,
-    /// The time was over before this client had the lock.
-    cut_off: bool,
-    /// The share of all waits that are longer than this one, as far as one can know.
-    longer: f64,
 }
 
 impl Waits {
@@ -55,7 +37,7 @@ impl Waits {
             hold: number("hold_ms_mean")?,
             failures: field("failures")?.as_u64().ok_or("failures: no number")?,
             complaint: String::new(),
-            sorted: observed(of_clients.into_iter().flatten(), cut_off),
+            all: of_clients.into_iter().flatten().chain(cut_off).collect(),
             counts,
             seconds: number("seconds")?,
         };
@@ -67,30 +49,15 @@ impl Waits {
     fn held_by_one_at_a_time(&self) -> Result<(), String> {
         let grants: u64 = self.counts.iter().sum();
         if (grants - 1) as f64 * self.hold > self.seconds * 1e3 {
-            let share = self.held_share() * 100.0;
+            let share = self.rate() * self.hold / 10.0;
             return Err(format!("two clients held the lock at once: it was held {share:.0} %"));
         }
         Ok(())
     }
 
-    /// The wait that this share of all does not exceed, as Kaplan and Meier estimate it: a wait that was cut
-    /// off stands for those that were as long, and ended later. If it is unknown, it is at least as long as
-    /// the longest.
-    pub fn percentile(&self, share: f64) -> Wait {
-        // Products of fractions are not exact.
-        let longer = 1.0 - share + 1e-9;
-        let found = self.sorted.iter().find(|one| !one.cut_off && one.longer <= longer);
-        let last = self.sorted[self.sorted.len() - 1];
-        found.map_or(Wait { ms: last.ms, at_least: true }, |one| Wait {
-            ms: one.ms,
-            at_least: false,
-        })
-    }
-
-    /// The longest wait seen.
-    pub fn longest(&self) -> Wait {
-        let last = self.sorted[self.sorted.len() - 1];
-        Wait { ms: last.ms, at_least: last.cut_off }
+    /// The wait that this share of all does not exceed, in milliseconds.
+    pub fn percentile(&self, share: f64) -> f64 {
+        percentile(self.all.clone(), share)
     }
 
     /// Jain's index of how often each client had the lock.
@@ -102,30 +69,6 @@ impl Waits {
     pub fn rate(&self) -> f64 {
         self.counts.iter().sum::<u64>() as f64 / self.seconds
     }
-
-    /// The share of the time that it was held.
-    pub fn held_share(&self) -> f64 {
-        self.rate() * self.hold / 1e3
-    }
-}
-
-/// The shortest first, each with the share of longer ones: every wait that ends takes its part of those that
-/// had lasted as long until then.
-fn observed(ended: impl Iterator<Item = f64>, cut_off: Vec<f64>) -> Vec<Observed> {
-    let observed = |cut_off| move |ms| Observed { ms, cut_off, longer: 1.0 };
-    let mut all: Vec<Observed> = ended.map(observed(false)).collect();
-    all.extend(cut_off.into_iter().map(observed(true)));
-    // Of two equal waits, the one that was cut off is the longer one.
-    all.sort_by(|one, other| one.ms.total_cmp(&other.ms).then(one.cut_off.cmp(&other.cut_off)));
-    let (mut longer, count) = (1.0, all.len());
-    for (place, one) in all.iter_mut().enumerate() {
-        if !one.cut_off {
-            let lasting = (count - place) as f64;
-            longer *= (lasting - 1.0) / lasting;
-        }
-        one.longer = longer;
-    }
-    all
 }
 
 /// A list of numbers, none of them negative or missing.
@@ -138,7 +81,7 @@ pub fn numbers(list: &Value) -> Option<Vec<f64>> {
 mod tests {
     use serde_json::json;
 
-    use super::{Wait, Waits};
+    use super::Waits;
 
     fn printed() -> serde_json::Value {
         json!({
@@ -150,38 +93,11 @@ mod tests {
         })
     }
 
-    fn exactly(ms: f64) -> Wait {
-        Wait { ms, at_least: false }
-    }
-
     #[test]
-    fn a_wait_that_was_cut_off_counts_as_one_that_went_on() {
+    fn a_wait_that_was_cut_off_counts_with_its_length_so_far() {
         let waits = Waits::read(&printed()).unwrap();
-        // After 2 ms 3 of 5 go on; of the two that are seen to go on to their end, one ends at 3 ms.
-        let shown = [0.0, 0.2, 0.4, 0.5, 0.7, 0.71, 1.0].map(|share| waits.percentile(share));
-        assert_eq!(shown, [1.0, 1.0, 2.0, 3.0, 3.0, 4.0, 4.0].map(exactly));
-        assert_eq!(waits.longest(), exactly(4.0));
-    }
-
-    #[test]
-    fn an_unfinished_wait_makes_the_end_unknown() {
-        let mut figures = printed();
-        figures["cut_off_ms"] = json!([9.0, 9.5]);
-        let waits = Waits::read(&figures).unwrap();
-        assert_eq!(waits.percentile(0.66), exactly(4.0));
-        let unknown = Wait { ms: 9.5, at_least: true };
-        assert_eq!([0.67, 0.99, 1.0].map(|share| waits.percentile(share)), [unknown; 3]);
-        assert_eq!(waits.longest(), unknown);
-    }
-
-    #[test]
-    fn without_any_that_was_cut_off_a_percentile_is_the_nearest_rank() {
-        let mut figures = printed();
-        let hundred: Vec<f64> = (1..=100).map(f64::from).collect();
-        (figures["waits_ms"], figures["cut_off_ms"]) = (json!([hundred]), json!([]));
-        let waits = Waits::read(&figures).unwrap();
-        let shown = [0.01, 0.5, 0.99, 1.0].map(|share| waits.percentile(share));
-        assert_eq!(shown, [1.0, 50.0, 99.0, 100.0].map(exactly));
+        let shown = [0.2, 0.4, 0.6, 0.8, 1.0].map(|share| waits.percentile(share));
+        assert_eq!(shown, [1.0, 2.0, 2.5, 3.0, 4.0]);
     }
 
     #[test]
@@ -189,7 +105,6 @@ mod tests {
         let waits = Waits::read(&printed()).unwrap();
         assert_eq!(waits.fairness(), 16.0 / (2.0 * 10.0));
         assert_eq!(waits.rate(), 2.0);
-        assert_eq!(waits.held_share(), 0.01);
     }
 
     #[test]

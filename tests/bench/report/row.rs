@@ -13,17 +13,6 @@ pub enum Target {
     None,
 }
 
-/// The verdict on a target.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// The target is reached.
-    Reached,
-    /// The target is missed.
-    Missed,
-    /// The figure is only known as a bound, which proves neither.
-    Unproved,
-}
-
 /// One figure.
 #[derive(Clone, Debug)]
 pub struct Row {
@@ -41,8 +30,6 @@ pub struct Row {
     pub ratio: Option<f64>,
     /// The target.
     pub target: Target,
-    /// True for `ours`, and for `theirs`, if the figure is at least this much, and may be more.
-    pub at_least: [bool; 2],
 }
 
 impl Row {
@@ -60,16 +47,8 @@ impl Row {
 
     /// A figure with a target of its own.
     pub fn alone(what: impl Into<String>, unit: &'static str, ours: f64, target: Target) -> Row {
-        Row {
-            what: what.into(),
-            ours,
-            against: String::new(),
-            theirs: None,
-            unit,
-            ratio: None,
-            target,
-            at_least: [false; 2],
-        }
+        let (what, against) = (what.into(), String::new());
+        Row { what, ours, against, theirs: None, unit, ratio: None, target }
     }
 
     /// The same figure, beside one that sets it in relation.
@@ -77,16 +56,10 @@ impl Row {
         Row { against: against.into(), theirs: Some(theirs), ..self }
     }
 
-    /// The same figures. A figure marked here may be more than was measured.
-    pub fn at_least(self, ours: bool, theirs: bool) -> Row {
-        Row { at_least: [ours, theirs], ..self }
-    }
-
     /// Both figures with their unit; empty for a missing one.
     pub fn figures(&self) -> [String; 2] {
-        let [ours, theirs] = self.at_least.map(|at_least| if at_least { "≥ " } else { "" });
-        let text = |mark, figure| format!("{mark}{} {}", digits(figure), self.unit);
-        [text(ours, self.ours), self.theirs.map(|figure| text(theirs, figure)).unwrap_or_default()]
+        let text = |figure| format!("{} {}", digits(figure), self.unit);
+        [text(self.ours), self.theirs.map(text).unwrap_or_default()]
     }
 
     /// The target's bound, in signs.
@@ -108,64 +81,28 @@ impl Row {
         self.ratio.unwrap_or(self.ours)
     }
 
-    /// The range of the figure: above the measured one if `ours` may be more, below if it is a ratio and
-    /// `theirs` may be more.
-    fn span(&self) -> [f64; 2] {
-        let [ours, theirs] = self.at_least;
-        let low = if theirs && self.ratio.is_some() { 0.0 } else { self.figure() };
-        [low, if ours { f64::INFINITY } else { self.figure() }]
-    }
-
-    /// The figure that the target bounds, in digits; `?` if it is not known. It has enough digits to tell it
-    /// from the bound.
+    /// The figure that the target bounds, with enough digits to tell it from the bound.
     pub fn figure_text(&self) -> String {
-        let [low, high] = self.span();
-        let mark = match (low == self.figure(), high == self.figure()) {
-            (true, false) => "≥ ",
-            (false, true) => "≤ ",
-            (false, false) => return "?".to_owned(),
-            _ => "",
-        };
         let mut text = digits(self.figure());
         let bound = match self.target {
             Target::AtMost(bound) | Target::AtLeast(bound) => Some(bound),
             Target::None => None,
         };
-        let same = |text: &str| text.parse().ok() == bound;
         for decimals in 3..10 {
-            if Some(self.figure()) == bound || !same(&text) {
+            if Some(self.figure()) == bound || text.parse().ok() != bound {
                 break;
             }
             text = format!("{:.decimals$}", self.figure());
         }
-        format!("{mark}{text}")
+        text
     }
 
-    /// The verdict on the target, if there is one.
-    pub fn verdict(&self) -> Option<Verdict> {
-        let [low, high] = self.span();
-        let (reached, missed) = match self.target {
-            Target::AtMost(most) => (high <= most, low > most),
-            Target::AtLeast(least) => (low >= least, high < least),
-            Target::None => return None,
-        };
-        Some(match (reached, missed) {
-            (true, _) => Verdict::Reached,
-            (_, true) => Verdict::Missed,
-            // Not a number: it has no verdict.
-            _ if self.figure().is_nan() => Verdict::Missed,
-            _ => Verdict::Unproved,
-        })
-    }
-}
-
-impl Verdict {
-    /// The verdict's word in tables.
-    pub fn word(self) -> &'static str {
-        match self {
-            Verdict::Reached => "reached",
-            Verdict::Missed => "MISSED",
-            Verdict::Unproved => "NOT PROVED",
+    /// True if the target is reached, if there is one. What is not a number reaches none.
+    pub fn is_reached(&self) -> Option<bool> {
+        match self.target {
+            Target::AtMost(most) => Some(self.figure() <= most),
+            Target::AtLeast(least) => Some(self.figure() >= least),
+            Target::None => None,
         }
     }
 }
@@ -183,41 +120,16 @@ pub fn digits(number: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Row, Target, Verdict};
+    use super::{Row, Target};
     use crate::measure::Compared;
-
-    fn row(ours: f64, theirs: f64, target: Target) -> Row {
-        Row::compared("it", "that", "ms", Compared::once(ours, theirs), target)
-    }
-
-    #[test]
-    fn a_figure_that_may_be_more_reaches_no_upper_bound() {
-        let target = Target::AtMost(1.5);
-        let verdict = |ours, more, theirs_more| {
-            let row = row(ours, 1.0, target).at_least(more, theirs_more);
-            (row.figure_text(), row.verdict().unwrap())
-        };
-        assert_eq!(verdict(1.25, false, false), ("1.250".to_owned(), Verdict::Reached));
-        assert_eq!(verdict(1.25, true, false), ("≥ 1.250".to_owned(), Verdict::Unproved));
-        assert_eq!(verdict(1.75, true, false), ("≥ 1.750".to_owned(), Verdict::Missed));
-        assert_eq!(verdict(1.25, false, true), ("≤ 1.250".to_owned(), Verdict::Reached));
-        assert_eq!(verdict(1.75, false, true), ("≤ 1.750".to_owned(), Verdict::Unproved));
-        assert_eq!(verdict(1.75, true, true), ("?".to_owned(), Verdict::Unproved));
-    }
-
-    #[test]
-    fn a_lower_bound_is_reached_by_what_may_be_more() {
-        let verdict =
-            |ours| Row::alone("it", "", ours, Target::AtLeast(0.99)).at_least(true, false);
-        assert_eq!(verdict(1.0).verdict(), Some(Verdict::Reached));
-        assert_eq!(verdict(0.9).verdict(), Some(Verdict::Unproved));
-        assert_eq!(verdict(f64::NAN).at_least(false, false).verdict(), Some(Verdict::Missed));
-    }
 
     #[test]
     fn a_figure_just_beyond_its_bound_does_not_read_as_the_bound() {
-        assert_eq!(row(1.50004, 1.0, Target::AtMost(1.5)).figure_text(), "1.50004");
-        assert_eq!(row(0.98999, 1.0, Target::AtLeast(0.99)).figure_text(), "0.98999");
-        assert_eq!(row(1.5, 1.0, Target::AtMost(1.5)).figure_text(), "1.500");
+        let text = |ours, target| {
+            Row::compared("it", "that", "ms", Compared::once(ours, 1.0), target).figure_text()
+        };
+        assert_eq!(text(1.50004, Target::AtMost(1.5)), "1.50004");
+        assert_eq!(text(0.98999, Target::AtLeast(0.99)), "0.98999");
+        assert_eq!(text(1.5, Target::AtMost(1.5)), "1.500");
     }
 }

@@ -1,6 +1,7 @@
 //! Programs that contend for a few locks, and record their requests and the answers; and networks that fail
 //! at random.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -9,7 +10,7 @@ use dlock_client::{Client, Error};
 use dlock_judges::{Heard, Mode};
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng};
-use tokio::task::JoinSet;
+use tokio::task::JoinHandle;
 
 use crate::history::{Grant, History};
 use crate::library::{connect_hasty, ms, run_for};
@@ -42,24 +43,34 @@ pub enum Wish {
 const PERMITS: u16 = 2;
 
 /// Lets programs contend for locks of a quorum, each over networks of its own, for this long or until they
-/// have had some. Meanwhile `happen` changes nodes and networks, again and again.
+/// have had some. Meanwhile `happen` changes nodes and networks, again and again. One program after the other
+/// begins anew with the next list of nodes; a list is in use by all programs before the next one is by any.
 pub fn run(
     quorum: &mut Quorum,
+    lists: &[&[usize]],
     wish: Wish,
     lasts: Duration,
     mut happen: impl FnMut(&mut Quorum, &[Vec<Proxy>], &mut StdRng),
 ) -> Arc<History> {
     let mut rng = seed::rng();
     let history = Arc::new(History::default());
+    let network = |_| quorum.iter().map(|node| Proxy::start(node.port())).collect();
+    let networks: Vec<Vec<Proxy>> = (0..PROGRAMS).map(network).collect();
     run_for(lasts, async {
-        let ended = Arc::new(AtomicBool::new(false));
-        let (mut people, mut networks) = (JoinSet::new(), Vec::new());
-        for number in 0..PROGRAMS {
-            let own: Vec<Proxy> = quorum.iter().map(|node| Proxy::start(node.port())).collect();
-            let url = |proxy: &Proxy| format!("redis://127.0.0.1:{}", proxy.port());
-            let urls = || own.iter().map(url).collect();
-            let client = connect_hasty(urls, NODE_TIMEOUT).await;
-            networks.push(own);
+        let (begun, mut programs) = (Instant::now(), VecDeque::new());
+        let turns = lists.len() * PROGRAMS;
+        for turn in 0..turns {
+            if turn >= PROGRAMS
+                && let Some(oldest) = programs.pop_front()
+            {
+                end(oldest).await;
+            }
+            let (list, number) = (lists[turn / PROGRAMS], turn % PROGRAMS);
+            let own = &networks[number];
+            own.iter().for_each(Proxy::pass);
+            let url = |node: &usize| format!("redis://127.0.0.1:{}", own[*node].port());
+            let client = connect_hasty(|| list.iter().map(url).collect(), NODE_TIMEOUT).await;
+            let ended = Arc::<AtomicBool>::default();
             let contender = Contender {
                 name: format!("program {number}"),
                 client,
@@ -68,18 +79,30 @@ pub fn run(
                 rng: StdRng::seed_from_u64(rng.random()),
                 wish,
             };
-            people.spawn(contender.contend());
-        }
-        let until = Instant::now() + lasts;
-        // A busy machine takes longer for as many.
-        while Instant::now() < until || history.len() <= LEAST {
-            happen(quorum, &networks, &mut rng);
+            programs.push_back((ended, tokio::spawn(contender.contend())));
+            if programs.len() < PROGRAMS {
+                continue;
+            }
+            let until =
+                begun + lasts * (turn + 2 - PROGRAMS) as u32 / (turns + 1 - PROGRAMS) as u32;
+            // A busy machine takes longer for as many.
+            while Instant::now() < until || history.len() <= LEAST {
+                happen(quorum, &networks, &mut rng);
+            }
         }
         networks.iter().flatten().for_each(Proxy::pass);
-        ended.store(true, Ordering::Relaxed);
-        people.join_all().await;
+        programs.iter().for_each(|(ended, _)| ended.store(true, Ordering::Relaxed));
+        for program in programs {
+            end(program).await;
+        }
     });
     history
+}
+
+/// Lets a program end.
+async fn end((ended, program): (Arc<AtomicBool>, JoinHandle<()>)) {
+    ended.store(true, Ordering::Relaxed);
+    program.await.expect("it does not panic");
 }
 
 /// Changes one network of a program, or all of them.

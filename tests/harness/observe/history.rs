@@ -1,15 +1,13 @@
-//! The grants that clients saw, and a check whether all of them can be true.
+//! The grants that clients saw.
 //!
 //! All times are the clients' own, so each client's view is conservative. A client surely holds from the
 //! arrival of its grant on. It may believe so until it sends RELEASE, or until its lease is over. The lease
 //! runs from the sending of its ACQUIRE, or of the last EXTEND that was answered.
 //!
-//! Judges by other authors see the same, in the format of docs/contributing/histories.md. A history that
-//! cannot be true is kept among temporary files; the folder DLOCK_HISTORIES gets all of them.
+//! Judges by other authors decide whether all of it can be true: docs/contributing/histories.md has the format.
+//! A history that cannot be true is kept among temporary files; the folder DLOCK_HISTORIES gets all of them.
 
-use std::collections::BTreeMap;
 use std::env;
-use std::fmt;
 use std::fs;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard};
@@ -21,9 +19,9 @@ use rand::random;
 
 /// Grants of many clients. Each adds its own.
 pub struct History {
-    /// The times of a violation are counted from here.
+    /// Its beginning.
     begun: Instant,
-    /// The same moment on the machine's monotonic clock, in microseconds.
+    /// That moment on the machine's monotonic clock, in microseconds.
     clock: u64,
     grants: Mutex<Vec<Grant>>,
     /// The requests without a grant, and requests for data.
@@ -46,25 +44,6 @@ pub struct Grant {
     released: Option<(Instant, Option<Instant>)>,
 }
 
-/// The promises of a grant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Promise {
-    /// An exclusive holder is alone.
-    Exclusion,
-    /// An attempt that begins after a grant has arrived gets a larger fence.
-    FenceOrder,
-    /// No two grants of a key have the same fence, except shared ones.
-    FenceUsedOnce,
-}
-
-/// A promise that was broken, and how.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Violation {
-    /// The promise that was broken.
-    pub promise: Promise,
-    words: String,
-}
-
 impl Grant {
     /// A grant of an exclusive lock that arrives now.
     pub fn new(key: &str, token: &str, fence: i64, asked: Instant, ttl: Duration) -> Grant {
@@ -84,11 +63,6 @@ impl Grant {
     /// A grant that arrives now, of a lock without fences.
     pub fn without_fence(key: &str, token: &str, asked: Instant) -> Grant {
         Grant { fence: None, ..Grant::new(key, token, 0, asked, Duration::ZERO) }
-    }
-
-    /// Marks the grant as one that shares the lock.
-    pub fn shared(self) -> Grant {
-        self.of(Mode::Shared)
     }
 
     /// Sets the mode of the hold.
@@ -138,14 +112,6 @@ impl Grant {
         self.ended(sent);
         self.released = Some((sent, heard));
     }
-
-    fn is_believed(&self) -> bool {
-        self.granted < self.until
-    }
-
-    fn is_shared(&self) -> bool {
-        self.mode != Mode::Exclusive
-    }
 }
 
 impl Default for History {
@@ -193,8 +159,7 @@ impl History {
         History { grants, others, ..*self }
     }
 
-    /// Adds a line of another program.
-    pub fn add_line(&self, line: Line) {
+    fn add_line(&self, line: Line) {
         self.others.lock().unwrap_or_else(|e| e.into_inner()).push(line);
     }
 
@@ -217,13 +182,10 @@ impl History {
         lines
     }
 
-    /// Asserts that all of it can be true, by these rules and by checkers of other authors. Keeps it
-    /// otherwise.
+    /// Asserts that all of it can be true, by checkers of other authors. Keeps it otherwise.
     #[track_caller]
     pub fn assert_kept(&self, about: &str) {
-        let mut wrong: Vec<String> =
-            self.violations().iter().map(|violation| format!("{violation:?}")).collect();
-        wrong.extend(self.accusations(about).iter().map(ToString::to_string));
+        let wrong: Vec<String> = self.accusations(about).iter().map(ToString::to_string).collect();
         let is_wanted = env::var_os("DLOCK_HISTORIES").is_some();
         let file = (is_wanted || !wrong.is_empty()).then(|| self.keep(about));
         if let Some(file) = file.filter(|_| !wrong.is_empty()) {
@@ -239,7 +201,7 @@ impl History {
     }
 
     /// Writes all of it to a file.
-    pub fn keep(&self, about: &str) -> PathBuf {
+    fn keep(&self, about: &str) -> PathBuf {
         let folder = env::var_os("DLOCK_HISTORIES").map_or_else(env::temp_dir, PathBuf::from);
         let name: String =
             about.chars().map(|c| if c.is_alphanumeric() { c } else { '-' }).collect();
@@ -288,117 +250,7 @@ impl History {
         self.lock().is_empty()
     }
 
-    /// The largest fence of all grants, 0 without any.
-    pub fn largest_fence(&self) -> i64 {
-        self.lock().iter().filter_map(|grant| grant.fence).max().unwrap_or(0)
-    }
-
-    /// All that cannot be true.
-    pub fn violations(&self) -> Vec<Violation> {
-        let grants = self.lock();
-        let mut keys: BTreeMap<&str, Vec<&Grant>> = BTreeMap::new();
-        for grant in grants.iter() {
-            keys.entry(&grant.key).or_default().push(grant);
-        }
-        let mut found = Vec::new();
-        for grants in keys.values() {
-            found.extend(overlaps(grants).into_iter().map(|pair| (Promise::Exclusion, pair)));
-            let fenced: Vec<&Grant> =
-                grants.iter().copied().filter(|grant| grant.fence.is_some()).collect();
-            found.extend(fences_back(&fenced).into_iter().map(|pair| (Promise::FenceOrder, pair)));
-            found.extend(
-                fences_twice(&fenced).into_iter().map(|pair| (Promise::FenceUsedOnce, pair)),
-            );
-        }
-        found.into_iter().map(|(promise, pair)| self.violation(promise, pair)).collect()
-    }
-
-    fn violation(&self, promise: Promise, (first, second): Pair) -> Violation {
-        let words = format!("{}, and {}", self.describe(first), self.describe(second));
-        Violation { promise, words }
-    }
-
-    fn describe(&self, grant: &Grant) -> String {
-        let time = |at: Instant| at.saturating_duration_since(self.begun).as_secs_f64();
-        let Grant { key, token, fence, .. } = grant;
-        let mode = if grant.is_shared() { "shared" } else { "exclusive" };
-        format!(
-            "{token} asked for {key} at {:.6}, had it {mode} from {:.6} to {:.6} with fence {}",
-            time(grant.asked),
-            time(grant.granted),
-            time(grant.until),
-            fence.unwrap_or_default(),
-        )
-    }
-
     fn lock(&self) -> MutexGuard<'_, Vec<Grant>> {
         self.grants.lock().unwrap_or_else(|e| e.into_inner())
     }
 }
-
-type Pair<'g> = (&'g Grant, &'g Grant);
-
-/// Each grant that began while another held, except where both share the lock.
-fn overlaps<'g>(grants: &[&'g Grant]) -> Vec<Pair<'g>> {
-    let mut in_order: Vec<&Grant> =
-        grants.iter().copied().filter(|one| one.is_believed()).collect();
-    in_order.sort_by_key(|grant| grant.granted);
-    let mut found = Vec::new();
-    // Of the grants that began before, the ones that end last.
-    let mut last: Option<&Grant> = None;
-    let mut last_exclusive: Option<&Grant> = None;
-    for grant in in_order {
-        let rival = if grant.is_shared() { last_exclusive } else { last };
-        let holds = |rival: &&Grant| rival.until > grant.granted;
-        found.extend(rival.filter(holds).map(|rival| (rival, grant)));
-        last = later(last, grant);
-        if !grant.is_shared() {
-            last_exclusive = later(last_exclusive, grant);
-        }
-    }
-    found
-}
-
-fn later<'g>(last: Option<&'g Grant>, grant: &'g Grant) -> Option<&'g Grant> {
-    Some(last.filter(|last| last.until >= grant.until).unwrap_or(grant))
-}
-
-/// Each grant that was asked for when another with no smaller fence had arrived.
-fn fences_back<'g>(grants: &[&'g Grant]) -> Vec<Pair<'g>> {
-    let mut as_asked = grants.to_vec();
-    as_asked.sort_by_key(|grant| grant.asked);
-    let mut as_granted = grants.to_vec();
-    as_granted.sort_by_key(|grant| grant.granted);
-    let mut arrived = as_granted.into_iter().peekable();
-    let mut largest: Option<&Grant> = None;
-    let mut found = Vec::new();
-    for grant in as_asked {
-        while let Some(earlier) = arrived.next_if(|earlier| earlier.granted < grant.asked) {
-            largest =
-                Some(largest.filter(|largest| largest.fence > earlier.fence).unwrap_or(earlier));
-        }
-        found.extend(largest.filter(|one| one.fence >= grant.fence).map(|one| (one, grant)));
-    }
-    found
-}
-
-/// Each grant with the fence of another, unless both share the lock: readers that come to several nodes at
-/// the same time may get the same one.
-fn fences_twice<'g>(grants: &[&'g Grant]) -> Vec<Pair<'g>> {
-    let mut in_order = grants.to_vec();
-    in_order.sort_by_key(|grant| (grant.fence, grant.asked));
-    let neighbours = in_order.windows(2).map(|two| (two[0], two[1]));
-    let both_share = |first: &Grant, second: &Grant| first.is_shared() && second.is_shared();
-    neighbours
-        .filter(|(first, second)| first.fence == second.fence && !both_share(first, second))
-        .collect()
-}
-
-impl fmt::Debug for Violation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}: {}", self.promise, self.words)
-    }
-}
-
-#[cfg(test)]
-mod tests;

@@ -22,11 +22,6 @@ impl Server {
         names
     }
 
-    /// The content of the server's state file.
-    pub fn state_text(&self) -> String {
-        fs::read_to_string(self.state_file()).expect("the state file can be read")
-    }
-
     /// The fence counter, and the limit in the state file. The latter is never the smaller.
     #[track_caller]
     pub fn fences(&self) -> (i64, i64) {

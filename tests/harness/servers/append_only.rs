@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::server::Server;
 use crate::value::Value;
+use crate::wait::eventually;
 
 impl Server {
     /// The file that the server appends its commands to. There may be older ones beside it.
@@ -17,6 +18,16 @@ impl Server {
         let paths = files.map(|file| file.expect("a folder can be read").path());
         let newest = paths.max_by_key(|path| log_number(path));
         newest.filter(|path| log_number(path).is_some()).expect("it has begun its log")
+    }
+
+    /// Waits until a rewrite of the log that has begun, or is going to, is over.
+    #[track_caller]
+    pub fn until_log_is_rewritten(&self) {
+        eventually("the log is rewritten", || {
+            let state = self.info("persistence");
+            assert_eq!(state["aof_last_bgrewrite_status"], "ok");
+            state["aof_rewrite_in_progress"] == "0" && state["aof_rewrite_scheduled"] == "0"
+        });
     }
 }
 

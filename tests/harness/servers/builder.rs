@@ -57,6 +57,11 @@ impl Builder {
         self.config("appendonly yes").config("appendfsync always")
     }
 
+    /// Has another module, which calls commands for clients and listens to events: tests/caller.
+    pub fn with_caller(self) -> Builder {
+        self.config(&format!("loadmodule {}", module_file::caller().display()))
+    }
+
     /// A replica of another server.
     pub fn replica_of(self, primary: &Server) -> Builder {
         self.config(&format!("replicaof 127.0.0.1 {}", primary.port()))

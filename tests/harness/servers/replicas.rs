@@ -1,9 +1,26 @@
 //! Primaries and replicas: waiting until the replica has what the primary wrote, and comparing them.
 
+use crate::kind::Kind;
 use crate::server::Server;
 use crate::wait::eventually;
 
 impl Server {
+    /// A primary, and a replica that has all of its data.
+    #[track_caller]
+    pub fn pair(kind: Kind) -> (Server, Server) {
+        let primary = Server::start(kind);
+        let replica = primary.replica();
+        (primary, replica)
+    }
+
+    /// A new replica that gets this server's writes at once.
+    #[track_caller]
+    pub fn replica(&self) -> Server {
+        let replica = Server::build(self.kind()).replica_of(self).start();
+        self.until_streaming_to(&replica);
+        replica
+    }
+
     /// Waits until a new replica gets this server's writes at once.
     #[track_caller]
     pub fn until_streaming_to(&self, replica: &Server) {

@@ -45,7 +45,6 @@ fn what_is_held_and_waited_for_moves_with_its_slot(kind: Kind) {
     a_queue_starts_anew_at_the_new_node(&cluster);
     a_release_in_between_hands_over(&cluster);
     a_foreign_lock_moves(&cluster);
-    a_lease_ends_before_it_is_moved(&cluster);
     a_lease_ends_before_its_slot_is_moved(&cluster);
     a_connection_ends_after_its_grant_was_moved(&cluster);
     a_holder_asks_again_at_the_new_node(&cluster);
@@ -161,22 +160,6 @@ fn a_foreign_lock_moves(cluster: &Cluster) {
     assert_sent_on(&mut bob);
     assert_eq!(target.run(&format!("DLOCK.RELEASE {key} someone")).int(), 0);
     assert_eq!(target.run(&format!("DEL {key}")).int(), 1);
-    assert_idle(cluster);
-}
-
-fn a_lease_ends_before_it_is_moved(cluster: &Cluster) {
-    let source = &cluster.nodes[0];
-    let key = cluster.key(0, "before");
-    let slot = cluster.slot(&key);
-    source.run(&format!("DLOCK.ACQUIRE {key} alice 300"));
-    let mut bob = source.waiter(&format!("DLOCK.ACQUIRE {key} bob 300 WAIT 0"));
-    cluster.open(slot, 0, 2);
-    // Either reply is right, but there must be one.
-    let answer = bob.recv();
-    assert!(answer.is_int() || answer.code() == "TRYAGAIN", "{answer:?}");
-    eventually("both leases are over", || source.node("leases").int() == 0);
-    cluster.move_keys(slot, 0, 2);
-    cluster.close(slot, 0, 2);
     assert_idle(cluster);
 }
 

@@ -3,10 +3,7 @@
 
 use std::fs;
 
-use harness::{
-    Client, Kind, Server, Value, apply, eventually, module_file, on_every_server, on_one_server,
-    on_two_servers,
-};
+use harness::{Client, Kind, Server, Value, apply, eventually, on_every_server, on_two_servers};
 
 /// A command, word by word.
 type Words = Vec<Vec<u8>>;
@@ -79,10 +76,7 @@ struct Victim {
 
 impl Victim {
     fn new(kind: Kind) -> Victim {
-        let server = Server::build(kind)
-            .config(&format!("loadmodule {}", module_file::caller().display()))
-            .config("appendonly yes")
-            .start();
+        let server = Server::build(kind).with_caller().config("appendonly yes").start();
         assert!(server.run("DLOCK.ACQUIRE job bob 600000").int() > 0);
         // The promise for this lease is written, so that nothing moves by itself.
         eventually("the lease is covered", || server.node("lease-bound-ms").int() >= 600_000);
@@ -168,22 +162,4 @@ fn it_is_refused_by_a_replica_that_its_clients_may_write_to(kind: Kind) {
     }
     primary.assert_agrees_with(&replica);
     assert_eq!((replica.digest(), replica.traces()), before);
-}
-
-/// A wrong number of arguments is refused, too.
-#[apply(on_one_server)]
-fn malformed_ones_are_refused(kind: Kind) {
-    let victim = Victim::new(kind);
-    for request in ["DLOCK.APPLY", "DLOCK.APPLY job", "DLOCK.PROMISE", "DLOCK.PROMISE 1"] {
-        let answer = victim.server.run(request);
-        assert_eq!(answer.code(), "ERR", "{request}: {answer:?}");
-        assert!(answer.error().contains("wrong number of arguments"), "{request}: {answer:?}");
-    }
-    for request in
-        ["DLOCK.APPLY job mallory 60000", "DLOCK.APPLY job x y z", "DLOCK.PROMISE a b c d"]
-    {
-        let words: Words = request.split(' ').map(|word| word.as_bytes().to_vec()).collect();
-        assert_refused(&victim.server.client().run_args(&words), &words);
-        victim.assert_untouched(&words);
-    }
 }

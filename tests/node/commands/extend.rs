@@ -1,6 +1,6 @@
 //! DLOCK.EXTEND: a lease that still runs gets a new end, and with FENCE a larger fence.
 
-use harness::{Kind, Server, apply, eventually, on_one_server};
+use harness::{Kind, Server, apply, on_one_server};
 
 #[apply(on_one_server)]
 fn a_lease_ends_the_ttl_from_now_and_never_earlier_than_before(kind: Kind) {
@@ -20,18 +20,4 @@ fn a_lease_ends_the_ttl_from_now_and_never_earlier_than_before(kind: Kind) {
     assert_eq!(server.run("DLOCK.CHECK job alice").int(), raised);
     assert_eq!(server.run("DLOCK.EXTEND job bob 300000").int(), 0);
     assert_eq!(server.run("DLOCK.EXTEND job alice 300 GT").code(), "ERR");
-}
-
-#[apply(on_one_server)]
-fn extending_keeps_meta_and_connection(kind: Kind) {
-    let server = Server::start(kind);
-    let mut alice = server.client();
-    alice.run("DLOCK.ACQUIRE job alice 60000 META host=a EPHEMERAL");
-    server.run("DLOCK.EXTEND job alice 300000");
-    let holder = server.holder("job");
-    assert_eq!(holder["meta"].text(), "host=a");
-    assert_eq!(holder["ephemeral"].int(), 1);
-    assert_eq!(holder["client"].int(), alice.id());
-    alice.close();
-    eventually("the lock is free", || server.holders("job").is_empty());
 }

@@ -19,8 +19,7 @@ fn an_acquire_that_its_final_release_has_overtaken_is_an_error(kind: Kind) {
 #[apply(on_two_servers)]
 fn what_is_final_here_is_a_release_and_no_more_on_a_replica_and_in_the_log(kind: Kind) {
     let mut primary = Server::build(kind).append_only().start();
-    let replica = Server::build(kind).replica_of(&primary).start();
-    primary.until_streaming_to(&replica);
+    let replica = primary.replica();
     primary.run("DLOCK.ACQUIRE job alice 60000");
     primary.run("DLOCK.RELEASE job alice FINAL");
     primary.until_followed_by(&replica);

@@ -3,15 +3,14 @@
 //!
 //! Every run differs. A failure prints its seed; DLOCK_SEED=… sends the same requests again.
 
-use std::env;
 use std::io::ErrorKind;
 use std::time::Duration;
 
 use harness::client::request;
-use harness::{Client, Kind, Server, Value, apply, eventually, on_two_servers};
+use harness::{Client, Kind, Server, Value, apply, eventually, on_two_servers, seed};
+use rand::RngExt;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
-use rand::{Rng, RngExt, SeedableRng};
 
 const REQUESTS: usize = 3000;
 const CLIENTS: usize = 8;
@@ -21,14 +20,9 @@ const LONGEST: u64 = 1500;
 
 #[apply(on_two_servers)]
 fn random_requests_leave_a_server_that_lives_and_nothing_held(kind: Kind) {
-    let seed = match env::var("DLOCK_SEED") {
-        Ok(seed) => seed.parse().expect("DLOCK_SEED is a number"),
-        Err(_) => rand::rng().next_u64(),
-    };
-    eprintln!("to run these requests again: DLOCK_SEED={seed}");
     let server = Server::build(kind).config(&format!("dlock.max-ttl {LONGEST}")).start();
     let judge = server.run("CLIENT ID").int();
-    let mut fuzz = Fuzz { random: StdRng::seed_from_u64(seed), judge, kept: Vec::new() };
+    let mut fuzz = Fuzz { random: seed::rng(), judge, kept: Vec::new() };
     let mut clients: Vec<Client> = (0..CLIENTS).map(|_| server.client()).collect();
     let mut fences = 0;
     for number in 0..REQUESTS {
@@ -52,36 +46,22 @@ fn random_requests_leave_a_server_that_lives_and_nothing_held(kind: Kind) {
             fuzz.read(&server, &mut clients[at]);
         }
         if number % 500 == 0 {
-            assert_eq!(server.run("PING"), Value::Simple("PONG".into()), "DLOCK_SEED={seed}");
+            assert_eq!(server.run("PING"), Value::Simple("PONG".into()));
             let fence = server.node("fence").int();
-            assert!(fence >= fences, "the counter went back: DLOCK_SEED={seed}");
+            assert!(fence >= fences, "the counter went back");
             fences = fence;
         }
     }
 
     clients.into_iter().for_each(Client::close);
-    eventually(&format!("all leases and waits are over: DLOCK_SEED={seed}"), || {
+    eventually("all leases and waits are over", || {
         let now = server.traces();
-        (now.leases, now.waiters) == (0, 0) && locks(&server).is_empty()
+        let locks = server.run("SCAN 0 COUNT 100000 TYPE dlock-key");
+        (now.leases, now.waiters) == (0, 0) && locks.items()[1].items().is_empty()
     });
-    assert_eq!(server.info_number("clients", "blocked_clients"), 0, "DLOCK_SEED={seed}");
+    assert_eq!(server.info_number("clients", "blocked_clients"), 0);
     server.run("FLUSHALL");
-    assert!(server.run("DLOCK.ACQUIRE a alice 1000").int() > fences, "DLOCK_SEED={seed}");
-}
-
-/// All locks.
-fn locks(server: &Server) -> Vec<Value> {
-    let mut locks = Vec::new();
-    let mut cursor = "0".to_owned();
-    loop {
-        let page = server.run(&format!("SCAN {cursor} COUNT 1000 TYPE dlock-key"));
-        let [next, keys] = page.items() else { panic!("{page:?}") };
-        locks.extend_from_slice(keys.items());
-        cursor = next.text();
-        if cursor == "0" {
-            return locks;
-        }
-    }
+    assert!(server.run("DLOCK.ACQUIRE a alice 1000").int() > fences);
 }
 
 struct Fuzz {

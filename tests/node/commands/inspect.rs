@@ -120,9 +120,7 @@ fn the_first_hundred_holders_are_listed_and_all_are_counted(kind: Kind) {
 /// Nothing ends at a replica before its primary says so.
 #[apply(on_one_server)]
 fn leases_that_are_over_are_neither_listed_nor_counted(kind: Kind) {
-    let server = Server::start(kind);
-    let replica = Server::build(kind).replica_of(&server).start();
-    server.until_streaming_to(&replica);
+    let (server, replica) = Server::pair(kind);
     let ttl = |n| if n % 2 == 0 { 60_000 } else { 300 };
     let take = |n| format!("DLOCK.ACQUIRE book t{n} {} SHARED", ttl(n));
     server.client().pipeline((0..240).map(take));

@@ -30,9 +30,7 @@ fn nothing_happens(kind: Kind) {
 
 #[apply(on_two_servers)]
 fn a_user_that_may_not_write_is_refused_as_with_any_write(kind: Kind) {
-    let primary = Server::start(kind);
-    let replica = Server::build(kind).replica_of(&primary).start();
-    primary.until_streaming_to(&replica);
+    let (primary, replica) = Server::pair(kind);
     assert_eq!(replica.run("DLOCK.PROBE job").code(), "READONLY");
     primary.run("CONFIG SET min-replicas-to-write 2");
     assert_eq!(primary.run("DLOCK.PROBE job").code(), "NOREPLICAS");

@@ -29,43 +29,8 @@ fn inspect_and_tokens_show_the_last_holder_of_a_done_lock_and_no_token(kind: Kin
 }
 
 #[apply(on_two_servers)]
-fn whatever_removes_the_key_lets_the_job_run_again(kind: Kind) {
-    let primary = Server::start(kind);
-    let replica = Server::build(kind).replica_of(&primary).start();
-    primary.until_streaming_to(&replica);
-    for removal in [
-        "DEL job",
-        "UNLINK job",
-        "DLOCK.BREAK job",
-        "EXPIRE job 0",
-        "PEXPIREAT job 1",
-        "FLUSHDB ASYNC",
-        "FLUSHALL ASYNC",
-        "FLUSHALL SYNC",
-        "RENAME job other",
-        "MOVE job 1",
-        "SWAPDB 0 1",
-    ] {
-        let fence = leave_done(&mut primary.client(), "job", "60000");
-        assert!(!primary.run(removal).is_error(), "{removal}");
-        assert_eq!(primary.run("EXISTS job").int(), 0, "{removal}");
-        assert_eq!(primary.run("DLOCK.RELEASE job alice DONE 60000").int(), 0, "{removal}");
-        let next = primary.run("DLOCK.ACQUIRE job bob 60000").int();
-        assert!(next > fence, "{removal}: {next} after {fence}");
-        primary.assert_agrees_with(&replica);
-        primary.run("FLUSHALL");
-    }
-    // A plain string in its place is a foreign lock.
-    leave_done(&mut primary.client(), "job", "60000");
-    primary.run("SET job text PX 60000");
-    assert!(primary.run("DLOCK.ACQUIRE job bob 60000").is_null());
-}
-
-#[apply(on_two_servers)]
 fn a_record_moves_as_any_key_and_takes_the_place_of_a_lock(kind: Kind) {
-    let primary = Server::start(kind);
-    let replica = Server::build(kind).replica_of(&primary).start();
-    primary.until_streaming_to(&replica);
+    let (primary, replica) = Server::pair(kind);
     for (way, moved) in
         [("RENAME job other", "other"), ("MOVE job 1", "job"), ("SWAPDB 0 1", "job")]
     {

@@ -2,14 +2,11 @@
 //! clock.
 
 use harness::quarantine::CRASHED;
-use harness::{
-    Cluster, Kind, Server, Value, apply, bytes, eventually, on_one_server, on_two_servers,
-    wall_clock,
-};
+use harness::{Cluster, Kind, Server, Value, apply, bytes, eventually, on_two_servers, wall_clock};
 
 use super::{assert_done, leave_done, read, record};
 use crate::cluster::on_servers_that_migrate;
-use crate::replicas::promotion::{pair, promote};
+use crate::replicas::promotion::promote;
 
 #[apply(on_two_servers)]
 fn a_record_is_what_it_was_after_each_way_through_a_file(kind: Kind) {
@@ -28,7 +25,8 @@ fn a_record_is_what_it_was_after_each_way_through_a_file(kind: Kind) {
                     if config == "appendonly no" {
                         server.run("SAVE");
                     } else if way == "rewrite" {
-                        rewrite(&server);
+                        server.run("BGREWRITEAOF");
+                        server.until_log_is_rewritten();
                     }
                     server.kill();
                     server.start_again();
@@ -40,14 +38,6 @@ fn a_record_is_what_it_was_after_each_way_through_a_file(kind: Kind) {
             assert_eq!(server.holder("again")["fence"].int(), next, "{config}, {way}");
         }
     }
-}
-
-fn rewrite(server: &Server) {
-    server.run("BGREWRITEAOF");
-    eventually("the log is rewritten", || {
-        server.info_number("persistence", "aof_rewrite_in_progress") == 0
-            && server.info_number("persistence", "aof_rewrite_scheduled") == 0
-    });
 }
 
 /// The end of a record is a moment, and not a length that starts again with the server.
@@ -68,7 +58,8 @@ fn the_time_goes_on_while_the_server_is_down(kind: Kind) {
             if config == "appendonly no" {
                 server.run("SAVE");
             } else if way == "rewritten" {
-                rewrite(&server);
+                server.run("BGREWRITEAOF");
+                server.until_log_is_rewritten();
             }
             // The server starts again at the present time: an hour later.
             server.kill();
@@ -119,7 +110,7 @@ fn a_node_in_quarantine_answers_from_its_records_and_its_holders_may_leave_more(
 
 #[apply(on_two_servers)]
 fn a_promoted_replica_has_the_records_of_its_primary(kind: Kind) {
-    let (mut primary, replica) = pair(kind);
+    let (mut primary, replica) = Server::pair(kind);
     let ahead = wall_clock::micros(0) + 300_000_000;
     leave_done(&mut primary.client(), "job", &format!("600000 FENCE {ahead} META text"));
     let fence = leave_done(&mut primary.client(), "over", "600000");
@@ -172,15 +163,6 @@ fn a_record_in_a_payload_is_the_same_elsewhere(kind: Kind) {
         let next = there.run(&format!("DLOCK.ACQUIRE {way} bob 60000")).int();
         assert!(next > ahead, "{way}: {next} after {ahead}");
     }
-}
-
-#[apply(on_one_server)]
-fn a_record_cannot_be_copied_as_no_lock_can(kind: Kind) {
-    let server = Server::start(kind);
-    let fence = leave_done(&mut server.client(), "job", "60000");
-    server.run("COPY job other").assert_error("ERR", "not supported for this module key");
-    assert_eq!(server.run("EXISTS other").int(), 0);
-    assert_done(&server, "job", fence);
 }
 
 #[apply(on_two_servers)]

@@ -86,31 +86,3 @@ fn records_count_for_their_user_after_a_restart_and_a_promotion_and_not_after_re
     app.run_args(&bytes!["RESTORE", "record", "600000", copy.bytes()]);
     leave_done(&mut app, "next", "600000");
 }
-
-/// In the background, the server frees a large data set in a thread of its own.
-#[apply(on_one_server)]
-fn a_thousand_records_that_go_at_once_make_room(kind: Kind) {
-    let server = Server::start(kind);
-    let mut app = user(&server, "app");
-    let counted = || server.info_number("dlock", "dlock_done_keys");
-    let text = "m".repeat(200);
-    for way in ["FLUSHALL ASYNC", "FLUSHDB ASYNC", "UNLINK", "DEL", "expiry"] {
-        let time = if way == "expiry" { 2_000 } else { 600_000 };
-        let answers = app.pipeline((0..1_000).flat_map(|n| {
-            let release = format!("DLOCK.RELEASE job{n} alice DONE {time} META {text}");
-            [format!("DLOCK.ACQUIRE job{n} alice 600000"), release]
-        }));
-        let refused = answers.iter().find(|answer| !answer.is_int());
-        assert!(refused.is_none(), "{way}: {refused:?}");
-        if way == "expiry" {
-            eventually("the time is over", || server.run("DBSIZE").int() == 0);
-        } else if way.starts_with("FLUSH") {
-            assert_eq!(counted(), 1_000);
-            server.run(way);
-        } else {
-            let keys = (0..1_000).map(|n| format!(" job{n}")).collect::<String>();
-            assert_eq!(server.run(&format!("{way}{keys}")).int(), 1_000);
-        }
-        eventually("all are freed", || counted() == 0);
-    }
-}

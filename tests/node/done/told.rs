@@ -32,9 +32,7 @@ fn a_transaction_and_a_script_leave_a_lock_done_and_hear_that_it_is(kind: Kind) 
 
 #[apply(on_two_servers)]
 fn when_the_time_is_over_the_lock_is_free_though_the_server_has_not_looked(kind: Kind) {
-    let primary = Server::start(kind);
-    let replica = Server::build(kind).replica_of(&primary).start();
-    primary.until_streaming_to(&replica);
+    let (primary, replica) = Server::pair(kind);
     for active in ["1", "0"] {
         primary.run(&format!("DEBUG SET-ACTIVE-EXPIRE {active}"));
         let fence = leave_done(&mut primary.client(), "job", "40");

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use harness::quarantine::{CRASHED, FORGOTTEN, assert_bound};
 use harness::{Kind, Server, apply, on_two_servers};
 
-use crate::replicas::promotion::{assert_granted_late, pair, promote, until_told};
+use crate::replicas::promotion::{promote, until_told};
 
 #[apply(on_two_servers)]
 fn a_crash_after_an_eviction_is_followed_by_a_quarantine_for_the_evicted_lease(kind: Kind) {
@@ -20,19 +20,6 @@ fn a_crash_after_an_eviction_is_followed_by_a_quarantine_for_the_evicted_lease(k
     assert_eq!(server.run("GET text").text(), "any");
     assert_bound(server.assert_in_quarantine(CRASHED), 60_000, since);
     assert_eq!(server.node("leases").int(), 0);
-}
-
-#[apply(on_two_servers)]
-fn no_grant_comes_before_a_lease_that_was_evicted_before_a_crash_is_over(kind: Kind) {
-    let mut server = Server::build(kind).append_only().start();
-    let sent = Instant::now();
-    let fence = server.run("DLOCK.ACQUIRE job alice 800").int();
-    server.evict_all();
-    server.kill();
-    server.start_again();
-    let next = server.client().run("DLOCK.ACQUIRE job bob 60000 WAIT 0").int();
-    assert!(next > fence);
-    assert!(sent.elapsed() >= Duration::from_millis(800), "{:?}", sent.elapsed());
 }
 
 #[apply(on_two_servers)]
@@ -51,25 +38,10 @@ fn a_clean_end_with_an_evicted_lease_is_followed_by_a_quarantine(kind: Kind) {
     assert_eq!(server.holders("kept"), ["alice"]);
 }
 
-#[apply(on_two_servers)]
-fn a_replica_that_is_promoted_after_an_eviction_waits_for_the_lease(kind: Kind) {
-    let (primary, replica) = pair(kind);
-    let sent = Instant::now();
-    let fence = primary.run("DLOCK.ACQUIRE job alice 1000").int();
-    until_told(&primary, &replica);
-    primary.evict_all();
-    primary.until_followed_by(&replica);
-    assert_eq!(replica.run("EXISTS job").int(), 0);
-    primary.pause();
-    promote(&replica);
-    assert_granted_late(&replica, "job", sent, 1000);
-    assert!(replica.run("DLOCK.CHECK job bob").int() > fence);
-}
-
 /// The server had evicted a lock, follows another for a while, and is promoted again.
 #[apply(on_two_servers)]
 fn a_primary_that_was_a_replica_for_a_while_keeps_the_key_shut(kind: Kind) {
-    let (primary, replica) = pair(kind);
+    let (primary, replica) = Server::pair(kind);
     let sent = Instant::now();
     primary.run("DLOCK.ACQUIRE job alice 2000");
     until_told(&primary, &replica);

@@ -19,8 +19,7 @@ fn evictions_under_load_break_no_promise(kind: Kind) {
     let contenders = Contenders::new(server.port(), plan, &history);
     let mut lock_evictions = 0;
     thread::scope(|scope| {
-        let stop = StopAtTheEnd(&contenders);
-        contenders.start(scope, &mut rng);
+        let stop = contenders.start(scope, &mut rng);
         lock_evictions = evict_for_a_while(&server, &history);
         drop(stop);
         // A client that waits for a lock ends with the server.
@@ -47,13 +46,4 @@ fn evict_for_a_while(server: &Server, history: &History) -> usize {
         begun.elapsed() >= WHILE && seen > 5 && history.len() > 20
     });
     seen
-}
-
-/// Without it a failing test would wait for its clients for ever.
-struct StopAtTheEnd<'c>(&'c Contenders<'c>);
-
-impl Drop for StopAtTheEnd<'_> {
-    fn drop(&mut self) {
-        self.0.stop();
-    }
 }

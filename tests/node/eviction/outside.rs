@@ -1,9 +1,6 @@
 //! Eviction, and removal from outside: the server tells the two apart. A removed lock is over at once; an
 //! evicted one shuts its key.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-
 use harness::{Client, Kind, Server, apply, on_every_server, on_two_servers};
 
 /// Commands that take away a lock that is a key.
@@ -52,32 +49,6 @@ fn a_lock_that_is_removed_is_over_though_it_might_have_been_evicted(kind: Kind) 
         assert!(client.run("EXEC").items()[2].is_null(), "{removal} in a transaction");
         assert_over(&server, &mut waiters, removal);
     }
-}
-
-/// Requests without a pause. Most of them write, and the server evicts for nearly each.
-#[apply(on_two_servers)]
-fn a_removal_is_noticed_promptly_at_a_busy_server(kind: Kind) {
-    let server = may_evict(kind);
-    let is_over = AtomicBool::new(false);
-    thread::scope(|scope| {
-        for busy in 0..2 {
-            let (server, is_over) = (&server, &is_over);
-            scope.spawn(move || {
-                let mut client = server.client();
-                let value = "x".repeat(2_000);
-                while !is_over.load(Ordering::Relaxed) {
-                    client.pipeline((0..200).map(|n| format!("SET busy{busy}-{n} {value}")));
-                }
-            });
-        }
-        let rounds = ["DEL job", "UNLINK job", "RENAME job other", "SET job text", "MOVE job 1"];
-        for removal in rounds {
-            let mut waiters = held_with_waiters(&server);
-            assert!(!server.run(removal).is_error(), "{removal}");
-            assert_over(&server, &mut waiters, removal);
-        }
-        is_over.store(true, Ordering::Relaxed);
-    });
 }
 
 /// Each write makes the server evict some key, perhaps a lock. Between the writes a client deletes one lock

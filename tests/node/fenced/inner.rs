@@ -1,8 +1,6 @@
 //! The command inside DLOCK.FENCED: its rights, its keys, and its limits.
 
-use harness::{
-    Kind, Server, Value, apply, eventually, module_file, on_every_server, on_two_servers,
-};
+use harness::{Kind, Server, Value, apply, eventually, on_every_server, on_two_servers};
 
 #[apply(on_every_server)]
 fn the_callers_rights_decide_on_command_keys_and_channels(kind: Kind) {
@@ -179,8 +177,7 @@ fn no_spelling_that_the_server_takes_for_one_nests(kind: Kind) {
 /// Another module's command has the keys of one within it, which is this one again.
 #[apply(on_every_server)]
 fn nothing_nests_through_another_modules_command(kind: Kind) {
-    let caller = format!("loadmodule {}", module_file::caller().display());
-    let server = Server::build(kind).config(&caller).start();
+    let server = Server::build(kind).with_caller().start();
     let mut client = server.client();
     let nested = ["DLOCK.FENCED", "mark", "7", "CALLER.KEYS"];
     let mut deep = vec!["COMMAND", "GETKEYS"];
@@ -236,25 +233,9 @@ fn an_inner_request_never_blocks(kind: Kind) {
     assert_eq!(server.info_number("clients", "blocked_clients"), 0);
 }
 
-#[apply(on_two_servers)]
-fn a_large_reply_and_a_large_value_pass(kind: Kind) {
-    let server = Server::start(kind);
-    let large = vec![b'v'; 5_000_000];
-    let mut client = server.client();
-    let put: [&[u8]; 6] = [b"DLOCK.FENCED", b"mark", b"7", b"SET", b"a", &large];
-    assert_eq!(client.run_args(&put).text(), "OK");
-    assert_eq!(client.run("DLOCK.FENCED mark 7 GET a").bytes(), large);
-    assert_eq!(client.run("DLOCK.FENCED mark 7 APPEND a x").int(), 5_000_001);
-    assert_eq!(client.run("STRLEN a").int(), 5_000_001);
-    client.run("DLOCK.FENCED mark 7 SET n 5");
-    assert_eq!(client.run("DLOCK.FENCED mark 7 INCR n").int(), 6);
-    assert_eq!(client.run("INCR n").int(), 7);
-}
-
 #[apply(on_every_server)]
 fn another_module_calls_with_its_clients_rights(kind: Kind) {
-    let caller = format!("loadmodule {}", module_file::caller().display());
-    let server = Server::build(kind).config(&caller).start();
+    let server = Server::build(kind).with_caller().start();
     server.run("DLOCK.ACQUIRE lock token 60000");
     let mut client = server.client();
     assert_eq!(client.run("CALLER.CALL !CE DLOCK.FENCED mark 7 SET a 1").text(), "OK");
@@ -278,8 +259,7 @@ fn another_module_calls_with_its_clients_rights(kind: Kind) {
 /// stops the server: Redis 8 itself brings such a module.
 #[apply(on_every_server)]
 fn another_modules_command_is_not_carried_out(kind: Kind) {
-    let caller = format!("loadmodule {}", module_file::caller().display());
-    let server = Server::build(kind).config(&caller).start();
+    let server = Server::build(kind).with_caller().start();
     server.run("ACL SETUSER eve on nopass ~mark ~data +dlock.fenced +caller.set +get");
     let mut eve = server.client();
     eve.run("AUTH eve x");
@@ -305,8 +285,7 @@ fn another_modules_command_is_not_carried_out(kind: Kind) {
 /// client.
 #[apply(on_every_server)]
 fn a_reply_that_a_command_leaves_behind_reaches_no_other_client(kind: Kind) {
-    let caller = format!("loadmodule {}", module_file::caller().display());
-    let server = Server::build(kind).config(&caller).start();
+    let server = Server::build(kind).with_caller().start();
     server.run("RPUSH list a");
     let (mut client, mut other) = (server.client(), server.client());
     for inner in ["GETSET list x", "GETDEL list", "GETSET list x"] {
@@ -323,8 +302,7 @@ fn a_reply_that_a_command_leaves_behind_reaches_no_other_client(kind: Kind) {
 /// A reply that another module's call has left is not taken for that of the command inside, nor left to the next.
 #[apply(on_every_server)]
 fn a_reply_that_another_module_leaves_behind_is_not_that_of_the_command(kind: Kind) {
-    let caller = format!("loadmodule {}", module_file::caller().display());
-    let server = Server::build(kind).config(&caller).start();
+    let server = Server::build(kind).with_caller().start();
     server.run("RPUSH list a");
     let (mut client, mut other) = (server.client(), server.client());
     for inner in ["ECHO mine", "GETDEL list"] {

@@ -7,9 +7,7 @@ use harness::{
 
 #[apply(on_every_server)]
 fn replicas_get_the_mark_with_the_effect(kind: Kind) {
-    let primary = Server::start(kind);
-    let replica = Server::build(kind).replica_of(&primary).start();
-    primary.until_streaming_to(&replica);
+    let (primary, replica) = Server::pair(kind);
     for words in [
         "DLOCK.FENCED mark 7 SET data 1 PX 60000",
         "DLOCK.FENCED mark 6 SET data 2",
@@ -32,57 +30,6 @@ fn replicas_get_the_mark_with_the_effect(kind: Kind) {
         assert_eq!(replica.run(words).code(), "READONLY", "{words}");
     }
     assert_eq!(replica.run("DLOCK.MARK mark").int(), 20);
-}
-
-#[apply(on_two_servers)]
-fn a_promoted_replica_refuses_what_its_primary_refused(kind: Kind) {
-    let mut primary = Server::start(kind);
-    let replica = Server::build(kind).replica_of(&primary).start();
-    primary.until_streaming_to(&replica);
-    primary.run("DLOCK.FENCED mark 7 SET data 1");
-    primary.assert_agrees_with(&replica);
-    primary.kill();
-    replica.run("REPLICAOF NO ONE");
-    assert_eq!(replica.run("DLOCK.FENCED mark 6 SET data 0").code(), "STALE");
-    assert_eq!(replica.run("DLOCK.FENCED mark 8 SET data 2").text(), "OK");
-}
-
-#[apply(on_two_servers)]
-fn a_mark_outlives_a_crash_with_either_kind_of_log(kind: Kind) {
-    for preamble in ["yes", "no"] {
-        let preamble = format!("aof-use-rdb-preamble {preamble}");
-        let mut server = Server::build(kind).append_only().config(&preamble).start();
-        server.run("DLOCK.FENCED mark 7 SET data 1");
-        server.run("DLOCK.FENCED mark 8 NOPE");
-        server.kill();
-        server.start_again();
-        assert_eq!(server.run("DLOCK.MARK mark").int(), 7);
-        server.run("BGREWRITEAOF");
-        eventually("the log is rewritten", || {
-            server.info_number("persistence", "aof_rewrite_in_progress") == 0
-                && server.info_number("persistence", "aof_rewrite_scheduled") == 0
-        });
-        server.run("DLOCK.FENCED other 5");
-        server.kill();
-        server.start_again();
-        assert_eq!(server.run("DLOCK.FENCED mark 6 SET data 0").code(), "STALE");
-        assert_eq!(server.run("DLOCK.MARK other").int(), 5);
-    }
-}
-
-#[apply(on_two_servers)]
-fn an_older_copy_that_is_restored_does_not_lower_a_mark(kind: Kind) {
-    let server = Server::start(kind);
-    let mut client = server.client();
-    server.run("DLOCK.FENCED mark 7");
-    let copy = server.run("DUMP mark");
-    server.run("DLOCK.FENCED mark 9");
-    let restore = bytes!["RESTORE", "mark", "0", copy.bytes(), "REPLACE"];
-    assert_eq!(client.run_args(&restore).text(), "OK");
-    assert_eq!(server.run("DLOCK.MARK mark").int(), 9);
-    let elsewhere = bytes!["RESTORE", "elsewhere", "0", copy.bytes()];
-    assert_eq!(client.run_args(&elsewhere).text(), "OK");
-    assert_eq!(server.run("DLOCK.MARK elsewhere").int(), 7);
 }
 
 /// A RESTORE may not lower a mark when a client sends it, nor when the server reads it from the
@@ -124,10 +71,16 @@ fn a_start_from_the_log_makes_each_mark_what_it_was(kind: Kind) {
         };
         let before = marks(&server);
         assert_eq!(before, [9, 9, 7, 7, 7, 10, 7, 9].map(Value::Int));
-        server.kill();
-        server.start_again();
-        assert_eq!(marks(&server), before);
-        assert_eq!(server.digest(), digest);
+        for rewrites in [false, true] {
+            if rewrites {
+                server.run("BGREWRITEAOF");
+                server.until_log_is_rewritten();
+            }
+            server.kill();
+            server.start_again();
+            assert_eq!(marks(&server), before);
+            assert_eq!(server.digest(), digest);
+        }
         assert_eq!(server.run("DLOCK.FENCED restored 8 SET data late").code(), "STALE");
     }
 }

@@ -2,7 +2,7 @@
 
 use harness::{Kind, Server, apply, eventually, on_two_servers};
 
-use crate::replicas::promotion::{cut, pair, promote, streams, until_told};
+use crate::replicas::promotion::{cut, promote, streams, until_told};
 
 /// The lead of the proposals here, in microseconds: nine minutes. A client may propose a fence that
 /// is ten minutes ahead of the clock and the counter.
@@ -38,7 +38,7 @@ fn next_fence(replica: &Server) -> i64 {
 #[apply(on_two_servers)]
 fn they_are_larger_than_those_that_never_reached_the_replica(kind: Kind) {
     for is_ahead in [false, true] {
-        let (primary, replica) = pair(kind);
+        let (primary, replica) = Server::pair(kind);
         let known = if is_ahead { raise(&primary) } else { take_often(&primary, 1) };
         until_told(&primary, &replica);
         eventually("the replica knows the counter", || replica.node("fence").int() >= known);
@@ -69,25 +69,5 @@ fn a_replica_that_is_promoted_as_soon_as_it_has_the_data_set_knows_enough(kind: 
         replica.run("CONFIG SET dlock.quarantine off");
         let next = replica.run("DLOCK.ACQUIRE job bob 60000").int();
         assert!(next > fence, "{round}: {next} after {fence}");
-    }
-}
-
-#[apply(on_two_servers)]
-fn they_grow_through_many_changes_of_the_primary(kind: Kind) {
-    let (one, other) = pair(kind);
-    let nodes = [&one, &other];
-    let mut last = raise(&one);
-    for round in 0..3 {
-        let (old, new) = (nodes[round % 2], nodes[(round + 1) % 2]);
-        until_told(old, new);
-        let granted = take_often(old, 20);
-        assert!(granted > last, "{granted} after {last}");
-        promote(new);
-        old.run(&format!("REPLICAOF 127.0.0.1 {}", new.port()));
-        new.until_streaming_to(old);
-        new.run("CONFIG SET dlock.quarantine off");
-        new.run("CONFIG SET dlock.quarantine auto");
-        last = take_often(new, 1);
-        assert!(last > granted, "{last} after {granted}");
     }
 }

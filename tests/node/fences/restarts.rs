@@ -5,8 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use harness::{
-    Client, Kind, Payload, Server, apply, eventually, on_one_server, on_two_servers, seed,
-    wall_clock,
+    Client, Kind, Server, apply, eventually, on_one_server, on_two_servers, seed, wall_clock,
 };
 use rand::RngExt;
 
@@ -90,55 +89,6 @@ fn an_idle_node_renews_its_promise_too(kind: Kind) {
     eventually("the promise is ahead of the clock", || {
         server.fences().1 > wall_clock::micros(HOUR)
     });
-}
-
-#[apply(on_one_server)]
-fn fences_that_come_with_a_lock_are_promised(kind: Kind) {
-    let source = Server::start(kind);
-    let ahead = source.fences().1 + SECOND;
-    source.run(&format!("DLOCK.ACQUIRE job alice 60000 FENCE {ahead}"));
-    let payload = Payload::read(&source.run("DUMP job")).bytes();
-    for grants in [true, false] {
-        let mut server = hasty(kind);
-        let mut client = server.client();
-        client.send_args(&[&b"RESTORE"[..], b"job", b"0", &payload]);
-        if grants {
-            client.send("DLOCK.ACQUIRE other alice 60000");
-        }
-        assert_eq!(client.recv().text(), "OK");
-        if grants {
-            assert!(client.recv().int() > 0);
-        } else {
-            assert!(server.fences().0 >= ahead);
-        }
-        server.kill();
-        server.start_again();
-        assert!(server.next_fence() > ahead);
-    }
-}
-
-#[apply(on_two_servers)]
-fn a_replica_promises_the_fences_that_it_was_told(kind: Kind) {
-    let primary = Server::start(kind);
-    for grants in [true, false] {
-        let mut replica = Server::build(kind).config("dlock.quarantine off").start();
-        replica.run(&format!("REPLICAOF 127.0.0.1 {}", primary.port()));
-        primary.until_streaming_to(&replica);
-        let ahead = primary.fences().1 + SECOND;
-        primary.run(&format!("DLOCK.ACQUIRE job{grants} alice 60000 FENCE {ahead}"));
-        primary.until_followed_by(&replica);
-        let mut last = ahead;
-        if grants {
-            replica.run("REPLICAOF NO ONE");
-            last = replica.run("DLOCK.ACQUIRE other bob 60000").int();
-        }
-        assert!(last >= ahead && replica.node("fence").int() >= last);
-        eventually("it is written", || replica.node("fence-reserved").int() >= last);
-        replica.kill();
-        // Now it is a primary, and has nothing but its state file.
-        replica.start_again();
-        assert!(replica.next_fence() > last);
-    }
 }
 
 /// Many of these grants have to be written before they are given, and the server is killed meanwhile.

@@ -20,9 +20,7 @@ fn held_and_expiring(server: &Server, alice: &mut Client, options: &str) {
 
 #[apply(on_every_server)]
 fn a_holder_that_extends_or_asks_again_takes_it_away(kind: Kind) {
-    let server = Server::start(kind);
-    let replica = Server::build(kind).replica_of(&server).start();
-    server.until_streaming_to(&replica);
+    let (server, replica) = Server::pair(kind);
     let mut alice = server.client();
     let by_script = "return redis.call('DLOCK.EXTEND', KEYS[1], 'alice', 60000)";
     for options in HOLDERS {
@@ -37,30 +35,6 @@ fn a_holder_that_extends_or_asks_again_takes_it_away(kind: Kind) {
             server.assert_agrees_with(&replica);
             assert_eq!(pttl(&replica), -1, "{request:?}");
         }
-    }
-}
-
-#[apply(on_every_server)]
-fn the_log_takes_it_away_as_well(kind: Kind) {
-    let mut server = Server::build(kind).append_only().start();
-    let mut alice = server.client();
-    let keys: Vec<String> = (0..HOLDERS.len()).map(|n| format!("job{n}")).collect();
-    for (key, options) in keys.iter().zip(HOLDERS) {
-        for request in [
-            format!("DLOCK.ACQUIRE {key} alice 60000 {options}"),
-            format!("PEXPIRE {key} 3600000"),
-            format!("DLOCK.EXTEND {key} alice 60000"),
-            format!("DLOCK.ACQUIRE {key}-again alice 60000 {options}"),
-            format!("PEXPIRE {key}-again 3600000"),
-            format!("DLOCK.ACQUIRE {key}-again alice 60000 {options}"),
-        ] {
-            assert!(alice.run(&request).int() > 0, "{request}");
-        }
-    }
-    server.restart();
-    for key in keys.iter().flat_map(|key| [key.clone(), format!("{key}-again")]) {
-        assert_eq!(server.run(&format!("PTTL {key}")).int(), -1, "{key}");
-        assert_eq!(server.holders(&key), ["alice"]);
     }
 }
 

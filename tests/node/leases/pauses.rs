@@ -67,8 +67,7 @@ impl Ending {
 #[apply(on_every_server)]
 fn what_ends_while_writes_are_paused_is_handed_over_afterwards(kind: Kind) {
     let server = Server::build(kind).append_only().start();
-    let replica = Server::build(kind).replica_of(&server).start();
-    server.until_streaming_to(&replica);
+    let replica = server.replica();
     let (mut ending, _) = Ending::before(&server, "CLIENT PAUSE 600000 WRITE");
     ending.passes(&server);
     assert!(!ending.served.iter_mut().any(Client::has_answer));
@@ -86,9 +85,7 @@ fn what_ends_while_writes_are_paused_is_handed_over_afterwards(kind: Kind) {
 
 #[apply(on_every_server)]
 fn what_ends_while_all_clients_are_paused_is_handed_over_afterwards(kind: Kind) {
-    let server = Server::start(kind);
-    let replica = Server::build(kind).replica_of(&server).start();
-    server.until_streaming_to(&replica);
+    let (server, replica) = Server::pair(kind);
     let (mut ending, _) = Ending::before(&server, "CLIENT PAUSE 900 ALL");
     // A waiter that gives up gets its reply even now.
     if let Some(ephemeral) = ending.ephemeral.take() {
@@ -100,31 +97,9 @@ fn what_ends_while_all_clients_are_paused_is_handed_over_afterwards(kind: Kind) 
 }
 
 #[apply(on_two_servers)]
-fn a_waiter_that_leaves_during_a_pause_gets_nothing(kind: Kind) {
-    let server = Server::start(kind);
-    let replica = Server::build(kind).replica_of(&server).start();
-    server.until_streaming_to(&replica);
-    let [_, bob, mut carol, _] = server.in_one_turn([
-        "DLOCK.ACQUIRE job alice 300",
-        "DLOCK.ACQUIRE job bob 60000 WAIT 0",
-        "DLOCK.ACQUIRE job carol 60000 WAIT 0 EPHEMERAL",
-        "CLIENT PAUSE 600000 WRITE",
-    ]);
-    eventually("the lease is over", || server.run("DLOCK.CHECK job alice").is_null());
-    bob.close();
-    eventually("bob leaves", || server.waiters("job") == ["carol"]);
-    server.run("CLIENT UNPAUSE");
-    assert!(carol.recv().int() > 0);
-    carol.close();
-    eventually("the lock is free", || server.run("EXISTS job").int() == 0);
-    server.assert_agrees_with(&replica);
-}
-
-#[apply(on_two_servers)]
 fn a_shutdown_waits_for_a_replica_while_leases_run_out(kind: Kind) {
     let mut server = Server::build(kind).append_only().config("shutdown-timeout 600").start();
-    let replica = Server::build(kind).replica_of(&server).start();
-    server.until_streaming_to(&replica);
+    let replica = server.replica();
     replica.pause();
     server.run("SET something new");
     let (mut ending, _asking) = Ending::before(&server, "SHUTDOWN");
@@ -144,8 +119,7 @@ fn a_shutdown_waits_for_a_replica_while_leases_run_out(kind: Kind) {
 #[apply(on_two_servers)]
 fn a_shutdown_that_is_called_off_hands_over_what_ended_meanwhile(kind: Kind) {
     let server = Server::build(kind).config("shutdown-timeout 60").start();
-    let replica = Server::build(kind).replica_of(&server).start();
-    server.until_streaming_to(&replica);
+    let replica = server.replica();
     replica.pause();
     server.run("SET something new");
     let (mut ending, mut asking) = Ending::before(&server, "SHUTDOWN");

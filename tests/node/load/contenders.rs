@@ -45,7 +45,7 @@ pub struct Plan {
     pub evicts: bool,
 }
 
-/// All clients, until [`Contenders::stop`].
+/// All clients.
 pub struct Contenders<'h> {
     port: u16,
     plan: Plan,
@@ -58,17 +58,13 @@ impl<'h> Contenders<'h> {
         Contenders { port, plan, history, stopped: AtomicBool::new(false) }
     }
 
-    /// Lets them begin, each in a thread of its own.
-    pub fn start<'s>(&'s self, scope: &'s Scope<'s, '_>, rng: &mut StdRng) {
+    /// Lets them begin, each in a thread of its own, until the returned value is dropped.
+    pub fn start<'s>(&'s self, scope: &'s Scope<'s, '_>, rng: &mut StdRng) -> Running<'s> {
         for number in 0..CLIENTS {
             let rng = StdRng::seed_from_u64(rng.random());
             scope.spawn(move || Contender::new(self, number, rng).contend());
         }
-    }
-
-    /// Lets them end. A client that waits for a lock ends with the server.
-    pub fn stop(&self) {
-        self.stopped.store(true, Ordering::Relaxed);
+        Running(&self.stopped)
     }
 
     fn have_stopped(&self) -> bool {
@@ -84,6 +80,16 @@ impl<'h> Contenders<'h> {
             }
             thread::sleep(left.min(PAUSE));
         }
+    }
+}
+
+/// Clients that contend until it is dropped, also when a test fails. A client that waits for a lock ends with
+/// the server.
+pub struct Running<'s>(&'s AtomicBool);
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 

@@ -3,7 +3,7 @@
 
 use harness::{Kind, Server, apply, eventually, on_every_server, on_two_servers};
 
-use crate::replicas::promotion::{pair, promote};
+use crate::replicas::promotion::promote;
 
 /// Commands that each leave the key of a lock that is over.
 const WAYS: [&str; 3] = ["RENAME job other", "MOVE away 1", "SWAPDB 2 3"];
@@ -49,9 +49,8 @@ fn keys(server: &Server) -> usize {
 
 #[apply(on_every_server)]
 fn a_replica_that_is_promoted_removes_what_its_primary_could_not(kind: Kind) {
-    let (mut primary, replica) = pair(kind);
-    let last = Server::build(kind).replica_of(&replica).start();
-    replica.until_streaming_to(&last);
+    let (mut primary, replica) = Server::pair(kind);
+    let last = replica.replica();
     leave_strays_in_a_pause(&primary);
     eventually("the replica has followed", || keys(&replica) == 3 && keys(&last) == 3);
     primary.kill();
@@ -77,7 +76,7 @@ fn a_replica_that_got_it_with_the_data_set_removes_it_when_it_is_promoted(kind: 
 
 #[apply(on_every_server)]
 fn a_failover_in_the_same_moment_leaves_nothing_at_either_side(kind: Kind) {
-    let (old, new) = pair(kind);
+    let (old, new) = Server::pair(kind);
     leave_strays(&old, "FAILOVER");
     eventually("the roles change", || {
         new.client().run("DLOCK.NODE").at("role").text() == "primary"

@@ -142,19 +142,6 @@ fn a_lock_cannot_be_copied(kind: Kind) {
 }
 
 #[apply(on_two_servers)]
-fn other_databases_keep_their_locks_when_one_is_flushed_or_two_are_swapped(kind: Kind) {
-    let mut scene = Scene::new(kind);
-    scene.set("", 60_000);
-    let mut there = scene.primary.client();
-    for words in ["SELECT 1", "DLOCK.ACQUIRE job eve 60000", "FLUSHDB", "SWAPDB 1 2"] {
-        assert!(!there.run(words).is_error(), "{words}");
-    }
-    assert_eq!(scene.primary.waiters("job"), ["bob", "carol", "dan"]);
-    assert_eq!(scene.primary.run("DLOCK.RELEASE job alice").int(), 1);
-    assert!(scene.waiters[0].recv().int() > 0);
-}
-
-#[apply(on_two_servers)]
 fn locks_in_a_removal_that_is_taken_in_one_go_with_others_are_over(kind: Kind) {
     let mut scene = Scene::new(kind);
     for script in [

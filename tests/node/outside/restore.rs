@@ -4,7 +4,7 @@
 use std::time::Instant;
 
 use harness::{
-    Client, Kind, Payload, Picture, Server, Value, apply, eventually, on_every_server,
+    Client, Kind, Payload, Picture, Server, Value, apply, bytes, eventually, on_every_server,
     on_one_server, on_two_servers,
 };
 
@@ -236,4 +236,39 @@ fn very_many_that_a_script_restores_and_deletes_leave_nothing_behind(kind: Kind)
     assert_eq!(server.run("DLOCK.RELEASE copy3000 alice").int(), 1);
     assert_eq!(server.run("DLOCK.RELEASE job alice").int(), 1);
     assert_eq!(server.info_number("dlock", "dlock_memory"), 0);
+}
+
+#[apply(on_two_servers)]
+fn a_lock_with_a_longer_lease_is_not_restored_and_the_log_says_why(kind: Kind) {
+    let server = Server::start(kind);
+    server.run("DLOCK.ACQUIRE job alice 60001 SHARED");
+    server.run("DLOCK.ACQUIRE job bob 1000 SHARED");
+    let payload = server.run("DUMP job").bytes().to_vec();
+    let restore = bytes!["RESTORE", "copy", "0", &payload];
+    server.run("CONFIG SET dlock.max-ttl 60000");
+    let before = server.traces();
+    server.client().run_args(&restore).assert_error("ERR", "Bad data format");
+    assert_eq!(server.traces(), before);
+    let why = "its lease is longer than dlock.max-ttl allows here";
+    assert!(server.log().contains(why), "{}", server.log());
+    server.run("CONFIG SET dlock.max-ttl 60001");
+    assert_eq!(server.client().run_args(&restore).text(), "OK");
+    assert_eq!(server.holders("copy"), ["alice", "bob"]);
+}
+
+#[apply(on_two_servers)]
+fn a_longer_lease_that_cannot_be_written_does_not_arrive_and_leaves_no_trace(kind: Kind) {
+    let source = Server::start(kind);
+    source.run("DLOCK.ACQUIRE job alice 600000");
+    let payload = Payload::read(&source.run("DUMP job")).bytes();
+    let server = Server::start(kind);
+    server.run("DLOCK.ACQUIRE held alice 60000");
+    let in_the_way = server.state_file().with_extension("state.tmp");
+    fs::create_dir(&in_the_way).unwrap();
+    let before = server.traces();
+    let restored = server.client().run_args(&[&b"RESTORE"[..], b"job", b"0", &payload]);
+    restored.assert_error("ERR", "Bad data format");
+    assert_eq!(server.traces(), before);
+    assert!(server.run("DLOCK.ACQUIRE free bob 1000").int() > 0);
+    fs::remove_dir(&in_the_way).unwrap();
 }

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use harness::quarantine::{CRASHED, assert_bound, assert_no_shorter};
+use harness::quarantine::{CRASHED, assert_bound};
 use harness::{Kind, Server, apply, eventually, on_one_server, on_two_servers};
 
 /// A node after a crash. It has the saved leases of these locks, and has forgotten one of a minute.
@@ -17,26 +17,6 @@ pub fn crashed(kind: Kind, known: &[&str]) -> Server {
     server.kill();
     server.start_again();
     server
-}
-
-#[apply(on_one_server)]
-fn a_node_that_forgot_its_leases_grants_nothing(kind: Kind) {
-    let mut server = Server::start(kind);
-    server.run("DLOCK.ACQUIRE brief alice 5");
-    server.run("DLOCK.ACQUIRE lost alice 60000");
-    server.run("DLOCK.ACQUIRE released alice 40000");
-    server.run("DLOCK.RELEASE released alice");
-    server.kill();
-    let since = Instant::now();
-    server.start_again();
-    let left = server.assert_in_quarantine(CRASHED);
-    assert_bound(left, 60_000, since);
-    for key in ["lost", "released", "never"] {
-        let answer = server.run(&format!("DLOCK.ACQUIRE {key} bob 1000"));
-        assert_eq!(answer.code(), "QUARANTINE", "{key}");
-    }
-    assert_eq!(server.node("boot").int(), 2);
-    assert_eq!(server.node("leases").int(), 0);
 }
 
 /// No lease is missing here, but the node cannot tell.
@@ -93,51 +73,4 @@ fn node_and_info_tell_of_it_from_its_beginning_to_its_end(kind: Kind) {
     assert_eq!(info["dlock_quarantine_reason"], "");
     assert_eq!(info["dlock_quarantine_ms"], "0");
     assert_eq!(info["dlock_refusing_ms"], "0");
-}
-
-#[apply(on_one_server)]
-fn one_line_of_the_log_tells_of_its_beginning_and_one_of_its_end(kind: Kind) {
-    let server = crashed(kind, &[]);
-    assert_eq!(server.quarantine_lines(), 1, "{}", server.log());
-    assert!(server.log().contains(CRASHED), "{}", server.log());
-    for _ in 0..100 {
-        server.run("DLOCK.ACQUIRE lost bob 1000");
-    }
-    server.leave_quarantine();
-    assert_eq!(server.quarantine_lines(), 2, "{}", server.log());
-}
-
-#[apply(on_one_server)]
-fn a_clean_end_during_a_quarantine_does_not_shorten_it(kind: Kind) {
-    let mut server = crashed(kind, &[]);
-    for _ in 0..2 {
-        let since = Instant::now();
-        let left = server.node("quarantine-ms").int();
-        server.stop();
-        server.start_again();
-        let node = server.run("DLOCK.NODE");
-        let next = node.at("quarantine-ms").int();
-        assert_no_shorter(next, left, since);
-        assert!(next <= 67_500, "{next}");
-        assert_eq!(server.run("DLOCK.ACQUIRE lost bob 1000").code(), "QUARANTINE");
-    }
-}
-
-/// A quarantine is measured on the monotonic clock, which is never set.
-#[apply(on_one_server)]
-fn a_wall_clock_that_is_set_neither_ends_nor_prolongs_it(kind: Kind) {
-    let mut server = Server::build(kind).with_movable_wall_clock().start();
-    server.run("DLOCK.ACQUIRE lost alice 60000");
-    server.kill();
-    server.start_again();
-    let (since, left) = (Instant::now(), server.node("quarantine-ms").int());
-    let time = || server.run("TIME").items()[0].text().parse::<i64>().unwrap();
-    for day in [86_400, -86_400] {
-        let before = time();
-        server.set_wall_clock(day);
-        eventually("the clock is another", || (time() - before).abs() > 80_000);
-        let next = server.node("quarantine-ms").int();
-        assert!(next <= left, "{next} ms of {left}");
-        assert_no_shorter(next, left, since);
-    }
 }

@@ -92,27 +92,6 @@ fn leases_that_came_with_the_data_set_are_waited_for_in_their_full_length(kind: 
 }
 
 #[apply(on_two_servers)]
-fn a_dump_of_another_node_is_waited_for_at_a_first_start(kind: Kind) {
-    let source = Server::start(kind);
-    let words = ["DLOCK.ACQUIRE job alice 500", "SAVE"];
-    let fence = source.client().pipeline(words.map(str::to_owned))[0].int();
-    let mut server = Server::start(kind);
-    let file = state_file(&server);
-    server.stop();
-    fs::remove_file(file).expect("there was a state file");
-    let dump = source.folder().join("dump.rdb");
-    fs::copy(dump, server.folder().join("dump.rdb")).expect("both folders can be used");
-    let begun = Instant::now();
-    server.start_again();
-    let next = server.client().run("DLOCK.ACQUIRE other bob 60000 WAIT 0").int();
-    assert!(next > fence);
-    assert!(begun.elapsed().as_millis() >= 500, "{:?}", begun.elapsed());
-    server.assert_grants();
-    let lock = server.client().run("DLOCK.ACQUIRE job bob 60000 WAIT 0").int();
-    assert!(lock > next);
-}
-
-#[apply(on_two_servers)]
 fn a_node_that_keeps_no_file_waits_for_the_leases_that_it_finds(kind: Kind) {
     let mut server =
         Server::build(kind).config("dlock.state-file \"\"").config("appendonly yes").start();

@@ -1,10 +1,8 @@
 //! Quarantine: a node that may have forgotten leases grants nothing new until they are over.
 
-mod cap;
 pub mod crash;
 mod first;
 mod reload;
 mod rules;
 mod setting;
 mod shutdown;
-mod waiting;

@@ -38,21 +38,6 @@ fn a_reload_without_a_lease_in_this_life_begins_none(kind: Kind) {
 }
 
 #[apply(on_two_servers)]
-fn no_grant_comes_before_a_lease_that_a_reload_lost_is_over(kind: Kind) {
-    let server = Server::start(kind);
-    assert_eq!(server.run("SAVE").text(), "OK");
-    let sent = Instant::now();
-    let fence = server.run("DLOCK.ACQUIRE lost alice 600").int();
-    // The dump is loaded as it is, and lacks the lease.
-    assert_eq!(server.run("DEBUG RELOAD NOSAVE").text(), "OK");
-    assert_eq!(server.node("leases").int(), 0);
-    let next = server.client().run("DLOCK.ACQUIRE lost bob 60000 WAIT 0").int();
-    assert!(next > fence);
-    assert!(sent.elapsed().as_millis() >= 600, "{:?}", sent.elapsed());
-    server.assert_grants();
-}
-
-#[apply(on_two_servers)]
 fn what_is_flushed_is_over_and_begins_none(kind: Kind) {
     let server = Server::start(kind);
     for flush in ["FLUSHALL", "FLUSHALL ASYNC", "FLUSHALL SYNC", "FLUSHDB", "FLUSHDB ASYNC"] {

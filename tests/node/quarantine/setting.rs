@@ -1,7 +1,7 @@
 //! `dlock.quarantine`: automatic, off, or a least number of milliseconds.
 
 use harness::quarantine::CRASHED;
-use harness::{Kind, Server, apply, on_one_server, on_two_servers};
+use harness::{Client, Kind, Server, apply, on_one_server, on_two_servers};
 
 use super::crash::crashed;
 
@@ -38,6 +38,8 @@ fn off_ends_a_quarantine_at_once_and_serves_waiters(kind: Kind) {
     for waiter in &mut waiters {
         assert!(waiter.recv().int() > 0);
     }
+    server.run("DEBUG RELOAD");
+    server.assert_grants();
     assert_eq!(server.quarantine_lines(), 2, "{}", server.log());
 
     // A quarantine that is over does not come back.
@@ -45,33 +47,6 @@ fn off_ends_a_quarantine_at_once_and_serves_waiters(kind: Kind) {
     server.assert_grants();
     assert_eq!(server.run(&format!("CONFIG SET {NAME} 60000")).text(), "OK");
     server.assert_grants();
-}
-
-#[apply(on_one_server)]
-fn a_node_whose_quarantine_is_off_never_waits(kind: Kind) {
-    let mut server = Server::build(kind).config(&format!("{NAME} off")).start();
-    let fence = server.run("DLOCK.ACQUIRE job alice 60000").int();
-    server.kill();
-    server.start_again();
-    server.assert_grants();
-    let next = server.run("DLOCK.ACQUIRE job bob 60000").int();
-    assert!(next > fence);
-
-    server.run("DEBUG RELOAD");
-    server.assert_grants();
-
-    server.stop();
-    server.start_again();
-    server.assert_grants();
-    assert!(server.run("DLOCK.ACQUIRE other bob 60000").int() > next);
-
-    let primary = Server::start(kind);
-    primary.run("DLOCK.ACQUIRE theirs alice 60000");
-    server.run(&format!("REPLICAOF 127.0.0.1 {}", primary.port()));
-    primary.until_followed_by(&server);
-    server.run("REPLICAOF NO ONE");
-    server.assert_grants();
-    assert_eq!(server.quarantine_lines(), 0, "{}", server.log());
 }
 
 #[apply(on_two_servers)]
@@ -85,4 +60,23 @@ fn off_in_a_command_that_is_refused_ends_nothing(kind: Kind) {
     assert!(!waiter.has_answer());
     server.leave_quarantine();
     assert!(waiter.recv().int() > 0);
+}
+
+/// Writes are paused when it ends: a grant then would end the server.
+#[apply(on_two_servers)]
+fn an_end_while_writes_are_paused_is_made_up_for(kind: Kind) {
+    let mut server = Server::build(kind).config("appendonly yes").start();
+    server.run("DLOCK.ACQUIRE lost alice 60000");
+    server.kill();
+    server.start_again();
+    let mut waiters: Vec<Client> =
+        (0..3).map(|n| server.waiter(&format!("DLOCK.ACQUIRE k{n} bob 60000 WAIT 0"))).collect();
+    server.run("CLIENT PAUSE 600000 WRITE");
+    server.run("CONFIG SET dlock.quarantine off");
+    assert_eq!(server.node("quarantine-ms").int(), 0);
+    assert_eq!(server.node("waiters").int(), 3);
+    assert!(!waiters.iter_mut().any(Client::has_answer));
+    server.run("CLIENT UNPAUSE");
+    assert!(waiters.iter_mut().all(|waiter| waiter.recv().int() > 0));
+    server.assert_grants();
 }

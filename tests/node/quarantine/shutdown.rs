@@ -170,8 +170,7 @@ fn a_shutdown_that_failed_is_no_clean_end(kind: Kind) {
 #[apply(on_two_servers)]
 fn a_shutdown_that_was_called_off_is_no_clean_end(kind: Kind) {
     let mut server = Server::build(kind).config("shutdown-timeout 60").start();
-    let replica = Server::build(kind).replica_of(&server).start();
-    server.until_streaming_to(&replica);
+    let replica = server.replica();
     replica.pause();
     server.run("SET something new");
     let mut asking = server.client();

@@ -3,13 +3,12 @@
 
 use std::time::Instant;
 
-use harness::quarantine::{PROMOTED, assert_bound, assert_no_shorter};
+use harness::quarantine::{PROMOTED, assert_bound};
 use harness::{
     Builder, Client, Kind, Proxy, Server, Value, Way, apply, bytes, eventually, on_every_server,
 };
 
 use super::promotion::{promote, times_told, until_told, until_told_more};
-use crate::quarantine::crash::crashed;
 
 const SWAPS: [&str; 2] = [
     "repl-diskless-load swapdb",
@@ -218,31 +217,4 @@ fn assert_restored_locks_are_minded(server: &Server) {
     assert_eq!(server.node("leases").int(), leases + 1);
     assert_eq!(client.run("DLOCK.RELEASE read alice").int(), 1);
     assert_eq!(server.node("leases").int(), leases);
-}
-
-#[apply(on_every_server)]
-fn a_quarantine_goes_on_while_another_data_set_is_loaded(kind: Kind) {
-    let (mut primary, network) = primary(kind);
-    let server = crashed(kind, &["own alice 60000"]);
-    for line in SWAPS {
-        assert_eq!(server.run(&format!("CONFIG SET {line}")).text(), "OK");
-    }
-    let since = Instant::now();
-    let left = server.node("quarantine-ms").int();
-    assert!(left > 0);
-    server.run(&format!("REPLICAOF 127.0.0.1 {}", network.port()));
-    until_told(&primary, &server);
-    assert!(server.run("DLOCK.CHECK own alice").is_null(), "it has the locks of the primary");
-    let old = Seen::at(&server);
-    assert_eq!(old, Seen::at(&primary));
-
-    change_and_stream_again(&primary, &network);
-    assert_reads_go_on(&server, &old);
-    assert_no_shorter(server.node("quarantine-ms").int(), left, since);
-    primary.kill();
-    network.refuse();
-    until_loaded(&server);
-    promote(&server);
-    assert_no_shorter(server.node("quarantine-ms").int(), left, since);
-    assert_eq!(server.run("DLOCK.ACQUIRE free bob 1000").code(), "QUARANTINE");
 }

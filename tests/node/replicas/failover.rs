@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use harness::quarantine::{PROMOTED, assert_bound};
 use harness::{Cluster, Kind, Sentinel, Server, apply, eventually, on_every_server};
 
-use super::promotion::{cut, grant_and_release, pair, until_told};
+use super::promotion::{cut, grant_and_release, until_told};
 
 /// Waits for a role on new connections, for a promotion may close open ones.
 fn until_role(server: &Server, role: &str) {
@@ -29,7 +29,7 @@ fn assert_promoted(server: &Server) {
 
 #[apply(on_every_server)]
 fn a_failover_on_command_waits_at_the_new_primary_and_grants_nothing_at_the_old(kind: Kind) {
-    let (one, other) = pair(kind);
+    let (one, other) = Server::pair(kind);
     let mut lost = 0;
     for (old, new) in [(&one, &other), (&other, &one)] {
         let sent = Instant::now();
@@ -63,7 +63,7 @@ fn a_failover_on_command_waits_at_the_new_primary_and_grants_nothing_at_the_old(
 /// The primary is suspended after a grant that reached no replica.
 #[apply(on_every_server)]
 fn a_sentinel_promotes_and_the_lost_lease_is_waited_for(kind: Kind) {
-    let (primary, replica) = pair(kind);
+    let (primary, replica) = Server::pair(kind);
     grant_and_release(&primary, 60_000);
     until_told(&primary, &replica);
     let sentinel = Sentinel::start(&primary, 1);

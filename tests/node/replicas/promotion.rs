@@ -1,20 +1,11 @@
 //! Promoted replicas. They may lack leases that their primary granted, so they grant nothing new until the
 //! longest of those is over, and then with larger fences.
 
+use std::fs;
 use std::time::{Duration, Instant};
 
 use harness::quarantine::{CRASHED, PROMOTED, UNTOLD, assert_bound, assert_no_shorter};
 use harness::{Kind, Server, apply, eventually, on_every_server, on_two_servers};
-
-use crate::quarantine::crash::crashed;
-
-/// A primary and a replica that has all of its data.
-pub fn pair(kind: Kind) -> (Server, Server) {
-    let primary = Server::start(kind);
-    let replica = Server::build(kind).replica_of(&primary).start();
-    primary.until_streaming_to(&replica);
-    (primary, replica)
-}
 
 /// A primary that sends its data set without a file, as all servers do by default. Then it sends nothing more
 /// until the replica acknowledges that.
@@ -24,8 +15,8 @@ pub fn streams(kind: Kind) -> Server {
 
 /// The primary has granted a lease of this many milliseconds, which is over, and its replica has the lease
 /// bound.
-pub fn pair_with_leases_of(kind: Kind, ttl: u32) -> (Server, Server) {
-    let (primary, replica) = pair(kind);
+fn pair_with_leases_of(kind: Kind, ttl: u32) -> (Server, Server) {
+    let (primary, replica) = Server::pair(kind);
     grant_and_release(&primary, ttl);
     until_told(&primary, &replica);
     (primary, replica)
@@ -75,7 +66,7 @@ pub fn promote(replica: &Server) {
 
 /// Asks a promoted node for a lock with a last lease requested at `sent`: it is granted, and not too early.
 #[track_caller]
-pub fn assert_granted_late(node: &Server, key: &str, sent: Instant, ttl: u64) {
+fn assert_granted_late(node: &Server, key: &str, sent: Instant, ttl: u64) {
     let granted = node.client().run(&format!("DLOCK.ACQUIRE {key} bob 60000 WAIT 0"));
     let held = sent.elapsed();
     assert!(granted.int() > 0, "{granted:?}");
@@ -104,7 +95,7 @@ fn no_grant_comes_before_a_lease_that_never_reached_the_replica_is_over(kind: Ki
 
 #[apply(on_every_server)]
 fn leases_that_reached_the_replica_go_on_and_nothing_else_is_granted(kind: Kind) {
-    let (primary, replica) = pair(kind);
+    let (primary, replica) = Server::pair(kind);
     let fence = primary.run("DLOCK.ACQUIRE job alice 60000 META m").int();
     primary.run("DLOCK.ACQUIRE other alice 60000");
     primary.run("DLOCK.ACQUIRE book alice 60000 SHARED");
@@ -148,9 +139,8 @@ fn a_fresh_replica_knows_how_long_leases_of_its_primary_may_be(kind: Kind) {
 
 #[apply(on_two_servers)]
 fn a_replica_of_a_replica_waits_as_well(kind: Kind) {
-    let (primary, middle) = pair(kind);
-    let last = Server::build(kind).replica_of(&middle).start();
-    middle.until_streaming_to(&last);
+    let (primary, middle) = Server::pair(kind);
+    let last = middle.replica();
     grant_and_release(&primary, 60_000);
     let fence = primary.run("DLOCK.ACQUIRE job alice 20000").int();
     until_told(&primary, &middle);
@@ -163,20 +153,6 @@ fn a_replica_of_a_replica_waits_as_well(kind: Kind) {
     assert_eq!(last.holder("job")["fence"].int(), fence);
 }
 
-#[apply(on_two_servers)]
-fn a_quarantine_goes_on_when_its_node_becomes_a_replica_and_a_primary_again(kind: Kind) {
-    let other = Server::start(kind);
-    let server = crashed(kind, &[]);
-    let since = Instant::now();
-    let left = server.assert_in_quarantine(CRASHED);
-    server.run(&format!("REPLICAOF 127.0.0.1 {}", other.port()));
-    other.until_streaming_to(&server);
-    assert_eq!(server.node("granting").text(), "replica");
-    promote(&server);
-    let next = server.node("quarantine-ms").int();
-    assert_no_shorter(next, left, since);
-    assert_eq!(server.run("DLOCK.ACQUIRE lost bob 1000").code(), "QUARANTINE");
-}
 
 /// A replica that has its primary's data set and no promise: nothing is replicated in a pause.
 fn untold(kind: Kind, primary: &Server, lines: &[&str]) -> Server {
@@ -239,7 +215,7 @@ fn one_that_was_told_nothing_and_starts_again_waits_no_shorter(kind: Kind) {
 
 /// The longest lease, as a state file has it.
 fn state_bound(server: &Server) -> i64 {
-    let file = server.state_text();
+    let file = fs::read_to_string(server.state_file()).expect("the state file can be read");
     let line = file.lines().find_map(|line| line.strip_prefix("bound-ms "));
     line.and_then(|ms| ms.parse().ok()).expect("it says how long leases run")
 }
@@ -254,14 +230,12 @@ fn an_assumed_bound_is_not_handed_on_as_known(kind: Kind) {
     promote(&middle);
     let since = Instant::now();
     let left = middle.assert_in_quarantine(UNTOLD);
-    let last = Server::build(kind).replica_of(&middle).start();
-    middle.until_streaming_to(&last);
+    let last = middle.replica();
     eventually("it is told", || times_told(&last) > 0);
     assert_eq!(last.node("lease-bound-ms").int(), middle.node("lease-bound-ms").int());
     assert_eq!(middle.node("lease-bound-ms").int(), 0);
     // While that quarantine lasts, a promoted replica waits for its remaining time.
-    let other = Server::build(kind).replica_of(&middle).start();
-    middle.until_streaming_to(&other);
+    let other = middle.replica();
     eventually("it is told, too", || times_told(&other) > 0);
     promote(&other);
     let next = other.assert_in_quarantine(PROMOTED);

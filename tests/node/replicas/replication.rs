@@ -4,21 +4,9 @@ use harness::{Kind, Server, Value, apply, eventually, on_every_server, on_two_se
 
 use crate::load::workload::Workload;
 
-/// The first server and its replicas, which have everything.
-fn primary_with(kind: Kind, replicas: usize) -> (Server, Vec<Server>) {
-    let primary = Server::start(kind);
-    let replicas: Vec<Server> =
-        (0..replicas).map(|_| Server::build(kind).replica_of(&primary).start()).collect();
-    for replica in &replicas {
-        primary.until_streaming_to(replica);
-    }
-    (primary, replicas)
-}
-
 #[apply(on_every_server)]
 fn a_replica_has_every_effect_as_it_was_decided(kind: Kind) {
-    let (primary, replicas) = primary_with(kind, 1);
-    let replica = &replicas[0];
+    let (primary, replica) = &Server::pair(kind);
     let first = primary.run("DLOCK.ACQUIRE one alice 60000 META m EPHEMERAL").int();
     let ahead = first + 300_000_000;
     for words in [
@@ -58,8 +46,7 @@ fn a_replica_has_every_effect_as_it_was_decided(kind: Kind) {
 
 #[apply(on_two_servers)]
 fn a_replica_answers_check_and_inspect_and_refuses_the_rest(kind: Kind) {
-    let (primary, replicas) = primary_with(kind, 1);
-    let replica = &replicas[0];
+    let (primary, replica) = &Server::pair(kind);
     let fence = primary.run("DLOCK.ACQUIRE job alice 60000 META m").int();
     primary.until_followed_by(replica);
     assert_eq!(replica.run("DLOCK.CHECK job alice").int(), fence);
@@ -85,8 +72,7 @@ fn a_replica_answers_check_and_inspect_and_refuses_the_rest(kind: Kind) {
 
 #[apply(on_every_server)]
 fn a_replica_ends_no_lease_itself(kind: Kind) {
-    let (primary, replicas) = primary_with(kind, 1);
-    let replica = &replicas[0];
+    let (primary, replica) = &Server::pair(kind);
     // In this pause the primary ends no lease.
     let words = [
         "DLOCK.ACQUIRE job alice 500",
@@ -164,9 +150,7 @@ fn a_random_life_is_the_same_after_a_crash(kind: Kind) {
         });
         primary.run("DLOCK.ACQUIRE clock any 50");
         eventually("what is over has ended", || primary.run("EXISTS clock").int() == 0);
-        eventually("the log is whole", || {
-            primary.info("persistence")["aof_rewrite_in_progress"] == "0"
-        });
+        primary.until_log_is_rewritten();
         eventually("no string expires in the next moment", || {
             let keys = primary.run("KEYS *");
             let left = |key: &Value| primary.run(&format!("PTTL {}", key.text())).int();

@@ -5,8 +5,6 @@ use std::time::{Duration, Instant};
 
 use harness::{Builder, Client, Kind, Server, apply, eventually, on_every_server};
 
-use super::promotion::pair;
-
 fn until_role(server: &Server, role: &str) {
     eventually("the role changes", || server.info("replication")["role"] == role);
 }
@@ -99,39 +97,8 @@ fn a_waiter_at_a_server_that_becomes_a_replica_is_sent_away(kind: Kind) {
 }
 
 #[apply(on_every_server)]
-fn leases_go_on_at_a_promoted_replica(kind: Kind) {
-    let (mut primary, replica) = pair(kind);
-    let mut ephemeral = primary.client();
-    ephemeral.run("DLOCK.ACQUIRE job alice 60000 EPHEMERAL META m");
-    primary.run("DLOCK.ACQUIRE pool alice 60000 LIMIT 2");
-    primary.run("DLOCK.ACQUIRE pool bob 60000 LIMIT 2");
-    primary.run("DLOCK.ACQUIRE freed alice 60000");
-    let ahead = primary.node("fence").int() + 300_000_000;
-    primary.run(&format!("DLOCK.ACQUIRE short alice 60000 FENCE {ahead}"));
-    let _waiter = primary.waiter("DLOCK.ACQUIRE pool carol 60000 LIMIT 2 WAIT 0");
-    primary.until_followed_by(&replica);
-    let before = replica.pictures();
-    primary.kill();
-    replica.run("CONFIG SET dlock.quarantine off");
-    replica.run("REPLICAOF NO ONE");
-    assert_eq!(replica.pictures(), before);
-    assert_eq!(replica.node("waiters").int(), 0);
-    assert!(replica.holder("job")["client"].is_null());
-
-    assert!(replica.run("DLOCK.ACQUIRE pool carol 60000 LIMIT 2").is_null());
-    let mut carol = replica.waiter("DLOCK.ACQUIRE pool carol 60000 LIMIT 2 WAIT 0");
-    assert_eq!(replica.run("DLOCK.RELEASE freed alice").int(), 1);
-    assert_eq!(replica.run("DLOCK.EXTEND pool alice 50000").int(), 1);
-    assert_eq!(replica.run("DLOCK.RELEASE pool bob").int(), 1);
-    assert!(carol.recv().int() > ahead);
-    assert_eq!(replica.run("DLOCK.RELEASE short alice").int(), 1);
-    assert!(replica.run("DLOCK.ACQUIRE short dan 60000").int() > ahead);
-    assert_eq!(replica.run("EXISTS freed").int(), 0);
-}
-
-#[apply(on_every_server)]
 fn a_lease_that_was_over_at_the_replica_ends_when_it_is_promoted(kind: Kind) {
-    let (primary, replica) = pair(kind);
+    let (primary, replica) = Server::pair(kind);
     // In this pause the primary ends no lease.
     let words = [
         "DLOCK.ACQUIRE job alice 300",
@@ -147,35 +114,10 @@ fn a_lease_that_was_over_at_the_replica_ends_when_it_is_promoted(kind: Kind) {
     assert_eq!(replica.node("leases").int(), 0);
 }
 
-#[apply(on_every_server)]
-fn a_failover_sends_waiters_away_and_leases_go_on(kind: Kind) {
-    let (primary, replica) = pair(kind);
-    replica.run("CONFIG SET dlock.quarantine off");
-    let mut ephemeral = primary.client();
-    ephemeral.run("DLOCK.ACQUIRE job alice 60000 EPHEMERAL");
-    primary.run("DLOCK.ACQUIRE short alice 60000");
-    let mut waiters = [
-        primary.waiter("DLOCK.ACQUIRE job bob 60000 WAIT 0"),
-        primary.waiter("DLOCK.ACQUIRE short bob 60000 WAIT 0"),
-    ];
-    assert_eq!(primary.run("FAILOVER").text(), "OK");
-    until_role(&replica, "master");
-    waiters.iter_mut().for_each(assert_sent_away);
-    until_role(&primary, "slave");
-    ephemeral.close();
-    replica.drop_own_client();
-    assert_eq!(replica.run("DLOCK.RELEASE short alice").int(), 1);
-    assert!(replica.run("DLOCK.ACQUIRE short carol 60000").int() > 0);
-    assert_eq!(replica.holders("job"), ["alice"]);
-    replica.assert_agrees_with(&primary);
-    assert_eq!(primary.node("leases").int(), 2);
-    assert_eq!(primary.node("waiters").int(), 0);
-}
-
 /// While a failover waits for its replica, writes are paused, and leases run out meanwhile.
 #[apply(on_every_server)]
 fn a_failover_that_waits_and_is_given_up_loses_nothing(kind: Kind) {
-    let (primary, replica) = pair(kind);
+    let (primary, replica) = Server::pair(kind);
     let mut ephemeral = primary.client();
     ephemeral.run("DLOCK.ACQUIRE eph alice 60000 EPHEMERAL");
     primary.run("DLOCK.ACQUIRE job alice 60000");
@@ -210,7 +152,7 @@ fn a_failover_that_waits_and_is_given_up_loses_nothing(kind: Kind) {
 
 #[apply(on_every_server)]
 fn a_failover_after_a_wait_ends_what_is_over_at_the_new_primary(kind: Kind) {
-    let (primary, replica) = pair(kind);
+    let (primary, replica) = Server::pair(kind);
     replica.pause();
     primary.run("SET something new");
     let [_, mut waiter, _] = primary.in_one_turn([

@@ -1,5 +1,7 @@
-//! A server that is killed while it starts, or while it is in quarantine: the rest of the quarantine goes on.
+//! A server that is killed while it starts, or ends in any way while it is in quarantine: the rest of the
+//! quarantine goes on.
 
+use harness::quarantine::CRASHED;
 use harness::{Builder, Kind, Server, apply, eventually, on_two_servers};
 
 /// The lease of each lock, in milliseconds.
@@ -29,24 +31,25 @@ fn die_while_loading(server: &mut Server) {
     server.add_config("key-load-delay 0");
 }
 
-/// Asserts that a crash in a quarantine leaves the rest of it.
+/// Asserts that an end of the server in a quarantine leaves the rest of it.
 #[track_caller]
-fn assert_quarantine_outlives_crashes(mut server: Server) {
-    for _ in 0..2 {
+fn assert_quarantine_outlives_ends(mut server: Server) {
+    for end in [Server::kill as fn(&mut Server), Server::stop, Server::kill] {
         let left = server.node("quarantine-ms").int();
         assert!(left > LEASE / 2, "{left} ms are left");
         assert_eq!(server.run("DLOCK.ACQUIRE free bob 1000").code(), "QUARANTINE");
-        server.kill();
+        end(&mut server);
         server.start_again();
     }
+    server.assert_in_quarantine(CRASHED);
 }
 
 #[apply(on_two_servers)]
-fn kills_while_it_loads_and_in_quarantine_end_no_quarantine(kind: Kind) {
+fn ends_while_it_loads_and_in_quarantine_end_no_quarantine(kind: Kind) {
     let mut server = build(kind).start();
     take_locks(&server);
     server.kill();
     die_while_loading(&mut server);
     server.start_again();
-    assert_quarantine_outlives_crashes(server);
+    assert_quarantine_outlives_ends(server);
 }

@@ -106,15 +106,6 @@ fn assert_at_full_length(server: &Server, started: Instant) {
     }
 }
 
-#[track_caller]
-fn until_rewritten(server: &Server) {
-    eventually("the append-only file has been rewritten", || {
-        let state = server.info("persistence");
-        assert_eq!(state["aof_last_bgrewrite_status"], "ok");
-        state["aof_rewrite_in_progress"] == "0" && state["aof_rewrite_scheduled"] == "0"
-    });
-}
-
 fn append_only(kind: Kind, fsync: &str) -> Builder {
     Server::build(kind).config("appendonly yes").config(&format!("appendfsync {fsync}"))
 }
@@ -144,7 +135,7 @@ fn locks_survive_a_rewritten_log(kind: Kind) {
             .start();
         assert_survives(server, |server| {
             server.run("BGREWRITEAOF");
-            until_rewritten(server);
+            server.until_log_is_rewritten();
             server.kill();
         });
     }
@@ -170,7 +161,7 @@ fn what_happens_while_a_log_is_rewritten_survives_too(kind: Kind) {
         server.run("DLOCK.ACQUIRE filler bob 60000 LIMIT 5");
         assert_survives(server, |server| {
             server.run("CONFIG SET rdb-key-save-delay 0");
-            until_rewritten(server);
+            server.until_log_is_rewritten();
             server.kill();
         });
     }
@@ -186,7 +177,7 @@ fn a_log_that_is_begun_while_locks_are_held_has_them_and_all_that_follows(kind: 
     server.run("DLOCK.ACQUIRE early2 alice 60000");
     server.run("DLOCK.RELEASE early alice");
     assert_survives(server, |server| {
-        until_rewritten(server);
+        server.until_log_is_rewritten();
         server.add_config("appendonly yes");
         server.kill();
     });

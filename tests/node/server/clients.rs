@@ -2,13 +2,6 @@
 
 use harness::{Client, Kind, Server, Value, apply, eventually, on_every_server, on_two_servers};
 
-fn watched(kind: Kind) -> (Server, Server) {
-    let server = Server::start(kind);
-    let replica = Server::build(kind).replica_of(&server).start();
-    server.until_streaming_to(&replica);
-    (server, replica)
-}
-
 /// A client that waits, and its id.
 fn waiter(server: &Server, words: &str) -> (Client, i64) {
     let mut client = server.client();
@@ -19,7 +12,7 @@ fn waiter(server: &Server, words: &str) -> (Client, i64) {
 
 #[apply(on_every_server)]
 fn a_killed_holder_leaves_what_is_ephemeral_to_the_next(kind: Kind) {
-    let (server, replica) = watched(kind);
+    let (server, replica) = Server::pair(kind);
     let mut alice = server.client();
     let id = alice.id();
     for words in [
@@ -60,7 +53,7 @@ fn assert_unblocked(mut client: Client, form: &str) {
 
 #[apply(on_every_server)]
 fn an_operators_unblock_ends_a_wait(kind: Kind) {
-    let (server, replica) = watched(kind);
+    let (server, replica) = Server::pair(kind);
     for form in ["", "TIMEOUT", "ERROR"] {
         server.run("DLOCK.ACQUIRE job alice 60000");
         let (mut bob, id) = waiter(&server, "DLOCK.ACQUIRE job bob 60000 WAIT 0");
@@ -83,7 +76,7 @@ fn an_operators_unblock_ends_a_wait(kind: Kind) {
 
 #[apply(on_two_servers)]
 fn an_operators_unblock_leaves_a_place_that_is_kept(kind: Kind) {
-    let (server, replica) = watched(kind);
+    let (server, replica) = Server::pair(kind);
     for form in ["TIMEOUT", "ERROR"] {
         server.run("DLOCK.ACQUIRE job alice 60000");
         let (bob, id) = waiter(&server, "DLOCK.ACQUIRE job bob 60000 WAIT 0 KEEP 60000");
@@ -103,7 +96,7 @@ fn an_operators_unblock_leaves_a_place_that_is_kept(kind: Kind) {
 /// The grant and the end of the client come in one turn of the server.
 #[apply(on_two_servers)]
 fn a_grant_to_a_client_that_ends_in_the_same_moment_is_handed_on(kind: Kind) {
-    let (server, replica) = watched(kind);
+    let (server, replica) = Server::pair(kind);
     for round in 0..4 {
         for (end, reason) in
             [("CLIENT KILL ID", ""), ("CLIENT UNBLOCK", "ERROR"), ("CLIENT UNBLOCK", "TIMEOUT")]
@@ -145,22 +138,4 @@ fn end_of_bob(server: &Server, mut bob: Client, carol: &mut Client) {
     }
     assert!(carol.recv().int() > 0);
     assert_eq!(server.holders("job"), ["carol"]);
-}
-
-#[apply(on_two_servers)]
-fn many_clients_that_are_killed_at_once_leave_nothing_behind(kind: Kind) {
-    let (server, replica) = watched(kind);
-    let mut clients: Vec<Client> = Vec::new();
-    for n in 0..150 {
-        let mut client = server.client();
-        client.run(&format!("DLOCK.ACQUIRE own{n} t{n} 60000 EPHEMERAL"));
-        client.send(&format!("DLOCK.ACQUIRE job{} t{n} 60000 WAIT 0 EPHEMERAL", n % 10));
-        clients.push(client);
-    }
-    server.until_blocked(140);
-    assert_eq!(server.run("CLIENT KILL TYPE normal SKIPME yes").int(), 150);
-    eventually("all leases end", || server.info_number("dlock", "dlock_leases") == 0);
-    assert_eq!(server.info_number("dlock", "dlock_waiters"), 0);
-    assert_eq!(server.run("DBSIZE").int(), 0);
-    server.assert_agrees_with(&replica);
 }

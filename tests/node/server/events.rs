@@ -30,17 +30,6 @@ impl Listener {
 }
 
 #[apply(on_one_server)]
-fn a_grant_and_a_release_are_told(kind: Kind) {
-    let server = Server::start(kind);
-    let mut events = Listener::new(&server);
-    server.run("DLOCK.ACQUIRE job alice 60000");
-    assert_eq!(events.next(), "dlock.acquire job");
-    server.run("DLOCK.RELEASE job alice");
-    assert_eq!(events.next(), "dlock.release job");
-    events.nothing_more();
-}
-
-#[apply(on_one_server)]
 fn what_changes_nothing_is_not_told(kind: Kind) {
     let server = Server::start(kind);
     let mut events = Listener::new(&server);

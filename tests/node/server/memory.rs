@@ -106,25 +106,6 @@ fn five_thousand_waiters_that_disconnect_leave_no_memory_behind(kind: Kind) {
     });
 }
 
-#[apply(on_one_server)]
-fn five_thousand_ephemeral_connections_leave_no_memory_behind(kind: Kind) {
-    let server = Server::start(kind);
-    assert_leaves_nothing(&server, |part| {
-        for batch in 0..part.of(10) {
-            let mut clients = server.clients(500);
-            for (n, client) in clients.iter_mut().enumerate() {
-                client.send(&format!("DLOCK.ACQUIRE k{batch}-{n} t 600000 EPHEMERAL"));
-                client.send(&format!("DLOCK.ACQUIRE book t{n} 600000 EPHEMERAL SHARED"));
-            }
-            for client in &mut clients {
-                assert!(client.recv().int() > 0);
-                assert!(client.recv().int() > 0);
-            }
-            clients.into_iter().for_each(Client::close);
-        }
-    });
-}
-
 /// The share of the work, in tenths: one tenth brings every table to its size, the whole must not add to it.
 #[derive(Clone, Copy)]
 struct Part(usize);

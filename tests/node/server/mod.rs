@@ -10,5 +10,4 @@ mod memory;
 mod renamed;
 mod rm_call;
 mod scripts;
-mod smoke;
 mod watch;

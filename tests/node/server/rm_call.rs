@@ -1,13 +1,12 @@
 //! Other modules call DLOCK's commands, also from inside a keyspace event of a lock.
 
 use harness::{
-    Client, Kind, Server, Value, apply, bytes, eventually, module_file, on_every_server,
-    on_two_servers,
+    Client, Kind, Server, Value, apply, bytes, eventually, on_every_server, on_two_servers,
 };
 
 #[apply(on_every_server)]
 fn a_module_that_would_wait_is_answered_at_once(kind: Kind) {
-    let server = start(kind);
+    let server = Server::build(kind).with_caller().start();
     server.run("DLOCK.ACQUIRE job alice 60000");
     let before = server.traces();
     let mut client = server.client();
@@ -30,7 +29,7 @@ fn a_module_that_would_wait_is_answered_at_once(kind: Kind) {
 /// may be left behind.
 #[apply(on_every_server)]
 fn a_module_that_allows_a_call_to_block_leaves_nothing_behind(kind: Kind) {
-    let server = start(kind);
+    let server = Server::build(kind).with_caller().start();
     server.run("DLOCK.ACQUIRE job alice 60000");
     let mut client = server.client();
     let answer = client.run("CALLER.CALL !EK DLOCK.ACQUIRE job bob 200 WAIT 200");
@@ -51,7 +50,7 @@ fn a_module_that_allows_a_call_to_block_leaves_nothing_behind(kind: Kind) {
 
 #[apply(on_two_servers)]
 fn a_module_takes_no_ephemeral_lock(kind: Kind) {
-    let server = start(kind);
+    let server = Server::build(kind).with_caller().start();
     let before = server.traces();
     let mut client = server.client();
     let refused = client.run("CALLER.CALL !E DLOCK.ACQUIRE job alice 60000 EPHEMERAL");
@@ -60,32 +59,8 @@ fn a_module_takes_no_ephemeral_lock(kind: Kind) {
 }
 
 #[apply(on_two_servers)]
-fn what_a_module_does_reaches_replicas_and_the_log(kind: Kind) {
-    let caller = format!("loadmodule {}", module_file::caller().display());
-    let mut server = Server::build(kind).config(&caller).append_only().start();
-    let replica = Server::build(kind).config(&caller).replica_of(&server).start();
-    eventually("the replica is in step", || {
-        replica.info("replication").get("master_link_status").is_some_and(|is| is == "up")
-    });
-    let mut client = server.client();
-    let fence = client.run("CALLER.CALL !E DLOCK.ACQUIRE job alice 60000").int();
-    client.run("CALLER.CALL !E DLOCK.EXTEND job alice 600000");
-    client.run("CALLER.CALL !E DLOCK.ACQUIRE other alice 60000");
-    client.run("CALLER.CALL !E DLOCK.RELEASE other alice");
-    let there = |server: &Server| {
-        server.run("DBSIZE").int() == 1
-            && server.holder("job")["fence"] == Value::Int(fence)
-            && server.holder("job")["ttl-ms"].int() > 60_000
-    };
-    eventually("the replica has it", || there(&replica));
-    server.kill();
-    server.start_again();
-    assert!(there(&server));
-}
-
-#[apply(on_two_servers)]
 fn a_listener_that_calls_back_from_an_event_gets_an_answer_or_an_error(kind: Kind) {
-    let server = start(kind);
+    let server = Server::build(kind).with_caller().start();
     let mut client = server.client();
     let calls = [
         "DLOCK.ACQUIRE job listener 60000",
@@ -131,7 +106,7 @@ fn a_listener_that_calls_back_from_an_event_gets_an_answer_or_an_error(kind: Kin
 /// The key that was open at the event may be gone when the listener is done.
 #[apply(on_every_server)]
 fn what_a_listener_puts_at_the_key_of_a_lock_that_ends_is_not_overwritten(kind: Kind) {
-    let server = start(kind);
+    let server = Server::build(kind).with_caller().start();
     let mut client = server.client();
     let ends = [("release", "DLOCK.RELEASE job alice"), ("break", "DLOCK.BREAK job")];
     for (event, end) in ends {
@@ -151,7 +126,7 @@ fn what_a_listener_puts_at_the_key_of_a_lock_that_ends_is_not_overwritten(kind: 
 /// The server announces a new key in the middle of making it.
 #[apply(on_every_server)]
 fn a_lock_that_a_listener_removes_while_another_is_made_has_ended(kind: Kind) {
-    let server = start(kind);
+    let server = Server::build(kind).with_caller().start();
     let mut client = server.client();
     for ask in ["DLOCK.ACQUIRE job carol 60000", "DLOCK.ACQUIRE pool carol 60000 LIMIT 2"] {
         client.run("DLOCK.ACQUIRE other alice 60000");
@@ -170,7 +145,7 @@ fn a_lock_that_a_listener_removes_while_another_is_made_has_ended(kind: Kind) {
 /// The completion record takes the lock's place in the same way, and gets its expiry after that.
 #[test]
 fn a_done_lock_that_a_listener_changes_while_it_is_made_leaves_no_expiry_behind() {
-    let server = start(Kind::Redis82);
+    let server = Server::build(Kind::Redis82).with_caller().start();
     let mut client = server.client();
     for (change, there) in
         [("DEL job", "none"), ("RENAME job away", "none"), ("SET job v", "string")]
@@ -191,7 +166,7 @@ fn a_lock_that_a_listener_removes_while_it_is_made_has_ended(kind: Kind) {
     if !matches!(kind, Kind::Redis82 | Kind::Redis86) {
         return;
     }
-    let server = start(kind);
+    let server = Server::build(kind).with_caller().start();
     let mut client = server.client();
     client.run("CALLER.ON new DEL job");
     for ask in ["alice 60000", "bob 60000 SHARED", "carol 60000 LIMIT 2"] {
@@ -208,7 +183,7 @@ fn a_lock_that_a_listener_removes_while_it_is_made_has_ended(kind: Kind) {
 /// Its lease is over, as after any RENAME, and nothing is left at its new name.
 #[apply(on_every_server)]
 fn a_lock_that_a_listener_renames_leaves_nothing_behind(kind: Kind) {
-    let server = start(kind);
+    let server = Server::build(kind).with_caller().start();
     let mut client = server.client();
     client.run("DLOCK.ACQUIRE other alice 60000");
     client.run("DLOCK.ACQUIRE job alice 60000");
@@ -223,7 +198,7 @@ fn a_lock_that_a_listener_renames_leaves_nothing_behind(kind: Kind) {
 /// A lock that has just been restored is still looked for when it is removed.
 #[apply(on_every_server)]
 fn a_restored_lock_that_a_listener_removes_at_once_has_ended(kind: Kind) {
-    let server = start(kind);
+    let server = Server::build(kind).with_caller().start();
     let mut client = server.client();
     for holder in ["alice 60000", "alice 60000 SHARED"] {
         client.run(&format!("DLOCK.ACQUIRE other {holder}"));
@@ -261,9 +236,4 @@ fn cause_every_event(server: &Server, client: &mut Client) {
     }
     eventually("the lease ends", || server.run("EXISTS ends").int() == 0);
     client.assert_in_step();
-}
-
-fn start(kind: Kind) -> Server {
-    let caller = module_file::caller().display();
-    Server::build(kind).config(&format!("loadmodule {caller}")).start()
 }

@@ -99,28 +99,6 @@ fn an_ephemeral_lock_is_refused_in_a_script(kind: Kind) {
     assert_eq!((after.keys, after.leases), (before.keys, before.leases));
 }
 
-#[apply(on_one_server)]
-fn a_script_guards_a_write_with_check(kind: Kind) {
-    let server = Server::start(kind);
-    let mut alice = server.client();
-    let guarded = "if redis.call('DLOCK.CHECK', KEYS[1], ARGV[1]) then
-            redis.call('SET', KEYS[2], ARGV[2])
-            return 1
-        end
-        return 0";
-    let mut write = |token: &str, value: &str| {
-        let args = format!("{token} {value}");
-        eval(&mut alice, guarded, &["job", "data"], &args).int()
-    };
-    assert_eq!(write("alice", "early"), 0);
-    server.run("DLOCK.ACQUIRE job alice 60000");
-    assert_eq!(write("alice", "held"), 1);
-    assert_eq!(write("bob", "strange"), 0);
-    server.run("DLOCK.RELEASE job alice");
-    assert_eq!(write("alice", "late"), 0);
-    assert_eq!(server.run("GET data").text(), "held");
-}
-
 #[apply(on_two_servers)]
 fn a_lease_that_ends_during_a_script_ends_after_it(kind: Kind) {
     let server = Server::start(kind);

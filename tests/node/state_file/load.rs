@@ -46,28 +46,6 @@ fn settings_that_come_with_it_count(kind: Kind) {
 }
 
 #[apply(on_two_servers)]
-fn a_damaged_one_refuses_the_module_and_the_server_goes_on(kind: Kind) {
-    let (mut server, file) = bare(kind);
-    server.run(&load());
-    let fence = server.next_fence();
-    server.stop();
-    let good = fs::read(&file).unwrap();
-    server.start_again();
-    fs::write(&file, &good[..good.len() - 1]).unwrap();
-    let before = server.log().len();
-    server.run(&load()).assert_error("ERR", "Error loading the extension");
-    line_about(&server.log()[before..], &file.display().to_string());
-    server.run("DLOCK.NODE").assert_error("ERR", "unknown command");
-    assert_eq!(server.run("SET key value").text(), "OK");
-    assert_eq!(fs::read(&file).unwrap(), good[..good.len() - 1]);
-
-    fs::write(&file, &good).unwrap();
-    assert_eq!(server.run(&load()).text(), "OK");
-    assert_eq!(server.node("boot").int(), 2);
-    assert!(server.next_fence() > fence);
-}
-
-#[apply(on_two_servers)]
 fn a_module_that_is_loaded_twice_keeps_its_file(kind: Kind) {
     let (server, file) = bare(kind);
     server.run(&load());

@@ -1,6 +1,5 @@
 //! The state file: a node's knowledge after it has lost its data.
 
-mod bound;
 mod calls;
 mod damage;
 mod disk;

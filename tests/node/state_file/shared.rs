@@ -3,7 +3,6 @@
 
 use std::os::unix::fs::symlink;
 use std::path::Path;
-use std::thread;
 
 use harness::state_file::line_about;
 use harness::{Kind, Server, apply, eventually, on_one_server, on_two_servers, scratch};
@@ -73,21 +72,6 @@ fn when_the_first_has_gone_the_second_takes_over(kind: Kind) {
         let log = first.try_start_again().expect_err("the second has it now");
         assert!(!log.starts_with("exit status: 0"), "{log}");
     }
-}
-
-#[apply(on_one_server)]
-fn of_many_that_start_at_once_one_gets_it(kind: Kind) {
-    let folder = scratch::folder();
-    let file = folder.path().canonicalize().unwrap().join("one.state");
-    let start = || second(kind, &file).try_start();
-    let started: Vec<Result<Server, String>> = thread::scope(|scope| {
-        let threads: Vec<_> = (0..4).map(|_| scope.spawn(start)).collect();
-        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
-    });
-    let running: Vec<&Server> = started.iter().filter_map(|one| one.as_ref().ok()).collect();
-    assert_eq!(running.len(), 1);
-    assert_eq!(running[0].node("boot").int(), 1);
-    assert!(running[0].next_fence() > 0);
 }
 
 /// A process that ends with the test.

@@ -15,12 +15,10 @@ pub enum Lives {
     Any,
     /// Nothing fails, and all clients have a place on a map: they are served in the order of arrival.
     InOrder,
-    /// A minority of the nodes, the largest possible, is away, or each client does not reach some. Nothing
-    /// else fails. Clients queue at any of the others.
+    /// A minority of the nodes, the largest possible, is away or deaf, or each client does not reach some.
+    /// Nothing else fails. Clients queue at any of the others. Beside deaf nodes a waiter has the lock soon after
+    /// it was given back.
     AtAnyGate,
-    /// As many nodes as possible are deaf, so that an even number is left, and nothing else fails. A waiter
-    /// has the lock soon after it was given back.
-    BesideTheDeaf,
     /// Nodes are primaries with replicas, and fail over.
     WithReplicas,
     /// Addresses lead to other servers again and again, and processes begin anew.
@@ -39,11 +37,10 @@ pub enum Lives {
 
 impl Lives {
     /// All of them, by their names.
-    pub const ALL: [(&str, Lives); 11] = [
+    pub const ALL: [(&str, Lives); 10] = [
         ("sim", Lives::Any),
         ("order", Lives::InOrder),
         ("gates", Lives::AtAnyGate),
-        ("deaf", Lives::BesideTheDeaf),
         ("replicas", Lives::WithReplicas),
         ("addresses", Lives::WithAddresses),
         ("library", Lives::OfTheLibrary),
@@ -84,6 +81,13 @@ impl<R: Rules> World<R> {
             Lives::UnderAttack => world.add_an_attack(),
             Lives::LosingDisks => world.lose_disks(),
             Lives::InOrder => world.put_on_a_map(Kind::OneGate),
+            Lives::AtAnyGate if seed.is_multiple_of(3) => {
+                world.put_on_a_map(Kind::Deaf);
+                for _ in majority..world.servers.len() {
+                    let place = world.dice.below(world.servers.len());
+                    world.servers[place].is_deaf = true;
+                }
+            }
             Lives::AtAnyGate => {
                 world.put_on_a_map(Kind::AnyGate);
                 if world.dice.chance(500) {
@@ -91,13 +95,6 @@ impl<R: Rules> World<R> {
                     away.for_each(|server| server.stays_away = true);
                 } else {
                     world.hide_nodes(majority);
-                }
-            }
-            Lives::BesideTheDeaf => {
-                world.put_on_a_map(Kind::Deaf);
-                for _ in majority..world.servers.len() {
-                    let place = world.dice.below(world.servers.len());
-                    world.servers[place].is_deaf = true;
                 }
             }
         }

@@ -5,11 +5,13 @@
 //! - `truth`: the leases that a guard may rely on, derived from what the nodes have done.
 //! - `world`: events, in the order of their time. `network`: connections, and how they break.
 //! - `server`: a node with the keyspace and connections around it, and its ways to crash; its `state_file`,
-//!   the `stream` to its replica, and its flaws in `flaw`.
+//!   the `stream` to its replica, the `requests` that it carries out, and its flaws in `flaw`. `serving`: the
+//!   events at servers.
 //! - `replication`: nodes that are a primary and its replica; `replica`: that server; `fail_over`: it takes
 //!   over.
 //! - `knowledge`: the longest wait of a server that takes over for leases that it does not know.
-//! - `task`: a client. `life`: the actions of clients. `faults`: the faults.
+//! - `task`: a client. `wishes`: what clients want. `life`: their course. `messages`: their requests, and the
+//!   answers. `faults`: the faults.
 //! - `attack`: a client with fences far ahead, and clocks that were ahead.
 //! - `library`: the client library's use of connections.
 //! - `lives`: kinds of lives. `map`: the distances between all, in lives that judge order and have no faults.
@@ -27,14 +29,18 @@ mod library;
 mod life;
 mod lives;
 mod map;
+mod messages;
 mod network;
 mod replica;
 mod replication;
+mod requests;
 mod server;
+mod serving;
 mod state_file;
 mod stream;
 mod task;
 mod truth;
+mod wishes;
 mod world;
 
 use std::fmt;
