@@ -99,7 +99,7 @@ fn a_release_by_token_outlasts_what_passes_soon() {
     let quorum = Quorum::start(1);
     run(async {
         let client = program(&quorum).await;
-        let lease = take(&client, "job", LONG).await.detach().await;
+        let lease = take(&client, "job", LONG).await.detach().await.expect("it is held");
         lacks_replicas(&quorum[0], true);
         let release = tokio::spawn({
             let client = client.clone();

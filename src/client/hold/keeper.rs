@@ -1,13 +1,13 @@
 //! The task that keeps a held lock: renews it, notices its loss, and releases it.
 
-use std::mem;
+use std::collections::VecDeque;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use dlock_core::quorum::{self, Claim, Hold, State};
-use dlock_core::words::{Instant, Millis, Mode};
+use dlock_core::words::{Instant, Mode};
 use futures_util::future::FutureExt;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::sleep;
@@ -53,7 +53,7 @@ pub(crate) fn start(mut hold: Hold, traffic: Traffic, claim: Claim) -> Guard {
         view,
         first: None,
         loss,
-        extensions: Vec::new(),
+        extensions: VecDeque::new(),
         finishers: Vec::new(),
         paused: false,
     };
@@ -72,8 +72,8 @@ struct Keeper {
     /// First request that was sent to keep the lock. Answers to earlier ones belong to the acquisition.
     first: Option<u32>,
     loss: watch::Sender<Option<Loss>>,
-    /// Callers that wait for a renewal of at least this length, at this time or later.
-    extensions: Vec<(Millis, Instant, Extended)>,
+    /// The extension under way, and those that wait for its end: the nodes are asked for one length at a time.
+    extensions: VecDeque<(Duration, Extended)>,
     /// The callers of [`Guard::done`].
     finishers: Vec<oneshot::Sender<Result<(), Loss>>>,
     /// True if this task was paused until the validity had ended.
@@ -82,6 +82,7 @@ struct Keeper {
 
 type Extended = oneshot::Sender<Result<(), Error>>;
 type Releasing = oneshot::Sender<Result<Release, Loss>>;
+type Detaching = oneshot::Sender<Result<Instant, Loss>>;
 
 /// Events that wake the keeper.
 enum Event {
@@ -93,8 +94,9 @@ enum Event {
 impl Keeper {
     async fn keep(mut self, mut inbox: mpsc::UnboundedReceiver<Order>) {
         loop {
+            let is_lost = self.publish();
             self.send();
-            if self.publish() {
+            if is_lost {
                 // Boxed, because it is rare, and would make the task of each lock larger.
                 return Box::pin(self.end(inbox)).await;
             }
@@ -148,9 +150,10 @@ impl Keeper {
         if self.finishes() {
             return drop(done.send(Err(self.view.over().into())));
         }
-        let (now, ttl) = (clock::now(), clock::millis(ttl));
-        self.hold.extend(ttl, now);
-        self.extensions.push((ttl, now, done));
+        self.extensions.push_back((ttl, done));
+        if self.extensions.len() == 1 {
+            self.hold.extend(clock::millis(ttl), clock::now());
+        }
     }
 
     /// True while the lock is being left done: the guard is not valid.
@@ -174,38 +177,39 @@ impl Keeper {
         self.hold.finish(clock::millis(left), now);
     }
 
-    /// Answers callers that wait for a longer lease: granted, or refused.
+    /// Answers the caller of the extension under way, and begins the next one.
     fn tell_extended(&mut self) {
-        let (hold, traffic) = (&self.hold, &self.traffic);
-        for (ttl, since, done) in mem::take(&mut self.extensions) {
-            if hold.is_renewed(ttl, since) {
-                let _ = done.send(Ok(()));
-            } else if hold.ttl() < ttl {
-                let (key, nodes) = (self.view.key.clone(), traffic.reports());
-                let (ttl, limit) = (Duration::from_millis(ttl.0), hold.longest());
-                let limit = Duration::from_millis(limit.0);
-                let _ = done.send(Err(Error::TooLong { key, ttl, limit, nodes }));
-            } else {
-                self.extensions.push((ttl, since, done));
+        while let Some(outcome) = self.hold.extended() {
+            let Some((ttl, done)) = self.extensions.pop_front() else { return };
+            let _ = done.send(outcome.map_err(|limit| {
+                let (key, nodes) = (self.view.key.clone(), self.traffic.reports());
+                Error::TooLong { key, ttl, limit: Duration::from_millis(limit.0), nodes }
+            }));
+            if let Some((ttl, _)) = self.extensions.front() {
+                self.hold.extend(clock::millis(*ttl), clock::now());
             }
         }
     }
 
-    async fn detach(mut self, done: oneshot::Sender<Instant>, busy: Busy) {
-        if self.finishes() {
-            // There is no lock to hand over.
-            drop(done);
-            self.finished(&mut None).await;
-            return self.traffic.finish();
+    async fn detach(mut self, done: Detaching, busy: Busy) {
+        if !self.finishes() {
+            self.settle().await;
+            if !self.publish() {
+                let until = self.view.until();
+                self.lose(LossReason::Detached);
+                let _ = done.send(Ok(until));
+                self.traffic.finish();
+                return drop(busy);
+            }
         }
-        self.settle().await;
-        if !self.publish() {
-            let until = self.view.until();
-            self.lose(LossReason::Detached);
-            let _ = done.send(until);
-        }
-        self.traffic.finish();
-        drop(busy);
+        self.has_none(done, busy).await;
+    }
+
+    /// There is no lock to hand over.
+    async fn has_none(self, done: Detaching, busy: Busy) {
+        let loss = self.outcome().err().unwrap_or_else(|| self.view.over());
+        let _ = done.send(Err(loss));
+        self.release(None, busy).await;
     }
 
     /// Waits for a short time until each node that answers has confirmed the lock: without an answer its state
@@ -290,7 +294,7 @@ impl Keeper {
         }
         debug!(key = %loss.key, fence = loss.fence, why = %loss.why, "not held any more");
         self.view.until.store(0, Ordering::Release);
-        for (_, _, done) in self.extensions.drain(..) {
+        for (_, done) in self.extensions.drain(..) {
             let _ = done.send(Err(loss.clone().into()));
         }
         self.loss.send_replace(Some(loss));
@@ -312,8 +316,7 @@ impl Keeper {
                 Order::Done(_, _, done) => drop(done.send(but_done(self.outcome()))),
                 Order::Release(done, busy) => return self.release(Some(done), busy).await,
                 Order::Drop(busy) => return self.release(None, busy).await,
-                // There is no lock to hand over.
-                Order::Detach(_, busy) => return self.release(None, busy).await,
+                Order::Detach(done, busy) => return self.has_none(done, busy).await,
             }
         }
     }
@@ -322,8 +325,9 @@ impl Keeper {
     async fn finished(&mut self, done: &mut Option<Releasing>) {
         let mut patience = pin!(sleep(self.traffic.timeout));
         loop {
+            let is_lost = self.publish();
             self.send();
-            if self.publish() {
+            if is_lost {
                 return;
             }
             let due = self.hold.wake();

@@ -205,10 +205,10 @@ impl<R: Rules> Hold<R> {
         self.ballot.sent(node, id, at);
     }
 
-    /// Renews now, with a lease of `ttl` if that is longer. On success [`is_renewed`](Self::is_renewed) is
-    /// true. If no majority accepts the length, [`ttl`](Self::ttl) returns its former value again.
+    /// Renews now, with a lease of `ttl` if that is longer. One extension at a time: the caller calls this again
+    /// when [`extended`](Self::extended) has returned the outcome.
     pub fn extend(&mut self, ttl: Millis, now: Instant) {
-        self.ballot.want(ttl, now);
+        self.ballot.extend(ttl, now);
         self.soon = SOON;
         self.look(now);
         if self.is_held() && self.finishes.is_none() {
@@ -217,16 +217,10 @@ impl<R: Rules> Hold<R> {
         }
     }
 
-    /// The longest lease that the nodes accepted when a longer one was given up.
-    #[must_use]
-    pub fn longest(&self) -> Millis {
-        self.ballot.lengths.longest
-    }
-
-    /// True if a majority has granted a lease of this length, requested at this moment or later.
-    #[must_use]
-    pub fn is_renewed(&self, ttl: Millis, since: Instant) -> bool {
-        self.ballot.is_renewed(ttl, since)
+    /// The outcome of the extension, once: granted by a majority; or the longest lease that one accepts, and the
+    /// lock is held as before.
+    pub fn extended(&mut self) -> Option<Result<(), Millis>> {
+        self.ballot.extended()
     }
 
     /// Prepares to hand the lock on: it must be at all nodes, though its former client releases later at some.
@@ -264,7 +258,7 @@ impl<R: Rules> Hold<R> {
     /// True if the grants are shorter than the lease, or older than the caller wants, and no later renewal
     /// would correct that.
     fn is_short(&self) -> bool {
-        let since = if self.renews { Instant(0) } else { self.ballot.lengths.wanted_at };
+        let since = if self.renews { Instant(0) } else { self.ballot.wanted_since() };
         !self.ballot.is_renewed(self.ttl(), since)
     }
 
@@ -374,12 +368,12 @@ impl<R: Rules> Hold<R> {
             Some(claim) => State::Held(self.within_limit(claim)),
         };
         let State::Held(after) = self.state else { return };
+        self.ballot.note_extended();
         if self.finishes.is_some() {
             return;
         }
         let due = self.renew_at;
         if after.until != before.until {
-            self.ballot.learn_length();
             self.plan_first_renewal(now);
         }
         // The claim ends earlier than it did when the renewal was planned.

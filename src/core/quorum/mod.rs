@@ -4,8 +4,8 @@
 //! a fresh token for each attempt. In reading order:
 //!
 //! - [`rules`]: the conditions of a claim, and its validity; pure formulas.
-//! - `vote`: one node's answers. [`ballot`]: the answers of all nodes, the next requests, and the lengths of
-//!   their leases.
+//! - `vote`: one node's answers. [`ballot`]: the answers of all nodes, and the next requests. `lengths`: the
+//!   length of the lease.
 //! - [`plan`]: the parameters of an acquisition, and its outcome.
 //! - [`acquisition`]: attempts, until the lock is held or the time is over; `outage` and `back_off`: the
 //!   failures that it counts.
@@ -28,6 +28,7 @@ mod gathered;
 mod gathering;
 pub mod hold;
 pub mod last_word;
+mod lengths;
 mod outage;
 mod phase;
 pub mod plan;

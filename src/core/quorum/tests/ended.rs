@@ -50,10 +50,9 @@ fn it_is_renewed_when_a_majority_has_granted_the_length_and_not_before() {
     trial.hold().extend(longer, now);
     trial.sends("0E 1E 2E");
     trial.hears(0, Answer::Extended);
-    assert!(!trial.hold().is_renewed(longer, now));
+    assert_eq!(trial.hold().extended(), None);
     trial.hears(1, Answer::Extended);
-    assert!(trial.hold().is_renewed(longer, now));
-    assert!(!trial.hold().is_renewed(longer, Instant(now.0 + 1)));
+    assert_eq!(trial.hold().extended(), Some(Ok(())));
 }
 
 #[test]
