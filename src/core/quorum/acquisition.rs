@@ -259,9 +259,9 @@ impl<R: Rules> Acquisition<R> {
         }
         match gate {
             Gate::Silent => return,
-            // The lock is held; but the acquisition still finds out if a majority answers.
-            Gate::Closed if self.ballot.can_answer() => {
-                if self.ballot.has_answered() {
+            // The lock is held; but the acquisition still finds out if a majority says so.
+            Gate::Closed if self.ballot.can_vote() => {
+                if self.ballot.has_voted() {
                     self.fail(time);
                 }
                 return;
@@ -284,22 +284,17 @@ impl<R: Rules> Acquisition<R> {
     /// gives the reason.
     fn step_without(&mut self, gate: Gate, time: Time) {
         self.ballot.settle(&mut self.out, time.now);
-        let may_be_held = self.ballot.denier().is_some() && self.ballot.can_answer();
+        let may_be_held = self.ballot.denier().is_some() && self.ballot.can_vote();
         match self.ballot.claim() {
             Some(claim) if claim.until > time.now => self.win(claim),
             None if self.ballot.has_hope() || gate == Gate::Silent => {}
-            None if may_be_held && !self.ballot.has_answered() => {}
+            None if may_be_held && !self.ballot.has_voted() => {}
             _ => self.fail(time),
         }
     }
 
     pub(super) fn win(&mut self, claim: Claim) {
         self.phase = Phase::Over(Verdict::Won(claim));
-    }
-
-    /// Ends without the lock: the wait was over, or the queue gone, before the turn came.
-    pub(super) fn lose_queue(&mut self) {
-        self.lose(if self.outage.is_quarantine() { Failure::NoQuorum } else { Failure::Held });
     }
 
     /// Releases everything, and asks all nodes once more.
@@ -310,12 +305,15 @@ impl<R: Rules> Acquisition<R> {
 
     /// Ends a failed attempt: releases everything, and decides on the next step.
     pub(super) fn fail(&mut self, time: Time) {
-        let answered = self.ballot.has_answered();
         let waits = self.plan.wait.waits() && self.deadline.is_none_or(|end| time.now < end);
         if self.ballot.is_refused() {
             return self.lose(self.refusal());
         }
-        if answered && let Some(denier) = self.ballot.denier() {
+        // Nodes with a completion record count neither for a holder nor for this client. If a silent node could
+        // make the record a majority's, there is no quorum.
+        if self.ballot.has_voted()
+            && let Some(denier) = self.ballot.denier()
+        {
             self.outage.end();
             self.contended = true;
             if !waits {
@@ -334,7 +332,7 @@ impl<R: Rules> Acquisition<R> {
             return self.queue_at(0, time);
         }
         // A waiting client waits through an outage. If a majority granted without a claim, another try helps.
-        if waits || (answered && self.back_off.may_try_again()) {
+        if waits || (self.ballot.has_answered() && self.back_off.may_try_again()) {
             self.ballot.withdraw(&mut self.out);
             self.rest(None, time);
         } else {

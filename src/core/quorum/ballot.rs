@@ -266,11 +266,13 @@ impl<R: Rules> Ballot<R> {
 
     /// True if a majority has granted or denied the lock, with fences that fit into one claim.
     pub fn has_voted(&self) -> bool {
-        let voted = |vote: &&Vote| match vote.said {
-            Said::Yes => !vote.lease.behind,
-            said => said == Said::No,
-        };
-        self.votes.iter().filter(voted).count() >= self.majority()
+        self.votes.iter().filter(|vote| vote.has_voted()).count() >= self.majority()
+    }
+
+    /// True if a majority may yet do so.
+    pub fn can_vote(&self) -> bool {
+        let can = |vote: &&Vote| vote.has_voted() || vote.is_open();
+        self.votes.iter().filter(can).count() >= self.majority()
     }
 
     /// True if a majority may yet answer yes or no.

@@ -100,7 +100,12 @@ impl<R: Rules> Acquisition<R> {
                 self.phase = Phase::Queueing { gate, failed: false, watch: self.watch(time) };
                 self.ask_gate(gate, true, fence, time);
             }
-            Answer::Denied if self.is_late(time) => self.lose_queue(),
+            // The other nodes tell if a majority answers.
+            Answer::Denied if self.is_late(time) && self.plan.nodes > 1 => self.ask_anew(time),
+            Answer::Denied if self.is_late(time) => {
+                let quarantine = self.outage.is_quarantine();
+                self.lose(if quarantine { Failure::NoQuorum } else { Failure::Held });
+            }
             Answer::Denied => {
                 // One node is a majority.
                 if self.plan.nodes == 1 && !self.outage.is_quarantine() {
