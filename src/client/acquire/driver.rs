@@ -203,7 +203,7 @@ impl Going {
         match failure {
             Failure::Held => Error::Held { key, holder: None, nodes: traffic.reports() },
             Failure::NoQuorum => {
-                let (needed, nodes) = (traffic.shared.majority(), traffic.reports_of_an_outage());
+                let (needed, nodes) = (traffic.shared.majority(), traffic.reports());
                 Error::NoQuorum { key, needed, nodes }
             }
             Failure::Done(record) => Error::Done {

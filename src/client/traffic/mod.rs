@@ -365,19 +365,6 @@ impl Traffic {
         self.shared.reports(self.states.iter().cloned())
     }
 
-    /// Last known state of each node when no majority grants anything. A waiter's request may end with a
-    /// plain refusal, also at a node in quarantine; that node's quarantine is named here.
-    pub(crate) fn reports_of_an_outage(&self) -> Vec<Report> {
-        let mut reports = self.reports();
-        for (node, report) in self.shared.nodes.iter().zip(&mut reports) {
-            let left = node.quarantine();
-            if report.state == NodeState::Held && !left.is_zero() {
-                report.state = NodeState::Quarantine(left);
-            }
-        }
-        reports
-    }
-
     /// Opens the connections to the other nodes before the turn of a request at the gate, which will ask
     /// them then.
     fn warm_up(&self, gate: usize, command: &Cmd) {

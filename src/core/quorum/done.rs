@@ -14,9 +14,8 @@
 
 use alloc::vec::Vec;
 
-use super::acquisition::Acquisition;
+use super::acquisition::{Acquisition, Phase};
 use super::ballot::{Ballot, Outgoing};
-use super::phase::Phase;
 use super::rules::Rules;
 use super::vote::{RecordState, Said, Vote};
 use super::{Ask, DoneRecord, Failure};
@@ -33,7 +32,7 @@ impl<R: Rules> Acquisition<R> {
         if let Some(record) = self.ballot.done(time.now)
             && again < Some(record.fence)
         {
-            self.outage.end();
+            self.missing_since = None;
             self.lose(Failure::Done(record));
             return true;
         }
@@ -103,11 +102,6 @@ impl<R: Rules> Ballot<R> {
                 self.ask(out, node, Ask::again(self.votes.len()), now);
             }
         }
-    }
-
-    /// True if a node was asked over its record.
-    pub(super) fn has_passed_over(&self) -> bool {
-        self.votes.iter().any(|vote| vote.over().is_some())
     }
 
     fn may_be_done(&self, fence: Fence, heard: Instant, now: Instant) -> bool {

@@ -7,12 +7,10 @@
 //! - `vote`: one node's answers. [`ballot`]: the answers of all nodes, and the next requests. `lengths`: the
 //!   length of the lease.
 //! - [`plan`]: the parameters of an acquisition, and its outcome.
-//! - [`acquisition`]: attempts, until the lock is held or the time is over; `outage` and `back_off`: the
-//!   failures that it counts.
+//! - [`acquisition`]: attempts, until the lock is held or the time is over. Its phases: `first_attempt`; `gate`,
+//!   the queue of contenders; `gathering`, the requests and grants of the next in line.
 //! - `done`: completion records of the nodes.
 //! - [`waiting`]: slices, turns, and the hand-over in one round trip.
-//! - `phase`: the phases of an acquisition; `gate`: the queue of contenders; `gathering`: the requests of
-//!   the next in line, and the end of its turn without a majority; `gathered`: its grants so far.
 //! - [`hold`]: a held lock: renewed, repaired, and lost the moment its validity ends.
 //! - [`last_word`]: the last RELEASE of a token at a node.
 //! - [`roster`]: the node behind each address.
@@ -20,17 +18,14 @@
 //! N = 1 is not a special case: a majority of one.
 
 pub mod acquisition;
-mod back_off;
 pub mod ballot;
 mod done;
+mod first_attempt;
 mod gate;
-mod gathered;
 mod gathering;
 pub mod hold;
 pub mod last_word;
 mod lengths;
-mod outage;
-mod phase;
 pub mod plan;
 pub mod roster;
 pub mod rules;
