@@ -233,19 +233,13 @@ impl<R: Rules> Acquisition<R> {
 
     /// Gives up. The requests that release everything are ready.
     pub fn abandon(&mut self) {
-        if self.verdict() == Verdict::Pending {
-            self.lose(Failure::Held);
-        } else {
-            self.ballot.withdraw(&mut self.out);
-        }
+        self.lose(Failure::Held);
     }
 
     /// Turns a won acquisition into a hold, which takes the answers that are still to come.
     pub fn into_hold(self, time: Time) -> Hold<R> {
         Hold::new(self.ballot, self.out, time.now)
     }
-
-    // --- judging ---------------------------------------------------------------------------------
 
     /// Judges the nodes' answers so far.
     pub(super) fn step(&mut self, time: Time) {
@@ -302,8 +296,6 @@ impl<R: Rules> Acquisition<R> {
         if is_too_long { Failure::TooLong(limit) } else { Failure::Refused }
     }
 
-    // --- the next attempt ------------------------------------------------------------------------
-
     /// Releases everything. The next attempt has a token of its own.
     pub(super) fn withdraw(&mut self) {
         self.ballot.withdraw(&mut self.out);
@@ -354,8 +346,6 @@ impl<R: Rules> Acquisition<R> {
         let length = self.ballot.rules.at_random(most, self.plan.random());
         Instant(time.now.0.saturating_add(length))
     }
-
-    // --- times and fences ------------------------------------------------------------------------
 
     /// Time for which a claim waits for its gate, and grants for a majority: the time-out, or less if the
     /// leases are shorter. Otherwise the claim would end before the gate counts as silent. And two clients

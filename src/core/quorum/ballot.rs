@@ -171,15 +171,10 @@ impl<R: Rules> Ballot<R> {
         };
         self.fence = Some(fence);
         let lags = |vote: &Vote| {
-            let idle = vote.open.is_none() && !vote.lease.behind;
+            let idle = vote.open.is_none() && !vote.lease.behind && vote.said == Said::Yes;
             idle && vote.fence().is_some_and(|held| held < fence)
         };
-        let lagging = self
-            .votes
-            .iter()
-            .enumerate()
-            .filter(|(_, vote)| lags(vote) && matches!(vote.said, Said::Yes));
-        for node in lagging.map(|(node, _)| node).collect::<Vec<_>>() {
+        for node in self.nodes_that(lags) {
             self.ask(out, node, Ask::Extend { fence }, now);
         }
     }
@@ -239,8 +234,7 @@ impl<R: Rules> Ballot<R> {
     pub fn has_hope(&self) -> bool {
         // While answers are outstanding, the fence may become smaller for nodes that are behind.
         let open = self.votes.iter().any(Vote::is_open);
-        let hopeful = |vote: &&Vote| vote.has_hope(self.fence) || (vote.lease.behind && open);
-        self.votes.iter().filter(hopeful).count() >= self.majority()
+        self.do_most(|vote| vote.has_hope(self.fence) || (vote.lease.behind && open))
     }
 
     /// The nodes' last answers, in the nodes' order.
@@ -255,35 +249,32 @@ impl<R: Rules> Ballot<R> {
 
     /// True if a majority has answered yes or no.
     pub fn has_answered(&self) -> bool {
-        self.votes.iter().filter(|vote| vote.has_answered()).count() >= self.majority()
+        self.do_most(Vote::has_answered)
     }
 
     /// The same without nodes that have not answered their newest request.
     pub fn has_answered_last(&self) -> bool {
-        let last = |vote: &&Vote| vote.has_answered() && vote.open.is_none();
-        self.votes.iter().filter(last).count() >= self.majority()
+        self.do_most(|vote| vote.has_answered() && vote.open.is_none())
     }
 
     /// True if a majority has granted or denied the lock, with fences that fit into one claim.
     pub fn has_voted(&self) -> bool {
-        self.votes.iter().filter(|vote| vote.has_voted()).count() >= self.majority()
+        self.do_most(Vote::has_voted)
     }
 
     /// True if a majority may yet do so.
     pub fn can_vote(&self) -> bool {
-        let can = |vote: &&Vote| vote.has_voted() || vote.is_open();
-        self.votes.iter().filter(can).count() >= self.majority()
+        self.do_most(|vote| vote.has_voted() || vote.is_open())
     }
 
     /// True if a majority may yet answer yes or no.
     pub fn can_answer(&self) -> bool {
-        self.count(|said| !said.is_failure()) >= self.majority()
+        self.do_most(|vote| !vote.said.is_failure())
     }
 
     /// True if too many nodes refuse permanently for a majority.
     pub fn is_refused(&self) -> bool {
-        let never = self.count(|said| said == Said::Refused(Obstacle::Never));
-        self.votes.len() - never < self.majority()
+        !self.do_most(|vote| vote.said != Said::Refused(Obstacle::Never))
     }
 
     /// The number of nodes.
@@ -329,10 +320,8 @@ impl<R: Rules> Ballot<R> {
             !vote.said.is_failure()
                 && vote.held().is_some_and(|held| held.since < newest && held.sent < newest)
         };
-        for node in 0..self.votes.len() {
-            if self.votes.get(node).is_some_and(doubtful) {
-                self.renew_at(out, node, now);
-            }
+        for node in self.nodes_that(doubtful) {
+            self.renew_at(out, node, now);
         }
     }
 
@@ -386,8 +375,14 @@ impl<R: Rules> Ballot<R> {
         }
     }
 
-    fn count(&self, are: impl Fn(Said) -> bool) -> usize {
-        self.said().filter(|said| are(*said)).count()
+    /// True if a majority of the nodes does this.
+    pub(super) fn do_most(&self, does: impl Fn(&Vote) -> bool) -> bool {
+        self.votes.iter().filter(|vote| does(vote)).count() >= self.majority()
+    }
+
+    pub(super) fn nodes_that(&self, does: impl Fn(&Vote) -> bool) -> Vec<usize> {
+        let nodes = self.votes.iter().enumerate().filter(|(_, vote)| does(vote));
+        nodes.map(|(node, _)| node).collect()
     }
 
     /// The leases that support the claim.

@@ -1,9 +1,9 @@
 //! The first attempt of an acquisition, and each one after a rest: all nodes are asked at once.
 
+use super::Ask;
 use super::acquisition::{Acquisition, Phase};
 use super::rules::Rules;
 use super::vote::Said;
-use super::Ask;
 use crate::words::{Instant, Time};
 
 /// The gate's answer to an attempt. The gate is the first node that has not failed.

@@ -61,6 +61,12 @@ impl<R: Rules> Acquisition<R> {
         self.ballot.ask(&mut self.out, node, Ask::Acquire { fence: Some(fence), wait }, time.now);
     }
 
+    fn wait_where(&mut self, does: impl Fn(&Vote) -> bool, time: Time) {
+        for node in self.ballot.nodes_that(does) {
+            self.wait_at(node, time);
+        }
+    }
+
     /// Judges the grants so far.
     pub(super) fn step_gathering(&mut self, time: Time) {
         self.ballot.drop_ended(time.now);
@@ -72,11 +78,9 @@ impl<R: Rules> Acquisition<R> {
             return;
         }
         let is_late = self.is_late(time);
-        for node in (0..self.plan.nodes).filter(|_| !is_late) {
+        if !is_late {
             // The next slice; or the grant was lost meanwhile, and the client waits for it again.
-            if self.ballot.is_idle(node) {
-                self.wait_at(node, time);
-            }
+            self.wait_where(Vote::is_idle, time);
         }
         self.ballot.settle(&mut self.out, time.now);
         let left = |claim: &Claim| claim.until.since(time.now);
@@ -116,11 +120,8 @@ impl<R: Rules> Acquisition<R> {
         let Phase::Gathering(gathering) = &mut self.phase else { return };
         if time.now >= gathering.retry_at {
             gathering.retry_at = time.now.plus(self.plan.timeout);
-            for node in 0..self.plan.nodes {
-                if self.ballot.has_failed(node) {
-                    self.wait_at(node, time);
-                }
-            }
+            // A completion record may count no longer.
+            self.wait_where(|vote| vote.said.is_failure() || vote.said.is_done(), time);
         }
         self.step(time);
     }
@@ -137,19 +138,15 @@ impl<R: Rules> Ballot<R> {
 
     /// Renews grants that are old, or get old while the next in line waits for other nodes.
     pub fn refresh(&mut self, out: &mut Outgoing, now: Instant) {
-        for node in 0..self.votes.len() {
-            let due = |vote: &Vote| self.refresh_at(vote).is_some_and(|due| now >= due);
-            if self.votes.get(node).is_some_and(due) {
-                self.ask(out, node, Ask::again(self.votes.len()), now);
-            }
+        for node in self.nodes_that(|vote| self.refresh_at(vote).is_some_and(|due| now >= due)) {
+            self.ask(out, node, Ask::again(self.votes.len()), now);
         }
     }
 
     /// True if some nodes grant without a majority, or their fences are too far apart.
     pub fn has_minority(&self) -> bool {
-        let granting = || self.votes.iter().filter(|vote| vote.held().is_some());
-        let counting = granting().filter(|vote| !vote.lease.behind).count();
-        counting < self.majority() && granting().next().is_some()
+        let counts = |vote: &Vote| vote.held().is_some() && !vote.lease.behind;
+        !self.do_most(counts) && self.highest().is_some()
     }
 
     /// Time of the next renewal of a grant.
@@ -174,18 +171,8 @@ impl<R: Rules> Ballot<R> {
         }
     }
 
-    /// True if a node answers, does not grant, and has no request under way.
-    pub fn is_idle(&self, node: usize) -> bool {
-        self.votes.get(node).is_some_and(Vote::is_idle)
-    }
-
     /// True if this node grants, as far as is known.
     pub fn has(&self, node: usize) -> bool {
         self.votes.get(node).is_some_and(|vote| vote.held().is_some())
-    }
-
-    /// True if a node has failed, or has a completion record that may count, and no new request is under way.
-    pub fn has_failed(&self, node: usize) -> bool {
-        self.votes.get(node).is_some_and(|vote| vote.said.is_failure() || vote.said.is_done())
     }
 }
