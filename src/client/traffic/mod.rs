@@ -28,7 +28,7 @@ use crate::reach::node::{Answered, Node};
 use crate::report::{NodeError, NodeState, Release, Report};
 use crate::shared::Shared;
 use crate::token::Token;
-use attempt::{Attempt, Released, Waits};
+use attempt::{Attempt, Released};
 use request::Wanted;
 use under_way::UnderWay;
 
@@ -165,17 +165,18 @@ impl Traffic {
         if matches!(send.ask, Ask::Acquire { wait: Some(Wait { turn: true, .. }), .. }) {
             self.warm_up(send.node, &command);
         }
-        let polled = send.ask.blocks().then(|| self.wanted.polled(send, &attempt.token));
+        let polled = self.wanted.polled(send, &attempt.token);
         self.requests.push(async move {
             let to = (&node, send.node);
-            let (answer, sent) = match send.ask {
-                Ask::Acquire { wait: Some(Wait { blocks: Some(slice), .. }), .. } => {
-                    let polled = polled.unwrap_or_else(|| command.clone());
-                    let waits = Waits { blocked: command, polled };
-                    attempt.wait(to, send.ask, &waits, slice, within).await
+            let (answer, sent) = match (send.ask, polled) {
+                (
+                    Ask::Acquire { wait: Some(Wait { blocks: Some(slice), .. }), .. },
+                    Some(polled),
+                ) => attempt.wait(to, send.ask, (&command, &polled), slice, within).await,
+                (Ask::Extend { fence }, _) => {
+                    raise::raise(&attempt, to, &command, fence, within).await
                 }
-                Ask::Extend { fence } => raise::raise(&attempt, to, &command, fence, within).await,
-                ask => attempt.ask(to, ask, &command, within).await,
+                (ask, _) => attempt.ask(to, ask, &command, within).await,
             };
             Unread { attempt, send, answer, sent }
         });
