@@ -141,7 +141,7 @@ impl Run {
         match &mut error {
             _ if !wanted.names_holder => {}
             Error::Held { holder, nodes, .. } => {
-                *holder = holder::find(&shared, &wanted, nodes, timeout).await.map(Box::new);
+                *holder = holder::find(&shared, &wanted.key, nodes, timeout).await.map(Box::new);
             }
             Error::Done { key, fence, by, nodes, .. } => {
                 *by = holder::find_done(&shared, key, (nodes, *fence), timeout).await.map(Box::new);

@@ -94,9 +94,7 @@ enum Event {
 impl Keeper {
     async fn keep(mut self, mut inbox: mpsc::UnboundedReceiver<Order>) {
         loop {
-            let is_lost = self.publish();
-            self.send();
-            if is_lost {
+            if self.show() {
                 // Boxed, because it is rare, and would make the task of each lock larger.
                 return Box::pin(self.end(inbox)).await;
             }
@@ -135,14 +133,6 @@ impl Keeper {
             let far_too_late = FAR_TOO_LATE.min(self.hold.ttl().0 * 1_000 / 4);
             let is_over = self.view.renews && now >= claim.until;
             self.paused = is_over && now.since(due) > far_too_late;
-        }
-    }
-
-    fn send(&mut self) {
-        while let Some(send) = self.hold.poll() {
-            debug!(key = %self.view.key, node = send.node, ask = ?send.ask, "keeps");
-            self.first.get_or_insert(send.id);
-            self.traffic.send(send);
         }
     }
 
@@ -192,15 +182,12 @@ impl Keeper {
     }
 
     async fn detach(mut self, done: Detaching, busy: Busy) {
-        if !self.finishes() {
-            self.settle().await;
-            if !self.publish() {
-                let until = self.view.until();
-                self.lose(LossReason::Detached);
-                let _ = done.send(Ok(until));
-                self.traffic.finish();
-                return drop(busy);
-            }
+        if !self.finishes() && !self.settle().await {
+            let until = self.view.until();
+            self.lose(LossReason::Detached);
+            let _ = done.send(Ok(until));
+            self.traffic.finish();
+            return drop(busy);
         }
         self.has_none(done, busy).await;
     }
@@ -213,21 +200,30 @@ impl Keeper {
     }
 
     /// Waits for a short time until each node that answers has confirmed the lock: without an answer its state
-    /// is unknown.
-    async fn settle(&mut self) {
-        let (now, timeout) = (clock::now(), self.traffic.timeout);
-        let end = now.later(timeout * 2);
-        self.hold.hand_on(clock::millis(timeout), now);
+    /// is unknown. Returns true if the lock is lost.
+    async fn settle(&mut self) -> bool {
+        let timeout = self.traffic.timeout;
+        let mut patience = pin!(sleep(timeout * 2));
+        self.hold.hand_on(clock::millis(timeout), clock::now());
         loop {
-            self.send();
-            if self.hold.is_settled() || !matches!(self.hold.state(), State::Held(_)) {
-                return;
+            if self.show() || self.hold.is_settled() {
+                return !matches!(self.hold.state(), State::Held(_));
             }
             tokio::select! {
                 biased;
-                heard = self.traffic.next() => self.hear(heard, clock::now()),
-                () = clock::sleep_until(Some(end)) => return,
+                () = self.next() => {}
+                () = &mut patience => return self.show(),
             }
+        }
+    }
+
+    /// Waits for the next event at the nodes.
+    async fn next(&mut self) {
+        let due = self.hold.wake();
+        tokio::select! {
+            biased;
+            heard = self.traffic.next() => self.hear(heard, clock::now()),
+            () = clock::sleep_until(due) => self.hold.tick(clock::now()),
         }
     }
 
@@ -247,7 +243,21 @@ impl Keeper {
         }
     }
 
-    /// Shows the present state to the guard. Returns true if the lock is lost.
+    /// Shows the present state to the guard, and sends the requests that follow. Returns true if the lock is lost.
+    fn show(&mut self) -> bool {
+        let is_lost = self.publish();
+        self.send();
+        is_lost
+    }
+
+    fn send(&mut self) {
+        while let Some(send) = self.hold.poll() {
+            debug!(key = %self.view.key, node = send.node, ask = ?send.ask, "keeps");
+            self.first.get_or_insert(send.id);
+            self.traffic.send(send);
+        }
+    }
+
     fn publish(&mut self) -> bool {
         match self.hold.state() {
             State::Held(claim) => {
@@ -324,17 +334,10 @@ impl Keeper {
     /// Waits until the lock is left done, or lost. The caller of a release waits for at most one node time-out.
     async fn finished(&mut self, done: &mut Option<Releasing>) {
         let mut patience = pin!(sleep(self.traffic.timeout));
-        loop {
-            let is_lost = self.publish();
-            self.send();
-            if is_lost {
-                return;
-            }
-            let due = self.hold.wake();
+        while !self.show() {
             tokio::select! {
                 biased;
-                heard = self.traffic.next() => self.hear(heard, clock::now()),
-                () = clock::sleep_until(due) => self.hold.tick(clock::now()),
+                () = self.next() => {}
                 () = &mut patience, if done.is_some() => {
                     let release = self.traffic.not_released(Duration::from_millis(self.hold.ttl().0));
                     self.tell_not_released(&release);
