@@ -75,22 +75,6 @@ fn a_lease_that_is_made_much_longer_is_not_lost_between_two_answers() {
 }
 
 #[test]
-fn a_lease_that_is_made_longer_during_a_renewal_is_asked_for_again() {
-    let mut hold = held(1);
-    let due = hold.wake().unwrap();
-    hold.tick(due);
-    let renewal = sent(|| hold.poll());
-    hold.extend(HOUR, due);
-    assert_eq!(sent(|| hold.poll()), [], "one request at a time");
-    hold.answer(0, renewal[0].id, Answer::Extended, due);
-    let again = sent(|| hold.poll());
-    assert_eq!(again.len(), 1);
-    hold.answer(0, again[0].id, Answer::Extended, due);
-    assert!(until(&hold) > due.0 + HOUR.0 * 900);
-    assert_eq!(sent(|| hold.poll()), []);
-}
-
-#[test]
 fn a_caller_that_extends_during_a_renewal_does_not_wait_for_the_next_one() {
     let mut hold = held(1);
     let due = hold.wake().unwrap();
@@ -314,29 +298,6 @@ fn a_node_that_refuses_a_longer_lease_while_all_others_are_silent_keeps_the_one_
         assert_eq!((hold.ttl(), hold.extended()), (LEASE, Some(Err(Millis(40_000)))));
         assert!(sent(|| hold.poll()).iter().any(|send| (send.node, send.ttl) == (0, LEASE)));
     }
-}
-
-#[test]
-fn a_longer_lease_that_a_majority_grants_stays_though_others_refuse_it_and_are_silent() {
-    let mut hold = held(5);
-    hold.extend(HOUR, Instant(SECOND));
-    let answers = [TOO_LONG, Answer::Extended, Answer::Silent, Answer::Extended, Answer::Extended];
-    for (send, answer) in sent(|| hold.poll()).iter().zip(answers) {
-        hold.answer(send.node, send.id, answer, Instant(SECOND));
-    }
-    assert_eq!((hold.ttl(), hold.extended()), (HOUR, Some(Ok(()))));
-}
-
-#[test]
-fn a_limit_that_is_lowered_counts_though_the_lease_was_made_longer_before() {
-    let mut hold = held(1);
-    hold.extend(HOUR, Instant(SECOND));
-    extended(&mut hold, &[0], Instant(SECOND));
-    let due = hold.wake().unwrap();
-    hold.tick(due);
-    let asked = sent(|| hold.poll());
-    hold.answer(0, asked[0].id, Answer::TooLong(Millis(60_000)), due);
-    assert_eq!(hold.ttl(), Millis(60_000));
 }
 
 #[test]
