@@ -51,7 +51,6 @@ pub(crate) fn start(mut hold: Hold, traffic: Traffic, claim: Claim) -> Guard {
         hold,
         traffic,
         view,
-        first: None,
         loss,
         extensions: VecDeque::new(),
         finishers: Vec::new(),
@@ -69,8 +68,6 @@ struct Keeper {
     hold: Hold,
     traffic: Traffic,
     view: Arc<View>,
-    /// First request that was sent to keep the lock. Answers to earlier ones belong to the acquisition.
-    first: Option<u32>,
     loss: watch::Sender<Option<Loss>>,
     /// The extension under way, and those that wait for its end: the nodes are asked for one length at a time.
     extensions: VecDeque<(Duration, Extended)>,
@@ -84,13 +81,6 @@ type Extended = oneshot::Sender<Result<(), Error>>;
 type Releasing = oneshot::Sender<Result<Release, Loss>>;
 type Detaching = oneshot::Sender<Result<Instant, Loss>>;
 
-/// Events that wake the keeper.
-enum Event {
-    Order(Option<Order>),
-    Heard(Heard),
-    Due,
-}
-
 impl Keeper {
     async fn keep(mut self, mut inbox: mpsc::UnboundedReceiver<Order>) {
         loop {
@@ -98,41 +88,46 @@ impl Keeper {
                 // Boxed, because it is rare, and would make the task of each lock larger.
                 return Box::pin(self.end(inbox)).await;
             }
-            let due = self.hold.wake();
-            let event = tokio::select! {
+            let order = tokio::select! {
                 biased;
-                order = inbox.recv() => Event::Order(order),
-                heard = self.traffic.next() => Event::Heard(heard),
-                () = clock::sleep_until(due) => Event::Due,
+                order = inbox.recv() => order,
+                () = self.next() => continue,
             };
-            let now = clock::now();
-            self.note_pause(due, now);
-            match event {
-                Event::Order(Some(Order::Extend(ttl, done))) => self.extend(ttl, done),
-                Event::Order(Some(Order::Done(end, outcome, done))) => {
-                    self.finish(end, outcome, done);
-                }
-                Event::Order(Some(Order::Release(done, busy))) => {
-                    return self.release(Some(done), busy).await;
-                }
-                Event::Order(Some(Order::Drop(busy))) => return self.release(None, busy).await,
-                Event::Order(Some(Order::Detach(done, busy))) => {
-                    return self.detach(done, busy).await;
-                }
-                Event::Order(None) => return self.traffic.finish(),
-                Event::Heard(heard) => self.hear(heard, now),
-                Event::Due => self.hold.tick(now),
+            self.note_pause();
+            match order {
+                Some(Order::Extend(ttl, done)) => self.extend(ttl, done),
+                Some(Order::Done(end, outcome, done)) => self.finish(end, outcome, done),
+                Some(Order::Release(done, busy)) => return self.release(Some(done), busy).await,
+                Some(Order::Drop(busy)) => return self.release(None, busy).await,
+                Some(Order::Detach(done, busy)) => return self.detach(done, busy).await,
+                None => return self.traffic.finish(),
+            }
+        }
+    }
+
+    /// Waits for the next event at the nodes.
+    async fn next(&mut self) {
+        let due = self.hold.wake();
+        tokio::select! {
+            biased;
+            heard = self.traffic.next() => {
+                self.note_pause();
+                self.hear(heard, clock::now());
+            }
+            () = clock::sleep_until(due) => {
+                self.note_pause();
+                self.hold.tick(clock::now());
             }
         }
     }
 
     /// Records a pause of this process that prevented a renewal. Any timer is a little late; a delay by a
     /// good part of the lease means a pause.
-    fn note_pause(&mut self, due: Option<Instant>, now: Instant) {
-        if let (State::Held(claim), Some(due)) = (self.hold.state(), due) {
-            let far_too_late = FAR_TOO_LATE.min(self.hold.ttl().0 * 1_000 / 4);
+    fn note_pause(&mut self) {
+        if let (State::Held(claim), Some(due)) = (self.hold.state(), self.hold.wake()) {
+            let (now, lease) = (clock::now(), self.hold.ttl().0 * 1_000);
             let is_over = self.view.renews && now >= claim.until;
-            self.paused = is_over && now.since(due) > far_too_late;
+            self.paused = is_over && now.since(due) > FAR_TOO_LATE.min(lease / 4);
         }
     }
 
@@ -217,22 +212,12 @@ impl Keeper {
         }
     }
 
-    /// Waits for the next event at the nodes.
-    async fn next(&mut self) {
-        let due = self.hold.wake();
-        tokio::select! {
-            biased;
-            heard = self.traffic.next() => self.hear(heard, clock::now()),
-            () = clock::sleep_until(due) => self.hold.tick(clock::now()),
-        }
-    }
-
     fn hear(&mut self, heard: Heard, now: Instant) {
         match heard {
             Heard::CutOff(node) => self.hold.cut_off(node, now),
             Heard::Back(node) => self.hold.is_back(node, now),
             Heard::Reply(reply) => {
-                if !reply.is_yes() && self.first.is_some_and(|first| reply.id >= first) {
+                if !reply.is_yes() && self.hold.is_own(reply.id) {
                     let Shared { counts, nodes, .. } = &*self.traffic.shared;
                     let node = nodes.get(reply.node).map_or("", |node| node.name());
                     counts.not_renewed(node, &reply.state);
@@ -253,7 +238,6 @@ impl Keeper {
     fn send(&mut self) {
         while let Some(send) = self.hold.poll() {
             debug!(key = %self.view.key, node = send.node, ask = ?send.ask, "keeps");
-            self.first.get_or_insert(send.id);
             self.traffic.send(send);
         }
     }
@@ -390,14 +374,10 @@ impl Keeper {
     }
 
     fn tell_not_released(&self, release: &Release) {
-        let Shared { listener, nodes, .. } = &*self.traffic.shared;
-        listener.tell(&Notice::NotReleased {
-            key: self.view.key.clone(),
-            needed: self.traffic.shared.majority(),
-            of: nodes.len(),
-            left: release.left.clone(),
-            within: release.within,
-        });
+        let (key, shared) = (self.view.key.clone(), &self.traffic.shared);
+        let (needed, of) = (shared.majority(), shared.nodes.len());
+        let Release { left, within, .. } = release.clone();
+        shared.listener.tell(&Notice::NotReleased { key, needed, of, left, within });
     }
 
     /// The loss, if there is one.

@@ -12,7 +12,7 @@ use super::gathering::Gathering;
 use super::hold::Hold;
 use super::rules::{Rules, Sound};
 use super::waiting::Slices;
-use super::{Answer, Ask, Claim, Failure, Obstacle, Plan, Send, Verdict};
+use super::{Answer, Ask, Claim, Failure, Plan, Send, Verdict};
 use crate::limits::MAX_FENCE_AHEAD;
 use crate::words::{Fence, Instant, Millis, Patience, Time};
 
@@ -387,9 +387,7 @@ impl<R: Rules> Acquisition<R> {
             self.plan.seen = self.plan.seen.max(fence);
         }
         if let Some(suspect) = self.plan.suspects.get_mut(node) {
-            let quarantine = Answer::Refused(Obstacle::Quarantine);
-            *suspect =
-                matches!(answer, Answer::Silent | Answer::Unreachable) || answer == quarantine;
+            *suspect = answer.is_failure();
         }
     }
 }

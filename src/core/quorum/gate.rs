@@ -141,8 +141,7 @@ impl<R: Rules> Acquisition<R> {
     pub(super) fn hear_ping(&mut self, id: u32, answer: Answer, time: Time) {
         let Phase::Queueing { watch, .. } = &mut self.phase else { return };
         let is_ping = watch.ping.take_if(|ping| *ping == id).is_some();
-        let quarantine = answer == Answer::Refused(Obstacle::Quarantine);
-        if is_ping && (quarantine || matches!(answer, Answer::Silent | Answer::Unreachable)) {
+        if is_ping && answer.is_failure() {
             self.ask_anew(time);
         }
     }

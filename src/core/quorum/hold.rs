@@ -160,10 +160,7 @@ impl<R: Rules> Hold<R> {
             return;
         }
         self.look(now);
-        if !self.is_held() {
-            return;
-        }
-        if self.finishes.is_some() {
+        if !self.is_held() || self.finishes.is_some() {
             return self.plan_finish(now);
         }
         self.ballot.settle(&mut self.out, now);
@@ -181,7 +178,7 @@ impl<R: Rules> Hold<R> {
             }
             // The node forgot the lease, and then granted it to another client. That client releases its grant
             // after a while, and this request waits for it, however many other clients wait.
-            Answer::Denied if id >= self.first && self.hands_on.is_none() => {
+            Answer::Denied if self.is_own(id) && self.hands_on.is_none() => {
                 self.ballot.wait_behind(&mut self.out, node, now);
             }
             _ => {}
@@ -198,6 +195,12 @@ impl<R: Rules> Hold<R> {
         } else {
             self.renew_at = None;
         }
+    }
+
+    /// True if the hold has sent this request; earlier ones are the acquisition's.
+    #[must_use]
+    pub fn is_own(&self, id: u32) -> bool {
+        id >= self.first
     }
 
     /// Notes when the request with this id was sent; its answer comes next.

@@ -161,6 +161,14 @@ pub enum Answer {
     Unreachable,
 }
 
+impl Answer {
+    /// True if the node does not answer, or is in quarantine.
+    fn is_failure(self) -> bool {
+        use Answer::{Refused, Silent, Unreachable};
+        matches!(self, Silent | Unreachable | Refused(Obstacle::Quarantine))
+    }
+}
+
 /// The completion record of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DoneRecord {

@@ -62,6 +62,20 @@ fn a_client_of_the_only_node_in_quarantine_asks_again_now_and_then_and_keeps_its
 }
 
 #[test]
+fn a_wait_that_ends_after_the_quarantine_of_the_only_node_was_for_the_holder() {
+    let mut trial = trial(plan(1, within(3_000)));
+    trial.sends("0A100");
+    trial.hears(0, Answer::Refused(Obstacle::Quarantine));
+    trial.wakes();
+    trial.sends("0A100");
+    trial.hears(0, Answer::Denied);
+    trial.sends("0A100w");
+    trial.passes(3_000);
+    trial.waited(0, Answer::Denied);
+    trial.loses(Failure::Held);
+}
+
+#[test]
 fn a_wait_that_the_only_node_does_not_end_was_for_no_holder() {
     let mut trial = trial(plan(1, within(300)));
     trial.sends("0A100");
