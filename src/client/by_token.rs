@@ -12,7 +12,6 @@ use dlock_core::words::{Fence, Instant, Millis};
 use futures_util::future::join_all;
 use redis::{Cmd, Value};
 use tokio::sync::oneshot;
-use tokio::time::sleep;
 
 use crate::client::Client;
 use crate::clock;
@@ -24,12 +23,11 @@ use crate::key::Key;
 #[cfg(feature = "operator")]
 use crate::options::LockOptions;
 use crate::options::{check_key, check_ttl};
-use crate::reach::node::{Answered, Node};
-use crate::report::code::may_pass;
 use crate::report::error::{Error, Loss, LossReason};
 use crate::report::{NodeError, NodeState, Report};
 use crate::token::Token;
 use crate::traffic::answer;
+use crate::traffic::attempt::{self, Released};
 use crate::traffic::request;
 use crate::traffic::under_way::UnderWay;
 #[cfg(feature = "operator")]
@@ -115,21 +113,22 @@ impl Client {
 
     async fn release_everywhere(&self, key: &Key, token: &Token) -> Result<bool, Error> {
         let within = self.shared.timeout(Duration::MAX);
-        let command = Arc::new(request::release(key, token.as_str().as_bytes()));
+        let until = clock::now().later(within);
         let mut asked = UnderWay::new();
         for (place, node) in self.shared.nodes.iter().map(Arc::clone).enumerate() {
-            let command = Arc::clone(&command);
-            asked.push(async move {
-                let reply = release_at(&node, &command, within).await;
-                (place, node.counted(reply))
-            });
+            // The length of the lease is not known here.
+            let command = request::release(key, token.as_str().as_bytes());
+            let mut release = attempt::Release { command, until, was_lost: false };
+            asked.push(async move { (place, attempt::again(&node, &mut release, within).await) });
         }
         let (mut answered, mut held) = (0, false);
         let mut states = vec![(Answer::Silent, NodeState::NotAsked); self.size()];
-        while let Some((place, reply)) = asked.next().await {
-            held |= reply == Ok(Value::Int(1));
-            answered += usize::from(reply.is_ok());
-            states[place] = answer::read(&Ask::Release, reply);
+        while let Some((place, outcome)) = asked.next().await {
+            held |= outcome == Released::Held;
+            answered += usize::from(outcome.is_done());
+            if let Released::No(error) | Released::NotYet(error) = outcome {
+                states[place] = answer::read(&Ask::Release, Err(error));
+            }
             if held && answered >= self.shared.majority() {
                 let rest = async move { while asked.next().await.is_some() {} };
                 self.shared.background.spawn(rest);
@@ -333,23 +332,4 @@ impl Client {
     }
 }
 
-/// Asks a node to release, and repeats this while it refuses for the moment. The length of the lease is
-/// not known here, so this ends after `within`.
-async fn release_at(
-    node: &Arc<Node>,
-    command: &Cmd,
-    within: Duration,
-) -> Result<Answered, NodeError> {
-    let end = clock::now().later(within);
-    loop {
-        let reply = node.ask(command, clock::left(end), |_| Ok(())).await;
-        let passes = matches!(&reply, Err(NodeError::Refused(text)) if may_pass(text));
-        if !passes || clock::left(end) <= PAUSE {
-            return reply;
-        }
-        sleep(PAUSE).await;
-    }
-}
-
 const RUNTIME: &str = "the runtime has ended";
-const PAUSE: Duration = Duration::from_millis(100);

@@ -104,7 +104,7 @@ impl Run {
             }
             tokio::select! {
                 biased;
-                heard = going.traffic.next() => match heard {
+                heard = going.traffic.hear() => match heard {
                     Heard::Reply(reply) => {
                         going.machine.sent(reply.node, reply.id, reply.sent);
                         going.machine.answer(reply.node, reply.id, reply.answer, clock::time());
@@ -137,7 +137,7 @@ impl Run {
         let (shared, wanted) = (Arc::clone(&traffic.shared), Arc::clone(&traffic.wanted));
         let timeout = traffic.timeout;
         debug!(key = %traffic.wanted.key, ?failure, "not acquired");
-        traffic.finish();
+        traffic.finish_later();
         match &mut error {
             _ if !wanted.names_holder => {}
             Error::Held { holder, nodes, .. } => {
@@ -161,7 +161,7 @@ impl Drop for Run {
         going.traffic.forget_requests();
         going.machine.abandon();
         going.send();
-        going.traffic.finish();
+        going.traffic.finish_later();
     }
 }
 

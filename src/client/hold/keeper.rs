@@ -100,7 +100,7 @@ impl Keeper {
                 Some(Order::Release(done, busy)) => return self.release(Some(done), busy).await,
                 Some(Order::Drop(busy)) => return self.release(None, busy).await,
                 Some(Order::Detach(done, busy)) => return self.detach(done, busy).await,
-                None => return self.traffic.finish(),
+                None => return self.traffic.finish().await,
             }
         }
     }
@@ -181,7 +181,7 @@ impl Keeper {
             let until = self.view.until();
             self.lose(LossReason::Detached);
             let _ = done.send(Ok(until));
-            self.traffic.finish();
+            self.traffic.finish().await;
             return drop(busy);
         }
         self.has_none(done, busy).await;
@@ -304,7 +304,7 @@ impl Keeper {
                 // Earlier attempts are still released.
                 _ = self.traffic.next() => continue,
             };
-            let Some(order) = order else { return self.traffic.finish() };
+            let Some(order) = order else { return self.traffic.finish().await };
             match order {
                 Order::Extend(_, done) => drop(done.send(self.outcome().map_err(Error::from))),
                 Order::Done(_, _, done) => drop(done.send(but_done(self.outcome()))),
@@ -337,7 +337,7 @@ impl Keeper {
             self.finished(&mut done).await;
         }
         // A request needs no FINAL if its answer has arrived.
-        while let Some(heard) = self.traffic.next().now_or_never() {
+        while let Some(heard) = self.traffic.hear().now_or_never() {
             self.hear(heard, clock::now());
         }
         // A lock that ended before its release was lost.
@@ -369,7 +369,7 @@ impl Keeper {
         if let Some(done) = done {
             let _ = done.send(but_done(outcome).map(|()| release));
         }
-        self.traffic.finish();
+        self.traffic.finish().await;
         drop(busy);
     }
 

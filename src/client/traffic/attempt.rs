@@ -119,7 +119,7 @@ impl Attempt {
     }
 
     fn sending(&self, place: usize, ask: Ask) -> Sending<'_> {
-        Sending { attempt: self, place, ask, at: clock::now(), is_sent: false }
+        Sending { attempt: self, place, ask, at: Instant(0), is_sent: false }
     }
 
     fn requests_to(&self, place: usize) -> MutexGuard<'_, NodeRequests> {

@@ -5,7 +5,7 @@
 //! futures at once.
 
 pub(crate) mod answer;
-mod attempt;
+pub(crate) mod attempt;
 mod raise;
 pub(crate) mod request;
 pub(crate) mod under_way;
@@ -104,7 +104,7 @@ impl Reply {
 
 impl Traffic {
     pub(crate) fn new(shared: Arc<Shared>, wanted: Arc<Wanted>) -> Traffic {
-        let attempt = Attempt::new(0, Token::random(), shared.nodes.len());
+        let attempt = Attempt::new(FIRST, Token::random(), shared.nodes.len());
         Traffic::of(shared, wanted, attempt)
     }
 
@@ -217,7 +217,7 @@ impl Traffic {
         }
     }
 
-    /// Sends all prepared requests at once, and returns the next event.
+    /// As [`hear`](Traffic::hear), and returns changes of the nodes at once.
     pub(crate) async fn next(&mut self) -> Heard {
         let mut taken = self.taken.clone();
         loop {
@@ -237,7 +237,8 @@ impl Traffic {
         }
     }
 
-    async fn hear(&mut self) -> Heard {
+    /// Sends all prepared requests at once, and returns the next answer, or a change of a node's server before it.
+    pub(crate) async fn hear(&mut self) -> Heard {
         poll_fn(|cx| {
             // Releases first: they make room for the next requests.
             while let Poll::Ready(returned) = self.releases.poll(cx) {
@@ -342,16 +343,18 @@ impl Traffic {
         Release { is_free: false, left: left.collect(), within }
     }
 
-    /// Forgets the requests, and finishes the releases in the background.
-    pub(crate) fn finish(mut self) {
+    /// Forgets the requests, and finishes the releases.
+    pub(crate) async fn finish(mut self) {
         self.requests.clear();
+        while let Some(returned) = self.releases.next().await {
+            self.note_release(returned);
+        }
+    }
+
+    /// The same in the background.
+    pub(crate) fn finish_later(self) {
         if !self.releases.is_empty() {
-            let shared = Arc::clone(&self.shared);
-            shared.background.spawn(async move {
-                while let Some(returned) = self.releases.next().await {
-                    self.note_release(returned);
-                }
-            });
+            Arc::clone(&self.shared).background.spawn(self.finish());
         }
     }
 
@@ -417,6 +420,9 @@ fn untold(now: impl Iterator<Item = u64>, told: &mut [u64]) -> Option<usize> {
     *told = now;
     Some(node)
 }
+
+/// The number of the first attempt.
+const FIRST: u32 = 1;
 
 fn is_release(ask: Ask) -> bool {
     ask == Ask::Release

@@ -2,9 +2,8 @@
 //!
 //! The first attempt asks all nodes at once. If two clients each win some of the nodes, neither has a majority.
 //! So contenders release everything and queue at one node, the gate, and ask the other nodes at their turn
-//! there. The choice of the gate matters for order and for progress, never for safety.
-//!
-//! Here is what all phases share. Each phase has a file: `first_attempt`, `gate` and `gathering`.
+//! there. The choice of the gate matters for order and for progress, never for safety. Each phase has a file:
+//! `first_attempt`, `gate` and `gathering`.
 
 use super::ballot::{Ballot, Outgoing};
 use super::gate::Watch;
@@ -87,10 +86,8 @@ impl<R: Rules> Acquisition<R> {
             Patience::Within(limit) => Some(time.now.later(limit)),
             Patience::Try | Patience::Forever => None,
         };
-        let then = match plan.start_at_gate && plan.wait.waits() {
-            true => Then::Queue(plan.first_there()),
-            false => Then::AskAll,
-        };
+        let at_gate = plan.start_at_gate && plan.wait.waits();
+        let then = if at_gate { Then::Queue(plan.first_there()) } else { Then::AskAll };
         let first = rules.next_attempt(0);
         let mut acquisition = Acquisition {
             slices: plan.slices(),
@@ -325,8 +322,8 @@ impl<R: Rules> Acquisition<R> {
     /// do.
     fn give_up_turn(&mut self, time: Time) {
         self.turns = self.turns.saturating_add(1);
-        let is_missing = matches!(self.phase, Phase::Gathering(Gathering { missing: Some(_), .. }));
-        if is_missing || self.missing_since.is_some() {
+        let Phase::Gathering(gathering) = &self.phase else { return };
+        if gathering.missing.is_some() || self.missing_since.is_some() {
             return self.fail(time);
         }
         self.withdraw();

@@ -98,9 +98,7 @@ impl<R: Rules> Acquisition<R> {
                 self.ask_anew(time);
             }
             // There is no other node, and this one keeps the place for a while.
-            Answer::Silent | Answer::Unreachable | Answer::Refused(Obstacle::Quarantine)
-                if alone =>
-            {
+            _ if alone && answer.is_failure() => {
                 self.missing_since.get_or_insert(time.now);
                 if self.is_late(time) {
                     return self.lose(Failure::NoQuorum);
