@@ -18,7 +18,7 @@ pub(super) struct Watch {
 
 impl<R: Rules> Acquisition<R> {
     pub(super) fn queue_at(&mut self, gate: usize, time: Time) {
-        self.ballot.ask_first_for(self.slices.lease);
+        self.ballot.lengths.first = self.slices.lease;
         self.phase = Phase::Queueing { gate, failed: false, watch: self.watch(time) };
         self.ask_gate(gate, true, Some(self.proposal(time)), time);
     }

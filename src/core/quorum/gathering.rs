@@ -26,7 +26,7 @@ impl<R: Rules> Acquisition<R> {
         let may = self.plan.wait.waits() && !self.is_late(time) && self.ballot.can_answer();
         let Some((_, Said::Yes)) = self.gate_said().filter(|_| may) else { return false };
         let proposal = self.ballot.highest().unwrap_or_else(|| self.proposal(time));
-        self.ballot.ask_first_for(self.slices.lease);
+        self.ballot.lengths.first = self.slices.lease;
         self.begin_to_gather(proposal, time);
         self.step_gathering(time);
         true
@@ -39,7 +39,7 @@ impl<R: Rules> Acquisition<R> {
         for node in (0..self.plan.nodes).filter(|node| *node != gate) {
             self.wait_at(node, time);
         }
-        if !self.ballot.has(gate) {
+        if self.ballot.highest().is_none() {
             self.wait_at(gate, time);
         } else if self.plan.nodes > 1 {
             self.ballot.ask(&mut self.out, gate, Ask::again(self.plan.nodes), time.now);
@@ -169,10 +169,5 @@ impl<R: Rules> Ballot<R> {
                 vote.lease.held = None;
             }
         }
-    }
-
-    /// True if this node grants, as far as is known.
-    pub fn has(&self, node: usize) -> bool {
-        self.votes.get(node).is_some_and(|vote| vote.held().is_some())
     }
 }

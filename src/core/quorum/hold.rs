@@ -232,13 +232,15 @@ impl<R: Rules> Hold<R> {
         self.hands_on = Some(wait);
         self.look(now);
         if self.is_held() {
-            self.ballot.lengthen(&mut self.out, now);
+            for node in 0..self.ballot.nodes() {
+                self.ballot.confirm(&mut self.out, node, now);
+                self.complete(node, now);
+            }
         }
-        (0..self.ballot.nodes()).for_each(|node| self.complete(node, now));
     }
 
     fn complete(&mut self, node: usize, now: Instant) {
-        if let Some(wait) = self.hands_on.filter(|_| self.is_held()) {
+        if let Some(wait) = self.hands_on {
             let wait = Wait { blocks: Some(wait), keep: None, turn: false };
             self.ballot.wait_where_denied(&mut self.out, node, wait, now);
         }

@@ -37,11 +37,6 @@ impl Lengths {
 }
 
 impl<R: Rules> Ballot<R> {
-    /// Sets the length of the lease in requests until the claim stands.
-    pub fn ask_first_for(&mut self, first: Millis) {
-        self.lengths.first = first;
-    }
-
     /// The length of the lease.
     pub fn ttl(&self) -> Millis {
         self.lengths.wanted
@@ -52,11 +47,6 @@ impl<R: Rules> Ballot<R> {
         let Some(fence) = self.fence else { return false };
         let renewed = |held: &Held| held.ttl >= ttl && held.sent >= since;
         self.supporters(fence).filter(renewed).count() >= self.majority()
-    }
-
-    /// Asks again the nodes that have granted a shorter or older lease than the caller wants.
-    pub fn lengthen(&mut self, out: &mut Outgoing, now: Instant) {
-        (0..self.votes.len()).for_each(|node| self.confirm(out, node, now));
     }
 
     /// Asks a node again for a lease that is shorter or older than the caller wants.
