@@ -37,7 +37,7 @@ pub fn run(
     let mut mark =
         Flock::lock(file, FlockArg::LockExclusive).map_err(|(_, error)| broken(error.into()))?;
     match read(&mut mark).map_err(broken)? {
-        Some(seen) if fence < seen => return Err(Failure::new(Kind::Lost, Late::Stale { seen })),
+        Some(seen) if fence < seen => return Err(Failure::new(Kind::Lost, Late { seen })),
         Some(seen) if fence == seen => {}
         _ => write(&mut mark, fence).map_err(broken)?,
     }

@@ -46,7 +46,7 @@ fn tell() {
         known.told = true;
         warn!(
             "more requests wait for locks than half of the open files that this process may have (ulimit -n): the \
-             others ask again and again, up to a second later each"
+             others ask again and again, up to half a second later each"
         );
     }
 }
