@@ -26,7 +26,8 @@ use crate::traffic::{Heard, Traffic};
 /// Starts the keeper of an acquired lock.
 pub(crate) fn start(mut hold: Hold, traffic: Traffic, claim: Claim) -> Guard {
     let Wanted { key, options, .. } = &*traffic.wanted;
-    let limit = options.end_of_a_hold(clock::now());
+    let since = clock::now();
+    let limit = options.max_hold.map(|max_hold| since.later(max_hold));
     limit.into_iter().for_each(|limit| hold.limit(limit));
     if !options.renew {
         hold.stop_renewing();
@@ -38,7 +39,7 @@ pub(crate) fn start(mut hold: Hold, traffic: Traffic, claim: Claim) -> Guard {
         fence: claim.fence.0,
         is_exclusive: options.mode == Mode::Exclusive,
         renews: options.renew,
-        since: clock::now(),
+        since,
         until: AtomicU64::new(until.0),
         ttl: AtomicU64::new(hold.ttl().0),
         limit,
