@@ -66,8 +66,8 @@ ifdef HOURS
 else
 	DLOCK_SOAK_CHAOS=$$(($(CHAOS) / 10)) $(CARGO) test -p dlock-tests --features soak --test quorum -- --nocapture --test-threads=1 chaos_cluster:: chaos_sentinels::
 	DLOCK_SOAK=1 DLOCK_SOAK_KILLS=$(KILLS) $(CARGO) test -p dlock-tests --features soak --test node --test quorum --test hazards -- \
-		--test-threads=8 restarts::crash:: restarts::log_cut:: random_faults:: late_writers:: fail_overs:: cut:: connection:: \
-		waiting:: same_faults::
+		--test-threads=8 restarts::crash:: restarts::log_cut:: random_faults:: late_writers:: cut:: connection:: waiting:: \
+		same_faults::
 endif
 
 jobs: build ## twenty hosts with clocks of their own start a job every two seconds while nodes die, for twenty minutes (JOBS_FOR=60 seconds for each of four sets of nodes)

@@ -3,7 +3,7 @@
 use std::panic::resume_unwind;
 use std::sync::Arc;
 
-use dlock_client::{Guard, Lease};
+use dlock_client::{Error, Guard, Lease, Loss};
 use tokio::task::JoinHandle;
 
 use crate::connected::Connected;
@@ -16,10 +16,10 @@ pub struct PendingLease {
 
 impl PendingLease {
     /// Detaches a guard, and waits until each node that answers has confirmed the lock. The runtime carries
-    /// this out, so a caller that gives up half-way leaves no lock without an owner.
-    pub async fn detach(guard: Guard, connected: Arc<Connected>) -> PendingLease {
+    /// this out, so a caller that gives up half-way leaves no lock without an owner. Fails if the lock is lost.
+    pub async fn detach(guard: Guard, connected: Arc<Connected>) -> Result<PendingLease, Error> {
         let detaching = Detaching(Some(tokio::spawn(guard.detach())), Arc::clone(&connected));
-        PendingLease { lease: detaching.lease().await, connected }
+        Ok(PendingLease { lease: detaching.lease().await?, connected })
     }
 
     /// Hands the lease to the caller.
@@ -38,16 +38,17 @@ impl Drop for PendingLease {
 }
 
 /// A guard that is being detached. A release must not overtake requests for the lock, so it waits for them.
-struct Detaching(Option<JoinHandle<Lease>>, Arc<Connected>);
+struct Detaching(Option<JoinHandle<Result<Lease, Loss>>>, Arc<Connected>);
 
 impl Detaching {
-    async fn lease(mut self) -> Option<Lease> {
-        let lease = self.0.as_mut()?.await;
+    async fn lease(mut self) -> Result<Option<Lease>, Loss> {
+        let Some(task) = self.0.as_mut() else { return Ok(None) };
+        let lease = task.await;
         self.0 = None;
         match lease.map_err(|error| error.try_into_panic()) {
-            Ok(lease) => Some(lease),
+            Ok(lease) => lease.map(Some),
             Err(Ok(panic)) => resume_unwind(panic),
-            Err(Err(_)) => None,
+            Err(Err(_)) => Ok(None),
         }
     }
 }
@@ -57,7 +58,7 @@ impl Drop for Detaching {
         if let Some(task) = self.0.take() {
             let client = self.1.client.clone();
             self.1.runtime.spawn(async move {
-                if let Ok(lease) = task.await {
+                if let Ok(Ok(lease)) = task.await {
                     let _ = client.release(lease.key, &lease.token).await;
                 }
             });

@@ -5,14 +5,13 @@ use std::time::Duration;
 
 use dlock_core::quorum::{Answer, Ask, Obstacle, Rules, Sound};
 #[cfg(feature = "operator")]
-use dlock_core::quorum::{Hold, Send as Sending, State};
+use dlock_core::quorum::{Hold, State};
 #[cfg(feature = "operator")]
 use dlock_core::words::Mode;
-use dlock_core::words::{Fence, Millis};
+use dlock_core::words::{Fence, Instant, Millis};
 use futures_util::future::join_all;
 use redis::{Cmd, Value};
 use tokio::sync::oneshot;
-use tokio::time::{Instant, sleep};
 
 use crate::client::Client;
 use crate::clock;
@@ -24,12 +23,11 @@ use crate::key::Key;
 #[cfg(feature = "operator")]
 use crate::options::LockOptions;
 use crate::options::{check_key, check_ttl};
-use crate::reach::node::{Answered, Node};
-use crate::report::code::may_pass;
 use crate::report::error::{Error, Loss, LossReason};
 use crate::report::{NodeError, NodeState, Report};
 use crate::token::Token;
 use crate::traffic::answer;
+use crate::traffic::attempt::{self, Released};
 use crate::traffic::request;
 use crate::traffic::under_way::UnderWay;
 #[cfg(feature = "operator")]
@@ -63,28 +61,28 @@ impl Client {
             Some(fence) => fence,
             None => self.fence(key, name, self.shared.timeout(ttl)).await?,
         };
-        let command = request::extend(key, name, clock::millis(ttl), Fence(fence));
-        let valid_for = self.extend_by(&command, key, fence, ttl).await?;
-        Ok(Lease { key: key.clone(), token: *token, fence, valid_for })
+        let (end, _) = self.extend_all(key, token, fence, ttl).await?;
+        Ok(Lease { key: key.clone(), token: *token, fence, valid_for: clock::left(end) })
     }
 
-    /// Sends an EXTEND to all nodes. Returns the time until the validity ends. A ballot would give the same result:
-    /// each node gets one request, all at the same time and with the same fence.
-    async fn extend_by(
+    /// Sends an EXTEND to all nodes. Returns the end of the validity, and the answers. A ballot would give the same
+    /// result: each node gets one request, all at the same time and with the same fence.
+    async fn extend_all(
         &self,
-        command: &Cmd,
         key: &Key,
+        token: &Token,
         fence: u64,
         ttl: Duration,
-    ) -> Result<Duration, Error> {
-        let sent = clock::now();
-        let ask = Ask::Extend { fence: Fence(fence) };
-        let nodes = self.ask_all(&ask, command, self.shared.timeout(ttl)).await;
-        let extended = nodes.iter().filter(|(answer, _)| *answer == Answer::Extended).count();
+    ) -> Result<(Instant, Vec<Answer>), Error> {
+        let (sent, ttl_ms, ask) =
+            (clock::now(), clock::millis(ttl), Ask::Extend { fence: Fence(fence) });
+        let command = request::extend(key, token.as_str().as_bytes(), ttl_ms, Fence(fence));
+        let nodes = self.ask_all(&ask, &command, self.shared.timeout(ttl)).await;
+        let answers: Vec<Answer> = nodes.iter().map(|(answer, _)| *answer).collect();
         self.check_length(key, ttl, &nodes)?;
+        let extended = answers.iter().filter(|answer| **answer == Answer::Extended).count();
         self.need_majority(key, fence, &nodes, extended)?;
-        let drift = Duration::from_micros(Sound.drift(clock::millis(ttl)));
-        Ok(clock::left(sent.later(ttl.saturating_sub(drift))))
+        Ok((Sound.ends(sent, ttl_ms), answers))
     }
 
     /// Releases a lock by its token. Returns true if the token held the lock at any node, as soon as that is
@@ -115,21 +113,22 @@ impl Client {
 
     async fn release_everywhere(&self, key: &Key, token: &Token) -> Result<bool, Error> {
         let within = self.shared.timeout(Duration::MAX);
-        let command = Arc::new(request::release(key, token.as_str().as_bytes()));
+        let until = clock::now().later(within);
         let mut asked = UnderWay::new();
         for (place, node) in self.shared.nodes.iter().map(Arc::clone).enumerate() {
-            let command = Arc::clone(&command);
-            asked.push(async move {
-                let reply = release_at(&node, &command, within).await;
-                (place, node.counted(reply))
-            });
+            // The length of the lease is not known here.
+            let command = request::release(key, token.as_str().as_bytes());
+            let mut release = attempt::Release { command, until, was_lost: false };
+            asked.push(async move { (place, attempt::again(&node, &mut release, within).await) });
         }
         let (mut answered, mut held) = (0, false);
         let mut states = vec![(Answer::Silent, NodeState::NotAsked); self.size()];
-        while let Some((place, reply)) = asked.next().await {
-            held |= reply == Ok(Value::Int(1));
-            answered += usize::from(reply.is_ok());
-            states[place] = answer::read(&Ask::Release, reply);
+        while let Some((place, outcome)) = asked.next().await {
+            held |= outcome == Released::Held;
+            answered += usize::from(outcome.is_done());
+            if let Released::No(error) | Released::NotYet(error) = outcome {
+                states[place] = answer::read(&Ask::Release, Err(error));
+            }
             if held && answered >= self.shared.majority() {
                 let rest = async move { while asked.next().await.is_some() {} };
                 self.shared.background.spawn(rest);
@@ -306,14 +305,8 @@ impl Client {
         check_key(&key)?;
         let options = LockOptions { ttl: valid_for, mode, renew: false, ..LockOptions::default() };
         let wanted = Arc::new(Wanted::new(key.clone(), options));
-        let (ttl, ask) = (clock::millis(valid_for), Ask::Extend { fence: Fence(fence) });
-        let command =
-            wanted.command(Sending { node: 0, attempt: 0, id: 0, ask, ttl, again: None }, &token);
-        let sent = clock::now();
-        let nodes = self.ask_all(&ask, &command, self.shared.timeout(valid_for)).await;
-        let extended = nodes.iter().filter(|(answer, _)| *answer == Answer::Extended).count();
-        self.need_majority(&key, fence, &nodes, extended)?;
-        let answers: Vec<Answer> = nodes.iter().map(|(answer, _)| *answer).collect();
+        let (sent, ttl) = (clock::now(), clock::millis(valid_for));
+        let (_, answers) = self.extend_all(&key, &token, fence, valid_for).await?;
         let hold = Hold::taken_over(Sound, (Fence(fence), ttl), (sent, clock::now()), &answers);
         let State::Held(claim) = hold.state() else {
             return Err(Loss { key, fence, why: LossReason::Expired }.into());
@@ -339,24 +332,4 @@ impl Client {
     }
 }
 
-/// Asks a node to release, and repeats this while it refuses for the moment. The length of the lease is
-/// not known here, so this ends after `within`.
-async fn release_at(
-    node: &Arc<Node>,
-    command: &Cmd,
-    within: Duration,
-) -> Result<Answered, NodeError> {
-    let end = Instant::now() + within;
-    loop {
-        let left = end.saturating_duration_since(Instant::now());
-        let reply = node.ask(command, left, |_| Ok(())).await;
-        let passes = matches!(&reply, Err(NodeError::Refused(text)) if may_pass(text));
-        if !passes || Instant::now() + PAUSE >= end {
-            return reply;
-        }
-        sleep(PAUSE).await;
-    }
-}
-
 const RUNTIME: &str = "the runtime has ended";
-const PAUSE: Duration = Duration::from_millis(100);

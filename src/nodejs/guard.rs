@@ -151,7 +151,7 @@ impl Guard {
         }
         let connected = Arc::clone(&self.connected);
         self.event_loop.run(&self.connected, id, async move {
-            Ok(Outcome::Detached(PendingLease::detach(guard.ok_or(released)?, connected).await))
+            Ok(Outcome::Detached(PendingLease::detach(guard.ok_or(released)?, connected).await?))
         });
     }
 

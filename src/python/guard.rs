@@ -147,7 +147,7 @@ impl Guard {
         let Held { guard, local } = self.take(py)?;
         self.is_detached.store(true, Ordering::Relaxed);
         let detached = PendingLease::detach(guard, Arc::clone(&local.connected));
-        carry_out(py, &local, to, detached.map(Ok))
+        carry_out(py, &local, to, detached)
     }
 
     /// Waits for the loss of the lock, which is the outcome.

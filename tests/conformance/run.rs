@@ -193,7 +193,7 @@ impl Run {
     /// A step with a lock that is used by its token alone.
     async fn lease(&mut self, verb: &str, name: &str, step: &Json) {
         if verb == "detach" {
-            let lease = self.guards.remove(name).unwrap().detach().await;
+            let lease = self.guards.remove(name).unwrap().detach().await.expect("it is held");
             return drop(self.leases.insert(text(&step["as"]), lease));
         }
         let Lease { key, token, fence, .. } = &self.leases[name];

@@ -432,6 +432,13 @@ testWithServer('a guard that is detached hands on its lease', async ({ server, c
   assert.equal(await other.release(key, token), true);
 });
 
+testWithServer('a lost lock is not handed on', async ({ server, client, key }) => {
+  const guard = await client.lock(key, { ttl: 20_000 }).acquire();
+  await server.run('DLOCK.BREAK', key);
+  await assert.rejects(guard.extend(20_000), { code: 'lost', why: 'ended' });
+  await assert.rejects(guard.detach(), { code: 'lost', why: 'ended' });
+});
+
 testWithServer('the holder and the waiters of a lock are shown', async ({ server, client, key }) => {
   assert.deepEqual(await client.inspect(key), [{ node: server.url }]);
   const guard = await client.lock(key, { meta: 'the first' }).acquire();

@@ -44,6 +44,17 @@ def test_a_guard_that_is_detached_is_extended_and_released_by_its_token(
     assert server.is_free(key)
 
 
+def test_a_lost_lock_is_not_handed_on(server: Server, client: dlock.Client, key: str) -> None:
+    guard = client.lock(key, ttl=20).acquire()
+    server.run("DLOCK.BREAK", key)
+    with pytest.raises(dlock.LostError) as lost:
+        guard.extend(20)
+    assert lost.value.why == "ended"
+    with pytest.raises(dlock.LostError) as again:
+        guard.detach()
+    assert again.value.why == "ended"
+
+
 def test_a_block_of_a_guard_that_is_detached_ends_in_silence(
     server: Server, client: dlock.Client, key: str
 ) -> None:

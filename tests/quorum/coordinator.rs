@@ -73,17 +73,6 @@ pub async fn until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// Waits until a remaining time is longer than at the last look. Each look counts: a lease that has just been
-/// renewed is never longer than it was then.
-pub async fn until_longer<T: PartialOrd + Copy>(what: &str, left: impl Fn() -> T) {
-    let mut last = left();
-    until(what, || {
-        let before = std::mem::replace(&mut last, left());
-        last > before
-    })
-    .await;
-}
-
 /// Waits until a server has the lock of a guard, and extends it there.
 pub async fn until_extended_at(server: &Server, guard: &Guard) {
     let (key, token) = (guard.key(), guard.token().to_string());

@@ -3,30 +3,10 @@
 use dlock_client::Guard;
 use harness::{Builder, Client, Quorum, Server};
 
-use crate::coordinator::{LONG, healthy_program, program, run, take};
+use crate::coordinator::{LONG, healthy_program, run, take};
 
 /// The lead of one node's counter, in microseconds. Less than the lead that it refuses.
 const AHEAD: i64 = 300_000_000;
-
-#[test]
-fn fences_grow_while_nodes_go_and_come_back() {
-    let mut quorum = Quorum::start(3);
-    run(async {
-        let client = program(&quorum).await;
-        let mut last = 0;
-        for place in 0..3 {
-            quorum[place].kill();
-            for _ in 0..5 {
-                let guard = take(&client, "job", LONG).await;
-                assert!(guard.fence() > last, "without node {place}");
-                last = guard.fence();
-                guard.release().await.expect("it is held");
-            }
-            quorum[place].start_again();
-            quorum[place].run("CONFIG SET dlock.quarantine off");
-        }
-    });
-}
 
 /// Very many names reach all counters of a node.
 #[test]

@@ -1,41 +1,16 @@
 //! Many clients want the same lock: they queue at the gate in the order of arrival, and no two have it
 //! together.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 
 use dlock_client::Client;
 use harness::Quorum;
 use tokio::task::JoinSet;
 
 use crate::coordinator::{
-    LONG, assert_held, healthy_program, ms, program, run, take, take_everywhere, until, wait_for,
+    LONG, assert_held, healthy_program, ms, program, run, take_everywhere, until, wait_for,
 };
-
-#[test]
-fn clients_are_served_in_the_order_of_arrival() {
-    let quorum = Quorum::start(1);
-    run(async {
-        let holder = healthy_program(&quorum).await;
-        let guard = take(&holder, "job", LONG).await;
-        let order = Arc::new(Mutex::new(Vec::new()));
-        let mut people = JoinSet::new();
-        for number in 0..8 {
-            let (person, order) = (healthy_program(&quorum).await, Arc::clone(&order));
-            people.spawn(async move {
-                let guard = wait_for(&person, "job", LONG).await;
-                order.lock().unwrap().push((number, guard.fence()));
-                guard.release().await.expect("it is held");
-            });
-            until("they wait", || quorum[0].node("waiters").int() == number + 1).await;
-        }
-        guard.release().await.expect("it is held");
-        people.join_all().await;
-        let order = order.lock().unwrap();
-        assert!(order.is_sorted() && order.is_sorted_by_key(|(_, fence)| *fence), "{order:?}");
-        quorum.until_released();
-    });
-}
 
 #[test]
 fn waiters_queue_on_one_node_and_the_next_in_line_waits_at_all() {
@@ -57,28 +32,6 @@ fn waiters_queue_on_one_node_and_the_next_in_line_waits_at_all() {
             .await;
         guard.release().await.expect("it is held");
         people.join_all().await;
-        quorum.until_released();
-    });
-}
-
-#[test]
-fn programs_and_tasks_of_one_program_contend_and_never_overlap() {
-    let quorum = Quorum::start(3);
-    run(async {
-        let (client, register) = (healthy_program(&quorum).await, Arc::new(Register::default()));
-        let mut people = JoinSet::new();
-        for number in 0..12 {
-            let is_own = number % 2 == 0;
-            let own = if is_own { healthy_program(&quorum).await } else { client.clone() };
-            let register = Arc::clone(&register);
-            people.spawn(async move {
-                for _ in 0..4 {
-                    turn(&own, &register).await;
-                }
-            });
-        }
-        people.join_all().await;
-        assert_eq!(register.turns.load(Ordering::SeqCst), 48);
         quorum.until_released();
     });
 }

@@ -78,28 +78,11 @@ fn by_token_a_refusal_for_good_is_called_that() {
 }
 
 #[test]
-fn a_holder_of_any_majority_is_in_the_way_of_an_attempt_that_does_not_wait() {
-    let quorum = Quorum::start(3);
-    run(async {
-        let client = program(&quorum).await;
-        for free in 0..3 {
-            let key = format!("job:{free}");
-            let guard = take_everywhere(&quorum, &client, &key, LONG).await;
-            quorum[free].run(&format!("DLOCK.BREAK {key}"));
-            let error = client.lock(&key).ttl(LONG).try_acquire().await.expect_err("two have it");
-            assert!(error.to_string().starts_with(&format!("lock '{key}' is held")), "{error}");
-            assert!(guard.is_valid());
-            guard.release().await.expect("a majority has had it all the time");
-        }
-    });
-}
-
-#[test]
 fn a_release_by_token_outlasts_what_passes_soon() {
     let quorum = Quorum::start(1);
     run(async {
         let client = program(&quorum).await;
-        let lease = take(&client, "job", LONG).await.detach().await;
+        let lease = take(&client, "job", LONG).await.detach().await.expect("it is held");
         lacks_replicas(&quorum[0], true);
         let release = tokio::spawn({
             let client = client.clone();

@@ -1,34 +1,10 @@
 //! A holder, while all is well.
 
-use std::time::{Duration, Instant};
-
-use dlock_client::{Error, LockOptions, LossReason, Mode, Patience, RunError};
+use dlock_client::{Error, LossReason, RunError};
 use harness::Quorum;
 use harness::quorum::Node;
 
-use crate::coordinator::{
-    LONG, assert_held, assert_holds, healthy_program, ms, program, run, take, take_everywhere,
-    until, until_longer, wait_for,
-};
-
-/// Renewed every five seconds, and lost after three times as long.
-#[test]
-fn a_guard_is_renewed_again_and_again() {
-    let quorum = Quorum::start(3);
-    run(async {
-        let (alice, bob) = (healthy_program(&quorum).await, healthy_program(&quorum).await);
-        let guard = wait_for(&alice, "job", ms(15_000)).await;
-        let fence = guard.fence();
-        for _ in 0..2 {
-            until_longer("it is renewed", || guard.valid_for()).await;
-            assert_held(bob.lock("job").try_acquire().await);
-            assert_holds(&quorum, &guard);
-        }
-        assert_eq!(guard.fence(), fence);
-        guard.release().await.expect("it is held");
-        quorum.until_released();
-    });
-}
+use crate::coordinator::{LONG, healthy_program, ms, program, run, take, take_everywhere, until};
 
 #[test]
 fn a_guard_may_be_made_longer_and_never_shorter() {
@@ -63,27 +39,6 @@ fn a_waiter_for_a_loss_hears_that_the_guard_was_detached_and_gives_up_nothing_by
         drop(client.release("job", &token));
         client.close().await;
         quorum.until_released();
-    });
-}
-
-#[test]
-fn a_guard_that_is_not_renewed_has_one_lease_and_more_if_it_asks() {
-    let quorum = Quorum::start(1);
-    run(async {
-        let client = healthy_program(&quorum).await;
-        let lock = |ttl| client.lock("job").ttl(ttl).unrenewed().acquire();
-        let guard = lock(ms(1_000)).await.expect("it is free");
-        assert!(!guard.is_renewed());
-        let loss = guard.lost().await;
-        assert!(matches!(loss.why, LossReason::Expired), "{loss}");
-        let late = guard.release().await.expect_err("it is over");
-        assert!(matches!(late.why, LossReason::Expired), "{late}");
-        let guard = lock(LONG / 2).await.expect("it is free");
-        guard.extend(LONG).await.expect("it is held");
-        assert!(guard.valid_for() > LONG / 2);
-        drop(guard);
-        client.close().await;
-        quorum.until_empty();
     });
 }
 
@@ -154,44 +109,6 @@ fn a_program_that_closes_has_released_what_it_dropped() {
             drop(take(&client, &format!("job{number}"), LONG).await);
         }
         client.close().await;
-        quorum.until_released();
-    });
-}
-
-#[test]
-fn a_recipe_has_its_options_and_its_wait_in_one_struct() {
-    let quorum = Quorum::start(1);
-    run(async {
-        let (alice, bob) = (healthy_program(&quorum).await, healthy_program(&quorum).await);
-        let readers = LockOptions {
-            ttl: LONG,
-            mode: Mode::Shared,
-            meta: "reader".to_owned(),
-            ..LockOptions::default()
-        };
-        let reader = alice.lock("job").options(readers.clone());
-        let guards = [
-            reader.clone().acquire().await.expect("it is free"),
-            bob.lock("job").options(readers).acquire().await.expect("readers share it"),
-        ];
-        assert!(guards.iter().all(|guard| guard.ttl() == LONG));
-        for wait in [Patience::Try, ms(0).into()] {
-            let answer = bob.lock("job").ttl(LONG).wait(wait).acquire().await;
-            let Err(Error::Held { holder: Some(holder), .. }) = answer else {
-                panic!("{wait:?}: {answer:?}");
-            };
-            assert_eq!(holder.meta, b"reader");
-        }
-        let (begun, wait) = (Instant::now(), ms(100));
-        bob.lock("job").wait(wait).acquire().await.expect_err("readers have it");
-        assert!(begun.elapsed() >= wait - ms(2), "{:?}", begun.elapsed());
-        let writer = tokio::spawn(bob.lock("job").ttl(LONG).wait(Duration::MAX).acquire());
-        until("the writer waits", || quorum[0].traces().waiters == 1).await;
-        for guard in guards {
-            guard.release().await.expect("it is held");
-        }
-        let writer = writer.await.expect("no panic").expect("it is free");
-        writer.release().await.expect("it is held");
         quorum.until_released();
     });
 }

@@ -63,6 +63,24 @@ fn a_lease_that_no_majority_grants_is_an_error_that_names_limit_setting_and_rene
 }
 
 #[test]
+fn extensions_at_the_same_time_are_answered_each_for_its_own_length() {
+    let quorum = Quorum::start(1);
+    quorum[0].run("CONFIG SET dlock.max-ttl 100000");
+    run(async {
+        let client = healthy_program(&quorum).await;
+        let guard = client.lock("job").ttl(ms(20_000)).acquire().await.expect("it is free");
+        let extend = |ttl| guard.extend(ms(ttl));
+        let (longer, too_long, shorter) = (extend(90_000), extend(200_000), extend(30_000));
+        longer.await.expect("the node grants it");
+        let refused = too_long.await.expect_err("the node refuses it").to_string();
+        assert!(refused.contains("100000 ms, the longest"), "{refused}");
+        shorter.await.expect("the node grants it");
+        assert_eq!(guard.ttl(), ms(90_000));
+        guard.release().await.expect("it is held");
+    });
+}
+
+#[test]
 fn a_lock_that_is_handed_on_after_others_wanted_it_is_at_all_nodes() {
     let quorum = Quorum::start(3);
     run(async {
@@ -73,7 +91,7 @@ fn a_lock_that_is_handed_on_after_others_wanted_it_is_at_all_nodes() {
         until("bob waits", || quorum[0].node("waiters").int() == 1).await;
         quorum[1].network().delay(ms(40));
         let released = tokio::spawn(guard.release());
-        let lease = bobs.await.expect("no panic").detach().await;
+        let lease = bobs.await.expect("no panic").detach().await.expect("it is held");
         assert_eq!(quorum.held_by("job", lease.token.as_str()), 3);
         released.await.expect("no panic").expect("it was held");
         assert!(bob.release("job", &lease.token).await.expect("a majority answers"));

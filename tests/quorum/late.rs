@@ -185,36 +185,6 @@ fn a_grant_to_a_request_that_comes_late_a_second_time_is_not_taken_for_the_first
 }
 
 #[test]
-fn a_request_to_wait_that_arrives_after_its_lock_was_given_back_takes_no_place() {
-    let quorum = Quorum::start(1);
-    run(async {
-        let (alice, bob) = (program(&quorum).await, healthy_program(&quorum).await);
-        let (node, network) = (&quorum[0], quorum[0].network());
-        let waits = async || {
-            let busy = take(&bob, "job", ms(60_000)).await;
-            let waits = alice.clone();
-            let waiting = tokio::spawn(async move { wait_for(&waits, "job", ms(60_000)).await });
-            (busy, waiting)
-        };
-        let (busy, waiting) = waits().await;
-        until("alice waits", || node.node("waiters").int() == 1).await;
-        busy.release().await.expect("it is held");
-        waiting.await.expect("no panic").release().await.expect("it is held");
-
-        // Over the same connection as before.
-        network.keep_back_from(Way::Up, "WAIT");
-        let (busy, waiting) = waits().await;
-        until("alice has asked", || network.has_kept_back(Way::Up)).await;
-        network.cut();
-        until("alice waits", || node.node("waiters").int() == 1).await;
-        busy.release().await.expect("it is held");
-        waiting.await.expect("no panic").release().await.expect("it is held");
-        arrives(&quorum).await;
-        quorum.until_released();
-    });
-}
-
-#[test]
 fn a_request_that_was_sent_again_and_arrives_after_its_release_takes_nothing() {
     let quorum = Quorum::start(3);
     run(async {

@@ -105,7 +105,7 @@ fn a_guard_knows_by_the_clock_alone_that_it_is_over() {
 }
 
 #[test]
-fn a_lost_lock_that_is_handed_on_has_no_time_left_and_leaves_no_lease() {
+fn a_lost_lock_is_not_handed_on_and_leaves_no_lease() {
     let quorum = Quorum::start(3);
     run(async {
         let client = program(&quorum).await;
@@ -113,8 +113,8 @@ fn a_lost_lock_that_is_handed_on_has_no_time_left_and_leaves_no_lease() {
         let guard = lock.acquire().await.expect("it is free");
         let loss = guard.lost().await;
         assert!(matches!(loss.why, LossReason::MaxHold), "{loss}");
-        let lease = guard.detach().await;
-        assert_eq!(lease.valid_for, ms(0));
+        let loss = guard.detach().await.expect_err("it is lost");
+        assert!(matches!(loss.why, LossReason::MaxHold), "{loss}");
         until("all leases are released", || quorum.held("job") == 0).await;
     });
 }

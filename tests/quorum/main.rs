@@ -1,12 +1,11 @@
 //! The client library against real nodes: what it promises to a program that takes locks with it.
 //!
 //! In reading order: [`coordinator`], what the tests share; [`smoke`]; nodes that fail, [`minority`]
-//! and [`majority`]; networks that fail, [`late`] and [`cut`]; [`gate`], [`waiting`],
-//! [`shared`] for contention; [`guard`], [`holding`], [`loss`], [`fences`] and [`connection`] for holders;
+//! and [`majority`]; networks that fail, [`late`] and [`cut`]; [`gate`] and [`waiting`]
+//! for contention; [`guard`], [`holding`], [`loss`], [`fences`] and [`connection`] for holders;
 //! [`cancelled`] for attempts that are given up; [`done`] for locks that are left done; [`random_faults`] and
 //! [`late_writers`], where everything fails at random; [`addresses`], [`rights`], [`tls`] and [`tls_shapes`] for how nodes are reached; [`sentinel`] and
-//! [`cluster`] for nodes with servers that change, at random in [`fail_overs`], and with all that can happen
-//! in [`chaos`]: to a cluster ([`chaos_cluster`]), behind Sentinels ([`chaos_sentinels`]), to any server
+//! [`cluster`] for nodes with servers that change, with all that can happen in [`chaos`]: to a cluster ([`chaos_cluster`]), behind Sentinels ([`chaos_sentinels`]), to any server
 //! ([`chaos_servers`]); [`surroundings`] that are hostile.
 
 mod addresses;
@@ -25,8 +24,6 @@ mod connection;
 mod coordinator;
 mod cut;
 mod done;
-#[cfg(feature = "soak")]
-mod fail_overs;
 mod fault;
 mod fenced;
 mod fences;
@@ -44,7 +41,6 @@ mod minority;
 mod random_faults;
 mod rights;
 mod sentinel;
-mod shared;
 mod smoke;
 mod surroundings;
 mod tls;

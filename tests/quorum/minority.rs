@@ -83,25 +83,6 @@ fn a_program_can_begin_while_a_minority_is_dead_and_uses_it_when_it_is_back() {
     });
 }
 
-/// The guard is renewed as soon as its connection to the node is back: the lease is far longer than the test.
-#[test]
-fn a_guard_outlives_nodes_that_are_restarted_one_after_another_with_their_data() {
-    let mut quorum = Quorum::with(3, |builder| builder.config("save 3600 1"));
-    run(async {
-        let client = program(&quorum).await;
-        let guard = take_everywhere(&quorum, &client, "job", LONG).await;
-        for place in 0..3 {
-            quorum[place].restart();
-            assert_eq!(quorum[place].holders("job"), [guard.token().as_str()], "it came back");
-            let extended = || quorum[place].info_number("dlock", "dlock_extensions");
-            until("it is renewed there", || extended() > 0).await;
-            assert!(guard.is_valid(), "node {place}");
-        }
-        guard.release().await.expect("it is held");
-        quorum.until_released();
-    });
-}
-
 /// The first nodes in the order fail: the gate is among them.
 fn work_goes_on_with(faults: &[Fault], size: usize) {
     let mut quorum = Quorum::start(size);

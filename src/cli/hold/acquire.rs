@@ -70,7 +70,7 @@ async fn hand_over(name: &Named, guards: Vec<Guard>, json: bool) -> Result<Exit,
         }
     }
     for guard in guards {
-        guard.detach().await;
+        guard.detach().await.map_err(|loss| Failure::new(Kind::Lost, loss))?;
     }
     Ok(Exit::OK)
 }

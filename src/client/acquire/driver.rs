@@ -104,7 +104,7 @@ impl Run {
             }
             tokio::select! {
                 biased;
-                heard = going.traffic.next() => match heard {
+                heard = going.traffic.hear() => match heard {
                     Heard::Reply(reply) => {
                         going.machine.sent(reply.node, reply.id, reply.sent);
                         going.machine.answer(reply.node, reply.id, reply.answer, clock::time());
@@ -137,11 +137,11 @@ impl Run {
         let (shared, wanted) = (Arc::clone(&traffic.shared), Arc::clone(&traffic.wanted));
         let timeout = traffic.timeout;
         debug!(key = %traffic.wanted.key, ?failure, "not acquired");
-        traffic.finish();
+        traffic.finish_later();
         match &mut error {
             _ if !wanted.names_holder => {}
             Error::Held { holder, nodes, .. } => {
-                *holder = holder::find(&shared, &wanted, nodes, timeout).await.map(Box::new);
+                *holder = holder::find(&shared, &wanted.key, nodes, timeout).await.map(Box::new);
             }
             Error::Done { key, fence, by, nodes, .. } => {
                 *by = holder::find_done(&shared, key, (nodes, *fence), timeout).await.map(Box::new);
@@ -161,7 +161,7 @@ impl Drop for Run {
         going.traffic.forget_requests();
         going.machine.abandon();
         going.send();
-        going.traffic.finish();
+        going.traffic.finish_later();
     }
 }
 
@@ -203,7 +203,7 @@ impl Going {
         match failure {
             Failure::Held => Error::Held { key, holder: None, nodes: traffic.reports() },
             Failure::NoQuorum => {
-                let (needed, nodes) = (traffic.shared.majority(), traffic.reports_of_an_outage());
+                let (needed, nodes) = (traffic.shared.majority(), traffic.reports());
                 Error::NoQuorum { key, needed, nodes }
             }
             Failure::Done(record) => Error::Done {

@@ -3,9 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::StreamExt;
 use futures_util::future::join_all;
-use futures_util::stream::FuturesUnordered;
 use redis::Value;
 use tokio::time::timeout;
 
@@ -14,60 +12,53 @@ use crate::key::Key;
 use crate::reach::node::Node;
 use crate::report::{NodeState, Report};
 use crate::shared::Shared;
-use crate::traffic::request::Wanted;
 
 /// Asks the nodes that report the lock as held. Returns the holder that most of them name, or `None` if no
 /// node answers in time.
 pub(crate) async fn find(
     shared: &Shared,
-    wanted: &Wanted,
+    key: &Key,
     nodes: &[Report],
     within: Duration,
 ) -> Option<HolderInfo> {
-    let key = &wanted.key;
-    let mut known: Vec<(HolderInfo, &Arc<Node>)> = Vec::new();
-    let search = async {
-        let asked = shared.nodes.iter().zip(nodes);
-        let asked = asked.filter(|(_, report)| report.state == NodeState::Held);
-        let found = join_all(asked.map(|(node, _)| async move {
-            let first = ask(node, key, within).await?.holders.into_iter().next()?;
-            Some((first, node))
-        }));
-        known = found.await.into_iter().flatten().collect();
-        let votes = |holder: &HolderInfo| {
-            known.iter().filter(|(other, _)| other.fence == holder.fence).count()
-        };
-        // The first of those with the most votes.
-        let (holder, node) = known.iter().rev().max_by_key(|(holder, _)| votes(holder))?;
-        let address = match holder.client {
-            Some(client) => address(node, key, client).await,
-            None => None,
-        };
-        Some(HolderInfo { address, ..holder.clone() })
+    let is_held = |state: &NodeState| *state == NodeState::Held;
+    let known = ask_all(shared, key, nodes, within, is_held).await.into_iter();
+    let known: Vec<(HolderInfo, &Arc<Node>)> =
+        known.filter_map(|(found, node)| Some((found.holders.into_iter().next()?, node))).collect();
+    let votes =
+        |holder: &HolderInfo| known.iter().filter(|(other, _)| other.fence == holder.fence).count();
+    // The first of those with the most votes.
+    let (holder, node) = known.iter().rev().max_by_key(|(holder, _)| votes(holder))?;
+    let address = match holder.client {
+        Some(client) => timeout(within, address(node, key, client)).await.ok().flatten(),
+        None => None,
     };
-    timeout(within, search).await.ok().flatten()
+    Some(HolderInfo { address, ..holder.clone() })
 }
 
-/// Asks the nodes that report the lock as done. Returns the holder of this fence from the first answer.
+/// Asks the nodes that report the lock as done. Returns the holder with this fence.
 pub(crate) async fn find_done(
     shared: &Shared,
     key: &Key,
     (nodes, fence): (&[Report], u64),
     within: Duration,
 ) -> Option<DoneInfo> {
-    let asked = shared.nodes.iter().zip(nodes);
-    let asked = asked.filter(|(_, report)| matches!(report.state, NodeState::Done(_)));
-    let mut answers: FuturesUnordered<_> =
-        asked.map(|(node, _)| async move { ask(node, key, within).await?.done }).collect();
-    let search = async {
-        while let Some(done) = answers.next().await {
-            if let Some(done) = done.filter(|done| done.fence == fence) {
-                return Some(done);
-            }
-        }
-        None
-    };
-    timeout(within, search).await.ok().flatten()
+    let is_done = |state: &NodeState| matches!(state, NodeState::Done(_));
+    let found = ask_all(shared, key, nodes, within, is_done).await.into_iter();
+    found.filter_map(|(found, _)| found.done).find(|done| done.fence == fence)
+}
+
+async fn ask_all<'a>(
+    shared: &'a Shared,
+    key: &Key,
+    nodes: &[Report],
+    within: Duration,
+    are: impl Fn(&NodeState) -> bool,
+) -> Vec<(Inspection, &'a Arc<Node>)> {
+    let asked = shared.nodes.iter().zip(nodes).filter(|(_, report)| are(&report.state));
+    let found =
+        join_all(asked.map(|(node, _)| async move { (ask(node, key, within).await, node) }));
+    found.await.into_iter().filter_map(|(found, node)| Some((found?, node))).collect()
 }
 
 async fn ask(node: &Arc<Node>, key: &Key, within: Duration) -> Option<Inspection> {

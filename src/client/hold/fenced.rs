@@ -24,14 +24,10 @@ pub struct Fenced<C> {
 
 /// A server's refusal of a command of a [`Fenced`] connection. The command was not run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum Late {
-    /// A later holder has been there, with this fence.
-    #[error("a later holder has been there, with fence {seen}")]
-    Stale {
-        /// Largest fence that the mark has seen.
-        seen: u64,
-    },
+#[error("a later holder has been there, with fence {seen}")]
+pub struct Late {
+    /// Largest fence that the mark has seen.
+    pub seen: u64,
 }
 
 impl Guard {
@@ -51,13 +47,8 @@ impl Late {
     /// Reads an error of a server; `None` if the server refused for another reason.
     #[must_use]
     pub fn of(error: &RedisError) -> Option<Late> {
-        match error.code()? {
-            "STALE" => {
-                let seen = error.detail()?.split(' ').next()?.parse().ok()?;
-                Some(Late::Stale { seen })
-            }
-            _ => None,
-        }
+        let detail = (error.code()? == "STALE").then(|| error.detail())??;
+        Some(Late { seen: detail.split(' ').next()?.parse().ok()? })
     }
 }
 

@@ -64,7 +64,7 @@ pub(crate) enum Order {
     /// Leave the lock done until then, with this outcome.
     Done(Instant, Vec<u8>, oneshot::Sender<Result<(), Loss>>),
     /// Stop without a release. The answer is the end of the validity.
-    Detach(oneshot::Sender<Instant>, Busy),
+    Detach(oneshot::Sender<Result<Instant, Loss>>, Busy),
 }
 
 /// A lock that this client does not renew: another process extends and releases it by its token.
@@ -308,16 +308,19 @@ impl Guard {
     /// Hands the lock over to another process: this client stops renewing it, and does not release it.
     /// Waits until all nodes that answer have the lock, for at most two node time-outs. The lock is
     /// handed over even if the future is dropped at once.
-    pub fn detach(mut self) -> impl Future<Output = Lease> + Send {
+    ///
+    /// # Errors
+    /// Fails when the lock was lost before that, or is being left [done](Guard::done); then it is released.
+    pub fn detach(mut self) -> impl Future<Output = Result<Lease, Loss>> + Send {
         let (sender, done) = oneshot::channel();
         self.done = true;
         let order = Order::Detach(sender, self.shared.background.busy());
         self.order(order);
         async move {
-            let until = done.await.unwrap_or_else(|_| self.view.until());
+            let until = done.await.unwrap_or_else(|_| Err(self.view.over()))?;
             let View { key, token, fence, .. } = &*self.view;
             let valid_for = clock::left(until);
-            Lease { key: key.clone(), token: *token, fence: *fence, valid_for }
+            Ok(Lease { key: key.clone(), token: *token, fence: *fence, valid_for })
         }
     }
 

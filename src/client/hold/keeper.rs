@@ -1,13 +1,13 @@
 //! The task that keeps a held lock: renews it, notices its loss, and releases it.
 
-use std::mem;
+use std::collections::VecDeque;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use dlock_core::quorum::{self, Claim, Hold, State};
-use dlock_core::words::{Instant, Millis, Mode};
+use dlock_core::words::{Instant, Mode};
 use futures_util::future::FutureExt;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::sleep;
@@ -26,7 +26,8 @@ use crate::traffic::{Heard, Traffic};
 /// Starts the keeper of an acquired lock.
 pub(crate) fn start(mut hold: Hold, traffic: Traffic, claim: Claim) -> Guard {
     let Wanted { key, options, .. } = &*traffic.wanted;
-    let limit = options.end_of_a_hold(clock::now());
+    let since = clock::now();
+    let limit = options.max_hold.map(|max_hold| since.later(max_hold));
     limit.into_iter().for_each(|limit| hold.limit(limit));
     if !options.renew {
         hold.stop_renewing();
@@ -38,7 +39,7 @@ pub(crate) fn start(mut hold: Hold, traffic: Traffic, claim: Claim) -> Guard {
         fence: claim.fence.0,
         is_exclusive: options.mode == Mode::Exclusive,
         renews: options.renew,
-        since: clock::now(),
+        since,
         until: AtomicU64::new(until.0),
         ttl: AtomicU64::new(hold.ttl().0),
         limit,
@@ -51,9 +52,8 @@ pub(crate) fn start(mut hold: Hold, traffic: Traffic, claim: Claim) -> Guard {
         hold,
         traffic,
         view,
-        first: None,
         loss,
-        extensions: Vec::new(),
+        extensions: VecDeque::new(),
         finishers: Vec::new(),
         paused: false,
     };
@@ -69,11 +69,9 @@ struct Keeper {
     hold: Hold,
     traffic: Traffic,
     view: Arc<View>,
-    /// First request that was sent to keep the lock. Answers to earlier ones belong to the acquisition.
-    first: Option<u32>,
     loss: watch::Sender<Option<Loss>>,
-    /// Callers that wait for a renewal of at least this length, at this time or later.
-    extensions: Vec<(Millis, Instant, Extended)>,
+    /// The extension under way, and those that wait for its end: the nodes are asked for one length at a time.
+    extensions: VecDeque<(Duration, Extended)>,
     /// The callers of [`Guard::done`].
     finishers: Vec<oneshot::Sender<Result<(), Loss>>>,
     /// True if this task was paused until the validity had ended.
@@ -82,65 +80,55 @@ struct Keeper {
 
 type Extended = oneshot::Sender<Result<(), Error>>;
 type Releasing = oneshot::Sender<Result<Release, Loss>>;
-
-/// Events that wake the keeper.
-enum Event {
-    Order(Option<Order>),
-    Heard(Heard),
-    Due,
-}
+type Detaching = oneshot::Sender<Result<Instant, Loss>>;
 
 impl Keeper {
     async fn keep(mut self, mut inbox: mpsc::UnboundedReceiver<Order>) {
         loop {
-            self.send();
-            if self.publish() {
+            if self.show() {
                 // Boxed, because it is rare, and would make the task of each lock larger.
                 return Box::pin(self.end(inbox)).await;
             }
-            let due = self.hold.wake();
-            let event = tokio::select! {
+            let order = tokio::select! {
                 biased;
-                order = inbox.recv() => Event::Order(order),
-                heard = self.traffic.next() => Event::Heard(heard),
-                () = clock::sleep_until(due) => Event::Due,
+                order = inbox.recv() => order,
+                () = self.next() => continue,
             };
-            let now = clock::now();
-            self.note_pause(due, now);
-            match event {
-                Event::Order(Some(Order::Extend(ttl, done))) => self.extend(ttl, done),
-                Event::Order(Some(Order::Done(end, outcome, done))) => {
-                    self.finish(end, outcome, done);
-                }
-                Event::Order(Some(Order::Release(done, busy))) => {
-                    return self.release(Some(done), busy).await;
-                }
-                Event::Order(Some(Order::Drop(busy))) => return self.release(None, busy).await,
-                Event::Order(Some(Order::Detach(done, busy))) => {
-                    return self.detach(done, busy).await;
-                }
-                Event::Order(None) => return self.traffic.finish(),
-                Event::Heard(heard) => self.hear(heard, now),
-                Event::Due => self.hold.tick(now),
+            self.note_pause();
+            match order {
+                Some(Order::Extend(ttl, done)) => self.extend(ttl, done),
+                Some(Order::Done(end, outcome, done)) => self.finish(end, outcome, done),
+                Some(Order::Release(done, busy)) => return self.release(Some(done), busy).await,
+                Some(Order::Drop(busy)) => return self.release(None, busy).await,
+                Some(Order::Detach(done, busy)) => return self.detach(done, busy).await,
+                None => return self.traffic.finish().await,
+            }
+        }
+    }
+
+    /// Waits for the next event at the nodes.
+    async fn next(&mut self) {
+        let due = self.hold.wake();
+        tokio::select! {
+            biased;
+            heard = self.traffic.next() => {
+                self.note_pause();
+                self.hear(heard, clock::now());
+            }
+            () = clock::sleep_until(due) => {
+                self.note_pause();
+                self.hold.tick(clock::now());
             }
         }
     }
 
     /// Records a pause of this process that prevented a renewal. Any timer is a little late; a delay by a
     /// good part of the lease means a pause.
-    fn note_pause(&mut self, due: Option<Instant>, now: Instant) {
-        if let (State::Held(claim), Some(due)) = (self.hold.state(), due) {
-            let far_too_late = FAR_TOO_LATE.min(self.hold.ttl().0 * 1_000 / 4);
+    fn note_pause(&mut self) {
+        if let (State::Held(claim), Some(due)) = (self.hold.state(), self.hold.wake()) {
+            let (now, lease) = (clock::now(), self.hold.ttl().0 * 1_000);
             let is_over = self.view.renews && now >= claim.until;
-            self.paused = is_over && now.since(due) > far_too_late;
-        }
-    }
-
-    fn send(&mut self) {
-        while let Some(send) = self.hold.poll() {
-            debug!(key = %self.view.key, node = send.node, ask = ?send.ask, "keeps");
-            self.first.get_or_insert(send.id);
-            self.traffic.send(send);
+            self.paused = is_over && now.since(due) > FAR_TOO_LATE.min(lease / 4);
         }
     }
 
@@ -148,9 +136,10 @@ impl Keeper {
         if self.finishes() {
             return drop(done.send(Err(self.view.over().into())));
         }
-        let (now, ttl) = (clock::now(), clock::millis(ttl));
-        self.hold.extend(ttl, now);
-        self.extensions.push((ttl, now, done));
+        self.extensions.push_back((ttl, done));
+        if self.extensions.len() == 1 {
+            self.hold.extend(clock::millis(ttl), clock::now());
+        }
     }
 
     /// True while the lock is being left done: the guard is not valid.
@@ -174,55 +163,52 @@ impl Keeper {
         self.hold.finish(clock::millis(left), now);
     }
 
-    /// Answers callers that wait for a longer lease: granted, or refused.
+    /// Answers the caller of the extension under way, and begins the next one.
     fn tell_extended(&mut self) {
-        let (hold, traffic) = (&self.hold, &self.traffic);
-        for (ttl, since, done) in mem::take(&mut self.extensions) {
-            if hold.is_renewed(ttl, since) {
-                let _ = done.send(Ok(()));
-            } else if hold.ttl() < ttl {
-                let (key, nodes) = (self.view.key.clone(), traffic.reports());
-                let (ttl, limit) = (Duration::from_millis(ttl.0), hold.longest());
-                let limit = Duration::from_millis(limit.0);
-                let _ = done.send(Err(Error::TooLong { key, ttl, limit, nodes }));
-            } else {
-                self.extensions.push((ttl, since, done));
+        while let Some(outcome) = self.hold.extended() {
+            let Some((ttl, done)) = self.extensions.pop_front() else { return };
+            let _ = done.send(outcome.map_err(|limit| {
+                let (key, nodes) = (self.view.key.clone(), self.traffic.reports());
+                Error::TooLong { key, ttl, limit: Duration::from_millis(limit.0), nodes }
+            }));
+            if let Some((ttl, _)) = self.extensions.front() {
+                self.hold.extend(clock::millis(*ttl), clock::now());
             }
         }
     }
 
-    async fn detach(mut self, done: oneshot::Sender<Instant>, busy: Busy) {
-        if self.finishes() {
-            // There is no lock to hand over.
-            drop(done);
-            self.finished(&mut None).await;
-            return self.traffic.finish();
-        }
-        self.settle().await;
-        if !self.publish() {
+    async fn detach(mut self, done: Detaching, busy: Busy) {
+        if !self.finishes() && !self.settle().await {
             let until = self.view.until();
             self.lose(LossReason::Detached);
-            let _ = done.send(until);
+            let _ = done.send(Ok(until));
+            self.traffic.finish().await;
+            return drop(busy);
         }
-        self.traffic.finish();
-        drop(busy);
+        self.has_none(done, busy).await;
+    }
+
+    /// There is no lock to hand over.
+    async fn has_none(self, done: Detaching, busy: Busy) {
+        let loss = self.outcome().err().unwrap_or_else(|| self.view.over());
+        let _ = done.send(Err(loss));
+        self.release(None, busy).await;
     }
 
     /// Waits for a short time until each node that answers has confirmed the lock: without an answer its state
-    /// is unknown.
-    async fn settle(&mut self) {
-        let (now, timeout) = (clock::now(), self.traffic.timeout);
-        let end = now.later(timeout * 2);
-        self.hold.hand_on(clock::millis(timeout), now);
+    /// is unknown. Returns true if the lock is lost.
+    async fn settle(&mut self) -> bool {
+        let timeout = self.traffic.timeout;
+        let mut patience = pin!(sleep(timeout * 2));
+        self.hold.hand_on(clock::millis(timeout), clock::now());
         loop {
-            self.send();
-            if self.hold.is_settled() || !matches!(self.hold.state(), State::Held(_)) {
-                return;
+            if self.show() || self.hold.is_settled() {
+                return !matches!(self.hold.state(), State::Held(_));
             }
             tokio::select! {
                 biased;
-                heard = self.traffic.next() => self.hear(heard, clock::now()),
-                () = clock::sleep_until(Some(end)) => return,
+                () = self.next() => {}
+                () = &mut patience => return self.show(),
             }
         }
     }
@@ -232,7 +218,7 @@ impl Keeper {
             Heard::CutOff(node) => self.hold.cut_off(node, now),
             Heard::Back(node) => self.hold.is_back(node, now),
             Heard::Reply(reply) => {
-                if !reply.is_yes() && self.first.is_some_and(|first| reply.id >= first) {
+                if !reply.is_yes() && self.hold.is_own(reply.id) {
                     let Shared { counts, nodes, .. } = &*self.traffic.shared;
                     let node = nodes.get(reply.node).map_or("", |node| node.name());
                     counts.not_renewed(node, &reply.state);
@@ -243,7 +229,20 @@ impl Keeper {
         }
     }
 
-    /// Shows the present state to the guard. Returns true if the lock is lost.
+    /// Shows the present state to the guard, and sends the requests that follow. Returns true if the lock is lost.
+    fn show(&mut self) -> bool {
+        let is_lost = self.publish();
+        self.send();
+        is_lost
+    }
+
+    fn send(&mut self) {
+        while let Some(send) = self.hold.poll() {
+            debug!(key = %self.view.key, node = send.node, ask = ?send.ask, "keeps");
+            self.traffic.send(send);
+        }
+    }
+
     fn publish(&mut self) -> bool {
         match self.hold.state() {
             State::Held(claim) => {
@@ -290,7 +289,7 @@ impl Keeper {
         }
         debug!(key = %loss.key, fence = loss.fence, why = %loss.why, "not held any more");
         self.view.until.store(0, Ordering::Release);
-        for (_, _, done) in self.extensions.drain(..) {
+        for (_, done) in self.extensions.drain(..) {
             let _ = done.send(Err(loss.clone().into()));
         }
         self.loss.send_replace(Some(loss));
@@ -306,14 +305,13 @@ impl Keeper {
                 // Earlier attempts are still released.
                 _ = self.traffic.next() => continue,
             };
-            let Some(order) = order else { return self.traffic.finish() };
+            let Some(order) = order else { return self.traffic.finish().await };
             match order {
                 Order::Extend(_, done) => drop(done.send(self.outcome().map_err(Error::from))),
                 Order::Done(_, _, done) => drop(done.send(but_done(self.outcome()))),
                 Order::Release(done, busy) => return self.release(Some(done), busy).await,
                 Order::Drop(busy) => return self.release(None, busy).await,
-                // There is no lock to hand over.
-                Order::Detach(_, busy) => return self.release(None, busy).await,
+                Order::Detach(done, busy) => return self.has_none(done, busy).await,
             }
         }
     }
@@ -321,16 +319,10 @@ impl Keeper {
     /// Waits until the lock is left done, or lost. The caller of a release waits for at most one node time-out.
     async fn finished(&mut self, done: &mut Option<Releasing>) {
         let mut patience = pin!(sleep(self.traffic.timeout));
-        loop {
-            self.send();
-            if self.publish() {
-                return;
-            }
-            let due = self.hold.wake();
+        while !self.show() {
             tokio::select! {
                 biased;
-                heard = self.traffic.next() => self.hear(heard, clock::now()),
-                () = clock::sleep_until(due) => self.hold.tick(clock::now()),
+                () = self.next() => {}
                 () = &mut patience, if done.is_some() => {
                     let release = self.traffic.not_released(Duration::from_millis(self.hold.ttl().0));
                     self.tell_not_released(&release);
@@ -346,7 +338,7 @@ impl Keeper {
             self.finished(&mut done).await;
         }
         // A request needs no FINAL if its answer has arrived.
-        while let Some(heard) = self.traffic.next().now_or_never() {
+        while let Some(heard) = self.traffic.hear().now_or_never() {
             self.hear(heard, clock::now());
         }
         // A lock that ended before its release was lost.
@@ -378,19 +370,15 @@ impl Keeper {
         if let Some(done) = done {
             let _ = done.send(but_done(outcome).map(|()| release));
         }
-        self.traffic.finish();
+        self.traffic.finish().await;
         drop(busy);
     }
 
     fn tell_not_released(&self, release: &Release) {
-        let Shared { listener, nodes, .. } = &*self.traffic.shared;
-        listener.tell(&Notice::NotReleased {
-            key: self.view.key.clone(),
-            needed: self.traffic.shared.majority(),
-            of: nodes.len(),
-            left: release.left.clone(),
-            within: release.within,
-        });
+        let (key, shared) = (self.view.key.clone(), &self.traffic.shared);
+        let (needed, of) = (shared.majority(), shared.nodes.len());
+        let Release { left, within, .. } = release.clone();
+        shared.listener.tell(&Notice::NotReleased { key, needed, of, left, within });
     }
 
     /// The loss, if there is one.

@@ -14,10 +14,13 @@ use tracing::warn;
 /// The right to a waiting connection, until this is dropped.
 pub(crate) type Permit = OwnedSemaphorePermit;
 
-/// Returns a permit, or the semaphore to wait for one.
-pub(crate) fn take() -> Result<Permit, Arc<Semaphore>> {
-    let permits = of_this_process();
-    Arc::clone(&permits).try_acquire_owned().map_err(|_| permits)
+/// Returns a permit, if one is free.
+pub(crate) fn take() -> Option<Permit> {
+    let permit = of_this_process().try_acquire_owned().ok();
+    if permit.is_none() {
+        tell();
+    }
+    permit
 }
 
 /// A child of a fork has none of its parent's connections.
@@ -36,14 +39,14 @@ fn of_this_process() -> Arc<Semaphore> {
 }
 
 /// Warns, once in a process, that some waiters poll.
-pub(crate) fn tell() {
+fn tell() {
     if let Ok(mut known) = KNOWN.lock()
         && let Some(known) = known.as_mut().filter(|known| !known.told)
     {
         known.told = true;
         warn!(
             "more requests wait for locks than half of the open files that this process may have (ulimit -n): the \
-             others ask again and again, up to a second later each"
+             others ask again and again, up to half a second later each"
         );
     }
 }

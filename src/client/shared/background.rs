@@ -2,30 +2,37 @@
 
 use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
-use tokio::sync::watch;
+use tokio::sync::Notify;
 use tokio::time::timeout;
 
 /// A count of a client's background tasks, so that a caller can wait for their end. Each task has a time
 /// limit, and all end with the runtime.
 pub(crate) struct Background {
-    running: Arc<watch::Sender<usize>>,
+    running: Arc<Running>,
     /// Runtime of the client's creation: for guards that are dropped outside of any runtime.
     home: Handle,
 }
 
+#[derive(Default)]
+struct Running {
+    tasks: AtomicUsize,
+    idle: Notify,
+}
+
 /// Counts as a task as long as it exists.
-pub(crate) struct Busy(Arc<watch::Sender<usize>>);
+pub(crate) struct Busy(Arc<Running>);
 
 impl Background {
     pub(crate) fn new() -> Background {
-        Background { running: Arc::new(watch::Sender::new(0)), home: Handle::current() }
+        Background { running: Arc::default(), home: Handle::current() }
     }
 
     pub(crate) fn busy(&self) -> Busy {
-        self.running.send_modify(|running| *running += 1);
+        self.running.tasks.fetch_add(1, Ordering::AcqRel);
         Busy(Arc::clone(&self.running))
     }
 
@@ -40,13 +47,24 @@ impl Background {
 
     /// Waits until no task runs. Returns false if that takes longer than `within`.
     pub(crate) async fn idle(&self, within: Duration) -> bool {
-        let mut running = self.running.subscribe();
-        timeout(within, running.wait_for(|running| *running == 0)).await.is_ok()
+        let running = &self.running;
+        let idle = async {
+            loop {
+                let idle = running.idle.notified();
+                if running.tasks.load(Ordering::Acquire) == 0 {
+                    return;
+                }
+                idle.await;
+            }
+        };
+        timeout(within, idle).await.is_ok()
     }
 }
 
 impl Drop for Busy {
     fn drop(&mut self) {
-        self.0.send_modify(|running| *running -= 1);
+        if self.0.tasks.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.0.idle.notify_waiters();
+        }
     }
 }

@@ -1,18 +1,17 @@
 //! One attempt at a lock: its token, and its requests to each node.
 
-use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use dlock_core::quorum::{Answer, Ask, LastWord, Obstacle, Requests};
 use dlock_core::words::{Instant, Millis};
 use redis::{Cmd, Value};
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::oneshot;
 use tokio::time::sleep;
 
 use crate::clock;
 use crate::reach::node::{Answered, Node};
-use crate::reach::waiting_connections::{self, Permit};
+use crate::reach::waiting_connections;
 use crate::report::NodeError;
 use crate::report::code::may_pass;
 use crate::token::Token;
@@ -31,10 +30,6 @@ struct NodeRequests {
     requests: Requests,
     /// Forgets a request that blocks, or has blocked, at the node when this is dropped.
     waiting: Option<oneshot::Sender<()>>,
-    /// Permit for the next request that waits.
-    permit: Option<Permit>,
-    /// Earliest time of the next request that waits.
-    rests_until: Instant,
 }
 
 /// The answer to a request, and the time of the request's sending.
@@ -68,86 +63,46 @@ impl Attempt {
 
     /// Sends an ACQUIRE that blocks at the node for at most `slice`, over a connection of its own, and waits
     /// for its answer. The attempt's RELEASE ends the request and closes the connection. Without a free
-    /// permit the attempt polls instead.
+    /// permit for a connection the attempt polls: the node's queue keeps its place meanwhile.
     pub(crate) async fn wait(
         &self,
-        (node, place): (&Arc<Node>, usize),
+        to: (&Arc<Node>, usize),
         ask: Ask,
-        command: &Waits,
+        (blocked, polled): (&Cmd, &Cmd),
         slice: Millis,
         within: Duration,
     ) -> Sent {
         let (sender, ended) = oneshot::channel();
-        let (rests_until, permit) = {
-            let mut sent = self.requests_to(place);
+        {
+            let mut sent = self.requests_to(to.1);
             if sent.requests.is_over() {
                 return (Err(given_up()), clock::now());
             }
             sent.waiting = Some(sender);
-            (sent.rests_until, sent.permit.take())
-        };
+        }
         let slice = Duration::from_millis(slice.0);
         let answer = async {
-            if clock::now() < rests_until {
-                sleep(clock::left(rests_until)).await;
-            }
-            let soon = clock::now().later(FIRST_PAUSE.min(slice / 2));
-            let sent = match permit.map_or_else(waiting_connections::take, Ok) {
-                Ok(_seat) => {
-                    let mut sending = self.sending(place, ask);
+            let begun = clock::now();
+            let (sent, pause) = match waiting_connections::take() {
+                Some(_seat) => {
+                    let mut sending = self.sending(to.1, ask);
                     let limit = slice.saturating_add(within);
-                    let answer =
-                        node.wait(&command.blocked, limit, |again| sending.next(again)).await;
-                    sending.ends(answer)
+                    let answer = to.0.wait(blocked, limit, |again| sending.next(again)).await;
+                    (sending.ends(answer), PAUSE.min(slice / 2))
                 }
                 // Boxed, because it is rare, and would make each request larger.
-                Err(permits) => {
-                    Box::pin(self.poll((node, place), ask, command, slice, within, permits)).await
-                }
+                None => (Box::pin(self.ask(to, ask, polled, within)).await, POLL.min(slice / 4)),
             };
-            // Pause: a server that refuses at once, or cannot be reached, would otherwise be asked in a busy
-            // loop.
+            // A server that refuses at once, or cannot be reached, would otherwise be asked in a busy loop.
             let is_no = sent.0.as_ref().is_ok_and(Answered::is_no);
             if is_no || matches!(sent.0, Err(NodeError::Unreachable(_))) {
-                self.requests_to(place).rests_until = soon;
+                sleep(clock::left(begun.later(pause))).await;
             }
             sent
         };
         tokio::select! {
             sent = answer => sent,
             _ = ended => (Err(given_up()), clock::now()),
-        }
-    }
-
-    /// Polls for the time that a request would wait, or until there is a permit for the next one.
-    async fn poll(
-        &self,
-        to: (&Arc<Node>, usize),
-        ask: Ask,
-        command: &Waits,
-        slice: Duration,
-        within: Duration,
-        permits: Arc<Semaphore>,
-    ) -> Sent {
-        waiting_connections::tell();
-        let until = clock::now().later(slice);
-        let mut coming = pin!(permits.acquire_owned());
-        let mut pause = FIRST_PAUSE;
-        loop {
-            let sent = self.ask(to, ask, &command.polled, within).await;
-            let left = clock::left(until);
-            if !sent.0.as_ref().is_ok_and(Answered::is_no) || left.is_zero() {
-                return sent;
-            }
-            tokio::select! {
-                biased;
-                Ok(permit) = &mut coming => {
-                    self.requests_to(to.1).permit = Some(permit);
-                    return sent;
-                }
-                () = sleep(pause.min(slice / 4).min(left)) => {}
-            }
-            pause = (pause * 2).min(LONGEST_POLL);
         }
     }
 
@@ -159,12 +114,12 @@ impl Attempt {
     /// Ends the use of the token at this node. Returns the RELEASE to send, if one is due.
     pub(crate) fn give_up(&self, place: usize) -> Option<LastWord> {
         let mut sent = self.requests_to(place);
-        (sent.waiting, sent.permit) = (None, None);
+        sent.waiting = None;
         sent.requests.end()
     }
 
     fn sending(&self, place: usize, ask: Ask) -> Sending<'_> {
-        Sending { attempt: self, place, ask, at: clock::now(), is_sent: false }
+        Sending { attempt: self, place, ask, at: Instant(0), is_sent: false }
     }
 
     fn requests_to(&self, place: usize) -> MutexGuard<'_, NodeRequests> {
@@ -215,12 +170,6 @@ fn is_refusal(error: &NodeError) -> bool {
     matches!(error, NodeError::Refused(_) | NodeError::Unfit(_) | NodeError::Lapsed(_))
 }
 
-/// A request that waits, and its form for polling.
-pub(crate) struct Waits {
-    pub(crate) blocked: Cmd,
-    pub(crate) polled: Cmd,
-}
-
 /// The outcome of a RELEASE at one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Released {
@@ -268,7 +217,7 @@ pub(crate) async fn release(node: &Arc<Node>, release: &mut Release, within: Dur
 /// Releases at a node that has not answered, or has refused for the moment, again and again, until it answers or
 /// the lease has ended.
 pub(crate) async fn again(node: &Arc<Node>, command: &mut Release, within: Duration) -> Released {
-    let mut pause = FIRST_PAUSE;
+    let mut pause = PAUSE;
     loop {
         match release(node, command, within).await {
             Released::NotYet(_) if clock::left(command.until) > pause => sleep(pause).await,
@@ -299,7 +248,8 @@ fn given_up() -> NodeError {
     NodeError::Unreachable("the client gave up this attempt".to_owned())
 }
 
-const FIRST_PAUSE: Duration = Duration::from_millis(100);
+/// The shortest time of a request that waits, and the first pause between two releases.
+const PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
-/// The longest pause between polls. If the turn comes meanwhile, the lock stays reserved and idle.
-const LONGEST_POLL: Duration = Duration::from_secs(1);
+/// The time between two polls. If the turn comes meanwhile, the lock stays reserved and idle.
+const POLL: Duration = Duration::from_millis(500);

@@ -5,7 +5,7 @@
 //! futures at once.
 
 pub(crate) mod answer;
-mod attempt;
+pub(crate) mod attempt;
 mod raise;
 pub(crate) mod request;
 pub(crate) mod under_way;
@@ -28,7 +28,7 @@ use crate::reach::node::{Answered, Node};
 use crate::report::{NodeError, NodeState, Release, Report};
 use crate::shared::Shared;
 use crate::token::Token;
-use attempt::{Attempt, Released, Waits};
+use attempt::{Attempt, Released};
 use request::Wanted;
 use under_way::UnderWay;
 
@@ -104,7 +104,7 @@ impl Reply {
 
 impl Traffic {
     pub(crate) fn new(shared: Arc<Shared>, wanted: Arc<Wanted>) -> Traffic {
-        let attempt = Attempt::new(0, Token::random(), shared.nodes.len());
+        let attempt = Attempt::new(FIRST, Token::random(), shared.nodes.len());
         Traffic::of(shared, wanted, attempt)
     }
 
@@ -165,17 +165,18 @@ impl Traffic {
         if matches!(send.ask, Ask::Acquire { wait: Some(Wait { turn: true, .. }), .. }) {
             self.warm_up(send.node, &command);
         }
-        let polled = send.ask.blocks().then(|| self.wanted.polled(send, &attempt.token));
+        let polled = self.wanted.polled(send, &attempt.token);
         self.requests.push(async move {
             let to = (&node, send.node);
-            let (answer, sent) = match send.ask {
-                Ask::Acquire { wait: Some(Wait { blocks: Some(slice), .. }), .. } => {
-                    let polled = polled.unwrap_or_else(|| command.clone());
-                    let waits = Waits { blocked: command, polled };
-                    attempt.wait(to, send.ask, &waits, slice, within).await
+            let (answer, sent) = match (send.ask, polled) {
+                (
+                    Ask::Acquire { wait: Some(Wait { blocks: Some(slice), .. }), .. },
+                    Some(polled),
+                ) => attempt.wait(to, send.ask, (&command, &polled), slice, within).await,
+                (Ask::Extend { fence }, _) => {
+                    raise::raise(&attempt, to, &command, fence, within).await
                 }
-                Ask::Extend { fence } => raise::raise(&attempt, to, &command, fence, within).await,
-                ask => attempt.ask(to, ask, &command, within).await,
+                (ask, _) => attempt.ask(to, ask, &command, within).await,
             };
             Unread { attempt, send, answer, sent }
         });
@@ -216,7 +217,7 @@ impl Traffic {
         }
     }
 
-    /// Sends all prepared requests at once, and returns the next event.
+    /// As [`hear`](Traffic::hear), and returns changes of the nodes at once.
     pub(crate) async fn next(&mut self) -> Heard {
         let mut taken = self.taken.clone();
         loop {
@@ -236,7 +237,8 @@ impl Traffic {
         }
     }
 
-    async fn hear(&mut self) -> Heard {
+    /// Sends all prepared requests at once, and returns the next answer, or a change of a node's server before it.
+    pub(crate) async fn hear(&mut self) -> Heard {
         poll_fn(|cx| {
             // Releases first: they make room for the next requests.
             while let Poll::Ready(returned) = self.releases.poll(cx) {
@@ -341,16 +343,18 @@ impl Traffic {
         Release { is_free: false, left: left.collect(), within }
     }
 
-    /// Forgets the requests, and finishes the releases in the background.
-    pub(crate) fn finish(mut self) {
+    /// Forgets the requests, and finishes the releases.
+    pub(crate) async fn finish(mut self) {
         self.requests.clear();
+        while let Some(returned) = self.releases.next().await {
+            self.note_release(returned);
+        }
+    }
+
+    /// The same in the background.
+    pub(crate) fn finish_later(self) {
         if !self.releases.is_empty() {
-            let shared = Arc::clone(&self.shared);
-            shared.background.spawn(async move {
-                while let Some(returned) = self.releases.next().await {
-                    self.note_release(returned);
-                }
-            });
+            Arc::clone(&self.shared).background.spawn(self.finish());
         }
     }
 
@@ -363,19 +367,6 @@ impl Traffic {
     /// Last known state of each node.
     pub(crate) fn reports(&self) -> Vec<Report> {
         self.shared.reports(self.states.iter().cloned())
-    }
-
-    /// Last known state of each node when no majority grants anything. A waiter's request may end with a
-    /// plain refusal, also at a node in quarantine; that node's quarantine is named here.
-    pub(crate) fn reports_of_an_outage(&self) -> Vec<Report> {
-        let mut reports = self.reports();
-        for (node, report) in self.shared.nodes.iter().zip(&mut reports) {
-            let left = node.quarantine();
-            if report.state == NodeState::Held && !left.is_zero() {
-                report.state = NodeState::Quarantine(left);
-            }
-        }
-        reports
     }
 
     /// Opens the connections to the other nodes before the turn of a request at the gate, which will ask
@@ -429,6 +420,9 @@ fn untold(now: impl Iterator<Item = u64>, told: &mut [u64]) -> Option<usize> {
     *told = now;
     Some(node)
 }
+
+/// The number of the first attempt.
+const FIRST: u32 = 1;
 
 fn is_release(ask: Ask) -> bool {
     ask == Ask::Release

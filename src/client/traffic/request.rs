@@ -53,11 +53,10 @@ impl Wanted {
     }
 
     /// Returns the polling form of a request that waits: the node answers at once, and the client asks again.
-    pub(crate) fn polled(&self, send: Send, token: &Token) -> Cmd {
-        let Ask::Acquire { fence, wait: Some(wait) } = send.ask else {
-            return self.command(send, token);
-        };
-        self.acquire(send, token, fence, Some(Wait { blocks: None, ..wait }))
+    pub(crate) fn polled(&self, send: Send, token: &Token) -> Option<Cmd> {
+        let Ask::Acquire { fence, wait: Some(wait) } = send.ask else { return None };
+        wait.blocks?;
+        Some(self.acquire(send, token, fence, Some(Wait { blocks: None, ..wait })))
     }
 
     fn acquire(
@@ -167,6 +166,6 @@ mod tests {
         let shared = wanted(LockOptions { mode: Mode::Shared, ..LockOptions::default() });
         assert_eq!(words(&shared, waiting), "DLOCK.ACQUIRE job TOKEN 500 SHARED WAIT 5 KEEP 9");
         let polls = "DLOCK.ACQUIRE job TOKEN 500 SHARED KEEP 9";
-        assert_eq!(said(|send, token| shared.polled(send, token), waiting), polls);
+        assert_eq!(said(|send, token| shared.polled(send, token).unwrap(), waiting), polls);
     }
 }

@@ -1,18 +1,17 @@
-//! The acquisition of a lock: attempts, the gate for contenders, and back-off.
+//! The acquisition of a lock: attempts, the queue of contenders, and back-off.
 //!
 //! The first attempt asks all nodes at once. If two clients each win some of the nodes, neither has a majority.
 //! So contenders release everything and queue at one node, the gate, and ask the other nodes at their turn
-//! there. The choice of the gate matters for order and for progress, never for safety.
+//! there. The choice of the gate matters for order and for progress, never for safety. Each phase has a file:
+//! `first_attempt`, `gate` and `gathering`.
 
-use super::back_off::BackOff;
 use super::ballot::{Ballot, Outgoing};
+use super::gate::Watch;
+use super::gathering::Gathering;
 use super::hold::Hold;
-use super::outage::Outage;
-use super::phase::{Gate, Gathering, Phase};
 use super::rules::{Rules, Sound};
-use super::vote::Said;
 use super::waiting::Slices;
-use super::{Answer, Ask, Claim, Failure, Obstacle, Plan, Send, Verdict};
+use super::{Answer, Ask, Claim, Failure, Plan, Send, Verdict};
 use crate::limits::MAX_FENCE_AHEAD;
 use crate::words::{Fence, Instant, Millis, Patience, Time};
 
@@ -28,10 +27,48 @@ pub struct Acquisition<R = Sound> {
     /// when it takes its turn.
     withdraws_at: Option<Instant>,
     /// The end of the wait.
-    pub(super) deadline: Option<Instant>,
-    pub(super) outage: Outage,
-    pub(super) back_off: BackOff,
+    deadline: Option<Instant>,
+    /// Time since when no majority grants or denies.
+    pub(super) missing_since: Option<Instant>,
+    /// The number of rests, which get longer each time.
+    rests: u32,
+    /// The number of turns given up without a majority. The patience gets longer each time.
+    turns: u32,
     contended: bool,
+}
+
+/// A phase of an acquisition.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Phase {
+    /// All nodes have been asked.
+    Asking {
+        /// End of the wait for the gate's answer; `None` once that is over.
+        grace: Option<Instant>,
+    },
+    /// Waits for its turn at a node.
+    Queueing {
+        gate: usize,
+        /// True if the gate could not be reached at the last request.
+        failed: bool,
+        watch: Watch,
+    },
+    /// The next in line at the gate, which has asked all nodes.
+    Gathering(Gathering),
+    /// Backs off.
+    Resting { until: Instant, then: Then },
+    /// The acquisition has ended.
+    Over(Verdict),
+}
+
+/// The next step after a rest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Then {
+    /// Asks all nodes.
+    AskAll,
+    /// Queues at this node.
+    Queue(usize),
+    /// Asks this gate again, with the same token.
+    Return(usize),
 }
 
 impl Acquisition {
@@ -49,23 +86,23 @@ impl<R: Rules> Acquisition<R> {
             Patience::Within(limit) => Some(time.now.later(limit)),
             Patience::Try | Patience::Forever => None,
         };
+        let at_gate = plan.start_at_gate && plan.wait.waits();
+        let then = if at_gate { Then::Queue(plan.first_there()) } else { Then::AskAll };
+        let first = rules.next_attempt(0);
         let mut acquisition = Acquisition {
             slices: plan.slices(),
-            ballot: Ballot::new(rules, 0, plan.nodes, plan.ttl),
+            ballot: Ballot::new(rules, first, plan.nodes, plan.ttl),
             out: Outgoing::default(),
-            phase: Phase::Resting { until: time.now, gate: None, again: None },
+            phase: Phase::Resting { until: time.now, then },
             withdraws_at: None,
             deadline,
-            outage: Outage::default(),
-            back_off: BackOff::default(),
+            missing_since: None,
+            rests: 0,
+            turns: 0,
             contended: false,
             plan,
         };
-        if acquisition.plan.start_at_gate && acquisition.plan.wait.waits() {
-            acquisition.queue_at(acquisition.first_there(), time);
-        } else {
-            acquisition.ask_all(time);
-        }
+        acquisition.tick(time);
         acquisition
     }
 
@@ -107,10 +144,10 @@ impl<R: Rules> Acquisition<R> {
         matches!(self.phase, Phase::Queueing { failed: false, .. } | Phase::Gathering(_))
     }
 
-    /// Time since when no majority answers, or no grants make a claim because fences are too far apart.
+    /// Time since when no majority grants or denies, or grants make no claim because fences are too far apart.
     #[must_use]
     pub fn missing_since(&self) -> Option<Instant> {
-        self.outage.since()
+        self.missing_since
     }
 
     /// Nodes that do not answer, or are in quarantine.
@@ -140,13 +177,11 @@ impl<R: Rules> Acquisition<R> {
     pub fn tick(&mut self, time: Time) {
         let is_over = self.asks_last_at().is_some_and(|at| time.now >= at);
         match &mut self.phase {
-            &mut Phase::Resting { until, gate, again } if time.now >= until => {
-                match (again, gate) {
-                    (Some(gate), _) => self.return_to(gate, time),
-                    (None, Some(gate)) => self.queue_at(gate, time),
-                    (None, None) => self.ask_all(time),
-                }
-            }
+            &mut Phase::Resting { until, then } if time.now >= until => match then {
+                Then::AskAll => self.ask_all(time),
+                Then::Queue(gate) => self.queue_at(gate, time),
+                Then::Return(gate) => self.return_to(gate, time),
+            },
             Phase::Queueing { .. } | Phase::Gathering(_) if is_over => self.ask_anew(time),
             Phase::Gathering(_) if self.withdraws_at.is_some_and(|at| time.now >= at) => {
                 self.give_up_turn(time);
@@ -177,13 +212,12 @@ impl<R: Rules> Acquisition<R> {
             return self.hear_ping(id, answer, time);
         };
         match (&self.phase, asked.ask, answer) {
-            (&Phase::Queueing { gate, .. }, ask, _) => self.hear_gate(gate, ask, answer, time),
-            (Phase::Gathering(_), ask, _) => self.hear_node(node, ask, answer, time),
             (_, Ask::Acquire { fence: Some(_), wait }, Answer::TooFar) => {
                 let ask = Ask::Acquire { fence: None, wait };
                 self.ballot.ask(&mut self.out, node, ask, time.now);
                 self.step(time);
             }
+            (&Phase::Queueing { gate, .. }, ask, _) => self.hear_gate(gate, ask, answer, time),
             _ => self.step(time),
         }
     }
@@ -196,11 +230,7 @@ impl<R: Rules> Acquisition<R> {
 
     /// Gives up. The requests that release everything are ready.
     pub fn abandon(&mut self) {
-        if self.verdict() == Verdict::Pending {
-            self.lose(Failure::Held);
-        } else {
-            self.ballot.withdraw(&mut self.out);
-        }
+        self.lose(Failure::Held);
     }
 
     /// Turns a won acquisition into a hold, which takes the answers that are still to come.
@@ -208,135 +238,49 @@ impl<R: Rules> Acquisition<R> {
         Hold::new(self.ballot, self.out, time.now)
     }
 
-    // --- the first attempt -----------------------------------------------------------------------
-
-    pub(super) fn ask_all(&mut self, time: Time) {
-        self.begin_attempt();
-        let fence = Some(self.proposal(time));
-        for node in 0..self.plan.nodes {
-            let ask = Ask::Acquire { fence, wait: None };
-            self.ballot.ask(&mut self.out, node, ask, time.now);
-        }
-        // The claim of a waiting client waits this long for the gate, so that it cannot overtake the queue
-        // there.
-        self.phase = Phase::Asking { grace: Some(time.now.plus(self.grace())) };
-    }
-
-    fn grace(&self) -> Millis {
-        Millis(self.time_out().0.div_ceil(4))
-    }
-
-    /// Time of one more attempt at all nodes, if they have not ended the wait by then: the attempt
-    /// distinguishes a held lock from an outage.
-    fn asks_last_at(&self) -> Option<Instant> {
-        self.deadline.map(|end| end.plus(self.grace()))
-    }
-
-    /// Time for which a claim waits for its gate, and grants for a majority: the time-out, or less if the
-    /// leases are shorter. Otherwise the claim would end before the gate counts as silent. And two clients
-    /// would let their grants end at the same moment, and swap them.
-    pub(super) fn time_out(&self) -> Millis {
-        self.plan.timeout.min(self.slices.lease)
-    }
-
     /// Judges the nodes' answers so far.
     pub(super) fn step(&mut self, time: Time) {
-        if matches!(self.phase, Phase::Asking { .. }) && self.heeds_records(time) {
-            return;
+        match self.phase {
+            Phase::Asking { grace } => self.judge(grace, time),
+            Phase::Gathering(_) => self.step_gathering(time),
+            _ => {}
         }
-        self.judge(time);
         self.plan_withdrawal(time);
-    }
-
-    fn judge(&mut self, time: Time) {
-        let gate = match self.phase {
-            Phase::Asking { grace } => self.gate(grace.is_some()),
-            Phase::Gathering(_) => return self.step_gathering(time),
-            _ => return,
-        };
-        if !self.ballot.rules.minds_gate(self.plan.wait.waits()) {
-            return self.step_without(gate, time);
-        }
-        match gate {
-            Gate::Silent => return,
-            // The lock is held; but the acquisition still finds out if a majority answers.
-            Gate::Closed if self.ballot.can_answer() => {
-                if self.ballot.has_answered() {
-                    self.fail(time);
-                }
-                return;
-            }
-            _ => self.ballot.settle(&mut self.out, time.now),
-        }
-        match self.ballot.claim() {
-            Some(claim) if claim.until > time.now && gate == Gate::Open => self.win(claim),
-            // The attempt waits where it was denied at once: before the gate tells the next in line of its turn.
-            None if gate == Gate::Open
-                && self.ballot.denier().is_some()
-                && self.takes_turn(time) => {}
-            None if gate == Gate::Open && self.ballot.has_hope() => {}
-            None if gate == Gate::Open && self.takes_turn(time) => {}
-            _ => self.fail(time),
-        }
-    }
-
-    /// The same for a client that does not wait: any free majority is enough. Without one, the gate's answer
-    /// gives the reason.
-    fn step_without(&mut self, gate: Gate, time: Time) {
-        self.ballot.settle(&mut self.out, time.now);
-        let may_be_held = self.ballot.denier().is_some() && self.ballot.can_answer();
-        match self.ballot.claim() {
-            Some(claim) if claim.until > time.now => self.win(claim),
-            None if self.ballot.has_hope() || gate == Gate::Silent => {}
-            None if may_be_held && !self.ballot.has_answered() => {}
-            _ => self.fail(time),
-        }
     }
 
     pub(super) fn win(&mut self, claim: Claim) {
         self.phase = Phase::Over(Verdict::Won(claim));
     }
 
-    /// Ends without the lock: the wait was over, or the queue gone, before the turn came.
-    pub(super) fn lose_queue(&mut self) {
-        self.lose(if self.outage.is_quarantine() { Failure::NoQuorum } else { Failure::Held });
-    }
-
-    /// Releases everything, and asks all nodes once more.
-    pub(super) fn ask_anew(&mut self, time: Time) {
+    pub(super) fn lose(&mut self, failure: Failure) {
         self.ballot.withdraw(&mut self.out);
-        self.ask_all(time);
+        self.phase = Phase::Over(Verdict::Lost(failure));
     }
 
     /// Ends a failed attempt: releases everything, and decides on the next step.
     pub(super) fn fail(&mut self, time: Time) {
-        let answered = self.ballot.has_answered();
-        let waits = self.plan.wait.waits() && self.deadline.is_none_or(|end| time.now < end);
+        let waits = self.plan.wait.waits() && !self.is_late(time);
         if self.ballot.is_refused() {
             return self.lose(self.refusal());
         }
-        if answered && let Some(denier) = self.ballot.denier() {
-            self.outage.end();
+        // Nodes with a completion record count neither for a holder nor for this client. If a silent node could
+        // make the record a majority's, there is no quorum.
+        if self.ballot.has_voted()
+            && let Some(denier) = self.ballot.denier()
+        {
+            self.missing_since = None;
             self.contended = true;
             if !waits {
                 return self.lose(Failure::Held);
             }
-            self.ballot.withdraw(&mut self.out);
+            self.withdraw();
             return self.queue_at(denier, time);
         }
-        self.outage.goes_on(time.now);
-        // A single node's queue serves in order as soon as the node grants again; but a lock that is done has
-        // no queue.
-        let quarantine = self.ballot.said().next() == Some(Said::Refused(Obstacle::Quarantine));
-        if waits && self.plan.nodes == 1 && quarantine && !self.ballot.has_passed_over() {
-            self.ballot.withdraw(&mut self.out);
-            self.outage.waits_for_quarantine(time.now);
-            return self.queue_at(0, time);
-        }
+        self.missing_since.get_or_insert(time.now);
         // A waiting client waits through an outage. If a majority granted without a claim, another try helps.
-        if waits || (answered && self.back_off.may_try_again()) {
-            self.ballot.withdraw(&mut self.out);
-            self.rest(None, time);
+        if waits || (self.ballot.has_answered() && self.rests < SPLITS) {
+            self.withdraw();
+            self.rest(Then::AskAll, time);
         } else {
             self.lose(Failure::NoQuorum);
         }
@@ -349,9 +293,18 @@ impl<R: Rules> Acquisition<R> {
         if is_too_long { Failure::TooLong(limit) } else { Failure::Refused }
     }
 
-    pub(super) fn lose(&mut self, failure: Failure) {
+    /// Releases everything. The next attempt has a token of its own.
+    pub(super) fn withdraw(&mut self) {
         self.ballot.withdraw(&mut self.out);
-        self.phase = Phase::Over(Verdict::Lost(failure));
+        self.withdraws_at = None;
+        let next = self.ballot.rules.next_attempt(self.ballot.attempt());
+        self.ballot = Ballot::new(self.ballot.rules.clone(), next, self.plan.nodes, self.plan.ttl);
+    }
+
+    /// Releases everything, and asks all nodes once more.
+    pub(super) fn ask_anew(&mut self, time: Time) {
+        self.withdraw();
+        self.ask_all(time);
     }
 
     /// Plans to withdraw when it has grants and no majority: another client has the missing nodes, and may wait
@@ -360,51 +313,52 @@ impl<R: Rules> Acquisition<R> {
         if !self.ballot.has_minority() || !self.ballot.rules.withdraws() {
             self.withdraws_at = None;
         } else if self.withdraws_at.is_none() {
-            let longest = self.back_off.patience(self.time_out());
-            let patience = self.ballot.rules.at_random(longest, self.plan.random());
-            self.withdraws_at = Some(Instant(time.now.0.saturating_add(patience)));
+            let longest = self.time_out().0.saturating_mul(1_000 << self.turns.min(MOST_DOUBLED));
+            self.withdraws_at = Some(self.at_random(longest, time));
         }
     }
 
     /// Withdraws, rests, and queues anew, with another token, at the first responsive node, as other clients
     /// do.
     fn give_up_turn(&mut self, time: Time) {
-        self.back_off.gives_up_turn();
-        let is_missing = matches!(self.phase, Phase::Gathering(Gathering { missing: Some(_), .. }));
-        if is_missing || self.outage.since().is_some() {
+        self.turns = self.turns.saturating_add(1);
+        let Phase::Gathering(gathering) = &self.phase else { return };
+        if gathering.missing.is_some() || self.missing_since.is_some() {
             return self.fail(time);
         }
-        let gate = self.first_there();
-        self.ballot.withdraw(&mut self.out);
-        self.rest(Some(gate), time);
-    }
-
-    /// The first node that is not suspect.
-    fn first_there(&self) -> usize {
-        self.plan.suspects.iter().position(|suspect| !suspect).unwrap_or(0)
+        self.withdraw();
+        self.rest(Then::Queue(self.plan.first_there()), time);
     }
 
     /// Backs off, longer each time, by a random length.
-    pub(super) fn rest(&mut self, gate: Option<usize>, time: Time) {
-        let most = self.back_off.rest(self.outage.since().is_some());
-        let chance = self.plan.random();
-        let rest = self.ballot.rules.at_random(most, chance);
-        let end = Instant(time.now.0.saturating_add(rest));
+    pub(super) fn rest(&mut self, then: Then, time: Time) {
+        self.rests = self.rests.saturating_add(1);
+        let longest = if self.missing_since.is_some() { LONGEST_OUTAGE } else { LONGEST_REST };
+        let end = self.at_random((FIRST_REST << self.rests.min(8)).min(longest), time);
         let until = self.deadline.map_or(end, |last| end.min(last));
-        self.phase = Phase::Resting { until, gate, again: None };
+        self.phase = Phase::Resting { until, then };
     }
 
-    pub(super) fn begin_attempt(&mut self) {
-        self.withdraws_at = None;
-        let next = self.ballot.rules.next_attempt(self.ballot.attempt());
-        self.ballot = Ballot::new(self.ballot.rules.clone(), next, self.plan.nodes, self.plan.ttl);
+    fn at_random(&mut self, most: u64, time: Time) -> Instant {
+        let length = self.ballot.rules.at_random(most, self.plan.random());
+        Instant(time.now.0.saturating_add(length))
     }
 
-    /// A fence above all known ones of this key, and not so far ahead that nodes refuse it.
-    pub(super) fn proposal(&self, time: Time) -> Fence {
-        let next = self.plan.seen.0 + 1;
-        let wild = next > time.unix.saturating_add(MAX_FENCE_AHEAD);
-        Fence(if wild { time.unix } else { next.max(time.unix) }.max(1))
+    /// Time for which a claim waits for its gate, and grants for a majority: the time-out, or less if the
+    /// leases are shorter. Otherwise the claim would end before the gate counts as silent. And two clients
+    /// would let their grants end at the same moment, and swap them.
+    fn time_out(&self) -> Millis {
+        self.plan.timeout.min(self.slices.lease)
+    }
+
+    pub(super) fn grace(&self) -> Millis {
+        Millis(self.time_out().0.div_ceil(4))
+    }
+
+    /// Time of one more attempt at all nodes, if they have not ended the wait by then: the attempt
+    /// distinguishes a held lock from an outage.
+    fn asks_last_at(&self) -> Option<Instant> {
+        self.deadline.map(|end| end.plus(self.grace()))
     }
 
     /// True if the wait is over.
@@ -418,14 +372,29 @@ impl<R: Rules> Acquisition<R> {
         left.map_or(slice, |left| left.min(slice))
     }
 
+    /// A fence above all known ones of this key, and not so far ahead that nodes refuse it.
+    pub(super) fn proposal(&self, time: Time) -> Fence {
+        let next = self.plan.seen.0 + 1;
+        let wild = next > time.unix.saturating_add(MAX_FENCE_AHEAD);
+        Fence(if wild { time.unix } else { next.max(time.unix) }.max(1))
+    }
+
     fn note(&mut self, node: usize, answer: Answer) {
         if let Answer::Granted(fence) = answer {
             self.plan.seen = self.plan.seen.max(fence);
         }
         if let Some(suspect) = self.plan.suspects.get_mut(node) {
-            let quarantine = Answer::Refused(Obstacle::Quarantine);
-            *suspect =
-                matches!(answer, Answer::Silent | Answer::Unreachable) || answer == quarantine;
+            *suspect = answer.is_failure();
         }
     }
 }
+
+/// The number of further attempts for a client that does not wait, after grants without a claim.
+const SPLITS: u32 = 3;
+/// The first back-off and the longest, in µs.
+const FIRST_REST: u64 = 5_000;
+const LONGEST_REST: u64 = 250_000;
+/// The longest back-off while no majority answers: there may be many such clients.
+const LONGEST_OUTAGE: u64 = 1_000_000;
+/// The patience with grants without a majority is doubled this often at most.
+const MOST_DOUBLED: u32 = 3;

@@ -4,6 +4,7 @@ use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
 
+use super::lengths::Lengths;
 use super::rules::Rules;
 use super::vote::{Held, Open, Said, Vote};
 use super::{Answer, Ask, Claim, Obstacle, Send, Wait};
@@ -21,23 +22,6 @@ pub struct Ballot<R> {
     /// The claim's fence, fixed when a majority has granted. Only before the claim stands may it become
     /// smaller, if nodes cannot be raised this far.
     pub(super) fence: Option<Fence>,
-}
-
-/// The lengths of the lease that a ballot asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Lengths {
-    /// The length in requests, once the claim stands.
-    wanted: Millis,
-    /// The caller waits for a lease requested at this moment or later.
-    pub(super) wanted_at: Instant,
-    /// The length wanted before the caller asked for a longer one, until a majority has granted the longer one.
-    former: Millis,
-    /// The caller waits for a lease of this length or less, requested at this moment or later.
-    former_at: Instant,
-    /// The length in requests until the claim stands.
-    pub(super) first: Millis,
-    /// The longest lease that the nodes accepted when a longer one was given up.
-    pub(super) longest: Millis,
 }
 
 /// The standing of the claim.
@@ -96,23 +80,11 @@ impl<R: Rules> Ballot<R> {
         Ballot {
             rules,
             attempt,
-            lengths: Lengths {
-                wanted: ttl,
-                wanted_at: Instant(0),
-                former: ttl,
-                former_at: Instant(0),
-                first: ttl,
-                longest: ttl,
-            },
+            lengths: Lengths::new(ttl),
             votes,
             standing: Standing::Pending,
             fence: None,
         }
-    }
-
-    /// Sets the length of the lease in requests until the claim stands.
-    pub fn ask_first_for(&mut self, first: Millis) {
-        self.lengths.first = first;
     }
 
     /// The number of the attempt.
@@ -199,15 +171,10 @@ impl<R: Rules> Ballot<R> {
         };
         self.fence = Some(fence);
         let lags = |vote: &Vote| {
-            let idle = vote.open.is_none() && !vote.lease.behind;
+            let idle = vote.open.is_none() && !vote.lease.behind && vote.said == Said::Yes;
             idle && vote.fence().is_some_and(|held| held < fence)
         };
-        let lagging = self
-            .votes
-            .iter()
-            .enumerate()
-            .filter(|(_, vote)| lags(vote) && matches!(vote.said, Said::Yes));
-        for node in lagging.map(|(node, _)| node).collect::<Vec<_>>() {
+        for node in self.nodes_that(lags) {
             self.ask(out, node, Ask::Extend { fence }, now);
         }
     }
@@ -267,8 +234,7 @@ impl<R: Rules> Ballot<R> {
     pub fn has_hope(&self) -> bool {
         // While answers are outstanding, the fence may become smaller for nodes that are behind.
         let open = self.votes.iter().any(Vote::is_open);
-        let hopeful = |vote: &&Vote| vote.has_hope(self.fence) || (vote.lease.behind && open);
-        self.votes.iter().filter(hopeful).count() >= self.majority()
+        self.do_most(|vote| vote.has_hope(self.fence) || (vote.lease.behind && open))
     }
 
     /// The nodes' last answers, in the nodes' order.
@@ -283,33 +249,32 @@ impl<R: Rules> Ballot<R> {
 
     /// True if a majority has answered yes or no.
     pub fn has_answered(&self) -> bool {
-        self.votes.iter().filter(|vote| vote.has_answered()).count() >= self.majority()
+        self.do_most(Vote::has_answered)
     }
 
     /// The same without nodes that have not answered their newest request.
     pub fn has_answered_last(&self) -> bool {
-        let last = |vote: &&Vote| vote.has_answered() && vote.open.is_none();
-        self.votes.iter().filter(last).count() >= self.majority()
+        self.do_most(|vote| vote.has_answered() && vote.open.is_none())
     }
 
     /// True if a majority has granted or denied the lock, with fences that fit into one claim.
     pub fn has_voted(&self) -> bool {
-        let voted = |vote: &&Vote| match vote.said {
-            Said::Yes => !vote.lease.behind,
-            said => said == Said::No,
-        };
-        self.votes.iter().filter(voted).count() >= self.majority()
+        self.do_most(Vote::has_voted)
+    }
+
+    /// True if a majority may yet do so.
+    pub fn can_vote(&self) -> bool {
+        self.do_most(|vote| vote.has_voted() || vote.is_open())
     }
 
     /// True if a majority may yet answer yes or no.
     pub fn can_answer(&self) -> bool {
-        self.count(|said| !said.is_failure()) >= self.majority()
+        self.do_most(|vote| !vote.said.is_failure())
     }
 
     /// True if too many nodes refuse permanently for a majority.
     pub fn is_refused(&self) -> bool {
-        let never = self.count(|said| said == Said::Refused(Obstacle::Never));
-        self.votes.len() - never < self.majority()
+        !self.do_most(|vote| vote.said != Said::Refused(Obstacle::Never))
     }
 
     /// The number of nodes.
@@ -328,11 +293,6 @@ impl<R: Rules> Ballot<R> {
         for node in 0..self.votes.len() {
             self.renew_at(out, node, now);
         }
-    }
-
-    /// Asks again the nodes that have granted a shorter or older lease than the caller wants.
-    pub fn lengthen(&mut self, out: &mut Outgoing, now: Instant) {
-        (0..self.votes.len()).for_each(|node| self.confirm(out, node, now));
     }
 
     /// Asks one node for the lease anew.
@@ -360,10 +320,8 @@ impl<R: Rules> Ballot<R> {
             !vote.said.is_failure()
                 && vote.held().is_some_and(|held| held.since < newest && held.sent < newest)
         };
-        for node in 0..self.votes.len() {
-            if self.votes.get(node).is_some_and(doubtful) {
-                self.renew_at(out, node, now);
-            }
+        for node in self.nodes_that(doubtful) {
+            self.renew_at(out, node, now);
         }
     }
 
@@ -375,15 +333,6 @@ impl<R: Rules> Ballot<R> {
         (vote.lease.held, vote.open) = (None, None);
         vote.said = Said::Failed;
         self.ended(node, before, now);
-    }
-
-    /// Asks a node again for a lease that is shorter or older than the caller wants.
-    pub fn confirm(&mut self, out: &mut Outgoing, node: usize, now: Instant) {
-        let Some(vote) = self.votes.get(node) else { return };
-        let is_old = |held: Held| held.sent < self.lengths.wanted_at;
-        if vote.is_short(self.ttl()) || vote.held().is_some_and(is_old) {
-            self.renew_at(out, node, now);
-        }
     }
 
     /// Waits at a node that does not grant, for a part of the lease. Its place is kept until the next request:
@@ -426,74 +375,18 @@ impl<R: Rules> Ballot<R> {
         }
     }
 
-    // --- the length of the lease ------------------------------------------------------------------
-
-    /// True if a majority supports the claim by leases of this length, requested at this moment or later.
-    pub fn is_renewed(&self, ttl: Millis, since: Instant) -> bool {
-        let Some(fence) = self.fence else { return false };
-        let renewed = |held: &Held| held.ttl >= ttl && held.sent >= since;
-        self.supporters(fence).filter(renewed).count() >= self.majority()
+    /// True if a majority of the nodes does this.
+    pub(super) fn do_most(&self, does: impl Fn(&Vote) -> bool) -> bool {
+        self.votes.iter().filter(|vote| does(vote)).count() >= self.majority()
     }
 
-    /// Sets the length wanted, if it is longer; only requests from this moment on count.
-    pub fn want(&mut self, ttl: Millis, now: Instant) {
-        let lengths = &mut self.lengths;
-        if ttl <= lengths.former {
-            lengths.former_at = now;
-        }
-        (lengths.wanted, lengths.wanted_at) = (ttl.max(lengths.wanted), now);
+    pub(super) fn nodes_that(&self, does: impl Fn(&Vote) -> bool) -> Vec<usize> {
+        let nodes = self.votes.iter().enumerate().filter(|(_, vote)| does(vote));
+        nodes.map(|(node, _)| node).collect()
     }
 
-    /// The length of the lease.
-    pub fn ttl(&self) -> Millis {
-        self.lengths.wanted
-    }
-
-    /// Gives up a lease that is too long for some nodes, if no majority of the other nodes grants it. The new
-    /// length is the longest that a majority accepts, and no longer than before the caller wanted more. If
-    /// fewer than a majority have a vote, all of these must accept it: they keep the lock until more nodes are
-    /// back. True if it has given one up.
-    pub fn give_in(&mut self) -> bool {
-        let limit = |vote: &Vote| {
-            let grants = self.rules.has_vote(vote.may_grant()).then_some(Millis(u64::MAX));
-            vote.limit.or(grants)
-        };
-        let limits: Vec<Millis> = self.votes.iter().filter_map(limit).collect();
-        let votes = self.majority().min(limits.len());
-        let Some(limit) = self.rules.limit(&limits, votes) else { return false };
-        let lengths = &mut self.lengths;
-        let gives_in = limit < lengths.wanted;
-        if gives_in {
-            lengths.longest = limit;
-            (lengths.wanted, lengths.wanted_at) = (limit.min(lengths.former), lengths.former_at);
-        }
-        gives_in
-    }
-
-    /// The longest lease that a majority accepts, as far as is known before there is a claim. A node that
-    /// refuses for another reason accepts none.
-    pub fn limit(&self) -> Millis {
-        let limit = |vote: &Vote| match vote.said {
-            Said::Failed | Said::Refused(Obstacle::Never) => vote.limit.unwrap_or_default(),
-            _ => vote.limit.unwrap_or(Millis(u64::MAX)),
-        };
-        let limits: Vec<Millis> = self.votes.iter().map(limit).collect();
-        self.rules.limit(&limits, self.majority()).unwrap_or_default()
-    }
-
-    /// Drops the former length once a majority grants the wanted one.
-    pub fn learn_length(&mut self) {
-        if self.is_renewed(self.ttl(), Instant(0)) {
-            (self.lengths.former, self.lengths.former_at) =
-                (self.lengths.wanted, self.lengths.wanted_at);
-        }
-    }
-
-    fn count(&self, are: impl Fn(Said) -> bool) -> usize {
-        self.said().filter(|said| are(*said)).count()
-    }
-
-    fn supporters(&self, fence: Fence) -> impl Iterator<Item = Held> {
+    /// The leases that support the claim.
+    pub(super) fn supporters(&self, fence: Fence) -> impl Iterator<Item = Held> {
         let held = self.votes.iter().filter_map(|vote| vote.held());
         held.filter(move |held| {
             let supports = self.rules.supports(held.fence, fence);

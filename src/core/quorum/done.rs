@@ -14,9 +14,8 @@
 
 use alloc::vec::Vec;
 
-use super::acquisition::Acquisition;
+use super::acquisition::{Acquisition, Phase};
 use super::ballot::{Ballot, Outgoing};
-use super::phase::Phase;
 use super::rules::Rules;
 use super::vote::{RecordState, Said, Vote};
 use super::{Ask, DoneRecord, Failure};
@@ -33,7 +32,7 @@ impl<R: Rules> Acquisition<R> {
         if let Some(record) = self.ballot.done(time.now)
             && again < Some(record.fence)
         {
-            self.outage.end();
+            self.missing_since = None;
             self.lose(Failure::Done(record));
             return true;
         }
@@ -94,20 +93,13 @@ impl<R: Rules> Ballot<R> {
             _ => None,
         };
         let Some(newest) = self.votes.iter().filter_map(heard).max() else { return };
-        for node in 0..self.votes.len() {
-            let is_old = |vote: &Vote| {
-                let idle = vote.open.is_none() && !vote.said.is_failure();
-                idle && vote.held().is_some_and(|held| held.sent < newest)
-            };
-            if self.votes.get(node).is_some_and(is_old) {
-                self.ask(out, node, Ask::again(self.votes.len()), now);
-            }
+        let is_old = |vote: &Vote| {
+            let idle = vote.open.is_none() && !vote.said.is_failure();
+            idle && vote.held().is_some_and(|held| held.sent < newest)
+        };
+        for node in self.nodes_that(is_old) {
+            self.ask(out, node, Ask::again(self.votes.len()), now);
         }
-    }
-
-    /// True if a node was asked over its record.
-    pub(super) fn has_passed_over(&self) -> bool {
-        self.votes.iter().any(|vote| vote.over().is_some())
     }
 
     fn may_be_done(&self, fence: Fence, heard: Instant, now: Instant) -> bool {
@@ -152,18 +144,16 @@ impl<R: Rules> Ballot<R> {
     /// Sends DONE to each node that grants the lock, and has not answered that yet.
     pub fn finish(&mut self, out: &mut Outgoing, length: Millis, now: Instant) {
         let Some(fence) = self.fence() else { return };
-        for node in 0..self.votes.len() {
-            let is_due = |vote: &Vote| {
-                let asks = vote.open.is_some_and(|open| open.ask.finishes());
-                let is_over = matches!(vote.record, RecordState::Has | RecordState::Refused);
-                vote.held().is_some() && !is_over && !(asks && vote.is_open())
-            };
-            if self.votes.get(node).is_some_and(is_due) {
-                self.ask(out, node, Ask::Finish { length, fence }, now);
-                let end = self.rules.ends(self.rules.begins(now, now), length);
-                if let Some(vote) = self.votes.get_mut(node) {
-                    vote.may_have_record(end);
-                }
+        let end = self.rules.ends(self.rules.begins(now, now), length);
+        let is_due = |vote: &Vote| {
+            let asks = vote.open.is_some_and(|open| open.ask.finishes());
+            let is_over = matches!(vote.record, RecordState::Has | RecordState::Refused);
+            vote.held().is_some() && !is_over && !(asks && vote.is_open())
+        };
+        for node in self.nodes_that(is_due) {
+            self.ask(out, node, Ask::Finish { length, fence }, now);
+            if let Some(vote) = self.votes.get_mut(node) {
+                vote.may_have_record(end);
             }
         }
     }
@@ -176,7 +166,6 @@ impl<R: Rules> Ballot<R> {
 
     /// True if a majority may still get the record.
     pub fn can_finish(&self) -> bool {
-        let may = |vote: &&Vote| vote.held().is_some() && vote.record != RecordState::Refused;
-        self.votes.iter().filter(may).count() >= self.majority()
+        self.do_most(|vote| vote.held().is_some() && vote.record != RecordState::Refused)
     }
 }

@@ -1,61 +1,36 @@
-//! The gate: the node with the queue of contenders.
+//! The queue of contenders at one node, the gate.
 
-use super::acquisition::Acquisition;
-use super::phase::{Gate, Phase, Watch};
+use super::acquisition::{Acquisition, Phase, Then};
 use super::rules::Rules;
-use super::vote::Said;
 use super::{Answer, Ask, Failure, Obstacle, Wait};
-use crate::words::{Fence, Millis, Time};
+use crate::words::{Fence, Instant, Millis, Time};
+
+/// The pings of the gate, where there are other nodes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Watch {
+    /// Time of the next ping; `None`: no pings.
+    pub(super) next: Option<Instant>,
+    /// Delay before the ping after that.
+    pause: Millis,
+    /// The id of a ping without an answer.
+    ping: Option<u32>,
+}
 
 impl<R: Rules> Acquisition<R> {
-    /// The gate's answer to a first attempt. The gate is the first node that has not failed.
-    pub(super) fn gate(&self, in_grace: bool) -> Gate {
-        match self.gate_said().map(|(_, said)| said) {
-            Some(Said::No) => Gate::Closed,
-            Some(Said::Nothing) if in_grace => Gate::Silent,
-            _ => Gate::Open,
-        }
-    }
-
-    pub(super) fn gate_said(&self) -> Option<(usize, Said)> {
-        let in_doubt = self.ballot.said().zip(&self.plan.suspects).enumerate();
-        let known = in_doubt
-            .filter(|(_, (said, suspect))| !(**suspect && *said == Said::Nothing))
-            .map(|(node, (said, _))| (node, said));
-        { known }.find(|(_, said)| !said.is_failure() && !said.is_done())
-    }
-
-    /// Queues at a node.
     pub(super) fn queue_at(&mut self, gate: usize, time: Time) {
-        self.begin_attempt();
-        self.ballot.ask_first_for(self.slices.lease);
+        self.ballot.lengths.first = self.slices.lease;
         self.phase = Phase::Queueing { gate, failed: false, watch: self.watch(time) };
         self.ask_gate(gate, true, Some(self.proposal(time)), time);
     }
 
-    fn watch(&self, time: Time) -> Watch {
-        let pause = Millis(self.plan.timeout.0.max(FIRST_PING));
-        let asks = self.plan.nodes > 1 || self.outage.is_quarantine();
-        let next = asks.then(|| time.now.plus(pause));
-        Watch { next, pause, ping: None }
-    }
-
-    /// Pings the gate, less and less often, to learn if it answers and is not in quarantine.
-    pub(super) fn tick_queueing(&mut self, time: Time) {
-        let Phase::Queueing { gate, watch, .. } = &mut self.phase else { return };
-        if watch.next.is_some_and(|next| time.now >= next) {
-            watch.pause = Millis((watch.pause.0 * 2).min(LAST_PING));
-            watch.next = Some(time.now.plus(watch.pause));
-            // One ping at a time: silence about an old ping must not count for the newest.
-            if watch.ping.is_none() {
-                let id = self.out.push(*gate, self.ballot.attempt(), Ask::Ping, self.plan.ttl);
-                watch.ping = Some(id);
-            }
-        }
+    /// Asks an unreachable gate again, with the same token.
+    pub(super) fn return_to(&mut self, gate: usize, time: Time) {
+        self.phase = Phase::Queueing { gate, failed: true, watch: self.watch(time) };
+        self.ask_gate(gate, false, None, time);
     }
 
     /// Sends a request that waits for a slice at the gate; or one that does not wait, if the gate may be gone.
-    pub(super) fn ask_gate(&mut self, gate: usize, blocks: bool, fence: Option<Fence>, time: Time) {
+    fn ask_gate(&mut self, gate: usize, blocks: bool, fence: Option<Fence>, time: Time) {
         let chance = self.plan.random();
         let slice = self.slices.jittered(chance);
         let wait = Wait {
@@ -69,10 +44,6 @@ impl<R: Rules> Acquisition<R> {
 
     /// Takes the gate's answer to a queued request.
     pub(super) fn hear_gate(&mut self, gate: usize, asked: Ask, answer: Answer, time: Time) {
-        let fence = match asked {
-            Ask::Acquire { fence, .. } => fence,
-            _ => None,
-        };
         match answer {
             Answer::Granted(_) => {
                 let proposal = self.ballot.highest().unwrap_or_else(|| self.proposal(time));
@@ -89,26 +60,20 @@ impl<R: Rules> Acquisition<R> {
                     self.ask_anew(time);
                 }
             }
-            Answer::TooFar if fence.is_some() => {
-                self.ask_gate(gate, asked.blocks(), None, time);
+            // One node is a majority.
+            Answer::Denied if self.is_late(time) && self.plan.nodes == 1 => {
+                self.lose(Failure::Held);
             }
-            // A single node's queue serves in order as soon as the node grants again.
-            Answer::Refused(Obstacle::Quarantine)
-                if self.plan.nodes == 1 && !asked.blocks() && !self.is_late(time) =>
-            {
-                self.outage.waits_for_quarantine(time.now);
-                self.phase = Phase::Queueing { gate, failed: false, watch: self.watch(time) };
-                self.ask_gate(gate, true, fence, time);
-            }
-            Answer::Denied if self.is_late(time) => self.lose_queue(),
+            // The other nodes tell if a majority answers.
+            Answer::Denied if self.is_late(time) => self.ask_anew(time),
             Answer::Denied => {
-                // One node is a majority.
-                if self.plan.nodes == 1 && !self.outage.is_quarantine() {
-                    self.outage.end();
+                if self.plan.nodes == 1 {
+                    self.missing_since = None;
                 }
                 if let Phase::Queueing { failed, .. } = &mut self.phase {
                     *failed = false;
                 }
+                let Ask::Acquire { fence, .. } = asked else { return };
                 self.ask_gate(gate, true, fence, time);
             }
             _ => self.gate_fails(gate, answer, time),
@@ -129,52 +94,52 @@ impl<R: Rules> Acquisition<R> {
             }
             // The other nodes may be a majority, and serve clients that queue at one of them.
             Answer::Silent | Answer::Refused(Obstacle::Quarantine) if !alone => {
-                self.outage.goes_on(time.now);
+                self.missing_since.get_or_insert(time.now);
                 self.ask_anew(time);
             }
             // There is no other node, and this one keeps the place for a while.
-            Answer::Silent | Answer::Unreachable | Answer::Refused(Obstacle::Quarantine)
-                if alone =>
-            {
-                self.outage.goes_on(time.now);
+            _ if alone && answer.is_failure() => {
+                self.missing_since.get_or_insert(time.now);
                 if self.is_late(time) {
                     return self.lose(Failure::NoQuorum);
                 }
-                self.rest(None, time);
-                if let Phase::Resting { again, .. } = &mut self.phase {
-                    *again = Some(gate);
-                }
+                self.rest(Then::Return(gate), time);
             }
             _ if self.ballot.is_refused() => self.lose(self.refusal()),
             _ => {
-                self.ballot.withdraw(&mut self.out);
-                self.rest(None, time);
+                self.withdraw();
+                self.rest(Then::AskAll, time);
             }
         }
     }
 
-    /// Asks an unreachable gate again, with the same token.
-    pub(super) fn return_to(&mut self, gate: usize, time: Time) {
-        self.phase = Phase::Queueing { gate, failed: true, watch: self.watch(time) };
-        self.ask_gate(gate, false, None, time);
+    // --- pings -----------------------------------------------------------------------------------
+
+    fn watch(&self, time: Time) -> Watch {
+        let pause = Millis(self.plan.timeout.0.max(FIRST_PING));
+        let next = (self.plan.nodes > 1).then(|| time.now.plus(pause));
+        Watch { next, pause, ping: None }
+    }
+
+    /// Pings the gate, less and less often, to learn if it answers and is not in quarantine.
+    pub(super) fn tick_queueing(&mut self, time: Time) {
+        let Phase::Queueing { gate, watch, .. } = &mut self.phase else { return };
+        if watch.next.is_some_and(|next| time.now >= next) {
+            watch.pause = Millis((watch.pause.0 * 2).min(LAST_PING));
+            watch.next = Some(time.now.plus(watch.pause));
+            // One ping at a time: silence about an old ping must not count for the newest.
+            if watch.ping.is_none() {
+                let id = self.out.push(*gate, self.ballot.attempt(), Ask::Ping, self.plan.ttl);
+                watch.ping = Some(id);
+            }
+        }
     }
 
     /// Takes an answer that may belong to a ping.
     pub(super) fn hear_ping(&mut self, id: u32, answer: Answer, time: Time) {
-        if let Phase::Queueing { watch, .. } = &mut self.phase
-            && watch.ping.take_if(|ping| *ping == id).is_some()
-        {
-            self.hear_watch(answer, time);
-        }
-    }
-
-    fn hear_watch(&mut self, answer: Answer, time: Time) {
-        let quarantine = answer == Answer::Refused(Obstacle::Quarantine);
-        if self.outage.is_quarantine() && !quarantine {
-            self.outage.end();
-        }
-        let is_gone = quarantine || matches!(answer, Answer::Silent | Answer::Unreachable);
-        if is_gone && self.plan.nodes > 1 {
+        let Phase::Queueing { watch, .. } = &mut self.phase else { return };
+        let is_ping = watch.ping.take_if(|ping| *ping == id).is_some();
+        if is_ping && answer.is_failure() {
             self.ask_anew(time);
         }
     }

@@ -160,10 +160,7 @@ impl<R: Rules> Hold<R> {
             return;
         }
         self.look(now);
-        if !self.is_held() {
-            return;
-        }
-        if self.finishes.is_some() {
+        if !self.is_held() || self.finishes.is_some() {
             return self.plan_finish(now);
         }
         self.ballot.settle(&mut self.out, now);
@@ -181,7 +178,7 @@ impl<R: Rules> Hold<R> {
             }
             // The node forgot the lease, and then granted it to another client. That client releases its grant
             // after a while, and this request waits for it, however many other clients wait.
-            Answer::Denied if id >= self.first && self.hands_on.is_none() => {
+            Answer::Denied if self.is_own(id) && self.hands_on.is_none() => {
                 self.ballot.wait_behind(&mut self.out, node, now);
             }
             _ => {}
@@ -200,15 +197,21 @@ impl<R: Rules> Hold<R> {
         }
     }
 
+    /// True if the hold has sent this request; earlier ones are the acquisition's.
+    #[must_use]
+    pub fn is_own(&self, id: u32) -> bool {
+        id >= self.first
+    }
+
     /// Notes when the request with this id was sent; its answer comes next.
     pub fn sent(&mut self, node: usize, id: u32, at: Instant) {
         self.ballot.sent(node, id, at);
     }
 
-    /// Renews now, with a lease of `ttl` if that is longer. On success [`is_renewed`](Self::is_renewed) is
-    /// true. If no majority accepts the length, [`ttl`](Self::ttl) returns its former value again.
+    /// Renews now, with a lease of `ttl` if that is longer. One extension at a time: the caller calls this again
+    /// when [`extended`](Self::extended) has returned the outcome.
     pub fn extend(&mut self, ttl: Millis, now: Instant) {
-        self.ballot.want(ttl, now);
+        self.ballot.extend(ttl, now);
         self.soon = SOON;
         self.look(now);
         if self.is_held() && self.finishes.is_none() {
@@ -217,16 +220,10 @@ impl<R: Rules> Hold<R> {
         }
     }
 
-    /// The longest lease that the nodes accepted when a longer one was given up.
-    #[must_use]
-    pub fn longest(&self) -> Millis {
-        self.ballot.lengths.longest
-    }
-
-    /// True if a majority has granted a lease of this length, requested at this moment or later.
-    #[must_use]
-    pub fn is_renewed(&self, ttl: Millis, since: Instant) -> bool {
-        self.ballot.is_renewed(ttl, since)
+    /// The outcome of the extension, once: granted by a majority; or the longest lease that one accepts, and the
+    /// lock is held as before.
+    pub fn extended(&mut self) -> Option<Result<(), Millis>> {
+        self.ballot.extended()
     }
 
     /// Prepares to hand the lock on: it must be at all nodes, though its former client releases later at some.
@@ -235,13 +232,15 @@ impl<R: Rules> Hold<R> {
         self.hands_on = Some(wait);
         self.look(now);
         if self.is_held() {
-            self.ballot.lengthen(&mut self.out, now);
+            for node in 0..self.ballot.nodes() {
+                self.ballot.confirm(&mut self.out, node, now);
+                self.complete(node, now);
+            }
         }
-        (0..self.ballot.nodes()).for_each(|node| self.complete(node, now));
     }
 
     fn complete(&mut self, node: usize, now: Instant) {
-        if let Some(wait) = self.hands_on.filter(|_| self.is_held()) {
+        if let Some(wait) = self.hands_on {
             let wait = Wait { blocks: Some(wait), keep: None, turn: false };
             self.ballot.wait_where_denied(&mut self.out, node, wait, now);
         }
@@ -264,7 +263,7 @@ impl<R: Rules> Hold<R> {
     /// True if the grants are shorter than the lease, or older than the caller wants, and no later renewal
     /// would correct that.
     fn is_short(&self) -> bool {
-        let since = if self.renews { Instant(0) } else { self.ballot.lengths.wanted_at };
+        let since = if self.renews { Instant(0) } else { self.ballot.wanted_since() };
         !self.ballot.is_renewed(self.ttl(), since)
     }
 
@@ -374,12 +373,12 @@ impl<R: Rules> Hold<R> {
             Some(claim) => State::Held(self.within_limit(claim)),
         };
         let State::Held(after) = self.state else { return };
+        self.ballot.note_extended();
         if self.finishes.is_some() {
             return;
         }
         let due = self.renew_at;
         if after.until != before.until {
-            self.ballot.learn_length();
             self.plan_first_renewal(now);
         }
         // The claim ends earlier than it did when the renewal was planned.

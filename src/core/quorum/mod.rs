@@ -4,15 +4,13 @@
 //! a fresh token for each attempt. In reading order:
 //!
 //! - [`rules`]: the conditions of a claim, and its validity; pure formulas.
-//! - `vote`: one node's answers. [`ballot`]: the answers of all nodes, the next requests, and the lengths of
-//!   their leases.
+//! - `vote`: one node's answers. [`ballot`]: the answers of all nodes, and the next requests. `lengths`: the
+//!   length of the lease.
 //! - [`plan`]: the parameters of an acquisition, and its outcome.
-//! - [`acquisition`]: attempts, until the lock is held or the time is over; `outage` and `back_off`: the
-//!   failures that it counts.
+//! - [`acquisition`]: attempts, until the lock is held or the time is over. Its phases: `first_attempt`; `gate`,
+//!   the queue of contenders; `gathering`, the requests and grants of the next in line.
 //! - `done`: completion records of the nodes.
 //! - [`waiting`]: slices, turns, and the hand-over in one round trip.
-//! - `phase`: the phases of an acquisition; `gate`: the queue of contenders; `gathering`: the requests of
-//!   the next in line, and the end of its turn without a majority; `gathered`: its grants so far.
 //! - [`hold`]: a held lock: renewed, repaired, and lost the moment its validity ends.
 //! - [`last_word`]: the last RELEASE of a token at a node.
 //! - [`roster`]: the node behind each address.
@@ -20,16 +18,14 @@
 //! N = 1 is not a special case: a majority of one.
 
 pub mod acquisition;
-mod back_off;
 pub mod ballot;
 mod done;
+mod first_attempt;
 mod gate;
-mod gathered;
 mod gathering;
 pub mod hold;
 pub mod last_word;
-mod outage;
-mod phase;
+mod lengths;
 pub mod plan;
 pub mod roster;
 pub mod rules;
@@ -163,6 +159,14 @@ pub enum Answer {
     Silent,
     /// No connection, or a broken one. The request may have arrived.
     Unreachable,
+}
+
+impl Answer {
+    /// True if the node does not answer, or is in quarantine.
+    fn is_failure(self) -> bool {
+        use Answer::{Refused, Silent, Unreachable};
+        matches!(self, Silent | Unreachable | Refused(Obstacle::Quarantine))
+    }
 }
 
 /// The completion record of a lock.

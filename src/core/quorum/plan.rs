@@ -36,6 +36,11 @@ impl Plan {
         Slices::new(self.ttl, self.timeout, self.nodes)
     }
 
+    /// The first node that is not suspect.
+    pub(super) fn first_there(&self) -> usize {
+        self.suspects.iter().position(|suspect| !suspect).unwrap_or(0)
+    }
+
     /// xorshift: enough to keep two acquisitions out of step.
     pub(super) fn random(&mut self) -> u64 {
         let seed = &mut self.seed;

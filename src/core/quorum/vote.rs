@@ -136,6 +136,11 @@ impl Vote {
         matches!(self.said, Said::Yes | Said::No | Said::Done { .. })
     }
 
+    /// True if the node's last answer is a denial, or a grant that fits into the claim.
+    pub(super) fn has_voted(&self) -> bool {
+        self.said == Said::No || (self.said == Said::Yes && !self.lease.behind)
+    }
+
     /// True if the node answers, does not grant, and has no request under way.
     pub(super) fn is_idle(&self) -> bool {
         let refuses = self.said.is_failure() || self.said.is_done();

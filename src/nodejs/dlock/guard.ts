@@ -107,7 +107,8 @@ export class Guard {
 
   /**
    * Hands the lock over to the owner of its token, for example another process, which extends and releases it by token.
-   * This process stops renewing it, and does not release it. Waits until all nodes that answer have the lock.
+   * This process stops renewing it, and does not release it. Waits until all nodes that answer have the lock. Rejects
+   * with LostError if the lock was lost before.
    */
   async detach(): Promise<Lease> {
     this.#watch?.end();

@@ -151,7 +151,7 @@ class Guard(BaseGuard, _native.GuardBase):
     def detach(self) -> Lease:
         """Hands the lock over to the owner of its token, for example another process, which extends and
         releases it by token. This process stops renewing it, and does not release it. Waits until all
-        nodes that answer have the lock."""
+        nodes that answer have the lock. Raises LostError if the lock was lost before."""
         return cast(_native.Detached, _green.call(self._native.detach)).take()
 
     def on_lost(self, hook: Callable[[LostError], object]) -> None:

@@ -147,8 +147,10 @@ impl Held {
                     };
                     let is_told = self.is_told && !self.hears.as_mut().is_some_and(is_unheard);
                     if is_told && self.terms.ephemeral == Ephemeral::No {
-                        lock.hand_over(self.entry(lock));
-                        self.guard.detach().await;
+                        let entry = self.entry(lock);
+                        if self.guard.detach().await.is_ok() {
+                            lock.hand_over(entry);
+                        }
                     }
                     return Err(Over::Free(None));
                 }

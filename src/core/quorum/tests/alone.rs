@@ -39,61 +39,38 @@ fn where_a_request_to_wait_was_sent_again_the_release_is_final() {
     trial.sends("0F");
 }
 
-/// The only node is in quarantine: the client queues there all the same.
-fn queued_in_quarantine(wait: Patience) -> Trial {
-    let mut trial = trial(plan(1, wait));
+#[test]
+fn a_client_of_the_only_node_in_quarantine_asks_again_now_and_then_and_keeps_its_place() {
+    let mut trial = trial(plan(1, Forever));
     trial.sends("0A100");
     trial.hears(0, Answer::Refused(Obstacle::Quarantine));
-    trial.sends("0A100w");
-    trial
-}
-
-#[test]
-fn a_client_of_the_only_node_waits_in_its_queue_during_a_quarantine() {
-    let mut trial = queued_in_quarantine(Forever);
+    trial.sends("");
     trial.wakes();
-    trial.sends("0P");
-    trial.hears(0, Answer::Refused(Obstacle::Quarantine));
-    trial.is_pending();
-    trial.waited(0, Answer::Granted(Fence(100)));
-    trial.wins(100);
-}
-
-#[test]
-fn a_client_that_finds_the_only_node_again_in_quarantine_waits_in_its_queue() {
-    let mut trial = trial(plan(1, Forever));
     trial.sends("0A100");
     trial.hears(0, Answer::Denied);
     trial.sends("0A100w");
     trial.waited(0, Answer::Unreachable);
     trial.sends("0Ak");
-    trial.hears(0, Answer::Unreachable);
-    trial.wakes();
-    trial.sends("0Ak");
-    trial.hears(0, Answer::Refused(Obstacle::Quarantine));
-    trial.sends("0Aw");
-    let Machine::Trying(acquisition) = &trial.machine else { unreachable!() };
-    assert!(acquisition.is_queued() && acquisition.missing_since().is_some());
-    trial.wakes();
-    trial.sends("0P");
-    trial.hears(0, Answer::Gone);
-    let Machine::Trying(acquisition) = &trial.machine else { unreachable!() };
-    assert!(acquisition.missing_since().is_none(), "it serves again");
-    trial.waited(0, Answer::Granted(Fence(120)));
+    for _ in 0..3 {
+        trial.hears(0, Answer::Refused(Obstacle::Quarantine));
+        trial.sends("");
+        trial.wakes();
+        trial.sends("0Ak");
+    }
+    trial.hears(0, Answer::Granted(Fence(120)));
     trial.wins(120);
 }
 
 #[test]
-fn a_wait_that_ends_during_the_quarantine_of_the_only_node_was_not_for_a_holder() {
-    let mut trial = queued_in_quarantine(within(300));
-    trial.passes(300);
-    trial.waited(0, Answer::Denied);
-    trial.loses(Failure::NoQuorum);
-    let mut trial = queued_in_quarantine(within(3_000));
+fn a_wait_that_ends_after_the_quarantine_of_the_only_node_was_for_the_holder() {
+    let mut trial = trial(plan(1, within(3_000)));
+    trial.sends("0A100");
+    trial.hears(0, Answer::Refused(Obstacle::Quarantine));
     trial.wakes();
-    trial.sends("0P");
-    trial.hears(0, Answer::Gone);
-    trial.passes(2_500);
+    trial.sends("0A100");
+    trial.hears(0, Answer::Denied);
+    trial.sends("0A100w");
+    trial.passes(3_000);
     trial.waited(0, Answer::Denied);
     trial.loses(Failure::Held);
 }
@@ -108,22 +85,6 @@ fn a_wait_that_the_only_node_does_not_end_was_for_no_holder() {
     trial.sends("0F 0A100");
     trial.hears(0, Answer::Silent);
     trial.loses(Failure::NoQuorum);
-}
-
-#[test]
-fn a_wait_that_ends_after_the_quarantine_was_for_the_holder_though_the_place_was_lost_between() {
-    let mut trial = queued_in_quarantine(within(3_000));
-    trial.waited(0, Answer::Refused(Obstacle::Busy));
-    trial.sends("0R");
-    trial.wakes();
-    trial.sends("0A100");
-    trial.hears(0, Answer::Denied);
-    trial.sends("0A100w");
-    let Machine::Trying(acquisition) = &trial.machine else { unreachable!() };
-    assert!(acquisition.is_queued() && acquisition.missing_since().is_none());
-    trial.passes(3_000);
-    trial.waited(0, Answer::Denied);
-    trial.loses(Failure::Held);
 }
 
 #[test]

@@ -108,7 +108,29 @@ fn what_a_silent_node_may_have_makes_no_quorum() {
     trial.loses(Failure::NoQuorum);
 }
 
-/// The record and one grant are too few, again and again.
+#[test]
+fn a_record_that_a_silent_node_may_have_makes_no_quorum_beside_a_denial() {
+    let mut trial = asked(Try);
+    trial.hears(0, done(90, 500));
+    trial.hears(1, Answer::Denied);
+    trial.is_pending();
+    trial.hears(2, Answer::Denied);
+    trial.loses(Failure::Held);
+    let mut trial = asked(Try);
+    while trial.verdict() == Verdict::Pending {
+        trial.hears(0, done(90, 500));
+        trial.hears(1, Answer::Denied);
+        trial.hears(2, Answer::Silent);
+        trial.sent();
+        if trial.verdict() == Verdict::Pending {
+            trial.wakes();
+            trial.sent();
+        }
+    }
+    trial.loses(Failure::NoQuorum);
+}
+
+/// The record and one grant are too few, again and again, and so are the record and one denial.
 #[test]
 fn an_outage_beside_a_record_lasts_until_a_majority_grants_or_denies() {
     let mut trial = trial(plan(3, Forever));
@@ -122,9 +144,11 @@ fn an_outage_beside_a_record_lasts_until_a_majority_grants_or_denies() {
             trial.hear(send.node, send.id, [done(90, 60_000), second, third][send.node]);
         }
     };
-    let mut since = None;
+    let (mut since, mut turns) = (None, 0);
     while trial.now < 20_000_000 {
-        answer(&mut trial, Answer::Granted(Fence(100)), Answer::Silent);
+        let second = [Answer::Granted(Fence(100)), Answer::Denied][turns % 2];
+        answer(&mut trial, second, Answer::Silent);
+        turns += 1;
         assert!(since.is_none() || missing(&trial) == since, "at {} µs", trial.now);
         since = missing(&trial);
         trial.passes(10);
@@ -143,7 +167,7 @@ fn a_holder_that_may_be_about_to_finish_is_waited_for() {
     trial.hears(0, done(90, 500));
     trial.hears(1, Answer::Denied);
     trial.grants(2, 100);
-    trial.sends("2R 1A100wt");
+    trial.sends("2R 1A101wt");
     trial.waited(1, done(90, 500));
     trial.sends("1R 0A101 1A101 2A101");
     trial.hears(0, done(90, 500));

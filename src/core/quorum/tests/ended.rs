@@ -42,34 +42,6 @@ fn nothing_is_extended_after_its_end() {
     trial.is_lost(LossReason::NotRenewed);
 }
 
-#[test]
-fn it_is_renewed_when_a_majority_has_granted_the_length_and_not_before() {
-    let mut trial = held();
-    let now = Instant(trial.now);
-    let longer = Millis(10 * TTL);
-    trial.hold().extend(longer, now);
-    trial.sends("0E 1E 2E");
-    trial.hears(0, Answer::Extended);
-    assert!(!trial.hold().is_renewed(longer, now));
-    trial.hears(1, Answer::Extended);
-    assert!(trial.hold().is_renewed(longer, now));
-    assert!(!trial.hold().is_renewed(longer, Instant(now.0 + 1)));
-}
-
-#[test]
-fn where_a_still_longer_lease_is_refused_it_stays_as_long_as_a_majority_made_it() {
-    let mut trial = held();
-    let now = Instant(trial.now);
-    let longer = Millis(10 * TTL);
-    trial.hold().extend(longer, now);
-    trial.sends("0E 1E 2E");
-    (0..3).for_each(|node| trial.hears(node, Answer::Extended));
-    trial.hold().extend(Millis(100 * TTL), now);
-    trial.sends("0E 1E 2E");
-    (0..2).for_each(|node| trial.hears(node, Answer::TooLong(Millis(50 * TTL))));
-    assert_eq!(trial.hold().ttl(), longer);
-}
-
 /// Held by nodes 0 and 1; node 2 has given this answer.
 fn held_without(answer: Answer) -> Trial {
     let mut trial = asked(Try);

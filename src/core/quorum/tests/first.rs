@@ -259,15 +259,6 @@ fn a_quarantine_is_waited_for() {
 }
 
 #[test]
-fn without_a_wait_a_client_is_told_at_once_though_it_has_the_gate() {
-    let mut trial = asked(Try);
-    trial.grants(0, 100);
-    trial.hears(1, Answer::Denied);
-    trial.hears(2, Answer::Denied);
-    trial.loses(Failure::Held);
-}
-
-#[test]
 fn no_client_queues_at_a_node_in_quarantine_beside_others() {
     for (wait, lost) in [(Try, true), (Forever, false)] {
         let mut trial = asked(wait);

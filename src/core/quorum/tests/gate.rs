@@ -115,9 +115,8 @@ fn an_answer_counts_from_its_own_request() {
     trial.passes(60);
     trial.hear(0, first, Answer::Silent);
     trial.waited(2, Answer::Unreachable);
-    trial.sends("2A120w");
     trial.wakes();
-    trial.sends("0A120w");
+    trial.sends("0A120w 2A120w");
     trial.hear(0, first, Answer::Granted(Fence(120)));
     trial.waited(1, Answer::Granted(Fence(120)));
     trial.is_pending();
@@ -133,6 +132,7 @@ fn all_slices_ask_for_one_fence_and_one_lease() {
         trial.sends(&format!("{node}A120w"));
     }
     trial.waited(1, Answer::Unreachable);
+    trial.wakes();
     trial.sends("1A120w");
 }
 
@@ -207,14 +207,10 @@ fn a_turn_is_given_up_when_no_majority_can_be_reached_for_two_time_outs() {
     };
     for _ in 0..2 {
         lost(&mut trial);
-        trial.sends("1A120w 2A120w");
-        lost(&mut trial);
         trial.sends("");
         trial.passes(TIMEOUT);
         trial.sends("1A120w 2A120w");
     }
-    lost(&mut trial);
-    trial.sends("1A120w 2A120w");
     lost(&mut trial);
     trial.sends("0F 1F 2F");
 }
@@ -266,18 +262,28 @@ fn a_request_that_is_late_does_not_bring_back_a_lock_that_was_ended() {
 #[test]
 fn a_no_leaves_a_place_that_is_given_back() {
     let mut trial = queued(within(300));
-    trial.passes(300);
-    trial.waited(0, Answer::Denied);
-    trial.loses(Failure::Held);
-    trial.sends("0R");
-
-    let mut trial = queued(within(300));
     trial.waited(0, Answer::Turn(Fence(119)));
     trial.sends("1A120w 2A120w 0A120w");
     trial.waited(1, Answer::Denied);
     trial.sends("1A120w");
     trial.passes(300 + TIMEOUT);
     trial.sends("0F 1F 2F 0A120 1A120 2A120");
+}
+
+/// Only the next in line asks all nodes, and the gate may be the last one that answers.
+#[test]
+fn a_wait_that_the_gate_ends_tells_a_lock_that_is_held_from_an_outage() {
+    for (answer, failure) in [(Answer::Silent, Failure::NoQuorum), (Answer::Denied, Failure::Held)]
+    {
+        let mut trial = queued(within(300));
+        trial.passes(300);
+        trial.waited(0, Answer::Denied);
+        trial.sends("0R 0A101 1A101 2A101");
+        trial.hears(0, Answer::Denied);
+        trial.is_pending();
+        (1..3).for_each(|node| trial.hears(node, answer));
+        trial.loses(failure);
+    }
 }
 
 #[test]

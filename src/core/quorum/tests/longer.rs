@@ -75,22 +75,6 @@ fn a_lease_that_is_made_much_longer_is_not_lost_between_two_answers() {
 }
 
 #[test]
-fn a_lease_that_is_made_longer_during_a_renewal_is_asked_for_again() {
-    let mut hold = held(1);
-    let due = hold.wake().unwrap();
-    hold.tick(due);
-    let renewal = sent(|| hold.poll());
-    hold.extend(HOUR, due);
-    assert_eq!(sent(|| hold.poll()), [], "one request at a time");
-    hold.answer(0, renewal[0].id, Answer::Extended, due);
-    let again = sent(|| hold.poll());
-    assert_eq!(again.len(), 1);
-    hold.answer(0, again[0].id, Answer::Extended, due);
-    assert!(until(&hold) > due.0 + HOUR.0 * 900);
-    assert_eq!(sent(|| hold.poll()), []);
-}
-
-#[test]
 fn a_caller_that_extends_during_a_renewal_does_not_wait_for_the_next_one() {
     let mut hold = held(1);
     let due = hold.wake().unwrap();
@@ -100,9 +84,9 @@ fn a_caller_that_extends_during_a_renewal_does_not_wait_for_the_next_one() {
     hold.extend(LEASE, later);
     assert_eq!(sent(|| hold.poll()), [], "one request at a time");
     hold.answer(0, renewal[0].id, Answer::Extended, later);
-    assert!(!hold.is_renewed(LEASE, later));
+    assert_eq!(hold.extended(), None);
     extended(&mut hold, &[0], later);
-    assert!(hold.is_renewed(LEASE, later));
+    assert_eq!(hold.extended(), Some(Ok(())));
     assert_eq!(sent(|| hold.poll()), []);
 }
 
@@ -141,7 +125,7 @@ fn requests_that_were_never_answered_do_not_make_a_longer_lease_shorter() {
     let now = Instant(due.0 + SECOND);
     hold.extend(HOUR, now);
     extended(&mut hold, &[0, 1, 2], now);
-    assert!(hold.is_renewed(HOUR, now));
+    assert_eq!(hold.extended(), Some(Ok(())));
     assert!(until(&hold) > now.0 + HOUR.0 * 900, "a majority has granted it for an hour");
 }
 
@@ -175,7 +159,8 @@ fn a_node_that_refuses_a_longer_lease_has_no_vote_and_undoes_nothing() {
         for send in &asked[1..] {
             hold.answer(send.node, send.id, Answer::Extended, Instant(SECOND));
         }
-        assert!(hold.is_renewed(HOUR, Instant(SECOND)) && hold.is_settled());
+        assert!(hold.is_settled());
+        assert_eq!(hold.extended(), Some(Ok(())));
         assert_eq!(hold.ttl(), HOUR);
         assert!(until(&hold) > HOUR.0 * 900);
     }
@@ -212,15 +197,35 @@ fn a_refused_extension_renews_no_lease_that_is_not_renewed() {
     hold.answer(0, asked[0].id, TOO_LONG, Instant(SECOND));
     assert_eq!((hold.ttl(), sent(|| hold.poll())), (LEASE, vec![]));
     assert_eq!(hold.wake(), Some(Instant(until(&hold))), "it ends with its lease");
-    // Another caller waits for a lease that the node grants.
+    assert_eq!(hold.extended(), Some(Err(Millis(40_000))));
+    let now = Instant(2 * SECOND);
+    hold.extend(Millis(20_000), now);
+    extended(&mut hold, &[0], now);
+    assert_eq!((hold.extended(), hold.extended()), (Some(Ok(())), None));
+    assert_eq!(hold.wake(), Some(Instant(until(&hold))));
+}
+
+#[test]
+fn a_refusal_takes_back_no_extension_that_was_granted_before() {
+    let mut hold = held(1);
+    let minute = Millis(60_000);
+    hold.extend(minute, Instant(SECOND));
+    extended(&mut hold, &[0], Instant(SECOND));
+    assert_eq!(hold.extended(), Some(Ok(())));
     let now = Instant(2 * SECOND);
     hold.extend(HOUR, now);
-    hold.extend(Millis(20_000), now);
+    let asked = sent(|| hold.poll());
+    hold.answer(0, asked[0].id, Answer::TooLong(minute), now);
+    assert_eq!((hold.extended(), hold.ttl()), (Some(Err(minute)), minute));
+    extended(&mut hold, &[0], now);
+    // The limit was lowered, and this caller wants less.
+    let now = Instant(3 * SECOND);
+    hold.extend(LEASE, now);
     let asked = sent(|| hold.poll());
     hold.answer(0, asked[0].id, TOO_LONG, now);
+    assert_eq!((hold.extended(), hold.ttl()), (None, Millis(40_000)));
     extended(&mut hold, &[0], now);
-    assert!(hold.is_renewed(LEASE, now));
-    assert_eq!(hold.wake(), Some(Instant(until(&hold))));
+    assert_eq!(hold.extended(), Some(Ok(())));
 }
 
 #[test]
@@ -237,7 +242,7 @@ fn a_renewal_that_a_majority_refuses_is_repeated_at_once_with_the_longest_lease_
             hold.answer(send.node, send.id, Answer::TooLong(Millis(*limit)), due);
         }
         let longest = Millis(longest);
-        assert_eq!((hold.ttl(), hold.longest()), (longest, longest));
+        assert_eq!((hold.ttl(), hold.extended()), (longest, None));
         let again = sent(|| hold.poll());
         assert!(again.len() >= limits.len() && again.iter().all(|send| send.ttl == longest));
         until(&hold);
@@ -262,7 +267,7 @@ fn a_node_that_does_not_grant_makes_up_no_majority_for_a_lease_that_is_too_long_
                 let answer = [TOO_LONG, no_vote, Answer::Extended][node];
                 hold.answer(node, asked[node].id, answer, Instant(SECOND));
             }
-            assert_eq!((hold.ttl(), hold.longest()), (LEASE, Millis(40_000)));
+            assert_eq!((hold.ttl(), hold.extended()), (LEASE, Some(Err(Millis(40_000)))));
             let again = sent(|| hold.poll());
             let waiting = again.iter().filter(|send| send.ask.blocks()).count();
             assert_eq!(waiting, usize::from(waits));
@@ -290,33 +295,9 @@ fn a_node_that_refuses_a_longer_lease_while_all_others_are_silent_keeps_the_one_
         for send in &asked[1..] {
             hold.answer(send.node, send.id, Answer::Silent, Instant(2 * SECOND));
         }
-        assert_eq!((hold.ttl(), hold.longest()), (LEASE, Millis(40_000)));
+        assert_eq!((hold.ttl(), hold.extended()), (LEASE, Some(Err(Millis(40_000)))));
         assert!(sent(|| hold.poll()).iter().any(|send| (send.node, send.ttl) == (0, LEASE)));
     }
-}
-
-#[test]
-fn a_longer_lease_that_a_majority_grants_stays_though_others_refuse_it_and_are_silent() {
-    let mut hold = held(5);
-    hold.extend(HOUR, Instant(SECOND));
-    let answers = [TOO_LONG, Answer::Extended, Answer::Silent, Answer::Extended, Answer::Extended];
-    for (send, answer) in sent(|| hold.poll()).iter().zip(answers) {
-        hold.answer(send.node, send.id, answer, Instant(SECOND));
-    }
-    assert!(hold.is_renewed(HOUR, Instant(SECOND)));
-    assert_eq!(hold.ttl(), HOUR);
-}
-
-#[test]
-fn a_limit_that_is_lowered_counts_though_the_lease_was_made_longer_before() {
-    let mut hold = held(1);
-    hold.extend(HOUR, Instant(SECOND));
-    extended(&mut hold, &[0], Instant(SECOND));
-    let due = hold.wake().unwrap();
-    hold.tick(due);
-    let asked = sent(|| hold.poll());
-    hold.answer(0, asked[0].id, Answer::TooLong(Millis(60_000)), due);
-    assert_eq!(hold.ttl(), Millis(60_000));
 }
 
 #[test]
@@ -413,7 +394,7 @@ fn a_longer_lease_that_was_refused_is_asked_for_again_when_it_is_wanted_again() 
     let now = Instant(3 * SECOND);
     hold.extend(HOUR, now);
     extended(&mut hold, &[0], now);
-    assert!(hold.is_renewed(HOUR, now));
+    assert_eq!((hold.ttl(), hold.extended()), (HOUR, Some(Ok(()))));
 }
 
 fn queueing(nodes: usize) -> (Acquisition, Send) {

@@ -1,0 +1,90 @@
+//! The first attempt of an acquisition, and each one after a rest: all nodes are asked at once.
+
+use super::Ask;
+use super::acquisition::{Acquisition, Phase};
+use super::rules::Rules;
+use super::vote::Said;
+use crate::words::{Instant, Time};
+
+/// The gate's answer to an attempt. The gate is the first node that has not failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Gate {
+    /// The gate grants, or there is none.
+    Open,
+    /// Another client holds the lock there, or waits for it.
+    Closed,
+    /// The gate has not answered, and there is still time.
+    Silent,
+}
+
+impl<R: Rules> Acquisition<R> {
+    pub(super) fn ask_all(&mut self, time: Time) {
+        let fence = Some(self.proposal(time));
+        for node in 0..self.plan.nodes {
+            let ask = Ask::Acquire { fence, wait: None };
+            self.ballot.ask(&mut self.out, node, ask, time.now);
+        }
+        // The claim of a waiting client waits this long for the gate, so that it cannot overtake the queue
+        // there.
+        self.phase = Phase::Asking { grace: Some(time.now.plus(self.grace())) };
+    }
+
+    /// Judges the nodes' answers so far.
+    pub(super) fn judge(&mut self, grace: Option<Instant>, time: Time) {
+        if self.heeds_records(time) {
+            return;
+        }
+        let gate = match self.gate_said().map(|(_, said)| said) {
+            Some(Said::No) => Gate::Closed,
+            Some(Said::Nothing) if grace.is_some() => Gate::Silent,
+            _ => Gate::Open,
+        };
+        if !self.ballot.rules.minds_gate(self.plan.wait.waits()) {
+            return self.judge_without(gate, time);
+        }
+        match gate {
+            Gate::Silent => return,
+            // The lock is held; but the acquisition still finds out if a majority says so.
+            Gate::Closed if self.ballot.can_vote() => {
+                if self.ballot.has_voted() {
+                    self.fail(time);
+                }
+                return;
+            }
+            _ => self.ballot.settle(&mut self.out, time.now),
+        }
+        match self.ballot.claim() {
+            Some(claim) if claim.until > time.now && gate == Gate::Open => self.win(claim),
+            // The attempt waits where it was denied at once: before the gate tells the next in line of its turn.
+            None if gate == Gate::Open
+                && self.ballot.denier().is_some()
+                && self.takes_turn(time) => {}
+            None if gate == Gate::Open && self.ballot.has_hope() => {}
+            None if gate == Gate::Open && self.takes_turn(time) => {}
+            _ => self.fail(time),
+        }
+    }
+
+    /// The same for a client that does not wait: any free majority is enough. Without one, the gate's answer
+    /// gives the reason.
+    fn judge_without(&mut self, gate: Gate, time: Time) {
+        self.ballot.settle(&mut self.out, time.now);
+        let may_be_held = self.ballot.denier().is_some() && self.ballot.can_vote();
+        match self.ballot.claim() {
+            Some(claim) if claim.until > time.now => self.win(claim),
+            None if self.ballot.has_hope() || gate == Gate::Silent => {}
+            None if may_be_held && !self.ballot.has_voted() => {}
+            _ => self.fail(time),
+        }
+    }
+
+    /// The gate's answer, if there is a gate.
+    pub(super) fn gate_said(&self) -> Option<(usize, Said)> {
+        let mut nodes = self.ballot.said().zip(&self.plan.suspects).enumerate();
+        nodes.find_map(|(node, (said, suspect))| {
+            let is_in_doubt = *suspect && said == Said::Nothing;
+            let is_gate = !is_in_doubt && !said.is_failure() && !said.is_done();
+            is_gate.then_some((node, said))
+        })
+    }
+}
