@@ -1,6 +1,6 @@
 //! The commands: one table.
 
-use dlock_core::command::{Doc, acquire, check, extend, help, inspect, node, release};
+use dlock_core::command::{Doc, acquire, check, extend, inspect, node, release};
 use tokio::sync::oneshot;
 
 use super::reply::Reply;
@@ -31,16 +31,6 @@ pub struct AgentCommand {
     /// Number of words, with the name; negative: at least that many.
     pub arity: i32,
     pub does: Does,
-}
-
-impl AgentCommand {
-    /// Its documentation, if it is a command of dlock.
-    pub fn doc(&self) -> Option<&'static Doc> {
-        match self.does {
-            Does::Locking(_, doc) => Some(doc),
-            Does::Greeting(_) => None,
-        }
-    }
 }
 
 /// The part of the agent that answers.
@@ -75,7 +65,6 @@ pub enum Locking {
     Check,
     Inspect,
     Node,
-    Help,
 }
 
 /// Every command.
@@ -85,8 +74,7 @@ pub const ALL: &[AgentCommand] = &[
     locking(&extend::AT_AGENT, Locking::Extend),
     locking(&check::DOC, Locking::Check),
     locking(&inspect::DOC, Locking::Inspect),
-    locking(&node::AT_AGENT, Locking::Node),
-    locking(&help::DOC, Locking::Help),
+    locking(&node::DOC, Locking::Node),
     greeting("AUTH", -2, Greeting::Auth),
     greeting("CLIENT", -2, Greeting::Client),
     greeting("ECHO", 2, Greeting::Echo),

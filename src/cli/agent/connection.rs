@@ -93,13 +93,13 @@ impl Connection {
                 }
                 Ok(None) => {
                     self.send_all(&incoming, &mut outgoing).await?;
-                    if incoming.has_ended || self.is_drained() {
+                    if incoming.has_ended || *self.agent.ending.borrow() {
                         return Ok(());
                     }
                     incoming.shrink();
                     // A part of a request takes room of the client's user, as unread replies do.
                     let (agent, bytes) = (Arc::clone(&self.agent), incoming.bytes.capacity());
-                    let part = agent.room.unread(self.session.peer.owner(), bytes);
+                    let part = agent.connections.unread(self.session.peer.owner(), bytes);
                     let _part = part.ok_or(Closing::Failed)?;
                     self.idle(&mut incoming, &mut outgoing).await?;
                 }
@@ -117,7 +117,6 @@ impl Connection {
         incoming: &mut Incoming,
         outgoing: &mut Outgoing,
     ) -> Result<(), Closing> {
-        let drained = self.drained();
         tokio::select! {
             biased;
             read = self.stream.read(incoming) => read,
@@ -129,7 +128,7 @@ impl Connection {
                 }
                 Err(_) => Err(Closing::Failed),
             },
-            () = drained => Ok(()),
+            () = self.agent.ends() => Ok(()),
         }
     }
 
@@ -142,7 +141,7 @@ impl Connection {
     ) -> Result<Option<Answer>, Closing> {
         let waits = words.iter().skip(3).any(|word| word.eq_ignore_ascii_case(b"WAIT"));
         incoming.shrink();
-        let mut drained = pin!(self.drained());
+        let mut ends = pin!(self.agent.ends());
         let mut answer = pin!(dispatch::answer(&self.agent, &mut self.session, words));
         loop {
             // A request that does not wait ends soon, and is carried out as on a node.
@@ -156,44 +155,23 @@ impl Connection {
                 sent = self.stream.send(outgoing), if !outgoing.unsent().is_empty() => sent?,
                 read = self.stream.read(incoming), if !incoming.has_ended && !is_full => read?,
                 ended = self.stream.has_ended_later(), if is_full => incoming.has_ended |= ended?,
-                () = &mut drained, if waits => return Ok(None),
+                () = &mut ends, if waits => return Ok(None),
             }
         }
     }
 
-    /// Sends replies. Unread ones take room of the client's user, and do not delay the agent's end.
+    /// Sends replies. Unread ones take room of the client's user.
     async fn send_all(&self, incoming: &Incoming, outgoing: &mut Outgoing) -> Result<(), Closing> {
         while !outgoing.unsent().is_empty() {
             if self.stream.send_now(outgoing)? {
                 continue;
             }
             let bytes = outgoing.bytes.capacity() + incoming.bytes.capacity();
-            let unread = self.agent.room.unread(self.session.peer.owner(), bytes);
+            let unread = self.agent.connections.unread(self.session.peer.owner(), bytes);
             let _unread = unread.ok_or(Closing::Failed)?;
-            tokio::select! {
-                biased;
-                sent = self.stream.send(outgoing) => sent?,
-                () = self.agent.overdue() => return Err(Closing::Failed),
-            }
+            self.stream.send(outgoing).await?;
         }
         Ok(())
-    }
-
-    /// True if the agent is shutting down, and does not wait for this connection.
-    fn is_drained(&self) -> bool {
-        *self.agent.draining.borrow() && !self.session.tie.has_locks()
-    }
-
-    /// Resolves when the agent is shutting down and the connection has no EPHEMERAL locks.
-    fn drained(&self) -> impl Future<Output = ()> + Send + use<> {
-        let (mut draining, tie) = (self.agent.draining.subscribe(), Arc::clone(&self.session.tie));
-        async move {
-            // The agent has the sender, so the wait cannot fail.
-            let _ = draining.wait_for(|draining| *draining).await;
-            while tie.has_locks() {
-                sleep(LOOK_FOR_END).await;
-            }
-        }
     }
 
     /// Answers a request. Returns true if the connection ends after that.

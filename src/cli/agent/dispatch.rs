@@ -12,25 +12,12 @@ use super::{greeting, locking};
 /// Answers a request of at least one word.
 pub async fn answer(agent: &Arc<Agent>, session: &mut Session, words: &[&[u8]]) -> Answer {
     let Some((name, args)) = words.split_first() else { return Reply::Null.into() };
-    let called =
-        |(_, command): &(usize, &AgentCommand)| name.eq_ignore_ascii_case(command.name.as_bytes());
-    let Some((place, command)) = commands::ALL.iter().enumerate().find(called) else {
+    let called = |command: &&AgentCommand| name.eq_ignore_ascii_case(command.name.as_bytes());
+    let Some(command) = commands::ALL.iter().find(called) else {
         // A client sends a transaction without waiting for answers, and its commands must not run one by one.
         let ends = name.eq_ignore_ascii_case(b"MULTI");
         return Answer { ends, ..Reply::error(unknown(session, name)).into() };
     };
-    let answer = served(agent, session, command, words, args).await;
-    agent.figures.count(place, answer.replies.last());
-    answer
-}
-
-async fn served(
-    agent: &Arc<Agent>,
-    session: &mut Session,
-    command: &AgentCommand,
-    words: &[&[u8]],
-    args: &[&[u8]],
-) -> Answer {
     let needed = usize::try_from(command.arity.unsigned_abs()).unwrap_or(usize::MAX);
     if words.len() < needed || (command.arity > 0 && words.len() > needed) {
         let name = command.name.to_ascii_lowercase();
@@ -50,7 +37,7 @@ fn unknown(session: &Session, name: &[u8]) -> String {
         return NO_AUTH.to_owned();
     }
     let name = String::from_utf8_lossy(name.get(..128).unwrap_or(name)).into_owned();
-    format!("ERR unknown command '{}'; DLOCK.HELP lists those of an agent", name.escape_debug())
+    format!("ERR unknown command '{}' at an agent", name.escape_debug())
 }
 
 const SUBSCRIBED: &str = "ERR only (UN)SUBSCRIBE, PING, QUIT and RESET are allowed in this context";

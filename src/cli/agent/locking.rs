@@ -13,14 +13,14 @@ use dlock_core::command::{Doc, Kind, Refusal, acquire, check, extend, release};
 use dlock_core::limits::MAX_TTL_CEILING;
 use futures_util::future::join_all;
 
-use super::commands::{self, AgentCommand, Answer, Locking, NO_AUTH};
-use super::lock::Full;
-use super::lock::order::{Acquisition, Done, Ephemeral, Order, Release, ReplyTo, Terms};
+use super::commands::{Answer, Locking, NO_AUTH};
+use super::lock::order::{Acquisition, Done, Order, Release, ReplyTo, Terms};
 use super::name::Name;
 use super::refusal;
 use super::reply::{Reply, map};
 use super::session::Session;
 use super::shared::Agent;
+use super::tie::Bond;
 
 pub async fn answer(
     agent: &Arc<Agent>,
@@ -28,10 +28,8 @@ pub async fn answer(
     (ask, doc): (Locking, &'static Doc),
     args: &[&[u8]],
 ) -> Answer {
-    match ask {
-        Locking::Help => return help().into(),
-        Locking::Node => return node(agent).into(),
-        _ => {}
+    if ask == Locking::Node {
+        return node(agent).into();
     }
     let Some((&key, args)) = args.split_first() else { return Reply::error(Refusal::Arity).into() };
     if key.is_empty() {
@@ -55,12 +53,10 @@ pub async fn answer(
     };
     let token = args.first().copied().unwrap_or_default();
     let name = Arc::new(Name { key: key.into(), token: token.into() });
-    match agent.locks.send(share.owner, &name, order) {
-        Err(Full) => Reply::error(TOO_MANY_LOCKS).into(),
-        Ok(()) => match coming.await {
-            Ok((reply, heard)) => Answer { heard, ..reply.into() },
-            Err(_) => Reply::error(ENDS).into(),
-        },
+    agent.locks.send(share.owner(), &name, order);
+    match coming.await {
+        Ok((reply, heard)) => Answer { heard, ..reply.into() },
+        Err(_) => Reply::error(ENDS).into(),
     }
 }
 
@@ -124,17 +120,12 @@ fn asked(
             ttl,
             mode,
             again,
-            ephemeral: match (ephemeral, renew) {
-                (false, _) => Ephemeral::No,
-                (true, false) => Ephemeral::Yes,
-                (true, true) => Ephemeral::Renewed,
-            },
-            close,
+            renew,
             meta,
         },
         wait,
         keep,
-        tie: ephemeral.then(|| Arc::clone(&session.tie)),
+        bond: ephemeral.then(|| Bond { tie: Arc::clone(&session.tie), close }),
         reply,
     })
 }
@@ -189,14 +180,6 @@ fn node(agent: &Agent) -> Reply {
     ])
 }
 
-fn help() -> Reply {
-    let docs = commands::ALL.iter().filter_map(AgentCommand::doc);
-    Reply::Array(
-        docs.map(|doc| Reply::Status(format!("{doc} -- {}", doc.summary).into())).collect(),
-    )
-}
-
 /// The longest META of a client, in bytes: the agent writes its process and user before it.
 const LONGEST_META: usize = 800;
-const TOO_MANY_LOCKS: &str = "TOOMANY locks: this user has as many locks and waiting requests at this agent as one user may; release some";
 const ENDS: &str = "ERR the agent ends; ask again";

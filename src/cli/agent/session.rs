@@ -49,11 +49,11 @@ impl Session {
     /// Lets the client in, and counts the connection as one of its user's. False: the user has too many.
     pub fn log_in(&mut self, agent: &Arc<Agent>) -> bool {
         if self.share.is_none() {
-            self.share = Share::take(&agent.room, self.peer.owner());
+            self.share = agent.connections.add(self.peer.owner());
         }
         self.is_known = self.share.is_some();
         if self.is_known {
-            agent.room.remove_stranger(self.id);
+            agent.connections.remove_stranger(self.id);
         }
         self.is_known
     }
@@ -109,7 +109,7 @@ impl Session {
 
     /// Ends the locks that end with the connection.
     pub fn end(&mut self, agent: &Agent) {
-        agent.room.remove_stranger(self.id);
+        agent.connections.remove_stranger(self.id);
         self.tie.end();
     }
 }

@@ -5,16 +5,13 @@ use std::sync::Arc;
 use dlock_client::{Client, Token};
 use nix::unistd::gethostname;
 use tokio::sync::watch;
-use tokio::time::sleep;
 
-use super::commands;
 use super::figures::Figures;
-use super::limits::LAST_REPLY;
 use super::lock::Locks;
 use super::lock::order::Common;
 use super::losses::Losses;
 use super::peer::Allow;
-use super::room::Room;
+use super::room::Connections;
 
 pub struct Agent {
     pub client: Client,
@@ -27,15 +24,15 @@ pub struct Agent {
     pub locks: Arc<Locks>,
     pub losses: Arc<Losses>,
     /// True once the agent is shutting down.
-    pub draining: watch::Sender<bool>,
-    pub room: Arc<Room>,
+    pub ending: watch::Sender<bool>,
+    pub connections: Connections,
     pub figures: Arc<Figures>,
 }
 
 impl Agent {
     /// An agent of these nodes, in a process that may have this many open files.
     pub fn new(client: Client, allow: Allow, password: Option<[u8; 32]>, files: u64) -> Arc<Agent> {
-        let figures = Arc::new(Figures::of(commands::ALL.iter().map(|command| command.name)));
+        let figures = Arc::new(Figures::new());
         let losses = Arc::new(Losses::default());
         Arc::new(Agent {
             id: Token::random().to_string(),
@@ -50,16 +47,15 @@ impl Agent {
             }),
             client,
             losses,
-            draining: watch::Sender::new(false),
-            room: Room::of(files, &figures.connections),
+            ending: watch::Sender::new(false),
+            connections: Connections::of(files, &figures.connections),
             figures,
         })
     }
 
-    /// Resolves when the time for clients that do not read is over, after shutdown has begun.
-    pub async fn overdue(&self) {
+    /// Resolves when the agent is shutting down.
+    pub async fn ends(&self) {
         // The sender is a part of this.
-        let _ = self.draining.subscribe().wait_for(|draining| *draining).await;
-        sleep(LAST_REPLY).await;
+        let _ = self.ending.subscribe().wait_for(|ends| *ends).await;
     }
 }

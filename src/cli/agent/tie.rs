@@ -1,19 +1,18 @@
 //! The tie between a connection and its EPHEMERAL locks.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::watch;
 
 /// Tells locks that their connection has ended, and tells the connection to end.
-pub struct Tie {
-    state: watch::Sender<State>,
-    /// Number of locks that end with the connection.
-    locks: AtomicUsize,
-}
+pub struct Tie(watch::Sender<State>);
 
-/// A lock that ends with a connection, until it is dropped.
-pub struct Bond(pub Arc<Tie>);
+/// The tie of a lock that ends with a connection.
+pub struct Bond {
+    pub tie: Arc<Tie>,
+    /// True if the connection ends when the lock is lost.
+    pub close: bool,
+}
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
@@ -25,17 +24,17 @@ enum State {
 
 impl Tie {
     pub fn new() -> Tie {
-        Tie { state: watch::Sender::new(State::Open), locks: AtomicUsize::new(0) }
+        Tie(watch::Sender::new(State::Open))
     }
 
     /// Ends the locks.
     pub fn end(&self) {
-        self.state.send_replace(State::Ended);
+        self.0.send_replace(State::Ended);
     }
 
     /// Tells the connection to end. One that has ended stays so, for locks that have not noticed it yet.
     pub fn lose(&self) {
-        self.state.send_if_modified(|state| {
+        self.0.send_if_modified(|state| {
             let is_open = *state == State::Open;
             if is_open {
                 *state = State::Lost;
@@ -47,30 +46,12 @@ impl Tie {
     /// Resolves when the connection has ended.
     pub async fn ended(&self) {
         // The sender is a part of this.
-        let _ = self.state.subscribe().wait_for(|state| *state == State::Ended).await;
+        let _ = self.0.subscribe().wait_for(|state| *state == State::Ended).await;
     }
 
     /// Resolves when the connection has to end.
     pub async fn lost(&self) {
-        let _ = self.state.subscribe().wait_for(|state| *state == State::Lost).await;
-    }
-
-    /// True if a lock ends with the connection.
-    pub fn has_locks(&self) -> bool {
-        self.locks.load(Ordering::Relaxed) > 0
-    }
-}
-
-impl Bond {
-    pub fn of(tie: Arc<Tie>) -> Bond {
-        tie.locks.fetch_add(1, Ordering::Relaxed);
-        Bond(tie)
-    }
-}
-
-impl Drop for Bond {
-    fn drop(&mut self) {
-        self.0.locks.fetch_sub(1, Ordering::Relaxed);
+        let _ = self.0.subscribe().wait_for(|state| *state == State::Lost).await;
     }
 }
 

@@ -15,7 +15,7 @@ use super::super::losses::Losses;
 use super::super::name::Name;
 use super::super::reply::Reply;
 use super::super::room::Share;
-use super::super::tie::Tie;
+use super::super::tie::Bond;
 
 /// A caller's lock.
 pub struct Lock {
@@ -57,8 +57,8 @@ pub struct Acquisition {
     pub terms: Terms,
     pub wait: Option<Millis>,
     pub keep: Option<Millis>,
-    /// The connection's tie, if the lock ends with it.
-    pub tie: Option<Arc<Tie>>,
+    /// Set if the lock ends with the connection.
+    pub bond: Option<Bond>,
     pub reply: ReplyTo,
 }
 
@@ -69,21 +69,10 @@ pub struct Terms {
     pub mode: Mode,
     /// The lock is taken even if it is done, over a completion record up to this fence.
     pub again: Option<Fence>,
-    pub ephemeral: Ephemeral,
-    /// True if the connection ends with the lock.
-    pub close: bool,
+    /// True if the agent renews the lease.
+    pub renew: bool,
     /// A text about the holder.
     pub meta: String,
-}
-
-/// The tie of a lock to its connection.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Ephemeral {
-    No,
-    /// The lock ends with the connection.
-    Yes,
-    /// The lock ends with the connection, and its lease is renewed until then.
-    Renewed,
 }
 
 /// A request to give the lock up.
