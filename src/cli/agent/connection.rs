@@ -324,7 +324,7 @@ mod tests {
     /// A connection with this many requests of the client, and the client's end of it.
     async fn connection(agent: &Arc<Agent>, requests: usize) -> (StdStream, Connection) {
         let (mut client, stream) = StdStream::pair().unwrap();
-        client.write_all(&b"PING\r\n".repeat(requests)).unwrap();
+        client.write_all(&b"*1\r\n$4\r\nPING\r\n".repeat(requests)).unwrap();
         client.shutdown(Shutdown::Write).unwrap();
         stream.set_nonblocking(true).unwrap();
         let stream = UnixStream::from_std(stream).unwrap();
