@@ -101,7 +101,6 @@ fn wrong_usage_has_an_exit_code_of_its_own_and_takes_no_lock() {
         &["job"],
         &["--", "true"],
         &["-n", "-w", "1", "job", "--", "true"],
-        &["-s", "-x", "job", "--", "true"],
         &["--nonsense", "job", "--", "true"],
         &["-w", "-1", "job", "--", "true"],
         &["--ttl", "soon", "job", "--", "true"],

@@ -50,7 +50,6 @@ fn a_job_that_has_succeeded_is_not_run_again_and_later_hosts_see_its_run() {
         assert_eq!(said.with_code(0).out, "");
     }
     assert_eq!(job(&quorum, &["-q"], "echo run").with_code(0).err, "");
-    assert_eq!(job(&quorum, &["--done-exit", "42"], "echo run").with_code(42).out, "");
     quorum.until_released();
 }
 
@@ -223,8 +222,7 @@ fn no_majority_at_the_end_of_a_job_is_said_when_the_lease_is_over_or_a_signal_co
         let told = folder.path().join(interrupted.to_string());
         // A signal does not wait for the end of the lease.
         let ttl = if interrupted { "10m" } else { LEASE };
-        let options =
-            ["--json", "--ttl", ttl, "--on-lost", "ignore", "job", "--", "sh", "-c", UNTIL_TOLD];
+        let options = ["--json", "--ttl", ttl, "job", "--", "sh", "-c", UNTIL_TOLD];
         let running = Running::start(
             &quorum,
             &[&DAY[..], &options, &[told.to_str().expect("text")]].concat(),

@@ -13,8 +13,8 @@ pub const LOCKS: u64 = 400 << 20;
 pub const LOCK: u64 = 10 << 10;
 /// Bytes that a lock takes in addition while it is wanted: among them a connection to a node.
 pub const WAITING: u64 = 80 << 10;
-/// Copies of a lock's name.
-pub const NAMES: u64 = 4;
+/// Copies of a name, in the table of locks and in requests.
+pub const NAMES: u64 = 8;
 /// The largest request, in bytes.
 pub const REQUEST: usize = 64 * 1024;
 /// The largest request of a client that has not logged in, in bytes.

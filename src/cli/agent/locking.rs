@@ -116,13 +116,7 @@ fn asked(
     check_meta(asked.meta)?;
     let meta = session.meta(asked.meta, &agent.host);
     Ok(Acquisition {
-        terms: Terms {
-            ttl,
-            mode,
-            again,
-            renew,
-            meta,
-        },
+        terms: Terms { ttl, mode, again, renew, meta },
         wait,
         keep,
         bond: ephemeral.then(|| Bond { tie: Arc::clone(&session.tie), close }),

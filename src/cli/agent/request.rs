@@ -151,7 +151,8 @@ mod tests {
 
     #[test]
     fn nonsense_is_told_at_once() {
-        let begins = [&b"*x\r\n"[..], b"*-1\r\n", b"*1\r\n:", b"*1\r\n$-1\r\n", b"PING", b"POST / "];
+        let begins =
+            [&b"*x\r\n"[..], b"*-1\r\n", b"*1\r\n:", b"*1\r\n$-1\r\n", b"PING", b"POST / "];
         for bytes in begins.into_iter().chain([&b"*1\r\n$1\r\nab\r\n"[..]]) {
             assert!(words(bytes).is_err(), "{bytes:?}");
         }

@@ -56,7 +56,7 @@ pub fn run(
         command,
         environment: Vec::new(),
         takes_terminal: false,
-        if_dlock_dies: Some(Signal::SIGTERM),
+        if_dlock_dies: Signal::SIGTERM,
         as_json,
     };
     start.status().map(Exit::of)

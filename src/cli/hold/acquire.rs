@@ -28,13 +28,13 @@ pub struct Args {
 impl Args {
     /// Prints the lease, which is needed to extend and release the lock.
     pub async fn run(self, global: &Global) -> Result<Exit, Failure> {
-        let mut events = Events::new(global);
-        let exit = self.take(global, &mut events).await;
+        let events = Events::new(global);
+        let exit = self.take(global, &events).await;
         events.flush();
         exit
     }
 
-    async fn take(&self, global: &Global, events: &mut Events) -> Result<Exit, Failure> {
+    async fn take(&self, global: &Global, events: &Events) -> Result<Exit, Failure> {
         // The script is the holder: this process ends before the lock does.
         let script = getppid().as_raw().cast_unsigned();
         let keys = [self.key.named()?];

@@ -12,6 +12,7 @@ use dlock_client::{
 use futures_util::future::join_all;
 use nix::sys::signal::Signal;
 
+use super::events::Events;
 use super::meta::{self, Meta};
 use crate::key::Named;
 use crate::say::duration;
@@ -35,10 +36,6 @@ pub struct LockArgs {
     /// A shared lock: for readers, any number of them at once
     #[arg(short, long)]
     pub shared: bool,
-
-    /// An exclusive lock: the default
-    #[arg(short = 'x', long, conflicts_with_all = ["shared", "limit"])]
-    pub exclusive: bool,
 
     /// A semaphore: at most N holders at once. On a single node only
     #[arg(long, value_name = "N", conflicts_with = "shared")]
@@ -121,20 +118,13 @@ pub enum Outcome {
     Interrupted(Signal),
 }
 
-/// Events while locks are taken.
-pub trait Progress {
-    /// Reports a long wait for this key; never ends.
-    async fn wait(&mut self, client: &Client, key: &Key);
-    fn taken(&mut self, guard: &Guard, after: Duration);
-}
-
 /// Takes all locks, in the same order everywhere, so that no two processes wait for each other. All or none: if
 /// one cannot be taken, this releases the earlier ones.
 pub async fn take(
     client: &Client,
     request: &TakeRequest<'_>,
     signals: &mut Signals,
-    watch: &mut impl Progress,
+    events: &Events,
 ) -> Outcome {
     let started = Instant::now();
     let mut guards: Vec<Guard> = Vec::new();
@@ -146,13 +136,13 @@ pub async fn take(
             signal = signals.next_that_ends() => Outcome::Interrupted(signal),
             guard = acquire(client, &key, request, started) => match guard {
                 Ok(guard) => {
-                    watch.taken(&guard, asked.elapsed());
+                    events.taken(&guard, asked.elapsed());
                     guards.push(guard);
                     continue;
                 }
                 Err(error) => Outcome::Failed(error),
             },
-            () = watch.wait(client, &key) => continue,
+            () = events.wait(client, &key) => continue,
         };
         release(guards).await;
         return failed;

@@ -28,7 +28,7 @@ use crate::say::failure::Failure;
 use crate::signals::{self, Signals};
 use child::Start;
 use once::{Left, OnceArgs};
-use supervise::{End, OnLost, Supervised};
+use supervise::{End, Supervised, signal_at_a_loss};
 use terminal::Terminal;
 
 /// The arguments of `dlock run`.
@@ -61,11 +61,7 @@ pub struct Args {
     #[arg(long, value_name = "TIME", value_parser = duration::parse_positive)]
     max_hold: Option<Duration>,
 
-    /// Signal to all processes of the command when the lock is lost
-    #[arg(long, value_name = "WHAT", value_enum, default_value_t = OnLost::Term)]
-    on_lost: OnLost,
-
-    /// Time that they have to end between TERM and KILL
+    /// Time between TERM and KILL to all processes of the command when the lock is lost; 0: KILL at once
     #[arg(long, value_name = "TIME", value_parser = duration::parse, default_value = "5s")]
     grace: Duration,
 
@@ -79,8 +75,8 @@ type Prepared = (Vec<OsString>, Vec<(&'static str, OsString)>);
 impl Args {
     /// Runs the command under the locks. Failures are reported here, in order with the other events.
     pub async fn run(self, global: &Global) -> Result<Exit, Failure> {
-        let mut events = Events::new(global);
-        let exit = self.take_and_run(global, &mut events).await.unwrap_or_else(|failure| {
+        let events = Events::new(global);
+        let exit = self.take_and_run(global, &events).await.unwrap_or_else(|failure| {
             events.failed(&failure);
             failure.exit
         });
@@ -88,13 +84,11 @@ impl Args {
         Ok(exit)
     }
 
-    async fn take_and_run(&self, global: &Global, events: &mut Events) -> Result<Exit, Failure> {
+    async fn take_and_run(&self, global: &Global, events: &Events) -> Result<Exit, Failure> {
         let command = self.command()?;
         let mut keys = self.keys()?;
         let options = LockOptions {
             again: self.once.again,
-            // In other cases dlock measures the time, and keeps the lock until the command is gone.
-            max_hold: self.max_hold.filter(|_| self.on_lost == OnLost::Ignore),
             ..self.lock.options(std::process::id(), command.first())
         };
         self.once.check(&mut keys, &options.meta)?;
@@ -119,7 +113,7 @@ impl Args {
                 if !self.lock.quiet {
                     self.once.report(&error, events);
                 }
-                Ok(Exit::Code(self.once.done_exit))
+                Ok(Exit::OK)
             }
             Outcome::Failed(error) => Err(self.lock.failure(&error)),
             Outcome::Lost(loss) => {
@@ -183,7 +177,7 @@ impl Args {
         if let Some(loss) = broken {
             events.lost(loss, "the command had just ended");
         }
-        let exit = if broken.is_some() && self.on_lost != OnLost::Ignore {
+        let exit = if broken.is_some() {
             Exit::LOST
         } else if child::signal_of(status) == Some(Signal::SIGINT) && had_terminal {
             signals::interrupt_others();
@@ -210,7 +204,7 @@ impl Args {
             command,
             environment,
             takes_terminal: terminal.as_ref().is_some_and(Terminal::is_to_hand_over),
-            if_dlock_dies: self.on_lost.signal(),
+            if_dlock_dies: signal_at_a_loss(self.grace),
             as_json: events.are_json(),
         };
         // Earlier events come before the output of the command.
@@ -225,9 +219,8 @@ impl Args {
             takes_terminal: start.takes_terminal,
             waits_for_terminal: false,
             events,
-            on_lost: self.on_lost,
             grace: self.grace,
-            max_hold: self.max_hold.filter(|_| self.on_lost != OnLost::Ignore),
+            max_hold: self.max_hold,
         };
         Ok(supervised.run().await)
     }
@@ -286,12 +279,12 @@ It is a process group of its own; dlock hands it the terminal and passes on the 
 HUP, QUIT, USR1, USR2, WINCH, TSTP and CONT. All that descends from it belongs to it, in whatever group
 or session: daemons, too. If the lock is lost, all its processes are ended, and the exit code is 75. Without
 a loss dlock holds the lock until the last of them has ended, and the exit code is that of the first.
-If dlock itself is killed, the command gets TERM (KILL with --on-lost kill, nothing with --on-lost ignore); its
-other processes and programs such as sudo get nothing, and the lock is free when the lease ends. So what must never happen twice needs the fence.
+If dlock itself is killed, the command gets TERM (KILL with --grace 0); its other processes and programs such as sudo
+get nothing, and the lock is free when the lease ends. So what must never happen twice needs the fence.
 
 With --done-for the lock is not released when the command succeeds, but done until that time has passed
 since it was acquired. Each dlock that comes meanwhile, or waits, says on stderr which host has done the work and
-how it ended, and ends with 0 (--done-exit) at once. If the command fails (with --done-on any: never), the lock is
+how it ended, and ends with 0 at once. If the command fails (with --done-on any: never), the lock is
 released, and the next one tries. Let the time be half of that between two runs: if it is as long, the
 next run comes too early and is skipped. --fire puts the time for which a scheduler started the job into
 the key (nightly@2026-11-25T02:00:00Z): then the time need only be longer than hosts may be late.
@@ -302,7 +295,7 @@ killing, ended, released, left_done, done, warning, error; and of the nodes outa
 stranger, not_released.
 
 Exit codes: the command's own; 128+n if signal n ended it; 1 (-E) the lock was not free; 75 lost;
-0 (--done-exit) the lock is done; 69 no majority of the nodes; 64 wrong usage; 65 the nodes refuse the request;
+0 the lock is done; 69 no majority of the nodes; 64 wrong usage; 65 the nodes refuse the request;
 77 they refuse the user; 78 they are no nodes for locks; 126, 127 cannot execute; 70 a bug."
 );
 
@@ -355,7 +348,7 @@ mod tests {
 
     #[test]
     fn options_that_contradict_each_other_are_refused() {
-        for line in ["-n -w 1 j -- x", "-s -x j -- x", "-s --limit 2 j -- x", "--limit 0 j -- x"] {
+        for line in ["-n -w 1 j -- x", "-s --limit 2 j -- x", "--limit 0 j -- x"] {
             assert!(parsed(line).is_err(), "{line}");
         }
         for line in ["--done-for 1h -s j -- x", "--done-for 1h --limit 2 j -- x"] {
@@ -364,7 +357,7 @@ mod tests {
         for line in ["--done-on any j -- x", "--fire 0 j -- x"] {
             assert!(parsed(line).is_err(), "{line}");
         }
-        assert!(parsed("--done-exit 3 --again j -- x").is_ok());
+        assert!(parsed("--again j -- x").is_ok());
         assert!(parsed("-E 256 j -- x").is_err());
         assert_eq!(parsed("-E 0 j -- x").unwrap().lock.conflict_exit_code, 0);
     }

@@ -32,10 +32,6 @@ pub struct OnceArgs {
     #[arg(requires = "done_for")]
     done_on: DoneOn,
 
-    /// Exit code if the lock is done
-    #[arg(long, value_name = "N", default_value_t = Exit::OK.code())]
-    pub done_exit: u8,
-
     /// Run the command although the lock is done
     #[arg(long)]
     pub again: bool,
@@ -212,7 +208,6 @@ mod tests {
         let mut args = OnceArgs {
             done_for: Some(Duration::from_secs(110)),
             done_on: DoneOn::Success,
-            done_exit: 0,
             again: false,
             fire: None,
         };

@@ -259,4 +259,5 @@ const UNFINISHED: &str =
     "no majority of the nodes has answered; they are asked again until the lease ends, for";
 const BEING_LEFT_DONE: &str =
     "the lock is being left done, and no majority of the nodes has answered yet";
-const OTHER_END: &str = "OTHERMODE this token holds the lock, and its two requests differ in RENEW; release it first";
+const OTHER_END: &str =
+    "OTHERMODE this token holds the lock, and its two requests differ in RENEW; release it first";
