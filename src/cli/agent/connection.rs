@@ -51,11 +51,8 @@ struct Outgoing {
     sent: usize,
 }
 
-/// The reasons to end a connection, without a reply to the client.
-enum Closing {
-    Closed,
-    Failed,
-}
+/// The connection ends, without a reply to the client.
+struct Closed;
 
 impl Connection {
     /// Serves the client until the connection ends, and then ends its EPHEMERAL locks.
@@ -70,7 +67,7 @@ impl Connection {
         self.session.end(&self.agent);
     }
 
-    async fn talk(&mut self) -> Result<(), Closing> {
+    async fn talk(&mut self) -> Result<(), Closed> {
         let (mut incoming, mut outgoing) = (Incoming::default(), Outgoing::default());
         let mut requests = 0_u64;
         loop {
@@ -100,7 +97,7 @@ impl Connection {
                     // A part of a request takes room of the client's user, as unread replies do.
                     let (agent, bytes) = (Arc::clone(&self.agent), incoming.bytes.capacity());
                     let part = agent.connections.unread(self.session.peer.owner(), bytes);
-                    let _part = part.ok_or(Closing::Failed)?;
+                    let _part = part.ok_or(Closed)?;
                     self.idle(&mut incoming, &mut outgoing).await?;
                 }
                 Err(nonsense) => {
@@ -116,7 +113,7 @@ impl Connection {
         &mut self,
         incoming: &mut Incoming,
         outgoing: &mut Outgoing,
-    ) -> Result<(), Closing> {
+    ) -> Result<(), Closed> {
         tokio::select! {
             biased;
             read = self.stream.read(incoming) => read,
@@ -126,7 +123,7 @@ impl Connection {
                     outgoing.add(&Reply::Push(words.into()), self.session.protocol);
                     Ok(())
                 }
-                Err(_) => Err(Closing::Failed),
+                Err(_) => Err(Closed),
             },
             () = self.agent.ends() => Ok(()),
         }
@@ -138,7 +135,7 @@ impl Connection {
         words: &[&[u8]],
         incoming: &mut Incoming,
         outgoing: &mut Outgoing,
-    ) -> Result<Option<Answer>, Closing> {
+    ) -> Result<Option<Answer>, Closed> {
         let waits = words.iter().skip(3).any(|word| word.eq_ignore_ascii_case(b"WAIT"));
         incoming.shrink();
         let mut ends = pin!(self.agent.ends());
@@ -146,7 +143,7 @@ impl Connection {
         loop {
             // A request that does not wait ends soon, and is carried out as on a node.
             if incoming.has_ended && waits {
-                return Err(Closing::Closed);
+                return Err(Closed);
             }
             let is_full = !incoming.unused().is_empty();
             tokio::select! {
@@ -161,14 +158,14 @@ impl Connection {
     }
 
     /// Sends replies. Unread ones take room of the client's user.
-    async fn send_all(&self, incoming: &Incoming, outgoing: &mut Outgoing) -> Result<(), Closing> {
+    async fn send_all(&self, incoming: &Incoming, outgoing: &mut Outgoing) -> Result<(), Closed> {
         while !outgoing.unsent().is_empty() {
             if self.stream.send_now(outgoing)? {
                 continue;
             }
             let bytes = outgoing.bytes.capacity() + incoming.bytes.capacity();
             let unread = self.agent.connections.unread(self.session.peer.owner(), bytes);
-            let _unread = unread.ok_or(Closing::Failed)?;
+            let _unread = unread.ok_or(Closed)?;
             self.stream.send(outgoing).await?;
         }
         Ok(())
@@ -180,7 +177,7 @@ impl Connection {
         request: Request,
         incoming: &mut Incoming,
         outgoing: &mut Outgoing,
-    ) -> Result<bool, Closing> {
+    ) -> Result<bool, Closed> {
         let words = request.words();
         if words.is_empty() {
             return Ok(false);
@@ -237,7 +234,7 @@ impl Outgoing {
 
 impl Stream {
     /// Reads what has arrived, at least a byte unless the client has ended the connection.
-    async fn read(&self, incoming: &mut Incoming) -> Result<(), Closing> {
+    async fn read(&self, incoming: &mut Incoming) -> Result<(), Closed> {
         loop {
             self.ready(Interest::READABLE).await?;
             match self.try_read(incoming) {
@@ -246,7 +243,7 @@ impl Stream {
                     return Ok(());
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(_) => return Err(Closing::Failed),
+                Err(_) => return Err(Closed),
             }
         }
     }
@@ -262,7 +259,7 @@ impl Stream {
     }
 
     /// Sends some of the replies.
-    async fn send(&self, outgoing: &mut Outgoing) -> Result<(), Closing> {
+    async fn send(&self, outgoing: &mut Outgoing) -> Result<(), Closed> {
         while !self.send_now(outgoing)? {
             self.ready(Interest::WRITABLE).await?;
         }
@@ -270,7 +267,7 @@ impl Stream {
     }
 
     /// Sends some of the replies. Returns false if the client has to read first.
-    fn send_now(&self, outgoing: &mut Outgoing) -> Result<bool, Closing> {
+    fn send_now(&self, outgoing: &mut Outgoing) -> Result<bool, Closed> {
         let sent = match self {
             Stream::Unix(stream) => stream.try_write(outgoing.unsent()),
             Stream::Tcp(stream) => stream.try_write(outgoing.unsent()),
@@ -278,23 +275,23 @@ impl Stream {
         match sent {
             Ok(length) => outgoing.note_sent(length),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
-            Err(_) => return Err(Closing::Failed),
+            Err(_) => return Err(Closed),
         }
         Ok(true)
     }
 
     /// After a while, true if the client has ended the connection, though there is more to read.
-    async fn has_ended_later(&self) -> Result<bool, Closing> {
+    async fn has_ended_later(&self) -> Result<bool, Closed> {
         sleep(LOOK_FOR_END).await;
         Ok(self.ready(Interest::READABLE).await?.is_read_closed())
     }
 
-    async fn ready(&self, interest: Interest) -> Result<Ready, Closing> {
+    async fn ready(&self, interest: Interest) -> Result<Ready, Closed> {
         let ready = match self {
             Stream::Unix(stream) => stream.ready(interest).await,
             Stream::Tcp(stream) => stream.ready(interest).await,
         };
-        ready.map_err(|_| Closing::Failed)
+        ready.map_err(|_| Closed)
     }
 }
 

@@ -138,7 +138,7 @@ fn client(session: &Session, args: &[&[u8]]) -> Reply {
 
 /// The lines that clients read when they connect, and the agent's own figures.
 fn info(agent: &Agent) -> String {
-    let figures = agent.figures.all();
+    let figures = agent.common.figures.all();
     let mut text = format!(
         "# Server\r\nredis_version:{LIKE_REDIS}\r\nredis_mode:standalone\r\nloading:0\r\n\
          # Replication\r\nrole:master\r\n\

@@ -135,7 +135,8 @@ fn check_options(doc: &'static Doc, args: &[&[u8]]) -> Result<(), String> {
 async fn inspect(agent: &Agent, key: &Key) -> Reply {
     let mut command = redis::cmd("DLOCK.INSPECT");
     command.arg(key.as_bytes());
-    let asked = agent.client.nodes().map(async |node| (node.name(), node.send(&command).await));
+    let asked =
+        agent.common.client.nodes().map(async |node| (node.name(), node.send(&command).await));
     let (mut reports, mut found) = (Vec::new(), Vec::new());
     for (name, reply) in join_all(asked).await {
         let state = match reply {
@@ -152,7 +153,7 @@ async fn inspect(agent: &Agent, key: &Key) -> Reply {
         };
         reports.push(Report { node: name.to_owned(), state });
     }
-    let needed = agent.client.size() / 2 + 1;
+    let needed = agent.common.client.size() / 2 + 1;
     if found.len() < needed {
         return refusal::no_quorum(needed, &reports);
     }
@@ -164,13 +165,13 @@ async fn inspect(agent: &Agent, key: &Key) -> Reply {
 
 /// Reports that this is an agent and not a node: two agents in a list of nodes would be one quorum twice.
 fn node(agent: &Agent) -> Reply {
-    let nodes: Vec<&str> = agent.client.nodes().map(|node| node.name()).collect();
+    let nodes: Vec<&str> = agent.common.client.nodes().map(|node| node.name()).collect();
     map([
         ("node-id", Reply::text(&agent.id)),
         ("role", Reply::text("agent")),
         ("version", Reply::text(env!("CARGO_PKG_VERSION"))),
         ("nodes", Reply::text(nodes.join(","))),
-        ("majority", Reply::number(agent.client.size() as u64 / 2 + 1)),
+        ("majority", Reply::number(agent.common.client.size() as u64 / 2 + 1)),
     ])
 }
 

@@ -152,7 +152,7 @@ impl Args {
         });
         let agent = Agent::new(client.await?, allow, password, open_more_files());
         if let Some(listener) = metrics {
-            let site = Site { content: Metrics(Arc::clone(&agent.figures)), hosts: None };
+            let site = Site { content: Metrics(Arc::clone(&agent.common.figures)), hosts: None };
             tokio::spawn(http::serve(listener, Arc::new(site), as_json));
         }
         let running = Running { agent, listeners, instance, stderr, as_json };
@@ -240,7 +240,7 @@ impl Running {
         self.gone(|agent| agent.connections.len() == 0).await;
         self.agent.locks.close();
         self.gone(|agent| agent.locks.len() == 0 && agent.connections.len() == 0).await;
-        self.agent.client.released(FAREWELL).await;
+        self.agent.common.client.released(FAREWELL).await;
         if let Ok(instance) = &self.instance
             && let Err(error) = instance.write(&self.agent.locks.handed_over())
         {
@@ -251,7 +251,7 @@ impl Running {
 }
 
 fn welcome(agent: &Arc<Agent>, stream: Stream, peer: Peer) {
-    let id = agent.figures.accepted.fetch_add(1, Ordering::Relaxed) + 1;
+    let id = agent.common.figures.accepted.fetch_add(1, Ordering::Relaxed) + 1;
     let mut session = Session::new(id, peer);
     if session.peer == Peer::Tcp {
         agent.connections.add_stranger(id, &session.tie);

@@ -81,7 +81,7 @@ impl Session {
 
     pub fn subscribe(&mut self, agent: &Agent, channel: &[u8]) {
         if self.channels.insert(channel.to_vec()) && channel == CHANNEL {
-            self.losses = Some(agent.losses.subscribe(self.peer.owner()));
+            self.losses = Some(agent.common.losses.subscribe(self.peer.owner()));
         }
     }
 

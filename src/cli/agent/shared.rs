@@ -14,7 +14,7 @@ use super::peer::Allow;
 use super::room::Connections;
 
 pub struct Agent {
-    pub client: Client,
+    pub common: Arc<Common>,
     /// Id of this process, for a client that takes it for a node.
     pub id: String,
     pub host: String,
@@ -22,34 +22,29 @@ pub struct Agent {
     /// The digest of the password, if there is one.
     pub password: Option<[u8; 32]>,
     pub locks: Arc<Locks>,
-    pub losses: Arc<Losses>,
     /// True once the agent is shutting down.
     pub ending: watch::Sender<bool>,
     pub connections: Connections,
-    pub figures: Arc<Figures>,
 }
 
 impl Agent {
     /// An agent of these nodes, in a process that may have this many open files.
     pub fn new(client: Client, allow: Allow, password: Option<[u8; 32]>, files: u64) -> Arc<Agent> {
-        let figures = Arc::new(Figures::new());
-        let losses = Arc::new(Losses::default());
+        let common = Arc::new(Common {
+            client,
+            figures: Arc::new(Figures::new()),
+            losses: Losses::default(),
+            handed_over: Vec::new().into(),
+        });
         Arc::new(Agent {
             id: Token::random().to_string(),
             host: gethostname().unwrap_or_default().to_string_lossy().into_owned(),
             allow,
             password,
-            locks: Locks::new(Common {
-                client: client.clone(),
-                figures: Arc::clone(&figures),
-                losses: Arc::clone(&losses),
-                handed_over: Vec::new().into(),
-            }),
-            client,
-            losses,
+            locks: Locks::new(&common),
             ending: watch::Sender::new(false),
-            connections: Connections::of(files, &figures.connections),
-            figures,
+            connections: Connections::of(files, &common.figures.connections),
+            common,
         })
     }
 

@@ -176,10 +176,10 @@ pub async fn first_loss(guards: &[Guard]) -> Loss {
 /// The outcome of releasing all locks.
 #[derive(Default)]
 pub struct GivenBack {
+    /// Locks that are free.
+    pub free: Vec<Key>,
     /// Losses of locks before their release.
     pub losses: Vec<Loss>,
-    /// Locks that are not free yet.
-    pub stay: Vec<Key>,
     /// True if nodes refuse a release for the moment, and dlock asks them again.
     pub is_refused: bool,
 }
@@ -191,11 +191,10 @@ pub async fn release(guards: Vec<Guard>) -> GivenBack {
     for (key, released) in join_all(guards.into_iter().map(release)).await {
         match released {
             Err(loss) => all.losses.push(loss),
-            Ok(release) if release.is_free => {}
+            Ok(release) if release.is_free => all.free.push(key),
             Ok(release) => {
                 let refuses = |report: &Report| matches!(report.state, NodeState::Refused(_));
                 all.is_refused |= release.left.iter().any(refuses);
-                all.stay.push(key);
             }
         }
     }

@@ -14,7 +14,7 @@ pub mod terminal;
 use std::ffi::OsString;
 use std::time::Duration;
 
-use dlock_client::{Client, Error, Guard, Key, LockOptions, Loss, LossReason};
+use dlock_client::{Client, Error, Guard, LockOptions, Loss, LossReason};
 use nix::sys::signal::Signal;
 
 use crate::global::Global;
@@ -148,15 +148,11 @@ impl Args {
         events: &Events,
     ) -> (Result<Exit, Failure>, GivenBack) {
         let end = self.supervise(command, &guards, signals, events).await;
-        let mut keys: Vec<Key> = guards.iter().map(|guard| guard.key().clone()).collect();
         let were_held = guards.iter().all(Guard::is_valid);
         let mut left = Left::Held;
         if let Ok(End::Ended { status, .. }) = end {
             events.ended(status);
             left = self.once.leave_done(&guards, meta, status, signals, events).await;
-        }
-        if left != Left::Held {
-            keys.clear();
         }
         let given_back = match left {
             // A release would wait for the nodes, too. The guard goes on until dlock ends.
@@ -168,9 +164,9 @@ impl Args {
             Ok(End::Lost) => return (Ok(Exit::LOST), given_back),
             Ok(End::Ended { status, had_terminal }) => (status, had_terminal),
         };
-        let is_lost = |key: &Key| given_back.losses.iter().any(|loss| loss.key == *key);
-        keys.retain(|key| !given_back.stay.contains(key) && !is_lost(key));
-        events.released(&keys);
+        if left == Left::Held {
+            events.released(&given_back.free);
+        }
         // A lock may have been broken a moment before, shown only by its release.
         let is_ended = |loss: &&Loss| matches!(loss.why, LossReason::Ended { .. });
         let broken = given_back.losses.iter().find(is_ended).filter(|_| were_held);

@@ -28,7 +28,7 @@ use order::{Common, Inbox, Lock, Order};
 
 /// The locks, held or wanted.
 pub struct Locks {
-    pub common: Arc<Common>,
+    common: Arc<Common>,
     entries: Mutex<Entries>,
     /// Room in bytes.
     room: Arc<Room>,
@@ -42,8 +42,8 @@ struct Entries {
 }
 
 impl Locks {
-    pub fn new(common: Common) -> Arc<Locks> {
-        let (common, entries) = (Arc::new(common), Mutex::default());
+    pub fn new(common: &Arc<Common>) -> Arc<Locks> {
+        let (common, entries) = (Arc::clone(common), Mutex::default());
         Arc::new(Locks { common, entries, room: Room::of(LOCKS) })
     }
 

@@ -29,7 +29,7 @@ pub struct Lock {
 pub struct Common {
     pub client: Client,
     pub figures: Arc<Figures>,
-    pub losses: Arc<Losses>,
+    pub losses: Losses,
     /// Locks to hand over to the next process.
     pub handed_over: Mutex<Vec<Entry>>,
 }
