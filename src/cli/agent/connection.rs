@@ -60,7 +60,7 @@ impl Connection {
         let tie = Arc::clone(&self.session.tie);
         tokio::select! {
             _ = self.talk() => {}
-            () = tie.lost() => {}
+            () = tie.lost.wait() => {}
         }
         // The connection ends before the next holder begins.
         drop(self.stream);
@@ -90,7 +90,7 @@ impl Connection {
                 }
                 Ok(None) => {
                     self.send_all(&incoming, &mut outgoing).await?;
-                    if incoming.has_ended || *self.agent.ending.borrow() {
+                    if incoming.has_ended || self.agent.ending.is_set() {
                         return Ok(());
                     }
                     incoming.shrink();
@@ -125,7 +125,7 @@ impl Connection {
                 }
                 Err(_) => Err(Closed),
             },
-            () = self.agent.ends() => Ok(()),
+            () = self.agent.ending.wait() => Ok(()),
         }
     }
 
@@ -138,7 +138,7 @@ impl Connection {
     ) -> Result<Option<Answer>, Closed> {
         let waits = words.iter().skip(3).any(|word| word.eq_ignore_ascii_case(b"WAIT"));
         incoming.shrink();
-        let mut ends = pin!(self.agent.ends());
+        let mut ends = pin!(self.agent.ending.wait());
         let mut answer = pin!(dispatch::answer(&self.agent, &mut self.session, words));
         loop {
             // A request that does not wait ends soon, and is carried out as on a node.

@@ -2,7 +2,7 @@
 //!
 //! In reading order:
 //!
-//! - [`shared`]: the state that all connections share. [`limits`]: every limit.
+//! - [`shared`]: the state that all connections share. [`flag`]: a flag to wait for. [`limits`]: every limit.
 //! - [`listen`]: the sockets. [`peer`]: the process at the other end, and its rights. [`room`]: each user's share of the room.
 //! - [`connection`]: one connection; [`request`] and [`reply`]: its bytes; [`session`]: its state.
 //! - [`commands`]: the table of commands; [`dispatch`]: from a request to its answer; [`greeting`]: the
@@ -16,6 +16,7 @@ mod commands;
 mod connection;
 mod dispatch;
 mod figures;
+mod flag;
 mod greeting;
 mod handover;
 mod lease;
@@ -236,7 +237,7 @@ impl Running {
     /// Ends all connections, and with them EPHEMERAL locks and the requests that wait. Hands plain leases over, last
     /// of all.
     async fn leave(self) {
-        self.agent.ending.send_replace(true);
+        self.agent.ending.set();
         self.gone(|agent| agent.connections.len() == 0).await;
         self.agent.locks.close();
         self.gone(|agent| agent.locks.len() == 0 && agent.connections.len() == 0).await;

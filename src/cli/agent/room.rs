@@ -93,7 +93,7 @@ impl Connections {
         if strangers.len() > self.most_strangers
             && let Some((_, (_, oldest))) = strangers.pop_first()
         {
-            oldest.lose();
+            oldest.lost.set();
         }
     }
 

@@ -40,7 +40,7 @@ impl Session {
             is_known: false,
             share: None,
             about: OnceLock::new(),
-            tie: Arc::new(Tie::new()),
+            tie: Arc::new(Tie::default()),
             channels: BTreeSet::new(),
             losses: None,
         }
@@ -110,6 +110,6 @@ impl Session {
     /// Ends the locks that end with the connection.
     pub fn end(&mut self, agent: &Agent) {
         agent.connections.remove_stranger(self.id);
-        self.tie.end();
+        self.tie.ended.set();
     }
 }

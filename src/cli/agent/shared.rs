@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use dlock_client::{Client, Token};
 use nix::unistd::gethostname;
-use tokio::sync::watch;
 
 use super::figures::Figures;
+use super::flag::Flag;
 use super::lock::Locks;
 use super::lock::order::Common;
 use super::losses::Losses;
@@ -23,7 +23,7 @@ pub struct Agent {
     pub password: Option<[u8; 32]>,
     pub locks: Arc<Locks>,
     /// True once the agent is shutting down.
-    pub ending: watch::Sender<bool>,
+    pub ending: Flag,
     pub connections: Connections,
 }
 
@@ -42,15 +42,9 @@ impl Agent {
             allow,
             password,
             locks: Locks::new(&common),
-            ending: watch::Sender::new(false),
+            ending: Flag::default(),
             connections: Connections::of(files, &common.figures.connections),
             common,
         })
-    }
-
-    /// Resolves when the agent is shutting down.
-    pub async fn ends(&self) {
-        // The sender is a part of this.
-        let _ = self.ending.subscribe().wait_for(|ends| *ends).await;
     }
 }

@@ -111,7 +111,7 @@ impl Args {
             }
             Outcome::Failed(error @ Error::Done { .. }) => {
                 if !self.lock.quiet {
-                    self.once.report(&error, events);
+                    events.done(&error);
                 }
                 Ok(Exit::OK)
             }

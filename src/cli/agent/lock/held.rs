@@ -53,7 +53,7 @@ pub async fn keep(
                 Err(over) => return over,
             };
         }
-        let untied = held.bond.as_ref().map(|bond| bond.tie.ended());
+        let untied = held.bond.as_ref().map(|bond| bond.tie.ended.wait());
         let alone = held.alone_until.map(sleep_until);
         tokio::select! {
             biased;
@@ -100,7 +100,7 @@ impl Held {
             Order::Check { reply } => reply.answer(self.checked(lock).await),
             Order::Leave => match &self.bond {
                 // The connection ends first, and then the lock with it.
-                Some(bond) => bond.tie.lose(),
+                Some(bond) => bond.tie.lost.set(),
                 None => {
                     if !self.guard.is_renewed() {
                         lock.hand_over(self.entry(lock));
@@ -235,7 +235,7 @@ impl Held {
             lock.tell_loss(loss);
         }
         if let Some(bond) = self.bond.as_ref().filter(|bond| bond.close) {
-            bond.tie.lose();
+            bond.tie.lost.set();
         }
         Over::Free(order)
     }
