@@ -13,11 +13,10 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::task::yield_now;
 use tokio::time::{sleep, timeout};
 
-use super::commands::Answer;
 use super::dispatch;
 use super::limits::{LAST_REPLY, LOOK_FOR_END, PIECE, REQUEST, STRANGERS_REQUEST, TURN, UNSENT};
 use super::losses::CHANNEL;
-use super::reply::{Protocol, Reply};
+use super::reply::{Answer, Protocol, Reply};
 use super::request::{self, Request};
 use super::session::Session;
 use super::shared::Agent;

@@ -13,14 +13,25 @@ use dlock_core::command::{Doc, Kind, Refusal, acquire, check, extend, release};
 use dlock_core::limits::MAX_TTL_CEILING;
 use futures_util::future::join_all;
 
-use super::commands::{Answer, Locking, NO_AUTH};
+use super::greeting::NO_AUTH;
 use super::lock::order::{Acquisition, Done, Order, Release, ReplyTo, Terms};
 use super::name::Name;
 use super::refusal;
-use super::reply::{Reply, map};
+use super::reply::{Answer, Reply, map};
 use super::session::Session;
 use super::shared::Agent;
 use super::tie::Bond;
+
+/// A command of dlock.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Locking {
+    Acquire,
+    Release,
+    Extend,
+    Check,
+    Inspect,
+    Node,
+}
 
 pub async fn answer(
     agent: &Arc<Agent>,

@@ -5,14 +5,13 @@
 //! - [`shared`]: the state that all connections share. [`flag`]: a flag to wait for. [`limits`]: every limit.
 //! - [`listen`]: the sockets. [`peer`]: the process at the other end, and its rights. [`room`]: each user's share of the room.
 //! - [`connection`]: one connection; [`request`] and [`reply`]: its bytes; [`session`]: its state.
-//! - [`commands`]: the table of commands; [`dispatch`]: from a request to its answer; [`greeting`]: the
-//!   beginning of a connection; [`locking`]: the commands of dlock.
+//! - [`dispatch`]: from a request to its answer, by the table of commands; [`greeting`]: the beginning of a connection;
+//!   [`locking`]: the commands of dlock.
 //! - [`lock`]: all locks; [`name`]: their names; [`lease`]: their lengths; [`tie`]: a connection and its EPHEMERAL
 //!   locks; [`handover`]: locks for the next process.
 //! - [`losses`]: lost locks, for subscribers; [`refusal`]: errors in the words of a node. [`figures`]: for INFO, and for
 //!   Prometheus.
 
-mod commands;
 mod connection;
 mod dispatch;
 mod figures;
@@ -57,9 +56,9 @@ use crate::say::exit::Exit;
 use crate::say::failure::Failure;
 use crate::say::{notice, stderr, stdout};
 use crate::signals::Signals;
-use commands::TOO_MANY;
 use connection::{Connection, Stream};
 use figures::Metrics;
+use greeting::TOO_MANY;
 use handover::Instance;
 use limits::{ACCEPT_PAUSE, FAREWELL};
 use listen::{At, Listener};

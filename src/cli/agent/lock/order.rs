@@ -8,12 +8,11 @@ use dlock_core::{Fence, Millis, Owner};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
-use super::super::commands::Heard;
 use super::super::figures::Figures;
 use super::super::handover::Entry;
 use super::super::losses::Losses;
 use super::super::name::Name;
-use super::super::reply::Reply;
+use super::super::reply::{Heard, Reply};
 use super::super::room::Share;
 use super::super::tie::Bond;
 
