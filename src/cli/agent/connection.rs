@@ -36,19 +36,13 @@ pub struct Connection {
 #[derive(Default)]
 struct Incoming {
     bytes: Vec<u8>,
-    /// Bytes of these that were read as requests.
-    used: usize,
     /// True if the client has ended its side of the connection.
     has_ended: bool,
 }
 
 /// Replies to send.
 #[derive(Default)]
-struct Outgoing {
-    bytes: Vec<u8>,
-    /// Bytes of these that were sent.
-    sent: usize,
-}
+struct Outgoing(Vec<u8>);
 
 /// The connection ends, without a reply to the client.
 struct Closed;
@@ -71,16 +65,16 @@ impl Connection {
         let mut requests = 0_u64;
         loop {
             let most = if self.session.is_known { REQUEST } else { STRANGERS_REQUEST };
-            match request::read(incoming.unused(), most) {
+            match request::read(&incoming.bytes, most) {
                 Ok(Some((request, length))) => {
-                    incoming.used += length;
+                    incoming.bytes.drain(..length);
                     // A client that sends without a pause must not starve the others.
                     requests += 1;
                     if requests.is_multiple_of(TURN) {
                         yield_now().await;
                     }
                     let ends = self.answer(request, &mut incoming, &mut outgoing).await?;
-                    if ends || outgoing.unsent().len() >= UNSENT {
+                    if ends || outgoing.0.len() >= UNSENT {
                         self.send_all(&incoming, &mut outgoing).await?;
                     }
                     if ends {
@@ -144,11 +138,11 @@ impl Connection {
             if incoming.has_ended && waits {
                 return Err(Closed);
             }
-            let is_full = !incoming.unused().is_empty();
+            let is_full = !incoming.bytes.is_empty();
             tokio::select! {
                 biased;
                 answer = &mut answer => return Ok(Some(answer)),
-                sent = self.stream.send(outgoing), if !outgoing.unsent().is_empty() => sent?,
+                sent = self.stream.send(outgoing), if !outgoing.0.is_empty() => sent?,
                 read = self.stream.read(incoming), if !incoming.has_ended && !is_full => read?,
                 ended = self.stream.has_ended_later(), if is_full => incoming.has_ended |= ended?,
                 () = &mut ends, if waits => return Ok(None),
@@ -158,11 +152,11 @@ impl Connection {
 
     /// Sends replies. Unread ones take room of the client's user.
     async fn send_all(&self, incoming: &Incoming, outgoing: &mut Outgoing) -> Result<(), Closed> {
-        while !outgoing.unsent().is_empty() {
+        while !outgoing.0.is_empty() {
             if self.stream.send_now(outgoing)? {
                 continue;
             }
-            let bytes = outgoing.bytes.capacity() + incoming.bytes.capacity();
+            let bytes = outgoing.0.capacity() + incoming.bytes.capacity();
             let unread = self.agent.connections.unread(self.session.peer.owner(), bytes);
             let _unread = unread.ok_or(Closed)?;
             self.stream.send(outgoing).await?;
@@ -196,37 +190,23 @@ impl Connection {
 }
 
 impl Incoming {
-    fn unused(&self) -> &[u8] {
-        self.bytes.get(self.used..).unwrap_or_default()
-    }
-
-    fn add(&mut self, bytes: &[u8]) {
-        self.bytes.drain(..self.used);
-        self.used = 0;
-        self.bytes.extend_from_slice(bytes);
-    }
-
     /// An idle connection has no buffer.
     fn shrink(&mut self) {
-        if self.unused().is_empty() {
-            (self.bytes, self.used) = (Vec::new(), 0);
+        if self.bytes.is_empty() {
+            self.bytes = Vec::new();
         }
     }
 }
 
 impl Outgoing {
-    fn unsent(&self) -> &[u8] {
-        self.bytes.get(self.sent..).unwrap_or_default()
-    }
-
     fn add(&mut self, reply: &Reply, protocol: Protocol) {
-        reply.write(protocol, &mut self.bytes);
+        reply.write(protocol, &mut self.0);
     }
 
     fn note_sent(&mut self, length: usize) {
-        self.sent += length;
-        if self.unsent().is_empty() {
-            *self = Outgoing::default();
+        self.0.drain(..length);
+        if self.0.is_empty() {
+            self.0 = Vec::new();
         }
     }
 }
@@ -253,7 +233,7 @@ impl Stream {
             Stream::Unix(stream) => stream.try_read(&mut piece),
             Stream::Tcp(stream) => stream.try_read(&mut piece),
         }?;
-        incoming.add(piece.get(..length).unwrap_or_default());
+        incoming.bytes.extend_from_slice(piece.get(..length).unwrap_or_default());
         Ok(length)
     }
 
@@ -268,8 +248,8 @@ impl Stream {
     /// Sends some of the replies. Returns false if the client has to read first.
     fn send_now(&self, outgoing: &mut Outgoing) -> Result<bool, Closed> {
         let sent = match self {
-            Stream::Unix(stream) => stream.try_write(outgoing.unsent()),
-            Stream::Tcp(stream) => stream.try_write(outgoing.unsent()),
+            Stream::Unix(stream) => stream.try_write(&outgoing.0),
+            Stream::Tcp(stream) => stream.try_write(&outgoing.0),
         };
         match sent {
             Ok(length) => outgoing.note_sent(length),

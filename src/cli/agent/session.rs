@@ -5,7 +5,6 @@ use std::future::pending;
 use std::sync::Arc;
 use std::sync::OnceLock;
 
-use dlock_core::limits::MAX_META;
 use tokio::task::block_in_place;
 
 use super::losses::{Behind, CHANNEL, Subscription};
@@ -64,10 +63,7 @@ impl Session {
         // A directory of users may be slow to answer.
         let about = self.about.get_or_init(|| block_in_place(|| self.peer.about(host)));
         let space = if given.is_empty() { "" } else { " " };
-        let mut meta = format!("{about}{space}{}", String::from_utf8_lossy(given));
-        let fits = (0..=MAX_META.min(meta.len())).rev().find(|end| meta.is_char_boundary(*end));
-        meta.truncate(fits.unwrap_or(0));
-        meta
+        format!("{about}{space}{}", String::from_utf8_lossy(given))
     }
 
     pub fn channels(&self) -> &BTreeSet<Vec<u8>> {

@@ -5,7 +5,7 @@ use nix::unistd::getppid;
 
 use super::events::Events;
 use super::lease::ShownLease;
-use super::take::{self, LockArgs, Outcome, TakeRequest};
+use super::take::{self, LockArgs, Outcome};
 use crate::global::Global;
 use crate::key::{KeyArg, Named};
 use crate::nodes;
@@ -38,14 +38,14 @@ impl Args {
         // The script is the holder: this process ends before the lock does.
         let script = getppid().as_raw().cast_unsigned();
         let keys = [self.key.named()?];
-        let request = TakeRequest { keys: &keys, options: self.lock.options(script, None) };
+        let options = self.lock.options(script, None);
         let mut signals = Signals::listen()?;
         let tell = events.noticing();
         let client = match nodes::connect_to_wait(global, &self.lock, &mut signals, tell).await? {
             Ok(client) => client,
             Err(signal) => return Ok(Exit::Signal(signal)),
         };
-        let end = match take::take(&client, &request, &mut signals, events).await {
+        let end = match take::take(&client, (&keys, &options), &mut signals, events).await {
             Outcome::All(guards) => hand_over(&keys[0], guards, global.json).await,
             Outcome::Failed(error) => Err(self.lock.failure(&error)),
             Outcome::Lost(loss) => Err(Failure::new(Kind::Lost, loss)),

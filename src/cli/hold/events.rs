@@ -77,19 +77,8 @@ impl Events {
         });
     }
 
-    pub fn released(&self, keys: &[Key]) {
-        if keys.is_empty() {
-            return;
-        }
-        let names: Vec<String> = keys.iter().map(|key| bytes::text(key.as_bytes())).collect();
-        let mut event = json!({"event": "released", "keys": names});
-        if keys.iter().any(|key| key.to_str().is_none()) {
-            event["keys_hex"] = keys.iter().map(|key| bytes::hex(key.as_bytes())).collect();
-        }
-        self.tell(event, || {
-            let keys: Vec<String> = keys.iter().map(|key| format!("'{key}'")).collect();
-            format!("released {}", keys.join(", "))
-        });
+    pub fn released(&self, key: &Key) {
+        self.tell(bytes::event("released", key, json!({})), || format!("released '{key}'"));
     }
 
     /// Reports a lock that is done, so that the command does not run.

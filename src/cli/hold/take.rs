@@ -60,14 +60,6 @@ pub struct LockArgs {
     pub quiet: bool,
 }
 
-/// The locks to take, and their options.
-pub struct TakeRequest<'a> {
-    /// The keys in the user's order and form.
-    pub keys: &'a [Named],
-    /// The options of each lock; the limit of the wait is for all of them together.
-    pub options: LockOptions,
-}
-
 impl LockArgs {
     /// Limit of the wait for all locks together.
     pub fn patience(&self) -> Patience {
@@ -119,22 +111,22 @@ pub enum Outcome {
 }
 
 /// Takes all locks, in the same order everywhere, so that no two processes wait for each other. All or none: if
-/// one cannot be taken, this releases the earlier ones.
+/// one cannot be taken, this releases the earlier ones. The limit of the wait is for all of them together.
 pub async fn take(
     client: &Client,
-    request: &TakeRequest<'_>,
+    (keys, options): (&[Named], &LockOptions),
     signals: &mut Signals,
     events: &Events,
 ) -> Outcome {
     let started = Instant::now();
     let mut guards: Vec<Guard> = Vec::new();
-    for key in in_order(request.keys) {
+    for key in in_order(keys) {
         let asked = Instant::now();
         let failed = tokio::select! {
             biased;
             loss = first_loss(&guards) => Outcome::Lost(loss),
             signal = signals.next_that_ends() => Outcome::Interrupted(signal),
-            guard = acquire(client, &key, request, started) => match guard {
+            guard = acquire(client, &key, options, started) => match guard {
                 Ok(guard) => {
                     events.taken(&guard, asked.elapsed());
                     guards.push(guard);
@@ -153,10 +145,10 @@ pub async fn take(
 async fn acquire(
     client: &Client,
     key: &Key,
-    request: &TakeRequest<'_>,
+    options: &LockOptions,
     started: Instant,
 ) -> Result<Guard, Error> {
-    let mut options = request.options.clone();
+    let mut options = options.clone();
     if let Patience::Within(all) = options.wait {
         options.wait = Patience::from(all.saturating_sub(started.elapsed()));
     }

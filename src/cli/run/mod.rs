@@ -19,7 +19,7 @@ use nix::sys::signal::Signal;
 
 use crate::global::Global;
 use crate::hold::events::Events;
-use crate::hold::take::{self, GivenBack, LockArgs, Outcome, TakeRequest};
+use crate::hold::take::{self, GivenBack, LockArgs, Outcome};
 use crate::key::{Escaped, Named};
 use crate::nodes;
 use crate::say::duration;
@@ -92,18 +92,17 @@ impl Args {
             ..self.lock.options(std::process::id(), command.first())
         };
         self.once.check(&mut keys, &options.meta)?;
-        let request = TakeRequest { keys: &keys, options };
         let mut signals = Signals::listen()?;
         let tell = events.noticing();
         let client = match nodes::connect_to_wait(global, &self.lock, &mut signals, tell).await? {
             Ok(client) => client,
             Err(signal) => return Ok(Exit::Signal(signal)),
         };
-        let exit = match take::take(&client, &request, &mut signals, events).await {
+        let exit = match take::take(&client, (&keys, &options), &mut signals, events).await {
             Outcome::All(guards) => {
                 let environment = take::environment(&keys, &guards);
                 let command = (command, environment);
-                let meta = &request.options.meta;
+                let meta = &options.meta;
                 let (exit, given_back) =
                     self.hold(command, guards, meta, &mut signals, events).await;
                 give_back(&client, &given_back, &mut signals).await;
@@ -165,7 +164,7 @@ impl Args {
             Ok(End::Ended { status, had_terminal }) => (status, had_terminal),
         };
         if left == Left::Held {
-            events.released(&given_back.free);
+            given_back.free.iter().for_each(|key| events.released(key));
         }
         // A lock may have been broken a moment before, shown only by its release.
         let is_ended = |loss: &&Loss| matches!(loss.why, LossReason::Ended { .. });
@@ -271,20 +270,18 @@ In addition to dlock's own environment, the command gets:
   DLOCK_TOKEN        their tokens, in the same order
   DLOCK_DEADLINE_MS  when the first lease ends unless dlock renews it (ms since 1970)
 
-It is a process group of its own; dlock hands it the terminal and passes on the signals INT, TERM,
-HUP, QUIT, USR1, USR2, WINCH, TSTP and CONT. All that descends from it belongs to it, in whatever group
-or session: daemons, too. If the lock is lost, all its processes are ended, and the exit code is 75. Without
-a loss dlock holds the lock until the last of them has ended, and the exit code is that of the first.
-If dlock itself is killed, the command gets TERM (KILL with --grace 0); its other processes and programs such as sudo
-get nothing, and the lock is free when the lease ends. So what must never happen twice needs the fence.
+It gets the terminal and the signals INT, TERM, HUP, QUIT, USR1, USR2, WINCH, TSTP and CONT. All that descends from it
+belongs to it, daemons too. If the lock is lost, all its processes are ended, and the exit code is 75. Else dlock holds
+the lock until the last of them has ended, and the exit code is that of the first. If dlock itself is killed, the command
+gets TERM (KILL with --grace 0), its other processes and programs such as sudo get nothing, and the lock is free when the
+lease ends. So what must never happen twice needs the fence.
 
-With --done-for the lock is not released when the command succeeds, but done until that time has passed
-since it was acquired. Each dlock that comes meanwhile, or waits, says on stderr which host has done the work and
-how it ended, and ends with 0 at once. If the command fails (with --done-on any: never), the lock is
-released, and the next one tries. Let the time be half of that between two runs: if it is as long, the
-next run comes too early and is skipped. --fire puts the time for which a scheduler started the job into
-the key (nightly@2026-11-25T02:00:00Z): then the time need only be longer than hosts may be late.
-If the lock cannot be left done, a warning says so, and the exit code is the command's own.
+With --done-for the lock is not released when the command succeeds, but done until that time has passed since it was
+acquired. Each dlock that comes meanwhile, or waits, says on stderr which host has done the work and how it ended, and
+ends with 0 at once. If the command fails, the lock is released, and the next one tries. Let the time be half of that
+between two runs: if it is as long, the next run comes too early and is skipped. --fire puts the time for which a
+scheduler started the job into the key (nightly@2026-11-25T02:00:00Z): then the time need only be longer than hosts may
+be late. If the lock cannot be left done, a warning says so, and the exit code is the command's own.
 
 With --json there is one object a line for each event, on stderr: waiting, acquired, started, lost,
 killing, ended, released, left_done, done, warning, error; and of the nodes outage, back, promoted,
