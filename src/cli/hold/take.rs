@@ -6,9 +6,7 @@ use std::sync::LazyLock;
 use std::task::Poll;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use dlock_client::{
-    Client, Error, Guard, Key, LockOptions, Loss, Mode, NodeState, Patience, Report,
-};
+use dlock_client::{Client, Error, Guard, Key, LockOptions, Loss, Mode, Patience};
 use futures_util::future::join_all;
 use nix::sys::signal::Signal;
 
@@ -172,8 +170,6 @@ pub struct GivenBack {
     pub free: Vec<Key>,
     /// Losses of locks before their release.
     pub losses: Vec<Loss>,
-    /// True if nodes refuse a release for the moment, and dlock asks them again.
-    pub is_refused: bool,
 }
 
 /// Releases all locks at the same time.
@@ -184,10 +180,8 @@ pub async fn release(guards: Vec<Guard>) -> GivenBack {
         match released {
             Err(loss) => all.losses.push(loss),
             Ok(release) if release.is_free => all.free.push(key),
-            Ok(release) => {
-                let refuses = |report: &Report| matches!(report.state, NodeState::Refused(_));
-                all.is_refused |= release.left.iter().any(refuses);
-            }
+            // The client reports this.
+            Ok(_) => {}
         }
     }
     all

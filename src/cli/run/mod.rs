@@ -14,7 +14,7 @@ pub mod terminal;
 use std::ffi::OsString;
 use std::time::Duration;
 
-use dlock_client::{Client, Error, Guard, LockOptions, Loss, LossReason};
+use dlock_client::{Error, Guard, LockOptions, Loss, LossReason};
 use nix::sys::signal::Signal;
 
 use crate::global::Global;
@@ -103,10 +103,7 @@ impl Args {
                 let environment = take::environment(&keys, &guards);
                 let command = (command, environment);
                 let meta = &options.meta;
-                let (exit, given_back) =
-                    self.hold(command, guards, meta, &mut signals, events).await;
-                give_back(&client, &given_back, &mut signals).await;
-                exit
+                self.hold(command, guards, meta, &mut signals, events).await
             }
             Outcome::Failed(error @ Error::Done { .. }) => {
                 if !self.lock.quiet {
@@ -145,7 +142,7 @@ impl Args {
         meta: &str,
         signals: &mut Signals,
         events: &Events,
-    ) -> (Result<Exit, Failure>, GivenBack) {
+    ) -> Result<Exit, Failure> {
         let end = self.supervise(command, &guards, signals, events).await;
         let were_held = guards.iter().all(Guard::is_valid);
         let mut left = Left::Held;
@@ -158,11 +155,7 @@ impl Args {
             Left::InDoubt => GivenBack::default(),
             _ => take::release(guards).await,
         };
-        let (status, had_terminal) = match end {
-            Err(failure) => return (Err(failure), given_back),
-            Ok(End::Lost) => return (Ok(Exit::LOST), given_back),
-            Ok(End::Ended { status, had_terminal }) => (status, had_terminal),
-        };
+        let End::Ended { status, had_terminal } = end? else { return Ok(Exit::LOST) };
         if left == Left::Held {
             given_back.free.iter().for_each(|key| events.released(key));
         }
@@ -172,15 +165,14 @@ impl Args {
         if let Some(loss) = broken {
             events.lost(loss, "the command had just ended");
         }
-        let exit = if broken.is_some() {
+        Ok(if broken.is_some() {
             Exit::LOST
         } else if child::signal_of(status) == Some(Signal::SIGINT) && had_terminal {
             signals::interrupt_others();
             Exit::Signal(Signal::SIGINT)
         } else {
             Exit::of(status)
-        };
-        (Ok(exit), given_back)
+        })
     }
 
     async fn supervise(
@@ -221,18 +213,6 @@ impl Args {
     }
 }
 
-/// Waits for nodes that refuse a release for the moment: for a while, or until a signal comes.
-async fn give_back(client: &Client, given_back: &GivenBack, signals: &mut Signals) {
-    if given_back.is_refused {
-        tokio::select! {
-            _ = client.released(LONGEST_RELEASE) => {}
-            _ = signals.next_that_ends() => {}
-        }
-    }
-}
-
-/// Limit of the wait for releases. A lock that is not released by then ends with its lease.
-const LONGEST_RELEASE: Duration = Duration::from_secs(10);
 const NOT_STARTED: &str = "the command was not started";
 
 const NO_COMMAND: &str =
