@@ -124,7 +124,7 @@ impl Args {
         signals.next_that_ends().await;
         for task in serving {
             task.abort();
-            // A listener removes its socket.
+            // New clients are refused from here on.
             let _ = task.await;
         }
         running.leave().await;
