@@ -378,19 +378,6 @@ fn a_wait_behind_a_holder_does_not_tell_of_an_outage_that_is_over(kind: Kind) {
     assert_eq!(agent.figure("outages"), 0);
 }
 
-#[apply(on_one_server)]
-fn a_turn_of_a_client_that_has_gone_is_no_longer_than_a_lease(kind: Kind) {
-    let (servers, agent) = agent(kind);
-    agent.run("DLOCK.ACQUIRE job alice 500000").int();
-    let mut bob = agent.client();
-    bob.send("DLOCK.ACQUIRE job bob 500 WAIT 0 KEEP 60000 EPHEMERAL RENEW");
-    eventually("bob waits", || waiters(&servers) == 1);
-    bob.close();
-    eventually("bob is gone", || agent.figure("waiting") == 0);
-    agent.run("DLOCK.RELEASE job alice");
-    agent.run("DLOCK.ACQUIRE job carol 500000 WAIT 30000").int();
-}
-
 /// The agent writes more than the system's pipe and its own threads can take.
 #[test]
 fn an_agent_with_an_unread_stderr_serves_on() {

@@ -57,7 +57,7 @@ impl Args {
 }
 
 async fn hand_over(name: &Named, guards: Vec<Guard>, json: bool) -> Result<Exit, Failure> {
-    for guard in &guards {
+    for guard in guards {
         let lease = ShownLease {
             name,
             token: guard.token(),
@@ -65,11 +65,9 @@ async fn hand_over(name: &Named, guards: Vec<Guard>, json: bool) -> Result<Exit,
             left: guard.valid_for(),
         };
         if let Err(error) = lease.deliver(json) {
-            take::release(guards).await;
+            take::release(vec![guard]).await;
             return Err(Failure::internal(&format_args!("cannot print the token: {error}")));
         }
-    }
-    for guard in guards {
         guard.detach().await;
     }
     Ok(Exit::OK)
