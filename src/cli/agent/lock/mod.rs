@@ -181,3 +181,47 @@ fn not_held(order: Order, was_left_done: bool) {
 
 const TOO_MANY: &str = "TOOMANY locks: this user has as many locks and waiting requests at this agent as one user may; release some";
 const ENDS: &str = "ERR the agent ends; ask again";
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use dlock_client::{Client, Mode};
+    use dlock_core::Millis;
+    use tokio::task::yield_now;
+    use tokio::time::timeout;
+
+    use super::super::limits::LOCK;
+    use super::super::peer::Allow;
+    use super::super::shared::Agent;
+    use super::order::{Acquisition, ReplyTo, Terms};
+    use super::*;
+
+    #[tokio::test]
+    async fn requests_that_wait_have_a_bound_in_bytes() {
+        let client = Client::builder().nodes(["redis://127.0.0.1:1"]).connect_later().unwrap();
+        let agent = Agent::new(client, Allow::default(), None, 1_000);
+        let share = agent.connections.add(Owner(1)).unwrap();
+        let wait = |number: u64| {
+            let (reply, coming) = ReplyTo::channel(&share);
+            let (ttl, meta) = (Millis(10_000), String::new());
+            let terms = Terms { ttl, mode: Mode::Exclusive, again: None, renew: false, meta };
+            let (wait, keep, bond) = (Some(Millis(0)), None, None);
+            let name = Name { key: "job".into(), token: number.to_string().into_bytes().into() };
+            let order = Order::Acquire(Box::new(Acquisition { terms, wait, keep, bond, reply }));
+            agent.locks.send(share.owner(), &Arc::new(name), order);
+            coming
+        };
+        let most = LOCKS / 2 / (LOCK + WAITING);
+        let mut waits: Vec<_> = (0..most + 9).map(wait).collect();
+        let are_refused = async {
+            while agent.locks.len() as u64 > most {
+                yield_now().await;
+            }
+        };
+        timeout(Duration::from_secs(60), are_refused).await.unwrap();
+        let mut refused = waits.iter_mut().filter_map(|coming| coming.try_recv().ok());
+        assert!(refused.all(|(reply, _)| reply == Reply::error(TOO_MANY)));
+        assert!(agent.locks.len() as u64 > most - 9);
+    }
+}
