@@ -11,10 +11,10 @@ use std::sync::Arc;
 use tokio::io::{Interest, Ready};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::task::yield_now;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 use super::dispatch;
-use super::limits::{LAST_REPLY, LOOK_FOR_END, PIECE, REQUEST, STRANGERS_REQUEST, TURN, UNSENT};
+use super::limits::{LAST_REPLY, PIECE, REQUEST, STRANGERS_REQUEST, TURN, UNSENT};
 use super::losses::CHANNEL;
 use super::reply::{Answer, Protocol, Reply};
 use super::request::{self, Request};
@@ -144,7 +144,10 @@ impl Connection {
                 answer = &mut answer => return Ok(Some(answer)),
                 sent = self.stream.send(outgoing), if !outgoing.0.is_empty() => sent?,
                 read = self.stream.read(incoming), if !incoming.has_ended && !is_full => read?,
-                ended = self.stream.has_ended_later(), if is_full => incoming.has_ended |= ended?,
+                ended = self.stream.ended(), if !incoming.has_ended && is_full => {
+                    ended?;
+                    incoming.has_ended = true;
+                }
                 () = &mut ends, if waits => return Ok(None),
             }
         }
@@ -259,10 +262,9 @@ impl Stream {
         Ok(true)
     }
 
-    /// After a while, true if the client has ended the connection, though there is more to read.
-    async fn has_ended_later(&self) -> Result<bool, Closed> {
-        sleep(LOOK_FOR_END).await;
-        Ok(self.ready(Interest::READABLE).await?.is_read_closed())
+    /// Resolves when the client has ended the connection, though there may be more to read.
+    async fn ended(&self) -> Result<(), Closed> {
+        self.ready(Interest::PRIORITY).await.map(drop)
     }
 
     async fn ready(&self, interest: Interest) -> Result<Ready, Closed> {

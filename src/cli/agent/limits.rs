@@ -40,8 +40,6 @@ pub const CHANNELS: usize = 16;
 pub const NAME: usize = 256;
 /// Time to remember a token that has left a lock done.
 pub const DONE_LASTS: Duration = Duration::from_secs(10);
-/// Interval of checks for the end of a connection that has sent more than the agent reads ahead.
-pub const LOOK_FOR_END: Duration = Duration::from_millis(100);
 /// The pause after a failed accept, caused by too many open files for example.
 pub const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Limit of the wait of an EXTEND or a DONE for a majority. After it the reply is an error, and the request
