@@ -13,7 +13,7 @@ use dlock_core::limits::MAX_TTL_CEILING;
 use futures_util::future::join_all;
 
 use super::greeting::NO_AUTH;
-use super::lock::order::{Acquisition, Done, Order, Release, ReplyTo, Terms};
+use super::lock::order::{Acquisition, Done, Order, ReplyTo, Terms};
 use super::name::Name;
 use super::refusal;
 use super::reply::{Answer, Reply, map};
@@ -94,7 +94,7 @@ fn order<'a>(
                 time: Duration::from_millis(terms.time.0),
                 outcome: meta(terms.meta).into_bytes(),
             });
-            Order::Release(Release { done, reply })
+            Order::Release { done, reply }
         }
         Locking::Extend => Order::Extend { ttl: extend::parse(args, &settings)?.ttl, reply },
         _ => {

@@ -15,7 +15,7 @@ use super::super::limits::ORDER_PATIENCE;
 use super::super::refusal::{self, NO_QUORUM};
 use super::super::reply::Reply;
 use super::super::tie::Bond;
-use super::order::{Acquisition, Done, Inbox, Lock, Order, Release, ReplyTo, end_of};
+use super::order::{Acquisition, Done, Inbox, Lock, Order, ReplyTo, end_of};
 
 /// A lock that is held. Dropping it releases the lock.
 pub struct Held {
@@ -83,7 +83,7 @@ impl Held {
     async fn carry_out(mut self: Box<Self>, lock: &Lock, order: Order) -> Result<Box<Held>, Over> {
         match order {
             Order::Acquire(ask) => return self.again(lock, ask).await,
-            Order::Release(release) => return self.release(lock, release).await,
+            Order::Release { done, reply } => return self.release(lock, done, reply).await,
             // Each takes a round trip or more, and no client waits for it.
             Order::Extend { reply, .. } | Order::Check { reply } if reply.is_gone() => {}
             Order::Extend { ttl, reply } => match self.extend(ttl).await {
@@ -147,8 +147,12 @@ impl Held {
         Ok(self)
     }
 
-    async fn release(self: Box<Self>, lock: &Lock, asked: Release) -> Result<Box<Held>, Over> {
-        let Release { done, reply } = asked;
+    async fn release(
+        self: Box<Self>,
+        lock: &Lock,
+        done: Option<Done>,
+        reply: ReplyTo,
+    ) -> Result<Box<Held>, Over> {
         if done.is_some() && self.mode != Mode::Exclusive {
             reply.answer(Reply::error(Reason::NotAlone));
             return Ok(self);

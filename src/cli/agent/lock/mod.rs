@@ -169,9 +169,9 @@ impl Locks {
 /// Answers an order for a lock that the token does not hold at this agent.
 fn not_held(order: Order, was_left_done: bool) {
     match order {
-        Order::Release(release) => {
-            let is_again = was_left_done && release.done.is_some();
-            release.reply.answer(Reply::Int(is_again.into()));
+        Order::Release { done, reply } => {
+            let is_again = was_left_done && done.is_some();
+            reply.answer(Reply::Int(is_again.into()));
         }
         Order::Extend { reply, .. } => reply.answer(Reply::Int(0)),
         Order::Check { reply } => reply.answer(Reply::Null),

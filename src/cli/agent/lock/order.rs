@@ -39,7 +39,11 @@ pub type Inbox = mpsc::UnboundedReceiver<Order>;
 /// An order of a connection.
 pub enum Order {
     Acquire(Box<Acquisition>),
-    Release(Release),
+    Release {
+        /// The terms, if the lock is left done instead of free.
+        done: Option<Done>,
+        reply: ReplyTo,
+    },
     Extend {
         ttl: Millis,
         reply: ReplyTo,
@@ -72,13 +76,6 @@ pub struct Terms {
     pub renew: bool,
     /// A text about the holder.
     pub meta: String,
-}
-
-/// A request to give the lock up.
-pub struct Release {
-    /// The terms, if the lock is left done instead of free.
-    pub done: Option<Done>,
-    pub reply: ReplyTo,
 }
 
 /// The terms of a completion record.
@@ -128,8 +125,9 @@ impl Order {
     pub fn refuse(self, why: Reply) {
         let reply = match self {
             Order::Acquire(ask) => ask.reply,
-            Order::Release(release) => release.reply,
-            Order::Extend { reply, .. } | Order::Check { reply } => reply,
+            Order::Release { reply, .. } | Order::Extend { reply, .. } | Order::Check { reply } => {
+                reply
+            }
             Order::Leave => return,
         };
         reply.answer(why);

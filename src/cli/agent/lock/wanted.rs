@@ -155,7 +155,7 @@ impl Wanted {
         match order {
             Order::Acquire(ask) => return self.ask_again(lock, ask),
             Order::Leave => return Err(None),
-            Order::Release(_) => {
+            Order::Release { .. } => {
                 if let Some(asker) = self.asker.take() {
                     asker.reply.answer(Reply::Null);
                 }
