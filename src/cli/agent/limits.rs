@@ -8,11 +8,12 @@ pub const CONNECTIONS: u64 = 30_000;
 /// oldest.
 pub const STRANGERS: usize = 1_000;
 /// The room for locks and waiting requests, in bytes. One user can have half of it.
-pub const LOCKS: u64 = 400 << 20;
+pub const LOCKS: u64 = 512 << 20;
 /// Bytes that a lock takes.
-pub const LOCK: u64 = 10 << 10;
-/// Bytes that a lock takes in addition while it is wanted: among them a connection to a node.
-pub const WAITING: u64 = 80 << 10;
+pub const LOCK: u64 = 14 << 10;
+/// Bytes that a lock takes in addition while it is wanted, and once more for each node: the next in line has a
+/// connection of its own to each.
+pub const WAITING: u64 = 30 << 10;
 /// Copies of a name, in the table of locks and in requests.
 pub const NAMES: u64 = 8;
 /// The largest request, in bytes.

@@ -115,7 +115,8 @@ impl Locks {
                 Some(Order::Acquire(ask)) => {
                     done_until = None;
                     room = room.or_else(|| self.room.take(lock.owner, lock.name.room()));
-                    let waits = room.as_ref().and_then(|_| self.room.take(lock.owner, WAITING));
+                    let waits = WAITING * (1 + lock.common.client.size() as u64);
+                    let waits = room.as_ref().and_then(|_| self.room.take(lock.owner, waits));
                     let Some(_waits) = waits else {
                         ask.reply.answer(Reply::error(TOO_MANY));
                         continue;
@@ -212,7 +213,7 @@ mod tests {
             agent.locks.send(share.owner(), &Arc::new(name), order);
             coming
         };
-        let most = LOCKS / 2 / (LOCK + WAITING);
+        let most = LOCKS / 2 / (LOCK + 2 * WAITING);
         let mut waits: Vec<_> = (0..most + 9).map(wait).collect();
         let are_refused = async {
             while agent.locks.len() as u64 > most {
