@@ -139,7 +139,8 @@ fn nonsense_is_answered_and_closes_its_connection_alone(kind: Kind) {
     other.run("DLOCK.ACQUIRE job alice 500000 EPHEMERAL").int();
     let before = memory(&agent);
     let (large, many) = (b"x".repeat(2_000), b"*65\r\n".to_vec());
-    let nested = b"*1\r\n".repeat(16_000);
+    // Larger ones: the agent closes the connection before all is sent.
+    let nested = b"*1\r\n".repeat(800);
     let cases: [&[u8]; 9] = [
         b"*2\r\n$4\r\nECHO\r\n$536870912\r\n",
         b"*1000000000\r\n",
@@ -303,11 +304,10 @@ fn a_long_name_takes_the_room_of_many(kind: Kind) {
     let mut client = agent.client();
     let key = |n: u64| format!("{n:x>60000}");
     // One user can have half of the room, and a name counts eight times.
-    let acquire = |n| format!("DLOCK.ACQUIRE {} alice 500000", key(n));
-    let said = client.pipeline((0..600).map(acquire));
-    let taken = said.iter().take_while(|one| one.is_int()).count();
+    let mut acquire = |n| client.run(&format!("DLOCK.ACQUIRE {} alice 500000", key(n)));
+    let taken = (0..600).take_while(|n| acquire(*n).is_int()).count();
     assert!((450..600).contains(&taken), "{taken}");
-    assert_eq!(said[taken].code(), "TOOMANY");
+    assert_eq!(acquire(600).code(), "TOOMANY");
     let another = format!("DLOCK.ACQUIRE {} alice 500000", key(9_999));
     // A request takes more room than a lock.
     for n in 0..2 {
