@@ -139,7 +139,7 @@ fn nonsense_is_answered_and_closes_its_connection_alone(kind: Kind) {
     other.run("DLOCK.ACQUIRE job alice 500000 EPHEMERAL").int();
     let before = memory(&agent);
     let (large, many) = (b"x".repeat(2_000), b"*65\r\n".to_vec());
-    // Larger ones: the agent closes the connection before all is sent.
+    // Short: the agent closes the connection at the first wrong byte.
     let nested = b"*1\r\n".repeat(800);
     let cases: [&[u8]; 9] = [
         b"*2\r\n$4\r\nECHO\r\n$536870912\r\n",
