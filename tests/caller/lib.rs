@@ -8,7 +8,6 @@
 //!   a module or a new key causes, in the middle of whatever command has caused it.
 //! - `CALLER.OFF`: no longer.
 //! - `CALLER.HEARD`: what those calls were answered, each a line; forgets it.
-//! - `CALLER.KEEP`, `CALLER.PASS`: see [`bare`].
 //!
 //! Everything runs on the server's main thread, inside one of its callbacks; strings and contexts
 //! are used within the callback that they were given to. That is what makes the calls below safe.
@@ -26,8 +25,6 @@ macro_rules! api {
     };
 }
 
-mod bare;
-
 type Ctx = *mut raw::RedisModuleCtx;
 type Str = *mut raw::RedisModuleString;
 
@@ -42,20 +39,17 @@ static LISTENER: Mutex<Listener> = Mutex::new(Listener { orders: Vec::new(), hea
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn RedisModule_OnLoad(ctx: Ctx, _argv: *mut Str, _argc: c_int) -> c_int {
-    let commands: [(&CStr, raw::RedisModuleCmdFunc); 8] = [
+    let commands: [(&CStr, raw::RedisModuleCmdFunc); 6] = [
         (c"caller.call", Some(call)),
         (c"caller.set", Some(set)),
         (c"caller.keys", Some(keys)),
         (c"caller.on", Some(on)),
         (c"caller.off", Some(off)),
         (c"caller.heard", Some(heard)),
-        (c"caller.keep", Some(bare::keep)),
-        (c"caller.pass", Some(bare::pass)),
     ];
     // SAFETY: see the top of the file; the callbacks live as long as the server.
     unsafe {
         raw::Export_RedisModule_Init(ctx, c"caller".as_ptr(), 1, 1);
-        bare::register(ctx);
         for (name, run) in commands {
             let flags = if name == c"caller.keys" { c"write getkeys-api" } else { c"write" };
             api!(RedisModule_CreateCommand(ctx, name.as_ptr(), run, flags.as_ptr(), 0, 0, 0));

@@ -129,10 +129,7 @@ fn what_an_agent_does_not_serve_is_refused_by_name(kind: Kind) {
         ("DLOCK.ACQUIRE job t 1000 LIMIT 3", "ERR unknown option 'LIMIT'"),
         ("DLOCK.EXTEND job t 1000 FENCE 3", "ERR unknown option 'FENCE'"),
         ("DLOCK.RELEASE job t DONE 1000 FENCE 3", "ERR unknown option 'FENCE'"),
-        (
-            "DLOCK.TOKENS job",
-            "ERR unknown command 'DLOCK.TOKENS'; DLOCK.HELP lists those of an agent",
-        ),
+        ("DLOCK.TOKENS job", "ERR unknown command 'DLOCK.TOKENS' at an agent"),
         ("DLOCK.ACQUIRE job t 1001 KEEP 1000", "ERR ttl-ms 1001 is longer than KEEP 1000"),
         ("DLOCK.ACQUIRE job t 1000 NX", "ERR unknown option 'NX'; valid options: SHARED, WAIT ms"),
         ("DLOCK.ACQUIRE job t 0", "ERR ttl-ms must be a whole number from 1 to"),
@@ -167,37 +164,6 @@ fn a_lease_that_is_too_long_is_refused_in_the_callers_numbers(kind: Kind) {
     assert_eq!(refused("DLOCK.ACQUIRE job alice", most + 1), most);
     agent.run(&format!("DLOCK.ACQUIRE job alice {most}")).int();
     assert_eq!(refused("DLOCK.EXTEND job alice", most + 1), most);
-}
-
-/// The lines of HELP: a command and its arguments, and its options, each with a value.
-fn usages(help: &Value) -> Vec<(String, Vec<String>)> {
-    let lines = help.items().iter().map(Value::text);
-    let usage = lines.map(|line| {
-        let usage = line.split(" -- ").next().expect("there is a first part").to_owned();
-        let (plain, options) = usage.split_once(" [").unwrap_or((&usage, ""));
-        let options = options.split(['[', ']', '|']).map(str::trim).filter(|one| !one.is_empty());
-        let valued = options.map(|one| match one.split_once(' ') {
-            Some((word, _)) => format!("{word} 1"),
-            None => one.to_owned(),
-        });
-        (plain.replace("ttl-ms", "1000"), valued.collect())
-    });
-    usage.collect()
-}
-
-#[apply(on_one_server)]
-fn help_lists_what_an_agent_serves_and_of_a_nodes_options_nothing_else(kind: Kind) {
-    let (servers, agent) = agent(kind);
-    let at_node = usages(&servers[0].run("DLOCK.HELP"));
-    for (plain, served) in usages(&agent.run("DLOCK.HELP")) {
-        let node = at_node.iter().find(|(same, _)| *same == plain);
-        let (_, of_node) = node.unwrap_or_else(|| panic!("no node serves {plain}"));
-        for option in served.iter().chain(of_node) {
-            let said = format!("{:?}", agent.run(&format!("{plain} {option}")));
-            let is_known = !said.contains("unknown option");
-            assert_eq!(is_known, served.contains(option), "{plain} {option}: {said}");
-        }
-    }
 }
 
 #[apply(on_one_server)]

@@ -57,7 +57,7 @@ fn what_cannot_be_left_done_stays_held(kind: Kind) {
     let mut client = agent.client();
     client.run("DLOCK.ACQUIRE shared alice 500000 SHARED").int();
     client.run("DLOCK.ACQUIRE job alice 500000").int();
-    let long = "x".repeat(801);
+    let long = "x".repeat(1_020);
     for (request, why) in [
         ("shared alice DONE 1000".to_owned(), "ERR DONE needs an exclusive lock"),
         (format!("job alice DONE 1000 META {long}"), "ERR "),
@@ -106,7 +106,6 @@ fn what_the_agent_counts_is_a_metric(kind: Kind) {
     let at = format!("127.0.0.1:{}", harness::ports::free());
     let agent = Agent::with(&addresses(&servers), &["--metrics", &at]);
     agent.run("DLOCK.ACQUIRE job alice 500000").int();
-    agent.run("DLOCK.ACQUIRE job bob 500000");
     let mut waiter = agent.client();
     waiter.send("DLOCK.ACQUIRE job carol 500000 WAIT 0");
     agent.run("DLOCK.ACQUIRE short alice 1000 WAIT 0").int();
@@ -119,8 +118,6 @@ fn what_the_agent_counts_is_a_metric(kind: Kind) {
         "dlock_agent_locks 2",
         "dlock_agent_waiting 1",
         "dlock_agent_outages 0",
-        "dlock_agent_requests_total{command=\"DLOCK.ACQUIRE\",result=\"yes\"} 2",
-        "dlock_agent_requests_total{command=\"DLOCK.ACQUIRE\",result=\"no\"} 1",
         "dlock_agent_lost_total{why=\"expired\"} 1",
         "dlock_agent_lost_total{why=\"ended\"} 0",
     ] {

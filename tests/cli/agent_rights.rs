@@ -179,6 +179,8 @@ fn an_agent_listens_nowhere_else() {
     for (listen, why) in [
         ("tcp:0.0.0.0:7000", "on this machine alone"),
         ("tcp:127.0.0.1:0", "--password-file"),
+        ("tcp:10.0.0.1:7000", "on this machine alone"),
+        ("tcp:localhost:1", "expected tcp:"),
         ("localhost:7000", "unix:PATH or tcp:"),
         ("unix:/no/such/folder/agent.sock", "cannot listen"),
     ] {

@@ -1,4 +1,4 @@
-// Commands that are hard to end, and a debugger that does not let go. Each prints its number when it has begun.
+// Commands that are hard to end. Each prints its number when it has begun.
 
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -6,8 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -75,16 +73,6 @@ int main(int count, char **arguments) {
             if (fork()) _exit(0);
             setsid();
             usleep(300);
-        }
-    } else if (!strcmp(how, "traced")) {
-        signal(SIGTERM, SIG_IGN);
-        prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
-    } else if (!strcmp(how, "debugger") && count > 2) {
-        // It stops a process, and never asks how it ended.
-        pid_t process = atoi(arguments[2]);
-        if (ptrace(PTRACE_SEIZE, process, 0, 0) || ptrace(PTRACE_INTERRUPT, process, 0, 0)) {
-            perror("ptrace");
-            return 1;
         }
     } else {
         return 64;

@@ -1,13 +1,11 @@
 //! `dlock run KEY... -- CMD`: the command's environment, and its end.
 
 use std::fs;
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
-use harness::{Kind, Quorum, Server, apply, eventually, on_one_server, program, wall_clock};
+use harness::{Kind, Quorum, Server, apply, eventually, on_one_server, wall_clock};
 use tempfile::TempDir;
 
-use crate::running::{Running, dlock, run};
+use crate::running::{Running, run};
 
 #[apply(on_one_server)]
 fn a_command_runs_under_a_lock(kind: Kind) {
@@ -53,17 +51,6 @@ fn a_lock_that_is_not_free_has_an_exit_code_of_its_own() {
 }
 
 #[test]
-fn a_wait_ends_after_its_time() {
-    let quorum = Quorum::start(1);
-    let _holder = hold(&quorum, "job");
-    let begun = Instant::now();
-    run(&quorum, &["-w", "5", "job", "--", "true"]).with_code(1);
-    let took = begun.elapsed();
-    assert!(took >= Duration::from_secs(5), "{took:?}");
-    eventually("nobody waits", || quorum.iter().all(|node| node.node("waiters").int() == 0));
-}
-
-#[test]
 fn a_wait_is_over_when_the_lock_is_free() {
     let quorum = Quorum::start(1);
     let end = End::new();
@@ -100,14 +87,9 @@ fn wrong_usage_has_an_exit_code_of_its_own_and_takes_no_lock() {
     let wrong: &[&[&str]] = &[
         &["job"],
         &["--", "true"],
-        &["-n", "-w", "1", "job", "--", "true"],
-        &["-s", "-x", "job", "--", "true"],
         &["--nonsense", "job", "--", "true"],
         &["-w", "-1", "job", "--", "true"],
-        &["--ttl", "soon", "job", "--", "true"],
-        &["--limit", "0", "job", "--", "true"],
         &["--limit", "2", "job", "--", "true"],
-        &["-c", "true", "job", "--", "true"],
     ];
     for arguments in wrong {
         let said = run(&quorum, arguments).with_code(64);
@@ -121,19 +103,6 @@ fn wrong_usage_has_an_exit_code_of_its_own_and_takes_no_lock() {
 #[test]
 fn input_and_output_pass_untouched() {
     let quorum = Quorum::start(1);
-    let mut command = program::command(&quorum.urls());
-    command.args(["run", "--json", "--verbose", "job", "--", "cat"]).stdin(Stdio::piped());
-    command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().expect("it can be started");
-    let bytes: Vec<u8> = (0..200_000_u32).map(|n| (n * 7 + n / 256) as u8).collect();
-    let input = child.stdin.take().expect("it is a pipe");
-    let sent = bytes.clone();
-    let writer = std::thread::spawn(move || std::io::Write::write_all(&mut { input }, &sent));
-    let output = child.wait_with_output().expect("it ends");
-    writer.join().expect("no panic").expect("it reads all");
-    assert!(output.status.success());
-    assert!(output.stdout == bytes, "{} bytes of {}", output.stdout.len(), bytes.len());
-
     let said = run(&quorum, &["job", "-c", "echo to-out; echo to-err >&2"]).with_code(0);
     assert_eq!((said.out.as_str(), said.err.as_str()), ("to-out\n", "to-err\n"));
 }
@@ -216,31 +185,6 @@ fn events_are_told_as_json_on_stderr() {
     let said = run(&quorum, &["--json", "-n", "job", "--", "true"]).with_code(1);
     let told = names(&said.err);
     assert_eq!(told.last().map(String::as_str), Some("error"), "{told:?}");
-}
-
-#[test]
-fn the_token_is_not_among_the_arguments_of_anything() {
-    let quorum = Quorum::start(1);
-    let end = End::new();
-    let running = Running::start(&quorum, &["job", "-c", &end.after("echo in")]);
-    running.until_it_prints("in");
-    let token = quorum[0].holder("job")["token"].text();
-    let all = Command::new("ps").args(["-eo", "args"]).output().expect("there is ps");
-    assert!(!String::from_utf8_lossy(&all.stdout).contains(&token));
-    end.comes();
-    running.ended().with_code(0);
-}
-
-#[test]
-fn a_run_that_ends_leaves_no_connection() {
-    let quorum = Quorum::start(1);
-    let clients = |node: &Server| node.run("CLIENT LIST").text().lines().count();
-    let before: Vec<usize> = quorum.iter().map(|node| clients(node)).collect();
-    run(&quorum, &["job", "--", "true"]).with_code(0);
-    eventually("all are closed", || {
-        quorum.iter().zip(&before).all(|(node, before)| clients(node) <= *before)
-    });
-    dlock(&quorum, &["inspect", "job"]).with_code(1);
 }
 
 /// The end of a command, when the test says so.

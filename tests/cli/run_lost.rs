@@ -12,7 +12,6 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::LEASE;
-use crate::run::End;
 use crate::running::{Running, run};
 
 /// Prints its beginning, and the request to end; then ends.
@@ -50,30 +49,16 @@ fn a_command_and_all_it_started_are_killed_when_they_do_not_end_in_time() {
 #[test]
 fn a_command_is_killed_at_once_where_that_is_wanted() {
     let quorum = Quorum::start(1);
-    let running = start(&quorum, &["--on-lost", "kill"], STUBBORN);
+    let running = start(&quorum, &["--grace", "0"], STUBBORN);
     quorum[0].run("DLOCK.BREAK job");
     let said = running.ended().with_code(75);
     assert_eq!(said.out, "in\n");
 }
 
 #[test]
-fn a_command_goes_on_where_that_is_wanted_and_the_loss_is_told_once() {
-    let quorum = Quorum::start(1);
-    let end = End::new();
-    let script = format!("{}; echo done", end.after("echo in"));
-    let running = start(&quorum, &["--on-lost", "ignore"], &script);
-    quorum[0].run("DLOCK.BREAK job");
-    running.until_it_complains("lost the lock on 'job'");
-    end.comes();
-    let said = running.ended().with_code(0);
-    assert_eq!(said.out, "in\ndone\n");
-    assert_eq!(said.err.matches("lost the lock on 'job'").count(), 1, "{}", said.err);
-}
-
-#[test]
 fn a_command_ends_before_another_begins_when_the_nodes_are_out_of_reach() {
     let quorum = Quorum::start(3);
-    let running = start(&quorum, &["--on-lost", "kill"], POLITE);
+    let running = start(&quorum, &["--grace", "0"], POLITE);
     for node in quorum.iter() {
         node.network().swallow();
     }

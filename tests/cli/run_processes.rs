@@ -61,24 +61,6 @@ fn a_signal_ends_what_a_command_has_left_behind() {
     quorum.until_released();
 }
 
-#[test]
-fn a_process_that_a_debugger_holds_counts_until_it_has_ended() {
-    let quorum = Quorum::start(1);
-    let options = ["--ttl", LEASE, "--grace", "0", "job", "--", *PROGRAM, "traced"];
-    let running = Running::start(&quorum, &options);
-    let process = process(&running);
-    let mut debugger = program::with_usual_signals(*PROGRAM);
-    debugger.args(["debugger", &process.to_string()]).stdin(Stdio::null());
-    let debugger = Running::of(debugger);
-    debugger.until_it_prints("in");
-    quorum[0].run("DLOCK.BREAK job");
-    running.ended().with_code(75);
-    quorum.until_released();
-    kill(process, None).expect("the debugger has not collected it");
-    debugger.signal(Signal::SIGKILL);
-    debugger.ended().with_code(137);
-}
-
 /// A process in another session that dlock cannot see, such as another user's where /proc hides those.
 #[test]
 fn a_lock_stays_held_while_a_process_is_left_that_proc_does_not_show() {
@@ -102,7 +84,7 @@ fn children_that_dlock_had_before_are_no_part_of_the_command() {
     let quorum = Quorum::start(1);
     let mut command = program::with_usual_signals("sh");
     let script = "sleep 1000 >/dev/null 2>&1 & echo $!
-        exec \"$0\" run --max-hold 500ms --on-lost kill job -- sleep 1000";
+        exec \"$0\" run --max-hold 500ms --grace 0 job -- sleep 1000";
     command.arg("-c").arg(script).arg(program::path());
     command.env("DLOCK_NODES", quorum.urls().join(",")).stdin(Stdio::null());
     let said = Running::of(command).ended().with_code(75);

@@ -11,13 +11,12 @@ use std::sync::Arc;
 use tokio::io::{Interest, Ready};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::task::yield_now;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
-use super::commands::Answer;
 use super::dispatch;
-use super::limits::{LAST_REPLY, LOOK_FOR_END, PIECE, REQUEST, STRANGERS_REQUEST, TURN, UNSENT};
+use super::limits::{LAST_REPLY, PIECE, REQUEST, STRANGERS_REQUEST, TURN, UNSENT};
 use super::losses::CHANNEL;
-use super::reply::{Protocol, Reply};
+use super::reply::{Answer, Protocol, Reply};
 use super::request::{self, Request};
 use super::session::Session;
 use super::shared::Agent;
@@ -37,25 +36,16 @@ pub struct Connection {
 #[derive(Default)]
 struct Incoming {
     bytes: Vec<u8>,
-    /// Bytes of these that were read as requests.
-    used: usize,
     /// True if the client has ended its side of the connection.
     has_ended: bool,
 }
 
 /// Replies to send.
 #[derive(Default)]
-struct Outgoing {
-    bytes: Vec<u8>,
-    /// Bytes of these that were sent.
-    sent: usize,
-}
+struct Outgoing(Vec<u8>);
 
-/// The reasons to end a connection, without a reply to the client.
-enum Closing {
-    Closed,
-    Failed,
-}
+/// The connection ends, without a reply to the client.
+struct Closed;
 
 impl Connection {
     /// Serves the client until the connection ends, and then ends its EPHEMERAL locks.
@@ -63,28 +53,28 @@ impl Connection {
         let tie = Arc::clone(&self.session.tie);
         tokio::select! {
             _ = self.talk() => {}
-            () = tie.lost() => {}
+            () = tie.lost.wait() => {}
         }
         // The connection ends before the next holder begins.
         drop(self.stream);
         self.session.end(&self.agent);
     }
 
-    async fn talk(&mut self) -> Result<(), Closing> {
+    async fn talk(&mut self) -> Result<(), Closed> {
         let (mut incoming, mut outgoing) = (Incoming::default(), Outgoing::default());
         let mut requests = 0_u64;
         loop {
             let most = if self.session.is_known { REQUEST } else { STRANGERS_REQUEST };
-            match request::read(incoming.unused(), most) {
+            match request::read(&incoming.bytes, most) {
                 Ok(Some((request, length))) => {
-                    incoming.used += length;
+                    incoming.bytes.drain(..length);
                     // A client that sends without a pause must not starve the others.
                     requests += 1;
                     if requests.is_multiple_of(TURN) {
                         yield_now().await;
                     }
                     let ends = self.answer(request, &mut incoming, &mut outgoing).await?;
-                    if ends || outgoing.unsent().len() >= UNSENT {
+                    if ends || outgoing.0.len() >= UNSENT {
                         self.send_all(&incoming, &mut outgoing).await?;
                     }
                     if ends {
@@ -93,14 +83,14 @@ impl Connection {
                 }
                 Ok(None) => {
                     self.send_all(&incoming, &mut outgoing).await?;
-                    if incoming.has_ended || self.is_drained() {
+                    if incoming.has_ended || self.agent.ending.is_set() {
                         return Ok(());
                     }
                     incoming.shrink();
                     // A part of a request takes room of the client's user, as unread replies do.
                     let (agent, bytes) = (Arc::clone(&self.agent), incoming.bytes.capacity());
-                    let part = agent.room.unread(self.session.peer.owner(), bytes);
-                    let _part = part.ok_or(Closing::Failed)?;
+                    let part = agent.connections.unread(self.session.peer.owner(), bytes);
+                    let _part = part.ok_or(Closed)?;
                     self.idle(&mut incoming, &mut outgoing).await?;
                 }
                 Err(nonsense) => {
@@ -116,8 +106,7 @@ impl Connection {
         &mut self,
         incoming: &mut Incoming,
         outgoing: &mut Outgoing,
-    ) -> Result<(), Closing> {
-        let drained = self.drained();
+    ) -> Result<(), Closed> {
         tokio::select! {
             biased;
             read = self.stream.read(incoming) => read,
@@ -127,9 +116,9 @@ impl Connection {
                     outgoing.add(&Reply::Push(words.into()), self.session.protocol);
                     Ok(())
                 }
-                Err(_) => Err(Closing::Failed),
+                Err(_) => Err(Closed),
             },
-            () = drained => Ok(()),
+            () = self.agent.ending.wait() => Ok(()),
         }
     }
 
@@ -139,61 +128,43 @@ impl Connection {
         words: &[&[u8]],
         incoming: &mut Incoming,
         outgoing: &mut Outgoing,
-    ) -> Result<Option<Answer>, Closing> {
+    ) -> Result<Option<Answer>, Closed> {
         let waits = words.iter().skip(3).any(|word| word.eq_ignore_ascii_case(b"WAIT"));
         incoming.shrink();
-        let mut drained = pin!(self.drained());
+        let mut ends = pin!(self.agent.ending.wait());
         let mut answer = pin!(dispatch::answer(&self.agent, &mut self.session, words));
         loop {
             // A request that does not wait ends soon, and is carried out as on a node.
             if incoming.has_ended && waits {
-                return Err(Closing::Closed);
+                return Err(Closed);
             }
-            let is_full = !incoming.unused().is_empty();
+            let is_full = !incoming.bytes.is_empty();
             tokio::select! {
                 biased;
                 answer = &mut answer => return Ok(Some(answer)),
-                sent = self.stream.send(outgoing), if !outgoing.unsent().is_empty() => sent?,
+                sent = self.stream.send(outgoing), if !outgoing.0.is_empty() => sent?,
                 read = self.stream.read(incoming), if !incoming.has_ended && !is_full => read?,
-                ended = self.stream.has_ended_later(), if is_full => incoming.has_ended |= ended?,
-                () = &mut drained, if waits => return Ok(None),
+                ended = self.stream.ended(), if !incoming.has_ended && is_full => {
+                    ended?;
+                    incoming.has_ended = true;
+                }
+                () = &mut ends, if waits => return Ok(None),
             }
         }
     }
 
-    /// Sends replies. Unread ones take room of the client's user, and do not delay the agent's end.
-    async fn send_all(&self, incoming: &Incoming, outgoing: &mut Outgoing) -> Result<(), Closing> {
-        while !outgoing.unsent().is_empty() {
+    /// Sends replies. Unread ones take room of the client's user.
+    async fn send_all(&self, incoming: &Incoming, outgoing: &mut Outgoing) -> Result<(), Closed> {
+        while !outgoing.0.is_empty() {
             if self.stream.send_now(outgoing)? {
                 continue;
             }
-            let bytes = outgoing.bytes.capacity() + incoming.bytes.capacity();
-            let unread = self.agent.room.unread(self.session.peer.owner(), bytes);
-            let _unread = unread.ok_or(Closing::Failed)?;
-            tokio::select! {
-                biased;
-                sent = self.stream.send(outgoing) => sent?,
-                () = self.agent.overdue() => return Err(Closing::Failed),
-            }
+            let bytes = outgoing.0.capacity() + incoming.bytes.capacity();
+            let unread = self.agent.connections.unread(self.session.peer.owner(), bytes);
+            let _unread = unread.ok_or(Closed)?;
+            self.stream.send(outgoing).await?;
         }
         Ok(())
-    }
-
-    /// True if the agent is shutting down, and does not wait for this connection.
-    fn is_drained(&self) -> bool {
-        *self.agent.draining.borrow() && !self.session.tie.has_locks()
-    }
-
-    /// Resolves when the agent is shutting down and the connection has no EPHEMERAL locks.
-    fn drained(&self) -> impl Future<Output = ()> + Send + use<> {
-        let (mut draining, tie) = (self.agent.draining.subscribe(), Arc::clone(&self.session.tie));
-        async move {
-            // The agent has the sender, so the wait cannot fail.
-            let _ = draining.wait_for(|draining| *draining).await;
-            while tie.has_locks() {
-                sleep(LOOK_FOR_END).await;
-            }
-        }
     }
 
     /// Answers a request. Returns true if the connection ends after that.
@@ -202,7 +173,7 @@ impl Connection {
         request: Request,
         incoming: &mut Incoming,
         outgoing: &mut Outgoing,
-    ) -> Result<bool, Closing> {
+    ) -> Result<bool, Closed> {
         let words = request.words();
         if words.is_empty() {
             return Ok(false);
@@ -222,44 +193,30 @@ impl Connection {
 }
 
 impl Incoming {
-    fn unused(&self) -> &[u8] {
-        self.bytes.get(self.used..).unwrap_or_default()
-    }
-
-    fn add(&mut self, bytes: &[u8]) {
-        self.bytes.drain(..self.used);
-        self.used = 0;
-        self.bytes.extend_from_slice(bytes);
-    }
-
     /// An idle connection has no buffer.
     fn shrink(&mut self) {
-        if self.unused().is_empty() {
-            (self.bytes, self.used) = (Vec::new(), 0);
+        if self.bytes.is_empty() {
+            self.bytes = Vec::new();
         }
     }
 }
 
 impl Outgoing {
-    fn unsent(&self) -> &[u8] {
-        self.bytes.get(self.sent..).unwrap_or_default()
-    }
-
     fn add(&mut self, reply: &Reply, protocol: Protocol) {
-        reply.write(protocol, &mut self.bytes);
+        reply.write(protocol, &mut self.0);
     }
 
     fn note_sent(&mut self, length: usize) {
-        self.sent += length;
-        if self.unsent().is_empty() {
-            *self = Outgoing::default();
+        self.0.drain(..length);
+        if self.0.is_empty() {
+            self.0 = Vec::new();
         }
     }
 }
 
 impl Stream {
     /// Reads what has arrived, at least a byte unless the client has ended the connection.
-    async fn read(&self, incoming: &mut Incoming) -> Result<(), Closing> {
+    async fn read(&self, incoming: &mut Incoming) -> Result<(), Closed> {
         loop {
             self.ready(Interest::READABLE).await?;
             match self.try_read(incoming) {
@@ -268,7 +225,7 @@ impl Stream {
                     return Ok(());
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(_) => return Err(Closing::Failed),
+                Err(_) => return Err(Closed),
             }
         }
     }
@@ -279,12 +236,12 @@ impl Stream {
             Stream::Unix(stream) => stream.try_read(&mut piece),
             Stream::Tcp(stream) => stream.try_read(&mut piece),
         }?;
-        incoming.add(piece.get(..length).unwrap_or_default());
+        incoming.bytes.extend_from_slice(piece.get(..length).unwrap_or_default());
         Ok(length)
     }
 
     /// Sends some of the replies.
-    async fn send(&self, outgoing: &mut Outgoing) -> Result<(), Closing> {
+    async fn send(&self, outgoing: &mut Outgoing) -> Result<(), Closed> {
         while !self.send_now(outgoing)? {
             self.ready(Interest::WRITABLE).await?;
         }
@@ -292,31 +249,30 @@ impl Stream {
     }
 
     /// Sends some of the replies. Returns false if the client has to read first.
-    fn send_now(&self, outgoing: &mut Outgoing) -> Result<bool, Closing> {
+    fn send_now(&self, outgoing: &mut Outgoing) -> Result<bool, Closed> {
         let sent = match self {
-            Stream::Unix(stream) => stream.try_write(outgoing.unsent()),
-            Stream::Tcp(stream) => stream.try_write(outgoing.unsent()),
+            Stream::Unix(stream) => stream.try_write(&outgoing.0),
+            Stream::Tcp(stream) => stream.try_write(&outgoing.0),
         };
         match sent {
             Ok(length) => outgoing.note_sent(length),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
-            Err(_) => return Err(Closing::Failed),
+            Err(_) => return Err(Closed),
         }
         Ok(true)
     }
 
-    /// After a while, true if the client has ended the connection, though there is more to read.
-    async fn has_ended_later(&self) -> Result<bool, Closing> {
-        sleep(LOOK_FOR_END).await;
-        Ok(self.ready(Interest::READABLE).await?.is_read_closed())
+    /// Resolves when the client has ended the connection, though there may be more to read.
+    async fn ended(&self) -> Result<(), Closed> {
+        self.ready(Interest::PRIORITY).await.map(drop)
     }
 
-    async fn ready(&self, interest: Interest) -> Result<Ready, Closing> {
+    async fn ready(&self, interest: Interest) -> Result<Ready, Closed> {
         let ready = match self {
             Stream::Unix(stream) => stream.ready(interest).await,
             Stream::Tcp(stream) => stream.ready(interest).await,
         };
-        ready.map_err(|_| Closing::Failed)
+        ready.map_err(|_| Closed)
     }
 }
 
@@ -346,7 +302,7 @@ mod tests {
     /// A connection with this many requests of the client, and the client's end of it.
     async fn connection(agent: &Arc<Agent>, requests: usize) -> (StdStream, Connection) {
         let (mut client, stream) = StdStream::pair().unwrap();
-        client.write_all(&b"PING\r\n".repeat(requests)).unwrap();
+        client.write_all(&b"*1\r\n$4\r\nPING\r\n".repeat(requests)).unwrap();
         client.shutdown(Shutdown::Write).unwrap();
         stream.set_nonblocking(true).unwrap();
         let stream = UnixStream::from_std(stream).unwrap();

@@ -5,12 +5,10 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use dlock_client::LossReason;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType::{self, Counter, Gauge};
-
-use super::refusal::NO_QUORUM;
-use super::reply::Reply;
 
 /// The figures, counted by events.
 #[derive(Debug, Default)]
@@ -21,8 +19,6 @@ pub struct Figures {
     pub held: Arc<AtomicU64>,
     pub waiting: Arc<AtomicU64>,
     pub outages: Arc<AtomicU64>,
-    /// The names of the commands, and the results of each.
-    requests: Vec<(&'static str, [AtomicU64; RESULTS.len()])>,
     /// The reasons of losses.
     losses: Mutex<BTreeMap<&'static str, u64>>,
 }
@@ -34,18 +30,17 @@ pub struct Counted(Arc<AtomicU64>);
 pub type Figure = (&'static str, &'static str, MetricType, u64);
 
 impl Figures {
-    /// The figures of an agent with these commands.
-    pub fn of(commands: impl Iterator<Item = &'static str>) -> Figures {
-        let requests = commands.map(|name| (name, Default::default())).collect();
-        let losses = Mutex::new(LOSSES.map(|why| (why, 0)).into());
-        Figures { requests, losses, ..Figures::default() }
-    }
-
-    /// Counts a request for the command at this place of the table, by its last reply.
-    pub fn count(&self, command: usize, reply: Option<&Reply>) {
-        let result = reply.map_or(0, result);
-        let counts = self.requests.get(command).and_then(|(_, counts)| counts.get(result));
-        counts.into_iter().for_each(|count| _ = count.fetch_add(1, Ordering::Relaxed));
+    pub fn new() -> Figures {
+        let reasons = [
+            LossReason::NotRenewed { nodes: Vec::new() },
+            LossReason::Ended { nodes: Vec::new() },
+            LossReason::Expired,
+            LossReason::Paused,
+            LossReason::NotDone { nodes: Vec::new() },
+        ];
+        // Each begins with 0: Prometheus sees an increase only of a counter that is there before.
+        let losses = Mutex::new(reasons.map(|why| (why.name(), 0)).into());
+        Figures { losses, ..Figures::default() }
     }
 
     /// Counts a lock that was lost.
@@ -96,24 +91,6 @@ impl Drop for Counted {
     }
 }
 
-/// The place of a reply's result in the list of them.
-fn result(reply: &Reply) -> usize {
-    let name = match reply {
-        Reply::Null | Reply::Int(0) => "no",
-        Reply::Error(text) if text.starts_with("DONE ") => "done",
-        Reply::Error(text) if text.starts_with(NO_QUORUM) => "no_quorum",
-        Reply::Error(_) => "error",
-        _ => "yes",
-    };
-    RESULTS.iter().position(|result| *result == name).unwrap_or_default()
-}
-
-/// The results of requests. `no` is null or 0.
-const RESULTS: [&str; 5] = ["yes", "no", "done", "no_quorum", "error"];
-
-/// The reasons of losses: each begins with 0, for an increase is seen only of a counter that is there before.
-const LOSSES: [&str; 5] = ["not_renewed", "ended", "expired", "paused", "not_done"];
-
 // --- for Prometheus ---------------------------------------------------------------------------------------
 
 /// The figures as metrics.
@@ -132,16 +109,6 @@ impl Collector for Metrics {
             match kind {
                 Counter => metric.encode_counter::<NoLabelSet, u64, f64>(&value, None)?,
                 _ => metric.encode_gauge(&value)?,
-            }
-        }
-        let help = "Requests so far, by their command and the kind of their reply";
-        let mut metric = encoder.encode_descriptor("dlock_agent_requests", help, None, Counter)?;
-        for (command, counts) in &self.0.requests {
-            for (result, count) in RESULTS.iter().zip(counts) {
-                let labels = [("command", *command), ("result", *result)];
-                let count = count.load(Ordering::Relaxed);
-                let mut metric = metric.encode_family(&labels)?;
-                metric.encode_counter::<NoLabelSet, u64, f64>(&count, None)?;
             }
         }
         let help = "Locks lost so far, by the reason";

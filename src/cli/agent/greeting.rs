@@ -4,61 +4,53 @@ use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
-use super::commands::{self, Answer, Greeting, TOO_MANY};
 use super::limits::{CHANNELS, NAME};
-use super::reply::{Protocol, Reply, map};
+use super::reply::{Answer, Protocol, Reply, map};
 use super::session::Session;
 use super::shared::Agent;
 
-pub fn answer(
-    agent: &Arc<Agent>,
-    session: &mut Session,
-    command: Greeting,
-    args: &[&[u8]],
-) -> Answer {
-    let before_login = [Greeting::Auth, Greeting::Hello, Greeting::Quit, Greeting::Reset];
-    if !session.is_known && !before_login.contains(&command) {
-        return Reply::error(commands::NO_AUTH).into();
-    }
-    match command {
-        Greeting::Auth => auth(agent, session, args).into(),
-        Greeting::Client => client(session, args).into(),
-        Greeting::Echo => Reply::text(args.first().copied().unwrap_or_default()).into(),
-        Greeting::Hello => hello(agent, session, args).into(),
-        Greeting::Info => Reply::text(info(agent)).into(),
-        Greeting::Ping => ping(session, args).into(),
-        Greeting::Quit => Answer { ends: true, ..Reply::OK.into() },
-        Greeting::Reset => {
-            session.reset();
-            Reply::status("RESET").into()
+pub fn ping(_: &Arc<Agent>, session: &mut Session, args: &[&[u8]]) -> Answer {
+    let text = args.first().copied().unwrap_or_default();
+    let reply = match args {
+        [] | [_] if session.only_subscribes() => {
+            Reply::Array(vec![Reply::text("pong"), Reply::text(text)])
         }
-        Greeting::Select if args == [b"0"] => Reply::OK.into(),
-        Greeting::Select => Reply::error("ERR an agent has the database 0 only").into(),
-        Greeting::Subscribe => subscribe(agent, session, args),
-        Greeting::Unsubscribe => unsubscribe(session, args),
+        [] => Reply::status("PONG"),
+        [_] => Reply::text(text),
+        _ => Reply::error("ERR wrong number of arguments for 'ping' command"),
+    };
+    reply.into()
+}
+
+pub fn echo(_: &Arc<Agent>, _: &mut Session, args: &[&[u8]]) -> Answer {
+    Reply::text(args.first().copied().unwrap_or_default()).into()
+}
+
+pub fn select(_: &Arc<Agent>, _: &mut Session, args: &[&[u8]]) -> Answer {
+    match args {
+        [b"0"] => Reply::OK.into(),
+        _ => Reply::error("ERR an agent has the database 0 only").into(),
     }
 }
 
-fn ping(session: &Session, args: &[&[u8]]) -> Reply {
-    match args {
-        [] if session.only_subscribes() => Reply::Array(vec![Reply::text("pong"), Reply::text("")]),
-        [] => Reply::status("PONG"),
-        [text] if session.only_subscribes() => {
-            Reply::Array(vec![Reply::text("pong"), Reply::text(text)])
-        }
-        [text] => Reply::text(text),
-        _ => Reply::error("ERR wrong number of arguments for 'ping' command"),
-    }
+pub fn quit(_: &Arc<Agent>, _: &mut Session, _: &[&[u8]]) -> Answer {
+    Answer { ends: true, ..Reply::OK.into() }
+}
+
+pub fn reset(_: &Arc<Agent>, session: &mut Session, _: &[&[u8]]) -> Answer {
+    session.reset();
+    Reply::status("RESET").into()
 }
 
 // --- login ------------------------------------------------------------------------------------------
 
-fn auth(agent: &Arc<Agent>, session: &mut Session, args: &[&[u8]]) -> Reply {
-    match args {
+pub fn auth(agent: &Arc<Agent>, session: &mut Session, args: &[&[u8]]) -> Answer {
+    let reply = match args {
         [password] => login(agent, session, b"default", password),
         [user, password] => login(agent, session, user, password),
         _ => Reply::error("ERR wrong number of arguments for 'auth' command"),
-    }
+    };
+    reply.into()
 }
 
 fn login(agent: &Arc<Agent>, session: &mut Session, user: &[u8], password: &[u8]) -> Reply {
@@ -77,7 +69,11 @@ fn login(agent: &Arc<Agent>, session: &mut Session, user: &[u8], password: &[u8]
     }
 }
 
-fn hello(agent: &Arc<Agent>, session: &mut Session, args: &[&[u8]]) -> Reply {
+pub fn hello(agent: &Arc<Agent>, session: &mut Session, args: &[&[u8]]) -> Answer {
+    greeted(agent, session, args).into()
+}
+
+fn greeted(agent: &Arc<Agent>, session: &mut Session, args: &[&[u8]]) -> Reply {
     let mut protocol = session.protocol;
     let mut rest = args;
     if let [version, after @ ..] = rest {
@@ -118,12 +114,10 @@ fn hello(agent: &Arc<Agent>, session: &mut Session, args: &[&[u8]]) -> Reply {
 
 // --- the client about itself ---------------------------------------------------------------------------
 
-fn client(session: &Session, args: &[&[u8]]) -> Reply {
-    let Some((subcommand, rest)) = args.split_first() else {
-        return Reply::error("ERR wrong number of arguments for 'client' command");
-    };
-    match (subcommand.to_ascii_uppercase().as_slice(), rest) {
-        (b"ID", []) => Reply::number(session.id),
+pub fn client(_: &Arc<Agent>, session: &mut Session, args: &[&[u8]]) -> Answer {
+    let subcommand = args.first().copied().unwrap_or_default();
+    let reply = match (subcommand.to_ascii_uppercase().as_slice(), args) {
+        (b"ID", [_]) => Reply::number(session.id),
         // These have no effect here.
         (b"SETNAME" | b"SETINFO" | b"NO-EVICT" | b"NO-TOUCH" | b"CAPA", _) => Reply::OK,
         _ => {
@@ -131,14 +125,15 @@ fn client(session: &Session, args: &[&[u8]]) -> Reply {
             let given = given.escape_debug();
             Reply::error(format_args!("ERR unknown subcommand '{given}' of client at an agent"))
         }
-    }
+    };
+    reply.into()
 }
 
 // --- the agent about itself ----------------------------------------------------------------------------
 
 /// The lines that clients read when they connect, and the agent's own figures.
-fn info(agent: &Agent) -> String {
-    let figures = agent.figures.all();
+pub fn info(agent: &Arc<Agent>, _: &mut Session, _: &[&[u8]]) -> Answer {
+    let figures = agent.common.figures.all();
     let mut text = format!(
         "# Server\r\nredis_version:{LIKE_REDIS}\r\nredis_mode:standalone\r\nloading:0\r\n\
          # Replication\r\nrole:master\r\n\
@@ -149,12 +144,12 @@ fn info(agent: &Agent) -> String {
     for (name, _, _, value) in figures {
         text.push_str(&format!("dlock_agent_{name}:{value}\r\n"));
     }
-    text
+    Reply::text(text).into()
 }
 
 // --- losses ---------------------------------------------------------------------------------------------
 
-fn subscribe(agent: &Agent, session: &mut Session, channels: &[&[u8]]) -> Answer {
+pub fn subscribe(agent: &Arc<Agent>, session: &mut Session, channels: &[&[u8]]) -> Answer {
     let mut replies = Vec::new();
     for channel in channels {
         let is_new = !session.channels().contains(*channel);
@@ -168,7 +163,7 @@ fn subscribe(agent: &Agent, session: &mut Session, channels: &[&[u8]]) -> Answer
     Answer { replies, ends: false, heard: None }
 }
 
-fn unsubscribe(session: &mut Session, channels: &[&[u8]]) -> Answer {
+pub fn unsubscribe(_: &Arc<Agent>, session: &mut Session, channels: &[&[u8]]) -> Answer {
     let all: Vec<Vec<u8>> = match channels {
         [] => session.channels().iter().cloned().collect(),
         some => some.iter().map(|channel| channel.to_vec()).collect(),
@@ -189,6 +184,9 @@ fn subscribed(word: &str, channel: Option<&[u8]>, session: &Session) -> Reply {
     Reply::Push(vec![Reply::text(word), channel.map_or(Reply::Null, Reply::text), count])
 }
 
+/// The errors before a login, and for one connection too many.
+pub const NO_AUTH: &str = "NOAUTH Authentication required.";
+pub const TOO_MANY: &str = "ERR max number of clients reached";
 const WRONG_PASSWORD: &str = "WRONGPASS invalid username-password pair or user is disabled.";
 const HELLO_NO_AUTH: &str = "NOAUTH HELLO must be called with the client already authenticated, otherwise the \
                              HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client \

@@ -6,9 +6,16 @@ use std::time::Duration;
 pub const CONNECTIONS: u64 = 30_000;
 /// The room for connections over TCP that have not logged in; less in the same case. One more closes the
 /// oldest.
-pub const STRANGERS: u64 = 1_000;
-/// The room for locks and waiting requests. One user can have half of it.
-pub const LOCKS: u64 = 40_000;
+pub const STRANGERS: usize = 1_000;
+/// The room for locks and waiting requests, in bytes. One user can have half of it.
+pub const LOCKS: u64 = 512 << 20;
+/// Bytes that a lock takes.
+pub const LOCK: u64 = 14 << 10;
+/// Bytes that a lock takes in addition while it is wanted, and once more for each node: the next in line has a
+/// connection of its own to each.
+pub const WAITING: u64 = 30 << 10;
+/// Copies of a name, in the table of locks and in requests.
+pub const NAMES: u64 = 8;
 /// The largest request, in bytes.
 pub const REQUEST: usize = 64 * 1024;
 /// The largest request of a client that has not logged in, in bytes.
@@ -34,15 +41,12 @@ pub const CHANNELS: usize = 16;
 pub const NAME: usize = 256;
 /// Time to remember a token that has left a lock done.
 pub const DONE_LASTS: Duration = Duration::from_secs(10);
-/// Interval of checks for the end of a connection that has sent more than the agent reads ahead. During shutdown: for
-/// the end of its EPHEMERAL locks.
-pub const LOOK_FOR_END: Duration = Duration::from_millis(100);
 /// The pause after a failed accept, caused by too many open files for example.
 pub const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Limit of the wait of an EXTEND or a DONE for a majority. After it the reply is an error, and the request
 /// goes on.
 pub const ORDER_PATIENCE: Duration = Duration::from_secs(2);
-/// Limit of the wait for clients that do not read their replies, during shutdown.
+/// Limit of the wait for a client that is refused, to read why.
 pub const LAST_REPLY: Duration = Duration::from_secs(1);
-/// Limit of the wait for the last orders and releases, during shutdown: longer than an order waits.
+/// Limit of each wait during shutdown, for connections, orders and releases: longer than an order waits.
 pub const FAREWELL: Duration = Duration::from_secs(3);

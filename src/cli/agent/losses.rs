@@ -95,33 +95,3 @@ impl Subscription {
 fn message(key: &Key, fence: u64, why: &str) -> Arc<str> {
     bytes::about(key, json!({"fence": fence, "why": why})).to_string().into()
 }
-
-#[cfg(test)]
-mod tests {
-    use dlock_client::LossReason;
-
-    use super::*;
-
-    fn loss(fence: u64) -> Loss {
-        Loss { key: "job".into(), fence, why: LossReason::Expired }
-    }
-
-    #[tokio::test]
-    async fn a_subscriber_that_falls_behind_is_cut_off_and_no_other() {
-        let losses = Losses::default();
-        let (mut slow, mut quick) = (losses.subscribe(Owner(1)), losses.subscribe(Owner(1)));
-        let mut other = losses.subscribe(Owner(2));
-        losses.tell(Owner(2), &loss(7));
-        let mut told = 0;
-        while losses.0.lock().unwrap()[&Owner(1)].borrow().dropped == 0 {
-            losses.tell(Owner(1), &loss(told));
-            assert!(quick.next().await.is_ok(), "{told}");
-            told += 1;
-        }
-        assert!(told as usize >= LOSSES / 100, "{told}");
-        assert!(slow.next().await.is_err());
-        assert!(other.next().await.is_ok(), "another user's losses push out none");
-        let bytes = losses.0.lock().unwrap()[&Owner(1)].borrow().bytes;
-        assert!(bytes <= LOSSES, "{bytes}");
-    }
-}

@@ -2,20 +2,20 @@
 //!
 //! In reading order:
 //!
-//! - [`shared`]: the state that all connections share. [`limits`]: every limit.
-//! - [`listen`]: the sockets. [`peer`]: the process at the other end, and its rights. [`room`]: each user's share.
+//! - [`shared`]: the state that all connections share. [`flag`]: a flag to wait for. [`limits`]: every limit.
+//! - [`listen`]: the sockets. [`peer`]: the process at the other end, and its rights. [`room`]: each user's share of the room.
 //! - [`connection`]: one connection; [`request`] and [`reply`]: its bytes; [`session`]: its state.
-//! - [`commands`]: the table of commands; [`dispatch`]: from a request to its answer; [`greeting`]: the
-//!   beginning of a connection; [`locking`]: the commands of dlock.
+//! - [`dispatch`]: from a request to its answer, by the table of commands; [`greeting`]: the beginning of a connection;
+//!   [`locking`]: the commands of dlock.
 //! - [`lock`]: all locks; [`name`]: their names; [`lease`]: their lengths; [`tie`]: a connection and its EPHEMERAL
 //!   locks; [`handover`]: locks for the next process.
 //! - [`losses`]: lost locks, for subscribers; [`refusal`]: errors in the words of a node. [`figures`]: for INFO, and for
 //!   Prometheus.
 
-mod commands;
 mod connection;
 mod dispatch;
 mod figures;
+mod flag;
 mod greeting;
 mod handover;
 mod lease;
@@ -55,11 +55,11 @@ use crate::http;
 use crate::nodes;
 use crate::say::exit::Exit;
 use crate::say::failure::Failure;
-use crate::say::{duration, notice, stderr, stdout};
+use crate::say::{notice, stderr, stdout};
 use crate::signals::Signals;
-use commands::TOO_MANY;
 use connection::{Connection, Stream};
 use figures::Metrics;
+use greeting::TOO_MANY;
 use handover::Instance;
 use limits::{ACCEPT_PAUSE, FAREWELL};
 use listen::{At, Listener};
@@ -91,10 +91,6 @@ pub struct Args {
     /// Where to serve metrics to Prometheus, at /metrics; they name no lock
     #[arg(long, value_name = "ADDR:PORT")]
     metrics: Option<SocketAddr>,
-
-    /// Time to serve connections with EPHEMERAL locks after SIGTERM
-    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration::parse)]
-    drain: Duration,
 }
 
 /// A running agent, and the means to end it.
@@ -129,13 +125,8 @@ impl Args {
         signals.next_that_ends().await;
         for task in serving {
             task.abort();
-            // A listener removes its socket.
+            // New clients are refused from here on.
             let _ = task.await;
-        }
-        tokio::select! {
-            () = running.drained(self.drain) => {}
-            // A second signal does not wait.
-            _ = signals.next_that_ends() => {}
         }
         running.leave().await;
         Ok(Exit::OK)
@@ -162,7 +153,7 @@ impl Args {
         });
         let agent = Agent::new(client.await?, allow, password, open_more_files());
         if let Some(listener) = metrics {
-            let figures = Arc::clone(&agent.figures);
+            let figures = Arc::clone(&agent.common.figures);
             let metrics = move || ready(http::encoded(Metrics(Arc::clone(&figures))));
             tokio::spawn(http::serve(listener, metrics, as_json));
         }
@@ -234,25 +225,24 @@ impl Running {
         }
     }
 
-    /// Ends all connections; those with EPHEMERAL locks only when these have ended, or at the limit.
-    async fn drained(&self, limit: Duration) {
-        self.agent.draining.send_replace(true);
-        let _ = timeout(limit, self.gone(|agent| agent.room.len() == 0)).await;
-    }
-
-    /// Resolves when the condition holds.
+    /// Resolves when the condition holds, or at the limit.
     async fn gone(&self, is_gone: impl Fn(&Agent) -> bool) {
-        while !is_gone(&self.agent) {
-            sleep(Duration::from_millis(5)).await;
-        }
+        let all = async {
+            while !is_gone(&self.agent) {
+                sleep(Duration::from_millis(5)).await;
+            }
+        };
+        let _ = timeout(FAREWELL, all).await;
     }
 
-    /// Releases locks without a reply to a client, and EPHEMERAL ones. Hands the rest over, last of all.
+    /// Ends all connections, and with them EPHEMERAL locks and the requests that wait. Hands plain leases over, last
+    /// of all.
     async fn leave(self) {
+        self.agent.ending.set();
+        self.gone(|agent| agent.connections.len() == 0).await;
         self.agent.locks.close();
-        let all = self.gone(|agent| agent.locks.len() == 0 && agent.room.len() == 0);
-        let _ = timeout(FAREWELL, all).await;
-        self.agent.client.released(FAREWELL).await;
+        self.gone(|agent| agent.locks.len() == 0 && agent.connections.len() == 0).await;
+        self.agent.common.client.released(FAREWELL).await;
         if let Ok(instance) = &self.instance
             && let Err(error) = instance.write(&self.agent.locks.handed_over())
         {
@@ -263,10 +253,10 @@ impl Running {
 }
 
 fn welcome(agent: &Arc<Agent>, stream: Stream, peer: Peer) {
-    let id = agent.figures.accepted.fetch_add(1, Ordering::Relaxed) + 1;
+    let id = agent.common.figures.accepted.fetch_add(1, Ordering::Relaxed) + 1;
     let mut session = Session::new(id, peer);
     if session.peer == Peer::Tcp {
-        agent.room.add_stranger(id, &session.tie);
+        agent.connections.add_stranger(id, &session.tie);
     } else if !session.log_in(agent) {
         tokio::spawn(connection::refuse(stream, TOO_MANY));
         return;

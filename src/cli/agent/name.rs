@@ -1,7 +1,8 @@
 //! One caller's name for one lock.
 
 use dlock_client::Key;
-use dlock_core::node::shares::units;
+
+use super::limits::{LOCK, NAMES};
 
 /// A key and the caller's token.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -11,8 +12,8 @@ pub struct Name {
 }
 
 impl Name {
-    /// The room that it takes: a long name counts as several.
-    pub fn units(&self) -> u64 {
-        units(self.key.as_bytes().len() + self.token.len())
+    /// The room that the lock takes, in bytes.
+    pub fn room(&self) -> u64 {
+        LOCK + NAMES * (self.key.as_bytes().len() + self.token.len()) as u64
     }
 }

@@ -1,4 +1,4 @@
-//! Requests, as clients send them: an array of strings, or a line of words.
+//! Requests, as clients send them: an array of strings.
 //!
 //! Existing codecs are for clients, which trust their server: they nest without a limit, or allocate any
 //! announced length. Here nothing is nested, and a request is bounded before it has arrived.
@@ -24,15 +24,11 @@ impl Request {
     }
 }
 
-/// Reads the first request, and the number of its bytes, `most` at most. `None`: it is not complete. An empty line is
+/// Reads the first request, and the number of its bytes, `most` at most. `None`: it is not complete. An empty array is
 /// a request without words, which has no answer.
 pub fn read(arrived: &[u8], most: usize) -> Result<Option<(Request, usize)>, Nonsense> {
     let mut reader = Reader { arrived, at: 0, most };
-    let words = match arrived.first() {
-        None => return Ok(None),
-        Some(b'*') => reader.array()?,
-        Some(_) => reader.line_of_words()?,
-    };
+    let words = reader.array()?;
     if reader.at > most || (words.is_none() && arrived.len() > most) {
         return Err(TOO_LARGE);
     }
@@ -71,28 +67,11 @@ impl Reader<'_> {
         Ok(Some(words))
     }
 
-    /// Words between spaces, typed by hand.
-    fn line_of_words(&mut self) -> Result<Option<Vec<Range<usize>>>, Nonsense> {
-        let Some(line) = self.line()? else { return Ok(None) };
-        let mut words = Vec::new();
-        let mut begin = line.start;
-        for word in self.arrived[line].split(u8::is_ascii_whitespace) {
-            let end = begin + word.len();
-            if !word.is_empty() {
-                words.push(begin..end);
-            }
-            begin = end + 1;
-        }
-        match words.first().map(|word| self.arrived[word.clone()].to_ascii_lowercase()) {
-            // A web page can make a browser send this to a port of its own machine.
-            Some(name) if name == b"post" || name == b"host:" => Err(BROWSER),
-            _ if words.len() > ARGUMENTS => Err(TOO_MANY),
-            _ => Ok(Some(words)),
-        }
-    }
-
     /// A number behind this sign.
     fn number(&mut self, sign: u8, nonsense: Nonsense) -> Result<Option<usize>, Nonsense> {
+        if self.arrived.get(self.at).is_some_and(|first| *first != sign) {
+            return Err(nonsense);
+        }
         let Some(line) = self.line()? else { return Ok(None) };
         let digits = self.arrived[line].strip_prefix(&[sign]);
         let digits = digits.filter(|digits| digits.iter().all(u8::is_ascii_digit));
@@ -114,7 +93,7 @@ impl Reader<'_> {
     }
 }
 
-const BAD_ARRAY: Nonsense = Nonsense("ERR Protocol error: invalid multibulk length");
+const BAD_ARRAY: Nonsense = Nonsense("ERR Protocol error: a request is an array of strings");
 const BAD_STRING: Nonsense = Nonsense("ERR Protocol error: invalid bulk length");
 const LONG_LINE: Nonsense = Nonsense("ERR Protocol error: too big line");
 const TOO_MANY: Nonsense =
@@ -122,7 +101,6 @@ const TOO_MANY: Nonsense =
 const TOO_LARGE: Nonsense = Nonsense(
     "ERR Protocol error: a request to an agent has at most 65536 bytes, and 4096 before a login",
 );
-const BROWSER: Nonsense = Nonsense("ERR an agent does not answer browsers");
 
 #[cfg(test)]
 mod tests {
@@ -139,12 +117,9 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_an_array_of_strings_or_a_line() {
+    fn a_request_is_an_array_of_strings() {
         let ping = || vec![b"PING".to_vec()];
         assert_eq!(words(b"*1\r\n$4\r\nPING\r\nmore"), Ok(Some((ping(), 14))));
-        assert_eq!(words(b"PING\r\n"), Ok(Some((ping(), 6))));
-        assert_eq!(words(b"  PING \n"), Ok(Some((ping(), 8))));
-        assert_eq!(words(b"\r\n"), Ok(Some((vec![], 2))));
         assert_eq!(words(b"*0\r\n"), Ok(Some((vec![], 4))));
         let any = vec![b"a\r\n\xff".to_vec(), vec![]];
         assert_eq!(words(b"*2\r\n$4\r\na\r\n\xff\r\n$0\r\n\r\n"), Ok(Some((any, 20))));
@@ -163,7 +138,7 @@ mod tests {
     fn what_is_announced_is_bounded_before_it_arrives() {
         assert_eq!(words(b"*1\r\n$536870912\r\n"), Err(TOO_LARGE));
         assert_eq!(words(b"*1000000000\r\n"), Err(TOO_MANY));
-        assert_eq!(words(&[b'x'; LINE]), Err(LONG_LINE));
+        assert_eq!(words(&[b'*'; LINE]), Err(LONG_LINE));
         let many = [&b"*64\r\n"[..], b"$1024\r\n", &[b'x'; REQUEST]].concat();
         assert!(words(&many).is_err());
         let sum: Vec<u8> = [
@@ -176,12 +151,10 @@ mod tests {
 
     #[test]
     fn nonsense_is_told_at_once() {
-        for bytes in
-            [&b"*x\r\n"[..], b"*-1\r\n", b"*1\r\n:1\r\n", b"*1\r\n$-1\r\n", b"*1\r\n$1\r\nab\r\n"]
-        {
+        let begins =
+            [&b"*x\r\n"[..], b"*-1\r\n", b"*1\r\n:", b"*1\r\n$-1\r\n", b"PING", b"POST / "];
+        for bytes in begins.into_iter().chain([&b"*1\r\n$1\r\nab\r\n"[..]]) {
             assert!(words(bytes).is_err(), "{bytes:?}");
         }
-        assert_eq!(words(b"POST / HTTP/1.1\r\n"), Err(BROWSER));
-        assert_eq!(words(b"Host: localhost\r\n"), Err(BROWSER));
     }
 }

@@ -1,4 +1,4 @@
-//! The room for connections, and for replies that clients do not read: each user's share of it.
+//! The agent's room for connections, locks, waiting requests and unread replies: each user's share of it.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,61 +11,78 @@ use super::figures::Counted;
 use super::limits::{CONNECTIONS, STRANGERS, UNREAD};
 use super::tie::Tie;
 
-/// The connections and the bytes that clients do not read, counted by user.
+/// Room of one kind. One user can have half of it.
 pub struct Room {
-    /// Limit of connections, and limit of connections that have never logged in.
-    most: (u64, u64),
-    connections: Mutex<Shares>,
-    /// Bytes that clients do not read.
-    unread: Mutex<Shares>,
-    /// Connections that have never logged in, the oldest first.
+    most: u64,
+    taken: Mutex<Shares>,
+}
+
+/// A part of the room, until it is dropped.
+pub struct Part {
+    room: Arc<Room>,
+    owner: Owner,
+    size: u64,
+}
+
+impl Room {
+    pub fn of(most: u64) -> Arc<Room> {
+        Arc::new(Room { most, taken: Mutex::default() })
+    }
+
+    /// Takes a part. `None`: there is no room for this user.
+    pub fn take(self: &Arc<Self>, owner: Owner, size: u64) -> Option<Part> {
+        let is_taken = locked(&self.taken).take(owner, size, self.most);
+        is_taken.then(|| Part { room: Arc::clone(self), owner, size })
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        locked(&self.room.taken).give_back(self.owner, self.size);
+    }
+}
+
+/// The connections, and the bytes that clients do not read.
+pub struct Connections {
+    known: Arc<Room>,
+    /// Connections that have never logged in, the oldest first, and their limit.
     strangers: Mutex<BTreeMap<u64, (Counted, Arc<Tie>)>>,
+    most_strangers: usize,
     /// Number of all connections.
     count: Arc<AtomicU64>,
+    unread: Arc<Room>,
 }
 
 /// A connection's part of its user's share. A request keeps it, too, until it is answered: a client may close
 /// its connections earlier, one after the other.
 pub struct Share {
-    room: Arc<Room>,
-    pub owner: Owner,
+    part: Part,
     _counted: Counted,
 }
 
-/// Bytes of replies that a client does not read, until they are sent.
-pub struct Unread<'a> {
-    room: &'a Room,
-    owner: Owner,
-    bytes: u64,
-}
-
 impl Share {
-    /// Takes a part. `None`: the user has reached the limit of its connections.
-    pub fn take(room: &Arc<Room>, owner: Owner) -> Option<Arc<Share>> {
-        let is_taken = locked(&room.connections).take(owner, 1, room.most.0);
-        is_taken.then(|| {
-            Arc::new(Share { room: Arc::clone(room), owner, _counted: Counted::new(&room.count) })
-        })
+    pub fn owner(&self) -> Owner {
+        self.part.owner
     }
 }
 
-impl Drop for Share {
-    fn drop(&mut self) {
-        locked(&self.room.connections).give_back(self.owner, 1);
-    }
-}
-
-impl Room {
-    /// The room in a process that may have this many open files. Half of them are for waiting requests, with a
+impl Connections {
+    /// The connections of a process that may have this many open files. Half of them are for waiting requests, with a
     /// connection to a node each.
-    pub fn of(files: u64, count: &Arc<AtomicU64>) -> Arc<Room> {
-        Arc::new(Room {
-            most: (CONNECTIONS.min(files / 8 * 3), STRANGERS.min(files / 16)),
-            connections: Mutex::default(),
-            unread: Mutex::default(),
+    pub fn of(files: u64, count: &Arc<AtomicU64>) -> Connections {
+        Connections {
+            known: Room::of(CONNECTIONS.min(files / 8 * 3)),
             strangers: Mutex::default(),
+            most_strangers: STRANGERS.min(usize::try_from(files / 16).unwrap_or(STRANGERS)),
             count: Arc::clone(count),
-        })
+            unread: Room::of(UNREAD),
+        }
+    }
+
+    /// Adds a connection that has logged in. `None`: the user has reached the limit of its connections.
+    pub fn add(&self, owner: Owner) -> Option<Arc<Share>> {
+        let part = self.known.take(owner, 1)?;
+        Some(Arc::new(Share { part, _counted: Counted::new(&self.count) }))
     }
 
     /// Adds a connection that has not logged in. Beyond the limit the oldest is closed: a client that has the
@@ -73,10 +90,10 @@ impl Room {
     pub fn add_stranger(&self, connection: u64, tie: &Arc<Tie>) {
         let mut strangers = locked(&self.strangers);
         strangers.insert(connection, (Counted::new(&self.count), Arc::clone(tie)));
-        if strangers.len() as u64 > self.most.1
+        if strangers.len() > self.most_strangers
             && let Some((_, (_, oldest))) = strangers.pop_first()
         {
-            oldest.lose();
+            oldest.lost.set();
         }
     }
 
@@ -90,16 +107,8 @@ impl Room {
     }
 
     /// Counts bytes that a client does not read. `None`: there is no room for its user.
-    pub fn unread(&self, owner: Owner, bytes: usize) -> Option<Unread<'_>> {
-        let bytes = bytes as u64;
-        let is_taken = locked(&self.unread).take(owner, bytes, UNREAD);
-        is_taken.then_some(Unread { room: self, owner, bytes })
-    }
-}
-
-impl Drop for Unread<'_> {
-    fn drop(&mut self) {
-        locked(&self.room.unread).give_back(self.owner, self.bytes);
+    pub fn unread(&self, owner: Owner, bytes: usize) -> Option<Part> {
+        self.unread.take(owner, bytes as u64)
     }
 }
 
@@ -112,15 +121,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_one_user_does_not_read_takes_half_of_the_room_at_most() {
-        let room = Room::of(1_000, &Arc::default());
-        let mut unread = Vec::new();
-        while let Some(more) = room.unread(Owner(1), 1 << 20) {
-            unread.push(more);
-        }
-        assert_eq!(unread.len() as u64, (UNREAD / 2) >> 20);
-        assert!(room.unread(Owner(2), 1 << 20).is_some(), "another user has room");
-        unread.pop();
-        assert!(room.unread(Owner(1), 1 << 20).is_some(), "what was sent makes room");
+    fn one_user_takes_half_of_the_room_at_most() {
+        let room = Room::of(64);
+        let mut parts: Vec<Part> = std::iter::from_fn(|| room.take(Owner(1), 1)).collect();
+        assert_eq!(parts.len(), 32);
+        assert!(room.take(Owner(2), 1).is_some(), "another user has room");
+        parts.pop();
+        assert!(room.take(Owner(1), 1).is_some(), "a part that was dropped makes room");
     }
 }

@@ -5,7 +5,6 @@ use std::future::pending;
 use std::sync::Arc;
 use std::sync::OnceLock;
 
-use dlock_core::limits::MAX_META;
 use tokio::task::block_in_place;
 
 use super::losses::{Behind, CHANNEL, Subscription};
@@ -40,7 +39,7 @@ impl Session {
             is_known: false,
             share: None,
             about: OnceLock::new(),
-            tie: Arc::new(Tie::new()),
+            tie: Arc::new(Tie::default()),
             channels: BTreeSet::new(),
             losses: None,
         }
@@ -49,11 +48,11 @@ impl Session {
     /// Lets the client in, and counts the connection as one of its user's. False: the user has too many.
     pub fn log_in(&mut self, agent: &Arc<Agent>) -> bool {
         if self.share.is_none() {
-            self.share = Share::take(&agent.room, self.peer.owner());
+            self.share = agent.connections.add(self.peer.owner());
         }
         self.is_known = self.share.is_some();
         if self.is_known {
-            agent.room.remove_stranger(self.id);
+            agent.connections.remove_stranger(self.id);
         }
         self.is_known
     }
@@ -64,10 +63,7 @@ impl Session {
         // A directory of users may be slow to answer.
         let about = self.about.get_or_init(|| block_in_place(|| self.peer.about(host)));
         let space = if given.is_empty() { "" } else { " " };
-        let mut meta = format!("{about}{space}{}", String::from_utf8_lossy(given));
-        let fits = (0..=MAX_META.min(meta.len())).rev().find(|end| meta.is_char_boundary(*end));
-        meta.truncate(fits.unwrap_or(0));
-        meta
+        format!("{about}{space}{}", String::from_utf8_lossy(given))
     }
 
     pub fn channels(&self) -> &BTreeSet<Vec<u8>> {
@@ -81,7 +77,7 @@ impl Session {
 
     pub fn subscribe(&mut self, agent: &Agent, channel: &[u8]) {
         if self.channels.insert(channel.to_vec()) && channel == CHANNEL {
-            self.losses = Some(agent.losses.subscribe(self.peer.owner()));
+            self.losses = Some(agent.common.losses.subscribe(self.peer.owner()));
         }
     }
 
@@ -109,7 +105,7 @@ impl Session {
 
     /// Ends the locks that end with the connection.
     pub fn end(&mut self, agent: &Agent) {
-        agent.room.remove_stranger(self.id);
-        self.tie.end();
+        agent.connections.remove_stranger(self.id);
+        self.tie.ended.set();
     }
 }

@@ -4,20 +4,17 @@ use std::sync::Arc;
 
 use dlock_client::{Client, Token};
 use nix::unistd::gethostname;
-use tokio::sync::watch;
-use tokio::time::sleep;
 
-use super::commands;
 use super::figures::Figures;
-use super::limits::LAST_REPLY;
+use super::flag::Flag;
 use super::lock::Locks;
 use super::lock::order::Common;
 use super::losses::Losses;
 use super::peer::Allow;
-use super::room::Room;
+use super::room::Connections;
 
 pub struct Agent {
-    pub client: Client,
+    pub common: Arc<Common>,
     /// Id of this process, for a client that takes it for a node.
     pub id: String,
     pub host: String,
@@ -25,41 +22,29 @@ pub struct Agent {
     /// The digest of the password, if there is one.
     pub password: Option<[u8; 32]>,
     pub locks: Arc<Locks>,
-    pub losses: Arc<Losses>,
     /// True once the agent is shutting down.
-    pub draining: watch::Sender<bool>,
-    pub room: Arc<Room>,
-    pub figures: Arc<Figures>,
+    pub ending: Flag,
+    pub connections: Connections,
 }
 
 impl Agent {
     /// An agent of these nodes, in a process that may have this many open files.
     pub fn new(client: Client, allow: Allow, password: Option<[u8; 32]>, files: u64) -> Arc<Agent> {
-        let figures = Arc::new(Figures::of(commands::ALL.iter().map(|command| command.name)));
-        let losses = Arc::new(Losses::default());
+        let common = Arc::new(Common {
+            client,
+            figures: Arc::new(Figures::new()),
+            losses: Losses::default(),
+            handed_over: Vec::new().into(),
+        });
         Arc::new(Agent {
             id: Token::random().to_string(),
             host: gethostname().unwrap_or_default().to_string_lossy().into_owned(),
             allow,
             password,
-            locks: Locks::new(Common {
-                client: client.clone(),
-                figures: Arc::clone(&figures),
-                losses: Arc::clone(&losses),
-                handed_over: Vec::new().into(),
-            }),
-            client,
-            losses,
-            draining: watch::Sender::new(false),
-            room: Room::of(files, &figures.connections),
-            figures,
+            locks: Locks::new(&common),
+            ending: Flag::default(),
+            connections: Connections::of(files, &common.figures.connections),
+            common,
         })
-    }
-
-    /// Resolves when the time for clients that do not read is over, after shutdown has begun.
-    pub async fn overdue(&self) {
-        // The sender is a part of this.
-        let _ = self.draining.subscribe().wait_for(|draining| *draining).await;
-        sleep(LAST_REPLY).await;
     }
 }

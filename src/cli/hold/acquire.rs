@@ -5,7 +5,7 @@ use nix::unistd::getppid;
 
 use super::events::Events;
 use super::lease::ShownLease;
-use super::take::{self, LockArgs, Outcome, TakeRequest};
+use super::take::{self, LockArgs, Outcome};
 use crate::global::Global;
 use crate::key::{KeyArg, Named};
 use crate::nodes;
@@ -28,24 +28,24 @@ pub struct Args {
 impl Args {
     /// Prints the lease, which is needed to extend and release the lock.
     pub async fn run(self, global: &Global) -> Result<Exit, Failure> {
-        let mut events = Events::new(global);
-        let exit = self.take(global, &mut events).await;
+        let events = Events::new(global);
+        let exit = self.take(global, &events).await;
         events.flush();
         exit
     }
 
-    async fn take(&self, global: &Global, events: &mut Events) -> Result<Exit, Failure> {
+    async fn take(&self, global: &Global, events: &Events) -> Result<Exit, Failure> {
         // The script is the holder: this process ends before the lock does.
         let script = getppid().as_raw().cast_unsigned();
         let keys = [self.key.named()?];
-        let request = TakeRequest { keys: &keys, options: self.lock.options(script, None) };
+        let options = self.lock.options(script, None);
         let mut signals = Signals::listen()?;
         let tell = events.noticing();
         let client = match nodes::connect_to_wait(global, &self.lock, &mut signals, tell).await? {
             Ok(client) => client,
             Err(signal) => return Ok(Exit::Signal(signal)),
         };
-        let end = match take::take(&client, &request, &mut signals, events).await {
+        let end = match take::take(&client, (&keys, &options), &mut signals, events).await {
             Outcome::All(guards) => hand_over(&keys[0], guards, global.json).await,
             Outcome::Failed(error) => Err(self.lock.failure(&error)),
             Outcome::Lost(loss) => Err(Failure::new(Kind::Lost, loss)),
@@ -57,7 +57,7 @@ impl Args {
 }
 
 async fn hand_over(name: &Named, guards: Vec<Guard>, json: bool) -> Result<Exit, Failure> {
-    for guard in &guards {
+    for guard in guards {
         let lease = ShownLease {
             name,
             token: guard.token(),
@@ -65,11 +65,9 @@ async fn hand_over(name: &Named, guards: Vec<Guard>, json: bool) -> Result<Exit,
             left: guard.valid_for(),
         };
         if let Err(error) = lease.deliver(json) {
-            take::release(guards).await;
+            take::release(vec![guard]).await;
             return Err(Failure::internal(&format_args!("cannot print the token: {error}")));
         }
-    }
-    for guard in guards {
         guard.detach().await.map_err(|loss| Failure::new(Kind::Lost, loss))?;
     }
     Ok(Exit::OK)

@@ -9,11 +9,9 @@ use dlock_client::{Client, Error, Guard, Key, Loss, Notice};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 
-use super::take::Progress;
-use super::waiting::{self, Hindrance};
+use super::waiting::Hindrance;
 use crate::global::Global;
-use crate::say::duration::millis;
-use crate::say::duration::shown;
+use crate::say::duration::{millis, shown};
 use crate::say::exit::Exit;
 use crate::say::failure::Failure;
 use crate::say::stderr::{Writer, prefixed};
@@ -79,19 +77,8 @@ impl Events {
         });
     }
 
-    pub fn released(&self, keys: &[Key]) {
-        if keys.is_empty() {
-            return;
-        }
-        let names: Vec<String> = keys.iter().map(|key| bytes::text(key.as_bytes())).collect();
-        let mut event = json!({"event": "released", "keys": names});
-        if keys.iter().any(|key| key.to_str().is_none()) {
-            event["keys_hex"] = keys.iter().map(|key| bytes::hex(key.as_bytes())).collect();
-        }
-        self.tell(event, || {
-            let keys: Vec<String> = keys.iter().map(|key| format!("'{key}'")).collect();
-            format!("released {}", keys.join(", "))
-        });
+    pub fn released(&self, key: &Key) {
+        self.tell(bytes::event("released", key, json!({})), || format!("released '{key}'"));
     }
 
     /// Reports a lock that is done, so that the command does not run.
@@ -147,13 +134,11 @@ impl Events {
         let text = if self.json { format!("{event}\n") } else { prefixed(text) };
         self.writer.write(text);
     }
-}
 
-impl Progress for Events {
-    /// Reports a wait after a while: a short one needs no line, and no request to the nodes.
-    async fn wait(&mut self, client: &Client, key: &Key) {
+    /// Reports a wait after a while: a short one needs no line, and no request to the nodes. Never ends.
+    pub async fn wait(&self, client: &Client, key: &Key) {
         let patience = match (self.verbose || self.json, self.watched) {
-            (true, _) => waiting::SOON,
+            (true, _) => SOON,
             (false, true) => LONG,
             (false, false) => return std::future::pending().await,
         };
@@ -163,9 +148,16 @@ impl Progress for Events {
         std::future::pending().await
     }
 
-    fn taken(&mut self, guard: &Guard, after: Duration) {
-        self.tell(waiting::acquired(guard, after), || waiting::over(guard, after));
+    pub fn taken(&self, guard: &Guard, after: Duration) {
+        let (key, fence) = (guard.key(), guard.fence());
+        let others = json!({"fence": fence, "waited_ms": millis(after)});
+        self.tell(bytes::event("acquired", key, others), || {
+            format!("holding '{key}' after {} (fence {fence})", shown(after))
+        });
     }
 }
 
+/// A shorter wait is not reported, and causes no request to the nodes.
+const SOON: Duration = Duration::from_millis(200);
+/// The same for a user at a terminal.
 const LONG: Duration = Duration::from_secs(1);

@@ -6,51 +6,44 @@ use std::path::Path;
 use nix::unistd::{Uid, User, gethostname};
 
 /// `name=value`, as `--meta` takes it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Meta {
-    key: String,
-    value: String,
-}
+pub type Meta = (String, String);
 
 /// Parses the value of `--meta`.
 pub fn parse(text: &str) -> Result<Meta, String> {
     match text.split_once('=') {
-        Some((key, _)) if key.is_empty() || key.contains(char::is_whitespace) => {
+        Some((name, _)) if name.is_empty() || name.contains(char::is_whitespace) => {
             Err("the name before = must be one word".to_owned())
         }
-        Some((key, value)) => Ok(Meta::new(key, value)),
+        Some((name, value)) => Ok(meta(name, value)),
         None => Err("expected name=value".to_owned()),
     }
+}
+
+fn meta(name: &str, value: &str) -> Meta {
+    (name.to_owned(), value.to_owned())
 }
 
 /// Returns the text about this holder. A name that the user gives replaces dlock's own.
 pub fn text(pid: u32, program: Option<&OsStr>, given: &[Meta]) -> String {
     let known = [
-        Some(Meta::new("host", &gethostname().unwrap_or_default().to_string_lossy())),
-        Some(Meta::new("pid", &pid.to_string())),
-        Some(Meta::new("user", &user())),
-        program.map(|program| Meta::new("cmd", &name_of(program))),
+        Some(meta("host", &gethostname().unwrap_or_default().to_string_lossy())),
+        Some(meta("pid", &pid.to_string())),
+        Some(meta("user", &user())),
+        program.map(|program| meta("cmd", &name_of(program))),
     ];
     joined(known.into_iter().flatten(), given)
-}
-
-impl Meta {
-    fn new(key: &str, value: &str) -> Meta {
-        Meta { key: key.to_owned(), value: value.to_owned() }
-    }
 }
 
 /// The last value of a name counts, in the place of the first.
 fn joined(known: impl Iterator<Item = Meta>, given: &[Meta]) -> String {
     let mut all: Vec<Meta> = Vec::new();
-    for meta in known.chain(given.iter().cloned()) {
-        match all.iter_mut().find(|other| other.key == meta.key) {
-            Some(other) => other.value = meta.value,
-            None => all.push(meta),
+    for (name, value) in known.chain(given.iter().cloned()) {
+        match all.iter_mut().find(|(other, _)| *other == name) {
+            Some((_, other)) => *other = value,
+            None => all.push((name, value)),
         }
     }
-    let words: Vec<String> =
-        all.iter().map(|meta| format!("{}={}", meta.key, meta.value)).collect();
+    let words: Vec<String> = all.iter().map(|(name, value)| format!("{name}={value}")).collect();
     words.join(" ")
 }
 
@@ -74,9 +67,9 @@ mod tests {
 
     #[test]
     fn meta_is_a_name_and_a_value() {
-        assert_eq!(parse("a=b"), Ok(Meta::new("a", "b")));
-        assert_eq!(parse("url=x?y=z"), Ok(Meta::new("url", "x?y=z")));
-        assert_eq!(parse("empty="), Ok(Meta::new("empty", "")));
+        assert_eq!(parse("a=b"), Ok(meta("a", "b")));
+        assert_eq!(parse("url=x?y=z"), Ok(meta("url", "x?y=z")));
+        assert_eq!(parse("empty="), Ok(meta("empty", "")));
         for text in ["a", "=b", "a b=c"] {
             assert!(parse(text).is_err(), "{text}");
         }
@@ -84,8 +77,8 @@ mod tests {
 
     #[test]
     fn the_users_word_counts() {
-        let known = [Meta::new("host", "a"), Meta::new("pid", "1")];
-        let given = [Meta::new("why", "x y"), Meta::new("host", "b"), Meta::new("why", "z")];
+        let known = [meta("host", "a"), meta("pid", "1")];
+        let given = [meta("why", "x y"), meta("host", "b"), meta("why", "z")];
         assert_eq!(joined(known.into_iter(), &given), "host=b pid=1 why=z");
     }
 

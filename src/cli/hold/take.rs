@@ -6,12 +6,11 @@ use std::sync::LazyLock;
 use std::task::Poll;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use dlock_client::{
-    Client, Error, Guard, Key, LockOptions, Loss, Mode, NodeState, Patience, Report,
-};
+use dlock_client::{Client, Error, Guard, Key, LockOptions, Loss, Mode, Patience};
 use futures_util::future::join_all;
 use nix::sys::signal::Signal;
 
+use super::events::Events;
 use super::meta::{self, Meta};
 use crate::key::Named;
 use crate::say::duration;
@@ -36,10 +35,6 @@ pub struct LockArgs {
     #[arg(short, long)]
     pub shared: bool,
 
-    /// An exclusive lock: the default
-    #[arg(short = 'x', long, conflicts_with_all = ["shared", "limit"])]
-    pub exclusive: bool,
-
     /// A semaphore: at most N holders at once. On a single node only
     #[arg(long, value_name = "N", conflicts_with = "shared")]
     #[arg(value_parser = clap::value_parser!(u16).range(1..))]
@@ -61,14 +56,6 @@ pub struct LockArgs {
     /// Print nothing if the lock is not free: the exit code tells
     #[arg(short, long)]
     pub quiet: bool,
-}
-
-/// The locks to take, and their options.
-pub struct TakeRequest<'a> {
-    /// The keys in the user's order and form.
-    pub keys: &'a [Named],
-    /// The options of each lock; the limit of the wait is for all of them together.
-    pub options: LockOptions,
 }
 
 impl LockArgs {
@@ -121,38 +108,31 @@ pub enum Outcome {
     Interrupted(Signal),
 }
 
-/// Events while locks are taken.
-pub trait Progress {
-    /// Reports a long wait for this key; never ends.
-    async fn wait(&mut self, client: &Client, key: &Key);
-    fn taken(&mut self, guard: &Guard, after: Duration);
-}
-
 /// Takes all locks, in the same order everywhere, so that no two processes wait for each other. All or none: if
-/// one cannot be taken, this releases the earlier ones.
+/// one cannot be taken, this releases the earlier ones. The limit of the wait is for all of them together.
 pub async fn take(
     client: &Client,
-    request: &TakeRequest<'_>,
+    (keys, options): (&[Named], &LockOptions),
     signals: &mut Signals,
-    watch: &mut impl Progress,
+    events: &Events,
 ) -> Outcome {
     let started = Instant::now();
     let mut guards: Vec<Guard> = Vec::new();
-    for key in in_order(request.keys) {
+    for key in in_order(keys) {
         let asked = Instant::now();
         let failed = tokio::select! {
             biased;
             loss = first_loss(&guards) => Outcome::Lost(loss),
             signal = signals.next_that_ends() => Outcome::Interrupted(signal),
-            guard = acquire(client, &key, request, started) => match guard {
+            guard = acquire(client, &key, options, started) => match guard {
                 Ok(guard) => {
-                    watch.taken(&guard, asked.elapsed());
+                    events.taken(&guard, asked.elapsed());
                     guards.push(guard);
                     continue;
                 }
                 Err(error) => Outcome::Failed(error),
             },
-            () = watch.wait(client, &key) => continue,
+            () = events.wait(client, &key) => continue,
         };
         release(guards).await;
         return failed;
@@ -163,10 +143,10 @@ pub async fn take(
 async fn acquire(
     client: &Client,
     key: &Key,
-    request: &TakeRequest<'_>,
+    options: &LockOptions,
     started: Instant,
 ) -> Result<Guard, Error> {
-    let mut options = request.options.clone();
+    let mut options = options.clone();
     if let Patience::Within(all) = options.wait {
         options.wait = Patience::from(all.saturating_sub(started.elapsed()));
     }
@@ -186,12 +166,10 @@ pub async fn first_loss(guards: &[Guard]) -> Loss {
 /// The outcome of releasing all locks.
 #[derive(Default)]
 pub struct GivenBack {
+    /// Locks that are free.
+    pub free: Vec<Key>,
     /// Losses of locks before their release.
     pub losses: Vec<Loss>,
-    /// Locks that are not free yet.
-    pub stay: Vec<Key>,
-    /// True if nodes refuse a release for the moment, and dlock asks them again.
-    pub is_refused: bool,
 }
 
 /// Releases all locks at the same time.
@@ -201,12 +179,9 @@ pub async fn release(guards: Vec<Guard>) -> GivenBack {
     for (key, released) in join_all(guards.into_iter().map(release)).await {
         match released {
             Err(loss) => all.losses.push(loss),
-            Ok(release) if release.is_free => {}
-            Ok(release) => {
-                let refuses = |report: &Report| matches!(report.state, NodeState::Refused(_));
-                all.is_refused |= release.left.iter().any(refuses);
-                all.stay.push(key);
-            }
+            Ok(release) if release.is_free => all.free.push(key),
+            // The client reports this.
+            Ok(_) => {}
         }
     }
     all

@@ -29,7 +29,7 @@ pub struct Start {
     /// True if dlock can hand over the terminal.
     pub takes_terminal: bool,
     /// Signal to the command if dlock is killed.
-    pub if_dlock_dies: Option<Signal>,
+    pub if_dlock_dies: Signal,
     /// True if it reports a command that cannot be run as JSON.
     pub as_json: bool,
 }
@@ -42,7 +42,7 @@ impl Start {
     }
 
     fn child(&self) -> Command {
-        let signal = self.if_dlock_dies.map_or(0, |signal| signal as i32);
+        let signal = self.if_dlock_dies as i32;
         let mut child = Command::new(THIS_PROGRAM);
         child
             .arg0("dlock")

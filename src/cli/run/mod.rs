@@ -14,12 +14,12 @@ pub mod terminal;
 use std::ffi::OsString;
 use std::time::Duration;
 
-use dlock_client::{Client, Error, Guard, Key, LockOptions, Loss, LossReason};
+use dlock_client::{Error, Guard, LockOptions, Loss, LossReason};
 use nix::sys::signal::Signal;
 
 use crate::global::Global;
 use crate::hold::events::Events;
-use crate::hold::take::{self, GivenBack, LockArgs, Outcome, TakeRequest};
+use crate::hold::take::{self, GivenBack, LockArgs, Outcome};
 use crate::key::{Escaped, Named};
 use crate::nodes;
 use crate::say::duration;
@@ -28,7 +28,7 @@ use crate::say::failure::Failure;
 use crate::signals::{self, Signals};
 use child::Start;
 use once::{Left, OnceArgs};
-use supervise::{End, OnLost, Supervised};
+use supervise::{End, Supervised, signal_at_a_loss};
 use terminal::Terminal;
 
 /// The arguments of `dlock run`.
@@ -61,11 +61,7 @@ pub struct Args {
     #[arg(long, value_name = "TIME", value_parser = duration::parse_positive)]
     max_hold: Option<Duration>,
 
-    /// Signal to all processes of the command when the lock is lost
-    #[arg(long, value_name = "WHAT", value_enum, default_value_t = OnLost::Term)]
-    on_lost: OnLost,
-
-    /// Time that they have to end between TERM and KILL
+    /// Time between TERM and KILL to all processes of the command when the lock is lost; 0: KILL at once
     #[arg(long, value_name = "TIME", value_parser = duration::parse, default_value = "5s")]
     grace: Duration,
 
@@ -79,8 +75,8 @@ type Prepared = (Vec<OsString>, Vec<(&'static str, OsString)>);
 impl Args {
     /// Runs the command under the locks. Failures are reported here, in order with the other events.
     pub async fn run(self, global: &Global) -> Result<Exit, Failure> {
-        let mut events = Events::new(global);
-        let exit = self.take_and_run(global, &mut events).await.unwrap_or_else(|failure| {
+        let events = Events::new(global);
+        let exit = self.take_and_run(global, &events).await.unwrap_or_else(|failure| {
             events.failed(&failure);
             failure.exit
         });
@@ -88,38 +84,32 @@ impl Args {
         Ok(exit)
     }
 
-    async fn take_and_run(&self, global: &Global, events: &mut Events) -> Result<Exit, Failure> {
+    async fn take_and_run(&self, global: &Global, events: &Events) -> Result<Exit, Failure> {
         let command = self.command()?;
         let mut keys = self.keys()?;
         let options = LockOptions {
             again: self.once.again,
-            // In other cases dlock measures the time, and keeps the lock until the command is gone.
-            max_hold: self.max_hold.filter(|_| self.on_lost == OnLost::Ignore),
             ..self.lock.options(std::process::id(), command.first())
         };
         self.once.check(&mut keys, &options.meta)?;
-        let request = TakeRequest { keys: &keys, options };
         let mut signals = Signals::listen()?;
         let tell = events.noticing();
         let client = match nodes::connect_to_wait(global, &self.lock, &mut signals, tell).await? {
             Ok(client) => client,
             Err(signal) => return Ok(Exit::Signal(signal)),
         };
-        let exit = match take::take(&client, &request, &mut signals, events).await {
+        let exit = match take::take(&client, (&keys, &options), &mut signals, events).await {
             Outcome::All(guards) => {
                 let environment = take::environment(&keys, &guards);
                 let command = (command, environment);
-                let meta = &request.options.meta;
-                let (exit, given_back) =
-                    self.hold(command, guards, meta, &mut signals, events).await;
-                give_back(&client, &given_back, &mut signals).await;
-                exit
+                let meta = &options.meta;
+                self.hold(command, guards, meta, &mut signals, events).await
             }
             Outcome::Failed(error @ Error::Done { .. }) => {
                 if !self.lock.quiet {
-                    self.once.report(&error, events);
+                    events.done(&error);
                 }
-                Ok(Exit::Code(self.once.done_exit))
+                Ok(Exit::OK)
             }
             Outcome::Failed(error) => Err(self.lock.failure(&error)),
             Outcome::Lost(loss) => {
@@ -152,46 +142,37 @@ impl Args {
         meta: &str,
         signals: &mut Signals,
         events: &Events,
-    ) -> (Result<Exit, Failure>, GivenBack) {
+    ) -> Result<Exit, Failure> {
         let end = self.supervise(command, &guards, signals, events).await;
-        let mut keys: Vec<Key> = guards.iter().map(|guard| guard.key().clone()).collect();
         let were_held = guards.iter().all(Guard::is_valid);
         let mut left = Left::Held;
         if let Ok(End::Ended { status, .. }) = end {
             events.ended(status);
             left = self.once.leave_done(&guards, meta, status, signals, events).await;
         }
-        if left != Left::Held {
-            keys.clear();
-        }
         let given_back = match left {
             // A release would wait for the nodes, too. The guard goes on until dlock ends.
             Left::InDoubt => GivenBack::default(),
             _ => take::release(guards).await,
         };
-        let (status, had_terminal) = match end {
-            Err(failure) => return (Err(failure), given_back),
-            Ok(End::Lost) => return (Ok(Exit::LOST), given_back),
-            Ok(End::Ended { status, had_terminal }) => (status, had_terminal),
-        };
-        let is_lost = |key: &Key| given_back.losses.iter().any(|loss| loss.key == *key);
-        keys.retain(|key| !given_back.stay.contains(key) && !is_lost(key));
-        events.released(&keys);
+        let End::Ended { status, had_terminal } = end? else { return Ok(Exit::LOST) };
+        if left == Left::Held {
+            given_back.free.iter().for_each(|key| events.released(key));
+        }
         // A lock may have been broken a moment before, shown only by its release.
         let is_ended = |loss: &&Loss| matches!(loss.why, LossReason::Ended { .. });
         let broken = given_back.losses.iter().find(is_ended).filter(|_| were_held);
         if let Some(loss) = broken {
             events.lost(loss, "the command had just ended");
         }
-        let exit = if broken.is_some() && self.on_lost != OnLost::Ignore {
+        Ok(if broken.is_some() {
             Exit::LOST
         } else if child::signal_of(status) == Some(Signal::SIGINT) && had_terminal {
             signals::interrupt_others();
             Exit::Signal(Signal::SIGINT)
         } else {
             Exit::of(status)
-        };
-        (Ok(exit), given_back)
+        })
     }
 
     async fn supervise(
@@ -210,7 +191,7 @@ impl Args {
             command,
             environment,
             takes_terminal: terminal.as_ref().is_some_and(Terminal::is_to_hand_over),
-            if_dlock_dies: self.on_lost.signal(),
+            if_dlock_dies: signal_at_a_loss(self.grace),
             as_json: events.are_json(),
         };
         // Earlier events come before the output of the command.
@@ -225,26 +206,13 @@ impl Args {
             takes_terminal: start.takes_terminal,
             waits_for_terminal: false,
             events,
-            on_lost: self.on_lost,
             grace: self.grace,
-            max_hold: self.max_hold.filter(|_| self.on_lost != OnLost::Ignore),
+            max_hold: self.max_hold,
         };
         Ok(supervised.run().await)
     }
 }
 
-/// Waits for nodes that refuse a release for the moment: for a while, or until a signal comes.
-async fn give_back(client: &Client, given_back: &GivenBack, signals: &mut Signals) {
-    if given_back.is_refused {
-        tokio::select! {
-            _ = client.released(LONGEST_RELEASE) => {}
-            _ = signals.next_that_ends() => {}
-        }
-    }
-}
-
-/// Limit of the wait for releases. A lock that is not released by then ends with its lease.
-const LONGEST_RELEASE: Duration = Duration::from_secs(10);
 const NOT_STARTED: &str = "the command was not started";
 
 const NO_COMMAND: &str =
@@ -282,27 +250,25 @@ In addition to dlock's own environment, the command gets:
   DLOCK_TOKEN        their tokens, in the same order
   DLOCK_DEADLINE_MS  when the first lease ends unless dlock renews it (ms since 1970)
 
-It is a process group of its own; dlock hands it the terminal and passes on the signals INT, TERM,
-HUP, QUIT, USR1, USR2, WINCH, TSTP and CONT. All that descends from it belongs to it, in whatever group
-or session: daemons, too. If the lock is lost, all its processes are ended, and the exit code is 75. Without
-a loss dlock holds the lock until the last of them has ended, and the exit code is that of the first.
-If dlock itself is killed, the command gets TERM (KILL with --on-lost kill, nothing with --on-lost ignore); its
-other processes and programs such as sudo get nothing, and the lock is free when the lease ends. So what must never happen twice needs the fence.
+It gets the terminal and the signals INT, TERM, HUP, QUIT, USR1, USR2, WINCH, TSTP and CONT. All that descends from it
+belongs to it, daemons too. If the lock is lost, all its processes are ended, and the exit code is 75. Else dlock holds
+the lock until the last of them has ended, and the exit code is that of the first. If dlock itself is killed, the command
+gets TERM (KILL with --grace 0), its other processes and programs such as sudo get nothing, and the lock is free when the
+lease ends. So what must never happen twice needs the fence.
 
-With --done-for the lock is not released when the command succeeds, but done until that time has passed
-since it was acquired. Each dlock that comes meanwhile, or waits, says on stderr which host has done the work and
-how it ended, and ends with 0 (--done-exit) at once. If the command fails (with --done-on any: never), the lock is
-released, and the next one tries. Let the time be half of that between two runs: if it is as long, the
-next run comes too early and is skipped. --fire puts the time for which a scheduler started the job into
-the key (nightly@2026-11-25T02:00:00Z): then the time need only be longer than hosts may be late.
-If the lock cannot be left done, a warning says so, and the exit code is the command's own.
+With --done-for the lock is not released when the command succeeds, but done until that time has passed since it was
+acquired. Each dlock that comes meanwhile, or waits, says on stderr which host has done the work and how it ended, and
+ends with 0 at once. If the command fails, the lock is released, and the next one tries. Let the time be half of that
+between two runs: if it is as long, the next run comes too early and is skipped. --fire puts the time for which a
+scheduler started the job into the key (nightly@2026-11-25T02:00:00Z): then the time need only be longer than hosts may
+be late. If the lock cannot be left done, a warning says so, and the exit code is the command's own.
 
 With --json there is one object a line for each event, on stderr: waiting, acquired, started, lost,
 killing, ended, released, left_done, done, warning, error; and of the nodes outage, back, promoted,
 stranger, not_released.
 
 Exit codes: the command's own; 128+n if signal n ended it; 1 (-E) the lock was not free; 75 lost;
-0 (--done-exit) the lock is done; 69 no majority of the nodes; 64 wrong usage; 65 the nodes refuse the request;
+0 the lock is done; 69 no majority of the nodes; 64 wrong usage; 65 the nodes refuse the request;
 77 they refuse the user; 78 they are no nodes for locks; 126, 127 cannot execute; 70 a bug."
 );
 
@@ -355,7 +321,7 @@ mod tests {
 
     #[test]
     fn options_that_contradict_each_other_are_refused() {
-        for line in ["-n -w 1 j -- x", "-s -x j -- x", "-s --limit 2 j -- x", "--limit 0 j -- x"] {
+        for line in ["-n -w 1 j -- x", "-s --limit 2 j -- x", "--limit 0 j -- x"] {
             assert!(parsed(line).is_err(), "{line}");
         }
         for line in ["--done-for 1h -s j -- x", "--done-for 1h --limit 2 j -- x"] {
@@ -364,7 +330,7 @@ mod tests {
         for line in ["--done-on any j -- x", "--fire 0 j -- x"] {
             assert!(parsed(line).is_err(), "{line}");
         }
-        assert!(parsed("--done-exit 3 --again j -- x").is_ok());
+        assert!(parsed("--again j -- x").is_ok());
         assert!(parsed("-E 256 j -- x").is_err());
         assert_eq!(parsed("-E 0 j -- x").unwrap().lock.conflict_exit_code, 0);
     }

@@ -5,7 +5,7 @@ use std::process::ExitStatus;
 use std::time::Duration;
 
 use clap::ValueEnum;
-use dlock_client::{Error, Guard, Key};
+use dlock_client::{Error, Guard};
 use dlock_core::limits::{MAX_DONE_FOR, MAX_META};
 use tokio::time::timeout;
 
@@ -31,10 +31,6 @@ pub struct OnceArgs {
     #[arg(long, value_name = "END", value_enum, default_value_t = DoneOn::Success)]
     #[arg(requires = "done_for")]
     done_on: DoneOn,
-
-    /// Exit code if the lock is done
-    #[arg(long, value_name = "N", default_value_t = Exit::OK.code())]
-    pub done_exit: u8,
 
     /// Run the command although the lock is done
     #[arg(long)]
@@ -124,29 +120,6 @@ impl OnceArgs {
         }
         left
     }
-
-    /// Reports a lock that is done.
-    pub fn report(&self, error: &Error, events: &Events) {
-        events.done(error);
-        if let Error::Done { key, left, by: Some(by), .. } = error
-            && let Some(message) = self.too_long(key, by.since, *left)
-        {
-            events.warn("long_done", message);
-        }
-    }
-
-    /// The warning about a record that is nearly over: the host may have come for the next window. With the fire
-    /// time in the key there is no next window.
-    fn too_long(&self, key: &Key, since: Duration, left: Duration) -> Option<String> {
-        (self.fire.is_none() && is_late(since, left)).then(|| {
-            format!(
-                "'{key}' was left done {} ago, and is free again in {}: if this was the next run of the \
-                 job, it was skipped; let --done-for be well less than the time between two runs",
-                shown(since),
-                shown(left)
-            )
-        })
-    }
 }
 
 /// A lock after the end of its command.
@@ -163,11 +136,6 @@ pub enum Left {
 /// The text of the completion record: the holder, and the end of its command.
 fn outcome(meta: &str, exit: Exit) -> String {
     format!("{meta} exit={}", exit.code())
-}
-
-/// True if nine tenths of a window have passed: a job that starts now is probably meant for the next one.
-fn is_late(since: Duration, left: Duration) -> bool {
-    left <= (since + left) / 10
 }
 
 fn parse_window(text: &str) -> Result<Duration, String> {
@@ -197,30 +165,5 @@ mod tests {
         for text in ["0", "400d1ms", "-1"] {
             assert!(parse_window(text).is_err(), "{text}");
         }
-    }
-
-    #[test]
-    fn a_job_that_starts_at_nine_tenths_of_the_window_is_late() {
-        let late = |since, left| is_late(Duration::from_secs(since), Duration::from_secs(left));
-        assert!(late(90, 10) && late(86_399, 1) && late(100, 0));
-        assert!(!late(89, 11) && !late(0, 100));
-    }
-
-    #[test]
-    fn a_host_that_comes_late_in_a_window_is_asked_if_this_was_the_next_run() {
-        let key = Key::from("job");
-        let mut args = OnceArgs {
-            done_for: Some(Duration::from_secs(110)),
-            done_on: DoneOn::Success,
-            done_exit: 0,
-            again: false,
-            fire: None,
-        };
-        let (late, early) = (Duration::from_secs(10), Duration::from_secs(100));
-        let message = args.too_long(&key, Duration::from_secs(100), late).expect("it is late");
-        assert!(message.starts_with("'job' was left done 100 s ago"), "{message}");
-        assert_eq!(args.too_long(&key, Duration::from_secs(100), early), None);
-        args.fire = FireTime::parse("0").ok();
-        assert_eq!(args.too_long(&key, Duration::from_secs(100), late), None);
     }
 }

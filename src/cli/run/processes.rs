@@ -1,8 +1,8 @@
 //! The processes of the command: the first one and all its descendants, in any group or session.
 //!
 //! dlock is their subreaper: an orphaned process becomes a child of dlock. So all are gone when the kernel reports
-//! that dlock has no child left. A process is a child until its last thread has ended, even under a debugger, of
-//! another user, or hidden in /proc. Sending signals to all of them needs /proc.
+//! that dlock has no child left. A process is a child until its last thread has ended, even of another user, or hidden
+//! in /proc. Sending signals to all of them needs /proc.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -43,12 +43,12 @@ impl Processes {
         self.collect().ok().flatten()
     }
 
-    /// True if no process of the command runs.
+    /// True if no process of the command is left.
     pub fn are_gone(&mut self) -> bool {
         loop {
             match self.collect() {
                 Ok(Some(_)) => {}
-                Ok(None) => return self.are_dead().unwrap_or(false),
+                Ok(None) => return self.children().is_ok_and(|left| left.is_empty()),
                 Err(error) => return error == Errno::CHILD,
             }
         }
@@ -107,14 +107,6 @@ impl Processes {
         Ok(None)
     }
 
-    /// True if all children have ended, though they cannot be collected yet because a debugger comes first.
-    fn are_dead(&self) -> io::Result<bool> {
-        let before = self.children()?;
-        let dead = before.iter().all(|&child| Stat::of(child).is_some_and(|stat| stat.is_dead()));
-        // The processes that a dead one had started are children by now.
-        Ok(dead && self.children()? == before)
-    }
-
     fn children(&self) -> io::Result<BTreeSet<Pid>> {
         Ok(own_children()?.difference(&self.others).copied().collect())
     }
@@ -153,43 +145,24 @@ fn with_descendants(processes: &BTreeSet<Pid>) -> BTreeSet<Pid> {
 /// Sends a signal to a process that its parent may collect at any time. Checks that its number was not reused.
 fn send_to_descendant(process: Pid, signal: Signal, all: &BTreeSet<Pid>) -> Option<()> {
     let handle = pidfd_open(system::Pid::from_raw(process.as_raw())?, PidfdFlags::empty()).ok()?;
-    let parent = Stat::of(process)?.parent;
+    let parent = parent_of(process)?;
     if all.contains(&parent) || parent == getpid() {
         pidfd_send_signal(handle, system::Signal::from_named_raw(signal as i32)?).ok()?;
     }
     Some(())
 }
 
-/// A process as /proc shows it.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Stat {
-    state: char,
-    pub parent: Pid,
-    threads: u32,
+/// The parent of a process, as /proc shows it.
+pub fn parent_of(process: Pid) -> Option<Pid> {
+    // Bytes, because a process may have any name.
+    let stat = fs::read(format!("/proc/{process}/stat")).ok()?;
+    read_parent(&String::from_utf8_lossy(&stat))
 }
 
-impl Stat {
-    pub fn of(process: Pid) -> Option<Stat> {
-        // Bytes, because a process may have any name.
-        let stat = fs::read(format!("/proc/{process}/stat")).ok()?;
-        Stat::read(&String::from_utf8_lossy(&stat))
-    }
-
-    /// Reads `PID (NAME) STATE PARENT …`. The name may contain any bytes.
-    fn read(stat: &str) -> Option<Stat> {
-        let (_, rest) = stat.rsplit_once(')')?;
-        let words: Vec<&str> = rest.split_whitespace().collect();
-        Some(Stat {
-            state: words.first()?.chars().next()?,
-            parent: Pid::from_raw(words.get(1)?.parse().ok()?),
-            threads: words.get(17)?.parse().ok()?,
-        })
-    }
-
-    /// True if all threads have ended. The state is the first thread's, which may end before the others.
-    fn is_dead(&self) -> bool {
-        ['Z', 'X'].contains(&self.state) && self.threads <= 1
-    }
+/// Reads `PID (NAME) STATE PARENT …`. The name may contain any bytes.
+fn read_parent(stat: &str) -> Option<Pid> {
+    let (_, rest) = stat.rsplit_once(')')?;
+    rest.split_whitespace().nth(1)?.parse().ok().map(Pid::from_raw)
 }
 
 /// Options of waits: include children that report their end by another signal than SIGCHLD.
@@ -205,19 +178,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_cannot_pretend_to_be_a_state() {
-        let numbers = "4700 4700 0 -1 4194560 98 0 0 0 0 0 0 0 20 0 3 0 1234";
-        let stat = |state, threads| Some(Stat { state, parent: Pid::from_raw(1), threads });
-        assert_eq!(Stat::read(&format!("4711 (sleep) S 1 {numbers}")), stat('S', 3));
-        assert_eq!(Stat::read(&format!("4711 (a) Z 9 (b) Z 1 {numbers}")), stat('Z', 3));
-        assert_eq!(Stat::read("nonsense"), None);
-    }
-
-    #[test]
-    fn a_process_whose_first_thread_has_ended_runs() {
-        let stat = |state, threads| Stat { state, parent: Pid::from_raw(1), threads };
-        assert!(stat('Z', 1).is_dead());
-        assert!(!stat('Z', 2).is_dead());
-        assert!(!stat('T', 1).is_dead());
+    fn a_name_cannot_pretend_to_be_a_parent() {
+        assert_eq!(read_parent("4711 (sleep) S 1 4700"), Some(Pid::from_raw(1)));
+        assert_eq!(read_parent("4711 (a) Z 9 (b) Z 1 4700"), Some(Pid::from_raw(1)));
+        assert_eq!(read_parent("nonsense"), None);
     }
 }

@@ -4,7 +4,6 @@ use std::pin::pin;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use clap::ValueEnum;
 use dlock_client::{Guard, Loss, LossReason};
 use nix::sys::signal::Signal;
 use tokio::time::{Instant, sleep};
@@ -17,27 +16,6 @@ use crate::say::failure::Failure;
 use crate::say::kind::Kind;
 use crate::signals::{self, ENDING, Signals};
 
-/// The reaction to the loss of a lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum OnLost {
-    /// TERM, and KILL after --grace
-    Term,
-    /// KILL at once
-    Kill,
-    /// Nothing but a warning
-    Ignore,
-}
-
-impl OnLost {
-    pub fn signal(self) -> Option<Signal> {
-        match self {
-            OnLost::Term => Some(Signal::SIGTERM),
-            OnLost::Kill => Some(Signal::SIGKILL),
-            OnLost::Ignore => None,
-        }
-    }
-}
-
 /// A command and its surroundings.
 pub struct Supervised<'a> {
     pub processes: Processes,
@@ -49,7 +27,7 @@ pub struct Supervised<'a> {
     /// True while the command is stopped because another process has the terminal.
     pub waits_for_terminal: bool,
     pub events: &'a Events,
-    pub on_lost: OnLost,
+    /// Time between TERM and KILL when a lock is lost; zero: KILL at once.
     pub grace: Duration,
     /// Time after which dlock ends the command, while it still renews the locks.
     pub max_hold: Option<Duration>,
@@ -57,7 +35,7 @@ pub struct Supervised<'a> {
 
 /// The outcome of a supervision.
 pub enum End {
-    /// The command ended while the locks were held, or after a loss that is ignored.
+    /// The command ended while the locks were held.
     Ended {
         status: ExitStatus,
         /// True if the command was in the foreground of the terminal.
@@ -71,24 +49,22 @@ impl Supervised<'_> {
     /// Waits until the command has ended, by itself or because of a loss.
     pub async fn run(mut self) -> End {
         let mut loss = pin!(first_loss(self.guards, self.max_hold));
-        let (mut lost, mut told, mut had_terminal) = (false, false, None);
+        let (mut told, mut had_terminal) = (false, None);
         loop {
             if let Some(status) = self.processes.ended {
                 let had_terminal =
                     *had_terminal.get_or_insert_with(|| self.leave_terminal(Some(status)));
-                if (lost || self.all_valid()) && (self.processes.are_gone() || !self.any_valid()) {
+                if self.all_valid() && self.processes.are_gone() {
                     return End::Ended { status, had_terminal };
                 }
             }
             // The loss comes first: a command that ended while dlock was paused did not end in time.
             tokio::select! {
                 biased;
-                loss = &mut loss, if !lost => {
-                    lost = true;
-                    if self.lose(&loss).await {
-                        self.leave_terminal(None);
-                        return End::Lost;
-                    }
+                loss = &mut loss => {
+                    self.lose(&loss).await;
+                    self.leave_terminal(None);
+                    return End::Lost;
                 }
                 signal = self.signals.next() => self.handle(signal),
                 () = sleep(LOOK_AT_TERMINAL), if self.waits_for_terminal && self.processes.ended.is_none() => {
@@ -162,7 +138,7 @@ impl Supervised<'_> {
     /// Resumes the command after a stop, in the foreground or in the background. Does nothing without the lock:
     /// the loss ends the command.
     fn resume(&mut self) {
-        if self.processes.ended.is_some() || !self.all_valid() && self.on_lost != OnLost::Ignore {
+        if self.processes.ended.is_some() || !self.all_valid() {
             return;
         }
         if let Some(terminal) = self.terminal
@@ -193,27 +169,23 @@ impl Supervised<'_> {
         }
     }
 
-    /// Handles a loss. Returns true if the command was ended for it.
-    async fn lose(&mut self, loss: &Loss) -> bool {
+    /// Ends the command because of a loss.
+    async fn lose(&mut self, loss: &Loss) {
         // The signal comes first: reporting may take time.
-        let Some(signal) = self.on_lost.signal() else {
-            self.events.lost(loss, "the command goes on without it");
-            return false;
-        };
+        let signal = signal_at_a_loss(self.grace);
         self.processes.send_to_all(signal);
         let name = signal.as_str().trim_start_matches("SIG");
         self.events.lost(loss, &format!("its processes get {name}"));
         // A stopped process cannot end by itself.
         self.processes.send_to_all(Signal::SIGCONT);
         self.end_all().await;
-        true
     }
 
     /// Waits until no process of the command is left, even if the first one has ended. Processes that hang in
     /// a system call, or belong to another user, keep the locks that dlock still holds.
     async fn end_all(&mut self) {
         let begun = Instant::now();
-        let (mut killed, mut hopeless) = (self.on_lost == OnLost::Kill, false);
+        let (mut killed, mut hopeless) = (self.grace.is_zero(), false);
         while !self.processes.are_gone() {
             if killed || begun.elapsed() >= self.grace {
                 // Repeated: a process of another user may have become one that KILL can end.
@@ -247,6 +219,11 @@ impl Supervised<'_> {
     fn all_valid(&self) -> bool {
         self.guards.iter().all(Guard::is_valid)
     }
+}
+
+/// The first signal to a command whose lock is lost, or whose dlock was killed.
+pub fn signal_at_a_loss(grace: Duration) -> Signal {
+    if grace.is_zero() { Signal::SIGKILL } else { Signal::SIGTERM }
 }
 
 /// Resolves when the first lock is lost, or when all are held for `max_hold`.

@@ -11,7 +11,7 @@ use nix::sys::signal::{SigSet, SigmaskHow, Signal, killpg};
 use nix::sys::termios::{SetArg, Termios, tcgetattr, tcsetattr};
 use nix::unistd::{Pid, getpgid, getpgrp, tcgetpgrp, tcsetpgrp};
 
-use super::processes::Stat;
+use super::processes::parent_of;
 
 /// The terminal that controls this process.
 pub struct Terminal {
@@ -59,8 +59,8 @@ impl Terminal {
 
     /// True if the command of another dlock of this job is in the foreground: two of them in one pipeline, or in a script.
     pub fn is_of_this_job(&self) -> bool {
-        let leader = tcgetpgrp(&self.file).ok().and_then(Stat::of);
-        leader.is_some_and(|leader| getpgid(Some(leader.parent)) == Ok(getpgrp()))
+        let parent = tcgetpgrp(&self.file).ok().and_then(parent_of);
+        parent.is_some_and(|parent| getpgid(Some(parent)) == Ok(getpgrp()))
     }
 
     pub fn give_to(&self, group: Pid) {

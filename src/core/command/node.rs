@@ -14,7 +14,3 @@ pub const DOC: Doc = Doc {
     key: None,
     args: &[],
 };
-
-/// The documentation of the same command at an agent.
-pub const AT_AGENT: Doc =
-    Doc { summary: "Shows that this is an agent, its version, and its nodes", ..DOC };

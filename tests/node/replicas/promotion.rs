@@ -153,7 +153,6 @@ fn a_replica_of_a_replica_waits_as_well(kind: Kind) {
     assert_eq!(last.holder("job")["fence"].int(), fence);
 }
 
-
 /// A replica that has its primary's data set and no promise: nothing is replicated in a pause.
 fn untold(kind: Kind, primary: &Server, lines: &[&str]) -> Server {
     primary.run("CLIENT PAUSE 3600000 WRITE");

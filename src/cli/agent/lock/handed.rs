@@ -9,7 +9,7 @@ use super::super::handover::Entry;
 use super::super::lease::stretched;
 use super::super::refusal;
 use super::held::Held;
-use super::order::{Ephemeral, Inbox, Lock, Order, Terms};
+use super::order::{Inbox, Lock, Order};
 
 /// Waits for an order and confirms the lock. Returns the lock if it is held, and the order.
 pub async fn confirmed(
@@ -55,15 +55,7 @@ async fn confirm(lock: &Lock, entry: &Entry) -> Result<Box<Held>, Error> {
         valid_for: stretched(ttl),
     };
     let guard = lock.common.client.take_over(lease, mode).await?;
-    let terms = Terms {
-        ttl,
-        mode,
-        again: None,
-        ephemeral: Ephemeral::No,
-        close: false,
-        meta: String::new(),
-    };
-    Ok(Held::handed_over(guard, terms, &lock.common.figures))
+    Ok(Held::new(guard, mode, &lock.common.figures))
 }
 
 fn lost(lock: &Lock, entry: &Entry, why: LossReason) {

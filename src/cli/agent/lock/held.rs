@@ -5,7 +5,7 @@ use std::sync::Arc;
 use dlock_client::{Error, Guard, Loss, LossReason, Mode};
 use dlock_core::{Millis, Reason};
 use futures_util::future::OptionFuture;
-use tokio::sync::oneshot::{self, error::TryRecvError};
+use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::super::figures::{Counted, Figures};
@@ -14,25 +14,19 @@ use super::super::lease::stretched;
 use super::super::limits::ORDER_PATIENCE;
 use super::super::refusal::{self, NO_QUORUM};
 use super::super::reply::Reply;
-use super::super::tie::{Bond, Tie};
-use super::order::{
-    Acquisition, Done, Ephemeral, Inbox, Lock, Order, Release, ReplyTo, Terms, end_of,
-};
+use super::super::tie::Bond;
+use super::order::{Acquisition, Done, Inbox, Lock, Order, ReplyTo, end_of};
 
 /// A lock that is held. Dropping it releases the lock.
 pub struct Held {
     pub guard: Guard,
-    pub terms: Terms,
+    mode: Mode,
     /// The connection that ends it.
-    bond: Option<Bond>,
-    /// End of a lease that should be renewed for a connection, but has none: the caller was away at its turn.
-    alone_until: Option<Instant>,
-    /// Set until the reply to the first request is written, or another request extends the lock.
-    hears: Option<oneshot::Receiver<()>>,
-    /// True if the lock stays when that reply cannot be written: the request had KEEP.
-    keeps: bool,
-    /// True if a reply for it was sent to a client, or is on its way.
-    is_told: bool,
+    pub bond: Option<Bond>,
+    /// Set if its turn came while its caller was away: the end of the lease, unless the caller asks again.
+    pub alone_until: Option<Instant>,
+    /// Set until the reply to a request without KEEP is written, or another request extends the lock.
+    pub hears: Option<oneshot::Receiver<()>>,
     _counted: Counted,
 }
 
@@ -59,21 +53,20 @@ pub async fn keep(
                 Err(over) => return over,
             };
         }
-        let untied = held.bond.as_ref().map(|bond| bond.0.ended());
+        let untied = held.bond.as_ref().map(|bond| bond.tie.ended.wait());
         let alone = held.alone_until.map(sleep_until);
         tokio::select! {
             biased;
             loss = held.guard.lost() => {
                 return held.lost(lock, &loss, None);
             }
+            Some(heard) = OptionFuture::from(held.hears.as_mut()) => match heard {
+                Ok(()) => held.hears = None,
+                Err(_) => return Over::Free(None),
+            },
             order = inbox.recv() => match order {
                 None => return Over::Free(None),
                 order => next = order,
-            },
-            Some(heard) = OptionFuture::from(held.hears.as_mut()) => match heard {
-                Ok(()) => held.hears = None,
-                Err(_) if held.keeps => held.is_alone(),
-                Err(_) => return Over::Free(None),
             },
             Some(()) = OptionFuture::from(untied) => return Over::Free(None),
             Some(()) = OptionFuture::from(alone) => return Over::Free(None),
@@ -82,49 +75,20 @@ pub async fn keep(
 }
 
 impl Held {
-    pub fn new(guard: Guard, terms: Terms, figures: &Figures) -> Box<Held> {
-        Box::new(Held {
-            guard,
-            terms,
-            bond: None,
-            alone_until: None,
-            hears: None,
-            keeps: false,
-            is_told: false,
-            _counted: Counted::new(&figures.held),
-        })
-    }
-
-    /// A lock that an earlier process has granted and handed over.
-    pub fn handed_over(guard: Guard, terms: Terms, figures: &Figures) -> Box<Held> {
-        let mut held = Held::new(guard, terms, figures);
-        held.is_told = true;
-        held
-    }
-
-    /// Notes that the reply for the grant is on its way, and the tie that ends the lock.
-    pub fn is_granted(&mut self, hears: oneshot::Receiver<()>, keeps: bool, tie: Option<Arc<Tie>>) {
-        (self.hears, self.keeps, self.is_told) = (Some(hears), keeps, true);
-        self.bond = tie.map(Bond::of);
-    }
-
-    /// Notes a grant without a request to answer: the token holds the lock for one lease.
-    pub fn is_alone(&mut self) {
-        (self.hears, self.is_told, self.bond) = (None, false, None);
-        self.alone_until =
-            (self.terms.ephemeral == Ephemeral::Renewed).then(|| end_of(self.terms.ttl));
+    pub fn new(guard: Guard, mode: Mode, figures: &Figures) -> Box<Held> {
+        let _counted = Counted::new(&figures.held);
+        Box::new(Held { guard, mode, bond: None, alone_until: None, hears: None, _counted })
     }
 
     async fn carry_out(mut self: Box<Self>, lock: &Lock, order: Order) -> Result<Box<Held>, Over> {
         match order {
             Order::Acquire(ask) => return self.again(lock, ask).await,
-            Order::Release(release) => return self.release(lock, release).await,
+            Order::Release { done, reply } => return self.release(lock, done, reply).await,
             // Each takes a round trip or more, and no client waits for it.
             Order::Extend { reply, .. } | Order::Check { reply } if reply.is_gone() => {}
             Order::Extend { ttl, reply } => match self.extend(ttl).await {
                 Ok(()) => {
                     self.hears = None;
-                    self.is_told = true;
                     self.alone_until = self.alone_until.map(|end| end.max(end_of(ttl)));
                     reply.answer(Reply::Int(1));
                 }
@@ -133,20 +97,12 @@ impl Held {
                 }
                 Err((refused, None)) => reply.answer(refused),
             },
-            Order::Check { reply } => {
-                let checked = self.checked(lock).await;
-                self.is_told |= matches!(checked, Reply::Int(_));
-                reply.answer(checked);
-            }
+            Order::Check { reply } => reply.answer(self.checked(lock).await),
             Order::Leave => match &self.bond {
                 // The connection ends first, and then the lock with it.
-                Some(Bond(tie)) => tie.lose(),
+                Some(bond) => bond.tie.lost.set(),
                 None => {
-                    let is_unheard = |hears: &mut oneshot::Receiver<()>| {
-                        hears.try_recv() == Err(TryRecvError::Closed)
-                    };
-                    let is_told = self.is_told && !self.hears.as_mut().is_some_and(is_unheard);
-                    if is_told && self.terms.ephemeral == Ephemeral::No {
+                    if !self.guard.is_renewed() {
                         let entry = self.entry(lock);
                         if self.guard.detach().await.is_ok() {
                             lock.hand_over(entry);
@@ -169,10 +125,10 @@ impl Held {
         if ask.reply.is_gone() {
             return Ok(self);
         }
-        let (held, asked) = (&self.terms, &ask.terms);
-        let refused = if held.mode != asked.mode {
-            Some(Reply::error(Reason::OtherMode { held: held.mode, asked: asked.mode }))
-        } else if held.ephemeral != asked.ephemeral {
+        let (held, asked) = (self.mode, &ask.terms);
+        let refused = if held != asked.mode {
+            Some(Reply::error(Reason::OtherMode { held, asked: asked.mode }))
+        } else if self.guard.is_renewed() != asked.renew {
             Some(Reply::error(OTHER_END))
         } else {
             match self.extend(asked.ttl).await {
@@ -183,28 +139,29 @@ impl Held {
                 Err((refused, None)) => Some(refused),
             }
         };
-        let Acquisition { terms, tie, reply, .. } = *ask;
+        let Acquisition { bond, reply, .. } = *ask;
         if let Some(refused) = refused {
             reply.answer(refused);
             return Ok(self);
         }
-        self.terms.close = terms.close;
-        (self.hears, self.is_told, self.alone_until) = (None, true, None);
-        self.bond = tie.map(Bond::of);
+        (self.bond, self.hears, self.alone_until) = (bond, None, None);
         reply.answer(Reply::number(self.guard.fence()));
         Ok(self)
     }
 
-    async fn release(mut self: Box<Self>, lock: &Lock, asked: Release) -> Result<Box<Held>, Over> {
-        let Release { done, reply } = asked;
-        if done.is_some() && self.terms.mode != Mode::Exclusive {
+    async fn release(
+        self: Box<Self>,
+        lock: &Lock,
+        done: Option<Done>,
+        reply: ReplyTo,
+    ) -> Result<Box<Held>, Over> {
+        if done.is_some() && self.mode != Mode::Exclusive {
             reply.answer(Reply::error(Reason::NotAlone));
             return Ok(self);
         }
         if let Some(done) = done {
             return self.finish(lock, done, reply).await;
         }
-        self.bond = None;
         let was_held = self.guard.release().await.is_ok();
         reply.answer(Reply::Int(was_held.into()));
         Err(Over::Free(None))
@@ -279,11 +236,12 @@ impl Held {
         if matches!(loss.why, LossReason::Done) {
             return Over::Done(order);
         }
-        if self.is_told {
+        // No client was told of a lock without its caller.
+        if self.alone_until.is_none() {
             lock.tell_loss(loss);
         }
-        if let Some(Bond(tie)) = self.bond.as_ref().filter(|_| self.terms.close) {
-            tie.lose();
+        if let Some(bond) = self.bond.as_ref().filter(|bond| bond.close) {
+            bond.tie.lost.set();
         }
         Over::Free(order)
     }
@@ -296,7 +254,7 @@ impl Held {
             owner: lock.owner,
             token: *guard.token(),
             fence: guard.fence(),
-            is_shared: self.terms.mode == Mode::Shared,
+            is_shared: self.mode == Mode::Shared,
             end: Entry::end_in(guard.valid_for()),
         }
     }
@@ -307,5 +265,5 @@ const UNFINISHED: &str =
     "no majority of the nodes has answered; they are asked again until the lease ends, for";
 const BEING_LEFT_DONE: &str =
     "the lock is being left done, and no majority of the nodes has answered yet";
-const OTHER_END: &str = "OTHERMODE this token holds the lock, and its two requests differ in EPHEMERAL or RENEW; \
-                         release it first";
+const OTHER_END: &str =
+    "OTHERMODE this token holds the lock, and its two requests differ in RENEW; release it first";

@@ -14,63 +14,52 @@ use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use dlock_core::Owner;
-use dlock_core::node::shares::Shares;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
 
 use super::figures::Counted;
 use super::handover::Entry;
-use super::limits::{DONE_LASTS, LOCKS};
+use super::limits::{DONE_LASTS, LOCKS, WAITING};
 use super::name::Name;
 use super::reply::Reply;
+use super::room::Room;
 use held::Over;
 use order::{Common, Inbox, Lock, Order};
 
 /// The locks, held or wanted.
 pub struct Locks {
-    pub common: Arc<Common>,
+    common: Arc<Common>,
     entries: Mutex<Entries>,
+    /// Room in bytes.
+    room: Arc<Room>,
 }
 
 #[derive(Default)]
 struct Entries {
     locks: HashMap<Arc<Name>, mpsc::UnboundedSender<Order>>,
-    shares: Shares,
     /// True once the agent is shutting down.
     is_closed: bool,
 }
 
-/// The user has as many locks as one user may have.
-pub struct Full;
-
 impl Locks {
-    pub fn new(common: Common) -> Arc<Locks> {
-        Arc::new(Locks { common: Arc::new(common), entries: Mutex::default() })
+    pub fn new(common: &Arc<Common>) -> Arc<Locks> {
+        let (common, entries) = (Arc::clone(common), Mutex::default());
+        Arc::new(Locks { common, entries, room: Room::of(LOCKS) })
     }
 
     /// Sends an order to a lock. A connection sends one after the other, and each order keeps the share of its
     /// connection: so the limit of a user's connections bounds the user's orders.
-    pub fn send(
-        self: &Arc<Self>,
-        owner: Owner,
-        name: &Arc<Name>,
-        order: Order,
-    ) -> Result<(), Full> {
+    pub fn send(self: &Arc<Self>, owner: Owner, name: &Arc<Name>, order: Order) {
         let mut entries = self.entries();
         if entries.is_closed {
-            order.refuse(Reply::error(ENDS));
-            return Ok(());
+            return order.refuse(Reply::error(ENDS));
         }
-        if let Some(lock) = entries.locks.get(name) {
-            // The lock's task leaves the table before it ends.
-            let _ = lock.send(order);
-            return Ok(());
-        }
-        if !entries.shares.take(owner, name.units(), LOCKS) {
-            return Err(Full);
-        }
-        self.begin(&mut entries, owner, name, None).send(order).ok();
-        Ok(())
+        let lock = match entries.locks.get(name) {
+            Some(lock) => lock.clone(),
+            None => self.begin(&mut entries, owner, name, None),
+        };
+        // The lock's task leaves the table before it ends.
+        let _ = lock.send(order);
     }
 
     /// Takes over the locks of an earlier process.
@@ -79,8 +68,6 @@ impl Locks {
         for entry in handed {
             let (owner, name) = (entry.owner, Arc::clone(&entry.name));
             if !entries.locks.contains_key(&name) {
-                // They had room in the earlier process.
-                entries.shares.add(owner, name.units());
                 self.begin(&mut entries, owner, &name, Some(entry));
             }
         }
@@ -103,6 +90,7 @@ impl Locks {
     /// One lock, from its first order to its last.
     async fn run(self: Arc<Self>, lock: Lock, mut inbox: Inbox, handed: Option<Entry>) {
         let _counted = Counted::new(&lock.common.figures.locks);
+        let mut room = handed.as_ref().and_then(|_| self.room.take(lock.owner, lock.name.room()));
         let (mut held, mut next) = match handed {
             Some(entry) => Box::pin(handed::confirmed(&lock, entry, &mut inbox)).await,
             None => (None, None),
@@ -126,6 +114,13 @@ impl Locks {
                 // Boxed, because a held lock does not need its memory.
                 Some(Order::Acquire(ask)) => {
                     done_until = None;
+                    room = room.or_else(|| self.room.take(lock.owner, lock.name.room()));
+                    let waits = WAITING * (1 + lock.common.client.size() as u64);
+                    let waits = room.as_ref().and_then(|_| self.room.take(lock.owner, waits));
+                    let Some(_waits) = waits else {
+                        ask.reply.answer(Reply::error(TOO_MANY));
+                        continue;
+                    };
                     match Box::pin(wanted::acquire(&lock, *ask, &mut inbox)).await {
                         Ok(granted) => held = Some(granted),
                         Err(order) => next = order,
@@ -145,7 +140,6 @@ impl Locks {
             return Some(order);
         }
         entries.locks.remove(&lock.name);
-        entries.shares.give_back(lock.owner, lock.name.units());
         None
     }
 
@@ -176,9 +170,9 @@ impl Locks {
 /// Answers an order for a lock that the token does not hold at this agent.
 fn not_held(order: Order, was_left_done: bool) {
     match order {
-        Order::Release(release) => {
-            let is_again = was_left_done && release.done.is_some();
-            release.reply.answer(Reply::Int(is_again.into()));
+        Order::Release { done, reply } => {
+            let is_again = was_left_done && done.is_some();
+            reply.answer(Reply::Int(is_again.into()));
         }
         Order::Extend { reply, .. } => reply.answer(Reply::Int(0)),
         Order::Check { reply } => reply.answer(Reply::Null),
@@ -186,4 +180,49 @@ fn not_held(order: Order, was_left_done: bool) {
     }
 }
 
+const TOO_MANY: &str = "TOOMANY locks: this user has as many locks and waiting requests at this agent as one user may; release some";
 const ENDS: &str = "ERR the agent ends; ask again";
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use dlock_client::{Client, Mode};
+    use dlock_core::Millis;
+    use tokio::task::yield_now;
+    use tokio::time::timeout;
+
+    use super::super::limits::LOCK;
+    use super::super::peer::Allow;
+    use super::super::shared::Agent;
+    use super::order::{Acquisition, ReplyTo, Terms};
+    use super::*;
+
+    #[tokio::test]
+    async fn requests_that_wait_have_a_bound_in_bytes() {
+        let client = Client::builder().nodes(["redis://127.0.0.1:1"]).connect_later().unwrap();
+        let agent = Agent::new(client, Allow::default(), None, 1_000);
+        let share = agent.connections.add(Owner(1)).unwrap();
+        let wait = |number: u64| {
+            let (reply, coming) = ReplyTo::channel(&share);
+            let (ttl, meta) = (Millis(10_000), String::new());
+            let terms = Terms { ttl, mode: Mode::Exclusive, again: None, renew: false, meta };
+            let (wait, keep, bond) = (Some(Millis(0)), None, None);
+            let name = Name { key: "job".into(), token: number.to_string().into_bytes().into() };
+            let order = Order::Acquire(Box::new(Acquisition { terms, wait, keep, bond, reply }));
+            agent.locks.send(share.owner(), &Arc::new(name), order);
+            coming
+        };
+        let most = LOCKS / 2 / (LOCK + 2 * WAITING);
+        let mut waits: Vec<_> = (0..most + 9).map(wait).collect();
+        let are_refused = async {
+            while agent.locks.len() as u64 > most {
+                yield_now().await;
+            }
+        };
+        timeout(Duration::from_secs(60), are_refused).await.unwrap();
+        let mut refused = waits.iter_mut().filter_map(|coming| coming.try_recv().ok());
+        assert!(refused.all(|(reply, _)| reply == Reply::error(TOO_MANY)));
+        assert!(agent.locks.len() as u64 > most - 9);
+    }
+}

@@ -8,14 +8,13 @@ use dlock_core::{Fence, Millis, Owner};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
-use super::super::commands::Heard;
 use super::super::figures::Figures;
 use super::super::handover::Entry;
 use super::super::losses::Losses;
 use super::super::name::Name;
-use super::super::reply::Reply;
+use super::super::reply::{Heard, Reply};
 use super::super::room::Share;
-use super::super::tie::Tie;
+use super::super::tie::Bond;
 
 /// A caller's lock.
 pub struct Lock {
@@ -29,7 +28,7 @@ pub struct Lock {
 pub struct Common {
     pub client: Client,
     pub figures: Arc<Figures>,
-    pub losses: Arc<Losses>,
+    pub losses: Losses,
     /// Locks to hand over to the next process.
     pub handed_over: Mutex<Vec<Entry>>,
 }
@@ -40,7 +39,11 @@ pub type Inbox = mpsc::UnboundedReceiver<Order>;
 /// An order of a connection.
 pub enum Order {
     Acquire(Box<Acquisition>),
-    Release(Release),
+    Release {
+        /// The terms, if the lock is left done instead of free.
+        done: Option<Done>,
+        reply: ReplyTo,
+    },
     Extend {
         ttl: Millis,
         reply: ReplyTo,
@@ -57,8 +60,8 @@ pub struct Acquisition {
     pub terms: Terms,
     pub wait: Option<Millis>,
     pub keep: Option<Millis>,
-    /// The connection's tie, if the lock ends with it.
-    pub tie: Option<Arc<Tie>>,
+    /// Set if the lock ends with the connection.
+    pub bond: Option<Bond>,
     pub reply: ReplyTo,
 }
 
@@ -69,28 +72,10 @@ pub struct Terms {
     pub mode: Mode,
     /// The lock is taken even if it is done, over a completion record up to this fence.
     pub again: Option<Fence>,
-    pub ephemeral: Ephemeral,
-    /// True if the connection ends with the lock.
-    pub close: bool,
+    /// True if the agent renews the lease.
+    pub renew: bool,
     /// A text about the holder.
     pub meta: String,
-}
-
-/// The tie of a lock to its connection.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Ephemeral {
-    No,
-    /// The lock ends with the connection.
-    Yes,
-    /// The lock ends with the connection, and its lease is renewed until then.
-    Renewed,
-}
-
-/// A request to give the lock up.
-pub struct Release {
-    /// The terms, if the lock is left done instead of free.
-    pub done: Option<Done>,
-    pub reply: ReplyTo,
 }
 
 /// The terms of a completion record.
@@ -140,8 +125,9 @@ impl Order {
     pub fn refuse(self, why: Reply) {
         let reply = match self {
             Order::Acquire(ask) => ask.reply,
-            Order::Release(release) => release.reply,
-            Order::Extend { reply, .. } | Order::Check { reply } => reply,
+            Order::Release { reply, .. } | Order::Extend { reply, .. } | Order::Check { reply } => {
+                reply
+            }
             Order::Leave => return,
         };
         reply.answer(why);

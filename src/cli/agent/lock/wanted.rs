@@ -12,9 +12,9 @@ use super::super::figures::Counted;
 use super::super::lease::stretched;
 use super::super::refusal;
 use super::super::reply::Reply;
-use super::super::tie::Tie;
+use super::super::tie::Bond;
 use super::held::Held;
-use super::order::{Acquisition, Ephemeral, Inbox, Lock, Order, ReplyTo, Terms, end_of};
+use super::order::{Acquisition, Inbox, Lock, Order, ReplyTo, Terms, end_of};
 
 /// A lock that is wanted.
 struct Wanted {
@@ -24,8 +24,8 @@ struct Wanted {
     /// True if it asks the nodes until it is dropped: the place is kept beyond the limit of a wait.
     has_place: bool,
     asker: Option<Asker>,
-    /// End of the place while no request waits.
-    away_until: Option<Instant>,
+    /// End of the request's wait if the place outlasts it; without a request, end of the place.
+    due: Option<Instant>,
 }
 
 /// The present outage, if there is one: no majority answers. It ends with the acquisition at the latest.
@@ -35,10 +35,10 @@ type Outage = Arc<Mutex<Option<(Reply, Counted)>>>;
 struct Asker {
     reply: ReplyTo,
     since: Instant,
-    /// Set if it waits: the end of its wait; `None`: without limit.
-    wait: Option<(Option<Instant>, Counted)>,
+    /// Set if it waits.
+    waits: Option<Counted>,
     keep: Option<Millis>,
-    tie: Option<Arc<Tie>>,
+    bond: Option<Bond>,
 }
 
 /// The lock is not held, and this order was not carried out.
@@ -52,7 +52,7 @@ pub async fn acquire(
 ) -> Result<Box<Held>, NotHeld> {
     let mut wanted = Wanted::new(lock, ask);
     loop {
-        let due = wanted.due();
+        let due = wanted.due;
         let gone = wanted.asker.as_mut().map(|asker| asker.reply.gone());
         tokio::select! {
             biased;
@@ -78,21 +78,14 @@ impl Wanted {
             (Some(Millis(wait)), None) => Patience::Within(Duration::from_millis(wait)),
         };
         let outage = Outage::default();
+        let has_place = ask.wait.is_some() && ask.keep.is_some();
         Wanted {
             acquisition: acquisition(lock, &ask.terms, patience, &outage),
             outage,
             terms: ask.terms.clone(),
-            has_place: ask.wait.is_some() && ask.keep.is_some(),
-            away_until: None,
+            has_place,
+            due: end_of_wait(&ask).filter(|_| has_place),
             asker: Some(Asker::of(lock, ask)),
-        }
-    }
-
-    /// End of the wait, or of the place.
-    fn due(&self) -> Option<Instant> {
-        match &self.asker {
-            Some(asker) => asker.wait.as_ref()?.0.filter(|_| self.has_place),
-            None => self.away_until,
         }
     }
 
@@ -105,16 +98,16 @@ impl Wanted {
 
     /// Takes the granted lock. `None`: it was given back, because no majority extends it.
     async fn won(self, lock: &Lock, guard: Guard) -> Option<Box<Held>> {
-        let mut held = Held::new(guard, self.terms, &lock.common.figures);
+        let Terms { ttl, mode, renew, .. } = self.terms;
+        let mut held = Held::new(guard, mode, &lock.common.figures);
         let Some(asker) = self.asker else {
-            held.is_alone();
+            held.alone_until = Some(end_of(ttl));
             return Some(held);
         };
         // After a long wait the lease is a short one, and the lease of an earlier request may end before this
         // request's ttl. A reply is for the whole ttl.
-        let ttl = held.terms.ttl;
         let whole = Duration::from_millis(ttl.0);
-        if held.terms.ephemeral != Ephemeral::Renewed
+        if !renew
             && held.guard.valid_for() < whole - asker.since.elapsed().min(whole / 10)
             && let Err((reply, _)) = held.extend(ttl).await
         {
@@ -122,7 +115,9 @@ impl Wanted {
             return None;
         }
         let hears = asker.reply.grant(held.guard.fence());
-        held.is_granted(hears, asker.keep.is_some(), asker.tie);
+        // With KEEP the lock stays if the reply cannot be written.
+        held.hears = asker.keep.is_none().then_some(hears);
+        held.bond = asker.bond;
         Some(held)
     }
 
@@ -152,7 +147,7 @@ impl Wanted {
             self.acquisition = acquisition(lock, &self.terms, Patience::Forever, &self.outage);
             self.has_place = true;
         }
-        self.away_until = Some(end_of(keep));
+        self.due = Some(end_of(keep));
         Ok(())
     }
 
@@ -160,7 +155,7 @@ impl Wanted {
         match order {
             Order::Acquire(ask) => return self.ask_again(lock, ask),
             Order::Leave => return Err(None),
-            Order::Release(_) => {
+            Order::Release { .. } => {
                 if let Some(asker) = self.asker.take() {
                     asker.reply.answer(Reply::Null);
                 }
@@ -175,20 +170,20 @@ impl Wanted {
     /// Replaces the old request of this token by the new one.
     fn ask_again(&mut self, lock: &Lock, ask: Box<Acquisition>) -> Result<(), NotHeld> {
         let is_poll = ask.wait.is_none();
-        if is_poll && self.asker.as_ref().is_some_and(|asker| asker.wait.is_some()) {
+        if is_poll && self.asker.as_ref().is_some_and(|asker| asker.waits.is_some()) {
             ask.reply.answer(Reply::Null);
             return Ok(());
         }
         if let Some(asker) = self.asker.take() {
             asker.reply.answer(Reply::error(REPLACED));
         }
-        let of = |terms: &Terms| (terms.mode, terms.again, terms.ephemeral == Ephemeral::Renewed);
+        let of = |terms: &Terms| (terms.mode, terms.again, terms.renew);
         let is_same = of(&self.terms) == of(&ask.terms);
         if !self.has_place || !is_same {
             return Err(Some(Order::Acquire(ask)));
         }
         self.terms = ask.terms.clone();
-        self.away_until = None;
+        self.due = end_of_wait(&ask);
         self.asker = Some(Asker::of(lock, *ask));
         if is_poll { self.not_yet(lock) } else { Ok(()) }
     }
@@ -199,15 +194,17 @@ impl Asker {
     fn of(lock: &Lock, ask: Acquisition) -> Asker {
         Asker {
             since: Instant::now(),
-            wait: ask.wait.map(|wait| {
-                let until = (wait.0 > 0).then(|| end_of(wait));
-                (until, Counted::new(&lock.common.figures.waiting))
-            }),
+            waits: ask.wait.map(|_| Counted::new(&lock.common.figures.waiting)),
             keep: ask.keep,
-            tie: ask.tie,
+            bond: ask.bond,
             reply: ask.reply,
         }
     }
+}
+
+/// The end of a request's wait, if it waits and there is one.
+fn end_of_wait(ask: &Acquisition) -> Option<Instant> {
+    ask.wait.filter(|wait| wait.0 > 0).map(end_of)
 }
 
 /// Asks the nodes for the lock.
@@ -217,8 +214,7 @@ fn acquisition(
     wait: Patience,
     outage: &Outage,
 ) -> BoxFuture<'static, Result<Guard, Error>> {
-    let Terms { ttl, mode, again, ephemeral, meta, .. } = terms.clone();
-    let renew = ephemeral == Ephemeral::Renewed;
+    let Terms { ttl, mode, again, renew, meta } = terms.clone();
     let options =
         LockOptions { ttl: stretched(ttl), wait, mode, renew, meta, ..LockOptions::default() };
     let (outage, count) = (Arc::downgrade(outage), Arc::clone(&lock.common.figures.outages));
