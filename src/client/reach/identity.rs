@@ -16,7 +16,7 @@ use tracing::debug;
 use crate::inspect::Fields;
 use crate::reach::address::host::Host;
 use crate::reach::address::{Address, Place, Seeds};
-use crate::reach::cluster;
+use crate::reach::cluster::survey::recognise;
 use crate::reach::endpoint::Endpoint;
 use crate::reach::sentinel::primary_watch::PrimaryWatch;
 use crate::reach::sentinel::{self, Sentinels};
@@ -286,7 +286,7 @@ impl Identities {
         }
         if !is_up || !self.roster().has(node, &about.id) {
             let members = self.members(node);
-            let now = cluster::recognise(&wire, host, seeds, &members, within).await;
+            let now = recognise(&wire, host, seeds, &members, within).await;
             self.has_members(node, now.map_err(named)?);
         }
         let taken = self.roster().join(node, about.id.clone());
