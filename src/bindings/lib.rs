@@ -5,7 +5,7 @@
 //! - `options`: the options of a lock, by name.
 //! - `held`: the state of a held lock.
 //! - `lease`: locks that are handed on to the owner of their token.
-//! - `failure`: errors, losses and panics in one shape.
+//! - `value`: reports of nodes and notices as a tree. `failure`: errors, losses and panics in one shape.
 //! - `events`: the library's log lines, for listeners in another language.
 
 #![forbid(unsafe_code)]
@@ -16,3 +16,4 @@ pub mod failure;
 pub mod held;
 pub mod lease;
 pub mod options;
+pub mod value;

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak, mpsc};
 
 use dlock_bindings::connected::{Connected, LONGEST_END};
 use dlock_bindings::held;
+use dlock_bindings::value::{Record, Value};
 use dlock_client::Error;
 use futures_util::future::join_all;
 use napi::Env;
@@ -19,7 +20,7 @@ use napi::threadsafe_function::{ThreadsafeFunction, ThreadsafeFunctionCallMode};
 use napi_derive::napi;
 use tokio::task::AbortHandle;
 
-use crate::outcome::{Line, Outcome};
+use crate::outcome::Outcome;
 
 /// The queue of outcomes for one event loop.
 #[napi]
@@ -94,20 +95,20 @@ impl EventLoop {
         self: &Arc<Self>,
         connected: &Arc<Connected>,
         id: u32,
-        work: impl Future<Output = Result<Outcome, Error>> + Send + 'static,
+        work: impl Future<Output = Result<impl Into<Outcome> + Send, Error>> + Send + 'static,
     ) {
         // `cancel` and `end` wait for this mutex until the work is registered.
         let mut state = self.state();
         let (event_loop, client) = (Arc::clone(self), Arc::clone(connected));
         let task = async move {
-            let outcome = client.caught(work).await.unwrap_or_else(Outcome::Failed);
+            let outcome = client.caught(work).await.map_or_else(Outcome::Failed, Into::into);
             event_loop.push(id, outcome);
         };
         let task = connected.runtime.spawn(task).abort_handle();
         state.under_way.insert(id, task);
     }
 
-    /// Queues an outcome. Id 0 is for events without a caller.
+    /// Queues an outcome. Id 0 is for log lines.
     pub(crate) fn push(&self, id: u32, outcome: Outcome) {
         let mut state = self.state();
         state.under_way.remove(&id);
@@ -115,11 +116,11 @@ impl EventLoop {
     }
 
     /// Queues a log line. If the loop is blocked, lines beyond the limit are lost.
-    pub(crate) fn push_line(&self, line: Line) {
+    pub(crate) fn push_line(&self, line: Record) {
         let mut state = self.state();
         if state.lines < MOST_LINES {
             state.lines += 1;
-            self.enqueue(state, 0, Outcome::Line(line));
+            self.enqueue(state, 0, Value::from(line).into());
         }
     }
 

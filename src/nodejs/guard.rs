@@ -6,16 +6,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use dlock_bindings::connected::Connected;
 use dlock_bindings::held;
 use dlock_bindings::lease::PendingLease;
-use dlock_client::{Error, Key, Loss, LossReason};
+use dlock_client::{Key, Loss, LossReason};
 use napi::Env;
-use napi::bindgen_prelude::{Buffer, Either, ObjectFinalize};
+use napi::bindgen_prelude::{Buffer, Either, Object, ObjectFinalize};
 use napi_derive::napi;
 
 use crate::arguments;
 use crate::event_loop::{EventLoop, Place};
-use crate::failure::{self, Failure};
 use crate::options::{Given, span, text};
 use crate::outcome::Outcome;
+use crate::value::failure;
 
 /// A lock that is held, and renewed until it is released. Collecting this object releases it.
 #[napi(custom_finalize)]
@@ -34,7 +34,7 @@ pub struct Guard {
 
 impl Guard {
     pub(crate) fn new(
-        env: Env,
+        env: &Env,
         guard: dlock_client::Guard,
         connected: Arc<Connected>,
         event_loop: Arc<EventLoop>,
@@ -59,7 +59,7 @@ impl Guard {
     /// Fence of this acquisition.
     #[napi(getter)]
     pub fn fence(&self) -> f64 {
-        arguments::fence(self.fence)
+        arguments::number(self.fence)
     }
 
     /// Token of this holder at the nodes.
@@ -90,17 +90,25 @@ impl Guard {
 
     /// Returns the fence, or an error if other holders have different ones at the same time.
     #[napi(catch_unwind)]
-    pub fn exclusive_fence(&self) -> Either<f64, Failure> {
-        self.proof(|guard| guard.exclusive_fence().map(arguments::fence))
+    pub fn exclusive_fence<'env>(&self, env: &'env Env) -> napi::Result<Either<f64, Object<'env>>> {
+        let fence = match &*self.held() {
+            None => Err(self.released().into()),
+            Some(guard) => guard.exclusive_fence(),
+        };
+        match fence {
+            Ok(fence) => Ok(Either::A(arguments::number(fence))),
+            Err(error) => failure(env, error).map(Either::B),
+        }
     }
 
     /// Returns the loss; null while the lock is held.
     #[napi(catch_unwind)]
-    pub fn loss(&self) -> Option<Failure> {
-        match &*self.held() {
-            None => Some(failure::of(self.released())),
-            Some(guard) => held::loss(guard, &self.connected).map(failure::of),
-        }
+    pub fn loss<'env>(&self, env: &'env Env) -> napi::Result<Option<Object<'env>>> {
+        let loss = match &*self.held() {
+            None => Some(self.released().into()),
+            Some(guard) => held::loss(guard, &self.connected),
+        };
+        loss.map(|loss| failure(env, loss)).transpose()
     }
 
     /// Renews the lease, now and from now on for at least this long.
@@ -109,10 +117,7 @@ impl Guard {
         let ttl = span("ttl", ttl);
         let asked = ttl.map(|ttl| self.held().as_ref().map(|guard| guard.extend(ttl)));
         let released = self.released();
-        self.event_loop.run(&self.connected, id, async move {
-            asked?.ok_or(released)?.await?;
-            Ok(Outcome::Done)
-        });
+        self.event_loop.run(&self.connected, id, async move { asked?.ok_or(released)?.await });
     }
 
     /// Leaves the lock done until `window` after it was acquired.
@@ -123,10 +128,7 @@ impl Guard {
         let asked = wanted
             .map(|(window, outcome)| self.held().as_ref().map(|guard| guard.done(window, outcome)));
         let released = self.released();
-        self.event_loop.run(&self.connected, id, async move {
-            asked?.ok_or(released)?.await?;
-            Ok(Outcome::Done)
-        });
+        self.event_loop.run(&self.connected, id, async move { asked?.ok_or(released)?.await });
     }
 
     /// Releases the lock, and waits until a majority of the nodes has answered.
@@ -137,7 +139,7 @@ impl Guard {
         // If the work is cancelled before it begins, the guard is dropped, which releases the lock.
         self.event_loop.run(&self.connected, id, async move {
             guard.ok_or(released)?.release().await?;
-            Ok(Outcome::Done)
+            Ok(())
         });
     }
 
@@ -194,15 +196,6 @@ impl Guard {
             // This fails only while the event loop ends.
             let _ = env.adjust_external_memory(-MEMORY);
         }
-    }
-
-    fn proof<T>(
-        &self,
-        read: impl FnOnce(&dlock_client::Guard) -> Result<T, Error>,
-    ) -> Either<T, Failure> {
-        let held = self.held();
-        let proof = held.as_ref().map_or_else(|| Err(self.released().into()), read);
-        proof.map_or_else(|error| Either::B(failure::of(error)), Either::A)
     }
 
     fn released(&self) -> Loss {

@@ -3,14 +3,16 @@
 use std::sync::Arc;
 
 use dlock_bindings::connected::Connected;
+use dlock_bindings::held;
 use futures_util::FutureExt;
+use napi::Env;
 use napi::bindgen_prelude::Object;
 use napi_derive::napi;
 
 use crate::event_loop::EventLoop;
-use crate::failure::{self, Failure};
 use crate::options::{Given, option, span};
 use crate::outcome::Outcome;
+use crate::value::failure;
 
 /// A lock and its options. It can be acquired any number of times.
 #[napi]
@@ -36,10 +38,24 @@ impl Lock {
         });
     }
 
+    /// Acquires the lock if it is free; the outcome is nothing if it is not.
+    #[napi(catch_unwind)]
+    pub fn try_acquire(&self, id: u32) {
+        let (lock, connected) = (self.lock.clone(), Arc::clone(&self.connected));
+        self.event_loop.run(&self.connected, id, async move {
+            let acquired = held::try_acquire(lock).await?;
+            Ok(acquired.map_or(().into(), |guard| Outcome::Acquired(guard, connected)))
+        });
+    }
+
     /// Checks a window for `runOnce`.
     #[napi(catch_unwind)]
-    pub fn check_once(&self, window: Given<'_, f64>) -> Option<Failure> {
+    pub fn check_once<'env>(
+        &self,
+        env: &'env Env,
+        window: Given<'_, f64>,
+    ) -> napi::Result<Option<Object<'env>>> {
         let checked = span("window", window).and_then(|window| self.lock.check_once(window));
-        checked.err().map(failure::of)
+        checked.err().map(|error| failure(env, error)).transpose()
     }
 }

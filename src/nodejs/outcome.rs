@@ -5,33 +5,47 @@ use std::sync::Arc;
 use dlock_bindings::connected::Connected;
 use dlock_bindings::failure::Failure;
 use dlock_bindings::lease::PendingLease;
-use dlock_client::{Guard, Inspection, Lease, NodeError, Notice};
+use dlock_bindings::value::Value;
+use napi::Env;
+use napi::bindgen_prelude::Object;
 use napi_derive::napi;
+
+use crate::event_loop::OutcomeQueue;
+use crate::guard::Guard;
+use crate::value::{failure, set};
 
 /// The outcome of work, or an event. Dropping one with a lock releases the lock.
 pub(crate) enum Outcome {
-    Acquired(Guard, Arc<Connected>),
+    Acquired(dlock_client::Guard, Arc<Connected>),
     Detached(PendingLease),
-    Lease(Lease),
-    Inspected(Vec<(String, Result<Option<Inspection>, NodeError>)>),
-    Broken(Vec<(String, Result<u64, NodeError>)>),
-    Done,
-    Flag(bool),
-    Notice(Notice),
-    Line(Line),
+    Value(Value),
     Failed(Failure),
 }
 
-/// A log line.
-#[napi(object, object_from_js = false)]
-#[derive(Clone)]
-pub struct Line {
-    /// `error`, `warn`, `info` or `debug`.
-    pub level: String,
-    /// Message of the line.
-    pub message: String,
-    /// Names and values.
-    pub fields: Vec<Vec<String>>,
-    /// Time, in milliseconds since 1970.
-    pub time: f64,
+impl<T> From<T> for Outcome
+where
+    Value: From<T>,
+{
+    fn from(value: T) -> Outcome {
+        Outcome::Value(value.into())
+    }
+}
+
+/// Returns all outcomes for an event loop: objects of TypeScript's type `Completion`.
+#[napi(catch_unwind)]
+pub fn collect<'env>(env: &'env Env, queue: &OutcomeQueue) -> napi::Result<Vec<Object<'env>>> {
+    let completion = |(id, outcome): (u32, Outcome)| {
+        let mut object = Object::new(env)?;
+        object.set("id", id)?;
+        match outcome {
+            Outcome::Acquired(guard, connected) => {
+                object.set("guard", Guard::new(env, guard, connected, queue.event_loop())?)?;
+            }
+            Outcome::Detached(lease) => set(env, &mut object, "value", lease.take().into())?,
+            Outcome::Value(value) => set(env, &mut object, "value", value)?,
+            Outcome::Failed(error) => object.set("failure", failure(env, error)?)?,
+        }
+        Ok(object)
+    };
+    queue.take().into_iter().map(completion).collect()
 }

@@ -7,17 +7,16 @@ use dlock_bindings::held;
 use dlock_bindings::lease::PendingLease;
 use dlock_client::{Error, Key, Loss, LossReason};
 use futures_util::FutureExt;
-use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 
 use crate::arguments::{span, text};
 use crate::errors;
 use crate::events;
 use crate::held::{Acquired, Held, Place};
-use crate::outcome::IntoValue;
+use crate::outcome::Outcome;
 use crate::outcome_queue::ReplyTo;
 use crate::own::Own;
-use crate::report;
+use crate::value::to_python;
 use crate::work::carry_out;
 
 /// A lock that is held, and renewed until it is released. Collecting this object releases it.
@@ -34,24 +33,12 @@ pub(crate) struct Guard {
     is_detached: AtomicBool,
 }
 
-impl IntoValue for Acquired {
-    const IS_LOCK: bool = true;
-
-    fn into_value(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        let guard = &self.held.guard;
-        let (key, token, fence) = (guard.key().clone(), guard.token().to_string(), guard.fence());
-        let (is_renewed, place) = (guard.is_renewed(), Place::new(py, self));
-        let (is_given, is_detached) = (AtomicBool::new(false), AtomicBool::new(false));
-        Guard { key, token, fence, is_renewed, place, is_given, is_detached }.into_py_any(py)
-    }
-}
-
 #[pymethods]
 impl Guard {
     /// The lock, as text where it is UTF-8.
     #[getter]
     fn key(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        report::key(py, &self.key)
+        to_python(py, &(&self.key).into())
     }
 
     /// Fence of this acquisition.
@@ -147,7 +134,7 @@ impl Guard {
         let Held { guard, local } = self.take(py)?;
         self.is_detached.store(true, Ordering::Relaxed);
         let detached = PendingLease::detach(guard, Arc::clone(&local.connected));
-        carry_out(py, &local, to, detached.map(Ok))
+        carry_out(py, &local, to, detached.map(|lease| Ok(Outcome::Detached(lease))))
     }
 
     /// Waits for the loss of the lock, which is the outcome.
@@ -155,7 +142,7 @@ impl Guard {
         let watched = self
             .with(|held| (Arc::clone(&held.local), held::lost(&held.guard, &held.local.connected)));
         let (local, lost) = watched.ok_or_else(|| self.gone(py))?;
-        carry_out(py, &local, to, lost.map(Ok))
+        carry_out(py, &local, to, lost.map(|loss| Ok(Outcome::Failed(loss))))
     }
 
     /// Notes that a caller has the guard: if it is collected while the lock is held, the log warns.
@@ -170,6 +157,14 @@ impl Guard {
 }
 
 impl Guard {
+    pub(crate) fn new(py: Python<'_>, acquired: Acquired) -> Guard {
+        let guard = &acquired.held.guard;
+        let (key, token, fence) = (guard.key().clone(), guard.token().to_string(), guard.fence());
+        let (is_renewed, place) = (guard.is_renewed(), Place::new(py, acquired));
+        let (is_given, is_detached) = (AtomicBool::new(false), AtomicBool::new(false));
+        Guard { key, token, fence, is_renewed, place, is_given, is_detached }
+    }
+
     /// This mutex is never held while Python runs: Python may switch to another thread.
     fn held(&self) -> MutexGuard<'_, Own<Held>> {
         self.place.lock()

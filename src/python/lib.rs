@@ -5,7 +5,7 @@
 //!
 //! - `own`: values that a child process must not touch. `runtime`: the thread that carries everything out and
 //!   renews leases; it never waits for the interpreter. `sockets`: a child closes the sockets of its parent.
-//! - `outcome`: outcomes, which become values of Python without running code of Python. `errors`, `report`: outcomes as
+//! - `outcome`: outcomes, which become values of Python without running code of Python. `errors`, `value`: outcomes as
 //!   exceptions and named tuples. `outcome_queue`: outcomes for an event loop.
 //! - `local`: a client's state in this process. `work`: carries work out; `wait`: a Python thread that waits for it.
 //! - `client`, `lock`, `guard`: the classes. `block`: the begin and end of a `with` block. `lease`: a lock
@@ -30,9 +30,9 @@ mod options;
 mod outcome;
 mod outcome_queue;
 mod own;
-mod report;
 mod runtime;
 mod sockets;
+mod value;
 mod wait;
 mod work;
 

@@ -57,7 +57,7 @@ impl OutcomeQueue {
         Ok(())
     }
 
-    /// Takes all outcomes: the id of each work, and its value or exception.
+    /// Takes all outcomes: the id of each work, and its value, or its exception as a value.
     fn collect(&self, py: Python<'_>) -> PyResult<Vec<(u64, Py<PyAny>)>> {
         let outcomes = self.outcomes()?;
         match outcomes.wake_up.read() {
@@ -65,7 +65,10 @@ impl OutcomeQueue {
             Err(error) => return Err(broken(error)),
         }
         let arrived = mem::take(&mut *outcomes.arrived());
-        Ok(arrived.into_iter().map(|(id, outcome)| (id, outcome.collect(py))).collect())
+        let value = |outcome: Outcome| {
+            outcome.value(py).unwrap_or_else(|error| error.into_value(py).into_any())
+        };
+        Ok(arrived.into_iter().map(|(id, outcome)| (id, value(outcome))).collect())
     }
 }
 
@@ -109,7 +112,7 @@ pub(crate) fn release_what_is_uncollected(_: Python<'_>) {
     for outcomes in queues {
         let mut arrived = outcomes.arrived();
         let (locks, others) =
-            mem::take(&mut *arrived).into_iter().partition(|(_, one)| one.is_lock);
+            mem::take(&mut *arrived).into_iter().partition(|(_, one)| one.is_lock());
         *arrived = others;
         drop((arrived, locks));
     }

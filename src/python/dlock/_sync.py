@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 from . import _green, _hooks, _native, _options
 from ._client import BaseClient
-from ._errors import HeldError, LostError
+from ._errors import LostError
 from ._guard import BaseGuard
 from ._options import LockOptions, Seconds
 from ._own import Own
@@ -89,13 +89,6 @@ class Lock(Own, _native.LockBase):
     __slots__ = ("_client",)
     # The client passes on its notices while a lock or a guard refers to it.
     _client: Client
-
-    def try_acquire(self) -> Guard | None:
-        """Acquires the lock if it is free."""
-        try:
-            return self.acquire(wait=0)
-        except HeldError:
-            return None
 
     def run_once(self, window: Seconds, work: Callable[[Guard], T]) -> T:
         """Runs a job once per window: acquires the lock, does the work, and leaves the lock done until

@@ -23,7 +23,7 @@ from typing import Any, TypeVar, Unpack, cast
 
 from . import _native, _options
 from ._client import BaseClient
-from ._errors import Error, HeldError, LostError
+from ._errors import Error, LostError
 from ._guard import BaseGuard
 from ._options import LockOptions, Seconds, logger
 from ._own import Own
@@ -102,10 +102,8 @@ class Lock(Own):
 
     async def try_acquire(self) -> Guard | None:
         """Acquires the lock if it is free."""
-        try:
-            return await self.acquire(wait=0)
-        except HeldError:
-            return None
+        guard = await _run(self._native.try_acquire)
+        return None if guard is None else Guard(guard, self._client)
 
     async def run_once(self, window: Seconds, work: Callable[[Guard], Awaitable[T]]) -> T:
         """Like ``dlock.Lock.run_once``, with a coroutine function."""
