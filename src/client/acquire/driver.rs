@@ -175,13 +175,10 @@ impl Going {
     /// Opens a span for the wait, with the holders and refusals in its way.
     fn waits(&self) -> Span {
         let key = &self.traffic.wanted.key;
-        let span = debug_span!("wait", %key, waits_for = field::Empty);
-        if !span.is_disabled() {
-            let reports = self.traffic.reports();
-            let behind: Vec<String> = reports.iter().map(ToString::to_string).collect();
-            span.record("waits_for", behind.join("; "));
-        }
-        span.in_scope(|| debug!(%key, "waits for its turn"));
+        let reports: Vec<String> = self.traffic.reports().iter().map(ToString::to_string).collect();
+        let waits_for = reports.join("; ");
+        let span = debug_span!("wait", %key, waits_for);
+        span.in_scope(|| debug!(%key, waits_for, "waits for its turn"));
         span
     }
 
