@@ -4,7 +4,6 @@
 //! - `connected`: a client with its runtime, and the flag of a panic.
 //! - `options`: the options of a lock, by name.
 //! - `held`: the state of a held lock.
-//! - `lease`: locks that are handed on to the owner of their token.
 //! - `value`: reports of nodes and notices as a tree. `failure`: errors, losses and panics in one shape.
 //! - `events`: the library's log lines, for listeners in another language.
 
@@ -14,6 +13,5 @@ pub mod connected;
 pub mod events;
 pub mod failure;
 pub mod held;
-pub mod lease;
 pub mod options;
 pub mod value;

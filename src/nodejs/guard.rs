@@ -5,7 +5,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use dlock_bindings::connected::Connected;
 use dlock_bindings::held;
-use dlock_bindings::lease::PendingLease;
 use dlock_client::{Key, Loss, LossReason};
 use napi::Env;
 use napi::bindgen_prelude::{Buffer, Either, Object, ObjectFinalize};
@@ -151,10 +150,8 @@ impl Guard {
         if guard.is_some() {
             self.is_detached.store(true, Ordering::Relaxed);
         }
-        let connected = Arc::clone(&self.connected);
-        self.event_loop.run(&self.connected, id, async move {
-            Ok(Outcome::Detached(PendingLease::detach(guard.ok_or(released)?, connected).await))
-        });
+        self.event_loop
+            .run(&self.connected, id, async move { Ok(guard.ok_or(released)?.detach().await) });
     }
 
     /// Reports the loss of the lock.

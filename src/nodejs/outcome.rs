@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use dlock_bindings::connected::Connected;
 use dlock_bindings::failure::Failure;
-use dlock_bindings::lease::PendingLease;
 use dlock_bindings::value::Value;
 use napi::Env;
 use napi::bindgen_prelude::Object;
@@ -17,7 +16,6 @@ use crate::value::{failure, set};
 /// The outcome of work, or an event. Dropping one with a lock releases the lock.
 pub(crate) enum Outcome {
     Acquired(dlock_client::Guard, Arc<Connected>),
-    Detached(PendingLease),
     Value(Value),
     Failed(Failure),
 }
@@ -41,7 +39,6 @@ pub fn collect<'env>(env: &'env Env, queue: &OutcomeQueue) -> napi::Result<Vec<O
             Outcome::Acquired(guard, connected) => {
                 object.set("guard", Guard::new(env, guard, connected, queue.event_loop())?)?;
             }
-            Outcome::Detached(lease) => set(env, &mut object, "value", lease.take().into())?,
             Outcome::Value(value) => set(env, &mut object, "value", value)?,
             Outcome::Failed(error) => object.set("failure", failure(env, error)?)?,
         }

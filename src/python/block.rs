@@ -30,7 +30,6 @@ pub(crate) struct GuardBase(Py<Guard>);
 impl GuardBase {
     #[new]
     fn new(guard: Py<Guard>) -> GuardBase {
-        guard.get().give();
         GuardBase(guard)
     }
 

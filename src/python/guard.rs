@@ -4,7 +4,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, MutexGuard};
 
 use dlock_bindings::held;
-use dlock_bindings::lease::PendingLease;
 use dlock_client::{Error, Key, Loss, LossReason};
 use futures_util::FutureExt;
 use pyo3::prelude::*;
@@ -27,8 +26,6 @@ pub(crate) struct Guard {
     fence: u64,
     is_renewed: bool,
     place: Arc<Place>,
-    /// True once a caller has the guard.
-    is_given: AtomicBool,
     /// True once the owner of the token is responsible for the lock.
     is_detached: AtomicBool,
 }
@@ -133,8 +130,7 @@ impl Guard {
     fn detach(&self, py: Python<'_>, to: ReplyTo<'_>) -> PyResult<Py<PyAny>> {
         let Held { guard, local } = self.take(py)?;
         self.is_detached.store(true, Ordering::Relaxed);
-        let detached = PendingLease::detach(guard, Arc::clone(&local.connected));
-        carry_out(py, &local, to, detached.map(|lease| Ok(Outcome::Detached(lease))))
+        carry_out(py, &local, to, guard.detach().map(Ok))
     }
 
     /// Waits for the loss of the lock, which is the outcome.
@@ -143,11 +139,6 @@ impl Guard {
             .with(|held| (Arc::clone(&held.local), held::lost(&held.guard, &held.local.connected)));
         let (local, lost) = watched.ok_or_else(|| self.gone(py))?;
         carry_out(py, &local, to, lost.map(|loss| Ok(Outcome::Failed(loss))))
-    }
-
-    /// Notes that a caller has the guard: if it is collected while the lock is held, the log warns.
-    pub(crate) fn give(&self) {
-        self.is_given.store(true, Ordering::Relaxed);
     }
 
     /// Releases the lock in the background.
@@ -161,8 +152,8 @@ impl Guard {
         let guard = &acquired.held.guard;
         let (key, token, fence) = (guard.key().clone(), guard.token().to_string(), guard.fence());
         let (is_renewed, place) = (guard.is_renewed(), Place::new(py, acquired));
-        let (is_given, is_detached) = (AtomicBool::new(false), AtomicBool::new(false));
-        Guard { key, token, fence, is_renewed, place, is_given, is_detached }
+        let is_detached = AtomicBool::new(false);
+        Guard { key, token, fence, is_renewed, place, is_detached }
     }
 
     /// This mutex is never held while Python runs: Python may switch to another thread.
@@ -203,8 +194,7 @@ pub(crate) async fn released(guard: dlock_client::Guard) -> Result<bool, Error> 
 // Ctrl-C.
 impl Drop for Guard {
     fn drop(&mut self) {
-        let is_given = *self.is_given.get_mut();
-        let Some(held) = self.place.close().filter(|_| is_given) else { return };
+        let Some(held) = self.place.close() else { return };
         if held.guard.is_valid() && self.is_renewed {
             let key = &self.key;
             events::warn(format!(

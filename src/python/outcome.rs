@@ -5,7 +5,6 @@
 //! functions in C.
 
 use dlock_bindings::failure::Failure;
-use dlock_bindings::lease::PendingLease;
 use dlock_bindings::value::Value;
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
@@ -13,13 +12,11 @@ use pyo3::prelude::*;
 use crate::errors;
 use crate::guard::Guard;
 use crate::held::Acquired;
-use crate::lease::Detached;
 use crate::value::to_python;
 
 /// The outcome of work, or an event. Dropping one with a lock releases the lock.
 pub(crate) enum Outcome {
     Acquired(Acquired),
-    Detached(PendingLease),
     Value(Value),
     /// A log line: its level in `logging`, and its text.
     Line(u32, String),
@@ -34,16 +31,10 @@ impl Outcome {
     pub(crate) fn value(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         match self {
             Outcome::Acquired(acquired) => Guard::new(py, acquired).into_py_any(py),
-            Outcome::Detached(lease) => Detached::new(lease).into_py_any(py),
             Outcome::Value(value) => to_python(py, &value),
             Outcome::Line(level, text) => (level, text).into_py_any(py),
             Outcome::Failed(failure) => Err(errors::raised(py, failure)),
         }
-    }
-
-    /// True for a lock that Python has not received yet.
-    pub(crate) fn is_lock(&self) -> bool {
-        matches!(self, Outcome::Acquired(_) | Outcome::Detached(_))
     }
 }
 

@@ -111,8 +111,9 @@ pub(crate) fn release_what_is_uncollected(_: Python<'_>) {
     let queues: Vec<Arc<Outcomes>> = queues().iter().filter_map(Weak::upgrade).collect();
     for outcomes in queues {
         let mut arrived = outcomes.arrived();
-        let (locks, others) =
-            mem::take(&mut *arrived).into_iter().partition(|(_, one)| one.is_lock());
+        let (locks, others) = mem::take(&mut *arrived)
+            .into_iter()
+            .partition(|(_, one)| matches!(one, Outcome::Acquired(_)));
         *arrived = others;
         drop((arrived, locks));
     }

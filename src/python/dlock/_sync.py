@@ -145,7 +145,7 @@ class Guard(BaseGuard, _native.GuardBase):
         """Hands the lock over to the owner of its token, for example another process, which extends and
         releases it by token. This process stops renewing it, and does not release it. Waits until all
         nodes that answer have the lock."""
-        return cast(_native.Detached, _green.call(self._native.detach)).take()
+        return cast(Lease, _green.call(self._native.detach))
 
     def on_lost(self, hook: Callable[[LostError], object]) -> None:
         """Calls this function with the reason as soon as the lock is lost, or at once if it is. A release is no

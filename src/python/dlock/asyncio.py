@@ -167,7 +167,6 @@ class Guard(BaseGuard):
     def __init__(self, native: _native.Guard, client: Client) -> None:
         self._native = native
         self._client = client
-        native.give()
         # Weak, because a lock keeps the guards of its blocks, and would keep their tasks for ever.
         self._task: weakref.ref[asyncio.Task[object]] | None = None
         self._cancelling = 0
@@ -188,9 +187,9 @@ class Guard(BaseGuard):
         await _run(self._native.release)
 
     async def detach(self) -> Lease:
-        """Like ``dlock.Guard.detach``. A cancellation releases the lock."""
+        """Like ``dlock.Guard.detach``. The lock is handed over even if this is cancelled at once."""
         self._unwatch()
-        return cast(_native.Detached, await _run(self._native.detach)).take()
+        return cast(Lease, await _run(self._native.detach))
 
     async def lost(self) -> LostError:
         """Waits until the lock is lost or released, and returns the reason."""
