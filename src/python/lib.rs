@@ -4,7 +4,7 @@
 //! `dlock/`, in Python: context managers, asyncio, exceptions. In reading order:
 //!
 //! - `own`: values that a child process must not touch. `runtime`: the thread that carries everything out and
-//!   renews leases; it never waits for the interpreter. `sockets`: a child closes the sockets of its parent.
+//!   renews leases; it never waits for the interpreter.
 //! - `outcome`: outcomes, which become values of Python without running code of Python. `errors`, `value`: outcomes as
 //!   exceptions and named tuples. `outcome_queue`: outcomes for an event loop.
 //! - `local`: a client's state in this process. `work`: carries work out; `wait`: a Python thread that waits for it.
@@ -29,7 +29,6 @@ mod outcome;
 mod outcome_queue;
 mod own;
 mod runtime;
-mod sockets;
 mod value;
 mod wait;
 mod work;
