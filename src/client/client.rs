@@ -46,14 +46,13 @@ impl Client {
     ///   client's own certificate; all files are in PEM form, and read once;
     /// - `unix:///path[?user=…&pass=…&db=…]`;
     /// - `redis+sentinel://[user:password@]s1[:26379],s2,…/NAME[/db]`: the primary that Sentinels watch under
-    ///   this name, followed through fail-overs. User and password belong to the servers, and to the
-    ///   Sentinels if they need a login; for another login of the Sentinels add
-    ///   `?sentinel-user=…&sentinel-pass=…`;
+    ///   this name, followed through fail-overs. User and password belong to the servers; for Sentinels that
+    ///   need a login add `?sentinel-user=…&sentinel-pass=…`;
     /// - `redis+cluster://[user:password@]h1[:6379],h2,…`: a Redis Cluster, found through these of its
     ///   servers. A cluster is *one* node: each key is at one of its primaries.
     ///
-    /// The last two have a form with TLS as well: `rediss+sentinel://…` (`?sentinel-tls=no` where only the
-    /// servers speak it) and `rediss+cluster://…`. If servers announce an address that cannot be reached
+    /// The last two have a form with TLS as well: `rediss+sentinel://…`, for servers and Sentinels, and
+    /// `rediss+cluster://…`. Without a scheme, a path is that of a unix socket, and a name is a host. If servers announce an address that cannot be reached
     /// from here, replace it: `?map=10.0.0.5:6379=localhost:7001`. This option may be repeated, and given
     /// without ports.
     ///
@@ -111,7 +110,7 @@ impl Client {
 
 impl ClientBuilder {
     /// Sets the nodes: a URL each, or comma-separated lists of them. Without this call the client takes them
-    /// from the environment's `DLOCK_NODES`, where a name without a scheme is a host.
+    /// from the environment's `DLOCK_NODES`.
     pub fn nodes<S: Into<String>>(mut self, nodes: impl IntoIterator<Item = S>) -> ClientBuilder {
         self.nodes.get_or_insert_default().extend(nodes.into_iter().map(Into::into));
         self

@@ -151,7 +151,7 @@ fn the_time_a_node_may_take_can_be_chosen() {
 #[test]
 fn addresses_that_make_no_sense_are_refused_without_their_secrets() {
     run(async {
-        for url in ["", "http://host", "localhost:6379", "redis://:secret@host:x", "unix://"] {
+        for url in ["", "http://host", "redis://:secret@host:x", "unix://"] {
             let error = not_connected(&[url.to_owned()]).await;
             assert!(matches!(error, Error::Usage(_)), "{url}: {error:?}");
             assert!(!format!("{error} {error:?}").contains("secret"), "{url}: {error:?}");

@@ -108,14 +108,6 @@ fn sentinels_and_servers_behind_tls_refuse_wrong_passwords_and_plain_connections
         let other = Certificates::valid();
         let said = refused(node.url(&other, "app:s3cret", of_sentinel)).await;
         assert!(said.contains("certificate"), "{said}");
-        // The port where the Sentinel speaks no TLS; the servers do.
-        let plain = format!("127.0.0.1:{}/", node.sentinel.port());
-        let mixed =
-            node.url(&certificates, "app:s3cret", &format!("{of_sentinel}&sentinel-tls=no"));
-        let mixed = mixed.replace(&format!("127.0.0.1:{}/", node.port), &plain);
-        let client = Client::builder().nodes([mixed]).node_timeout(NODE_TIMEOUT).connect().await;
-        let guard = wait_for(&client.expect("only the servers speak TLS"), "job", LONG).await;
-        guard.release().await.expect("it is held");
     });
 }
 

@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 
-use dlock_client::{Address, Key, Late, NodeState};
+use dlock_client::{Key, Late, NodeState};
 use redis::{AsyncConnectionConfig, ErrorKind, RedisError, Value};
 
 use crate::global::Global;
@@ -58,7 +58,7 @@ pub async fn run(
 /// Returns the address of the server with the data.
 fn url(data: Option<&str>, global: &Global) -> Result<String, Failure> {
     if let Some(url) = data {
-        return Ok(Address::url(url));
+        return Ok(url.to_owned());
     }
     match &nodes::urls(global)?[..] {
         [only] => Ok(only.clone()),

@@ -39,8 +39,8 @@ export class Client {
    * `nodes` is a comma-separated list of addresses, or an iterable of them: `redis://host:port/db`,
    * `rediss://` with TLS, `unix://path`; `redis+sentinel://s1,s2,s3/NAME`, the primary that these Sentinels watch under
    * this name; `redis+cluster://h1,h2,h3`, a Redis Cluster, which is one node; also with TLS, `rediss+sentinel://` and
-   * `rediss+cluster://`. Without `nodes` the client takes them from the environment variable `DLOCK_NODES`,
-   * where a name without a scheme is a host.
+   * `rediss+cluster://`. A name without a scheme is a host. Without `nodes` the client takes them from the environment
+   * variable `DLOCK_NODES`.
    */
   constructor(nodes?: string | Iterable<string>, given: ClientOptions = {}) {
     onlyKnown(given, ['nodeTimeout', 'notify']);
