@@ -7,8 +7,11 @@ use std::time::Duration;
 
 use dlock_client::{Client, Error};
 use futures_util::FutureExt;
+use futures_util::future::join_all;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
+use tokio::task::yield_now;
+use tokio::time::timeout;
 
 use crate::failure::Failure;
 
@@ -58,6 +61,14 @@ impl Connected {
 fn message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a panic".to_owned())
+}
+
+/// Releases the locks of these clients at the end of a program, and waits a short time for the nodes' answers.
+/// Acquisitions must have been aborted.
+pub async fn end(clients: Vec<Client>) {
+    // Aborted work ends at its next poll, which is now.
+    yield_now().await;
+    let _ = timeout(LONGEST_END, join_all(clients.iter().map(Client::end))).await;
 }
 
 /// Limit of the wait for the nodes' answers at the end of a program.

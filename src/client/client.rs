@@ -2,11 +2,14 @@
 
 use std::env;
 use std::fmt;
+use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
 
 use dlock_core::limits::MAX_NODE_TIMEOUT;
 use dlock_core::quorum::LONGEST_TIMEOUT;
+use tokio::sync::watch;
+use tokio::time::timeout;
 use tracing::debug;
 
 use crate::acquire::lock::Lock;
@@ -98,8 +101,23 @@ impl Client {
     /// Waits until releases under way are done, for at most one node time-out, and closes the idle
     /// connections. Guards stay valid.
     pub async fn close(&self) {
+        self.rest(ready(())).await;
+    }
+
+    /// Releases all locks whose guards renew them, for the end of a program, and closes the client.
+    #[cfg(feature = "operator")]
+    pub async fn end(&self) {
+        self.shared.ended.send_replace(());
+        self.rest(self.shared.ended.closed()).await;
+    }
+
+    async fn rest(&self, first: impl Future<Output = ()>) {
         let within = self.shared.node_timeout.unwrap_or(LONGEST_TIMEOUT);
-        if !self.released(within).await {
+        let rests = async {
+            first.await;
+            self.released(within).await
+        };
+        if !timeout(within, rests).await.unwrap_or(false) {
             debug!("some releases are not answered yet");
         }
         for node in &self.shared.nodes {
@@ -169,7 +187,9 @@ impl ClientBuilder {
         let nodes = names.into_iter().enumerate().map(node).map(Arc::new).collect();
         let ClientBuilder { node_timeout, listener, .. } = self;
         let (memory, background, counts) = (Memory::default(), Background::new(), Counts::new());
-        let shared = Shared { nodes, taken, node_timeout, memory, background, counts, listener };
+        let ended = watch::Sender::default();
+        let shared =
+            Shared { nodes, taken, node_timeout, memory, background, counts, listener, ended };
         Ok(Client { shared: Arc::new(shared) })
     }
 }

@@ -9,11 +9,9 @@ use std::future::Future;
 use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak, mpsc};
 
-use dlock_bindings::connected::{Connected, LONGEST_END};
-use dlock_bindings::held;
+use dlock_bindings::connected::{self, Connected, LONGEST_END};
 use dlock_bindings::value::{Record, Value};
 use dlock_client::Error;
-use futures_util::future::join_all;
 use napi::Env;
 use napi::bindgen_prelude::Function;
 use napi::threadsafe_function::{ThreadsafeFunction, ThreadsafeFunctionCallMode};
@@ -25,9 +23,6 @@ use crate::outcome::Outcome;
 /// The queue of outcomes for one event loop.
 #[napi]
 pub struct OutcomeQueue(Arc<EventLoop>);
-
-/// The place of a held lock, until it is released.
-pub(crate) type Place = Mutex<Option<dlock_client::Guard>>;
 
 /// The event loop's wake-up. The loop may end meanwhile, unless TypeScript awaits some work.
 type WakeUp = ThreadsafeFunction<(), (), (), napi::Status, false, true>;
@@ -44,8 +39,6 @@ struct State {
     /// Number of log lines among them.
     lines: usize,
     under_way: BTreeMap<u32, AbortHandle>,
-    /// Guards by address.
-    guards: BTreeMap<usize, Weak<Place>>,
     clients: Vec<Weak<Connected>>,
     has_ended: bool,
 }
@@ -137,14 +130,6 @@ impl EventLoop {
         }
     }
 
-    pub(crate) fn remember(&self, place: &Arc<Place>) {
-        self.state().guards.insert(number(place), Arc::downgrade(place));
-    }
-
-    pub(crate) fn forget(&self, place: &Arc<Place>) {
-        self.state().guards.remove(&number(place));
-    }
-
     pub(crate) fn remember_client(&self, client: &Arc<Connected>) {
         let clients = &mut self.state().clients;
         clients.retain(|client| client.strong_count() > 0);
@@ -153,21 +138,16 @@ impl EventLoop {
 
     /// Releases the locks of an event loop that has ended, and waits a short time for the nodes' answers.
     fn end(&self) {
-        let State { arrived, under_way, guards, clients, .. } =
+        let State { arrived, under_way, clients, .. } =
             mem::replace(&mut *self.state(), State { has_ended: true, ..State::default() });
         under_way.values().for_each(AbortHandle::abort);
-        let clients: Vec<Arc<Connected>> = clients.iter().filter_map(Weak::upgrade).collect();
         drop(arrived);
-        let held = guards.values().filter_map(Weak::upgrade);
-        let guards =
-            held.filter_map(|place| place.lock().unwrap_or_else(PoisonError::into_inner).take());
-        guards.for_each(held::end);
+        let clients: Vec<Arc<Connected>> = clients.iter().filter_map(Weak::upgrade).collect();
         let Some(runtime) = clients.first().map(|client| client.runtime.clone()) else { return };
+        let clients = clients.iter().map(|connected| connected.client.clone()).collect();
         let (done, is_done) = mpsc::sync_channel(1);
         runtime.spawn(async move {
-            // Aborted work ends at its next poll, which is now.
-            tokio::task::yield_now().await;
-            join_all(clients.iter().map(|connected| connected.client.close())).await;
+            connected::end(clients).await;
             let _ = done.send(());
         });
         let _ = is_done.recv_timeout(LONGEST_END);
@@ -176,10 +156,6 @@ impl EventLoop {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-fn number(place: &Arc<Place>) -> usize {
-    Arc::as_ptr(place).addr()
 }
 
 /// Limit of log lines that are not yet collected.

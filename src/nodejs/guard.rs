@@ -11,7 +11,7 @@ use napi::bindgen_prelude::{Buffer, Either, Object, ObjectFinalize};
 use napi_derive::napi;
 
 use crate::arguments;
-use crate::event_loop::{EventLoop, Place};
+use crate::event_loop::EventLoop;
 use crate::options::{Given, span, text};
 use crate::outcome::Outcome;
 use crate::value::failure;
@@ -26,7 +26,7 @@ pub struct Guard {
     is_detached: AtomicBool,
     /// True while V8 counts the memory of the lock.
     is_counted: AtomicBool,
-    place: Arc<Place>,
+    held: Mutex<Option<dlock_client::Guard>>,
     connected: Arc<Connected>,
     event_loop: Arc<EventLoop>,
 }
@@ -40,10 +40,9 @@ impl Guard {
     ) -> napi::Result<Guard> {
         env.adjust_external_memory(MEMORY)?;
         let (key, token, fence) = (guard.key().clone(), guard.token().to_string(), guard.fence());
-        let place = Arc::new(Mutex::new(Some(guard)));
-        event_loop.remember(&place);
+        let held = Mutex::new(Some(guard));
         let (is_detached, is_counted) = (AtomicBool::new(false), AtomicBool::new(true));
-        Ok(Guard { key, token, fence, is_detached, is_counted, place, connected, event_loop })
+        Ok(Guard { key, token, fence, is_detached, is_counted, held, connected, event_loop })
     }
 }
 
@@ -184,7 +183,7 @@ impl Guard {
 
 impl Guard {
     fn held(&self) -> MutexGuard<'_, Option<dlock_client::Guard>> {
-        self.place.lock().unwrap_or_else(PoisonError::into_inner)
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Tells V8 that the memory of the lock is free.
@@ -213,7 +212,6 @@ impl ObjectFinalize for Guard {
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        self.event_loop.forget(&self.place);
         self.held().take().into_iter().for_each(held::end);
     }
 }

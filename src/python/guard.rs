@@ -1,7 +1,7 @@
 //! A lock that is held.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use dlock_bindings::held;
 use dlock_client::{Error, Key, Loss, LossReason};
@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 use crate::arguments::{span, text};
 use crate::errors;
 use crate::events;
-use crate::held::{Acquired, Held, Place};
+use crate::held::Held;
 use crate::outcome::Outcome;
 use crate::outcome_queue::ReplyTo;
 use crate::own::Own;
@@ -25,7 +25,8 @@ pub(crate) struct Guard {
     token: String,
     fence: u64,
     is_renewed: bool,
-    place: Arc<Place>,
+    /// This mutex is never held while Python runs: Python may switch to another thread.
+    held: Mutex<Own<Held>>,
     /// True once the owner of the token is responsible for the lock.
     is_detached: AtomicBool,
 }
@@ -148,17 +149,16 @@ impl Guard {
 }
 
 impl Guard {
-    pub(crate) fn new(py: Python<'_>, acquired: Acquired) -> Guard {
-        let guard = &acquired.held.guard;
+    pub(crate) fn new(held: Held) -> Guard {
+        let (guard, process) = (&held.guard, held.local.runtime.process);
         let (key, token, fence) = (guard.key().clone(), guard.token().to_string(), guard.fence());
-        let (is_renewed, place) = (guard.is_renewed(), Place::new(py, acquired));
-        let is_detached = AtomicBool::new(false);
-        Guard { key, token, fence, is_renewed, place, is_detached }
+        let (is_renewed, is_detached) = (guard.is_renewed(), AtomicBool::new(false));
+        let held = Mutex::new(Own::of(held, process));
+        Guard { key, token, fence, is_renewed, held, is_detached }
     }
 
-    /// This mutex is never held while Python runs: Python may switch to another thread.
     fn held(&self) -> MutexGuard<'_, Own<Held>> {
-        self.place.lock()
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn with<T>(&self, look: impl FnOnce(&Held) -> T) -> Option<T> {
@@ -194,7 +194,7 @@ pub(crate) async fn released(guard: dlock_client::Guard) -> Result<bool, Error> 
 // Ctrl-C.
 impl Drop for Guard {
     fn drop(&mut self) {
-        let Some(held) = self.place.close() else { return };
+        let Some(held) = self.held().take() else { return };
         if held.guard.is_valid() && self.is_renewed {
             let key = &self.key;
             events::warn(format!(

@@ -12,7 +12,7 @@ use pyo3::types::PyDict;
 use crate::arguments::{Name, span};
 use crate::client::Client;
 use crate::errors;
-use crate::held::{Acquired, Held};
+use crate::held::Held;
 use crate::local::Local;
 use crate::options::{self, patience};
 use crate::outcome::Outcome;
@@ -111,10 +111,8 @@ fn acquiring<A: Future<Output = Result<Option<Guard>, Error>> + Send + 'static>(
     local: &Arc<Local>,
     acquired: A,
 ) -> impl Future<Output = Result<Outcome, Error>> + Send + use<A> {
-    let (ours, under_way) = (Arc::clone(local), local.under_way());
-    let work = async move {
-        let acquired = acquired.await?.map(|guard| Held { guard, local: ours });
-        Ok(acquired.map_or(().into(), |held| Outcome::Acquired(Acquired { held, under_way })))
-    };
+    let ours = Arc::clone(local);
+    let held = |guard| Outcome::Acquired(Held { guard, local: ours });
+    let work = async move { Ok(acquired.await?.map_or_else(|| ().into(), held)) };
     local.until_the_end(work.boxed())
 }
