@@ -242,11 +242,11 @@ fn confused_servers_and_sentinels_and_two_addresses_of_one_node_are_errors() {
             (format!("redis+sentinel://127.0.0.1:{server}/{NAME}"), "it is no Sentinel"),
             (
                 format!("redis://127.0.0.1:{sentinel}"),
-                "it is a Sentinel: write redis+sentinel://host:26379/watched",
+                "for a Sentinel write redis+sentinel://host:26379/NAME",
             ),
             (
                 format!("redis+sentinel://127.0.0.1:{sentinel}/other"),
-                "it watches no primary 'other', but: watched",
+                "it watches no primary 'other'",
             ),
             (format!("redis+cluster://127.0.0.1:{server}"), "no member of a Redis Cluster"),
         ] {

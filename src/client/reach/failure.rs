@@ -111,7 +111,8 @@ fn of_line(line: String) -> NodeError {
 /// Advice after a cluster server's redirect, for the address of a single server.
 pub(super) const A_CLUSTER: &str = " (a Redis Cluster: write redis+cluster://host:port)";
 
-const NO_MODULE: &str = "the dlock module is not loaded (loadmodule /path/to/libdlock.so)";
+const NO_MODULE: &str = "the dlock module is not loaded (loadmodule /path/to/libdlock.so); \
+                         for a Sentinel write redis+sentinel://host:26379/NAME";
 
 /// The operating system's text without the number.
 pub(crate) fn plain(text: &str) -> String {

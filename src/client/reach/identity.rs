@@ -18,8 +18,8 @@ use crate::reach::address::host::Host;
 use crate::reach::address::{Address, Place, Seeds};
 use crate::reach::cluster::survey::recognise;
 use crate::reach::endpoint::Endpoint;
+use crate::reach::sentinel::Sentinels;
 use crate::reach::sentinel::primary_watch::PrimaryWatch;
-use crate::reach::sentinel::{self, Sentinels};
 use crate::reach::wire::Wire;
 use crate::report::NodeError;
 use crate::report::notice::{Listener, Notice};
@@ -373,22 +373,14 @@ async fn open(
 
 impl About {
     async fn of(wire: &Wire, within: Duration) -> Result<About, NodeError> {
-        let ask = async |command: &str| {
-            let reply = timeout(within, wire.send(&redis::cmd(command))).await;
-            reply.unwrap_or(Err(NodeError::TimedOut(within)))
-        };
-        match ask("DLOCK.NODE").await {
-            Ok(reply) if About::is_agent(&reply) => Err(NodeError::Unfit(AN_AGENT.to_owned())),
-            Ok(reply) => About::read(&reply).ok_or_else(|| {
-                NodeError::Refused("its answer to DLOCK.NODE cannot be understood".to_owned())
-            }),
-            Err(NodeError::Unfit(why)) => {
-                let role = ask("ROLE").await.ok();
-                let watches = role.as_ref().and_then(sentinel::watched_by);
-                Err(NodeError::Unfit(watches.map_or(why, |names| it_is_a_sentinel(&names))))
-            }
-            Err(error) => Err(error),
+        let reply = timeout(within, wire.send(&redis::cmd("DLOCK.NODE"))).await;
+        let reply = reply.unwrap_or(Err(NodeError::TimedOut(within)))?;
+        if About::is_agent(&reply) {
+            return Err(NodeError::Unfit(AN_AGENT.to_owned()));
         }
+        About::read(&reply).ok_or_else(|| {
+            NodeError::Refused("its answer to DLOCK.NODE cannot be understood".to_owned())
+        })
     }
 
     /// True if `dlock agent` answers. Two agents in a list would be one quorum twice.
@@ -415,8 +407,3 @@ const AN_AGENT: &str = "it is an agent and no node: give the addresses of the no
 const LONGEST_ID: usize = 128;
 /// Limit of primaries that one attempt to connect follows.
 const MAX_TURNS: usize = 4;
-
-fn it_is_a_sentinel(names: &[String]) -> String {
-    let name = names.first().map_or("NAME", String::as_str);
-    format!("it is a Sentinel: write redis+sentinel://host:26379/{name}")
-}

@@ -125,7 +125,7 @@ impl<'a> Session<'a> {
         };
         let address = self.run("GET-MASTER-ADDR-BY-NAME", name).await?;
         if address == Value::Nil {
-            return Ok(Opinion::Unknown(self.names().await));
+            return Ok(Opinion::Unfit(format!("it watches no primary '{name}'")));
         }
         let Some(at) = read_host(&address) else {
             let said = brief(format_args!("{address:?}"));
@@ -145,20 +145,6 @@ impl<'a> Session<'a> {
             reply => reply.map_err(|error| failed(&error)),
         }
     }
-
-    /// Returns the names of the primaries that it watches.
-    async fn names(&mut self) -> Vec<String> {
-        let role: Result<Value, RedisError> = cmd("ROLE").query_async(&mut *self.connection).await;
-        role.ok().as_ref().and_then(watched_by).unwrap_or_default()
-    }
-}
-
-/// Reads a Sentinel's reply to ROLE: the primaries that it watches. `None`: this is not a Sentinel.
-pub(crate) fn watched_by(role: &Value) -> Option<Vec<String>> {
-    let [kind, names] = role.as_sequence()? else { return None };
-    let names = names.as_sequence()?;
-    let names = names.iter().take(SHOWN).filter_map(text).map(brief);
-    (text(kind)? == "sentinel").then(|| names.collect())
 }
 
 fn read_host(reply: &Value) -> Option<Host> {
@@ -184,8 +170,6 @@ const ANSWER: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_secs(1);
 /// Shortest pause between an answer and the next question after a message.
 const REST: Duration = Duration::from_millis(50);
-/// Limit of primaries that an error lists.
-const SHOWN: usize = 20;
 /// Interval of questions: a switch can happen without a message.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
 const NO_SENTINEL: &str = "it is no Sentinel; for a server write redis://host:port";
