@@ -1,6 +1,10 @@
 //! Errors, losses and panics in one shape, which each language turns into its exceptions.
 
+use std::any::Any;
+use std::panic::AssertUnwindSafe;
+
 use dlock_client::{Error, Key, Loss};
+use futures_util::FutureExt;
 
 use crate::value::{Fields, Record, Value, list};
 
@@ -22,6 +26,17 @@ impl Failure {
         Error::Usage(message).into()
     }
 
+    /// Returns the outcome of this work, or the error of a panic in it.
+    ///
+    /// # Errors
+    /// Fails as the work does.
+    pub async fn caught<T>(work: impl Future<Output = Result<T, Error>>) -> Result<T, Failure> {
+        match AssertUnwindSafe(work).catch_unwind().await {
+            Ok(done) => Ok(done?),
+            Err(panic) => Err(Failure::panic(&said(&*panic))),
+        }
+    }
+
     /// A panic with this message.
     #[must_use]
     pub fn panic(message: &str) -> Failure {
@@ -37,6 +52,11 @@ impl Failure {
             vec![NO_NODES, ("key", key.into()), ("fence", fence.into()), ("why", why.into())];
         Failure { code: "lost", message, details }
     }
+}
+
+fn said(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a panic".to_owned())
 }
 
 impl From<Error> for Failure {

@@ -3,7 +3,6 @@
 use std::future::Future;
 use std::sync::Arc;
 
-use dlock_bindings::connected::Connected;
 use dlock_bindings::value::{Record, Value};
 use dlock_client::{Address, Error};
 use napi::Env;
@@ -15,13 +14,12 @@ use crate::event_loop::{EventLoop, OutcomeQueue};
 use crate::lock::Lock;
 use crate::options::{self, Given, option, renamed, span};
 use crate::outcome::Outcome;
-use crate::runtime;
 use crate::value::failure;
 
 /// A client of one or more nodes. It connects at its first use.
 #[napi]
 pub struct Client {
-    pub(crate) connected: Arc<Connected>,
+    pub(crate) client: Arc<dlock_client::Client>,
     pub(crate) event_loop: Arc<EventLoop>,
 }
 
@@ -39,8 +37,7 @@ impl Client {
         notify: Option<u32>,
     ) -> napi::Result<Either<Client, Object<'env>>> {
         let event_loop = queue.event_loop();
-        let runtime = runtime::current()?;
-        let _inside = runtime.enter();
+        let _inside = event_loop.runtime.enter();
         let named = nodes.map_or_else(|| Address::of_environment(environment.as_deref()), Ok);
         let made = named.and_then(|nodes| {
             let mut builder = dlock_client::Client::builder().nodes(nodes);
@@ -61,15 +58,15 @@ impl Client {
             Ok(client) => client,
             Err(error) => return Ok(Either::B(failure(env, error)?)),
         };
-        let connected = Arc::new(Connected::new(client, runtime.clone()));
-        event_loop.remember_client(&connected);
-        Ok(Either::A(Client { connected, event_loop }))
+        let client = Arc::new(client);
+        event_loop.remember_client(&client);
+        Ok(Either::A(Client { client, event_loop: Arc::clone(&event_loop) }))
     }
 
     /// The addresses, without secrets.
     #[napi]
     pub fn nodes(&self) -> Vec<String> {
-        self.connected.client.nodes().map(|node| node.name().to_owned()).collect()
+        self.client.nodes().map(|node| node.name().to_owned()).collect()
     }
 
     /// Makes a lock to acquire, or returns its error.
@@ -81,15 +78,15 @@ impl Client {
         given: Object<'_>,
     ) -> napi::Result<Either<Lock, Object<'env>>> {
         let made = options::read(&given).and_then(|options| {
-            let lock = self.connected.client.lock(arguments::key(key));
+            let lock = self.client.lock(arguments::key(key));
             let lock = lock.options(options);
             lock.check().map(|()| lock)
         });
         Ok(match made {
             Err(error) => Either::B(failure(env, Error::Usage(renamed(&error.to_string())))?),
             Ok(lock) => {
-                let (connected, event_loop) = (self.connected.clone(), self.event_loop.clone());
-                Either::A(Lock { lock, connected, event_loop })
+                let (client, event_loop) = (self.client.clone(), self.event_loop.clone());
+                Either::A(Lock { lock, client, event_loop })
             }
         })
     }
@@ -104,7 +101,7 @@ impl Client {
         ttl: Given<'_, f64>,
         fence: Option<f64>,
     ) {
-        let client = self.connected.client.clone();
+        let client = Arc::clone(&self.client);
         let (key, ttl) = (arguments::key(key), span("ttl", ttl));
         let fence = fence.map(|fence| fence as u64);
         self.run(id, async move {
@@ -116,7 +113,7 @@ impl Client {
     /// Releases a lock by its token. The outcome is true if the token held it.
     #[napi(catch_unwind)]
     pub fn release(&self, id: u32, key: Name, token: String) {
-        let (client, key) = (&self.connected.client, arguments::key(key));
+        let (client, key) = (&self.client, arguments::key(key));
         let released = arguments::token(&token).map(|token| client.release(key, &token));
         self.run(id, async move { released?.await });
     }
@@ -124,7 +121,7 @@ impl Client {
     /// Asks each node for its report about a lock.
     #[napi(catch_unwind)]
     pub fn inspect(&self, id: u32, key: Name) {
-        let (client, key) = (self.connected.client.clone(), arguments::key(key));
+        let (client, key) = (Arc::clone(&self.client), arguments::key(key));
         self.run(id, async move { client.inspect(key).await });
     }
 
@@ -132,7 +129,7 @@ impl Client {
     /// leases that each node ended.
     #[napi(catch_unwind)]
     pub fn break_lock(&self, id: u32, key: Name, token: Option<String>) {
-        let (client, key) = (self.connected.client.clone(), arguments::key(key));
+        let (client, key) = (Arc::clone(&self.client), arguments::key(key));
         self.run(id, async move {
             let token = token.as_deref().map(arguments::token).transpose()?;
             client.break_lock(key, token.as_ref()).await
@@ -142,7 +139,7 @@ impl Client {
     /// Waits until releases in the background are done, and closes the idle connections.
     #[napi(catch_unwind)]
     pub fn close(&self, id: u32) {
-        let client = self.connected.client.clone();
+        let client = Arc::clone(&self.client);
         self.run(id, async move {
             client.close().await;
             Ok(())
@@ -162,6 +159,6 @@ impl Client {
         id: u32,
         work: impl Future<Output = Result<T, Error>> + Send + 'static,
     ) {
-        self.event_loop.run(&self.connected, id, work);
+        self.event_loop.run(id, work);
     }
 }

@@ -9,16 +9,19 @@ use std::future::Future;
 use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak, mpsc};
 
-use dlock_bindings::connected::{self, Connected, LONGEST_END};
+use dlock_bindings::exit::{self, LONGEST_END};
+use dlock_bindings::failure::Failure;
 use dlock_bindings::value::{Record, Value};
-use dlock_client::Error;
+use dlock_client::{Client, Error};
 use napi::Env;
 use napi::bindgen_prelude::Function;
 use napi::threadsafe_function::{ThreadsafeFunction, ThreadsafeFunctionCallMode};
 use napi_derive::napi;
+use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 
 use crate::outcome::Outcome;
+use crate::runtime;
 
 /// The queue of outcomes for one event loop.
 #[napi]
@@ -30,6 +33,7 @@ type WakeUp = ThreadsafeFunction<(), (), (), napi::Status, false, true>;
 /// An event loop: its outcomes, and the work, locks and clients that end with it.
 pub(crate) struct EventLoop {
     wake_up: WakeUp,
+    pub(crate) runtime: Handle,
     state: Mutex<State>,
 }
 
@@ -39,7 +43,7 @@ struct State {
     /// Number of log lines among them.
     lines: usize,
     under_way: BTreeMap<u32, AbortHandle>,
-    clients: Vec<Weak<Connected>>,
+    clients: Vec<Weak<Client>>,
     has_ended: bool,
 }
 
@@ -49,7 +53,8 @@ impl OutcomeQueue {
     #[napi(constructor)]
     pub fn new(env: Env, wake_up: Function<'_, (), ()>) -> napi::Result<OutcomeQueue> {
         let wake_up = wake_up.build_threadsafe_function().weak::<true>().build()?;
-        let event_loop = Arc::new(EventLoop { wake_up, state: Mutex::default() });
+        let event_loop =
+            Arc::new(EventLoop { wake_up, runtime: runtime::current()?, state: Mutex::default() });
         env.add_env_cleanup_hook(Arc::clone(&event_loop), |event_loop| event_loop.end())?;
         Ok(OutcomeQueue(event_loop))
     }
@@ -86,18 +91,17 @@ impl EventLoop {
     /// Carries this work out in the runtime, and queues the outcome. The work can be cancelled.
     pub(crate) fn run(
         self: &Arc<Self>,
-        connected: &Arc<Connected>,
         id: u32,
         work: impl Future<Output = Result<impl Into<Outcome> + Send, Error>> + Send + 'static,
     ) {
         // `cancel` and `end` wait for this mutex until the work is registered.
         let mut state = self.state();
-        let (event_loop, client) = (Arc::clone(self), Arc::clone(connected));
+        let event_loop = Arc::clone(self);
         let task = async move {
-            let outcome = client.caught(work).await.map_or_else(Outcome::Failed, Into::into);
+            let outcome = Failure::caught(work).await.map_or_else(Outcome::Failed, Into::into);
             event_loop.push(id, outcome);
         };
-        let task = connected.runtime.spawn(task).abort_handle();
+        let task = self.runtime.spawn(task).abort_handle();
         state.under_way.insert(id, task);
     }
 
@@ -130,7 +134,7 @@ impl EventLoop {
         }
     }
 
-    pub(crate) fn remember_client(&self, client: &Arc<Connected>) {
+    pub(crate) fn remember_client(&self, client: &Arc<Client>) {
         let clients = &mut self.state().clients;
         clients.retain(|client| client.strong_count() > 0);
         clients.push(Arc::downgrade(client));
@@ -142,12 +146,14 @@ impl EventLoop {
             mem::replace(&mut *self.state(), State { has_ended: true, ..State::default() });
         under_way.values().for_each(AbortHandle::abort);
         drop(arrived);
-        let clients: Vec<Arc<Connected>> = clients.iter().filter_map(Weak::upgrade).collect();
-        let Some(runtime) = clients.first().map(|client| client.runtime.clone()) else { return };
-        let clients = clients.iter().map(|connected| connected.client.clone()).collect();
+        let clients = clients.iter().filter_map(Weak::upgrade);
+        let clients: Vec<Client> = clients.map(|client| (*client).clone()).collect();
+        if clients.is_empty() {
+            return;
+        }
         let (done, is_done) = mpsc::sync_channel(1);
-        runtime.spawn(async move {
-            connected::end(clients).await;
+        self.runtime.spawn(async move {
+            exit::end(clients).await;
             let _ = done.send(());
         });
         let _ = is_done.recv_timeout(LONGEST_END);

@@ -3,11 +3,10 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use dlock_bindings::connected::Connected;
 use dlock_bindings::held;
-use dlock_client::{Key, Loss, LossReason};
+use dlock_client::{Client, Key, Loss, LossReason};
 use napi::Env;
-use napi::bindgen_prelude::{Buffer, Either, Object, ObjectFinalize};
+use napi::bindgen_prelude::{Buffer, Either, Object};
 use napi_derive::napi;
 
 use crate::arguments;
@@ -17,32 +16,29 @@ use crate::outcome::Outcome;
 use crate::value::failure;
 
 /// A lock that is held, and renewed until it is released. Collecting this object releases it.
-#[napi(custom_finalize)]
+#[napi]
 pub struct Guard {
     key: Key,
     token: String,
     fence: u64,
     /// True once the owner of the token is responsible for the lock.
     is_detached: AtomicBool,
-    /// True while V8 counts the memory of the lock.
-    is_counted: AtomicBool,
     held: Mutex<Option<dlock_client::Guard>>,
-    connected: Arc<Connected>,
+    /// The end of the event loop finds it.
+    _client: Arc<Client>,
     event_loop: Arc<EventLoop>,
 }
 
 impl Guard {
     pub(crate) fn new(
-        env: &Env,
         guard: dlock_client::Guard,
-        connected: Arc<Connected>,
+        client: Arc<Client>,
         event_loop: Arc<EventLoop>,
-    ) -> napi::Result<Guard> {
-        env.adjust_external_memory(MEMORY)?;
+    ) -> Guard {
         let (key, token, fence) = (guard.key().clone(), guard.token().to_string(), guard.fence());
         let held = Mutex::new(Some(guard));
-        let (is_detached, is_counted) = (AtomicBool::new(false), AtomicBool::new(true));
-        Ok(Guard { key, token, fence, is_detached, is_counted, held, connected, event_loop })
+        let is_detached = AtomicBool::new(false);
+        Guard { key, token, fence, is_detached, held, _client: client, event_loop }
     }
 }
 
@@ -76,8 +72,7 @@ impl Guard {
     #[napi]
     pub fn valid_for(&self) -> f64 {
         let held = self.held();
-        held.as_ref()
-            .map_or(0.0, |guard| arguments::millis(held::valid_for(guard, &self.connected)))
+        held.as_ref().map_or(0.0, |guard| arguments::millis(guard.valid_for()))
     }
 
     /// True if the lock is not released.
@@ -103,8 +98,8 @@ impl Guard {
     #[napi(catch_unwind)]
     pub fn loss<'env>(&self, env: &'env Env) -> napi::Result<Option<Object<'env>>> {
         let loss = match &*self.held() {
-            None => Some(self.released().into()),
-            Some(guard) => held::loss(guard, &self.connected),
+            None => Some(self.released()),
+            Some(guard) => guard.check().err(),
         };
         loss.map(|loss| failure(env, loss)).transpose()
     }
@@ -115,7 +110,7 @@ impl Guard {
         let ttl = span("ttl", ttl);
         let asked = ttl.map(|ttl| self.held().as_ref().map(|guard| guard.extend(ttl)));
         let released = self.released();
-        self.event_loop.run(&self.connected, id, async move { asked?.ok_or(released)?.await });
+        self.event_loop.run(id, async move { asked?.ok_or(released)?.await });
     }
 
     /// Leaves the lock done until `window` after it was acquired.
@@ -126,16 +121,15 @@ impl Guard {
         let asked = wanted
             .map(|(window, outcome)| self.held().as_ref().map(|guard| guard.done(window, outcome)));
         let released = self.released();
-        self.event_loop.run(&self.connected, id, async move { asked?.ok_or(released)?.await });
+        self.event_loop.run(id, async move { asked?.ok_or(released)?.await });
     }
 
     /// Releases the lock, and waits until a majority of the nodes has answered.
     #[napi(catch_unwind)]
-    pub fn release(&self, env: Env, id: u32) {
-        self.uncount(env);
+    pub fn release(&self, id: u32) {
         let (guard, released) = (self.held().take(), self.released());
         // If the work is cancelled before it begins, the guard is dropped, which releases the lock.
-        self.event_loop.run(&self.connected, id, async move {
+        self.event_loop.run(id, async move {
             guard.ok_or(released)?.release().await?;
             Ok(())
         });
@@ -143,24 +137,21 @@ impl Guard {
 
     /// Hands the lock over to the owner of its token. The outcome is the lease.
     #[napi(catch_unwind)]
-    pub fn detach(&self, env: Env, id: u32) {
-        self.uncount(env);
+    pub fn detach(&self, id: u32) {
         let (guard, released) = (self.held().take(), self.released());
         if guard.is_some() {
             self.is_detached.store(true, Ordering::Relaxed);
         }
-        self.event_loop
-            .run(&self.connected, id, async move { Ok(guard.ok_or(released)?.detach().await) });
+        self.event_loop.run(id, async move { Ok(guard.ok_or(released)?.detach().await) });
     }
 
     /// Reports the loss of the lock.
     #[napi(catch_unwind)]
     pub fn watch(&self, id: u32) {
-        let lost = self.held().as_ref().map(|guard| held::lost(guard, &self.connected));
+        let lost = self.held().as_ref().map(|guard| guard.lost());
         let released = self.released();
-        self.event_loop.run(&self.connected, id, async move {
-            Ok(Outcome::Failed(lost.ok_or(released)?.await))
-        });
+        self.event_loop
+            .run(id, async move { Ok(Outcome::Failed(lost.ok_or(released)?.await.into())) });
     }
 
     /// Releases the lock in the background.
@@ -186,14 +177,6 @@ impl Guard {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells V8 that the memory of the lock is free.
-    fn uncount(&self, env: Env) {
-        if self.is_counted.swap(false, Ordering::Relaxed) {
-            // This fails only while the event loop ends.
-            let _ = env.adjust_external_memory(-MEMORY);
-        }
-    }
-
     fn released(&self) -> Loss {
         let why = match self.is_detached.load(Ordering::Relaxed) {
             true => LossReason::Detached,
@@ -203,18 +186,8 @@ impl Guard {
     }
 }
 
-impl ObjectFinalize for Guard {
-    fn finalize(self, env: Env) -> napi::Result<()> {
-        self.uncount(env);
-        Ok(())
-    }
-}
-
 impl Drop for Guard {
     fn drop(&mut self) {
         self.held().take().into_iter().for_each(held::end);
     }
 }
-
-/// Memory that a held lock uses outside of V8's heap, in bytes. V8 collects guards in time only if it counts this.
-const MEMORY: i64 = 8 << 10;

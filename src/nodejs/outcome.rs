@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use dlock_bindings::connected::Connected;
 use dlock_bindings::failure::Failure;
 use dlock_bindings::value::Value;
+use dlock_client::Client;
 use napi::Env;
 use napi::bindgen_prelude::Object;
 use napi_derive::napi;
@@ -15,7 +15,7 @@ use crate::value::{failure, set};
 
 /// The outcome of work, or an event. Dropping one with a lock releases the lock.
 pub(crate) enum Outcome {
-    Acquired(dlock_client::Guard, Arc<Connected>),
+    Acquired(dlock_client::Guard, Arc<Client>),
     Value(Value),
     Failed(Failure),
 }
@@ -36,8 +36,8 @@ pub fn collect<'env>(env: &'env Env, queue: &OutcomeQueue) -> napi::Result<Vec<O
         let mut object = Object::new(env)?;
         object.set("id", id)?;
         match outcome {
-            Outcome::Acquired(guard, connected) => {
-                object.set("guard", Guard::new(env, guard, connected, queue.event_loop())?)?;
+            Outcome::Acquired(guard, client) => {
+                object.set("guard", Guard::new(guard, client, queue.event_loop()))?;
             }
             Outcome::Value(value) => set(env, &mut object, "value", value)?,
             Outcome::Failed(error) => object.set("failure", failure(env, error)?)?,

@@ -2,7 +2,7 @@
 
 use std::process;
 
-use dlock_bindings::connected;
+use dlock_bindings::exit;
 use pyo3::prelude::*;
 
 use crate::local;
@@ -16,6 +16,6 @@ pub(crate) fn release_all(py: Python<'_>) -> PyResult<()> {
         return Ok(());
     };
     let clients = local::end(py);
-    let clients = clients.iter().map(|local| local.connected.client.clone()).collect();
-    wait(py, &runtime, connected::end(clients)).map(drop)
+    let clients = clients.iter().map(|local| local.client.clone()).collect();
+    wait(py, &runtime, exit::end(clients)).map(drop)
 }

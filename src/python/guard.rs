@@ -3,7 +3,6 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use dlock_bindings::held;
 use dlock_client::{Error, Key, Loss, LossReason};
 use futures_util::FutureExt;
 use pyo3::prelude::*;
@@ -65,14 +64,12 @@ impl Guard {
 
     /// Seconds until the validity ends if no renewal succeeds.
     fn valid_for(&self) -> f64 {
-        let valid = |held: &Held| held::valid_for(&held.guard, &held.local.connected);
-        self.with(valid).map_or(0.0, |length| length.as_secs_f64())
+        self.with(|held| held.guard.valid_for()).map_or(0.0, |length| length.as_secs_f64())
     }
 
     /// True if the lock is valid now.
     fn is_valid(&self) -> bool {
-        let is_valid = |held: &Held| !held.local.connected.is_broken() && held.guard.is_valid();
-        self.with(is_valid).unwrap_or(false)
+        self.with(|held| held.guard.is_valid()).unwrap_or(false)
     }
 
     /// True unless the lock is released, detached, or the parent process's.
@@ -87,9 +84,9 @@ impl Guard {
 
     /// Returns the loss as an exception; `None` while the lock is held.
     pub(crate) fn loss(&self, py: Python<'_>) -> Option<PyErr> {
-        match self.with(|held| held::loss(&held.guard, &held.local.connected)) {
+        match self.with(|held| held.guard.check()) {
             None => Some(self.gone(py)),
-            Some(loss) => loss.map(|loss| errors::raised(py, loss)),
+            Some(checked) => checked.err().map(|loss| errors::raised(py, loss)),
         }
     }
 
@@ -136,10 +133,9 @@ impl Guard {
 
     /// Waits for the loss of the lock, which is the outcome.
     fn watch(&self, py: Python<'_>, to: ReplyTo<'_>) -> PyResult<Py<PyAny>> {
-        let watched = self
-            .with(|held| (Arc::clone(&held.local), held::lost(&held.guard, &held.local.connected)));
+        let watched = self.with(|held| (Arc::clone(&held.local), held.guard.lost()));
         let (local, lost) = watched.ok_or_else(|| self.gone(py))?;
-        carry_out(py, &local, to, lost.map(|loss| Ok(Outcome::Failed(loss))))
+        carry_out(py, &local, to, lost.map(|loss| Ok(Outcome::Failed(loss.into()))))
     }
 
     /// Releases the lock in the background.

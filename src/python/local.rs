@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use dlock_bindings::connected::Connected;
 use dlock_client::Client;
 use futures_util::future::{Either, select};
 use pyo3::prelude::*;
@@ -19,7 +18,7 @@ use crate::runtime::{self, Runtime, is_main_thread};
 
 /// A client's state in this process. A child process has one of its own.
 pub(crate) struct Local {
-    pub(crate) connected: Arc<Connected>,
+    pub(crate) client: Client,
     pub(crate) runtime: Arc<Runtime>,
     /// Notified at the end of the interpreter.
     end: Arc<Notify>,
@@ -49,8 +48,7 @@ impl Local {
         }
         let _inside = runtime.handle.enter();
         let client = builder.connect_later().map_err(|error| errors::raised(py, error))?;
-        let connected = Arc::new(Connected::new(client, runtime.handle.clone()));
-        let local = Arc::new(Local { connected, runtime, end: Arc::default() });
+        let local = Arc::new(Local { client, runtime: Arc::clone(&runtime), end: Arc::default() });
         let mut clients = clients();
         clients.retain(|client| client.strong_count() > 0);
         clients.push(Arc::downgrade(&local));

@@ -102,7 +102,7 @@ impl Lock {
 impl Lock {
     /// The library's lock. The client is another one after a fork.
     fn at(&self, local: &Local) -> dlock_client::Lock {
-        local.connected.client.lock(&self.key).options(self.options.clone())
+        local.client.lock(&self.key).options(self.options.clone())
     }
 }
 

@@ -1,7 +1,6 @@
 //! Work for Python: the runtime carries it out, and the caller waits for the outcome or finds it in a queue.
 
 use std::future::Future;
-use std::sync::Arc;
 
 use dlock_bindings::failure::Failure;
 use dlock_client::Error;
@@ -21,8 +20,7 @@ pub(crate) fn carry_out<T: Into<Outcome> + Send>(
     to: ReplyTo<'_>,
     work: impl Future<Output = Result<T, Error>> + Send + 'static,
 ) -> PyResult<Py<PyAny>> {
-    let connected = Arc::clone(&local.connected);
-    let work = async move { connected.caught(work).await.map_or_else(Outcome::Failed, T::into) };
+    let work = async { Failure::caught(work).await.map_or_else(Outcome::Failed, T::into) };
     let Some((queue, id)) = to else {
         let ended = |error: JoinError| Outcome::Failed(Failure::panic(&error.to_string()));
         return wait(py, &local.runtime, work)?.unwrap_or_else(ended).value(py);

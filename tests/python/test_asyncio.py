@@ -409,21 +409,6 @@ def test_a_guard_tells_its_loss_to_its_waiter(server: Server, key: str) -> None:
     asyncio.run(main())
 
 
-def test_a_panic_cancels_the_blocks_of_its_client_and_is_told(server: Server, key: str) -> None:
-    async def main() -> None:
-        client = dlock.asyncio.Client(server.url, node_timeout=PATIENCE)
-        guard = await client.lock(f"{key}:1").acquire()
-        waiting = asyncio.create_task(guard.lost())
-        with pytest.raises(dlock.LostError) as lost:
-            async with client.lock(f"{key}:2"):
-                with pytest.raises(dlock.InternalError):
-                    client._native._panic()
-                await asyncio.sleep(600)
-        assert (lost.value.why, (await waiting).why) == ("panicked", "panicked")
-
-    asyncio.run(main())
-
-
 def test_a_decorated_coroutine_function_holds_the_lock(server: Server, key: str) -> None:
     async def main() -> None:
         client = dlock.asyncio.Client(server.url, node_timeout=PATIENCE)

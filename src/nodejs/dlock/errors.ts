@@ -48,7 +48,7 @@ export class LostError extends DlockError {
   declare readonly fence: number;
   /**
    * The reason, for programs: `not_renewed`, `ended`, `expired`, `max_hold`, `paused`, `released`, `done`, `detached`;
-   * `not_done`: it was to be left done, and too many nodes refused; `panicked`: see InternalError.
+   * `not_done`: it was to be left done, and too many nodes refused.
    */
   declare readonly why: string;
 }
@@ -56,7 +56,7 @@ export class LostError extends DlockError {
 /** The request is not valid. Nothing was sent. */
 export class UsageError extends DlockError {}
 
-/** A defect of dlock. The locks that this client held count as lost. */
+/** A defect of dlock. */
 export class InternalError extends DlockError {}
 
 /** @internal */
