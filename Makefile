@@ -64,7 +64,7 @@ ifdef HOURS
 else
 	DLOCK_SOAK_CHAOS=$$(($(CHAOS) / 10)) $(CARGO) test -p dlock-tests --features soak --test quorum -- --nocapture --test-threads=1 chaos_cluster:: chaos_sentinels::
 	DLOCK_SOAK=1 DLOCK_SOAK_KILLS=$(KILLS) $(CARGO) test -p dlock-tests --features soak --test node --test quorum -- \
-		--test-threads=8 restarts::crash:: restarts::log_cut:: state_file::damage:: random_faults:: late_writers:: fail_overs:: \
+		--test-threads=8 restarts::crash:: restarts::log_cut:: state_file::damage:: random_faults:: late_writers:: \
 		cut:: connection:: waiting::
 endif
 

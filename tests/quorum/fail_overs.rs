@@ -1,95 +1,14 @@
-//! Programs that contend for a few locks of a node, while its servers crash, take over and give slots away at
-//! random. No two programs hold a lock at the same time, and fences grow.
+//! Servers of a cluster take over and give slots away, for [`chaos_cluster`](crate::chaos_cluster).
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use harness::contender::{Contender, KEYS, Wish};
-use harness::library::connect_hasty;
-use harness::{Cluster, History, Kind, Server, eventually, seed, soak};
+use harness::{Cluster, Server, eventually};
+use rand::RngExt;
 use rand::rngs::StdRng;
-use rand::{RngExt, SeedableRng};
-use tokio::task::JoinSet;
 
-use crate::coordinator::{ms, run};
-
-mod no_two_hold_together_while_a_cluster_fails_over_and_slots_migrate {
-    #[test]
-    fn valkey_9_1() {
-        super::fail_overs_while_slots_migrate(super::Kind::Valkey91);
-    }
-
-    #[test]
-    fn redis_8_6() {
-        super::fail_overs_while_slots_migrate(super::Kind::Redis86);
-    }
-}
-
-fn fail_overs_while_slots_migrate(kind: Kind) {
-    let mut cluster = Cluster::start_with_replicas(kind);
-    let url = cluster.url(&[0, 1, 2]);
-    contend(
-        &url,
-        &[CLUSTER_PLANNED, CLUSTER_KILL, CLUSTER_MIGRATE, CLUSTER_CANCEL],
-        |event, rng| {
-            let slot = cluster.slot(KEYS[rng.random_range(0..KEYS.len())]);
-            match event {
-                CLUSTER_PLANNED => planned(&cluster, slot),
-                CLUSTER_KILL => kill(&mut cluster, slot),
-                event => migrate(&cluster, slot, event == CLUSTER_CANCEL, rng),
-            }
-        },
-    );
-}
-
-const CLUSTER_PLANNED: u8 = 0;
-const CLUSTER_KILL: u8 = 1;
-const CLUSTER_MIGRATE: u8 = 2;
-const CLUSTER_CANCEL: u8 = 3;
-
-/// Each of these events once, or all at random for ten minutes. In between every program has to get locks
-/// again.
-fn contend(url: &str, events: &[u8], mut happen: impl FnMut(u8, &mut StdRng)) {
-    let mut rng = seed::rng();
-    let history = Arc::new(History::default());
-    run(async {
-        let ended = Arc::new(AtomicBool::new(false));
-        let mut people = JoinSet::new();
-        for number in 0..if soak::tries_every_case() { 20 } else { 6 } {
-            let contender = Contender {
-                name: format!("program {number}"),
-                client: connect_hasty(|| vec![url.to_owned()], ms(500)).await,
-                history: Arc::clone(&history),
-                ended: Arc::clone(&ended),
-                rng: StdRng::seed_from_u64(rng.random()),
-                wish: Wish::Write,
-            };
-            people.spawn(contender.contend());
-        }
-        let until = Instant::now() + soak::run(ms(0), ms(600_000));
-        let mut next = events.iter().copied();
-        while let Some(event) = next.next().or_else(|| {
-            let goes_on = Instant::now() < until;
-            goes_on.then(|| events[rng.random_range(0..events.len())])
-        }) {
-            let before = history.len();
-            happen(event, &mut rng);
-            eventually("locks are granted again", || history.len() > before + LEAST);
-            let violations = history.violations();
-            assert!(violations.is_empty(), "after event {event}: {violations:#?}");
-        }
-        ended.store(true, Ordering::Relaxed);
-        people.join_all().await;
-    });
-    history.assert_kept("fail-overs");
-    eprintln!("{} grants", history.len());
-}
-
-/// A run without grants shows nothing.
-const LEAST: usize = 10;
+use crate::coordinator::ms;
 
 /// A replica of the owner of a slot takes over in agreement with it. On a machine that pauses for a moment it
 /// may have done so by itself, or has to be asked once more.
@@ -110,15 +29,6 @@ pub fn planned(cluster: &Cluster, slot: usize) {
 
 /// Servers abandon a planned fail-over after five seconds.
 const GIVEN_UP: Duration = ms(6_000);
-
-/// The owner of a slot crashes, its replica takes over, and the owner comes back.
-fn kill(cluster: &mut Cluster, slot: usize) {
-    let (owner, _) = pair(cluster, slot);
-    cluster.nodes[owner].kill();
-    until_calm(cluster, slot, Some(owner));
-    cluster.nodes[owner].start_again();
-    until_calm(cluster, slot, None);
-}
 
 /// A slot goes to another primary, unless the migration is cancelled.
 pub fn migrate(cluster: &Cluster, slot: usize, is_cancelled: bool, rng: &mut StdRng) {

@@ -5,8 +5,8 @@
 //! [`shared`] for contention; [`guard`], [`holding`], [`loss`], [`fences`] and [`connection`] for holders;
 //! [`cancelled`] for attempts that are given up; [`done`] for locks that are left done; [`random_faults`] and
 //! [`late_writers`], where everything fails at random; [`addresses`], [`rights`], [`tls`] and [`tls_shapes`] for how nodes are reached; [`sentinel`] and
-//! [`cluster`] for nodes with servers that change, at random in [`fail_overs`], and with all that can happen
-//! in [`chaos`]: to a cluster ([`chaos_cluster`]), behind Sentinels ([`chaos_sentinels`]), to any server
+//! [`cluster`] for nodes with servers that change, and with all that can happen
+//! in [`chaos`]: to a cluster ([`chaos_cluster`], [`fail_overs`]), behind Sentinels ([`chaos_sentinels`]), to any server
 //! ([`chaos_servers`]); [`surroundings`] that are hostile.
 
 mod addresses;

@@ -401,14 +401,4 @@ mod tests {
         }
         assert_eq!(Error::Usage(String::new()).retry_after(), None);
     }
-
-    #[test]
-    fn a_loss_says_what_happened() {
-        let loss = Loss { key: "k".into(), fence: 9, why: LossReason::Paused };
-        assert_eq!(
-            loss.to_string(),
-            "lock 'k' (fence 9) is not held any more: \
-             this process was paused until the lease had run out"
-        );
-    }
 }

@@ -175,45 +175,7 @@ fn servers_are_reached_where_the_map_says() {
     assert_eq!(reached("10.0.0.2", 6380), "docker:6380");
 }
 
-fn host() -> impl Strategy<Value = String> {
-    let name = prop_oneof!["[a-z][a-z0-9.-]{0,12}", "10\\.[0-9]\\.0\\.1", Just("[::1]".to_owned())];
-    (name, prop_oneof![Just(String::new()), (1u16..).prop_map(|port| format!(":{port}"))])
-        .prop_map(|(name, port)| name + &port)
-}
-
-fn address() -> impl Strategy<Value = String> {
-    let hosts = prop::collection::btree_set(host(), 1..4);
-    let kind = (any::<bool>(), any::<bool>(), "[A-Za-z0-9._-]{1,8}", 0..3u8);
-    (hosts, kind, prop::option::of("[a-z0-9]{1,8}")).prop_map(
-        |(hosts, (tls, cluster, primary, db), password)| {
-            let scheme = if tls { "rediss" } else { "redis" };
-            let login = password.map_or(String::new(), |word| format!("me:{word}@"));
-            let hosts = hosts.into_iter().collect::<Vec<_>>().join(",");
-            match cluster {
-                true => format!("{scheme}+cluster://{login}{hosts}"),
-                false => format!("{scheme}+sentinel://{login}{hosts}/{primary}/{db}"),
-            }
-        },
-    )
-}
-
 proptest! {
-    #[test]
-    fn what_is_shown_is_read_again_as_the_same(text in address()) {
-        // The same host may be written in two ways.
-        if let Ok(address) = read(&text) {
-            prop_assert_eq!(named(&address.name), address.name.clone());
-        }
-    }
-
-    #[test]
-    fn a_list_is_split_where_its_addresses_were_joined(
-        all in prop::collection::vec(address(), 1..5),
-    ) {
-        let list = all.join(",");
-        prop_assert_eq!(Address::split(&list).collect::<Vec<_>>(), all);
-    }
-
     #[test]
     fn nothing_that_is_typed_makes_it_panic(text in ".{0,40}", scheme in 0..4usize) {
         let scheme = ["", "redis://", "redis+sentinel://", "redis+cluster://"][scheme];
