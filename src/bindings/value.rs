@@ -29,7 +29,7 @@ pub enum Value {
 /// Fields with names. A field that is missing has no value.
 #[derive(Clone, Debug)]
 pub struct Record {
-    /// Name of its kind.
+    /// Name of its kind; empty where the names of the fields are data.
     pub kind: &'static str,
     /// Its fields, by the names that they have in Python.
     pub fields: Fields,

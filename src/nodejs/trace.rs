@@ -50,7 +50,7 @@ fn message(line: events::Line) -> Record {
     let fields = vec![
         ("level", line.level.as_str().to_lowercase().into()),
         ("message", line.message.into()),
-        ("fields", Record { kind: "Fields", fields }.into()),
+        ("fields", Record { kind: "", fields }.into()),
         ("time", since.into()),
     ];
     Record { kind: "LogMessage", fields }
