@@ -409,6 +409,32 @@ def test_a_guard_tells_its_loss_to_its_waiter(server: Server, key: str) -> None:
     asyncio.run(main())
 
 
+def test_a_block_that_a_task_of_its_own_has_begun_is_not_mixed_up_with_another(server: Server, key: str) -> None:
+    async def main() -> None:
+        client = dlock.asyncio.Client(server.url, node_timeout=PATIENCE)
+        lock = client.lock(key, shared=True)
+        ends = asyncio.Event()
+        begun: asyncio.Future[dlock.asyncio.Guard] = asyncio.get_running_loop().create_future()
+
+        async def begin() -> dlock.asyncio.Guard:
+            return await lock.__aenter__()
+
+        async def work() -> None:
+            async with lock as guard:
+                begun.set_result(guard)
+                await ends.wait()
+
+        first = await asyncio.create_task(begin())
+        working = asyncio.create_task(work())
+        second = await begun
+        await lock.__aexit__(None, None, None)
+        assert (first.is_valid, second.is_valid) == (False, True)
+        ends.set()
+        await working
+
+    asyncio.run(main())
+
+
 def test_a_decorated_coroutine_function_holds_the_lock(server: Server, key: str) -> None:
     async def main() -> None:
         client = dlock.asyncio.Client(server.url, node_timeout=PATIENCE)

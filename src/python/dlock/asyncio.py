@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import inspect
 import itertools
 import sys
 import weakref
@@ -142,8 +143,8 @@ class Lock(Own):
             near = [block for block in blocks if call in block[0]]
             if near:
                 return min(near, key=lambda block: block[0].index(call))
-        # Some frameworks end a block in another task than they began it in.
-        return blocks[0]
+        # Some frameworks end a block in another task than they began it in, which has ended mostly.
+        return next((block for block in blocks if not block[1]._has_task()), blocks[0])
 
     def __call__(self, function: F) -> F:
         """Decorates a coroutine function: each call acquires the lock, and holds it until the function
@@ -205,6 +206,10 @@ class Guard(BaseGuard):
         except RuntimeError:
             return False  # no event loop runs
         return task is not None and self._task is not None and self._task() is task
+
+    def _has_task(self) -> bool:
+        task = None if self._task is None else self._task()
+        return task is not None and not task.done()
 
     async def __aenter__(self) -> Guard:
         task = asyncio.current_task()
@@ -268,10 +273,11 @@ Call = tuple[int, CodeType]
 
 
 def _calls(frame: FrameType | None) -> Iterator[Call]:
-    """Returns the calls that have not returned, the innermost first. They refer to no frame, which would keep
-    its variables."""
+    """Returns the calls of the task that have not returned, the innermost first. They refer to no frame, which
+    would keep its variables. The calls of the event loop are the same for all tasks, and do not count."""
     while frame is not None:
-        yield id(frame), frame.f_code
+        if frame.f_code.co_flags & (inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
+            yield id(frame), frame.f_code
         frame = frame.f_back
 
 
