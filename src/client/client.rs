@@ -178,13 +178,12 @@ impl ClientBuilder {
             None => Address::of_environment(env::var("DLOCK_NODES").ok().as_deref())?,
         };
         let addresses = address::read_all(&nodes)?;
-        let names: Vec<String> =
-            addresses.iter().map(|address| address.name().to_owned()).collect();
-        let identities = Arc::new(Identities::new(addresses, self.listener.clone()));
+        let places = 0..addresses.len();
         let timeout = self.node_timeout.unwrap_or(LONGEST_TIMEOUT);
+        let identities = Arc::new(Identities::new(addresses, self.listener.clone(), timeout));
         let taken = identities.taken();
-        let node = |(place, name)| Node::new(name, place, timeout, Arc::clone(&identities));
-        let nodes = names.into_iter().enumerate().map(node).map(Arc::new).collect();
+        let node = |place| Arc::new(Node::new(place, Arc::clone(&identities)));
+        let nodes = places.map(node).collect();
         let ClientBuilder { node_timeout, listener, .. } = self;
         let (memory, background, counts) = (Memory::default(), Background::new(), Counts::new());
         let ended = watch::Sender::default();

@@ -29,7 +29,6 @@ use survey::newest;
 pub(crate) struct Cluster {
     identities: Arc<Identities>,
     place: usize,
-    timeout: Duration,
     slots: RwLock<Slots>,
     servers: Mutex<BTreeMap<Host, Arc<ServerConnections>>>,
     /// Locked while the map is read; the outcome of the last reading.
@@ -44,11 +43,10 @@ struct Reading {
 }
 
 impl Cluster {
-    pub(crate) fn new(identities: Arc<Identities>, place: usize, timeout: Duration) -> Cluster {
+    pub(crate) fn new(identities: Arc<Identities>, place: usize) -> Cluster {
         Cluster {
             identities,
             place,
-            timeout,
             slots: RwLock::new(Slots::new()),
             servers: Mutex::default(),
             reading: tokio::sync::Mutex::default(),
@@ -124,12 +122,7 @@ impl Cluster {
         let mut servers = self.servers();
         let server = servers.entry(host.clone()).or_insert_with(|| {
             let identities = Arc::clone(&self.identities);
-            Arc::new(ServerConnections::new(
-                identities,
-                self.place,
-                Some(host.clone()),
-                self.timeout,
-            ))
+            Arc::new(ServerConnections::new(identities, self.place, Some(host.clone())))
         });
         Arc::clone(server)
     }
@@ -171,13 +164,14 @@ impl Cluster {
             asked.map(|host| (host.clone(), up(&host))).collect();
         let reading = last.insert(Reading { since: Instant::now(), failed: None });
         let members = self.identities.members(self.place);
-        let mut found = match newest(seeds, asked, &members, self.timeout.max(SLOW)).await {
-            Ok(found) => found,
-            Err(error) => {
-                reading.failed = Some(error.clone());
-                return Err(error);
-            }
-        };
+        let mut found =
+            match newest(seeds, asked, &members, self.identities.timeout.max(SLOW)).await {
+                Ok(found) => found,
+                Err(error) => {
+                    reading.failed = Some(error.clone());
+                    return Err(error);
+                }
+            };
         found.version = version + 1;
         self.identities.has_members(self.place, found.members.clone());
         let gone = {
