@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use dlock_client::{Error, LockOptions, LossReason, Mode, Patience, RunError};
+use dlock_client::{Error, LockOptions, LossReason, Mode, Patience};
 use harness::Quorum;
 use harness::quorum::Node;
 
@@ -103,7 +103,7 @@ fn work_under_a_lock_is_stopped_when_the_lock_is_lost() {
             std::future::pending::<()>().await
         });
         let stopped = endless.await;
-        assert!(matches!(stopped, Err(RunError::Lost(_))), "{stopped:?}");
+        assert!(matches!(stopped, Err(Error::Lost(_))), "{stopped:?}");
     });
 }
 
