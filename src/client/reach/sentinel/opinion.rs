@@ -69,11 +69,6 @@ impl Opinions {
         }
     }
 
-    /// True if each Sentinel has answered or failed.
-    pub(super) fn have_all_spoken(&self, round: u64) -> bool {
-        self.in_round(round).count() == self.opinions.len()
-    }
-
     /// Number of Sentinels that do not watch the primary, a lasting refusal.
     fn refusals(&self, round: u64) -> usize {
         let no = |opinion: &&Opinion| matches!(opinion, Opinion::Unfit(_));
@@ -82,7 +77,7 @@ impl Opinions {
 
     /// True if a majority agrees, or all Sentinels have answered or failed.
     pub(super) fn is_settled(&self, round: u64) -> bool {
-        self.agreed(round).is_some() || self.have_all_spoken(round)
+        self.agreed(round).is_some() || self.in_round(round).count() == self.opinions.len()
     }
 
     /// The newest accepted primary.
@@ -227,16 +222,6 @@ mod tests {
         assert!(opinions(&[there("a", 1), there("a", 1), Opinion::None]).is_settled(1));
         assert!(!opinions(&[there("a", 1), silent(), Opinion::None]).is_settled(2));
         assert!(opinions(&[there("a", 1), silent(), silent()]).is_settled(1));
-    }
-
-    #[test]
-    fn when_all_sentinels_have_answered_the_client_waits_no_longer() {
-        let unfit = || Opinion::Unfit("it is no Sentinel".to_owned());
-        assert!(opinions(&[unfit(), silent()]).have_all_spoken(1));
-        assert!(!opinions(&[unfit(), unfit()]).have_all_spoken(2));
-        let mut opinions = opinions(&[unfit(), unfit()]);
-        opinions.note(0, 2, unfit());
-        assert!(!opinions.have_all_spoken(2));
     }
 
     #[test]
