@@ -409,7 +409,7 @@ def test_a_guard_tells_its_loss_to_its_waiter(server: Server, key: str) -> None:
     asyncio.run(main())
 
 
-def test_a_block_that_a_task_of_its_own_has_begun_is_not_mixed_up_with_another(server: Server, key: str) -> None:
+def test_a_block_that_another_task_began_is_not_mixed_up(server: Server, key: str) -> None:
     async def main() -> None:
         client = dlock.asyncio.Client(server.url, node_timeout=PATIENCE)
         lock = client.lock(key, shared=True)

@@ -18,7 +18,7 @@ import pytest
 
 import dlock
 import dlock.asyncio
-from server import PATIENCE, Server, eventually
+from server import Server, eventually
 
 
 def test_a_lock_is_held_during_a_block(server: Server, client: dlock.Client, key: str) -> None:

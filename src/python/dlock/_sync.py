@@ -31,8 +31,9 @@ class Client(BaseClient):
     ``nodes`` is a comma-separated list of addresses, or an iterable of them: ``redis://host:port/db``,
     ``rediss://`` with TLS, ``unix://path``; ``redis+sentinel://s1,s2,s3/NAME``, the primary that these
     Sentinels watch under this name; ``redis+cluster://h1,h2,h3``, a Redis Cluster, which is one node; also
-    with TLS, ``rediss+sentinel://`` and ``rediss+cluster://``. A name without a scheme is a host. The client connects at its first use. Threads
-    can share it, and it can be made before a fork: each child process opens connections of its own.
+    with TLS, ``rediss+sentinel://`` and ``rediss+cluster://``. A name without a scheme is a host. The client
+    connects at its first use. Threads can share it, and it can be made before a fork: each child process opens
+    connections of its own.
 
     Without ``nodes`` the client takes them from the environment variable ``DLOCK_NODES``.
 
