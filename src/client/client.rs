@@ -55,9 +55,9 @@ impl Client {
     ///   servers. A cluster is *one* node: each key is at one of its primaries.
     ///
     /// The last two have a form with TLS as well: `rediss+sentinel://…`, for servers and Sentinels, and
-    /// `rediss+cluster://…`. Without a scheme, a path is that of a unix socket, and a name is a host. If servers announce an address that cannot be reached
-    /// from here, replace it: `?map=10.0.0.5:6379=localhost:7001`. This option may be repeated, and given
-    /// without ports.
+    /// `rediss+cluster://…`. Without a scheme, a path is a unix socket, and a name is a host. If servers announce an
+    /// address that cannot be reached from here, replace it: `?map=10.0.0.5:6379=localhost:7001`. This option may be
+    /// repeated, and given without ports.
     ///
     /// The order of the list has no meaning: the client sorts it.
     ///
