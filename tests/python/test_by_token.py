@@ -390,7 +390,7 @@ def test_a_notice_tells_of_an_outage_and_its_end(own_servers: Callable[..., Serv
     assert (first.event, first.key, first.needed) == ("outage", key, 1)
     assert first.message.startswith(f"waiting for lock '{key}'")
     assert [report.node for report in first.nodes] == [server.url]
-    assert (first.node, first.left) == (None, ())
+    assert (first.node, first.left) == (None, None)
     server.start()
     thread.join()
     eventually("its end, too", lambda: any((each.event, each.key) == ("back", key) for each in told.all))

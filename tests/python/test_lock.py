@@ -236,8 +236,8 @@ def test_wrong_keys_and_addresses_are_refused() -> None:
         client.lock(42)  # type: ignore[arg-type]
     with pytest.raises(dlock.UsageError, match="the key is empty"):
         client.lock("")
-    with pytest.raises(dlock.UsageError, match="write redis://localhost:6379") as wrong:
-        dlock.Client("localhost:6379")
+    with pytest.raises(dlock.UsageError, match="does not begin with redis://") as wrong:
+        dlock.Client("http://localhost:6379")
     assert isinstance(wrong.value, ValueError)
     for nodes in (5, [5], b"redis://localhost", {"redis://localhost": 1}):
         with pytest.raises(TypeError, match="nodes are addresses, each a str, not "):

@@ -139,8 +139,7 @@ impl Run {
         debug!(key = %traffic.wanted.key, ?failure, "not acquired");
         traffic.finish();
         match &mut error {
-            _ if !wanted.names_holder => {}
-            Error::Held { holder, nodes, .. } => {
+            Error::Held { holder, nodes, .. } if wanted.names_holder => {
                 *holder = holder::find(&shared, &wanted, nodes, timeout).await.map(Box::new);
             }
             Error::Done { key, fence, by, nodes, .. } => {

@@ -93,7 +93,7 @@ impl Lock {
         self
     }
 
-    /// Does not ask the nodes for the holder if the acquisition fails.
+    /// Does not ask the nodes for the holder if another client has the lock.
     #[cfg(feature = "operator")]
     pub fn without_holder(mut self) -> Lock {
         self.wanted.names_holder = false;
