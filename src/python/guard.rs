@@ -183,7 +183,12 @@ impl Guard {
 /// Releases a guard in the runtime: work from another thread must wake it. Dropping this future before its
 /// first poll drops the guard, which releases the lock as well. Returns true if the lock is free.
 pub(crate) async fn released(guard: dlock_client::Guard) -> Result<bool, Error> {
-    Ok(guard.release().await?.is_free)
+    match guard.release().await {
+        Ok(release) => Ok(release.is_free),
+        // The end of the interpreter has released it.
+        Err(Loss { why: LossReason::Released, .. }) => Ok(true),
+        Err(loss) => Err(loss.into()),
+    }
 }
 
 // Replaces `__del__`: Python ignores an exception that a signal's handler raises there, so it would ignore

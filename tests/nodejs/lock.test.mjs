@@ -207,7 +207,7 @@ testAlone('wrong options, keys and addresses are refused', async () => {
     assert.throws(() => new Client(nodes), /nodes are addresses, each a text, not /);
   assert.throws(() => new Client('redis://a', { notify: 5 }), /notify is a function, not 5/);
   assert.throws(() => new Client('redis://a', null), /options are an object, not null/);
-  assert.throws(() => new Client('localhost:6379'), /write redis:\/\/localhost:6379/);
+  assert.throws(() => new Client('http://localhost:6379'), /does not begin with redis:/);
   assert.throws(() => new Client(['redis://a', 'redis://a:6379']), /given twice/);
   assert.throws(() => new Client('redis://a', { timeout: 5 }), /there is no option timeout/);
 });
