@@ -4,14 +4,16 @@ use std::future::Future;
 use std::sync::Arc;
 
 use dlock_bindings::held;
-use dlock_client::{Error, Guard, Key, LockOptions, Patience};
+use dlock_client::{Error, Key, LockOptions, Patience};
 use futures_util::{FutureExt, TryFutureExt};
+use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::arguments::{Name, span};
 use crate::client::Client;
 use crate::errors;
+use crate::guard::Guard;
 use crate::held::Held;
 use crate::local::Local;
 use crate::options::{self, patience};
@@ -107,12 +109,15 @@ impl Lock {
 }
 
 /// Acquires a lock until the end of the interpreter.
-fn acquiring<A: Future<Output = Result<Option<Guard>, Error>> + Send + 'static>(
+fn acquiring<A: Future<Output = Result<Option<dlock_client::Guard>, Error>> + Send + 'static>(
     local: &Arc<Local>,
     acquired: A,
 ) -> impl Future<Output = Result<Outcome, Error>> + Send + use<A> {
     let ours = Arc::clone(local);
-    let held = |guard| Outcome::Acquired(Held { guard, local: ours });
+    let held = |guard| {
+        let held = Held { guard, local: ours };
+        Outcome::Acquired(Box::new(|py| Guard::new(held).into_py_any(py)))
+    };
     let work = async move { Ok(acquired.await?.map_or_else(|| ().into(), held)) };
     local.until_the_end(work.boxed())
 }

@@ -10,18 +10,19 @@ use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 
 use crate::errors;
-use crate::guard::Guard;
-use crate::held::Held;
 use crate::value::to_python;
 
 /// The outcome of work, or an event. Dropping one with a lock releases the lock.
 pub(crate) enum Outcome {
-    Acquired(Held),
+    /// A lock that is held, and makes its guard.
+    Acquired(Make),
     Value(Value),
     /// A log line: its level in `logging`, and its text.
     Line(u32, String),
     Failed(Failure),
 }
+
+type Make = Box<dyn FnOnce(Python<'_>) -> PyResult<Py<PyAny>> + Send>;
 
 impl Outcome {
     /// The value of Python.
@@ -30,7 +31,7 @@ impl Outcome {
     /// The exception of a failure.
     pub(crate) fn value(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         match self {
-            Outcome::Acquired(held) => Guard::new(held).into_py_any(py),
+            Outcome::Acquired(make) => make(py),
             Outcome::Value(value) => to_python(py, &value),
             Outcome::Line(level, text) => (level, text).into_py_any(py),
             Outcome::Failed(failure) => Err(errors::raised(py, failure)),
