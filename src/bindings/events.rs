@@ -2,11 +2,7 @@
 //!
 //! The library calls a listener in the runtime's thread, so a listener must not block.
 
-use std::cell::Cell;
-use std::collections::BTreeMap;
-use std::fmt::{self, Write};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::fmt;
 
 pub use tracing::Level;
 use tracing::field::{Field, Visit};
@@ -36,16 +32,11 @@ pub struct Line {
 
 /// Makes this the listener of the process. Only the first call counts.
 pub fn listen(listener: impl Listener) {
-    let (waits, last) = (Mutex::default(), AtomicU64::new(0));
-    let _ = tracing::subscriber::set_global_default(Subscribed { listener, waits, last });
+    let _ = tracing::subscriber::set_global_default(Subscribed(listener));
 }
 
-struct Subscribed<L> {
-    listener: L,
-    /// The holders that each wait under way waits for, by the number of its span.
-    waits: Mutex<BTreeMap<u64, String>>,
-    last: AtomicU64,
-}
+/// Passes on events; spans are not recorded.
+struct Subscribed<L>(L);
 
 impl<L: Listener> Subscriber for Subscribed<L> {
     fn register_callsite(&self, _: &'static Metadata<'static>) -> Interest {
@@ -54,53 +45,24 @@ impl<L: Listener> Subscriber for Subscribed<L> {
     }
 
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        // Only the spans of waits are recorded, for the holders in a line.
-        metadata.is_event() && self.listener.wants(*metadata.level())
-            || metadata.is_span() && metadata.name() == "wait" && self.listener.wants(Level::DEBUG)
+        metadata.is_event() && self.0.wants(*metadata.level())
     }
 
     fn event(&self, event: &Event<'_>) {
         let mut line =
             Line { level: *event.metadata().level(), message: String::new(), fields: vec![] };
         event.record(&mut line);
-        if let Some(waits_for) = self.waits().get(&ENTERED.get()) {
-            line.fields.push(("waits_for", waits_for.clone()));
-        }
-        self.listener.line(line);
+        self.0.line(line);
     }
 
     fn new_span(&self, _: &Attributes<'_>) -> Id {
-        let id = self.last.fetch_add(1, Ordering::Relaxed) + 1;
-        self.waits().insert(id, String::new());
-        Id::from_u64(id)
+        Id::from_u64(1)
     }
 
-    fn record(&self, id: &Id, record: &Record<'_>) {
-        if let Some(waits_for) = self.waits().get_mut(&id.into_u64()) {
-            record.record(&mut WaitsFor(waits_for));
-        }
-    }
-
+    fn record(&self, _: &Id, _: &Record<'_>) {}
     fn record_follows_from(&self, _: &Id, _: &Id) {}
-
-    fn enter(&self, id: &Id) {
-        ENTERED.set(id.into_u64());
-    }
-
-    fn exit(&self, _: &Id) {
-        ENTERED.set(NONE);
-    }
-
-    fn try_close(&self, id: Id) -> bool {
-        self.waits().remove(&id.into_u64());
-        true
-    }
-}
-
-impl<L> Subscribed<L> {
-    fn waits(&self) -> MutexGuard<'_, BTreeMap<u64, String>> {
-        self.waits.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+    fn enter(&self, _: &Id) {}
+    fn exit(&self, _: &Id) {}
 }
 
 impl Visit for Line {
@@ -122,23 +84,3 @@ impl fmt::Display for Line {
         self.fields.iter().try_for_each(|(name, value)| write!(f, " {name}={value}"))
     }
 }
-
-struct WaitsFor<'a>(&'a mut String);
-
-impl Visit for WaitsFor<'_> {
-    fn record_debug(&mut self, _: &Field, value: &dyn fmt::Debug) {
-        let _ = write!(self.0, "{value:?}");
-    }
-
-    fn record_str(&mut self, _: &Field, value: &str) {
-        self.0.push_str(value);
-    }
-}
-
-thread_local! {
-    /// The current span of this thread.
-    static ENTERED: Cell<u64> = const { Cell::new(NONE) };
-}
-
-/// Spans are counted from 1.
-const NONE: u64 = 0;

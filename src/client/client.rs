@@ -2,11 +2,14 @@
 
 use std::env;
 use std::fmt;
+use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
 
 use dlock_core::limits::MAX_NODE_TIMEOUT;
 use dlock_core::quorum::LONGEST_TIMEOUT;
+use tokio::sync::watch;
+use tokio::time::timeout;
 use tracing::debug;
 
 use crate::acquire::lock::Lock;
@@ -46,16 +49,15 @@ impl Client {
     ///   client's own certificate; all files are in PEM form, and read once;
     /// - `unix:///path[?user=…&pass=…&db=…]`;
     /// - `redis+sentinel://[user:password@]s1[:26379],s2,…/NAME[/db]`: the primary that Sentinels watch under
-    ///   this name, followed through fail-overs. User and password belong to the servers, and to the
-    ///   Sentinels if they need a login; for another login of the Sentinels add
-    ///   `?sentinel-user=…&sentinel-pass=…`;
+    ///   this name, followed through fail-overs. User and password belong to the servers; for Sentinels that
+    ///   need a login add `?sentinel-user=…&sentinel-pass=…`;
     /// - `redis+cluster://[user:password@]h1[:6379],h2,…`: a Redis Cluster, found through these of its
     ///   servers. A cluster is *one* node: each key is at one of its primaries.
     ///
-    /// The last two have a form with TLS as well: `rediss+sentinel://…` (`?sentinel-tls=no` where only the
-    /// servers speak it) and `rediss+cluster://…`. If servers announce an address that cannot be reached
-    /// from here, replace it: `?map=10.0.0.5:6379=localhost:7001`. This option may be repeated, and given
-    /// without ports.
+    /// The last two have a form with TLS as well: `rediss+sentinel://…`, for servers and Sentinels, and
+    /// `rediss+cluster://…`. Without a scheme, a path is a unix socket, and a name is a host. If servers announce an
+    /// address that cannot be reached from here, replace it: `?map=10.0.0.5:6379=localhost:7001`. This option may be
+    /// repeated, and given without ports.
     ///
     /// The order of the list has no meaning: the client sorts it.
     ///
@@ -99,8 +101,23 @@ impl Client {
     /// Waits until releases under way are done, for at most one node time-out, and closes the idle
     /// connections. Guards stay valid.
     pub async fn close(&self) {
+        self.rest(ready(())).await;
+    }
+
+    /// Releases all locks whose guards renew them, for the end of a program, and closes the client.
+    #[cfg(feature = "operator")]
+    pub async fn end(&self) {
+        self.shared.ended.send_replace(());
+        self.rest(self.shared.ended.closed()).await;
+    }
+
+    async fn rest(&self, first: impl Future<Output = ()>) {
         let within = self.shared.node_timeout.unwrap_or(LONGEST_TIMEOUT);
-        if !self.released(within).await {
+        let rests = async {
+            first.await;
+            self.released(within).await
+        };
+        if !timeout(within, rests).await.unwrap_or(false) {
             debug!("some releases are not answered yet");
         }
         for node in &self.shared.nodes {
@@ -111,7 +128,7 @@ impl Client {
 
 impl ClientBuilder {
     /// Sets the nodes: a URL each, or comma-separated lists of them. Without this call the client takes them
-    /// from the environment's `DLOCK_NODES`, where a name without a scheme is a host.
+    /// from the environment's `DLOCK_NODES`.
     pub fn nodes<S: Into<String>>(mut self, nodes: impl IntoIterator<Item = S>) -> ClientBuilder {
         self.nodes.get_or_insert_default().extend(nodes.into_iter().map(Into::into));
         self
@@ -161,16 +178,17 @@ impl ClientBuilder {
             None => Address::of_environment(env::var("DLOCK_NODES").ok().as_deref())?,
         };
         let addresses = address::read_all(&nodes)?;
-        let names: Vec<String> =
-            addresses.iter().map(|address| address.name().to_owned()).collect();
-        let identities = Arc::new(Identities::new(addresses, self.listener.clone()));
+        let places = 0..addresses.len();
         let timeout = self.node_timeout.unwrap_or(LONGEST_TIMEOUT);
+        let identities = Arc::new(Identities::new(addresses, self.listener.clone(), timeout));
         let taken = identities.taken();
-        let node = |(place, name)| Node::new(name, place, timeout, Arc::clone(&identities));
-        let nodes = names.into_iter().enumerate().map(node).map(Arc::new).collect();
+        let node = |place| Arc::new(Node::new(place, Arc::clone(&identities)));
+        let nodes = places.map(node).collect();
         let ClientBuilder { node_timeout, listener, .. } = self;
         let (memory, background, counts) = (Memory::default(), Background::new(), Counts::new());
-        let shared = Shared { nodes, taken, node_timeout, memory, background, counts, listener };
+        let ended = watch::Sender::default();
+        let shared =
+            Shared { nodes, taken, node_timeout, memory, background, counts, listener, ended };
         Ok(Client { shared: Arc::new(shared) })
     }
 }

@@ -75,7 +75,7 @@ pub use inspect::{DoneInfo, HolderInfo, Inspection, WaiterInfo};
 pub use key::Key;
 pub use options::LockOptions;
 pub use reach::address::Address;
-pub use report::error::{Error, Loss, LossReason, RunError};
+pub use report::error::{Error, Loss, LossReason};
 pub use report::notice::Notice;
 pub use report::{NodeError, NodeState, Release, Report};
 pub use token::{InvalidToken, Token};

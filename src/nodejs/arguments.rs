@@ -34,10 +34,10 @@ pub(crate) fn millis(span: Duration) -> f64 {
     span.as_micros() as f64 / 1e3
 }
 
-/// Converts a fence. Fences are at most 2^53 - 1, and all other counts are smaller, so a number of JavaScript
+/// Converts a fence or a count. Fences are at most 2^53 - 1, and all counts are smaller, so a number of JavaScript
 /// is exact.
-pub(crate) fn fence(fence: u64) -> f64 {
-    fence as f64
+pub(crate) fn number(number: u64) -> f64 {
+    number as f64
 }
 
 pub(crate) fn token(text: &str) -> Result<Token, Error> {

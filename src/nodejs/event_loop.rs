@@ -9,24 +9,23 @@ use std::future::Future;
 use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak, mpsc};
 
-use dlock_bindings::connected::{Connected, LONGEST_END};
-use dlock_bindings::held;
-use dlock_client::Error;
-use futures_util::future::join_all;
+use dlock_bindings::exit::{self, LONGEST_END};
+use dlock_bindings::failure::Failure;
+use dlock_bindings::value::{Record, Value};
+use dlock_client::{Client, Error};
 use napi::Env;
 use napi::bindgen_prelude::Function;
 use napi::threadsafe_function::{ThreadsafeFunction, ThreadsafeFunctionCallMode};
 use napi_derive::napi;
+use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 
-use crate::outcome::{Line, Outcome};
+use crate::outcome::Outcome;
+use crate::runtime;
 
 /// The queue of outcomes for one event loop.
 #[napi]
 pub struct OutcomeQueue(Arc<EventLoop>);
-
-/// The place of a held lock, until it is released.
-pub(crate) type Place = Mutex<Option<dlock_client::Guard>>;
 
 /// The event loop's wake-up. The loop may end meanwhile, unless TypeScript awaits some work.
 type WakeUp = ThreadsafeFunction<(), (), (), napi::Status, false, true>;
@@ -34,6 +33,7 @@ type WakeUp = ThreadsafeFunction<(), (), (), napi::Status, false, true>;
 /// An event loop: its outcomes, and the work, locks and clients that end with it.
 pub(crate) struct EventLoop {
     wake_up: WakeUp,
+    pub(crate) runtime: Handle,
     state: Mutex<State>,
 }
 
@@ -43,9 +43,7 @@ struct State {
     /// Number of log lines among them.
     lines: usize,
     under_way: BTreeMap<u32, AbortHandle>,
-    /// Guards by address.
-    guards: BTreeMap<usize, Weak<Place>>,
-    clients: Vec<Weak<Connected>>,
+    clients: Vec<Weak<Client>>,
     has_ended: bool,
 }
 
@@ -55,7 +53,8 @@ impl OutcomeQueue {
     #[napi(constructor)]
     pub fn new(env: Env, wake_up: Function<'_, (), ()>) -> napi::Result<OutcomeQueue> {
         let wake_up = wake_up.build_threadsafe_function().weak::<true>().build()?;
-        let event_loop = Arc::new(EventLoop { wake_up, state: Mutex::default() });
+        let event_loop =
+            Arc::new(EventLoop { wake_up, runtime: runtime::current()?, state: Mutex::default() });
         env.add_env_cleanup_hook(Arc::clone(&event_loop), |event_loop| event_loop.end())?;
         Ok(OutcomeQueue(event_loop))
     }
@@ -92,22 +91,21 @@ impl EventLoop {
     /// Carries this work out in the runtime, and queues the outcome. The work can be cancelled.
     pub(crate) fn run(
         self: &Arc<Self>,
-        connected: &Arc<Connected>,
         id: u32,
-        work: impl Future<Output = Result<Outcome, Error>> + Send + 'static,
+        work: impl Future<Output = Result<impl Into<Outcome> + Send, Error>> + Send + 'static,
     ) {
         // `cancel` and `end` wait for this mutex until the work is registered.
         let mut state = self.state();
-        let (event_loop, client) = (Arc::clone(self), Arc::clone(connected));
+        let event_loop = Arc::clone(self);
         let task = async move {
-            let outcome = client.caught(work).await.unwrap_or_else(Outcome::Failed);
+            let outcome = Failure::caught(work).await.map_or_else(Outcome::Failed, Into::into);
             event_loop.push(id, outcome);
         };
-        let task = connected.runtime.spawn(task).abort_handle();
+        let task = self.runtime.spawn(task).abort_handle();
         state.under_way.insert(id, task);
     }
 
-    /// Queues an outcome. Id 0 is for events without a caller.
+    /// Queues an outcome. Id 0 is for log lines.
     pub(crate) fn push(&self, id: u32, outcome: Outcome) {
         let mut state = self.state();
         state.under_way.remove(&id);
@@ -115,11 +113,11 @@ impl EventLoop {
     }
 
     /// Queues a log line. If the loop is blocked, lines beyond the limit are lost.
-    pub(crate) fn push_line(&self, line: Line) {
+    pub(crate) fn push_line(&self, line: Record) {
         let mut state = self.state();
         if state.lines < MOST_LINES {
             state.lines += 1;
-            self.enqueue(state, 0, Outcome::Line(line));
+            self.enqueue(state, 0, Value::from(line).into());
         }
     }
 
@@ -136,15 +134,7 @@ impl EventLoop {
         }
     }
 
-    pub(crate) fn remember(&self, place: &Arc<Place>) {
-        self.state().guards.insert(number(place), Arc::downgrade(place));
-    }
-
-    pub(crate) fn forget(&self, place: &Arc<Place>) {
-        self.state().guards.remove(&number(place));
-    }
-
-    pub(crate) fn remember_client(&self, client: &Arc<Connected>) {
+    pub(crate) fn remember_client(&self, client: &Arc<Client>) {
         let clients = &mut self.state().clients;
         clients.retain(|client| client.strong_count() > 0);
         clients.push(Arc::downgrade(client));
@@ -152,21 +142,18 @@ impl EventLoop {
 
     /// Releases the locks of an event loop that has ended, and waits a short time for the nodes' answers.
     fn end(&self) {
-        let State { arrived, under_way, guards, clients, .. } =
+        let State { arrived, under_way, clients, .. } =
             mem::replace(&mut *self.state(), State { has_ended: true, ..State::default() });
         under_way.values().for_each(AbortHandle::abort);
-        let clients: Vec<Arc<Connected>> = clients.iter().filter_map(Weak::upgrade).collect();
         drop(arrived);
-        let held = guards.values().filter_map(Weak::upgrade);
-        let guards =
-            held.filter_map(|place| place.lock().unwrap_or_else(PoisonError::into_inner).take());
-        guards.for_each(held::end);
-        let Some(runtime) = clients.first().map(|client| client.runtime.clone()) else { return };
+        let clients = clients.iter().filter_map(Weak::upgrade);
+        let clients: Vec<Client> = clients.map(|client| (*client).clone()).collect();
+        if clients.is_empty() {
+            return;
+        }
         let (done, is_done) = mpsc::sync_channel(1);
-        runtime.spawn(async move {
-            // Aborted work ends at its next poll, which is now.
-            tokio::task::yield_now().await;
-            join_all(clients.iter().map(|connected| connected.client.close())).await;
+        self.runtime.spawn(async move {
+            exit::end(clients).await;
             let _ = done.send(());
         });
         let _ = is_done.recv_timeout(LONGEST_END);
@@ -175,10 +162,6 @@ impl EventLoop {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-fn number(place: &Arc<Place>) -> usize {
-    Arc::as_ptr(place).addr()
 }
 
 /// Limit of log lines that are not yet collected.

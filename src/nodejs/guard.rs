@@ -3,48 +3,42 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use dlock_bindings::connected::Connected;
 use dlock_bindings::held;
-use dlock_bindings::lease::PendingLease;
-use dlock_client::{Error, Key, Loss, LossReason};
+use dlock_client::{Client, Key, Loss, LossReason};
 use napi::Env;
-use napi::bindgen_prelude::{Buffer, Either, ObjectFinalize};
+use napi::bindgen_prelude::{Buffer, Either, Object};
 use napi_derive::napi;
 
 use crate::arguments;
-use crate::event_loop::{EventLoop, Place};
-use crate::failure::{self, Failure};
+use crate::event_loop::EventLoop;
 use crate::options::{Given, span, text};
 use crate::outcome::Outcome;
+use crate::value::failure;
 
 /// A lock that is held, and renewed until it is released. Collecting this object releases it.
-#[napi(custom_finalize)]
+#[napi]
 pub struct Guard {
     key: Key,
     token: String,
     fence: u64,
     /// True once the owner of the token is responsible for the lock.
     is_detached: AtomicBool,
-    /// True while V8 counts the memory of the lock.
-    is_counted: AtomicBool,
-    place: Arc<Place>,
-    connected: Arc<Connected>,
+    held: Mutex<Option<dlock_client::Guard>>,
+    /// The end of the event loop finds it.
+    _client: Arc<Client>,
     event_loop: Arc<EventLoop>,
 }
 
 impl Guard {
     pub(crate) fn new(
-        env: Env,
         guard: dlock_client::Guard,
-        connected: Arc<Connected>,
+        client: Arc<Client>,
         event_loop: Arc<EventLoop>,
-    ) -> napi::Result<Guard> {
-        env.adjust_external_memory(MEMORY)?;
+    ) -> Guard {
         let (key, token, fence) = (guard.key().clone(), guard.token().to_string(), guard.fence());
-        let place = Arc::new(Mutex::new(Some(guard)));
-        event_loop.remember(&place);
-        let (is_detached, is_counted) = (AtomicBool::new(false), AtomicBool::new(true));
-        Ok(Guard { key, token, fence, is_detached, is_counted, place, connected, event_loop })
+        let held = Mutex::new(Some(guard));
+        let is_detached = AtomicBool::new(false);
+        Guard { key, token, fence, is_detached, held, _client: client, event_loop }
     }
 }
 
@@ -59,7 +53,7 @@ impl Guard {
     /// Fence of this acquisition.
     #[napi(getter)]
     pub fn fence(&self) -> f64 {
-        arguments::fence(self.fence)
+        arguments::number(self.fence)
     }
 
     /// Token of this holder at the nodes.
@@ -78,8 +72,7 @@ impl Guard {
     #[napi]
     pub fn valid_for(&self) -> f64 {
         let held = self.held();
-        held.as_ref()
-            .map_or(0.0, |guard| arguments::millis(held::valid_for(guard, &self.connected)))
+        held.as_ref().map_or(0.0, |guard| arguments::millis(guard.valid_for()))
     }
 
     /// True if the lock is not released.
@@ -90,17 +83,25 @@ impl Guard {
 
     /// Returns the fence, or an error if other holders have different ones at the same time.
     #[napi(catch_unwind)]
-    pub fn exclusive_fence(&self) -> Either<f64, Failure> {
-        self.proof(|guard| guard.exclusive_fence().map(arguments::fence))
+    pub fn exclusive_fence<'env>(&self, env: &'env Env) -> napi::Result<Either<f64, Object<'env>>> {
+        let fence = match &*self.held() {
+            None => Err(self.released().into()),
+            Some(guard) => guard.exclusive_fence(),
+        };
+        match fence {
+            Ok(fence) => Ok(Either::A(arguments::number(fence))),
+            Err(error) => failure(env, error).map(Either::B),
+        }
     }
 
     /// Returns the loss; null while the lock is held.
     #[napi(catch_unwind)]
-    pub fn loss(&self) -> Option<Failure> {
-        match &*self.held() {
-            None => Some(failure::of(self.released())),
-            Some(guard) => held::loss(guard, &self.connected).map(failure::of),
-        }
+    pub fn loss<'env>(&self, env: &'env Env) -> napi::Result<Option<Object<'env>>> {
+        let loss = match &*self.held() {
+            None => Some(self.released()),
+            Some(guard) => guard.check().err(),
+        };
+        loss.map(|loss| failure(env, loss)).transpose()
     }
 
     /// Renews the lease, now and from now on for at least this long.
@@ -109,10 +110,7 @@ impl Guard {
         let ttl = span("ttl", ttl);
         let asked = ttl.map(|ttl| self.held().as_ref().map(|guard| guard.extend(ttl)));
         let released = self.released();
-        self.event_loop.run(&self.connected, id, async move {
-            asked?.ok_or(released)?.await?;
-            Ok(Outcome::Done)
-        });
+        self.event_loop.run(id, async move { asked?.ok_or(released)?.await });
     }
 
     /// Leaves the lock done until `window` after it was acquired.
@@ -123,46 +121,37 @@ impl Guard {
         let asked = wanted
             .map(|(window, outcome)| self.held().as_ref().map(|guard| guard.done(window, outcome)));
         let released = self.released();
-        self.event_loop.run(&self.connected, id, async move {
-            asked?.ok_or(released)?.await?;
-            Ok(Outcome::Done)
-        });
+        self.event_loop.run(id, async move { asked?.ok_or(released)?.await });
     }
 
     /// Releases the lock, and waits until a majority of the nodes has answered.
     #[napi(catch_unwind)]
-    pub fn release(&self, env: Env, id: u32) {
-        self.uncount(env);
+    pub fn release(&self, id: u32) {
         let (guard, released) = (self.held().take(), self.released());
         // If the work is cancelled before it begins, the guard is dropped, which releases the lock.
-        self.event_loop.run(&self.connected, id, async move {
+        self.event_loop.run(id, async move {
             guard.ok_or(released)?.release().await?;
-            Ok(Outcome::Done)
+            Ok(())
         });
     }
 
     /// Hands the lock over to the owner of its token. The outcome is the lease.
     #[napi(catch_unwind)]
-    pub fn detach(&self, env: Env, id: u32) {
-        self.uncount(env);
+    pub fn detach(&self, id: u32) {
         let (guard, released) = (self.held().take(), self.released());
         if guard.is_some() {
             self.is_detached.store(true, Ordering::Relaxed);
         }
-        let connected = Arc::clone(&self.connected);
-        self.event_loop.run(&self.connected, id, async move {
-            Ok(Outcome::Detached(PendingLease::detach(guard.ok_or(released)?, connected).await?))
-        });
+        self.event_loop.run(id, async move { Ok(guard.ok_or(released)?.detach().await?) });
     }
 
     /// Reports the loss of the lock.
     #[napi(catch_unwind)]
     pub fn watch(&self, id: u32) {
-        let lost = self.held().as_ref().map(|guard| held::lost(guard, &self.connected));
+        let lost = self.held().as_ref().map(|guard| guard.lost());
         let released = self.released();
-        self.event_loop.run(&self.connected, id, async move {
-            Ok(Outcome::Failed(lost.ok_or(released)?.await))
-        });
+        self.event_loop
+            .run(id, async move { Ok(Outcome::Failed(lost.ok_or(released)?.await.into())) });
     }
 
     /// Releases the lock in the background.
@@ -185,24 +174,7 @@ impl Guard {
 
 impl Guard {
     fn held(&self) -> MutexGuard<'_, Option<dlock_client::Guard>> {
-        self.place.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Tells V8 that the memory of the lock is free.
-    fn uncount(&self, env: Env) {
-        if self.is_counted.swap(false, Ordering::Relaxed) {
-            // This fails only while the event loop ends.
-            let _ = env.adjust_external_memory(-MEMORY);
-        }
-    }
-
-    fn proof<T>(
-        &self,
-        read: impl FnOnce(&dlock_client::Guard) -> Result<T, Error>,
-    ) -> Either<T, Failure> {
-        let held = self.held();
-        let proof = held.as_ref().map_or_else(|| Err(self.released().into()), read);
-        proof.map_or_else(|error| Either::B(failure::of(error)), Either::A)
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn released(&self) -> Loss {
@@ -214,19 +186,8 @@ impl Guard {
     }
 }
 
-impl ObjectFinalize for Guard {
-    fn finalize(self, env: Env) -> napi::Result<()> {
-        self.uncount(env);
-        Ok(())
-    }
-}
-
 impl Drop for Guard {
     fn drop(&mut self) {
-        self.event_loop.forget(&self.place);
         self.held().take().into_iter().for_each(held::end);
     }
 }
-
-/// Memory that a held lock uses outside of V8's heap, in bytes. V8 collects guards in time only if it counts this.
-const MEMORY: i64 = 8 << 10;

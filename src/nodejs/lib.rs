@@ -6,7 +6,7 @@
 //! - `runtime`: the thread that carries everything out and renews leases. It never waits for an event loop.
 //! - `event_loop`: the outcomes for one event loop, and the locks of that loop: its end releases them.
 //! - `client`, `lock`, `guard`: the classes.
-//! - `outcome`: the possible outcomes of work. `completion`, `report`, `failure`: outcomes as values of JavaScript.
+//! - `outcome`: the possible outcomes of work. `completion`, `value`: outcomes as values of JavaScript.
 //! - `trace`: the library's log lines, for `node:diagnostics_channel`.
 //! - `options`, `arguments`: read the options of a lock, lengths of time and keys from JavaScript.
 
@@ -14,11 +14,10 @@ mod arguments;
 mod client;
 mod completion;
 mod event_loop;
-mod failure;
 mod guard;
 mod lock;
 mod options;
 mod outcome;
-mod report;
 mod runtime;
 mod trace;
+mod value;

@@ -112,7 +112,7 @@ pub(crate) fn renamed(text: &str) -> String {
     names.iter().fold(text.to_owned(), |text, name| text.replace(name, &camel_case(name)))
 }
 
-fn camel_case(name: &str) -> String {
+pub(crate) fn camel_case(name: &str) -> String {
     let mut words = name.split('_');
     let first = words.next().unwrap_or_default().to_owned();
     words.fold(first, |name, word| name + &word[..1].to_uppercase() + &word[1..])

@@ -2,36 +2,22 @@
 
 use std::sync::Arc;
 
-use dlock_bindings::connected::Connected;
 use dlock_bindings::failure::Failure;
-use dlock_bindings::lease::PendingLease;
-use dlock_client::{Guard, Inspection, Lease, NodeError, Notice};
-use napi_derive::napi;
+use dlock_bindings::value::Value;
+use dlock_client::Client;
 
 /// The outcome of work, or an event. Dropping one with a lock releases the lock.
 pub(crate) enum Outcome {
-    Acquired(Guard, Arc<Connected>),
-    Detached(PendingLease),
-    Lease(Lease),
-    Inspected(Vec<(String, Result<Option<Inspection>, NodeError>)>),
-    Broken(Vec<(String, Result<u64, NodeError>)>),
-    Done,
-    Flag(bool),
-    Notice(Notice),
-    Line(Line),
+    Acquired(dlock_client::Guard, Arc<Client>),
+    Value(Value),
     Failed(Failure),
 }
 
-/// A log line.
-#[napi(object, object_from_js = false)]
-#[derive(Clone)]
-pub struct Line {
-    /// `error`, `warn`, `info` or `debug`.
-    pub level: String,
-    /// Message of the line.
-    pub message: String,
-    /// Names and values.
-    pub fields: Vec<Vec<String>>,
-    /// Time, in milliseconds since 1970.
-    pub time: f64,
+impl<T> From<T> for Outcome
+where
+    Value: From<T>,
+{
+    fn from(value: T) -> Outcome {
+        Outcome::Value(value.into())
+    }
 }

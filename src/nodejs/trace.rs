@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex, Once, PoisonError, Weak};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use dlock_bindings::events::{self, Level, Listener};
+use dlock_bindings::value::Record;
 use napi_derive::napi;
 
 use crate::event_loop::{EventLoop, OutcomeQueue};
-use crate::outcome::Line;
 
 /// Sets whether an event loop wants the lines of this process.
 #[napi(catch_unwind)]
@@ -33,7 +33,7 @@ impl Listener for Log {
     }
 
     fn line(&self, line: events::Line) {
-        let line = Line::from(line);
+        let line = message(line);
         // This must not block: a line is lost while the list is locked.
         let Ok(loops) = LOOPS.try_lock() else { return };
         loops
@@ -43,14 +43,17 @@ impl Listener for Log {
     }
 }
 
-impl From<events::Line> for Line {
-    fn from(line: events::Line) -> Line {
-        let fields =
-            line.fields.into_iter().map(|(name, value)| vec![name.to_owned(), value]).collect();
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let level = line.level.as_str().to_lowercase();
-        Line { level, message: line.message, fields, time: since.as_secs_f64() * 1e3 }
-    }
+/// An object of TypeScript's type `LogMessage`.
+fn message(line: events::Line) -> Record {
+    let fields = line.fields.into_iter().map(|(name, value)| (name, value.into())).collect();
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let fields = vec![
+        ("level", line.level.as_str().to_lowercase().into()),
+        ("message", line.message.into()),
+        ("fields", Record { kind: "", fields }.into()),
+        ("time", since.into()),
+    ];
+    Record { kind: "LogMessage", fields }
 }
 
 static LOOPS: Mutex<Vec<Weak<EventLoop>>> = Mutex::new(Vec::new());

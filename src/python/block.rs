@@ -30,7 +30,6 @@ pub(crate) struct GuardBase(Py<Guard>);
 impl GuardBase {
     #[new]
     fn new(guard: Py<Guard>) -> GuardBase {
-        guard.get().give();
         GuardBase(guard)
     }
 
@@ -103,17 +102,15 @@ impl LockBase {
     /// returned guard: without a reference it releases the lock at once.
     #[pyo3(signature = (*, wait = Wait::OfLock))]
     fn acquire<'py>(slf: &Bound<'py, Self>, wait: Wait) -> PyResult<Bound<'py, GuardBase>> {
-        let py = slf.py();
-        let guard = finish(py, |to| slf.get().lock.get().acquire(py, to, wait))?;
-        static GUARD: PyOnceLock<Py<PyType>> = PyOnceLock::new();
-        let guard = GUARD.import(py, "dlock._sync", "Guard")?.call1((guard,))?;
-        // Python's garbage collector follows these references, and does not look into this type.
-        let client = intern!(py, "_client");
-        guard.setattr(client, slf.getattr(client)?)?;
-        guard.setattr(intern!(py, "_hooks"), PyList::empty(py))?;
-        Ok(guard.cast_into()?)
+        let guard = finish(slf.py(), |to| slf.get().lock.get().acquire(slf.py(), to, wait))?;
+        Self::guard(slf, guard)
     }
 
+    /// Acquires the lock if it is free.
+    fn try_acquire<'py>(slf: &Bound<'py, Self>) -> PyResult<Option<Bound<'py, GuardBase>>> {
+        let guard = finish(slf.py(), |to| slf.get().lock.get().try_acquire(slf.py(), to))?;
+        if guard.is_none() { Ok(None) } else { Self::guard(slf, guard).map(Some) }
+    }
     fn __enter__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, GuardBase>> {
         let calls = calls(slf.py());
         let guard = Self::acquire(slf, Wait::OfLock)?;
@@ -140,6 +137,21 @@ impl LockBase {
 }
 
 impl LockBase {
+    /// Makes a guard of Python.
+    fn guard<'py>(
+        slf: &Bound<'py, Self>,
+        guard: Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, GuardBase>> {
+        static GUARD: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+        let py = slf.py();
+        let guard = GUARD.import(py, "dlock._sync", "Guard")?.call1((guard,))?;
+        // Python's garbage collector follows these references, and does not look into this type.
+        let client = intern!(py, "_client");
+        guard.setattr(client, slf.getattr(client)?)?;
+        guard.setattr(intern!(py, "_hooks"), PyList::empty(py))?;
+        Ok(guard.cast_into()?)
+    }
+
     /// Locks the mutex, which must not be held while Python runs.
     fn entered(&self) -> MutexGuard<'_, Vec<Block>> {
         self.entered.lock().unwrap_or_else(PoisonError::into_inner)

@@ -48,7 +48,7 @@ impl Client {
     /// The addresses, without secrets.
     fn nodes(&self, py: Python<'_>) -> PyResult<Vec<String>> {
         let local = self.local(py)?;
-        Ok(local.connected.client.nodes().map(|node| node.name().to_owned()).collect())
+        Ok(local.client.nodes().map(|node| node.name().to_owned()).collect())
     }
 
     /// Extends a lock by its token, from now on. Without a fence it asks the nodes for it.
@@ -63,7 +63,7 @@ impl Client {
     ) -> PyResult<Py<PyAny>> {
         let (token, ttl, known) = (arguments::token(token)?, span("ttl", ttl)?, fence(known)?);
         let local = self.local(py)?;
-        let client = local.connected.client.clone();
+        let client = local.client.clone();
         let extended = async move { client.extend(key.0, &token, known, ttl).await };
         carry_out(py, &local, to, extended)
     }
@@ -78,14 +78,14 @@ impl Client {
     ) -> PyResult<Py<PyAny>> {
         let token = arguments::token(token)?;
         let local = self.local(py)?;
-        let released = local.connected.client.release(key.0, &token);
+        let released = local.client.release(key.0, &token);
         carry_out(py, &local, to, released)
     }
 
     /// Returns each node's report about a lock.
     fn inspect(&self, py: Python<'_>, to: ReplyTo<'_>, key: Name) -> PyResult<Py<PyAny>> {
         let local = self.local(py)?;
-        let client = local.connected.client.clone();
+        let client = local.client.clone();
         let inspected = async move { client.inspect(key.0).await };
         carry_out(py, &local, to, inspected)
     }
@@ -101,7 +101,7 @@ impl Client {
     ) -> PyResult<Py<PyAny>> {
         let token = token.map(arguments::token).transpose()?;
         let local = self.local(py)?;
-        let client = local.connected.client.clone();
+        let client = local.client.clone();
         let broken = async move { client.break_lock(key.0, token.as_ref()).await };
         carry_out(py, &local, to, broken)
     }
@@ -114,7 +114,7 @@ impl Client {
             None if to.is_none() => return Ok(py.None()),
             None => self.local(py)?,
         };
-        let client = local.connected.client.clone();
+        let client = local.client.clone();
         let closed = async move {
             client.close().await;
             Ok(())

@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyType};
 
-use crate::report;
+use crate::value::to_python;
 
 /// The classes of exceptions, by code.
 static CLASSES: PyOnceLock<Py<PyDict>> = PyOnceLock::new();
@@ -35,28 +35,10 @@ pub(crate) fn is_lost(py: Python<'_>, error: &PyErr) -> PyResult<bool> {
 /// Makes an exception, and sets its attributes. They are not arguments, because pickle, used by Celery for
 /// exceptions of tasks, would have to pass them again.
 fn exception<'py>(py: Python<'py>, failure: &Failure) -> PyResult<Bound<'py, PyAny>> {
-    let Failure { code, message, key, nodes, retry_after, holder, left, done, fence, why } =
-        failure;
+    let Failure { code, message, details } = failure;
     let made = class_of(py, code)?.call1((message,))?;
-    made.setattr("nodes", report::nodes(py, nodes)?)?;
-    made.setattr("retry_after", retry_after.map(|wait| wait.as_secs_f64()))?;
-    if let Some(key) = key {
-        made.setattr("key", report::key(py, key)?)?;
-    }
-    if let Some(holder) = holder {
-        made.setattr("holder", report::holder(py, holder)?)?;
-    }
-    if let Some(left) = left {
-        made.setattr("left", left.as_secs_f64())?;
-    }
-    if let Some(done) = done {
-        made.setattr("by", report::done(py, done)?)?;
-    }
-    if let Some(fence) = fence {
-        made.setattr("fence", fence)?;
-    }
-    if let Some(why) = why {
-        made.setattr("why", why)?;
+    for (name, value) in details {
+        made.setattr(*name, to_python(py, value)?)?;
     }
     Ok(made)
 }

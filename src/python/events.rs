@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 
 use dlock_bindings::events::{self, Level, Line, Listener};
+use dlock_bindings::value::Record;
 use dlock_client::Notice;
-use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 
-use crate::outcome::{IntoValue, Outcome};
+use crate::outcome::Outcome;
 use crate::outcome_queue::{OutcomeQueue, Outcomes};
 use crate::own::Own;
 
@@ -36,7 +36,7 @@ pub(crate) fn set_level(level: u32) {
 /// Queues a warning for the log.
 pub(crate) fn warn(message: String) {
     if let Some(queue) = queue() {
-        Log::push(&queue, Line { level: Level::WARN, message, fields: vec![] });
+        queue.push_within(MOST_EVENTS, LINE, Outcome::Line(number(Level::WARN), message));
     }
 }
 
@@ -47,7 +47,7 @@ impl Notices {
     /// Queues a notice. Notices beyond the limit are lost.
     pub(crate) fn send(&self, notice: &Notice) {
         if let Some(queue) = queue() {
-            queue.push_within(MOST_EVENTS, self.0, Outcome::new(Ok(notice.clone())));
+            queue.push_within(MOST_EVENTS, self.0, Outcome::Value(Record::from(notice).into()));
         }
     }
 }
@@ -55,7 +55,7 @@ impl Notices {
 impl Drop for Notices {
     fn drop(&mut self) {
         if let Some(queue) = queue() {
-            queue.push(self.0, Outcome::new(Ok(())));
+            queue.push(self.0, ().into());
         }
     }
 }
@@ -71,13 +71,6 @@ fn lock() -> MutexGuard<'static, Option<Own<Arc<Outcomes>>>> {
 /// A listener for log lines.
 struct Log;
 
-impl Log {
-    /// Lines beyond the limit are lost.
-    fn push(queue: &Outcomes, line: Line) {
-        queue.push_within(MOST_EVENTS, LINE, Outcome::new(Ok(line)));
-    }
-}
-
 impl Listener for Log {
     fn wants(&self, level: Level) -> bool {
         number(level) >= LEVEL.load(Ordering::Relaxed)
@@ -88,15 +81,9 @@ impl Listener for Log {
         if let Ok(queue) = QUEUE.try_lock()
             && let Some(queue) = queue.as_ref().and_then(Own::get)
         {
-            Log::push(queue, line);
+            let line = Outcome::Line(number(line.level), line.to_string());
+            queue.push_within(MOST_EVENTS, LINE, line);
         }
-    }
-}
-
-/// A line is its level in `logging`, and its text.
-impl IntoValue for Line {
-    fn into_value(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        (number(self.level), self.to_string()).into_py_any(py)
     }
 }
 

@@ -2,7 +2,7 @@
 //! them.
 //!
 //! The child must not use or drop the parent's objects ([`Own`](crate::own::Own)): each request, and each end
-//! of a connection, would appear as the parent's. It closes its copies of the parent's sockets at once.
+//! of a connection, would appear as the parent's.
 
 use std::mem;
 use std::process;
@@ -12,38 +12,25 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use pyo3::prelude::*;
 
 use crate::runtime;
-use crate::sockets::{self, Watched};
 
 /// Forks that are about to happen: several threads may fork at the same time, unless other hooks prevent it.
 struct Forks {
     under_way: usize,
-    pause: Option<Pause>,
-}
-
-/// A pause of the runtime.
-struct Pause {
-    /// Dropping this lets the runtime go on.
-    resume: Sender<()>,
-    /// Files that the runtime's epoll instance watches. Parent and child share that instance, and the parent
-    /// goes on after the fork, so this is read before.
-    watched: Vec<Watched>,
+    /// A pause of the runtime. Dropping this lets the runtime go on.
+    pause: Option<Sender<()>>,
 }
 
 /// Only threads attached to the interpreter lock it, and never while detached.
 static FORKS: Mutex<Forks> = Mutex::new(Forks { under_way: 0, pause: None });
 
-/// Runs before this process forks. The runtime stops between two steps, when its epoll instance watches all of its
-/// sockets.
+/// Runs before this process forks. The runtime stops between two steps.
 #[pyfunction]
 pub(crate) fn before(py: Python<'_>) {
     let mut forks = forks();
     forks.under_way += 1;
     if forks.pause.is_none() {
         let runtime = runtime::last(py).filter(|runtime| runtime.process == process::id());
-        forks.pause = runtime.map(|runtime| {
-            let resume = runtime.pause();
-            Pause { resume, watched: runtime.watched() }
-        });
+        forks.pause = runtime.map(|runtime| runtime.pause());
     }
 }
 
@@ -57,19 +44,12 @@ pub(crate) fn after_in_parent() {
     }
 }
 
-/// Runs after a fork, in the child.
+/// Runs after a fork, in the child. The runtime is not in this process: nothing resumes here.
 #[pyfunction]
-pub(crate) fn after_in_child(py: Python<'_>) {
+pub(crate) fn after_in_child() {
     let mut forks = forks();
     forks.under_way = 0;
-    match forks.pause.take() {
-        Some(Pause { resume, watched }) => {
-            sockets::close(watched);
-            // The runtime is not in this process: nothing resumes here.
-            mem::forget(resume);
-        }
-        None => runtime::last(py).iter().for_each(|runtime| runtime.close_sockets_of_parent()),
-    }
+    mem::forget(forks.pause.take());
 }
 
 fn forks() -> MutexGuard<'static, Forks> {

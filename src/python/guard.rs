@@ -1,23 +1,20 @@
 //! A lock that is held.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use dlock_bindings::held;
-use dlock_bindings::lease::PendingLease;
 use dlock_client::{Error, Key, Loss, LossReason};
 use futures_util::FutureExt;
-use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 
 use crate::arguments::{span, text};
 use crate::errors;
 use crate::events;
-use crate::held::{Acquired, Held, Place};
-use crate::outcome::IntoValue;
+use crate::held::Held;
+use crate::outcome::Outcome;
 use crate::outcome_queue::ReplyTo;
 use crate::own::Own;
-use crate::report;
+use crate::value::to_python;
 use crate::work::carry_out;
 
 /// A lock that is held, and renewed until it is released. Collecting this object releases it.
@@ -27,23 +24,10 @@ pub(crate) struct Guard {
     token: String,
     fence: u64,
     is_renewed: bool,
-    place: Arc<Place>,
-    /// True once a caller has the guard.
-    is_given: AtomicBool,
+    /// This mutex is never held while Python runs: Python may switch to another thread.
+    held: Mutex<Own<Held>>,
     /// True once the owner of the token is responsible for the lock.
     is_detached: AtomicBool,
-}
-
-impl IntoValue for Acquired {
-    const IS_LOCK: bool = true;
-
-    fn into_value(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        let guard = &self.held.guard;
-        let (key, token, fence) = (guard.key().clone(), guard.token().to_string(), guard.fence());
-        let (is_renewed, place) = (guard.is_renewed(), Place::new(py, self));
-        let (is_given, is_detached) = (AtomicBool::new(false), AtomicBool::new(false));
-        Guard { key, token, fence, is_renewed, place, is_given, is_detached }.into_py_any(py)
-    }
 }
 
 #[pymethods]
@@ -51,7 +35,7 @@ impl Guard {
     /// The lock, as text where it is UTF-8.
     #[getter]
     fn key(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        report::key(py, &self.key)
+        to_python(py, &(&self.key).into())
     }
 
     /// Fence of this acquisition.
@@ -80,14 +64,12 @@ impl Guard {
 
     /// Seconds until the validity ends if no renewal succeeds.
     fn valid_for(&self) -> f64 {
-        let valid = |held: &Held| held::valid_for(&held.guard, &held.local.connected);
-        self.with(valid).map_or(0.0, |length| length.as_secs_f64())
+        self.with(|held| held.guard.valid_for()).map_or(0.0, |length| length.as_secs_f64())
     }
 
     /// True if the lock is valid now.
     fn is_valid(&self) -> bool {
-        let is_valid = |held: &Held| !held.local.connected.is_broken() && held.guard.is_valid();
-        self.with(is_valid).unwrap_or(false)
+        self.with(|held| held.guard.is_valid()).unwrap_or(false)
     }
 
     /// True unless the lock is released, detached, or the parent process's.
@@ -102,9 +84,9 @@ impl Guard {
 
     /// Returns the loss as an exception; `None` while the lock is held.
     pub(crate) fn loss(&self, py: Python<'_>) -> Option<PyErr> {
-        match self.with(|held| held::loss(&held.guard, &held.local.connected)) {
+        match self.with(|held| held.guard.check()) {
             None => Some(self.gone(py)),
-            Some(loss) => loss.map(|loss| errors::raised(py, loss)),
+            Some(checked) => checked.err().map(|loss| errors::raised(py, loss)),
         }
     }
 
@@ -146,21 +128,14 @@ impl Guard {
     fn detach(&self, py: Python<'_>, to: ReplyTo<'_>) -> PyResult<Py<PyAny>> {
         let Held { guard, local } = self.take(py)?;
         self.is_detached.store(true, Ordering::Relaxed);
-        let detached = PendingLease::detach(guard, Arc::clone(&local.connected));
-        carry_out(py, &local, to, detached)
+        carry_out(py, &local, to, guard.detach().map(|lease| Ok(lease?)))
     }
 
     /// Waits for the loss of the lock, which is the outcome.
     fn watch(&self, py: Python<'_>, to: ReplyTo<'_>) -> PyResult<Py<PyAny>> {
-        let watched = self
-            .with(|held| (Arc::clone(&held.local), held::lost(&held.guard, &held.local.connected)));
+        let watched = self.with(|held| (Arc::clone(&held.local), held.guard.lost()));
         let (local, lost) = watched.ok_or_else(|| self.gone(py))?;
-        carry_out(py, &local, to, lost.map(Ok))
-    }
-
-    /// Notes that a caller has the guard: if it is collected while the lock is held, the log warns.
-    pub(crate) fn give(&self) {
-        self.is_given.store(true, Ordering::Relaxed);
+        carry_out(py, &local, to, lost.map(|loss| Ok(Outcome::Failed(loss.into()))))
     }
 
     /// Releases the lock in the background.
@@ -170,9 +145,16 @@ impl Guard {
 }
 
 impl Guard {
-    /// This mutex is never held while Python runs: Python may switch to another thread.
+    pub(crate) fn new(held: Held) -> Guard {
+        let (guard, process) = (&held.guard, held.local.runtime.process);
+        let (key, token, fence) = (guard.key().clone(), guard.token().to_string(), guard.fence());
+        let (is_renewed, is_detached) = (guard.is_renewed(), AtomicBool::new(false));
+        let held = Mutex::new(Own::of(held, process));
+        Guard { key, token, fence, is_renewed, held, is_detached }
+    }
+
     fn held(&self) -> MutexGuard<'_, Own<Held>> {
-        self.place.lock()
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn with<T>(&self, look: impl FnOnce(&Held) -> T) -> Option<T> {
@@ -201,15 +183,19 @@ impl Guard {
 /// Releases a guard in the runtime: work from another thread must wake it. Dropping this future before its
 /// first poll drops the guard, which releases the lock as well. Returns true if the lock is free.
 pub(crate) async fn released(guard: dlock_client::Guard) -> Result<bool, Error> {
-    Ok(guard.release().await?.is_free)
+    match guard.release().await {
+        Ok(release) => Ok(release.is_free),
+        // The end of the interpreter has released it.
+        Err(Loss { why: LossReason::Released, .. }) => Ok(true),
+        Err(loss) => Err(loss.into()),
+    }
 }
 
 // Replaces `__del__`: Python ignores an exception that a signal's handler raises there, so it would ignore
 // Ctrl-C.
 impl Drop for Guard {
     fn drop(&mut self) {
-        let is_given = *self.is_given.get_mut();
-        let Some(held) = self.place.close().filter(|_| is_given) else { return };
+        let Some(held) = self.held().take() else { return };
         if held.guard.is_valid() && self.is_renewed {
             let key = &self.key;
             events::warn(format!(

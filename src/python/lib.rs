@@ -4,12 +4,11 @@
 //! `dlock/`, in Python: context managers, asyncio, exceptions. In reading order:
 //!
 //! - `own`: values that a child process must not touch. `runtime`: the thread that carries everything out and
-//!   renews leases; it never waits for the interpreter. `sockets`: a child closes the sockets of its parent.
-//! - `outcome`: outcomes, which become values of Python without running code of Python. `errors`, `report`: outcomes as
+//!   renews leases; it never waits for the interpreter.
+//! - `outcome`: outcomes, which become values of Python without running code of Python. `errors`, `value`: outcomes as
 //!   exceptions and named tuples. `outcome_queue`: outcomes for an event loop.
 //! - `local`: a client's state in this process. `work`: carries work out; `wait`: a Python thread that waits for it.
-//! - `client`, `lock`, `guard`: the classes. `block`: the begin and end of a `with` block. `lease`: a lock
-//!   that is handed on.
+//! - `client`, `lock`, `guard`: the classes. `block`: the begin and end of a `with` block.
 //! - `held`, `exit`: the end of the interpreter releases held locks. `fork`: hooks before and after a fork.
 //! - `options`, `arguments`: read the options of a lock, keys and lengths of time from Python.
 //! - `events`: log lines, notices and warnings, for a thread of Python.
@@ -23,16 +22,14 @@ mod exit;
 mod fork;
 mod guard;
 mod held;
-mod lease;
 mod local;
 mod lock;
 mod options;
 mod outcome;
 mod outcome_queue;
 mod own;
-mod report;
 mod runtime;
-mod sockets;
+mod value;
 mod wait;
 mod work;
 
@@ -53,8 +50,6 @@ mod _native {
     use crate::fork::{after_in_child, after_in_parent, before};
     #[pymodule_export]
     use crate::guard::Guard;
-    #[pymodule_export]
-    use crate::lease::Detached;
     #[pymodule_export]
     use crate::lock::Lock;
     #[pymodule_export]

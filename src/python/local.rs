@@ -7,11 +7,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use dlock_bindings::connected::Connected;
 use dlock_client::Client;
 use futures_util::future::{Either, select};
 use pyo3::prelude::*;
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 
 use crate::errors;
 use crate::events::Notices;
@@ -19,15 +18,11 @@ use crate::runtime::{self, Runtime, is_main_thread};
 
 /// A client's state in this process. A child process has one of its own.
 pub(crate) struct Local {
-    pub(crate) connected: Arc<Connected>,
+    pub(crate) client: Client,
     pub(crate) runtime: Arc<Runtime>,
     /// Notified at the end of the interpreter.
     end: Arc<Notify>,
-    acquisitions: Arc<watch::Sender<usize>>,
 }
-
-/// Counts as an acquisition until it has failed, or the end of the interpreter can find its lock.
-pub(crate) struct UnderWay(Arc<watch::Sender<usize>>);
 
 /// All clients. Only threads attached to the interpreter lock it.
 static CLIENTS: Mutex<Vec<Weak<Local>>> = Mutex::new(Vec::new());
@@ -53,9 +48,7 @@ impl Local {
         }
         let _inside = runtime.handle.enter();
         let client = builder.connect_later().map_err(|error| errors::raised(py, error))?;
-        let connected = Arc::new(Connected::new(client, runtime.handle.clone()));
-        let acquisitions = Arc::new(watch::Sender::new(0));
-        let local = Arc::new(Local { connected, runtime, end: Arc::default(), acquisitions });
+        let local = Arc::new(Local { client, runtime: Arc::clone(&runtime), end: Arc::default() });
         let mut clients = clients();
         clients.retain(|client| client.strong_count() > 0);
         clients.push(Arc::downgrade(&local));
@@ -87,18 +80,6 @@ impl Local {
             }
         }
     }
-
-    /// Counts a new acquisition.
-    pub(crate) fn under_way(&self) -> UnderWay {
-        self.acquisitions.send_modify(|count| *count += 1);
-        UnderWay(Arc::clone(&self.acquisitions))
-    }
-
-    /// Resolves when no acquisition is under way.
-    pub(crate) fn rests(&self) -> impl Future<Output = ()> + Send + use<> {
-        let mut acquisitions = self.acquisitions.subscribe();
-        async move { drop(acquisitions.wait_for(|count| *count == 0).await) }
-    }
 }
 
 /// True in a daemon thread that runs while the interpreter ends.
@@ -117,10 +98,4 @@ pub(crate) fn end(_: Python<'_>) -> Vec<Arc<Local>> {
 
 fn clients() -> MutexGuard<'static, Vec<Weak<Local>>> {
     CLIENTS.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl Drop for UnderWay {
-    fn drop(&mut self) {
-        self.0.send_modify(|count| *count -= 1);
-    }
 }

@@ -3,19 +3,23 @@
 use std::future::Future;
 use std::sync::Arc;
 
+use dlock_bindings::held;
 use dlock_client::{Error, Key, LockOptions, Patience};
-use futures_util::FutureExt;
+use futures_util::{FutureExt, TryFutureExt};
+use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::arguments::{Name, span};
 use crate::client::Client;
 use crate::errors;
-use crate::held::{Acquired, Held};
+use crate::guard::Guard;
+use crate::held::Held;
 use crate::local::Local;
 use crate::options::{self, patience};
+use crate::outcome::Outcome;
 use crate::outcome_queue::ReplyTo;
-use crate::report;
+use crate::value::to_python;
 use crate::work::carry_out;
 
 /// A lock and its options. It can be acquired any number of times.
@@ -62,7 +66,7 @@ impl Lock {
     /// The lock, as text where it is UTF-8.
     #[getter]
     fn key(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        report::key(py, &self.key)
+        to_python(py, &(&self.key).into())
     }
 
     /// Checks a window for `run_once`.
@@ -80,31 +84,40 @@ impl Lock {
         wait: Wait,
     ) -> PyResult<Py<PyAny>> {
         let local = self.client.get().local(py)?;
-        carry_out(py, &local, to, self.acquiring(&local, wait))
+        let lock = match wait {
+            Wait::OfLock => self.at(&local),
+            Wait::Given(wait) => self.at(&local).wait(wait),
+        };
+        // A box is small: the caller may have a small stack.
+        let acquired = lock.acquire().boxed().map_ok(Some);
+        carry_out(py, &local, to, acquiring(&local, acquired))
+    }
+
+    /// Acquires the lock if it is free; the outcome is `None` if it is not.
+    pub(crate) fn try_acquire(&self, py: Python<'_>, to: ReplyTo<'_>) -> PyResult<Py<PyAny>> {
+        let local = self.client.get().local(py)?;
+        let acquired = held::try_acquire(self.at(&local));
+        carry_out(py, &local, to, acquiring(&local, acquired))
     }
 }
 
 impl Lock {
     /// The library's lock. The client is another one after a fork.
     fn at(&self, local: &Local) -> dlock_client::Lock {
-        local.connected.client.lock(&self.key).options(self.options.clone())
+        local.client.lock(&self.key).options(self.options.clone())
     }
+}
 
-    fn acquiring(
-        &self,
-        local: &Arc<Local>,
-        wait: Wait,
-    ) -> impl Future<Output = Result<Acquired, Error>> + Send + use<> {
-        let lock = match wait {
-            Wait::OfLock => self.at(local),
-            Wait::Given(wait) => self.at(local).wait(wait),
-        };
-        // A box is small: the caller may have a small stack.
-        let acquired = lock.acquire().boxed();
-        let (ours, under_way) = (Arc::clone(local), local.under_way());
-        local.until_the_end(async move {
-            let held = Held { guard: acquired.await?, local: ours };
-            Ok(Acquired { held, under_way })
-        })
-    }
+/// Acquires a lock until the end of the interpreter.
+fn acquiring<A: Future<Output = Result<Option<dlock_client::Guard>, Error>> + Send + 'static>(
+    local: &Arc<Local>,
+    acquired: A,
+) -> impl Future<Output = Result<Outcome, Error>> + Send + use<A> {
+    let ours = Arc::clone(local);
+    let held = |guard| {
+        let held = Held { guard, local: ours };
+        Outcome::Acquired(Box::new(|py| Guard::new(held).into_py_any(py)))
+    };
+    let work = async move { Ok(acquired.await?.map_or_else(|| ().into(), held)) };
+    local.until_the_end(work.boxed())
 }

@@ -3,7 +3,7 @@
 
 use std::mem;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nix::errno::Errno;
 use nix::sys::eventfd::{EfdFlags, EventFd};
@@ -30,9 +30,6 @@ pub(crate) struct Outcomes {
 #[pyclass(frozen, module = "dlock._native")]
 pub(crate) struct Task(Own<AbortHandle>);
 
-/// All queues. Only threads attached to the interpreter lock it.
-static QUEUES: Mutex<Vec<Weak<Outcomes>>> = Mutex::new(Vec::new());
-
 #[pymethods]
 impl OutcomeQueue {
     #[new]
@@ -40,9 +37,6 @@ impl OutcomeQueue {
         let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
         let wake_up = EventFd::from_flags(flags).map_err(broken)?;
         let outcomes = Arc::new(Outcomes { wake_up, arrived: Mutex::default() });
-        let mut queues = queues();
-        queues.retain(|queue| queue.strong_count() > 0);
-        queues.push(Arc::downgrade(&outcomes));
         Ok(OutcomeQueue(Own::new(outcomes)))
     }
 
@@ -57,7 +51,7 @@ impl OutcomeQueue {
         Ok(())
     }
 
-    /// Takes all outcomes: the id of each work, and its value or exception.
+    /// Takes all outcomes: the id of each work, and its value, or its exception as a value.
     fn collect(&self, py: Python<'_>) -> PyResult<Vec<(u64, Py<PyAny>)>> {
         let outcomes = self.outcomes()?;
         match outcomes.wake_up.read() {
@@ -65,7 +59,10 @@ impl OutcomeQueue {
             Err(error) => return Err(broken(error)),
         }
         let arrived = mem::take(&mut *outcomes.arrived());
-        Ok(arrived.into_iter().map(|(id, outcome)| (id, outcome.collect(py))).collect())
+        let value = |outcome: Outcome| {
+            outcome.value(py).unwrap_or_else(|error| error.into_value(py).into_any())
+        };
+        Ok(arrived.into_iter().map(|(id, outcome)| (id, value(outcome))).collect())
     }
 }
 
@@ -101,22 +98,6 @@ impl Outcomes {
     fn arrived(&self) -> MutexGuard<'_, Vec<(u64, Outcome)>> {
         self.arrived.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Releases the locks that no loop has collected.
-pub(crate) fn release_what_is_uncollected(_: Python<'_>) {
-    let queues: Vec<Arc<Outcomes>> = queues().iter().filter_map(Weak::upgrade).collect();
-    for outcomes in queues {
-        let mut arrived = outcomes.arrived();
-        let (locks, others) =
-            mem::take(&mut *arrived).into_iter().partition(|(_, one)| one.is_lock);
-        *arrived = others;
-        drop((arrived, locks));
-    }
-}
-
-fn queues() -> MutexGuard<'static, Vec<Weak<Outcomes>>> {
-    QUEUES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Task {

@@ -7,7 +7,6 @@
 use std::future::Future;
 use std::io;
 use std::mem;
-use std::os::fd::RawFd;
 use std::process;
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -21,15 +20,11 @@ use pyo3::prelude::*;
 use tokio::runtime::{self, Builder, Handle};
 use tokio::sync::Notify;
 
-use crate::sockets::{self, Watched};
-
 /// The runtime of this process.
 pub(crate) struct Runtime {
     pub(crate) handle: Handle,
     /// The process that started it. A child process has the memory, but not the thread.
     pub(crate) process: u32,
-    /// Its epoll instance, which watches its sockets.
-    epoll: Option<RawFd>,
     tokio: runtime::Runtime,
     turns: Mutex<Turns>,
     /// Notified when the last Python thread has stopped driving it.
@@ -60,7 +55,6 @@ pub(crate) fn current(_: Python<'_>) -> PyResult<Arc<Runtime>> {
     if let Some(runtime) = current.as_ref().filter(|runtime| runtime.process == process::id()) {
         return Ok(Arc::clone(runtime));
     }
-    current.iter().for_each(|runtime| runtime.close_sockets_of_parent());
     let runtime = Runtime::start().map_err(PyOSError::new_err)?;
     // A parent's runtime is leaked: its thread is not in this process.
     mem::forget(current.replace(Arc::clone(&runtime)));
@@ -80,11 +74,10 @@ impl Runtime {
     fn start() -> io::Result<Arc<Runtime>> {
         let tokio =
             Builder::new_current_thread().enable_all().on_thread_start(no_signals).build()?;
-        let epoll = tokio.block_on(async { sockets::epoll_of_this_runtime() });
         let (handle, process) = (tokio.handle().clone(), process::id());
         let turns = Mutex::new(Turns { own: true, others: 0, begun: 0, sleeps: false });
         let (left, asked) = (Condvar::new(), Notify::new());
-        let runtime = Arc::new(Runtime { handle, process, epoll, tokio, turns, left, asked });
+        let runtime = Arc::new(Runtime { handle, process, tokio, turns, left, asked });
         let own = Arc::clone(&runtime);
         thread::Builder::new().name("dlock".to_owned()).spawn(move || {
             no_signals();
@@ -136,18 +129,6 @@ impl Runtime {
 
     fn turns(&self) -> MutexGuard<'_, Turns> {
         self.turns.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Returns the files that its epoll instance watches.
-    pub(crate) fn watched(&self) -> Vec<Watched> {
-        self.epoll.map(sockets::watched).unwrap_or_default()
-    }
-
-    /// For child processes of a fork without hooks. Some sockets may be missed.
-    pub(crate) fn close_sockets_of_parent(&self) {
-        if self.process != process::id() {
-            sockets::close(self.watched());
-        }
     }
 
     /// Stops the runtime between two steps, until the returned sender is dropped: a fork must not copy a

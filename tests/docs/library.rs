@@ -1,15 +1,15 @@
 //! Examples of the library: the pages show exactly the code that is compiled here.
 
-use std::error::Error;
+use std::error::Error as AnyError;
 use std::time::Duration;
 
-use dlock_client::{Client, Guard, RunError};
+use dlock_client::{Client, Error, Guard};
 
 use crate::page;
 
 /// Never run: it has to compile.
 #[allow(dead_code, reason = "the compiler is the test")]
-async fn example() -> Result<(), Box<dyn Error>> {
+async fn example() -> Result<(), Box<dyn AnyError>> {
     let client = Client::connect("redis://10.0.0.1,redis://10.0.0.2,redis://10.0.0.3").await?;
 
     let guard = client.lock("job:42").acquire_within(Duration::from_secs(10)).await?;
@@ -25,12 +25,12 @@ async fn example() -> Result<(), Box<dyn Error>> {
 async fn work(_: u64) {}
 
 #[allow(dead_code, reason = "as above")]
-async fn elect(client: Client) -> Result<(), Box<dyn Error>> {
+async fn elect(client: Client) -> Result<(), Box<dyn AnyError>> {
     loop {
         let election = client.lock("leader").ttl(Duration::from_secs(10)).meta("http://10.0.0.5");
         match election.run(async |guard: &Guard| lead(guard.fence()).await).await {
             Ok(()) => break,
-            Err(RunError::Lost(_)) => continue,
+            Err(Error::Lost(_)) => continue,
             Err(error) => return Err(error.into()),
         }
     }

@@ -7,7 +7,7 @@ mod speaker;
 use std::time::Duration;
 
 use harness::watched::Watched;
-use harness::{Certificates, Cluster, Kind, Server, apply, eventually};
+use harness::{Certificates, Kind, Server, apply, eventually};
 use speaker::{Language, Speaker, in_every_language};
 
 /// A server that does not answer must be left in time to find another.
@@ -29,19 +29,6 @@ fn a_lock_is_held_while_sentinels_promote_another_server(language: Language) {
 }
 
 #[apply(in_every_language)]
-fn a_lock_is_held_while_a_cluster_promotes_another_server(language: Language) {
-    let mut cluster = Cluster::start_with_replicas(Kind::Valkey91);
-    let mut program = Speaker::start(language, &cluster.url(&[0, 2]), NODE_TIMEOUT);
-    let key = cluster.key(1, "job");
-    let fence = program.fence(&format!("lock {key}"));
-    cluster.nodes[1].until_followed_by(&cluster.nodes[4]);
-    cluster.nodes[1].kill();
-    until_renewed_at(&cluster.nodes[4]);
-    assert_eq!(program.fence(&format!("check {key}")), fence);
-    assert_eq!(program.ask(&format!("release {key}")), "released");
-}
-
-#[apply(in_every_language)]
 fn a_lock_of_a_server_behind_tls_is_held(language: Language) {
     let certificates = Certificates::valid();
     let (server, port) = certificates.server("yes");
@@ -54,16 +41,6 @@ fn a_lock_of_a_server_behind_tls_is_held(language: Language) {
     assert_eq!(server.holders("job").len(), 1);
     assert_eq!(program.fence("check job"), fence);
     assert_eq!(program.ask("release job"), "released");
-}
-
-#[apply(in_every_language)]
-fn an_untrusted_certificate_is_named(language: Language) {
-    let (certificates, others) = (Certificates::valid(), Certificates::valid());
-    let (server, port) = certificates.server("no");
-    let _server = server.start();
-    let url = format!("rediss://127.0.0.1:{port}?ca={}", others.path("ca.pem").display());
-    let said = Speaker::start(language, &url, PATIENT).ask("try job");
-    assert!(said.starts_with("NoQuorumError ") && said.contains("certificate"), "{said}");
 }
 
 /// Waits until the holder has found its lock at a server.

@@ -409,17 +409,28 @@ def test_a_guard_tells_its_loss_to_its_waiter(server: Server, key: str) -> None:
     asyncio.run(main())
 
 
-def test_a_panic_cancels_the_blocks_of_its_client_and_is_told(server: Server, key: str) -> None:
+def test_a_block_that_another_task_began_is_not_mixed_up(server: Server, key: str) -> None:
     async def main() -> None:
         client = dlock.asyncio.Client(server.url, node_timeout=PATIENCE)
-        guard = await client.lock(f"{key}:1").acquire()
-        waiting = asyncio.create_task(guard.lost())
-        with pytest.raises(dlock.LostError) as lost:
-            async with client.lock(f"{key}:2"):
-                with pytest.raises(dlock.InternalError):
-                    client._native._panic()
-                await asyncio.sleep(600)
-        assert (lost.value.why, (await waiting).why) == ("panicked", "panicked")
+        lock = client.lock(key, shared=True)
+        ends = asyncio.Event()
+        begun: asyncio.Future[dlock.asyncio.Guard] = asyncio.get_running_loop().create_future()
+
+        async def begin() -> dlock.asyncio.Guard:
+            return await lock.__aenter__()
+
+        async def work() -> None:
+            async with lock as guard:
+                begun.set_result(guard)
+                await ends.wait()
+
+        first = await asyncio.create_task(begin())
+        working = asyncio.create_task(work())
+        second = await begun
+        await lock.__aexit__(None, None, None)
+        assert (first.is_valid, second.is_valid) == (False, True)
+        ends.set()
+        await working
 
     asyncio.run(main())
 

@@ -1,4 +1,4 @@
-"""Fork: a child is not the holder, and keeps nothing of the parent's connections."""
+"""Fork: a child is not the holder, and has connections of its own."""
 
 from __future__ import annotations
 
@@ -134,55 +134,6 @@ assert code(in_child(child)) == 0
     assert any(line.startswith(f"{child} lock '{key}'") for line in said), said
     running.tell()
     running.end_badly()
-
-
-def test_a_child_sends_nothing_over_connections_of_its_parent(server: Server, key: str, program: Start) -> None:
-    text = """
-guard = client.lock(key).acquire()
-def sockets():
-    links = (f"/proc/self/fd/{fd}" for fd in os.listdir("/proc/self/fd"))
-    return [link for link in links if os.path.lexists(link) and "socket:" in os.readlink(link)]
-assert sockets()
-def child():
-    assert sockets() == [], sockets()
-for _ in range(20):
-    assert code(in_child(child)) == 0
-guard.extend(40)
-guard.release()
-"""
-    program(BEGIN + text, server.url, key).end()
-
-
-def test_forks_at_any_moment_leave_no_connection_in_a_child(server: Server, key: str, program: Start) -> None:
-    # Connections come and go meanwhile: of waiters, and of new clients.
-    text = """
-import threading
-ended = threading.Event()
-def work(number):
-    while not ended.is_set():
-        with dlock.Client(url, node_timeout=60) as mine:
-            for _ in range(5):
-                mine.lock(f"{key}:{number}").try_acquire().release()
-                try:
-                    with mine.lock(key, wait=0.002):
-                        pass
-                except dlock.Error:
-                    pass
-threads = [threading.Thread(target=work, args=(number,)) for number in range(3)]
-for thread in threads:
-    thread.start()
-def child():
-    for fd in os.listdir("/proc/self/fd"):
-        link = f"/proc/self/fd/{fd}"
-        assert not os.path.lexists(link) or "socket:" not in os.readlink(link), link
-for _ in range(100):
-    assert code(in_child(child)) == 0
-ended.set()
-for thread in threads:
-    thread.join()
-"""
-    program(BEGIN + text, server.url, key).end()
-    server.until_free(key)
 
 
 def test_forks_of_several_threads_at_the_same_time_do_not_hold_up_the_renewal(

@@ -251,23 +251,6 @@ fn a_guard_goes_on_when_its_primary_freezes() {
     });
 }
 
-#[test]
-fn a_planned_fail_over_loses_no_guard() {
-    let cluster = Cluster::start(Kind::Redis82);
-    let replica = cluster.replica_of(2);
-    replica.run("CONFIG SET dlock.quarantine off");
-    run(async {
-        let client = connect(&[cluster.url(&[0])]).await;
-        let key = cluster.key(2, "job");
-        let guard = wait_for(&client, &key, LONG).await;
-        let waiting = waiters(&client, &key, 2);
-        cluster.nodes[2].until_blocked(2);
-        assert_eq!(replica.run("CLUSTER FAILOVER").text(), "OK");
-        until_extended_at(&replica, &guard).await;
-        assert_served_after(fence_of(guard).await, waiting).await;
-    });
-}
-
 /// A cluster of one server, with this epoch.
 fn cluster_of_one(epoch: u64) -> Server {
     let server = Server::build(Kind::Redis82).cluster().start();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use dlock_client::{Client, NodeError};
 use harness::fake::{Answer, Fake};
-use harness::{Kind, Proxy, Quorum, Server, soak};
+use harness::{Proxy, Quorum, soak};
 
 use crate::coordinator::{
     LONG, healthy_program, ms, program, run, take_everywhere, until, without_quorum,
@@ -79,19 +79,5 @@ fn a_connection_that_the_server_closes_is_called_that_and_says_what_to_look_at()
         assert!(text.contains("the connection was closed before the server answered"), "{text}");
         assert!(text.contains("maxclients") && text.contains("rediss://"), "{text}");
         assert!(!text.to_lowercase().contains("broken pipe"), "{text}");
-    });
-}
-
-#[test]
-fn a_server_with_too_many_clients_is_called_that() {
-    let server = Server::start(Kind::Redis82);
-    server.run("CONFIG SET maxclients 1");
-    run(async {
-        for _ in 0..5 {
-            let builder = Client::builder().nodes([format!("redis://127.0.0.1:{}", server.port())]);
-            let text = builder.connect().await.expect_err("there is no room").to_string();
-            assert!(text.contains("clients"), "{text}");
-            assert!(!text.to_lowercase().contains("broken pipe"), "{text}");
-        }
     });
 }

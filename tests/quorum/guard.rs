@@ -58,7 +58,7 @@ fn work_under_a_lock_is_stopped_when_the_lock_is_lost() {
             std::future::pending::<()>().await
         });
         let stopped = endless.await;
-        assert!(matches!(stopped, Err(RunError::Lost(_))), "{stopped:?}");
+        assert!(matches!(stopped, Err(Error::Lost(_))), "{stopped:?}");
     });
 }
 

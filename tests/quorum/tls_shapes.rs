@@ -92,34 +92,6 @@ fn sentinels_and_their_servers_have_users_of_their_own_and_fail_over_behind_tls(
 }
 
 #[test]
-fn sentinels_and_servers_behind_tls_refuse_wrong_passwords_and_plain_connections() {
-    let certificates = Certificates::valid();
-    let node = Watched::start(&certificates);
-    run(async {
-        let of_sentinel = "&sentinel-user=watcher&sentinel-pass=0ther";
-        for (login, more) in [
-            ("app:s3cret", "&sentinel-user=watcher&sentinel-pass=wrong"),
-            ("app:wrong", of_sentinel),
-        ] {
-            let said = refused(node.url(&certificates, login, more)).await;
-            assert!(said.contains("WRONGPASS"), "{login} {more}: {said}");
-            assert!(!said.contains("s3cret") && !said.contains("0ther"), "{said}");
-        }
-        let other = Certificates::valid();
-        let said = refused(node.url(&other, "app:s3cret", of_sentinel)).await;
-        assert!(said.contains("certificate"), "{said}");
-        // The port where the Sentinel speaks no TLS; the servers do.
-        let plain = format!("127.0.0.1:{}/", node.sentinel.port());
-        let mixed =
-            node.url(&certificates, "app:s3cret", &format!("{of_sentinel}&sentinel-tls=no"));
-        let mixed = mixed.replace(&format!("127.0.0.1:{}/", node.port), &plain);
-        let client = Client::builder().nodes([mixed]).node_timeout(NODE_TIMEOUT).connect().await;
-        let guard = wait_for(&client.expect("only the servers speak TLS"), "job", LONG).await;
-        guard.release().await.expect("it is held");
-    });
-}
-
-#[test]
 fn a_cluster_behind_tls_is_followed_where_its_slots_go() {
     let certificates = Certificates::valid();
     let started: Vec<(Server, u16)> = (0..3)

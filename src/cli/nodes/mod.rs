@@ -74,7 +74,7 @@ fn failed(global: &Global, error: Error) -> Failure {
     failure
 }
 
-/// Returns the URLs of the nodes; a name without a scheme is a host.
+/// Returns the addresses of the nodes.
 pub fn urls(global: &Global) -> Result<Vec<String>, Failure> {
     let Some(given) = &global.nodes else { return Ok(vec![DEFAULT.to_owned()]) };
     let named = read(given);
@@ -83,7 +83,7 @@ pub fn urls(global: &Global) -> Result<Vec<String>, Failure> {
 
 /// Reads a list of nodes.
 pub fn read(list: &[String]) -> Vec<String> {
-    list.iter().flat_map(|part| Address::urls(part)).collect()
+    list.iter().flat_map(|part| Address::split(part)).map(str::to_owned).collect()
 }
 
 /// True if the user has named no nodes.
@@ -114,9 +114,6 @@ mod tests {
         let list =
             ["a:1,b, redis+sentinel://s,t:2/main,/run/x".to_owned(), "c,unix:/run/y".to_owned()];
         let sentinel = "redis+sentinel://s,t:2/main,/run/x";
-        assert_eq!(
-            read(&list),
-            ["redis://a:1", "redis://b", sentinel, "redis://c", "unix:///run/y"]
-        );
+        assert_eq!(read(&list), ["a:1", "b", sentinel, "c", "unix:/run/y"]);
     }
 }

@@ -139,8 +139,7 @@ impl Run {
         debug!(key = %traffic.wanted.key, ?failure, "not acquired");
         traffic.finish_later();
         match &mut error {
-            _ if !wanted.names_holder => {}
-            Error::Held { holder, nodes, .. } => {
+            Error::Held { holder, nodes, .. } if wanted.names_holder => {
                 *holder = holder::find(&shared, &wanted.key, nodes, timeout).await.map(Box::new);
             }
             Error::Done { key, fence, by, nodes, .. } => {
@@ -175,13 +174,10 @@ impl Going {
     /// Opens a span for the wait, with the holders and refusals in its way.
     fn waits(&self) -> Span {
         let key = &self.traffic.wanted.key;
-        let span = debug_span!("wait", %key, waits_for = field::Empty);
-        if !span.is_disabled() {
-            let reports = self.traffic.reports();
-            let behind: Vec<String> = reports.iter().map(ToString::to_string).collect();
-            span.record("waits_for", behind.join("; "));
-        }
-        span.in_scope(|| debug!(%key, "waits for its turn"));
+        let reports: Vec<String> = self.traffic.reports().iter().map(ToString::to_string).collect();
+        let waits_for = reports.join("; ");
+        let span = debug_span!("wait", %key, waits_for);
+        span.in_scope(|| debug!(%key, waits_for, "waits for its turn"));
         span
     }
 

@@ -11,7 +11,7 @@ use crate::acquire::driver;
 use crate::hold::guard::Guard;
 use crate::key::Key;
 use crate::options::{LockOptions, check_exclusive, check_key, check_window};
-use crate::report::error::{Error, RunError};
+use crate::report::error::Error;
 #[cfg(feature = "operator")]
 use crate::report::notice::{Listener, Notice};
 use crate::shared::Shared;
@@ -93,7 +93,7 @@ impl Lock {
         self
     }
 
-    /// Does not ask the nodes for the holder if the acquisition fails.
+    /// Does not ask the nodes for the holder if another client has the lock.
     #[cfg(feature = "operator")]
     pub fn without_holder(mut self) -> Lock {
         self.wanted.names_holder = false;
@@ -139,9 +139,9 @@ impl Lock {
     /// work is dropped.
     ///
     /// # Errors
-    /// Fails as [`acquire`](Lock::acquire); and [`RunError::Lost`] when the lock was lost before the
+    /// Fails as [`acquire`](Lock::acquire); and [`Error::Lost`] when the lock was lost before the
     /// work was done.
-    pub async fn run<T>(self, work: impl AsyncFnOnce(&Guard) -> T) -> Result<T, RunError> {
+    pub async fn run<T>(self, work: impl AsyncFnOnce(&Guard) -> T) -> Result<T, Error> {
         let guard = self.acquire().await?;
         let result = guard.during(work(&guard)).await?;
         guard.release().await?;
@@ -158,7 +158,7 @@ impl Lock {
         self,
         window: Duration,
         work: impl AsyncFnOnce(&Guard) -> Result<T, E>,
-    ) -> Result<Result<T, E>, RunError> {
+    ) -> Result<Result<T, E>, Error> {
         self.check_once(window)?;
         let guard = self.acquire().await?;
         let result = guard.during(work(&guard)).await?;

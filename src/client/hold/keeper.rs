@@ -45,6 +45,8 @@ pub(crate) fn start(mut hold: Hold, traffic: Traffic, claim: Claim) -> Guard {
         limit,
     });
     let (orders, inbox) = mpsc::unbounded_channel();
+    let ended = options.renew.then(|| traffic.shared.ended.subscribe());
+    let inbox = Inbox { orders: inbox, ended, shared: Arc::clone(&traffic.shared) };
     let (loss, heard) = watch::channel(None);
     let shared = Arc::clone(&traffic.shared);
     let guard = Guard::new(Arc::clone(&view), orders, heard, shared);
@@ -82,8 +84,28 @@ type Extended = oneshot::Sender<Result<(), Error>>;
 type Releasing = oneshot::Sender<Result<Release, Loss>>;
 type Detaching = oneshot::Sender<Result<Instant, Loss>>;
 
+/// The guard's orders.
+struct Inbox {
+    orders: mpsc::UnboundedReceiver<Order>,
+    /// The end of the program; `None` for a lease without renewal, which goes on to its end.
+    ended: Option<watch::Receiver<()>>,
+    shared: Arc<Shared>,
+}
+
+impl Inbox {
+    /// Returns the next order; `None` once the guard is gone. The end of the program drops the guard.
+    async fn recv(&mut self) -> Option<Order> {
+        let Some(ended) = &mut self.ended else { return self.orders.recv().await };
+        tokio::select! {
+            biased;
+            order = self.orders.recv() => order,
+            Ok(()) = ended.changed() => Some(Order::Drop(self.shared.background.busy())),
+        }
+    }
+}
+
 impl Keeper {
-    async fn keep(mut self, mut inbox: mpsc::UnboundedReceiver<Order>) {
+    async fn keep(mut self, mut inbox: Inbox) {
         loop {
             if self.show() {
                 // Boxed, because it is rare, and would make the task of each lock larger.
@@ -297,7 +319,7 @@ impl Keeper {
 
     /// Runs after a loss. Keeps the remaining leases until the guard is dropped, so that the next holder
     /// begins after this holder's work, or after the lease.
-    async fn end(mut self, mut inbox: mpsc::UnboundedReceiver<Order>) {
+    async fn end(mut self, mut inbox: Inbox) {
         self.traffic.forget_requests();
         loop {
             let order = tokio::select! {

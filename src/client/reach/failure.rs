@@ -97,9 +97,6 @@ fn of_line(line: String) -> NodeError {
     if unknown && line.to_ascii_uppercase().contains("DLOCK.") {
         return NodeError::Unfit(NO_MODULE.to_owned());
     }
-    if ["'KEEP'", "'TURN'"].iter().any(|option| line.starts_with(&format!("{OPTION} {option}"))) {
-        return NodeError::Unfit(OLD_MODULE.to_owned());
-    }
     if code(&line) == "NOAUTH" {
         return NodeError::Refused(
             "NOAUTH a password is needed: redis://user:password@host".to_owned(),
@@ -114,9 +111,8 @@ fn of_line(line: String) -> NodeError {
 /// Advice after a cluster server's redirect, for the address of a single server.
 pub(super) const A_CLUSTER: &str = " (a Redis Cluster: write redis+cluster://host:port)";
 
-const NO_MODULE: &str = "the dlock module is not loaded (loadmodule /path/to/libdlock.so)";
-const OPTION: &str = "ERR unknown option";
-const OLD_MODULE: &str = "its dlock module is older than this program, and lacks KEEP and TURN: load a newer libdlock.so";
+const NO_MODULE: &str = "the dlock module is not loaded (loadmodule /path/to/libdlock.so); \
+                         for a Sentinel write redis+sentinel://host:26379/NAME";
 
 /// The operating system's text without the number.
 pub(crate) fn plain(text: &str) -> String {
@@ -128,13 +124,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_without_the_module_or_with_an_old_one_is_told_so() {
+    fn a_server_without_the_module_is_told_so() {
         let unknown = of_line("ERR unknown command 'DLOCK.ACQUIRE', with args".to_owned());
         assert_eq!(unknown, NodeError::Unfit(NO_MODULE.to_owned()));
         let line = "ERR unknown command 'FOO'".to_owned();
         assert_eq!(of_line(line.clone()), NodeError::Refused(line));
-        let keep = "ERR unknown option 'KEEP'; valid options: SHARED, LIMIT n, WAIT ms".to_owned();
-        assert_eq!(of_line(keep), NodeError::Unfit(OLD_MODULE.to_owned()));
         assert_eq!(plain("Connection refused (os error 111)"), "Connection refused");
     }
 }

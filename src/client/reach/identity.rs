@@ -16,10 +16,10 @@ use tracing::debug;
 use crate::inspect::Fields;
 use crate::reach::address::host::Host;
 use crate::reach::address::{Address, Place, Seeds};
-use crate::reach::cluster;
+use crate::reach::cluster::survey::recognise;
 use crate::reach::endpoint::Endpoint;
+use crate::reach::sentinel::Sentinels;
 use crate::reach::sentinel::primary_watch::PrimaryWatch;
-use crate::reach::sentinel::{self, Sentinels};
 use crate::reach::wire::Wire;
 use crate::report::NodeError;
 use crate::report::notice::{Listener, Notice};
@@ -32,7 +32,9 @@ pub(crate) struct Identities {
     taken: watch::Sender<()>,
     /// For each node: how often its connection has come back.
     returns: Vec<AtomicU64>,
-    pub(crate) listener: Listener,
+    listener: Listener,
+    /// Time-out of a request that has none of its own.
+    pub(crate) timeout: Duration,
 }
 
 /// An address of the list.
@@ -59,7 +61,11 @@ struct About {
 }
 
 impl Identities {
-    pub(crate) fn new(addresses: Vec<Address>, listener: Listener) -> Identities {
+    pub(crate) fn new(
+        addresses: Vec<Address>,
+        listener: Listener,
+        timeout: Duration,
+    ) -> Identities {
         let roster = Mutex::new(Roster::new(addresses.len()));
         let entry = |Address { name, place }| {
             let leads = match place {
@@ -73,7 +79,7 @@ impl Identities {
         };
         let entries: Vec<Entry> = addresses.into_iter().map(entry).collect();
         let returns = entries.iter().map(|_| AtomicU64::new(0)).collect();
-        Identities { entries, roster, taken: watch::Sender::new(()), returns, listener }
+        Identities { entries, roster, taken: watch::Sender::new(()), returns, listener, timeout }
     }
 
     /// Number of changes of a node's server.
@@ -225,45 +231,32 @@ impl Identities {
         last: &Mutex<Option<Host>>,
         within: Duration,
     ) -> Result<Wire, NodeError> {
-        let mut left = 0;
-        loop {
-            let host = sentinels.primary(within).await?;
-            let primary = sentinels.primary_watch(host.clone());
-            let met = select! {
-                biased;
-                met = open(&host, sentinels, within) => met.map_err(|error| self.lapsed(node, error))?,
-                // The Sentinels have promoted another server meanwhile, and this one may never
-                // answer.
-                () = primary.left() => {
-                    left += 1;
-                    if left < MAX_TURNS {
-                        continue;
-                    }
-                    return Err(NodeError::Unreachable(primary.why()));
-                }
-            };
-            let (wire, about) = met;
-            let (is_there, taken, tenure) = {
-                // Both locks at once: else two connections that find two primaries can look like a replaced node.
-                let (mut last, mut roster) = (lock(last), self.roster());
-                // A new node-id at the same address is not a promoted replica.
-                let is_there = last.replace(host.clone()).as_ref() == Some(&host);
-                let taken = roster.follow(node, about.id.clone());
-                if is_there && matches!(taken, Occupant::Stranger(_)) {
-                    roster.changed(node);
-                }
-                (is_there, taken, roster.changes(node))
-            };
-            match taken {
-                Occupant::Same => {}
-                Occupant::Stranger(before) if is_there => {
-                    self.tell_stranger(node, before, about.id);
-                }
-                Occupant::Stranger(_) => self.tell_promoted(node, &host, about.quarantine),
-                Occupant::Twin(other) => return Err(self.duplicate(other, about.id)),
+        let host = sentinels.primary(within).await?;
+        let primary = sentinels.primary_watch(host.clone());
+        let (wire, about) = select! {
+            biased;
+            met = open(&host, sentinels, within) => met.map_err(|error| self.lapsed(node, error))?,
+            // The Sentinels have promoted another server meanwhile, and this one may never answer.
+            () = primary.left() => return Err(NodeError::Unreachable(primary.why())),
+        };
+        let (is_there, taken, tenure) = {
+            // Both locks at once: else two connections that find two primaries can look like a replaced node.
+            let (mut last, mut roster) = (lock(last), self.roster());
+            // A new node-id at the same address is not a promoted replica.
+            let is_there = last.replace(host.clone()).as_ref() == Some(&host);
+            let taken = roster.follow(node, about.id.clone());
+            if is_there && matches!(taken, Occupant::Stranger(_)) {
+                roster.changed(node);
             }
-            return Ok(wire.of_tenure(tenure));
+            (is_there, taken, roster.changes(node))
+        };
+        match taken {
+            Occupant::Same => {}
+            Occupant::Stranger(before) if is_there => self.tell_stranger(node, before, about.id),
+            Occupant::Stranger(_) => self.tell_promoted(node, &host, about.quarantine),
+            Occupant::Twin(other) => return Err(self.duplicate(other, about.id)),
         }
+        Ok(wire.of_tenure(tenure))
     }
 
     // --- a cluster -----------------------------------------------------------------------------------
@@ -286,7 +279,7 @@ impl Identities {
         }
         if !is_up || !self.roster().has(node, &about.id) {
             let members = self.members(node);
-            let now = cluster::recognise(&wire, host, seeds, &members, within).await;
+            let now = recognise(&wire, host, seeds, &members, within).await;
             self.has_members(node, now.map_err(named)?);
         }
         let taken = self.roster().join(node, about.id.clone());
@@ -373,22 +366,14 @@ async fn open(
 
 impl About {
     async fn of(wire: &Wire, within: Duration) -> Result<About, NodeError> {
-        let ask = async |command: &str| {
-            let reply = timeout(within, wire.send(&redis::cmd(command))).await;
-            reply.unwrap_or(Err(NodeError::TimedOut(within)))
-        };
-        match ask("DLOCK.NODE").await {
-            Ok(reply) if About::is_agent(&reply) => Err(NodeError::Unfit(AN_AGENT.to_owned())),
-            Ok(reply) => About::read(&reply).ok_or_else(|| {
-                NodeError::Refused("its answer to DLOCK.NODE cannot be understood".to_owned())
-            }),
-            Err(NodeError::Unfit(why)) => {
-                let role = ask("ROLE").await.ok();
-                let watches = role.as_ref().and_then(sentinel::watched_by);
-                Err(NodeError::Unfit(watches.map_or(why, |names| it_is_a_sentinel(&names))))
-            }
-            Err(error) => Err(error),
+        let reply = timeout(within, wire.send(&redis::cmd("DLOCK.NODE"))).await;
+        let reply = reply.unwrap_or(Err(NodeError::TimedOut(within)))?;
+        if About::is_agent(&reply) {
+            return Err(NodeError::Unfit(AN_AGENT.to_owned()));
         }
+        About::read(&reply).ok_or_else(|| {
+            NodeError::Refused("its answer to DLOCK.NODE cannot be understood".to_owned())
+        })
     }
 
     /// True if `dlock agent` answers. Two agents in a list would be one quorum twice.
@@ -413,10 +398,3 @@ impl About {
 const AN_AGENT: &str = "it is an agent and no node: give the addresses of the nodes behind it";
 /// Limit of a node-id's length in bytes, because the client stores many. Real ones are shorter.
 const LONGEST_ID: usize = 128;
-/// Limit of primaries that one attempt to connect follows.
-const MAX_TURNS: usize = 4;
-
-fn it_is_a_sentinel(names: &[String]) -> String {
-    let name = names.first().map_or("NAME", String::as_str);
-    format!("it is a Sentinel: write redis+sentinel://host:26379/{name}")
-}

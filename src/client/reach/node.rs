@@ -19,10 +19,7 @@ use crate::report::{NodeError, NodeState};
 
 /// A node: a server, a primary behind Sentinels, or a Redis Cluster.
 pub struct Node {
-    name: String,
     place: usize,
-    /// Time-out of commands that have none of their own.
-    pub(crate) timeout: Duration,
     identities: Arc<Identities>,
     /// True if the node did not answer the last request.
     suspect: AtomicBool,
@@ -50,21 +47,16 @@ impl Answered {
 }
 
 impl Node {
-    pub(crate) fn new(
-        name: String,
-        place: usize,
-        timeout: Duration,
-        identities: Arc<Identities>,
-    ) -> Node {
-        let connections = NodeConnections::new(&identities, place, timeout);
+    pub(crate) fn new(place: usize, identities: Arc<Identities>) -> Node {
+        let connections = NodeConnections::new(&identities, place);
         let (suspect, quarantined) = (AtomicBool::default(), AtomicU64::default());
-        Node { name, place, timeout, identities, suspect, quarantined, connections }
+        Node { place, identities, suspect, quarantined, connections }
     }
 
     /// The node's address, without secrets.
     #[must_use]
     pub fn name(&self) -> &str {
-        &self.name
+        self.identities.name(self.place)
     }
 
     /// Sends any command, and waits for the answer for one node time-out. In a cluster a command of the
@@ -75,7 +67,9 @@ impl Node {
     #[cfg(feature = "operator")]
     pub async fn send(self: &Arc<Self>, command: &Cmd) -> Result<Value, NodeError> {
         // This command may not be safe to send twice.
-        self.counted(self.call(Route::of(command), command, self.timeout, 1, |_| Ok(())).await)
+        self.counted(
+            self.call(Route::of(command), command, self.identities.timeout, 1, |_| Ok(())).await,
+        )
     }
 
     /// Sends a command without a key to the server that has this key.
@@ -88,7 +82,7 @@ impl Node {
         command: &Cmd,
     ) -> Result<Value, NodeError> {
         let route = Route::to(key.as_bytes());
-        self.counted(self.call(route, command, self.timeout, 1, |_| Ok(())).await)
+        self.counted(self.call(route, command, self.identities.timeout, 1, |_| Ok(())).await)
     }
 
     /// Sends a command that may arrive twice: if the connection breaks, the command goes over another. Calls
@@ -135,7 +129,7 @@ impl Node {
         });
         let answer = answer.await.unwrap_or_else(|_| {
             if let Some(wire) = &used {
-                debug!(node = %self.name, ?within, "no answer in time");
+                debug!(node = self.name(), ?within, "no answer in time");
                 wire.retire();
                 self.connections.mend(wire);
             }
@@ -294,6 +288,6 @@ fn answered(wire: &Wire, answer: Result<Value, NodeError>) -> Result<Answered, N
 
 impl fmt::Debug for Node {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Node").field("name", &self.name).finish_non_exhaustive()
+        f.debug_struct("Node").field("name", &self.name()).finish_non_exhaustive()
     }
 }

@@ -70,18 +70,14 @@ impl Route {
 }
 
 impl NodeConnections {
-    pub(crate) fn new(
-        identities: &Arc<Identities>,
-        place: usize,
-        timeout: Duration,
-    ) -> NodeConnections {
+    pub(crate) fn new(identities: &Arc<Identities>, place: usize) -> NodeConnections {
         let identities = Arc::clone(identities);
         if identities.seeds(place).is_some() {
-            return NodeConnections::Many(Arc::new(Cluster::new(identities, place, timeout)));
+            return NodeConnections::Many(Arc::new(Cluster::new(identities, place)));
         }
         let follows = identities.follows(place);
         NodeConnections::One {
-            server: Arc::new(ServerConnections::new(identities, place, None, timeout)),
+            server: Arc::new(ServerConnections::new(identities, place, None)),
             follows,
         }
     }

@@ -22,7 +22,6 @@ pub(crate) struct ServerConnections {
     place: usize,
     /// The server of the node; `None` where there is only one at a time.
     host: Option<Host>,
-    timeout: Duration,
     link: Mutex<Link>,
     /// Idle connections for requests that wait, each with the time since which it is idle.
     idle: Arc<Mutex<Vec<(Wire, Instant)>>>,
@@ -50,13 +49,11 @@ impl ServerConnections {
         identities: Arc<Identities>,
         place: usize,
         host: Option<Host>,
-        timeout: Duration,
     ) -> ServerConnections {
         ServerConnections {
             identities,
             place,
             host,
-            timeout,
             link: Mutex::new(Link::Down),
             idle: Arc::default(),
             closes_idle: Arc::default(),
@@ -149,7 +146,7 @@ impl ServerConnections {
 
     /// Opens a connection to this node, after checking its identity.
     pub(crate) fn connect(&self) -> BoxFuture<'_, Result<Wire, NodeError>> {
-        let within = self.timeout.max(CONNECT);
+        let within = self.identities.timeout.max(CONNECT);
         let is_up = self.up().is_some();
         // Boxed, because it is rare, and would make the type of each request larger.
         self.identities.connect(self.place, self.host.as_ref(), is_up, within).boxed()

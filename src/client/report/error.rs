@@ -8,7 +8,7 @@ use crate::key::Key;
 use crate::printable::Printable;
 use crate::report::{Length, Lines, NodeState, Report};
 
-/// Failures of an acquisition, of another request, or of connecting.
+/// Failures of an acquisition, of work under a lock, of another request, or of connecting.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -170,18 +170,6 @@ impl Error {
         waits.sort();
         waits.get(needed.checked_sub(1)?).copied().filter(|wait| !wait.is_zero())
     }
-}
-
-/// Failures of work under a lock.
-#[derive(Clone, Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum RunError {
-    /// The lock was not acquired; the work was not begun.
-    #[error(transparent)]
-    NotAcquired(#[from] Error),
-    /// The lock was lost before the work was done.
-    #[error(transparent)]
-    Lost(#[from] Loss),
 }
 
 /// A lock that is not held any more.
@@ -400,15 +388,5 @@ mod tests {
             assert_eq!(error.retry_after(), secs.map(Duration::from_secs));
         }
         assert_eq!(Error::Usage(String::new()).retry_after(), None);
-    }
-
-    #[test]
-    fn a_loss_says_what_happened() {
-        let loss = Loss { key: "k".into(), fence: 9, why: LossReason::Paused };
-        assert_eq!(
-            loss.to_string(),
-            "lock 'k' (fence 9) is not held any more: \
-             this process was paused until the lease had run out"
-        );
     }
 }

@@ -33,6 +33,8 @@ pub(crate) struct Shared {
     pub(crate) background: Background,
     pub(crate) counts: Counts,
     pub(crate) listener: Listener,
+    /// Changes at the end of the program: keepers release their locks.
+    pub(crate) ended: watch::Sender<()>,
 }
 
 impl Shared {

@@ -7,7 +7,7 @@ import { Lock } from './lock';
 import type * as rust from './native';
 import { native } from './native';
 import type { Key, LockOptions } from './options';
-import { expect, forget, outcome, queue } from './outcomes';
+import { expect, forget, outcome, queue, value } from './outcomes';
 import type { Lease, NodeBreak, NodeInspection, Notice } from './report';
 
 /** The options of a client. */
@@ -39,8 +39,8 @@ export class Client {
    * `nodes` is a comma-separated list of addresses, or an iterable of them: `redis://host:port/db`,
    * `rediss://` with TLS, `unix://path`; `redis+sentinel://s1,s2,s3/NAME`, the primary that these Sentinels watch under
    * this name; `redis+cluster://h1,h2,h3`, a Redis Cluster, which is one node; also with TLS, `rediss+sentinel://` and
-   * `rediss+cluster://`. Without `nodes` the client takes them from the environment variable `DLOCK_NODES`,
-   * where a name without a scheme is a host.
+   * `rediss+cluster://`. A name without a scheme is a host. Without `nodes` the client takes them from the environment
+   * variable `DLOCK_NODES`.
    */
   constructor(nodes?: string | Iterable<string>, given: ClientOptions = {}) {
     onlyKnown(given, ['nodeTimeout', 'notify']);
@@ -56,12 +56,11 @@ export class Client {
 
   // A weak reference: an unused client must be collected, though its listener is registered.
   static #expect(client: WeakRef<Client>): number {
-    return expect(({ notice }) => {
+    return expect(({ value }) => {
       const known = client.deref();
-      if (known === undefined) return;
-      const notify = known.#notify;
+      const notify = known === undefined ? undefined : known.#notify;
       // If it throws, the other outcomes still arrive.
-      if (notify !== undefined && notice !== undefined) queueMicrotask(() => notify(notice));
+      if (notify !== undefined) queueMicrotask(() => notify(value as Notice));
     });
   }
 
@@ -88,20 +87,19 @@ export class Client {
     onlyKnown(given, ['fence']);
     const [lock, held] = [key(name), token(by)];
     const known = given.fence === undefined ? undefined : fence(given.fence);
-    const { lease } = await outcome((id) => this.#native.extend(id, lock, held, ttl, known));
-    return lease as Lease;
+    return value<Lease>((id) => this.#native.extend(id, lock, held, ttl, known));
   }
 
   /** Releases a lock by its token. Returns true if the token held it at any node. */
   async release(name: Key, by: string): Promise<boolean> {
     const [lock, held] = [key(name), token(by)];
-    return (await outcome((id) => this.#native.release(id, lock, held))).was === true;
+    return value<boolean>((id) => this.#native.release(id, lock, held));
   }
 
   /** Returns each node's report about a lock: its holders and waiters. */
   async inspect(name: Key): Promise<NodeInspection[]> {
     const lock = key(name);
-    return (await outcome((id) => this.#native.inspect(id, lock))).inspections ?? [];
+    return value<NodeInspection[]>((id) => this.#native.inspect(id, lock));
   }
 
   /**
@@ -110,7 +108,7 @@ export class Client {
    */
   async breakLock(name: Key, by?: string): Promise<NodeBreak[]> {
     const [lock, held] = [key(name), by === undefined ? undefined : token(by)];
-    return (await outcome((id) => this.#native.breakLock(id, lock, held))).breaks ?? [];
+    return value<NodeBreak[]>((id) => this.#native.breakLock(id, lock, held));
   }
 
   /**

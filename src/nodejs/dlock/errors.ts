@@ -1,57 +1,39 @@
 // Errors of dlock. Each keeps its details as attributes.
 
-import type { Failure } from './native';
-import type { Done, Holder, NodeReport } from './report';
+import type { Done, Failure, Holder, NodeReport } from './report';
 
 /** The base of all errors of dlock. */
 export class DlockError extends Error {
   /** Code for programs, as in `dlock --json`: `held`, `done`, `no_quorum`, `refused`, `lost`, `usage`, `internal`. */
-  readonly code: string;
+  declare readonly code: string;
   /** The lock; text where its name is UTF-8. */
-  readonly key: string | Buffer | undefined;
+  declare readonly key: string | Buffer | undefined;
   /** The state of each node, in the order of their addresses. */
-  readonly nodes: readonly NodeReport[];
+  declare readonly nodes: readonly NodeReport[];
   /** Milliseconds until enough quarantines have ended for a majority, if nothing else is missing. */
-  readonly retryAfter: number | undefined;
+  declare readonly retryAfter: number | undefined;
 
-  /** @internal */
-  constructor(failure: Failure) {
-    super(failure.message);
-    this.code = failure.code;
-    this.key = failure.key;
-    this.nodes = failure.nodes;
-    this.retryAfter = failure.retryAfter;
+  /** Makes an error of these parts, for tests of a program. */
+  constructor({ message, ...parts }: Failure) {
+    super(message);
+    Object.assign(this, parts);
   }
 }
 
 /** Another client holds the lock, and the time to wait for it is over. */
 export class HeldError extends DlockError {
   /** The holder, if a node named it in time. */
-  readonly holder: Holder | undefined;
-
-  /** @internal */
-  constructor(failure: Failure) {
-    super(failure);
-    this.holder = failure.holder;
-  }
+  declare readonly holder: Holder | undefined;
 }
 
 /** The last holder has done its work, and left the lock done for a while. */
 export class DoneError extends DlockError {
   /** Milliseconds until the lock is free. */
-  readonly left: number;
+  declare readonly left: number;
   /** Fence of the holder that has done the work. */
-  readonly fence: number;
+  declare readonly fence: number;
   /** That holder, if a node named it in time, with the time since then and its text about the outcome. */
-  readonly by: Done | undefined;
-
-  /** @internal */
-  constructor(failure: Failure) {
-    super(failure);
-    this.left = failure.left ?? 0;
-    this.fence = failure.fence ?? 0;
-    this.by = failure.by;
-  }
+  declare readonly by: Done | undefined;
 }
 
 /** No majority of the nodes can be reached, or can grant anything now. */
@@ -63,25 +45,18 @@ export class RefusedError extends DlockError {}
 /** The lock is not held any more. */
 export class LostError extends DlockError {
   /** Fence of the lost lock. */
-  readonly fence: number;
+  declare readonly fence: number;
   /**
    * The reason, for programs: `not_renewed`, `ended`, `expired`, `max_hold`, `paused`, `released`, `done`, `detached`;
-   * `not_done`: it was to be left done, and too many nodes refused; `panicked`: see InternalError.
+   * `not_done`: it was to be left done, and too many nodes refused.
    */
-  readonly why: string;
-
-  /** @internal */
-  constructor(failure: Failure) {
-    super(failure);
-    this.fence = failure.fence ?? 0;
-    this.why = failure.why ?? '';
-  }
+  declare readonly why: string;
 }
 
 /** The request is not valid. Nothing was sent. */
 export class UsageError extends DlockError {}
 
-/** A defect of dlock. The locks that this client held count as lost. */
+/** A defect of dlock. */
 export class InternalError extends DlockError {}
 
 /** @internal */

@@ -6,8 +6,8 @@ import { type LostError, made } from './errors';
 import { Fenced, type Redis } from './fenced';
 import type * as rust from './native';
 import type { Key } from './options';
-import { expect, forget, outcome } from './outcomes';
-import type { Lease } from './report';
+import { expect, forget, outcome, value } from './outcomes';
+import type { Failure, Lease } from './report';
 
 /**
  * A lock that is held, and renewed until it is released. A guard that is garbage-collected releases the lock, aborts its
@@ -113,8 +113,7 @@ export class Guard {
   async detach(): Promise<Lease> {
     this.#watch?.end();
     settle(this.#native);
-    const { lease } = await outcome((id) => this.#native.detach(id));
-    return lease as Lease;
+    return value<Lease>((id) => this.#native.detach(id));
   }
 
   /**
@@ -164,7 +163,7 @@ class Watch {
     forget(this.#id);
   }
 
-  #abort(loss: rust.Failure | null | undefined): void {
+  #abort(loss: Failure | null | undefined): void {
     if (loss === null || loss === undefined || this.#controller.signal.aborted) return;
     this.end();
     if (loss.why !== 'done') this.#controller.abort(made(loss) as LostError);

@@ -15,12 +15,13 @@ export {
   RefusedError,
   UsageError,
 } from './errors';
-export { Fenced, type Redis } from './fenced';
-export { Guard } from './guard';
-export { Lock } from './lock';
+export type { Fenced, Redis } from './fenced';
+export type { Guard } from './guard';
+export type { Lock } from './lock';
 export type { Key, LockOptions, WaitOptions } from './options';
 export type {
   Done,
+  Failure,
   Holder,
   Inspection,
   Lease,

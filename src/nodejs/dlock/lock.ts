@@ -2,7 +2,7 @@
 
 import { inspect } from 'node:util';
 import { called, checkSignal, onlyKnown } from './arguments';
-import { HeldError, made } from './errors';
+import { made } from './errors';
 import { Guard } from './guard';
 import type * as rust from './native';
 import type { Key, WaitOptions } from './options';
@@ -35,32 +35,24 @@ export class Lock {
    */
   async acquire(given: WaitOptions = {}): Promise<Guard> {
     onlyKnown(given, ['wait', 'signal']);
-    return this.#acquire(given, (error) => {
-      throw error;
-    });
+    return (await this.#acquire(given, (id) => this.#native.acquire(id, { wait: given.wait }))) as Guard;
   }
 
   /** Acquires the lock if it is free; else returns null. */
   async tryAcquire(given: Pick<WaitOptions, 'signal'> = {}): Promise<Guard | null> {
     onlyKnown(given, ['signal']);
-    return this.#acquire({ ...given, wait: 0 }, (error) => {
-      if (error instanceof HeldError) return null;
-      throw error;
-    });
+    return this.#acquire(given, (id) => this.#native.tryAcquire(id));
   }
 
-  async #acquire<T extends null>(given: WaitOptions, failed: (error: unknown) => T): Promise<Guard | T> {
+  async #acquire(given: WaitOptions, begin: (id: number) => void): Promise<Guard | null> {
     checkSignal(given);
     const { key, nodes, client } = this.#wanted;
-    const { wait, signal = this.#wanted.signal } = given;
+    const { signal = this.#wanted.signal } = given;
     const acquired = await traced(
       () => ({ key, nodes: nodes() }),
-      async () => {
-        const begin = (id: number) => this.#native.acquire(id, { wait });
-        return outcome(begin, signal).then(({ guard }) => guard as rust.Guard, failed);
-      },
+      async () => (await outcome(begin, signal)).guard ?? null,
     );
-    if (acquired === null) return acquired;
+    if (acquired === null) return null;
     const guard = new Guard(acquired);
     clients.set(guard, client);
     return guard;

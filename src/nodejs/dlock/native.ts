@@ -2,37 +2,17 @@
 // under its id.
 
 import type { Key, LockOptions, WaitOptions } from './options';
-import type { Done, Holder, Lease, LogMessage, NodeBreak, NodeInspection, NodeReport, Notice } from './report';
+import type { Failure } from './report';
 
-/** @internal */
-export interface Failure {
-  code: string;
-  message: string;
-  key?: string | Buffer;
-  nodes: NodeReport[];
-  retryAfter?: number;
-  holder?: Holder;
-  left?: number;
-  by?: Done;
-  fence?: number;
-  why?: string;
-}
-
-/** @internal */
-export interface Line extends Omit<LogMessage, 'fields'> {
-  fields: [string, string][];
-}
-
-/** @internal */
+/**
+ * The outcome of work, or an event: a log line with id 0, or a notice.
+ *
+ * @internal
+ */
 export interface Completion {
   id: number;
   guard?: Guard;
-  lease?: Lease;
-  inspections?: NodeInspection[];
-  breaks?: NodeBreak[];
-  was?: boolean;
-  notice?: Notice;
-  line?: Line;
+  value?: unknown;
   failure?: Failure;
 }
 
@@ -58,6 +38,7 @@ export interface Client {
 export interface Lock {
   checkOnce(window: number): Failure | null;
   acquire(id: number, given: WaitOptions): void;
+  tryAcquire(id: number): void;
 }
 
 /** @internal */

@@ -3,6 +3,7 @@
 import { setInterval } from 'node:timers';
 import { made } from './errors';
 import { type Completion, native, type OutcomeQueue } from './native';
+import type { LogMessage } from './report';
 import { publishLine, wantsLines } from './trace';
 
 const expected = new Map<number, (completion: Completion) => void>();
@@ -64,6 +65,15 @@ export async function outcome(begin: (id: number) => void, signal?: AbortSignal)
 }
 
 /**
+ * Begins work, and waits for its value.
+ *
+ * @internal
+ */
+export async function value<T>(begin: (id: number) => void): Promise<T> {
+  return (await outcome(begin)).value as T;
+}
+
+/**
  * Calls this with an outcome, or with each notice. The process may end meanwhile. Returns the id.
  *
  * @internal
@@ -86,7 +96,7 @@ export function forget(id: number): void {
 
 function collect(): void {
   for (const completion of native.collect(queue())) {
-    if (completion.line !== undefined) publishLine(completion.line);
+    if (completion.id === 0) publishLine(completion.value as LogMessage);
     const then = expected.get(completion.id);
     if (then === undefined) release(completion);
     else then(completion);

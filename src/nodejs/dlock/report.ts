@@ -1,5 +1,21 @@
 // Reports of nodes and clients, as objects.
 
+/** The parts of an error. Of the details, each class of errors has its own. */
+export interface Failure {
+  /** Code for programs, as in `dlock --json`. */
+  code: string;
+  /** Text for people. */
+  message: string;
+  key?: string | Buffer;
+  nodes: readonly NodeReport[];
+  retryAfter?: number;
+  holder?: Holder;
+  left?: number;
+  by?: Done;
+  fence?: number;
+  why?: string;
+}
+
 /** The state of one node. */
 export interface NodeReport {
   /** The node's address, without user and password. */

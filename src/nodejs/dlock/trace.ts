@@ -3,7 +3,6 @@
 import * as diagnostics from 'node:diagnostics_channel';
 import { debuglog } from 'node:util';
 import { isMainThread } from 'node:worker_threads';
-import type { Line } from './native';
 import type { LogMessage } from './report';
 
 /** The messages of the tracing channel `dlock:acquire`: an acquisition. */
@@ -28,10 +27,10 @@ export function wantsLines(): boolean {
 }
 
 /** @internal */
-export function publishLine({ fields, ...line }: Line): void {
-  if (LOG.hasSubscribers) LOG.publish({ ...line, fields: Object.fromEntries(fields) } satisfies LogMessage);
+export function publishLine(line: LogMessage): void {
+  if (LOG.hasSubscribers) LOG.publish(line);
   if (!prints()) return;
-  const shown = fields.map(([name, value]) => ` ${name}=${value}`);
+  const shown = Object.entries(line.fields).map(([name, value]) => ` ${name}=${value}`);
   debug('%s: %s%s', line.level, line.message, shown.join(''));
 }
 

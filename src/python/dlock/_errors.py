@@ -66,11 +66,11 @@ class LostError(Error):
     why: str = ""
     """The reason, for programs: ``not_renewed``, ``ended``, ``expired``, ``max_hold``, ``paused``,
     ``released``, ``done``, ``detached``; ``not_done``: it was to be left done, and too many nodes refused;
-    ``forked``: a child of the holder's process is not the holder; ``panicked``: see InternalError."""
+    ``forked``: a child of the holder's process is not the holder."""
 
 
 class InternalError(Error):
-    """A defect of dlock. The locks that this client held count as lost."""
+    """A defect of dlock."""
 
     code = "internal"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread as threads
 import itertools
 import os
 import threading
@@ -32,25 +33,28 @@ class _Thread:
         self.process = os.getpid()
         self.queue = _native.OutcomeQueue()
         self._is_over = False
-        self._thread = threading.Thread(target=self._run, name="dlock-hooks", daemon=True)
-        self._has_left = False
+        # Locked until it ends.
+        self._runs = threading.Lock()
+        self._runs.acquire()
         _native.serve(self.queue)
 
     def start(self) -> None:
         # After the end of the interpreter has begun, no thread starts.
         if not _has_ended:
             try:
-                self._thread.start()
+                # A `threading.Thread` that is older than gevent's patches does not find itself at its end.
+                threads.start_new_thread(self._run, ())
             except BaseException:
-                self._has_left = True
+                self._runs.release()
                 raise
 
     def _run(self) -> None:
         # It is killed with all greenlets, or its descriptor is closed with all files.
         try:
+            threading.current_thread().name = "dlock-hooks"
             self._serve()
         finally:
-            self._has_left = True
+            self._runs.release()
 
     def _serve(self) -> None:
         is_over = False
@@ -76,12 +80,12 @@ class _Thread:
 
     def serves(self) -> bool:
         """True if it runs in this process, or is about to."""
-        return self.process == os.getpid() and not self._has_left
+        return self.process == os.getpid() and self._runs.locked()
 
     def end(self) -> None:
         self._is_over = True
         self.queue.wake()
-        self._thread.join(_LONGEST_END)
+        self._runs.acquire(timeout=_LONGEST_END)
 
 
 _thread: _Thread | None = None

@@ -3,7 +3,7 @@ from typing import Any, Self, TypeAlias, Unpack
 
 from ._errors import LostError
 from ._options import LockOptions, Seconds
-from ._report import Key, Lease
+from ._report import Key
 from ._sync import Guard as SyncGuard
 
 VERSION: str
@@ -34,9 +34,7 @@ class Lock:
     def key(self) -> Key: ...
     def check_once(self, window: Seconds) -> None: ...
     def acquire(self, to: ReplyTo, wait: Seconds | None = ...) -> Any: ...
-
-class Detached:
-    def take(self) -> Lease: ...
+    def try_acquire(self, to: ReplyTo) -> Any: ...
 
 class Guard:
     @property
@@ -58,7 +56,6 @@ class Guard:
     def release(self, to: ReplyTo) -> Any: ...
     def detach(self, to: ReplyTo) -> Any: ...
     def watch(self, to: ReplyTo) -> Any: ...
-    def give(self) -> None: ...
     def drop(self) -> None: ...
 
 class GuardBase:
@@ -85,6 +82,9 @@ class LockBase:
     def acquire(self, *, wait: Seconds | None = ...) -> SyncGuard:
         """Acquires the lock; ``wait`` replaces the lock's own. Raises HeldError when that time is over. Keep
         the returned guard: without a reference it releases the lock at once."""
+
+    def try_acquire(self) -> SyncGuard | None:
+        """Acquires the lock if it is free."""
 
     def __enter__(self) -> SyncGuard: ...
     def __exit__(

@@ -129,8 +129,7 @@ class Lease(NamedTuple):
 
 
 class Notice(NamedTuple):
-    """An event for an operator, while locks go on working. Fields that do not belong to the event are None or
-    empty."""
+    """An event for an operator, while locks go on working. Fields that do not belong to the event are None."""
 
     event: str
     """Name of the event, for programs. ``outage``: a caller waits, and no majority of the nodes can grant the
@@ -154,9 +153,9 @@ class Notice(NamedTuple):
     """Number of nodes that are a majority."""
     of: int | None = None
     """Number of nodes."""
-    nodes: tuple[NodeReport, ...] = ()
+    nodes: tuple[NodeReport, ...] | None = None
     """Last known state of each node."""
-    left: tuple[NodeReport, ...] = ()
+    left: tuple[NodeReport, ...] | None = None
     """The nodes that have not released the lock, and their states."""
     within: float | None = None
     """Time until the leases there have ended, at most."""

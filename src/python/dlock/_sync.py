@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 from . import _green, _hooks, _native, _options
 from ._client import BaseClient
-from ._errors import HeldError, LostError
+from ._errors import LostError
 from ._guard import BaseGuard
 from ._options import LockOptions, Seconds
 from ._own import Own
@@ -31,11 +31,11 @@ class Client(BaseClient):
     ``nodes`` is a comma-separated list of addresses, or an iterable of them: ``redis://host:port/db``,
     ``rediss://`` with TLS, ``unix://path``; ``redis+sentinel://s1,s2,s3/NAME``, the primary that these
     Sentinels watch under this name; ``redis+cluster://h1,h2,h3``, a Redis Cluster, which is one node; also
-    with TLS, ``rediss+sentinel://`` and ``rediss+cluster://``. The client connects at its first use. Threads
-    can share it, and it can be made before a fork: each child process opens connections of its own.
+    with TLS, ``rediss+sentinel://`` and ``rediss+cluster://``. A name without a scheme is a host. The client
+    connects at its first use. Threads can share it, and it can be made before a fork: each child process opens
+    connections of its own.
 
-    Without ``nodes`` the client takes them from the environment variable ``DLOCK_NODES``, where a name without
-    a scheme is a host.
+    Without ``nodes`` the client takes them from the environment variable ``DLOCK_NODES``.
 
     ``node_timeout`` limits a request to a node, connecting included: by default a twentieth of the lease, but
     at least 50 ms and at most a second. For a lock it is never longer than a quarter of the lease.
@@ -89,13 +89,6 @@ class Lock(Own, _native.LockBase):
     __slots__ = ("_client",)
     # The client passes on its notices while a lock or a guard refers to it.
     _client: Client
-
-    def try_acquire(self) -> Guard | None:
-        """Acquires the lock if it is free."""
-        try:
-            return self.acquire(wait=0)
-        except HeldError:
-            return None
 
     def run_once(self, window: Seconds, work: Callable[[Guard], T]) -> T:
         """Runs a job once per window: acquires the lock, does the work, and leaves the lock done until
@@ -152,7 +145,7 @@ class Guard(BaseGuard, _native.GuardBase):
         """Hands the lock over to the owner of its token, for example another process, which extends and
         releases it by token. This process stops renewing it, and does not release it. Waits until all
         nodes that answer have the lock. Raises LostError if the lock was lost before."""
-        return cast(_native.Detached, _green.call(self._native.detach)).take()
+        return cast(Lease, _green.call(self._native.detach))
 
     def on_lost(self, hook: Callable[[LostError], object]) -> None:
         """Calls this function with the reason as soon as the lock is lost, or at once if it is. A release is no

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import inspect
 import itertools
 import sys
 import weakref
@@ -23,7 +24,7 @@ from typing import Any, TypeVar, Unpack, cast
 
 from . import _native, _options
 from ._client import BaseClient
-from ._errors import Error, HeldError, LostError
+from ._errors import Error, LostError
 from ._guard import BaseGuard
 from ._options import LockOptions, Seconds, logger
 from ._own import Own
@@ -102,10 +103,8 @@ class Lock(Own):
 
     async def try_acquire(self) -> Guard | None:
         """Acquires the lock if it is free."""
-        try:
-            return await self.acquire(wait=0)
-        except HeldError:
-            return None
+        guard = await _run(self._native.try_acquire)
+        return None if guard is None else Guard(guard, self._client)
 
     async def run_once(self, window: Seconds, work: Callable[[Guard], Awaitable[T]]) -> T:
         """Like ``dlock.Lock.run_once``, with a coroutine function."""
@@ -144,8 +143,8 @@ class Lock(Own):
             near = [block for block in blocks if call in block[0]]
             if near:
                 return min(near, key=lambda block: block[0].index(call))
-        # Some frameworks end a block in another task than they began it in.
-        return blocks[0]
+        # Some frameworks end a block in another task than they began it in, which has ended mostly.
+        return next((block for block in blocks if not block[1]._has_task()), blocks[0])
 
     def __call__(self, function: F) -> F:
         """Decorates a coroutine function: each call acquires the lock, and holds it until the function
@@ -169,7 +168,6 @@ class Guard(BaseGuard):
     def __init__(self, native: _native.Guard, client: Client) -> None:
         self._native = native
         self._client = client
-        native.give()
         # Weak, because a lock keeps the guards of its blocks, and would keep their tasks for ever.
         self._task: weakref.ref[asyncio.Task[object]] | None = None
         self._cancelling = 0
@@ -190,9 +188,9 @@ class Guard(BaseGuard):
         await _run(self._native.release)
 
     async def detach(self) -> Lease:
-        """Like ``dlock.Guard.detach``. A cancellation releases the lock."""
+        """Like ``dlock.Guard.detach``. The lock is handed over even if this is cancelled at once."""
         self._unwatch()
-        return cast(_native.Detached, await _run(self._native.detach)).take()
+        return cast(Lease, await _run(self._native.detach))
 
     async def lost(self) -> LostError:
         """Waits until the lock is lost or released, and returns the reason."""
@@ -208,6 +206,10 @@ class Guard(BaseGuard):
         except RuntimeError:
             return False  # no event loop runs
         return task is not None and self._task is not None and self._task() is task
+
+    def _has_task(self) -> bool:
+        task = None if self._task is None else self._task()
+        return task is not None and not task.done()
 
     async def __aenter__(self) -> Guard:
         task = asyncio.current_task()
@@ -271,10 +273,11 @@ Call = tuple[int, CodeType]
 
 
 def _calls(frame: FrameType | None) -> Iterator[Call]:
-    """Returns the calls that have not returned, the innermost first. They refer to no frame, which would keep
-    its variables."""
+    """Returns the calls of the task that have not returned, the innermost first. They refer to no frame, which
+    would keep its variables. The calls of the event loop are the same for all tasks, and do not count."""
     while frame is not None:
-        yield id(frame), frame.f_code
+        if frame.f_code.co_flags & (inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
+            yield id(frame), frame.f_code
         frame = frame.f_back
 
 

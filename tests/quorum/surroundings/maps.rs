@@ -47,9 +47,8 @@ fn make_sane(servers: &[Fake]) {
 
 const NONSENSE: &str = "its map of the slots cannot be understood";
 
-const CASES: [Case; 21] = [
+const CASES: [Case; 13] = [
     passes(|words| with(words, "*0\r\n"), "CLUSTERDOWN no server of the cluster has slot"),
-    passes(|words| with(words, "_\r\n"), "CLUSTERDOWN no server of the cluster has slot"),
     passes(|words| with(words, &one(&range(0, 9, "127.0.0.1", 1))), "CLUSTERDOWN"),
     passes(|words| with(words, &one(&range(0, 16_383, "127.0.0.1", 1))), "127.0.0.1:1: "),
     passes(|words| with(words, "-CLUSTERDOWN Hash slot not served\r\n"), "CLUSTERDOWN"),
@@ -59,15 +58,8 @@ const CASES: [Case; 21] = [
     passes(|words| with(words, "SSH-2.0-OpenSSH_9.6\r\n"), "does not speak the Redis protocol"),
     passes(|_| Answer::End, "127.0.0.1:"),
     stays(|words| with(words, "+OK\r\n"), NONSENSE),
-    stays(|words| with(words, "*1\r\n:1\r\n"), NONSENSE),
-    stays(|words| with(words, &one(&range(0, 16_383, "127.0.0.1", 0))), NONSENSE),
     stays(|words| with(words, &one(&range(0, 16_383, "127.0.0.1", 70_000))), "70000"),
     stays(|words| with(words, &one(&range(0, 16_383, "a\x1b[2Jb", 7000))), NONSENSE),
-    stays(|words| with(words, &one(&range(0, 99_999, "127.0.0.1", 7000))), "99999"),
-    stays(|words| with(words, &one(&range(-1, 9, "127.0.0.1", 7000))), NONSENSE),
-    stays(|words| with(words, &one(&range(9, 0, "127.0.0.1", 7000))), NONSENSE),
-    stays(|words| with(words, "*1\r\n*3\r\n$1\r\n0\r\n$1\r\n9\r\n*0\r\n"), NONSENSE),
-    passes(|words| with(words, &"*1\r\n".repeat(99)), "no answer within"),
     passes(|words| with(words, &"*1\r\n".repeat(999)), "does not speak the Redis protocol"),
 ];
 

@@ -54,7 +54,7 @@ fn other(own: u16, ports: [u16; 2]) -> u16 {
 type Says = fn(u16, [u16; 2]) -> Answer;
 
 // The slot of `job`.
-const CASES: [(Says, &str); 12] = [
+const CASES: [(Says, &str); 9] = [
     (|own, _| Answer::error(&format!("MOVED 2906 127.0.0.1:{own}")), "too many redirects"),
     (
         |own, all| Answer::error(&format!("MOVED 2906 127.0.0.1:{}", other(own, all))),
@@ -64,13 +64,10 @@ const CASES: [(Says, &str); 12] = [
         |own, all| Answer::error(&format!("ASK 2906 127.0.0.1:{}", other(own, all))),
         "too many redirects",
     ),
-    (|own, _| Answer::error(&format!("ASK 2906 127.0.0.1:{own}")), "too many redirects"),
-    (|own, _| Answer::error(&format!("MOVED 1 127.0.0.1:{own}")), "too many redirects"),
     (|own, _| Answer::error(&format!("MOVED 65535 127.0.0.1:{own}")), "too many redirects"),
     (|_, _| Answer::error("MOVED 2906 127.0.0.1:1"), "127.0.0.1:1: Connection refused"),
     (|_, _| Answer::error("MOVED 2906 127.0.0.1:70000"), "MOVED 2906 127.0.0.1:70000"),
     (|_, _| Answer::error("MOVED banana \x1b[2J"), "MOVED banana"),
-    (|_, _| Answer::error("ASK"), "the last reply was: ASK"),
     (|_, _| Answer::error("TRYAGAIN it moves"), "too many redirects"),
     (|_, _| Answer::error("READONLY a replica"), "too many redirects"),
 ];

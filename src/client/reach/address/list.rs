@@ -40,30 +40,12 @@ impl Address {
         (text, hosts)
     }
 
-    /// Returns the URLs of a list in the form of `DLOCK_NODES`. There a name without a scheme is a host; a
-    /// name that begins with a slash, or with `unix:` and a slash, is the path of a socket.
-    #[must_use]
-    pub fn urls(list: &str) -> Vec<String> {
-        split(list).map(Address::url).collect()
-    }
-
-    /// Returns the URL of one entry of such a list.
-    #[must_use]
-    pub fn url(node: &str) -> String {
-        match node {
-            _ if node.contains("://") => node.to_owned(),
-            _ if node.starts_with('/') => format!("unix://{node}"),
-            _ if node.starts_with("unix:/") => node.replacen("unix:", "unix://", 1),
-            _ => format!("redis://{node}"),
-        }
-    }
-
     /// Returns the nodes of `DLOCK_NODES`, for a program that is given no others.
     ///
     /// # Errors
     /// Fails when there are none: a lock on a default server of each machine would exclude no other machine.
     pub fn of_environment(value: Option<&str>) -> Result<Vec<String>, Error> {
-        let urls = Address::urls(value.unwrap_or_default());
+        let urls: Vec<String> = split(value.unwrap_or_default()).map(str::to_owned).collect();
         if urls.is_empty() {
             return Err(Error::Usage(NO_NODES.to_owned()));
         }

@@ -13,6 +13,8 @@ pub(crate) mod stand_by;
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
+
 use redis::ConnectionAddr;
 use url::Url;
 
@@ -81,10 +83,8 @@ impl Address {
 
 /// Reads one address.
 pub(crate) fn read(text: &str) -> Result<Address, Error> {
-    let shown = without_secrets(text);
-    let Some((scheme, rest)) = text.split_once("://") else {
-        return usage(&shown, &format!("is not a URL; write {}", meant(&shown)));
-    };
+    let (text, shown) = (&*url(text), without_secrets(text));
+    let (scheme, rest) = text.split_once("://").unwrap_or_default();
     let tls = scheme.starts_with("rediss");
     match scheme {
         "redis" | "rediss" | "unix" => server(text, &shown, scheme),
@@ -92,28 +92,6 @@ pub(crate) fn read(text: &str) -> Result<Address, Error> {
         "redis+cluster" | "rediss+cluster" => cluster(rest, &shown, tls),
         _ => usage(&shown, &format!("does not begin with {SCHEMES}")),
     }
-}
-
-/// Guesses the URL that a text without a scheme may mean.
-fn meant(shown: &str) -> String {
-    let is_path = shown.starts_with('/') && !shown.starts_with("//");
-    let likely = match SCHEME.iter().find_map(|scheme| Some((scheme, slashless(shown, scheme)?))) {
-        _ if is_path => format!("unix://{shown}"),
-        Some((&"unix", rest)) => format!("unix:///{rest}"),
-        Some((scheme, rest)) => format!("{scheme}://{rest}"),
-        None => format!("redis://{}", shown.trim_start_matches('/')),
-    };
-    if read(&likely).is_ok() { likely } else { "redis://host:port".to_owned() }
-}
-
-/// The part after a scheme with wrong slashes; `None` if a port follows: then `redis` is the name of a
-/// host.
-fn slashless<'a>(shown: &'a str, scheme: &str) -> Option<&'a str> {
-    let rest = shown.strip_prefix(scheme)?;
-    let is_port = |text: &str| text.starts_with(|c: char| c.is_ascii_digit());
-    let begins =
-        rest.starts_with("//") || rest.strip_prefix(':').is_some_and(|rest| !is_port(rest));
-    begins.then(|| rest.trim_start_matches([':', '/']))
 }
 
 /// Reads the address of one server.
@@ -240,22 +218,31 @@ fn name(place: String, db: i64) -> String {
     if db == 0 { place } else { format!("{place} (db {db})") }
 }
 
+/// Adds the scheme that is missing: `unix://` to a path, and `redis://` to a host.
+fn url(text: &str) -> Cow<'_, str> {
+    match text {
+        _ if text.contains("://") => text.into(),
+        _ if text.starts_with('/') => format!("unix://{text}").into(),
+        _ if text.starts_with("unix:/") => text.replacen("unix:", "unix://", 1).into(),
+        _ => format!("redis://{text}").into(),
+    }
+}
+
 /// The address as it may be shown: no user, no password, no options.
 pub(crate) fn without_secrets(text: &str) -> String {
+    let text = &*url(text);
     let (text, rest) = text.split_at(text.find(['?', '#']).unwrap_or(text.len()));
     // A ? in a password that is not escaped: what looks like a port may be its beginning.
     let text = match text.rsplit_once(':') {
         Some((before, _)) if rest.contains('@') && !text.contains('@') => &format!("{before}:…"),
         _ => text,
     };
-    let shown = match text.split_once("://") {
-        Some((scheme, rest)) => match rest.rsplit_once('@') {
-            Some((_, place)) => format!("{scheme}://{place}"),
-            None => format!("{scheme}://{}", without_half_a_password(rest)),
-        },
-        None => text.rsplit_once('@').map_or(text, |(_, place)| place).to_owned(),
+    let (scheme, rest) = text.split_once("://").unwrap_or_default();
+    let place = match rest.rsplit_once('@') {
+        Some((_, place)) => place.to_owned(),
+        None => without_half_a_password(rest),
     };
-    shown.escape_debug().to_string()
+    format!("{scheme}://{place}").escape_debug().to_string()
 }
 
 /// Leaves out all that follows a `:` without a port: a comma in a password ends the address before its host.
@@ -280,15 +267,6 @@ fn usage<T>(shown: &str, what: &str) -> Result<T, Error> {
 
 const DEFAULT_PORT: u16 = 6379;
 const SENTINEL_PORT: u16 = 26379;
-const SCHEME: [&str; 7] = [
-    "redis",
-    "rediss",
-    "unix",
-    "redis+sentinel",
-    "rediss+sentinel",
-    "redis+cluster",
-    "rediss+cluster",
-];
 const SCHEMES: &str = "redis://, rediss:// or unix:// (a server), redis+sentinel:// or \
                        rediss+sentinel:// (a primary and its Sentinels), redis+cluster:// or \
                        rediss+cluster://";

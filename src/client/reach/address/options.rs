@@ -16,7 +16,6 @@ pub(super) struct Options {
     db: Option<String>,
     sentinel_user: Option<String>,
     sentinel_password: Option<String>,
-    sentinel_tls: Option<bool>,
     map: Map,
     certificates: Certificates,
 }
@@ -43,14 +42,6 @@ impl Options {
             "key" => &mut self.certificates.key,
             "sentinel-user" => &mut self.sentinel_user,
             "sentinel-pass" | "sentinel-password" => &mut self.sentinel_password,
-            "sentinel-tls" => {
-                self.sentinel_tls = Some(match &*value {
-                    "yes" => true,
-                    "no" => false,
-                    _ => return usage(shown, "has a sentinel-tls that is neither yes nor no"),
-                });
-                return Ok(());
-            }
             "map" if self.map.add(&value) => return Ok(()),
             "map" => {
                 return usage(shown, "has a map that is not told:port=reached:port");
@@ -85,35 +76,26 @@ impl Options {
         tls: bool,
         db: i64,
     ) -> Result<Access, Error> {
-        if self.certificates.are_given() && !tls && self.sentinel_tls != Some(true) {
+        if self.certificates.are_given() && !tls {
             return usage(shown, "has certificates, but only rediss:// uses them");
         }
         let login = Login {
             user: self.user.clone().or_else(|| decoded(url.username())),
             password: self.password.clone().or_else(|| url.password().and_then(decoded)),
         };
-        let uses_tls = tls || self.sentinel_tls == Some(true);
-        let tls_config = uses_tls.then(|| self.certificates.read()).transpose();
+        let tls_config = tls.then(|| self.certificates.read()).transpose();
         let tls_config = tls_config.or_else(|why| usage(shown, &why))?;
         Ok(Access { login, db, tls, tls_config, map: self.map.clone() })
     }
 
-    /// Returns the access to the Sentinels: the servers', except for the Sentinels' own options.
+    /// Returns the access to the Sentinels: the servers', but with a login of its own.
     pub(super) fn sentinel_access(&self, servers: &Access) -> Access {
-        let named = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
-        let login = match (&self.sentinel_user, &self.sentinel_password) {
-            (None, None) => servers.login.clone(),
-            (user, password) => Login { user: named(user), password: named(password) },
-        };
-        let tls = self.sentinel_tls.unwrap_or(servers.tls);
-        Access { login, db: 0, tls, map: Map::default(), ..servers.clone() }
+        let (user, password) = (self.sentinel_user.clone(), self.sentinel_password.clone());
+        Access { login: Login { user, password }, db: 0, map: Map::default(), ..servers.clone() }
     }
 
     pub(super) fn refuse_sentinels(&self, shown: &str) -> Result<(), Error> {
-        let given = self.sentinel_user.is_some()
-            || self.sentinel_password.is_some()
-            || self.sentinel_tls.is_some();
-        if given {
+        if self.sentinel_user.is_some() || self.sentinel_password.is_some() {
             return usage(shown, "has options for Sentinels, but is no redis+sentinel://");
         }
         Ok(())
@@ -137,4 +119,4 @@ fn decoded(part: &str) -> Option<String> {
 }
 
 const OPTIONS: &str = "user, pass, db, for rediss:// ca, cert and key, for redis+sentinel:// \
-                       sentinel-user, sentinel-pass and sentinel-tls, and map";
+                       sentinel-user and sentinel-pass, and map";

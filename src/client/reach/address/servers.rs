@@ -9,7 +9,8 @@ use super::access::Access;
 use super::host::Host;
 use super::{Address, Place, Seeds};
 use crate::key::Key;
-use crate::reach::cluster::{self, map::Slots};
+use crate::reach::cluster::map::Slots;
+use crate::reach::cluster::survey::newest;
 use crate::reach::endpoint::Endpoint;
 use crate::reach::sentinel::Sentinels;
 use crate::report::NodeError;
@@ -73,7 +74,7 @@ impl Address {
 
 pub(super) async fn slots(seeds: &Seeds, within: Duration) -> Result<Slots, NodeError> {
     let asked = seeds.hosts.iter().map(|host| (host.clone(), None)).collect();
-    cluster::newest(seeds, asked, &BTreeSet::new(), within).await
+    newest(seeds, asked, &BTreeSet::new(), within).await
 }
 
 pub(super) fn server(access: &Access, host: &Host, name: String) -> Result<Server, NodeError> {

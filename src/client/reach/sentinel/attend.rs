@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redis::aio::SendError;
-use redis::{AsyncConnectionConfig, ErrorKind, PushInfo, PushKind, RedisError, Value, cmd};
+use redis::{AsyncConnectionConfig, PushInfo, PushKind, RedisError, Value, cmd};
 use tokio::select;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
@@ -14,7 +14,6 @@ use super::Watched;
 use super::opinion::{Opinion, Opinions};
 use crate::inspect::Fields;
 use crate::printable::brief;
-use crate::reach::address::access::{Access, Login};
 use crate::reach::address::host::Host;
 use crate::reach::endpoint::Connection;
 use crate::report::NodeError;
@@ -63,29 +62,7 @@ struct Session<'a> {
 
 impl<'a> Session<'a> {
     async fn open(at: &Host, watched: &'a Watched) -> Result<Session<'a>, NodeError> {
-        let opened = Session::open_as(at, &watched.access, watched).await;
-        let is_own = watched.access.login != watched.servers.login;
-        let not_opened = |error: &RedisError| match error.is_timeout() {
-            true => NodeError::no_connection(watched.access.tls, ANSWER),
-            false => failed(error),
-        };
-        match opened {
-            // The login is the servers', and the Sentinels may not have it.
-            Err(error) if !is_own && is_login(&error) => {
-                let access = Access { login: Login::default(), ..watched.access.clone() };
-                let plain = Session::open_as(at, &access, watched).await;
-                plain.map_err(|_| not_opened(&error))
-            }
-            opened => opened.map_err(|error| not_opened(&error)),
-        }
-    }
-
-    async fn open_as(
-        at: &Host,
-        access: &Access,
-        watched: &'a Watched,
-    ) -> Result<Session<'a>, RedisError> {
-        let endpoint = access.endpoint(at)?;
+        let endpoint = watched.access.endpoint(at).map_err(|error| failed(&error))?;
         let (happens, events) = watch::channel(false);
         let tell = move |push: PushInfo| {
             if matches!(push.kind, PushKind::Disconnection | PushKind::Message) {
@@ -95,7 +72,11 @@ impl<'a> Session<'a> {
         };
         let config =
             AsyncConnectionConfig::new().set_response_timeout(Some(ANSWER)).set_push_sender(tell);
-        let mut connection = endpoint.connect(config, ANSWER).await?;
+        let mut connection =
+            endpoint.connect(config, ANSWER).await.map_err(|error| match error {
+                error if error.is_timeout() => NodeError::no_connection(watched.access.tls, ANSWER),
+                error => failed(&error),
+            })?;
         // Without permission to subscribe, the client asks at intervals only.
         if let Err(error) = connection.subscribe("+switch-master").await {
             debug!(sentinel = %at, %error, "a Sentinel does not tell of switches");
@@ -144,7 +125,7 @@ impl<'a> Session<'a> {
         };
         let address = self.run("GET-MASTER-ADDR-BY-NAME", name).await?;
         if address == Value::Nil {
-            return Ok(Opinion::Unknown(self.names().await));
+            return Ok(Opinion::Unfit(format!("it watches no primary '{name}'")));
         }
         let Some(at) = read_host(&address) else {
             let said = brief(format_args!("{address:?}"));
@@ -164,20 +145,6 @@ impl<'a> Session<'a> {
             reply => reply.map_err(|error| failed(&error)),
         }
     }
-
-    /// Returns the names of the primaries that it watches.
-    async fn names(&mut self) -> Vec<String> {
-        let role: Result<Value, RedisError> = cmd("ROLE").query_async(&mut *self.connection).await;
-        role.ok().as_ref().and_then(watched_by).unwrap_or_default()
-    }
-}
-
-/// Reads a Sentinel's reply to ROLE: the primaries that it watches. `None`: this is not a Sentinel.
-pub(crate) fn watched_by(role: &Value) -> Option<Vec<String>> {
-    let [kind, names] = role.as_sequence()? else { return None };
-    let names = names.as_sequence()?;
-    let names = names.iter().take(SHOWN).filter_map(text).map(brief);
-    (text(kind)? == "sentinel").then(|| names.collect())
 }
 
 fn read_host(reply: &Value) -> Option<Host> {
@@ -197,20 +164,12 @@ fn failed(error: &RedisError) -> NodeError {
     if error.is_timeout() { NodeError::TimedOut(ANSWER) } else { NodeError::from(error) }
 }
 
-fn is_login(error: &RedisError) -> bool {
-    error.kind() == ErrorKind::AuthenticationFailed
-        || matches!(error.code(), Some("WRONGPASS" | "NOAUTH"))
-        || error.to_string().contains("AUTH")
-}
-
 /// Time-out of a Sentinel.
 const ANSWER: Duration = Duration::from_secs(1);
 /// Pause before a Sentinel that does not answer is tried again.
 const PAUSE: Duration = Duration::from_secs(1);
 /// Shortest pause between an answer and the next question after a message.
 const REST: Duration = Duration::from_millis(50);
-/// Limit of primaries that an error lists.
-const SHOWN: usize = 20;
 /// Interval of questions: a switch can happen without a message.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
 const NO_SENTINEL: &str = "it is no Sentinel; for a server write redis://host:port";

@@ -19,7 +19,7 @@ use tokio::time::{Instant, timeout_at};
 use super::address::Watched;
 use super::address::host::Host;
 use crate::report::NodeError;
-pub(crate) use attend::{ask_about, watched_by};
+pub(crate) use attend::ask_about;
 use opinion::Opinions;
 
 /// The Sentinels of a node.

@@ -29,9 +29,7 @@ pub(super) enum Opinion {
     None,
     /// The primary is at this address, in a configuration of this epoch.
     There { at: Host, epoch: u64 },
-    /// The Sentinel watches no such primary, but these.
-    Unknown(Vec<String>),
-    /// The Sentinel refuses, or the server is not a Sentinel.
+    /// The Sentinel refuses, does not watch the primary, or is none.
     Unfit(String),
     /// The Sentinel does not answer.
     Silent(String),
@@ -71,20 +69,15 @@ impl Opinions {
         }
     }
 
-    /// True if each Sentinel has answered or failed.
-    pub(super) fn have_all_spoken(&self, round: u64) -> bool {
-        self.in_round(round).count() == self.opinions.len()
-    }
-
     /// Number of Sentinels that do not watch the primary, a lasting refusal.
     fn refusals(&self, round: u64) -> usize {
-        let no = |opinion: &&Opinion| matches!(opinion, Opinion::Unknown(_) | Opinion::Unfit(_));
+        let no = |opinion: &&Opinion| matches!(opinion, Opinion::Unfit(_));
         self.in_round(round).filter(no).count()
     }
 
     /// True if a majority agrees, or all Sentinels have answered or failed.
     pub(super) fn is_settled(&self, round: u64) -> bool {
-        self.agreed(round).is_some() || self.have_all_spoken(round)
+        self.agreed(round).is_some() || self.in_round(round).count() == self.opinions.len()
     }
 
     /// The newest accepted primary.
@@ -100,7 +93,7 @@ impl Opinions {
         let name = &self.primary;
         let said = self.sentinels.iter().zip(&self.opinions).map(|(at, (asked, opinion))| {
             let in_time = Some(opinion).filter(|_| *asked >= round);
-            format!("{at}: {}", in_time.map_or(LATE.to_owned(), |opinion| opinion.words(name)))
+            format!("{at}: {}", in_time.map_or(LATE.to_owned(), Opinion::words))
         });
         let said: Vec<String> = said.collect();
         let before =
@@ -140,12 +133,8 @@ impl Opinions {
 
 impl Opinion {
     /// Explains why the opinion does not help.
-    fn words(&self, name: &str) -> String {
+    fn words(&self) -> String {
         match self {
-            Opinion::Unknown(others) if others.is_empty() => "it watches no primary".to_owned(),
-            Opinion::Unknown(others) => {
-                format!("it watches no primary '{name}', but: {}", others.join(", "))
-            }
             Opinion::Unfit(why) | Opinion::Silent(why) => why.clone(),
             Opinion::There { at, epoch } => format!("{at}, epoch {epoch}"),
             Opinion::None => LATE.to_owned(),
@@ -236,17 +225,6 @@ mod tests {
     }
 
     #[test]
-    fn when_all_sentinels_have_answered_the_client_waits_no_longer() {
-        let unknown = || Opinion::Unknown(Vec::new());
-        let unfit = || Opinion::Unfit("it is no Sentinel".to_owned());
-        assert!(opinions(&[unknown(), unfit(), silent()]).have_all_spoken(1));
-        assert!(!opinions(&[unknown(), unfit()]).have_all_spoken(2));
-        let mut opinions = opinions(&[unknown(), unfit()]);
-        opinions.note(0, 2, unknown());
-        assert!(!opinions.have_all_spoken(2));
-    }
-
-    #[test]
     fn what_was_said_before_it_was_asked_anew_is_no_answer() {
         let mut opinions = opinions(&[there("a", 1)]);
         assert!(opinions.primary(2).is_err());
@@ -256,9 +234,8 @@ mod tests {
 
     #[test]
     fn errors_say_what_to_do() {
-        let unknown = Opinion::Unknown(vec!["cache".to_owned(), "jobs".to_owned()]);
-        let said = primary(&[unknown]).unwrap_err();
-        let words = "s1:26379: it watches no primary 'main', but: cache, jobs";
+        let said = primary(&[Opinion::Unfit("it is none".to_owned())]).unwrap_err();
+        let words = "s1:26379: it is none";
         assert_eq!(said, format!("no majority of the Sentinels says where 'main' is ({words})"));
         let said = primary(&[silent(), Opinion::Unfit("it is no Sentinel".to_owned())]);
         let words = "s1:26379: no answer; s2:26379: it is no Sentinel";
@@ -269,11 +246,11 @@ mod tests {
 
     #[test]
     fn only_a_majority_that_knows_nothing_is_sure_of_it() {
-        let unknown = || Opinion::Unknown(Vec::new());
+        let unfit = || Opinion::Unfit(String::new());
         let sure = |said: &[Opinion]| matches!(opinions(said).primary(1), Err(NodeError::Unfit(_)));
-        assert!(sure(&[unknown(), Opinion::Unfit(String::new()), silent()]));
-        assert!(!sure(&[unknown(), silent(), silent()]));
-        assert!(!sure(&[unknown(), silent()]));
+        assert!(sure(&[unfit(), unfit(), silent()]));
+        assert!(!sure(&[unfit(), silent(), silent()]));
+        assert!(!sure(&[unfit(), silent()]));
     }
 
     #[test]
