@@ -60,8 +60,7 @@ impl Node {
         check_mode(&found, ask.mode)?;
         let mut refused = self.refuse_in_quarantine(time.now);
         let queue = self.waiting.queue(key);
-        let waits = queue.and_then(|queue| queue.get(ask.token)).is_some_and(Waiter::is_present);
-        let may = refused.is_ok() && !waits && self.shut_until(key, time.now).is_none();
+        let may = refused.is_ok() && self.shut_until(key, time.now).is_none();
         if may && Queue::is_next(queue, ask.token, ask.mode, &found) {
             self.durable.counter.learn(key.name, found.top(), false);
             self.check_memory(host)?;
@@ -87,7 +86,7 @@ impl Node {
         self.wait(host, key, ask, client, time)
     }
 
-    /// Grants the lock to the token that asks, which is next and may have been away.
+    /// Grants the lock to the token that asks, which is next and may have a place.
     fn grant_at_once<H: Host>(
         &mut self,
         host: &mut H,
@@ -100,17 +99,19 @@ impl Node {
         let lease = Lease::begin(time.now, ask.ttl);
         let place = self.take_out(key, ask.token, time.now);
         let waited = place.as_ref().map(|place| time.now.since(place.since));
+        let had_place = place.is_some();
+        replaced(host, place);
         let Acquire { token, meta, .. } = *ask;
         let (client, ephemeral) = speaks(client, ask.ephemeral, !ask.turn);
         let grant = Grant { token, fence, lease, client, ephemeral, meta };
         self.grant(host, key, ask.mode, grant, waited);
-        if place.is_some() {
+        if had_place {
             self.serve(host, key, time);
         }
     }
 
     /// Ends a request that did not get the lock and has not waited. With KEEP its token has a place from now
-    /// on; without KEEP it has none. But a request of the token on another connection continues to wait.
+    /// on; without KEEP it has none.
     fn poll<H: Host>(
         &mut self,
         host: &mut H,
@@ -119,13 +120,7 @@ impl Node {
         client: ClientId,
         time: Time,
     ) -> Result<(), Reason> {
-        let there = self.waiting.waiter(key, ask.token);
-        let waits = there.is_some_and(Waiter::is_present);
-        if there.is_none() && ask.keep.is_none() {
-            return Ok(());
-        }
-        if waits {
-            self.waiting.change_queue(key, |queue| queue.keep(ask.token, ask.keep));
+        if ask.keep.is_none() && self.waiting.waiter(key, ask.token).is_none() {
             return Ok(());
         }
         if ask.keep.is_some() {
@@ -274,7 +269,8 @@ impl Node {
         if mode == Mode::Exclusive && is_even { Ok(()) } else { Err(full) }
     }
 
-    /// Puts a request into the queue: at the end, or at its token's place.
+    /// Puts a request into the queue: at the end, or at its token's place. A token has one request, the newest,
+    /// which replaces an earlier one in every respect.
     fn enlist<H: Host>(
         &mut self,
         host: &mut H,
@@ -305,12 +301,16 @@ impl Node {
         self.charge(key, time.now);
         let new = self.waiting.queue(key).is_none();
         let new = new.then(|| Queue::at(key, time.now));
-        if let Some(old) = self.waiting.join(key, waiter, new)
-            && old.is_present()
-        {
-            host.answer(old.id, WaitOutcome::Replaced);
-        }
+        let old = self.waiting.join(key, waiter, new);
+        replaced(host, old);
         id
+    }
+}
+
+/// Answers an earlier request of the token that asks, if one waits.
+fn replaced<H: Host>(host: &mut H, old: Option<Waiter>) {
+    if let Some(old) = old.filter(Waiter::is_present) {
+        host.answer(old.id, WaitOutcome::Replaced);
     }
 }
 

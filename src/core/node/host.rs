@@ -162,7 +162,7 @@ pub enum WaitOutcome {
     Turn(Fence),
     /// The key was removed.
     Removed,
-    /// The same token asked again on another connection.
+    /// The same token asked again: its newest request counts.
     Replaced,
     /// This node became a replica.
     Demoted,

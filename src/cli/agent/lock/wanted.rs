@@ -175,10 +175,6 @@ impl Wanted {
     /// Replaces the old request of this token by the new one.
     fn ask_again(&mut self, lock: &Lock, ask: Box<Acquisition>) -> Result<(), NotHeld> {
         let is_poll = ask.wait.is_none();
-        if is_poll && self.asker.as_ref().is_some_and(|asker| asker.wait.is_some()) {
-            ask.reply.answer(Reply::Null);
-            return Ok(());
-        }
         if let Some(asker) = self.asker.take() {
             asker.reply.answer(Reply::error(REPLACED));
         }
@@ -245,5 +241,4 @@ fn present(outage: &Mutex<Option<(Reply, Counted)>>) -> MutexGuard<'_, Option<(R
     outage.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-const REPLACED: &str =
-    "REPLACED the same token asked again on another connection, which now waits in this place";
+const REPLACED: &str = "REPLACED the same token asked again, and its newest request counts; use one token for each acquisition";

@@ -243,6 +243,9 @@ impl World {
             let now = self.now;
             self.judge.polls(key, polled, &ask, now);
         }
+        if let Ok(Acquired::Granted(_)) = result {
+            self.judge.replaces(key, ask.token, &log);
+        }
         if let Ok(Acquired::Waiting(id)) = result {
             let blocked = Blocked { client, side: self.lead, granted: false };
             prop_assert!(self.blocked.insert(id, blocked).is_none(), "the same waiter twice");

@@ -133,10 +133,11 @@ fn a_token_that_asks_again_for_less_may_be_served_at_once() {
     let mut bench = Bench::new();
     bench.hold(1, "a 10 SHARED");
     let old = bench.wait(2, "b 10 WAIT 0");
-    let new = bench.wait(3, "b 10 SHARED WAIT 0");
-    let granted = WaitOutcome::Granted(Fence(1_000_001));
-    assert_eq!(bench.answers(), vec![(old, WaitOutcome::Replaced), (new, granted)]);
-    assert_eq!(bench.holders(), "a b");
+    let c = bench.wait(4, "c 10 SHARED WAIT 0");
+    assert_eq!(bench.hold(3, "b 10 SHARED"), Fence(1_000_001));
+    let granted = WaitOutcome::Granted(Fence(1_000_002));
+    assert_eq!(bench.answers(), vec![(old, WaitOutcome::Replaced), (c, granted)]);
+    assert_eq!(bench.holders(), "a b c");
 }
 
 #[test]
