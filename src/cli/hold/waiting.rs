@@ -16,6 +16,8 @@ pub enum Hindrance {
     Held(Box<HolderInfo>),
     /// A plain string is at the key: a foreign lock, without a known holder.
     Foreign,
+    /// The lock was evicted. Its lease would have ended after this time.
+    Evicted(Duration),
     /// Nodes may have forgotten locks. A majority grants again after this time.
     Quarantine(Duration),
     /// The reason is gone by now.
@@ -27,13 +29,20 @@ impl Hindrance {
     pub async fn of(client: &Client, key: &Key) -> Hindrance {
         let answers = client.inspect(key).await.unwrap_or_default();
         let known = answers.into_iter().filter_map(|(_, answer)| answer.ok().flatten());
+        let mut shut = None;
         for inspection in known {
             if inspection.is_foreign() {
                 return Hindrance::Foreign;
             }
+            if inspection.is_evicted() {
+                shut = shut.max(inspection.expires);
+            }
             if let Some(holder) = inspection.holders.into_iter().next() {
                 return Hindrance::Held(Box::new(holder));
             }
+        }
+        if let Some(left) = shut {
+            return Hindrance::Evicted(left);
         }
         let mut quarantines = Vec::new();
         for node in client.nodes() {
@@ -54,6 +63,9 @@ impl Hindrance {
             Hindrance::Foreign => {
                 format!("waiting for '{key}', a plain string of an older kind of lock")
             }
+            Hindrance::Evicted(left) => {
+                format!("waiting for '{key}', which was evicted and is shut for {}", shown(*left))
+            }
             Hindrance::Quarantine(left) => format!(
                 "waiting for '{key}': nodes may have forgotten locks, and grant none for {} more",
                 shown(*left)
@@ -67,6 +79,7 @@ impl Hindrance {
         let (why, holder, left) = match self {
             Hindrance::Held(holder) => ("held", Some(holder), None),
             Hindrance::Foreign => ("foreign", None, None),
+            Hindrance::Evicted(left) => ("evicted", None, Some(millis(*left))),
             Hindrance::Quarantine(left) => ("quarantine", None, Some(millis(*left))),
             Hindrance::Unknown => ("unknown", None, None),
         };
