@@ -5,12 +5,10 @@ use std::time::Duration;
 
 use dlock_client::operator::inspection;
 use dlock_client::{Key, NodeState, Report};
-use dlock_core::Settings;
 use dlock_core::command::options::Options;
 use dlock_core::command::read::Args;
 use dlock_core::command::release::DoneFor;
 use dlock_core::command::{Doc, Kind, Refusal, acquire, check, extend, release};
-use dlock_core::limits::MAX_TTL_CEILING;
 use futures_util::future::join_all;
 
 use super::commands::{self, AgentCommand, Answer, Locking, NO_AUTH};
@@ -72,10 +70,9 @@ fn order(
     args: &[&[u8]],
     reply: ReplyTo,
 ) -> Result<Order, String> {
-    let settings = Settings { max_ttl: MAX_TTL_CEILING, ..Settings::default() };
     Ok(match ask {
         Locking::Acquire => {
-            let parsed = acquire::parse_at_agent(args, &settings);
+            let parsed = acquire::parse_at_agent(args);
             let parsed = parsed.map_err(|refusal| refusal.to_string())?;
             Order::Acquire(Box::new(asked(agent, session, &parsed, reply)?))
         }
@@ -85,7 +82,7 @@ fn order(
             Order::Release(Release { done, reply })
         }
         Locking::Extend => {
-            let parsed = extend::parse(args, &settings).map_err(|refusal| refusal.to_string())?;
+            let parsed = extend::parse(args).map_err(|refusal| refusal.to_string())?;
             Order::Extend { ttl: parsed.ttl, reply }
         }
         _ => {

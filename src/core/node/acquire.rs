@@ -35,6 +35,7 @@ impl Node {
         time: Time,
     ) -> Result<Acquired, Reason> {
         self.durable.counter.look(time);
+        self.check_ttl(ask.ttl)?;
         self.check_proposal(ask.fence)?;
         if self.final_tokens.has(key, ask.token, time.now) {
             return Err(Reason::Final);

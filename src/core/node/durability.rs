@@ -80,9 +80,8 @@ impl Node {
         if self.is_following() {
             return Ok(None);
         }
-        let most = self.settings.max_ttl;
-        if is_restored && ttl.0 > most {
-            return Err(Reason::TooLong { given: ttl.0, most });
+        if is_restored {
+            self.check_ttl(ttl)?;
         }
         if self.durable.is_said(fence, ttl) {
             return Ok(None);
@@ -118,6 +117,13 @@ impl Node {
         }
     }
 
+    /// Refuses a lease that is longer than the longest new one. Another node's decision is accepted.
+    pub(super) fn check_ttl(&self, Millis(given): Millis) -> Result<(), Reason> {
+        let most = self.settings.max_ttl;
+        let may = given <= most || self.is_following();
+        if may { Ok(()) } else { Err(Reason::TooLong { given, most }) }
+    }
+
     /// Makes sure that the state file covers a fence and a lease. Mostly it does; else dlock writes it first.
     pub(super) fn vouch<H: Host>(
         &mut self,
@@ -145,11 +151,6 @@ impl Node {
         owner: Option<Owner>,
         time: Time,
     ) -> Result<Fence, Reason> {
-        let most = self.settings.max_ttl;
-        if ttl.0 > most {
-            // The limit is lower than when the request came.
-            return Err(Reason::TooLong { given: ttl.0, most });
-        }
         let fence = self.durable.counter.next(key.name, proposal).ok_or(Reason::Exhausted)?;
         let brings = self.make_room(host, key, fence, owner)?;
         self.vouch(host, (fence, ttl), time)?;

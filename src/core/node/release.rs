@@ -58,7 +58,7 @@ impl Node {
     /// Extends the token's lease to `ttl` from now, if it holds; no lease gets shorter.
     ///
     /// # Errors
-    /// Fails if the key has another content, or the fence is too far ahead.
+    /// Fails if the key has another content, the lease is too long, or the fence is too far ahead.
     pub fn extend<H: Host>(
         &mut self,
         host: &mut H,
@@ -68,6 +68,7 @@ impl Node {
         time: Time,
     ) -> Result<bool, Reason> {
         self.durable.counter.look(time);
+        self.check_ttl(ask.ttl)?;
         self.look_at_quarantine(time.now);
         self.expire_due(host, key, ask.token, time);
         self.serve(host, key, time);

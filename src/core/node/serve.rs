@@ -114,7 +114,10 @@ impl Node {
     fn serve_first<H: Host>(&mut self, host: &mut H, key: Key<'_>, time: Time) -> bool {
         let Some(first) = self.waiting.queue(key).and_then(Queue::first) else { return true };
         let (proposal, ttl, owner) = (first.asks.proposal, first.asks.ttl, first.owner);
-        let fence = self.next_fence(host, key, (proposal, ttl), Some(owner), time);
+        // `dlock.max-ttl` may be lower than when the request came.
+        let fence = self.check_ttl(ttl);
+        let fence =
+            fence.and_then(|()| self.next_fence(host, key, (proposal, ttl), Some(owner), time));
         if fence == Err(Reason::NotDurable) {
             return false;
         }

@@ -24,13 +24,6 @@ impl Settings {
         let newborn = Millis(self.newborn_quarantine.min(self.max_ttl));
         Terms { max_ttl: Millis(self.max_ttl), newborn, quarantine: self.quarantine }
     }
-
-    /// Settings that refuse no grant of another node.
-    pub const REPLAY: Settings = Settings {
-        max_ttl: limits::MAX_TTL_CEILING,
-        newborn_quarantine: limits::DEFAULT_NEWBORN_QUARANTINE,
-        quarantine: Policy::Auto,
-    };
 }
 
 impl Default for Settings {

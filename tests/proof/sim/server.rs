@@ -243,9 +243,7 @@ impl Server {
             _ => LOST.0,
         };
         let quarantine = if off { Policy::Off } else { Policy::Auto };
-        let knows_none = self.flaw == Some(Flaw::QuarantineOfDataSet);
-        let max_ttl = if knows_none { 1 } else { UNKNOWN };
-        Settings { max_ttl, quarantine, newborn_quarantine }
+        Settings { max_ttl: UNKNOWN, quarantine, newborn_quarantine }
     }
 
     fn record(&self, file: Promise) -> Record {

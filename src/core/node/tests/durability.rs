@@ -3,7 +3,6 @@
 use alloc::{format, vec};
 
 use super::bench::{Bench, KEY, record};
-use crate::command;
 use crate::durability::promise::Promise;
 use crate::durability::quarantine::{Cause, Policy, Start};
 use crate::durability::record::Ended;
@@ -407,15 +406,16 @@ fn a_lowered_max_ttl_limits_new_leases_and_ends_none() {
     let mut bench = Bench::new();
     let fence = bench.hold(1, "a 60000");
     bench.node.settings.max_ttl = 1_000;
-    let too_long = command::Refusal::Rule(Reason::TooLong { given: 1_001, most: 1_000 });
-    let ask: [&[u8]; 2] = [b"a", b"1001"];
-    assert_eq!(command::acquire::parse(&ask, &bench.node.settings).map(|_| ()), Err(too_long));
-    assert_eq!(command::extend::parse(&ask, &bench.node.settings).map(|_| ()), Err(too_long));
+    let too_long = Reason::TooLong { given: 1_001, most: 1_000 };
+    for words in ["a 1001", "b 1001", "b 1001 WAIT 0"] {
+        assert_eq!(bench.acquire(1, words), Err(too_long), "{words}");
+    }
+    assert_eq!(bench.extend("a 1001"), Err(too_long));
     bench.pass_and_sweep(59_000_000);
     assert_eq!(bench.check("a"), Some(fence));
     assert_eq!(bench.extend("a 1000"), Ok(true));
-    // The state file covers held leases.
-    assert!(bench.write().bound >= Millis(60_000));
+    // The state file covers the held lease, and is no longer.
+    assert_eq!(bench.write().bound, Millis(60_000));
 }
 
 /// Otherwise it would grant at once if it crashed before it is promoted.

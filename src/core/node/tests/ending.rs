@@ -191,10 +191,8 @@ fn a_break_of_one_token_leaves_the_others() {
 fn locks_at_other_keys_and_in_other_databases_are_other_locks() {
     let mut bench = Bench::new();
     bench.hold(1, "a 10");
-    let time = bench.time();
     for key in [Key { db: 1, ..KEY }, Key { db: 0, name: b"key2" }] {
-        let ask = crate::command::acquire::parse(&[b"b", b"10"], &bench.node.settings).unwrap();
-        let granted = bench.node.acquire(&mut bench.host, key, &ask, ClientId(2), time);
+        let granted = bench.acquire_at(key, 2, "b 10");
         assert!(matches!(granted, Ok(Acquired::Granted(_))), "{granted:?}");
     }
     assert_eq!(bench.holders(), "a");
