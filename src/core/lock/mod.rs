@@ -71,41 +71,6 @@ pub struct Grant<'a> {
     pub meta: &'a [u8],
 }
 
-/// The changes when a holder extends or asks again.
-#[derive(Clone, Copy, Debug)]
-pub struct Renewal<'a> {
-    /// The new lease.
-    pub lease: Lease,
-    /// The new fence.
-    pub fence: Fence,
-    /// The client that asked again: the newest request counts. `None`: the grant's client stays.
-    pub asker: Option<Asker<'a>>,
-}
-
-/// The client that asked for a grant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Asker<'a> {
-    /// The connection.
-    pub client: ClientId,
-    /// True if the grant ends with the connection.
-    pub ephemeral: bool,
-    /// Text for an operator.
-    pub meta: &'a [u8],
-}
-
-impl<'a> Grant<'a> {
-    /// The grant with the renewal carried out.
-    #[must_use]
-    pub fn renewed(self, renewal: &Renewal<'a>) -> Grant<'a> {
-        let Asker { client, ephemeral, meta } = renewal.asker.unwrap_or(self.asker());
-        Grant { lease: renewal.lease, fence: renewal.fence, client, ephemeral, meta, ..self }
-    }
-
-    fn asker(self) -> Asker<'a> {
-        Asker { client: self.client, ephemeral: self.ephemeral, meta: self.meta }
-    }
-}
-
 impl Found<'_> {
     /// True if one more holder in `mode` is compatible with the present ones. The queue decides separately:
     /// see [`Queue::is_next`](crate::lock::queue::Queue::is_next).
@@ -294,23 +259,6 @@ impl Crowd {
         self.holders.insert(arrival, grant.into());
     }
 
-    /// Renews the lease of the holder with this token, which keeps its position.
-    pub fn renew(&mut self, token: &[u8], renewal: &Renewal<'_>) {
-        let Some(&arrival) = self.by_token.get(token) else { return };
-        let Some(holder) = self.holders.get_mut(&arrival) else { return };
-        self.by_end.remove(&(holder.lease.end, arrival));
-        self.by_end.insert((renewal.lease.end, arrival));
-        holder.lease = renewal.lease;
-        holder.fence = renewal.fence;
-        self.top = self.top.max(renewal.fence);
-        if let Some(asker) = renewal.asker {
-            holder.client = asker.client;
-            holder.ephemeral = asker.ephemeral;
-            self.size = self.size - holder.meta.len() + asker.meta.len();
-            holder.meta = asker.meta.into();
-        }
-    }
-
     /// Removes the holder with this token.
     pub fn remove(&mut self, token: &[u8]) -> Option<Holder> {
         let arrival = self.by_token.remove(token)?;
@@ -359,10 +307,7 @@ mod tests {
         crowd.add(Mode::Shared, Grant { meta: b"three", ..grant(b"bb", 1) });
         assert_eq!(crowd.size(), 205 + 209);
         crowd.add(Mode::Shared, Grant { meta: b"", ..grant(b"a", 2) });
-        let asker =
-            Some(Asker { client: ClientId(1), ephemeral: false, meta: b"longer than three" });
-        let lease = grant(b"bb", 5).lease;
-        crowd.renew(b"bb", &Renewal { lease, fence: Fence(1), asker });
+        crowd.add(Mode::Shared, Grant { meta: b"longer than three", ..grant(b"bb", 5) });
         assert_eq!(crowd.size(), 202 + 221);
         crowd.remove(b"a");
         crowd.remove(b"bb");

@@ -16,11 +16,6 @@ pub(super) struct Ephemeral {
 }
 
 impl Ephemeral {
-    /// True if no open connection has such a grant.
-    pub fn is_empty(&self) -> bool {
-        self.by_client.is_empty()
-    }
-
     /// An estimate of the memory that these grants take.
     pub fn bytes(&self) -> u64 {
         self.bytes

@@ -252,17 +252,6 @@ impl Node {
             self.ephemeral.remove(key, token, client);
         }
     }
-
-    /// Ends the old connection's hold on a grant when the holder asks again.
-    pub(super) fn forget_ephemeral<H: Host>(&mut self, host: &mut H, key: Key<'_>, token: &[u8]) {
-        if self.ephemeral.is_empty() {
-            return;
-        }
-        let old = host.find(key).grant(token).map(|grant| (grant.client, grant.ephemeral));
-        if let Some((client, ephemeral)) = old {
-            self.unmark_ephemeral(key, token, client, ephemeral);
-        }
-    }
 }
 
 /// The largest number of waiters that one command serves, and that it answers at once when the lock was

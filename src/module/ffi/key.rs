@@ -7,7 +7,7 @@ use std::ptr;
 use redis_module::raw;
 
 use dlock_core::lock::{Found, Holders};
-use dlock_core::{Crowd, Deadline, Done, Grant, Key, Millis, Renewal};
+use dlock_core::{Crowd, Deadline, Done, Grant, Key, Millis};
 
 use super::block::{Block, Inside};
 use super::context::{Ctx, Name, OK, api};
@@ -178,18 +178,18 @@ impl<'c> Open<'c> {
         block
     }
 
-    /// Replaces the grant by the renewed one. Calls `before` with the old block while the keyspace still
+    /// Replaces the grant by the `renewed` one. Calls `before` with the old block while the keyspace still
     /// holds it; returns the new block.
     pub fn renew_one(
         &mut self,
-        renewal: &Renewal<'_>,
+        renewed: &Grant<'_>,
         scratch: &mut Vec<u8>,
         before: impl FnOnce(Block),
     ) -> Option<Block> {
         let old = self.block()?;
         // SAFETY: the keyspace holds the old block until `leave_keyspace` below.
-        let Inside::One(_, grant) = (unsafe { old.inside() }) else { return None };
-        let new = Block::one(self.key(), &grant.renewed(renewal), scratch);
+        let Inside::One(..) = (unsafe { old.inside() }) else { return None };
+        let new = Block::one(self.key(), renewed, scratch);
         before(old);
         let mut replaced: *mut c_void = ptr::null_mut();
         // SAFETY: the key is open for writing and has a value of our type; the server swaps the
@@ -216,9 +216,7 @@ impl<'c> Open<'c> {
     pub fn correct(&mut self, scratch: &mut Vec<u8>, before: impl FnOnce(Block)) -> Option<Block> {
         // SAFETY: the keyspace holds the block; no other reference into it is in use.
         match unsafe { self.block()?.inside() } {
-            Inside::One(_, Grant { lease, fence, .. }) => {
-                self.renew_one(&Renewal { lease, fence, asker: None }, scratch, before)
-            }
+            Inside::One(_, grant) => self.renew_one(&grant, scratch, before),
             Inside::Many(gathering) => {
                 gathering.key = self.key().to_owned();
                 None

@@ -11,7 +11,7 @@ use dlock_core::quorum::{Answer, Ask, DoneRecord, Obstacle, Wait};
 use dlock_core::simulated::{MemoryHost, Report, Value};
 use dlock_core::{
     Acquired, ClientId, Deadline, Ended, Fence, Grant, Host, KeyBuf, Lease, Millis, Mode, Node,
-    Policy, Promise, Record, Renewal, Settings, Start, Time, WaiterId,
+    Policy, Promise, Record, Settings, Start, Time, WaiterId,
 };
 
 use super::attack::ANYBODY;
@@ -462,9 +462,8 @@ impl Server {
         if request.mode == Mode::Exclusive
             && let Some(holder) = self.host.holder(&request.key, &request.token)
         {
-            let fence = holder.grant().fence;
             let lease = Lease::begin(time.now, request.ttl);
-            self.host.renew_one(request.key.as_key(), Renewal { lease, fence, asker: None });
+            self.host.renew_one(request.key.as_key(), Grant { lease, ..holder.grant() });
         }
     }
 

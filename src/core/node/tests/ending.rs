@@ -270,7 +270,7 @@ fn what_a_closed_connection_held_ends_a_part_in_each_turn_and_others_are_served_
     bench.set_text("old", None);
     bench.wait(2, "w 10 WAIT 0");
     bench.node.closed(ClientId(1));
-    assert!(bench.node.ephemeral.is_empty(), "moved as they are");
+    assert!(bench.node.ephemeral.all().count() == 0, "moved as they are");
     assert_eq!(bench.node.ephemeral.leaving(), [100]);
     bench.host.take(&KEY.to_owned());
     bench.node.maybe_free(KEY);

@@ -368,7 +368,7 @@ impl World {
             prop_assert!(too_far || self.has_other_data(key));
             return Ok(());
         };
-        let told = |event: &&Report| matches!(event, Report::Extended { .. });
+        let told = |event: &&Report| matches!(event, Report::Renewed { .. });
         prop_assert_eq!(log.iter().filter(told).count(), usize::from(extended));
         let allowed = ask.fence.is_none_or(|ask| fence.is_none_or(|fence| fence <= ask));
         if let Some(held) = held.filter(|_| quiet) {
