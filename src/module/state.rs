@@ -136,7 +136,7 @@ impl State {
     pub fn time(&mut self) -> Time {
         let now = now();
         let time = Time { now, unix: self.node.clock.read(now, unix_micros) };
-        self.node.durable.look(time);
+        self.node.durable.counter.look(time);
         time
     }
 

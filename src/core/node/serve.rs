@@ -1,7 +1,6 @@
 //! Hand-over to the next waiters, and waiters that leave before.
 
 use super::acquire::speaks;
-use super::deferred::Dismissed;
 use super::places::Left;
 use super::{GrantId, Node};
 use crate::lock::queue::{Queue, Waiter};
@@ -157,7 +156,7 @@ impl Node {
         if let Some(grant) = self.waiting.unwritten.remove(&id) {
             // A replica withdraws no grant: the lease runs out at the primary.
             if !self.is_following() {
-                self.deferred.undelivered(grant);
+                self.undelivered.push_back(grant);
             }
         } else if self.waiting.standing(id).is_some() {
             self.depart(id, now);
@@ -184,36 +183,44 @@ impl Node {
         now: Instant,
     ) {
         self.charge(key, now);
-        let Some(queue) = self.waiting.take_queue(key) else { return };
-        let mut dismissed = Dismissed { queue, answer };
-        self.tell_some(host, &mut dismissed, TOLD_AT_ONCE);
-        self.deferred.dismiss(dismissed);
+        let Some(mut queue) = self.waiting.take_queue(key) else { return };
+        self.tell_some(host, (&mut queue, answer), TOLD_AT_ONCE);
+        if !queue.is_empty() {
+            self.dismissed.push_back((queue, answer));
+        }
     }
 
     /// Answers dismissed waiters, at most `most`. Returns the rest of the budget.
     pub(super) fn tell_dismissed<A: Answers>(&mut self, host: &mut A, most: usize) -> usize {
         let mut left = most;
         while left > 0
-            && let Some(mut dismissed) = self.deferred.next_dismissed()
+            && let Some((mut queue, answer)) = self.dismissed.pop_front()
         {
-            left = self.tell_some(host, &mut dismissed, left);
-            self.deferred.not_told(dismissed);
+            left = self.tell_some(host, (&mut queue, answer), left);
+            if !queue.is_empty() {
+                self.dismissed.push_front((queue, answer));
+            }
         }
         left
     }
 
-    fn tell_some<A: Answers>(&mut self, host: &mut A, to: &mut Dismissed, most: usize) -> usize {
-        let key = to.queue.key();
+    fn tell_some<A: Answers>(
+        &mut self,
+        host: &mut A,
+        (queue, answer): (&mut Queue, WaitOutcome),
+        most: usize,
+    ) -> usize {
+        let key = queue.key();
         let mut left = most;
         while left > 0
-            && let Some(waiter) = to.queue.pop()
+            && let Some(waiter) = queue.pop()
         {
             left -= 1;
             // A client that is gone gets no answer.
             let waits = waiter.is_present() && self.waiting.stands.contains_key(&waiter.id);
             self.waiting.unlist(key.as_key(), &waiter);
             if waits {
-                host.answer(waiter.id, to.answer);
+                host.answer(waiter.id, answer);
             }
         }
         left

@@ -28,7 +28,7 @@ impl Node {
         let unused = waits - told + self.tell_dismissed(host, told);
         let unused = self.end_waits(host, time, unused);
         let unused = self.end_places(unused, time.now);
-        let mut is_done = unused > 0 && !self.deferred.has_dismissed();
+        let mut is_done = unused > 0 && self.dismissed.is_empty();
         if !may_write || self.is_following() {
             return !is_done;
         }
@@ -76,9 +76,8 @@ impl Node {
     /// Does a piece or two of deferred work: ends grants, and serves keys.
     /// Returns the pieces of work done.
     fn catch_up<H: Host>(&mut self, host: &mut H, time: Time, left: usize) -> usize {
-        let undelivered = self.deferred.next_undelivered();
+        let undelivered = self.undelivered.pop_front().map(|grant| (grant, Ending::Undelivered));
         let gone = undelivered
-            .map(|grant| (grant, Ending::Undelivered))
             .or_else(|| self.ephemeral.next_leaving().map(|grant| (grant, Ending::Disconnected)));
         let to_serve = self.waiting.rechecks.pop_next();
         let mut pieces = 0;

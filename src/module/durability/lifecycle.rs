@@ -24,7 +24,7 @@ impl State {
         if let Some(before) = &before {
             let Record { fence, unix, bound, .. } = *before;
             self.node.durable.resume(&Promise { fence, unix, bound, ..Promise::default() }, now());
-        } else if let Some(lost) = self.node.settings.terms().lost(self.time().unix) {
+        } else if let Some(lost) = self.node.settings.lost(self.time().unix) {
             self.node.durable.resume(&lost, now());
             self.store.durability.writer.begin_with(lost);
         }
@@ -87,7 +87,7 @@ impl State {
     /// Repeats the promise from time to time: see
     /// [`Durability::tell_again`](super::Durability::tell_again).
     fn remind(&mut self, now: Instant) {
-        let (fence, bound) = (self.node.durable.fence(), self.node.durable.bound());
+        let (fence, bound) = (self.node.durable.counter.last(), self.node.durable.leases.said());
         self.store.durability.tell_again(fence, bound, now);
     }
 

@@ -120,7 +120,7 @@ impl<R: Rules> World<R> {
             known.then(|| new.end_at(end, now))
         });
         let said = pair.known.fence.max(Fence(new.time(now).unix));
-        if old.node.durable.fence() > said {
+        if old.node.durable.counter.last() > said {
             judge.forget_fences(node);
         }
         for (key, mode, holder) in new.host.grants() {

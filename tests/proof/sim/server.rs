@@ -158,7 +158,7 @@ impl Server {
         if let Some(Record { fence, unix, bound, .. }) = before.clone() {
             let said = Promise { fence, unix, bound, ..Promise::default() };
             self.node.durable.resume(&said, time.now);
-        } else if let Some(lost) = self.node.settings.terms().lost(time.unix) {
+        } else if let Some(lost) = self.node.settings.lost(time.unix) {
             let forgets = self.flaw == Some(Flaw::CountsAnew);
             let lost = Promise { fence: if forgets { Fence(0) } else { lost.fence }, ..lost };
             self.node.durable.resume(&lost, time.now);

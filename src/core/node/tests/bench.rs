@@ -39,7 +39,7 @@ impl Bench {
 
     /// Starts the node without a state file, and with nothing else.
     pub fn begin_anew(&mut self) {
-        if let Some(lost) = self.node.settings.terms().lost(self.time().unix) {
+        if let Some(lost) = self.node.settings.lost(self.time().unix) {
             self.node.durable.resume(&lost, self.time().now);
         }
         let (back, held) = (Ended::default(), Millis(0));

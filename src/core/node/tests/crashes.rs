@@ -232,7 +232,7 @@ impl Site {
     /// A lock arrives, unless the file cannot cover it. The replica gets a new copy of the data set.
     fn arrive(&mut self, name: &str, ttl: u64, is_restored: bool) -> Result<(), TestCaseError> {
         let (time, Bench { node, host, .. }) = (self.bench.time(), &mut self.bench);
-        let (here, fence, ttl) = (key(name), Fence(node.durable.fence().0 + 1), Millis(ttl));
+        let (here, fence, ttl) = (key(name), Fence(node.durable.counter.last().0 + 1), Millis(ttl));
         if host.values.contains_key(&here.to_owned()) {
             return Ok(());
         }

@@ -107,13 +107,13 @@ fn an_extension_with_a_fence_raises_the_holder_and_the_counter() {
     bench.hold(1, "a 10 SHARED");
     assert_eq!(bench.extend("a 10 FENCE 2000000"), Ok(true));
     assert_eq!(
-        (bench.check("a"), bench.node.durable.fence()),
+        (bench.check("a"), bench.node.durable.counter.last()),
         (Some(Fence(2_000_000)), Fence(2_000_000))
     );
     assert_eq!(bench.hold(2, "b 10 SHARED"), Fence(2_000_001));
     // The fence is below the counter, but not below the holder's.
     assert_eq!(bench.extend("a 10 FENCE 2000000"), Ok(true));
-    assert_eq!(bench.node.durable.fence(), Fence(2_000_001));
+    assert_eq!(bench.node.durable.counter.last(), Fence(2_000_001));
 }
 
 #[test]
@@ -130,10 +130,10 @@ fn an_extension_with_a_smaller_fence_than_the_holders_is_refused() {
 fn an_extension_with_a_fence_too_far_ahead_is_an_error() {
     let mut bench = Bench::new();
     bench.hold(1, "a 10");
-    let counter = bench.node.durable.fence();
+    let counter = bench.node.durable.counter.last();
     let refused = Reason::TooFar { given: 600_000_001, most: 600_000_000 };
     assert_eq!(bench.extend("a 10 FENCE 600000001"), Err(refused));
-    assert_eq!((bench.node.durable.fence(), bench.check("a")), (counter, Some(counter)));
+    assert_eq!((bench.node.durable.counter.last(), bench.check("a")), (counter, Some(counter)));
 }
 
 /// The fence was granted before, by a clock that was ahead.

@@ -192,7 +192,7 @@ impl World {
     fn proposal(&self, proposal: Proposal) -> Fence {
         let node = &self.sides[self.lead].node;
         let (base, delta) = match proposal {
-            Proposal::Near(delta) => (node.durable.fence().0, delta),
+            Proposal::Near(delta) => (node.durable.counter.last().0, delta),
             Proposal::Far(delta) => (node.durable.counter.farthest().0, delta),
         };
         Fence(base.saturating_add_signed(delta).max(1))

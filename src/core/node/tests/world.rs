@@ -98,7 +98,7 @@ impl World {
     /// The nodes look at their clocks.
     pub fn look_at_clock(&mut self) {
         let time = self.time();
-        self.sides.iter_mut().for_each(|side| side.node.durable.look(time));
+        self.sides.iter_mut().for_each(|side| side.node.durable.counter.look(time));
     }
 
     pub fn leader(&mut self) -> &mut Side {
@@ -191,7 +191,7 @@ impl World {
         for (name, highest) in &self.judge.highest {
             let next = node.durable.counter.next(name, None);
             prop_assert!(next > Some(Fence(*highest)), "{next:?} would follow {highest}");
-            prop_assert!(node.durable.fence() >= Fence(*highest));
+            prop_assert!(node.durable.counter.last() >= Fence(*highest));
         }
         Ok(())
     }
