@@ -4,7 +4,7 @@
 use std::thread;
 use std::time::Duration;
 
-use harness::{Kind, Payload, Server, apply, eventually, on_two_servers, wall_clock};
+use harness::{Kind, Payload, Server, apply, on_two_servers, wall_clock};
 
 const SECOND: i64 = 1_000_000;
 const MINUTE: i64 = 60 * SECOND;
@@ -101,27 +101,6 @@ fn they_are_larger_than_before_whatever_removed_the_lock(kind: Kind) {
         let fence = there.run("DLOCK.ACQUIRE job bob 60000 FENCE 1").int();
         assert!(fence > ahead, "{removal}: {fence} after {ahead} in the other database");
         there.run("DLOCK.RELEASE job bob");
-    }
-}
-
-#[apply(on_two_servers)]
-fn what_ends_in_the_ordinary_way_or_is_evicted_moves_no_other_keys_fence(kind: Kind) {
-    let server = Server::start(kind);
-    let asked = now(&server);
-    let ends = ["DLOCK.RELEASE job alice", "DLOCK.BREAK job"];
-    for (round, end) in ends.iter().enumerate() {
-        let ahead = hold(&server, "job", 1 + round as i64);
-        server.run(end);
-        assert_above(&server, &["job"], ahead, end);
-    }
-    let ahead = now(&server) + 8 * 60 * SECOND;
-    assert!(server.run(&format!("DLOCK.ACQUIRE job alice 3000 FENCE {ahead}")).int() >= ahead);
-    server.evict_all();
-    assert!(server.run("DLOCK.CHECK job alice").is_null());
-    eventually("the key opens", || server.run("DLOCK.INSPECT job").is_null());
-    assert_above(&server, &["job"], ahead, "eviction");
-    for n in 0..5 {
-        assert_eq!(take(&server, &format!("key{n}"), asked), asked);
     }
 }
 

@@ -71,23 +71,3 @@ fn a_replica_that_is_promoted_as_soon_as_it_has_the_data_set_knows_enough(kind: 
         assert!(next > fence, "{round}: {next} after {fence}");
     }
 }
-
-#[apply(on_two_servers)]
-fn they_grow_through_many_changes_of_the_primary(kind: Kind) {
-    let (one, other) = pair(kind);
-    let nodes = [&one, &other];
-    let mut last = raise(&one);
-    for round in 0..3 {
-        let (old, new) = (nodes[round % 2], nodes[(round + 1) % 2]);
-        until_told(old, new);
-        let granted = take_often(old, 20);
-        assert!(granted > last, "{granted} after {last}");
-        promote(new);
-        old.run(&format!("REPLICAOF 127.0.0.1 {}", new.port()));
-        new.until_streaming_to(old);
-        new.run("CONFIG SET dlock.quarantine off");
-        new.run("CONFIG SET dlock.quarantine auto");
-        last = take_often(new, 1);
-        assert!(last > granted, "{last} after {granted}");
-    }
-}

@@ -1,19 +1,13 @@
 //! Fences only grow, over every end of a server, whatever the wall clock does meanwhile. Only the state file
 //! is kept.
 
-use std::thread;
-use std::time::Duration;
-
 use harness::{
-    Client, Kind, Payload, Server, apply, eventually, on_one_server, on_two_servers, seed,
-    wall_clock,
+    Kind, Payload, Server, apply, eventually, on_one_server, on_two_servers, wall_clock,
 };
-use rand::RngExt;
 
 const SECOND: i64 = 1_000_000;
 const MINUTE: i64 = 60 * SECOND;
 const HOUR: i64 = 3600;
-const DAY: i64 = 24 * HOUR;
 
 /// A server without quarantine: leases do not matter here.
 fn hasty(kind: Kind) -> Server {
@@ -22,18 +16,6 @@ fn hasty(kind: Kind) -> Server {
 
 fn with_movable_clock(kind: Kind) -> Server {
     Server::build(kind).config("dlock.quarantine off").with_movable_wall_clock().start()
-}
-
-/// Moves the wall clock, and takes a lock until the time is the floor of its fences.
-#[track_caller]
-fn move_clock(server: &Server, clock: i64) -> i64 {
-    server.set_wall_clock(clock);
-    let mut fence = 0;
-    eventually("the time is the floor of its fences", || {
-        fence = server.next_fence();
-        fence >= wall_clock::micros(clock) - SECOND
-    });
-    fence
 }
 
 #[apply(on_two_servers)]
@@ -61,20 +43,6 @@ fn fences_grow_over_every_restart(kind: Kind) {
         }
     }
     assert!(server.next_fence() > last);
-}
-
-#[apply(on_one_server)]
-fn fences_grow_over_a_wall_clock_that_went_back_a_day(kind: Kind) {
-    for end in [Server::kill as fn(&mut Server), Server::stop] {
-        let mut server = with_movable_clock(kind);
-        let last = move_clock(&server, DAY);
-        end(&mut server);
-        // The server's clock is the real one again.
-        server.start_again();
-        let fence = server.next_fence();
-        assert!(fence > last, "{fence} after {last}");
-        assert!(server.node("fence").int() >= fence);
-    }
 }
 
 #[apply(on_one_server)]
@@ -115,60 +83,4 @@ fn fences_that_come_with_a_lock_are_promised(kind: Kind) {
         server.start_again();
         assert!(server.next_fence() > ahead);
     }
-}
-
-#[apply(on_two_servers)]
-fn a_replica_promises_the_fences_that_it_was_told(kind: Kind) {
-    let primary = Server::start(kind);
-    for grants in [true, false] {
-        let mut replica = Server::build(kind).config("dlock.quarantine off").start();
-        replica.run(&format!("REPLICAOF 127.0.0.1 {}", primary.port()));
-        primary.until_streaming_to(&replica);
-        let ahead = primary.fences().1 + SECOND;
-        primary.run(&format!("DLOCK.ACQUIRE job{grants} alice 60000 FENCE {ahead}"));
-        primary.until_followed_by(&replica);
-        let mut last = ahead;
-        if grants {
-            replica.run("REPLICAOF NO ONE");
-            last = replica.run("DLOCK.ACQUIRE other bob 60000").int();
-        }
-        assert!(last >= ahead && replica.node("fence").int() >= last);
-        eventually("it is written", || replica.node("fence-reserved").int() >= last);
-        replica.kill();
-        // Now it is a primary, and has nothing but its state file.
-        replica.start_again();
-        assert!(replica.next_fence() > last);
-    }
-}
-
-/// Many of these grants have to be written before they are given, and the server is killed meanwhile.
-#[apply(on_one_server)]
-fn a_crash_in_the_middle_of_writing_loses_no_fence(kind: Kind) {
-    let mut rng = seed::rng();
-    let mut server = hasty(kind);
-    let mut last = server.next_fence();
-    for round in 2..10 {
-        let mut client = server.client();
-        let (_, first) = server.fences();
-        for n in 1..=50 {
-            let ahead = first + n * SECOND;
-            let ttl = 60_000 + 10_000 * n;
-            client.send(&format!("DLOCK.ACQUIRE job{n} alice {ttl} FENCE {ahead}"));
-        }
-        thread::sleep(Duration::from_micros(rng.random_range(0..60_000)));
-        server.kill();
-        last = fences_until_the_end(&mut client).into_iter().fold(last, i64::max);
-        server.start_again();
-        assert_eq!(server.node("boot").int(), round);
-        let fence = server.next_fence();
-        assert!(fence > last, "{fence} after {last}");
-        last = fence;
-    }
-}
-
-/// The fences that reached a client before its server crashed.
-fn fences_until_the_end(client: &mut Client) -> Vec<i64> {
-    let answers = std::iter::from_fn(|| client.try_recv().ok());
-    // After some rounds the proposals are too far ahead of the clock.
-    answers.filter(|answer| answer.is_int()).map(|answer| answer.int()).collect()
 }

@@ -19,26 +19,6 @@ pub fn crashed(kind: Kind, known: &[&str]) -> Server {
     server
 }
 
-#[apply(on_one_server)]
-fn a_node_that_forgot_its_leases_grants_nothing(kind: Kind) {
-    let mut server = Server::start(kind);
-    server.run("DLOCK.ACQUIRE brief alice 5");
-    server.run("DLOCK.ACQUIRE lost alice 60000");
-    server.run("DLOCK.ACQUIRE released alice 40000");
-    server.run("DLOCK.RELEASE released alice");
-    server.kill();
-    let since = Instant::now();
-    server.start_again();
-    let left = server.assert_in_quarantine(CRASHED);
-    assert_bound(left, 60_000, since);
-    for key in ["lost", "released", "never"] {
-        let answer = server.run(&format!("DLOCK.ACQUIRE {key} bob 1000"));
-        assert_eq!(answer.code(), "QUARANTINE", "{key}");
-    }
-    assert_eq!(server.node("boot").int(), 2);
-    assert_eq!(server.node("leases").int(), 0);
-}
-
 /// No lease is missing here, but the node cannot tell.
 #[apply(on_two_servers)]
 fn a_log_that_is_written_always_brings_leases_back_and_spares_no_quarantine(kind: Kind) {
@@ -120,24 +100,5 @@ fn a_clean_end_during_a_quarantine_does_not_shorten_it(kind: Kind) {
         assert_no_shorter(next, left, since);
         assert!(next <= 67_500, "{next}");
         assert_eq!(server.run("DLOCK.ACQUIRE lost bob 1000").code(), "QUARANTINE");
-    }
-}
-
-/// A quarantine is measured on the monotonic clock, which is never set.
-#[apply(on_one_server)]
-fn a_wall_clock_that_is_set_neither_ends_nor_prolongs_it(kind: Kind) {
-    let mut server = Server::build(kind).with_movable_wall_clock().start();
-    server.run("DLOCK.ACQUIRE lost alice 60000");
-    server.kill();
-    server.start_again();
-    let (since, left) = (Instant::now(), server.node("quarantine-ms").int());
-    let time = || server.run("TIME").items()[0].text().parse::<i64>().unwrap();
-    for day in [86_400, -86_400] {
-        let before = time();
-        server.set_wall_clock(day);
-        eventually("the clock is another", || (time() - before).abs() > 80_000);
-        let next = server.node("quarantine-ms").int();
-        assert!(next <= left, "{next} ms of {left}");
-        assert_no_shorter(next, left, since);
     }
 }

@@ -2,10 +2,8 @@
 
 use std::time::Instant;
 
-use harness::quarantine::{CRASHED, RELOADED, assert_bound, assert_no_shorter};
-use harness::{Kind, Server, apply, eventually, on_every_server, on_one_server, on_two_servers};
-
-use super::crash::crashed;
+use harness::quarantine::{RELOADED, assert_bound};
+use harness::{Kind, Server, apply, on_every_server, on_one_server, on_two_servers};
 
 #[apply(on_every_server)]
 fn a_data_set_that_is_loaded_over_the_live_one_begins_a_quarantine(kind: Kind) {
@@ -38,21 +36,6 @@ fn a_reload_without_a_lease_in_this_life_begins_none(kind: Kind) {
 }
 
 #[apply(on_two_servers)]
-fn no_grant_comes_before_a_lease_that_a_reload_lost_is_over(kind: Kind) {
-    let server = Server::start(kind);
-    assert_eq!(server.run("SAVE").text(), "OK");
-    let sent = Instant::now();
-    let fence = server.run("DLOCK.ACQUIRE lost alice 600").int();
-    // The dump is loaded as it is, and lacks the lease.
-    assert_eq!(server.run("DEBUG RELOAD NOSAVE").text(), "OK");
-    assert_eq!(server.node("leases").int(), 0);
-    let next = server.client().run("DLOCK.ACQUIRE lost bob 60000 WAIT 0").int();
-    assert!(next > fence);
-    assert!(sent.elapsed().as_millis() >= 600, "{:?}", sent.elapsed());
-    server.assert_grants();
-}
-
-#[apply(on_two_servers)]
 fn what_is_flushed_is_over_and_begins_none(kind: Kind) {
     let server = Server::start(kind);
     for flush in ["FLUSHALL", "FLUSHALL ASYNC", "FLUSHALL SYNC", "FLUSHDB", "FLUSHDB ASYNC"] {
@@ -63,21 +46,4 @@ fn what_is_flushed_is_over_and_begins_none(kind: Kind) {
         server.run("FLUSHALL");
     }
     assert_eq!(server.quarantine_lines(), 0, "{}", server.log());
-}
-
-#[apply(on_one_server)]
-fn a_reload_during_a_quarantine_does_not_shorten_it(kind: Kind) {
-    let server = crashed(kind, &["known alice 60000"]);
-    let mut waiter = server.waiter("DLOCK.ACQUIRE free bob 60000 WAIT 0");
-    let since = Instant::now();
-    let left = server.assert_in_quarantine(CRASHED);
-    server.run("DEBUG RELOAD");
-    let next = server.node("quarantine-ms").int();
-    assert_no_shorter(next, left, since);
-    assert_eq!(server.run("DLOCK.ACQUIRE free carol 60000").code(), "QUARANTINE");
-    server.leave_quarantine();
-    // A waiter for a lock of the former data set may have been sent away.
-    let answer = waiter.recv();
-    assert!(answer.is_int() || answer.code() == "UNBLOCKED", "{answer:?}");
-    eventually("nobody waits", || server.node("waiters").int() == 0);
 }

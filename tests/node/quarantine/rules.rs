@@ -62,31 +62,6 @@ fn a_transaction_is_refused_what_is_new_and_does_the_rest(kind: Kind) {
     assert_eq!(server.run("DBSIZE").int(), 1);
 }
 
-#[apply(on_one_server)]
-fn a_client_that_never_heard_of_its_grant_does_not_get_it_from_an_older_data_set(kind: Kind) {
-    let mut server = Server::start(kind);
-    // Alice's client never received this reply, and an operator ends her lease.
-    let unheard = server.run("DLOCK.ACQUIRE job alice 60000").int();
-    assert_eq!(server.run("SAVE").text(), "OK");
-    assert_eq!(server.run("DLOCK.BREAK job").int(), 1);
-    let fence = server.run("DLOCK.ACQUIRE job bob 60000").int();
-    assert!(fence > unheard);
-    server.kill();
-    server.start_again();
-    // Bob's lease is forgotten, and runs on.
-    assert_eq!(server.holders("job"), ["alice"]);
-    let larger = format!("EXTEND job alice 60000 FENCE {}", fence + 1);
-    let requests = ["ACQUIRE job alice 60000", "ACQUIRE job alice 60000 WAIT 0 KEEP 60000"];
-    for request in
-        requests.into_iter().chain(["EXTEND job alice 60000", &larger, "CHECK job alice"])
-    {
-        let answer = server.run(&format!("DLOCK.{request}"));
-        assert_eq!(Refusal::read(&answer).reason, CRASHED, "{request}");
-    }
-    // A client that received its fence within its lease goes on.
-    assert_eq!(server.run(&format!("DLOCK.EXTEND job alice 60000 FENCE {unheard}")).int(), 1);
-}
-
 #[apply(on_two_servers)]
 fn replicas_hear_of_what_ends_and_of_nothing_new(kind: Kind) {
     let server = crashed(kind, &["job alice 60000", "other alice 60000", "brief alice 400"]);

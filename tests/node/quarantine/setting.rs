@@ -47,33 +47,6 @@ fn off_ends_a_quarantine_at_once_and_serves_waiters(kind: Kind) {
     server.assert_grants();
 }
 
-#[apply(on_one_server)]
-fn a_node_whose_quarantine_is_off_never_waits(kind: Kind) {
-    let mut server = Server::build(kind).config(&format!("{NAME} off")).start();
-    let fence = server.run("DLOCK.ACQUIRE job alice 60000").int();
-    server.kill();
-    server.start_again();
-    server.assert_grants();
-    let next = server.run("DLOCK.ACQUIRE job bob 60000").int();
-    assert!(next > fence);
-
-    server.run("DEBUG RELOAD");
-    server.assert_grants();
-
-    server.stop();
-    server.start_again();
-    server.assert_grants();
-    assert!(server.run("DLOCK.ACQUIRE other bob 60000").int() > next);
-
-    let primary = Server::start(kind);
-    primary.run("DLOCK.ACQUIRE theirs alice 60000");
-    server.run(&format!("REPLICAOF 127.0.0.1 {}", primary.port()));
-    primary.until_followed_by(&server);
-    server.run("REPLICAOF NO ONE");
-    server.assert_grants();
-    assert_eq!(server.quarantine_lines(), 0, "{}", server.log());
-}
-
 #[apply(on_two_servers)]
 fn off_in_a_command_that_is_refused_ends_nothing(kind: Kind) {
     let server = crashed(kind, &["job alice 60000"]);

@@ -3,39 +3,10 @@
 use std::time::Duration;
 
 use harness::quarantine::CRASHED;
-use harness::{Client, Kind, Server, apply, eventually, on_one_server, on_two_servers};
-
-use super::crash::crashed;
-
-/// Asserts that this many clients wait, all without a reply.
-#[track_caller]
-fn assert_waiting(server: &Server, waiters: &mut [Client]) {
-    assert_eq!(server.node("waiters").int(), waiters.len() as i64);
-    assert!(!waiters.iter_mut().any(Client::has_answer));
-}
+use harness::{Client, Kind, Server, apply, eventually, on_two_servers};
 
 fn wait(server: &Server, request: &str) -> Client {
     server.waiter(&format!("DLOCK.ACQUIRE {request}"))
-}
-
-#[apply(on_one_server)]
-fn a_foreign_lock_that_ends_meanwhile_is_granted_afterwards(kind: Kind) {
-    let server = crashed(kind, &[]);
-    for (key, set) in [("deleted", ""), ("expired", "PX 100"), ("kept", "")] {
-        server.run(&format!("SET {key} old-client {set}"));
-    }
-    let mut waiters: Vec<Client> = ["deleted", "expired", "kept"]
-        .map(|key| wait(&server, &format!("{key} bob 60000 WAIT 0")))
-        .into();
-    server.run("DEL deleted");
-    eventually("a string expires", || server.run("EXISTS expired").int() == 0);
-    assert_waiting(&server, &mut waiters);
-    server.leave_quarantine();
-    assert!(waiters[0].recv().int() > 0);
-    assert!(waiters[1].recv().int() > 0);
-    assert!(!waiters[2].has_answer());
-    server.run("DEL kept");
-    assert!(waiters[2].recv().int() > 0);
 }
 
 /// Writes are paused when it ends: a grant then would end the server.
