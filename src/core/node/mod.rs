@@ -104,9 +104,9 @@ enum Role {
 /// The identity of a grant: a token at a key, and the grant's connection.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct GrantId {
+    client: ClientId,
     key: KeyBuf,
     token: Box<[u8]>,
-    client: ClientId,
 }
 
 impl Node {

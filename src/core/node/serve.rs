@@ -1,7 +1,6 @@
 //! Hand-over to the next waiters, and waiters that leave before.
 
 use super::acquire::speaks;
-use super::places::Left;
 use super::{GrantId, Node};
 use crate::lock::queue::{Queue, Waiter};
 use crate::lock::{Found, Grant};
@@ -48,17 +47,17 @@ impl Node {
             return false;
         }
         let Some(first) = self.waiting.queue(key).and_then(Queue::first) else { return false };
-        match self.waiting.place_left(first, time.now) {
-            Some(Left::Nothing) => {
+        if let Some(end) = first.place_ends() {
+            let clock = &self.waiting.places.clock;
+            if clock.is_over(end) {
                 self.waiting.pop(key);
                 return true;
             }
-            // The next iteration of the event loop decides if it is served or ends.
-            Some(Left::Unread) => {
+            // Its client's request may be unread. The next iteration of the event loop decides if it is served.
+            if end.is_over(clock.at(time.now)) {
                 self.waiting.watch(key, Millis(1), time);
                 return false;
             }
-            Some(Left::Some(_)) | None => {}
         }
         let found = host.find(key);
         if let Found::Foreign { left, .. } = found {

@@ -239,6 +239,7 @@ impl Judge {
         }
         let holds = self.holds.entry(key.clone()).or_default();
         holds.push(hold);
+        holds.sort_by(|one, other| one.token.cmp(&other.token));
         // The number of permits follows the newest grant.
         holds.iter_mut().for_each(|hold| hold.mode = mode);
         Ok(())

@@ -53,7 +53,7 @@ fn a_reader_queues_behind_a_waiting_writer() {
     assert!(bench.release("a"));
     assert_eq!(bench.holders(), "writer");
     assert!(bench.release("writer"));
-    assert_eq!((bench.holders(), bench.waiters()), ("reader other".into(), "".into()));
+    assert_eq!((bench.holders(), bench.waiters()), ("other reader".into(), "".into()));
 }
 
 #[test]
