@@ -134,8 +134,7 @@ impl Store {
 impl State {
     /// The current time.
     pub fn time(&mut self) -> Time {
-        let now = now();
-        let time = Time { now, unix: self.node.clock.read(now, unix_micros) };
+        let time = Time { now: now(), unix: unix_micros() };
         self.node.durable.counter.look(time);
         time
     }

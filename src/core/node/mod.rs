@@ -52,7 +52,6 @@ use final_tokens::FinalTokens;
 pub use observed::Observed;
 pub use waiting::Waiting;
 
-use crate::durability::clock::Clock;
 use crate::durability::durable::Durable;
 use crate::lock::queue::Queue;
 use crate::node::host::WaitOutcome;
@@ -66,8 +65,6 @@ pub struct Node {
     pub settings: Settings,
     /// True if the server does not report changes of keys: then dlock polls foreign locks with waiters.
     pub is_deaf: bool,
-    /// The wall clock.
-    pub clock: Clock,
     /// The state that survives a crash, by the promise.
     pub durable: Durable,
     /// The node's role.

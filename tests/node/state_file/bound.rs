@@ -1,25 +1,10 @@
 //! The bound in the state file: no lease runs longer. A server that has lost its data waits that long.
 
 use std::fs;
-use std::time::Instant;
 
-use harness::{Kind, Payload, Server, apply, eventually, on_one_server, on_two_servers};
+use harness::{Kind, Payload, Server, apply, on_one_server, on_two_servers};
 
 const LONG: i64 = 600_000;
-
-/// Kills a server, and asserts that it waits for a lease of this many milliseconds when it is back.
-#[track_caller]
-fn assert_waits(mut server: Server, key: &str, lease: i64) {
-    assert!(server.node("lease-bound-ms").int() >= lease - 1000);
-    server.kill();
-    let killed = Instant::now();
-    server.start_again();
-    let node = server.run("DLOCK.NODE");
-    let least = lease - 1000 - killed.elapsed().as_millis() as i64;
-    let left = node.at("quarantine-ms").int();
-    assert!(left >= least, "{left} ms of {least} are left");
-    assert_eq!(server.run(&format!("DLOCK.ACQUIRE {key} other 1000")).code(), "QUARANTINE");
-}
 
 #[apply(on_two_servers)]
 fn a_longer_lease_that_cannot_be_written_does_not_arrive_and_leaves_no_trace(kind: Kind) {
@@ -36,19 +21,6 @@ fn a_longer_lease_that_cannot_be_written_does_not_arrive_and_leaves_no_trace(kin
     assert_eq!(server.traces(), before);
     assert!(server.run("DLOCK.ACQUIRE free bob 1000").int() > 0);
     fs::remove_dir(&in_the_way).unwrap();
-}
-
-#[apply(on_one_server)]
-fn a_longer_lease_that_a_replica_is_told_is_written(kind: Kind) {
-    let primary = Server::start(kind);
-    let replica = Server::start(kind);
-    replica.run(&format!("REPLICAOF 127.0.0.1 {}", primary.port()));
-    primary.until_streaming_to(&replica);
-    primary.run(&format!("DLOCK.ACQUIRE job alice {LONG}"));
-    primary.until_followed_by(&replica);
-    eventually("it is written", || replica.node("lease-bound-ms").int() >= LONG);
-    // The replica has only this file when it is back as a primary.
-    assert_waits(replica, "job", LONG);
 }
 
 /// Loaded leases start at full length again, and may be lost the next time.

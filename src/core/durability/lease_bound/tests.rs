@@ -119,28 +119,6 @@ fn it_shrinks_when_the_long_lease_is_over_and_forgotten() {
 }
 
 #[test]
-fn it_does_not_shrink_below_the_held_leases() {
-    let mut node = WithFile::new();
-    node.grant(HOUR);
-    for minute in 0..50 {
-        let left = HOUR - minute * 60_000;
-        assert!(node.write_after(1, left) >= left, "after {minute} minutes");
-    }
-}
-
-#[test]
-fn during_a_write_the_smaller_bound_counts() {
-    for (before, after, covered) in [(100, 50, 50), (50, 100, 50)] {
-        let mut bound = LeaseBound::default();
-        bound.promise(Millis(before));
-        bound.asked(Millis(after));
-        assert!(bound.covers(Millis(covered)) && !bound.covers(Millis(covered + 1)));
-        bound.promise(Millis(after));
-        assert!(bound.covers(Millis(after)));
-    }
-}
-
-#[test]
 fn after_a_restart_only_the_held_leases_count() {
     let mut node = WithFile::new();
     node.bound.saw(Millis(100_000));

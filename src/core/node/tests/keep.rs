@@ -25,15 +25,6 @@ fn one_that_does_not_wait_has_a_place_and_is_served_in_its_turn() {
 }
 
 #[test]
-fn the_turn_of_one_that_is_away_lasts_no_longer_than_its_ttl() {
-    let mut bench = Bench::new();
-    bench.hold(1, "a 100");
-    assert_eq!(bench.acquire(2, "b 7 KEEP 50"), Ok(Acquired::Denied));
-    assert!(bench.release("a"));
-    assert_eq!((bench.holders(), bench.left(), bench.away()), ("b".into(), 7, 1));
-}
-
-#[test]
 fn the_turn_of_one_that_does_not_come_back_lasts_for_its_whole_lease() {
     let mut bench = Bench::new();
     bench.hold(1, "a 100");

@@ -163,48 +163,6 @@ fn a_waiter_that_is_gone_leaves_without_an_answer_and_the_next_is_served() {
 }
 
 #[test]
-fn a_grant_without_a_written_reply_is_withdrawn_and_handed_on() {
-    let mut bench = Bench::new();
-    bench.hold(1, "a 10");
-    let b = bench.wait(2, "b 10 WAIT 0");
-    bench.wait(3, "c 10 WAIT 0");
-    assert!(bench.release("a"));
-    bench.gone(b);
-    assert_eq!(bench.holders(), "b");
-    bench.sweep();
-    assert_eq!(bench.holders(), "c");
-}
-
-#[test]
-fn a_grant_that_was_delivered_stays() {
-    let mut bench = Bench::new();
-    bench.hold(1, "a 10");
-    let b = bench.wait(2, "b 10 WAIT 0");
-    assert!(bench.release("a"));
-    bench.node.waiting.delivered(b);
-    bench.gone(b);
-    bench.sweep();
-    assert_eq!(bench.holders(), "b");
-}
-
-#[test]
-fn a_grant_that_was_asked_for_again_is_not_taken_back() {
-    for gone_first in [true, false] {
-        let mut bench = Bench::new();
-        bench.hold(1, "a 10");
-        let b = bench.wait(2, "b 10 WAIT 0");
-        assert!(bench.release("a"));
-        if gone_first {
-            bench.gone(b);
-        }
-        let fence = bench.hold(3, "b 10");
-        bench.gone(b);
-        bench.sweep();
-        assert_eq!(bench.check("b"), Some(fence));
-    }
-}
-
-#[test]
 fn a_grant_of_a_request_that_was_unblocked_stays_because_its_connection_may_ask_again() {
     for asks_again in [true, false] {
         let mut bench = Bench::new();
