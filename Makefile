@@ -43,6 +43,8 @@ run: build $(if $(filter redis-8.6,$(SERVER)),servers) ## start three local node
 # The newest Redis takes minutes to compile, and is for those who test with it.
 newest = $(if $(or $(filter file,$(origin SERVER)),$(filter redis-8.6,$(SERVER))),servers)
 
+test test-busy: export BUILD = --bins --tests
+
 test: build $(newest) caller python nodejs ## run all tests, end to end on every server (ARGS='acquire::' picks some, SERVER=redis-8.2 one server)
 	@SERVER=$(if $(filter-out file,$(origin SERVER)),$(SERVER)) scripts/test.sh $(ARGS)
 

@@ -118,7 +118,7 @@ texts() {
 # That of `make build`, which is built anew if one of these differs.
 own_program() { # arguments
     env -u CARGO_ENCODED_RUSTFLAGS -u CARGO_PROFILE_RELEASE_DEBUG -u CARGO_PROFILE_RELEASE_STRIP -u SOURCE_DATE_EPOCH \
-        "$cargo" run --quiet --profile program -p dlock -- "$@"
+        "$cargo" run --quiet -p dlock -- "$@"
 }
 
 by_hand() { # why

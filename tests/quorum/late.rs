@@ -232,8 +232,8 @@ fn a_request_that_was_sent_again_and_arrives_after_its_release_takes_nothing() {
 /// The node has the lease, but cannot tell whether it lost a later one.
 #[test]
 fn a_lock_whose_request_was_sent_twice_goes_on_when_its_node_crashes() {
-    let lossy = |node: Builder| node.config("appendonly yes").config("appendfsync everysec");
-    let mut quorum = Quorum::with(1, lossy);
+    let logged = |node: Builder| node.config("appendonly yes").config("appendfsync always");
+    let mut quorum = Quorum::with(1, logged);
     run(async {
         let alice = program(&quorum).await;
         let guard = sent_twice(&quorum, &alice, alice.lock("job").ttl(LONG)).await;

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::Interest;
 use tokio::net::TcpStream;
 use tokio::sync::Mutex;
 
@@ -59,12 +59,19 @@ impl List {
 
     /// Fails if the answer is another one.
     async fn ask(&self, args: &[&str], wanted: &[u8]) -> Result<(), String> {
-        let mut stream = self.0.lock().await;
-        stream.write_all(&request(args)).await.map_err(|error| error.to_string())?;
+        let stream = &*self.0.lock().await;
+        let request = request(args);
+        let sent = stream.async_io(Interest::WRITABLE, || stream.try_write(&request)).await;
+        if sent.map_err(|error| error.to_string())? != request.len() {
+            return Err("the socket took only a part of a short request".to_owned());
+        }
         let mut answer = Vec::new();
         while !answer.ends_with(b"\n") || answer.len() < wanted.len() && answer[0] == wanted[0] {
-            if stream.read_buf(&mut answer).await.map_err(|error| error.to_string())? == 0 {
-                return Err("the server closed the connection".to_owned());
+            let mut part = [0; 1024];
+            let read = stream.async_io(Interest::READABLE, || stream.try_read(&mut part)).await;
+            match read.map_err(|error| error.to_string())? {
+                0 => return Err("the server closed the connection".to_owned()),
+                length => answer.extend_from_slice(&part[..length]),
             }
         }
         let right = answer == wanted;
