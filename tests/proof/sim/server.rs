@@ -597,6 +597,7 @@ fn refused(refusal: &Reason) -> Answer {
             Answer::Done(DoneRecord { fence, left: left.unwrap_or(Millis(u64::MAX)) })
         }
         Reason::TooFar { .. } | Reason::TooManyAhead { .. } => Answer::TooFar,
+        Reason::TooLong { most, .. } => Answer::TooLong(Millis(*most)),
         Reason::NotDurable => Answer::Refused(Obstacle::NotDurable),
         Reason::TooManyWaiters | Reason::TooManyLocks { .. } => Answer::Refused(Obstacle::Busy),
         _ => Answer::Refused(Obstacle::Never),
