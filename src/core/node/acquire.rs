@@ -44,20 +44,8 @@ impl Node {
         self.expire_due(host, key, ask.token, time);
         self.serve(host, key, time);
         let found = host.find(key);
-        if let Some((mode, grant)) = found.mode().zip(found.grant(ask.token)) {
-            // The data set may be older than the crash: the grant's lease may have ended, and another client
-            // may have held the lock since.
-            self.refuse_in_quarantine(time.now)?;
-            let new = renewed(mode, &grant, ask, client, time)?;
-            let (before, was_ephemeral) = (grant.client, grant.ephemeral);
-            if new.meta.len() > grant.meta.len() || new.ephemeral && !was_ephemeral {
-                self.check_memory(host)?;
-            }
-            self.vouch(host, (new.fence, ask.ttl), time)?;
-            self.unmark_ephemeral(key, ask.token, before, was_ephemeral);
-            self.mark_ephemeral(key, &new);
-            self.renew(host, key, mode, new, before == ClientId::AWAY, time);
-            return Ok(Acquired::Granted(new.fence));
+        if found.grant(ask.token).is_some() {
+            return self.ask_again(host, key, ask, client, time);
         }
         let is_done = matches!(found, Found::Done { .. });
         let found = unless_done(found, ask.again)?;
@@ -88,6 +76,34 @@ impl Node {
             return Ok(Acquired::Denied);
         }
         self.wait(host, key, ask, client, time)
+    }
+
+    /// Renews the grant of the token that asks, which holds the lock.
+    fn ask_again<H: Host>(
+        &mut self,
+        host: &mut H,
+        key: Key<'_>,
+        ask: &Acquire<'_>,
+        client: ClientId,
+        time: Time,
+    ) -> Result<Acquired, Reason> {
+        // The data set may be older than the crash: the grant's lease may have ended, and another client may
+        // have held the lock since.
+        self.refuse_in_quarantine(time.now)?;
+        let found = host.find(key);
+        let Some((mode, grant)) = found.mode().zip(found.grant(ask.token)) else {
+            return Ok(Acquired::Denied);
+        };
+        let new = renewed(mode, &grant, ask, client, time)?;
+        let (before, was_ephemeral) = (grant.client, grant.ephemeral);
+        if new.meta.len() > grant.meta.len() || new.ephemeral && !was_ephemeral {
+            self.check_memory(host)?;
+        }
+        self.vouch(host, (new.fence, ask.ttl), time)?;
+        self.unmark_ephemeral(key, ask.token, before, was_ephemeral);
+        self.mark_ephemeral(key, &new);
+        self.renew(host, key, mode, new, before == ClientId::AWAY, time);
+        Ok(Acquired::Granted(new.fence))
     }
 
     /// Grants the lock to the token that asks, which is next and may have a place.
