@@ -44,7 +44,7 @@ pub use durability::promise::Promise;
 pub use durability::quarantine::{Cause, Policy, Start};
 pub use durability::record::{Ended, Record};
 pub use lock::done::{Done, Until};
-pub use lock::{Crowd, Found, Grant, Holder, Holders, Renewal};
+pub use lock::{Crowd, Found, Grant, Holder, Holders};
 pub use node::host::{Answers, Effect, Ending, Host, Memory, Serves, WaitOutcome};
 pub use node::settings::Settings;
 pub use node::{Acquired, Node};

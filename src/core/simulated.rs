@@ -11,7 +11,7 @@ use crate::command::apply;
 use crate::durability::promise::Promise;
 use crate::durability::record::Ended;
 use crate::lock::done::{Done, Until, units};
-use crate::lock::{Crowd, Found, Grant, Holder, Holders, Renewal};
+use crate::lock::{Crowd, Found, Grant, Holder, Holders};
 use crate::node::Node;
 use crate::node::host::{Answers, Effect, Ending, Host, Memory, Serves, WaitOutcome};
 use crate::words::{
@@ -46,7 +46,6 @@ pub enum Value {
 pub enum Report {
     Granted { key: KeyBuf, mode: Mode, holder: Holder, waited: Option<u64> },
     Renewed { key: KeyBuf, mode: Mode, holder: Holder },
-    Extended { key: KeyBuf, mode: Mode, holder: Holder },
     Ended { key: KeyBuf, token: Box<[u8]>, why: Ending, held: u64 },
     Done { key: KeyBuf, record: Vec<u8>, until: Option<Until>, held: u64 },
     AllExpired(KeyBuf, usize),
@@ -241,7 +240,6 @@ impl Report {
         match self {
             Report::Granted { key, .. }
             | Report::Renewed { key, .. }
-            | Report::Extended { key, .. }
             | Report::Ended { key, .. }
             | Report::Done { key, .. }
             | Report::AllExpired(key, _)
@@ -261,9 +259,7 @@ impl Replicated {
         let mut written = Vec::new();
         let mut meta: &[u8] = b"";
         let key = match event {
-            Report::Granted { key, mode, holder, .. }
-            | Report::Renewed { key, mode, holder }
-            | Report::Extended { key, mode, holder } => {
+            Report::Granted { key, mode, holder, .. } | Report::Renewed { key, mode, holder } => {
                 meta = holder.grant().meta;
                 apply::write_grant(*mode, &holder.grant(), &mut written);
                 key
@@ -333,12 +329,12 @@ impl Host for MemoryHost {
         self.put(key, Value::One(grant.into()));
     }
 
-    fn renew_one(&mut self, key: Key<'_>, renewal: Renewal<'_>) {
+    fn renew_one(&mut self, key: Key<'_>, grant: Grant<'_>) {
         let Some(Value::One(holder)) = self.values.get_mut(&key.to_owned()) else {
             panic!("renewed what is not there");
         };
-        let renewed = Holder::from(holder.grant().renewed(&renewal));
-        *holder = renewed;
+        assert_eq!(holder.grant().token, grant.token);
+        *holder = grant.into();
         self.changed(key);
     }
 
@@ -396,9 +392,6 @@ impl Host for MemoryHost {
                 Report::Granted { key, mode, holder: grant.into(), waited }
             }
             Effect::Renewed { mode, grant } => Report::Renewed { key, mode, holder: grant.into() },
-            Effect::Extended { mode, grant } => {
-                Report::Extended { key, mode, holder: grant.into() }
-            }
             Effect::Done { done, until, held } => {
                 Report::Done { key, record: done.encode(), until, held }
             }

@@ -2,7 +2,7 @@
 
 use dlock_core::command::apply::Apply;
 use dlock_core::command::{Refusal, acquire, apply, r#break, check, extend, promise, release};
-use dlock_core::{Acquired, Key, Node, Reason, Settings, Time, WaitOutcome, WaiterId};
+use dlock_core::{Acquired, Key, Node, Reason, Time, WaitOutcome, WaiterId};
 
 use crate::fenced_commands;
 use crate::ffi::call::{Call, Room};
@@ -32,7 +32,7 @@ pub fn acquire(call: &Call<'_>) {
     on_key(call, Open::write, |node, keyspace, key, time| {
         let mut room = Room::default();
         let args = call.rest(2, &mut room).ok_or(Refusal::Arity)?;
-        let ask = acquire::parse(args, &node.settings)?;
+        let ask = acquire::parse(args)?;
         if node.is_following() {
             return Err(Refusal::Replica);
         }
@@ -63,8 +63,7 @@ pub fn extend(call: &Call<'_>) {
     on_key(call, Open::write, |node, keyspace, key, time| {
         let mut room = Room::default();
         let args = call.rest(2, &mut room).ok_or(Refusal::Arity)?;
-        let settings = if node.is_following() { Settings::REPLAY } else { node.settings };
-        let ask = extend::parse(args, &settings)?;
+        let ask = extend::parse(args)?;
         replayed(call, node)?;
         Ok(Outcome::Int(node.extend(keyspace, key, &ask, client, time)?.into()))
     });

@@ -3,7 +3,7 @@
 
 use dlock_core::{Host, Instant};
 
-use crate::ffi::context::{Ctx, now, unix_micros};
+use crate::ffi::context::{Ctx, now};
 use crate::keyspace::Keyspace;
 use crate::server_events::migration;
 use crate::state::{self, State};
@@ -58,7 +58,6 @@ pub fn timer_fired(ctx: Ctx<'_>) {
 pub fn cron(ctx: Ctx<'_>) {
     state::with(|state| {
         let now = now();
-        state.node.clock.look(now, unix_micros());
         state.store.replication.look(ctx);
         state.node.look_at_places(now, ctx.avoids_traffic());
         state.node.look_at_queues(now);

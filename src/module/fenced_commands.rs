@@ -80,7 +80,7 @@ fn decides<'c>(call: &Call<'c>) -> Result<Option<Time>, Refusal<'c>> {
             return if state.store.memory.evicts_marks {
                 Err(Refusal::Evicts)
             } else {
-                Ok(Some(Time { unix: state.node.durable.unix(), ..time }))
+                Ok(Some(Time { unix: state.node.durable.counter.unix(), ..time }))
             };
         }
         if told || call.ctx.flags().is_replay() { Ok(None) } else { Err(Refusal::Replica) }
@@ -209,7 +209,7 @@ pub fn loaded(fence: Fence, key: Key<'_>, there: impl FnOnce() -> Option<Fence>)
 /// Returns the time of the fences.
 fn now_of(state: &mut State) -> u64 {
     state.time();
-    state.node.durable.unix()
+    state.node.durable.counter.unix()
 }
 
 /// Counts a mark that another command removed or replaced.

@@ -27,7 +27,7 @@ fn write_more(lines: &mut InfoLines, state: &State) {
     for (name, value) in [
         ("memory", memory.used + state.node.memory()),
         ("memory_most", if memory.most == u64::MAX { 0 } else { memory.most }),
-        ("keys_ahead", state.node.durable.keys_ahead() as u64),
+        ("keys_ahead", state.node.durable.counter.keys_ahead() as u64),
         ("grants", stats.grants),
         ("denials", stats.denials),
         ("handovers", stats.hand_overs),

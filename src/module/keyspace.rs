@@ -5,7 +5,7 @@ use std::ffi::CStr;
 use dlock_core::command::apply::{write_done, write_end, write_grant, write_removal};
 use dlock_core::{
     Answers, Crowd, Deadline, Done, Effect, Ending, Found, Grant, Host, Instant, Key, KeyBuf,
-    Memory, Owner, Promise, Renewal, Serves, Until, WaitOutcome, WaiterId,
+    Memory, Owner, Promise, Serves, Until, WaitOutcome, WaiterId,
 };
 
 use crate::ffi::block::Block;
@@ -98,9 +98,7 @@ impl<'s, 'c> Keyspace<'s, 'c> {
         let written = &mut self.store.scratch;
         written.clear();
         match *effect {
-            Effect::Granted { mode, grant, .. }
-            | Effect::Renewed { mode, grant }
-            | Effect::Extended { mode, grant } => {
+            Effect::Granted { mode, grant, .. } | Effect::Renewed { mode, grant } => {
                 write_grant(mode, &grant, written);
                 ctx.replicate_apply(name, written, grant.meta);
             }
@@ -171,11 +169,11 @@ impl Host for Keyspace<'_, '_> {
         self.track(block);
     }
 
-    fn renew_one(&mut self, key: Key<'_>, renewal: Renewal<'_>) {
+    fn renew_one(&mut self, key: Key<'_>, grant: Grant<'_>) {
         let Some(old) = self.at(key).block() else { return };
         // The keyspace still has the old block.
         self.store.index_at(key).remove(old);
-        let new = self.open.renew_one(&renewal, &mut self.store.scratch);
+        let new = self.open.renew_one(&grant, &mut self.store.scratch);
         self.track(new.unwrap_or(old));
     }
 
@@ -252,7 +250,7 @@ impl Host for Keyspace<'_, '_> {
             }
             Effect::Ended { why: Ending::Broken, .. } => Some(c"dlock.break"),
             Effect::Ended { .. } => Some(c"dlock.release"),
-            Effect::Renewed { .. } | Effect::Extended { .. } => None,
+            Effect::Renewed { .. } => None,
         };
         self.announce(event.map(|event| (Class::Own, event)));
     }

@@ -24,7 +24,7 @@ pub fn figures(state: &mut State) -> [(&'static str, Figure); 18] {
     let left = quarantine.map_or(Millis(0), |quarantine| quarantine.left(time.now));
     let granting = refusing.map_or("yes", |(why, _)| why.name());
     let refusing_ms = refusing.map_or(0, |(_, since)| time.now.since(since) / 1000);
-    let fence_ahead_ms = node.durable.fence().0.saturating_sub(unix_micros()) / 1000;
+    let fence_ahead_ms = node.durable.counter.last().0.saturating_sub(unix_micros()) / 1000;
     let durable = match (path, writer.failure()) {
         (None, _) => "no",
         (Some(_), None) => "yes",
@@ -37,7 +37,7 @@ pub fn figures(state: &mut State) -> [(&'static str, Figure); 18] {
         ("boot", Number(writer.boot())),
         ("granting", Text(granting.to_owned())),
         ("refusing-ms", Number(refusing_ms)),
-        ("fence", Number(node.durable.fence().0)),
+        ("fence", Number(node.durable.counter.last().0)),
         ("fence-reserved", Number(path.map_or(0, |_| promise.fence.0))),
         // The largest fence's lead over the wall clock.
         ("fence-ahead-ms", Number(fence_ahead_ms)),

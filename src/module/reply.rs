@@ -28,7 +28,7 @@ pub fn answer(ctx: Ctx<'_>, answer: WaitOutcome, key: &[u8]) {
             }
         }
         WaitOutcome::Replaced => ctx.reply_error(
-            "REPLACED the same token asked again on another connection, which now waits in this place",
+            "REPLACED the same token asked again, and its newest request counts; use one token for each acquisition",
         ),
         WaitOutcome::Demoted => {
             ctx.reply_error("UNBLOCKED this server became a replica, or loads another data set; ask again")

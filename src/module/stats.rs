@@ -37,8 +37,7 @@ impl Stats {
                 self.holds.record(*held);
             }
             Effect::AllExpired { holders } => self.expiries += *holders as u64,
-            Effect::Renewed { .. } => {}
-            Effect::Extended { .. } => self.extensions += 1,
+            Effect::Renewed { .. } => self.extensions += 1,
             Effect::Ended { why, held, .. } => {
                 match why {
                     Ending::Released => self.releases += 1,

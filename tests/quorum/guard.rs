@@ -1,6 +1,6 @@
 //! A holder, while all is well.
 
-use dlock_client::{Error, LossReason, RunError};
+use dlock_client::{Error, LossReason};
 use harness::Quorum;
 use harness::quorum::Node;
 

@@ -5,11 +5,9 @@ use std::time::Duration;
 
 use dlock_client::operator::inspection;
 use dlock_client::{Key, NodeState, Report};
-use dlock_core::Settings;
 use dlock_core::command::options::Options;
 use dlock_core::command::read::Args;
 use dlock_core::command::{Doc, Kind, Refusal, acquire, check, extend, release};
-use dlock_core::limits::MAX_TTL_CEILING;
 use futures_util::future::join_all;
 
 use super::greeting::NO_AUTH;
@@ -78,12 +76,10 @@ fn order<'a>(
     reply: ReplyTo,
 ) -> Result<Order, Refusal<'a>> {
     check_options(doc, args)?;
-    let settings = Settings { max_ttl: MAX_TTL_CEILING, ..Settings::default() };
     let meta = |given: &[u8]| session.meta(given, &agent.host);
     Ok(match ask {
         Locking::Acquire => {
-            let acquire::AtAgent { asked, renew, close } =
-                acquire::parse_at_agent(args, &settings)?;
+            let acquire::AtAgent { asked, renew, close } = acquire::parse_at_agent(args)?;
             let acquire::Acquire { ttl, mode, again, ephemeral, wait, keep, .. } = asked;
             let terms = Terms { ttl, mode, again, renew, meta: meta(asked.meta) };
             let bond = ephemeral.then(|| Bond { tie: Arc::clone(&session.tie), close });
@@ -96,7 +92,7 @@ fn order<'a>(
             });
             Order::Release { done, reply }
         }
-        Locking::Extend => Order::Extend { ttl: extend::parse(args, &settings)?.ttl, reply },
+        Locking::Extend => Order::Extend { ttl: extend::parse(args)?.ttl, reply },
         _ => {
             check::parse(args)?;
             Order::Check { reply }

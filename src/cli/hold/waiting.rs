@@ -1,5 +1,7 @@
 //! The reason of a wait for a lock, as far as the nodes report it.
 
+use std::time::Duration;
+
 use dlock_client::{Client, HolderInfo, Key};
 use serde_json::json;
 
@@ -12,6 +14,8 @@ pub enum Hindrance {
     Held(Box<HolderInfo>),
     /// A plain string is at the key: a foreign lock, without a known holder.
     Foreign,
+    /// The lock was evicted. Its lease would have ended after this time.
+    Evicted(Duration),
     /// No node names a holder: the lock is free by now, or no majority grants it. An outage is an event of its own.
     Unknown,
 }
@@ -21,15 +25,19 @@ impl Hindrance {
     pub async fn of(client: &Client, key: &Key) -> Hindrance {
         let answers = client.inspect(key).await.unwrap_or_default();
         let known = answers.into_iter().filter_map(|(_, answer)| answer.ok().flatten());
+        let mut shut = None;
         for inspection in known {
             if inspection.is_foreign() {
                 return Hindrance::Foreign;
+            }
+            if inspection.is_evicted() {
+                shut = shut.max(inspection.expires);
             }
             if let Some(holder) = inspection.holders.into_iter().next() {
                 return Hindrance::Held(Box::new(holder));
             }
         }
-        Hindrance::Unknown
+        shut.map_or(Hindrance::Unknown, Hindrance::Evicted)
     }
 
     /// The text for people.
@@ -41,16 +49,20 @@ impl Hindrance {
             Hindrance::Foreign => {
                 format!("waiting for '{key}', a plain string of an older kind of lock")
             }
+            Hindrance::Evicted(left) => {
+                format!("waiting for '{key}', which was evicted and is shut for {}", shown(*left))
+            }
             Hindrance::Unknown => format!("waiting for '{key}'"),
         }
     }
 
     /// The event for programs.
     pub fn json(&self, key: &Key) -> serde_json::Value {
-        let (why, holder) = match self {
-            Hindrance::Held(holder) => ("held", Some(holder)),
-            Hindrance::Foreign => ("foreign", None),
-            Hindrance::Unknown => ("unknown", None),
+        let (why, holder, left) = match self {
+            Hindrance::Held(holder) => ("held", Some(holder), None),
+            Hindrance::Foreign => ("foreign", None, None),
+            Hindrance::Evicted(left) => ("evicted", None, Some(millis(*left))),
+            Hindrance::Unknown => ("unknown", None, None),
         };
         let holder = holder.map(|holder| {
             let mut object = json!({});
@@ -58,7 +70,7 @@ impl Hindrance {
             object["held_ms"] = millis(holder.held).into();
             object
         });
-        let others = json!({"why": why, "holder": holder});
+        let others = json!({"why": why, "holder": holder, "left_ms": left});
         bytes::event("waiting", key, others)
     }
 }

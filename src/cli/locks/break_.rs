@@ -13,7 +13,7 @@ use crate::locks::inspect::{self, Inspections, Verdict};
 use crate::nodes::ask::{self, Answers, Nodes};
 use crate::say::exit::Exit;
 use crate::say::failure::Failure;
-use crate::say::{bytes, stderr, stdout};
+use crate::say::{bytes, duration, stderr, stdout};
 
 /// End a lock that another client holds, or that is done
 #[derive(Debug, clap::Args)]
@@ -82,6 +82,14 @@ fn is_to_break(key: &Key, seen: &Inspections, nodes: &Nodes, as_json: bool) -> b
     if found().any(|lock| lock.is_foreign()) {
         let words = format!("'{key}' is a plain string, an older kind of lock: DEL ends it");
         stderr::warn("foreign", words, as_json);
+        return false;
+    }
+    if let Some(lock) = found().filter(|lock| lock.is_evicted()).max_by_key(|lock| lock.expires) {
+        let left = duration::shown(lock.expires.unwrap_or_default());
+        let words = format!(
+            "'{key}' was evicted, and is shut for {left}: until its lease would have ended"
+        );
+        stderr::warn("evicted", words, as_json);
         return false;
     }
     // A node that does not answer may have leases.

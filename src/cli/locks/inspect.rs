@@ -72,6 +72,8 @@ pub enum Verdict {
     Foreign { nodes: usize },
     /// A majority has a completion record with this fence.
     Done { nodes: usize, fence: u64 },
+    /// A majority has evicted the lock, and grants it to no client yet.
+    Evicted { nodes: usize },
     /// Clients hold it on this many nodes, and none of them can have a majority.
     Split { nodes: usize },
     /// No node that answers has a holder.
@@ -86,6 +88,7 @@ impl Verdict {
             answers.iter().filter_map(|(_, answer)| answer.as_ref().ok()?.as_ref()).collect();
         let silent = answers.iter().filter(|(_, answer)| answer.is_err()).count();
         let foreign = found.iter().filter(|inspection| inspection.is_foreign()).count();
+        let evicted = found.iter().filter(|inspection| inspection.is_evicted()).count();
         let mut fences: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
         for holder in found.iter().flat_map(|inspection| &inspection.holders) {
             fences.entry(&holder.id).or_default().push(holder.fence);
@@ -108,7 +111,8 @@ impl Verdict {
             }
             _ if foreign >= majority => Verdict::Foreign { nodes: foreign },
             _ if done.0 >= majority => Verdict::Done { nodes: done.0, fence: done.1 },
-            nodes if nodes.max(foreign).max(done.0) + silent >= majority => {
+            _ if evicted >= majority => Verdict::Evicted { nodes: evicted },
+            nodes if nodes.max(foreign).max(done.0).max(evicted) + silent >= majority => {
                 Verdict::Unknown { nodes: held }
             }
             _ if held > 0 => Verdict::Split { nodes: held },
@@ -119,7 +123,10 @@ impl Verdict {
     fn exit(&self) -> Exit {
         match self {
             Verdict::Held { .. } | Verdict::Foreign { .. } => Exit::OK,
-            Verdict::Done { .. } | Verdict::Split { .. } | Verdict::Free => Exit::CONFLICT,
+            Verdict::Done { .. }
+            | Verdict::Evicted { .. }
+            | Verdict::Split { .. }
+            | Verdict::Free => Exit::CONFLICT,
             Verdict::Unknown { .. } => Exit::NO_QUORUM,
         }
     }
@@ -129,6 +136,7 @@ impl Verdict {
             Verdict::Held { .. } => "held",
             Verdict::Foreign { .. } => "foreign",
             Verdict::Done { .. } => "done",
+            Verdict::Evicted { .. } => "evicted",
             Verdict::Split { .. } => "split",
             Verdict::Free => "free",
             Verdict::Unknown { .. } => "unknown",
@@ -151,6 +159,9 @@ impl Verdict {
             }
             Verdict::Done { nodes, fence } => {
                 format!("done on {nodes} of {all} nodes, by the holder with fence {fence}")
+            }
+            Verdict::Evicted { nodes } => {
+                format!("evicted on {nodes} of {all} nodes: shut until its lease would have ended")
             }
             Verdict::Split { nodes } => {
                 format!("split: leases on {nodes} of {all} nodes, and no client has a majority")
@@ -361,7 +372,7 @@ pub const HEADINGS: [&str; 9] =
 const TOKEN: usize = 7;
 
 const NOTES: &str = "\
-Exits with 0 if a majority of the nodes says that the lock is held, 1 if it is free or done, 69 if too few nodes answer to say; 77 if they refuse this user, 78 if they lack the module.";
+Exits with 0 if a majority of the nodes says that the lock is held, 1 if it is free, done or evicted, 69 if too few nodes answer to say; 77 if they refuse this user, 78 if they lack the module.";
 
 #[cfg(test)]
 mod tests {
@@ -383,6 +394,18 @@ mod tests {
     fn verdict<const N: usize>(answers: [Result<Option<Inspection>, Trouble>; N]) -> Verdict {
         let answers = answers.into_iter().map(|answer| ("node".to_owned(), answer)).collect();
         Verdict::of(&answers, N / 2 + 1)
+    }
+
+    #[test]
+    fn a_majority_has_evicted_it() {
+        let evicted = || {
+            let mut found = Inspection::default();
+            found.mode = "evicted".to_owned();
+            Ok(Some(found))
+        };
+        assert_eq!(verdict([evicted()]), Verdict::Evicted { nodes: 1 });
+        assert_eq!(verdict([evicted(), evicted(), silent()]), Verdict::Evicted { nodes: 2 });
+        assert_eq!(verdict([evicted(), silent(), Ok(None)]), Verdict::Unknown { nodes: 0 });
     }
 
     fn silent() -> Result<Option<Inspection>, Trouble> {

@@ -18,7 +18,7 @@ pub struct Inspection {
     pub limit: u64,
     /// Number of holders. A foreign lock names none.
     pub holding: u64,
-    /// First holders, oldest first.
+    /// First holders, in the order of their tokens.
     pub holders: Vec<HolderInfo>,
     /// Time until a foreign lock expires, a done lock is free again, or the key of an evicted lock opens.
     pub expires: Option<Duration>,

@@ -135,16 +135,11 @@ pub fn parse<'a>(args: &[&'a [u8]]) -> Result<Apply<'a>, Refusal<'a>> {
 
 /// Writes a grant, as [`parse`] reads it. META is a separate argument.
 pub fn write_grant(mode: Mode, grant: &Grant<'_>, out: &mut Vec<u8>) {
-    let mut digits = itoa::Buffer::new();
-    out.push(b'+');
-    out.extend_from_slice(digits.format(grant.lease.ttl.0).as_bytes());
-    out.push(b' ');
-    out.extend_from_slice(digits.format(grant.fence.0).as_bytes());
-    out.push(b' ');
+    put(out, b'+', &[grant.lease.ttl.0, grant.fence.0]);
     match mode {
-        Mode::Exclusive => out.push(b'x'),
-        Mode::Shared => out.push(b's'),
-        Mode::Limit(n) => out.extend_from_slice(digits.format(n).as_bytes()),
+        Mode::Exclusive => out.extend_from_slice(b" x"),
+        Mode::Shared => out.extend_from_slice(b" s"),
+        Mode::Limit(n) => put(out, b' ', &[n.into()]),
     }
     if grant.ephemeral {
         out.push(b'e');
@@ -155,21 +150,15 @@ pub fn write_grant(mode: Mode, grant: &Grant<'_>, out: &mut Vec<u8>) {
 
 /// Writes the new state of a mark.
 pub fn write_mark(fence: Option<Fence>, out: &mut Vec<u8>) {
-    out.push(b'=');
-    out.extend_from_slice(itoa::Buffer::new().format(fence.map_or(0, |fence| fence.0)).as_bytes());
+    put(out, b'=', &[fence.map_or(0, |fence| fence.0)]);
 }
 
 /// Writes that a lock is done. META is a separate argument.
 pub fn write_done(done: &Done<'_>, until: Option<Until>, out: &mut Vec<u8>) {
     let until_ms = until.map_or(0, |until| until.unix_ms);
-    let mut digits = itoa::Buffer::new();
     let date = |unix_ms: u64| unix_ms.min(MAX_UNIX_MS);
     let (by, maker) = (done.by, u64::from(done.maker));
-    let numbers = [date(until_ms), date(done.since), done.fence.0, done.top.0, by, maker];
-    for (before, number) in [b'*', b' ', b' ', b' ', b' ', b' '].into_iter().zip(numbers) {
-        out.push(before);
-        out.extend_from_slice(digits.format(number).as_bytes());
-    }
+    put(out, b'*', &[date(until_ms), date(done.since), done.fence.0, done.top.0, by, maker]);
 }
 
 /// Writes that a token no longer holds the lock.
@@ -185,8 +174,7 @@ pub fn write_removal(out: &mut Vec<u8>) {
 
 /// Writes the largest fence that the source handed out.
 pub fn write_floor(fence: Fence, out: &mut Vec<u8>) {
-    out.push(b'^');
-    out.extend_from_slice(itoa::Buffer::new().format(fence.0).as_bytes());
+    put(out, b'^', &[fence.0]);
 }
 
 /// Writes the largest fence that the source handed out at a key that is far ahead.
@@ -198,12 +186,18 @@ pub fn write_ahead(key: &KeyAhead, fence: Fence, out: &mut Vec<u8>) {
 
 /// Writes a primary's promise.
 pub fn write_promise(promise: &Promise, out: &mut Vec<u8>) {
-    let mut digits = itoa::Buffer::new();
     let Promise { fence, unix, bound, quarantine } = promise;
-    let numbers = [fence.0, bound.0, *unix, quarantine.0];
-    for (before, number) in [b'&', b' ', b' ', b' '].into_iter().zip(numbers) {
+    put(out, b'&', &[fence.0, bound.0, *unix, quarantine.0]);
+}
+
+/// Writes numbers after a mark, separated by spaces.
+fn put(out: &mut Vec<u8>, mark: u8, numbers: &[u64]) {
+    let mut digits = itoa::Buffer::new();
+    let mut before = mark;
+    for number in numbers {
         out.push(before);
-        out.extend_from_slice(digits.format(number).as_bytes());
+        out.extend_from_slice(digits.format(*number).as_bytes());
+        before = b' ';
     }
 }
 

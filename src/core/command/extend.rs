@@ -4,7 +4,6 @@ use super::options::Options;
 use super::read::{self, Args};
 use super::{Arg, Doc, Kind, Refusal, Touch};
 use crate::limits::MAX_FENCE;
-use crate::node::settings::Settings;
 use crate::words::{Fence, Millis};
 
 /// The command's documentation.
@@ -37,10 +36,10 @@ pub struct Extend<'a> {
 ///
 /// # Errors
 /// Fails if an argument is not as documented.
-pub fn parse<'a>(args: &[&'a [u8]], settings: &Settings) -> Result<Extend<'a>, Refusal<'a>> {
+pub fn parse<'a>(args: &[&'a [u8]]) -> Result<Extend<'a>, Refusal<'a>> {
     let mut args = Args::new(args);
     let token = read::token(args.need()?)?;
-    let ttl = read::ttl(args.need()?, settings.max_ttl)?;
+    let ttl = read::ttl(args.need()?)?;
     let mut asked = Extend { token, ttl, fence: None };
     for option in Options::of(&DOC, args) {
         let option = option?;
@@ -61,14 +60,14 @@ mod tests {
     fn numbers_have_bounds() {
         for (words, of) in [
             ("t 1 FENCE 1", None),
-            ("t 600000 FENCE 9007199254740991", None),
+            ("t 4294967295 FENCE 9007199254740991", None),
             ("t 0", Some("ttl-ms")),
             ("t 4294967296", Some("ttl-ms")),
             ("t 1 FENCE 0", Some("FENCE")),
             ("t 1 FENCE 9007199254740992", Some("FENCE")),
         ] {
             let args: Vec<&[u8]> = words.split(' ').map(str::as_bytes).collect();
-            let refused = match parse(&args, &Settings::default()) {
+            let refused = match parse(&args) {
                 Err(Refusal::Number { what, .. }) => Some(what),
                 other => other.map(|_| None).unwrap(),
             };

@@ -2,7 +2,6 @@
 
 use super::Refusal;
 use crate::limits::{MAX_META, MAX_TOKEN, MAX_TTL_CEILING};
-use crate::reason::Reason;
 use crate::words::Millis;
 
 /// The arguments after the command's name, read from the left.
@@ -84,13 +83,12 @@ pub fn number<'a>(
     })
 }
 
-/// Reads the length of a new lease.
+/// Reads the length of a new lease. The node checks `dlock.max-ttl`.
 ///
 /// # Errors
-/// Fails if it is not a length, or longer than `dlock.max-ttl`.
-pub fn ttl(given: &[u8], most: u64) -> Result<Millis, Refusal<'_>> {
-    let ttl = number("ttl-ms", given, 1, MAX_TTL_CEILING)?;
-    if ttl > most { Err(Reason::TooLong { given: ttl, most }.into()) } else { Ok(Millis(ttl)) }
+/// Fails if it is not a length.
+pub fn ttl(given: &[u8]) -> Result<Millis, Refusal<'_>> {
+    number("ttl-ms", given, 1, MAX_TTL_CEILING).map(Millis)
 }
 
 /// Digits, without a sign, a space or a leading zero.

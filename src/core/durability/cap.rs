@@ -24,28 +24,3 @@ impl Cap {
         self.max_ttl.max(self.former.left(now))
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_lowered_setting_counts_once_leases_of_the_old_length_have_ended() {
-        let mut cap = Cap::default();
-        let at = |ms: u64| Instant(ms * 1_000);
-        cap.look(Millis(3_600_000), at(0));
-        cap.look(Millis(1_000), at(5_000));
-        cap.look(Millis(500), at(6_000));
-        assert_eq!(cap.longest(at(6_000)), Millis(3_599_000));
-        assert_eq!(cap.longest(at(3_604_000)), Millis(1_000));
-        assert_eq!(cap.longest(at(3_605_000)), Millis(500));
-    }
-
-    #[test]
-    fn a_raised_setting_counts_at_once() {
-        let mut cap = Cap::default();
-        cap.look(Millis(1_000), Instant(0));
-        cap.look(Millis(2_000), Instant(0));
-        assert_eq!(cap.longest(Instant(0)), Millis(2_000));
-    }
-}

@@ -1,32 +1,9 @@
-//! The clocks of the fences: the wall clock, and the time that fences have reached.
+//! The time that fences have reached.
 //!
-//! They decide how far ahead a fence may be. If that limit went back with the wall clock, correct clients would
-//! seem to be far ahead. The order of fences never depends on either clock.
+//! It decides how far ahead a fence may be. If that limit went back with the wall clock, correct clients would
+//! seem to be far ahead. The order of fences never depends on it.
 
 use crate::words::Instant;
-
-/// A wall clock that is read about once a second.
-#[derive(Clone, Debug, Default)]
-pub struct Clock {
-    /// Time and result of the last reading.
-    looked: Option<(Instant, u64)>,
-}
-
-impl Clock {
-    /// Returns Unix time in µs, and reads the wall clock only about once a second.
-    pub fn read(&mut self, now: Instant, wall: impl FnOnce() -> u64) -> u64 {
-        match self.looked {
-            Some((at, unix)) if now.since(at) < LOOK_EVERY => unix.saturating_add(now.since(at)),
-            _ => self.look(now, wall()),
-        }
-    }
-
-    /// Takes note of the wall clock.
-    pub fn look(&mut self, now: Instant, wall: u64) -> u64 {
-        self.looked = Some((now, wall));
-        wall
-    }
-}
 
 /// The time that fences have reached: today's value of the largest fence that was near the wall clock.
 #[derive(Clone, Debug, Default)]
@@ -55,7 +32,6 @@ impl Reached {
     }
 }
 
-const LOOK_EVERY: u64 = 1_000_000;
 /// The time reached loses one part in this many. Every working clock is more precise, so the wall clock always
 /// catches up.
 const SLOWER: u64 = 1024;
@@ -83,14 +59,5 @@ mod tests {
         let years = 9000 * HOUR;
         reached.raise(Instant(years), 9 * HOUR + years);
         assert_eq!(reached.at(Instant(years)), 9 * HOUR + years);
-    }
-
-    #[test]
-    fn between_two_looks_the_wall_clock_goes_on_by_the_monotonic_clock() {
-        let mut clock = Clock::default();
-        assert_eq!(clock.read(Instant(5), || HOUR), HOUR);
-        assert_eq!(clock.read(Instant(6), || unreachable!()), HOUR + 1);
-        assert_eq!(clock.read(Instant(5 + SECOND), || 2 * HOUR), 2 * HOUR);
-        assert_eq!(clock.look(Instant(6 + SECOND), HOUR), HOUR, "it was set back");
     }
 }

@@ -3,50 +3,27 @@
 
 use super::cap::Cap;
 use super::fences::Counter;
-use super::keys_ahead::KeyAhead;
 use super::lease_bound::LeaseBound;
 use super::promise::Promise;
 use super::quarantine::{Cause, Policy, Quarantine, Start};
-use crate::limits::MAX_FENCE_AHEAD;
+use crate::node::settings::Settings;
 use crate::words::{Deadline, Fence, Instant, Key, Millis, Owner, Time};
 
 /// The state of a node that survives a crash by its promise.
 #[derive(Debug, Default)]
 pub struct Durable {
-    pub(crate) counter: Counter,
-    pub(crate) leases: LeaseBound,
+    /// The fences.
+    pub counter: Counter,
+    /// The lease bound.
+    pub leases: LeaseBound,
     /// The node grants nothing until the quarantine is over.
     quarantine: Option<Quarantine>,
     /// The primary's promise, as this replica received it.
     primary: Primary,
     /// The longest lease that the primary may have granted.
     cap: Cap,
-    /// True if the lease bounds in the state file are older than the primary's promise.
-    is_outdated: bool,
     /// Time left of possibly forgotten leases in the state file, beside `leases`, and the time of that write.
     said_forgotten: (Millis, Instant),
-}
-
-/// The settings that the promise depends on.
-#[derive(Clone, Copy, Debug)]
-pub struct Terms {
-    /// `dlock.max-ttl`.
-    pub max_ttl: Millis,
-    /// The longest lease that a node without a state file may have granted before.
-    pub newborn: Millis,
-    /// `dlock.quarantine`.
-    pub quarantine: Policy,
-}
-
-impl Terms {
-    /// The promise that a node without a state file may have lost with its disk. `None`: the node is new. No
-    /// larger fence was handed out, because none is accepted.
-    #[must_use]
-    pub fn lost(&self, unix: u64) -> Option<Promise> {
-        let bound = self.newborn;
-        let fence = Fence(unix.saturating_add(MAX_FENCE_AHEAD));
-        (self.newborn.0 > 0).then(|| Promise { fence, bound, ..Promise::default() })
-    }
 }
 
 /// The primary's promise, as received by a replica.
@@ -75,40 +52,6 @@ enum Told {
 
 /// The fences.
 impl Durable {
-    /// The largest fence handed out or learnt.
-    #[must_use]
-    pub fn fence(&self) -> Fence {
-        self.counter.last()
-    }
-
-    /// The largest fence of all keys, without keys that are farther ahead.
-    #[must_use]
-    pub fn fence_of_all(&self) -> Fence {
-        self.counter.last_of_all()
-    }
-
-    /// The keys that are farther ahead, and their fences.
-    pub fn ahead(&self) -> impl Iterator<Item = (KeyAhead, Fence)> + '_ {
-        self.counter.ahead()
-    }
-
-    /// Takes note of the current time.
-    pub fn look(&mut self, time: Time) {
-        self.counter.look(time);
-    }
-
-    /// The current time of the fences, in µs of Unix time.
-    #[must_use]
-    pub fn unix(&self) -> u64 {
-        self.counter.unix()
-    }
-
-    /// The number of keys with individually stored fences.
-    #[must_use]
-    pub fn keys_ahead(&self) -> usize {
-        self.counter.keys_ahead()
-    }
-
     /// Takes note of a fence that another node handed out at the key, which it led until now.
     pub fn led_elsewhere(&mut self, key: Key<'_>, fence: Fence) {
         self.counter.learn(key.name, fence, true);
@@ -139,25 +82,25 @@ impl Durable {
     }
 
     /// Begins to serve with the loaded data set, if there is one.
-    pub fn begin(&mut self, start: &Start<'_>, terms: &Terms, now: Instant) {
+    pub fn begin(&mut self, start: &Start<'_>, settings: &Settings, now: Instant) {
         self.leases.restart(start.held);
-        self.cap.look(terms.max_ttl, now);
+        self.cap.look(settings.max_ttl(), now);
         // The log's copy of the primary's promise is older than the state file.
         (self.primary.bound, self.primary.quarantine) = (Told::Nothing, None);
-        if let Some((cause, bound)) = start.forgotten(terms.newborn) {
-            self.quarantine(cause, bound, terms.quarantine, now);
+        if let Some((cause, bound)) = start.forgotten(settings.newborn()) {
+            self.quarantine(cause, bound, settings.quarantine, now);
         }
     }
 
     /// Promotes this replica. It has the leases that it received, but not those in flight. If it received no
     /// lease bound, it assumes the largest of its `dlock.max-ttl`, its state file and its data set.
-    pub fn promoted(&mut self, terms: &Terms, now: Instant) {
-        self.cap.look(terms.max_ttl, now);
+    pub fn promoted(&mut self, settings: &Settings, now: Instant) {
+        self.cap.look(settings.max_ttl(), now);
         let bound = self.leases.least().max(self.told().unwrap_or_default());
         let unknown = self.unknown(now);
         let is_untold = self.primary.bound == Told::Nothing && unknown > bound;
         let cause = if is_untold { Cause::Untold } else { Cause::Promoted };
-        self.quarantine(cause, bound.max(unknown), terms.quarantine, now);
+        self.quarantine(cause, bound.max(unknown), settings.quarantine, now);
     }
 
     /// Notes that another data set has replaced this primary's.
@@ -173,7 +116,6 @@ impl Durable {
 
     /// Takes over the primary's promise: some of its grants may not have arrived.
     pub fn inherit(&mut self, promise: Promise, now: Instant) {
-        self.is_outdated |= self.told().is_none();
         let primary = &mut self.primary;
         primary.fence = primary.fence.max(promise.fence);
         primary.unix = primary.unix.max(promise.unix);
@@ -196,13 +138,13 @@ impl Durable {
     /// True if dlock should write the state file, though no grant waits for it. `follows`: this node is a
     /// replica.
     #[must_use]
-    pub fn should_promise(&mut self, follows: bool, terms: &Terms, time: Time) -> bool {
+    pub fn should_promise(&mut self, follows: bool, settings: &Settings, time: Time) -> bool {
         self.counter.look(time);
-        self.cap.look(terms.max_ttl, time.now);
+        self.cap.look(settings.max_ttl(), time.now);
         let told = self.told().is_some_and(|told| told > self.leases.said());
         let fence = follows && !self.counter.allows(self.primary.fence);
-        let outdated = self.is_outdated || self.says_forgotten_wrongly(time.now);
-        told || fence || outdated || self.counter.runs_low() || self.leases.is_stale(time.now)
+        let forgotten = self.says_forgotten_wrongly(time.now);
+        told || fence || forgotten || self.counter.runs_low() || self.leases.is_stale(time.now)
     }
 
     /// True if the time of possibly forgotten leases in the state file is too short or too long. If too long, a
@@ -239,11 +181,11 @@ impl Durable {
         &mut self,
         last_end: Option<Deadline>,
         follows: bool,
-        terms: &Terms,
+        settings: &Settings,
         time: Time,
     ) -> Promise {
         self.counter.look(time);
-        self.cap.look(terms.max_ttl, time.now);
+        self.cap.look(settings.max_ttl(), time.now);
         let needed = match self.told() {
             Some(told) => told,
             // Without its primary's promise, a replica cannot tell which leases it lacks.
@@ -251,7 +193,7 @@ impl Durable {
             None => Millis(0),
         };
         let needed = needed.max(left(last_end, time.now));
-        let bound = self.leases.renew(needed, terms.max_ttl, time.now);
+        let bound = self.leases.renew(needed, settings.max_ttl(), time.now);
         // After a restart a replica must continue above its primary's fence, even if it is promoted then.
         let fence = self.counter.to_reserve(Fence(0)).max(self.primary.fence);
         self.ask(fence, bound, time)
@@ -282,10 +224,10 @@ impl Durable {
     pub fn say_more(
         &mut self,
         (fence, ttl): (Fence, Millis),
-        terms: &Terms,
+        settings: &Settings,
         time: Time,
     ) -> Promise {
-        let bound = self.leases.raise(ttl, terms.max_ttl, time.now);
+        let bound = self.leases.raise(ttl, settings.max_ttl(), time.now);
         let fence = self.counter.to_reserve(fence);
         self.ask(fence, bound, time)
     }
@@ -294,12 +236,6 @@ impl Durable {
     #[must_use]
     pub fn is_covered(&self) -> bool {
         self.counter.allows(self.counter.last()) && self.leases.is_said()
-    }
-
-    /// The lease bound in the state file.
-    #[must_use]
-    pub fn bound(&self) -> Millis {
-        self.leases.said()
     }
 
     /// True if the state file covers the first fence of a new key.
@@ -329,7 +265,6 @@ impl Durable {
         self.leases.asked(bound);
         let quarantine = self.forgotten(time.now);
         self.said_forgotten.1 = time.now;
-        self.is_outdated = false;
         Promise { fence, unix: self.counter.reached(), bound, quarantine }
     }
 }

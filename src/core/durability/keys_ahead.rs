@@ -25,9 +25,8 @@ pub struct KeysAhead {
 
 #[derive(Clone, Copy, Debug)]
 struct Entry {
+    key: KeyAhead,
     fence: Fence,
-    slot: Slot,
-    in_cluster: u16,
     owner: Owner,
 }
 
@@ -109,19 +108,17 @@ impl KeysAhead {
 
     /// All keys, with their largest fences.
     pub fn all(&self) -> impl Iterator<Item = (KeyAhead, Fence)> + '_ {
-        self.keys.iter().map(|(hash, Entry { fence, slot, in_cluster, .. })| {
-            (KeyAhead { hash: *hash, slot: *slot, in_cluster: *in_cluster }, *fence)
-        })
+        self.keys.values().map(|entry| (entry.key, entry.fence))
     }
 
     /// Stores a fence of the key. Without an owner, another node has decided the fence. False: there is no
     /// room, and nothing has changed.
     pub fn remember(&mut self, key: KeyAhead, fence: Fence, owner: Option<Owner>) -> bool {
-        let KeyAhead { hash: key, slot, in_cluster } = key;
-        if let Some(entry) = self.keys.get_mut(&key) {
+        let hash = key.hash;
+        if let Some(entry) = self.keys.get_mut(&hash) {
             if entry.fence < fence {
-                self.by_fence.remove(&(entry.fence, key));
-                self.by_fence.insert((fence, key));
+                self.by_fence.remove(&(entry.fence, hash));
+                self.by_fence.insert((fence, hash));
                 entry.fence = fence;
             }
             return true;
@@ -131,8 +128,8 @@ impl KeysAhead {
         let owner = owner.unwrap_or_default();
         let taken = self.shares.take(owner, 1, room);
         if taken {
-            self.keys.insert(key, Entry { fence, slot, in_cluster, owner });
-            self.by_fence.insert((fence, key));
+            self.keys.insert(hash, Entry { key, fence, owner });
+            self.by_fence.insert((fence, hash));
         }
         taken
     }
@@ -142,9 +139,9 @@ impl KeysAhead {
     pub fn pass(&mut self, to: Fence) -> Option<(Slot, Fence)> {
         let (_, key) = self.by_fence.first().filter(|(fence, _)| *fence <= to).copied()?;
         self.by_fence.pop_first();
-        let Entry { fence, slot, owner, .. } = self.keys.remove(&key)?;
+        let Entry { key, fence, owner } = self.keys.remove(&key)?;
         self.shares.give_back(owner, 1);
-        Some((slot, fence))
+        Some((key.slot, fence))
     }
 }
 
@@ -183,23 +180,5 @@ mod tests {
         assert_eq!((ahead.pass(Fence(899)), ahead.len()), (None, 1));
         assert_eq!(ahead.pass(Fence(900)), Some((Slot::of(&name(1)), Fence(900))));
         assert!(ahead.is_empty() && ahead.by_fence.is_empty());
-    }
-
-    #[test]
-    fn only_a_user_with_a_full_share_is_refused() {
-        let mut ahead = KeysAhead::default();
-        let half = MAX_KEYS_AHEAD / 2;
-        for n in 0..half {
-            assert!(ahead.remember(key(n), Fence(9), EVE));
-        }
-        assert!(!ahead.has_room(&name(half), Owner(7)));
-        assert!(!ahead.remember(key(half), Fence(9), EVE));
-        assert_eq!(ahead.of(&name(half)), None);
-        // The user's own keys may still rise, also for another user, and a fence decided elsewhere is not
-        // refused.
-        assert!(ahead.remember(key(0), Fence(10), EVE) && ahead.has_room(&name(0), Owner(7)));
-        assert!(ahead.remember(key(half), Fence(9), Some(Owner(8))));
-        assert!((0..MAX_KEYS_AHEAD).all(|n| ahead.remember(key(n), Fence(9), None)));
-        assert!(ahead.pass(Fence(9)).is_some());
     }
 }

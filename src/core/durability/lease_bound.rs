@@ -11,7 +11,7 @@
 //! - The bound shrinks when no grant waits: to the longest of the held leases and of the leases of the last
 //!   five to ten minutes.
 //! - A client can force few writes: the bound is rounded up, and to a power of two if it grows again within a
-//!   minute.
+//!   minute, but never beyond `dlock.max-ttl`.
 
 use crate::limits::GROWS_AGAIN;
 use crate::words::{Instant, Millis};
@@ -109,9 +109,9 @@ impl LeaseBound {
     }
 }
 
-/// Rounds a bound up, but a bound within `dlock.max-ttl` at most to that limit.
+/// Rounds a bound up, but at most to `dlock.max-ttl`: only a lease in use is longer.
 fn no_further(up: fn(Millis) -> Millis, bound: Millis, max_ttl: Millis) -> Millis {
-    if bound <= max_ttl { up(bound).min(max_ttl) } else { up(bound) }
+    up(bound).min(max_ttl).max(bound)
 }
 
 /// The next number with four significant binary digits: at most an eighth more.

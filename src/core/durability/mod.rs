@@ -14,7 +14,7 @@
 //!
 //! - [`fences`]: the counters of the fences; [`slot`]: the counter of a key; [`keys_ahead`]: keys with fences
 //!   far ahead of the clock.
-//! - [`clock`]: the wall clock, and the time that fences have reached.
+//! - [`clock`]: the time that fences have reached.
 //! - [`lease_bound`]: the longest run of leases, which grows and shrinks; [`cap`]: the longest lease that a
 //!   primary may have granted.
 //! - [`promise`]: both bounds, as dlock writes and sends them; [`record`]: the state file's text.

@@ -12,6 +12,7 @@ pub mod queue;
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::sync::Arc;
 
 use crate::lock::done::Done;
 use crate::words::{ClientId, Deadline, Fence, Instant, Lease, Millis, Mode};
@@ -71,41 +72,6 @@ pub struct Grant<'a> {
     pub meta: &'a [u8],
 }
 
-/// The changes when a holder extends or asks again.
-#[derive(Clone, Copy, Debug)]
-pub struct Renewal<'a> {
-    /// The new lease.
-    pub lease: Lease,
-    /// The new fence.
-    pub fence: Fence,
-    /// The client that asked again: the newest request counts. `None`: the grant's client stays.
-    pub asker: Option<Asker<'a>>,
-}
-
-/// The client that asked for a grant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Asker<'a> {
-    /// The connection.
-    pub client: ClientId,
-    /// True if the grant ends with the connection.
-    pub ephemeral: bool,
-    /// Text for an operator.
-    pub meta: &'a [u8],
-}
-
-impl<'a> Grant<'a> {
-    /// The grant with the renewal carried out.
-    #[must_use]
-    pub fn renewed(self, renewal: &Renewal<'a>) -> Grant<'a> {
-        let Asker { client, ephemeral, meta } = renewal.asker.unwrap_or(self.asker());
-        Grant { lease: renewal.lease, fence: renewal.fence, client, ephemeral, meta, ..self }
-    }
-
-    fn asker(self) -> Asker<'a> {
-        Asker { client: self.client, ephemeral: self.ephemeral, meta: self.meta }
-    }
-}
-
 impl Found<'_> {
     /// True if one more holder in `mode` is compatible with the present ones. The queue decides separately:
     /// see [`Queue::is_next`](crate::lock::queue::Queue::is_next).
@@ -163,7 +129,7 @@ impl Found<'_> {
 /// A grant that owns its text: a member of a crowd.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
-    token: Box<[u8]>,
+    token: Arc<[u8]>,
     meta: Box<[u8]>,
     fence: Fence,
     lease: Lease,
@@ -187,14 +153,12 @@ impl Holder {
     }
 }
 
-/// The holders of a shared lock or of a semaphore, in order of arrival.
+/// The holders of a shared lock or of a semaphore, by token: the order is the same on every copy of the lock.
 #[derive(Clone, Debug)]
 pub struct Crowd {
     mode: Mode,
-    holders: BTreeMap<u64, Holder>,
-    by_token: BTreeMap<Box<[u8]>, u64>,
-    by_end: BTreeSet<(Deadline, u64)>,
-    arrivals: u64,
+    holders: BTreeMap<Arc<[u8]>, Holder>,
+    by_end: BTreeSet<(Deadline, Arc<[u8]>)>,
     top: Fence,
     size: usize,
 }
@@ -203,15 +167,7 @@ impl Crowd {
     /// A crowd without holders.
     #[must_use]
     pub fn new(mode: Mode) -> Crowd {
-        Crowd {
-            mode,
-            holders: BTreeMap::new(),
-            by_token: BTreeMap::new(),
-            by_end: BTreeSet::new(),
-            arrivals: 0,
-            top: Fence(0),
-            size: 0,
-        }
+        Crowd { mode, holders: BTreeMap::new(), by_end: BTreeSet::new(), top: Fence(0), size: 0 }
     }
 
     /// An estimate of the bytes that the holders take.
@@ -247,75 +203,47 @@ impl Crowd {
     /// The number of holders with leases that are not over.
     #[must_use]
     pub fn holding(&self, now: Instant) -> usize {
-        let over = ..=(Deadline(now.0 / 1000), u64::MAX);
-        self.len() - self.by_end.range(over).count()
+        self.len() - self.by_end.iter().take_while(|(end, _)| end.is_over(now)).count()
     }
 
-    /// The holders, oldest first.
+    /// The holders, in the order of their tokens.
     pub fn grants(&self) -> impl ExactSizeIterator<Item = Grant<'_>> {
         self.holders.values().map(Holder::grant)
-    }
-
-    /// The holders, in the order of their tokens: the same on every copy of the lock.
-    pub fn grants_by_token(&self) -> impl Iterator<Item = Grant<'_>> {
-        self.by_token.values().filter_map(|arrival| self.holders.get(arrival)).map(Holder::grant)
     }
 
     /// The holder with this token.
     #[must_use]
     pub fn holder(&self, token: &[u8]) -> Option<&Holder> {
-        self.by_token.get(token).and_then(|arrival| self.holders.get(arrival))
+        self.holders.get(token)
     }
 
     /// The end of the lease that ends first.
     #[must_use]
     pub fn first_end(&self) -> Option<Deadline> {
-        self.by_end.first().map(|&(end, _)| end)
+        self.by_end.first().map(|(end, _)| *end)
     }
 
     /// The end of the lease that ends last.
     #[must_use]
     pub fn last_end(&self) -> Option<Deadline> {
-        self.by_end.last().map(|&(end, _)| end)
+        self.by_end.last().map(|(end, _)| *end)
     }
 
-    /// Adds a holder, or replaces a holder's grant; the holder keeps its position, as on the node that
-    /// made the grant. A semaphore has the number of permits of its newest grant.
+    /// Adds a holder, or replaces a holder's grant. A semaphore has the number of permits of its newest grant.
     pub fn add(&mut self, mode: Mode, grant: Grant<'_>) {
         self.mode = mode;
-        let place = self.by_token.get(grant.token).copied();
         self.remove(grant.token);
-        let arrival = place.unwrap_or(self.arrivals);
-        self.arrivals = self.arrivals.max(arrival + 1);
         self.top = self.top.max(grant.fence);
         self.size += size(grant.token, grant.meta);
-        self.by_token.insert(grant.token.into(), arrival);
-        self.by_end.insert((grant.lease.end, arrival));
-        self.holders.insert(arrival, grant.into());
-    }
-
-    /// Renews the lease of the holder with this token, which keeps its position.
-    pub fn renew(&mut self, token: &[u8], renewal: &Renewal<'_>) {
-        let Some(&arrival) = self.by_token.get(token) else { return };
-        let Some(holder) = self.holders.get_mut(&arrival) else { return };
-        self.by_end.remove(&(holder.lease.end, arrival));
-        self.by_end.insert((renewal.lease.end, arrival));
-        holder.lease = renewal.lease;
-        holder.fence = renewal.fence;
-        self.top = self.top.max(renewal.fence);
-        if let Some(asker) = renewal.asker {
-            holder.client = asker.client;
-            holder.ephemeral = asker.ephemeral;
-            self.size = self.size - holder.meta.len() + asker.meta.len();
-            holder.meta = asker.meta.into();
-        }
+        let holder = Holder::from(grant);
+        self.by_end.insert((grant.lease.end, holder.token.clone()));
+        self.holders.insert(holder.token.clone(), holder);
     }
 
     /// Removes the holder with this token.
     pub fn remove(&mut self, token: &[u8]) -> Option<Holder> {
-        let arrival = self.by_token.remove(token)?;
-        let holder = self.holders.remove(&arrival)?;
-        self.by_end.remove(&(holder.lease.end, arrival));
+        let holder = self.holders.remove(token)?;
+        self.by_end.remove(&(holder.lease.end, holder.token.clone()));
         self.size -= size(&holder.token, &holder.meta);
         Some(holder)
     }
@@ -323,8 +251,8 @@ impl Crowd {
     /// The holder with the earliest end, if its lease is over.
     #[must_use]
     pub fn first_over(&self, now: Instant) -> Option<&Holder> {
-        let (end, arrival) = self.by_end.first()?;
-        if end.is_over(now) { self.holders.get(arrival) } else { None }
+        let (end, token) = self.by_end.first()?;
+        if end.is_over(now) { self.holders.get(token) } else { None }
     }
 
     fn admits(&self, mode: Mode) -> bool {
@@ -332,9 +260,9 @@ impl Crowd {
     }
 }
 
-/// The bytes of a holder's record and of its entries in three indexes.
+/// The bytes of a holder's record and of its entries in two indexes.
 fn size(token: &[u8], meta: &[u8]) -> usize {
-    200 + 2 * token.len() + meta.len()
+    200 + token.len() + meta.len()
 }
 
 #[cfg(test)]
@@ -357,13 +285,10 @@ mod tests {
         let mut crowd = Crowd::new(Mode::Shared);
         crowd.add(Mode::Shared, Grant { meta: b"one", ..grant(b"a", 1) });
         crowd.add(Mode::Shared, Grant { meta: b"three", ..grant(b"bb", 1) });
-        assert_eq!(crowd.size(), 205 + 209);
+        assert_eq!(crowd.size(), 204 + 207);
         crowd.add(Mode::Shared, Grant { meta: b"", ..grant(b"a", 2) });
-        let asker =
-            Some(Asker { client: ClientId(1), ephemeral: false, meta: b"longer than three" });
-        let lease = grant(b"bb", 5).lease;
-        crowd.renew(b"bb", &Renewal { lease, fence: Fence(1), asker });
-        assert_eq!(crowd.size(), 202 + 221);
+        crowd.add(Mode::Shared, Grant { meta: b"longer than three", ..grant(b"bb", 5) });
+        assert_eq!(crowd.size(), 201 + 219);
         crowd.remove(b"a");
         crowd.remove(b"bb");
         crowd.remove(b"bb");

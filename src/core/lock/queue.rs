@@ -34,7 +34,7 @@ pub struct Waiter {
 /// A server may have very many waiters; with one more byte the allocator takes 160 bytes for each.
 const _: () = assert!(size_of::<Waiter>() <= 128);
 
-/// The terms of the newest request with a token.
+/// The terms of a token's newest request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Asks {
     /// The mode asked for.
@@ -229,13 +229,6 @@ impl Queue {
             && core::mem::take(&mut waiter.asks.wants_turn)
         {
             self.turns -= 1;
-        }
-    }
-
-    /// Sets the time for which the place of this token is kept, as its newest request says.
-    pub fn keep(&mut self, token: &[u8], keep: Option<Millis>) {
-        if let Some(waiter) = self.get_mut(token) {
-            waiter.asks.keep = keep;
         }
     }
 

@@ -4,7 +4,7 @@ use super::{GrantId, Node, ephemeral};
 use crate::command::acquire::Acquire;
 use crate::limits::{MAX_HOLDERS, MAX_WAITERS, WAITERS_OF_ALL};
 use crate::lock::queue::{Asks, Presence, Queue, Waiter};
-use crate::lock::{Asker, Crowd, Found, Grant, Holders, Renewal};
+use crate::lock::{Crowd, Found, Grant, Holders};
 use crate::node::host::{Effect, Host, Memory, WaitOutcome};
 use crate::reason::Reason;
 use crate::words::{ClientId, Deadline, Fence, Key, Lease, Mode, Owner, Time, WaiterId};
@@ -35,6 +35,7 @@ impl Node {
         time: Time,
     ) -> Result<Acquired, Reason> {
         self.durable.counter.look(time);
+        self.check_ttl(ask.ttl)?;
         self.check_proposal(ask.fence)?;
         if self.final_tokens.has(key, ask.token, time.now) {
             return Err(Reason::Final);
@@ -43,25 +44,15 @@ impl Node {
         self.expire_due(host, key, ask.token, time);
         self.serve(host, key, time);
         let found = host.find(key);
-        if let Some((mode, grant)) = found.mode().zip(found.grant(ask.token)) {
-            // The data set may be older than the crash: the grant's lease may have ended, and another client
-            // may have held the lock since.
-            self.refuse_in_quarantine(time.now)?;
-            let renewal = renewal(mode, grant, ask, client, time)?;
-            let was_away = grant.client == ClientId::AWAY;
-            if takes_more(&grant, &renewal) {
-                self.check_memory(host)?;
-            }
-            self.vouch(host, (renewal.fence, ask.ttl), time)?;
-            return Ok(self.ask_again(host, key, (ask.token, mode), renewal, was_away, time));
+        if found.grant(ask.token).is_some() {
+            return self.ask_again(host, key, ask, client, time);
         }
         let is_done = matches!(found, Found::Done { .. });
         let found = unless_done(found, ask.again)?;
         check_mode(&found, ask.mode)?;
         let mut refused = self.refuse_in_quarantine(time.now);
         let queue = self.waiting.queue(key);
-        let waits = queue.and_then(|queue| queue.get(ask.token)).is_some_and(Waiter::is_present);
-        let may = refused.is_ok() && !waits && self.shut_until(key, time.now).is_none();
+        let may = refused.is_ok() && self.shut_until(key, time.now).is_none();
         if may && Queue::is_next(queue, ask.token, ask.mode, &found) {
             self.durable.counter.learn(key.name, found.top(), false);
             self.check_memory(host)?;
@@ -87,7 +78,35 @@ impl Node {
         self.wait(host, key, ask, client, time)
     }
 
-    /// Grants the lock to the token that asks, which is next and may have been away.
+    /// Renews the grant of the token that asks, which holds the lock.
+    fn ask_again<H: Host>(
+        &mut self,
+        host: &mut H,
+        key: Key<'_>,
+        ask: &Acquire<'_>,
+        client: ClientId,
+        time: Time,
+    ) -> Result<Acquired, Reason> {
+        // The data set may be older than the crash: the grant's lease may have ended, and another client may
+        // have held the lock since.
+        self.refuse_in_quarantine(time.now)?;
+        let found = host.find(key);
+        let Some((mode, grant)) = found.mode().zip(found.grant(ask.token)) else {
+            return Ok(Acquired::Denied);
+        };
+        let new = renewed(mode, &grant, ask, client, time)?;
+        let (before, was_ephemeral) = (grant.client, grant.ephemeral);
+        if new.meta.len() > grant.meta.len() || new.ephemeral && !was_ephemeral {
+            self.check_memory(host)?;
+        }
+        self.vouch(host, (new.fence, ask.ttl), time)?;
+        self.unmark_ephemeral(key, ask.token, before, was_ephemeral);
+        self.mark_ephemeral(key, &new);
+        self.renew(host, key, mode, new, before == ClientId::AWAY, time);
+        Ok(Acquired::Granted(new.fence))
+    }
+
+    /// Grants the lock to the token that asks, which is next and may have a place.
     fn grant_at_once<H: Host>(
         &mut self,
         host: &mut H,
@@ -100,17 +119,19 @@ impl Node {
         let lease = Lease::begin(time.now, ask.ttl);
         let place = self.take_out(key, ask.token, time.now);
         let waited = place.as_ref().map(|place| time.now.since(place.since));
+        let had_place = place.is_some();
+        replaced(host, place);
         let Acquire { token, meta, .. } = *ask;
         let (client, ephemeral) = speaks(client, ask.ephemeral, !ask.turn);
         let grant = Grant { token, fence, lease, client, ephemeral, meta };
         self.grant(host, key, ask.mode, grant, waited);
-        if place.is_some() {
+        if had_place {
             self.serve(host, key, time);
         }
     }
 
     /// Ends a request that did not get the lock and has not waited. With KEEP its token has a place from now
-    /// on; without KEEP it has none. But a request of the token on another connection continues to wait.
+    /// on; without KEEP it has none.
     fn poll<H: Host>(
         &mut self,
         host: &mut H,
@@ -119,13 +140,7 @@ impl Node {
         client: ClientId,
         time: Time,
     ) -> Result<(), Reason> {
-        let there = self.waiting.waiter(key, ask.token);
-        let waits = there.is_some_and(Waiter::is_present);
-        if there.is_none() && ask.keep.is_none() {
-            return Ok(());
-        }
-        if waits {
-            self.waiting.change_queue(key, |queue| queue.keep(ask.token, ask.keep));
+        if ask.keep.is_none() && self.waiting.waiter(key, ask.token).is_none() {
             return Ok(());
         }
         if ask.keep.is_some() {
@@ -149,9 +164,7 @@ impl Node {
         waited: Option<u64>,
     ) {
         store(host, key, mode, grant);
-        if grant.ephemeral && grant.client != ClientId::UNKNOWN {
-            self.ephemeral.add(key, grant.token, grant.client);
-        }
+        self.mark_ephemeral(key, &grant);
         self.observed.hot.granted(key, waited);
         host.tell(key, Effect::Granted { mode, grant, waited });
     }
@@ -193,34 +206,32 @@ impl Node {
         }
     }
 
-    /// Answers a token that asks while it holds. Most likely its client never received the first reply, and
-    /// tries again: it gets the same reply.
-    fn ask_again<H: Host>(
+    /// Stores a holder's new grant and reports it.
+    pub(super) fn renew<H: Host>(
         &mut self,
         host: &mut H,
         key: Key<'_>,
-        (token, mode): (&[u8], Mode),
-        renewal: Renewal<'_>,
+        mode: Mode,
+        grant: Grant<'_>,
         was_away: bool,
         time: Time,
-    ) -> Acquired {
-        self.forget_ephemeral(host, key, token);
-        renew(host, key, mode, token, renewal);
-        if let Some(Asker { client, ephemeral: true, .. }) = renewal.asker
-            && client != ClientId::UNKNOWN
-        {
-            self.ephemeral.add(key, token, client);
+    ) {
+        if mode == Mode::Exclusive {
+            host.renew_one(key, grant);
+            host.forget_expiry(key);
+        } else {
+            store(host, key, mode, grant);
         }
-        let fence = renewal.fence;
-        let Renewal { lease, asker, .. } = renewal;
-        let Asker { client, ephemeral, meta } =
-            asker.unwrap_or(Asker { client: ClientId::UNKNOWN, ephemeral: false, meta: b"" });
-        let grant = Grant { token, fence, lease, client, ephemeral, meta };
         host.tell(key, Effect::Renewed { mode, grant });
         if was_away {
             self.serve(host, key, time);
         }
-        Acquired::Granted(fence)
+    }
+
+    fn mark_ephemeral(&mut self, key: Key<'_>, grant: &Grant<'_>) {
+        if grant.ephemeral && grant.client != ClientId::UNKNOWN {
+            self.ephemeral.add(key, grant.token, grant.client);
+        }
     }
 
     fn wait<H: Host>(
@@ -274,7 +285,8 @@ impl Node {
         if mode == Mode::Exclusive && is_even { Ok(()) } else { Err(full) }
     }
 
-    /// Puts a request into the queue: at the end, or at its token's place.
+    /// Puts a request into the queue: at the end, or at its token's place. A token has one request, the newest,
+    /// which replaces an earlier one in every respect.
     fn enlist<H: Host>(
         &mut self,
         host: &mut H,
@@ -305,12 +317,16 @@ impl Node {
         self.charge(key, time.now);
         let new = self.waiting.queue(key).is_none();
         let new = new.then(|| Queue::at(key, time.now));
-        if let Some(old) = self.waiting.join(key, waiter, new)
-            && old.is_present()
-        {
-            host.answer(old.id, WaitOutcome::Replaced);
-        }
+        let old = self.waiting.join(key, waiter, new);
+        replaced(host, old);
         id
+    }
+}
+
+/// Answers an earlier request of the token that asks, if one waits.
+fn replaced<H: Host>(host: &mut H, old: Option<Waiter>) {
+    if let Some(old) = old.filter(Waiter::is_present) {
+        host.answer(old.id, WaitOutcome::Replaced);
     }
 }
 
@@ -320,29 +336,23 @@ impl GrantId {
     }
 }
 
-/// The renewal for a holder that asks again: the same fence, and a lease that never becomes shorter.
-fn renewal<'a>(
+/// The grant of a holder that asks again: the same fence, and a lease that never becomes shorter. Most likely
+/// its client never received the first reply, and tries again: it gets the same reply.
+fn renewed<'a>(
     held: Mode,
-    grant: Grant<'_>,
+    grant: &Grant<'_>,
     ask: &Acquire<'a>,
     client: ClientId,
     time: Time,
-) -> Result<Renewal<'a>, Reason> {
+) -> Result<Grant<'a>, Reason> {
     if !held.is_like(ask.mode) {
         return Err(Reason::OtherMode { held, asked: ask.mode });
     }
     let lease = grant.lease.extended_to(time.now, ask.ttl);
     let is_back = grant.client != ClientId::AWAY || !ask.turn;
     let (client, ephemeral) = speaks(client, ask.ephemeral, is_back);
-    let asker = Asker { client, ephemeral, meta: ask.meta };
-    Ok(Renewal { lease, fence: grant.fence, asker: Some(asker) })
-}
-
-/// True if the renewed grant takes more memory.
-fn takes_more(grant: &Grant<'_>, renewal: &Renewal<'_>) -> bool {
-    renewal.asker.is_some_and(|asker| {
-        asker.meta.len() > grant.meta.len() || (asker.ephemeral && !grant.ephemeral)
-    })
+    let Acquire { token, meta, .. } = *ask;
+    Ok(Grant { token, fence: grant.fence, lease, client, ephemeral, meta })
 }
 
 /// The connection of a grant, and true if the grant ends with it. A token that got the lock with TURN is away
@@ -385,7 +395,7 @@ fn check_mode(found: &Found<'_>, asked: Mode) -> Result<(), Reason> {
     }
 }
 
-/// Adds the holder to the lock at the key, which admits it.
+/// Adds the holder to the lock at the key, which admits it, or replaces its grant in a crowd.
 pub(super) fn store<H: Host>(host: &mut H, key: Key<'_>, mode: Mode, grant: Grant<'_>) {
     if mode == Mode::Exclusive {
         host.put_one(key, grant);
@@ -398,23 +408,6 @@ pub(super) fn store<H: Host>(host: &mut H, key: Key<'_>, mode: Mode, grant: Gran
         crowd.add(mode, grant);
         host.put_many(key, crowd);
     }
-}
-
-/// Changes the holder's grant.
-pub(super) fn renew<H: Host>(
-    host: &mut H,
-    key: Key<'_>,
-    mode: Mode,
-    token: &[u8],
-    renewal: Renewal<'_>,
-) {
-    if mode == Mode::Exclusive {
-        host.renew_one(key, renewal);
-    } else if let Found::Held(Holders::Many(crowd)) = host.find(key) {
-        crowd.renew(token, &renewal);
-        host.changed(key);
-    }
-    host.forget_expiry(key);
 }
 
 /// Tokens and texts take about the same memory if their lengths are in the same step of this many bytes.

@@ -2,7 +2,6 @@
 //! nothing in quarantine.
 
 use super::Node;
-use crate::durability::durable::Terms;
 use crate::durability::promise::Promise;
 use crate::durability::quarantine::Start;
 use crate::node::host::Host;
@@ -10,14 +9,10 @@ use crate::reason::Reason;
 use crate::words::{Deadline, Fence, Instant, Key, Millis, Owner, Time};
 
 impl Node {
-    fn terms(&self) -> Terms {
-        self.settings.terms()
-    }
-
     /// Begins to serve with the loaded data set, if there is one. With `leads` the node is a primary from now
     /// on.
     pub fn begin(&mut self, start: &Start<'_>, leads: bool, time: Time) {
-        self.durable.begin(start, &self.terms(), time.now);
+        self.durable.begin(start, &self.settings, time.now);
         if leads {
             self.lead(time);
         }
@@ -25,7 +20,7 @@ impl Node {
 
     /// Promotes this replica. It has the leases that it received, but not those in flight.
     pub fn promoted(&mut self, time: Time) {
-        self.durable.promoted(&self.settings.terms(), time.now);
+        self.durable.promoted(&self.settings, time.now);
         self.lead(time);
     }
 
@@ -38,16 +33,16 @@ impl Node {
     /// True if dlock should write the state file, though no grant waits for it.
     #[must_use]
     pub fn should_promise(&mut self, time: Time) -> bool {
-        let (follows, terms) = (self.is_following(), self.terms());
-        self.durable.should_promise(follows, &terms, time)
+        let follows = self.is_following();
+        self.durable.should_promise(follows, &self.settings, time)
     }
 
     /// The promise to write next. `last_end`: the latest end of a held lease, evicted leases included. The
     /// caller must write it at once.
     pub fn next_promise(&mut self, last_end: Option<Deadline>, time: Time) -> Promise {
-        let (follows, terms) = (self.is_following(), self.terms());
+        let follows = self.is_following();
         let last_end = last_end.max(self.last_evicted());
-        self.durable.next_promise(last_end, follows, &terms, time)
+        self.durable.next_promise(last_end, follows, &self.settings, time)
     }
 
     /// The promise of a shutdown, for a node that leads and is not in quarantine: exactly
@@ -80,14 +75,13 @@ impl Node {
         if self.is_following() {
             return Ok(None);
         }
-        let most = self.settings.max_ttl;
-        if is_restored && ttl.0 > most {
-            return Err(Reason::TooLong { given: ttl.0, most });
+        if is_restored {
+            self.check_ttl(ttl)?;
         }
         if self.durable.is_said(fence, ttl) {
             return Ok(None);
         }
-        Ok(Some(self.durable.say_more((fence, ttl), &self.terms(), time)))
+        Ok(Some(self.durable.say_more((fence, ttl), &self.settings, time)))
     }
 
     /// The promise for replicas.
@@ -118,6 +112,13 @@ impl Node {
         }
     }
 
+    /// Refuses a lease that is longer than the longest new one. Another node's decision is accepted.
+    pub(super) fn check_ttl(&self, Millis(given): Millis) -> Result<(), Reason> {
+        let most = self.settings.max_ttl;
+        let may = given <= most || self.is_following();
+        if may { Ok(()) } else { Err(Reason::TooLong { given, most }) }
+    }
+
     /// Makes sure that the state file covers a fence and a lease. Mostly it does; else dlock writes it first.
     pub(super) fn vouch<H: Host>(
         &mut self,
@@ -126,7 +127,7 @@ impl Node {
         time: Time,
     ) -> Result<(), Reason> {
         if !self.is_following() && !self.durable.is_said(fence, ttl) {
-            let promise = self.durable.say_more((fence, ttl), &self.terms(), time);
+            let promise = self.durable.say_more((fence, ttl), &self.settings, time);
             if !host.promise(&promise) {
                 return Err(Reason::NotDurable);
             }
@@ -145,11 +146,6 @@ impl Node {
         owner: Option<Owner>,
         time: Time,
     ) -> Result<Fence, Reason> {
-        let most = self.settings.max_ttl;
-        if ttl.0 > most {
-            // The limit is lower than when the request came.
-            return Err(Reason::TooLong { given: ttl.0, most });
-        }
         let fence = self.durable.counter.next(key.name, proposal).ok_or(Reason::Exhausted)?;
         let brings = self.make_room(host, key, fence, owner)?;
         self.vouch(host, (fence, ttl), time)?;

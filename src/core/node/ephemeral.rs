@@ -1,26 +1,21 @@
 //! The grants that end with a connection, and the grants of closed connections.
 
-use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::collections::{BTreeSet, VecDeque};
 
 use super::GrantId;
-use crate::words::{ClientId, Key};
+use crate::words::{ClientId, Key, KeyBuf};
 
 #[derive(Debug, Default)]
 pub(super) struct Ephemeral {
-    by_client: BTreeMap<ClientId, BTreeSet<GrantId>>,
-    /// The grants of closed connections, as they were then: a connection may have had very many, so each is
-    /// checked only when it ends.
-    leaving: VecDeque<BTreeSet<GrantId>>,
+    /// The grants, by connection.
+    grants: BTreeSet<GrantId>,
+    /// Closed connections with grants. A connection may have had very many, so they end one by one.
+    closed: VecDeque<ClientId>,
     /// The memory of all these grants.
     bytes: u64,
 }
 
 impl Ephemeral {
-    /// True if no open connection has such a grant.
-    pub fn is_empty(&self) -> bool {
-        self.by_client.is_empty()
-    }
-
     /// An estimate of the memory that these grants take.
     pub fn bytes(&self) -> u64 {
         self.bytes
@@ -28,72 +23,63 @@ impl Ephemeral {
 
     /// Adds a grant.
     pub fn add(&mut self, key: Key<'_>, token: &[u8], client: ClientId) {
-        let grants = self.by_client.entry(client).or_default();
-        if grants.insert(GrantId::of(key, token, client)) {
+        if self.grants.insert(GrantId::of(key, token, client)) {
             self.bytes += size(key, token);
         }
     }
 
     /// Removes a grant.
     pub fn remove(&mut self, key: Key<'_>, token: &[u8], client: ClientId) {
-        let Some(grants) = self.by_client.get_mut(&client) else { return };
-        if grants.remove(&GrantId::of(key, token, client)) {
+        if self.grants.remove(&GrantId::of(key, token, client)) {
             self.bytes -= size(key, token);
-        }
-        if grants.is_empty() {
-            self.by_client.remove(&client);
         }
     }
 
     /// Removes the grants at keys that `goes` selects.
     pub fn emptied(&mut self, goes: impl Fn(Key<'_>) -> bool) {
         let bytes = &mut self.bytes;
-        self.by_client.retain(|_, grants| {
-            grants.retain(|grant| {
-                let goes = goes(grant.key.as_key());
-                *bytes -= if goes { size(grant.key.as_key(), &grant.token) } else { 0 };
-                !goes
-            });
-            !grants.is_empty()
+        self.grants.retain(|grant| {
+            let goes = goes(grant.key.as_key());
+            *bytes -= if goes { size(grant.key.as_key(), &grant.token) } else { 0 };
+            !goes
         });
     }
 
     /// Notes that a connection has closed: its grants are to end.
     pub fn closed(&mut self, client: ClientId) {
-        self.leaving.extend(self.by_client.remove(&client));
+        if self.first_of(client).is_some() {
+            self.closed.push_back(client);
+        }
     }
 
     /// True if grants of closed connections are to end.
     pub fn any_leaving(&self) -> bool {
-        !self.leaving.is_empty()
+        !self.closed.is_empty()
     }
 
     /// Takes the next such grant.
     pub fn next_leaving(&mut self) -> Option<GrantId> {
-        while let Some(grants) = self.leaving.front_mut() {
-            if let Some(grant) = grants.pop_first() {
-                self.bytes -= size(grant.key.as_key(), &grant.token);
+        while let Some(client) = self.closed.front() {
+            if let Some(grant) = self.first_of(*client).cloned() {
+                self.remove(grant.key.as_key(), &grant.token, grant.client);
                 return Some(grant);
             }
-            self.leaving.pop_front();
+            self.closed.pop_front();
         }
         None
+    }
+
+    fn first_of(&self, client: ClientId) -> Option<&GrantId> {
+        let least = GrantId { client, key: KeyBuf::default(), token: [].into() };
+        self.grants.range(least..).next().filter(|grant| grant.client == client)
     }
 
     /// The grants of open connections.
     #[cfg(test)]
     pub fn all(&self) -> impl Iterator<Item = &GrantId> {
-        assert!(self.by_client.values().all(|grants| !grants.is_empty()));
-        let all = self.by_client.values().chain(&self.leaving).flatten();
-        let bytes: u64 = all.map(|grant| size(grant.key.as_key(), &grant.token)).sum();
-        assert_eq!(bytes, self.bytes);
-        self.by_client.values().flatten()
-    }
-
-    /// The number of grants that each closed connection has left.
-    #[cfg(test)]
-    pub fn leaving(&self) -> alloc::vec::Vec<usize> {
-        self.leaving.iter().map(BTreeSet::len).collect()
+        let bytes = self.grants.iter().map(|grant| size(grant.key.as_key(), &grant.token));
+        assert_eq!(bytes.sum::<u64>(), self.bytes);
+        self.grants.iter().filter(|grant| !self.closed.contains(&grant.client))
     }
 }
 

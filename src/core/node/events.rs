@@ -76,7 +76,7 @@ impl Node {
         }
         // The server has closed their connections, or is about to.
         self.tell_dismissed(host, usize::MAX);
-        self.deferred.clear();
+        (self.undelivered, self.dismissed) = Default::default();
         self.waiting.rechecks = Rechecks::default();
         // These leases run out at the primary.
         self.ephemeral = Ephemeral::default();

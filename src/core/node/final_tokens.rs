@@ -5,14 +5,14 @@
 //! unused lease.
 
 use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeSet;
 
 use super::Node;
 use crate::command::release::Release;
 use crate::limits::{FINAL_LASTS, MAX_FINALS};
 use crate::node::host::Host;
 use crate::node::shares::{Shares, units};
-use crate::words::{Instant, Key, Owner};
+use crate::words::{Instant, Key, KeyBuf, Owner};
 
 #[derive(Debug, Default)]
 pub(super) struct FinalTokens {
@@ -22,20 +22,10 @@ pub(super) struct FinalTokens {
     since: Option<Instant>,
 }
 
-type Tokens = BTreeSet<Box<[u8]>>;
-
 #[derive(Debug, Default)]
 struct Generation {
-    /// The tokens, by database and by key.
-    tokens: BTreeMap<u32, BTreeMap<Box<[u8]>, Tokens>>,
+    tokens: BTreeSet<(KeyBuf, Box<[u8]>)>,
     shares: Shares,
-}
-
-impl Generation {
-    fn has(&self, key: Key<'_>, token: &[u8]) -> bool {
-        let tokens = self.tokens.get(&key.db).and_then(|names| names.get(key.name));
-        tokens.is_some_and(|tokens| tokens.contains(token))
-    }
 }
 
 impl FinalTokens {
@@ -58,19 +48,20 @@ impl FinalTokens {
             return false;
         }
         self.look(now);
-        self.young.has(key, token) || self.old.has(key, token)
+        let id = (key.to_owned(), token.into());
+        self.young.tokens.contains(&id) || self.old.tokens.contains(&id)
     }
 
     /// Stores the token, if there is room.
     fn add(&mut self, key: Key<'_>, token: &[u8], owner: Owner, now: Instant) {
         self.look(now);
         let units = units(key.name.len() + token.len());
-        if self.young.has(key, token) || !self.young.shares.take(owner, units, MAX_FINALS) {
-            return;
+        let id = (key.to_owned(), token.into());
+        let young = &mut self.young;
+        if !young.tokens.contains(&id) && young.shares.take(owner, units, MAX_FINALS) {
+            young.tokens.insert(id);
+            self.since.get_or_insert(now);
         }
-        self.since.get_or_insert(now);
-        let names = self.young.tokens.entry(key.db).or_default();
-        names.entry(key.name.into()).or_default().insert(token.into());
     }
 }
 

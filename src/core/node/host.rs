@@ -2,7 +2,7 @@
 
 use crate::durability::promise::Promise;
 use crate::lock::done::{Done, Until};
-use crate::lock::{Crowd, Found, Grant, Renewal};
+use crate::lock::{Crowd, Found, Grant};
 use crate::reason::Reason;
 use crate::words::{Deadline, Fence, Instant, Key, KeyBuf, Mode, Owner, WaiterId};
 
@@ -24,8 +24,8 @@ pub trait Host: Answers {
     fn first_end(&mut self, key: Key<'_>) -> Option<Deadline>;
     /// Stores an exclusive lock at a free key.
     fn put_one(&mut self, key: Key<'_>, grant: Grant<'_>);
-    /// Renews the exclusive lock at the key.
-    fn renew_one(&mut self, key: Key<'_>, renewal: Renewal<'_>);
+    /// Replaces the grant of the exclusive lock at the key.
+    fn renew_one(&mut self, key: Key<'_>, grant: Grant<'_>);
     /// Stores a crowd at a free key.
     fn put_many(&mut self, key: Key<'_>, crowd: Crowd);
     /// Stores a completion record at a free key, until the server lets it expire.
@@ -97,18 +97,11 @@ pub enum Effect<'a> {
         /// The time in the queue in microseconds, if the holder waited.
         waited: Option<u64>,
     },
-    /// A holder asked again and keeps its fence; its lease may be longer.
+    /// A holder asked again or extended its lease.
     Renewed {
         /// The mode of the lock.
         mode: Mode,
         /// The grant after the renewal.
-        grant: Grant<'a>,
-    },
-    /// A holder extended its lease.
-    Extended {
-        /// The mode of the lock.
-        mode: Mode,
-        /// The grant after the extension.
         grant: Grant<'a>,
     },
     /// A holder has released the lock with DONE.
@@ -162,7 +155,7 @@ pub enum WaitOutcome {
     Turn(Fence),
     /// The key was removed.
     Removed,
-    /// The same token asked again on another connection.
+    /// The same token asked again: its newest request counts.
     Replaced,
     /// This node became a replica.
     Demoted,

@@ -9,8 +9,8 @@
 //! - `final_tokens`: tokens released with FINAL.
 //! - `evicted`: keys that stay shut because their locks were evicted.
 //! - `durability`: the effect of the state file on grants; quarantine.
-//! - `sweep`: ends leases and waits that are over, and does deferred work;
-//!   `deferred`: that work; `rechecks`: keys that are checked again.
+//! - `sweep`: ends leases and waits that are over, and does deferred work; `rechecks`: keys that are checked
+//!   again.
 //! - [`observed`]: the operator's figures of waits and holds; [`who`]: the names of holders and waiters that an
 //!   operator may see.
 //! - `events`: keys removed by other commands, connections that close, roles
@@ -22,7 +22,6 @@
 //! so is pending.
 
 mod acquire;
-mod deferred;
 mod durability;
 mod ephemeral;
 mod events;
@@ -44,17 +43,18 @@ mod waiting;
 pub mod who;
 
 use alloc::boxed::Box;
+use alloc::collections::VecDeque;
 
 pub use acquire::Acquired;
-use deferred::Deferred;
 use ephemeral::Ephemeral;
 use evicted::Evicted;
 use final_tokens::FinalTokens;
 pub use observed::Observed;
 pub use waiting::Waiting;
 
-use crate::durability::clock::Clock;
 use crate::durability::durable::Durable;
+use crate::lock::queue::Queue;
+use crate::node::host::WaitOutcome;
 use crate::node::settings::Settings;
 use crate::words::{ClientId, Deadline, Fence, Key, KeyBuf, Millis};
 
@@ -65,8 +65,6 @@ pub struct Node {
     pub settings: Settings,
     /// True if the server does not report changes of keys: then dlock polls foreign locks with waiters.
     pub is_deaf: bool,
-    /// The wall clock.
-    pub clock: Clock,
     /// The state that survives a crash, by the promise.
     pub durable: Durable,
     /// The node's role.
@@ -79,8 +77,11 @@ pub struct Node {
     evicted: Evicted,
     /// The grants that end with a connection.
     ephemeral: Ephemeral,
-    /// Work that could not be done at once.
-    deferred: Deferred,
+    /// Grants to waiters with connections that closed before the replies were written. Each ends in a later
+    /// iteration of the event loop, if it is still that connection's.
+    undelivered: VecDeque<GrantId>,
+    /// The queues of removed locks, with the waiters that are not answered yet.
+    dismissed: VecDeque<(Queue, WaitOutcome)>,
     /// The operator's figures.
     pub observed: Observed,
 }
@@ -100,9 +101,9 @@ enum Role {
 /// The identity of a grant: a token at a key, and the grant's connection.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct GrantId {
+    client: ClientId,
     key: KeyBuf,
     token: Box<[u8]>,
-    client: ClientId,
 }
 
 impl Node {
@@ -126,8 +127,9 @@ impl Node {
     /// True if there is deferred work.
     #[must_use]
     pub fn has_pending(&self) -> bool {
-        let any = !self.deferred.is_empty() || self.ephemeral.any_leaving();
-        (any || self.waiting.rechecks.any_next()) && !self.is_following()
+        let any_gone = !self.undelivered.is_empty() || self.ephemeral.any_leaving();
+        let any = any_gone || !self.dismissed.is_empty() || self.waiting.rechecks.any_next();
+        any && !self.is_following()
     }
 
     /// Time of the next work in this node. The ends of leases are in the host's index.

@@ -85,31 +85,6 @@ mod tests {
     }
 
     #[test]
-    fn what_is_over_ends_after_an_iteration_in_which_the_server_has_read() {
-        let mut clock = PlaceClock::default();
-        clock.iteration(ms(1), true);
-        // A script has run until now; requests that arrived meanwhile are unread.
-        clock.iteration(ms(5_000), true);
-        assert!(!clock.is_over(END));
-        clock.iteration(ms(5_001), true);
-        assert!(clock.is_over(END));
-    }
-
-    #[test]
-    fn it_stands_still_while_requests_do_not_get_through() {
-        let mut clock = PlaceClock::default();
-        clock.iteration(ms(4), true);
-        clock.look(ms(5), false);
-        assert_eq!((clock.at(ms(100)), clock.comes(END)), (ms(4), None));
-        clock.look(ms(105), true);
-        assert_eq!((clock.at(ms(105)), clock.comes(END)), (ms(4), Some(Deadline(111))));
-        clock.iteration(ms(111), true);
-        assert!(!clock.is_over(END), "nothing has been read since the pause");
-        clock.iteration(ms(112), true);
-        assert!(clock.is_over(END));
-    }
-
-    #[test]
     fn an_iteration_before_a_pause_says_nothing_of_what_came_in_it() {
         let mut clock = PlaceClock::default();
         clock.iteration(ms(11), true);

@@ -11,7 +11,7 @@ use super::place_clock::PlaceClock;
 use crate::limits::MAX_PLACES;
 use crate::lock::queue::Waiter;
 use crate::node::shares::{self, Shares};
-use crate::words::{Deadline, Instant, Key, Millis, WaiterId};
+use crate::words::{Deadline, Instant, Key, WaiterId};
 
 /// The places.
 #[derive(Debug, Default)]
@@ -22,17 +22,6 @@ pub(super) struct Places {
     pub clock: PlaceClock,
     /// The number of requests that left no place, for lack of room.
     pub refused: u64,
-}
-
-/// The rest of a place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Left {
-    /// This much time is left.
-    Some(Millis),
-    /// The place is over, unless its client's request is still unread.
-    Unread,
-    /// The place is over.
-    Nothing,
 }
 
 impl Places {
@@ -51,17 +40,6 @@ impl Places {
     pub fn clear(&mut self) {
         self.ends.clear();
         self.shares = Shares::default();
-    }
-
-    /// The rest of the place that ends then.
-    pub fn left(&self, end: Deadline, now: Instant) -> Left {
-        if self.clock.is_over(end) {
-            Left::Nothing
-        } else if end.is_over(self.clock.at(now)) {
-            Left::Unread
-        } else {
-            Left::Some(end.left(self.clock.at(now)))
-        }
     }
 
     /// The end of the first place.

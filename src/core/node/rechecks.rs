@@ -19,38 +19,31 @@ pub(super) struct Rechecks {
     planned: u64,
 }
 
-/// The time of a check.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum When {
-    /// A check in the next iterations, in the order of planning.
-    Next(u64),
-    /// A check at this moment.
-    At(Deadline),
-}
+/// The moment of a check. At [`NEXT`] it is made in the next iterations, in the order of planning.
+type When = (Deadline, u64);
+
+const NEXT: Deadline = Deadline(0);
 
 impl Rechecks {
     /// The moment of the first check, if none is to be made in the next iterations.
     pub fn first(&self) -> Option<Deadline> {
-        match self.by_time.first()? {
-            (When::At(end), _) => Some(*end),
-            (When::Next(_), _) => None,
-        }
+        self.by_time.first().map(|((end, _), _)| *end).filter(|end| *end > NEXT)
     }
 
     /// True if there are checks to be made in the next iterations.
     pub fn any_next(&self) -> bool {
-        matches!(self.by_time.first(), Some((When::Next(_), _)))
+        self.by_time.first().is_some_and(|((end, _), _)| *end == NEXT)
     }
 
     /// Plans a check of the key at `end`, unless there is an earlier one.
     pub fn add(&mut self, end: Deadline, key: Arc<KeyBuf>) {
-        self.plan(When::At(end), key);
+        self.plan((end.max(Deadline(1)), 0), key);
     }
 
     /// Plans a check of the key in the next iterations.
     pub fn add_next(&mut self, key: Arc<KeyBuf>) {
         self.planned += 1;
-        self.plan(When::Next(self.planned), key);
+        self.plan((NEXT, self.planned), key);
     }
 
     fn plan(&mut self, when: When, key: Arc<KeyBuf>) {
@@ -93,8 +86,8 @@ impl Rechecks {
         if self.by_key.is_empty() {
             return None;
         }
-        let (when, key) = self.by_time.range((When::At(Deadline(0)), Arc::default())..).next()?;
-        matches!(when, When::At(end) if end.is_over(now)).then(|| key.clone())
+        let ((end, _), key) = self.by_time.range(((Deadline(1), 0), Arc::default())..).next()?;
+        end.is_over(now).then(|| key.clone())
     }
 
     /// Takes the key that is checked next.

@@ -4,12 +4,12 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use super::Node;
-use super::acquire::{is_even, renew, takes};
+use super::acquire::{is_even, takes};
 use crate::command::extend::Extend;
 use crate::command::release::{DoneFor, Release};
 use crate::limits::MAX_DONE;
 use crate::lock::done::{Done, NO_MAKER, Until, maker, units};
-use crate::lock::{Asker, Found, Grant, Holders, Renewal};
+use crate::lock::{Found, Grant, Holders};
 use crate::node::host::{Effect, Ending, Host, WaitOutcome};
 use crate::node::who::number;
 use crate::reason::Reason;
@@ -58,7 +58,7 @@ impl Node {
     /// Extends the token's lease to `ttl` from now, if it holds; no lease gets shorter.
     ///
     /// # Errors
-    /// Fails if the key has another content, or the fence is too far ahead.
+    /// Fails if the key has another content, the lease is too long, or the fence is too far ahead.
     pub fn extend<H: Host>(
         &mut self,
         host: &mut H,
@@ -68,6 +68,7 @@ impl Node {
         time: Time,
     ) -> Result<bool, Reason> {
         self.durable.counter.look(time);
+        self.check_ttl(ask.ttl)?;
         self.look_at_quarantine(time.now);
         self.expire_due(host, key, ask.token, time);
         self.serve(host, key, time);
@@ -94,29 +95,23 @@ impl Node {
         let was_away = grant.client == ClientId::AWAY;
         let (ephemeral, meta) = (grant.ephemeral, Box::from(grant.meta));
         // The grant belongs to this connection now, unless it ends with another one.
-        let speaks = if ephemeral || self.is_following() { grant.client } else { client };
-        let changes = speaks != grant.client;
-        let client = speaks;
+        let client = if ephemeral || self.is_following() { grant.client } else { client };
         let fence = ask.fence.unwrap_or(grant.fence);
         let lease = grant.lease.extended_to(time.now, ask.ttl);
+        let is_longer = lease != grant.lease;
         // An unchanged lease needs no more of the state file.
-        let longer = if lease == grant.lease { Millis(1) } else { lease.ttl };
+        let longer = if is_longer { lease.ttl } else { Millis(1) };
         if self.is_following() {
             self.heard_of(key, fence, lease.ttl);
         } else if raised.is_some() {
             let owner = self.make_room(host, key, fence, None)?;
             self.vouch(host, (fence, longer), time)?;
             self.durable.counter.hand_out(key.name, fence, owner);
-        } else if lease != grant.lease {
+        } else if is_longer {
             self.vouch(host, (fence, longer), time)?;
         }
-        let asker = changes.then_some(Asker { client, ephemeral, meta: &meta });
-        renew(host, key, mode, ask.token, Renewal { lease, fence, asker });
         let grant = Grant { token: ask.token, fence, lease, client, ephemeral, meta: &meta };
-        host.tell(key, Effect::Extended { mode, grant });
-        if was_away {
-            self.serve(host, key, time);
-        }
+        self.renew(host, key, mode, grant, was_away, time);
         Ok(true)
     }
 

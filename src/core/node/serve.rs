@@ -1,8 +1,6 @@
 //! Hand-over to the next waiters, and waiters that leave before.
 
 use super::acquire::speaks;
-use super::deferred::Dismissed;
-use super::places::Left;
 use super::{GrantId, Node};
 use crate::lock::queue::{Queue, Waiter};
 use crate::lock::{Found, Grant};
@@ -49,17 +47,17 @@ impl Node {
             return false;
         }
         let Some(first) = self.waiting.queue(key).and_then(Queue::first) else { return false };
-        match self.waiting.place_left(first, time.now) {
-            Some(Left::Nothing) => {
+        if let Some(end) = first.place_ends() {
+            let clock = &self.waiting.places.clock;
+            if clock.is_over(end) {
                 self.waiting.pop(key);
                 return true;
             }
-            // The next iteration of the event loop decides if it is served or ends.
-            Some(Left::Unread) => {
+            // Its client's request may be unread. The next iteration of the event loop decides if it is served.
+            if end.is_over(clock.at(time.now)) {
                 self.waiting.watch(key, Millis(1), time);
                 return false;
             }
-            Some(Left::Some(_)) | None => {}
         }
         let found = host.find(key);
         if let Found::Foreign { left, .. } = found {
@@ -114,7 +112,10 @@ impl Node {
     fn serve_first<H: Host>(&mut self, host: &mut H, key: Key<'_>, time: Time) -> bool {
         let Some(first) = self.waiting.queue(key).and_then(Queue::first) else { return true };
         let (proposal, ttl, owner) = (first.asks.proposal, first.asks.ttl, first.owner);
-        let fence = self.next_fence(host, key, (proposal, ttl), Some(owner), time);
+        // `dlock.max-ttl` may be lower than when the request came.
+        let fence = self.check_ttl(ttl);
+        let fence =
+            fence.and_then(|()| self.next_fence(host, key, (proposal, ttl), Some(owner), time));
         if fence == Err(Reason::NotDurable) {
             return false;
         }
@@ -154,7 +155,7 @@ impl Node {
         if let Some(grant) = self.waiting.unwritten.remove(&id) {
             // A replica withdraws no grant: the lease runs out at the primary.
             if !self.is_following() {
-                self.deferred.undelivered(grant);
+                self.undelivered.push_back(grant);
             }
         } else if self.waiting.standing(id).is_some() {
             self.depart(id, now);
@@ -181,36 +182,44 @@ impl Node {
         now: Instant,
     ) {
         self.charge(key, now);
-        let Some(queue) = self.waiting.take_queue(key) else { return };
-        let mut dismissed = Dismissed { queue, answer };
-        self.tell_some(host, &mut dismissed, TOLD_AT_ONCE);
-        self.deferred.dismiss(dismissed);
+        let Some(mut queue) = self.waiting.take_queue(key) else { return };
+        self.tell_some(host, (&mut queue, answer), TOLD_AT_ONCE);
+        if !queue.is_empty() {
+            self.dismissed.push_back((queue, answer));
+        }
     }
 
     /// Answers dismissed waiters, at most `most`. Returns the rest of the budget.
     pub(super) fn tell_dismissed<A: Answers>(&mut self, host: &mut A, most: usize) -> usize {
         let mut left = most;
         while left > 0
-            && let Some(mut dismissed) = self.deferred.next_dismissed()
+            && let Some((mut queue, answer)) = self.dismissed.pop_front()
         {
-            left = self.tell_some(host, &mut dismissed, left);
-            self.deferred.not_told(dismissed);
+            left = self.tell_some(host, (&mut queue, answer), left);
+            if !queue.is_empty() {
+                self.dismissed.push_front((queue, answer));
+            }
         }
         left
     }
 
-    fn tell_some<A: Answers>(&mut self, host: &mut A, to: &mut Dismissed, most: usize) -> usize {
-        let key = to.queue.key();
+    fn tell_some<A: Answers>(
+        &mut self,
+        host: &mut A,
+        (queue, answer): (&mut Queue, WaitOutcome),
+        most: usize,
+    ) -> usize {
+        let key = queue.key();
         let mut left = most;
         while left > 0
-            && let Some(waiter) = to.queue.pop()
+            && let Some(waiter) = queue.pop()
         {
             left -= 1;
             // A client that is gone gets no answer.
             let waits = waiter.is_present() && self.waiting.stands.contains_key(&waiter.id);
             self.waiting.unlist(key.as_key(), &waiter);
             if waits {
-                host.answer(waiter.id, to.answer);
+                host.answer(waiter.id, answer);
             }
         }
         left
@@ -247,17 +256,6 @@ impl Node {
     ) {
         if ephemeral && client != ClientId::UNKNOWN {
             self.ephemeral.remove(key, token, client);
-        }
-    }
-
-    /// Ends the old connection's hold on a grant when the holder asks again.
-    pub(super) fn forget_ephemeral<H: Host>(&mut self, host: &mut H, key: Key<'_>, token: &[u8]) {
-        if self.ephemeral.is_empty() {
-            return;
-        }
-        let old = host.find(key).grant(token).map(|grant| (grant.client, grant.ephemeral));
-        if let Some((client, ephemeral)) = old {
-            self.unmark_ephemeral(key, token, client, ephemeral);
         }
     }
 }

@@ -1,9 +1,9 @@
 //! The operator's settings: `CONFIG SET dlock.*`.
 
-use crate::durability::durable::Terms;
+use crate::durability::promise::Promise;
 use crate::durability::quarantine::Policy;
-use crate::limits;
-use crate::words::Millis;
+use crate::limits::{self, MAX_FENCE_AHEAD};
+use crate::words::{Fence, Millis};
 
 /// The limits of requests, and the policy of quarantine.
 #[derive(Clone, Copy, Debug)]
@@ -18,19 +18,26 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// The settings that the promise depends on.
+    /// The longest new lease.
     #[must_use]
-    pub fn terms(&self) -> Terms {
-        let newborn = Millis(self.newborn_quarantine.min(self.max_ttl));
-        Terms { max_ttl: Millis(self.max_ttl), newborn, quarantine: self.quarantine }
+    pub fn max_ttl(&self) -> Millis {
+        Millis(self.max_ttl)
     }
 
-    /// Settings that refuse no grant of another node.
-    pub const REPLAY: Settings = Settings {
-        max_ttl: limits::MAX_TTL_CEILING,
-        newborn_quarantine: limits::DEFAULT_NEWBORN_QUARANTINE,
-        quarantine: Policy::Auto,
-    };
+    /// The longest lease that a node without a state file may have granted before.
+    #[must_use]
+    pub fn newborn(&self) -> Millis {
+        Millis(self.newborn_quarantine.min(self.max_ttl))
+    }
+
+    /// The promise that a node without a state file may have lost with its disk. `None`: the node is new. No
+    /// larger fence was handed out, because none is accepted.
+    #[must_use]
+    pub fn lost(&self, unix: u64) -> Option<Promise> {
+        let bound = self.newborn();
+        let fence = Fence(unix.saturating_add(MAX_FENCE_AHEAD));
+        (bound.0 > 0).then(|| Promise { fence, bound, ..Promise::default() })
+    }
 }
 
 impl Default for Settings {

@@ -71,21 +71,6 @@ impl Shares {
 mod tests {
     use super::*;
 
-    /// Takes as much as the owner can get.
-    fn fill(shares: &mut Shares, owner: u64) -> u64 {
-        (0..).take_while(|_| shares.take(Owner(owner), 1, 90)).count() as u64
-    }
-
-    #[test]
-    fn one_user_alone_has_half_and_a_new_one_finds_room() {
-        let mut shares = Shares::default();
-        assert_eq!(fill(&mut shares, 1), 45);
-        assert_eq!(fill(&mut shares, 2), 22);
-        for other in 3..9 {
-            assert!(shares.take(Owner(other), 1, 90), "{other}");
-        }
-    }
-
     #[test]
     fn a_new_user_gets_the_last_unit() {
         let mut shares = Shares::default();

@@ -28,7 +28,7 @@ impl Node {
         let unused = waits - told + self.tell_dismissed(host, told);
         let unused = self.end_waits(host, time, unused);
         let unused = self.end_places(unused, time.now);
-        let mut is_done = unused > 0 && !self.deferred.has_dismissed();
+        let mut is_done = unused > 0 && self.dismissed.is_empty();
         if !may_write || self.is_following() {
             return !is_done;
         }
@@ -50,11 +50,8 @@ impl Node {
     /// Ends leases that are over at the key that is due first. Returns the pieces of work done.
     fn end_due<H: Host>(&mut self, host: &mut H, time: Time, left: usize) -> usize {
         let Some(key) = host.due(time.now) else { return 0 };
-        let key = key.as_key();
-        let serves = self.may_hand_over(host, key);
         // If no lease is over at a key that was due, the index lagged, and the look has corrected it.
-        let ended = self.end_over(host, key, time, left.min(A_FEW)).max(1);
-        ended + self.hand_over(host, key, time, serves)
+        self.look_after(host, key.as_key(), None, time, left).max(1)
     }
 
     fn end_waits<H: Host>(&mut self, host: &mut H, time: Time, budget: usize) -> usize {
@@ -76,17 +73,17 @@ impl Node {
     /// Does a piece or two of deferred work: ends grants, and serves keys.
     /// Returns the pieces of work done.
     fn catch_up<H: Host>(&mut self, host: &mut H, time: Time, left: usize) -> usize {
-        let undelivered = self.deferred.next_undelivered();
+        let undelivered = self.undelivered.pop_front().map(|grant| (grant, Ending::Undelivered));
         let gone = undelivered
-            .map(|grant| (grant, Ending::Undelivered))
             .or_else(|| self.ephemeral.next_leaving().map(|grant| (grant, Ending::Disconnected)));
         let to_serve = self.waiting.rechecks.pop_next();
         let mut pieces = 0;
         if let Some((grant, why)) = gone {
+            pieces += A_GRANT;
             pieces += self.look_after(host, grant.key.as_key(), Some((&grant, why)), time, left);
         }
         if let Some(key) = to_serve {
-            pieces += self.look_after(host, key.as_key(), None, time, left);
+            pieces += A_GRANT + self.look_after(host, key.as_key(), None, time, left);
         }
         pieces
     }
@@ -106,7 +103,7 @@ impl Node {
             self.end_gone(host, grant, why, time);
         }
         let ended = self.end_over(host, key, time, left.min(A_FEW));
-        A_GRANT + ended + self.hand_over(host, key, time, serves)
+        ended + self.hand_over(host, key, time, serves)
     }
 
     /// Ends the grant of a connection that is gone, if the grant is still that connection's.

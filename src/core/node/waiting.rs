@@ -6,7 +6,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::GrantId;
-use super::places::{Left, Places};
+use super::places::Places;
 use super::rechecks::Rechecks;
 use crate::lock::queue::{Presence, Queue, Waiter};
 use crate::node::shares::Shares;
@@ -106,11 +106,6 @@ impl Waiting {
             Presence::Waiting { until } => until.map(|end| end.left(now)),
             Presence::Away { ends } => Some(ends.left(self.places.clock.at(now))),
         }
-    }
-
-    /// Time left of a waiter's place, if it is away.
-    pub(super) fn place_left(&self, waiter: &Waiter, now: Instant) -> Option<Left> {
-        waiter.place_ends().map(|end| self.places.left(end, now))
     }
 
     /// Time of the next thing to do.

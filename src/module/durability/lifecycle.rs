@@ -16,6 +16,7 @@ impl State {
     /// Fails with the problem of the file, for the operator.
     pub fn open_state_file(&mut self) -> Result<(), String> {
         let path = self.store.durability.state_file.clone();
+        let unix = self.time().unix;
         let before = if path.is_empty() {
             None
         } else {
@@ -24,7 +25,7 @@ impl State {
         if let Some(before) = &before {
             let Record { fence, unix, bound, .. } = *before;
             self.node.durable.resume(&Promise { fence, unix, bound, ..Promise::default() }, now());
-        } else if let Some(lost) = self.node.settings.terms().lost(self.time().unix) {
+        } else if let Some(lost) = self.node.settings.lost(unix) {
             self.node.durable.resume(&lost, now());
             self.store.durability.writer.begin_with(lost);
         }

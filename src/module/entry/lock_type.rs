@@ -151,7 +151,7 @@ unsafe extern "C" fn digest(digest: *mut raw::RedisModuleDigest, value: *mut c_v
     match unsafe { Block::from_ptr(value).map(|block| block.inside()) } {
         Some(Inside::One(_, grant)) => add(Mode::Exclusive, grant),
         Some(Inside::Many(many)) => {
-            many.crowd.grants_by_token().for_each(|grant| add(many.crowd.mode(), grant));
+            many.crowd.grants().for_each(|grant| add(many.crowd.mode(), grant));
         }
         Some(Inside::Dead) | None => {}
     }

@@ -7,7 +7,7 @@ use std::ptr;
 use redis_module::raw;
 
 use dlock_core::lock::{Found, Holders};
-use dlock_core::{Crowd, Deadline, Done, Fence, Grant, Key, Millis, Reason, Renewal};
+use dlock_core::{Crowd, Deadline, Done, Fence, Grant, Key, Millis, Reason};
 
 use super::block::{Block, Inside};
 use super::context::{Ctx, Name, OK, api};
@@ -198,12 +198,12 @@ impl<'c> Open<'c> {
         block
     }
 
-    /// Replaces the grant by the renewed one, and returns the new block. No index may have the old one.
-    pub fn renew_one(&mut self, renewal: &Renewal<'_>, scratch: &mut Vec<u8>) -> Option<Block> {
+    /// Replaces the grant by the `renewed` one, and returns the new block. No index may have the old one.
+    pub fn renew_one(&mut self, renewed: &Grant<'_>, scratch: &mut Vec<u8>) -> Option<Block> {
         let old = self.block()?;
         // SAFETY: the keyspace holds the old block until `leave_keyspace` below.
-        let Inside::One(_, grant) = (unsafe { old.inside() }) else { return None };
-        let new = Block::one(self.key(), &grant.renewed(renewal), scratch);
+        let Inside::One(..) = (unsafe { old.inside() }) else { return None };
+        let new = Block::one(self.key(), renewed, scratch);
         if !self.replace_value(&kind::LOCK, new.as_ptr()) {
             new.leave_keyspace();
             return None;
@@ -218,9 +218,7 @@ impl<'c> Open<'c> {
     pub fn correct(&mut self, scratch: &mut Vec<u8>) -> Option<Block> {
         // SAFETY: the keyspace holds the block; no other reference into it is in use.
         match unsafe { self.block()?.inside() } {
-            Inside::One(_, Grant { lease, fence, .. }) => {
-                self.renew_one(&Renewal { lease, fence, asker: None }, scratch)
-            }
+            Inside::One(_, grant) => self.renew_one(&grant, scratch),
             Inside::Many(gathering) => {
                 gathering.key = self.key().to_owned();
                 None

@@ -59,9 +59,10 @@ impl Job {
     pub fn floors(&self, durable: &Durable, mut tell: impl FnMut(&Name, &[u8])) {
         let Some(slots) = self.slots.first() else { return };
         let mut floor = Vec::new();
-        write_floor(durable.fence_of_all(), &mut floor);
+        write_floor(durable.counter.last_of_all(), &mut floor);
         tell(&Name::new(&name_in(*slots.start())), &floor);
-        for (key, fence) in durable.ahead().filter(|(key, _)| self.has_slot(key.in_cluster)) {
+        for (key, fence) in durable.counter.ahead().filter(|(key, _)| self.has_slot(key.in_cluster))
+        {
             floor.clear();
             write_ahead(&key, fence, &mut floor);
             tell(&Name::new(&name_in(key.in_cluster)), &floor);

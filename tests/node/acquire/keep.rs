@@ -28,6 +28,17 @@ fn a_place_survives_its_connection_and_client_kill(kind: Kind) {
     eventually("the other's turn", || server.holders("job") == ["other"]);
 }
 
+#[apply(on_one_server)]
+fn the_newest_request_of_a_token_ends_the_one_that_waits(kind: Kind) {
+    let server = Server::start(kind);
+    server.run("DLOCK.ACQUIRE job holder 60000");
+    let mut waiter = server.waiter("DLOCK.ACQUIRE job next 600000 WAIT 0");
+    server.run("DLOCK.ACQUIRE job next 60000 KEEP 60000");
+    let answer = waiter.recv();
+    assert!(answer.error().starts_with("REPLACED "), "{answer:?}");
+    assert_eq!((server.waiters("job"), server.node("places").int()), (vec!["next".into()], 1));
+}
+
 /// In one turn of the event loop, the turn of a waiter comes, its connection breaks before the reply, and its
 /// token extends over another connection.
 #[apply(on_one_server)]

@@ -102,12 +102,12 @@ fn the_first_hundred_waiters_are_listed_and_all_are_counted(kind: Kind) {
 fn the_first_hundred_holders_are_listed_and_all_are_counted(kind: Kind) {
     let server = Server::start(kind);
     for (key, mode) in [("book", "SHARED"), ("pool", "LIMIT 500")] {
-        let take = |n| format!("DLOCK.ACQUIRE {key} t{n} 60000 {mode}");
+        let take = |n| format!("DLOCK.ACQUIRE {key} t{n:03} 60000 {mode}");
         server.client().pipeline((0..300).map(take));
-        let expected: Vec<String> = (0..100).map(|n| format!("t{n}")).collect();
+        let expected: Vec<String> = (0..100).map(|n| format!("t{n:03}")).collect();
         assert_eq!(server.holders(key), expected);
         // A waiter that leaves makes room on the page.
-        server.run(&format!("DLOCK.RELEASE {key} t3"));
+        server.run(&format!("DLOCK.RELEASE {key} t003"));
         assert_eq!(server.holders(key).last(), Some(&"t100".to_owned()));
         for request in ["DLOCK.INSPECT", "DLOCK.TOKENS"] {
             let lock = server.run(&format!("{request} {key}"));

@@ -12,7 +12,6 @@ use rand::RngExt;
 const SECOND: i64 = 1_000_000;
 const MINUTE: i64 = 60 * SECOND;
 const HOUR: i64 = 3600;
-const DAY: i64 = 24 * HOUR;
 
 /// A server without quarantine: leases do not matter here.
 fn hasty(kind: Kind) -> Server {
@@ -21,18 +20,6 @@ fn hasty(kind: Kind) -> Server {
 
 fn with_movable_clock(kind: Kind) -> Server {
     Server::build(kind).config("dlock.quarantine off").with_movable_wall_clock().start()
-}
-
-/// Moves the wall clock, and takes a lock until the time is the floor of its fences.
-#[track_caller]
-fn move_clock(server: &Server, clock: i64) -> i64 {
-    server.set_wall_clock(clock);
-    let mut fence = 0;
-    eventually("the time is the floor of its fences", || {
-        fence = server.next_fence();
-        fence >= wall_clock::micros(clock) - SECOND
-    });
-    fence
 }
 
 #[apply(on_two_servers)]
@@ -60,20 +47,6 @@ fn fences_grow_over_every_restart(kind: Kind) {
         }
     }
     assert!(server.next_fence() > last);
-}
-
-#[apply(on_one_server)]
-fn fences_grow_over_a_wall_clock_that_went_back_a_day(kind: Kind) {
-    for end in [Server::kill as fn(&mut Server), Server::stop] {
-        let mut server = with_movable_clock(kind);
-        let last = move_clock(&server, DAY);
-        end(&mut server);
-        // The server's clock is the real one again.
-        server.start_again();
-        let fence = server.next_fence();
-        assert!(fence > last, "{fence} after {last}");
-        assert!(server.node("fence").int() >= fence);
-    }
 }
 
 #[apply(on_one_server)]

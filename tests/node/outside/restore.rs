@@ -1,6 +1,7 @@
 //! RESTORE of a DUMP brings the lock with its leases at full length. Any other payload is refused or becomes
 //! a sound lock, and the server goes on running.
 
+use std::fs;
 use std::time::Instant;
 
 use harness::{

@@ -60,14 +60,6 @@ fn a_start_without_a_state_file_waits_for_leases_that_may_have_been_lost(kind: K
     assert!(ahead > 500_000_000, "{ahead} us ahead of the clock");
 }
 
-#[apply(on_one_server)]
-fn no_longer_than_the_longest_lease_that_it_grants(kind: Kind) {
-    let begun = Instant::now();
-    let server = Server::build(kind).as_it_comes().config("dlock.max-ttl 300").start();
-    assert!(server.client().run("DLOCK.ACQUIRE job alice 200 WAIT 0").int() > 0);
-    assert!(begun.elapsed().as_millis() >= 300, "{:?}", begun.elapsed());
-}
-
 #[apply(on_two_servers)]
 fn leases_that_came_with_the_data_set_are_waited_for_in_their_full_length(kind: Kind) {
     let mut server = Server::start(kind);
@@ -108,30 +100,4 @@ fn a_node_that_keeps_no_file_waits_for_the_leases_that_it_finds(kind: Kind) {
     server.start_again();
     assert_exactly(server.assert_in_quarantine(FOUND), 60_000, since);
     assert_eq!(server.run("DLOCK.RELEASE job alice").int(), 1);
-}
-
-#[apply(on_one_server)]
-fn a_least_number_of_milliseconds_is_waited_for_without_a_file(kind: Kind) {
-    let begun = Instant::now();
-    let mut server = Server::build(kind).config("dlock.quarantine 50000").start();
-    assert_exactly(server.assert_in_quarantine(NO_FILE), 50_000, begun);
-    assert_eq!(server.run("CONFIG SET dlock.quarantine off").text(), "OK");
-    server.run("DLOCK.ACQUIRE job alice 40000");
-    for (lease, expected) in [(40_000, 50_000), (60_000, 60_000)] {
-        let fence = server.holder("job")["fence"].int();
-        let extended = server.run(&format!("DLOCK.EXTEND job alice {lease} FENCE {fence}"));
-        assert_eq!(extended.int(), 1);
-        let since = Instant::now();
-        start_without_state(&mut server);
-        let left = server.node("quarantine-ms").int();
-        println!("found a lease of {lease} ms: {left} ms left");
-        assert_exactly(left, expected, since);
-        assert_eq!(server.run("DLOCK.ACQUIRE other bob 1000").code(), "QUARANTINE");
-    }
-
-    let begun = Instant::now();
-    let builder = Server::build(kind).config("dlock.state-file \"\"");
-    let server = builder.config("dlock.quarantine 300").start();
-    assert!(server.client().run("DLOCK.ACQUIRE job alice 60000 WAIT 0").int() > 0);
-    assert!(begun.elapsed().as_millis() >= 300, "{:?}", begun.elapsed());
 }

@@ -2,10 +2,8 @@
 
 use std::time::Instant;
 
-use harness::quarantine::{CRASHED, RELOADED, assert_bound, assert_no_shorter};
-use harness::{Kind, Server, apply, eventually, on_every_server, on_one_server, on_two_servers};
-
-use super::crash::crashed;
+use harness::quarantine::{RELOADED, assert_bound};
+use harness::{Kind, Server, apply, on_every_server, on_one_server, on_two_servers};
 
 #[apply(on_every_server)]
 fn a_data_set_that_is_loaded_over_the_live_one_begins_a_quarantine(kind: Kind) {
@@ -48,21 +46,4 @@ fn what_is_flushed_is_over_and_begins_none(kind: Kind) {
         server.run("FLUSHALL");
     }
     assert_eq!(server.quarantine_lines(), 0, "{}", server.log());
-}
-
-#[apply(on_one_server)]
-fn a_reload_during_a_quarantine_does_not_shorten_it(kind: Kind) {
-    let server = crashed(kind, &["known alice 60000"]);
-    let mut waiter = server.waiter("DLOCK.ACQUIRE free bob 60000 WAIT 0");
-    let since = Instant::now();
-    let left = server.assert_in_quarantine(CRASHED);
-    server.run("DEBUG RELOAD");
-    let next = server.node("quarantine-ms").int();
-    assert_no_shorter(next, left, since);
-    assert_eq!(server.run("DLOCK.ACQUIRE free carol 60000").code(), "QUARANTINE");
-    server.leave_quarantine();
-    // A waiter for a lock of the former data set may have been sent away.
-    let answer = waiter.recv();
-    assert!(answer.is_int() || answer.code() == "UNBLOCKED", "{answer:?}");
-    eventually("nobody waits", || server.node("waiters").int() == 0);
 }

@@ -120,7 +120,7 @@ impl<R: Rules> World<R> {
             known.then(|| new.end_at(end, now))
         });
         let said = pair.known.fence.max(Fence(new.time(now).unix));
-        if old.node.durable.fence() > said {
+        if old.node.durable.counter.last() > said {
             judge.forget_fences(node);
         }
         for (key, mode, holder) in new.host.grants() {
@@ -227,9 +227,9 @@ impl<R: Rules> World<R> {
     pub(super) fn note_astray(&mut self, log: &[Report]) {
         for event in log {
             let holder = match event {
-                Report::Granted { key, holder, .. }
-                | Report::Renewed { key, holder, .. }
-                | Report::Extended { key, holder, .. } => Some((key, holder.grant().token)),
+                Report::Granted { key, holder, .. } | Report::Renewed { key, holder, .. } => {
+                    Some((key, holder.grant().token))
+                }
                 _ => None,
             };
             if let Some((key, token)) = holder {

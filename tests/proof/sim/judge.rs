@@ -287,14 +287,12 @@ impl Judge {
         });
     }
 
-    /// Reads a node's reports. `find` returns the end of a token's lease there, and its fence. `takes` is
-    /// true if a token takes locks that are done.
+    /// Reads a node's reports. `takes` is true if a token takes locks that are done.
     pub fn hear(
         &mut self,
         node: usize,
         log: &[Report],
         (now, true_now): (Instant, u64),
-        find: impl Fn(&KeyBuf, &[u8]) -> Option<(Deadline, Fence)>,
         takes: impl Fn(&[u8]) -> bool,
     ) {
         for event in log {
@@ -307,15 +305,6 @@ impl Judge {
                 Report::Ended { key, token, .. } => {
                     self.leases_at(node, key).retain(|lease| lease.token != *token);
                 }
-                Report::Extended { key, holder, .. } => {
-                    let token = holder.grant().token;
-                    let Some((end, fence)) = find(key, token) else { continue };
-                    let of = |lease: &&mut Lease| *lease.token == *token;
-                    let leases = self.leases_at(node, key).iter_mut();
-                    leases.filter(of).for_each(|lease| lease.end = end);
-                    let counted = self.counted.entry((node, key.clone())).or_default();
-                    *counted = (*counted).max(fence.0);
-                }
                 Report::Granted { key, mode, holder, .. } => {
                     if takes(holder.grant().token) {
                         self.taken(node, key, true_now);
@@ -325,6 +314,8 @@ impl Judge {
                 }
                 Report::Renewed { key, mode, holder } => {
                     self.granted(node, key, Lease::of(*mode, holder), false, now);
+                    let counted = self.counted.entry((node, key.clone())).or_default();
+                    *counted = (*counted).max(holder.grant().fence.0);
                 }
                 Report::TextRemoved(_) | Report::Answered(..) => {}
             }

@@ -181,7 +181,8 @@ impl<R: Rules> World<R> {
         let leaders = || (0..self.nodes).map(|node| &self.servers[self.leader(node)]);
         let up = || leaders().filter(|server| server.is_up);
         let unix = |server: &Server| server.time(self.now).unix;
-        let mut far: Vec<u64> = up().map(|s| s.node.durable.fence().0.max(unix(s))).collect();
+        let mut far: Vec<u64> =
+            up().map(|s| s.node.durable.counter.last().0.max(unix(s))).collect();
         far.sort_unstable();
         let reach = up().map(unix).min().unwrap_or(0) + MAX_FENCE_AHEAD - 10_000_000;
         let majority = self.nodes / 2 + 1;

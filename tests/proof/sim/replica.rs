@@ -65,6 +65,9 @@ impl Server {
         match self.flaw {
             Some(Flaw::PromotedWithoutQuarantine) => self.node.settings.quarantine = Policy::Off,
             Some(Flaw::QuarantineWithoutLag) => from = Time { now: self.time(heard).now, ..time },
+            Some(Flaw::QuarantineOfDataSet) if self.knowledge.knows == Knows::Untold => {
+                self.node.durable.inherit(Promise::default(), time.now);
+            }
             Some(Flaw::PromotedWithoutLeases) => self.host.clear(),
             _ => {}
         }

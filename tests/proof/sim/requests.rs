@@ -5,7 +5,7 @@ use dlock_core::command::extend::Extend;
 use dlock_core::command::release::{DoneFor, Release};
 use dlock_core::limits::MAX_FENCE;
 use dlock_core::quorum::{Answer, Ask, DoneRecord, Obstacle, Wait};
-use dlock_core::{Acquired, ClientId, Fence, Host, Lease, Millis, Mode, Reason, Renewal, Time};
+use dlock_core::{Acquired, ClientId, Fence, Grant, Host, Lease, Millis, Mode, Reason, Time};
 
 use super::flaw::Flaw;
 use super::server::{Blocked, Request, Server};
@@ -124,9 +124,8 @@ impl Server {
         if request.mode == Mode::Exclusive
             && let Some(holder) = self.host.holder(&request.key, &request.token)
         {
-            let fence = holder.grant().fence;
             let lease = Lease::begin(time.now, request.ttl);
-            self.host.renew_one(request.key.as_key(), Renewal { lease, fence, asker: None });
+            self.host.renew_one(request.key.as_key(), Grant { lease, ..holder.grant() });
         }
     }
 
@@ -161,6 +160,7 @@ fn refused(refusal: &Reason) -> Answer {
             Answer::Done(DoneRecord { fence, left: left.unwrap_or(Millis(u64::MAX)) })
         }
         Reason::TooFar { .. } | Reason::TooManyAhead { .. } => Answer::TooFar,
+        Reason::TooLong { most, .. } => Answer::TooLong(Millis(*most)),
         Reason::NotDurable => Answer::Refused(Obstacle::NotDurable),
         Reason::TooManyWaiters | Reason::TooManyLocks { .. } => Answer::Refused(Obstacle::Busy),
         _ => Answer::Refused(Obstacle::Never),

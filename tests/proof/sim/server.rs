@@ -155,7 +155,7 @@ impl Server {
         if let Some(Record { fence, unix, bound, .. }) = before.clone() {
             let said = Promise { fence, unix, bound, ..Promise::default() };
             self.node.durable.resume(&said, time.now);
-        } else if let Some(lost) = self.node.settings.terms().lost(time.unix) {
+        } else if let Some(lost) = self.node.settings.lost(time.unix) {
             let forgets = self.flaw == Some(Flaw::CountsAnew);
             let lost = Promise { fence: if forgets { Fence(0) } else { lost.fence }, ..lost };
             self.node.durable.resume(&lost, time.now);
@@ -240,9 +240,7 @@ impl Server {
             _ => LOST.0,
         };
         let quarantine = if off { Policy::Off } else { Policy::Auto };
-        let knows_none = self.flaw == Some(Flaw::QuarantineOfDataSet);
-        let max_ttl = if knows_none { 1 } else { UNKNOWN };
-        Settings { max_ttl, quarantine, newborn_quarantine }
+        Settings { max_ttl: UNKNOWN, quarantine, newborn_quarantine }
     }
 
     fn record(&self, file: Promise) -> Record {

@@ -109,18 +109,13 @@ impl<R: Rules> World<R> {
         self.check_near(place, &others);
         self.note_ends(node, &others);
         let server = &self.servers[place];
-        let host = &server.host;
         let now = (server.time(self.now).now, self.now);
-        let find = |key: &KeyBuf, token: &[u8]| {
-            let holder = host.holder(key, token)?;
-            Some((holder.grant().lease.end, holder.grant().fence))
-        };
         let tasks = &self.tasks;
         let takes = |token: &[u8]| {
             let task = token.first_chunk().map(|task| u32::from_be_bytes(*task) as usize);
             task.and_then(|task| tasks.get(task)).is_some_and(|task| task.means.again)
         };
-        self.judge.hear(node, log, now, find, takes);
+        self.judge.hear(node, log, now, takes);
     }
 
     pub(super) fn look_at_state_file(&mut self, server: usize) {

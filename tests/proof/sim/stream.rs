@@ -28,8 +28,7 @@ pub enum Sent {
 impl Stream {
     /// Sends what a node reported.
     pub fn send(&mut self, event: &Report) {
-        let hides = self.hides_renewals
-            && matches!(event, Report::Renewed { .. } | Report::Extended { .. });
+        let hides = self.hides_renewals && matches!(event, Report::Renewed { .. });
         if self.has_replica && !hides {
             self.sent.extend(Replicated::write(event).map(Sent::Effect));
         }

@@ -35,8 +35,8 @@ type Outage = Arc<Mutex<Option<(Reply, Counted)>>>;
 struct Asker {
     reply: ReplyTo,
     since: Instant,
-    /// Set if it waits.
-    waits: Option<Counted>,
+    /// Counts it while it waits.
+    _waits: Option<Counted>,
     keep: Option<Millis>,
     bond: Option<Bond>,
 }
@@ -170,10 +170,6 @@ impl Wanted {
     /// Replaces the old request of this token by the new one.
     fn ask_again(&mut self, lock: &Lock, ask: Box<Acquisition>) -> Result<(), NotHeld> {
         let is_poll = ask.wait.is_none();
-        if is_poll && self.asker.as_ref().is_some_and(|asker| asker.waits.is_some()) {
-            ask.reply.answer(Reply::Null);
-            return Ok(());
-        }
         if let Some(asker) = self.asker.take() {
             asker.reply.answer(Reply::error(REPLACED));
         }
@@ -194,7 +190,7 @@ impl Asker {
     fn of(lock: &Lock, ask: Acquisition) -> Asker {
         Asker {
             since: Instant::now(),
-            waits: ask.wait.map(|_| Counted::new(&lock.common.figures.waiting)),
+            _waits: ask.wait.map(|_| Counted::new(&lock.common.figures.waiting)),
             keep: ask.keep,
             bond: ask.bond,
             reply: ask.reply,
@@ -241,5 +237,4 @@ fn present(outage: &Mutex<Option<(Reply, Counted)>>) -> MutexGuard<'_, Option<(R
     outage.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-const REPLACED: &str =
-    "REPLACED the same token asked again on another connection, which now waits in this place";
+const REPLACED: &str = "REPLACED the same token asked again, and its newest request counts; use one token for each acquisition";

@@ -39,7 +39,7 @@ impl Bench {
 
     /// Starts the node without a state file, and with nothing else.
     pub fn begin_anew(&mut self) {
-        if let Some(lost) = self.node.settings.terms().lost(self.time().unix) {
+        if let Some(lost) = self.node.settings.lost(self.time().unix) {
             self.node.durable.resume(&lost, self.time().now);
         }
         let (back, held) = (Ended::default(), Millis(0));
@@ -80,7 +80,7 @@ impl Bench {
         words: &str,
     ) -> Result<Acquired, Reason> {
         let args: Vec<&[u8]> = words.split(' ').map(str::as_bytes).collect();
-        let ask = acquire::parse(&args, &self.node.settings).expect("a good request");
+        let ask = acquire::parse(&args).expect("a good request");
         let time = self.time();
         self.node.acquire(&mut self.host, key, &ask, ClientId(client), time)
     }
@@ -168,7 +168,7 @@ impl Bench {
 
     pub fn extend_at(&mut self, key: Key<'_>, words: &str) -> Result<bool, Reason> {
         let args: Vec<&[u8]> = words.split(' ').map(str::as_bytes).collect();
-        let ask = extend::parse(&args, &self.node.settings).expect("a good request");
+        let ask = extend::parse(&args).expect("a good request");
         let time = self.time();
         self.node.extend(&mut self.host, key, &ask, OTHER, time)
     }

@@ -1,5 +1,5 @@
-//! Leases of all lengths, crashes, promotions, and a `dlock.max-ttl` that changes: no lock is granted while another
-//! client may hold it.
+//! Leases of all lengths, granted here or arriving from another node, crashes, promotions, and a `dlock.max-ttl`
+//! that changes: no lock is granted while another client may hold it.
 
 use alloc::format;
 use alloc::string::String;
@@ -11,9 +11,11 @@ use proptest::sample::Index;
 
 use super::bench::Bench;
 use crate::durability::promise::Promise;
+use crate::lock::Grant;
+use crate::node::host::Host;
 use crate::node::{Acquired, Node};
 use crate::reason::Reason;
-use crate::words::{Fence, Instant, Key, Millis};
+use crate::words::{ClientId, Fence, Instant, Key, Lease, Millis};
 
 const HOUR: u64 = 3_600_000;
 
@@ -50,6 +52,12 @@ enum Step {
     },
     Release(Index),
     Delete(u8),
+    /// A lock arrives with its slot, or a client restores it.
+    Arrive {
+        key: u8,
+        ttl: u64,
+        is_restored: bool,
+    },
     Pass(u64),
     /// The file is written in the background: begun, and done.
     Begin,
@@ -75,6 +83,7 @@ fn step() -> impl Strategy<Value = Step> {
         3 => (any::<Index>(), ttl()).prop_map(|(which, ttl)| Step::Extend { which, ttl }),
         2 => any::<Index>().prop_map(Step::Release),
         1 => key().prop_map(Step::Delete),
+        1 => (key(), ttl(), any::<bool>()).prop_map(|(key, ttl, is_restored)| Step::Arrive { key, ttl, is_restored }),
         3 => prop_oneof![0..100_u64, 20_000..90_000_u64, 60_000..HOUR, HOUR..20 * HOUR].prop_map(Step::Pass),
         2 => Just(Step::Begin),
         2 => Just(Step::Done),
@@ -127,6 +136,9 @@ impl Site {
             Step::Extend { which, ttl } => self.extend(which, ttl),
             Step::Release(which) => self.release(which),
             Step::Delete(name) => self.delete(&format!("{name}")),
+            Step::Arrive { key, ttl, is_restored } => {
+                self.arrive(&format!("{key}"), ttl, is_restored)?;
+            }
             Step::Pass(ms) => {
                 self.bench.pass_and_sweep(ms * 1000);
                 let now = self.bench.now;
@@ -215,6 +227,32 @@ impl Site {
         self.held.retain(|held| held.token.as_bytes() != token);
         self.bench.host.take(&here);
         self.bench.removed(key(name), Fence(0));
+    }
+
+    /// A lock arrives, unless the file cannot cover it. The replica gets a new copy of the data set.
+    fn arrive(&mut self, name: &str, ttl: u64, is_restored: bool) -> Result<(), TestCaseError> {
+        let (time, Bench { node, host, .. }) = (self.bench.time(), &mut self.bench);
+        let (here, fence, ttl) = (key(name), Fence(node.durable.counter.last().0 + 1), Millis(ttl));
+        if host.values.contains_key(&here.to_owned()) {
+            return Ok(());
+        }
+        let needs = node.needs((fence, ttl), is_restored, time);
+        prop_assert_eq!(needs.is_err(), is_restored && ttl.0 > node.settings.max_ttl);
+        match needs {
+            Ok(Some(promise)) if host.promise(&promise) => node.promised(promise),
+            Ok(None) => {}
+            _ => return Ok(()),
+        }
+        self.tokens += 1;
+        let token = format!("{}", self.tokens);
+        let (lease, client) = (Lease::begin(time.now, ttl), ClientId::UNKNOWN);
+        let text = token.as_bytes();
+        let grant = Grant { token: text, fence, lease, client, ephemeral: false, meta: b"" };
+        host.put_one(here, grant);
+        node.heard_of(here, fence, ttl);
+        self.held.push(Held { name: name.into(), token, end: time.now.0 + ttl.0 * 1000 });
+        self.replicate();
+        Ok(())
     }
 
     /// The replica takes over: it received all promises, or none.

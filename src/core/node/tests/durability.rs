@@ -3,7 +3,6 @@
 use alloc::{format, vec};
 
 use super::bench::{Bench, KEY, record};
-use crate::command;
 use crate::durability::promise::Promise;
 use crate::durability::quarantine::{Cause, Policy, Start};
 use crate::durability::record::Ended;
@@ -74,12 +73,12 @@ fn when_nothing_can_be_written_what_was_promised_is_still_granted() {
     assert_eq!(bench.acquire(1, "a 2000"), Err(Reason::NotDurable));
     assert_eq!(bench.extend("a 500"), Ok(true));
     bench.release("a");
-    let fence = bench.node.durable.fence();
+    let fence = bench.node.durable.counter.last();
     assert_eq!(bench.acquire(1, "a 2000"), Err(Reason::NotDurable));
     assert_eq!(bench.acquire(1, "a 10 FENCE 300000000"), Err(Reason::NotDurable));
     bench.pass(61_000_000);
     assert_eq!(bench.acquire(1, "a 10"), Err(Reason::NotDurable));
-    assert_eq!((bench.node.durable.fence(), bench.holders()), (fence, "".into()));
+    assert_eq!((bench.node.durable.counter.last(), bench.holders()), (fence, "".into()));
     assert!(!bench.node.durable.is_vouched_for());
     bench.host.disk_is_full = false;
     assert!(bench.hold(1, "a 10") > fence);
@@ -407,15 +406,16 @@ fn a_lowered_max_ttl_limits_new_leases_and_ends_none() {
     let mut bench = Bench::new();
     let fence = bench.hold(1, "a 60000");
     bench.node.settings.max_ttl = 1_000;
-    let too_long = command::Refusal::Rule(Reason::TooLong { given: 1_001, most: 1_000 });
-    let ask: [&[u8]; 2] = [b"a", b"1001"];
-    assert_eq!(command::acquire::parse(&ask, &bench.node.settings).map(|_| ()), Err(too_long));
-    assert_eq!(command::extend::parse(&ask, &bench.node.settings).map(|_| ()), Err(too_long));
+    let too_long = Reason::TooLong { given: 1_001, most: 1_000 };
+    for words in ["a 1001", "b 1001", "b 1001 WAIT 0"] {
+        assert_eq!(bench.acquire(1, words), Err(too_long), "{words}");
+    }
+    assert_eq!(bench.extend("a 1001"), Err(too_long));
     bench.pass_and_sweep(59_000_000);
     assert_eq!(bench.check("a"), Some(fence));
     assert_eq!(bench.extend("a 1000"), Ok(true));
-    // The state file covers held leases.
-    assert!(bench.write().bound >= Millis(60_000));
+    // The state file covers the held lease, and is no longer.
+    assert_eq!(bench.write().bound, Millis(60_000));
 }
 
 /// Otherwise it would grant at once if it crashed before it is promoted.
@@ -481,11 +481,9 @@ fn a_quarantine_that_an_operator_ends_is_over_for_followers_and_after_a_crash() 
 #[test]
 fn a_replica_that_starts_again_goes_by_what_it_is_told() {
     let mut bench = Bench::new();
-    bench
-        .node
-        .durable
-        .resume(&Promise { bound: Millis(3_600_000), ..Promise::default() }, bench.time().now);
-    bench.follow();
+    let (now, bound) = (bench.time().now, Millis(3_600_000));
+    bench.node.durable.resume(&Promise { bound, ..Promise::default() }, now);
+    bench.node.demoted(&mut bench.host, now);
     assert!(bench.write().bound >= Millis(3_600_000));
     bench.inherit(Promise { bound: Millis(2_048), ..Promise::default() });
     assert!(bench.node.should_promise(bench.time()));
@@ -499,10 +497,10 @@ fn a_restored_lease_longer_than_a_new_one_is_refused_and_leaves_no_trace() {
     bench.node.settings.max_ttl = 1_000;
     bench.hold(1, "a 10");
     let (time, fence, said) =
-        (bench.time(), bench.node.durable.fence(), bench.node.durable.bound());
+        (bench.time(), bench.node.durable.counter.last(), bench.node.durable.leases.said());
     let refused = Err(Reason::TooLong { given: 1_001, most: 1_000 });
     assert_eq!(bench.node.needs((fence, Millis(1_001)), true, time), refused);
-    assert_eq!(bench.node.durable.bound(), said);
+    assert_eq!(bench.node.durable.leases.said(), said);
     let needed = bench.node.needs((fence, Millis(1_000)), true, time);
     assert_eq!(needed.map(|promise| promise.map(|promise| promise.bound)), Ok(Some(Millis(1_000))));
 }
@@ -512,7 +510,7 @@ fn a_long_lease_that_arrives_with_its_slot_raises_the_bound() {
     let mut bench = Bench::new();
     bench.node.settings.max_ttl = 1_000;
     bench.hold(1, "a 10");
-    let (time, fence) = (bench.time(), bench.node.durable.fence());
+    let (time, fence) = (bench.time(), bench.node.durable.counter.last());
     let needed = bench.node.needs((fence, Millis(86_400_000)), false, time);
     assert!(needed.is_ok_and(|promise| promise.is_some_and(|it| it.bound >= Millis(86_400_000))));
 }

@@ -107,13 +107,13 @@ fn an_extension_with_a_fence_raises_the_holder_and_the_counter() {
     bench.hold(1, "a 10 SHARED");
     assert_eq!(bench.extend("a 10 FENCE 2000000"), Ok(true));
     assert_eq!(
-        (bench.check("a"), bench.node.durable.fence()),
+        (bench.check("a"), bench.node.durable.counter.last()),
         (Some(Fence(2_000_000)), Fence(2_000_000))
     );
     assert_eq!(bench.hold(2, "b 10 SHARED"), Fence(2_000_001));
     // The fence is below the counter, but not below the holder's.
     assert_eq!(bench.extend("a 10 FENCE 2000000"), Ok(true));
-    assert_eq!(bench.node.durable.fence(), Fence(2_000_001));
+    assert_eq!(bench.node.durable.counter.last(), Fence(2_000_001));
 }
 
 #[test]
@@ -130,10 +130,10 @@ fn an_extension_with_a_smaller_fence_than_the_holders_is_refused() {
 fn an_extension_with_a_fence_too_far_ahead_is_an_error() {
     let mut bench = Bench::new();
     bench.hold(1, "a 10");
-    let counter = bench.node.durable.fence();
+    let counter = bench.node.durable.counter.last();
     let refused = Reason::TooFar { given: 600_000_001, most: 600_000_000 };
     assert_eq!(bench.extend("a 10 FENCE 600000001"), Err(refused));
-    assert_eq!((bench.node.durable.fence(), bench.check("a")), (counter, Some(counter)));
+    assert_eq!((bench.node.durable.counter.last(), bench.check("a")), (counter, Some(counter)));
 }
 
 /// The fence was granted before, by a clock that was ahead.
@@ -191,10 +191,8 @@ fn a_break_of_one_token_leaves_the_others() {
 fn locks_at_other_keys_and_in_other_databases_are_other_locks() {
     let mut bench = Bench::new();
     bench.hold(1, "a 10");
-    let time = bench.time();
     for key in [Key { db: 1, ..KEY }, Key { db: 0, name: b"key2" }] {
-        let ask = crate::command::acquire::parse(&[b"b", b"10"], &bench.node.settings).unwrap();
-        let granted = bench.node.acquire(&mut bench.host, key, &ask, ClientId(2), time);
+        let granted = bench.acquire_at(key, 2, "b 10");
         assert!(matches!(granted, Ok(Acquired::Granted(_))), "{granted:?}");
     }
     assert_eq!(bench.holders(), "a");
@@ -272,8 +270,7 @@ fn what_a_closed_connection_held_ends_a_part_in_each_turn_and_others_are_served_
     bench.set_text("old", None);
     bench.wait(2, "w 10 WAIT 0");
     bench.node.closed(ClientId(1));
-    assert!(bench.node.ephemeral.is_empty(), "moved as they are");
-    assert_eq!(bench.node.ephemeral.leaving(), [100]);
+    assert!(bench.node.ephemeral.all().count() == 0);
     bench.host.take(&KEY.to_owned());
     bench.node.maybe_free(KEY);
     let time = bench.time();
@@ -286,7 +283,7 @@ fn what_a_closed_connection_held_ends_a_part_in_each_turn_and_others_are_served_
     assert!(matches!(bench.acquire_at(last, 3, "a 10"), Ok(Acquired::Granted(_))));
     bench.sweep();
     assert_eq!(held(&bench), 2);
-    assert!(bench.node.ephemeral.leaving().is_empty() && !bench.node.has_pending());
+    assert!(bench.node.memory() == 0 && !bench.node.has_pending());
 }
 
 #[test]
@@ -349,7 +346,7 @@ fn a_grant_that_ends_with_a_connection_takes_memory_until_it_has_ended() {
     bench.node.closed(ClientId(1));
     assert_eq!(bench.acquire(3, refused[0]), full);
     bench.sweep();
-    assert_eq!(bench.holders(), "p c");
+    assert_eq!(bench.holders(), "c p");
     bench.hold(3, "p 10 SHARED EPHEMERAL");
     assert!(bench.release("p") && bench.release("c"));
     assert_eq!(bench.node.memory(), 0);

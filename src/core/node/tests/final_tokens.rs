@@ -21,7 +21,7 @@ fn an_acquire_that_was_overtaken_by_its_final_release_is_an_error() {
     assert_eq!(bench.finish("a"), Ok(false));
     assert_eq!(bench.acquire(1, "a 10 WAIT 0 KEEP 50"), Err(Reason::Final));
     assert_eq!(
-        (bench.holders(), bench.waiters(), bench.node.durable.fence()),
+        (bench.holders(), bench.waiters(), bench.node.durable.counter.last()),
         ("".into(), "".into(), Fence(0))
     );
     // This token alone is final, and at this key alone.

@@ -167,8 +167,10 @@ impl Judge {
             Report::Granted { key, mode, holder, waited } => {
                 self.hear_granted(key, *mode, holder, *waited, cause, host)
             }
+            Report::Renewed { key, mode, holder } if matches!(cause, Cause::Extend(..)) => {
+                self.hear_extended(key, *mode, holder, cause)
+            }
             Report::Renewed { key, mode, holder } => self.hear_renewed(key, *mode, holder, cause),
-            Report::Extended { key, mode, holder } => self.hear_extended(key, *mode, holder, cause),
             Report::Ended { key, token, why, held } => {
                 self.hear_ended(key, token, *why, *held, cause)
             }
@@ -237,6 +239,7 @@ impl Judge {
         }
         let holds = self.holds.entry(key.clone()).or_default();
         holds.push(hold);
+        holds.sort_by(|one, other| one.token.cmp(&other.token));
         // The number of permits follows the newest grant.
         holds.iter_mut().for_each(|hold| hold.mode = mode);
         Ok(())

@@ -25,15 +25,6 @@ fn one_that_does_not_wait_has_a_place_and_is_served_in_its_turn() {
 }
 
 #[test]
-fn the_turn_of_one_that_is_away_lasts_no_longer_than_its_ttl() {
-    let mut bench = Bench::new();
-    bench.hold(1, "a 100");
-    assert_eq!(bench.acquire(2, "b 7 KEEP 50"), Ok(Acquired::Denied));
-    assert!(bench.release("a"));
-    assert_eq!((bench.holders(), bench.left(), bench.away()), ("b".into(), 7, 1));
-}
-
-#[test]
 fn the_turn_of_one_that_does_not_come_back_lasts_for_its_whole_lease() {
     let mut bench = Bench::new();
     bench.hold(1, "a 100");
@@ -105,16 +96,24 @@ fn the_newest_request_says_whether_a_place_is_kept() {
     assert_eq!(bench.acquire(2, "b 50 KEEP 50"), Ok(Acquired::Denied));
     assert_eq!(bench.acquire(2, "b 100"), Ok(Acquired::Denied));
     assert_eq!((bench.waiters(), bench.node.waiting.places()), ("".into(), 0));
-    // The same is true for a token that waits on another connection, and waits on there.
+    // The same is true for a token that waits on another connection: that request ends.
     for (poll, stays) in [("b 50 KEEP 50", "b"), ("b 100", "")] {
         let b = bench.wait(2, "b 5 WAIT 20 KEEP 5");
         assert_eq!(bench.acquire(3, poll), Ok(Acquired::Denied));
-        assert_eq!((bench.answers(), bench.waiters()), (vec![], "b".into()));
-        bench.pass_and_sweep(20 * MS);
-        assert_eq!(bench.answers(), vec![(b, WaitOutcome::Denied)]);
-        bench.pass_and_sweep(10 * MS);
+        assert_eq!(bench.answers(), vec![(b, WaitOutcome::Replaced)]);
         assert_eq!(bench.waiters(), stays);
     }
+}
+
+#[test]
+fn a_dead_client_costs_its_newest_keep_and_no_lease_of_an_earlier_request() {
+    let mut bench = Bench::new();
+    bench.hold(1, "a 1000");
+    let b = bench.wait(2, "b 100000 WAIT 0");
+    assert_eq!(bench.acquire(3, "b 50 KEEP 50"), Ok(Acquired::Denied));
+    assert!(bench.release("a"));
+    bench.gone(b);
+    assert_eq!((bench.holders(), bench.left()), ("b".into(), 50));
 }
 
 #[test]

@@ -67,7 +67,6 @@ impl Judge {
         let queue = self.queues.get_mut(key);
         let there = queue.and_then(|queue| queue.iter_mut().find(|old| *old.token == *ask.token));
         match there {
-            Some(wait) if wait.away.is_none() => wait.keep = ask.keep.map(|keep| keep.0),
             None if ask.keep.is_none() => {}
             _ => {
                 self.waits(key, id, &Acquire { wait: None, ..*ask }, ClientId::UNKNOWN, now);
@@ -91,6 +90,19 @@ impl Judge {
                 self.departs(*id, now);
                 self.told.insert(*id);
             }
+        }
+    }
+
+    /// Its token asks again, and gets the lock at once.
+    pub fn replaces(&mut self, key: &KeyBuf, token: &[u8], log: &[Report]) {
+        let waits = self.queues.get_mut(key).and_then(|queue| {
+            queue.iter_mut().find(|wait| *wait.token == *token && wait.away.is_none())
+        });
+        if let Some(wait) = waits
+            && log.contains(&Report::Answered(wait.id, WaitOutcome::Replaced))
+        {
+            self.replaced.insert(wait.id);
+            (wait.away, wait.until) = (Some(u64::MAX), None);
         }
     }
 
@@ -172,9 +184,7 @@ impl Judge {
         let ttl = (hold.end - self.now) / 1000;
         match (first.away, ask) {
             (None, _) => {
-                // After a later request without KEEP, it will no longer be told.
-                let told = first.turn && (first.keep.is_some() || hold.away);
-                let client = if told { ClientId::AWAY } else { first.client };
+                let client = if first.turn { ClientId::AWAY } else { first.client };
                 prop_assert_eq!((first.mode, client), (hold.mode, hold.client));
                 prop_assert_eq!(first.ttl, ttl);
                 prop_assert!(first.proposal <= Some(hold.fence), "below its proposal");

@@ -80,9 +80,9 @@ fn a_key_that_is_far_ahead_elsewhere_is_so_here_and_no_other_key() {
     let KeyAhead { hash, slot, .. } = KeyAhead::of(KEY.name);
     told(&mut bench, &Apply::Ahead(hash, slot, far)).unwrap();
     assert_eq!(bench.hold(1, "a 1000"), Fence(far.0 + 1));
-    assert!(bench.node.durable.fence_of_all() <= Fence(unix + 5_000_000));
+    assert!(bench.node.durable.counter.last_of_all() <= Fence(unix + 5_000_000));
     // The fence goes with its slot once more.
-    let ahead: alloc::vec::Vec<_> = bench.node.durable.ahead().collect();
+    let ahead: alloc::vec::Vec<_> = bench.node.durable.counter.ahead().collect();
     assert_eq!(ahead, [(KeyAhead::of(KEY.name), Fence(far.0 + 1))]);
 }
 
@@ -112,7 +112,7 @@ fn a_fence_that_no_node_can_have_handed_out_is_refused_and_changes_nothing() {
         let refused = Reason::TooFar { given: far.0 + 1, most: far.0 };
         assert_eq!(told(&mut bench, &apply), Err(refused));
     }
-    assert_eq!((bench.holders(), bench.node.durable.fence()), (String::new(), Fence(0)));
+    assert_eq!((bench.holders(), bench.node.durable.counter.last()), (String::new(), Fence(0)));
     told(&mut bench, &grant(far, 10)).unwrap();
     // All effects of a primary are accepted.
     let time = bench.time();

@@ -192,7 +192,7 @@ impl World {
     fn proposal(&self, proposal: Proposal) -> Fence {
         let node = &self.sides[self.lead].node;
         let (base, delta) = match proposal {
-            Proposal::Near(delta) => (node.durable.fence().0, delta),
+            Proposal::Near(delta) => (node.durable.counter.last().0, delta),
             Proposal::Far(delta) => (node.durable.counter.farthest().0, delta),
         };
         Fence(base.saturating_add_signed(delta).max(1))
@@ -242,6 +242,9 @@ impl World {
             self.forget_places(Cause::Acquire(key, &ask));
             let now = self.now;
             self.judge.polls(key, polled, &ask, now);
+        }
+        if let Ok(Acquired::Granted(_)) = result {
+            self.judge.replaces(key, ask.token, &log);
         }
         if let Ok(Acquired::Waiting(id)) = result {
             let blocked = Blocked { client, side: self.lead, granted: false };
@@ -365,7 +368,7 @@ impl World {
             prop_assert!(too_far || self.has_other_data(key));
             return Ok(());
         };
-        let told = |event: &&Report| matches!(event, Report::Extended { .. });
+        let told = |event: &&Report| matches!(event, Report::Renewed { .. });
         prop_assert_eq!(log.iter().filter(told).count(), usize::from(extended));
         let allowed = ask.fence.is_none_or(|ask| fence.is_none_or(|fence| fence <= ask));
         if let Some(held) = held.filter(|_| quiet) {

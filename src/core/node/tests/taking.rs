@@ -76,9 +76,9 @@ fn one_lock_has_so_many_readers_and_no_more() {
     }
     bench.host.set(&KEY.to_owned(), Value::Many(crowd));
     bench.hold(1, "last 10 SHARED");
-    let counter = bench.node.durable.fence();
+    let counter = bench.node.durable.counter.last();
     assert_eq!(bench.acquire(2, "more 10 SHARED WAIT 0"), Err(Reason::TooManyHolders));
-    assert_eq!((bench.node.durable.fence(), bench.node.waiting.requests()), (counter, 0));
+    assert_eq!((bench.node.durable.counter.last(), bench.node.waiting.requests()), (counter, 0));
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn the_same_token_gets_the_same_fence() {
             _ => (bench.hold(1, "a 10 LIMIT 2"), bench.hold(2, "a 10 LIMIT 2")),
         };
         assert_eq!(first, again);
-        assert_eq!(bench.node.durable.fence(), first);
+        assert_eq!(bench.node.durable.counter.last(), first);
         assert_eq!(bench.holders(), "a");
         assert!(bench.release("a"));
     }
@@ -152,7 +152,7 @@ fn a_proposal_too_far_ahead_is_an_error_even_for_a_holder() {
     assert_eq!(most, 600_000_000);
     let refused = Reason::TooFar { given: most + 1, most };
     assert_eq!(bench.acquire(1, "a 10 FENCE 600000001"), Err(refused));
-    assert_eq!((bench.node.durable.fence(), bench.host.log.len()), (Fence(0), 0));
+    assert_eq!((bench.node.durable.counter.last(), bench.host.log.len()), (Fence(0), 0));
     assert_eq!(bench.hold(1, "a 10 FENCE 600000000"), Fence(most));
     // The counter is ahead of the clock now, and the limit does not follow it.
     assert_eq!(bench.acquire(1, "a 10 FENCE 600000001"), Err(refused));
