@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use dlock_core::limits::{MAX_DONE_FOR, MAX_META, MAX_TTL_CEILING};
-use dlock_core::words::{Mode, Patience};
+use dlock_core::words::{Instant, Mode, Patience};
 
 use crate::key::Key;
 use crate::report::error::Error;
@@ -51,6 +51,11 @@ impl Default for LockOptions {
 impl LockOptions {
     /// The default lease.
     pub const DEFAULT_TTL: Duration = Duration::from_secs(30);
+
+    /// End of a hold that begins now, if it has a limit.
+    pub(crate) fn end_of_a_hold(&self, now: Instant) -> Option<Instant> {
+        self.max_hold.map(|max_hold| now.later(max_hold))
+    }
 
     /// Checks the options, for a client of this many nodes.
     pub(crate) fn check(&self, nodes: usize) -> Result<(), Error> {

@@ -27,7 +27,7 @@ use crate::traffic::{Heard, Traffic};
 pub(crate) fn start(mut hold: Hold, traffic: Traffic, claim: Claim) -> Guard {
     let Wanted { key, options, .. } = &*traffic.wanted;
     let since = clock::now();
-    let limit = options.max_hold.map(|max_hold| since.later(max_hold));
+    let limit = options.end_of_a_hold(since);
     limit.into_iter().for_each(|limit| hold.limit(limit));
     if !options.renew {
         hold.stop_renewing();
