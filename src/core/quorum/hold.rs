@@ -260,11 +260,9 @@ impl<R: Rules> Hold<R> {
         }
     }
 
-    /// True if the grants are shorter than the lease, or older than the caller wants, and no later renewal
-    /// would correct that.
+    /// True if the grants are shorter than the lease, or older than a caller wants.
     fn is_short(&self) -> bool {
-        let since = if self.renews { Instant(0) } else { self.ballot.wanted_since() };
-        !self.ballot.is_renewed(self.ttl(), since)
+        !self.ballot.is_renewed(self.ttl(), self.ballot.wanted_since())
     }
 
     /// Ends the hold at `limit`, renewed or not.

@@ -395,7 +395,9 @@ impl Judge {
         lease.is_stale = !is_new && before.is_some_and(|before| before.is_stale);
         leases.retain(|old| old.token != lease.token && !old.end.is_over(now));
         let both = |old: &Lease| old.mode == Mode::Shared && lease.mode == Mode::Shared;
-        let beside = leases.iter().find(|old| !both(old) && !lease.is_stale);
+        // A renewal ends no lease that came back from an older data set.
+        let counts = |old: &&Lease| !both(old) && !lease.is_stale && (is_new || !old.is_stale);
+        let beside = leases.iter().find(counts);
         let how = beside.map(|old| format!("node {node}: {lease:?} beside {old:?}"));
         leases.push(lease);
         if let Some(how) = how {

@@ -448,3 +448,15 @@ fn a_node_that_denied_the_first_attempt_is_not_waited_at() {
     trial.hears(2, Answer::Denied);
     trial.sends("");
 }
+
+#[test]
+fn an_extension_without_an_answer_is_asked_for_again_before_the_next_renewal() {
+    let mut trial = held();
+    let since = trial.now;
+    trial.hold().extend(Millis(TTL), Instant(since));
+    trial.sends("0E 1E 2E");
+    (0..3).for_each(|node| trial.hears(node, Answer::Silent));
+    trial.wakes();
+    assert!(trial.now - since <= 50_000, "{}", trial.now);
+    trial.sends("0E 1E 2E");
+}
