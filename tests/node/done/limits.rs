@@ -59,7 +59,8 @@ fn a_record_that_goes_makes_room_and_one_that_moves_does_not(kind: Kind) {
         server.leave_quarantine();
         match makes_room {
             true => eventually(&format!("there is room after {way}"), || counted() == 0),
-            false => assert_eq!(counted(), 1, "{way}"),
+            // The server may free the former data set later, in a thread of its own.
+            false => eventually(&format!("it counts once after {way}"), || counted() == 1),
         }
     }
 }
