@@ -104,7 +104,7 @@ impl Client {
         self.rest(ready(())).await;
     }
 
-    /// Releases all locks whose guards renew them, for the end of a program, and closes the client.
+    /// Releases all locks that guards renew, for the end of a program, and closes the client.
     #[cfg(feature = "operator")]
     pub async fn end(&self) {
         self.shared.ended.send_replace(());

@@ -221,7 +221,7 @@ impl Supervised<'_> {
     }
 }
 
-/// The first signal to a command whose lock is lost, or whose dlock was killed.
+/// The first signal to a command when its lock is lost, or its dlock was killed.
 pub fn signal_at_a_loss(grace: Duration) -> Signal {
     if grace.is_zero() { Signal::SIGKILL } else { Signal::SIGTERM }
 }
