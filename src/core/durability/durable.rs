@@ -6,6 +6,7 @@ use super::fences::Counter;
 use super::lease_bound::LeaseBound;
 use super::promise::Promise;
 use super::quarantine::{Cause, Policy, Quarantine, Start};
+use crate::limits::MAX_FENCE_AHEAD;
 use crate::node::settings::Settings;
 use crate::words::{Deadline, Fence, Instant, Key, Millis, Owner, Time};
 
@@ -93,9 +94,15 @@ impl Durable {
     }
 
     /// Promotes this replica. It has the leases that it received, but not those in flight. If it received no
-    /// lease bound, it assumes the largest of its `dlock.max-ttl`, its state file and its data set.
-    pub fn promoted(&mut self, settings: &Settings, now: Instant) {
+    /// promise, it assumes the largest lease of its `dlock.max-ttl`, its state file and its data set, and that
+    /// every fence that a node accepts was handed out.
+    pub fn promoted(&mut self, settings: &Settings, time: Time) {
+        let now = time.now;
         self.cap.look(settings.max_ttl(), now);
+        if self.primary.bound == Told::Nothing {
+            self.primary.fence =
+                self.primary.fence.max(Fence(time.unix.saturating_add(MAX_FENCE_AHEAD)));
+        }
         let bound = self.leases.least().max(self.told().unwrap_or_default());
         let unknown = self.unknown(now);
         let is_untold = self.primary.bound == Told::Nothing && unknown > bound;

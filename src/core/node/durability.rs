@@ -20,7 +20,7 @@ impl Node {
 
     /// Promotes this replica. It has the leases that it received, but not those in flight.
     pub fn promoted(&mut self, time: Time) {
-        self.durable.promoted(&self.settings, time.now);
+        self.durable.promoted(&self.settings, time);
         self.lead(time);
     }
 

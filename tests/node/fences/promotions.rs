@@ -53,7 +53,7 @@ fn they_are_larger_than_those_that_never_reached_the_replica(kind: Kind) {
     }
 }
 
-/// The data set contains the primary's reserved fences, so a replica has them at every moment.
+/// Without its primary's promise, it begins above all fences that a node accepts.
 #[apply(on_two_servers)]
 fn a_replica_that_is_promoted_as_soon_as_it_has_the_data_set_knows_enough(kind: Kind) {
     let primary = streams(kind);

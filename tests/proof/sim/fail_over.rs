@@ -12,11 +12,13 @@
 //! replica (`min-replicas-max-lag`), and the replica takes over later than that. Then a deposed primary
 //! grants nothing.
 
+use dlock_core::limits::MAX_FENCE_AHEAD;
 use dlock_core::quorum::{Answer, Rules};
 use dlock_core::simulated::Report;
 use dlock_core::{Fence, Holder, KeyBuf, Millis, Mode};
 
 use super::judge;
+use super::knowledge::Knows;
 use super::life::token;
 use super::replication::Known;
 use super::world::{Event, Wire, World};
@@ -119,7 +121,9 @@ impl<R: Rules> World<R> {
             let known = pair.known.covers(key, Millis(left.0 * 99 / 100), now);
             known.then(|| new.end_at(end, now))
         });
-        let said = pair.known.fence.max(Fence(new.time(now).unix));
+        let untold = new.knowledge.knows == Knows::Untold;
+        let ahead = if untold { MAX_FENCE_AHEAD } else { 0 };
+        let said = pair.known.fence.max(Fence(new.time(now).unix + ahead));
         if old.node.durable.counter.last() > said {
             judge.forget_fences(node);
         }

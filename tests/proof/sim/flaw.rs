@@ -82,6 +82,8 @@ pub enum Flaw {
     ForgetsTheEnd,
     /// Its fences go on from its clock and from the leases that have reached it.
     PromotedWithoutFence,
+    /// A replica that is promoted before it has received a promise does so.
+    UntoldWithoutFence,
     /// A promoted replica drops the leases that have reached it.
     PromotedWithoutLeases,
     /// A replica grants.
@@ -106,7 +108,7 @@ pub enum Flaw {
 
 impl Flaw {
     /// All of them.
-    pub const ALL: [Flaw; 47] = [
+    pub const ALL: [Flaw; 48] = [
         Flaw::NoQuarantine,
         Flaw::ShortQuarantine,
         Flaw::NewGrants,
@@ -144,6 +146,7 @@ impl Flaw {
         Flaw::HandsNothingOn,
         Flaw::ForgetsTheEnd,
         Flaw::PromotedWithoutFence,
+        Flaw::UntoldWithoutFence,
         Flaw::PromotedWithoutLeases,
         Flaw::ReplicaGrants,
         Flaw::ReplicaEnds,
@@ -171,6 +174,7 @@ impl Flaw {
             | F::HandsNothingOn
             | F::ForgetsTheEnd
             | F::PromotedWithoutFence
+            | F::UntoldWithoutFence
             | F::PromotedWithoutLeases
             | F::ReplicaGrants
             | F::ReplicaEnds

@@ -4,7 +4,7 @@ use dlock_core::quorum::{Answer, Ask, Obstacle};
 use dlock_core::{Fence, Instant, Millis, Policy, Promise, Time};
 
 use super::flaw::Flaw;
-use super::knowledge::Knows;
+use super::knowledge::{Knows, UNKNOWN};
 use super::server::Server;
 use super::stream::Sent;
 
@@ -67,6 +67,10 @@ impl Server {
             Some(Flaw::QuarantineWithoutLag) => from = Time { now: self.time(heard).now, ..time },
             Some(Flaw::QuarantineOfDataSet) if self.knowledge.knows == Knows::Untold => {
                 self.node.durable.inherit(Promise::default(), time.now);
+            }
+            Some(Flaw::UntoldWithoutFence) if self.knowledge.knows == Knows::Untold => {
+                let promise = Promise { bound: Millis(UNKNOWN), ..Promise::default() };
+                self.node.durable.inherit(promise, time.now);
             }
             Some(Flaw::PromotedWithoutLeases) => self.host.clear(),
             _ => {}

@@ -346,6 +346,19 @@ fn a_replica_that_was_told_nothing_waits_for_the_largest_of_its_setting_its_file
 }
 
 #[test]
+fn the_fences_of_a_replica_that_was_told_nothing_begin_above_all_that_a_node_accepts() {
+    for (told, first) in [(false, MAX_FENCE_AHEAD), (true, 0)] {
+        let mut bench = synced();
+        if told {
+            bench.inherit(Promise { bound: Millis(10), ..Promise::default() });
+        }
+        bench.node.settings.quarantine = Policy::Off;
+        bench.node.promoted(bench.time());
+        assert_eq!(bench.take_at(KEY, "a 10 FENCE 5"), Fence(bench.now + first + 1));
+    }
+}
+
+#[test]
 fn a_replica_that_starts_again_and_was_not_told_anything_yet_waits_as_long() {
     let mut bench = Bench::new();
     let before = record(Promise { bound: Millis(500), ..Promise::default() });
