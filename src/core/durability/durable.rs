@@ -23,8 +23,8 @@ pub struct Durable {
     primary: Primary,
     /// The longest lease that the primary may have granted.
     cap: Cap,
-    /// Time left of possibly forgotten leases in the state file, beside `leases`, and the time of that write.
-    said_forgotten: (Millis, Instant),
+    /// Time left of possibly forgotten leases in the state file, beside `leases`.
+    said_forgotten: Millis,
 }
 
 /// The primary's promise, as received by a replica.
@@ -154,15 +154,12 @@ impl Durable {
         told || fence || forgotten || self.counter.runs_low() || self.leases.is_stale(time.now)
     }
 
-    /// True if the time of possibly forgotten leases in the state file is too short or too long. If too long, a
-    /// crash would begin a needless quarantine.
+    /// True if the time of possibly forgotten leases in the state file is too short, or longer than an eighth more
+    /// than is left. A crash would begin a quarantine that is as long.
     fn says_forgotten_wrongly(&self, now: Instant) -> bool {
-        let (said, since) = self.said_forgotten;
-        let forgotten = self.forgotten(now);
-        let passed = now.since(since) / 1_000;
-        // The quarantine has ended, or an operator ended it early, here or at the primary.
-        let has_ended = said.0 > 0 && (forgotten.0 == 0 || said.0 > forgotten.0 + passed + SLACK);
-        has_ended || said < forgotten
+        let (said, forgotten) = (self.said_forgotten, self.forgotten(now));
+        let has_ended = said.0 > 0 && forgotten.0 == 0;
+        has_ended || said < forgotten || said.0 > forgotten.0 + forgotten.0 / 8 + SLACK
     }
 
     /// Time left of the leases that this node may have forgotten, or would have forgotten if promoted now.
@@ -218,7 +215,7 @@ impl Durable {
     pub fn promised(&mut self, promise: Promise) {
         self.counter.promised(promise.fence);
         self.leases.promise(promise.bound);
-        self.said_forgotten.0 = promise.quarantine;
+        self.said_forgotten = promise.quarantine;
     }
 
     /// True if the state file covers a fence and a lease.
@@ -271,7 +268,6 @@ impl Durable {
         self.counter.asked(fence);
         self.leases.asked(bound);
         let quarantine = self.forgotten(time.now);
-        self.said_forgotten.1 = time.now;
         Promise { fence, unix: self.counter.reached(), bound, quarantine }
     }
 }
@@ -321,7 +317,7 @@ impl Durable {
     }
 }
 
-/// Tolerance for the end of a quarantine that is sent repeatedly, in milliseconds.
+/// Tolerance for the time left of a quarantine in the state file, in milliseconds.
 const SLACK: u64 = 1_000;
 
 /// The time left of the last lease, rounded down by less than a millisecond: no server crashes and starts again

@@ -70,6 +70,9 @@ impl Node {
             }
         }
         if is_done || ask.wait.is_none() || !host.may_block() {
+            if ask.keep.is_none() {
+                refused?;
+            }
             self.poll(host, key, ask, client, time)?;
             refused?;
             self.observed.hot.denied(key, time.now);

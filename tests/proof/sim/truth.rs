@@ -273,6 +273,8 @@ impl<R: Rules> World<R> {
         // The client may not have received an answer in this attempt yet.
         truth.begin(attempt);
         truth.ends(server, at, claimed, now, needed);
+        let node = self.node_of(server);
+        self.tasks[task].longer.remove(&node);
     }
 
     /// Another server has taken a node's place: the client cannot reach the former one's grants.
@@ -316,7 +318,10 @@ impl<R: Rules> World<R> {
         let granting = self.tasks[task].longer.len();
         let held = matches!(hold.state(), State::Held(_));
         if held && granting > self.nodes / 2 && hold.ttl() < longer {
-            self.judge.accuse(judge::LENGTHENED, format!("task {task} goes back to less"));
+            self.judge.accuse(
+                judge::LENGTHENED,
+                format!("task {task} goes back to {:?}: {:?}", hold.ttl(), self.tasks[task].longer),
+            );
         }
     }
 

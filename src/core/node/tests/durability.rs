@@ -415,6 +415,21 @@ fn a_quarantine_is_as_long_as_the_state_file_says_even_if_new_leases_are_shorter
 }
 
 #[test]
+fn a_crash_in_quarantine_leaves_the_rest_of_it_and_at_most_an_eighth_more() {
+    let mut bench = Bench::new();
+    crashed(&mut bench, 80_000);
+    let (mut file, mut writes) = (bench.write().longest().0, 1);
+    for left in (1..=80_u64).rev().map(|seconds| seconds * 1_000) {
+        if bench.node.should_promise(bench.time()) {
+            (file, writes) = (bench.write().longest().0, writes + 1);
+        }
+        assert!((left..=left * 9 / 8 + 1_000).contains(&file), "{file} where {left} are left");
+        bench.pass_and_sweep(1_000_000);
+    }
+    assert!(writes < 30, "{writes}");
+}
+
+#[test]
 fn a_lowered_max_ttl_limits_new_leases_and_ends_none() {
     let mut bench = Bench::new();
     let fence = bench.hold(1, "a 60000");

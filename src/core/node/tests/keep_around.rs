@@ -70,6 +70,17 @@ fn in_quarantine_a_place_is_taken_and_does_not_end() {
 }
 
 #[test]
+fn a_request_without_keep_that_is_refused_leaves_the_one_that_waits() {
+    let mut bench = Bench::new();
+    bench.node.settings.quarantine = crate::durability::quarantine::Policy::Least(Millis(1000));
+    bench.node.promoted(bench.time());
+    bench.wait(2, "b 50 WAIT 0");
+    let refused = bench.acquire(3, "b 50");
+    assert!(matches!(refused, Err(Reason::Quarantine { .. })), "{refused:?}");
+    assert_eq!((bench.waiters(), bench.answers().len()), ("b".into(), 0));
+}
+
+#[test]
 fn while_the_disk_is_full_a_place_is_taken() {
     let mut bench = Bench::new();
     bench.host.disk_is_full = true;
