@@ -130,7 +130,8 @@ impl Guard {
         // So it is if the caller does not wait for the outcome.
         set(&why, LossReason::Detached);
         let detached = guard.detach();
-        let detached = detached.map(move |lease| Ok(lease.inspect_err(|loss| set(&why, loss.why.clone()))?));
+        let detached =
+            detached.map(move |lease| Ok(lease.inspect_err(|loss| set(&why, loss.why.clone()))?));
         carry_out(py, &local, to, detached)
     }
 
