@@ -1,6 +1,5 @@
 //! A lock that is held.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use dlock_bindings::held;
@@ -21,8 +20,8 @@ pub struct Guard {
     key: Key,
     token: String,
     fence: u64,
-    /// True once the owner of the token is responsible for the lock.
-    is_detached: AtomicBool,
+    /// The reason why the lock is not held here once `held` is empty.
+    why: Arc<Mutex<LossReason>>,
     held: Mutex<Option<dlock_client::Guard>>,
     /// The end of the event loop finds it.
     _client: Arc<Client>,
@@ -37,8 +36,8 @@ impl Guard {
     ) -> Guard {
         let (key, token, fence) = (guard.key().clone(), guard.token().to_string(), guard.fence());
         let held = Mutex::new(Some(guard));
-        let is_detached = AtomicBool::new(false);
-        Guard { key, token, fence, is_detached, held, _client: client, event_loop }
+        let why = Arc::new(Mutex::new(LossReason::Released));
+        Guard { key, token, fence, why, held, _client: client, event_loop }
     }
 }
 
@@ -139,10 +138,15 @@ impl Guard {
     #[napi(catch_unwind)]
     pub fn detach(&self, id: u32) {
         let (guard, released) = (self.held().take(), self.released());
+        let why = Arc::clone(&self.why);
         if guard.is_some() {
-            self.is_detached.store(true, Ordering::Relaxed);
+            // So it is if the caller does not wait for the outcome.
+            set(&why, LossReason::Detached);
         }
-        self.event_loop.run(id, async move { Ok(guard.ok_or(released)?.detach().await?) });
+        self.event_loop.run(id, async move {
+            let lease = guard.ok_or(released)?.detach().await;
+            Ok(lease.inspect_err(|loss| set(&why, loss.why.clone()))?)
+        });
     }
 
     /// Reports the loss of the lock.
@@ -178,12 +182,13 @@ impl Guard {
     }
 
     fn released(&self) -> Loss {
-        let why = match self.is_detached.load(Ordering::Relaxed) {
-            true => LossReason::Detached,
-            false => LossReason::Released,
-        };
+        let why = self.why.lock().unwrap_or_else(PoisonError::into_inner).clone();
         Loss { key: self.key.clone(), fence: self.fence, why }
     }
+}
+
+fn set(why: &Mutex<LossReason>, is: LossReason) {
+    *why.lock().unwrap_or_else(PoisonError::into_inner) = is;
 }
 
 impl Drop for Guard {

@@ -1,6 +1,5 @@
 //! A lock that is held.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use dlock_client::{Error, Key, Loss, LossReason};
@@ -26,8 +25,8 @@ pub(crate) struct Guard {
     is_renewed: bool,
     /// This mutex is never held while Python runs: Python may switch to another thread.
     held: Mutex<Own<Held>>,
-    /// True once the owner of the token is responsible for the lock.
-    is_detached: AtomicBool,
+    /// The reason why the lock is not held here once `held` is empty.
+    why: Arc<Mutex<LossReason>>,
 }
 
 #[pymethods]
@@ -127,8 +126,13 @@ impl Guard {
     /// Hands the lock over to the owner of its token. This process stops renewing it, and does not release it.
     fn detach(&self, py: Python<'_>, to: ReplyTo<'_>) -> PyResult<Py<PyAny>> {
         let Held { guard, local } = self.take(py)?;
-        self.is_detached.store(true, Ordering::Relaxed);
-        carry_out(py, &local, to, guard.detach().map(|lease| Ok(lease?)))
+        let why = Arc::clone(&self.why);
+        // So it is if the caller does not wait for the outcome.
+        set(&why, LossReason::Detached);
+        let detached = guard.detach();
+        let detached =
+            detached.map(move |lease| Ok(lease.inspect_err(|loss| set(&why, loss.why.clone()))?));
+        carry_out(py, &local, to, detached)
     }
 
     /// Waits for the loss of the lock, which is the outcome.
@@ -148,9 +152,9 @@ impl Guard {
     pub(crate) fn new(held: Held) -> Guard {
         let (guard, process) = (&held.guard, held.local.runtime.process);
         let (key, token, fence) = (guard.key().clone(), guard.token().to_string(), guard.fence());
-        let (is_renewed, is_detached) = (guard.is_renewed(), AtomicBool::new(false));
+        let (is_renewed, why) = (guard.is_renewed(), Arc::new(Mutex::new(LossReason::Released)));
         let held = Mutex::new(Own::of(held, process));
-        Guard { key, token, fence, is_renewed, held, is_detached }
+        Guard { key, token, fence, is_renewed, held, why }
     }
 
     fn held(&self) -> MutexGuard<'_, Own<Held>> {
@@ -171,13 +175,14 @@ impl Guard {
         if self.is_inherited() {
             return errors::raised(py, errors::forked(&self.key, self.fence));
         }
-        let why = match self.is_detached.load(Ordering::Relaxed) {
-            true => LossReason::Detached,
-            false => LossReason::Released,
-        };
+        let why = self.why.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let (key, fence) = (self.key.clone(), self.fence);
         errors::raised(py, Loss { key, fence, why })
     }
+}
+
+fn set(why: &Mutex<LossReason>, is: LossReason) {
+    *why.lock().unwrap_or_else(PoisonError::into_inner) = is;
 }
 
 /// Releases a guard in the runtime: work from another thread must wake it. Dropping this future before its

@@ -426,6 +426,7 @@ testWithServer('a lost lock is not handed on', async ({ server, client, key }) =
   await server.run('DLOCK.BREAK', key);
   await assert.rejects(guard.extend(20_000), { code: 'lost', why: 'ended' });
   await assert.rejects(guard.detach(), { code: 'lost', why: 'ended' });
+  assert.throws(() => guard.check(), { code: 'lost', why: 'ended' });
 });
 
 testWithServer('the holder and the waiters of a lock are shown', async ({ server, client, key }) => {

@@ -53,6 +53,9 @@ def test_a_lost_lock_is_not_handed_on(server: Server, client: dlock.Client, key:
     with pytest.raises(dlock.LostError) as again:
         guard.detach()
     assert again.value.why == "ended"
+    with pytest.raises(dlock.LostError) as told:
+        guard.check()
+    assert told.value.why == "ended"
 
 
 def test_a_block_of_a_guard_that_is_detached_ends_in_silence(

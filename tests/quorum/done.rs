@@ -44,6 +44,12 @@ fn work_of_a_window_is_done_once_and_failed_work_is_tried_again() {
         let client = program(&quorum).await;
         let failed = client.lock("job").run_once(WINDOW, async |_| Err::<(), _>("no disk")).await;
         assert_eq!(failed.expect("it was held"), Err("no disk"));
+        // The work's error outlives a loss of the lock.
+        let failed = client.lock("job").run_once(WINDOW, async |_| {
+            (0..3).for_each(|node| drop(quorum[node].run("DLOCK.BREAK job")));
+            Err::<(), _>("no disk")
+        });
+        assert_eq!(failed.await.expect("it was held"), Err("no disk"));
         let done = client.lock("job").run_once(WINDOW, async |guard: &Guard| {
             // The work may set its outcome itself.
             guard.done(WINDOW, "7 rows").await.map(|()| 7)

@@ -54,6 +54,16 @@ fn a_lease_that_no_majority_grants_is_an_error_that_names_limit_setting_and_rene
             }
         }
         let guard = client.lock("job").ttl(ms(20_000)).acquire().await.expect("two grant it");
+        // A waiter asks for a short lease at first, and after recent contention begins as one.
+        client.lock("job").try_acquire().await.expect_err("it is held");
+        let lock = client.lock("job").ttl(ms(30_000)).unrenewed();
+        let (waited, ()) = tokio::join!(lock.acquire(), async {
+            tokio::time::sleep(ms(300)).await;
+            guard.release().await.expect("it is held");
+        });
+        let words = waited.expect_err("two refuse it").to_string();
+        assert!(words.contains("20000 ms, the longest"), "{words}");
+        let guard = client.lock("job").ttl(ms(20_000)).acquire().await.expect("it is free");
         let refused = client.extend("job", guard.token(), Some(guard.fence()), ms(20_001)).await;
         let words = refused.expect_err("two refuse it").to_string();
         assert!(words.contains("20000 ms, the longest"), "{words}");

@@ -34,16 +34,33 @@ pub(super) async fn acquire(shared: Arc<Shared>, wanted: Wanted) -> Result<Guard
     if let [node] = shared.nodes.as_slice() {
         span.record("server.address", node.name());
     }
+    let ttl = wanted.options.ttl;
     let acquisition = async move {
         let mut run = Run::begin(shared, Arc::new(wanted));
         match run.drive().await {
-            Verdict::Won(claim) => run.won(claim).ok_or_else(|| Error::Usage(OVER.to_owned())),
+            Verdict::Won(claim) => match run.won(claim) {
+                // A renewed lease becomes as long as the nodes accept. One lease must be as long as it was asked for.
+                Some((guard, true)) if !guard.is_renewed() => Box::pin(whole(guard, ttl)).await,
+                Some((guard, _)) => Ok(guard),
+                None => Err(Error::Usage(OVER.to_owned())),
+            },
             // Boxed, because it is rare, and would make each acquisition larger.
             Verdict::Lost(failure) => Err(Box::pin(run.lost(failure)).await),
             Verdict::Pending => Err(Error::Usage(OVER.to_owned())),
         }
     };
     acquisition.instrument(span).await
+}
+
+/// Makes the short lease of a waiter as long as it was asked for, or releases the lock.
+async fn whole(guard: Guard, ttl: Duration) -> Result<Guard, Error> {
+    match guard.extend(ttl).await {
+        Ok(()) => Ok(guard),
+        Err(error) => {
+            let _ = guard.release().await;
+            Err(error)
+        }
+    }
 }
 
 /// An acquisition under way. Dropping it at any point releases what it has taken.
@@ -117,14 +134,17 @@ impl Run {
         }
     }
 
-    fn won(&mut self, claim: Claim) -> Option<Guard> {
+    /// Returns the guard, and true if its lease is still the short one of a waiter.
+    fn won(&mut self, claim: Claim) -> Option<(Guard, bool)> {
         let going = self.going.take()?;
         going.learn();
         going.count(None);
         let Going { machine, traffic, .. } = going;
         let key = &traffic.wanted.key;
         debug!(%key, fence = claim.fence.0, attempt = machine.attempt(), "acquired");
-        Some(keeper::start(machine.into_hold(clock::time()), traffic, claim))
+        let hold = machine.into_hold(clock::time());
+        let is_short = hold.is_short();
+        Some((keeper::start(hold, traffic, claim), is_short))
     }
 
     async fn lost(&mut self, failure: Failure) -> Error {

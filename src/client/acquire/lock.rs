@@ -164,8 +164,11 @@ impl Lock {
         let result = guard.during(work(&guard)).await?;
         if result.is_ok() {
             guard.done(window, "").await?;
+            guard.release().await?;
+        } else {
+            // The work's own error says more than a loss of the lock.
+            let _ = guard.release().await;
         }
-        guard.release().await?;
         Ok(result)
     }
 

@@ -15,9 +15,11 @@ use tracing::{Instrument, debug, debug_span};
 
 use crate::clock;
 use crate::hold::guard::{BEING_LEFT_DONE, Guard, Order, View};
-use crate::report::Release;
+use crate::key::Key;
+use crate::report::code::NOT_DURABLE;
 use crate::report::error::{Error, Loss, LossReason};
 use crate::report::notice::Notice;
+use crate::report::{Release, Report};
 use crate::shared::Shared;
 use crate::shared::background::Busy;
 use crate::traffic::request::Wanted;
@@ -191,7 +193,8 @@ impl Keeper {
             let Some((ttl, done)) = self.extensions.pop_front() else { return };
             let _ = done.send(outcome.map_err(|limit| {
                 let (key, nodes) = (self.view.key.clone(), self.traffic.reports());
-                Error::TooLong { key, ttl, limit: Duration::from_millis(limit.0), nodes }
+                let limit = Duration::from_millis(limit.0);
+                refusal(key, (ttl, limit), self.traffic.shared.majority(), nodes)
             }));
             if let Some((ttl, _)) = self.extensions.front() {
                 self.hold.extend(clock::millis(*ttl), clock::now());
@@ -409,6 +412,19 @@ impl Keeper {
     }
 }
 
+/// The error of an extension that is refused. Nodes that cannot write their state file now may accept it later.
+fn refusal(
+    key: Key,
+    (ttl, limit): (Duration, Duration),
+    needed: usize,
+    nodes: Vec<Report>,
+) -> Error {
+    if nodes.iter().any(|report| report.state.code() == Some(NOT_DURABLE)) {
+        return Error::NoQuorum { key, needed, nodes };
+    }
+    Error::TooLong { key, ttl, limit, nodes }
+}
+
 /// To its holder a lock that was left done is not lost.
 fn but_done(outcome: Result<(), Loss>) -> Result<(), Loss> {
     match outcome {
@@ -419,3 +435,24 @@ fn but_done(outcome: Result<(), Loss>) -> Result<(), Loss> {
 
 /// A timer that is late by this much means a pause, in µs.
 const FAR_TOO_LATE: u64 = 1_000_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::NodeState;
+
+    #[test]
+    fn an_extension_that_a_full_disk_refuses_is_not_blamed_on_a_setting() {
+        for (text, may_pass) in [("NOTDURABLE the disk is full", true), ("TOOLONG 9 ms", false)] {
+            let state = NodeState::Refused(text.to_owned());
+            let nodes = vec![Report { node: "a".to_owned(), state }];
+            let error = refusal("job".into(), (LONG, LONG / 2), 1, nodes);
+            assert_eq!(
+                (error.may_pass(), error.to_string().contains("max-ttl")),
+                (may_pass, !may_pass)
+            );
+        }
+    }
+
+    const LONG: Duration = Duration::from_secs(60);
+}

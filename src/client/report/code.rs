@@ -5,6 +5,9 @@ use std::time::Duration;
 use dlock_core::quorum::Obstacle;
 use dlock_core::reason::{TOO_FAR, TOO_LONG, TOO_MANY};
 
+/// The code of a node that cannot write its state file.
+pub(crate) const NOT_DURABLE: &str = "NOTDURABLE";
+
 /// The code at the beginning of a server's error.
 pub(crate) fn code(text: &str) -> &str {
     text.split(' ').next().unwrap_or_default()
@@ -14,7 +17,7 @@ pub(crate) fn code(text: &str) -> &str {
 pub(crate) fn why(text: &str) -> Obstacle {
     match code(text) {
         "QUARANTINE" => Obstacle::Quarantine,
-        "NOTDURABLE" => Obstacle::NotDurable,
+        NOT_DURABLE => Obstacle::NotDurable,
         // A completion record that finds no room finds none before the lease ends.
         _ if text.starts_with("TOOMANY done") => Obstacle::Never,
         TOO_MANY | "OOM" | "LOADING" | "BUSY" | "MASTERDOWN" | "UNBLOCKED" | "CLUSTERDOWN"

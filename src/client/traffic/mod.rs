@@ -43,6 +43,8 @@ pub(crate) struct Traffic {
     releases: UnderWay<Returned>,
     /// For each node: true if it has released the newest attempt's lock, or never had it.
     released: Vec<bool>,
+    /// The number of nodes that did not hold the newest attempt's lock at its release.
+    not_held: usize,
     /// End of the leases that the nodes may have granted to it.
     until: Instant,
     states: Vec<NodeState>,
@@ -125,6 +127,7 @@ impl Traffic {
             requests: UnderWay::new(),
             releases: UnderWay::new(),
             released: vec![false; nodes],
+            not_held: 0,
             until: clock::now(),
             states: vec![NodeState::NotAsked; nodes],
             taken,
@@ -184,6 +187,8 @@ impl Traffic {
 
     fn release(&mut self, send: Send, node: Arc<Node>, attempt: &Attempt) {
         let Some(last_word) = attempt.give_up(send.node) else {
+            // Without a grant or a completion record, the node never had the lock.
+            self.not_held += usize::from(!self.has_released(send.node));
             return self.set_released(send.node);
         };
         let mut command = self.wanted.command(send, &attempt.token);
@@ -292,13 +297,12 @@ impl Traffic {
     /// goes on in the background.
     pub(crate) async fn released(&mut self) -> (Release, bool) {
         let (nodes, majority) = (self.shared.nodes.len(), self.shared.majority());
-        let mut not_held = 0;
         let mut said = vec![NodeState::NotAsked; nodes];
         let mut last = pin!(sleep(self.timeout));
         loop {
             let released = self.count_released();
-            let (was_held, was_lost) =
-                (released - not_held >= majority, nodes - not_held < majority);
+            let was_held = released - self.not_held >= majority;
+            let was_lost = nodes - self.not_held < majority;
             let mut outcomes = self.released.iter().zip(&said);
             let have_all_answered =
                 outcomes.all(|(released, said)| *released || !matches!(said, NodeState::NotAsked));
@@ -315,7 +319,7 @@ impl Traffic {
                 // A node that was slow to release an earlier attempt.
                 _ if returned.attempt != self.attempt.number => {}
                 Released::NotHeld => {
-                    not_held += 1;
+                    self.not_held += 1;
                     self.set_state(returned.node, NodeState::Gone);
                 }
                 // This node may not answer for a long time, so its RELEASE goes on in the
@@ -333,7 +337,7 @@ impl Traffic {
         let left = self.shared.reports(said).into_iter().zip(&self.released);
         let left = left.filter(|(_, released)| !is_free && !**released).map(|(report, _)| report);
         let release = Release { is_free, left: left.collect(), within: clock::left(self.until) };
-        (release, nodes - not_held >= majority)
+        (release, nodes - self.not_held >= majority)
     }
 
     /// The outcome of a release that is not sent, for a lock that ends within this time.
@@ -382,6 +386,7 @@ impl Traffic {
     fn begin(&mut self, number: u32) {
         self.attempt = Arc::new(Attempt::new(number, Token::random(), self.shared.nodes.len()));
         self.released = vec![false; self.shared.nodes.len()];
+        self.not_held = 0;
     }
 
     fn note(&mut self, reply: &Reply) {
@@ -401,6 +406,10 @@ impl Traffic {
         if let Some(released) = self.released.get_mut(node) {
             *released = true;
         }
+    }
+
+    fn has_released(&self, node: usize) -> bool {
+        self.released.get(node).is_some_and(|released| *released)
     }
 
     fn count_released(&self) -> usize {
@@ -491,5 +500,23 @@ mod tests {
             traffic.releases.push(ready(Returned { node, attempt, outcome, release }));
         }
         assert!(traffic.released().await.1, "a majority held it");
+    }
+
+    #[tokio::test]
+    async fn a_node_that_was_never_reached_has_not_held_the_lock() {
+        for (others, is_kept) in [([true, true], true), ([false, true], false)] {
+            let nodes = (1..=3).map(|port| format!("redis://127.0.0.1:{port}"));
+            let (_client, mut traffic) = traffic(nodes);
+            let (node, ask, ttl) = (2, Ask::Release, Millis(9));
+            let attempt = traffic.attempt.number;
+            traffic.send(Send { node, attempt, id: 1, ask, ttl, again: None });
+            for (node, was_held) in others.into_iter().enumerate() {
+                let outcome = if was_held { Released::Held } else { Released::NotHeld };
+                let (command, until) = (redis::cmd("DLOCK.RELEASE"), clock::now());
+                let release = attempt::Release { command, until, was_lost: false };
+                traffic.releases.push(ready(Returned { node, attempt, outcome, release }));
+            }
+            assert_eq!(traffic.released().await.1, is_kept);
+        }
     }
 }

@@ -10,6 +10,7 @@ use super::gate::Watch;
 use super::gathering::Gathering;
 use super::hold::Hold;
 use super::rules::{Rules, Sound};
+use super::vote::Said;
 use super::waiting::Slices;
 use super::{Answer, Ask, Claim, Failure, Plan, Send, Verdict};
 use crate::limits::MAX_FENCE_AHEAD;
@@ -277,8 +278,10 @@ impl<R: Rules> Acquisition<R> {
             return self.queue_at(denier, time);
         }
         self.missing_since.get_or_insert(time.now);
-        // A waiting client waits through an outage. If a majority granted without a claim, another try helps.
-        if waits || (self.ballot.has_answered() && self.rests < SPLITS) {
+        // A waiting client waits through an outage. If a majority granted without a claim, another try helps. A
+        // completion record is no grant: another try would wait for the silent nodes again.
+        let has_split = self.ballot.do_most(|vote| matches!(vote.said, Said::Yes | Said::No));
+        if waits || (has_split && self.rests < SPLITS) {
             self.withdraw();
             self.rest(Then::AskAll, time);
         } else {

@@ -261,7 +261,8 @@ impl<R: Rules> Hold<R> {
     }
 
     /// True if the grants are shorter than the lease, or older than a caller wants.
-    fn is_short(&self) -> bool {
+    #[must_use]
+    pub fn is_short(&self) -> bool {
         !self.ballot.is_renewed(self.ttl(), self.ballot.wanted_since())
     }
 

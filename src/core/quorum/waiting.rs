@@ -13,8 +13,8 @@
 //!   without waiting, and that answer counts; the turn stays.
 //! - *Leases that wait are short:* two slices, at least a second, and never longer than KEEP, which a node
 //!   refuses. So a waiter that is stopped or crashes costs the queue this time, and not a whole lease. The
-//!   winner extends it to its own lease in the background. Until it has won, it asks again for grants that get
-//!   old: an ACQUIRE by the holder always renews.
+//!   winner extends it to its own lease in the background, or at once if it wants one lease without renewal.
+//!   Until it has won, it asks again for grants that get old: an ACQUIRE by the holder always renews.
 //! - *One proposal* for all nodes and slices: fixed at the turn, above the key's largest fence at the gate. A
 //!   new one for each slice would differ from node to node, and cost a second round.
 //! - *A denial leaves a place,* and so does TURN. A client that gives up sends RELEASE there, too, with FINAL

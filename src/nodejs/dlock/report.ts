@@ -87,7 +87,7 @@ export interface Inspection {
   limit: number;
   /** Number of holders. A foreign lock names none. */
   holding: number;
-  /** First holders, oldest first. */
+  /** First holders, in the order of their tokens. */
   holders: Holder[];
   /** Milliseconds until a foreign lock expires, if it does, or a done one is free. */
   expires?: number;

@@ -85,7 +85,7 @@ class Inspection(NamedTuple):
     holding: int
     """Number of holders. A foreign lock names none."""
     holders: tuple[Holder, ...]
-    """First holders, oldest first."""
+    """First holders, in the order of their tokens."""
     expires: float | None
     """Time until a foreign lock expires, if it does, or a done one is free."""
     done: Done | None

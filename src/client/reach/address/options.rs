@@ -26,8 +26,10 @@ impl Options {
             return usage(shown, "has a # part: remove it; certificates are always checked");
         }
         let mut options = Options::default();
-        for (name, value) in url.query_pairs() {
-            options.take(shown, &name, value)?;
+        // Not as in a form, where a + is a space: a password may have one.
+        for pair in url.query().unwrap_or_default().split('&').filter(|pair| !pair.is_empty()) {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            options.take(shown, &text(name), text(value))?;
         }
         Ok(options)
     }
@@ -114,8 +116,11 @@ impl Options {
 }
 
 fn decoded(part: &str) -> Option<String> {
-    let text = percent_encoding::percent_decode_str(part).decode_utf8_lossy();
-    (!text.is_empty()).then(|| text.into_owned())
+    Some(text(part).into_owned()).filter(|text| !text.is_empty())
+}
+
+fn text(part: &str) -> Cow<'_, str> {
+    percent_encoding::percent_decode_str(part).decode_utf8_lossy()
 }
 
 const OPTIONS: &str = "user, pass, db, for rediss:// ca, cert and key, for redis+sentinel:// \

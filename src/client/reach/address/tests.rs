@@ -43,6 +43,8 @@ fn an_address_is_named_without_its_secrets() {
 fn user_and_password_are_decoded() {
     assert_eq!(settings("redis://me:p%40ss%2Cw@host"), some("me", "p@ss,w"));
     assert_eq!(settings("unix:///s?user=me&password=secret"), some("me", "secret"));
+    // An option is no field of a form: a + is a plus.
+    assert_eq!(settings("unix:///s?user=m%2Be&&pass=a+b/c=%26%20"), some("m+e", "a+b/c=& "));
     assert!(!format!("{:?}", read("unix:///s?password=secret")).contains("secret"));
 }
 

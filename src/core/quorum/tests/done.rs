@@ -85,49 +85,45 @@ fn a_record_does_not_keep_a_client_that_a_third_node_lacks() {
 
 #[test]
 fn what_a_silent_node_may_have_makes_no_quorum() {
-    let mut trial = asked(Try);
-    trial.hears(0, done(90, 500));
-    trial.grants(1, 100);
-    trial.sends("");
-    trial.hears(2, Answer::Silent);
-    // Neither done nor free. One more try.
-    trial.sends("1R 2F");
-    assert_eq!(trial.verdict(), Verdict::Pending);
-    for _ in 0..20 {
-        if trial.verdict() != Verdict::Pending {
-            break;
-        }
-        trial.wakes();
-        if trial.sent().contains("0A") {
-            trial.hears(0, done(90, 500));
-            trial.grants(1, 100);
-            trial.hears(2, Answer::Silent);
-            trial.sent();
-        }
+    for second in [Answer::Granted(Fence(100)), Answer::Denied] {
+        let mut trial = asked(Try);
+        trial.hears(0, done(90, 500));
+        trial.hears(1, second);
+        trial.sends("");
+        // Neither done nor free nor held. Another try would wait for the silent node again.
+        trial.hears(2, Answer::Silent);
+        trial.loses(Failure::NoQuorum);
     }
-    trial.loses(Failure::NoQuorum);
 }
 
 #[test]
-fn a_record_that_a_silent_node_may_have_makes_no_quorum_beside_a_denial() {
+fn a_wait_beside_a_record_ends_a_time_out_after_its_limit() {
+    for second in [Answer::Granted(Fence(100)), Answer::Denied] {
+        let mut trial = trial(plan(3, within(200)));
+        while trial.verdict() == Verdict::Pending {
+            let asked = trial.sent().contains("0A");
+            if asked {
+                trial.hears(0, done(90, 60_000));
+                trial.hears(1, second);
+                trial.passes(TIMEOUT);
+                trial.hears(2, Answer::Silent);
+            } else {
+                trial.wakes();
+            }
+        }
+        trial.loses(Failure::NoQuorum);
+        assert!((200_000..=250_000).contains(&trial.now), "{} µs", trial.now);
+    }
+}
+
+#[test]
+fn a_record_that_a_silent_node_may_have_keeps_no_client_from_the_news_of_a_holder() {
     let mut trial = asked(Try);
     trial.hears(0, done(90, 500));
     trial.hears(1, Answer::Denied);
     trial.is_pending();
     trial.hears(2, Answer::Denied);
     trial.loses(Failure::Held);
-    let mut trial = asked(Try);
-    while trial.verdict() == Verdict::Pending {
-        trial.hears(0, done(90, 500));
-        trial.hears(1, Answer::Denied);
-        trial.hears(2, Answer::Silent);
-        trial.sent();
-        if trial.verdict() == Verdict::Pending {
-            trial.wakes();
-            trial.sent();
-        }
-    }
-    trial.loses(Failure::NoQuorum);
 }
 
 /// The record and one grant are too few, again and again, and so are the record and one denial.
