@@ -151,6 +151,9 @@ async fn look(mut node: Node) -> Result<Readiness, Trouble> {
         return Err(Trouble::said(error));
     }
     let fields = Fields::of(about).ok_or("its answer to DLOCK.NODE cannot be understood")?;
+    if fields.text("role").as_deref() == Some("agent") {
+        return Err(Trouble::agent());
+    }
     let length = |name: &str| fields.millis(name).unwrap_or_default();
     let refuses = match fields.text("granting").unwrap_or_default().as_str() {
         "yes" => None,

@@ -41,16 +41,25 @@ impl Signals {
     pub fn listen() -> io::Result<Signals> {
         let ignored = ignored();
         let heard = HEARD.into_iter().filter(|&signal| !ignored.contains(signal));
-        let streams = heard.map(|signal| {
-            let stream = unix::signal(SignalKind::from_raw(signal as i32))?;
-            Ok((signal, stream))
-        });
+        let streams = heard.map(stream);
         // A signal between its handler and its listener would be lost, so signals stay blocked until both
         // exist.
         let streams = held_off(|| streams.collect::<io::Result<_>>());
         streams.map(|streams| Signals { streams }).map_err(|error| {
             io::Error::new(error.kind(), format!("cannot listen to signals: {error}"))
         })
+    }
+
+    /// Listens to the signals that stop a job for its use of the terminal, too: a holder must not stop while its
+    /// command runs. Other threads need not block them: a handler is enough.
+    pub fn listen_to_terminal(&mut self) -> io::Result<()> {
+        let ignored = ignored();
+        for signal in [Signal::SIGTTIN, Signal::SIGTTOU] {
+            if !ignored.contains(signal) {
+                self.streams.push(stream(signal)?);
+            }
+        }
+        Ok(())
     }
 
     /// Returns the next signal. Several of one kind that arrive together count as one.
@@ -88,6 +97,10 @@ impl Signals {
     }
 }
 
+fn stream(signal: Signal) -> io::Result<(Signal, unix::Signal)> {
+    Ok((signal, unix::signal(SignalKind::from_raw(signal as i32))?))
+}
+
 /// Stops this process, and the processes that were started together with it, until the shell continues them.
 /// Returns false, and stops nothing, without a shell that could do so.
 pub fn stop_here() -> bool {
@@ -105,6 +118,11 @@ pub fn stop_here() -> bool {
 /// Sends SIGINT to processes that were started together with this one: Ctrl-C has reached only the command.
 pub fn interrupt_others() {
     let _ = kill(Pid::from_raw(0), Signal::SIGINT);
+}
+
+/// Continues processes that were started together with this one and have stopped.
+pub fn continue_others() {
+    let _ = kill(Pid::from_raw(0), Signal::SIGCONT);
 }
 
 /// Ends this process by this signal, as if it were not caught: a shell leaves its loop only after such an end. Does

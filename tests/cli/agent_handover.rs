@@ -69,6 +69,31 @@ fn a_restart_loses_no_lock() {
 }
 
 #[test]
+fn an_agent_that_cannot_print_leaves_the_locks_to_the_next_one() {
+    let quorum = Quorum::start(1);
+    let mut agent = Agent::start(&quorum.urls());
+    let fence = agent.run("DLOCK.ACQUIRE job alice 500000");
+    agent.end(Signal::SIGTERM);
+    let full = fs::OpenOptions::new().write(true).open("/dev/full").expect("it exists");
+    let mut command = program::command(&quorum.urls());
+    command.args(["agent", "--listen", &format!("unix:{}", agent.socket().display())]);
+    assert!(!command.stdout(full).status().expect("it starts").success());
+    agent.start_again(&quorum.urls());
+    assert_eq!(agent.run("DLOCK.CHECK job alice"), fence);
+}
+
+#[test]
+fn a_restart_beside_a_node_that_hangs_loses_no_lock() {
+    let quorum = Quorum::start(3);
+    let mut agent = Agent::with(&quorum.urls(), &["--node-timeout", "10s"]);
+    let fence = agent.run("DLOCK.ACQUIRE job alice 500000");
+    quorum[0].network().swallow();
+    agent.end(Signal::SIGTERM);
+    agent.start_again(&quorum.urls());
+    assert_eq!(agent.run("DLOCK.CHECK job alice"), fence);
+}
+
+#[test]
 fn a_restart_at_any_moment_loses_no_lock_of_which_a_client_was_told() {
     let quorum = Quorum::start(3);
     let mut agent = Agent::start(&quorum.urls());

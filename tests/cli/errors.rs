@@ -137,6 +137,25 @@ fn nodes_that_are_not_there() {
 }
 
 #[test]
+fn an_agent_named_as_a_node_is_called_one() {
+    let servers = servers(Kind::Redis82, 1);
+    let agent = Agent::start(&addresses(&servers));
+    agent.run("DLOCK.ACQUIRE job alice 500000").int();
+    let nodes = [format!("unix:{}", agent.socket().display())];
+    for words in [
+        &["ready"][..],
+        &["ls"],
+        &["break", "-y", "job"],
+        &["top", "--once"],
+        &["run", "job", "--", "true"],
+    ] {
+        let said = dlock_at(&nodes, words);
+        assert!(format!("{said:?}").contains("it is an agent"), "{words:?}: {said:?}");
+        assert!(said.code == Some(78) || words[0] == "top", "{words:?}: {said:?}");
+    }
+}
+
+#[test]
 fn an_agent_without_a_majority_warns_in_json() {
     let agent = Agent::with(&[format!("127.0.0.1:{}", ports::free())], &["--json"]);
     agent.running().until_it_complains("\n");

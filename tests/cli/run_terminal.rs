@@ -65,6 +65,30 @@ fn two_commands_of_one_job_have_the_terminal_one_after_the_other() {
     typed.ended().with_code(0);
 }
 
+/// Such a read stops the whole group of the process, and with a stopped dlock the lock would expire.
+#[test]
+fn a_lock_is_renewed_while_another_process_of_the_job_reads_the_terminal() {
+    let folder = tempfile::tempdir().expect("a folder can be made");
+    let begun = folder.path().join("begun").display().to_string();
+    let reads = format!(
+        "until [ -e {begun} ]; do sleep 0.02; done; read line </dev/tty; echo got $line; sleep 2"
+    );
+    let run = format!("$DLOCK run --ttl {LEASE} job -c 'touch {begun}; sleep 2; echo ran >&2'");
+    let piped = format!("{run} | {{ {reads}; }}");
+    let beside = format!("exec 3<&0; {run} <&3 & {reads}; wait $!");
+    for job in [piped, beside] {
+        let quorum = Quorum::start(1);
+        let job = job.replace('\'', "'\\''");
+        let mut typed = on_a_terminal(&quorum, &format!("set -m; sh -c '{job}'; echo \"code $?\""));
+        typed.write(b"1\n");
+        typed.until_it_prints("got 1");
+        typed.until_it_prints("ran");
+        typed.until_it_prints("code 0");
+        typed.ended().with_code(0);
+        std::fs::remove_file(&begun).expect("the command has begun");
+    }
+}
+
 #[test]
 fn a_shell_has_its_terminal_again_afterwards() {
     let quorum = Quorum::start(1);

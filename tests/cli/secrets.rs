@@ -42,6 +42,14 @@ fn passwords_and_tokens_are_never_shown() {
         }
         COMMANDS.iter().for_each(|(command, codes)| told(&nodes, command, codes[state]));
     }
+    for words in [
+        &["doctor", "redis://:sesame@x"][..],
+        &["redis://a:sesame@x", "run"],
+        &["--port=redis://a:sesame@x"],
+    ] {
+        let said = dlock_at(&nodes, words).with_code(64);
+        assert!(!format!("{said:?}").contains("sesame"), "{said:?}");
+    }
     let wrong = [url("127.0.0.1:port".to_owned())];
     COMMANDS.iter().for_each(|(command, _)| told(&wrong, command, 64));
 }

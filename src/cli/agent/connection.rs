@@ -11,7 +11,7 @@ use std::sync::Arc;
 use tokio::io::{Interest, Ready};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::task::yield_now;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::dispatch;
 use super::limits::{LAST_REPLY, PIECE, REQUEST, STRANGERS_REQUEST, TURN, UNSENT};
@@ -162,7 +162,15 @@ impl Connection {
             let bytes = outgoing.0.capacity() + incoming.bytes.capacity();
             let unread = self.agent.connections.unread(self.session.peer.owner(), bytes);
             let _unread = unread.ok_or(Closed)?;
-            self.stream.send(outgoing).await?;
+            let late = async {
+                self.agent.ending.wait().await;
+                sleep(LAST_REPLY).await;
+            };
+            tokio::select! {
+                biased;
+                sent = self.stream.send(outgoing) => sent?,
+                () = late => return Err(Closed),
+            }
         }
         Ok(())
     }

@@ -14,8 +14,8 @@ pub const LOCK: u64 = 14 << 10;
 /// Bytes that a lock takes in addition while it is wanted, and once more for each node: the next in line has a
 /// connection of its own to each.
 pub const WAITING: u64 = 30 << 10;
-/// Copies of a name, in the table of locks and in requests.
-pub const NAMES: u64 = 8;
+/// Copies of a name in the table of locks, and once more as many for each node, in its requests.
+pub const NAMES: u64 = 4;
 /// The largest request, in bytes.
 pub const REQUEST: usize = 64 * 1024;
 /// The largest request of a client that has not logged in, in bytes.
@@ -46,7 +46,7 @@ pub const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Limit of the wait of an EXTEND or a DONE for a majority. After it the reply is an error, and the request
 /// goes on.
 pub const ORDER_PATIENCE: Duration = Duration::from_secs(2);
-/// Limit of the wait for a client that is refused, to read why.
+/// Limit of the wait for a client to read its last reply: one that is refused, or any when the agent ends.
 pub const LAST_REPLY: Duration = Duration::from_secs(1);
 /// Limit of each wait during shutdown, for connections, orders and releases: longer than an order waits.
 pub const FAREWELL: Duration = Duration::from_secs(3);

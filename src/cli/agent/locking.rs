@@ -50,6 +50,8 @@ pub async fn answer(
         .into();
     }
     if ask == Locking::Inspect {
+        let turn = agent.turn_to_inspect(session.peer.owner());
+        let _turn = turn.lock().await;
         return inspect(agent, &key.into()).await.into();
     }
     let Some(share) = &session.share else { return Reply::error(NO_AUTH).into() };

@@ -119,6 +119,8 @@ impl Args {
             true => stdout::json(&json!({"listen": names}))?,
             false => stdout::line(format_args!("dlock agent listens at {}", names.join(", ")))?,
         }
+        // After the line: an agent that cannot print it ends, and must leave the table to the next one.
+        running.take_over();
         let listeners = std::mem::take(&mut running.listeners);
         let serving: Vec<_> =
             listeners.into_iter().map(|listener| tokio::spawn(running.serve(listener))).collect();
@@ -157,9 +159,7 @@ impl Args {
             let metrics = move || ready(http::encoded(Metrics(Arc::clone(&figures))));
             tokio::spawn(http::serve(listener, metrics, as_json));
         }
-        let running = Running { agent, listeners, instance, stderr, as_json };
-        running.take_over();
-        Ok(running)
+        Ok(Running { agent, listeners, instance, stderr, as_json })
     }
 
     /// The instance file: beside the first unix socket, or in the folder that systemd made.

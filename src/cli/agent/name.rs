@@ -12,8 +12,8 @@ pub struct Name {
 }
 
 impl Name {
-    /// The room that the lock takes, in bytes.
-    pub fn room(&self) -> u64 {
-        LOCK + NAMES * (self.key.as_bytes().len() + self.token.len()) as u64
+    /// The room that the lock takes with this number of nodes, in bytes.
+    pub fn room(&self, nodes: usize) -> u64 {
+        LOCK + NAMES * (1 + nodes as u64) * (self.key.as_bytes().len() + self.token.len()) as u64
     }
 }

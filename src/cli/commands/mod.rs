@@ -87,6 +87,13 @@ commands! {
 /// Corrects the parser's advice about a key that begins with a dash, and leaves out possible secrets. With
 /// `run`, arguments after `--` are the command, so the parser's own advice would be wrong.
 pub fn explained(mut error: clap::Error) -> clap::Error {
+    let hidden = |(kind, value): (ContextKind, &ContextValue)| match value {
+        ContextValue::String(text) => Some((kind, ContextValue::String(without_secrets(text)))),
+        _ => None,
+    };
+    for (kind, value) in error.context().filter_map(hidden).collect::<Vec<_>>() {
+        error.insert(kind, value);
+    }
     let text = |kind| error.get(kind).map(ToString::to_string);
     if text(ContextKind::InvalidArg).is_some_and(|argument| argument.contains("TOKEN")) {
         error.insert(ContextKind::InvalidValue, ContextValue::String("…".to_owned()));
@@ -97,10 +104,16 @@ pub fn explained(mut error: clap::Error) -> clap::Error {
         let letter = text(ContextKind::InvalidArg).unwrap_or_default();
         let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
         let key = words.skip(1).find(|word| word.starts_with(&letter)).unwrap_or(letter);
+        let key = without_secrets(&key);
         let advice = format!("to lock '{key}', write '--key={key}'");
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![advice.into()]));
     }
     error
+}
+
+/// Hides what follows the scheme of a URL: passwords stand before its host or in its options.
+fn without_secrets(text: &str) -> String {
+    text.split_once("://").map_or(text.to_owned(), |(scheme, _)| format!("{scheme}://…"))
 }
 
 /// True if `--json` was asked for, though the command line is not valid.

@@ -91,8 +91,9 @@ impl LocalNodes {
         plan: &Plan,
         report: Sender<Ended>,
     ) -> Result<(), String> {
-        let mut port = args.port.unwrap_or(FIRST_PORT);
+        let mut ports = args.port.unwrap_or(FIRST_PORT)..=u16::MAX;
         while self.servers.len() < usize::from(args.number) {
+            let port = ports.next().ok_or("there are not so many free ports")?;
             match Server::start(plan, &self.folder, port, report.clone()).await {
                 Ok(server) => self.servers.push(server),
                 Err(server::Failed::PortTaken) if args.port.is_none() => {}
@@ -101,7 +102,6 @@ impl LocalNodes {
                 }
                 Err(server::Failed::Other(error)) => return Err(error),
             }
-            port = port.checked_add(1).ok_or("there are not so many free ports")?;
         }
         Ok(())
     }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::fs::{self, DirBuilder};
+use std::io::ErrorKind;
 use std::net::TcpListener;
 use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::process::CommandExt;
@@ -28,10 +29,18 @@ pub struct ServersFolder(PathBuf);
 impl ServersFolder {
     /// A new one, in the folder for temporary files.
     pub fn make() -> Result<ServersFolder, String> {
-        let path = std::env::temp_dir().join(format!("dlock-dev-{}", process::id()));
-        let made = DirBuilder::new().mode(0o700).create(&path);
-        made.map_err(|error| format!("cannot make the folder {}: {error}", path.display()))?;
-        Ok(ServersFolder(path))
+        let mut name = format!("dlock-dev-{}", process::id());
+        loop {
+            let path = std::env::temp_dir().join(&name);
+            match DirBuilder::new().mode(0o700).create(&path) {
+                Ok(()) => return Ok(ServersFolder(path)),
+                // Process 1 of a container that was killed and started again has left one.
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => name.push('+'),
+                Err(error) => {
+                    return Err(format!("cannot make the folder {}: {error}", path.display()));
+                }
+            }
+        }
     }
 
     fn of(&self, port: u16) -> PathBuf {

@@ -239,9 +239,12 @@ const HOT: [OfHotKey; 5] = [
     ("dlock_hot_waited", "Waiting in the last minutes, by all requests together", S, |key| {
         Some(seconds(key.waited))
     }),
-    ("dlock_hot_longest_wait", "The longest wait of the last minutes", S, |key| {
-        Some(seconds(key.longest))
-    }),
+    (
+        "dlock_hot_longest_wait",
+        "The longest wait of the last minutes that ended with a grant or goes on",
+        S,
+        |key| Some(seconds(key.longest)),
+    ),
     ("dlock_hot_waiting", "Requests that wait now", None, |key| Some(key.waiting as f64)),
     ("dlock_hot_denials", "Refusals in the last minutes", None, |key| Some(key.denials as f64)),
     ("dlock_hot_held", "Time for which its oldest holder has held it", S, |key| {

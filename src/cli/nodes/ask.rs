@@ -202,12 +202,21 @@ impl Trouble {
             let words = format!("no answer within {}", duration::shown(timeout));
             return Trouble { kind: Kind::TimedOut, words };
         }
+        // An agent has few of a node's commands.
+        if error.to_string().ends_with("at an agent") {
+            return Trouble::agent();
+        }
         NodeError::from(error).into()
+    }
+
+    /// An agent has been named as a node.
+    pub fn agent() -> Trouble {
+        "it is an agent and no node: give the addresses of the nodes behind it".into()
     }
 
     /// Reads an error among answers.
     pub fn said(error: &ServerError) -> Trouble {
-        NodeError::from(&RedisError::from(error.clone())).into()
+        Trouble::of(&error.clone().into(), Duration::ZERO)
     }
 
     /// Reports the error on stderr, with the node.

@@ -187,6 +187,9 @@ impl Args {
             return Ok(End::Lost);
         }
         let terminal = Terminal::open();
+        if terminal.is_some() {
+            signals.listen_to_terminal()?;
+        }
         let start = Start {
             command,
             environment,

@@ -82,6 +82,7 @@ impl Supervised<'_> {
         match signal {
             Signal::SIGCHLD => self.look_at_child(),
             Signal::SIGCONT => self.resume(),
+            Signal::SIGTTIN | Signal::SIGTTOU => self.share_terminal(signal),
             _ => {
                 self.processes.send(signal);
                 if ENDING.contains(&signal) {
@@ -106,6 +107,21 @@ impl Supervised<'_> {
             self.handle(Signal::SIGHUP);
         } else if !terminal.is_of_this_job() && signals::stop_here() {
             self.resume();
+        }
+    }
+
+    /// Another process of dlock's group has tried to use the terminal, so all of them got this signal. dlock alone must
+    /// not stop: the lock would expire while the command runs.
+    fn share_terminal(&mut self, signal: Signal) {
+        let Some(terminal) = self.terminal else { return };
+        if terminal.is_ours() || terminal.is_of(self.processes.first) {
+            // The command gets it again when it tries to use it.
+            self.takes_terminal = false;
+            self.take_terminal_back();
+            signals::continue_others();
+        } else if !terminal.is_of_this_job() {
+            // Another job has it: the command stops, and then dlock.
+            self.processes.send(signal);
         }
     }
 
@@ -205,6 +221,7 @@ impl Supervised<'_> {
             tokio::select! {
                 signal = self.signals.next() => match signal {
                     Signal::SIGCHLD | Signal::SIGCONT | Signal::SIGTSTP => {}
+                    Signal::SIGTTIN | Signal::SIGTTOU => {}
                     other => self.processes.send(other),
                 },
                 () = sleep(LOOK_AGAIN) => {}

@@ -33,13 +33,12 @@ impl Terminal {
         tcgetpgrp(&self.file) == Ok(getpgrp())
     }
 
-    /// True if the command should have the terminal from the start: stdin is the terminal, and dlock is in the
-    /// foreground.
+    /// True if the command should have the terminal from the start: stdin and stdout are the terminal, and dlock is in
+    /// the foreground.
     ///
-    /// If stdin is not the terminal, another part of a pipeline may be reading the keys. A command still gets
-    /// the terminal when it tries to use it.
+    /// In a pipeline another part may be reading the keys. A command still gets the terminal when it tries to use it.
     pub fn is_to_hand_over(&self) -> bool {
-        io::stdin().is_terminal() && self.is_ours()
+        io::stdin().is_terminal() && io::stdout().is_terminal() && self.is_ours()
     }
 
     /// True if this group is in the foreground.

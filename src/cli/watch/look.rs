@@ -148,6 +148,9 @@ fn lines(answer: Option<&Value>) -> Result<BTreeMap<String, String>, Trouble> {
         Some((name?.to_owned(), value.to_owned()))
     };
     let lines: BTreeMap<String, String> = pairs.filter_map(own).collect();
+    if lines.contains_key("agent_version") {
+        return Err(Trouble::agent());
+    }
     if lines.keys().all(|name| name.starts_with(ERRORS)) {
         return Err(Trouble { kind: Kind::Unfit, words: NO_MODULE.to_owned() });
     }

@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use super::super::figures::{Counted, Figures};
 use super::super::handover::Entry;
 use super::super::lease::stretched;
-use super::super::limits::ORDER_PATIENCE;
+use super::super::limits::{FAREWELL, ORDER_PATIENCE};
 use super::super::refusal::{self, NO_QUORUM};
 use super::super::reply::Reply;
 use super::super::tie::Bond;
@@ -104,7 +104,9 @@ impl Held {
                 None => {
                     if !self.guard.is_renewed() {
                         let entry = self.entry(lock);
-                        if self.guard.detach().await.is_ok() {
+                        // A node that hangs may take too long. The entry is a hint: the next agent confirms it.
+                        let detached = timeout(FAREWELL - ORDER_PATIENCE, self.guard.detach());
+                        if !matches!(detached.await, Ok(Err(_))) {
                             lock.hand_over(entry);
                         }
                     }

@@ -90,7 +90,8 @@ impl Locks {
     /// One lock, from its first order to its last.
     async fn run(self: Arc<Self>, lock: Lock, mut inbox: Inbox, handed: Option<Entry>) {
         let _counted = Counted::new(&lock.common.figures.locks);
-        let mut room = handed.as_ref().and_then(|_| self.room.take(lock.owner, lock.name.room()));
+        let size = lock.name.room(lock.common.client.size());
+        let mut room = handed.as_ref().and_then(|_| self.room.take(lock.owner, size));
         let (mut held, mut next) = match handed {
             Some(entry) => Box::pin(handed::confirmed(&lock, entry, &mut inbox)).await,
             None => (None, None),
@@ -114,7 +115,7 @@ impl Locks {
                 // Boxed, because a held lock does not need its memory.
                 Some(Order::Acquire(ask)) => {
                     done_until = None;
-                    room = room.or_else(|| self.room.take(lock.owner, lock.name.room()));
+                    room = room.or_else(|| self.room.take(lock.owner, size));
                     let waits = WAITING * (1 + lock.common.client.size() as u64);
                     let waits = room.as_ref().and_then(|_| self.room.take(lock.owner, waits));
                     let Some(_waits) = waits else {

@@ -61,7 +61,7 @@ NODES     state; leases held; requests that wait; locks granted in a second, and
           the 99th percentile of waits, both in the last ten seconds
 
 LOCKS     those that were waited for longest in the last two minutes or so
-WAITED    by all requests together         LONGEST   one wait
+WAITED    by all requests together         LONGEST   one wait, granted or still there
 WAITING   requests that wait now
 HELD BY   host:process, or META, and for how long
 
