@@ -75,10 +75,13 @@ fn a_lock_is_renewed_while_another_process_of_the_job_reads_the_terminal() {
     );
     let run = format!("$DLOCK run --ttl {LEASE} job -c 'touch {begun}; sleep 2; echo ran >&2'");
     let piped = format!("{run} | {{ {reads}; }}");
-    let beside = format!("exec 3<&0; {run} <&3 & {reads}; wait $!");
+    let beside = format!("exec 3<&0; {run} <&3 & ({reads}); wait $!");
     for job in [piped, beside] {
         let quorum = Quorum::start(1);
         let job = job.replace('\'', "'\\''");
+        // The job's own shell does not stop: the shell with job control would take the terminal if it saw that before
+        // dlock has continued the job.
+        let job = format!("trap : TTIN; {job}");
         let mut typed = on_a_terminal(&quorum, &format!("set -m; sh -c '{job}'; echo \"code $?\""));
         typed.write(b"1\n");
         typed.until_it_prints("got 1");
