@@ -79,6 +79,7 @@ impl Node {
         (self.undelivered, self.dismissed) = Default::default();
         self.waiting.rechecks = Rechecks::default();
         // These leases run out at the primary.
+        self.waiting.unwritten.clear();
         self.ephemeral = Ephemeral::default();
         self.waiting.places.clear();
     }

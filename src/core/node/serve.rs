@@ -153,10 +153,7 @@ impl Node {
     /// connection's.
     pub fn gone(&mut self, id: WaiterId, now: Instant) {
         if let Some(grant) = self.waiting.unwritten.remove(&id) {
-            // A replica withdraws no grant: the lease runs out at the primary.
-            if !self.is_following() {
-                self.undelivered.push_back(grant);
-            }
+            self.undelivered.push_back(grant);
         } else if self.waiting.standing(id).is_some() {
             self.depart(id, now);
         } else {

@@ -207,6 +207,21 @@ fn a_promoted_replica_waits_for_the_longest_lease_it_has_heard_of() {
 }
 
 #[test]
+fn a_reply_that_was_not_written_before_a_demotion_takes_no_lease_after_the_promotion() {
+    let mut bench = Bench::new();
+    bench.hold(1, "a 1000");
+    let b = bench.wait(2, "b 60000 WAIT 0 EPHEMERAL");
+    assert!(bench.release("a"));
+    let fence = bench.check("b").unwrap().0;
+    bench.follow();
+    bench.node.promoted(bench.time());
+    assert_eq!(bench.extend(&format!("b 60000 FENCE {fence}")), Ok(true));
+    bench.gone(b);
+    bench.sweep();
+    assert_eq!(bench.holders(), "b");
+}
+
+#[test]
 fn a_replica_forgets_long_leases_when_its_primary_does() {
     let mut bench = Bench::new();
     bench.follow();
