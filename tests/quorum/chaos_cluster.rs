@@ -202,7 +202,7 @@ fn move_by_keys(cluster: &Cluster, key: &str, slot: usize, rng: &mut StdRng) {
         let done = cluster.nodes[node].run(&format!("CLUSTER SETSLOT {slot} NODE {id}"));
         assert_eq!(done.text(), "OK");
     }
-    // It is extended by its fence in a quarantine, too.
+    // A server in quarantine answers no CHECK.
     let words = format!("DLOCK.EXTEND {key} mover {} FENCE {}", MOVE.as_millis(), taken.int());
     let kept = cluster.nodes[target].run(&words);
     if began.elapsed() < MOVE / 2 {
