@@ -3,8 +3,6 @@
 use std::future::poll_fn;
 use std::io;
 use std::task::Poll;
-use std::thread;
-use std::time::Duration;
 
 use nix::sys::signal::{SigSet, SigmaskHow, Signal, kill};
 use nix::unistd::{Pid, getpgid, getpgrp, getpid, getsid};
@@ -95,22 +93,32 @@ impl Signals {
             }
         }
     }
+
+    /// Waits until the shell has continued this process. Returns a signal that asks dlock to end, if one comes first.
+    pub async fn until_continued(&mut self) -> Option<Signal> {
+        loop {
+            match self.next().await {
+                Signal::SIGCONT => return None,
+                signal if ENDING.contains(&signal) => return Some(signal),
+                _ => {}
+            }
+        }
+    }
 }
 
 fn stream(signal: Signal) -> io::Result<(Signal, unix::Signal)> {
     Ok((signal, unix::signal(SignalKind::from_raw(signal as i32))?))
 }
 
-/// Stops this process, and the processes that were started together with it, until the shell continues them.
-/// Returns false, and stops nothing, without a shell that could do so.
+/// Stops this process, and the processes that were started together with it, until the shell continues them with
+/// SIGCONT. Another thread may have to run first, so this thread may go on for a moment. Returns false, and stops
+/// nothing, without a shell that could continue them.
 pub fn stop_here() -> bool {
     // A shell with job control leads a session, and puts its jobs into other groups.
     let session = getsid(None).and_then(|leader| getpgid(Some(leader)));
     let has_job_control = session.is_ok_and(|group| group != getpgrp());
     if has_job_control {
         let _ = kill(Pid::from_raw(0), Signal::SIGSTOP);
-        // Another thread may have received the signal: wait until it stops this one.
-        thread::sleep(Duration::from_millis(20));
     }
     has_job_control
 }

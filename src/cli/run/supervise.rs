@@ -105,8 +105,8 @@ impl Supervised<'_> {
             self.resume();
         } else if terminal.is_gone() {
             self.handle(Signal::SIGHUP);
-        } else if !terminal.is_of_this_job() && signals::stop_here() {
-            self.resume();
+        } else if !terminal.is_of_this_job() {
+            signals::stop_here();
         }
     }
 
@@ -144,9 +144,11 @@ impl Supervised<'_> {
             self.waits_for_terminal = true;
         } else if by != Signal::SIGSTOP || terminal.is_of(self.processes.first) {
             self.take_terminal_back();
+            // The shell's SIGCONT resumes the command: before dlock has stopped, it would run on without renewals.
             match signals::stop_here() {
+                true => {}
                 false if wants_terminal => self.waits_for_terminal = true,
-                _ => self.resume(),
+                false => self.resume(),
             }
         }
     }

@@ -63,7 +63,11 @@ impl Args {
             match ended? {
                 None => return Ok(Exit::OK),
                 Some(Signal::SIGTSTP) => {
-                    stop_here();
+                    if stop_here()
+                        && let Some(signal) = signals.until_continued().await
+                    {
+                        return Ok(Exit::Signal(signal));
+                    }
                     screen.come_back()?;
                 }
                 Some(signal) => return Ok(Exit::Signal(signal)),
