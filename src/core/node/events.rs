@@ -57,8 +57,13 @@ impl Node {
         self.waiting.serve_later(key);
     }
 
-    /// Notes that a connection has closed: its grants end as soon as that can be written.
+    /// Notes that a connection has closed, before its blocked request is [gone](Self::gone). Its EPHEMERAL grants end as
+    /// soon as that can be written. Without KEEP so does a grant whose reply was not written, if it is still that
+    /// connection's.
     pub fn closed(&mut self, client: ClientId) {
+        let unwritten = &mut self.waiting.unwritten;
+        let unread = unwritten.iter().find(|(_, grant)| grant.client == client).map(|(id, _)| *id);
+        self.undelivered.extend(unread.and_then(|id| unwritten.remove(&id)));
         self.ephemeral.closed(client);
     }
 

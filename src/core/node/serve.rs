@@ -148,25 +148,18 @@ impl Node {
         true
     }
 
-    /// Handles a blocked client that is gone. A queued request leaves, or its place is kept. Without KEEP, a
-    /// grant ends if its reply was not written: as soon as that can be replicated, if the grant is still that
-    /// connection's.
+    /// Handles a blocked client that waits no longer: it has [closed](Self::closed), or an operator has unblocked it. A
+    /// queued request leaves, or its place is kept. A grant stays: the connection may ask again at any moment.
     pub fn gone(&mut self, id: WaiterId, now: Instant) {
-        if let Some(grant) = self.waiting.unwritten.remove(&id) {
-            self.undelivered.push_back(grant);
-        } else if self.waiting.standing(id).is_some() {
+        if self.waiting.unwritten.remove(&id).is_some() {
+            return;
+        }
+        if self.waiting.standing(id).is_some() {
             self.depart(id, now);
         } else {
             // The waiter was dismissed, and needs no answer.
             self.waiting.stands.remove(&id);
         }
-    }
-
-    /// Handles a blocked client that an operator has unblocked: as [`gone`](Self::gone), but a grant stays. The
-    /// connection may ask again at any moment.
-    pub fn unblocked(&mut self, id: WaiterId, now: Instant) {
-        self.waiting.delivered(id);
-        self.gone(id, now);
     }
 
     /// Dismisses all waiters at the key with the same answer, the first few at once, and the rest in the next

@@ -14,7 +14,7 @@ pub fn disconnected(client: ClientId) {
     });
 }
 
-/// Handles a blocked client that is gone for any reason.
+/// Handles a blocked client that has closed, or that an operator has unblocked.
 pub fn waiter_gone(handle: Handle) {
     state::with(|state| {
         if let Some(waiter) = state.store.blocked.gone(handle) {
@@ -26,13 +26,8 @@ pub fn waiter_gone(handle: Handle) {
 
 /// Ends the wait of a blocked client for an operator, as at its time-out.
 pub fn wait_ended(handle: Handle) {
-    state::with(|state| {
-        state.store.stats.denials += 1;
-        if let Some(waiter) = state.store.blocked.gone(handle) {
-            state.node.unblocked(waiter, now());
-        }
-        state.set_alarm_if_pending();
-    });
+    state::with(|state| state.store.stats.denials += 1);
+    waiter_gone(handle);
 }
 
 /// Handles a blocked client that gets its answer.

@@ -402,13 +402,13 @@ impl Server {
         if self.flaw == Some(Flaw::EndsWithConnection) {
             self.end_grants(wire, now);
         }
+        self.node.closed(ClientId(wire));
         let gone = |(_, blocked): &(&WaiterId, &Blocked)| blocked.wire == wire;
         let gone: Vec<WaiterId> = self.blocked.iter().filter(gone).map(|(id, _)| *id).collect();
         for waiter in gone {
             self.blocked.remove(&waiter);
             self.node.gone(waiter, self.time(now).now);
         }
-        self.node.closed(ClientId(wire));
     }
 
     /// Ends the grants of a connection.

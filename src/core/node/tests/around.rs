@@ -70,7 +70,7 @@ impl World {
             for hold in self.judge.holds.values_mut().flatten() {
                 hold.waiter = hold.waiter.filter(|waiter| *waiter != id);
             }
-            self.sides[blocked.side].node.unblocked(id, self.time().now);
+            self.sides[blocked.side].node.gone(id, self.time().now);
         }
         self.settle(Cause::Quiet).map(drop)
     }
@@ -203,7 +203,7 @@ impl World {
         let mut clients = self.clients.clone();
         clients.extend(self.blocked.values().map(|blocked| blocked.client));
         for client in clients {
-            self.close(client, false);
+            self.close(client);
         }
         self.flush_strings()?;
         for _ in 0..2 {

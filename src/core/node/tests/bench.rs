@@ -112,9 +112,15 @@ impl Bench {
         }
     }
 
-    /// The connection of a waiter breaks.
+    /// A waiter is unblocked.
     pub fn gone(&mut self, id: WaiterId) {
         self.node.gone(id, Instant(self.now));
+    }
+
+    /// The connection of a waiter or holder breaks.
+    pub fn closed(&mut self, client: u64, id: WaiterId) {
+        self.node.closed(ClientId(client));
+        self.gone(id);
     }
 
     /// The lock is removed from outside.

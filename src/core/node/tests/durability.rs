@@ -216,7 +216,7 @@ fn a_reply_that_was_not_written_before_a_demotion_takes_no_lease_after_the_promo
     bench.follow();
     bench.node.promoted(bench.time());
     assert_eq!(bench.extend(&format!("b 60000 FENCE {fence}")), Ok(true));
-    bench.gone(b);
+    bench.closed(2, b);
     bench.sweep();
     assert_eq!(bench.holders(), "b");
 }

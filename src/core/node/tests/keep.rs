@@ -191,7 +191,7 @@ fn without_keep_it_ends_unless_its_token_has_asked_or_extended_since() {
         let b = bench.wait(2, "b 100000 WAIT 0");
         assert!(bench.release("a"));
         if broke && way != "told" {
-            bench.gone(b);
+            bench.closed(2, b);
             let time = bench.time();
             bench.node.sweep(&mut bench.host, time, 100, false);
         }
@@ -202,7 +202,7 @@ fn without_keep_it_ends_unless_its_token_has_asked_or_extended_since() {
             "checks" => assert!(bench.check("b").is_some()),
             _ => {}
         }
-        bench.gone(b);
+        bench.closed(2, b);
         bench.sweep();
         let stays = ["told", "asks", "extends"].contains(&way);
         assert_eq!(bench.holders(), if stays { "b" } else { "" }, "{way} {broke}");

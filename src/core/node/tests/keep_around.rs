@@ -243,7 +243,7 @@ fn the_turn_of_one_that_is_away_is_nothing_to_others_that_were_served_with_it() 
     assert!(bench.release("a"));
     assert_eq!(bench.holders(), "b c");
     // The client did not receive the grant.
-    bench.gone(b);
+    bench.closed(2, b);
     bench.sweep();
     assert_eq!(bench.holders(), "c");
 }

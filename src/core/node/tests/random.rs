@@ -46,10 +46,8 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (1..4_usize).prop_map(|budget| Step::Drain { budget }),
         3 => any::<usize>().prop_map(|nth| Step::Deliver { nth }),
         2 => any::<usize>().prop_map(|nth| Step::Unblock { nth }),
-        2 => (0..6_usize, any::<bool>())
-            .prop_map(|(slot, closed_first)| Step::Disconnect { slot, closed_first }),
-        1 => any::<(usize, bool)>()
-            .prop_map(|(nth, closed_first)| Step::DisconnectBlocked { nth, closed_first }),
+        2 => (0..6_usize).prop_map(|slot| Step::Disconnect { slot }),
+        1 => any::<usize>().prop_map(|nth| Step::DisconnectBlocked { nth }),
         3 => rare(),
     ]
 }

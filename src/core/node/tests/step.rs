@@ -68,11 +68,9 @@ pub enum Step {
     },
     Disconnect {
         slot: usize,
-        closed_first: bool,
     },
     DisconnectBlocked {
         nth: usize,
-        closed_first: bool,
     },
     Remove {
         key: usize,
@@ -161,15 +159,15 @@ impl World {
             Step::Drain { budget } => self.drain(budget),
             Step::Deliver { nth } => self.deliver(nth),
             Step::Unblock { nth } => self.unblock(nth),
-            Step::Disconnect { slot, closed_first } => {
+            Step::Disconnect { slot } => {
                 let client = self.clients[slot % self.clients.len()];
-                self.close(client, closed_first);
+                self.close(client);
                 self.settle(Cause::Quiet).map(drop)
             }
-            Step::DisconnectBlocked { nth, closed_first } => {
+            Step::DisconnectBlocked { nth } => {
                 let blocked = self.blocked.values().nth(nth % self.blocked.len().max(1)).copied();
                 if let Some(blocked) = blocked {
-                    self.close(blocked.client, closed_first);
+                    self.close(blocked.client);
                 }
                 self.settle(Cause::Quiet).map(drop)
             }

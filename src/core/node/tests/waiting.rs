@@ -169,8 +169,7 @@ fn a_grant_of_a_request_that_was_unblocked_stays_because_its_connection_may_ask_
         bench.hold(1, "a 10");
         let b = bench.wait(2, "b 10 WAIT 0");
         assert!(bench.release("a"));
-        let now = bench.time().now;
-        bench.node.unblocked(b, now);
+        bench.gone(b);
         if asks_again {
             bench.hold(2, "b 10");
         }

@@ -338,27 +338,19 @@ impl World {
         self.sides[blocked.side].node.gone(id, Instant(self.now));
     }
 
-    pub fn close(&mut self, client: ClientId, closed_first: bool) {
+    pub fn close(&mut self, client: ClientId) {
         let ids: Vec<WaiterId> = self
             .blocked
             .iter()
             .filter(|(_, blocked)| blocked.client == client)
             .map(|(id, _)| *id)
             .collect();
-        let close = |world: &mut World| {
-            world.judge.closed.insert(client);
-            for side in &mut world.sides {
-                side.node.closed(client);
-            }
-        };
-        if closed_first {
-            close(self);
+        self.judge.closed.insert(client);
+        for side in &mut self.sides {
+            side.node.closed(client);
         }
         for id in ids {
             self.leave(id);
-        }
-        if !closed_first {
-            close(self);
         }
         let fresh = self.connect();
         for slot in &mut self.clients {
