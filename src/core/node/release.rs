@@ -189,7 +189,6 @@ impl Node {
         terms: &DoneFor<'_>,
         time: Time,
     ) -> Result<Owner, Reason> {
-        self.check_proposal(terms.fence)?;
         let (granted, fits) = match host.find(key) {
             Found::Held(Holders::One(grant)) if grant.token == token => {
                 let given_back = takes(key, token, grant.meta, false);
@@ -214,6 +213,7 @@ impl Node {
         let Some(fence) = terms.fence.filter(|fence| *fence > granted) else {
             return Ok(Owner::default());
         };
+        self.check_proposal(Some(fence))?;
         let owner = self.make_room(host, key, fence, None)?;
         self.vouch(host, (fence, Millis(1)), time)?;
         Ok(owner)

@@ -140,6 +140,15 @@ fn the_record_has_the_fence_of_the_claim_and_the_next_grant_a_larger_one() {
 }
 
 #[test]
+fn the_fence_of_the_grant_is_never_too_far_ahead() {
+    let mut bench = Bench::new();
+    assert_eq!(bench.hold(1, "a 1000 FENCE 600000000"), Fence(600_000_000));
+    assert!(bench.release("a"));
+    assert_eq!(bench.hold(2, "b 1000"), Fence(600_000_001));
+    assert_eq!(bench.release_words("b DONE 1000 FENCE 600000001"), Ok(true));
+}
+
+#[test]
 fn again_takes_a_lock_that_is_done_up_to_its_fence() {
     let (mut bench, fence) = Bench::done();
     assert_eq!(bench.acquire(2, "b 10 AGAIN 5"), Err(is_done(1000, fence)));
