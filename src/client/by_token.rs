@@ -77,7 +77,7 @@ impl Client {
         let (sent, ttl_ms, ask) =
             (clock::now(), clock::millis(ttl), Ask::Extend { fence: Fence(fence) });
         let command = request::extend(key, token.as_str().as_bytes(), ttl_ms, Fence(fence));
-        let nodes = self.ask_all(&ask, &command, self.shared.timeout(ttl)).await;
+        let nodes = self.ask_all(&ask, &command, self.shared.timeout(ttl), |_| false).await;
         let answers: Vec<Answer> = nodes.iter().map(|(answer, _)| *answer).collect();
         self.check_length(key, ttl, &nodes)?;
         let extended = answers.iter().filter(|answer| **answer == Answer::Extended).count();
@@ -126,9 +126,12 @@ impl Client {
         while let Some((place, outcome)) = asked.next().await {
             held |= outcome == Released::Held;
             answered += usize::from(outcome.is_done());
-            if let Released::No(error) | Released::NotYet(error) = outcome {
-                states[place] = answer::read(&Ask::Release, Err(error));
-            }
+            states[place] = match outcome {
+                Released::No(error) | Released::NotYet(error) => {
+                    answer::read(&Ask::Release, Err(error))
+                }
+                _ => (Answer::Answered, NodeState::Answers),
+            };
             if held && answered >= self.shared.majority() {
                 let rest = async move { while asked.next().await.is_some() {} };
                 self.shared.background.spawn(rest);
@@ -187,7 +190,7 @@ impl Client {
 
     /// Asks for the fence that a majority of the nodes has for this token.
     async fn fence(&self, key: &Key, name: &[u8], within: Duration) -> Result<u64, Error> {
-        let nodes = self.checked(key, name, within).await;
+        let nodes = self.checked(key, name, within, |_| false).await;
         let fences = nodes.iter().filter_map(|(answer, _)| match answer {
             Answer::Granted(fence) => Some(fence.0),
             _ => None,
@@ -199,13 +202,19 @@ impl Client {
         Ok(most)
     }
 
-    /// Each node's answer to CHECK: granted with a fence, or denied.
-    async fn checked(&self, key: &Key, name: &[u8], within: Duration) -> Vec<(Answer, NodeState)> {
+    /// The nodes' answers to CHECK until they are enough: granted with a fence, or denied.
+    async fn checked(
+        &self,
+        key: &Key,
+        name: &[u8],
+        within: Duration,
+        are_enough: impl Fn(&[(Answer, NodeState)]) -> bool,
+    ) -> Vec<(Answer, NodeState)> {
         let mut command = redis::cmd("DLOCK.CHECK");
         command.arg(key.as_bytes()).arg(name);
         // The reply to CHECK has the form of ACQUIRE's: a fence, or null.
         let ask = Ask::Acquire { fence: None, wait: None };
-        let mut nodes = self.ask_all(&ask, &command, within).await;
+        let mut nodes = self.ask_all(&ask, &command, within, are_enough).await;
         for (_, state) in nodes.iter_mut().filter(|(_, state)| *state == NodeState::Held) {
             *state = NodeState::Gone;
         }
@@ -224,9 +233,7 @@ impl Client {
         if agree >= majority {
             return Ok(());
         }
-        let gone = |answer: &Answer| matches!(answer, Answer::Gone | Answer::Denied);
-        let against = nodes.iter().filter(|(answer, _)| gone(answer)).count();
-        if against > self.size() - majority {
+        if against(nodes) > self.size() - majority {
             let why = LossReason::Ended { nodes: self.reports(nodes) };
             return Err(Loss { key: key.clone(), fence, why }.into());
         }
@@ -270,14 +277,28 @@ impl Client {
         self.shared.reports(nodes.iter().map(|(_, state)| state.clone()))
     }
 
+    /// Asks all nodes at the same time, and returns as soon as their answers are enough.
     async fn ask_all(
         &self,
         ask: &Ask,
         command: &Cmd,
         within: Duration,
+        are_enough: impl Fn(&[(Answer, NodeState)]) -> bool,
     ) -> Vec<(Answer, NodeState)> {
-        let replies = self.send_all(command, within).await;
-        replies.into_iter().map(|reply| answer::read(ask, reply)).collect()
+        let mut answers = vec![(Answer::Silent, NodeState::NotAsked); self.size()];
+        let mut asked = UnderWay::new();
+        for (place, node) in self.shared.nodes.iter().map(Arc::clone).enumerate() {
+            let command = command.clone();
+            asked.push(async move {
+                (place, node.counted(node.ask(&command, within, |_| Ok(())).await))
+            });
+        }
+        while !are_enough(&answers)
+            && let Some((place, reply)) = asked.next().await
+        {
+            answers[place] = answer::read(ask, reply);
+        }
+        answers
     }
 
     async fn send_all(&self, command: &Cmd, within: Duration) -> Vec<Result<Value, NodeError>> {
@@ -320,16 +341,26 @@ impl Client {
     /// # Errors
     /// [`Error::NoQuorum`] when too few nodes answer.
     pub async fn is_held_by(&self, key: &Key, token: &Token) -> Result<bool, Error> {
-        let nodes =
-            self.checked(key, token.as_str().as_bytes(), self.shared.timeout(Duration::MAX)).await;
-        let holding =
-            nodes.iter().filter(|(answer, _)| matches!(answer, Answer::Granted(_))).count();
-        match self.need_majority(key, 0, &nodes, holding) {
+        let holding = |nodes: &[(Answer, NodeState)]| {
+            nodes.iter().filter(|(answer, _)| matches!(answer, Answer::Granted(_))).count()
+        };
+        let majority = self.shared.majority();
+        let decide = |nodes: &[(Answer, NodeState)]| {
+            holding(nodes) >= majority || against(nodes) > self.size() - majority
+        };
+        let (name, within) = (token.as_str().as_bytes(), self.shared.timeout(Duration::MAX));
+        let nodes = self.checked(key, name, within, decide).await;
+        match self.need_majority(key, 0, &nodes, holding(&nodes)) {
             Ok(()) => Ok(true),
             Err(Error::Lost(_)) => Ok(false),
             Err(error) => Err(error),
         }
     }
+}
+
+/// The number of nodes at which the token does not hold the lock.
+fn against(nodes: &[(Answer, NodeState)]) -> usize {
+    nodes.iter().filter(|(answer, _)| matches!(answer, Answer::Gone | Answer::Denied)).count()
 }
 
 const RUNTIME: &str = "the runtime has ended";

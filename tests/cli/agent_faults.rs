@@ -407,3 +407,12 @@ fn an_agent_with_an_unread_stderr_serves_on() {
     drop(waiters);
     agent.kill().and_then(|()| agent.wait()).expect("it was there");
 }
+
+#[test]
+fn a_check_does_not_wait_for_a_node_that_hangs() {
+    let quorum = Quorum::start(3);
+    let agent = Agent::with(&quorum.urls(), &["--node-timeout", "1h"]);
+    let fence = agent.run("DLOCK.ACQUIRE job alice 500000");
+    quorum[0].network().swallow();
+    assert_eq!(agent.run("DLOCK.CHECK job alice"), fence);
+}

@@ -65,6 +65,7 @@ fn a_port_needs_a_password(kind: Kind) {
     }
     assert!(client.run("AUTH wrong").text().starts_with("WRONGPASS "));
     assert_eq!(client.run_args(&["AUTH", "secret word"]), Value::Simple("OK".into()));
+    assert!(client.run("AUTH wrong").text().starts_with("WRONGPASS "), "once more");
     client.run("DLOCK.ACQUIRE job alice 500000").int();
     let mut client = connect();
     let hello = client.run_args(&["HELLO", "3", "AUTH", "default", "secret word"]);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use sha2::{Digest, Sha256};
 
 use super::limits::{CHANNELS, NAME};
+use super::peer::Peer;
 use super::reply::{Answer, Protocol, Reply, map};
 use super::session::Session;
 use super::shared::Agent;
@@ -55,12 +56,12 @@ pub fn auth(agent: &Arc<Agent>, session: &mut Session, args: &[&[u8]]) -> Answer
 
 fn login(agent: &Arc<Agent>, session: &mut Session, user: &[u8], password: &[u8]) -> Reply {
     let Some(known) = &agent.password else {
-        // A unix socket needs no password, and accepts any.
         return if session.is_known { Reply::OK } else { Reply::error(WRONG_PASSWORD) };
     };
     // Digests, so that the time of the comparison reveals nothing.
     let is_right = Sha256::digest(password)[..] == known[..] && user == b"default";
-    if !is_right && !session.is_known {
+    // The system has named the user of a unix socket, which needs no password and accepts any.
+    if !is_right && session.peer == Peer::Tcp {
         Reply::error(WRONG_PASSWORD)
     } else if session.log_in(agent) {
         Reply::OK
