@@ -37,6 +37,21 @@ fn a_node_that_restarts_costs_nothing_though_another_was_late_with_its_grant() {
     });
 }
 
+/// A node in quarantine grants no other client what it has forgotten.
+#[test]
+fn a_release_at_a_node_that_has_forgotten_the_lease_in_a_crash_reports_no_loss() {
+    let mut quorum = Quorum::start(1);
+    run(async {
+        let alice = program(&quorum).await;
+        let guard = take_everywhere(&quorum, &alice, "job", LONG).await;
+        quorum[0].kill();
+        quorum[0].start_again();
+        let other = alice.lock("other").try_acquire().await;
+        other.expect_err("the program has heard of the quarantine");
+        guard.release().await.expect("no other client had it");
+    });
+}
+
 #[test]
 fn a_lease_that_no_majority_grants_is_an_error_that_names_limit_setting_and_renewal() {
     let quorum = Quorum::start(3);

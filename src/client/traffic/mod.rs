@@ -318,7 +318,8 @@ impl Traffic {
             match &returned.outcome {
                 // A node that was slow to release an earlier attempt.
                 _ if returned.attempt != self.attempt.number => {}
-                Released::NotHeld => {
+                // In its quarantine a node has forgotten leases that no other client can have yet.
+                Released::NotHeld if self.shared.nodes[returned.node].quarantine().is_zero() => {
                     self.not_held += 1;
                     self.set_state(returned.node, NodeState::Gone);
                 }
@@ -329,7 +330,7 @@ impl Traffic {
                         *said = error.clone().into();
                     }
                 }
-                Released::Held | Released::Either => {}
+                Released::Held | Released::NotHeld | Released::Either => {}
             }
             self.note_release(returned);
         }

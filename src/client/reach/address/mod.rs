@@ -238,6 +238,8 @@ pub(crate) fn without_secrets(text: &str) -> String {
         _ => text,
     };
     let (scheme, rest) = text.split_once("://").unwrap_or_default();
+    let is_scheme = scheme.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b'+');
+    let scheme = if is_scheme { scheme } else { "…" };
     let place = match rest.rsplit_once('@') {
         Some((_, place)) => place.to_owned(),
         None => without_half_a_password(rest),

@@ -73,6 +73,7 @@ fn what_is_wrong_with_an_address_is_said_without_its_secrets() {
         ("redis://me:secret@host:0", "understood"),
         ("redis://me:sec/ret@host", "the node address redis://"),
         ("redis://:secret", "%2C for a comma"),
+        ("me:secret@a/b,redis://c", "…://c does not begin with"),
         ("redis://me:secret", "redis://me:… cannot be understood"),
         ("rediss://[::1]:70000", "rediss://[::1]:70000 cannot"),
         ("redis://host?ca=x", "only rediss://"),
