@@ -4,19 +4,17 @@ use std::future::poll_fn;
 use std::io;
 use std::task::Poll;
 
-use nix::sys::signal::{SigSet, SigmaskHow, Signal, kill};
+use nix::sys::signal::{SigSet, Signal, kill};
 use nix::unistd::{Pid, getpgid, getpgrp, getpid, getsid};
 use tokio::signal::unix::{self, SignalKind};
 
 /// Blocks these signals for this thread, and for threads and programs that it starts, until `work` is done.
 /// Signals that arrive meanwhile stay pending.
 pub fn held_off<T>(work: impl FnOnce() -> T) -> T {
-    // This cannot fail: the signals exist.
-    let before = SigSet::from_iter(HEARD).thread_swap_mask(SigmaskHow::SIG_BLOCK);
+    hold_off();
     let done = work();
-    if let Ok(before) = before {
-        let _ = before.thread_set_mask();
-    }
+    // All of them: the process that started dlock may have blocked SIGCHLD.
+    let _ = SigSet::from_iter(HEARD).thread_unblock();
     done
 }
 
