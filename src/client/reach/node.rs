@@ -190,7 +190,7 @@ impl Node {
         mut enter: impl FnMut(bool) -> Result<(), NodeError>,
     ) -> Result<Answered, NodeError> {
         let mut route = Route::of(command);
-        let (mut strayed, mut again) = (false, false);
+        let (mut broken, mut again) = (false, false);
         loop {
             let server = self.connections.server(&route).await?;
             let pooled = server.pop_idle();
@@ -219,11 +219,10 @@ impl Node {
                 continue;
             }
             match answer {
-                // The former primary's queue is gone, so the request waits at the present primary.
-                Err(NodeError::Unreachable(_)) if wire.is_astray() && !(fresh && strayed) => {
-                    (strayed, again) = (strayed || fresh, true);
+                // Perhaps only the connection failed, or the request has to wait at another primary now.
+                Err(NodeError::Unreachable(_)) if !(fresh && broken) => {
+                    (broken, again) = (broken || fresh, true);
                 }
-                Err(NodeError::Unreachable(_)) if !fresh => again = true,
                 answer => {
                     let answer = answered(&wire, answer);
                     self.pool(wire);

@@ -132,7 +132,7 @@ impl Wire {
     }
 
     /// True if another server is the primary now.
-    pub(crate) fn is_astray(&self) -> bool {
+    fn is_astray(&self) -> bool {
         self.0.primary.as_ref().is_some_and(PrimaryWatch::is_left)
     }
 
