@@ -58,8 +58,8 @@ impl Node {
     }
 
     /// Notes that a connection has closed, before its blocked request is [gone](Self::gone). Its EPHEMERAL grants end as
-    /// soon as that can be written. Without KEEP so does a grant whose reply was not written, if it is still that
-    /// connection's.
+    /// soon as that can be written. Without KEEP a grant whose reply was not written ends, too, unless its token has asked
+    /// over another connection.
     pub fn closed(&mut self, client: ClientId) {
         let unwritten = &mut self.waiting.unwritten;
         let unread = unwritten.iter().find(|(_, grant)| grant.client == client).map(|(id, _)| *id);

@@ -151,9 +151,7 @@ impl Node {
     /// Handles a blocked client that waits no longer: it has [closed](Self::closed), or an operator has unblocked it. A
     /// queued request leaves, or its place is kept. A grant stays: the connection may ask again at any moment.
     pub fn gone(&mut self, id: WaiterId, now: Instant) {
-        if self.waiting.unwritten.remove(&id).is_some() {
-            return;
-        }
+        self.waiting.unwritten.remove(&id);
         if self.waiting.standing(id).is_some() {
             self.depart(id, now);
         } else {
