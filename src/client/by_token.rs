@@ -8,7 +8,7 @@ use dlock_core::quorum::{Answer, Ask, Obstacle, Rules, Sound};
 use dlock_core::quorum::{Hold, State};
 #[cfg(feature = "operator")]
 use dlock_core::words::Mode;
-use dlock_core::words::{Fence, Instant, Millis};
+use dlock_core::words::{Fence, Instant};
 use futures_util::future::join_all;
 use redis::{Cmd, Value};
 use tokio::sync::oneshot;
@@ -79,9 +79,11 @@ impl Client {
         let command = request::extend(key, token.as_str().as_bytes(), ttl_ms, Fence(fence));
         let nodes = self.ask_all(&ask, &command, self.shared.timeout(ttl), |_| false).await;
         let answers: Vec<Answer> = nodes.iter().map(|(answer, _)| *answer).collect();
-        self.check_length(key, ttl, &nodes)?;
         let extended = answers.iter().filter(|answer| **answer == Answer::Extended).count();
-        self.need_majority(key, fence, &nodes, extended)?;
+        self.need_majority(key, fence, &nodes, extended).map_err(|error| match error {
+            Error::Lost(_) => error,
+            error => self.too_long(key, ttl, &nodes).unwrap_or(error),
+        })?;
         Ok((Sound.ends(sent, ttl_ms), answers))
     }
 
@@ -240,26 +242,14 @@ impl Client {
         Err(self.no_quorum(key, nodes))
     }
 
-    /// Fails if the lease is longer than the longest one that a majority of the nodes grants. A node that refuses
-    /// for another reason grants none.
-    fn check_length(
-        &self,
-        key: &Key,
-        ttl: Duration,
-        nodes: &[(Answer, NodeState)],
-    ) -> Result<(), Error> {
-        let limit = |answer| match answer {
-            Answer::Extended | Answer::Gone => Millis(u64::MAX),
-            Answer::TooLong(limit) => limit,
-            _ => Millis(0),
-        };
-        let limits: Vec<Millis> = nodes.iter().map(|(answer, _)| limit(*answer)).collect();
-        let limit = Sound.limit(&limits, self.shared.majority()).unwrap_or_default();
-        if limit.0 == 0 || clock::millis(ttl) <= limit {
-            return Ok(());
-        }
-        let (key, limit) = (key.clone(), Duration::from_millis(limit.0));
-        Err(Error::TooLong { key, ttl, limit, nodes: self.reports(nodes) })
+    /// The error if some nodes refuse the length of the lease.
+    fn too_long(&self, key: &Key, ttl: Duration, nodes: &[(Answer, NodeState)]) -> Option<Error> {
+        let limits = nodes.iter().filter_map(|(answer, _)| match answer {
+            Answer::TooLong(limit) => Some(limit.0),
+            _ => None,
+        });
+        let (key, limit) = (key.clone(), Duration::from_millis(limits.min()?));
+        Some(Error::TooLong { key, ttl, limit, nodes: self.reports(nodes) })
     }
 
     /// The error without a majority: too many nodes refuse for good, or too few answer.

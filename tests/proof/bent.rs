@@ -57,10 +57,6 @@ pub enum Bend {
     VouchesAlways,
     /// A lease is renewed at its end.
     RenewsAtItsEnd,
-    /// One node that refuses a longer lease undoes what the others grant.
-    OneRefuses,
-    /// A node that is silent is taken to accept a longer lease, and others that refuse it are asked on and on.
-    SilenceAccepts,
     /// Only nodes that have answered are told that an attempt was given up.
     ReleasesAnswered,
     /// One node's record makes a lock done.
@@ -73,7 +69,7 @@ pub enum Bend {
 
 impl Bend {
     /// All of them.
-    pub const ALL: [Bend; 24] = [
+    pub const ALL: [Bend; 22] = [
         Bend::HalfIsEnough,
         Bend::ClaimsSmallest,
         Bend::CountsAbove,
@@ -92,8 +88,6 @@ impl Bend {
         Bend::VouchesNever,
         Bend::VouchesAlways,
         Bend::RenewsAtItsEnd,
-        Bend::OneRefuses,
-        Bend::SilenceAccepts,
         Bend::ReleasesAnswered,
         Bend::OneRecordIsEnough,
         Bend::AddsRecords,
@@ -155,15 +149,6 @@ impl Rules for Bent {
 
     fn pause(&self, left: u64, of: u64) -> u64 {
         if self.0 == Bend::RenewsAtItsEnd { left.max(1_000) } else { Sound.pause(left, of) }
-    }
-
-    fn limit(&self, limits: &[Millis], majority: usize) -> Option<Millis> {
-        let smallest = || limits.iter().min().copied();
-        if self.0 == Bend::OneRefuses { smallest() } else { Sound.limit(limits, majority) }
-    }
-
-    fn has_vote(&self, may_grant: bool) -> bool {
-        self.0 == Bend::SilenceAccepts || Sound.has_vote(may_grant)
     }
 
     fn counts_for(&self, answered: u32, newest: u32) -> bool {

@@ -47,8 +47,8 @@ pub enum Error {
         /// The state of each node.
         nodes: Vec<Report>,
     },
-    /// The lease is longer than the longest one that a majority of the nodes grants.
-    #[error("{}: a lease of {} ms is longer than {} ms, the longest that a majority of the nodes grants \
+    /// The lease is too long for a majority of the nodes.
+    #[error("{}: a lease of {} ms is longer than {} ms, the longest that all nodes grant \
              (dlock.max-ttl). Ask for a lease of at most {} ms, and renew it while the work goes on{}",
         Name(.key), .ttl.as_millis(), .limit.as_millis(), .limit.as_millis(), Lines(.nodes))]
     TooLong {
@@ -56,7 +56,7 @@ pub enum Error {
         key: Key,
         /// The length of the lease.
         ttl: Duration,
-        /// The longest lease that a majority grants.
+        /// The longest lease that all nodes grant.
         limit: Duration,
         /// The state of each node.
         nodes: Vec<Report>,

@@ -291,9 +291,7 @@ impl<R: Rules> Acquisition<R> {
 
     /// The failure if too many nodes refuse permanently.
     pub(super) fn refusal(&self) -> Failure {
-        let limit = self.ballot.limit();
-        let is_too_long = (Millis(1)..self.plan.ttl).contains(&limit);
-        if is_too_long { Failure::TooLong(limit) } else { Failure::Refused }
+        self.ballot.limit().map_or(Failure::Refused, Failure::TooLong)
     }
 
     /// Releases everything. The next attempt has a token of its own.

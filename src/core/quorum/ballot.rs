@@ -105,7 +105,8 @@ impl<R: Rules> Ballot<R> {
 
     /// Asks a node.
     pub fn ask(&mut self, out: &mut Outgoing, node: usize, ask: Ask, now: Instant) {
-        let ttl = if self.has_stood() { self.lengths.wanted } else { self.lengths.first };
+        let Some(vote) = self.votes.get(node) else { return };
+        let ttl = if self.has_stood() { self.length_at(vote) } else { self.lengths.first };
         self.ask_for(out, node, ask, ttl, now);
     }
 
@@ -288,8 +289,9 @@ impl<R: Rules> Ballot<R> {
     }
 
     /// Asks each node without an earlier request under way for the lease anew: to extend it where it is held,
-    /// to grant it with the claim's fence elsewhere.
+    /// to grant it with the claim's fence elsewhere. A node may accept by now what it has refused before.
     pub fn renew(&mut self, out: &mut Outgoing, now: Instant) {
+        self.votes.iter_mut().for_each(|vote| vote.limit = None);
         for node in 0..self.votes.len() {
             self.renew_at(out, node, now);
         }
@@ -356,14 +358,14 @@ impl<R: Rules> Ballot<R> {
         }
     }
 
-    /// True if no answer is outstanding, and no shorter lease is left.
+    /// True if no answer is outstanding, and all leases are full.
     pub fn is_settled(&self) -> bool {
-        self.votes.iter().all(|vote| !vote.is_open() && !vote.is_short(self.ttl()))
+        self.votes.iter().all(|vote| !vote.is_open() && self.is_full(vote))
     }
 
     /// Releases at each node that was asked, even without an answer. The token is not used again.
     pub fn withdraw(&mut self, out: &mut Outgoing) {
-        let ttl = self.lengths.wanted.max(self.lengths.first);
+        let ttl = self.lengths.wanted().max(self.lengths.first);
         for (node, vote) in self.votes.iter_mut().enumerate() {
             let was_asked = vote.open.is_some() || vote.said != Said::Nothing;
             let answered = vote.open.take().is_none() && vote.said != Said::Failed;
@@ -388,9 +390,12 @@ impl<R: Rules> Ballot<R> {
     /// The leases that support the claim.
     pub(super) fn supporters(&self, fence: Fence) -> impl Iterator<Item = Held> {
         let held = self.votes.iter().filter_map(|vote| vote.held());
-        held.filter(move |held| {
-            let supports = self.rules.supports(held.fence, fence);
-            supports || (self.has_stood() && self.rules.keeps(held.fence, fence))
-        })
+        held.filter(move |held| self.supports(*held, fence))
+    }
+
+    /// True if a lease supports the claim.
+    pub(super) fn supports(&self, held: Held, fence: Fence) -> bool {
+        let supports = self.rules.supports(held.fence, fence);
+        supports || (self.has_stood() && self.rules.keeps(held.fence, fence))
     }
 }

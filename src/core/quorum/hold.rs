@@ -2,7 +2,7 @@
 
 use super::ballot::{Ballot, Outgoing};
 use super::rules::{Rules, Sound};
-use super::{Answer, Ask, Claim, Send, Wait};
+use super::{Answer, Ask, Claim, Obstacle, Send, Wait};
 use crate::words::{Fence, Instant, Millis};
 
 /// A held lock.
@@ -167,6 +167,11 @@ impl<R: Rules> Hold<R> {
         match answer {
             // The lease is gone at this node, and a majority still has it: asks for it again.
             Answer::Gone => self.ballot.renew_at(&mut self.out, node, now),
+            Answer::TooLong(_) | Answer::Refused(Obstacle::NotDurable)
+                if self.renews || self.is_short() =>
+            {
+                self.ballot.ask_for_less(&mut self.out, node, asked.ttl, now);
+            }
             // The grant may be of a shorter lease.
             Answer::Granted(_) | Answer::Extended => {
                 self.ballot.confirm(&mut self.out, node, now);
@@ -182,18 +187,6 @@ impl<R: Rules> Hold<R> {
                 self.ballot.wait_behind(&mut self.out, node, now);
             }
             _ => {}
-        }
-        if self.ballot.give_in() {
-            self.goes_on_as_before(now);
-        }
-    }
-
-    /// Asks at once for the lease that the nodes accept, unless the caller wanted one lease and has it.
-    fn goes_on_as_before(&mut self, now: Instant) {
-        if self.renews || self.is_short() {
-            self.ballot.renew(&mut self.out, now);
-        } else {
-            self.renew_at = None;
         }
     }
 
@@ -211,17 +204,17 @@ impl<R: Rules> Hold<R> {
     /// Renews now, with a lease of `ttl` if that is longer. One extension at a time: the caller calls this again
     /// when [`extended`](Self::extended) has returned the outcome.
     pub fn extend(&mut self, ttl: Millis, now: Instant) {
-        self.ballot.extend(ttl, now);
         self.soon = SOON;
         self.look(now);
         if self.is_held() && self.finishes.is_none() {
+            self.ballot.extend(ttl, now);
             self.renew_at.get_or_insert(now);
             self.renew(now);
         }
     }
 
-    /// The outcome of the extension, once: granted by a majority; or the longest lease that one accepts, and the
-    /// lock is held as before.
+    /// The outcome of the extension, once: granted by a majority; or the longest lease that all nodes accept, and
+    /// the lock is held as before.
     pub fn extended(&mut self) -> Option<Result<(), Millis>> {
         self.ballot.extended()
     }
@@ -263,7 +256,7 @@ impl<R: Rules> Hold<R> {
     /// True if the grants are shorter than the lease, or older than a caller wants.
     #[must_use]
     pub fn is_short(&self) -> bool {
-        !self.ballot.is_renewed(self.ttl(), self.ballot.wanted_since())
+        self.ballot.is_short()
     }
 
     /// Ends the hold at `limit`, renewed or not.
@@ -335,8 +328,8 @@ impl<R: Rules> Hold<R> {
     }
 
     fn renew(&mut self, now: Instant) {
-        self.ballot.renew(&mut self.out, now);
         self.plan_renewal(now);
+        self.ballot.renew(&mut self.out, now);
     }
 
     fn plan_first_renewal(&mut self, now: Instant) {
@@ -372,12 +365,12 @@ impl<R: Rules> Hold<R> {
             Some(claim) => State::Held(self.within_limit(claim)),
         };
         let State::Held(after) = self.state else { return };
-        self.ballot.note_extended();
+        let due = self.renew_at;
+        let has_ended = self.ballot.note_extended();
         if self.finishes.is_some() {
             return;
         }
-        let due = self.renew_at;
-        if after.until != before.until {
+        if has_ended || after.until != before.until {
             self.plan_first_renewal(now);
         }
         // The claim ends earlier than it did when the renewal was planned.

@@ -84,7 +84,7 @@ pub enum Failure {
     Done(DoneRecord),
     /// No majority answers in time, or grants the lock.
     NoQuorum,
-    /// The lease is longer than this one, the longest that a majority of the nodes accepts.
+    /// The lease is longer than this one, the longest that all nodes accept.
     TooLong(Millis),
     /// Too many nodes refuse permanently for a majority.
     Refused,

@@ -121,20 +121,6 @@ pub trait Rules: Clone + Debug {
         (left / 3).max(of / MOST_TRIES)
     }
 
-    /// The longest lease that a majority accepts, by the limit of each node. A node that refuses has no vote.
-    fn limit(&self, limits: &[Millis], majority: usize) -> Option<Millis> {
-        let mut limits: Vec<Millis> = limits.into();
-        limits.sort_unstable_by(|a, b| b.cmp(a));
-        limits.get(majority.checked_sub(1)?).copied()
-    }
-
-    /// True if a node that has not refused a length has a vote on it: only if it grants, or may do so in a
-    /// moment. A silent node, or one that refuses for another reason, does not add to a majority for a lease
-    /// that is too long for other nodes.
-    fn has_vote(&self, may_grant: bool) -> bool {
-        may_grant
-    }
-
     /// The drift allowed between the nodes' clocks and ours during a lease, in microseconds: one per cent, and
     /// two milliseconds for the clocks' resolution.
     fn drift(&self, ttl: Millis) -> u64 {
@@ -194,20 +180,6 @@ mod tests {
             for chance in [0, 1, most - 1, most, u64::MAX] {
                 assert!((most / 2..=most).contains(&Sound.at_random(most, chance)));
             }
-        }
-    }
-
-    #[test]
-    fn the_longest_lease_is_the_longest_that_a_majority_accepts() {
-        for (limits, limit) in [
-            (&[6][..], 6),
-            (&[6, 5], 5),
-            (&[4, 6, 5], 5),
-            (&[1, 1, 6, 6], 1),
-            (&[1, 6, 1, 6, 5], 5),
-        ] {
-            let each: Vec<Millis> = limits.iter().copied().map(Millis).collect();
-            assert_eq!(Sound.limit(&each, Sound.majority(each.len())), Some(Millis(limit)));
         }
     }
 }

@@ -12,7 +12,7 @@ pub(super) struct Vote {
     pub(super) lease: Lease,
     /// The newest request, while there is no answer to it.
     pub(super) open: Option<Open>,
-    /// The longest lease that the node accepts. Set if it refused a longer one the last time.
+    /// The longest lease that the node accepts. Set if it has refused a longer one since the last renewal.
     pub(super) limit: Option<Millis>,
     pub(super) record: RecordState,
 }
@@ -126,9 +126,9 @@ impl Vote {
         }
     }
 
-    /// True if the node has granted a shorter lease than `ttl`, and has not refused a longer one.
-    pub(super) fn is_short(&self, ttl: Millis) -> bool {
-        self.limit.is_none() && self.held().is_some_and(|held| held.ttl < ttl)
+    /// True if the node accepts only shorter leases than this.
+    pub(super) fn refuses(&self, ttl: Millis) -> bool {
+        self.limit.is_some_and(|limit| limit < ttl)
     }
 
     /// True if the node's last answer is a grant, a denial, or a completion record.
@@ -186,9 +186,7 @@ impl Vote {
         let Open { sent, ttl, .. } = open;
         // No request makes a lease shorter, whether answered, late or lost.
         let end = rules.ends(rules.begins(sent, now), ttl);
-        if !matches!(answer, Answer::Silent | Answer::Unreachable) {
-            self.limit = self.limit_in(open, answer);
-        }
+        self.limit = self.limit_in(open, answer).or(self.limit);
         self.said = self.says(open, answer, end, now, rules);
         // The lease may end early, with the record.
         if let (Some(held), RecordState::Asked(end)) = (&mut self.lease.held, self.record) {

@@ -35,8 +35,6 @@ pub const ENDED_IS_LOST: &str = "a guard whose lock was ended everywhere is lost
 /// A guard stays valid while a majority of the nodes holds its lease without a gap. Only what its client can
 /// know counts: a node may act at any moment between request and answer. In calm no client loses a guard.
 pub const HOLDS_ON: &str = "a guard whose lease a majority holds without a gap stays valid";
-/// A longer lease that a majority grants is not undone by the others.
-pub const LENGTHENED: &str = "a longer lease that a majority grants is kept";
 /// A connection that has closed leaves nothing behind at the node.
 pub const CLOSED_LEAVES_NOTHING: &str = "a waiter that has vanished leaves nothing behind";
 /// An attempt that was given up leaves nothing behind, where its messages arrived.

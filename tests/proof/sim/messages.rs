@@ -164,7 +164,6 @@ impl<R: Rules> World<R> {
         }
         self.check_disowned(task);
         self.check_ended(task);
-        self.check_longer(task);
         self.pump(task);
     }
 
@@ -204,9 +203,6 @@ impl<R: Rules> World<R> {
     pub(super) fn time_out(&mut self, task: usize, node: usize, id: u32) {
         let Some(&open) = self.tasks[task].open.get(&(node, id)) else { return };
         let time = self.clock_of(task);
-        if self.tasks[task].newest.get(&node) == Some(&id) {
-            self.tasks[task].longer.remove(&node);
-        }
         match &mut self.tasks[task].machine {
             Machine::Trying(acquisition) => acquisition.answer(node, id, Answer::Silent, time),
             Machine::Holding(hold) => hold.answer(node, id, Answer::Silent, time.now),

@@ -41,8 +41,6 @@ pub struct Task<R: Rules> {
     pub heard_since: BTreeSet<usize>,
     /// The leases that it may rely on.
     pub truth: Truth,
-    /// The nodes that grant it the longer lease.
-    pub longer: BTreeSet<usize>,
     /// True after a node was raised.
     pub raised: bool,
     /// The attempt that is going on.

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use dlock_core::quorum::{Answer, Ask, Rules, Sound, State};
+use dlock_core::quorum::{Answer, Ask, Rules, Sound};
 use dlock_core::simulated::Report;
 use dlock_core::{Fence, Instant, KeyBuf, Millis};
 
@@ -226,13 +226,6 @@ impl<R: Rules> World<R> {
         if tells(answer) && !is_too_late && task_.ended.is_some_and(|by| self.now <= by) {
             task_.heard_since.insert(place);
         }
-        // A request that waits behind another holder may be granted after the client has given it up.
-        let grants = matches!(answer, Answer::Extended | Answer::Granted(_)) && !under.ask.blocks();
-        match grants && task_.means.lengthen.is_some_and(|longer| under.ttl >= longer) {
-            true => task_.longer.insert(place),
-            // The node has refused the longer lease since, has been asked for a shorter one, or is not there any more.
-            false => task_.longer.remove(&place),
-        };
     }
 
     /// Notes the ends that a server has reported.
@@ -273,8 +266,6 @@ impl<R: Rules> World<R> {
         // The client may not have received an answer in this attempt yet.
         truth.begin(attempt);
         truth.ends(server, at, claimed, now, needed);
-        let node = self.node_of(server);
-        self.tasks[task].longer.remove(&node);
     }
 
     /// Another server has taken a node's place: the client cannot reach the former one's grants.
@@ -308,20 +299,6 @@ impl<R: Rules> World<R> {
         let begun = tasks[task].begun;
         if tasks[task].means.renews && calm_since.is_some_and(|calm| begun > calm + 3_000_000) {
             self.judge.accuse(judge::HOLDS_ON, format!("task {task} has lost it in calm"));
-        }
-    }
-
-    /// A majority grants the longer lease.
-    pub(super) fn check_longer(&mut self, task: usize) {
-        let Machine::Holding(hold) = &self.tasks[task].machine else { return };
-        let Some(longer) = self.tasks[task].means.lengthen else { return };
-        let granting = self.tasks[task].longer.len();
-        let held = matches!(hold.state(), State::Held(_));
-        if held && granting > self.nodes / 2 && hold.ttl() < longer {
-            self.judge.accuse(
-                judge::LENGTHENED,
-                format!("task {task} goes back to {:?}: {:?}", hold.ttl(), self.tasks[task].longer),
-            );
         }
     }
 

@@ -103,7 +103,6 @@ impl<R: Rules> World<R> {
             ended: None,
             heard_since: BTreeSet::new(),
             truth: Truth::default(),
-            longer: BTreeSet::new(),
             raised: false,
             attempt: 0,
             means,
