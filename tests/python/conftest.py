@@ -108,6 +108,7 @@ class Program:
             stdout=subprocess.PIPE,
             stderr=self.errors,
             text=True,
+            start_new_session=True,
             env={**os.environ, "PYTHONUNBUFFERED": "1", "PYTHONPATH": str(Path(__file__).parent)},
         )
 
@@ -132,8 +133,13 @@ class Program:
 
     def end_badly(self) -> str:
         """Kills it, and returns its output and standard error."""
-        self.process.kill()
+        self.kill()
         return self.process.communicate()[0] + self.said()
+
+    def kill(self) -> None:
+        """Kills it and its children: a child would keep the pipes open."""
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
 
     def said(self) -> str:
         """Its standard error so far."""
@@ -151,7 +157,6 @@ def program() -> Iterator[Callable[..., Program]]:
 
     yield start
     for program in started:
-        if program.process.poll() is None:
-            program.process.kill()
+        program.kill()
         program.process.communicate()
         os.close(program.errors)

@@ -224,24 +224,6 @@ assert len(set(fences)) == 8, fences
     server.until_free(key)
 
 
-def test_a_child_in_which_no_hook_ran_is_recognised(server: Server, key: str, program: Start) -> None:
-    # Servers in C fork by themselves.
-    text = """
-import ctypes
-guard = client.lock(key).acquire()
-pid = ctypes.PyDLL(None).fork()
-if pid == 0:
-    ok = not guard.is_valid
-    with client.lock(key + ":child") as mine:
-        ok = ok and mine.is_valid
-    os._exit(0 if ok else 1)
-assert code(pid) == 0
-guard.check()
-guard.release()
-"""
-    program(BEGIN + text, server.url, key).end()
-
-
 def test_a_subinterpreter_is_refused_and_its_end_releases_nothing(
     server: Server, key: str, program: Start
 ) -> None:
