@@ -39,13 +39,15 @@ fn evicted(cluster: &Cluster) {
     let source = &cluster.nodes[1];
     let key = cluster.key(1, "evicted");
     let [mut alice, mut waiter, _] = source.in_one_turn([
-        &format!("DLOCK.ACQUIRE {key} alice 800"),
+        &format!("DLOCK.ACQUIRE {key} alice 60000"),
         &format!("DLOCK.ACQUIRE {key} bob 60000 WAIT 0"),
         "CONFIG SET maxmemory-policy allkeys-random maxmemory 1",
     ]);
     assert!(alice.recv().int() > 0);
     source.evict_all();
     cluster.move_slot(cluster.slot(&key), 1, 2);
+    // The lease is over, and the lock would be granted here.
+    source.run("FLUSHALL");
     assert_sent_on(&mut waiter);
     assert_idle(cluster, 1);
 }
