@@ -242,13 +242,16 @@ impl Client {
         Err(self.no_quorum(key, nodes))
     }
 
-    /// The error if some nodes refuse the length of the lease.
+    /// The error if a majority would extend the lease, were it not too long for some of them.
     fn too_long(&self, key: &Key, ttl: Duration, nodes: &[(Answer, NodeState)]) -> Option<Error> {
         let limits = nodes.iter().filter_map(|(answer, _)| match answer {
+            Answer::Extended => Some(u64::MAX),
             Answer::TooLong(limit) => Some(limit.0),
             _ => None,
         });
-        let (key, limit) = (key.clone(), Duration::from_millis(limits.min()?));
+        let limits: Vec<u64> = limits.collect();
+        let limit = limits.iter().min().filter(|_| limits.len() >= self.shared.majority())?;
+        let (key, limit) = (key.clone(), Duration::from_millis(*limit));
         Some(Error::TooLong { key, ttl, limit, nodes: self.reports(nodes) })
     }
 

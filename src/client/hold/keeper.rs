@@ -275,9 +275,11 @@ impl Keeper {
                 // AGAIN.
                 let until = if self.finishes() { BEING_LEFT_DONE } else { claim.until };
                 self.view.until.store(until.0, Ordering::Release);
-                self.view.ttl.store(self.hold.ttl().0, Ordering::Relaxed);
+                self.traffic.lease = self.hold.ttl();
+                self.view.ttl.store(self.traffic.lease.0, Ordering::Relaxed);
                 self.tell_extended();
-                false
+                // The next extension may have begun too late.
+                !matches!(self.hold.state(), State::Held(_)) && self.publish()
             }
             State::Lost(why) => {
                 let nodes = self.traffic.reports();

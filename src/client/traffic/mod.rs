@@ -17,7 +17,7 @@ use std::task::{Poll, ready};
 use std::time::Duration;
 
 use dlock_core::quorum::{Answer, Ask, Send, Wait};
-use dlock_core::words::Instant;
+use dlock_core::words::{Instant, Millis};
 use redis::Cmd;
 use tokio::sync::watch;
 use tracing::trace;
@@ -38,6 +38,8 @@ pub(crate) struct Traffic {
     pub(crate) wanted: Arc<Wanted>,
     /// Time-out of a request to a node.
     pub(crate) timeout: Duration,
+    /// The length of the lease in use.
+    pub(crate) lease: Millis,
     attempt: Arc<Attempt>,
     requests: UnderWay<Unread>,
     releases: UnderWay<Returned>,
@@ -114,6 +116,7 @@ impl Traffic {
         let mut taken = shared.taken.clone();
         taken.mark_unchanged();
         Traffic {
+            lease: clock::millis(wanted.options.ttl),
             timeout: shared.timeout(wanted.options.ttl),
             attempt: Arc::new(attempt),
             requests: UnderWay::new(),
@@ -145,8 +148,9 @@ impl Traffic {
             self.begin(send.attempt);
         }
         if let Ask::Extend { .. } = send.ask {
-            // The lease in use has another length from now on.
-            self.timeout = self.shared.timeout(Duration::from_millis(send.ttl.0));
+            // Until it is granted, a longer lease is not in use.
+            let lease = send.ttl.min(self.lease);
+            self.timeout = self.shared.timeout(Duration::from_millis(lease.0));
         }
         let (attempt, within) = (Arc::clone(&self.attempt), self.timeout);
         trace!(node = node.name(), attempt = send.attempt, ask = ?send.ask, "asks");
@@ -311,7 +315,7 @@ fn is_release(ask: Ask) -> bool {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use dlock_core::{Fence, Millis};
+    use dlock_core::Fence;
 
     use crate::{Client, LockOptions};
 
@@ -334,9 +338,12 @@ pub(super) mod tests {
     }
 
     #[tokio::test]
-    async fn an_extension_sets_the_time_out_of_later_requests() {
+    async fn an_extension_sets_the_time_out_of_later_requests_once_it_is_granted() {
         let (_client, mut traffic) = traffic(["redis://127.0.0.1:1".to_owned()]);
-        for (ttl, timeout) in [(80, 20), (40_000, 1_000)] {
+        for (lease, ttl, timeout) in
+            [(30_000, 80, 20), (30_000, 40_000, 1_000), (80, 40_000, 20), (40_000, 40_000, 1_000)]
+        {
+            traffic.lease = Millis(lease);
             let ask = Ask::Extend { fence: Fence(7) };
             let (node, attempt, ttl) = (0, traffic.attempt.number, Millis(ttl));
             traffic.send(Send { node, attempt, id: 1, ask, ttl, again: None });

@@ -343,7 +343,7 @@ impl<R: Rules> Ballot<R> {
     pub fn wait_behind(&mut self, out: &mut Outgoing, node: usize, now: Instant) {
         let Some(vote) = self.votes.get(node) else { return };
         if vote.held().is_none() && vote.open.is_none() {
-            let ttl = self.ttl().min(Millis(MAX_KEEP));
+            let ttl = self.length_at(vote).min(Millis(MAX_KEEP));
             let blocks = Some(Millis((ttl.0 / 4).max(1)));
             let wait = Some(Wait { blocks, keep: Some(ttl), turn: false });
             self.ask_for(out, node, Ask::Acquire { fence: self.fence, wait }, ttl, now);

@@ -100,10 +100,11 @@ impl<R: Rules> Ballot<R> {
             return false;
         };
         let granted = |held: &Held| held.ttl >= ttl && held.sent >= since;
+        let accepts = |vote: &Vote| vote.limit.map_or(vote.may_grant(), |limit| limit >= ttl);
         let outcome = if self.supporters(fence).filter(granted).count() >= self.majority() {
             self.lengths.lease = self.lengths.wanted();
             Ok(())
-        } else if self.do_most(|vote| vote.may_grant() && !vote.refuses(ttl)) {
+        } else if self.do_most(accepts) {
             return false;
         } else {
             let Some(limit) = self.limit().filter(|limit| *limit < ttl) else { return false };

@@ -10,6 +10,7 @@ const SECOND: u64 = 1_000_000;
 const LEASE: Millis = Millis(30_000);
 const HOUR: Millis = Millis(3_600_000);
 const TOO_LONG: Answer = Answer::TooLong(Millis(40_000));
+const TOO_LONG_FOR_LESS: Answer = Answer::TooLong(Millis(5_000));
 const NOT_DURABLE: Answer = Answer::Refused(Obstacle::NotDurable);
 
 fn at(now: u64) -> Time {
@@ -172,6 +173,40 @@ fn a_node_that_refuses_a_longer_lease_has_no_vote_and_undoes_nothing() {
         assert_eq!(hold.ttl(), HOUR);
         assert!(until(&hold) > HOUR.0 * 900);
     }
+}
+
+#[test]
+fn a_node_that_refuses_the_length_and_grants_to_another_is_waited_at_for_what_it_accepts() {
+    let mut hold = held(3);
+    let due = hold.wake().unwrap();
+    hold.tick(due);
+    let asked = sent(|| hold.poll());
+    hold.answer(0, asked[0].id, Answer::Gone, due);
+    for answer in [TOO_LONG_FOR_LESS, Answer::Denied, Answer::Denied] {
+        let [ask] = sent(|| hold.poll())[..] else { panic!("one request") };
+        hold.answer(0, ask.id, answer, due);
+    }
+    let [waits] = sent(|| hold.poll())[..] else { panic!("one request") };
+    assert!(waits.ask.blocks() && waits.ttl == Millis(5_000), "{waits:?}");
+}
+
+#[test]
+fn a_node_whose_limit_is_no_shorter_than_an_extension_does_not_refuse_it() {
+    let mut hold = held(3);
+    let due = hold.wake().unwrap();
+    hold.tick(due);
+    let asked = sent(|| hold.poll());
+    // The lease is longer than what the nodes accept by now.
+    hold.extend(Millis(15_000), due);
+    for (node, limit) in [(1, 10_000), (0, 20_000)] {
+        hold.answer(node, asked[node].id, Answer::TooLong(Millis(limit)), due);
+        let less = sent(|| hold.poll());
+        assert_eq!((lengths(&less), hold.extended()), (vec![(node, limit)], None));
+        hold.answer(node, less[0].id, Answer::Extended, due);
+    }
+    hold.answer(2, asked[2].id, Answer::Extended, due);
+    extended(&mut hold, &[2], due);
+    assert_eq!(hold.extended(), Some(Ok(())));
 }
 
 #[test]
