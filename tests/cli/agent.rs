@@ -193,7 +193,7 @@ fn inspect_shows_the_holder_and_not_its_token(kind: Kind) {
     let found = client.run("DLOCK.INSPECT job");
     let meta = found.at("holders").items()[0].at("meta").text();
     let host = fs::read_to_string("/proc/sys/kernel/hostname").expect("it has a name");
-    let own = format!("host={} pid={} user=", host.trim(), std::process::id());
+    let own = format!("host={} pid={} uid=", host.trim(), std::process::id());
     assert!(meta.starts_with(&own), "{meta}");
     assert!(meta.contains(" cmd=") && meta.contains(&format!(" {forged}")), "{meta}");
     assert!(!format!("{found:?}").contains("secret"), "{found:?}");

@@ -183,6 +183,7 @@ fn an_agent_listens_nowhere_else() {
         ("tcp:10.0.0.1:7000", "on this machine alone"),
         ("tcp:localhost:1", "expected tcp:"),
         ("localhost:7000", "unix:PATH or tcp:"),
+        ("unix:", "unix:PATH or tcp:"),
         ("unix:/no/such/folder/agent.sock", "cannot listen"),
     ] {
         let said = dlock_at(&nodes, &["agent", "--listen", listen]).with_code(64);

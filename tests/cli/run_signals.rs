@@ -151,6 +151,17 @@ fn a_command_that_is_stopped_ends_by_a_signal_to_dlock() {
     quorum.until_released();
 }
 
+#[test]
+fn a_stopped_process_that_outlives_the_first_one_ends_by_a_signal_to_dlock() {
+    let quorum = Quorum::start(1);
+    let script = "sleep 600 & kill -STOP $!; exit 3";
+    let running = Running::start(&quorum, &["job", "-c", script]);
+    eventually("only the stopped one is left", || states(running.id()).trim() == "T");
+    running.signal(Signal::SIGTERM);
+    running.ended().with_code(3);
+    quorum.until_released();
+}
+
 /// The states of the children of a process.
 fn states(parent: u32) -> String {
     let listed = Command::new("ps").args(["-o", "stat=", "--ppid", &parent.to_string()]).output();

@@ -13,6 +13,8 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::task::yield_now;
 use tokio::time::{sleep, timeout};
 
+use dlock_core::command::acquire;
+
 use super::dispatch;
 use super::limits::{LAST_REPLY, PIECE, REQUEST, STRANGERS_REQUEST, TURN, UNSENT};
 use super::losses::CHANNEL;
@@ -129,7 +131,8 @@ impl Connection {
         incoming: &mut Incoming,
         outgoing: &mut Outgoing,
     ) -> Result<Option<Answer>, Closed> {
-        let waits = words.iter().skip(3).any(|word| word.eq_ignore_ascii_case(b"WAIT"));
+        let asked = acquire::parse_at_agent(words.get(2..).unwrap_or_default());
+        let waits = asked.is_ok_and(|asked| asked.asked.wait.is_some());
         incoming.shrink();
         let mut ends = pin!(self.agent.ending.wait());
         let mut answer = pin!(dispatch::answer(&self.agent, &mut self.session, words));

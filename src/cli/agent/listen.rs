@@ -28,7 +28,7 @@ pub enum Listener {
 
 /// Parses the value of `--listen`.
 pub fn parse(text: &str) -> Result<At, String> {
-    if let Some(path) = text.strip_prefix("unix:") {
+    if let Some(path) = text.strip_prefix("unix:").filter(|path| !path.is_empty()) {
         return Ok(At::Unix(path.into()));
     }
     let Some(address) = text.strip_prefix("tcp:") else {

@@ -3,7 +3,7 @@
 use std::fs;
 
 use dlock_core::Owner;
-use nix::unistd::{Gid, Group, Uid, User};
+use nix::unistd::{Gid, Group, User};
 use tokio::net::UnixStream;
 
 use crate::locks::glob;
@@ -38,7 +38,7 @@ impl Peer {
         let mut words = vec![format!("host={host}")];
         if let Peer::Local { uid, pid, .. } = self {
             words.extend(pid.map(|pid| format!("pid={pid}")));
-            words.push(format!("user={}", user(*uid)));
+            words.push(format!("uid={uid}"));
             words.extend(pid.and_then(program).map(|program| format!("cmd={program}")));
         }
         words.join(" ")
@@ -49,13 +49,6 @@ impl Peer {
 fn program(pid: u32) -> Option<String> {
     let name = fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
     Some(name.trim_end().to_owned())
-}
-
-fn user(uid: u32) -> String {
-    match User::from_uid(Uid::from_raw(uid)) {
-        Ok(Some(user)) => user.name,
-        _ => uid.to_string(),
-    }
 }
 
 /// The rules of `--allow`. Without any, every client may use all locks.

@@ -5,7 +5,6 @@ use std::future::pending;
 use std::sync::Arc;
 use std::sync::OnceLock;
 
-use tokio::task::block_in_place;
 
 use super::losses::{Behind, CHANNEL, Subscription};
 use super::peer::Peer;
@@ -60,8 +59,7 @@ impl Session {
     /// The META of a lock: first the process as the system reports it, so that the client cannot replace it, then the
     /// client's own text.
     pub fn meta(&self, given: &[u8], host: &str) -> String {
-        // A directory of users may be slow to answer.
-        let about = self.about.get_or_init(|| block_in_place(|| self.peer.about(host)));
+        let about = self.about.get_or_init(|| self.peer.about(host));
         let space = if given.is_empty() { "" } else { " " };
         format!("{about}{space}{}", String::from_utf8_lossy(given))
     }

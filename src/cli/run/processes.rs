@@ -55,10 +55,10 @@ impl Processes {
     }
 
     /// Passes a signal on to the group, as a terminal does, and to the first process if it has left the group. After
-    /// the end of the first process, signals that ask for an end go to all that are left.
+    /// the end of the first process, signals that ask for an end, and SIGCONT, go to all that are left.
     pub fn send(&self, signal: Signal) {
         if self.ended.is_some() {
-            if ENDING.contains(&signal) {
+            if ENDING.contains(&signal) || signal == Signal::SIGCONT {
                 self.send_to_all(signal);
             }
             return;
@@ -93,10 +93,15 @@ impl Processes {
         // Bounded: a command may start processes faster than one thread can collect them.
         for _ in 0..AT_ONCE {
             let Some((process, status)) = system::wait(WAIT)? else { break };
-            if self.ended.is_some() || process.as_raw_pid() != self.first.as_raw() {
+            let (process, stop) = (Pid::from_raw(process.as_raw_pid()), status.stopping_signal());
+            if stop.is_none() {
+                // Its number is free for a process of the command.
+                self.others.remove(&process);
+            }
+            if self.ended.is_some() || process != self.first {
                 continue;
             }
-            let Some(signal) = status.stopping_signal() else {
+            let Some(signal) = stop else {
                 self.ended = Some(ExitStatus::from_raw(status.as_raw()));
                 continue;
             };
