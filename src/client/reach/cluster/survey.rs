@@ -113,8 +113,9 @@ async fn ask(
     within: Duration,
 ) -> Result<(u64, Slots), NodeError> {
     let used = wire.clone();
+    let endpoint = seeds.servers.endpoint(&host);
+    let endpoint = endpoint.map_err(|error| NodeError::from(&error).at(&host))?;
     let asked = async {
-        let endpoint = seeds.servers.endpoint(&host).map_err(|error| NodeError::from(&error))?;
         let wire = match wire {
             Some(wire) => wire,
             None => Wire::open(&endpoint, within).await?,
@@ -127,10 +128,13 @@ async fn ask(
         };
         Ok((epoch, slots))
     };
-    let answer = timeout(within, asked).await.unwrap_or_else(|_| {
-        // The next reading asks over a new connection.
-        used.iter().for_each(Wire::retire);
-        Err(NodeError::TimedOut(within))
+    let answer = timeout(within, asked).await.unwrap_or_else(|_| match used {
+        Some(wire) => {
+            // The next reading asks over a new connection.
+            wire.retire();
+            Err(NodeError::TimedOut(within))
+        }
+        None => Err(NodeError::no_connection(endpoint.uses_tls(), within)),
     });
     answer.map_err(|error| error.at(&host))
 }
