@@ -150,7 +150,7 @@ mod tests {
         let pid = Some(std::process::id());
         let text = Peer::Local { uid: 0, gid: 0, pid }.about("web1");
         assert!(text.starts_with("host=web1 pid="), "{text}");
-        assert!(text.contains(" user=root cmd="), "{text}");
+        assert!(text.contains(" uid=0 cmd="), "{text}");
         assert_eq!(Peer::Tcp.about("web1"), "host=web1");
     }
 }

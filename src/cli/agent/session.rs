@@ -5,7 +5,6 @@ use std::future::pending;
 use std::sync::Arc;
 use std::sync::OnceLock;
 
-
 use super::losses::{Behind, CHANNEL, Subscription};
 use super::peer::Peer;
 use super::reply::Protocol;
