@@ -5,7 +5,7 @@
 
 use crate::words::Instant;
 
-/// The time that fences have reached: today's value of the largest fence that was near the wall clock.
+/// The time that fences have reached: today's value of the largest fence, as far as the wall clock was there.
 #[derive(Clone, Debug, Default)]
 pub struct Reached {
     /// Time and value of the last fence that raised it.

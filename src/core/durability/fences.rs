@@ -214,9 +214,7 @@ impl Counter {
     /// Notes that the fence is handed out at the key: its later fences are larger. The owner matters only if
     /// the fence [needs room](Counter::needs_room).
     pub fn hand_out(&mut self, name: &[u8], fence: Fence, owner: Owner) {
-        if fence.0 <= self.near() {
-            self.reached.raise(self.time.now, fence.0);
-        }
+        self.reached.raise(self.time.now, fence.0.min(self.time.unix));
         self.raise(name, fence, Some(owner));
     }
 

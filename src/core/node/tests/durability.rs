@@ -325,6 +325,26 @@ fn a_node_without_a_state_file_waits_and_goes_on_above_all_fences_that_it_may_ha
     }
 }
 
+/// A proposal ahead of the clock does not raise the limit of the next one.
+#[test]
+fn no_fence_is_larger_than_those_after_a_lost_disk() {
+    let mut lost = Bench::new();
+    lost.pass(15_000_000);
+    for ahead in [4_900_000, 2 * MAX_FENCE_AHEAD] {
+        let farthest = lost.node.durable.counter.farthest();
+        let proposal = farthest.0.min(lost.now + ahead);
+        lost.take_at(KEY, &format!("a 10 FENCE {proposal}"));
+        lost.pass(1_000);
+    }
+    let last = lost.take_at(KEY, "a 10");
+    let mut anew = Bench::new();
+    anew.pass(lost.now - anew.now);
+    anew.node.settings.newborn_quarantine = 1;
+    anew.begin_anew();
+    anew.pass_and_sweep(1_000);
+    assert!(anew.take_at(KEY, "a 10") > last);
+}
+
 #[test]
 fn a_node_that_has_never_run_grants_at_once() {
     let mut bench = Bench::new();
