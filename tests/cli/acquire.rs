@@ -5,7 +5,7 @@ use std::process::Command;
 use harness::program::{self, Said};
 use harness::{Quorum, eventually, wall_clock};
 
-use crate::running::dlock;
+use crate::running::{Running, dlock};
 
 #[test]
 fn a_script_takes_extends_and_gives_back_a_lock() {
@@ -64,6 +64,23 @@ fn the_holder_and_its_time_are_printed() {
     let deadline = object["deadline_ms"].as_i64().unwrap_or_else(|| panic!("{object}"));
     let ended = wall_clock::micros(0) / 1000;
     assert!((begun + 500_000..ended + 600_000).contains(&deadline), "{begun} {deadline} {ended}");
+}
+
+#[test]
+fn a_lock_that_was_waited_for_is_held_as_long_as_it_says() {
+    let quorum = Quorum::start(1);
+    quorum[0].run("DLOCK.ACQUIRE job other 500000");
+    let begun = wall_clock::micros(0) / 1000;
+    let mut command = program::command(&quorum.urls());
+    command.args(["--json", "acquire", "--ttl", "10m", "job"]);
+    let waiting = Running::of(command);
+    eventually("it waits", || quorum[0].traces().waiters == 1);
+    quorum[0].run("DLOCK.RELEASE job other");
+    let said = waiting.ended().with_code(0);
+    let object = &said.json()[0];
+    let deadline = object["deadline_ms"].as_i64().unwrap_or_else(|| panic!("{object}"));
+    assert!(deadline > begun + 500_000, "{begun} {deadline}");
+    assert!(quorum[0].holder("job")["ttl-ms"].int() > 500_000);
 }
 
 #[test]

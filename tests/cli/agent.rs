@@ -1,6 +1,9 @@
 //! `dlock agent`: the commands of dlock, over one node or a majority.
 
 use std::fs;
+use std::io::{Read, Write};
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use harness::client::request;
@@ -100,6 +103,35 @@ fn a_release_ends_the_wait_of_its_token(kind: Kind) {
     assert_eq!(agent.run("DLOCK.RELEASE job bob FINAL"), Value::Int(0));
     assert_eq!(bob.recv(), Value::Null);
     assert_eq!(agent.run("DLOCK.RELEASE job alice FINAL"), Value::Int(1));
+}
+
+/// Its lease is a short one, until it has been extended to what was asked for.
+#[apply(on_one_server)]
+fn a_waiter_whose_lock_is_broken_at_once_is_told_no_fence(kind: Kind) {
+    let (servers, agent) = agent(kind);
+    let mut node = servers[0].client();
+    node.run("DLOCK.ACQUIRE job alice 500000");
+    let mut bob = agent.client();
+    bob.send("DLOCK.ACQUIRE job bob 500000 WAIT 0");
+    eventually("bob waits", || servers[0].traces().waiters == 1);
+    for words in ["MULTI", "DLOCK.RELEASE job alice", "DLOCK.BREAK job", "EXEC"] {
+        node.run(words);
+    }
+    bob.recv().assert_error("NOQUORUM", "job");
+}
+
+/// A client in a pipeline of a shell ends its side when it has written.
+#[apply(on_one_server)]
+fn requests_before_the_end_of_the_clients_side_are_all_answered(kind: Kind) {
+    const MANY: usize = 500;
+    let (_servers, agent) = agent(kind);
+    let mut stream = UnixStream::connect(agent.socket()).expect("the agent listens");
+    let ask = |n: usize| request(&["DLOCK.ACQUIRE", &format!("key:{n}"), "alice", "500000"]);
+    stream.write_all(&(0..MANY).flat_map(ask).collect::<Vec<u8>>()).expect("it reads");
+    stream.shutdown(Shutdown::Write).expect("it can be ended");
+    let mut replies = String::new();
+    stream.read_to_string(&mut replies).expect("it answers, and closes");
+    assert_eq!(replies.lines().filter(|line| line.starts_with(':')).count(), MANY);
 }
 
 #[apply(on_one_server)]

@@ -46,6 +46,20 @@ fn ctrl_c_leaves_a_loop_that_waits_for_the_nodes() {
 }
 
 #[test]
+fn ctrl_c_leaves_a_loop_of_commands_whose_output_goes_elsewhere() {
+    for elsewhere in [">/dev/null", "</dev/null"] {
+        let quorum = Quorum::start(1);
+        let run = format!("$DLOCK run job -c \"echo in >&2; exec sleep 100\" {elsewhere}");
+        let rounds = format!("for n in 1 2; do echo round $n; {run}; done");
+        let mut typed = on_a_terminal(&quorum, &format!("exec bash -c '{rounds}'"));
+        typed.until_it_prints("in");
+        typed.write(CTRL_C);
+        let said = typed.ended();
+        assert!(!said.out.contains("round 2"), "{elsewhere}: {}", said.out);
+    }
+}
+
+#[test]
 fn two_commands_of_one_job_have_the_terminal_one_after_the_other() {
     let quorum = Quorum::start(1);
     let folder = tempfile::tempdir().expect("a folder can be made");
@@ -113,6 +127,18 @@ fn a_command_that_is_killed_leaves_no_raw_terminal() {
     let inner = "stty raw -echo; echo in; exec sleep 100";
     let script = format!("$DLOCK run --ttl {LEASE} job -c '{inner}'; stty --all");
     let typed = on_a_terminal(&quorum, &script);
+    typed.until_it_prints("in");
+    quorum[0].run("DLOCK.BREAK job");
+    let said = typed.ended();
+    assert!(said.out.contains("isig icanon "), "{}", said.out);
+}
+
+#[test]
+fn a_killed_command_of_a_command_leaves_no_raw_terminal() {
+    let quorum = Quorum::start(1);
+    let inner = "$DLOCK run inner -c 'stty raw -echo; echo in; exec sleep 100'";
+    let outer = format!("$DLOCK run --grace 0 --ttl {LEASE} job -- {inner}; stty --all");
+    let typed = on_a_terminal(&quorum, &outer);
     typed.until_it_prints("in");
     quorum[0].run("DLOCK.BREAK job");
     let said = typed.ended();

@@ -134,11 +134,13 @@ impl Connection {
         let asked = acquire::parse_at_agent(words.get(2..).unwrap_or_default());
         let waits = asked.is_ok_and(|asked| asked.asked.wait.is_some());
         incoming.shrink();
+        let mut has_closed = false;
         let mut ends = pin!(self.agent.ending.wait());
         let mut answer = pin!(dispatch::answer(&self.agent, &mut self.session, words));
         loop {
-            // A request that does not wait ends soon, and is carried out as on a node.
-            if incoming.has_ended && waits {
+            has_closed |= incoming.has_ended;
+            // A request that does not wait ends soon, and is carried out, also the ones behind it.
+            if has_closed && waits {
                 return Err(Closed);
             }
             let is_full = !incoming.bytes.is_empty();
@@ -146,10 +148,10 @@ impl Connection {
                 biased;
                 answer = &mut answer => return Ok(Some(answer)),
                 sent = self.stream.send(outgoing), if !outgoing.0.is_empty() => sent?,
-                read = self.stream.read(incoming), if !incoming.has_ended && !is_full => read?,
-                ended = self.stream.ended(), if !incoming.has_ended && is_full => {
+                read = self.stream.read(incoming), if !has_closed && !is_full => read?,
+                ended = self.stream.ended(), if !has_closed && is_full => {
                     ended?;
-                    incoming.has_ended = true;
+                    has_closed = true;
                 }
                 () = &mut ends, if waits => return Ok(None),
             }

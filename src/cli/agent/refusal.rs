@@ -12,7 +12,8 @@ use super::reply::Reply;
 pub fn reply(error: &Error) -> Reply {
     match error {
         Error::Held { .. } => Reply::Null,
-        Error::Lost(_) => Reply::Int(0),
+        // A waiter's lease was not extended to the length that was asked for.
+        Error::Lost(loss) => Reply::error(format_args!("{NO_QUORUM} {loss}")),
         Error::Done { left, fence, .. } => {
             Reply::error(Reason::Done { left: Some(millis(*left)), fence: Fence(*fence) })
         }

@@ -1,6 +1,6 @@
 //! `dlock acquire`: takes a lock for a script.
 
-use dlock_client::Guard;
+use dlock_client::{Guard, LockOptions};
 use nix::unistd::getppid;
 
 use super::events::Events;
@@ -28,7 +28,7 @@ pub struct Args {
 impl Args {
     /// Prints the lease, which is needed to extend and release the lock.
     pub async fn run(self, global: &Global) -> Result<Exit, Failure> {
-        let events = Events::new(global);
+        let events = Events::new(global, self.lock.quiet);
         let exit = self.take(global, &events).await;
         events.flush();
         exit
@@ -38,7 +38,8 @@ impl Args {
         // The script is the holder: this process ends before the lock does.
         let script = getppid().as_raw().cast_unsigned();
         let keys = [self.key.named()?];
-        let options = self.lock.options(script, None);
+        // Without renewal a waiter, too, gets the lease that it asks for, or an error.
+        let options = LockOptions { renew: false, ..self.lock.options(script, None) };
         let mut signals = Signals::listen()?;
         let tell = events.noticing();
         let client = match nodes::connect_to_wait(global, &self.lock, &mut signals, tell).await? {

@@ -22,13 +22,13 @@ pub struct Events {
     writer: Writer,
     json: bool,
     verbose: bool,
-    /// True if stderr is a terminal: then a wait is reported to the user.
+    /// True if a wait is reported to the user: on a terminal, unless quiet.
     watched: bool,
 }
 
 impl Events {
-    pub fn new(global: &Global) -> Events {
-        let (writer, watched) = (Writer::start(), io::stderr().is_terminal());
+    pub fn new(global: &Global, quiet: bool) -> Events {
+        let (writer, watched) = (Writer::start(), !quiet && io::stderr().is_terminal());
         Events { writer, json: global.json, verbose: global.verbose, watched }
     }
 

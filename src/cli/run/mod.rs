@@ -75,7 +75,7 @@ type Prepared = (Vec<OsString>, Vec<(&'static str, OsString)>);
 impl Args {
     /// Runs the command under the locks. Failures are reported here, in order with the other events.
     pub async fn run(self, global: &Global) -> Result<Exit, Failure> {
-        let events = Events::new(global);
+        let events = Events::new(global, self.lock.quiet);
         let exit = self.take_and_run(global, &events).await.unwrap_or_else(|failure| {
             events.failed(&failure);
             failure.exit
@@ -167,8 +167,11 @@ impl Args {
         }
         Ok(if broken.is_some() {
             Exit::LOST
-        } else if child::signal_of(status) == Some(Signal::SIGINT) && had_terminal {
-            signals::interrupt_others();
+        } else if child::signal_of(status) == Some(Signal::SIGINT) {
+            if had_terminal {
+                signals::interrupt_others();
+            }
+            // A shell that has received the same Ctrl-C leaves its loop.
             Exit::Signal(Signal::SIGINT)
         } else {
             Exit::of(status)

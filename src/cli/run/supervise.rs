@@ -171,7 +171,7 @@ impl Supervised<'_> {
 
     /// Takes the terminal back from a command that has ended. Returns true if the command was in the foreground.
     fn leave_terminal(&self, status: Option<ExitStatus>) -> bool {
-        let had_terminal = self.terminal.is_some_and(|it| it.is_of(self.processes.first));
+        let had_terminal = self.terminal.is_some_and(|it| it.is_left_by(self.processes.first));
         self.take_terminal_back();
         if had_terminal && status.is_none_or(|status| status.code().is_none()) {
             self.terminal.iter().for_each(|terminal| terminal.restore());
@@ -181,7 +181,7 @@ impl Supervised<'_> {
 
     fn take_terminal_back(&self) {
         if let Some(terminal) = self.terminal
-            && terminal.is_of(self.processes.first)
+            && terminal.is_left_by(self.processes.first)
         {
             terminal.take_back();
         }

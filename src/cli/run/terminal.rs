@@ -46,6 +46,11 @@ impl Terminal {
         tcgetpgrp(&self.file) == Ok(group)
     }
 
+    /// True if this group is in the foreground, or one that has ended: a command may have put another one there.
+    pub fn is_left_by(&self, group: Pid) -> bool {
+        self.is_of(group) || self.is_free()
+    }
+
     /// True if the terminal has been closed.
     pub fn is_gone(&self) -> bool {
         tcgetpgrp(&self.file).is_err()

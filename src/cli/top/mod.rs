@@ -15,6 +15,7 @@ use nix::sys::signal::Signal;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use tokio::time::{MissedTickBehavior, interval};
+use unicode_width::UnicodeWidthStr;
 
 use crate::global::Global;
 use crate::nodes::ask::Nodes;
@@ -128,8 +129,12 @@ fn frame(view: &mut View) -> Result<String, Failure> {
     let mut text = String::new();
     // Without the last line, which explains keys.
     for row in 0..height.saturating_sub(1) {
-        let cells = (0..WIDTH).filter_map(|column| buffer.cell((column, row)));
-        let line: String = cells.map(|cell| cell.symbol()).collect();
+        let (mut line, mut column) = (String::new(), 0);
+        while let Some(cell) = buffer.cell((column, row)) {
+            line.push_str(cell.symbol());
+            // The cells behind a wide letter belong to it.
+            column += u16::try_from(cell.symbol().width()).unwrap_or(1).max(1);
+        }
         text.push_str(line.trim_end());
         text.push('\n');
     }

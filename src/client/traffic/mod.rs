@@ -223,7 +223,12 @@ impl Traffic {
 
     /// Returns a node with a change of its server that the rules have not received.
     fn displaced(&mut self) -> Option<usize> {
-        untold(self.shared.nodes.iter().map(|node| node.changes()), &mut self.changes)
+        let changes = self.shared.nodes.iter().map(|node| node.changes());
+        let node = untold(changes, &mut self.changes)?;
+        if matches!(self.states.get(node), Some(NodeState::Granted(_))) {
+            self.set_state(node, NodeState::Gone);
+        }
+        Some(node)
     }
 
     /// Returns a node with a return of its connection that the rules have not received.

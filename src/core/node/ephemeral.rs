@@ -52,6 +52,11 @@ impl Ephemeral {
         }
     }
 
+    /// True if this connection has closed, and has grants that are to end.
+    pub fn has_closed(&self, client: ClientId) -> bool {
+        self.closed.contains(&client)
+    }
+
     /// True if grants of closed connections are to end.
     pub fn any_leaving(&self) -> bool {
         !self.closed.is_empty()

@@ -76,7 +76,8 @@ impl Node {
         if matches!(found, Found::WrongType) {
             return Err(Reason::WrongType);
         }
-        let Some((mode, grant)) = found.mode().zip(found.grant(ask.token)) else {
+        let grant = found.grant(ask.token).filter(|grant| !self.has_closed(grant));
+        let Some((mode, grant)) = found.mode().zip(grant) else {
             // A token without a grant may have had one that the node has forgotten.
             self.refuse_in_quarantine(time.now)?;
             return Ok(false);
@@ -131,10 +132,16 @@ impl Node {
         if matches!(found, Found::WrongType) {
             return Err(Reason::WrongType);
         }
-        let holds = |grant: &Grant<'_>| !grant.lease.end.is_over(time.now);
+        let holds =
+            |grant: &Grant<'_>| !grant.lease.end.is_over(time.now) && !self.has_closed(grant);
         let fence = found.grant(token).filter(holds).map(|grant| grant.fence);
         self.refuse_in_quarantine(time.now)?;
         Ok(fence)
+    }
+
+    /// True if the grant ends with a connection, which has closed.
+    fn has_closed(&self, grant: &Grant<'_>) -> bool {
+        grant.ephemeral && self.ephemeral.has_closed(grant.client)
     }
 
     /// Ends every lease at the key, or the token's, and hands over. Returns the number of ended leases.

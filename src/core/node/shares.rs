@@ -32,12 +32,12 @@ impl Shares {
         may
     }
 
-    /// True if the owner can take `units` more of a store of `room` units.
+    /// True if the owner can take `units` more of a store of `room` units; without any it takes nothing.
     #[must_use]
     pub fn have_room(&self, owner: Owner, units: u64, room: u64) -> bool {
         let own = self.of(owner).saturating_add(units);
         let left = room.checked_sub(self.taken.saturating_add(units));
-        left.is_some_and(|left| own <= left.max(1))
+        units == 0 || left.is_some_and(|left| own <= left.max(1))
     }
 
     /// Takes `units`, even beyond the room.
@@ -79,6 +79,7 @@ mod tests {
         assert!(!shares.take(Owner(2), 2, 90));
         assert!(shares.take(Owner(2), 1, 90));
         assert!(!shares.take(Owner(3), 1, 90));
+        assert!(shares.take(Owner(1), 0, 90));
     }
 
     #[test]

@@ -271,11 +271,16 @@ impl<R: Rules> Acquisition<R> {
         {
             self.missing_since = None;
             self.contended = true;
-            if !waits {
-                return self.lose(Failure::Held);
+            if waits {
+                self.withdraw();
+                return self.queue_at(denier, time);
             }
-            self.withdraw();
-            return self.queue_at(denier, time);
+            // Clients that do not wait, with a node or two each: none would have the lock.
+            if self.deadline.is_none() && self.ballot.has_minority() && self.rests < SPLITS {
+                self.withdraw();
+                return self.rest_for(self.grace().0.saturating_mul(1_000), Then::AskAll, time);
+            }
+            return self.lose(Failure::Held);
         }
         self.missing_since.get_or_insert(time.now);
         // A waiting client waits through an outage. If a majority granted without a claim, another try helps. A
@@ -333,9 +338,14 @@ impl<R: Rules> Acquisition<R> {
 
     /// Backs off, longer each time, by a random length.
     pub(super) fn rest(&mut self, then: Then, time: Time) {
-        self.rests = self.rests.saturating_add(1);
         let longest = if self.missing_since.is_some() { LONGEST_OUTAGE } else { LONGEST_REST };
-        let end = self.at_random((FIRST_REST << self.rests.min(8)).min(longest), time);
+        let next = FIRST_REST << self.rests.saturating_add(1).min(8);
+        self.rest_for(next.min(longest), then, time);
+    }
+
+    fn rest_for(&mut self, longest: u64, then: Then, time: Time) {
+        self.rests = self.rests.saturating_add(1);
+        let end = self.at_random(longest, time);
         let until = self.deadline.map_or(end, |last| end.min(last));
         self.phase = Phase::Resting { until, then };
     }

@@ -35,6 +35,30 @@ fn a_killed_holder_leaves_what_is_ephemeral_to_the_next(kind: Kind) {
     server.assert_agrees_with(&replica);
 }
 
+/// The node carries the end of a connection out a moment later.
+#[apply(on_every_server)]
+fn a_killed_holder_extends_nothing_that_is_ephemeral_over_another_connection(kind: Kind) {
+    let server = Server::start(kind);
+    let (mut alice, mut other) = (server.client(), server.client());
+    let id = alice.id();
+    let fence = alice.run("DLOCK.ACQUIRE job alice 60000 EPHEMERAL").int();
+    let mut bob = server.waiter("DLOCK.ACQUIRE job bob 60000 WAIT 0");
+    other.run("MULTI");
+    for words in [
+        format!("CLIENT KILL ID {id}"),
+        "DLOCK.EXTEND job alice 60000".to_owned(),
+        format!("DLOCK.EXTEND job alice 60000 FENCE {fence}"),
+        "DLOCK.CHECK job alice".to_owned(),
+    ] {
+        other.run(&words);
+    }
+    let done = other.run("EXEC");
+    let replies = done.items();
+    assert_eq!(replies[..3].iter().map(Value::int).collect::<Vec<_>>(), [1, 0, 0]);
+    assert!(replies[3].is_null());
+    assert!(bob.recv().int() > fence);
+}
+
 /// Ends the wait of a client. False: a server before Redis 7.4 leaves it where it is.
 fn unblock(server: &Server, kind: Kind, id: i64, form: &str) -> bool {
     let can = kind != Kind::Redis70;

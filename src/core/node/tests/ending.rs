@@ -286,6 +286,20 @@ fn what_a_closed_connection_held_ends_a_part_in_each_turn_and_others_are_served_
     assert!(bench.node.memory() == 0 && !bench.node.has_pending());
 }
 
+/// The end of a connection is carried out a moment later.
+#[test]
+fn what_ends_with_a_closed_connection_is_not_extended_over_another_one() {
+    let mut bench = Bench::new();
+    let fence = bench.hold(1, "a 10 EPHEMERAL");
+    bench.wait(2, "b 10 WAIT 0");
+    assert_eq!((bench.extend("a 10"), bench.check("a")), (Ok(true), Some(fence)));
+    bench.node.closed(ClientId(1));
+    let named = bench.extend(&format!("a 10 FENCE {}", fence.0));
+    assert_eq!((bench.extend("a 10"), named, bench.check("a")), (Ok(false), Ok(false), None));
+    bench.sweep();
+    assert_eq!(bench.holders(), "b");
+}
+
 #[test]
 fn readers_that_release_do_not_let_all_the_others_in_within_one_turn() {
     let mut bench = Bench::new();

@@ -135,6 +135,11 @@ impl Judge {
         self.held(key).iter().find(|hold| *hold.token == *token)
     }
 
+    /// True if the grant ends with its connection, which has closed.
+    pub fn has_closed(&self, hold: &Hold) -> bool {
+        hold.bound && hold.ephemeral && self.closed.contains(&hold.client)
+    }
+
     pub fn held(&self, key: &KeyBuf) -> &[Hold] {
         self.holds.get(key).map_or(&[], |holds| holds)
     }
@@ -312,9 +317,7 @@ impl Judge {
             Ending::Released => matches!(cause, Cause::Release(at, by) if at == key && by == token),
             Ending::Broken => matches!(cause, Cause::Break(at, _) if at == key),
             Ending::Expired => hold.end <= self.now,
-            Ending::Disconnected => {
-                hold.bound && hold.ephemeral && self.closed.contains(&hold.client)
-            }
+            Ending::Disconnected => self.has_closed(&hold),
             Ending::Undelivered => {
                 !hold.keep && hold.waiter.is_some_and(|id| self.gone.contains(&id))
             }

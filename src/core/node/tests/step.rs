@@ -317,6 +317,13 @@ impl World {
         }
     }
 
+    /// The same, and false once the connection has closed that the grant ends with.
+    fn keeps(&self, key: &KeyBuf, token: &[u8]) -> Option<bool> {
+        let has_closed =
+            self.judge.hold(key, token).is_some_and(|hold| self.judge.has_closed(hold));
+        if has_closed { Some(false) } else { self.holds(key, token) }
+    }
+
     fn release(&mut self, key: &KeyBuf, token: &[u8]) -> Verdict {
         let held = self.holds(key, token);
         let (before, quiet) = (self.snapshot(), self.is_quiet(key));
@@ -346,7 +353,7 @@ impl World {
     fn extend(&mut self, key: &KeyBuf, ask: &Extend<'_>) -> Verdict {
         let too_far = self.too_far(ask.fence);
         let (before, quiet) = (self.snapshot(), self.is_quiet(key));
-        let held = self.holds(key, ask.token);
+        let held = self.keeps(key, ask.token);
         let fence = self.judge.hold(key, ask.token).map(|hold| hold.fence);
         let time = self.time();
         let Side { node, host } = self.leader();
@@ -381,7 +388,7 @@ impl World {
     /// CHECK, on the primary and on the replica.
     fn look(&mut self, key: &KeyBuf, token: &[u8]) -> Verdict {
         let time = self.time();
-        let held = self.holds(key, token);
+        let held = self.keeps(key, token);
         let fence = self.judge.hold(key, token).map(|hold| hold.fence);
         let other = self.has_other_data(key);
         let before = self.snapshot();

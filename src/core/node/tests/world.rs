@@ -240,8 +240,8 @@ impl World {
         for hold in self.judge.holds.values().flatten() {
             prop_assert!(hold.latest > self.now, "over, and still there: {hold:?}");
             let gone = !hold.keep && hold.waiter.is_some_and(|id| self.judge.gone.contains(&id));
-            let closed = hold.ephemeral && self.judge.closed.contains(&hold.client);
-            prop_assert!(!hold.bound || !(gone || closed), "nobody's: {hold:?}");
+            let closed = self.judge.has_closed(hold);
+            prop_assert!(!(hold.bound && gone || closed), "nobody's: {hold:?}");
         }
         for wait in self.judge.queues.values().flatten() {
             prop_assert!(wait.until.is_none_or(|end| end + 1000 > self.now), "waits on: {wait:?}");

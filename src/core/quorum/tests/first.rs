@@ -42,7 +42,7 @@ fn a_grant_above_the_claim_does_not_count() {
     trial.hears(0, Answer::Gone);
     trial.sends("1E106");
     trial.hears(1, Answer::Gone);
-    trial.loses(Failure::Held);
+    trial.is_pending();
     trial.sends("0R 1R 2R");
 }
 
@@ -91,17 +91,45 @@ fn without_a_wait_a_free_majority_is_enough() {
 }
 
 #[test]
-fn without_a_wait_a_client_is_told_held_once_no_majority_can_be_free() {
+fn without_a_wait_a_client_is_told_held_once_a_majority_has_denied() {
+    let mut trial = asked(Try);
+    trial.hears(0, Answer::Denied);
+    trial.is_pending();
+    trial.hears(2, Answer::Denied);
+    trial.loses(Failure::Held);
+}
+
+/// Otherwise each of three clients that ask at once could have one node, and none of them the lock.
+#[test]
+fn without_a_wait_a_client_with_a_minority_asks_again_a_few_times() {
     for [free, closed, last] in [[0, 1, 2], [1, 0, 2], [2, 0, 1]] {
         for answer in [Answer::Denied, Answer::Silent, Answer::Unreachable] {
             let mut trial = asked(Try);
-            trial.grants(free, 100);
-            trial.hears(closed, Answer::Denied);
-            trial.is_pending();
-            trial.hears(last, answer);
+            for again in 0..=3 {
+                trial.grants(free, 100);
+                trial.hears(closed, Answer::Denied);
+                trial.is_pending();
+                trial.hears(last, answer);
+                if again < 3 {
+                    trial.is_pending();
+                    trial.sent();
+                    trial.wakes();
+                    trial.sends("0A101 1A101 2A101");
+                }
+            }
             trial.loses(Failure::Held);
         }
     }
+    let mut trial = asked(Try);
+    trial.grants(2, 100);
+    trial.hears(0, Answer::Denied);
+    trial.hears(1, Answer::Denied);
+    trial.sends("2R");
+    trial.wakes();
+    trial.sends("0A101 1A101 2A101");
+    trial.grants(0, 101);
+    trial.grants(1, 101);
+    trial.wins(101);
 }
 
 #[test]
@@ -135,7 +163,7 @@ fn a_gate_that_has_failed_is_none() {
     let mut trial = asked(Try);
     trial.hears(0, Answer::Unreachable);
     trial.hears(1, Answer::Denied);
-    trial.grants(2, 100);
+    trial.hears(2, Answer::Denied);
     trial.loses(Failure::Held);
 }
 
