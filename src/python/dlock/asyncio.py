@@ -58,7 +58,7 @@ class Client(BaseClient):
         return cast(Lease, await _run(self._native.extend, key, token, ttl, fence))
 
     async def release(self, key: Key, token: str) -> bool:
-        """Like ``dlock.Client.release``. The lock is released even if this is cancelled at once."""
+        """Like ``dlock.Client.release``. The lock is released even if this is cancelled while it waits."""
         return cast(bool, await _run(self._native.release, key, token))
 
     async def inspect(self, key: Key) -> tuple[NodeInspection, ...]:
@@ -179,16 +179,16 @@ class Guard(BaseGuard):
         await _run(self._native.extend, ttl)
 
     async def done(self, window: Seconds, outcome: str = "") -> None:
-        """Like ``dlock.Guard.done``. The lock is left done even if this is cancelled at once."""
+        """Like ``dlock.Guard.done``. The lock is left done even if this is cancelled while it waits."""
         await _run(self._native.done, window, outcome)
 
     async def release(self) -> None:
-        """Like ``dlock.Guard.release``. The lock is released even if this is cancelled at once."""
+        """Like ``dlock.Guard.release``. The lock is released even if this is cancelled while it waits."""
         self._unwatch()
         await _run(self._native.release)
 
     async def detach(self) -> Lease:
-        """Like ``dlock.Guard.detach``. The lock is handed over even if this is cancelled at once."""
+        """Like ``dlock.Guard.detach``. The lock is handed over even if this is cancelled while it waits."""
         self._unwatch()
         return cast(Lease, await _run(self._native.detach))
 
