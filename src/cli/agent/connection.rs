@@ -16,7 +16,7 @@ use tokio::time::{sleep, timeout};
 use dlock_core::command::acquire;
 
 use super::dispatch;
-use super::limits::{LAST_REPLY, PIECE, REQUEST, STRANGERS_REQUEST, TURN, UNSENT};
+use super::limits::{LAST_REPLY, ORDER_PATIENCE, PIECE, REQUEST, STRANGERS_REQUEST, TURN, UNSENT};
 use super::losses::CHANNEL;
 use super::reply::{Answer, Protocol, Reply};
 use super::request::{self, Request};
@@ -135,7 +135,14 @@ impl Connection {
         let waits = asked.is_ok_and(|asked| asked.asked.wait.is_some());
         incoming.shrink();
         let mut has_closed = false;
-        let mut ends = pin!(self.agent.ending.wait());
+        let ending = &self.agent.ending;
+        let mut ends = pin!(async {
+            ending.wait().await;
+            // Other requests are answered, if their nodes answer.
+            if !waits {
+                sleep(ORDER_PATIENCE).await;
+            }
+        });
         let mut answer = pin!(dispatch::answer(&self.agent, &mut self.session, words));
         loop {
             has_closed |= incoming.has_ended;
@@ -153,7 +160,7 @@ impl Connection {
                     ended?;
                     has_closed = true;
                 }
-                () = &mut ends, if waits => return Ok(None),
+                () = &mut ends => return Ok(None),
             }
         }
     }

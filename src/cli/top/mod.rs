@@ -87,10 +87,21 @@ async fn show(
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         screen.draw(view)?;
+        let page = &view.page;
+        let looks = async {
+            ticks.tick().await;
+            let look = watch.look().await;
+            let answers = match page {
+                Page::Lock { key, .. } => Some(watch.inspect(key).await),
+                _ => None,
+            };
+            (look, answers)
+        };
+        // A key does not wait for a silent node.
         let input = tokio::select! {
-            _ = ticks.tick() => {
-                view.see(watch.look().await);
-                refresh(view, watch).await;
+            (look, inspected) = looks => {
+                view.see(look);
+                view.show(inspected);
                 continue;
             }
             input = screen.input() => input,
@@ -106,16 +117,8 @@ async fn show(
             None => {}
             Some(Wish::Quit) => return Ok(None),
             Some(Wish::Stop) => return Ok(Some(Signal::SIGTSTP)),
-            Some(Wish::Look) => refresh(view, watch).await,
+            Some(Wish::Look) => ticks.reset_immediately(),
         }
-    }
-}
-
-/// The page of one lock, as it is now.
-async fn refresh(view: &mut View, watch: &mut Watch) {
-    if let Page::Lock { key, answers } = &mut view.page {
-        *answers = watch.inspect(key).await;
-        view.select(view.selected);
     }
 }
 

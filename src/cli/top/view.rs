@@ -34,6 +34,14 @@ impl View {
         self.select(self.selected);
     }
 
+    /// Takes a new look at the lock of the page.
+    pub fn show(&mut self, inspected: Option<Inspections>) {
+        if let (Page::Lock { answers, .. }, Some(inspected)) = (&mut self.page, inspected) {
+            *answers = inspected;
+            self.select(self.selected);
+        }
+    }
+
     /// The hot locks that are shown.
     pub fn hot(&self) -> Vec<&HotKey> {
         self.look.as_ref().map_or(Vec::new(), Look::hot)

@@ -12,8 +12,12 @@ use crate::say::bytes;
 /// Draws the page, with the selected line in sight.
 pub fn draw(frame: &mut Frame<'_>, area: Rect, key: &[u8], answers: &Inspections, selected: usize) {
     let [above, below] = Layout::vertical([Constraint::Length(3), Constraint::Fill(1)]).areas(area);
-    let verdict = Verdict::of(answers, answers.len() / 2 + 1).sentence(answers.len());
-    let title = vec![Line::styled(bytes::shown(key), bold()), Line::from(verdict)];
+    let mut title = vec![Line::styled(bytes::shown(key), bold())];
+    // There is none before the first look.
+    if !answers.is_empty() {
+        let verdict = Verdict::of(answers, answers.len() / 2 + 1);
+        title.push(Line::from(verdict.sentence(answers.len())));
+    }
     frame.render_widget(Paragraph::new(title), above);
     // The only node needs no name.
     let columns = &COLUMNS[usize::from(answers.len() == 1)..];
