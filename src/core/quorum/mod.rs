@@ -4,13 +4,12 @@
 //! a fresh token for each attempt. In reading order:
 //!
 //! - [`rules`]: the conditions of a claim, and its validity; pure formulas.
-//! - `vote`: one node's answers. [`ballot`]: the answers of all nodes, and the next requests. `lengths`: the
-//!   length of the lease.
+//! - [`ballot`]: the answers of all nodes, and the next requests. `ballot::vote`: one node's answers.
+//!   `ballot::lengths`: the length of the lease.
 //! - [`plan`]: the parameters of an acquisition, and its outcome.
 //! - [`acquisition`]: attempts, until the lock is held or the time is over. Its phases: `first_attempt`; `gate`,
-//!   the queue of contenders; `gathering`, the requests and grants of the next in line.
-//! - `done`: completion records of the nodes.
-//! - [`waiting`]: slices, turns, and the hand-over in one round trip.
+//!   the queue of contenders; `gathering`, the requests and grants of the next in line. `done`: completion records of
+//!   the nodes. [`waiting`](acquisition::waiting): slices, turns, and the hand-over in one round trip.
 //! - [`hold`]: a held lock: renewed, repaired, and lost the moment its validity ends.
 //! - [`last_word`]: the last RELEASE of a token at a node.
 //! - [`roster`]: the node behind each address.
@@ -19,28 +18,21 @@
 
 pub mod acquisition;
 pub mod ballot;
-mod done;
-mod first_attempt;
-mod gate;
-mod gathering;
 pub mod hold;
 pub mod last_word;
-mod lengths;
 pub mod plan;
 pub mod roster;
 pub mod rules;
 #[cfg(test)]
 mod tests;
-mod vote;
-pub mod waiting;
 
 pub use acquisition::Acquisition;
+pub use acquisition::waiting::Wait;
 pub use hold::{Hold, LossReason, State};
 pub use last_word::{LastWord, Requests};
 pub use plan::{Failure, LONGEST_TIMEOUT, Plan, Verdict, node_timeout};
 pub use roster::{Met, Occupant, Roster};
 pub use rules::{Rules, Sound};
-pub use waiting::Wait;
 
 use crate::words::{Fence, Instant, Millis};
 

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use super::waiting::Slices;
+use super::acquisition::waiting::Slices;
 use super::{Claim, DoneRecord};
 use crate::words::{Fence, Millis, Patience};
 

@@ -1,28 +1,28 @@
 //! The next in line: it asks all nodes, waits at each, and keeps their grants until they are a majority, or
 //! withdraws them for lack of one.
 
-use super::acquisition::{Acquisition, Phase};
-use super::ballot::{Ballot, Outgoing};
-use super::rules::Rules;
-use super::vote::{Said, Vote};
-use super::{Ask, Claim, Wait};
+use super::{Acquisition, Phase};
+use crate::quorum::ballot::vote::{Said, Vote};
+use crate::quorum::ballot::{Ballot, Outgoing};
+use crate::quorum::rules::Rules;
+use crate::quorum::{Ask, Claim, Wait};
 use crate::words::{Fence, Instant, Millis, Time};
 
 /// The next in line, which asks all nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Gathering {
+pub(in crate::quorum) struct Gathering {
     /// The proposal to all nodes, in all slices.
     proposal: Fence,
     /// Time of the next requests to failed nodes.
     retry_at: Instant,
     /// Time since when too many nodes have failed, without an answer of a majority.
-    pub(super) missing: Option<Instant>,
+    pub(in crate::quorum) missing: Option<Instant>,
 }
 
 impl<R: Rules> Acquisition<R> {
     /// Makes a first attempt the next in line, if it has the gate but not all other nodes. True if it has
     /// become that.
-    pub(super) fn takes_turn(&mut self, time: Time) -> bool {
+    pub(in crate::quorum) fn takes_turn(&mut self, time: Time) -> bool {
         let may = self.plan.wait.waits() && !self.is_late(time) && self.ballot.can_answer();
         let Some((_, Said::Yes)) = self.gate_said().filter(|_| may) else { return false };
         let proposal = self.ballot.highest().unwrap_or_else(|| self.proposal(time));
@@ -34,7 +34,7 @@ impl<R: Rules> Acquisition<R> {
 
     /// Takes the turn: asks all nodes. The gate is the last: from then on it may answer the next client, and
     /// that client's requests must arrive after these.
-    pub(super) fn gather(&mut self, gate: usize, proposal: Fence, time: Time) {
+    pub(in crate::quorum) fn gather(&mut self, gate: usize, proposal: Fence, time: Time) {
         self.begin_to_gather(proposal, time);
         for node in (0..self.plan.nodes).filter(|node| *node != gate) {
             self.wait_at(node, time);
@@ -53,7 +53,7 @@ impl<R: Rules> Acquisition<R> {
     }
 
     /// Sends a request that waits for a young slice at a node.
-    pub(super) fn wait_at(&mut self, node: usize, time: Time) {
+    pub(in crate::quorum) fn wait_at(&mut self, node: usize, time: Time) {
         let Phase::Gathering(Gathering { proposal, .. }) = self.phase else { return };
         let fence = self.ballot.rules.proposes(proposal, self.proposal(time));
         let blocks = Some(self.within_deadline(self.slices.young, time));
@@ -68,7 +68,7 @@ impl<R: Rules> Acquisition<R> {
     }
 
     /// Judges the grants so far.
-    pub(super) fn step_gathering(&mut self, time: Time) {
+    pub(in crate::quorum) fn step_gathering(&mut self, time: Time) {
         self.ballot.drop_ended(time.now);
         // Nodes with a completion record may be too few.
         if self.ballot.has_voted() {
@@ -111,12 +111,12 @@ impl<R: Rules> Acquisition<R> {
     }
 
     /// Time of the next action of the next in line.
-    pub(super) fn gathering_due(&self, gathering: &Gathering) -> Instant {
+    pub(in crate::quorum) fn gathering_due(&self, gathering: &Gathering) -> Instant {
         self.ballot.refresh_due().into_iter().fold(gathering.retry_at, Instant::min)
     }
 
     /// Does all due work of the next in line.
-    pub(super) fn tick_gathering(&mut self, time: Time) {
+    pub(in crate::quorum) fn tick_gathering(&mut self, time: Time) {
         let Phase::Gathering(gathering) = &mut self.phase else { return };
         if time.now >= gathering.retry_at {
             gathering.retry_at = time.now.plus(self.plan.timeout);

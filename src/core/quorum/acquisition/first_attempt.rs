@@ -1,9 +1,9 @@
 //! The first attempt of an acquisition, and each one after a rest: all nodes are asked at once.
 
-use super::Ask;
-use super::acquisition::{Acquisition, Phase};
-use super::rules::Rules;
-use super::vote::Said;
+use super::{Acquisition, Phase};
+use crate::quorum::Ask;
+use crate::quorum::ballot::vote::Said;
+use crate::quorum::rules::Rules;
 use crate::words::{Instant, Time};
 
 /// The gate's answer to an attempt. The gate is the first node that has not failed.
@@ -18,7 +18,7 @@ enum Gate {
 }
 
 impl<R: Rules> Acquisition<R> {
-    pub(super) fn ask_all(&mut self, time: Time) {
+    pub(in crate::quorum) fn ask_all(&mut self, time: Time) {
         let fence = Some(self.proposal(time));
         for node in 0..self.plan.nodes {
             let ask = Ask::Acquire { fence, wait: None };
@@ -30,7 +30,7 @@ impl<R: Rules> Acquisition<R> {
     }
 
     /// Judges the nodes' answers so far.
-    pub(super) fn judge(&mut self, grace: Option<Instant>, time: Time) {
+    pub(in crate::quorum) fn judge(&mut self, grace: Option<Instant>, time: Time) {
         if self.heeds_records(time) {
             return;
         }
@@ -79,7 +79,7 @@ impl<R: Rules> Acquisition<R> {
     }
 
     /// The gate's answer, if there is a gate.
-    pub(super) fn gate_said(&self) -> Option<(usize, Said)> {
+    pub(in crate::quorum) fn gate_said(&self) -> Option<(usize, Said)> {
         let mut nodes = self.ballot.said().zip(&self.plan.suspects).enumerate();
         nodes.find_map(|(node, (said, suspect))| {
             let is_in_doubt = *suspect && said == Said::Nothing;

@@ -1,18 +1,18 @@
 //! The length of the lease, and its extension. A node that refuses a length is asked for the longest one that it
 //! accepts, until the next renewal.
 
-use super::ballot::{Ballot, Outgoing};
-use super::rules::Rules;
 use super::vote::{Held, Vote};
+use super::{Ballot, Outgoing};
+use crate::quorum::rules::Rules;
 use crate::words::{Instant, Millis};
 
 /// The lengths of the lease that a ballot asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Lengths {
+pub(in crate::quorum) struct Lengths {
     /// The length of the lease.
     lease: Millis,
     /// The length in requests until the claim stands.
-    pub(super) first: Millis,
+    pub(in crate::quorum) first: Millis,
     /// The extension that the caller waits for.
     extension: Option<Extension>,
     /// The outcome of the extension, until the caller takes it.
@@ -27,12 +27,12 @@ struct Extension {
 }
 
 impl Lengths {
-    pub(super) fn new(ttl: Millis) -> Lengths {
+    pub(in crate::quorum) fn new(ttl: Millis) -> Lengths {
         Lengths { lease: ttl, first: ttl, extension: None, extended: None }
     }
 
     /// The length in requests, once the claim stands.
-    pub(super) fn wanted(&self) -> Millis {
+    pub(in crate::quorum) fn wanted(&self) -> Millis {
         self.extension.map_or(self.lease, |extension| extension.ttl.max(self.lease))
     }
 
@@ -49,13 +49,13 @@ impl<R: Rules> Ballot<R> {
     }
 
     /// The length to ask a node for, once the claim stands.
-    pub(super) fn length_at(&self, vote: &Vote) -> Millis {
+    pub(in crate::quorum) fn length_at(&self, vote: &Vote) -> Millis {
         let wanted = self.lengths.wanted();
         vote.limit.map_or(wanted, |limit| limit.min(wanted))
     }
 
     /// True if the node's lease is as long as it accepts, and as new as the caller wants, or if there is none.
-    pub(super) fn is_full(&self, vote: &Vote) -> bool {
+    pub(in crate::quorum) fn is_full(&self, vote: &Vote) -> bool {
         let full =
             |held: Held| held.ttl >= self.length_at(vote) && held.sent >= self.lengths.since();
         vote.held().is_none_or(full)

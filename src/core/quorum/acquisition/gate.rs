@@ -1,15 +1,15 @@
 //! The queue of contenders at one node, the gate.
 
-use super::acquisition::{Acquisition, Phase, Then};
-use super::rules::Rules;
-use super::{Answer, Ask, Failure, Obstacle, Wait};
+use super::{Acquisition, Phase, Then};
+use crate::quorum::rules::Rules;
+use crate::quorum::{Answer, Ask, Failure, Obstacle, Wait};
 use crate::words::{Fence, Instant, Millis, Time};
 
 /// The pings of the gate, where there are other nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Watch {
+pub(in crate::quorum) struct Watch {
     /// Time of the next ping; `None`: no pings.
-    pub(super) next: Option<Instant>,
+    pub(in crate::quorum) next: Option<Instant>,
     /// Delay before the ping after that.
     pause: Millis,
     /// The id of a ping without an answer.
@@ -17,14 +17,14 @@ pub(super) struct Watch {
 }
 
 impl<R: Rules> Acquisition<R> {
-    pub(super) fn queue_at(&mut self, gate: usize, time: Time) {
+    pub(in crate::quorum) fn queue_at(&mut self, gate: usize, time: Time) {
         self.ballot.lengths.first = self.slices.lease;
         self.phase = Phase::Queueing { gate, failed: false, watch: self.watch(time) };
         self.ask_gate(gate, true, Some(self.proposal(time)), time);
     }
 
     /// Asks an unreachable gate again, with the same token.
-    pub(super) fn return_to(&mut self, gate: usize, time: Time) {
+    pub(in crate::quorum) fn return_to(&mut self, gate: usize, time: Time) {
         self.phase = Phase::Queueing { gate, failed: true, watch: self.watch(time) };
         self.ask_gate(gate, false, None, time);
     }
@@ -43,7 +43,13 @@ impl<R: Rules> Acquisition<R> {
     }
 
     /// Takes the gate's answer to a queued request.
-    pub(super) fn hear_gate(&mut self, gate: usize, asked: Ask, answer: Answer, time: Time) {
+    pub(in crate::quorum) fn hear_gate(
+        &mut self,
+        gate: usize,
+        asked: Ask,
+        answer: Answer,
+        time: Time,
+    ) {
         match answer {
             Answer::Granted(_) => {
                 let proposal = self.ballot.highest().unwrap_or_else(|| self.proposal(time));
@@ -122,7 +128,7 @@ impl<R: Rules> Acquisition<R> {
     }
 
     /// Pings the gate, less and less often, to learn if it answers and is not in quarantine.
-    pub(super) fn tick_queueing(&mut self, time: Time) {
+    pub(in crate::quorum) fn tick_queueing(&mut self, time: Time) {
         let Phase::Queueing { gate, watch, .. } = &mut self.phase else { return };
         if watch.next.is_some_and(|next| time.now >= next) {
             watch.pause = Millis((watch.pause.0 * 2).min(LAST_PING));
@@ -136,7 +142,7 @@ impl<R: Rules> Acquisition<R> {
     }
 
     /// Takes an answer that may belong to a ping.
-    pub(super) fn hear_ping(&mut self, id: u32, answer: Answer, time: Time) {
+    pub(in crate::quorum) fn hear_ping(&mut self, id: u32, answer: Answer, time: Time) {
         let Phase::Queueing { watch, .. } = &mut self.phase else { return };
         let is_ping = watch.ping.take_if(|ping| *ping == id).is_some();
         if is_ping && answer.is_failure() {

@@ -14,17 +14,17 @@
 
 use alloc::vec::Vec;
 
-use super::acquisition::{Acquisition, Phase};
-use super::ballot::{Ballot, Outgoing};
-use super::rules::Rules;
-use super::vote::{RecordState, Said, Vote};
-use super::{Ask, DoneRecord, Failure};
+use super::{Acquisition, Phase};
+use crate::quorum::ballot::vote::{RecordState, Said, Vote};
+use crate::quorum::ballot::{Ballot, Outgoing};
+use crate::quorum::rules::Rules;
+use crate::quorum::{Ask, DoneRecord, Failure};
 use crate::words::{Fence, Instant, Millis, Time};
 
 impl<R: Rules> Acquisition<R> {
     /// Ends the acquisition if the lock is done. Otherwise asks again the nodes with a record that does not
     /// count. True if it has ended.
-    pub(super) fn heeds_records(&mut self, time: Time) -> bool {
+    pub(in crate::quorum) fn heeds_records(&mut self, time: Time) -> bool {
         if !self.ballot.said().any(Said::is_done) {
             return false;
         }
@@ -125,7 +125,7 @@ impl<R: Rules> Ballot<R> {
 
     /// Asks a node again over a record that a former holder left late: it must not keep the node from the next
     /// holder. A late request must not remove the record of its own holder.
-    pub(super) fn pass_over_earlier(
+    pub(in crate::quorum) fn pass_over_earlier(
         &mut self,
         out: &mut Outgoing,
         node: usize,

@@ -5,13 +5,19 @@
 //! there. The choice of the gate matters for order and for progress, never for safety. Each phase has a file:
 //! `first_attempt`, `gate` and `gathering`.
 
+mod done;
+mod first_attempt;
+mod gate;
+mod gathering;
+pub mod waiting;
+
+use self::gate::Watch;
+use self::gathering::Gathering;
+use self::waiting::Slices;
+use super::ballot::vote::Said;
 use super::ballot::{Ballot, Outgoing};
-use super::gate::Watch;
-use super::gathering::Gathering;
 use super::hold::Hold;
 use super::rules::{Rules, Sound};
-use super::vote::Said;
-use super::waiting::Slices;
 use super::{Answer, Ask, Claim, Failure, Plan, Send, Verdict};
 use crate::limits::MAX_FENCE_AHEAD;
 use crate::words::{Fence, Instant, Millis, Patience, Time};

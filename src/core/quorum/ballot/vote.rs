@@ -1,25 +1,25 @@
 //! One node's answers, and their effect on the claim.
 
-use super::rules::Rules;
-use super::{Answer, Ask, DoneRecord, Obstacle};
+use crate::quorum::rules::Rules;
+use crate::quorum::{Answer, Ask, DoneRecord, Obstacle};
 use crate::words::{Fence, Instant, Millis};
 
 /// One node's answers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct Vote {
-    pub(super) said: Said,
+pub(in crate::quorum) struct Vote {
+    pub(in crate::quorum) said: Said,
     /// The lease at the node.
-    pub(super) lease: Lease,
+    pub(in crate::quorum) lease: Lease,
     /// The newest request, while there is no answer to it.
-    pub(super) open: Option<Open>,
+    pub(in crate::quorum) open: Option<Open>,
     /// The longest lease that the node accepts. Set if it has refused a longer one since the last renewal.
-    pub(super) limit: Option<Millis>,
-    pub(super) record: RecordState,
+    pub(in crate::quorum) limit: Option<Millis>,
+    pub(in crate::quorum) record: RecordState,
 }
 
 /// The node's completion record, as far as it matters to this client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) enum RecordState {
+pub(in crate::quorum) enum RecordState {
     /// The node has none that matters.
     #[default]
     No,
@@ -60,39 +60,39 @@ pub enum Said {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Open {
-    pub(super) id: u32,
-    pub(super) ask: Ask,
-    pub(super) sent: Instant,
+pub(in crate::quorum) struct Open {
+    pub(in crate::quorum) id: u32,
+    pub(in crate::quorum) ask: Ask,
+    pub(in crate::quorum) sent: Instant,
     /// The length asked for. The lease can have become longer since.
-    pub(super) ttl: Millis,
+    pub(in crate::quorum) ttl: Millis,
 }
 
 /// The token's lease at a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct Lease {
+pub(in crate::quorum) struct Lease {
     /// The grant, as far as is known.
-    pub(super) held: Option<Held>,
+    pub(in crate::quorum) held: Option<Held>,
     /// True if the claim's fence is too far ahead for the node to be raised to it.
-    pub(super) behind: bool,
+    pub(in crate::quorum) behind: bool,
     /// True if another token may have had the lock here since the attempt began: the node denied, or a lease
     /// ended early. A later grant supports the claim from then on only.
-    pub(super) has_gap: bool,
+    pub(in crate::quorum) has_gap: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Held {
-    pub(super) fence: Fence,
+pub(in crate::quorum) struct Held {
+    pub(in crate::quorum) fence: Fence,
     /// The earliest end of the lease.
-    pub(super) end: Instant,
+    pub(in crate::quorum) end: Instant,
     /// The length asked for, and the time of the request.
-    pub(super) ttl: Millis,
-    pub(super) sent: Instant,
+    pub(in crate::quorum) ttl: Millis,
+    pub(in crate::quorum) sent: Instant,
     /// True if the grant went to a blocked request, and the token has not asked again since.
-    pub(super) waited: bool,
+    pub(in crate::quorum) waited: bool,
     /// The lease has certainly had no gap since this time; zero: since the claim stands, or no other client can
     /// have had a claim on this node meanwhile.
-    pub(super) since: Instant,
+    pub(in crate::quorum) since: Instant,
 }
 
 impl Said {
@@ -102,24 +102,24 @@ impl Said {
     }
 
     /// True if the node has a completion record.
-    pub(super) fn is_done(self) -> bool {
+    pub(in crate::quorum) fn is_done(self) -> bool {
         matches!(self, Said::Done { .. })
     }
 }
 
 impl Vote {
     /// The lease that the node is known to grant.
-    pub(super) fn held(&self) -> Option<Held> {
+    pub(in crate::quorum) fn held(&self) -> Option<Held> {
         self.lease.held
     }
 
     /// The fence that the node is known to grant.
-    pub(super) fn fence(&self) -> Option<Fence> {
+    pub(in crate::quorum) fn fence(&self) -> Option<Fence> {
         self.held().map(|held| held.fence)
     }
 
     /// The fence of the completion records that the node is asked to grant over.
-    pub(super) fn over(&self) -> Option<Fence> {
+    pub(in crate::quorum) fn over(&self) -> Option<Fence> {
         match self.record {
             RecordState::Over(fence) => Some(fence),
             _ => None,
@@ -127,33 +127,33 @@ impl Vote {
     }
 
     /// True if the node accepts only shorter leases than this.
-    pub(super) fn refuses(&self, ttl: Millis) -> bool {
+    pub(in crate::quorum) fn refuses(&self, ttl: Millis) -> bool {
         self.limit.is_some_and(|limit| limit < ttl)
     }
 
     /// True if the node's last answer is a grant, a denial, or a completion record.
-    pub(super) fn has_answered(&self) -> bool {
+    pub(in crate::quorum) fn has_answered(&self) -> bool {
         matches!(self.said, Said::Yes | Said::No | Said::Done { .. })
     }
 
     /// True if the node's last answer is a denial, or a grant that fits into the claim.
-    pub(super) fn has_voted(&self) -> bool {
+    pub(in crate::quorum) fn has_voted(&self) -> bool {
         self.said == Said::No || (self.said == Said::Yes && !self.lease.behind)
     }
 
     /// True if the node answers, does not grant, and has no request under way.
-    pub(super) fn is_idle(&self) -> bool {
+    pub(in crate::quorum) fn is_idle(&self) -> bool {
         let refuses = self.said.is_failure() || self.said.is_done();
         self.held().is_none() && self.open.is_none() && !refuses
     }
 
     /// True if an answer may still come in time.
-    pub(super) fn is_open(&self) -> bool {
+    pub(in crate::quorum) fn is_open(&self) -> bool {
         self.open.is_some() && self.said != Said::Failed
     }
 
     /// True if the node supports the claim, or still may.
-    pub(super) fn has_hope(&self, fence: Option<Fence>) -> bool {
+    pub(in crate::quorum) fn has_hope(&self, fence: Option<Fence>) -> bool {
         let open = self.is_open();
         match (self.held(), fence) {
             (Some(held), Some(fence)) if held.fence == fence => true,
@@ -165,7 +165,7 @@ impl Vote {
 
     /// True if the node grants, or may do so in a moment. A node where the request waits behind another client
     /// may not.
-    pub(super) fn may_grant(&self) -> bool {
+    pub(in crate::quorum) fn may_grant(&self) -> bool {
         match self.said {
             Said::Nothing | Said::Yes => true,
             Said::No => self.open.is_some_and(|open| !open.ask.blocks()),
@@ -174,7 +174,7 @@ impl Vote {
     }
 
     /// Notes a new request.
-    pub(super) fn ask(&mut self, open: Open) {
+    pub(in crate::quorum) fn ask(&mut self, open: Open) {
         self.open = Some(open);
         if self.said.is_failure() || self.said.is_done() {
             self.said = Said::Nothing;
@@ -182,7 +182,13 @@ impl Vote {
     }
 
     /// Takes the answer to the open request, or the silence at its time-out.
-    pub(super) fn hear<R: Rules>(&mut self, open: Open, answer: Answer, now: Instant, rules: &R) {
+    pub(in crate::quorum) fn hear<R: Rules>(
+        &mut self,
+        open: Open,
+        answer: Answer,
+        now: Instant,
+        rules: &R,
+    ) {
         let Open { sent, ttl, .. } = open;
         // No request makes a lease shorter, whether answered, late or lost.
         let end = rules.ends(rules.begins(sent, now), ttl);
@@ -249,7 +255,7 @@ impl Vote {
 
     /// Notes that the node was asked for DONE, until `end` at the earliest. The node may have the record even
     /// if its answer is lost.
-    pub(super) fn may_have_record(&mut self, end: Instant) {
+    pub(in crate::quorum) fn may_have_record(&mut self, end: Instant) {
         let end = match self.record {
             RecordState::Asked(end) => end,
             _ => end,

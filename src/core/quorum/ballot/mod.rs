@@ -4,9 +4,12 @@ use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::lengths::Lengths;
+mod lengths;
+pub(super) mod vote;
+
+use self::lengths::Lengths;
+use self::vote::{Held, Open, Said, Vote};
 use super::rules::Rules;
-use super::vote::{Held, Open, Said, Vote};
 use super::{Answer, Ask, Claim, Obstacle, Send, Wait};
 use crate::limits::MAX_KEEP;
 use crate::words::{Fence, Instant, Millis};
