@@ -256,10 +256,7 @@ impl Vote {
     /// Notes that the node was asked for DONE, until `end` at the earliest. The node may have the record even
     /// if its answer is lost.
     pub(in crate::quorum) fn may_have_record(&mut self, end: Instant) {
-        let end = match self.record {
-            RecordState::Asked(end) => end,
-            _ => end,
-        };
+        let end = if let RecordState::Asked(end) = self.record { end } else { end };
         self.record = RecordState::Asked(end);
         if let Some(held) = &mut self.lease.held {
             held.end = held.end.min(end);
