@@ -104,7 +104,10 @@ fn draw_hot(frame: &mut Frame<'_>, area: Rect, view: &View) {
 /// The reason why there are no hot keys.
 fn no_hot(view: &View) -> String {
     let Some(look) = &view.look else { return "looking".to_owned() };
-    let looks = look.nodes.iter().filter_map(|seen| seen.look.as_ref().ok());
+    let mut looks = look.nodes.iter().filter_map(|seen| seen.look.as_ref().ok()).peekable();
+    if looks.peek().is_none() {
+        return "no node answers".to_owned();
+    }
     let trouble = looks.filter_map(|look| look.hot.as_ref().err()).next();
     match trouble {
         Some(trouble) => format!("contended locks cannot be shown: {trouble}"),

@@ -109,14 +109,13 @@ impl<'c> Ctx<'c> {
         by_itself && !flags.has(raw::REDISMODULE_CTX_FLAGS_LUA) && self.is_connected(client)
     }
 
-    /// The number of the user that sent the command. Requests of scripts and of other modules count for one
-    /// user.
+    /// The number of the user that the command runs as, in a script or inside FENCED, too. Requests of other modules
+    /// without a user count for one user.
     pub fn owner(self) -> Owner {
-        let name = self.client().0;
-        // SAFETY: the server returns a string of its own, or NULL if it has no such connection or the
-        // connection has no user. The string is freed once, after its last use.
+        // SAFETY: the server returns a string of its own, or NULL without a user. The string is freed once, after its
+        // last use.
         unsafe {
-            let name = api!(RedisModule_GetClientUserNameById(self.raw, name));
+            let name = api!(RedisModule_GetCurrentUserName(self.raw));
             if name.is_null() {
                 return Owner(0);
             }

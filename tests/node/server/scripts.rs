@@ -1,6 +1,8 @@
 //! Commands in MULTI, in a script and in a function: answered at once, never blocking.
 
-use harness::{Client, Kind, Server, Value, apply, eventually, on_one_server, on_two_servers};
+use harness::{
+    Client, Kind, Server, Value, apply, eventually, on_every_server, on_one_server, on_two_servers,
+};
 
 /// A script that runs a command given as its arguments and returns the answer.
 const CALL: &str = "return redis.call(unpack(ARGV))";
@@ -12,6 +14,29 @@ fn eval(client: &mut Client, script: &str, keys: &[&str], args: &str) -> Value {
     request.extend(keys);
     request.extend(args.split_whitespace());
     client.run_args(&request)
+}
+
+/// Otherwise one user could take the room of all others' scripts, or twice its own.
+#[apply(on_every_server)]
+fn a_request_counts_for_its_user_in_a_script_and_in_fenced_too(kind: Kind) {
+    const MOST: i64 = 10_000;
+    let server = Server::start(kind);
+    server.run("DLOCK.ACQUIRE job alice 60000");
+    let client = |name: &str| {
+        server.run(&format!("ACL SETUSER {name} on nopass ~* +@all"));
+        let mut client = server.client();
+        client.run(&format!("AUTH {name} any"));
+        client
+    };
+    let ask = |token: String| format!("DLOCK.ACQUIRE job {token} 50000 KEEP 60000");
+    let mut eve = client("eve");
+    eve.pipeline((0..MOST + 9).map(|n| format!("DLOCK.FENCED mark 7 {}", ask(format!("eve{n}")))));
+    assert_eq!(server.node("places").int(), MOST);
+    eval(&mut eve, CALL, &["job"], &ask("more".to_owned()));
+    eve.run(&ask("another".to_owned()));
+    assert_eq!(server.node("places").int(), MOST, "half of them are for one user");
+    eval(&mut client("app"), CALL, &["job"], &ask("app".to_owned()));
+    assert_eq!(server.node("places").int(), MOST + 1);
 }
 
 #[apply(on_one_server)]

@@ -48,10 +48,12 @@ impl<R: Rules> Ballot<R> {
         self.lengths.lease
     }
 
-    /// The length to ask a node for, once the claim stands.
+    /// The length to ask a node for, once the claim stands. A node that refuses an extension is asked for no more than the
+    /// lease in use: the extension may fail, and nodes shorten no lease.
     pub(in crate::quorum) fn length_at(&self, vote: &Vote) -> Millis {
         let wanted = self.lengths.wanted();
-        vote.limit.map_or(wanted, |limit| limit.min(wanted))
+        let limit = vote.limit.filter(|limit| *limit < wanted);
+        limit.map_or(wanted, |limit| limit.min(self.lengths.lease))
     }
 
     /// True if the node's lease is as long as it accepts, and as new as the caller wants, or if there is none.
