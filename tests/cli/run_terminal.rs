@@ -120,29 +120,20 @@ fn a_shell_has_its_terminal_again_afterwards() {
     typed.ended().with_code(0);
 }
 
-/// A killed editor, say, has no time to set the terminal's modes again.
+/// A killed editor, say, has no time to set the terminal's modes again. In a nested run its group is not the outer command's.
 #[test]
 fn a_command_that_is_killed_leaves_no_raw_terminal() {
-    let quorum = Quorum::start(1);
-    let inner = "stty raw -echo; echo in; exec sleep 100";
-    let script = format!("$DLOCK run --ttl {LEASE} job -c '{inner}'; stty --all");
-    let typed = on_a_terminal(&quorum, &script);
-    typed.until_it_prints("in");
-    quorum[0].run("DLOCK.BREAK job");
-    let said = typed.ended();
-    assert!(said.out.contains("isig icanon "), "{}", said.out);
-}
-
-#[test]
-fn a_killed_command_of_a_command_leaves_no_raw_terminal() {
-    let quorum = Quorum::start(1);
-    let inner = "$DLOCK run inner -c 'stty raw -echo; echo in; exec sleep 100'";
-    let outer = format!("$DLOCK run --grace 0 --ttl {LEASE} job -- {inner}; stty --all");
-    let typed = on_a_terminal(&quorum, &outer);
-    typed.until_it_prints("in");
-    quorum[0].run("DLOCK.BREAK job");
-    let said = typed.ended();
-    assert!(said.out.contains("isig icanon "), "{}", said.out);
+    let raw = "-c 'stty raw -echo; echo in; exec sleep 100'";
+    let nested = format!("-- $DLOCK run inner {raw}");
+    for (grace, inner) in [("5s", raw), ("0", &nested)] {
+        let quorum = Quorum::start(1);
+        let script = format!("$DLOCK run --grace {grace} --ttl {LEASE} job {inner}; stty --all");
+        let typed = on_a_terminal(&quorum, &script);
+        typed.until_it_prints("in");
+        quorum[0].run("DLOCK.BREAK job");
+        let said = typed.ended();
+        assert!(said.out.contains("isig icanon "), "{inner}: {}", said.out);
+    }
 }
 
 /// A shell on a terminal, with these nodes and the program as `$DLOCK`. Its output is the terminal's, and its
