@@ -73,7 +73,9 @@ fn work() -> Exit {
     // With thousands of connections most tasks are in the shared queue, which must have its turn as often as the
     // thread's own.
     runtime.global_queue_interval(2);
-    let runtime = signals::held_off(|| runtime.build());
+    signals::hold_off();
+    let runtime = runtime.build();
+    signals::unblock();
     runtime.map_or_else(cannot_start, |runtime| {
         let exit = runtime.block_on(dispatch(cli));
         // Does not wait for blocked threads: resolving a host name may take half a minute.

@@ -1,32 +1,44 @@
 //! The signals to dlock: each ends a wait, or goes on to the command.
 
-use std::future::poll_fn;
-use std::io;
-use std::task::Poll;
+use std::sync::Arc;
+use std::{io, thread};
 
-use nix::sys::signal::{SigSet, Signal, kill};
-use nix::unistd::{Pid, getpgid, getpgrp, getpid, getsid};
-use tokio::signal::unix::{self, SignalKind};
+use nix::sys::signal::{SigSet, Signal, kill, raise};
+use nix::sys::signalfd::{SfdFlags, SignalFd, siginfo};
+use nix::unistd::{Pid, getpid};
+use tokio::sync::mpsc::{Receiver, channel};
 
-/// Blocks these signals for this thread, and for threads and programs that it starts, until `work` is done.
-/// Signals that arrive meanwhile stay pending.
-pub fn held_off<T>(work: impl FnOnce() -> T) -> T {
-    hold_off();
-    let done = work();
-    // All of them: the process that started dlock may have blocked SIGCHLD.
-    let _ = SigSet::from_iter(HEARD).thread_unblock();
-    done
+fn blocked() -> SigSet {
+    HEARD.into_iter().chain([Signal::SIGTSTP]).collect()
 }
 
-/// Blocks these signals for this thread. Every thread does so, except the one that does the work and receives
-/// them.
+/// Unblocks the signals that dlock handles: the process that started dlock may have blocked them, or dlock itself.
+pub fn unblock() {
+    let _ = blocked().thread_unblock();
+}
+
+/// Blocks these signals for this thread. Every thread does so: the listener receives them. Only the thread that does
+/// the work keeps their default actions until it listens, and that of Ctrl-Z.
 pub fn hold_off() {
-    let _ = SigSet::from_iter(HEARD).thread_block();
+    let _ = blocked().thread_block();
 }
 
-/// Listener for these signals. While it exists, their default actions are off.
-pub struct Signals {
-    streams: Vec<(Signal, unix::Signal)>,
+/// Listener for these signals.
+pub struct Signals(Receiver<Heard>);
+
+/// A signal to dlock.
+#[derive(Clone, Copy)]
+pub struct Heard {
+    pub signal: Signal,
+    /// True for a key of the terminal, or its end: all processes of the group in the foreground have got the signal.
+    pub by_terminal: bool,
+}
+
+impl Heard {
+    fn of(info: siginfo) -> Option<Heard> {
+        let signal = Signal::try_from(info.ssi_signo.cast_signed()).ok()?;
+        Some(Heard { signal, by_terminal: info.ssi_code == SI_KERNEL })
+    }
 }
 
 impl Signals {
@@ -36,99 +48,71 @@ impl Signals {
     /// The thread that does the work must call this.
     pub fn listen() -> io::Result<Signals> {
         let ignored = ignored();
-        let heard = HEARD.into_iter().filter(|&signal| !ignored.contains(signal));
-        let streams = heard.map(stream);
-        // A signal between its handler and its listener would be lost, so signals stay blocked until both
-        // exist.
-        let streams = held_off(|| streams.collect::<io::Result<_>>());
-        streams.map(|streams| Signals { streams }).map_err(|error| {
+        let set = HEARD.into_iter().filter(|&signal| !ignored.contains(signal)).collect();
+        SigSet::from_iter(HEARD).thread_block()?;
+        let listener = SignalFd::with_flags(&set, SfdFlags::SFD_CLOEXEC).map_err(io::Error::from);
+        let (sender, heard) = channel(1);
+        let started = listener.and_then(|listener| {
+            thread::Builder::new().name("dlock-signals".to_owned()).spawn(move || {
+                while let Ok(Some(info)) = listener.read_signal()
+                    && let Some(heard) = Heard::of(info)
+                    && sender.blocking_send(heard).is_ok()
+                {}
+            })
+        });
+        started.map(|_| Signals(heard)).map_err(|error| {
             io::Error::new(error.kind(), format!("cannot listen to signals: {error}"))
         })
     }
 
-    /// Listens to the signals that stop a job for its use of the terminal, too: a holder must not stop while its
-    /// command runs. Other threads need not block them: a handler is enough.
-    pub fn listen_to_terminal(&mut self) -> io::Result<()> {
-        let ignored = ignored();
-        for signal in [Signal::SIGTTIN, Signal::SIGTTOU] {
-            if !ignored.contains(signal) {
-                self.streams.push(stream(signal)?);
-            }
-        }
-        Ok(())
-    }
-
     /// Returns the next signal. Several of one kind that arrive together count as one.
-    pub async fn next(&mut self) -> Signal {
-        poll_fn(|context| {
-            for (signal, stream) in &mut self.streams {
-                if stream.poll_recv(context).is_ready() {
-                    return Poll::Ready(*signal);
-                }
-            }
-            Poll::Pending
-        })
-        .await
+    pub async fn next(&mut self) -> Heard {
+        match self.0.recv().await {
+            Some(heard) => heard,
+            None => std::future::pending().await,
+        }
     }
 
     /// Returns the next signal that asks dlock to end. Others are dropped: no command runs yet that could get
     /// them.
     pub async fn next_that_ends(&mut self) -> Signal {
         loop {
-            match self.next_that_halts().await {
-                Signal::SIGTSTP => _ = stop_here(),
-                signal => return signal,
-            }
-        }
-    }
-
-    /// Returns the next signal that asks dlock to end, or to stop until the shell continues it.
-    pub async fn next_that_halts(&mut self) -> Signal {
-        loop {
-            match self.next().await {
-                signal if ENDING.contains(&signal) || signal == Signal::SIGTSTP => return signal,
-                _ => {}
-            }
-        }
-    }
-
-    /// Waits until the shell has continued this process. Returns a signal that asks dlock to end, if one comes first.
-    pub async fn until_continued(&mut self) -> Option<Signal> {
-        loop {
-            match self.next().await {
-                Signal::SIGCONT => return None,
-                signal if ENDING.contains(&signal) => return Some(signal),
-                _ => {}
+            let heard = self.next().await;
+            if ENDING.contains(&heard.signal) {
+                return heard.signal;
             }
         }
     }
 }
 
-fn stream(signal: Signal) -> io::Result<(Signal, unix::Signal)> {
-    Ok((signal, unix::signal(SignalKind::from_raw(signal as i32))?))
-}
-
-/// Stops this process, and the processes that were started together with it, until the shell continues them with
-/// SIGCONT. Another thread may have to run first, so this thread may go on for a moment. Returns false, and stops
-/// nothing, without a shell that could continue them.
-pub fn stop_here() -> bool {
-    // A shell with job control leads a session, and puts its jobs into other groups.
-    let session = getsid(None).and_then(|leader| getpgid(Some(leader)));
-    let has_job_control = session.is_ok_and(|group| group != getpgrp());
-    if has_job_control {
-        let _ = kill(Pid::from_raw(0), Signal::SIGSTOP);
+/// From now on Ctrl-Z, and the use of the terminal in the background, do not stop dlock: a command may ignore them, and
+/// would run on without renewals.
+pub fn stop_only_with_the_command() -> io::Result<()> {
+    let ignored = ignored();
+    for signal in STOPPING.into_iter().filter(|&signal| !ignored.contains(signal)) {
+        // A handler is enough.
+        signal_hook::flag::register(signal as i32, Arc::default())?;
     }
-    has_job_control
+    Ok(())
 }
 
-/// Sends SIGINT to processes that were started together with this one: Ctrl-C has reached only the command.
-pub fn interrupt_others() {
-    let _ = kill(Pid::from_raw(0), Signal::SIGINT);
+/// True if a terminal's user has stopped the command. Another one who did so may let dlock renew.
+pub fn is_of_a_terminal(stopping: i32) -> bool {
+    STOPPING.iter().any(|&signal| signal as i32 == stopping)
 }
 
-/// Continues processes that were started together with this one and have stopped.
-pub fn continue_others() {
-    let _ = kill(Pid::from_raw(0), Signal::SIGCONT);
+/// Stops this process until the shell continues it.
+pub fn stop_here() {
+    let _ = raise(Signal::SIGSTOP);
+}
+
+/// Stops the job of this process as Ctrl-Z does. Does nothing without a shell that could continue it.
+pub fn stop_job() {
+    let stop = SigSet::from(Signal::SIGTSTP);
+    // No thread receives it before this one does, which stops at once.
+    let _ = stop.thread_block();
+    let _ = kill(Pid::from_raw(0), Signal::SIGTSTP);
+    let _ = stop.thread_unblock();
 }
 
 /// Ends this process by this signal, as if it were not caught: a shell leaves its loop only after such an end. Does
@@ -141,7 +125,7 @@ pub fn end_by(signal: Signal) {
 }
 
 /// Signals that dlock handles. SIGCHLD is about the command; the others go on to it.
-const HEARD: [Signal; 10] = [
+const HEARD: [Signal; 7] = [
     Signal::SIGCHLD,
     Signal::SIGINT,
     Signal::SIGTERM,
@@ -149,10 +133,13 @@ const HEARD: [Signal; 10] = [
     Signal::SIGQUIT,
     Signal::SIGUSR1,
     Signal::SIGUSR2,
-    Signal::SIGWINCH,
-    Signal::SIGCONT,
-    Signal::SIGTSTP,
 ];
+
+/// Signals by which a terminal stops a job.
+const STOPPING: [Signal; 3] = [Signal::SIGTSTP, Signal::SIGTTIN, Signal::SIGTTOU];
+
+/// The sender of a signal that no process has sent.
+const SI_KERNEL: i32 = 0x80;
 
 /// Signals that ask a process to end.
 pub const ENDING: [Signal; 4] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT];
@@ -174,11 +161,9 @@ impl SignalMask {
         SignalMask(mask.unwrap_or(0))
     }
 
-    /// True if dlock must keep ignoring this signal. Never for SIGCHLD, which reports the end of children, nor
-    /// for WINCH and CONT, which are harmless.
+    /// True if dlock must keep ignoring this signal. Never for SIGCHLD, which reports the end of children.
     fn contains(&self, signal: Signal) -> bool {
-        let needed = [Signal::SIGCHLD, Signal::SIGWINCH, Signal::SIGCONT].contains(&signal);
-        !needed && self.0 & (1 << (signal as i32 - 1)) != 0
+        signal != Signal::SIGCHLD && self.0 & (1 << (signal as i32 - 1)) != 0
     }
 }
 

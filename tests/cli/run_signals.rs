@@ -1,7 +1,7 @@
 //! Signals, while `dlock run` waits and while its command runs.
 
 use std::fs;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use harness::{Quorum, eventually, program};
 use nix::sys::signal::Signal;
@@ -37,39 +37,16 @@ fn a_command_ends_though_the_parent_of_dlock_has_blocked_its_signal() {
     quorum.until_released();
 }
 
-/// dlock is delayed after each handler that it installs: for a tenth of a second there is a handler, and
-/// maybe no listener.
+/// As process 1, whom no other signal would reach.
 #[test]
-fn a_signal_is_heard_from_the_moment_at_which_it_is_caught() {
-    let quorum = Quorum::start(1);
-    let _holder = hold(&quorum, "job");
-    for (signal, code) in [(Signal::SIGINT, 130), (Signal::SIGTERM, 143), (Signal::SIGHUP, 129)] {
-        let mut command = program::with_usual_signals("strace");
-        command
-            .args(["-D", "-f", "-qq", "-o", "/dev/null", "-e", "trace=rt_sigaction"])
-            .args(["-e", "inject=rt_sigaction:delay_exit=100000"])
-            .arg(program::path())
-            .args(["run", "job", "--", "true"])
-            .env("DLOCK_NODES", quorum.urls().join(","))
-            .stdin(Stdio::null());
-        let waiting = Running::of(command);
-        until_it_catches(&waiting, signal);
-        waiting.signal(signal);
-        waiting.ended().with_code(code);
-        eventually("nobody waits", || quorum[0].node("waiters").int() == 0);
-    }
-}
-
-/// As process 1: a signal without a handler would not reach it.
-#[test]
-fn signals_are_caught_while_dlock_connects() {
+fn signals_are_heard_while_dlock_connects() {
     let quorum = Quorum::start(1);
     quorum[0].network().swallow();
     for subcommand in [&["run", "job", "--", "true"][..], &["acquire", "job"]] {
         let mut command = program::command(&quorum.urls());
         command.args(["--node-timeout", "1h"]).args(subcommand);
         let connecting = Running::of(command);
-        until_it_catches(&connecting, Signal::SIGTERM);
+        until_it_listens(&connecting);
         connecting.signal(Signal::SIGTERM);
         connecting.ended().with_code(143);
     }
@@ -93,13 +70,11 @@ fn a_signal_ends_dlock_while_a_name_is_looked_up() {
 }
 
 #[track_caller]
-fn until_it_catches(running: &Running, signal: Signal) {
-    eventually("it catches the signal", || {
-        let status = fs::read_to_string(format!("/proc/{}/status", running.id()));
-        let status = status.expect("it runs");
-        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
-        let caught = u64::from_str_radix(caught.expect("a mask").trim(), 16);
-        caught.expect("a number") & (1 << (signal as i32 - 1)) != 0
+fn until_it_listens(running: &Running) {
+    eventually("it listens to signals", || {
+        let threads = fs::read_dir(format!("/proc/{}/task", running.id())).expect("it runs");
+        let names = threads.flatten().map(|thread| fs::read_to_string(thread.path().join("comm")));
+        names.flatten().any(|name| name.trim() == "dlock-signals")
     });
 }
 
@@ -135,6 +110,18 @@ fn signals_are_passed_on_to_the_command() {
         assert_eq!(said.out, "in\ngot\n", "{signal}");
         quorum.until_released();
     }
+}
+
+/// A shell leaves its loop only if it has received the signal, too.
+#[test]
+fn a_signal_to_the_command_alone_does_not_end_the_script() {
+    let quorum = Quorum::start(1);
+    let mut command = program::with_usual_signals("bash");
+    let script = "\"$0\" run job -c 'kill -INT $$'; echo \"code $?\"";
+    command.args(["-c", script]).arg(program::path());
+    command.env("DLOCK_NODES", quorum.urls().join(",")).stdin(Stdio::null());
+    assert_eq!(Running::of(command).ended().with_code(0).out, "code 130\n");
+    quorum.until_released();
 }
 
 /// A stopped process receives the signal when it goes on.

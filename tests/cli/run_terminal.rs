@@ -8,6 +8,7 @@ use crate::LEASE;
 use crate::running::Running;
 
 const CTRL_C: &[u8] = b"\x03";
+const CTRL_Z: &[u8] = b"\x1a";
 
 #[test]
 fn a_command_has_the_terminal_and_reads_from_it() {
@@ -25,7 +26,7 @@ fn a_command_has_the_terminal_and_reads_from_it() {
 fn ctrl_c_ends_the_command_and_gives_the_lock_back() {
     let quorum = Quorum::start(1);
     let inner = "trap \"echo got; exit 7\" INT; echo in; while :; do sleep 0.02; done";
-    let mut typed = on_a_terminal(&quorum, &format!("$DLOCK run job -c '{inner}'"));
+    let mut typed = on_a_terminal(&quorum, &format!("exec $DLOCK run job -c '{inner}'"));
     typed.until_it_prints("in");
     typed.write(CTRL_C);
     let said = typed.ended().with_code(7);
@@ -59,73 +60,53 @@ fn ctrl_c_leaves_a_loop_of_commands_whose_output_goes_elsewhere() {
     }
 }
 
+/// `timeout` puts it into the background, where reading stops a job, and continues it to end it.
 #[test]
-fn two_commands_of_one_job_have_the_terminal_one_after_the_other() {
+fn a_command_that_reads_in_the_background_ends_by_a_signal() {
     let quorum = Quorum::start(1);
-    let folder = tempfile::tempdir().expect("a folder can be made");
-    let reads = folder.path().join("reads").display().to_string();
-    let first = format!("$DLOCK run a -c 'touch {reads}; read line; echo first $line'");
-    let second = "$DLOCK run b -c 'echo in; read line </dev/tty; echo second $line' </dev/null";
-    // A shell with job control would print that the job was stopped, and go on.
-    let job = format!("{{ until [ -e {reads} ]; do sleep 0.02; done; {second}; }} & {first}; wait");
-    let job = job.replace('\'', "'\\''");
-    let mut typed = on_a_terminal(&quorum, &format!("set -m; sh -c '{job}'; echo \"code $?\""));
+    let run = "timeout 1 $DLOCK run job -c 'read line </dev/tty'; echo \"code $?\"";
+    let typed = on_a_terminal(&quorum, run);
+    typed.until_it_prints("code 124");
+    typed.ended().with_code(0);
+    quorum.until_released();
+}
+
+#[test]
+fn ctrl_z_stops_dlock_with_its_command_which_ends_if_it_goes_on_after_the_lease() {
+    let quorum = Quorum::start(1);
+    let run =
+        format!("$DLOCK run --ttl {LEASE} job -c 'trap \"echo asked\" TERM; echo in; read line'");
+    // The lock is free when the lease of the stopped holder has ended.
+    let script = format!("set -m; {run}; $DLOCK run job -- echo next; fg; echo \"code $?\"");
+    let mut typed = on_a_terminal(&quorum, &script);
     typed.until_it_prints("in");
+    typed.write(CTRL_Z);
+    typed.until_it_prints("next");
+    typed.until_it_prints("code 75");
+    typed.ended().with_code(0);
+}
+
+#[test]
+fn dlock_goes_on_when_its_command_ignores_ctrl_z() {
+    let quorum = Quorum::start(1);
+    let inner = "trap \"\" TSTP; echo in; read line; echo got $line";
+    let script = format!("set -m; $DLOCK run job -c '{inner}'; echo \"code $?\"");
+    let mut typed = on_a_terminal(&quorum, &script);
+    typed.until_it_prints("in");
+    typed.write(CTRL_Z);
     typed.write(b"1\n");
-    typed.until_it_prints("first 1");
-    typed.write(b"2\n");
-    typed.until_it_prints("second 2");
+    typed.until_it_prints("got 1");
     typed.until_it_prints("code 0");
     typed.ended().with_code(0);
 }
 
-/// Such a read stops the whole group of the process, and with a stopped dlock the lock would expire.
-#[test]
-fn a_lock_is_renewed_while_another_process_of_the_job_reads_the_terminal() {
-    let folder = tempfile::tempdir().expect("a folder can be made");
-    let begun = folder.path().join("begun").display().to_string();
-    let reads = format!(
-        "until [ -e {begun} ]; do sleep 0.02; done; read line </dev/tty; echo got $line; sleep 2"
-    );
-    let run = format!("$DLOCK run --ttl {LEASE} job -c 'touch {begun}; sleep 2; echo ran >&2'");
-    let piped = format!("{run} | {{ {reads}; }}");
-    let beside = format!("exec 3<&0; {run} <&3 & ({reads}); wait $!");
-    for job in [piped, beside] {
-        let quorum = Quorum::start(1);
-        let job = job.replace('\'', "'\\''");
-        // The job's own shell does not stop: the shell with job control would take the terminal if it saw that before
-        // dlock has continued the job.
-        let job = format!("trap : TTIN; {job}");
-        let mut typed = on_a_terminal(&quorum, &format!("set -m; sh -c '{job}'; echo \"code $?\""));
-        typed.write(b"1\n");
-        typed.until_it_prints("got 1");
-        typed.until_it_prints("ran");
-        typed.until_it_prints("code 0");
-        typed.ended().with_code(0);
-        std::fs::remove_file(&begun).expect("the command has begun");
-    }
-}
-
-#[test]
-fn a_shell_has_its_terminal_again_afterwards() {
-    let quorum = Quorum::start(1);
-    let mut typed = on_a_terminal(
-        &quorum,
-        "$DLOCK run job -- true; $DLOCK run job -c 'exit 3'; echo \"code $?\"; \
-         read line; echo \"got $line\"",
-    );
-    typed.until_it_prints("code 3");
-    typed.write(b"hello\n");
-    typed.until_it_prints("got hello");
-    typed.ended().with_code(0);
-}
-
-/// A killed editor, say, has no time to set the terminal's modes again. In a nested run its group is not the outer command's.
+/// A killed editor, say, has no time to set the terminal's modes again. A shell has a group of its own.
 #[test]
 fn a_command_that_is_killed_leaves_no_raw_terminal() {
     let raw = "-c 'stty raw -echo; echo in; exec sleep 100'";
     let nested = format!("-- $DLOCK run inner {raw}");
-    for (grace, inner) in [("5s", raw), ("0", &nested)] {
+    let shell = "-- sh -c 'set -m; stty raw -echo; echo in; sleep 100'";
+    for (grace, inner) in [("5s", raw), ("0", &nested), ("0", shell)] {
         let quorum = Quorum::start(1);
         let script = format!("$DLOCK run --grace {grace} --ttl {LEASE} job {inner}; stty --all");
         let typed = on_a_terminal(&quorum, &script);

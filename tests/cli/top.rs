@@ -1,10 +1,6 @@
 //! `dlock top`: one frame as text, and the screen in a terminal.
 
-use std::fs;
-
 use harness::{Client, Kind, Quorum, apply, eventually, on_one_server};
-use nix::sys::signal::{self, Signal};
-use nix::unistd::Pid;
 
 use crate::run_terminal::on_a_terminal;
 use crate::{addresses, dlock, servers};
@@ -98,17 +94,13 @@ fn a_hot_lock_of_another_database_has_no_page() {
 }
 
 #[test]
-fn a_signal_to_stop_gives_the_terminal_back_until_it_goes_on() {
+fn ctrl_z_gives_the_terminal_back_until_it_goes_on() {
     let quorum = Quorum::start(1);
-    let folder = tempfile::tempdir().expect("a folder can be made");
-    let file = folder.path().join("pid");
-    let top = format!("echo $$ >{}; exec $DLOCK top", file.display());
     let script =
-        format!("set -m; stty rows 24 cols 80; sh -c '{top}'; stty --all; fg; echo \"code $?\"");
-    let mut top = on_a_terminal(&quorum, &script);
+        "set -m; stty rows 24 cols 80; sh -c '$DLOCK top; echo \"code $?\"'; stty --all; fg";
+    let mut top = on_a_terminal(&quorum, script);
     top.until_it_prints("grants");
-    let process = fs::read_to_string(file).expect("it is there").trim().parse();
-    signal::kill(Pid::from_raw(process.expect("a number")), Signal::SIGTSTP).expect("it runs");
+    top.write(b"\x1a");
     top.until_it_prints("isig icanon ");
     eventually("the screen is drawn again", || top.out().matches("\x1b[?1049h").count() == 2);
     // Ctrl-C is a key like any other, in a raw terminal.

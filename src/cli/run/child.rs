@@ -1,8 +1,8 @@
-//! Starts the command, in a process group of its own, with a signal to it if dlock is killed.
+//! Starts the command, with a signal to it if dlock is killed.
 //!
-//! Two steps must happen in the new process before the command runs: take the terminal, and ask for a signal in
-//! case dlock is killed. So dlock starts itself once more, as `dlock __child`, which takes these steps and then
-//! becomes the command. Code between fork and exec would need `unsafe`.
+//! Two steps must happen in the new process before the command runs: unblock the signals that dlock blocks, and ask for
+//! a signal in case dlock is killed. So dlock starts itself once more, as `dlock __child`, which takes these steps and
+//! then becomes the command. Code between fork and exec would need `unsafe`.
 
 use std::ffi::OsString;
 use std::io::{self, ErrorKind};
@@ -14,11 +14,11 @@ use nix::sys::signal::Signal;
 use nix::unistd::{getpid, getppid};
 
 use super::processes::Processes;
-use super::terminal::Terminal;
 use crate::say::exit::Exit;
 use crate::say::failure::Failure;
 use crate::say::kind::Kind;
 use crate::say::stderr::complain;
+use crate::signals;
 
 /// The command to start.
 pub struct Start {
@@ -26,8 +26,6 @@ pub struct Start {
     pub command: Vec<OsString>,
     /// Variables in addition to dlock's own environment.
     pub environment: Vec<(&'static str, OsString)>,
-    /// True if dlock can hand over the terminal.
-    pub takes_terminal: bool,
     /// Signal to the command if dlock is killed.
     pub if_dlock_dies: Signal,
     /// True if it reports a command that cannot be run as JSON.
@@ -35,7 +33,7 @@ pub struct Start {
 }
 
 impl Start {
-    /// Starts the command, as a process group. The thread that does the work must call this: the command gets its
+    /// Starts the command. The thread that does the work must call this: the command gets its
     /// signal when the thread that started it ends.
     pub fn spawn(&self) -> Result<Processes, Failure> {
         Processes::start(&mut self.child()).map_err(not_started)
@@ -47,7 +45,6 @@ impl Start {
         child
             .arg0("dlock")
             .args([CHILD, &getpid().to_string(), &signal.to_string()])
-            .arg(if self.takes_terminal { TERMINAL } else { NO_TERMINAL })
             .arg(if self.as_json { JSON } else { WORDS })
             .args(&self.command)
             .envs(self.environment.iter().map(|(name, value)| (name, value)));
@@ -70,17 +67,12 @@ pub fn arguments() -> Option<Vec<OsString>> {
     (arguments.next()? == CHILD).then(|| arguments.collect())
 }
 
-/// `dlock __child PARENT SIGNAL TERMINAL JSON COMMAND…`: becomes the command.
+/// `dlock __child PARENT SIGNAL JSON COMMAND…`: becomes the command.
 pub fn main(arguments: &[OsString]) -> Exit {
-    let [parent, signal, terminal, json, program, rest @ ..] = arguments else {
+    let [parent, signal, json, program, rest @ ..] = arguments else {
         complain(format_args!("{CHILD} is for dlock itself alone"));
         return Exit::USAGE;
     };
-    if terminal == TERMINAL
-        && let Some(terminal) = Terminal::open()
-    {
-        terminal.give_to(getpid());
-    }
     if let Some(signal) = wanted_signal(signal) {
         // This fails only for a signal that does not exist.
         let _ = set_pdeathsig(signal);
@@ -89,6 +81,7 @@ pub fn main(arguments: &[OsString]) -> Exit {
             return Exit::LOST;
         }
     }
+    signals::unblock();
     let error = Command::new(program).args(rest).exec();
     let kind = match error.kind() {
         ErrorKind::NotFound => Kind::NotFound,
@@ -116,7 +109,5 @@ fn reason(error: &io::Error) -> String {
 const THIS_PROGRAM: &str = "/proc/self/exe";
 
 const CHILD: &str = "__child";
-const TERMINAL: &str = "terminal";
-const NO_TERMINAL: &str = "no-terminal";
 const JSON: &str = "json";
 const WORDS: &str = "words";

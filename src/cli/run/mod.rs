@@ -1,7 +1,7 @@
 //! `dlock run`: a command under a lock, renewed while it runs.
 //!
 //! [`child`] starts the command, [`supervise`] watches over it. [`once`]: jobs that run once a
-//! window, by their [`fire`] time if it is known. [`terminal`]: the terminal's foreground. [`processes`]: the
+//! window, by their [`fire`] time if it is known. [`terminal`]: the terminal's modes. [`processes`]: the
 //! processes of the command, until all are gone.
 
 pub mod child;
@@ -146,7 +146,7 @@ impl Args {
         let end = self.supervise(command, &guards, signals, events).await;
         let were_held = guards.iter().all(Guard::is_valid);
         let mut left = Left::Held;
-        if let Ok(End::Ended { status, .. }) = end {
+        if let Ok(End::Ended(status)) = end {
             events.ended(status);
             left = self.once.leave_done(&guards, meta, status, signals, events).await;
         }
@@ -155,7 +155,7 @@ impl Args {
             Left::InDoubt => GivenBack::default(),
             _ => take::release(guards).await,
         };
-        let End::Ended { status, had_terminal } = end? else { return Ok(Exit::LOST) };
+        let End::Ended(status) = end? else { return Ok(Exit::LOST) };
         if left == Left::Held {
             given_back.free.iter().for_each(|key| events.released(key));
         }
@@ -168,9 +168,6 @@ impl Args {
         Ok(if broken.is_some() {
             Exit::LOST
         } else if child::signal_of(status) == Some(Signal::SIGINT) {
-            if had_terminal {
-                signals::interrupt_others();
-            }
             // A shell that has received the same Ctrl-C leaves its loop.
             Exit::Signal(Signal::SIGINT)
         } else {
@@ -190,13 +187,10 @@ impl Args {
             return Ok(End::Lost);
         }
         let terminal = Terminal::open();
-        if terminal.is_some() {
-            signals.listen_to_terminal()?;
-        }
+        signals::stop_only_with_the_command()?;
         let start = Start {
             command,
             environment,
-            takes_terminal: terminal.as_ref().is_some_and(Terminal::is_to_hand_over),
             if_dlock_dies: signal_at_a_loss(self.grace),
             as_json: events.are_json(),
         };
@@ -209,8 +203,6 @@ impl Args {
             guards,
             signals,
             terminal: terminal.as_ref(),
-            takes_terminal: start.takes_terminal,
-            waits_for_terminal: false,
             events,
             grace: self.grace,
             max_hold: self.max_hold,
@@ -256,8 +248,8 @@ In addition to dlock's own environment, the command gets:
   DLOCK_TOKEN        their tokens, in the same order
   DLOCK_DEADLINE_MS  when the first lease ends unless dlock renews it (ms since 1970)
 
-It gets the terminal and the signals INT, TERM, HUP, QUIT, USR1, USR2, WINCH, TSTP and CONT. All that descends from it
-belongs to it, daemons too. If the lock is lost, all its processes are ended, and the exit code is 75. Else dlock holds
+It has the terminal and the process group of dlock. INT, TERM, HUP, QUIT, USR1 and USR2 that a process sends to dlock go on
+to all its processes. All that descends from it belongs to it, daemons too. If the lock is lost, all its processes are ended, and the exit code is 75. Else dlock holds
 the lock until the last of them has ended, and the exit code is that of the first. If dlock itself is killed, the command
 gets TERM (KILL with --grace 0), its other processes and programs such as sudo get nothing, and the lock is free when the
 lease ends. So what must never happen twice needs the fence.

@@ -7,109 +7,89 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, ErrorKind};
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus};
 
 use nix::sys::prctl::set_child_subreaper;
-use nix::sys::signal::{Signal, kill, killpg};
-use nix::unistd::{Pid, getpgid, getpid};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::{Pid, getpid};
 use rustix::io::Errno;
 use rustix::process::{self as system, PidfdFlags, WaitOptions, pidfd_open, pidfd_send_signal};
 
-use crate::signals::ENDING;
-
 /// The processes of a command that was started.
 pub struct Processes {
-    /// The first one. Its process group has the same number.
     pub first: Pid,
-    /// The end of the first one. Until then its number is not reused for another process or group.
+    /// The end of the first one. Until then its number is not reused for another process.
     pub ended: Option<ExitStatus>,
     /// Children of the program that became dlock: they are not the command's.
     others: BTreeSet<Pid>,
 }
 
 impl Processes {
-    /// Starts a command, as a process group.
+    /// Starts a command.
     pub fn start(command: &mut Command) -> io::Result<Processes> {
         set_child_subreaper(true)?;
         let others = own_children().unwrap_or_default();
-        let first = command.process_group(0).spawn()?.id();
+        let first = command.spawn()?.id();
         Ok(Processes { first: Pid::from_raw(first.cast_signed()), ended: None, others })
-    }
-
-    /// Collects processes that have ended. Returns a stop of the first one, if there is one: call it at each SIGCHLD
-    /// until there is none.
-    pub fn stop(&mut self) -> Option<Signal> {
-        self.collect().ok().flatten()
     }
 
     /// True if no process of the command is left.
     pub fn are_gone(&mut self) -> bool {
-        loop {
-            match self.collect() {
-                Ok(Some(_)) => {}
-                Ok(None) => return self.children().is_ok_and(|left| left.is_empty()),
-                Err(error) => return error == Errno::CHILD,
-            }
+        match self.collect() {
+            Ok(_) => self.children().is_ok_and(|left| left.is_empty()),
+            Err(error) => error == Errno::CHILD,
         }
     }
 
-    /// Passes a signal on to the group, as a terminal does, and to the first process if it has left the group. After
-    /// the end of the first process, signals that ask for an end, and SIGCONT, go to all that are left.
-    pub fn send(&self, signal: Signal) {
-        if self.ended.is_some() {
-            if ENDING.contains(&signal) || signal == Signal::SIGCONT {
-                self.send_to_all(signal);
-            }
-            return;
-        }
-        let _ = killpg(self.first, signal);
-        if getpgid(Some(self.first)) != Ok(self.first) {
-            let _ = kill(self.first, signal);
-        }
-    }
-
-    /// Sends a signal to all processes of the command. It may miss a process that is started meanwhile.
-    pub fn send_to_all(&self, signal: Signal) {
-        let children = self.children().unwrap_or_default();
-        let all = with_descendants(&children);
-        // Also reaches processes that are being started in the group.
-        let has_group = self.ended.is_none() && killpg(self.first, signal).is_ok();
-        for &process in &all {
-            if has_group && getpgid(Some(process)) == Ok(self.first) {
-                continue;
-            }
-            if children.contains(&process) {
-                // Only dlock collects it, so the number is still its own.
-                let _ = kill(process, signal);
-            } else {
-                let _ = send_to_descendant(process, signal, &all);
-            }
-        }
-    }
-
-    /// Collects processes that have ended, up to a stop of the first one. Fails with CHILD if dlock has no children.
-    fn collect(&mut self) -> Result<Option<Signal>, Errno> {
+    /// Collects processes that have ended. Fails with CHILD if dlock has no children. Returns the signal by which the
+    /// first one has stopped, if it has.
+    pub fn collect(&mut self) -> Result<Option<i32>, Errno> {
+        let mut stopped = None;
         // Bounded: a command may start processes faster than one thread can collect them.
         for _ in 0..AT_ONCE {
             let Some((process, status)) = system::wait(WAIT)? else { break };
-            let (process, stop) = (Pid::from_raw(process.as_raw_pid()), status.stopping_signal());
-            if stop.is_none() {
-                // Its number is free for a process of the command.
-                self.others.remove(&process);
-            }
-            if self.ended.is_some() || process != self.first {
+            let process = Pid::from_raw(process.as_raw_pid());
+            let is_first = self.ended.is_none() && process == self.first;
+            if status.stopped() {
+                stopped = status.stopping_signal().filter(|_| is_first).or(stopped);
                 continue;
             }
-            let Some(signal) = stop else {
+            // Its number is free for a process of the command.
+            self.others.remove(&process);
+            if is_first {
                 self.ended = Some(ExitStatus::from_raw(status.as_raw()));
-                continue;
-            };
-            if let Ok(signal) = Signal::try_from(signal) {
-                return Ok(Some(signal));
             }
         }
-        Ok(None)
+        Ok(stopped)
+    }
+
+    /// Sends a signal to all processes of the command. It may miss a process of one that starts them without end.
+    pub fn send(&self, signal: Signal) {
+        let mut sent = BTreeSet::new();
+        for _ in 0..AT_ONCE {
+            let children = self.children().unwrap_or_else(|_| self.known());
+            let all = with_descendants(&children);
+            // A process may have started another one before it got the signal.
+            let new: BTreeSet<Pid> = all.difference(&sent).copied().collect();
+            if new.is_empty() {
+                return;
+            }
+            for &process in &new {
+                if children.contains(&process) {
+                    // Only dlock collects it, so the number is still its own.
+                    let _ = kill(process, signal);
+                } else {
+                    let _ = send_to_descendant(process, signal, &all);
+                }
+            }
+            sent.extend(new);
+        }
+    }
+
+    /// What is known of its processes without /proc.
+    fn known(&self) -> BTreeSet<Pid> {
+        self.ended.is_none().then_some(self.first).into_iter().collect()
     }
 
     fn children(&self) -> io::Result<BTreeSet<Pid>> {
@@ -158,7 +138,7 @@ fn send_to_descendant(process: Pid, signal: Signal, all: &BTreeSet<Pid>) -> Opti
 }
 
 /// The parent of a process, as /proc shows it.
-pub fn parent_of(process: Pid) -> Option<Pid> {
+fn parent_of(process: Pid) -> Option<Pid> {
     // Bytes, because a process may have any name.
     let stat = fs::read(format!("/proc/{process}/stat")).ok()?;
     read_parent(&String::from_utf8_lossy(&stat))
@@ -175,7 +155,7 @@ const WAIT: WaitOptions = WaitOptions::NOHANG
     .union(WaitOptions::UNTRACED)
     .union(WaitOptions::from_bits_retain(nix::libc::__WALL.cast_unsigned()));
 
-/// Limit of processes that are collected in one go.
+/// Limit of what is done in one go.
 const AT_ONCE: usize = 1000;
 
 #[cfg(test)]

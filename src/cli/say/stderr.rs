@@ -78,8 +78,7 @@ impl Writer {
 }
 
 fn write_all(messages: &mpsc::Receiver<Message>) {
-    // While a command has the terminal, dlock is in the background, where writing to the terminal could
-    // stop it.
+    // In the background, writing to the terminal could stop dlock.
     let _ = SigSet::from(Signal::SIGTTOU).thread_block();
     for message in messages {
         match message {

@@ -22,7 +22,7 @@ use crate::nodes::ask::Nodes;
 use crate::say::exit::Exit;
 use crate::say::failure::Failure;
 use crate::say::stdout;
-use crate::signals::{Signals, stop_here};
+use crate::signals::{Signals, stop_job};
 use crate::watch::Watch;
 use keys::Wish;
 use screen::{Input, Screen};
@@ -58,17 +58,13 @@ impl Args {
         loop {
             let ended = tokio::select! {
                 ended = show(&mut screen, &mut view, &mut watch) => ended,
-                signal = signals.next_that_halts() => Ok(Some(signal)),
+                signal = signals.next_that_ends() => Ok(Some(signal)),
             };
             screen::leave();
             match ended? {
                 None => return Ok(Exit::OK),
                 Some(Signal::SIGTSTP) => {
-                    if stop_here()
-                        && let Some(signal) = signals.until_continued().await
-                    {
-                        return Ok(Exit::Signal(signal));
-                    }
+                    stop_job();
                     screen.come_back()?;
                 }
                 Some(signal) => return Ok(Exit::Signal(signal)),
