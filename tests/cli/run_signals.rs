@@ -1,7 +1,7 @@
 //! Signals, while `dlock run` waits and while its command runs.
 
 use std::fs;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use harness::{Quorum, eventually, program};
 use nix::sys::signal::Signal;

@@ -87,7 +87,7 @@ impl Processes {
         }
     }
 
-    /// What is known of its processes without /proc.
+    /// The processes that are known without /proc.
     fn known(&self) -> BTreeSet<Pid> {
         self.ended.is_none().then_some(self.first).into_iter().collect()
     }
