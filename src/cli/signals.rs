@@ -3,24 +3,16 @@
 use std::sync::Arc;
 use std::{io, thread};
 
+use nix::libc::{SI_KERNEL, siginfo_t};
 use nix::sys::signal::{SigSet, Signal, kill, raise};
-use nix::sys::signalfd::{SfdFlags, SignalFd, siginfo};
-use nix::unistd::{Pid, getpid};
+use nix::unistd::{Pid, getpgid, getpgrp, getpid, getsid};
+use signal_hook::iterator::SignalsInfo;
+use signal_hook::iterator::exfiltrator::WithRawSiginfo;
 use tokio::sync::mpsc::{Receiver, channel};
 
-fn blocked() -> SigSet {
-    HEARD.into_iter().chain([Signal::SIGTSTP]).collect()
-}
-
-/// Unblocks the signals that dlock handles: the process that started dlock may have blocked them, or dlock itself.
+/// Unblocks the signals that dlock handles: the process that started dlock may have blocked them.
 pub fn unblock() {
-    let _ = blocked().thread_unblock();
-}
-
-/// Blocks these signals for this thread. Every thread does so: the listener receives them. Only the thread that does
-/// the work keeps their default actions until it listens, and that of Ctrl-Z.
-pub fn hold_off() {
-    let _ = blocked().thread_block();
+    let _ = SigSet::from_iter(HEARD).thread_unblock();
 }
 
 /// Listener for these signals.
@@ -35,30 +27,29 @@ pub struct Heard {
 }
 
 impl Heard {
-    fn of(info: siginfo) -> Option<Heard> {
-        let signal = Signal::try_from(info.ssi_signo.cast_signed()).ok()?;
-        Some(Heard { signal, by_terminal: info.ssi_code == SI_KERNEL })
+    fn of(info: siginfo_t) -> Option<Heard> {
+        let signal = Signal::try_from(info.si_signo).ok()?;
+        Some(Heard { signal, by_terminal: info.si_code == SI_KERNEL })
     }
 }
 
 impl Signals {
     /// Starts to listen. Signals that were ignored when dlock started (`nohup`, a background job) stay
     /// ignored, in dlock and in the command.
-    ///
-    /// The thread that does the work must call this.
     pub fn listen() -> io::Result<Signals> {
         let ignored = ignored();
-        let set = HEARD.into_iter().filter(|&signal| !ignored.contains(signal)).collect();
-        SigSet::from_iter(HEARD).thread_block()?;
-        let listener = SignalFd::with_flags(&set, SfdFlags::SFD_CLOEXEC).map_err(io::Error::from);
+        let heard = HEARD.into_iter().filter(|&signal| !ignored.contains(signal));
+        let listener = SignalsInfo::<WithRawSiginfo>::new(heard.map(|signal| signal as i32));
         let (sender, heard) = channel(1);
-        let started = listener.and_then(|listener| {
-            thread::Builder::new().name("dlock-signals".to_owned()).spawn(move || {
-                while let Ok(Some(info)) = listener.read_signal()
-                    && let Some(heard) = Heard::of(info)
-                    && sender.blocking_send(heard).is_ok()
-                {}
-            })
+        let started = listener.and_then(|mut listener| {
+            let pass_on = move || {
+                for heard in listener.forever().filter_map(Heard::of) {
+                    if sender.blocking_send(heard).is_err() {
+                        return;
+                    }
+                }
+            };
+            thread::Builder::new().name("dlock-signals".to_owned()).spawn(pass_on)
         });
         started.map(|_| Signals(heard)).map_err(|error| {
             io::Error::new(error.kind(), format!("cannot listen to signals: {error}"))
@@ -85,9 +76,9 @@ impl Signals {
     }
 }
 
-/// From now on Ctrl-Z, and the use of the terminal in the background, do not stop dlock: a command may ignore them, and
-/// would run on without renewals.
-pub fn stop_only_with_the_command() -> io::Result<()> {
+/// From now on Ctrl-Z, and the use of the terminal in the background, do not stop dlock by themselves: a command may
+/// ignore them, and would run on without renewals.
+pub fn stop_only_here() -> io::Result<()> {
     let ignored = ignored();
     for signal in STOPPING.into_iter().filter(|&signal| !ignored.contains(signal)) {
         // A handler is enough.
@@ -101,18 +92,19 @@ pub fn is_of_a_terminal(stopping: i32) -> bool {
     STOPPING.iter().any(|&signal| signal as i32 == stopping)
 }
 
-/// Stops this process until the shell continues it.
+/// Stops this process until the shell continues its group.
 pub fn stop_here() {
     let _ = raise(Signal::SIGSTOP);
 }
 
-/// Stops the job of this process as Ctrl-Z does. Does nothing without a shell that could continue it.
-pub fn stop_job() {
-    let stop = SigSet::from(Signal::SIGTSTP);
-    // No thread receives it before this one does, which stops at once.
-    let _ = stop.thread_block();
-    let _ = kill(Pid::from_raw(0), Signal::SIGTSTP);
-    let _ = stop.thread_unblock();
+/// Stops this process together with its group, as Ctrl-Z does. Does nothing without a shell that could continue them:
+/// one with job control leads a session, and puts its jobs into other groups.
+pub fn stop_group() {
+    let session = getsid(None).and_then(|leader| getpgid(Some(leader)));
+    if session.is_ok_and(|group| group != getpgrp()) {
+        let _ = kill(Pid::from_raw(0), Signal::SIGTSTP);
+        stop_here();
+    }
 }
 
 /// Ends this process by this signal, as if it were not caught: a shell leaves its loop only after such an end. Does
@@ -137,9 +129,6 @@ const HEARD: [Signal; 7] = [
 
 /// Signals by which a terminal stops a job.
 const STOPPING: [Signal; 3] = [Signal::SIGTSTP, Signal::SIGTTIN, Signal::SIGTTOU];
-
-/// The sender of a signal that no process has sent.
-const SI_KERNEL: i32 = 0x80;
 
 /// Signals that ask a process to end.
 pub const ENDING: [Signal; 4] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT];

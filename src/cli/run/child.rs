@@ -1,8 +1,7 @@
 //! Starts the command, with a signal to it if dlock is killed.
 //!
-//! Two steps must happen in the new process before the command runs: unblock the signals that dlock blocks, and ask for
-//! a signal in case dlock is killed. So dlock starts itself once more, as `dlock __child`, which takes these steps and
-//! then becomes the command. Code between fork and exec would need `unsafe`.
+//! The new process asks for that signal before the command runs. So dlock starts itself once more, as `dlock __child`,
+//! which does so and then becomes the command. Code between fork and exec would need `unsafe`.
 
 use std::ffi::OsString;
 use std::io::{self, ErrorKind};
@@ -18,7 +17,6 @@ use crate::say::exit::Exit;
 use crate::say::failure::Failure;
 use crate::say::kind::Kind;
 use crate::say::stderr::complain;
-use crate::signals;
 
 /// The command to start.
 pub struct Start {
@@ -81,7 +79,6 @@ pub fn main(arguments: &[OsString]) -> Exit {
             return Exit::LOST;
         }
     }
-    signals::unblock();
     let error = Command::new(program).args(rest).exec();
     let kind = match error.kind() {
         ErrorKind::NotFound => Kind::NotFound,

@@ -187,7 +187,7 @@ impl Args {
             return Ok(End::Lost);
         }
         let terminal = Terminal::open();
-        signals::stop_only_with_the_command()?;
+        signals::stop_only_here()?;
         let start = Start {
             command,
             environment,

@@ -22,7 +22,7 @@ use crate::nodes::ask::Nodes;
 use crate::say::exit::Exit;
 use crate::say::failure::Failure;
 use crate::say::stdout;
-use crate::signals::{Signals, stop_job};
+use crate::signals::{Signals, stop_group, stop_only_here};
 use crate::watch::Watch;
 use keys::Wish;
 use screen::{Input, Screen};
@@ -53,6 +53,7 @@ impl Args {
             return Err(Failure::usage("there is no terminal to draw on: --once prints one frame"));
         }
         let mut signals = Signals::listen()?;
+        stop_only_here()?;
         let mut screen = Screen::enter()?;
         let mut view = View::default();
         loop {
@@ -64,7 +65,7 @@ impl Args {
             match ended? {
                 None => return Ok(Exit::OK),
                 Some(Signal::SIGTSTP) => {
-                    stop_job();
+                    stop_group();
                     screen.come_back()?;
                 }
                 Some(signal) => return Ok(Exit::Signal(signal)),

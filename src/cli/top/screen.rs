@@ -16,7 +16,6 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use super::draw;
 use super::view::View;
-use crate::signals;
 
 /// An event of the terminal.
 pub enum Input {
@@ -40,7 +39,6 @@ impl Screen {
         let (heard, inputs) = unbounded_channel();
         // This thread runs until the program ends: two listeners would take keys from each other.
         let listen = move || {
-            signals::hold_off();
             while let Ok(event) = event::read() {
                 let input = match event {
                     Event::Key(key) if key.kind != KeyEventKind::Release => Input::Key(key),
