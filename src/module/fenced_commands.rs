@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use dlock_core::command::{Refusal, Touch, apply, fenced};
+use dlock_core::command::{Refusal, apply, fenced};
 use dlock_core::durability::mark::{self, Verdict};
 use dlock_core::{Fence, Key, Time};
 
@@ -15,9 +15,6 @@ use crate::state::{self, State};
 
 /// DLOCK.FENCED.
 pub fn fenced(call: &Call<'_>) {
-    if call.asks_for_keys() {
-        return call.tell_keys(Touch::Makes, fenced::INNER);
-    }
     match show(call) {
         Ok(()) => {}
         Err(Refusal::Arity) => call.ctx.reply_wrong_arity(),

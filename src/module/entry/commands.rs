@@ -190,10 +190,6 @@ fn key_specs(doc: &Doc, key: c_int) -> Vec<raw::RedisModuleCommandKeySpec> {
     // SAFETY: all zeros are a list's end; the specification's fields follow.
     let mut spec: raw::RedisModuleCommandKeySpec = unsafe { std::mem::zeroed() };
     spec.flags = touch_flags(touch) as u64;
-    if doc.flags.contains("getkeys-api") {
-        // Otherwise the server does not ask for the keys of the inner command.
-        spec.flags |= u64::from(raw::REDISMODULE_CMD_KEY_INCOMPLETE);
-    }
     spec.begin_search_type = raw::RedisModuleKeySpecBeginSearchType_REDISMODULE_KSPEC_BS_INDEX;
     spec.bs.index.pos = key;
     spec.find_keys_type = raw::RedisModuleKeySpecFindKeysType_REDISMODULE_KSPEC_FK_RANGE;

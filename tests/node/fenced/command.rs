@@ -1,6 +1,10 @@
 //! DLOCK.FENCED: a command is carried out unless its fence is smaller than the mark's.
 
-use harness::{Client, Kind, Server, Value, apply, on_every_server, on_one_server, on_two_servers};
+use std::thread;
+
+use harness::{
+    Client, Kind, Server, Value, apply, eventually, on_every_server, on_one_server, on_two_servers,
+};
 
 #[apply(on_one_server)]
 fn a_smaller_fence_is_stale_and_nothing_happens(kind: Kind) {
@@ -186,5 +190,35 @@ fn a_client_that_watches_a_mark_hears_of_a_rise_and_of_nothing_else(kind: Kind) 
         client.run("MULTI");
         client.run("PING");
         assert_eq!(client.run("EXEC").is_null(), aborts, "{words}");
+    }
+}
+
+/// Servers look for the keys of a request on their threads for clients, some only in a cluster. No callback of a module
+/// may run there.
+#[apply(on_every_server)]
+fn threads_that_read_requests_do_no_harm(kind: Kind) {
+    let build = || {
+        let server = Server::build(kind).config("io-threads 3").config("appendfsync no");
+        server.config("appendonly yes")
+    };
+    let member = build().cluster().start();
+    assert_eq!(member.run("CLUSTER ADDSLOTSRANGE 0 16383").text(), "OK");
+    eventually("the cluster is up", || member.run("CLUSTER INFO").text().contains("state:ok"));
+    for server in [build().start(), member] {
+        thread::scope(|scope| {
+            for client in 0..4 {
+                let server = &server;
+                scope.spawn(move || {
+                    let set = format!("SET {{a}}{client} 1");
+                    let fenced = format!("DLOCK.FENCED {{a}}mark 7 {set}");
+                    let mut connection = server.client();
+                    for _ in 0..2_000 {
+                        let request = if client < 2 { &fenced } else { &set };
+                        (0..4).for_each(|_| connection.send(request));
+                        (0..4).for_each(|_| assert_eq!(connection.recv().text(), "OK"));
+                    }
+                });
+            }
+        });
     }
 }

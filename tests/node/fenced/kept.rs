@@ -189,7 +189,7 @@ fn info_counts_marks_that_were_removed(kind: Kind) {
 }
 
 #[apply(on_two_servers)]
-fn a_cluster_routes_by_all_keys(kind: Kind) {
+fn a_cluster_routes_by_the_mark_and_all_keys_are_in_its_slot(kind: Kind) {
     let cluster = Cluster::start(kind);
     let mark = cluster.key(1, "mark");
     let (here, there) = (format!("{{{mark}}}:data"), cluster.key(2, "data"));
@@ -200,7 +200,4 @@ fn a_cluster_routes_by_all_keys(kind: Kind) {
     let across = format!("DLOCK.FENCED {{{mark}}}:mark 8 SET {there} 1");
     assert_eq!(cluster.nodes[1].run(&across).code(), "CROSSSLOT");
     assert_eq!(cluster.nodes[1].run(&format!("DLOCK.MARK {{{mark}}}:mark")), Value::Int(7));
-    let keys = cluster.nodes[0].run(&format!("COMMAND GETKEYS {put}"));
-    let names: Vec<String> = keys.items().iter().map(Value::text).collect();
-    assert_eq!(names, [format!("{{{mark}}}:mark"), here]);
 }
