@@ -46,12 +46,12 @@ use crate::say::stderr;
 
 fn main() -> ExitCode {
     exit_on_panic();
-    signals::unblock();
     if let Some(arguments) = child::arguments() {
         return child::main(&arguments).into();
     }
     // `ulimit -s` limits the first thread's stack, so another thread does the work.
     let worker = thread::Builder::new().stack_size(STACK).spawn(work);
+    signals::hold_off();
     let exit = worker.map(|worker| worker.join().unwrap_or(Exit::INTERNAL));
     let exit = exit.unwrap_or_else(cannot_start);
     if let Exit::Signal(signal) = exit {
@@ -69,11 +69,12 @@ fn work() -> Exit {
     // several tasks, and waking another thread for one of them takes longer than its work.
     let threads = if matches!(cli.command, Command::Agent(_)) { 1 } else { 2 };
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
-    runtime.worker_threads(threads).enable_all();
+    runtime.worker_threads(threads).on_thread_start(signals::hold_off).enable_all();
     // With thousands of connections most tasks are in the shared queue, which must have its turn as often as the
     // thread's own.
     runtime.global_queue_interval(2);
-    runtime.build().map_or_else(cannot_start, |runtime| {
+    let runtime = signals::held_off(|| runtime.build());
+    runtime.map_or_else(cannot_start, |runtime| {
         let exit = runtime.block_on(dispatch(cli));
         // Does not wait for blocked threads: resolving a host name may take half a minute.
         runtime.shutdown_background();

@@ -1,22 +1,35 @@
 //! The signals to dlock: each ends a wait, or goes on to the command.
 
-use std::sync::Arc;
 use std::{io, thread};
 
 use nix::libc::{SI_KERNEL, siginfo_t};
 use nix::sys::signal::{SigSet, Signal, kill, raise};
 use nix::unistd::{Pid, getpgid, getpgrp, getpid, getsid};
-use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::WithRawSiginfo;
+use signal_hook::iterator::{Handle, SignalsInfo};
 use tokio::sync::mpsc::{Receiver, channel};
 
-/// Unblocks the signals that dlock handles: the process that started dlock may have blocked them.
-pub fn unblock() {
+/// Blocks these signals for this thread, and for threads and programs that it starts, until `work` is done.
+/// Signals that arrive meanwhile stay pending.
+pub fn held_off<T>(work: impl FnOnce() -> T) -> T {
+    hold_off();
+    let done = work();
+    // All of them: the process that started dlock may have blocked SIGCHLD.
     let _ = SigSet::from_iter(HEARD).thread_unblock();
+    done
+}
+
+/// Blocks these signals for this thread. Every thread does so, except the one that does the work and receives
+/// them.
+pub fn hold_off() {
+    let _ = SigSet::from_iter(HEARD).thread_block();
 }
 
 /// Listener for these signals.
-pub struct Signals(Receiver<Heard>);
+pub struct Signals {
+    receiver: Receiver<Heard>,
+    handle: Handle,
+}
 
 /// A signal to dlock.
 #[derive(Clone, Copy)]
@@ -36,60 +49,64 @@ impl Heard {
 impl Signals {
     /// Starts to listen. Signals that were ignored when dlock started (`nohup`, a background job) stay
     /// ignored, in dlock and in the command.
+    ///
+    /// The thread that does the work must call this.
     pub fn listen() -> io::Result<Signals> {
         let ignored = ignored();
         let heard = HEARD.into_iter().filter(|&signal| !ignored.contains(signal));
-        let listener = SignalsInfo::<WithRawSiginfo>::new(heard.map(|signal| signal as i32));
-        let (sender, heard) = channel(1);
-        let started = listener.and_then(|mut listener| {
-            let pass_on = move || {
+        let heard = heard.map(|signal| signal as i32);
+        let (sender, receiver) = channel(1);
+        // A signal between its handler and its listener would be lost, so signals stay blocked until both exist.
+        let started: io::Result<Signals> = held_off(|| {
+            let mut listener = SignalsInfo::<WithRawSiginfo>::new(heard)?;
+            let handle = listener.handle();
+            thread::Builder::new().spawn(move || {
                 for heard in listener.forever().filter_map(Heard::of) {
                     if sender.blocking_send(heard).is_err() {
                         return;
                     }
                 }
-            };
-            thread::Builder::new().name("dlock-signals".to_owned()).spawn(pass_on)
+            })?;
+            Ok(Signals { receiver, handle })
         });
-        started.map(|_| Signals(heard)).map_err(|error| {
+        started.map_err(|error| {
             io::Error::new(error.kind(), format!("cannot listen to signals: {error}"))
         })
     }
 
     /// Returns the next signal. Several of one kind that arrive together count as one.
     pub async fn next(&mut self) -> Heard {
-        match self.0.recv().await {
+        match self.receiver.recv().await {
             Some(heard) => heard,
             None => std::future::pending().await,
         }
     }
 
+    /// Listens to the signals that stop a job and continue it, too: from now on dlock stops only by itself.
+    pub fn control_job(&self) -> io::Result<()> {
+        let ignored = ignored();
+        let of_jobs = [Signal::SIGTSTP, Signal::SIGTTIN, Signal::SIGTTOU, Signal::SIGCONT];
+        of_jobs
+            .into_iter()
+            .filter(|&signal| !ignored.contains(signal))
+            .try_for_each(|signal| self.handle.add_signal(signal as i32))
+    }
+
     /// Returns the next signal that asks dlock to end. Others are dropped: no command runs yet that could get
     /// them.
     pub async fn next_that_ends(&mut self) -> Signal {
+        self.next_of(&ENDING).await
+    }
+
+    /// Returns the next one of these signals. Others are dropped.
+    pub async fn next_of(&mut self, wanted: &[Signal]) -> Signal {
         loop {
             let heard = self.next().await;
-            if ENDING.contains(&heard.signal) {
+            if wanted.contains(&heard.signal) {
                 return heard.signal;
             }
         }
     }
-}
-
-/// From now on Ctrl-Z, and the use of the terminal in the background, do not stop dlock by themselves: a command may
-/// ignore them, and would run on without renewals.
-pub fn stop_only_here() -> io::Result<()> {
-    let ignored = ignored();
-    for signal in STOPPING.into_iter().filter(|&signal| !ignored.contains(signal)) {
-        // A handler is enough.
-        signal_hook::flag::register(signal as i32, Arc::default())?;
-    }
-    Ok(())
-}
-
-/// True if a terminal's user has stopped the command. Another one who did so may let dlock renew.
-pub fn is_of_a_terminal(stopping: i32) -> bool {
-    STOPPING.iter().any(|&signal| signal as i32 == stopping)
 }
 
 /// Stops this process until the shell continues its group.
@@ -97,14 +114,16 @@ pub fn stop_here() {
     let _ = raise(Signal::SIGSTOP);
 }
 
-/// Stops this process together with its group, as Ctrl-Z does. Does nothing without a shell that could continue them:
-/// one with job control leads a session, and puts its jobs into other groups.
-pub fn stop_group() {
+/// Stops this process together with its group, until the shell continues them. Another thread may have to run first, so
+/// this thread may go on for a moment. Returns false, and stops nothing, without a shell that could continue them: one
+/// with job control leads a session, and puts its jobs into other groups.
+pub fn stop_group() -> bool {
     let session = getsid(None).and_then(|leader| getpgid(Some(leader)));
-    if session.is_ok_and(|group| group != getpgrp()) {
-        let _ = kill(Pid::from_raw(0), Signal::SIGTSTP);
-        stop_here();
+    let has_job_control = session.is_ok_and(|group| group != getpgrp());
+    if has_job_control {
+        let _ = kill(Pid::from_raw(0), Signal::SIGSTOP);
     }
+    has_job_control
 }
 
 /// Ends this process by this signal, as if it were not caught: a shell leaves its loop only after such an end. Does
@@ -126,9 +145,6 @@ const HEARD: [Signal; 7] = [
     Signal::SIGUSR1,
     Signal::SIGUSR2,
 ];
-
-/// Signals by which a terminal stops a job.
-const STOPPING: [Signal; 3] = [Signal::SIGTSTP, Signal::SIGTTIN, Signal::SIGTTOU];
 
 /// Signals that ask a process to end.
 pub const ENDING: [Signal; 4] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT];

@@ -37,16 +37,49 @@ fn a_command_ends_though_the_parent_of_dlock_has_blocked_its_signal() {
     quorum.until_released();
 }
 
-/// As process 1, whom no other signal would reach.
 #[test]
-fn signals_are_heard_while_dlock_connects() {
+fn a_command_ends_though_the_parent_of_dlock_ignores_its_signal() {
+    let quorum = Quorum::start(1);
+    let mut command = program::with_usual_signals("env");
+    command.arg("--ignore-signal=CHLD").arg(program::path());
+    command.args(["run", "job", "-c", "exit 7"]).env("DLOCK_NODES", quorum.urls().join(","));
+    Running::of(command).ended().with_code(7);
+    quorum.until_released();
+}
+
+/// dlock is delayed after each handler that it installs: for a tenth of a second there is a handler, and
+/// maybe no listener.
+#[test]
+fn a_signal_is_heard_from_the_moment_at_which_it_is_caught() {
+    let quorum = Quorum::start(1);
+    let _holder = hold(&quorum, "job");
+    for (signal, code) in [(Signal::SIGINT, 130), (Signal::SIGTERM, 143), (Signal::SIGHUP, 129)] {
+        let mut command = program::with_usual_signals("strace");
+        command
+            .args(["-D", "-f", "-qq", "-o", "/dev/null", "-e", "trace=rt_sigaction"])
+            .args(["-e", "inject=rt_sigaction:delay_exit=100000"])
+            .arg(program::path())
+            .args(["run", "job", "--", "true"])
+            .env("DLOCK_NODES", quorum.urls().join(","))
+            .stdin(Stdio::null());
+        let waiting = Running::of(command);
+        until_it_catches(&waiting, signal);
+        waiting.signal(signal);
+        waiting.ended().with_code(code);
+        eventually("nobody waits", || quorum[0].node("waiters").int() == 0);
+    }
+}
+
+/// As process 1: a signal without a handler would not reach it.
+#[test]
+fn signals_are_caught_while_dlock_connects() {
     let quorum = Quorum::start(1);
     quorum[0].network().swallow();
     for subcommand in [&["run", "job", "--", "true"][..], &["acquire", "job"]] {
         let mut command = program::command(&quorum.urls());
         command.args(["--node-timeout", "1h"]).args(subcommand);
         let connecting = Running::of(command);
-        until_it_listens(&connecting);
+        until_it_catches(&connecting, Signal::SIGTERM);
         connecting.signal(Signal::SIGTERM);
         connecting.ended().with_code(143);
     }
@@ -70,11 +103,13 @@ fn a_signal_ends_dlock_while_a_name_is_looked_up() {
 }
 
 #[track_caller]
-fn until_it_listens(running: &Running) {
-    eventually("it listens to signals", || {
-        let threads = fs::read_dir(format!("/proc/{}/task", running.id())).expect("it runs");
-        let names = threads.flatten().map(|thread| fs::read_to_string(thread.path().join("comm")));
-        names.flatten().any(|name| name.trim() == "dlock-signals")
+fn until_it_catches(running: &Running, signal: Signal) {
+    eventually("it catches the signal", || {
+        let status = fs::read_to_string(format!("/proc/{}/status", running.id()));
+        let status = status.expect("it runs");
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+        let caught = u64::from_str_radix(caught.expect("a mask").trim(), 16);
+        caught.expect("a number") & (1 << (signal as i32 - 1)) != 0
     });
 }
 

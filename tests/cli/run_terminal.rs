@@ -3,11 +3,13 @@
 use std::process::Stdio;
 
 use harness::{Quorum, program};
+use nix::sys::signal::Signal;
 
 use crate::LEASE;
 use crate::running::Running;
 
 const CTRL_C: &[u8] = b"\x03";
+const CTRL_S: &[u8] = b"\x13";
 const CTRL_Z: &[u8] = b"\x1a";
 
 #[test]
@@ -84,6 +86,62 @@ fn ctrl_z_stops_dlock_with_its_command_which_ends_if_it_goes_on_after_the_lease(
     typed.until_it_prints("next");
     typed.until_it_prints("code 75");
     typed.ended().with_code(0);
+}
+
+/// A key reaches the processes of one group.
+#[test]
+fn ctrl_z_stops_processes_in_other_groups_too_and_fg_continues_them() {
+    let quorum = Quorum::start(1);
+    let works = "echo in; while [ -e FILE ]; do echo >>FILE; sleep 0.02; done; exit 3";
+    for inner in [
+        format!("-- timeout 100 sh -c '{works}'"),
+        format!("-c 'setsid sh -c \"{works}\"; exit 3'"),
+        format!("-- $DLOCK run inner -c 'timeout 100 sh -c \"{works}\"; exit 3'"),
+    ] {
+        let folder = tempfile::tempdir().expect("a folder can be made");
+        let file = folder.path().join("file").display().to_string();
+        let looks = "before=$(wc -c <FILE); sleep 0.3; echo \"wrote $(($(wc -c <FILE) - before))\"";
+        let run = format!("$DLOCK run job {inner}");
+        let script = format!("touch FILE; set -m; {run}; {looks}; rm FILE; fg; echo \"code $?\"");
+        let mut typed = on_a_terminal(&quorum, &script.replace("FILE", &file));
+        typed.until_it_prints("in");
+        typed.write(CTRL_Z);
+        typed.until_it_prints("wrote 0");
+        typed.until_it_prints("code 3");
+        typed.ended().with_code(0);
+        quorum.until_released();
+    }
+}
+
+#[test]
+fn ctrl_c_ends_a_command_in_a_group_of_its_own() {
+    let quorum = Quorum::start(1);
+    let inner = "timeout 100 sh -c 'echo in; exec sleep 100'";
+    let mut typed = on_a_terminal(&quorum, &format!("exec $DLOCK run job -- {inner}"));
+    typed.until_it_prints("in");
+    typed.write(CTRL_C);
+    typed.ended();
+    quorum.until_released();
+}
+
+/// It is told to the leader of the session alone, which is dlock if a shell has become it.
+#[test]
+fn the_end_of_the_terminal_ends_the_command() {
+    let quorum = Quorum::start(1);
+    let typed = on_a_terminal(&quorum, "exec $DLOCK run job -c 'echo in; exec sleep 100'");
+    typed.until_it_prints("in");
+    typed.signal(Signal::SIGKILL);
+    quorum.until_released();
+}
+
+#[test]
+fn a_lock_is_released_though_the_terminal_takes_no_output() {
+    let quorum = Quorum::start(1);
+    let run = "exec $DLOCK run --max-hold 1s --grace 0 job -c 'echo in; exec sleep 100'";
+    let mut typed = on_a_terminal(&quorum, run);
+    typed.until_it_prints("in");
+    typed.write(CTRL_S);
+    quorum.until_released();
 }
 
 #[test]

@@ -15,6 +15,8 @@ use std::time::{Duration, Instant};
 use dlock_client::operator::Fields;
 use redis::{AsyncConnectionConfig, Client, Value, cmd};
 
+use crate::signals;
+
 /// A server to start.
 pub struct Plan {
     pub module: PathBuf,
@@ -181,6 +183,7 @@ exit "$status"
 
 fn report_end(mut child: Child, port: u16, folder: PathBuf, report: Sender<Ended>) {
     thread::spawn(move || {
+        signals::hold_off();
         if let Ok(status) = child.wait() {
             // The receiver is gone when this program ends.
             let _ = report.send(Ended { port, status, log: tail(&folder) });

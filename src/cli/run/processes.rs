@@ -12,9 +12,17 @@ use std::process::{Command, ExitStatus};
 
 use nix::sys::prctl::set_child_subreaper;
 use nix::sys::signal::{Signal, kill};
-use nix::unistd::{Pid, getpid};
+use nix::unistd::{Pid, getpgid, getpgrp, getpid};
 use rustix::io::Errno;
 use rustix::process::{self as system, PidfdFlags, WaitOptions, pidfd_open, pidfd_send_signal};
+
+/// The processes that get a signal.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Whom {
+    All,
+    /// Those that are not in dlock's process group.
+    OtherGroups,
+}
 
 /// The processes of a command that was started.
 pub struct Processes {
@@ -44,7 +52,7 @@ impl Processes {
 
     /// Collects processes that have ended. Fails with CHILD if dlock has no children. Returns the signal by which the
     /// first one has stopped, if it has.
-    pub fn collect(&mut self) -> Result<Option<i32>, Errno> {
+    pub fn collect(&mut self) -> Result<Option<Signal>, Errno> {
         let mut stopped = None;
         // Bounded: a command may start processes faster than one thread can collect them.
         for _ in 0..AT_ONCE {
@@ -52,7 +60,8 @@ impl Processes {
             let process = Pid::from_raw(process.as_raw_pid());
             let is_first = self.ended.is_none() && process == self.first;
             if status.stopped() {
-                stopped = status.stopping_signal().filter(|_| is_first).or(stopped);
+                let by = status.stopping_signal().filter(|_| is_first);
+                stopped = by.and_then(|by| Signal::try_from(by).ok()).or(stopped);
                 continue;
             }
             // Its number is free for a process of the command.
@@ -64,8 +73,8 @@ impl Processes {
         Ok(stopped)
     }
 
-    /// Sends a signal to all processes of the command. It may miss a process of one that starts them without end.
-    pub fn send(&self, signal: Signal) {
+    /// Sends a signal to processes of the command. It may miss a process of one that starts them without end.
+    pub fn send(&self, signal: Signal, whom: Whom) {
         let mut sent = BTreeSet::new();
         for _ in 0..AT_ONCE {
             let children = self.children().unwrap_or_else(|_| self.known());
@@ -76,6 +85,9 @@ impl Processes {
                 return;
             }
             for &process in &new {
+                if whom == Whom::OtherGroups && getpgid(Some(process)) == Ok(getpgrp()) {
+                    continue;
+                }
                 if children.contains(&process) {
                     // Only dlock collects it, so the number is still its own.
                     let _ = kill(process, signal);

@@ -8,7 +8,7 @@ use dlock_client::{Guard, Loss, LossReason};
 use nix::sys::signal::Signal;
 use tokio::time::{Instant, sleep};
 
-use super::processes::Processes;
+use super::processes::{Processes, Whom};
 use super::terminal::Terminal;
 use crate::hold::events::Events;
 use crate::hold::take;
@@ -69,20 +69,50 @@ impl Supervised<'_> {
         }
     }
 
-    /// Passes a signal on. The terminal's signals have reached the command already: both are of one group.
     fn handle(&mut self, Heard { signal, by_terminal }: Heard) {
-        if signal == Signal::SIGCHLD {
-            let stopped = self.processes.collect().ok().flatten();
-            if stopped.is_some_and(signals::is_of_a_terminal) {
-                signals::stop_here();
+        match signal {
+            Signal::SIGCHLD => {
+                // `are_gone` tells a failure.
+                let stopped = self.processes.collect().ok().flatten();
+                if stopped.is_some_and(|by| self.is_stopped_with_job(by)) {
+                    self.stop();
+                }
             }
-        } else if !by_terminal || self.processes.ended.is_some() {
-            self.processes.send(signal);
-            if ENDING.contains(&signal) {
-                // A stopped process receives it when it goes on.
-                self.processes.send(Signal::SIGCONT);
+            Signal::SIGCONT => {
+                // The loss ends the command otherwise.
+                if self.all_valid() {
+                    self.processes.send(signal, Whom::All);
+                }
             }
+            // The command's own stop follows.
+            Signal::SIGTTIN | Signal::SIGTTOU => {}
+            _ => self.pass_on(signal, by_terminal),
         }
+    }
+
+    fn pass_on(&mut self, signal: Signal, by_terminal: bool) {
+        // A key of the terminal has reached the group. The end of the terminal may have reached dlock alone.
+        let in_group = by_terminal && signal != Signal::SIGHUP;
+        self.processes.send(signal, if in_group { Whom::OtherGroups } else { Whom::All });
+        if ENDING.contains(&signal) {
+            // A stopped process receives it when it goes on.
+            self.processes.send(Signal::SIGCONT, Whom::All);
+        }
+        if signal == Signal::SIGTSTP && self.processes.ended.is_some() {
+            self.stop();
+        }
+    }
+
+    /// True if the stop of the first process is one of the job. Another process may stop it while dlock renews.
+    fn is_stopped_with_job(&self, by: Signal) -> bool {
+        let by_terminal = [Signal::SIGTSTP, Signal::SIGTTIN, Signal::SIGTTOU].contains(&by);
+        by_terminal || self.terminal.is_some_and(|it| it.is_in_front(self.processes.first))
+    }
+
+    /// Stops the whole job: no process may run on while nothing renews the locks.
+    fn stop(&self) {
+        self.processes.send(Signal::SIGSTOP, Whom::All);
+        signals::stop_here();
     }
 
     fn restore_terminal(&self) {
@@ -93,11 +123,11 @@ impl Supervised<'_> {
     async fn lose(&mut self, loss: &Loss) {
         // The signal comes first: reporting may take time.
         let signal = signal_at_a_loss(self.grace);
-        self.processes.send(signal);
+        self.processes.send(signal, Whom::All);
         let name = signal.as_str().trim_start_matches("SIG");
         self.events.lost(loss, &format!("its processes get {name}"));
         // A stopped process cannot end by itself.
-        self.processes.send(Signal::SIGCONT);
+        self.processes.send(Signal::SIGCONT, Whom::All);
         self.end_all().await;
     }
 
@@ -109,7 +139,7 @@ impl Supervised<'_> {
         while !self.processes.are_gone() {
             if killed || begun.elapsed() >= self.grace {
                 // Repeated: a process of another user may have become one that KILL can end.
-                self.processes.send(Signal::SIGKILL);
+                self.processes.send(Signal::SIGKILL, Whom::All);
                 if !killed {
                     killed = true;
                     self.events.killing(self.grace);

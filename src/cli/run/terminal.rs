@@ -5,7 +5,7 @@ use std::fs::{File, OpenOptions};
 use nix::errno::Errno;
 use nix::sys::signal::{SigSet, SigmaskHow, Signal, killpg};
 use nix::sys::termios::{SetArg, Termios, tcgetattr, tcsetattr};
-use nix::unistd::{getpgrp, tcgetpgrp, tcsetpgrp};
+use nix::unistd::{Pid, getpgid, getpgrp, tcgetpgrp, tcsetpgrp};
 
 /// The terminal that controls this process, and its modes before the command began.
 pub struct Terminal {
@@ -21,8 +21,15 @@ impl Terminal {
         Some(Terminal { file, modes })
     }
 
+    /// True if the group of dlock or of this process is in the foreground.
+    pub fn is_in_front(&self, process: Pid) -> bool {
+        let foreground = tcgetpgrp(&self.file);
+        foreground == Ok(getpgrp()) || foreground == getpgid(Some(process))
+    }
+
     /// Restores the modes, as a shell does after a command that a signal has ended: an editor cannot restore them then.
-    /// Takes the foreground back from a group that has ended, such as an interactive shell's.
+    /// Takes the foreground back from a group that has ended, such as an interactive shell's. Waits for no output: the
+    /// user may have stopped that.
     pub fn restore(&self) {
         let Ok(foreground) = tcgetpgrp(&self.file) else { return };
         let is_free = killpg(foreground, None) == Err(Errno::ESRCH);
@@ -34,7 +41,7 @@ impl Terminal {
         let unstoppable = SigSet::from(Signal::SIGTTOU);
         if let Ok(before) = unstoppable.thread_swap_mask(SigmaskHow::SIG_BLOCK) {
             let _ = tcsetpgrp(&self.file, getpgrp());
-            let _ = tcsetattr(&self.file, SetArg::TCSADRAIN, &self.modes);
+            let _ = tcsetattr(&self.file, SetArg::TCSANOW, &self.modes);
             let _ = before.thread_set_mask();
         }
     }

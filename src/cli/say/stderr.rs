@@ -9,6 +9,8 @@ use std::time::Duration;
 use nix::sys::signal::{SigSet, Signal};
 use serde_json::{Value, json};
 
+use crate::signals;
+
 /// Prints `dlock: …`, on every line of the message.
 ///
 /// Ignores a closed stderr.
@@ -54,7 +56,10 @@ impl Writer {
     /// Starts the thread, which ends with the last of its writers.
     pub fn start() -> Writer {
         let (writer, messages) = mpsc::sync_channel(MOST_UNWRITTEN);
-        thread::spawn(move || write_all(&messages));
+        thread::spawn(move || {
+            signals::hold_off();
+            write_all(&messages);
+        });
         Writer(writer)
     }
 
