@@ -124,7 +124,7 @@ fn ctrl_c_ends_a_command_in_a_group_of_its_own() {
     quorum.until_released();
 }
 
-/// It is told to the leader of the session alone, which is dlock if a shell has become it.
+/// The kernel tells the leader of the session alone, which is dlock if a shell has become it.
 #[test]
 fn the_end_of_the_terminal_ends_the_command() {
     let quorum = Quorum::start(1);

@@ -2,7 +2,7 @@
 
 use super::{Acquisition, Phase};
 use crate::quorum::Ask;
-use crate::quorum::ballot::vote::Said;
+use crate::quorum::ballot::vote::{Said, Vote};
 use crate::quorum::rules::Rules;
 use crate::words::{Instant, Time};
 
@@ -70,9 +70,14 @@ impl<R: Rules> Acquisition<R> {
     fn judge_without(&mut self, gate: Gate, time: Time) {
         self.ballot.settle(&mut self.out, time.now);
         let may_be_held = self.ballot.denier().is_some() && self.ballot.can_vote();
+        // A further attempt does not wait for nodes that were silent in the last one.
+        let open = self.ballot.nodes_that(Vote::is_open);
+        let is_silent = |node: &usize| self.plan.suspects.get(*node) == Some(&true);
+        let is_awaited = self.rests == 0 || !open.iter().all(is_silent);
+        let has_hope = is_awaited && self.ballot.has_hope();
         match self.ballot.claim() {
             Some(claim) if claim.until > time.now => self.win(claim),
-            None if self.ballot.has_hope() || gate == Gate::Silent => {}
+            None if has_hope || gate == Gate::Silent => {}
             None if may_be_held && !self.ballot.has_voted() => {}
             _ => self.fail(time),
         }
