@@ -109,21 +109,22 @@ impl Signals {
     }
 }
 
-/// Stops this process until the shell continues its group.
+/// True if there is a shell that continues this process after a stop: one with job control leads a session, and puts its
+/// jobs into other groups.
+pub fn has_job_control() -> bool {
+    let session = getsid(None).and_then(|leader| getpgid(Some(leader)));
+    session.is_ok_and(|group| group != getpgrp())
+}
+
+/// Stops this process until the shell continues it.
 pub fn stop_here() {
     let _ = raise(Signal::SIGSTOP);
 }
 
 /// Stops this process together with its group, until the shell continues them. Another thread may have to run first, so
-/// this thread may go on for a moment. Returns false, and stops nothing, without a shell that could continue them: one
-/// with job control leads a session, and puts its jobs into other groups.
-pub fn stop_group() -> bool {
-    let session = getsid(None).and_then(|leader| getpgid(Some(leader)));
-    let has_job_control = session.is_ok_and(|group| group != getpgrp());
-    if has_job_control {
-        let _ = kill(Pid::from_raw(0), Signal::SIGSTOP);
-    }
-    has_job_control
+/// this thread may go on for a moment.
+pub fn stop_group() {
+    let _ = kill(Pid::from_raw(0), Signal::SIGSTOP);
 }
 
 /// Ends this process by this signal, as if it were not caught: a shell leaves its loop only after such an end. Does

@@ -114,6 +114,16 @@ fn ctrl_z_stops_processes_in_other_groups_too_and_fg_continues_them() {
 }
 
 #[test]
+fn dlock_goes_on_when_another_process_stops_its_command_and_continues_it() {
+    let quorum = Quorum::start(1);
+    let inner = "(sleep 0.5; kill -CONT $$) & kill -STOP $$; exit 3";
+    let run = format!("set -m; $DLOCK run job -c '{inner}'; echo \"code $?\"");
+    let typed = on_a_terminal(&quorum, &run);
+    typed.until_it_prints("code 3");
+    typed.ended().with_code(0);
+}
+
+#[test]
 fn ctrl_c_ends_a_command_in_a_group_of_its_own() {
     let quorum = Quorum::start(1);
     let inner = "timeout 100 sh -c 'echo in; exec sleep 100'";

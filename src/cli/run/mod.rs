@@ -206,6 +206,7 @@ impl Args {
             events,
             grace: self.grace,
             max_hold: self.max_hold,
+            is_to_stop: false,
         };
         Ok(supervised.run().await)
     }

@@ -27,6 +27,8 @@ pub struct Supervised<'a> {
     pub grace: Duration,
     /// Time after which dlock ends the command, while it still renews the locks.
     pub max_hold: Option<Duration>,
+    /// True after Ctrl-Z, until the job stops.
+    pub is_to_stop: bool,
 }
 
 /// The outcome of a supervision.
@@ -78,14 +80,8 @@ impl Supervised<'_> {
                     self.stop();
                 }
             }
-            Signal::SIGCONT => {
-                // The loss ends the command otherwise.
-                if self.all_valid() {
-                    self.processes.send(signal, Whom::All);
-                }
-            }
-            // The command's own stop follows.
-            Signal::SIGTTIN | Signal::SIGTTOU => {}
+            // The job's own stop or end shows what they do.
+            Signal::SIGTTIN | Signal::SIGTTOU | Signal::SIGCONT => {}
             _ => self.pass_on(signal, by_terminal),
         }
     }
@@ -98,21 +94,31 @@ impl Supervised<'_> {
             // A stopped process receives it when it goes on.
             self.processes.send(Signal::SIGCONT, Whom::All);
         }
-        if signal == Signal::SIGTSTP && self.processes.ended.is_some() {
-            self.stop();
+        if signal == Signal::SIGTSTP {
+            self.is_to_stop = true;
+            if self.processes.ended.is_some() {
+                self.stop();
+            }
         }
     }
 
-    /// True if the stop of the first process is one of the job. Another process may stop it while dlock renews.
+    /// True if the stop of the first process is one of the job: a nested dlock stops itself by SIGSTOP. Another process may
+    /// stop the command, and continue it, while dlock renews.
     fn is_stopped_with_job(&self, by: Signal) -> bool {
-        let by_terminal = [Signal::SIGTSTP, Signal::SIGTTIN, Signal::SIGTTOU].contains(&by);
-        by_terminal || self.terminal.is_some_and(|it| it.is_in_front(self.processes.first))
+        self.is_to_stop || [Signal::SIGTSTP, Signal::SIGTTIN, Signal::SIGTTOU].contains(&by)
     }
 
-    /// Stops the whole job: no process may run on while nothing renews the locks.
-    fn stop(&self) {
-        self.processes.send(Signal::SIGSTOP, Whom::All);
-        signals::stop_here();
+    /// Stops the whole job until the shell continues it: no process may run on while nothing renews the locks.
+    fn stop(&mut self) {
+        self.is_to_stop = false;
+        if signals::has_job_control() {
+            self.processes.send(Signal::SIGSTOP, Whom::All);
+            signals::stop_here();
+            // The loss ends the command otherwise.
+            if self.all_valid() {
+                self.processes.send(Signal::SIGCONT, Whom::All);
+            }
+        }
     }
 
     fn restore_terminal(&self) {

@@ -5,7 +5,7 @@ use std::fs::{File, OpenOptions};
 use nix::errno::Errno;
 use nix::sys::signal::{SigSet, SigmaskHow, Signal, killpg};
 use nix::sys::termios::{SetArg, Termios, tcgetattr, tcsetattr};
-use nix::unistd::{Pid, getpgid, getpgrp, tcgetpgrp, tcsetpgrp};
+use nix::unistd::{getpgrp, tcgetpgrp, tcsetpgrp};
 
 /// The terminal that controls this process, and its modes before the command began.
 pub struct Terminal {
@@ -19,12 +19,6 @@ impl Terminal {
         let file = OpenOptions::new().read(true).write(true).open("/dev/tty").ok()?;
         let modes = tcgetattr(&file).ok()?;
         Some(Terminal { file, modes })
-    }
-
-    /// True if the group of dlock or of this process is in the foreground.
-    pub fn is_in_front(&self, process: Pid) -> bool {
-        let foreground = tcgetpgrp(&self.file);
-        foreground == Ok(getpgrp()) || foreground == getpgid(Some(process))
     }
 
     /// Restores the modes, as a shell does after a command that a signal has ended: an editor cannot restore them then.

@@ -22,7 +22,7 @@ use crate::nodes::ask::Nodes;
 use crate::say::exit::Exit;
 use crate::say::failure::Failure;
 use crate::say::stdout;
-use crate::signals::{ENDING, Signals, stop_group};
+use crate::signals::{ENDING, Signals, has_job_control, stop_group};
 use crate::watch::Watch;
 use keys::Wish;
 use screen::{Input, Screen};
@@ -66,7 +66,8 @@ impl Args {
             match ended? {
                 None => return Ok(Exit::OK),
                 Some(Signal::SIGTSTP) => {
-                    if stop_group() {
+                    if has_job_control() {
+                        stop_group();
                         let going_on = [&ENDING[..], &[Signal::SIGCONT]].concat();
                         let signal = signals.next_of(&going_on).await;
                         if signal != Signal::SIGCONT {
