@@ -31,6 +31,9 @@ fn show<'c>(call: &Call<'c>) -> Result<(), Refusal<'c>> {
     {
         return Err(Refusal::Foreign(name));
     }
+    if call.ctx.flags().is_cluster() && !call.stays_in_slot(fenced::INNER) {
+        return Err(Refusal::OtherSlot);
+    }
     let before = raise(call, fence, time)?;
     if call.len() <= fenced::INNER {
         call.ctx.reply_status("OK");

@@ -3,11 +3,13 @@
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::ffi::{CStr, c_int};
+use std::ptr;
 
 use nix::errno::Errno;
 use redis_module::raw;
 
 use dlock_core::command::inner::{self, Refused};
+use dlock_core::servers::slots::slot_of;
 
 use super::call::Call;
 use super::context::{Ctx, api, variadic};
@@ -62,6 +64,36 @@ impl<'c> Call<'c> {
                 Inner::Refused { words, certainly: !is_own(&given.to_ascii_uppercase()) }
             }
             None => Inner::Ran(reply),
+        }
+    }
+
+    /// True if all keys of the command that begins at `inner` are in the slot of the first argument. Servers look for a
+    /// key where that one is, without a check.
+    pub fn stays_in_slot(&self, inner: usize) -> bool {
+        let mut count: c_int = 0;
+        let argv = self.argv.get(inner..).unwrap_or_default();
+        let argc = c_int::try_from(argv.len()).unwrap_or(c_int::MAX);
+        let slot = |at: usize| self.arg(at).map(slot_of);
+        // SAFETY: the arguments are the server's; it only reads them, and checks their number. It gives an array of
+        // `count`, which is ours to free, or NULL.
+        unsafe {
+            let positions = api!(RedisModule_GetCommandKeysWithFlags(
+                self.ctx.raw(),
+                argv.as_ptr().cast_mut(),
+                argc,
+                &raw mut count,
+                ptr::null_mut()
+            ));
+            if positions.is_null() {
+                // No keys, or no command.
+                return true;
+            }
+            let mut keys = (0..usize::try_from(count).unwrap_or(0)).map(|key| *positions.add(key));
+            let stays = keys.all(|key| {
+                usize::try_from(key).is_ok_and(|key| slot(inner.saturating_add(key)) == slot(1))
+            });
+            api!(RedisModule_Free(positions.cast()));
+            stays
         }
     }
 

@@ -188,16 +188,33 @@ fn info_counts_marks_that_were_removed(kind: Kind) {
     assert_eq!(removed(), 3);
 }
 
-#[apply(on_two_servers)]
-fn a_cluster_routes_by_the_mark_and_all_keys_are_in_its_slot(kind: Kind) {
+/// Servers look for all keys of a client's command in the table of one slot.
+#[apply(on_every_server)]
+fn the_keys_of_a_command_are_in_the_slot_of_the_mark(kind: Kind) {
     let cluster = Cluster::start(kind);
     let mark = cluster.key(1, "mark");
-    let (here, there) = (format!("{{{mark}}}:data"), cluster.key(2, "data"));
+    let here = format!("{{{mark}}}:data");
     let moved = format!("MOVED {} 127.0.0.1:{}", cluster.slot(&mark), cluster.nodes[1].port());
     let put = format!("DLOCK.FENCED {{{mark}}}:mark 7 SET {here} 1");
     assert_eq!(cluster.nodes[0].run(&put).error(), moved);
-    assert_eq!(cluster.nodes[1].run(&put).text(), "OK");
-    let across = format!("DLOCK.FENCED {{{mark}}}:mark 8 SET {there} 1");
-    assert_eq!(cluster.nodes[1].run(&across).code(), "CROSSSLOT");
-    assert_eq!(cluster.nodes[1].run(&format!("DLOCK.MARK {{{mark}}}:mark")), Value::Int(7));
+    let node = &cluster.nodes[1];
+    assert_eq!(node.run(&put).text(), "OK");
+    let elsewhere = cluster.key(2, "data");
+    let slots = (0..).map(|n| format!("key{n}"));
+    let beside = slots
+        .filter(|key| cluster.slot(key) != cluster.slot(&mark))
+        .find(|key| !node.run(&format!("GET {key}")).is_error())
+        .expect("a node has several slots");
+    for command in [
+        format!("SET {elsewhere} 1"),
+        format!("SET {beside} 1"),
+        format!("MSET {here} 2 {beside} 1"),
+        format!("DLOCK.ACQUIRE {beside} token 60000"),
+    ] {
+        let answer = node.run(&format!("DLOCK.FENCED {{{mark}}}:mark 8 {command}"));
+        assert_eq!(answer.code(), "CROSSSLOT", "{command}: {answer:?}");
+        assert_eq!(node.run(&format!("EXISTS {beside}")).int(), 0);
+        assert_eq!(node.run(&format!("DLOCK.MARK {{{mark}}}:mark")).int(), 7);
+    }
+    assert_eq!(node.run(&put.replace("SET", "APPEND")).int(), 2);
 }
