@@ -104,7 +104,9 @@ impl<R: Rules> Acquisition<R> {
             // A node that denies may be about to have the completion record, too.
             let may_be_done =
                 self.ballot.said().any(Said::is_done) && self.ballot.denier().is_some();
-            return !self.ballot.has_hope() && !may_be_done;
+            // After the end of the wait a node that has denied is not asked again.
+            let may_be_held = self.ballot.can_vote() && !self.ballot.has_voted();
+            return !self.ballot.has_hope() && !may_be_done && !may_be_held;
         }
         let since = *gathering.missing.get_or_insert(time.now);
         time.now >= since.plus(Millis(self.plan.timeout.0.saturating_mul(2)))

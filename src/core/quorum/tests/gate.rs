@@ -310,6 +310,20 @@ fn a_wait_that_the_gate_does_not_end_tells_a_lock_that_is_held_from_an_outage() 
     }
 }
 
+/// Of the next in line. A node is down, and the others answer one after the other.
+#[test]
+fn a_wait_at_all_nodes_that_ends_was_for_the_holder() {
+    let mut trial = next_in_line_by(plan(3, within(300)));
+    trial.waited(2, Answer::Unreachable);
+    trial.passes(300);
+    trial.sends("2A120w");
+    trial.waited(2, Answer::Unreachable);
+    trial.waited(0, Answer::Denied);
+    trial.is_pending();
+    trial.waited(1, Answer::Denied);
+    trial.loses(Failure::Held);
+}
+
 /// The next node is free and another has a holder. A client in time would be the next in line there.
 #[test]
 fn a_wait_that_is_over_is_not_the_next_in_line() {
