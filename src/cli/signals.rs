@@ -5,8 +5,8 @@ use std::{io, thread};
 use nix::libc::{SI_KERNEL, siginfo_t};
 use nix::sys::signal::{SigSet, Signal, kill, raise};
 use nix::unistd::{Pid, getpgid, getpgrp, getpid, getsid};
+use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::WithRawSiginfo;
-use signal_hook::iterator::{Handle, SignalsInfo};
 use tokio::sync::mpsc::{Receiver, channel};
 
 /// Blocks these signals for this thread, and for threads and programs that it starts, until `work` is done.
@@ -15,21 +15,33 @@ pub fn held_off<T>(work: impl FnOnce() -> T) -> T {
     hold_off();
     let done = work();
     // All of them: the process that started dlock may have blocked SIGCHLD.
-    let _ = SigSet::from_iter(HEARD).thread_unblock();
+    let _ = all().thread_unblock();
     done
 }
 
-/// Blocks these signals for this thread. Every thread does so, except the one that does the work and receives
-/// them.
+/// Blocks all signals that dlock handles for this thread. Every thread does so, except the one that does the work and
+/// receives them.
 pub fn hold_off() {
-    let _ = SigSet::from_iter(HEARD).thread_block();
+    let _ = all().thread_block();
+}
+
+fn all() -> SigSet {
+    HEARD.into_iter().chain(STOPPING).collect()
+}
+
+/// Blocks these signals for this thread, until it stops by itself. A command may ignore them, and would run on without
+/// renewals.
+pub fn hold_off_stops(stopping: &[Signal]) {
+    let _ = stopping.iter().copied().collect::<SigSet>().thread_block();
+}
+
+/// Unblocks the signals that stop a job, for a command.
+pub fn unblock_stops() {
+    let _ = SigSet::from_iter(STOPPING).thread_unblock();
 }
 
 /// Listener for these signals.
-pub struct Signals {
-    receiver: Receiver<Heard>,
-    handle: Handle,
-}
+pub struct Signals(Receiver<Heard>);
 
 /// A signal to dlock.
 #[derive(Clone, Copy)]
@@ -59,7 +71,6 @@ impl Signals {
         // A signal between its handler and its listener would be lost, so signals stay blocked until both exist.
         let started: io::Result<Signals> = held_off(|| {
             let mut listener = SignalsInfo::<WithRawSiginfo>::new(heard)?;
-            let handle = listener.handle();
             thread::Builder::new().spawn(move || {
                 for heard in listener.forever().filter_map(Heard::of) {
                     if sender.blocking_send(heard).is_err() {
@@ -67,7 +78,7 @@ impl Signals {
                     }
                 }
             })?;
-            Ok(Signals { receiver, handle })
+            Ok(Signals(receiver))
         });
         started.map_err(|error| {
             io::Error::new(error.kind(), format!("cannot listen to signals: {error}"))
@@ -76,33 +87,18 @@ impl Signals {
 
     /// Returns the next signal. Several of one kind that arrive together count as one.
     pub async fn next(&mut self) -> Heard {
-        match self.receiver.recv().await {
+        match self.0.recv().await {
             Some(heard) => heard,
             None => std::future::pending().await,
         }
     }
 
-    /// Listens to the signals that stop a job and continue it, too: from now on dlock stops only by itself.
-    pub fn control_job(&self) -> io::Result<()> {
-        let ignored = ignored();
-        let of_jobs = [Signal::SIGTSTP, Signal::SIGTTIN, Signal::SIGTTOU, Signal::SIGCONT];
-        of_jobs
-            .into_iter()
-            .filter(|&signal| !ignored.contains(signal))
-            .try_for_each(|signal| self.handle.add_signal(signal as i32))
-    }
-
     /// Returns the next signal that asks dlock to end. Others are dropped: no command runs yet that could get
     /// them.
     pub async fn next_that_ends(&mut self) -> Signal {
-        self.next_of(&ENDING).await
-    }
-
-    /// Returns the next one of these signals. Others are dropped.
-    pub async fn next_of(&mut self, wanted: &[Signal]) -> Signal {
         loop {
             let heard = self.next().await;
-            if wanted.contains(&heard.signal) {
+            if ENDING.contains(&heard.signal) {
                 return heard.signal;
             }
         }
@@ -116,15 +112,23 @@ pub fn has_job_control() -> bool {
     session.is_ok_and(|group| group != getpgrp())
 }
 
-/// Stops this process until the shell continues it.
+/// Stops this process as Ctrl-Z does, until the shell continues it. All threads hold this signal off.
 pub fn stop_here() {
-    let _ = raise(Signal::SIGSTOP);
+    let _ = raise(Signal::SIGTSTP);
+    let_stop();
 }
 
-/// Stops this process together with its group, until the shell continues them. Another thread may have to run first, so
-/// this thread may go on for a moment.
+/// Stops this process together with its group.
 pub fn stop_group() {
-    let _ = kill(Pid::from_raw(0), Signal::SIGSTOP);
+    let _ = kill(Pid::from_raw(0), Signal::SIGTSTP);
+    let_stop();
+}
+
+/// The kernel drops all such signals when it continues the process, and stops none that no shell could continue.
+fn let_stop() {
+    let stop = SigSet::from(Signal::SIGTSTP);
+    let _ = stop.thread_unblock();
+    let _ = stop.thread_block();
 }
 
 /// Ends this process by this signal, as if it were not caught: a shell leaves its loop only after such an end. Does
@@ -146,6 +150,9 @@ const HEARD: [Signal; 7] = [
     Signal::SIGUSR1,
     Signal::SIGUSR2,
 ];
+
+/// Signals by which a terminal stops a job.
+pub const STOPPING: [Signal; 3] = [Signal::SIGTSTP, Signal::SIGTTIN, Signal::SIGTTOU];
 
 /// Signals that ask a process to end.
 pub const ENDING: [Signal; 4] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT];

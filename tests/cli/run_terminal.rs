@@ -94,7 +94,7 @@ fn ctrl_z_stops_processes_in_other_groups_too_and_fg_continues_them() {
     let quorum = Quorum::start(1);
     let works = "echo in; while [ -e FILE ]; do echo >>FILE; sleep 0.02; done; exit 3";
     for inner in [
-        format!("-- timeout 100 sh -c '{works}'"),
+        format!("-c 'timeout 100 sh -c \"{works}\"; exit 3'"),
         format!("-c 'setsid sh -c \"{works}\"; exit 3'"),
         format!("-- $DLOCK run inner -c 'timeout 100 sh -c \"{works}\"; exit 3'"),
     ] {
@@ -166,6 +166,30 @@ fn dlock_goes_on_when_its_command_ignores_ctrl_z() {
     typed.until_it_prints("got 1");
     typed.until_it_prints("code 0");
     typed.ended().with_code(0);
+}
+
+/// As vim does for its own Ctrl-Z.
+#[test]
+fn a_command_that_stops_its_group_goes_on_with_fg() {
+    let quorum = Quorum::start(1);
+    let stops = "echo in; kill -TSTP 0; echo on; sleep 1; exit 3";
+    for inner in [format!("-c '{stops}'"), format!("-- $DLOCK run inner -c '{stops}'")] {
+        let script = format!("set -m; $DLOCK run job {inner}; echo stopped; fg; echo \"code $?\"");
+        let typed = on_a_terminal(&quorum, &script);
+        typed.until_it_prints("stopped");
+        typed.until_it_prints("code 3");
+        typed.ended().with_code(0);
+        quorum.until_released();
+    }
+}
+
+#[test]
+fn a_pagers_terminal_is_left_as_it_is() {
+    let quorum = Quorum::start(1);
+    let pager = "{ sleep 0.5; stty -echo </dev/tty; }";
+    let script = format!("$DLOCK run job -c 'sleep 1; kill -KILL $$' | {pager}; stty --all");
+    let said = on_a_terminal(&quorum, &script).ended().with_code(0);
+    assert!(said.out.contains(" -echo "), "{}", said.out);
 }
 
 /// A killed editor, say, has no time to set the terminal's modes again. A shell has a group of its own.

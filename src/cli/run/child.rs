@@ -1,7 +1,7 @@
 //! Starts the command, with a signal to it if dlock is killed.
 //!
-//! The new process asks for that signal before the command runs. So dlock starts itself once more, as `dlock __child`,
-//! which does so and then becomes the command. Code between fork and exec would need `unsafe`.
+//! The new process asks for that signal, and unblocks others, before the command runs. So dlock starts itself once more,
+//! as `dlock __child`, which does so and then becomes the command. Code between fork and exec would need `unsafe`.
 
 use std::ffi::OsString;
 use std::io::{self, ErrorKind};
@@ -17,6 +17,7 @@ use crate::say::exit::Exit;
 use crate::say::failure::Failure;
 use crate::say::kind::Kind;
 use crate::say::stderr::complain;
+use crate::signals;
 
 /// The command to start.
 pub struct Start {
@@ -79,6 +80,7 @@ pub fn main(arguments: &[OsString]) -> Exit {
             return Exit::LOST;
         }
     }
+    signals::unblock_stops();
     let error = Command::new(program).args(rest).exec();
     let kind = match error.kind() {
         ErrorKind::NotFound => Kind::NotFound,

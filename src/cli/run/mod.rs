@@ -25,7 +25,7 @@ use crate::nodes;
 use crate::say::duration;
 use crate::say::exit::Exit;
 use crate::say::failure::Failure;
-use crate::signals::Signals;
+use crate::signals::{self, Signals};
 use child::Start;
 use once::{Left, OnceArgs};
 use supervise::{End, Supervised, signal_at_a_loss};
@@ -187,7 +187,7 @@ impl Args {
             return Ok(End::Lost);
         }
         let terminal = Terminal::open();
-        signals.control_job()?;
+        signals::hold_off_stops(&signals::STOPPING);
         let start = Start {
             command,
             environment,
@@ -206,7 +206,6 @@ impl Args {
             events,
             grace: self.grace,
             max_hold: self.max_hold,
-            is_to_stop: false,
         };
         Ok(supervised.run().await)
     }

@@ -14,7 +14,7 @@ use crate::hold::events::Events;
 use crate::hold::take;
 use crate::say::failure::Failure;
 use crate::say::kind::Kind;
-use crate::signals::{self, ENDING, Heard, Signals};
+use crate::signals::{self, ENDING, Heard, STOPPING, Signals};
 
 /// A command and its surroundings.
 pub struct Supervised<'a> {
@@ -27,8 +27,6 @@ pub struct Supervised<'a> {
     pub grace: Duration,
     /// Time after which dlock ends the command, while it still renews the locks.
     pub max_hold: Option<Duration>,
-    /// True after Ctrl-Z, until the job stops.
-    pub is_to_stop: bool,
 }
 
 /// The outcome of a supervision.
@@ -72,21 +70,14 @@ impl Supervised<'_> {
     }
 
     fn handle(&mut self, Heard { signal, by_terminal }: Heard) {
-        match signal {
-            Signal::SIGCHLD => {
-                // `are_gone` tells a failure.
-                let stopped = self.processes.collect().ok().flatten();
-                if stopped.is_some_and(|by| self.is_stopped_with_job(by)) {
-                    self.stop();
-                }
+        if signal == Signal::SIGCHLD {
+            // `are_gone` tells a failure.
+            let stopped = self.processes.collect().ok().flatten();
+            if stopped.is_some_and(|by| STOPPING.contains(&by)) && signals::has_job_control() {
+                self.stop();
             }
-            // The job's own stop or end shows what they do.
-            Signal::SIGTTIN | Signal::SIGTTOU | Signal::SIGCONT => {}
-            _ => self.pass_on(signal, by_terminal),
+            return;
         }
-    }
-
-    fn pass_on(&mut self, signal: Signal, by_terminal: bool) {
         // A key of the terminal has reached the group. The end of the terminal may have reached dlock alone.
         let in_group = by_terminal && signal != Signal::SIGHUP;
         self.processes.send(signal, if in_group { Whom::OtherGroups } else { Whom::All });
@@ -94,30 +85,15 @@ impl Supervised<'_> {
             // A stopped process receives it when it goes on.
             self.processes.send(Signal::SIGCONT, Whom::All);
         }
-        if signal == Signal::SIGTSTP {
-            self.is_to_stop = true;
-            if self.processes.ended.is_some() {
-                self.stop();
-            }
-        }
-    }
-
-    /// True if the stop of the first process is one of the job: a nested dlock stops itself by SIGSTOP. Another process may
-    /// stop the command, and continue it, while dlock renews.
-    fn is_stopped_with_job(&self, by: Signal) -> bool {
-        self.is_to_stop || [Signal::SIGTSTP, Signal::SIGTTIN, Signal::SIGTTOU].contains(&by)
     }
 
     /// Stops the whole job until the shell continues it: no process may run on while nothing renews the locks.
-    fn stop(&mut self) {
-        self.is_to_stop = false;
-        if signals::has_job_control() {
-            self.processes.send(Signal::SIGSTOP, Whom::All);
-            signals::stop_here();
-            // The loss ends the command otherwise.
-            if self.all_valid() {
-                self.processes.send(Signal::SIGCONT, Whom::All);
-            }
+    fn stop(&self) {
+        self.processes.send(Signal::SIGSTOP, Whom::All);
+        signals::stop_here();
+        // The loss ends the command otherwise.
+        if self.all_valid() {
+            self.processes.send(Signal::SIGCONT, Whom::All);
         }
     }
 

@@ -1,6 +1,7 @@
 //! The modes of the terminal, restored after a command that could not do so itself.
 
 use std::fs::{File, OpenOptions};
+use std::io::{self, IsTerminal};
 
 use nix::errno::Errno;
 use nix::sys::signal::{SigSet, SigmaskHow, Signal, killpg};
@@ -14,8 +15,12 @@ pub struct Terminal {
 }
 
 impl Terminal {
-    /// Opens the terminal. A daemon, a cron job, and most containers have none.
+    /// Opens the terminal, if the command's output goes there: in a pipeline its modes may be another program's. A
+    /// daemon, a cron job, and most containers have none.
     pub fn open() -> Option<Terminal> {
+        if !io::stdout().is_terminal() {
+            return None;
+        }
         let file = OpenOptions::new().read(true).write(true).open("/dev/tty").ok()?;
         let modes = tcgetattr(&file).ok()?;
         Some(Terminal { file, modes })

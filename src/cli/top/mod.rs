@@ -22,7 +22,7 @@ use crate::nodes::ask::Nodes;
 use crate::say::exit::Exit;
 use crate::say::failure::Failure;
 use crate::say::stdout;
-use crate::signals::{ENDING, Signals, has_job_control, stop_group};
+use crate::signals::{Signals, hold_off_stops, stop_group};
 use crate::watch::Watch;
 use keys::Wish;
 use screen::{Input, Screen};
@@ -53,27 +53,19 @@ impl Args {
             return Err(Failure::usage("there is no terminal to draw on: --once prints one frame"));
         }
         let mut signals = Signals::listen()?;
-        signals.control_job()?;
-        let halting = [&ENDING[..], &[Signal::SIGTSTP]].concat();
+        hold_off_stops(&[Signal::SIGTSTP]);
         let mut screen = Screen::enter()?;
         let mut view = View::default();
         loop {
             let ended = tokio::select! {
                 ended = show(&mut screen, &mut view, &mut watch) => ended,
-                signal = signals.next_of(&halting) => Ok(Some(signal)),
+                signal = signals.next_that_ends() => Ok(Some(signal)),
             };
             screen::leave();
             match ended? {
                 None => return Ok(Exit::OK),
                 Some(Signal::SIGTSTP) => {
-                    if has_job_control() {
-                        stop_group();
-                        let going_on = [&ENDING[..], &[Signal::SIGCONT]].concat();
-                        let signal = signals.next_of(&going_on).await;
-                        if signal != Signal::SIGCONT {
-                            return Ok(Exit::Signal(signal));
-                        }
-                    }
+                    stop_group();
                     screen.come_back()?;
                 }
                 Some(signal) => return Ok(Exit::Signal(signal)),
