@@ -72,6 +72,9 @@ impl<'c> Call<'c> {
     pub fn stays_in_slot(&self, inner: usize) -> bool {
         let mut count: c_int = 0;
         let argv = self.argv.get(inner..).unwrap_or_default();
+        if argv.is_empty() {
+            return true;
+        }
         let argc = c_int::try_from(argv.len()).unwrap_or(c_int::MAX);
         let slot = |at: usize| self.arg(at).map(slot_of);
         // SAFETY: the arguments are the server's; it only reads them, and checks their number. It gives an array of

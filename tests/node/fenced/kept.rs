@@ -217,4 +217,5 @@ fn the_keys_of_a_command_are_in_the_slot_of_the_mark(kind: Kind) {
         assert_eq!(node.run(&format!("DLOCK.MARK {{{mark}}}:mark")).int(), 7);
     }
     assert_eq!(node.run(&put.replace("SET", "APPEND")).int(), 2);
+    assert_eq!(node.run(&format!("DLOCK.FENCED {{{mark}}}:mark 8")).text(), "OK");
 }
