@@ -74,7 +74,8 @@ fn pretty(value: &Value) -> String {
 
 /// A command as generators of clients read it.
 fn described(doc: &Doc) -> Value {
-    let flags = upper(doc.flags);
+    let mut flags = upper(doc.flags);
+    flags.retain(|flag| flag != "GETKEYS-API");
     let mut described = json!({
         "summary": doc.summary,
         "complexity": doc.complexity,
@@ -86,7 +87,7 @@ fn described(doc: &Doc) -> Value {
     });
     if let Some(touch) = doc.key {
         described["key_specs"] = json!([{
-            "flags": touches(touch),
+            "flags": touches(touch, doc.flags.contains("getkeys-api")),
             "begin_search": {"index": {"pos": key(doc)}},
             "find_keys": {"range": {"lastkey": 0, "step": 1, "limit": 0}},
         }]);
@@ -128,7 +129,7 @@ fn argument(arg: &Arg) -> Value {
 /// A command as Redis Software reads it.
 fn packaged(doc: &Doc) -> Value {
     let key = key(doc);
-    let flags = doc.flags.replace("deny-oom", "denyoom");
+    let flags = doc.flags.replace("deny-oom", "denyoom").replace("getkeys-api", "movablekeys");
     json!({
         "command_name": doc.name.to_lowercase(),
         "command_arity": doc.arity,
@@ -143,13 +144,17 @@ fn upper(words: &str) -> Vec<String> {
     words.replace("deny-oom", "denyoom").to_uppercase().split(' ').map(str::to_owned).collect()
 }
 
-fn touches(touch: Touch) -> Vec<&'static str> {
-    match touch {
+fn touches(touch: Touch, has_more_keys: bool) -> Vec<&'static str> {
+    let mut flags = match touch {
         Touch::Reads => vec!["RO", "ACCESS"],
         Touch::Makes => vec!["RW", "ACCESS", "INSERT"],
         Touch::Changes => vec!["RW", "ACCESS", "UPDATE"],
         Touch::Removes => vec!["RW", "ACCESS", "DELETE"],
+    };
+    if has_more_keys {
+        flags.push("INCOMPLETE");
     }
+    flags
 }
 
 /// The position of the key; 0: no key.

@@ -1,8 +1,8 @@
 //! FENCED: commands that a mark accepts by their holder's fence.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use dlock_core::command::{Refusal, apply, fenced};
+use dlock_core::command::{Refusal, Touch, apply, fenced};
 use dlock_core::durability::mark::{self, Verdict};
 use dlock_core::{Fence, Key, Time};
 
@@ -13,8 +13,14 @@ use crate::ffi::key::Open;
 use crate::reply;
 use crate::state::{self, State};
 
+/// True if the server would crash when it asks for the keys of FENCED, so the command does not tell them.
+pub static WOULD_CRASH: AtomicBool = AtomicBool::new(false);
+
 /// DLOCK.FENCED.
 pub fn fenced(call: &Call<'_>) {
+    if call.asks_for_keys() {
+        return call.tell_keys(Touch::Makes, fenced::INNER);
+    }
     match show(call) {
         Ok(()) => {}
         Err(Refusal::Arity) => call.ctx.reply_wrong_arity(),
@@ -25,14 +31,14 @@ pub fn fenced(call: &Call<'_>) {
 fn show<'c>(call: &Call<'c>) -> Result<(), Refusal<'c>> {
     let fence = call.arg(2).ok_or(Refusal::Arity)?;
     let Some(time) = decides(call)? else { return replay(call, fenced::effect(fence)?) };
+    if WOULD_CRASH.load(Ordering::Relaxed) {
+        return Err(Refusal::Threads);
+    }
     let fence = fenced::parse(fence, call.arg(fenced::INNER))?;
     if let Some(name) = call.arg(fenced::INNER)
         && !call.may_be_inside(fenced::INNER)
     {
         return Err(Refusal::Foreign(name));
-    }
-    if call.ctx.flags().is_cluster() && !call.stays_in_slot(fenced::INNER) {
-        return Err(Refusal::OtherSlot);
     }
     let before = raise(call, fence, time)?;
     if call.len() <= fenced::INNER {

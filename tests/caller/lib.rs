@@ -3,6 +3,7 @@
 //! - `CALLER.CALL flags command [arg ...]`: calls with these flags of RM_Call; gives the reply.
 //! - `CALLER.SET key value flags command [arg ...]`: sets the key; then calls with these flags, and
 //!   passes on what that answers.
+//! - `CALLER.KEYS command [arg ...]`: has the keys of that command; does nothing.
 //! - `CALLER.ON event command [arg ...]`: from now on, calls from inside every event of this name that
 //!   a module or a new key causes, in the middle of whatever command has caused it.
 //! - `CALLER.OFF`: no longer.
@@ -38,9 +39,10 @@ static LISTENER: Mutex<Listener> = Mutex::new(Listener { orders: Vec::new(), hea
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn RedisModule_OnLoad(ctx: Ctx, _argv: *mut Str, _argc: c_int) -> c_int {
-    let commands: [(&CStr, raw::RedisModuleCmdFunc); 5] = [
+    let commands: [(&CStr, raw::RedisModuleCmdFunc); 6] = [
         (c"caller.call", Some(call)),
         (c"caller.set", Some(set)),
+        (c"caller.keys", Some(keys)),
         (c"caller.on", Some(on)),
         (c"caller.off", Some(off)),
         (c"caller.heard", Some(heard)),
@@ -49,7 +51,8 @@ pub unsafe extern "C" fn RedisModule_OnLoad(ctx: Ctx, _argv: *mut Str, _argc: c_
     unsafe {
         raw::Export_RedisModule_Init(ctx, c"caller".as_ptr(), 1, 1);
         for (name, run) in commands {
-            api!(RedisModule_CreateCommand(ctx, name.as_ptr(), run, c"write".as_ptr(), 0, 0, 0));
+            let flags = if name == c"caller.keys" { c"write getkeys-api" } else { c"write" };
+            api!(RedisModule_CreateCommand(ctx, name.as_ptr(), run, flags.as_ptr(), 0, 0, 0));
         }
         let class = (raw::REDISMODULE_NOTIFY_MODULE | raw::REDISMODULE_NOTIFY_NEW) as c_int;
         api!(RedisModule_SubscribeToKeyspaceEvents(ctx, class, Some(on_event)))
@@ -78,6 +81,24 @@ unsafe extern "C" fn set(ctx: Ctx, argv: *mut Str, argc: c_int) -> c_int {
         let set = run(ctx, b"!", b"SET", &[key.clone(), value.clone()]);
         api!(RedisModule_FreeCallReply(set));
         pass_on(ctx, run(ctx, flags, command, args));
+    }
+    0
+}
+
+unsafe extern "C" fn keys(ctx: Ctx, argv: *mut Str, argc: c_int) -> c_int {
+    // SAFETY: see the top of the file; the server gives an array of `count`, or NULL.
+    unsafe {
+        if api!(RedisModule_IsKeysPositionRequest(ctx)) == 0 {
+            return api!(RedisModule_ReplyWithSimpleString(ctx, c"OK".as_ptr()));
+        }
+        let mut count = 0;
+        let (rest, left, none) = (argv.add(1), argc - 1, std::ptr::null_mut());
+        let places =
+            api!(RedisModule_GetCommandKeysWithFlags(ctx, rest, left, &raw mut count, none));
+        for at in 0..if places.is_null() { 0 } else { count as usize } {
+            api!(RedisModule_KeyAtPos(ctx, *places.add(at) + 1));
+        }
+        api!(RedisModule_Free(places.cast()));
     }
     0
 }

@@ -14,7 +14,7 @@ pub const DOC: Doc = Doc {
     summary: "Raises a mark to a fence and runs a command; STALE if the mark has seen a larger fence",
     complexity: "That of the command, and O(1)",
     arity: -3,
-    flags: "write",
+    flags: "write getkeys-api",
     acl: "write",
     key: Some(Touch::Makes),
     args: &[

@@ -96,8 +96,8 @@ pub enum Refusal<'a> {
     Blocking(&'a [u8]),
     /// FENCED with a command of another module.
     Foreign(&'a [u8]),
-    /// FENCED in a cluster, with a command that has a key in another slot.
-    OtherSlot,
+    /// FENCED in a cluster, on a server with threads that crashes.
+    Threads,
     /// A command that cannot exist, inside FENCED.
     UnknownCommand(&'a [u8]),
 }
@@ -176,7 +176,9 @@ impl Refusal<'_> {
             }
             R::NoMemory => "OOM no memory for a new mark: 'maxmemory' is reached",
             R::Nested => "NOTALLOWED DLOCK.FENCED cannot run DLOCK.FENCED",
-            R::OtherSlot => "CROSSSLOT a key of the command is not in the slot of the mark",
+            R::Threads => {
+                "NOTALLOWED DLOCK.FENCED would crash this server in a cluster; set io-threads to 1"
+            }
             _ => "ERR",
         }
     }

@@ -52,6 +52,13 @@ impl Version {
         self.is_at_least((7, 4), (8, 0))
     }
 
+    /// True from Redis 8 and Valkey 8 on. They ask for the keys of a command on their threads for clients, Redis 8.6 also
+    /// without a cluster. If a module answers there, the server crashes.
+    #[must_use]
+    pub fn asks_for_keys_on_threads(self) -> bool {
+        self.is_at_least((8, 0), (8, 0))
+    }
+
     /// True for Redis 7 and Valkey 7, which give database 0 for every key that they load.
     #[must_use]
     pub fn loads_all_into_database_0(self) -> bool {

@@ -2,6 +2,7 @@
 
 use std::ffi::{CString, c_char, c_int};
 use std::ptr;
+use std::sync::atomic::Ordering;
 
 use redis_module::raw;
 
@@ -19,17 +20,29 @@ pub fn register(ctx: Ctx<'_>) -> Result<(), &'static str> {
     let category = unsafe {
         raw::RedisModule_AddACLCategory.is_some_and(|add| add(ctx.raw(), c"dlock".as_ptr()) == OK)
     };
+    // Only a cluster needs the keys of the command inside FENCED.
+    let is_cluster = ctx.flags().is_cluster();
+    let would_crash = is_cluster
+        && ctx.version().asks_for_keys_on_threads()
+        && ctx.io_threads().is_none_or(|threads| threads > 1);
+    fenced_commands::WOULD_CRASH.store(would_crash, Ordering::Relaxed);
     for command in Command::ALL {
-        register_one(ctx, *command, category)?;
+        register_one(ctx, *command, category, is_cluster && !would_crash)?;
     }
     Ok(())
 }
 
-fn register_one(ctx: Ctx<'_>, command: Command, category: bool) -> Result<(), &'static str> {
+fn register_one(
+    ctx: Ctx<'_>,
+    command: Command,
+    category: bool,
+    tells_keys: bool,
+) -> Result<(), &'static str> {
     let doc = command.doc();
     // The server writes its own commands in lower case; clients may use any case.
     let name = c_string(&doc.name.to_ascii_lowercase());
-    let flags = c_string(doc.flags);
+    let flags = if tells_keys { doc.flags } else { doc.flags.trim_end_matches(TELLS_KEYS) };
+    let flags = c_string(flags);
     let key = key_position(doc);
     // SAFETY: see `context`; the server copies name and flags.
     let command = unsafe {
@@ -63,7 +76,7 @@ fn register_one(ctx: Ctx<'_>, command: Command, category: bool) -> Result<(), &'
             }
         }
     }
-    document(command, doc, key)
+    document(command, doc, key, tells_keys)
 }
 
 /// The callback of a command.
@@ -111,11 +124,12 @@ fn document(
     command: *mut raw::RedisModuleCommand,
     doc: &Doc,
     key: c_int,
+    tells_keys: bool,
 ) -> Result<(), &'static str> {
     let mut texts = Texts::default();
     let mut lists = Vec::new();
     let mut args = arguments(doc.args, &mut texts, &mut lists);
-    let mut specs = key_specs(doc, key);
+    let mut specs = key_specs(doc, key, tells_keys);
     // SAFETY: all zeros are NULL: no history, no tips.
     let mut info: raw::RedisModuleCommandInfo = unsafe { std::mem::zeroed() };
     info.version = &VERSION.0;
@@ -183,13 +197,17 @@ fn arguments(
     list
 }
 
-fn key_specs(doc: &Doc, key: c_int) -> Vec<raw::RedisModuleCommandKeySpec> {
+fn key_specs(doc: &Doc, key: c_int, tells_keys: bool) -> Vec<raw::RedisModuleCommandKeySpec> {
     // SAFETY: all zeros end the list.
     let end: raw::RedisModuleCommandKeySpec = unsafe { std::mem::zeroed() };
     let Some(touch) = doc.key else { return vec![end] };
     // SAFETY: all zeros are a list's end; the specification's fields follow.
     let mut spec: raw::RedisModuleCommandKeySpec = unsafe { std::mem::zeroed() };
     spec.flags = touch_flags(touch) as u64;
+    if doc.flags.ends_with(TELLS_KEYS) && tells_keys {
+        // Otherwise the server does not ask for the keys of the inner command.
+        spec.flags |= u64::from(raw::REDISMODULE_CMD_KEY_INCOMPLETE);
+    }
     spec.begin_search_type = raw::RedisModuleKeySpecBeginSearchType_REDISMODULE_KSPEC_BS_INDEX;
     spec.bs.index.pos = key;
     spec.find_keys_type = raw::RedisModuleKeySpecFindKeysType_REDISMODULE_KSPEC_FK_RANGE;
@@ -198,6 +216,9 @@ fn key_specs(doc: &Doc, key: c_int) -> Vec<raw::RedisModuleCommandKeySpec> {
     spec.fk.range.limit = 0;
     vec![spec, end]
 }
+
+/// The flag of a command that tells its keys.
+const TELLS_KEYS: &str = " getkeys-api";
 
 /// The layout of the structures above, for servers with other layouts.
 struct Version(raw::RedisModuleCommandInfoVersion);

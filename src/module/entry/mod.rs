@@ -9,9 +9,9 @@
 //! - [`blocked_clients`]: a blocked client is unblocked, or gone.
 //! - [`config`]: the configuration.
 //!
-//! The server calls a module on one thread, under its own lock, with one exception: `free` of [`lock_type`]
-//! and [`done_type`] may run on other threads, as `ffi::block` and `ffi::done` allow. No command has the flag
-//! `getkeys-api`: servers would ask for its keys on their threads for clients, where the call itself crashes them.
+//! The server calls a module on one thread, under its own lock, with two exceptions. `free` of [`lock_type`]
+//! and [`done_type`] may run on other threads, as `ffi::block` and `ffi::done` allow. And [`commands`] may be
+//! asked for their keys, which `ffi::inner` answers without any state of the module.
 
 mod blocked_clients;
 mod commands;

@@ -3,7 +3,7 @@
 //! Unless a comment says otherwise, a call into the server is safe here. The server passed the context for the
 //! length of one callback, [`Ctx`] lives no longer, and everything runs on the server's main thread.
 
-use std::ffi::{CStr, CString, c_char, c_int, c_long, c_longlong};
+use std::ffi::{CStr, CString, c_char, c_int, c_long, c_longlong, c_void};
 use std::fmt::Display;
 use std::io::Write;
 use std::marker::PhantomData;
@@ -415,3 +415,9 @@ fn signed(n: u64) -> c_longlong {
 
 pub const OK: c_int = 0;
 pub const ERR: c_int = 1;
+
+/// Frees memory that the server allocated.
+pub unsafe fn server_free(ptr: *mut c_void) {
+    // SAFETY: by the function's contract.
+    unsafe { api!(RedisModule_Free(ptr)) };
+}

@@ -1,6 +1,6 @@
-//! The command inside FENCED.
+//! The command inside FENCED: its keys, and its execution.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::ffi::{CStr, c_int};
 use std::ptr;
@@ -9,10 +9,10 @@ use nix::errno::Errno;
 use redis_module::raw;
 
 use dlock_core::command::inner::{self, Refused};
-use dlock_core::servers::slots::slot_of;
 
-use super::call::Call;
-use super::context::{Ctx, api, variadic};
+use super::call::{Call, touch_flags};
+use super::context::{Ctx, api, server_free, variadic};
+use dlock_core::command::Touch;
 
 /// The outcome of an inner command.
 pub enum Inner<'c> {
@@ -30,6 +30,63 @@ pub struct Reply<'c> {
 }
 
 impl<'c> Call<'c> {
+    /// True if the server only asks for the positions of keys. Then the call must do nothing, and touch no
+    /// state of the module: servers ask before they check rights, and some ask on another thread than the main
+    /// one.
+    pub fn asks_for_keys(&self) -> bool {
+        // SAFETY: see `context`.
+        unsafe { api!(RedisModule_IsKeysPositionRequest(self.ctx.raw())) != 0 }
+    }
+
+    /// Answers with the first argument, and the keys of the command that begins at `inner`.
+    pub fn tell_keys(&self, touch: Touch, inner: usize) {
+        self.tell_key(1, touch_flags(touch));
+        // A command that is refused when it runs has no keys. Among these is FENCED itself in all of its
+        // spellings: the server may end a name at its first zero byte.
+        if self.arg(inner).is_none_or(|name| inner::check(name).is_err()) {
+            return;
+        }
+        // Another module's command may ask for the keys of this one again.
+        if !LOOKS_FOR_KEYS.replace(true) {
+            self.tell_inner_keys(inner);
+            LOOKS_FOR_KEYS.set(false);
+        }
+    }
+
+    fn tell_inner_keys(&self, inner: usize) {
+        let (mut count, mut flags): (c_int, *mut c_int) = (0, ptr::null_mut());
+        let argv = self.argv.get(inner..).unwrap_or_default();
+        let argc = c_int::try_from(argv.len()).unwrap_or(c_int::MAX);
+        // SAFETY: the arguments are the server's; it only reads them, and checks their number. It
+        // gives two arrays of `count`, which are ours to free, or NULL.
+        unsafe {
+            let positions = api!(RedisModule_GetCommandKeysWithFlags(
+                self.ctx.raw(),
+                argv.as_ptr().cast_mut(),
+                argc,
+                &raw mut count,
+                &raw mut flags
+            ));
+            if positions.is_null() {
+                return;
+            }
+            for i in 0..usize::try_from(count).unwrap_or(0) {
+                let position = usize::try_from(*positions.add(i)).unwrap_or(0);
+                self.tell_key(inner.saturating_add(position), *flags.add(i));
+            }
+            server_free(positions.cast());
+            server_free(flags.cast());
+        }
+    }
+
+    fn tell_key(&self, position: usize, flags: c_int) {
+        let Ok(position) = c_int::try_from(position) else { return };
+        // The keys are complete here, in whatever way the server found them.
+        let flags = flags & !(raw::REDISMODULE_CMD_KEY_INCOMPLETE as c_int);
+        // SAFETY: see `context`; the server asks for keys just now.
+        unsafe { api!(RedisModule_KeyAtPosWithFlags(self.ctx.raw(), position, flags)) };
+    }
+
     /// Runs the command that begins at `inner`, as the client's own: with its rights, and with a script's
     /// limits. It can do anything to the keyspace, so no key may be open.
     pub fn carry_out(&self, inner: usize) -> Inner<'c> {
@@ -64,39 +121,6 @@ impl<'c> Call<'c> {
                 Inner::Refused { words, certainly: !is_own(&given.to_ascii_uppercase()) }
             }
             None => Inner::Ran(reply),
-        }
-    }
-
-    /// True if all keys of the command that begins at `inner` are in the slot of the first argument. Servers look for a
-    /// key where that one is, without a check.
-    pub fn stays_in_slot(&self, inner: usize) -> bool {
-        let mut count: c_int = 0;
-        let argv = self.argv.get(inner..).unwrap_or_default();
-        if argv.is_empty() {
-            return true;
-        }
-        let argc = c_int::try_from(argv.len()).unwrap_or(c_int::MAX);
-        let slot = |at: usize| self.arg(at).map(slot_of);
-        // SAFETY: the arguments are the server's; it only reads them, and checks their number. It gives an array of
-        // `count`, which is ours to free, or NULL.
-        unsafe {
-            let positions = api!(RedisModule_GetCommandKeysWithFlags(
-                self.ctx.raw(),
-                argv.as_ptr().cast_mut(),
-                argc,
-                &raw mut count,
-                ptr::null_mut()
-            ));
-            if positions.is_null() {
-                // No keys, or no command.
-                return true;
-            }
-            let mut keys = (0..usize::try_from(count).unwrap_or(0)).map(|key| *positions.add(key));
-            let stays = keys.all(|key| {
-                usize::try_from(key).is_ok_and(|key| slot(inner.saturating_add(key)) == slot(1))
-            });
-            api!(RedisModule_Free(positions.cast()));
-            stays
         }
     }
 
@@ -231,7 +255,7 @@ impl Reply<'_> {
     ///
     /// # Safety
     /// The array must be this reply, or a part of it, or NULL.
-    unsafe fn element(
+    pub(super) unsafe fn element(
         &self,
         array: *mut raw::RedisModuleCallReply,
         at: usize,
@@ -253,7 +277,7 @@ impl Reply<'_> {
 ///
 /// # Safety
 /// The reply must stay open for all of `'a`.
-unsafe fn text_of<'a>(reply: *mut raw::RedisModuleCallReply) -> &'a [u8] {
+pub(super) unsafe fn text_of<'a>(reply: *mut raw::RedisModuleCallReply) -> &'a [u8] {
     let mut len = 0;
     // SAFETY: by the function's contract; a reply that is not a text has none.
     unsafe {
@@ -272,6 +296,9 @@ impl Drop for Reply<'_> {
 }
 
 thread_local! {
+    /// True while this thread looks for the keys of an inner command: it does so once at a time, even in a
+    /// nested request.
+    static LOOKS_FOR_KEYS: Cell<bool> = const { Cell::new(false) };
     /// Names of the server's own commands. This is constant: no module can take such a name.
     static OF_THE_SERVER: RefCell<BTreeSet<Vec<u8>>> = const { RefCell::new(BTreeSet::new()) };
 }

@@ -40,8 +40,9 @@ use std::thread::{self, ThreadId};
 /// A value that lives as long as the server and is used on its main thread only.
 pub struct MainThread<T>(RefCell<T>);
 
-// SAFETY: the server calls every callback of this module on its main thread, under its global lock. The exception,
-// `free` (block.rs), touches no `MainThread`. Neither does the module's own thread (durability/writer.rs).
+// SAFETY: the server calls every callback of this module on its main thread, under its global lock. The two
+// exceptions touch no `MainThread`: `free` (block.rs), and FENCED when it is asked for keys (inner.rs). Neither
+// does the module's own thread (durability/writer.rs).
 unsafe impl<T> Sync for MainThread<T> {}
 // SAFETY: as above: it is made, used and dropped on one thread.
 unsafe impl<T> Send for MainThread<T> {}

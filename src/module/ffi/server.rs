@@ -9,7 +9,7 @@ use dlock_core::Serves;
 use dlock_core::servers::quirks::{Family, Version};
 
 use super::context::{Ctx, Name, OK, api, variadic};
-use super::inner::{ELSEWHERE, Reply};
+use super::inner::{ELSEWHERE, Reply, text_of};
 
 impl<'c> Ctx<'c> {
     /// Tells if the server would accept a client's write to the key now. Its slot may have moved, the cluster
@@ -73,6 +73,19 @@ impl<'c> Ctx<'c> {
             let version = (!text.is_null()).then(|| CStr::from_ptr(text).to_bytes().to_vec());
             api!(RedisModule_FreeServerInfo(self.raw(), info));
             version
+        }
+    }
+
+    /// The setting `io-threads`, if the server tells it.
+    pub fn io_threads(self) -> Option<u64> {
+        let call = variadic!(RedisModule_Call);
+        let (get, name) = (c"GET".as_ptr(), c"io-threads".as_ptr());
+        // SAFETY: c is a C string. What is read belongs to the reply.
+        unsafe {
+            let raw = call(self.raw(), c"CONFIG".as_ptr(), c"Ecc".as_ptr(), get, name);
+            let reply = Reply { ctx: self, raw };
+            let value = reply.element(raw, 1)?;
+            std::str::from_utf8(text_of(value)).ok()?.parse().ok()
         }
     }
 

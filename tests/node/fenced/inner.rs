@@ -100,6 +100,35 @@ fn full_memory_refuses_what_needs_more_and_a_new_mark(kind: Kind) {
 }
 
 #[apply(on_every_server)]
+fn a_cluster_finds_the_keys_of_any_command(kind: Kind) {
+    let server = Server::build(kind).cluster().start();
+    for (words, keys) in [
+        ("DLOCK.FENCED mark 7", vec!["mark"]),
+        ("DLOCK.FENCED mark 7 PING", vec!["mark"]),
+        ("DLOCK.FENCED mark 7 MSET a 1 b 2", vec!["mark", "a", "b"]),
+        ("DLOCK.FENCED mark 7 ZUNIONSTORE d 2 a b", vec!["mark", "d", "a", "b"]),
+        ("DLOCK.FENCED mark 7 XREAD COUNT 1 STREAMS s 0", vec!["mark", "s"]),
+        ("DLOCK.FENCED mark 7 DLOCK.CHECK lock token", vec!["mark", "lock"]),
+        ("DLOCK.FENCED mark 7 OBJECT ENCODING a", vec!["mark", "a"]),
+        // A command that is refused when it runs has no keys.
+        ("DLOCK.FENCED mark 7 NOPE a", vec!["mark"]),
+        ("DLOCK.FENCED mark 7 GET", vec!["mark"]),
+        ("DLOCK.FENCED mark 7 DLOCK.FENCED other 7 GET a", vec!["mark"]),
+        ("DLOCK.FENCED mark 7 ZUNIONSTORE d 99 a b", vec!["mark"]),
+        ("DLOCK.FENCED mark 7 EVAL x -1 a", vec!["mark"]),
+    ] {
+        let found = server.run(&format!("COMMAND GETKEYS {words}"));
+        let mut found: Vec<String> = found.items().iter().map(Value::text).collect();
+        let mut keys: Vec<String> = keys.into_iter().map(str::to_owned).collect();
+        found.sort();
+        keys.sort();
+        assert_eq!(found, keys, "{words}");
+    }
+    let flags = server.run("COMMAND GETKEYSANDFLAGS DLOCK.FENCED mark 7 GET a");
+    assert_eq!(flags.items()[0].items()[1].items()[0].text(), "RW");
+}
+
+#[apply(on_every_server)]
 fn nesting_as_deep_as_a_request_is_long_is_refused_and_does_no_harm(kind: Kind) {
     let server = Server::start(kind);
     let outer = ["DLOCK.FENCED", "mark", "7"];
@@ -107,6 +136,10 @@ fn nesting_as_deep_as_a_request_is_long_is_refused_and_does_no_harm(kind: Kind) 
     deep.extend(["SET", "a", "1"]);
     let mut client = server.client();
     assert_eq!(client.run_args(&deep).code(), "NOTALLOWED");
+    let keys = client.run_args(&[&["COMMAND", "GETKEYS"][..], &deep].concat());
+    assert_eq!(keys.items().len(), 1);
+    let dry = client.run_args(&[&["ACL", "DRYRUN", "default"][..], &deep].concat());
+    assert_eq!(dry.text(), "OK");
     // Through commands that take commands.
     let mut mixed: Vec<&str> = vec![];
     for _ in 0..10_000 {
@@ -131,10 +164,27 @@ fn no_spelling_that_the_server_takes_for_one_nests(kind: Kind) {
         let mut deep = vec![first, b"mark", b"7"];
         deep.extend(std::iter::repeat_n(nested, 30_000).flatten());
         deep.extend([&b"SET"[..], b"a", b"1"]);
+        let keys = eve.run_args(&[&[&b"COMMAND"[..], b"GETKEYS"], &deep[..]].concat());
+        assert_eq!(keys.items(), [Value::Bulk("mark".into())]);
         let refused = eve.run_args(&deep);
         assert!(refused.error().starts_with("ERR unknown command"), "{refused:?}");
     }
     assert_eq!(server.run("EXISTS a mark").int(), 0);
+}
+
+/// Another module's command has the keys of one within it, which is this one again.
+#[apply(on_every_server)]
+fn nothing_nests_through_another_modules_command(kind: Kind) {
+    let server = Server::build(kind).with_caller().cluster().start();
+    let mut client = server.client();
+    let nested = ["DLOCK.FENCED", "mark", "7", "CALLER.KEYS"];
+    let mut deep = vec!["COMMAND", "GETKEYS"];
+    deep.extend(std::iter::repeat_n(nested, 30_000).flatten());
+    deep.extend(["SET", "a", "1"]);
+    assert_eq!(client.run_args(&deep).items().len(), 2);
+    // The server answers the next request as usual.
+    let keys = client.run("COMMAND GETKEYS DLOCK.FENCED mark 7 SET a 1");
+    assert_eq!(keys.items(), [Value::Bulk("mark".into()), Value::Bulk("a".into())]);
 }
 
 /// Another spelling of a command that this server accepts.
