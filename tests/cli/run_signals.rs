@@ -186,7 +186,7 @@ fn a_stopped_process_that_outlives_the_first_one_ends_by_a_signal_to_dlock() {
 
 /// The states of the children of a process.
 fn states(parent: u32) -> String {
-    let listed = Command::new("ps").args(["-o", "stat=", "--ppid", &parent.to_string()]).output();
+    let listed = Command::new("ps").args(["-o", "s=", "--ppid", &parent.to_string()]).output();
     String::from_utf8_lossy(&listed.expect("there is ps").stdout).into_owned()
 }
 

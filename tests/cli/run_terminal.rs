@@ -27,7 +27,8 @@ fn a_command_has_the_terminal_and_reads_from_it() {
 #[test]
 fn ctrl_c_ends_the_command_and_gives_the_lock_back() {
     let quorum = Quorum::start(1);
-    let inner = "trap \"echo got; exit 7\" INT; echo in; while :; do sleep 0.02; done";
+    // Ctrl-C may come twice in the first moment.
+    let inner = "trap \"echo got; exit 7\" INT; sleep 0.3; echo in; while :; do sleep 0.02; done";
     let mut typed = on_a_terminal(&quorum, &format!("exec $DLOCK run job -c '{inner}'"));
     typed.until_it_prints("in");
     typed.write(CTRL_C);
@@ -166,6 +167,32 @@ fn dlock_goes_on_when_its_command_ignores_ctrl_z() {
     typed.until_it_prints("got 1");
     typed.until_it_prints("code 0");
     typed.ended().with_code(0);
+}
+
+#[test]
+fn ctrl_z_leaves_a_process_time_to_tidy_up() {
+    let quorum = Quorum::start(1);
+    let folder = tempfile::tempdir().expect("a folder can be made");
+    let file = folder.path().join("tidies.sh");
+    let tidies =
+        "trap 'echo tidied; kill -STOP $$' TSTP; echo in; while :; do read -t 0.05 line; done";
+    std::fs::write(&file, tidies).expect("there is room");
+    let run = format!("$DLOCK run job -c 'bash {}; true'", file.display());
+    let mut typed = on_a_terminal(&quorum, &format!("set -m; {run}; echo stopped"));
+    typed.until_it_prints("in");
+    typed.write(CTRL_Z);
+    typed.until_it_prints("tidied");
+    typed.until_it_prints("stopped");
+}
+
+#[test]
+fn ctrl_z_after_the_end_of_the_first_process_stops_what_is_left() {
+    let quorum = Quorum::start(1);
+    let script = "set -m; $DLOCK run job -c 'sleep 100 &'; echo stopped";
+    let mut typed = on_a_terminal(&quorum, script);
+    typed.until_it_prints("run on");
+    typed.write(CTRL_Z);
+    typed.until_it_prints("stopped");
 }
 
 /// As vim does for its own Ctrl-Z.

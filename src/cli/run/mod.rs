@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use dlock_client::{Error, Guard, LockOptions, Loss, LossReason};
 use nix::sys::signal::Signal;
+use tokio::time::Instant;
 
 use crate::global::Global;
 use crate::hold::events::Events;
@@ -206,6 +207,7 @@ impl Args {
             events,
             grace: self.grace,
             max_hold: self.max_hold,
+            started: Instant::now(),
         };
         Ok(supervised.run().await)
     }

@@ -51,7 +51,7 @@ impl Processes {
     }
 
     /// Collects processes that have ended. Fails with CHILD if dlock has no children. Returns the signal by which the
-    /// first one has stopped, if it has.
+    /// first one has stopped, if it has; after its end, any child.
     pub fn collect(&mut self) -> Result<Option<Signal>, Errno> {
         let mut stopped = None;
         // Bounded: a command may start processes faster than one thread can collect them.
@@ -60,7 +60,8 @@ impl Processes {
             let process = Pid::from_raw(process.as_raw_pid());
             let is_first = self.ended.is_none() && process == self.first;
             if status.stopped() {
-                let by = status.stopping_signal().filter(|_| is_first);
+                let counts = is_first || self.ended.is_some() && !self.others.contains(&process);
+                let by = status.stopping_signal().filter(|_| counts);
                 stopped = by.and_then(|by| Signal::try_from(by).ok()).or(stopped);
                 continue;
             }
@@ -97,6 +98,11 @@ impl Processes {
             }
             sent.extend(new);
         }
+    }
+
+    /// True if there are others than the first one.
+    pub fn are_several(&self) -> bool {
+        with_descendants(&self.children().unwrap_or_default()).len() > 1
     }
 
     /// The processes that are known without /proc.

@@ -27,6 +27,7 @@ pub struct Supervised<'a> {
     pub grace: Duration,
     /// Time after which dlock ends the command, while it still renews the locks.
     pub max_hold: Option<Duration>,
+    pub started: Instant,
 }
 
 /// The outcome of a supervision.
@@ -78,8 +79,10 @@ impl Supervised<'_> {
             }
             return;
         }
-        // A key of the terminal has reached the group. The end of the terminal may have reached dlock alone.
-        let in_group = by_terminal && signal != Signal::SIGHUP;
+        // A key of the terminal has reached the group, unless it came before the command. The end of the terminal may have
+        // reached dlock alone.
+        let is_new = self.started.elapsed() < START;
+        let in_group = by_terminal && signal != Signal::SIGHUP && !is_new;
         self.processes.send(signal, if in_group { Whom::OtherGroups } else { Whom::All });
         if ENDING.contains(&signal) {
             // A stopped process receives it when it goes on.
@@ -89,6 +92,11 @@ impl Supervised<'_> {
 
     /// Stops the whole job until the shell continues it: no process may run on while nothing renews the locks.
     fn stop(&self) {
+        self.processes.send(Signal::SIGSTOP, Whom::OtherGroups);
+        if self.processes.are_several() {
+            // Those of the group have got the terminal's signal, too, and may be restoring the terminal.
+            std::thread::sleep(TIDIES_UP);
+        }
         self.processes.send(Signal::SIGSTOP, Whom::All);
         signals::stop_here();
         // The loss ends the command otherwise.
@@ -179,6 +187,12 @@ async fn first_loss(guards: &[Guard], max_hold: Option<Duration>) -> Loss {
 
 /// Interval of KILL: a process that is started meanwhile may not get it.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
+/// Time to stop for the processes of a job, before dlock stops them.
+const TIDIES_UP: Duration = Duration::from_millis(300);
+
+/// Time in which dlock may hear signals from before the start of the command.
+const START: Duration = Duration::from_millis(100);
 
 /// Interval of looks at the clock.
 const READ_CLOCK: Duration = Duration::from_secs(1);
