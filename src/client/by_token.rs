@@ -126,7 +126,8 @@ impl Client {
         let (mut answered, mut held) = (0, false);
         let mut states = vec![(Answer::Silent, NodeState::NotAsked); self.size()];
         while let Some((place, outcome)) = asked.next().await {
-            held |= outcome == Released::Held;
+            // A request whose answer was lost may have released it.
+            held |= matches!(outcome, Released::Held | Released::Either);
             answered += usize::from(outcome.is_done());
             states[place] = match outcome {
                 Released::No(error) | Released::NotYet(error) => {
@@ -161,7 +162,9 @@ impl Client {
 
     async fn inspections(&self, key: &Key) -> Vec<Result<Option<Inspection>, NodeError>> {
         let within = self.shared.timeout(Duration::MAX);
-        let replies = self.send_all(redis::cmd("DLOCK.INSPECT").arg(key.as_bytes()), within).await;
+        let replies = self
+            .send_all(redis::cmd("DLOCK.INSPECT").arg(key.as_bytes()), within, |_| Ok(()))
+            .await;
         replies.into_iter().map(|reply| Ok(Inspection::read(&reply?)?)).collect()
     }
 
@@ -183,7 +186,12 @@ impl Client {
             command.arg(token.as_str());
         }
         let within = self.shared.timeout(Duration::MAX);
-        let replies = self.send_all(&command, within).await;
+        // A second request could end the lock of the next holder.
+        let once = |again| match again {
+            true => Err(NodeError::Unreachable(NO_ANSWER.to_owned())),
+            false => Ok(()),
+        };
+        let replies = self.send_all(&command, within, once).await;
         Ok(self.named(replies.into_iter().map(|reply| match reply? {
             Value::Int(ended) => Ok(u64::try_from(ended).unwrap_or(0)),
             other => Err(NodeError::Refused(format!("an unexpected reply: {other:?}"))),
@@ -294,8 +302,13 @@ impl Client {
         answers
     }
 
-    async fn send_all(&self, command: &Cmd, within: Duration) -> Vec<Result<Value, NodeError>> {
-        let asked = self.shared.nodes.iter().map(|node| node.ask(command, within, |_| Ok(())));
+    async fn send_all(
+        &self,
+        command: &Cmd,
+        within: Duration,
+        enter: impl Fn(bool) -> Result<(), NodeError> + Copy,
+    ) -> Vec<Result<Value, NodeError>> {
+        let asked = self.shared.nodes.iter().map(|node| node.ask(command, within, enter));
         let replies = join_all(asked).await;
         self.shared.nodes.iter().zip(replies).map(|(node, reply)| node.counted(reply)).collect()
     }
@@ -357,3 +370,7 @@ fn against(nodes: &[(Answer, NodeState)]) -> usize {
 }
 
 const RUNTIME: &str = "the runtime has ended";
+
+/// The error for a request that is not sent twice.
+const NO_ANSWER: &str =
+    "the connection broke before the answer, and the request may have ended the lock";

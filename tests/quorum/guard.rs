@@ -2,6 +2,7 @@
 
 use dlock_client::{Error, LossReason};
 use harness::Quorum;
+use harness::proxy::Way;
 use harness::quorum::Node;
 
 use crate::coordinator::{LONG, healthy_program, ms, program, run, take, take_everywhere, until};
@@ -110,5 +111,45 @@ fn a_program_that_closes_has_released_what_it_dropped() {
         }
         client.close().await;
         quorum.until_released();
+    });
+}
+
+/// Runs this at a client's only node. The connection breaks once the lock is free, before the answer.
+async fn without_an_answer<T>(quorum: &Quorum, work: impl Future<Output = T>) -> T {
+    let network = quorum[0].network();
+    network.keep_back(Way::Down);
+    let breaks = async {
+        until("the lock is free", || quorum.held("job") == 0).await;
+        let bob = take(&healthy_program(quorum).await, "job", LONG).await;
+        network.cut();
+        bob
+    };
+    let (answer, bob) = tokio::join!(work, breaks);
+    assert_eq!(quorum.held("job"), 1, "the next holder keeps its lock");
+    drop(bob);
+    answer
+}
+
+#[test]
+fn a_break_without_an_answer_is_not_sent_again() {
+    let quorum = Quorum::start(1);
+    run(async {
+        let operator = program(&quorum).await;
+        let _alice = take(&healthy_program(&quorum).await, "job", LONG).await;
+        let broken = without_an_answer(&quorum, operator.break_lock("job", None)).await;
+        assert!(matches!(&broken.unwrap()[..], [(_, Err(_))]));
+    });
+}
+
+#[test]
+fn a_release_by_token_whose_answer_is_lost_was_of_a_held_lock() {
+    let quorum = Quorum::start(1);
+    run(async {
+        let client = program(&quorum).await;
+        let guard = take(&client, "job", LONG).await;
+        let token = guard.token().clone();
+        guard.detach().await.expect("it is held");
+        let released = without_an_answer(&quorum, client.release("job", &token)).await;
+        assert!(released.unwrap());
     });
 }

@@ -164,9 +164,10 @@ class Watch {
   }
 
   #abort(loss: Failure | null | undefined): void {
-    if (loss === null || loss === undefined || this.#controller.signal.aborted) return;
+    // Whether the lock can be left done may still be open.
+    if (loss === null || loss === undefined || loss.why === 'done' || this.#controller.signal.aborted) return;
     this.end();
-    if (loss.why !== 'done') this.#controller.abort(made(loss) as LostError);
+    this.#controller.abort(made(loss) as LostError);
   }
 }
 
