@@ -147,7 +147,7 @@ fn a_release_by_token_whose_answer_is_lost_was_of_a_held_lock() {
     run(async {
         let client = program(&quorum).await;
         let guard = take(&client, "job", LONG).await;
-        let token = guard.token().clone();
+        let token = *guard.token();
         guard.detach().await.expect("it is held");
         let released = without_an_answer(&quorum, client.release("job", &token)).await;
         assert!(released.unwrap());
