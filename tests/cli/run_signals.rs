@@ -28,23 +28,15 @@ fn a_wait_ends_by_a_signal_and_leaves_no_waiter() {
 }
 
 #[test]
-fn a_command_ends_though_the_parent_of_dlock_has_blocked_its_signal() {
-    let quorum = Quorum::start(1);
-    let mut command = program::with_usual_signals("env");
-    command.arg("--block-signal=CHLD").arg(program::path());
-    command.args(["run", "job", "--", "true"]).env("DLOCK_NODES", quorum.urls().join(","));
-    Running::of(command).ended().with_code(0);
-    quorum.until_released();
-}
-
-#[test]
-fn a_command_ends_though_the_parent_of_dlock_ignores_its_signal() {
-    let quorum = Quorum::start(1);
-    let mut command = program::with_usual_signals("env");
-    command.arg("--ignore-signal=CHLD").arg(program::path());
-    command.args(["run", "job", "-c", "exit 7"]).env("DLOCK_NODES", quorum.urls().join(","));
-    Running::of(command).ended().with_code(7);
-    quorum.until_released();
+fn a_command_ends_though_the_parent_of_dlock_has_blocked_its_signal_or_ignores_it() {
+    for how in ["--block-signal=CHLD", "--ignore-signal=CHLD"] {
+        let quorum = Quorum::start(1);
+        let mut command = program::with_usual_signals("env");
+        command.arg(how).arg(program::path());
+        command.args(["run", "job", "-c", "exit 7"]).env("DLOCK_NODES", quorum.urls().join(","));
+        Running::of(command).ended().with_code(7);
+        quorum.until_released();
+    }
 }
 
 /// dlock is delayed after each handler that it installs: for a tenth of a second there is a handler, and
