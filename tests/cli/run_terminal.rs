@@ -127,7 +127,7 @@ fn dlock_goes_on_when_another_process_stops_its_command_and_continues_it() {
 #[test]
 fn ctrl_c_ends_a_command_in_a_group_of_its_own() {
     let quorum = Quorum::start(1);
-    let inner = "timeout 100 sh -c 'echo in; exec sleep 100'";
+    let inner = "timeout 100 sh -c 'sleep 0.3; echo in; exec sleep 100'";
     let mut typed = on_a_terminal(&quorum, &format!("exec $DLOCK run job -- {inner}"));
     typed.until_it_prints("in");
     typed.write(CTRL_C);
@@ -139,7 +139,8 @@ fn ctrl_c_ends_a_command_in_a_group_of_its_own() {
 #[test]
 fn the_end_of_the_terminal_ends_the_command() {
     let quorum = Quorum::start(1);
-    let typed = on_a_terminal(&quorum, "exec $DLOCK run job -c 'echo in; exec sleep 100'");
+    let typed =
+        on_a_terminal(&quorum, "exec $DLOCK run job -c 'sleep 0.3; echo in; exec sleep 100'");
     typed.until_it_prints("in");
     typed.signal(Signal::SIGKILL);
     quorum.until_released();
@@ -174,8 +175,7 @@ fn ctrl_z_leaves_a_process_time_to_tidy_up() {
     let quorum = Quorum::start(1);
     let folder = tempfile::tempdir().expect("a folder can be made");
     let file = folder.path().join("tidies.sh");
-    let tidies =
-        "trap 'echo tidied; kill -STOP $$' TSTP; echo in; while :; do read -t 0.05 line; done";
+    let tidies = "trap 'read -t 0.1 line; echo tidied; kill -STOP $$' TSTP; echo in; while :; do read -t 0.05 line; done";
     std::fs::write(&file, tidies).expect("there is room");
     let run = format!("$DLOCK run job -c 'bash {}; true'", file.display());
     let mut typed = on_a_terminal(&quorum, &format!("set -m; {run}; echo stopped"));
@@ -213,10 +213,10 @@ fn a_command_that_stops_its_group_goes_on_with_fg() {
 #[test]
 fn a_pagers_terminal_is_left_as_it_is() {
     let quorum = Quorum::start(1);
-    let pager = "{ sleep 0.5; stty -echo </dev/tty; }";
+    let pager = "{ sleep 0.5; stty -ixon </dev/tty; }";
     let script = format!("$DLOCK run job -c 'sleep 1; kill -KILL $$' | {pager}; stty --all");
     let said = on_a_terminal(&quorum, &script).ended().with_code(0);
-    assert!(said.out.contains(" -echo "), "{}", said.out);
+    assert!(said.out.contains(" -ixon "), "{}", said.out);
 }
 
 /// A killed editor, say, has no time to set the terminal's modes again. A shell has a group of its own.
