@@ -175,7 +175,7 @@ fn ctrl_z_leaves_a_process_time_to_tidy_up() {
     let quorum = Quorum::start(1);
     let folder = tempfile::tempdir().expect("a folder can be made");
     let file = folder.path().join("tidies.sh");
-    let tidies = "trap 'read -t 0.1 line; echo tidied; kill -STOP $$' TSTP; echo in; while :; do read -t 0.05 line; done";
+    let tidies = "trap 'read -t 0.5 line; echo tidied; kill -STOP $$' TSTP; echo in; while :; do read -t 0.05 line; done";
     std::fs::write(&file, tidies).expect("there is room");
     let run = format!("$DLOCK run job -c 'bash {}; true'", file.display());
     let mut typed = on_a_terminal(&quorum, &format!("set -m; {run}; echo stopped"));
@@ -183,6 +183,19 @@ fn ctrl_z_leaves_a_process_time_to_tidy_up() {
     typed.write(CTRL_Z);
     typed.until_it_prints("tidied");
     typed.until_it_prints("stopped");
+}
+
+/// A process that goes on works, so its lock is renewed.
+#[test]
+fn dlock_goes_on_while_one_process_does_not_stop() {
+    let quorum = Quorum::start(1);
+    let inner = "(trap \"\" TSTP; echo in; sleep 1; kill -CONT $$); exit 3";
+    let run = format!("set -m; $DLOCK run --ttl 300ms job -c '{inner}'; echo \"code $?\"");
+    let mut typed = on_a_terminal(&quorum, &run);
+    typed.until_it_prints("in");
+    typed.write(CTRL_Z);
+    typed.until_it_prints("code 3");
+    typed.ended().with_code(0);
 }
 
 #[test]

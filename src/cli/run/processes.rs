@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
 use std::process::{Command, ExitStatus};
 
 use nix::sys::prctl::set_child_subreaper;
@@ -15,6 +16,8 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, getpgid, getpgrp, getpid};
 use rustix::io::Errno;
 use rustix::process::{self as system, PidfdFlags, WaitOptions, pidfd_open, pidfd_send_signal};
+
+use crate::signals::STOPPING;
 
 /// The processes that get a signal.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -29,6 +32,8 @@ pub struct Processes {
     pub first: Pid,
     /// The end of the first one. Until then its number is not reused for another process.
     pub ended: Option<ExitStatus>,
+    /// A process that the terminal has stopped: the first one, or after its end another child.
+    pub stopped: Option<Pid>,
     /// Children of the program that became dlock: they are not the command's.
     others: BTreeSet<Pid>,
 }
@@ -39,30 +44,34 @@ impl Processes {
         set_child_subreaper(true)?;
         let others = own_children().unwrap_or_default();
         let first = command.spawn()?.id();
-        Ok(Processes { first: Pid::from_raw(first.cast_signed()), ended: None, others })
+        Ok(Processes {
+            first: Pid::from_raw(first.cast_signed()),
+            ended: None,
+            stopped: None,
+            others,
+        })
     }
 
     /// True if no process of the command is left.
     pub fn are_gone(&mut self) -> bool {
         match self.collect() {
-            Ok(_) => self.children().is_ok_and(|left| left.is_empty()),
+            Ok(()) => self.children().is_ok_and(|left| left.is_empty()),
             Err(error) => error == Errno::CHILD,
         }
     }
 
-    /// Collects processes that have ended. Fails with CHILD if dlock has no children. Returns the signal by which the
-    /// first one has stopped, if it has; after its end, any child.
-    pub fn collect(&mut self) -> Result<Option<Signal>, Errno> {
-        let mut stopped = None;
+    /// Collects processes that have ended or stopped. Fails with CHILD if dlock has no children.
+    pub fn collect(&mut self) -> Result<(), Errno> {
         // Bounded: a command may start processes faster than one thread can collect them.
         for _ in 0..AT_ONCE {
             let Some((process, status)) = system::wait(WAIT)? else { break };
             let process = Pid::from_raw(process.as_raw_pid());
             let is_first = self.ended.is_none() && process == self.first;
-            if status.stopped() {
+            if let Some(by) = status.stopping_signal() {
                 let counts = is_first || self.ended.is_some() && !self.others.contains(&process);
-                let by = status.stopping_signal().filter(|_| counts);
-                stopped = by.and_then(|by| Signal::try_from(by).ok()).or(stopped);
+                if counts && STOPPING.iter().any(|&signal| signal as i32 == by) {
+                    self.stopped = Some(process);
+                }
                 continue;
             }
             // Its number is free for a process of the command.
@@ -71,7 +80,7 @@ impl Processes {
                 self.ended = Some(ExitStatus::from_raw(status.as_raw()));
             }
         }
-        Ok(stopped)
+        Ok(())
     }
 
     /// Sends a signal to processes of the command. It may miss a process of one that starts them without end.
@@ -100,9 +109,14 @@ impl Processes {
         }
     }
 
-    /// True if there are others than the first one.
-    pub fn are_several(&self) -> bool {
-        with_descendants(&self.children().unwrap_or_default()).len() > 1
+    /// True if the process that the terminal has stopped has not gone on.
+    pub fn is_stopped(&self) -> bool {
+        self.stopped.is_some_and(|process| !runs(process))
+    }
+
+    /// True if some process of the command runs.
+    pub fn some_run(&self) -> bool {
+        with_descendants(&self.children().unwrap_or_default()).into_iter().any(runs)
     }
 
     /// The processes that are known without /proc.
@@ -148,24 +162,32 @@ fn with_descendants(processes: &BTreeSet<Pid>) -> BTreeSet<Pid> {
 /// Sends a signal to a process that its parent may collect at any time. Checks that its number was not reused.
 fn send_to_descendant(process: Pid, signal: Signal, all: &BTreeSet<Pid>) -> Option<()> {
     let handle = pidfd_open(system::Pid::from_raw(process.as_raw())?, PidfdFlags::empty()).ok()?;
-    let parent = parent_of(process)?;
+    let (_, parent) = stat(format!("/proc/{process}").as_ref())?;
     if all.contains(&parent) || parent == getpid() {
         pidfd_send_signal(handle, system::Signal::from_named_raw(signal as i32)?).ok()?;
     }
     Some(())
 }
 
-/// The parent of a process, as /proc shows it.
-fn parent_of(process: Pid) -> Option<Pid> {
+/// True if a thread of this process runs or sleeps. False if none does, or the process is hidden.
+fn runs(process: Pid) -> bool {
+    let threads = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+    threads.filter_map(|thread| stat(&thread.path())).any(|(runs, _)| runs)
+}
+
+/// Returns whether a process or thread runs, and its parent, as /proc shows them.
+fn stat(folder: &Path) -> Option<(bool, Pid)> {
     // Bytes, because a process may have any name.
-    let stat = fs::read(format!("/proc/{process}/stat")).ok()?;
-    read_parent(&String::from_utf8_lossy(&stat))
+    let stat = fs::read(folder.join("stat")).ok()?;
+    read_stat(&String::from_utf8_lossy(&stat))
 }
 
 /// Reads `PID (NAME) STATE PARENT …`. The name may contain any bytes.
-fn read_parent(stat: &str) -> Option<Pid> {
+fn read_stat(stat: &str) -> Option<(bool, Pid)> {
     let (_, rest) = stat.rsplit_once(')')?;
-    rest.split_whitespace().nth(1)?.parse().ok().map(Pid::from_raw)
+    let mut words = rest.split_whitespace();
+    let runs = !["T", "t", "Z", "X"].contains(&words.next()?);
+    Some((runs, Pid::from_raw(words.next()?.parse().ok()?)))
 }
 
 /// Options of waits: include children that report their end by another signal than SIGCHLD.
@@ -181,9 +203,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_cannot_pretend_to_be_a_parent() {
-        assert_eq!(read_parent("4711 (sleep) S 1 4700"), Some(Pid::from_raw(1)));
-        assert_eq!(read_parent("4711 (a) Z 9 (b) Z 1 4700"), Some(Pid::from_raw(1)));
-        assert_eq!(read_parent("nonsense"), None);
+    fn a_name_cannot_pretend_to_be_a_state_or_a_parent() {
+        assert_eq!(read_stat("4711 (sleep) S 1 4700"), Some((true, Pid::from_raw(1))));
+        assert_eq!(read_stat("4711 (a) Z 9 (b) T 1 4700"), Some((false, Pid::from_raw(1))));
+        assert_eq!(read_stat("nonsense"), None);
     }
 }

@@ -14,7 +14,7 @@ use crate::hold::events::Events;
 use crate::hold::take;
 use crate::say::failure::Failure;
 use crate::say::kind::Kind;
-use crate::signals::{self, ENDING, Heard, STOPPING, Signals};
+use crate::signals::{self, ENDING, Heard, Signals};
 
 /// A command and its surroundings.
 pub struct Supervised<'a> {
@@ -62,6 +62,7 @@ impl Supervised<'_> {
                     return End::Lost;
                 }
                 signal = self.signals.next() => self.handle(signal),
+                () = sleep(LOOK_AGAIN), if self.may_stop() => self.stop(),
                 () = sleep(READ_CLOCK), if self.processes.ended.is_some() => if !told {
                     told = true;
                     self.events.warn("left_behind", LEFT_BEHIND.to_owned());
@@ -73,10 +74,7 @@ impl Supervised<'_> {
     fn handle(&mut self, Heard { signal, by_terminal }: Heard) {
         if signal == Signal::SIGCHLD {
             // `are_gone` tells a failure.
-            let stopped = self.processes.collect().ok().flatten();
-            if stopped.is_some_and(|by| STOPPING.contains(&by)) && signals::has_job_control() {
-                self.stop();
-            }
+            let _ = self.processes.collect();
             return;
         }
         // A key of the terminal has reached the group, unless it came before the command. The end of the terminal may have
@@ -90,14 +88,23 @@ impl Supervised<'_> {
         }
     }
 
-    /// Stops the whole job until the shell continues it: no process may run on while nothing renews the locks.
-    fn stop(&self) {
-        self.processes.send(Signal::SIGSTOP, Whom::OtherGroups);
-        if self.processes.are_several() {
-            // Those of the group have got the terminal's signal, too, and may be restoring the terminal.
-            std::thread::sleep(TIDIES_UP);
+    fn may_stop(&self) -> bool {
+        self.processes.stopped.is_some() && signals::has_job_control()
+    }
+
+    /// Stops dlock once all processes of the job have stopped, until the shell continues it. While one of them runs, dlock
+    /// renews the locks. Those of dlock's group have got the terminal's signal, and stop by themselves.
+    fn stop(&mut self) {
+        if !self.processes.is_stopped() {
+            self.processes.stopped = None;
+            self.processes.send(Signal::SIGCONT, Whom::OtherGroups);
+            return;
         }
-        self.processes.send(Signal::SIGSTOP, Whom::All);
+        self.processes.send(Signal::SIGSTOP, Whom::OtherGroups);
+        if self.processes.some_run() {
+            return;
+        }
+        self.processes.stopped = None;
         signals::stop_here();
         // The loss ends the command otherwise.
         if self.all_valid() {
@@ -185,11 +192,8 @@ async fn first_loss(guards: &[Guard], max_hold: Option<Duration>) -> Loss {
     }
 }
 
-/// Interval of KILL: a process that is started meanwhile may not get it.
+/// Interval of looks at processes that are to stop, and of KILL: a process that is started meanwhile may not get it.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
-
-/// Time to stop for the processes of a job, before dlock stops them.
-const TIDIES_UP: Duration = Duration::from_millis(300);
 
 /// Time in which dlock may hear signals from before the start of the command.
 const START: Duration = Duration::from_millis(100);
