@@ -91,9 +91,8 @@ async function release(redis, key, token, stray, patience) {
     try {
       return await redis.sendCommand(["DLOCK.RELEASE", key, token, ...final]);
     } catch (error) {
-      if (!(error instanceof ErrorReply)) await sleep(50);
-      else if (final.length === 0) return null;
-      else final = []; // the server remembers enough of them already
+      if (error instanceof ErrorReply) return null;
+      await sleep(50);
     }
   }
 }
