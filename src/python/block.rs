@@ -4,7 +4,7 @@
 //! in `__enter__`, `__exit__` and `release` as well. Steps that must not be left half done run here, where none is
 //! raised.
 
-use std::cmp::Reverse;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pyo3::exceptions::PyRuntimeError;
@@ -82,15 +82,16 @@ impl GuardBase {
 #[pyclass(frozen, subclass, module = "dlock._native")]
 pub(crate) struct LockBase {
     lock: Py<Lock>,
-    /// Guards of the blocks under way, each with the calls that began it.
-    entered: Mutex<Vec<Block>>,
+    /// True once it has begun its only block.
+    entered: AtomicBool,
+    block: Mutex<Option<Py<GuardBase>>>,
 }
 
 #[pymethods]
 impl LockBase {
     #[new]
     fn new(lock: Py<Lock>) -> LockBase {
-        LockBase { lock, entered: Mutex::default() }
+        LockBase { lock, entered: AtomicBool::default(), block: Mutex::default() }
     }
 
     #[getter]
@@ -111,10 +112,15 @@ impl LockBase {
         let guard = finish(slf.py(), |to| slf.get().lock.get().try_acquire(slf.py(), to))?;
         if guard.is_none() { Ok(None) } else { Self::guard(slf, guard).map(Some) }
     }
+
     fn __enter__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, GuardBase>> {
-        let calls = calls(slf.py());
-        let guard = Self::acquire(slf, Wait::OfLock)?;
-        slf.get().entered().push((calls, guard.clone().unbind()));
+        let lock = slf.get();
+        if lock.entered.swap(true, Ordering::AcqRel) {
+            return Err(errors::usage(slf.py(), ENTERED.to_owned()));
+        }
+        let guard = Self::acquire(slf, Wait::OfLock)
+            .inspect_err(|_| lock.entered.store(false, Ordering::Release))?;
+        *lock.block() = Some(guard.clone().unbind());
         Ok(guard)
     }
 
@@ -125,14 +131,9 @@ impl LockBase {
         error: &Bound<'_, PyAny>,
         trace: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
-        let calls = calls(py);
-        let ending = {
-            let mut entered = self.entered();
-            block_of(&calls, &entered).map(|at| entered.remove(at))
-        };
+        let block = self.block().take();
         let not_entered = || PyRuntimeError::new_err("no block of this lock has begun");
-        let (_, block) = ending.ok_or_else(not_entered)?;
-        block.get().__exit__(py, kind, error, trace)
+        block.ok_or_else(not_entered)?.get().__exit__(py, kind, error, trace)
     }
 }
 
@@ -153,44 +154,9 @@ impl LockBase {
     }
 
     /// Locks the mutex, which must not be held while Python runs.
-    fn entered(&self) -> MutexGuard<'_, Vec<Block>> {
-        self.entered.lock().unwrap_or_else(PoisonError::into_inner)
+    fn block(&self) -> MutexGuard<'_, Option<Py<GuardBase>>> {
+        self.block.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-type Block = (Vec<Call>, Py<GuardBase>);
-
-/// The addresses of a call's frame and of its code: a later call can have the same frame.
-#[derive(PartialEq, Eq)]
-struct Call(usize, usize);
-
-/// Returns the calls that have not returned, the innermost first. They contain no reference to a frame, which
-/// would keep its variables.
-fn calls(py: Python<'_>) -> Vec<Call> {
-    let innermost = || py.import(intern!(py, "sys"))?.call_method0(intern!(py, "_getframe"));
-    let mut next = innermost().ok();
-    let mut calls = Vec::new();
-    while let Some(frame) = next.filter(|frame| !frame.is_none()) {
-        let code = frame.getattr(intern!(py, "f_code")).map_or(0, |code| code.as_ptr().addr());
-        calls.push(Call(frame.as_ptr().addr(), code));
-        next = frame.getattr(intern!(py, "f_back")).ok();
-    }
-    calls
-}
-
-/// Returns the block that ends here: its innermost call that has not returned is the same as at its beginning. The
-/// current thread does not identify it: a generator may be closed, or collected, within any other block.
-fn block_of(calls: &[Call], entered: &[Block]) -> Option<usize> {
-    let nearest = calls.iter().find_map(|call| {
-        let blocks = entered.iter().enumerate();
-        let near = blocks.filter_map(|(at, (begun, _))| {
-            let depth = begun.iter().position(|other| other == call)?;
-            Some((depth, Reverse(at)))
-        });
-        near.min()
-    });
-    // Some frameworks begin a block in one thread and end it in another.
-    nearest.map(|(_, Reverse(at))| at).or_else(|| entered.len().checked_sub(1))
 }
 
 /// Begins this work, and waits for its outcome, while other greenlets run. If the wait is interrupted, it cancels
@@ -224,3 +190,7 @@ fn green(py: Python<'_>) -> PyResult<Option<Bound<'_, PyModule>>> {
 
 /// The id of the only work in a queue.
 const ID: u64 = 0;
+
+/// A lock cannot tell its blocks apart when they end: in another thread, or when a generator is collected.
+const ENTERED: &str =
+    "this lock has begun its one block: use `with lock.acquire() as guard`, as often as you like";

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import gc
 import random
 import threading
@@ -307,19 +306,14 @@ def test_a_loop_that_is_closed_while_a_task_holds_leaves_nothing(server: Server,
 
 
 @pytest.mark.parametrize("is_first", [True, False])
-@pytest.mark.parametrize("by_stack", [False, True])
 def test_a_task_that_is_destroyed_ends_its_own_block_and_no_other(
-    server: Server, key: str, is_first: bool, by_stack: bool
+    server: Server, key: str, is_first: bool
 ) -> None:
     lock = dlock.asyncio.Client(server.url, node_timeout=PATIENCE).lock(key, limit=2)
 
     async def block(work: Callable[[dlock.asyncio.Guard], Awaitable[object]]) -> None:
-        if not by_stack:
-            async with lock as guard:
-                await work(guard)
-            return
-        async with contextlib.AsyncExitStack() as stack:
-            await work(await stack.enter_async_context(lock))
+        async with await lock.acquire() as guard:
+            await work(guard)
 
     async def begin_another() -> None:
         begun = asyncio.Event()
@@ -409,28 +403,19 @@ def test_a_guard_tells_its_loss_to_its_waiter(server: Server, key: str) -> None:
     asyncio.run(main())
 
 
-def test_a_block_that_another_task_began_is_not_mixed_up(server: Server, key: str) -> None:
+def test_a_lock_begins_one_block(server: Server, key: str) -> None:
     async def main() -> None:
-        client = dlock.asyncio.Client(server.url, node_timeout=PATIENCE)
-        lock = client.lock(key, shared=True)
-        ends = asyncio.Event()
-        begun: asyncio.Future[dlock.asyncio.Guard] = asyncio.get_running_loop().create_future()
-
-        async def begin() -> dlock.asyncio.Guard:
-            return await lock.__aenter__()
-
-        async def work() -> None:
-            async with lock as guard:
-                begun.set_result(guard)
-                await ends.wait()
-
-        first = await asyncio.create_task(begin())
-        working = asyncio.create_task(work())
-        second = await begun
-        await lock.__aexit__(None, None, None)
-        assert (first.is_valid, second.is_valid) == (False, True)
-        ends.set()
-        await working
+        lock = dlock.asyncio.Client(server.url, node_timeout=PATIENCE).lock(key, wait=0)
+        async with await lock.acquire():
+            with pytest.raises(dlock.HeldError):
+                async with lock:
+                    pytest.fail("it is held")
+        async with lock:
+            assert not server.is_free(key)
+        assert server.is_free(key)
+        with pytest.raises(dlock.UsageError, match="acquire"):
+            async with lock:
+                pytest.fail("a second block begins")
 
     asyncio.run(main())
 

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Generator, Iterator
+from collections.abc import AsyncIterator, Iterator
 from datetime import timedelta
 
 import pytest
@@ -35,25 +35,17 @@ def test_a_lock_is_held_during_a_block(server: Server, client: dlock.Client, key
     assert (lost.value.why, lost.value.key, lost.value.fence) == ("released", key, guard.fence)
 
 
-@pytest.mark.parametrize("is_first", [True, False])
-def test_a_generator_ends_its_own_block_and_no_other(
-    server: Server, client: dlock.Client, key: str, is_first: bool
-) -> None:
-    lock = client.lock(key, limit=2)
-
-    def holds() -> Generator[dlock.Guard, None, None]:
-        with lock as guard:
-            yield guard
-
-    other = holds()
-    if is_first:
-        next(other)
-    with lock as mine:
-        if not is_first:
-            next(other)
-        other.close()
-        mine.check()
-        assert server.holders(key) == 1
+def test_a_lock_begins_one_block(server: Server, client: dlock.Client, key: str) -> None:
+    lock = client.lock(key, wait=0)
+    with client.lock(key), pytest.raises(dlock.HeldError), lock:
+        pytest.fail("it is held")
+    with lock:
+        assert not server.is_free(key)
+    assert server.is_free(key)
+    with pytest.raises(dlock.UsageError, match="acquire"), lock:
+        pytest.fail("a second block begins")
+    with lock.acquire():
+        assert not server.is_free(key)
 
 
 def test_a_lock_that_is_held_is_not_acquired(client: dlock.Client, key: str) -> None:
@@ -262,12 +254,12 @@ def test_an_exception_of_the_block_is_not_replaced(
     eventually("the loss is logged", lambda: "is not held any more" in caplog.text)
 
 
-def test_a_lock_can_be_entered_by_many_threads(server: Server, client: dlock.Client, key: str) -> None:
+def test_a_lock_can_be_acquired_by_many_threads(server: Server, client: dlock.Client, key: str) -> None:
     lock, held, most = client.lock(key), [0], [0]
 
     def work() -> None:
         for _ in range(5):
-            with lock:
+            with lock.acquire():
                 held[0] += 1
                 most[0] = max(most[0], held[0])
                 time.sleep(0.001)

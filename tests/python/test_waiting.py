@@ -226,11 +226,10 @@ def test_interrupts_at_random_moments_leave_no_lock(server: Server, key: str, pr
     # No code of Python runs in dlock at the beginning and end of a block.
     text = """
 import random
-lock = client.lock(key, ttl=600, wait=60)
 class Interrupt(BaseException):
     pass
 def once():
-    with lock:
+    with client.lock(key, ttl=600, wait=60):
         pass
 fired = 0
 def interrupt(*_):
@@ -345,7 +344,7 @@ if pid == 0:
     from gevent import monkey; monkey.patch_all()
     import gevent
     def work():
-        with lock:
+        with lock.acquire():
             gevent.sleep(0.05)
     gevent.joinall([gevent.spawn(work) for _ in range(2)], raise_error=True)
 else:
@@ -392,6 +391,13 @@ except gevent.Timeout:
     print("timed out")
 greenlet.kill()
 guard.release()
+# The thread is busy while a grant arrives.
+killed = gevent.spawn(client.lock(key, ttl=600).acquire)
+gevent.sleep(0); gevent.sleep(0)
+monkey.get_original("time", "sleep")(0.3)
+killed.kill()
+while client.inspect(key)[0].lock is not None:
+    gevent.sleep(0.01)
 """
     )
     running = program(text, server.url, key)

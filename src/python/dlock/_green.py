@@ -35,6 +35,8 @@ def outcome(queue: _native.OutcomeQueue, task: _native.Task | None) -> object:
         # The greenlet is killed, or a time-out is over. Dropping the queue releases a guard that has arrived.
         if task is not None:
             task.cancel()
+        # The exception refers to this call.
+        del queue
         raise
     [(_, arrived)] = queue.collect()
     if isinstance(arrived, BaseException):

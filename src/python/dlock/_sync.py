@@ -83,8 +83,9 @@ class Client(BaseClient):
 
 
 class Lock(Own, _native.LockBase):
-    """A lock and its options. It can be acquired any number of times, by any thread. It is not reentrant: a
-    thread that holds the lock and acquires it again waits for itself."""
+    """A lock and its options. It can be acquired any number of times, by any thread, and can begin one block
+    itself: ``with client.lock(…)``. It is not reentrant: a thread that holds the lock and acquires it again
+    waits for itself."""
 
     __slots__ = ("_client",)
     # The client passes on its notices while a lock or a guard refers to it.

@@ -13,18 +13,17 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import inspect
 import itertools
 import sys
 import weakref
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator
+from collections.abc import Awaitable, Callable, Generator
 from contextvars import Context
-from types import CodeType, FrameType, TracebackType
+from types import TracebackType
 from typing import Any, TypeVar, Unpack, cast
 
 from . import _native, _options
 from ._client import BaseClient
-from ._errors import Error, LostError
+from ._errors import Error, LostError, UsageError
 from ._guard import BaseGuard
 from ._options import LockOptions, Seconds, logger
 from ._own import Own
@@ -82,17 +81,18 @@ class Client(BaseClient):
 
 
 class Lock(Own):
-    """A lock and its options. It can be acquired any number of times, by any task. It is not reentrant: a
-    task that holds the lock and acquires it again waits for itself."""
+    """A lock and its options. It can be acquired any number of times, by any task, and can begin one block
+    itself: ``async with client.lock(…)``. It is not reentrant: a task that holds the lock and acquires it again
+    waits for itself."""
 
-    __slots__ = ("_client", "_entered", "_native")
+    __slots__ = ("_block", "_client", "_entered", "_native")
 
     def __init__(self, native: _native.Lock, client: Client) -> None:
         self._native = native
         # The client passes on its notices while a lock or a guard refers to it.
         self._client = client
-        # The blocks under way, each with the calls that began it.
-        self._entered: list[tuple[list[Call], Guard]] = []
+        self._entered = False
+        self._block: Guard | None = None
 
     async def acquire(self, *, wait: Seconds | None = _OF_LOCK) -> Guard:
         """Acquires the lock; ``wait`` replaces the lock's own. Raises HeldError when that time is over. A
@@ -117,34 +117,31 @@ class Lock(Own):
     def __repr__(self) -> str:
         return f"<dlock.asyncio.Lock {self._native.key!r}>"
 
-    def __aenter__(self) -> Coroutine[Any, Any, Guard]:
-        return self._enter(list(_calls(sys._getframe(1))))
+    async def __aenter__(self) -> Guard:
+        if self._entered:
+            # It cannot tell its blocks apart when they end: in another task, or when a task is collected.
+            raise UsageError(
+                "this lock has begun its one block: use `async with await lock.acquire() as guard`,"
+                " as often as you like"
+            )
+        self._entered = True
+        try:
+            self._block = await (await self.acquire()).__aenter__()
+        except BaseException:
+            self._entered = False
+            raise
+        return self._block
 
-    async def _enter(self, calls: list[Call]) -> Guard:
-        guard = await (await self.acquire()).__aenter__()
-        self._entered.append((calls, guard))
-        return guard
-
-    def __aexit__(
+    async def __aexit__(
         self,
         kind: type[BaseException] | None,
         error: BaseException | None,
         trace: TracebackType | None,
-    ) -> Coroutine[Any, Any, None]:
-        block = self._block_of(_calls(sys._getframe(1)))
-        self._entered.remove(block)
-        return block[1].__aexit__(kind, error, trace)
-
-    def _block_of(self, calls: Iterator[Call]) -> tuple[list[Call], Guard]:
-        """Returns the block that ends here: its innermost call that has not returned is the same as at its
-        beginning. The current task is not: Python collects a task that is pending within any other."""
-        blocks = self._entered[::-1]
-        for call in calls:
-            near = [block for block in blocks if call in block[0]]
-            if near:
-                return min(near, key=lambda block: block[0].index(call))
-        # Some frameworks end a block in another task than they began it in, which has ended mostly.
-        return next((block for block in blocks if not block[1]._has_task()), blocks[0])
+    ) -> None:
+        block, self._block = self._block, None
+        if block is None:
+            raise RuntimeError("no block of this lock has begun")
+        await block.__aexit__(kind, error, trace)
 
     def __call__(self, function: F) -> F:
         """Decorates a coroutine function: each call acquires the lock, and holds it until the function
@@ -207,10 +204,6 @@ class Guard(BaseGuard):
             return False  # no event loop runs
         return task is not None and self._task is not None and self._task() is task
 
-    def _has_task(self) -> bool:
-        task = None if self._task is None else self._task()
-        return task is not None and not task.done()
-
     async def __aenter__(self) -> Guard:
         task = asyncio.current_task()
         if task is None:
@@ -266,19 +259,6 @@ class Guard(BaseGuard):
             raise loss from error
         # The block's own exception is more specific.
         logger.warning("%s", loss)
-
-
-Call = tuple[int, CodeType]
-"""The id of a call's frame, and its code: a later call can have the same id."""
-
-
-def _calls(frame: FrameType | None) -> Iterator[Call]:
-    """Returns the calls of the task that have not returned, the innermost first. They refer to no frame, which
-    would keep its variables. The calls of the event loop are the same for all tasks, and do not count."""
-    while frame is not None:
-        if frame.f_code.co_flags & (inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
-            yield id(frame), frame.f_code
-        frame = frame.f_back
 
 
 class _Outcomes:
