@@ -169,7 +169,8 @@ fn send_to_descendant(process: Pid, signal: Signal, all: &BTreeSet<Pid>) -> Opti
     Some(())
 }
 
-/// True if a thread of this process runs or sleeps. False if none does, or the process is hidden.
+/// True if a thread of this process runs or sleeps. False if none does before a signal is handled, or the process is
+/// hidden.
 fn runs(process: Pid) -> bool {
     let threads = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
     threads.filter_map(|thread| stat(&thread.path())).any(|(runs, _)| runs)
@@ -186,7 +187,7 @@ fn stat(folder: &Path) -> Option<(bool, Pid)> {
 fn read_stat(stat: &str) -> Option<(bool, Pid)> {
     let (_, rest) = stat.rsplit_once(')')?;
     let mut words = rest.split_whitespace();
-    let runs = !["T", "t", "Z", "X"].contains(&words.next()?);
+    let runs = !["T", "t", "D", "Z", "X"].contains(&words.next()?);
     Some((runs, Pid::from_raw(words.next()?.parse().ok()?)))
 }
 

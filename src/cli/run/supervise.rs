@@ -104,6 +104,8 @@ impl Supervised<'_> {
         if self.processes.some_run() {
             return;
         }
+        // One that waits for a disk, or for the start of its child, stops later.
+        self.processes.send(Signal::SIGSTOP, Whom::All);
         self.processes.stopped = None;
         signals::stop_here();
         // The loss ends the command otherwise.
