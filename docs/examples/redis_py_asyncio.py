@@ -55,6 +55,8 @@ async def lock(client, key, wait=60.0, ttl=30.0, keep=5.0, read_timeout=5.0):
         async with asyncio.timeout_at(sent + 0.99 * short) as lease:
             renewal = asyncio.create_task(renew(client, key, token, fence, ttl, short, lease))
             yield fence
+            if now() >= lease.when():
+                raise Lost
     except TimeoutError:
         if renewal and lease.expired():
             raise Lost from None

@@ -274,6 +274,19 @@ fn a_lock_is_left_done_when_a_majority_has_the_record() {
     trial.sends("1F");
 }
 
+/// Its grant is on its way, and its record may be needed when another node loses its disk.
+#[test]
+fn a_node_that_has_not_answered_yet_gets_the_record_too() {
+    let mut trial = asked(Try);
+    (0..2).for_each(|node| trial.grants(node, 100));
+    trial.holds();
+    let now = trial.time().now;
+    trial.hold().finish(Millis(500), now);
+    trial.sends("0D100/500 1D100/500 2D100/500");
+    (0..2).for_each(|node| trial.hears(node, Answer::Finished));
+    trial.is_lost(LossReason::Done);
+}
+
 #[test]
 fn a_node_that_does_not_answer_is_asked_again_until_the_lease_is_over() {
     let mut trial = finishes(60_000);
