@@ -132,15 +132,9 @@ impl Queue {
     /// True if the token is next: it came first, and the lock admits it. Without a queue, the
     /// token that asks is the first.
     #[must_use]
-    pub fn is_next(
-        queue: Option<&Queue>,
-        token: &[u8],
-        mode: Mode,
-        found: &Found<'_>,
-        now: Instant,
-    ) -> bool {
+    pub fn is_next(queue: Option<&Queue>, token: &[u8], mode: Mode, found: &Found<'_>) -> bool {
         let first = queue.and_then(Queue::first);
-        first.is_none_or(|first| *first.token == *token) && found.admits(mode, now)
+        first.is_none_or(|first| *first.token == *token) && found.admits(mode)
     }
 
     /// The number of waiters.

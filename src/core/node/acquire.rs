@@ -53,7 +53,7 @@ impl Node {
         let mut refused = self.refuse_in_quarantine(time.now);
         let queue = self.waiting.queue(key);
         let may = refused.is_ok() && self.shut_until(key, time.now).is_none();
-        if may && Queue::is_next(queue, ask.token, ask.mode, &found, time.now) {
+        if may && Queue::is_next(queue, ask.token, ask.mode, &found) {
             self.durable.counter.learn(key.name, found.top(), false);
             self.check_memory(host)?;
             match self.next_fence(host, key, (ask.fence, ask.ttl), None, time) {

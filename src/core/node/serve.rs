@@ -75,8 +75,7 @@ impl Node {
             return false;
         }
         let (queue, shut) = (self.waiting.queue(key), self.shut_until(key, time.now));
-        if shut.is_some() || !Queue::is_next(queue, &first.token, first.asks.mode, &found, time.now)
-        {
+        if shut.is_some() || !Queue::is_next(queue, &first.token, first.asks.mode, &found) {
             let top = found.top();
             if let Some(end) = shut {
                 self.waiting.watch_at(key, end);
