@@ -5,9 +5,9 @@ use std::ffi::OsString;
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 
-use dlock_client::{Address, Key, Late, NodeState};
+use dlock_client::{Address, Key, Late, NodeError};
 use dlock_core::limits::MAX_FENCE;
-use redis::{AsyncConnectionConfig, ErrorKind, RedisError, Value};
+use redis::{AsyncConnectionConfig, RedisError, Value};
 
 use crate::global::Global;
 use crate::nodes::{self, NOT_GIVEN};
@@ -63,8 +63,7 @@ impl Args {
         };
         let reply = said.await.map_err(|error| {
             let mut failure = failure(&server.name, &error);
-            let has_no_module = failure.message.contains("unknown command");
-            if is_default && (has_no_module || failure.kind == Kind::Unreachable) {
+            if is_default && matches!(failure.kind, Kind::Unfit | Kind::Unreachable) {
                 failure.message.push_str(&format!("\n{NOT_GIVEN}"));
             }
             failure
@@ -99,13 +98,9 @@ fn failure(name: &str, error: &RedisError) -> Failure {
     if let Some(late) = Late::of(error) {
         return Failure::new(Kind::Lost, late);
     }
-    let state = match error.code() {
-        Some(code) if error.kind() != ErrorKind::Io => {
-            NodeState::Refused(format!("{code} {}", error.detail().unwrap_or_default()))
-        }
-        _ => NodeState::Unreachable(error.to_string()),
-    };
-    Failure::new(Kind::from(&state), format_args!("{name}: {error}"))
+    let error = NodeError::from(error);
+    let words = format!("{name}: {error}");
+    Failure::new(Kind::from(error), words)
 }
 
 fn write(out: &mut impl Write, reply: &Value) -> io::Result<()> {

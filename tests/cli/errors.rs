@@ -111,6 +111,8 @@ fn servers_that_are_no_nodes_for_locks(kind: Kind) {
     assert_fails(&nodes, &["ls"], 78, "unfit", missing);
     let said = dlock_at(&nodes, &["ls"]).with_code(78);
     assert_eq!(said.out, "", "no table");
+    let fenced = dlock_at(&nodes, &["fenced", "--fence", "1", "mark"]).with_code(78);
+    assert!(fenced.err.contains(missing), "{}", fenced.err);
     for command in [&["inspect", "job"][..], &["break", "-y", "job"]] {
         let said = dlock_at(&nodes, command).with_code(78);
         assert!(said.err.contains(missing), "{command:?}: {}", said.err);

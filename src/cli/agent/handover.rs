@@ -75,7 +75,7 @@ impl Instance {
         fs::remove_file(&self.table).map_err(failed)?;
         let mut text = String::new();
         file.take(LARGEST).read_to_string(&mut text).map_err(failed)?;
-        let boot = boot().ok_or("this system does not say when it has booted")?;
+        let boot = boot().map_err(|error| error.to_string())?;
         let handed =
             parse(&text, &boot).ok_or_else(|| format!("{}: {OF_ANOTHER}", self.table.display()))?;
         let now = now();
@@ -84,7 +84,10 @@ impl Instance {
 
     /// Writes the table for the next process, whole or not at all.
     pub fn write(&self, handed: &[Entry]) -> io::Result<()> {
-        let Some(boot) = boot().filter(|_| !handed.is_empty()) else { return Ok(()) };
+        if handed.is_empty() {
+            return Ok(());
+        }
+        let boot = boot()?;
         let mut path = self.table.clone().into_os_string();
         path.push(".new");
         let path = PathBuf::from(path);
@@ -154,10 +157,11 @@ fn unhex(text: &str) -> Option<Vec<u8>> {
     digits.map(|two| u8::from_str_radix(str::from_utf8(two).ok()?, 16).ok()).collect()
 }
 
-/// The id of this boot, if the system has one. Clocks of two boots cannot be compared.
-fn boot() -> Option<String> {
-    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
-    Some(boot.trim().to_owned())
+/// The id of this boot. Clocks of two boots cannot be compared.
+fn boot() -> io::Result<String> {
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id");
+    let boot = boot.map_err(|_| io::Error::other("/proc does not show the id of this boot"))?;
+    Ok(boot.trim().to_owned())
 }
 
 /// The present time, in µs since the boot.

@@ -15,7 +15,7 @@ use nix::sys::prctl::set_child_subreaper;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, getpgid, getpgrp, getpid};
 use rustix::io::Errno;
-use rustix::process::{self as system, PidfdFlags, WaitOptions, pidfd_open, pidfd_send_signal};
+use rustix::process::{self as system, WaitOptions};
 
 use crate::signals::STOPPING;
 
@@ -98,11 +98,10 @@ impl Processes {
                 if whom == Whom::OtherGroups && getpgid(Some(process)) == Ok(getpgrp()) {
                     continue;
                 }
-                if children.contains(&process) {
-                    // Only dlock collects it, so the number is still its own.
+                // Only dlock collects its children. Another process may have ended, and its number be used again.
+                let is_own = |parent| all.contains(&parent) || parent == getpid();
+                if children.contains(&process) || parent(process).is_some_and(is_own) {
                     let _ = kill(process, signal);
-                } else {
-                    let _ = send_to_descendant(process, signal, &all);
                 }
             }
             sent.extend(new);
@@ -159,14 +158,9 @@ fn with_descendants(processes: &BTreeSet<Pid>) -> BTreeSet<Pid> {
     all
 }
 
-/// Sends a signal to a process that its parent may collect at any time. Checks that its number was not reused.
-fn send_to_descendant(process: Pid, signal: Signal, all: &BTreeSet<Pid>) -> Option<()> {
-    let handle = pidfd_open(system::Pid::from_raw(process.as_raw())?, PidfdFlags::empty()).ok()?;
-    let (_, parent) = stat(format!("/proc/{process}").as_ref())?;
-    if all.contains(&parent) || parent == getpid() {
-        pidfd_send_signal(handle, system::Signal::from_named_raw(signal as i32)?).ok()?;
-    }
-    Some(())
+/// The parent of a process.
+fn parent(process: Pid) -> Option<Pid> {
+    Some(stat(format!("/proc/{process}").as_ref())?.1)
 }
 
 /// True if a thread of this process runs or sleeps. False if none does before a signal is handled, or the process is
