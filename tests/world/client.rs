@@ -13,9 +13,7 @@ use tempfile::TempDir;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Library {
     RedisPy,
-    RedisPyAsyncio,
     Ioredis,
-    NodeRedis,
     Phpredis,
     RedisRb,
 }
@@ -34,29 +32,17 @@ pub struct Program {
 }
 
 impl Library {
-    pub const ALL: [Library; 6] = [
-        Library::RedisPy,
-        Library::RedisPyAsyncio,
-        Library::Ioredis,
-        Library::NodeRedis,
-        Library::Phpredis,
-        Library::RedisRb,
-    ];
+    pub const ALL: [Library; 4] =
+        [Library::RedisPy, Library::Ioredis, Library::Phpredis, Library::RedisRb];
 
     /// The interpreter, and the names of the example and of the driver.
-    fn names(self) -> (PathBuf, &'static str, &'static [&'static str]) {
+    fn names(self) -> (PathBuf, &'static str, &'static str) {
         let python = installed("python/bin/python");
         match self {
-            Library::RedisPy => (python, "redis_py.py", &["drive_redis_py.py"]),
-            Library::RedisPyAsyncio => {
-                (python, "redis_py_asyncio.py", &["drive_redis_py_asyncio.py"])
-            }
-            Library::Ioredis => ("node".into(), "ioredis.mjs", &["drive_node.mjs", "ioredis"]),
-            Library::NodeRedis => {
-                ("node".into(), "node_redis.mjs", &["drive_node.mjs", "node_redis"])
-            }
-            Library::Phpredis => ("php".into(), "phpredis.php", &["drive_phpredis.php"]),
-            Library::RedisRb => ("ruby".into(), "redis_rb.rb", &["drive_redis_rb.rb"]),
+            Library::RedisPy => (python, "redis_py.py", "drive_redis_py.py"),
+            Library::Ioredis => ("node".into(), "ioredis.mjs", "drive_ioredis.mjs"),
+            Library::Phpredis => ("php".into(), "phpredis.php", "drive_phpredis.php"),
+            Library::RedisRb => ("ruby".into(), "redis_rb.rb", "drive_redis_rb.rb"),
         }
     }
 
@@ -97,7 +83,7 @@ impl Programs {
     pub fn start_with(&self, port: u16, words: &[&str], vars: &[(&str, &str)]) -> Program {
         let (interpreter, _, driver) = self.library.names();
         let mut command = Command::new(interpreter);
-        command.arg(self.folder.path().join(driver[0])).args(&driver[1..]);
+        command.arg(self.folder.path().join(driver));
         command.arg(port.to_string()).args(words).envs(vars.iter().copied());
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child =

@@ -17,9 +17,7 @@ macro_rules! with_every_library {
                 redis_py_redis_8_2: RedisPy, Redis82;
                 redis_py_valkey_8_1: RedisPy, Valkey81;
                 redis_py_valkey_9_1: RedisPy, Valkey91;
-                redis_py_asyncio: RedisPyAsyncio, Redis82;
                 ioredis: Ioredis, Valkey91;
-                node_redis: NodeRedis, Redis82;
                 phpredis: Phpredis, Redis70;
                 redis_rb: RedisRb, Valkey81;
             }
@@ -218,7 +216,7 @@ fn a_request_that_comes_late_takes_no_lock(library: Library, kind: Kind) {
     // The first request is on the way when the client asks again, on a new connection: after a time-out, or
     // because the first one was cut.
     network.keep_back_from(Way::Up, "DLOCK.ACQUIRE");
-    let is_cut = matches!(library, Library::Ioredis | Library::NodeRedis);
+    let is_cut = library == Library::Ioredis;
     let timeout: &[_] = if is_cut { &[] } else { &[("READ_TIMEOUT", "0.25"), ("TOLD", "0.25")] };
     let program = programs.start_with(network.port(), &["turn", "job", "program"], timeout);
     eventually("its request is kept back", || network.has_kept_back(Way::Up));
@@ -244,18 +242,8 @@ fn no_task_holds_after_a_cancellation(library: Library) {
 }
 
 #[test]
-fn no_task_holds_after_a_cancellation_of_redis_py_asyncio() {
-    no_task_holds_after_a_cancellation(Library::RedisPyAsyncio);
-}
-
-#[test]
 fn no_task_holds_after_a_cancellation_of_ioredis() {
     no_task_holds_after_a_cancellation(Library::Ioredis);
-}
-
-#[test]
-fn no_task_holds_after_a_cancellation_of_node_redis() {
-    no_task_holds_after_a_cancellation(Library::NodeRedis);
 }
 
 #[test]
@@ -274,15 +262,13 @@ fn a_child_of_fork_neither_holds_nor_releases() {
 }
 
 #[test]
-fn more_threads_or_tasks_than_connections_get_their_turns() {
-    for library in [Library::RedisPy, Library::RedisPyAsyncio] {
-        let server = Server::start(Kind::Valkey91);
-        let small = [("POOL", "10")];
-        let programs = library.programs();
-        programs.start_with(server.port(), &["count", "job", "5", "20"], &small).end();
-        assert_eq!(server.run("GET counter").text(), "100");
-        assert_nothing_is_left(&server);
-    }
+fn more_threads_than_connections_get_their_turns() {
+    let server = Server::start(Kind::Valkey91);
+    let small = [("POOL", "10")];
+    let programs = Library::RedisPy.programs();
+    programs.start_with(server.port(), &["count", "job", "5", "20"], &small).end();
+    assert_eq!(server.run("GET counter").text(), "100");
+    assert_nothing_is_left(&server);
 }
 
 fn until_waiting(server: &Server, waiting: i64) {

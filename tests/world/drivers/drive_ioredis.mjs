@@ -1,39 +1,30 @@
-// Drives docs/examples/ioredis.mjs or node_redis.mjs: which, PORT, the task, and its arguments. An agent at
-// the socket AGENT has the locks.
+// Drives docs/examples/ioredis.mjs: PORT, the task, and its arguments. An agent at the socket AGENT has the locks.
 
 import { once } from "node:events";
 import { setTimeout as sleep } from "node:timers/promises";
+import { Redis } from "ioredis";
+import { withLock, Lost } from "./ioredis.mjs";
 
-const [library, port, action, ...args] = process.argv.slice(2);
+const [port, action, ...args] = process.argv.slice(2);
 const timeout = process.env.READ_TIMEOUT && 1000 * Number(process.env.READ_TIMEOUT);
-const { withLock, Lost } = await import(`./${library}.mjs`);
 
-async function ioredis(at) {
-  const { Redis } = await import("ioredis");
+function connect(at) {
   const client = new Redis({ ...at, ...(timeout && { commandTimeout: timeout }) });
   client.on("error", () => {});
-  return [client, (...words) => client.call(...words), () => client.disconnect()];
+  return client;
 }
 
-async function nodeRedis(at) {
-  const { createClient } = await import("redis");
-  const client = createClient({ socket: at, ...(timeout && { commandOptions: { timeout } }) });
-  client.on("error", () => {});
-  await client.connect();
-  return [client, (...words) => client.sendCommand(words.map(String)), () => client.destroy()];
-}
-
-const connect = library === "ioredis" ? ioredis : nodeRedis;
-const [client, ask, close] = await connect(process.env.AGENT ? { path: process.env.AGENT } : { port });
-const [, data, closeData] = await connect({ port });
+const client = connect(process.env.AGENT ? { path: process.env.AGENT } : { port });
+const data = connect({ port });
+const ask = (...words) => client.call(...words);
 
 async function count(key, times, tasks) {
   const work = async () => {
     for (let i = 0; i < Number(times); i++) {
       const add = async () => {
-        const seen = Number(await data("GET", "counter"));
+        const seen = Number(await data.get("counter"));
         await sleep(1);
-        await data("SET", "counter", seen + 1);
+        await data.set("counter", seen + 1);
       };
       await withLock(client, key, add, { wait: 600_000 });
     }
@@ -103,5 +94,5 @@ async function waits(key) {
 }
 
 await { count, turn, hold, fail, cancel }[action](...args);
-close();
-closeData();
+client.disconnect();
+data.disconnect();
