@@ -141,14 +141,15 @@ impl<R: Rules> Ballot<R> {
         }
     }
 
-    /// Sends DONE to each node that grants the lock, or may have granted it meanwhile, and has not answered that yet.
+    /// Sends DONE to each node that grants the lock, or grants it in this moment, and has not answered that yet.
     pub fn finish(&mut self, out: &mut Outgoing, length: Millis, now: Instant) {
         let Some(fence) = self.fence() else { return };
         let end = self.rules.ends(self.rules.begins(now, now), length);
         let is_due = |vote: &Vote| {
             let asks = vote.open.is_some_and(|open| open.ask.finishes());
             let is_over = matches!(vote.record, RecordState::Has | RecordState::Refused);
-            (vote.held().is_some() || vote.is_open()) && !is_over && !(asks && vote.is_open())
+            let grants = vote.is_open() && !vote.open.is_some_and(|open| open.ask.blocks());
+            (vote.held().is_some() || grants) && !is_over && !(asks && vote.is_open())
         };
         for node in self.nodes_that(is_due) {
             self.ask(out, node, Ask::Finish { length, fence }, now);

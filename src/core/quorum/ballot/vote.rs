@@ -227,7 +227,7 @@ impl Vote {
                 Said::Done { fence, heard: now, until: now.plus(left) }
             }
             Answer::Finished => {
-                self.has_record(ask);
+                self.has_record(open, end, now);
                 Said::Yes
             }
             Answer::Gone => {
@@ -264,8 +264,13 @@ impl Vote {
     }
 
     /// Notes that the node has the record.
-    fn has_record(&mut self, ask: Ask) {
-        if let (Some(held), Ask::Finish { fence, .. }) = (&mut self.lease.held, ask) {
+    fn has_record(&mut self, open: Open, end: Instant, now: Instant) {
+        let Ask::Finish { fence, .. } = open.ask else { return };
+        // The answer to an ACQUIRE before it may be on its way, or lost.
+        if self.lease.held.is_none() {
+            self.lease.grant(fence, open, end, now);
+        }
+        if let Some(held) = &mut self.lease.held {
             (held.fence, held.waited) = (held.fence.max(fence), false);
             if let RecordState::Asked(end) = self.record {
                 held.end = end;

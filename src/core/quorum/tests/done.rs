@@ -283,7 +283,9 @@ fn a_node_that_has_not_answered_yet_gets_the_record_too() {
     let now = trial.time().now;
     trial.hold().finish(Millis(500), now);
     trial.sends("0D100/500 1D100/500 2D100/500");
-    (0..2).for_each(|node| trial.hears(node, Answer::Finished));
+    trial.hears(0, Answer::Unreachable);
+    trial.until();
+    (1..3).for_each(|node| trial.hears(node, Answer::Finished));
     trial.is_lost(LossReason::Done);
 }
 
