@@ -143,8 +143,10 @@ impl Guard {
             // So it is if the caller does not wait for the outcome.
             set(&why, LossReason::Detached);
         }
+        // Begun here: the event loop may end before it runs this.
+        let lease = guard.map(dlock_client::Guard::detach);
         self.event_loop.run(id, async move {
-            let lease = guard.ok_or(released)?.detach().await;
+            let lease = lease.ok_or(released)?.await;
             Ok(lease.inspect_err(|loss| set(&why, loss.why.clone()))?)
         });
     }

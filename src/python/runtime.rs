@@ -131,14 +131,15 @@ impl Runtime {
         self.turns.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Stops the runtime between two steps, until the returned sender is dropped: a fork must not copy a
-    /// half-done step.
+    /// Stops the runtime between two steps, until the returned sender is dropped, for a while at most: a fork must
+    /// not copy a half-done step.
     pub(crate) fn pause(&self) -> Sender<()> {
         let (paused, has_paused) = mpsc::sync_channel(1);
         let (resume, resumed) = mpsc::channel();
         self.handle.spawn(async move {
             let _ = paused.send(());
-            let _ = resumed.recv();
+            // The program's own hooks may use dlock, or wait for a thread that does so.
+            let _ = resumed.recv_timeout(LONGEST_STEP);
         });
         let _ = has_paused.recv_timeout(LONGEST_STEP);
         resume
@@ -174,5 +175,5 @@ const SOON: Duration = Duration::from_millis(1);
 /// Stack that driving may need; real work needs a quarter. It is half of the stack that a thread of the
 /// runtime usually has.
 const LEAST_STACK: usize = 1 << 20;
-/// Limit of the wait for one step. A step is far shorter, but the machine may be busy.
+/// Limit of the wait for one step, and of a pause. Both are far shorter, but the machine may be busy.
 const LONGEST_STEP: Duration = Duration::from_secs(5);

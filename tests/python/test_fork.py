@@ -86,6 +86,24 @@ with client.lock(key):
     assert server.is_free(key)
 
 
+def test_a_hook_from_before_the_import_may_use_a_client(server: Server, key: str, program: Start) -> None:
+    # Python runs it when dlock has prepared the fork.
+    text = (
+        """
+import os
+hooks = []
+os.register_at_fork(before=lambda: hooks.pop()())
+"""
+        + BEGIN
+        + """
+hooks.append(client.lock(key).acquire().release)
+assert code(in_child(lambda: None)) == 0
+"""
+    )
+    program(text, server.url, key).end()
+    assert server.is_free(key)
+
+
 def test_a_child_starts_nothing_before_it_uses_a_client(server: Server, key: str, program: Start) -> None:
     text = """
 lock = client.lock(key)
