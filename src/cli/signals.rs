@@ -3,8 +3,8 @@
 use std::{io, thread};
 
 use nix::libc::{SI_KERNEL, siginfo_t};
-use nix::sys::signal::{SigSet, Signal, kill, raise};
-use nix::unistd::{Pid, getpgid, getpgrp, getpid, getsid};
+use nix::sys::signal::{SigSet, Signal, kill};
+use nix::unistd::{Pid, getpid};
 use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::WithRawSiginfo;
 use tokio::sync::mpsc::{Receiver, channel};
@@ -29,8 +29,7 @@ fn all() -> SigSet {
     HEARD.into_iter().chain(STOPPING).collect()
 }
 
-/// Blocks these signals for this thread, until it stops by itself. A command may ignore them, and would run on without
-/// renewals.
+/// Blocks these signals for this thread. A command may ignore them, and would run on without renewals.
 pub fn hold_off_stops(stopping: &[Signal]) {
     let _ = stopping.iter().copied().collect::<SigSet>().thread_block();
 }
@@ -105,27 +104,11 @@ impl Signals {
     }
 }
 
-/// True if there is a shell that continues this process after a stop: one with job control leads a session, and puts its
-/// jobs into other groups.
-pub fn has_job_control() -> bool {
-    let session = getsid(None).and_then(|leader| getpgid(Some(leader)));
-    session.is_ok_and(|group| group != getpgrp())
-}
-
-/// Stops this process as Ctrl-Z does, until the shell continues it. All threads hold this signal off.
-pub fn stop_here() {
-    let _ = raise(Signal::SIGTSTP);
-    let_stop();
-}
-
-/// Stops this process together with its group.
+/// Stops this process together with its group, as Ctrl-Z does, until the shell continues it. All threads hold this
+/// signal off. The kernel drops all such signals when it continues the process, and stops none that no shell could
+/// continue.
 pub fn stop_group() {
     let _ = kill(Pid::from_raw(0), Signal::SIGTSTP);
-    let_stop();
-}
-
-/// The kernel drops all such signals when it continues the process, and stops none that no shell could continue.
-fn let_stop() {
     let stop = SigSet::from(Signal::SIGTSTP);
     let _ = stop.thread_unblock();
     let _ = stop.thread_block();

@@ -74,54 +74,57 @@ fn a_command_that_reads_in_the_background_ends_by_a_signal() {
     quorum.until_released();
 }
 
+/// The lock is renewed as before.
 #[test]
-fn ctrl_z_stops_dlock_with_its_command_which_ends_if_it_goes_on_after_the_lease() {
+fn ctrl_z_has_no_effect() {
     let quorum = Quorum::start(1);
-    let run =
-        format!("$DLOCK run --ttl {LEASE} job -c 'trap \"echo asked\" TERM; echo in; read line'");
-    // The lock is free when the lease of the stopped holder has ended.
-    let script = format!("set -m; {run}; $DLOCK run job -- echo next; fg; echo \"code $?\"");
-    let mut typed = on_a_terminal(&quorum, &script);
-    typed.until_it_prints("in");
-    typed.write(CTRL_Z);
-    typed.until_it_prints("next");
-    typed.until_it_prints("code 75");
-    typed.ended().with_code(0);
-}
-
-/// A key reaches the processes of one group.
-#[test]
-fn ctrl_z_stops_processes_in_other_groups_too_and_fg_continues_them() {
-    let quorum = Quorum::start(1);
-    let works = "echo in; while [ -e FILE ]; do echo >>FILE; sleep 0.02; done; exit 3";
+    let waits = "echo in; read line; exit 3";
     for inner in [
-        format!("-c 'timeout 100 sh -c \"{works}\"; exit 3'"),
-        format!("-c 'setsid sh -c \"{works}\"; exit 3'"),
-        format!("-- $DLOCK run inner -c 'timeout 100 sh -c \"{works}\"; exit 3'"),
+        format!("-c '{waits}'"),
+        format!("-c 'timeout --foreground 100 sh -c \"{waits}\"; exit 3'"),
+        format!("-- $DLOCK run inner -c '{waits}'"),
+        // As vim does.
+        "-c 'kill -TSTP 0; echo in; read line; exit 3'".to_owned(),
     ] {
-        let folder = tempfile::tempdir().expect("a folder can be made");
-        let file = folder.path().join("file").display().to_string();
-        let looks = "before=$(wc -c <FILE); sleep 0.3; echo \"wrote $(($(wc -c <FILE) - before))\"";
-        let run = format!("$DLOCK run job {inner}");
-        let script = format!("touch FILE; set -m; {run}; {looks}; rm FILE; fg; echo \"code $?\"");
-        let mut typed = on_a_terminal(&quorum, &script.replace("FILE", &file));
+        let script = format!("set -m; $DLOCK run job {inner}; echo \"code $?\"");
+        let mut typed = on_a_terminal(&quorum, &script);
         typed.until_it_prints("in");
         typed.write(CTRL_Z);
-        typed.until_it_prints("wrote 0");
+        typed.write(b"\n");
         typed.until_it_prints("code 3");
         typed.ended().with_code(0);
         quorum.until_released();
     }
 }
 
+/// A shell such as bash continues no job that it takes for running.
+#[test]
+fn a_command_that_reads_in_the_background_goes_on_with_fg() {
+    let quorum = Quorum::start(1);
+    let folder = tempfile::tempdir().expect("a folder can be made");
+    let file = folder.path().join("script");
+    let runs = format!("$DLOCK run --ttl {LEASE} job -c 'echo in; read line </dev/tty; exit 3'");
+    let held = "sleep 1; $DLOCK inspect job >inspected && echo held";
+    let script =
+        format!("cd {}; set -m; {runs} & {held}; fg; echo \"code $?\"", folder.path().display());
+    std::fs::write(&file, script).expect("there is room");
+    let mut typed = on_a_terminal(&quorum, &format!("exec bash {}", file.display()));
+    typed.until_it_prints("held");
+    typed.write(b"line\n");
+    typed.until_it_prints("code 3");
+    typed.ended().with_code(0);
+}
+
 #[test]
 fn dlock_goes_on_when_another_process_stops_its_command_and_continues_it() {
     let quorum = Quorum::start(1);
-    let inner = "(sleep 0.5; kill -CONT $$) & kill -STOP $$; exit 3";
-    let run = format!("set -m; $DLOCK run job -c '{inner}'; echo \"code $?\"");
-    let typed = on_a_terminal(&quorum, &run);
-    typed.until_it_prints("code 3");
-    typed.ended().with_code(0);
+    for signal in ["STOP", "TSTP"] {
+        let inner = format!("(sleep 0.5; kill -CONT $$) & kill -{signal} $$; exit 3");
+        let run = format!("set -m; $DLOCK run job -c '{inner}'; echo \"code $?\"");
+        let typed = on_a_terminal(&quorum, &run);
+        typed.until_it_prints("code 3");
+        typed.ended().with_code(0);
+    }
 }
 
 #[test]
@@ -154,73 +157,6 @@ fn a_lock_is_released_though_the_terminal_takes_no_output() {
     typed.until_it_prints("in");
     typed.write(CTRL_S);
     quorum.until_released();
-}
-
-#[test]
-fn dlock_goes_on_when_its_command_ignores_ctrl_z() {
-    let quorum = Quorum::start(1);
-    let inner = "trap \"\" TSTP; echo in; read line; echo got $line";
-    let script = format!("set -m; $DLOCK run job -c '{inner}'; echo \"code $?\"");
-    let mut typed = on_a_terminal(&quorum, &script);
-    typed.until_it_prints("in");
-    typed.write(CTRL_Z);
-    typed.write(b"1\n");
-    typed.until_it_prints("got 1");
-    typed.until_it_prints("code 0");
-    typed.ended().with_code(0);
-}
-
-#[test]
-fn ctrl_z_leaves_a_process_time_to_tidy_up() {
-    let quorum = Quorum::start(1);
-    let folder = tempfile::tempdir().expect("a folder can be made");
-    let file = folder.path().join("tidies.sh");
-    let tidies = "trap 'read -t 0.5 line; echo tidied; kill -STOP $$' TSTP; echo in; while :; do read -t 0.05 line; done";
-    std::fs::write(&file, tidies).expect("there is room");
-    let run = format!("$DLOCK run job -c 'bash {}; true'", file.display());
-    let mut typed = on_a_terminal(&quorum, &format!("set -m; {run}; echo stopped"));
-    typed.until_it_prints("in");
-    typed.write(CTRL_Z);
-    typed.until_it_prints("tidied");
-    typed.until_it_prints("stopped");
-}
-
-/// A process that goes on works, so its lock is renewed.
-#[test]
-fn dlock_goes_on_while_one_process_does_not_stop() {
-    let quorum = Quorum::start(1);
-    let inner = "(trap \"\" TSTP; echo in; sleep 1; kill -CONT $$); exit 3";
-    let run = format!("set -m; $DLOCK run --ttl 300ms job -c '{inner}'; echo \"code $?\"");
-    let mut typed = on_a_terminal(&quorum, &run);
-    typed.until_it_prints("in");
-    typed.write(CTRL_Z);
-    typed.until_it_prints("code 3");
-    typed.ended().with_code(0);
-}
-
-#[test]
-fn ctrl_z_after_the_end_of_the_first_process_stops_what_is_left() {
-    let quorum = Quorum::start(1);
-    let script = "set -m; $DLOCK run job -c 'sleep 100 &'; echo stopped";
-    let mut typed = on_a_terminal(&quorum, script);
-    typed.until_it_prints("run on");
-    typed.write(CTRL_Z);
-    typed.until_it_prints("stopped");
-}
-
-/// As vim does for its own Ctrl-Z.
-#[test]
-fn a_command_that_stops_its_group_goes_on_with_fg() {
-    let quorum = Quorum::start(1);
-    let stops = "echo in; kill -TSTP 0; echo on; sleep 1; exit 3";
-    for inner in [format!("-c '{stops}'"), format!("-- $DLOCK run inner -c '{stops}'")] {
-        let script = format!("set -m; $DLOCK run job {inner}; echo stopped; fg; echo \"code $?\"");
-        let typed = on_a_terminal(&quorum, &script);
-        typed.until_it_prints("stopped");
-        typed.until_it_prints("code 3");
-        typed.ended().with_code(0);
-        quorum.until_released();
-    }
 }
 
 #[test]

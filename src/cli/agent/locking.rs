@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dlock_client::operator::inspection;
-use dlock_client::{Key, NodeState, Report};
+use dlock_client::{Error, Key, NodeState, Report};
 use dlock_core::command::options::Options;
 use dlock_core::command::read::Args;
 use dlock_core::command::{Doc, Kind, Refusal, acquire, check, extend, release};
@@ -133,7 +133,7 @@ async fn inspect(agent: &Agent, key: &Key) -> Reply {
     }
     let needed = agent.common.client.size() / 2 + 1;
     if found.len() < needed {
-        return refusal::no_quorum(needed, &reports);
+        return refusal::no_answer(Error::NoQuorum { key: key.clone(), needed, nodes: reports });
     }
     let votes = |holder| found.iter().filter(|(other, _)| other == holder).count();
     // Of several the first: clients queue at that node.

@@ -8,7 +8,6 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
 use std::process::{Command, ExitStatus};
 
 use nix::sys::prctl::set_child_subreaper;
@@ -32,8 +31,8 @@ pub struct Processes {
     pub first: Pid,
     /// The end of the first one. Until then its number is not reused for another process.
     pub ended: Option<ExitStatus>,
-    /// A process that the terminal has stopped: the first one, or after its end another child.
-    pub stopped: Option<Pid>,
+    /// True if the terminal has stopped a child of dlock.
+    pub stopped: bool,
     /// Children of the program that became dlock: they are not the command's.
     others: BTreeSet<Pid>,
 }
@@ -47,7 +46,7 @@ impl Processes {
         Ok(Processes {
             first: Pid::from_raw(first.cast_signed()),
             ended: None,
-            stopped: None,
+            stopped: false,
             others,
         })
     }
@@ -66,17 +65,13 @@ impl Processes {
         for _ in 0..AT_ONCE {
             let Some((process, status)) = system::wait(WAIT)? else { break };
             let process = Pid::from_raw(process.as_raw_pid());
-            let is_first = self.ended.is_none() && process == self.first;
             if let Some(by) = status.stopping_signal() {
-                let counts = is_first || self.ended.is_some() && !self.others.contains(&process);
-                if counts && STOPPING.iter().any(|&signal| signal as i32 == by) {
-                    self.stopped = Some(process);
-                }
+                self.stopped |= STOPPING.iter().any(|&signal| signal as i32 == by);
                 continue;
             }
             // Its number is free for a process of the command.
             self.others.remove(&process);
-            if is_first {
+            if self.ended.is_none() && process == self.first {
                 self.ended = Some(ExitStatus::from_raw(status.as_raw()));
             }
         }
@@ -106,16 +101,6 @@ impl Processes {
             }
             sent.extend(new);
         }
-    }
-
-    /// True if the process that the terminal has stopped has not gone on.
-    pub fn is_stopped(&self) -> bool {
-        self.stopped.is_some_and(|process| !runs(process))
-    }
-
-    /// True if some process of the command runs.
-    pub fn some_run(&self) -> bool {
-        with_descendants(&self.children().unwrap_or_default()).into_iter().any(runs)
     }
 
     /// The processes that are known without /proc.
@@ -158,31 +143,17 @@ fn with_descendants(processes: &BTreeSet<Pid>) -> BTreeSet<Pid> {
     all
 }
 
-/// The parent of a process.
+/// The parent of a process, as /proc shows it.
 fn parent(process: Pid) -> Option<Pid> {
-    Some(stat(format!("/proc/{process}").as_ref())?.1)
-}
-
-/// True if a thread of this process runs or sleeps. False if none does before a signal is handled, or the process is
-/// hidden.
-fn runs(process: Pid) -> bool {
-    let threads = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
-    threads.filter_map(|thread| stat(&thread.path())).any(|(runs, _)| runs)
-}
-
-/// Returns whether a process or thread runs, and its parent, as /proc shows them.
-fn stat(folder: &Path) -> Option<(bool, Pid)> {
     // Bytes, because a process may have any name.
-    let stat = fs::read(folder.join("stat")).ok()?;
-    read_stat(&String::from_utf8_lossy(&stat))
+    let stat = fs::read(format!("/proc/{process}/stat")).ok()?;
+    read_parent(&String::from_utf8_lossy(&stat))
 }
 
 /// Reads `PID (NAME) STATE PARENT …`. The name may contain any bytes.
-fn read_stat(stat: &str) -> Option<(bool, Pid)> {
+fn read_parent(stat: &str) -> Option<Pid> {
     let (_, rest) = stat.rsplit_once(')')?;
-    let mut words = rest.split_whitespace();
-    let runs = !["T", "t", "D", "Z", "X"].contains(&words.next()?);
-    Some((runs, Pid::from_raw(words.next()?.parse().ok()?)))
+    rest.split_whitespace().nth(1)?.parse().ok().map(Pid::from_raw)
 }
 
 /// Options of waits: include children that report their end by another signal than SIGCHLD.
@@ -198,9 +169,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_cannot_pretend_to_be_a_state_or_a_parent() {
-        assert_eq!(read_stat("4711 (sleep) S 1 4700"), Some((true, Pid::from_raw(1))));
-        assert_eq!(read_stat("4711 (a) Z 9 (b) T 1 4700"), Some((false, Pid::from_raw(1))));
-        assert_eq!(read_stat("nonsense"), None);
+    fn a_name_cannot_pretend_to_be_a_parent() {
+        assert_eq!(read_parent("4711 (sleep) S 1 4700"), Some(Pid::from_raw(1)));
+        assert_eq!(read_parent("4711 (a) Z 9 (b) Z 1 4700"), Some(Pid::from_raw(1)));
+        assert_eq!(read_parent("nonsense"), None);
     }
 }

@@ -9,12 +9,12 @@ use nix::sys::signal::Signal;
 use tokio::time::{Instant, sleep};
 
 use super::processes::{Processes, Whom};
-use super::terminal::Terminal;
+use super::terminal::{self, Terminal};
 use crate::hold::events::Events;
 use crate::hold::take;
 use crate::say::failure::Failure;
 use crate::say::kind::Kind;
-use crate::signals::{self, ENDING, Heard, Signals};
+use crate::signals::{ENDING, Heard, Signals};
 
 /// A command and its surroundings.
 pub struct Supervised<'a> {
@@ -62,7 +62,7 @@ impl Supervised<'_> {
                     return End::Lost;
                 }
                 signal = self.signals.next() => self.handle(signal),
-                () = sleep(LOOK_AGAIN), if self.may_stop() => self.stop(),
+                () = sleep(LOOK_AGAIN), if self.processes.stopped => self.go_on(),
                 () = sleep(READ_CLOCK), if self.processes.ended.is_some() => if !told {
                     told = true;
                     self.events.warn("left_behind", LEFT_BEHIND.to_owned());
@@ -88,28 +88,11 @@ impl Supervised<'_> {
         }
     }
 
-    fn may_stop(&self) -> bool {
-        self.processes.stopped.is_some() && signals::has_job_control()
-    }
-
-    /// Stops dlock once all processes of the job have stopped, until the shell continues it. While one of them runs, dlock
-    /// renews the locks. Those of dlock's group have got the terminal's signal, and stop by themselves.
-    fn stop(&mut self) {
-        if !self.processes.is_stopped() {
-            self.processes.stopped = None;
-            self.processes.send(Signal::SIGCONT, Whom::OtherGroups);
-            return;
-        }
-        self.processes.send(Signal::SIGSTOP, Whom::OtherGroups);
-        if self.processes.some_run() {
-            return;
-        }
-        // One that waits for a disk, or for the start of its child, stops later.
-        self.processes.send(Signal::SIGSTOP, Whom::All);
-        self.processes.stopped = None;
-        signals::stop_here();
-        // The loss ends the command otherwise.
-        if self.all_valid() {
+    /// Continues the command after Ctrl-Z: nothing may stop dlock, which renews the locks. A command that the terminal has
+    /// stopped in the background waits until its job is in the foreground.
+    fn go_on(&mut self) {
+        if terminal::is_in_foreground() {
+            self.processes.stopped = false;
             self.processes.send(Signal::SIGCONT, Whom::All);
         }
     }
@@ -194,7 +177,7 @@ async fn first_loss(guards: &[Guard], max_hold: Option<Duration>) -> Loss {
     }
 }
 
-/// Interval of looks at processes that are to stop, and of KILL: a process that is started meanwhile may not get it.
+/// Interval of looks at the terminal, and of KILL: a process that is started meanwhile may not get it.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// Time in which dlock may hear signals from before the start of the command.

@@ -45,3 +45,8 @@ impl Terminal {
         }
     }
 }
+
+/// True if dlock's job is in the foreground of the terminal that controls it.
+pub fn is_in_foreground() -> bool {
+    File::open("/dev/tty").is_ok_and(|terminal| tcgetpgrp(&terminal) == Ok(getpgrp()))
+}
