@@ -219,7 +219,7 @@ fn a_majority_is_enough_and_without_one_the_error_says_so(kind: Kind) {
 #[apply(on_one_server)]
 fn inspect_names_the_reason_of_nodes_that_refuse_for_good(kind: Kind) {
     let (servers, agent) = agent(kind);
-    servers[0].run("SET job text");
+    servers[0].run("RPUSH job text");
     let refused = agent.run("DLOCK.INSPECT job");
     assert!(refused.text().starts_with("WRONGTYPE "), "{refused:?}");
 }
