@@ -47,12 +47,13 @@ impl MovedKeys {
 
     /// Keeps a block that the server has read. False: it is kept already.
     pub fn keep(&mut self, block: Block, index: &mut Index) -> bool {
-        let is_new = self.taken.insert(block);
-        if is_new {
-            block.keep();
-            self.limit_taken(index);
+        if self.taken.contains(&block) {
+            return false;
         }
-        is_new
+        // An earlier one: the server has not put this block at its key yet.
+        self.limit_taken(index);
+        block.keep();
+        self.taken.insert(block)
     }
 
     /// Keeps a lock taken from its key, with its share: if it was evicted, the next event says so.

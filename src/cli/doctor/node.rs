@@ -59,7 +59,7 @@ fn quarantine(node: &NodeAnswers) -> Option<Finding> {
     Some(
         Finding::warning("quarantine", format!("it is in quarantine for {}: {why}", shown(left)))
             .why("it may have forgotten leases, and grants nothing until they have ended")
-            .fix("wait; or, if all clients were restarted too: CONFIG SET dlock.quarantine off, and then auto again"),
+            .fix("wait; or, if all clients were restarted too: CONFIG SET dlock.quarantine off, and auto a second later"),
     )
 }
 
