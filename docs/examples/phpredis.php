@@ -97,6 +97,7 @@ function with_lock(Redis $redis, string $key, callable $work, float $wait = 60, 
     $connection = new Connection($redis);
     $lease = min($ttl, $keep); // a waiter may ask for no more; the first renewal makes it longer
     $read_timeout = $redis->getReadTimeout() ?: (float) ini_get('default_socket_timeout');
+    $read_timeout = $read_timeout < 0 ? INF : $read_timeout;
     $stray = false; // whether an earlier request may still be on its way
     try {
         while ($fence === null) {
