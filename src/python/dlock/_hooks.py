@@ -105,12 +105,11 @@ def _current() -> _Thread:
     if thread is None or not thread.serves():
         with _starting:
             thread = _thread
-            is_new = thread is None or not thread.serves()
-            if thread is None or is_new:
-                thread = _thread = _Thread()
-        # The lock is not held while another greenlet runs.
-        if is_new:
-            thread.start()
+            if thread is None or not thread.serves():
+                thread = _Thread()
+                thread.start()
+                # A signal's exception before this leaves a thread that nobody uses.
+                _thread = thread
     return thread
 
 
