@@ -32,7 +32,8 @@ export async function withLock(redis, key, work, options = {}) {
         const fence = await redis.call("DLOCK.ACQUIRE", key, token, lease, "KEEP", keep);
         // ioredis sends it once more on a new connection, which it makes after 50 ms at least.
         stray = earlier || performance.now() - sent >= 50;
-        if (fence !== null) {
+        // It asks again if the lease may be over.
+        if (fence !== null && performance.now() < sent + 0.99 * lease) {
           holding = hold(redis, key, token, fence, ttl, lease, sent);
           const signals = [holding.lost, signal].filter(Boolean);
           const result = await work({ fence, signal: AbortSignal.any(signals), check: holding.check });

@@ -53,6 +53,10 @@ def lock(client, key, wait=60.0, ttl=30.0, keep=5.0, read_timeout=5.0):
                 held.fence = client.execute_command("DLOCK.ACQUIRE", key, token, ms(lease), *words)
                 # redis-py asks again by itself after a time-out. The answer has taken longer then.
                 stray = earlier or monotonic() - sent >= read_timeout
+                # The lease counts from the sending. Clocks differ by less than a hundredth.
+                held.until = sent + 0.99 * lease
+                if monotonic() >= held.until:
+                    held.fence = None  # it may be over: asks again
             except redis.RedisError as error:
                 if left <= 0 or not may_pass(error):
                     raise
@@ -64,8 +68,6 @@ def lock(client, key, wait=60.0, ttl=30.0, keep=5.0, read_timeout=5.0):
                 if left <= 0:
                     raise TimeoutError(f"{key} was not free within {wait} s")
                 sleep(pause)
-        # The lease counts from the sending. Clocks differ by less than a hundredth.
-        held.until = sent + 0.99 * lease
         renewal = (client, key, token, ttl, lease, held, done)
         threading.Thread(target=renew, args=renewal, daemon=True).start()
         yield held

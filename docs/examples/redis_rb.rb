@@ -31,7 +31,8 @@ def with_lock(redis, key, wait: 60, ttl: 30, keep: 5)
       # redis-rb asks again by itself after a time-out. The answer has taken longer then.
       stray = earlier || now - sent >= 0.2
       # The lease counts from the sending. Clocks differ by less than a hundredth.
-      held = Held.new(fence, sent + 0.99 * lease, pid) if fence
+      granted = Held.new(fence, sent + 0.99 * lease, pid) if fence
+      held = granted if granted && now < granted.until # it asks again if the lease may be over
     rescue Redis::BaseError => e
       raise if left <= 0 || !may_pass?(e)
     end

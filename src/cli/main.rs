@@ -35,6 +35,7 @@ mod watch;
 use std::io;
 use std::process::ExitCode;
 use std::thread;
+use std::time::Duration;
 
 use clap::Parser;
 
@@ -73,8 +74,11 @@ fn work() -> Exit {
     // With thousands of connections most tasks are in the shared queue, which must have its turn as often as the
     // thread's own.
     runtime.global_queue_interval(2);
+    // A job may use up the process limit, and reconnections resolve names in such a thread.
+    runtime.thread_keep_alive(FOR_EVER);
     let runtime = signals::held_off(|| runtime.build());
     runtime.map_or_else(cannot_start, |runtime| {
+        runtime.spawn_blocking(|| ());
         let exit = runtime.block_on(dispatch(cli));
         // Does not wait for blocked threads: resolving a host name may take half a minute.
         runtime.shutdown_background();
@@ -113,6 +117,9 @@ fn usage(error: &clap::Error) -> Exit {
     let _ = error.print();
     Exit::USAGE
 }
+
+/// Lifetime of a thread that may block.
+const FOR_EVER: Duration = Duration::from_secs(u32::MAX as u64);
 
 /// In bytes: the usual size of a first thread's stack.
 const STACK: usize = 8 << 20;

@@ -124,12 +124,13 @@ pub fn end_by(signal: Signal) {
 }
 
 /// Signals that dlock handles. SIGCHLD is about the command; the others go on to it.
-const HEARD: [Signal; 7] = [
+const HEARD: [Signal; 8] = [
     Signal::SIGCHLD,
     Signal::SIGINT,
     Signal::SIGTERM,
     Signal::SIGHUP,
     Signal::SIGQUIT,
+    Signal::SIGALRM,
     Signal::SIGUSR1,
     Signal::SIGUSR2,
 ];
@@ -138,7 +139,8 @@ const HEARD: [Signal; 7] = [
 pub const STOPPING: [Signal; 3] = [Signal::SIGTSTP, Signal::SIGTTIN, Signal::SIGTTOU];
 
 /// Signals that ask a process to end.
-pub const ENDING: [Signal; 4] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT];
+pub const ENDING: [Signal; 5] =
+    [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT, Signal::SIGALRM];
 
 /// Returns the signals that were ignored when dlock started, as Linux reports them in a file; none without
 /// that file.

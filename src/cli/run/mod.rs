@@ -250,8 +250,8 @@ In addition to dlock's own environment, the command gets:
   DLOCK_TOKEN        their tokens, in the same order
   DLOCK_DEADLINE_MS  when the first lease ends unless dlock renews it (ms since 1970)
 
-It has the terminal and the process group of dlock. INT, TERM, HUP, QUIT, USR1 and USR2 to dlock go on to all its
-processes. All that descends from it belongs to it, daemons too. If the lock is lost, all its processes are ended, and
+It has the terminal and the process group of dlock. INT, TERM, HUP, QUIT, ALRM, USR1 and USR2 to dlock go on to all
+its processes. All that descends from it belongs to it, daemons too. If the lock is lost, all its processes are ended, and
 the exit code is 75. Else dlock holds the lock until the last of them has ended, and the exit code is that of the first.
 If dlock itself is killed, the command gets TERM (KILL with --grace 0), its other processes and programs such as sudo
 get nothing, and the lock is free when the lease ends. So what must never happen twice needs the fence.

@@ -275,8 +275,9 @@ impl Keeper {
                 // AGAIN.
                 let until = if self.finishes() { BEING_LEFT_DONE } else { claim.until };
                 self.view.until.store(until.0, Ordering::Release);
-                self.traffic.lease = self.hold.ttl();
-                self.view.ttl.store(self.traffic.lease.0, Ordering::Relaxed);
+                let ttl = self.hold.ttl().0;
+                self.traffic.set_lease(Duration::from_millis(ttl));
+                self.view.ttl.store(ttl, Ordering::Relaxed);
                 self.tell_extended();
                 // The next extension may have begun too late.
                 !matches!(self.hold.state(), State::Held(_)) && self.publish()

@@ -17,7 +17,7 @@ use std::task::{Poll, ready};
 use std::time::Duration;
 
 use dlock_core::quorum::{Answer, Ask, Send, Wait};
-use dlock_core::words::{Instant, Millis};
+use dlock_core::words::Instant;
 use redis::Cmd;
 use tokio::sync::watch;
 use tracing::trace;
@@ -38,8 +38,6 @@ pub(crate) struct Traffic {
     pub(crate) wanted: Arc<Wanted>,
     /// Time-out of a request to a node.
     pub(crate) timeout: Duration,
-    /// The length of the lease in use.
-    pub(crate) lease: Millis,
     attempt: Arc<Attempt>,
     requests: UnderWay<Unread>,
     releases: UnderWay<Returned>,
@@ -116,7 +114,6 @@ impl Traffic {
         let mut taken = shared.taken.clone();
         taken.mark_unchanged();
         Traffic {
-            lease: clock::millis(wanted.options.ttl),
             timeout: shared.timeout(wanted.options.ttl),
             attempt: Arc::new(attempt),
             requests: UnderWay::new(),
@@ -140,6 +137,12 @@ impl Traffic {
         self.attempt.token
     }
 
+    /// Sets the length of the lease in use. A waiter's first one is short, and the time-out stays the lock's own.
+    pub(crate) fn set_lease(&mut self, lease: Duration) {
+        let timeout = self.shared.timeout(lease.max(self.wanted.options.ttl));
+        self.timeout = timeout.min(lease / 4);
+    }
+
     /// Prepares a request. The next call of `next` sends it.
     pub(crate) fn send(&mut self, send: Send) {
         let Some(node) = self.shared.nodes.get(send.node).map(Arc::clone) else { return };
@@ -147,12 +150,12 @@ impl Traffic {
             debug_assert!(!is_release(send.ask), "an attempt is released before the next");
             self.begin(send.attempt);
         }
-        if let Ask::Extend { .. } = send.ask {
-            // Until it is granted, a longer lease is not in use.
-            let lease = send.ttl.min(self.lease);
-            self.timeout = self.shared.timeout(Duration::from_millis(lease.0));
-        }
-        let (attempt, within) = (Arc::clone(&self.attempt), self.timeout);
+        let attempt = Arc::clone(&self.attempt);
+        let within = match send.ask {
+            // So that it can be repeated while a shorter lease lasts.
+            Ask::Extend { .. } => self.timeout.min(Duration::from_millis(send.ttl.0) / 4),
+            _ => self.timeout,
+        };
         trace!(node = node.name(), attempt = send.attempt, ask = ?send.ask, "asks");
         if is_release(send.ask) {
             return self.release(send, node, &attempt);
@@ -343,16 +346,17 @@ pub(super) mod tests {
     }
 
     #[tokio::test]
-    async fn an_extension_sets_the_time_out_of_later_requests_once_it_is_granted() {
+    async fn a_time_out_is_the_locks_own_and_a_quarter_of_the_lease_at_most() {
         let (_client, mut traffic) = traffic(["redis://127.0.0.1:1".to_owned()]);
-        for (lease, ttl, timeout) in
-            [(30_000, 80, 20), (30_000, 40_000, 1_000), (80, 40_000, 20), (40_000, 40_000, 1_000)]
-        {
-            traffic.lease = Millis(lease);
-            let ask = Ask::Extend { fence: Fence(7) };
-            let (node, attempt, ttl) = (0, traffic.attempt.number, Millis(ttl));
-            traffic.send(Send { node, attempt, id: 1, ask, ttl, again: None });
+        assert_eq!(traffic.wanted.options.ttl, Duration::from_secs(30));
+        for (lease, timeout) in [(30_000, 1_000), (2_500, 625), (80, 20), (40_000, 1_000)] {
+            traffic.set_lease(Duration::from_millis(lease));
             assert_eq!(traffic.timeout, Duration::from_millis(timeout));
         }
+        // One node grants a short lease.
+        let (node, attempt, ttl) = (0, traffic.attempt.number, dlock_core::Millis(80));
+        let ask = Ask::Extend { fence: Fence(7) };
+        traffic.send(Send { node, attempt, id: 1, ask, ttl, again: None });
+        assert_eq!(traffic.timeout, Duration::from_secs(1));
     }
 }

@@ -65,6 +65,11 @@ impl<R: Rules> Ballot<R> {
         })
     }
 
+    /// True if a node has a record, and an answer is outstanding that may make a majority of them.
+    pub fn may_report_done(&self) -> bool {
+        self.said().any(Said::is_done) && self.votes.iter().any(Vote::is_open)
+    }
+
     /// The nodes to ask again: their record is over by our clock, or requests are granted over it from now on.
     /// The reason is that a majority cannot have the record, or that AGAIN covers it.
     fn pass_over(&mut self, again: Option<Fence>, now: Instant) -> Vec<usize> {

@@ -59,7 +59,8 @@ impl<R: Rules> Acquisition<R> {
             None if gate == Gate::Open
                 && self.ballot.denier().is_some()
                 && self.takes_turn(time) => {}
-            None if gate == Gate::Open && self.ballot.has_hope() => {}
+            None if gate == Gate::Open
+                && (self.ballot.has_hope() || self.ballot.may_report_done()) => {}
             None if gate == Gate::Open && self.takes_turn(time) => {}
             _ => self.fail(time),
         }
@@ -74,7 +75,7 @@ impl<R: Rules> Acquisition<R> {
         let open = self.ballot.nodes_that(Vote::is_open);
         let is_silent = |node: &usize| self.plan.suspects.get(*node) == Some(&true);
         let is_awaited = self.rests == 0 || !open.iter().all(is_silent);
-        let has_hope = is_awaited && self.ballot.has_hope();
+        let has_hope = is_awaited && (self.ballot.has_hope() || self.ballot.may_report_done());
         match self.ballot.claim() {
             Some(claim) if claim.until > time.now => self.win(claim),
             None if has_hope || gate == Gate::Silent => {}

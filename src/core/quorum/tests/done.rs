@@ -42,6 +42,20 @@ fn one_node_tells_of_its_record_alone() {
 }
 
 #[test]
+fn an_answer_that_may_make_a_majority_of_records_is_awaited() {
+    for wait in [Try, Forever] {
+        let mut trial = asked(wait);
+        trial.hears(0, done(90, 500));
+        trial.hears(2, Answer::Unreachable);
+        trial.passes(TIMEOUT / 2);
+        trial.is_pending();
+        trial.sends("");
+        trial.hears(1, done(90, 400));
+        is_done(&trial, 90, 400);
+    }
+}
+
+#[test]
 fn records_of_two_claims_do_not_add_up() {
     let mut trial = asked(Try);
     trial.hears(0, done(90, 500));
