@@ -96,11 +96,14 @@ unsafe extern "C" fn on_event(
         raw::REDISMODULE_EVENT_REPLICA_CHANGE
             if step == raw::REDISMODULE_SUBEVENT_REPLICA_CHANGE_ONLINE =>
         {
-            roles::replica_may_have_come();
+            roles::replica_has_come();
         }
         raw::REDISMODULE_EVENT_CONFIG => {
-            roles::replica_may_have_come();
-            state::with(|state| state.store.memory.look(ctx));
+            // A log may have begun.
+            state::with(|state| {
+                state.store.replication.may_have_come();
+                state.store.memory.look(ctx);
+            });
         }
         raw::REDISMODULE_EVENT_SHUTDOWN => drop(state::with(State::close_state_file)),
         // SAFETY: the event's data are the server's.

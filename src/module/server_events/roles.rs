@@ -21,14 +21,17 @@ pub fn role_changed(replica: bool) {
     });
 }
 
-/// Notes that the server has forked, or that a child has ended: a snapshot may have begun.
+/// Notes that the server has forked, or that a child has ended: a snapshot may have begun. No promise is due: it would
+/// count as a change of the data, which makes the server fork again.
 pub fn forked() {
-    state::with(|state| state.store.arriving.slots.forked());
-    replica_may_have_come();
+    state::with(|state| {
+        state.store.arriving.slots.forked();
+        state.store.replication.may_have_come();
+    });
 }
 
-/// Notes that a replica may have connected, or a log may have begun.
-pub fn replica_may_have_come() {
+/// Notes that a replica has connected.
+pub fn replica_has_come() {
     state::with(|state| {
         state.store.replication.may_have_come();
         state.store.durability.owes_promise = true;
