@@ -2,6 +2,7 @@
 //! longest of those is over, and then with larger fences.
 
 use std::fs;
+use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use harness::quarantine::{CRASHED, PROMOTED, UNTOLD, assert_bound, assert_no_shorter};
@@ -254,4 +255,19 @@ fn an_assumed_bound_is_not_handed_on_as_known(kind: Kind) {
     assert_bound(last.assert_in_quarantine(PROMOTED), 60_000, since);
     middle.start_again();
     assert_bound(middle.assert_in_quarantine(CRASHED), 60_000, since);
+}
+
+/// A promise counts as a change of the data, and after a change the server takes the next snapshot.
+#[apply(on_every_server)]
+fn a_snapshot_is_no_news_for_a_replica(kind: Kind) {
+    let primary = Server::start(kind);
+    let replica = Server::build(kind).replica_of(&primary).start();
+    until_told(&primary, &replica);
+    // The event loop looks ten times a second.
+    sleep(Duration::from_millis(300));
+    let told = times_told(&replica);
+    primary.run("BGSAVE");
+    eventually("it is saved", || primary.info("persistence")["rdb_bgsave_in_progress"] == "0");
+    sleep(Duration::from_millis(300));
+    assert_eq!(times_told(&replica), told);
 }
