@@ -76,9 +76,10 @@ fn work() -> Exit {
     runtime.global_queue_interval(2);
     // A job may use up the process limit, and reconnections resolve names in such a thread.
     runtime.thread_keep_alive(FOR_EVER);
-    let runtime = signals::held_off(|| runtime.build());
+    let runtime = signals::held_off(|| {
+        runtime.build().inspect(|runtime| drop(runtime.spawn_blocking(|| ())))
+    });
     runtime.map_or_else(cannot_start, |runtime| {
-        runtime.spawn_blocking(|| ());
         let exit = runtime.block_on(dispatch(cli));
         // Does not wait for blocked threads: resolving a host name may take half a minute.
         runtime.shutdown_background();

@@ -124,6 +124,7 @@ fn signals_are_passed_on_to_the_command() {
         Signal::SIGTERM,
         Signal::SIGHUP,
         Signal::SIGQUIT,
+        Signal::SIGALRM,
         Signal::SIGUSR1,
         Signal::SIGUSR2,
     ] {

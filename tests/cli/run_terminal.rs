@@ -104,7 +104,7 @@ fn a_command_that_reads_in_the_background_goes_on_with_fg() {
     let folder = tempfile::tempdir().expect("a folder can be made");
     let file = folder.path().join("script");
     let runs = format!("$DLOCK run --ttl {LEASE} job -c 'echo in; read line </dev/tty; exit 3'");
-    let held = "sleep 1; $DLOCK inspect job >inspected && echo held";
+    let held = "until $DLOCK inspect job >inspected; do sleep 0.1; done; sleep 1; echo held";
     let script =
         format!("cd {}; set -m; {runs} & {held}; fg; echo \"code $?\"", folder.path().display());
     std::fs::write(&file, script).expect("there is room");

@@ -108,7 +108,7 @@ def _current() -> _Thread:
             if thread is None or not thread.serves():
                 thread = _Thread()
                 thread.start()
-                # A signal's exception before this leaves a thread that nobody uses.
+                # A signal's exception before this leaves a thread without work.
                 _thread = thread
     return thread
 

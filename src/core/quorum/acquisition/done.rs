@@ -67,7 +67,7 @@ impl<R: Rules> Ballot<R> {
 
     /// True if a node has a record, and an answer is outstanding that may make a majority of them.
     pub fn may_report_done(&self) -> bool {
-        self.said().any(Said::is_done) && self.votes.iter().any(Vote::is_open)
+        self.said().any(Said::is_done) && self.do_most(|vote| vote.said.is_done() || vote.is_open())
     }
 
     /// The nodes to ask again: their record is over by our clock, or requests are granted over it from now on.
@@ -151,10 +151,11 @@ impl<R: Rules> Ballot<R> {
         let Some(fence) = self.fence() else { return };
         let end = self.rules.ends(self.rules.begins(now, now), length);
         let is_due = |vote: &Vote| {
-            let asks = vote.open.is_some_and(|open| open.ask.finishes());
+            let ask = vote.open.filter(|_| vote.is_open()).map(|open| open.ask);
+            let asks = ask.is_some_and(Ask::finishes);
+            let grants = vote.held().is_some() || ask.is_some_and(|ask| !ask.blocks());
             let is_over = matches!(vote.record, RecordState::Has | RecordState::Refused);
-            let grants = vote.is_open() && !vote.open.is_some_and(|open| open.ask.blocks());
-            (vote.held().is_some() || grants) && !is_over && !(asks && vote.is_open())
+            grants && !is_over && !asks
         };
         for node in self.nodes_that(is_due) {
             self.ask(out, node, Ask::Finish { length, fence }, now);
