@@ -54,7 +54,7 @@ test-busy: build ## run all tests beside busy loops, as on a machine with other 
 server-tests: build ## run Redis's own test suite with the module, for some ten minutes (UNITS='unit/expire')
 	@scripts/server-tests.sh "$(TARGET)/release/libdlock.so" $(UNITS)
 
-test-world: build servers python nodejs ## test docs/examples, docs/fences.md and docs/schedulers.md beside real programs of others (installs what it needs)
+test-world: build servers python nodejs ## test docs/agent, docs/fences.md and docs/schedulers.md beside real programs of others (installs what it needs)
 	@scripts/world.sh
 	$(CARGO) test -p dlock-tests --test world -- $(ARGS)
 	@scripts/python.sh world

@@ -1,22 +1,17 @@
 #!/usr/bin/env bash
 # Installs what `make test-world` tests against: PostgreSQL, SQLite, PHP, Ruby, Perl and C with their clients, systemd
-# and cron, of Debian; and into .world/ Debian's Prometheus, which starts no service there, a newer Go of Debian with
-# go-redis, and the client for Python, in the version that tests/world/packages/ names. Those for Node.js are among
-# the tools of tests/nodejs/. A second run finds everything there and asks no network.
+# and cron, of Debian; and into .world/ Debian's Prometheus, which starts no service there, and a newer Go of Debian
+# with go-redis. A second run finds everything there and asks no network.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/packages.sh
 world=$PWD/.world
-wanted=$PWD/tests/world/packages
 
 main() {
     install_packages
-    new_enough
     mkdir -p "$world"
     prometheus
     go_client
-    python_client
-    scripts/nodejs.sh setup
 }
 
 # --- packages ---------------------------------------------------------------------------------
@@ -25,9 +20,6 @@ install_packages() {
     local missing=()
     compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null || missing+=(postgresql postgresql-client)
     command -v sqlite3 >/dev/null || missing+=(sqlite3)
-    command -v python3 >/dev/null || missing+=(python3)
-    # Debian splits it off: venv can be imported without it, and makes no environment.
-    python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3-venv)
     php -m 2>/dev/null | grep -qx redis || missing+=(php-cli php-redis)
     ruby -e 'require "redis"' 2>/dev/null || missing+=(ruby ruby-redis)
     php -r 'require "Predis/Autoloader.php";' 2>/dev/null || missing+=(php-nrk-predis)
@@ -76,30 +68,9 @@ GO
     mv "$go/go.part" "$go/go"
 }
 
-# What a distribution calls Python may be older than the examples need.
-new_enough() {
-    python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' ||
-        by_hand "the examples need Python 3.11 or newer, and here is $(python3 --version)"
-}
-
 by_hand() { # why
     echo "world: $1. Please install by hand what is missing." >&2
     exit 1
-}
-
-# --- clients ----------------------------------------------------------------------------------
-
-# The list of what is wanted is copied last: what was interrupted half-way is done again.
-
-python_client() {
-    local list=requirements.txt
-    cmp -s "$wanted/$list" "$world/python/$list" && return
-    echo "world: fetching redis-py"
-    rm -rf "$world/python"
-    python3 -m venv "$world/python"
-    "$world/python/bin/python" -m pip install --quiet --disable-pip-version-check \
-        --require-hashes --only-binary=:all: --requirement "$wanted/$list"
-    cp "$wanted/$list" "$world/python/$list"
 }
 
 main "$@"

@@ -8,17 +8,10 @@ use harness::program;
 
 use crate::page;
 
-/// The folders of the programs to copy, each with its pages. One of these names each program.
-const PROGRAMS: [(&str, &[&str]); 2] = [
-    ("docs/examples", &["docs/any-client.md"]),
-    ("docs/agent", &["docs/agent.md", "docs/leader-election.md", "docs/php.md"]),
-];
-
-/// The pages that show a whole program, and how they mark it.
-const SHOWN: [(&str, &str, &str); 2] = [
-    ("docs/any-client.md", "```python\n", "docs/examples/redis_py.py"),
-    ("docs/php.md", "```php\n", "docs/agent/phpredis_renewed.php"),
-];
+/// The folder of the programs to copy.
+const PROGRAMS: &str = "docs/agent";
+/// The pages of these. One of them names each program.
+const PAGES: [&str; 3] = ["docs/agent.md", "docs/leader-election.md", "docs/php.md"];
 
 /// Generators of the system, which never give two processes the same token.
 const RANDOM: [&str; 7] = [
@@ -33,28 +26,24 @@ const RANDOM: [&str; 7] = [
 
 #[test]
 fn a_program_on_a_page_is_the_file_that_is_tested() {
-    for (page, mark, file) in SHOWN {
-        let (page, file) = (page::read(page), page::read(file));
-        let shown = page.text.split(mark).nth(1).and_then(|rest| rest.split("```").next());
-        let (from, to) = (file.path.display(), page.path.display());
-        assert!(shown == Some(&file.text), "copy {from} into {to}");
-    }
+    let (page, file) = (page::read("docs/php.md"), page::read("docs/agent/phpredis_renewed.php"));
+    let shown = page.text.split("```php\n").nth(1).and_then(|rest| rest.split("```").next());
+    let (from, to) = (file.path.display(), page.path.display());
+    assert!(shown == Some(&file.text), "copy {from} into {to}");
 }
 
 #[test]
 fn each_program_is_named_by_its_page() {
-    for (folder, pages) in PROGRAMS {
-        let text: String = pages.iter().map(|page| page::read(page).text).collect();
-        for file in files(folder) {
-            let link = format!("]({})", file.strip_prefix("docs").expect("it is there").display());
-            assert!(text.contains(&link), "no link to {file:?}");
-        }
+    let text: String = PAGES.iter().map(|page| page::read(page).text).collect();
+    for file in programs() {
+        let link = format!("]({})", file.strip_prefix("docs").expect("it is there").display());
+        assert!(text.contains(&link), "no link to {file:?}");
     }
 }
 
 #[test]
 fn each_program_takes_its_token_from_the_systems_generator() {
-    for file in PROGRAMS.iter().flat_map(|(folder, _)| files(folder)) {
+    for file in programs() {
         let text = page::read(&file).text;
         assert!(RANDOM.iter().any(|random| text.contains(random)), "{file:?}");
     }
@@ -68,9 +57,9 @@ fn a_program_without_its_agent_blames_no_other_holder() {
     assert!(!said.err.contains("another client"), "{said:#?}");
 }
 
-/// The files of a folder, seen from the top of the tree.
-fn files(folder: &str) -> Vec<PathBuf> {
-    let entries = fs::read_dir(page::top().join(folder)).expect("it is there");
-    let path = |entry: fs::DirEntry| PathBuf::from(folder).join(entry.file_name());
+/// The programs to copy, as paths from the top of the tree.
+fn programs() -> Vec<PathBuf> {
+    let entries = fs::read_dir(page::top().join(PROGRAMS)).expect("it is there");
+    let path = |entry: fs::DirEntry| PathBuf::from(PROGRAMS).join(entry.file_name());
     entries.map(|entry| path(entry.expect("it can be read"))).collect()
 }

@@ -25,6 +25,7 @@ trace.set_tracer_provider(PROVIDER)
 
 PAGES = [
     "README.md",
+    "docs/any-client.md",
     "docs/leader-election.md",
     "docs/moving-over.md",
     "docs/python.md",

@@ -12,7 +12,7 @@ use harness::{Agent, Kind, Quorum, Server, eventually, process, program};
 use nix::sys::signal::Signal;
 use tempfile::TempDir;
 
-use crate::client::{Library, Program, installed, top};
+use crate::{installed, top};
 
 /// The programs, and how each is run.
 fn programs() -> Vec<(&'static str, Command)> {
@@ -28,7 +28,7 @@ fn programs() -> Vec<(&'static str, Command)> {
         by("php".into(), &[], "predis.php"),
         by("ruby".into(), &[], "redis_rb.rb"),
         by("perl".into(), &[], "redis.pl"),
-        by(installed("python/bin/python"), &[], "redis_py.py"),
+        by(top().join(".python/bin/python"), &[], "redis_py.py"),
         ("go_redis.go", Command::new(&*COMPILED_GO)),
         ("hiredis.c", Command::new(&*COMPILED_C)),
     ]
@@ -59,32 +59,6 @@ fn compiled(compiler: impl AsRef<OsStr>, arguments: &[&str], name: &str) -> Path
 
 fn source(name: &str) -> PathBuf {
     top().join("docs/agent").join(name)
-}
-
-/// The recipes of docs/any-client.md count under a lock of a majority, and learn of its loss.
-#[test]
-fn the_recipes_for_one_node_run_unchanged() {
-    let quorum = Quorum::start(3);
-    let agent = Agent::start(&quorum.urls());
-    let socket = agent.socket();
-    let at = [("AGENT", socket.to_str().expect("it is text"))];
-    let data = Server::start(Kind::Redis82);
-    for library in Library::ALL {
-        let programs = library.programs();
-        let start = |words: &[&str]| programs.start_with(data.port(), words, &at);
-        data.run("DEL counter");
-        let running: Vec<Program> = (0..4).map(|_| start(&["count", "job", "5", "1"])).collect();
-        running.into_iter().for_each(|program| drop(program.end()));
-        assert_eq!(data.run("GET counter").text(), "20", "{library:?}");
-        quorum.until_empty();
-
-        let mut holder = start(&["hold", "job", "6"]);
-        assert!(holder.line().starts_with("held "), "{library:?}");
-        quorum.iter().for_each(|node| drop(node.run("DLOCK.BREAK job")));
-        assert_eq!(holder.line(), "lost", "{library:?}");
-        holder.end();
-        quorum.until_empty();
-    }
 }
 
 #[test]

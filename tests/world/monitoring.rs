@@ -9,7 +9,7 @@ use harness::exporter::Exporter;
 use harness::{Kind, Server, program};
 use tempfile::TempDir;
 
-use crate::client::{installed, top};
+use crate::{installed, top};
 
 /// A file of docs/monitoring.
 pub fn file(name: &str) -> String {

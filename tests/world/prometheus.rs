@@ -12,7 +12,7 @@ use harness::{Kind, Server, eventually, ports, process};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::client::installed;
+use crate::installed;
 use crate::monitoring;
 
 /// Prometheus with the configuration of docs/monitoring, once a second, and what it scrapes.

@@ -8,7 +8,7 @@ use harness::{Quorum, eventually, process, program, wall_clock};
 use nix::unistd::Uid;
 use tempfile::TempDir;
 
-use crate::client::top;
+use crate::top;
 
 #[test]
 fn systemd_finds_the_service_and_its_timer_good() {
