@@ -66,7 +66,7 @@ impl<R: Rules> Ballot<R> {
     }
 
     /// True if a node has a record, and an answer is outstanding that may make a majority of them.
-    pub fn may_report_done(&self) -> bool {
+    pub(in crate::quorum) fn may_report_done(&self) -> bool {
         self.said().any(Said::is_done)
             && self.votes.iter().any(Vote::is_open)
             && self.do_most(|vote| vote.said.is_done() || vote.is_open())

@@ -45,23 +45,19 @@ impl<R: Rules> Acquisition<R> {
         match gate {
             Gate::Silent => return,
             // The lock is held; but the acquisition still finds out if a majority says so.
-            Gate::Closed if self.ballot.can_vote() => {
-                if self.ballot.has_voted() {
+            Gate::Closed => {
+                if self.ballot.has_voted() || !self.ballot.may_decide() {
                     self.fail(time);
                 }
                 return;
             }
-            _ => self.ballot.settle(&mut self.out, time.now),
+            Gate::Open => self.ballot.settle(&mut self.out, time.now),
         }
         match self.ballot.claim() {
-            Some(claim) if claim.until > time.now && gate == Gate::Open => self.win(claim),
+            Some(claim) if claim.until > time.now => self.win(claim),
             // The attempt waits where it was denied at once: before the gate tells the next in line of its turn.
-            None if gate == Gate::Open
-                && self.ballot.denier().is_some()
-                && self.takes_turn(time) => {}
-            None if gate == Gate::Open
-                && (self.ballot.has_hope() || self.ballot.may_report_done()) => {}
-            None if gate == Gate::Open && self.takes_turn(time) => {}
+            None if self.ballot.denier().is_some() && self.takes_turn(time) => {}
+            None if self.ballot.may_decide() || self.takes_turn(time) => {}
             _ => self.fail(time),
         }
     }
@@ -70,16 +66,14 @@ impl<R: Rules> Acquisition<R> {
     /// gives the reason.
     fn judge_without(&mut self, gate: Gate, time: Time) {
         self.ballot.settle(&mut self.out, time.now);
-        let may_be_held = self.ballot.denier().is_some() && self.ballot.can_vote();
         // A further attempt does not wait for nodes that were silent in the last one.
         let open = self.ballot.nodes_that(Vote::is_open);
         let is_silent = |node: &usize| self.plan.suspects.get(*node) == Some(&true);
         let is_awaited = self.rests == 0 || !open.iter().all(is_silent);
-        let has_hope = is_awaited && (self.ballot.has_hope() || self.ballot.may_report_done());
+        let waits = gate == Gate::Silent || (is_awaited && self.ballot.may_decide());
         match self.ballot.claim() {
             Some(claim) if claim.until > time.now => self.win(claim),
-            None if has_hope || gate == Gate::Silent => {}
-            None if may_be_held && !self.ballot.has_voted() => {}
+            None if waits => {}
             _ => self.fail(time),
         }
     }

@@ -101,12 +101,7 @@ impl<R: Rules> Acquisition<R> {
             gathering.missing = None;
         }
         if self.ballot.can_answer() {
-            // A node that denies may be about to have the completion record, too.
-            let may_be_done =
-                self.ballot.said().any(Said::is_done) && self.ballot.denier().is_some();
-            // After the end of the wait a node that has denied is not asked again.
-            let may_be_held = self.ballot.can_vote() && !self.ballot.has_voted();
-            return !self.ballot.has_hope() && !may_be_done && !may_be_held;
+            return !self.ballot.may_decide();
         }
         let since = *gathering.missing.get_or_insert(time.now);
         time.now >= since.plus(Millis(self.plan.timeout.0.saturating_mul(2)))

@@ -235,10 +235,16 @@ impl<R: Rules> Ballot<R> {
     }
 
     /// True if the claim can still come to stand, with outstanding answers.
-    pub fn has_hope(&self) -> bool {
+    fn has_hope(&self) -> bool {
         // While answers are outstanding, the fence may become smaller for nodes that are behind.
         let open = self.votes.iter().any(Vote::is_open);
         self.do_most(|vote| vote.has_hope(self.fence) || (vote.lease.behind && open))
+    }
+
+    /// True if the outstanding answers may decide: for a claim, for another holder, or for a completion record.
+    pub fn may_decide(&self) -> bool {
+        let may_vote = self.can_vote() && !self.has_voted();
+        self.has_hope() || may_vote || self.may_report_done()
     }
 
     /// The nodes' last answers, in the nodes' order.
@@ -267,7 +273,7 @@ impl<R: Rules> Ballot<R> {
     }
 
     /// True if a majority may yet do so.
-    pub fn can_vote(&self) -> bool {
+    fn can_vote(&self) -> bool {
         self.do_most(|vote| vote.has_voted() || vote.is_open())
     }
 
