@@ -21,7 +21,6 @@ main() {
     printf 'A lock at work, on these nodes. Alice takes it:\n\n'
     shown dlock acquire demo --ttl 60s --meta who=alice | tee "$work/lease"
     eval "$(grep DLOCK_TOKEN= "$work/lease")"
-    export DLOCK_TOKEN
     printf '\nBob wants it too, and waits:\n\n'
     shown dlock run -w 60 demo -- printenv DLOCK_FENCE &
     bob=$!

@@ -54,7 +54,6 @@ fn a_script_takes_extends_and_gives_back_a_key_that_is_no_text(kind: Kind) {
         set -e
         lease=$("$DLOCK" acquire --ttl 5m "$(printf 'job\377 x')")
         eval "$lease"
-        export DLOCK_TOKEN DLOCK_KEY DLOCK_FENCE
         "$DLOCK" inspect "$DLOCK_KEY" > /dev/null
         "$DLOCK" extend --ttl 10m "$DLOCK_KEY" > /dev/null
         "$DLOCK" release --json "$DLOCK_KEY"

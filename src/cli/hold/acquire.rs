@@ -78,7 +78,7 @@ const HELP: &str = "\
 The lock is not renewed: it is free again when the lease (--ttl) ends. `dlock run` is safer.
 
   lease=$(dlock acquire --ttl 10m deploy) || exit
-  eval \"$lease\"; export DLOCK_TOKEN      # and DLOCK_KEY, DLOCK_FENCE, DLOCK_DEADLINE_MS
+  eval \"$lease\"     # exports DLOCK_KEY, DLOCK_TOKEN, DLOCK_FENCE, DLOCK_DEADLINE_MS
   ./deploy --fence \"$DLOCK_FENCE\"
   dlock extend --ttl 10m deploy          # exits with 75 if the lease was over
   dlock release deploy

@@ -37,12 +37,18 @@ impl ShownLease<'_> {
     }
 
     fn assignments(&self) -> Vec<u8> {
-        let mut text = b"DLOCK_KEY=".to_vec();
+        let mut text = b"export DLOCK_KEY=".to_vec();
         text.extend_from_slice(quoted(&self.name.typed).as_bytes());
         let (token, fence, deadline) = (self.token, self.fence, take::deadline(self.left));
-        let rest =
-            format!("\nDLOCK_TOKEN={token}\nDLOCK_FENCE={fence}\nDLOCK_DEADLINE_MS={deadline}\n");
-        text.extend_from_slice(rest.as_bytes());
+        let rest = [
+            format!("DLOCK_TOKEN={token}"),
+            format!("DLOCK_FENCE={fence}"),
+            format!("DLOCK_DEADLINE_MS={deadline}\n"),
+        ];
+        for assignment in rest {
+            text.extend_from_slice(b"\nexport ");
+            text.extend_from_slice(assignment.as_bytes());
+        }
         text
     }
 }
