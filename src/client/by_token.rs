@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use dlock_core::quorum::{Answer, Ask, Obstacle, Rules, Sound};
+use dlock_core::quorum::{Answer, Ask, LastWord, Obstacle, Rules, Sound};
 #[cfg(feature = "operator")]
 use dlock_core::quorum::{Hold, State};
 #[cfg(feature = "operator")]
@@ -120,7 +120,7 @@ impl Client {
         for (place, node) in self.shared.nodes.iter().map(Arc::clone).enumerate() {
             // The length of the lease is not known here.
             let command = request::release(key, token.as_str().as_bytes());
-            let mut release = attempt::Release { command, until, was_lost: false };
+            let mut release = attempt::Release::new(command, LastWord::Plain, until);
             asked.push(async move { (place, attempt::again(&node, &mut release, within).await) });
         }
         let (mut answered, mut held) = (0, false);

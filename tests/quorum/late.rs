@@ -88,6 +88,26 @@ fn a_release_that_is_not_answered_returns_and_is_done_all_the_same() {
     });
 }
 
+/// The lease of a hung node begins when the node goes on.
+#[test]
+fn a_node_that_hangs_for_longer_than_the_lease_is_asked_to_release_afterwards() {
+    let quorum = Quorum::start(1);
+    run(async {
+        let client = program(&quorum).await;
+        quorum[0].pause();
+        without_quorum(client.lock("job").ttl(ms(100)).try_acquire().await);
+        assert!(
+            !client.released(ms(500)).await,
+            "the lease is over, and the node has not answered"
+        );
+        quorum[0].resume();
+        let asked = || quorum[0].info("commandstats").contains_key("cmdstat_dlock.release");
+        until("it is asked to release", asked).await;
+        assert!(client.released(LONG).await);
+        quorum.until_released();
+    });
+}
+
 #[test]
 fn late_answers_to_an_earlier_attempt_are_not_taken_for_those_to_the_next() {
     let quorum = Quorum::start(3);

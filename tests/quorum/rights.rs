@@ -1,5 +1,6 @@
 //! A user with no rights but those for locks.
 
+use dlock_client::Client;
 use harness::Quorum;
 
 use crate::coordinator::{
@@ -34,5 +35,11 @@ fn a_user_needs_four_commands_and_its_keys() {
         let refused = alice.lock("other").ttl(LONG).try_acquire().await;
         let text = refused.expect_err("it has no right to this key").to_string();
         assert!(text.contains("NOPERM"), "{text}");
+
+        let urls: Vec<String> = urls.iter().map(|url| format!("{url}/2")).collect();
+        let client = Client::builder().nodes(urls).connect_later().expect("the addresses are good");
+        let refused = client.lock("lock:job").try_acquire().await;
+        let text = refused.expect_err("it may not choose a database").to_string();
+        assert!(text.contains("NOPERM") && text.contains("'select'"), "{text}");
     });
 }

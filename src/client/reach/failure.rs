@@ -69,6 +69,10 @@ impl From<&RedisError> for NodeError {
     fn from(error: &RedisError) -> NodeError {
         let details = error.detail().unwrap_or_default();
         match (error.kind(), error.code()) {
+            // A refused SELECT: the library for Redis drops its code.
+            (_, Some("ERR")) if details.contains(NO_PERMISSION) => {
+                of_line(format!("NOPERM {details}"))
+            }
             (_, Some(code)) => of_line(format!("{code} {details}")),
             (ErrorKind::AuthenticationFailed, _) => NodeError::Refused(format!(
                 "WRONGPASS the user or the password is not accepted: {details}"
@@ -85,6 +89,7 @@ impl From<&RedisError> for NodeError {
     }
 }
 
+const NO_PERMISSION: &str = "has no permissions";
 const HUNG_UP: &str = "the connection was closed before the server answered";
 const MAX_CLIENTS: &str = "are there too many clients? then raise maxclients";
 const NO_REDIS: &str = "the server there does not speak the Redis protocol \

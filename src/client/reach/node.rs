@@ -270,6 +270,12 @@ impl Node {
         self.identities.returns(self.place)
     }
 
+    /// Waits until the connection to the node has come back.
+    pub(crate) async fn is_back(&self) {
+        let (before, mut taken) = (self.returns(), self.identities.taken());
+        while self.returns() == before && taken.changed().await.is_ok() {}
+    }
+
     /// Closes the idle connections.
     pub(crate) fn hang_up(&self) {
         self.connections.hang_up();

@@ -6,8 +6,8 @@ use std::time::Duration;
 use dlock_core::quorum::{Answer, Ask, LastWord, Obstacle, Requests};
 use dlock_core::words::{Instant, Millis};
 use redis::{Cmd, Value};
-use tokio::sync::oneshot;
-use tokio::time::sleep;
+use tokio::sync::{Semaphore, SemaphorePermit, oneshot};
+use tokio::time::{sleep, timeout};
 
 use crate::clock;
 use crate::reach::node::{Answered, Node};
@@ -187,11 +187,26 @@ pub(crate) enum Released {
 
 /// A RELEASE to one node.
 pub(crate) struct Release {
-    pub(crate) command: Cmd,
-    /// End of the lease that the node may have granted; later releases are useless.
-    pub(crate) until: Instant,
+    command: Cmd,
+    /// It is not sent again after this.
+    until: Instant,
+    _permit: Option<SemaphorePermit<'static>>,
     /// True if it was sent and has no answer: the node may have carried it out.
     pub(crate) was_lost: bool,
+}
+
+impl Release {
+    /// A RELEASE that is repeated until the `lease` has ended. A node with an unanswered request may hang, and
+    /// grant the lock when it goes on: there the RELEASE is repeated for longer.
+    pub(crate) fn new(mut command: Cmd, last_word: LastWord, lease: Instant) -> Release {
+        let mut permit = None;
+        if last_word == LastWord::Final {
+            command.arg("FINAL");
+            permit = UNANSWERED.try_acquire().ok();
+        }
+        let until = if permit.is_some() { lease.later(LONGEST_HANG) } else { lease };
+        Release { command, until, _permit: permit, was_lost: false }
+    }
 }
 
 /// Releases at one node.
@@ -214,13 +229,15 @@ pub(crate) async fn release(node: &Arc<Node>, release: &mut Release, within: Dur
     outcome
 }
 
-/// Releases at a node that has not answered, or has refused for the moment, again and again, until it answers or
-/// the lease has ended.
+/// Releases at a node that has not answered, or has refused for the moment, again and again, and at once when it is
+/// back.
 pub(crate) async fn again(node: &Arc<Node>, command: &mut Release, within: Duration) -> Released {
     let mut pause = PAUSE;
     loop {
         match release(node, command, within).await {
-            Released::NotYet(_) if clock::left(command.until) > pause => sleep(pause).await,
+            Released::NotYet(_) if clock::left(command.until) > pause => {
+                let _ = timeout(pause, node.is_back()).await;
+            }
             Released::NotYet(error) => return Released::No(error),
             outcome => return outcome,
         }
@@ -251,5 +268,8 @@ fn given_up() -> NodeError {
 /// The shortest time of a request that waits, and the first pause between two releases.
 const PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+/// The time for which a RELEASE at a hung node outlasts the lease, and the number of those in this process.
+const LONGEST_HANG: Duration = Duration::from_secs(600);
+static UNANSWERED: Semaphore = Semaphore::const_new(1_000);
 /// The time between two polls. If the turn comes meanwhile, the lock stays reserved and idle.
 const POLL: Duration = Duration::from_millis(500);

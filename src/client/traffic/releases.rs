@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use dlock_core::quorum::{LastWord, Send};
+use dlock_core::quorum::Send;
 use tokio::time::sleep;
 use tracing::debug;
 
@@ -30,13 +30,10 @@ impl Traffic {
             self.not_held += usize::from(!self.has_released(send.node));
             return self.set_released(send.node);
         };
-        let mut command = self.wanted.command(send, &attempt.token);
-        if last_word == LastWord::Final {
-            command.arg("FINAL");
-        }
+        let command = self.wanted.command(send, &attempt.token);
         let until = clock::now().later(Duration::from_millis(send.ttl.0));
         self.until = self.until.max(until);
-        let mut release = attempt::Release { command, until, was_lost: false };
+        let mut release = attempt::Release::new(command, last_word, until);
         let (within, place, attempt) = (self.timeout, send.node, send.attempt);
         self.releases.push(async move {
             let outcome = attempt::release(&node, &mut release, within).await;
@@ -52,7 +49,7 @@ impl Traffic {
         }
         let node = self.shared.nodes.get(place).map(Arc::clone);
         if let (Released::NotYet(error), Some(node)) = (&outcome, node) {
-            debug!(node = node.name(), %error, "releases again until it answers or the lease is over");
+            debug!(node = node.name(), %error, "releases again");
             let within = self.timeout;
             self.releases.push(async move {
                 let outcome = attempt::again(&node, &mut release, within).await;
@@ -154,13 +151,12 @@ mod tests {
     use super::*;
     use crate::traffic::tests::traffic;
     use dlock_core::Millis;
-    use dlock_core::quorum::Ask;
+    use dlock_core::quorum::{Ask, LastWord};
 
     #[tokio::test]
     async fn a_release_that_was_never_sent_has_released_nothing() {
         let (client, _traffic) = traffic(["redis://127.0.0.1:1".to_owned()]);
-        let (command, until) = (redis::cmd("DLOCK.RELEASE"), clock::now());
-        let mut release = attempt::Release { command, until, was_lost: false };
+        let mut release = plain();
         let node = &client.shared.nodes[0];
         let outcome = attempt::release(node, &mut release, Duration::from_secs(10)).await;
         // A later answer that the token did not hold the lock means a loss.
@@ -171,13 +167,11 @@ mod tests {
     async fn the_release_of_an_earlier_attempt_says_nothing_about_this_one() {
         let nodes = (1..=3).map(|port| format!("redis://127.0.0.1:{port}"));
         let (_client, mut traffic) = traffic(nodes);
-        let command = redis::cmd("DLOCK.RELEASE");
         traffic.begin(2);
         let returned = [(0, 1, false), (0, 2, false), (1, 2, true), (2, 2, true)];
         for (node, attempt, was_held) in returned {
             let outcome = if was_held { Released::Held } else { Released::NotHeld };
-            let (command, until) = (command.clone(), clock::now());
-            let release = attempt::Release { command, until, was_lost: false };
+            let release = plain();
             traffic.releases.push(ready(Returned { node, attempt, outcome, release }));
         }
         assert!(traffic.released().await.1, "a majority held it");
@@ -193,11 +187,13 @@ mod tests {
             traffic.send(Send { node, attempt, id: 1, ask, ttl, again: None });
             for (node, was_held) in others.into_iter().enumerate() {
                 let outcome = if was_held { Released::Held } else { Released::NotHeld };
-                let (command, until) = (redis::cmd("DLOCK.RELEASE"), clock::now());
-                let release = attempt::Release { command, until, was_lost: false };
+                let release = plain();
                 traffic.releases.push(ready(Returned { node, attempt, outcome, release }));
             }
             assert_eq!(traffic.released().await.1, is_kept);
         }
+    }
+    fn plain() -> attempt::Release {
+        attempt::Release::new(redis::cmd("DLOCK.RELEASE"), LastWord::Plain, clock::now())
     }
 }

@@ -17,7 +17,7 @@ export type Redis =
 
 /**
  * Sends commands that the server refuses if they come too late: with an error that begins with STALE if a later holder
- * has been there, or with NOTHELD if the lock is not held any more. Send reads this way, too.
+ * has been there. Send reads this way, too.
  */
 export class Fenced {
   readonly #client: Redis;

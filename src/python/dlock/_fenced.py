@@ -19,7 +19,7 @@ R = TypeVar("R", bound=Redis)
 
 class Fenced(Generic[R]):
     """Sends commands that the server refuses if they come too late: with an error that begins with STALE if a
-    later holder has been there, or with NOTHELD if the lock is not held any more. Send reads this way, too."""
+    later holder has been there. Send reads this way, too."""
 
     __slots__ = ("_before", "_client")
 

@@ -5,6 +5,7 @@ Run it: DLOCK_NODES=redis://localhost gunicorn --preload --workers 4 wsgi:app
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterable
 
@@ -22,7 +23,7 @@ def app(environ: dict[str, object], start: Start) -> Iterable[bytes]:
         with client.lock("report", wait=60) as guard:
             answer = f"{os.getpid()} {guard.fence}"
     except dlock.Error as error:
-        wait = "" if error.retry_after is None else str(error.retry_after)
+        wait = "" if error.retry_after is None else str(math.ceil(error.retry_after))
         start("503 Service Unavailable", [("Retry-After", wait or "1")])
         return [str(error).encode()]
     start("200 OK", [("Content-Type", "text/plain")])
