@@ -285,7 +285,8 @@ impl Guard {
     ///
     /// A node may not answer, or refuse for the moment because it loads its data or lacks replicas. The client
     /// repeats the request until such a node has released the lock, or the lease has ended; for ten minutes
-    /// longer at a node that hangs, because it may grant the lock when it goes on. Without a majority the result names the nodes that have not released the lock.
+    /// longer at a node that hangs, because it may grant the lock when it goes on. Without a majority the result
+    /// names the nodes that have not released the lock.
     ///
     /// A lock that was left [done](Guard::done) stays so, and one that is being left done becomes so in the background.
     ///

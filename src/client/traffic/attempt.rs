@@ -188,7 +188,7 @@ pub(crate) enum Released {
 /// A RELEASE to one node.
 pub(crate) struct Release {
     command: Cmd,
-    /// It is not sent again after this.
+    /// End of its repetitions.
     until: Instant,
     _permit: Option<SemaphorePermit<'static>>,
     /// True if it was sent and has no answer: the node may have carried it out.
