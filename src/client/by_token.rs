@@ -34,14 +34,13 @@ use crate::traffic::under_way::UnderWay;
 use crate::traffic::{Traffic, request::Wanted};
 
 impl Client {
-    /// Extends a lock by its token: the lease ends `ttl` from now; a lease that ends later stays. Without a fence
-    /// the client asks the nodes for it first.
+    /// Extends a lock by its token and fence: the lease ends `ttl` from now; a lease that ends later stays.
     ///
     /// Extend a lock while it is valid. Later another client may have held it: a node that crashed and lost its
     /// newest data may still extend the former lease.
     ///
-    /// The validity counts from this request. With a fence it is right only if the token has held the lock without a
-    /// gap until now: send each extension before the previous one ends.
+    /// The validity counts from this request. It is right only if the token has held the lock without a gap until
+    /// now: send each extension before the previous one ends.
     ///
     /// # Errors
     /// [`Error::Lost`] when the token does not hold the lock at a majority of the nodes; [`Error::Refused`] when too
@@ -50,17 +49,12 @@ impl Client {
         &self,
         key: impl Into<Key>,
         token: &Token,
-        fence: Option<u64>,
+        fence: u64,
         ttl: Duration,
     ) -> Result<Lease, Error> {
         let key = &key.into();
         check_key(key)?;
         check_ttl(ttl)?;
-        let name = token.as_str().as_bytes();
-        let fence = match fence {
-            Some(fence) => fence,
-            None => self.fence(key, name, self.shared.timeout(ttl)).await?,
-        };
         let (end, _) = self.extend_all(key, token, fence, ttl).await?;
         Ok(Lease { key: key.clone(), token: *token, fence, valid_for: clock::left(end) })
     }
@@ -198,39 +192,6 @@ impl Client {
         })))
     }
 
-    /// Asks for the fence that a majority of the nodes has for this token.
-    async fn fence(&self, key: &Key, name: &[u8], within: Duration) -> Result<u64, Error> {
-        let nodes = self.checked(key, name, within, |_| false).await;
-        let fences = nodes.iter().filter_map(|(answer, _)| match answer {
-            Answer::Granted(fence) => Some(fence.0),
-            _ => None,
-        });
-        // Two numbers cannot both have a majority.
-        let votes = |fence: u64| fences.clone().filter(|other| *other == fence).count();
-        let most = fences.clone().max_by_key(|fence| votes(*fence)).unwrap_or(0);
-        self.need_majority(key, most, &nodes, votes(most))?;
-        Ok(most)
-    }
-
-    /// The nodes' answers to CHECK until they are enough: granted with a fence, or denied.
-    async fn checked(
-        &self,
-        key: &Key,
-        name: &[u8],
-        within: Duration,
-        are_enough: impl Fn(&[(Answer, NodeState)]) -> bool,
-    ) -> Vec<(Answer, NodeState)> {
-        let mut command = redis::cmd("DLOCK.CHECK");
-        command.arg(key.as_bytes()).arg(name);
-        // The reply to CHECK has the form of ACQUIRE's: a fence, or null.
-        let ask = Ask::Acquire { fence: None, wait: None };
-        let mut nodes = self.ask_all(&ask, &command, within, are_enough).await;
-        for (_, state) in nodes.iter_mut().filter(|(_, state)| *state == NodeState::Held) {
-            *state = NodeState::Gone;
-        }
-        nodes
-    }
-
     /// Fails unless the nodes that agree are a majority: either the lock is lost, or too few nodes answer.
     fn need_majority(
         &self,
@@ -354,8 +315,12 @@ impl Client {
         let decide = |nodes: &[(Answer, NodeState)]| {
             holding(nodes) >= majority || against(nodes) > self.size() - majority
         };
-        let (name, within) = (token.as_str().as_bytes(), self.shared.timeout(Duration::MAX));
-        let nodes = self.checked(key, name, within, decide).await;
+        let mut command = redis::cmd("DLOCK.CHECK");
+        command.arg(key.as_bytes()).arg(token.as_str());
+        // The reply to CHECK has the form of ACQUIRE's: a fence, or null.
+        let ask = Ask::Acquire { fence: None, wait: None };
+        let within = self.shared.timeout(Duration::MAX);
+        let nodes = self.ask_all(&ask, &command, within, decide).await;
         match self.need_majority(key, 0, &nodes, holding(&nodes)) {
             Ok(()) => Ok(true),
             Err(Error::Lost(_)) => Ok(false),

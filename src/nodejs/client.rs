@@ -91,22 +91,14 @@ impl Client {
         })
     }
 
-    /// Extends a lock by its token, from now on. Without a fence it asks the nodes for it.
+    /// Extends a lock by its token and fence, from now on.
     #[napi(catch_unwind)]
-    pub fn extend(
-        &self,
-        id: u32,
-        key: Name,
-        token: String,
-        ttl: Given<'_, f64>,
-        fence: Option<f64>,
-    ) {
+    pub fn extend(&self, id: u32, key: Name, token: String, ttl: Given<'_, f64>, fence: f64) {
         let client = Arc::clone(&self.client);
         let (key, ttl) = (arguments::key(key), span("ttl", ttl));
-        let fence = fence.map(|fence| fence as u64);
         self.run(id, async move {
             let token = arguments::token(&token)?;
-            client.extend(key, &token, fence, ttl?).await
+            client.extend(key, &token, fence as u64, ttl?).await
         });
     }
 

@@ -70,13 +70,12 @@ pub(crate) fn token(given: &Bound<'_, PyAny>) -> PyResult<Token> {
     read.map_err(|error| errors::usage(given.py(), error.to_string()))
 }
 
-/// Reads a fence, if one is given.
-pub(crate) fn fence(given: Option<&Bound<'_, PyAny>>) -> PyResult<Option<u64>> {
-    let Some(given) = given else { return Ok(None) };
+/// Reads a fence.
+pub(crate) fn fence(given: &Bound<'_, PyAny>) -> PyResult<u64> {
     if given.is_instance_of::<PyBool>() {
         return Err(wrong_type(FENCE, given));
     }
-    given.extract().map(Some).map_err(|error: PyErr| {
+    given.extract().map_err(|error: PyErr| {
         if !error.is_instance_of::<PyOverflowError>(given.py()) {
             return wrong_type(FENCE, given);
         }

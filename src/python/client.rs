@@ -51,7 +51,7 @@ impl Client {
         Ok(local.client.nodes().map(|node| node.name().to_owned()).collect())
     }
 
-    /// Extends a lock by its token, from now on. Without a fence it asks the nodes for it.
+    /// Extends a lock by its token and fence, from now on.
     fn extend(
         &self,
         py: Python<'_>,
@@ -59,7 +59,7 @@ impl Client {
         key: Name,
         token: &Bound<'_, PyAny>,
         ttl: &Bound<'_, PyAny>,
-        known: Option<&Bound<'_, PyAny>>,
+        known: &Bound<'_, PyAny>,
     ) -> PyResult<Py<PyAny>> {
         let (token, ttl, known) = (arguments::token(token)?, span("ttl", ttl)?, fence(known)?);
         let local = self.local(py)?;

@@ -52,8 +52,10 @@ fn assert_fails(nodes: &[String], commands: &[&str], code: i32, kind: &str, word
 }
 
 const TAKING: [&str; 2] = ["run -n job -- true", "acquire -n job"];
-const GIVING: [&str; 2] =
-    ["extend job 00112233445566778899aabbccddeeff", "release job 00112233445566778899aabbccddeeff"];
+const GIVING: [&str; 2] = [
+    "extend --fence 7 job 00112233445566778899aabbccddeeff",
+    "release job 00112233445566778899aabbccddeeff",
+];
 
 #[apply(on_one_server)]
 fn a_lock_that_is_held_or_was_lost(kind: Kind) {

@@ -33,7 +33,7 @@ fn assert_works(url: &str, key: &str) {
     let lock = listed.iter().find(|lock| lock["key"] == key).expect("it is listed");
     assert_eq!((&lock["nodes"], &lock["holding"]), (&1.into(), &1.into()));
     dlock(url, &["run", "-n", key, "--", "true"]).with_code(1);
-    dlock(url, &["extend", "--ttl", "10m", key, &token]).with_code(0);
+    dlock(url, &["extend", "--ttl", "10m", "--fence", &fence, key, &token]).with_code(0);
     dlock(url, &["release", key, &token]).with_code(0);
     dlock(url, &["acquire", "--ttl", "10m", key]).with_code(0);
     dlock(url, &["break", "--yes", key]).with_code(0);

@@ -98,7 +98,8 @@ fn a_key_may_begin_with_a_dash(kind: Kind) {
     let said = dlock(&servers, &["acquire", "--json", "--", "-key"]).with_code(0).json();
     let token = said[0]["token"].as_str().expect("a token");
     dlock(&servers, &["inspect", "--", "-key"]).with_code(0);
-    dlock(&servers, &["extend", "--", "-key", token]).with_code(0);
+    let fence = said[0]["fence"].to_string();
+    dlock(&servers, &["extend", "--fence", &fence, "--", "-key", token]).with_code(0);
     dlock(&servers, &["release", "--", "-key", token]).with_code(0);
     take(&servers, b"-key", "alice", "");
     dlock(&servers, &["break", "--yes", "--", "-key"]).with_code(0);

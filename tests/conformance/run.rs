@@ -204,8 +204,8 @@ impl Run {
             }
             return self.judge(outcome.map(drop), step);
         }
-        let (known, ttl) = ((step["knowsFence"] == true).then_some(*fence), step["ttl"].as_u64());
-        let outcome = self.client.extend(key, token, known, ms(ttl.unwrap())).await;
+        let ttl = ms(step["ttl"].as_u64().unwrap());
+        let outcome = self.client.extend(key, token, *fence, ttl).await;
         if let Ok(lease) = &outcome {
             assert_eq!((&lease.key, &lease.token, lease.fence), (key, token, *fence));
             assert!(!lease.valid_for.is_zero());

@@ -193,10 +193,11 @@ testAlone('wrong options, keys and addresses are refused', async () => {
     [() => lock.acquire({ ttl: 5 }), /no option ttl;/],
     [() => lock.acquire(null), /options are an object/],
     [() => lock.run(), /body is a function, not undefined/],
-    [() => client.extend('key', 'mine', 5_000), /a token is 32 hex digits/],
-    [() => client.extend('key', TOKEN, -1), /ttl is a number of milliseconds, not -1/],
-    [() => client.extend('key', TOKEN, 0), /between 10 ms and 49 days/],
+    [() => client.extend('key', 'mine', 5_000, { fence: 7 }), /a token is 32 hex digits/],
+    [() => client.extend('key', TOKEN, -1, { fence: 7 }), /ttl is a number of milliseconds, not -1/],
+    [() => client.extend('key', TOKEN, 0, { fence: 7 }), /between 10 ms and 49 days/],
     [() => client.extend('key', TOKEN, 5_000, { fence: 1.5 }), /a fence is a whole number, not 1.5/],
+    [() => client.extend('key', TOKEN, 5_000), /options are an object, not undefined/],
     [() => client.extend('key', TOKEN, 5_000, { fenc: 1 }), /there is no option fenc/],
     [() => client.release('key', Buffer.from('mine')), /a token is a text, not object/],
     [() => client.breakLock('key', ''), /a token is 32 hex digits/],
@@ -415,7 +416,7 @@ testWithServer('a guard that is detached hands on its lease', async ({ server, c
   assert.deepEqual([lease.key, lease.token, lease.fence], [key, token, guard.fence]);
   assert.ok(lease.validFor > 0 && lease.validFor <= 20_000);
   const other = new Client(server.url, { nodeTimeout: PATIENCE });
-  const longer = await other.extend(key, token, 600_000);
+  const longer = await other.extend(key, token, 600_000, { fence: lease.fence });
   assert.ok(longer.validFor > 20_000 && longer.validFor <= 600_000);
   assert.equal(await other.release(key, TOKEN), false);
   assert.equal(await other.release(key, token), true);

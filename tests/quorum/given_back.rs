@@ -70,7 +70,7 @@ fn by_token_a_refusal_for_good_is_called_that() {
     quorum.iter().for_each(|node| assert_eq!(node.run("LPUSH job x").int(), 1));
     run(async {
         let (client, token) = (program(&quorum).await, Token::random());
-        let extended = client.extend("job", &token, Some(7), ms(10_000)).await;
+        let extended = client.extend("job", &token, 7, ms(10_000)).await;
         assert!(matches!(extended, Err(Error::Refused { .. })), "{extended:?}");
         let released = client.release("job", &token).await;
         assert!(matches!(released, Err(Error::Refused { .. })), "{released:?}");

@@ -80,7 +80,7 @@ fn a_lease_that_no_majority_grants_is_an_error_that_names_limit_setting_and_rene
         let words = waited.expect_err("two refuse it").to_string();
         assert!(words.contains("5000 ms, the longest"), "{words}");
         let guard = client.lock("job").ttl(ms(20_000)).acquire().await.expect("it is free");
-        let refused = client.extend("job", guard.token(), Some(guard.fence()), ms(20_001)).await;
+        let refused = client.extend("job", guard.token(), guard.fence(), ms(20_001)).await;
         let words = refused.expect_err("two refuse it").to_string();
         assert!(words.contains("5000 ms, the longest"), "{words}");
         guard.release().await.expect("it is held");

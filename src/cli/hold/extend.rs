@@ -1,7 +1,6 @@
 //! `dlock extend`: extends a lock that `dlock acquire` took.
 
 use std::env;
-use std::ffi::{OsStr, OsString};
 use std::time::Duration;
 
 use dlock_client::{Error, Token};
@@ -33,7 +32,7 @@ pub struct Args {
     #[arg(default_value = USUAL_TTL_TEXT.as_str())]
     ttl: Duration,
 
-    /// The fence that `acquire` printed; only nodes with this fence count
+    /// The fence that `acquire` printed
     #[arg(long, value_name = "FENCE")]
     fence: Option<u64>,
 }
@@ -42,40 +41,32 @@ impl Args {
     /// Prints the new end of the lease.
     pub async fn run(self, global: &Global) -> Result<Exit, Failure> {
         let name = self.key.named()?;
+        let known = || fence_of(&self.token, |name| env::var(name).ok());
+        let fence = self.fence.or_else(known).ok_or_else(|| Failure::usage(NO_FENCE))?;
         let client = nodes::connect(global).await?;
-        let known = || fence_of(&name.typed, &self.token, |name| env::var_os(name));
-        let fence = self.fence.or_else(known);
         let lease = client.extend(&name.key, &self.token, fence, self.ttl).await;
         client.close().await;
         let lease = lease.map_err(|error| match error {
             Error::Lost(_) => Failure::new(Kind::Lost, NOT_HELD),
             error => Failure::from(error),
         })?;
-        let shown = ShownLease {
-            name: &name,
-            token: &self.token,
-            fence: fence.unwrap_or(lease.fence),
-            left: lease.valid_for,
-        };
+        let shown = ShownLease { name: &name, token: &self.token, fence, left: lease.valid_for };
         shown.deliver(global.json).map_err(|error| Failure::internal(&error))?;
         Ok(Exit::OK)
     }
 }
 
-/// Returns the fence in the environment, if it belongs to this lock and this token: a script may hold another
-/// lock as well.
-fn fence_of(
-    key: &OsStr,
-    token: &Token,
-    variable: impl Fn(&str) -> Option<OsString>,
-) -> Option<u64> {
-    let same = variable("DLOCK_KEY")? == key && variable("DLOCK_TOKEN")? == token.as_str();
-    variable("DLOCK_FENCE")?.to_str()?.parse().ok().filter(|_| same)
+/// Returns the fence in the environment, if it belongs to this token: a script may hold another lock as well.
+fn fence_of(token: &Token, variable: impl Fn(&str) -> Option<String>) -> Option<u64> {
+    let same = variable("DLOCK_TOKEN")? == token.as_str();
+    variable("DLOCK_FENCE")?.parse().ok().filter(|_| same)
 }
 
+const NO_FENCE: &str = "no fence: set DLOCK_FENCE beside DLOCK_TOKEN, or --fence";
+
 const HELP: &str = "\
-Prints what `acquire` printed, with the new DLOCK_DEADLINE_MS. Without TOKEN, the environment
-variable DLOCK_TOKEN is used, and with it DLOCK_FENCE if DLOCK_KEY is KEY.
+Prints what `acquire` printed, with the new DLOCK_DEADLINE_MS. Without TOKEN and --fence, the
+environment variables DLOCK_TOKEN and DLOCK_FENCE are used.
 
 Exit codes: 75 the token does not hold the lock any more; 69 no majority of the nodes.";
 
@@ -85,17 +76,11 @@ mod tests {
 
     #[test]
     fn the_fence_of_another_lock_is_not_taken() {
-        let token = "00112233445566778899aabbccddeeff";
-        let environment = |key: &'static str| {
-            move |name: &str| match name {
-                "DLOCK_KEY" => Some(key.into()),
-                "DLOCK_TOKEN" => Some(token.into()),
-                _ => Some("7".into()),
-            }
-        };
-        let (key, token) = (OsStr::new("a"), token.parse().unwrap());
-        assert_eq!(fence_of(key, &token, environment("a")), Some(7));
-        assert_eq!(fence_of(key, &token, environment("b")), None);
-        assert_eq!(fence_of(key, &token, |_| None), None);
+        let ours = "00112233445566778899aabbccddeeff";
+        let variable = |name: &str| Some(if name == "DLOCK_TOKEN" { ours } else { "7" }.to_owned());
+        let another: Token = ours.replace('0', "1").parse().unwrap();
+        assert_eq!(fence_of(&ours.parse().unwrap(), variable), Some(7));
+        assert_eq!(fence_of(&another, variable), None);
+        assert_eq!(fence_of(&another, |_| None), None);
     }
 }

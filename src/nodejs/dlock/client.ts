@@ -80,13 +80,12 @@ export class Client {
   }
 
   /**
-   * Extends a lock by its token: the lease ends `ttl` milliseconds from now, or later if it does so anyway.
-   * Without `fence` the client asks the nodes for it first. Throws LostError if the token does not hold the lock.
+   * Extends a lock by its token and fence: the lease ends `ttl` milliseconds from now, or later if it does so
+   * anyway. Throws LostError if the token does not hold the lock.
    */
-  async extend(name: Key, by: string, ttl: number, given: { fence?: number | undefined } = {}): Promise<Lease> {
+  async extend(name: Key, by: string, ttl: number, given: { fence: number }): Promise<Lease> {
     onlyKnown(given, ['fence']);
-    const [lock, held] = [key(name), token(by)];
-    const known = given.fence === undefined ? undefined : fence(given.fence);
+    const [lock, held, known] = [key(name), token(by), fence(given.fence)];
     return value<Lease>((id) => this.#native.extend(id, lock, held, ttl, known));
   }
 

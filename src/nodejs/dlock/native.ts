@@ -26,7 +26,7 @@ export interface OutcomeQueue {
 export interface Client {
   nodes(): string[];
   lock(key: Key, options: LockOptions): Lock | Failure;
-  extend(id: number, key: Key, token: string, ttl: number, fence?: number): void;
+  extend(id: number, key: Key, token: string, ttl: number, fence: number): void;
   release(id: number, key: Key, token: string): void;
   inspect(id: number, key: Key): void;
   breakLock(id: number, key: Key, token?: string): void;

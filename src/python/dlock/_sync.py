@@ -51,10 +51,9 @@ class Client(BaseClient):
         lock._client = self
         return lock
 
-    def extend(self, key: Key, token: str, ttl: Seconds, *, fence: int | None = None) -> Lease:
-        """Extends a lock by its token: the lease ends ``ttl`` from now, or later if it does so
-        anyway. Without ``fence`` the client asks the nodes for it first. Raises LostError if the token does not
-        hold the lock."""
+    def extend(self, key: Key, token: str, ttl: Seconds, *, fence: int) -> Lease:
+        """Extends a lock by its token and fence: the lease ends ``ttl`` from now, or later if it does so
+        anyway. Raises LostError if the token does not hold the lock."""
         return cast(Lease, _green.call(self._native.extend, key, token, ttl, fence))
 
     def release(self, key: Key, token: str) -> bool:

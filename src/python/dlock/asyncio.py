@@ -52,7 +52,7 @@ class Client(BaseClient):
         those of ``dlock.Client.lock``."""
         return Lock(self._lock(key, options), self)
 
-    async def extend(self, key: Key, token: str, ttl: Seconds, *, fence: int | None = None) -> Lease:
+    async def extend(self, key: Key, token: str, ttl: Seconds, *, fence: int) -> Lease:
         """Like ``dlock.Client.extend``."""
         return cast(Lease, await _run(self._native.extend, key, token, ttl, fence))
 
