@@ -39,7 +39,7 @@ fn every_request_for_a_done_lock_gets_a_nodes_reply(kind: Kind) {
     }
     assert_eq!(client.run("DLOCK.CHECK job alice"), Value::Null);
     assert_eq!(client.run("DLOCK.RELEASE job alice"), Value::Int(0), "it stays done");
-    let found = client.run("DLOCK.INSPECT job");
+    let found = servers[0].run("DLOCK.INSPECT job");
     assert_eq!(found.at("mode").text(), "done");
     let meta = found.at("meta").text();
     assert!(meta.starts_with("host=") && meta.ends_with(" exit=0"), "{meta}");

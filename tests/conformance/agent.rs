@@ -124,7 +124,6 @@ impl Run {
                 self.held.insert(text(&step["as"]), held);
             }
             "lost" => self.lost(&name, step),
-            "inspect" => self.inspect(step),
             "break" => self.break_lock(step),
             "grows" => {
                 let all = strings(&step["grows"]);
@@ -139,8 +138,8 @@ impl Run {
             "start" => self.servers[node()].start_again(),
             "pause" => self.servers[node()].pause(),
             "resume" => self.servers[node()].resume(),
-            // An agent does not report the lengths of leases.
-            "ttl" => {}
+            // An agent reports neither holders nor the lengths of leases.
+            "inspect" | "ttl" => {}
             other => unreachable!("{other} is for others"),
         }
     }
@@ -215,7 +214,7 @@ impl Run {
     fn judge_done(&mut self, key: &[u8], by: &str, said: &str, outcome: &Json) {
         let fence = said.split(' ').nth(2).and_then(|word| word.parse().ok());
         assert_eq!(fence, Some(self.fences[by]), "{said}");
-        let found = self.agent().0.client().run_args(&[b"DLOCK.INSPECT".to_vec(), key.to_vec()]);
+        let found = self.servers[0].client().run_args(&[b"DLOCK.INSPECT".to_vec(), key.to_vec()]);
         let meta = found.at("meta").text();
         assert!(meta.ends_with(outcome.as_str().expect("it is text")), "{meta}");
     }
@@ -285,28 +284,6 @@ impl Run {
                 is_this
             })
         });
-    }
-
-    /// An agent shows the report of a node that agrees with most others.
-    fn inspect(&mut self, step: &Json) {
-        let words = [b"DLOCK.INSPECT".to_vec(), self.keys.key(&step["inspect"])];
-        let reply = self.agent().0.client().run_args(&words);
-        if let Some(wanted) = step["fails"]["code"].as_str() {
-            return assert_eq!(code(&reply), Some(wanted));
-        }
-        let modes = step["modes"].as_array().expect("a mode for each node");
-        let alike = |at: &usize| modes.iter().filter(|mode| **mode == modes[*at]).count();
-        let most = (0..modes.len()).max_by_key(alike).expect("there is a node");
-        if reply.is_null() {
-            return assert_eq!(modes[most], Json::Null);
-        }
-        assert_eq!(modes[most], reply.at("mode").text());
-        assert_eq!(step["holders"][most], reply.at("holders").items().len());
-        assert_eq!(step["waiting"][most], reply.at("waiting").int());
-        if let Some(first) = step["first"].as_str() {
-            let meta = reply.at("holders").items()[0].at("meta").text();
-            assert!(meta.contains(first), "{meta}");
-        }
     }
 
     /// An operator ends locks at the nodes.

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use dlock_core::command::{Doc, acquire, check, extend, inspect, node, release};
+use dlock_core::command::{Doc, acquire, check, extend, node, release};
 
 use super::greeting::{self, NO_AUTH};
 use super::locking::{self, Locking};
@@ -35,7 +35,6 @@ const ALL: &[Command] = &[
     locking(&release::AT_AGENT, Locking::Release),
     locking(&extend::AT_AGENT, Locking::Extend),
     locking(&check::DOC, Locking::Check),
-    locking(&inspect::DOC, Locking::Inspect),
     locking(&node::DOC, Locking::Node),
     first("AUTH", -2, greeting::auth),
     first("HELLO", -1, greeting::hello),

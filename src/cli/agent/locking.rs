@@ -3,17 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use dlock_client::operator::inspection;
-use dlock_client::{Error, Key, NodeState, Report};
 use dlock_core::command::options::Options;
 use dlock_core::command::read::Args;
 use dlock_core::command::{Doc, Kind, Refusal, acquire, check, extend, release};
-use futures_util::future::join_all;
 
 use super::greeting::NO_AUTH;
 use super::lock::order::{Acquisition, Done, Order, ReplyTo, Terms};
 use super::name::Name;
-use super::refusal;
 use super::reply::{Answer, Reply, map};
 use super::session::Session;
 use super::shared::Agent;
@@ -26,7 +22,6 @@ pub enum Locking {
     Release,
     Extend,
     Check,
-    Inspect,
     Node,
 }
 
@@ -48,11 +43,6 @@ pub async fn answer(
             "NOPERM this user may not lock this key at this agent: see its --allow",
         )
         .into();
-    }
-    if ask == Locking::Inspect {
-        let turn = agent.turn_to_inspect(session.peer.owner());
-        let _turn = turn.lock().await;
-        return inspect(agent, &key.into()).await.into();
     }
     let Some(share) = &session.share else { return Reply::error(NO_AUTH).into() };
     let (reply, coming) = ReplyTo::channel(share);
@@ -107,38 +97,6 @@ fn check_options<'a>(doc: &'static Doc, args: &[&'a [u8]]) -> Result<(), Refusal
     let plain = doc.args.iter().filter(|arg| !arg.optional && arg.kind != Kind::Key).count();
     let mut options = Options::of(doc, Args::new(args.get(plain..).unwrap_or_default()));
     options.find_map(Result::err).map_or(Ok(()), Err)
-}
-
-/// The unchanged report of the node that agrees with most others about the holder.
-async fn inspect(agent: &Agent, key: &Key) -> Reply {
-    let mut command = redis::cmd("DLOCK.INSPECT");
-    command.arg(key.as_bytes());
-    let asked =
-        agent.common.client.nodes().map(async |node| (node.name(), node.send(&command).await));
-    let (mut reports, mut found) = (Vec::new(), Vec::new());
-    for (name, reply) in join_all(asked).await {
-        let state = match reply {
-            Err(error) => error.into(),
-            Ok(value) => {
-                let lock = inspection(&value).ok().flatten();
-                let holder = lock.map(|lock| (lock.mode, lock.holders.into_iter().next()));
-                found.push((
-                    holder.map(|(mode, first)| (mode, first.map(|first| first.fence))),
-                    value,
-                ));
-                NodeState::Answers
-            }
-        };
-        reports.push(Report { node: name.to_owned(), state });
-    }
-    let needed = agent.common.client.size() / 2 + 1;
-    if found.len() < needed {
-        return refusal::no_answer(Error::NoQuorum { key: key.clone(), needed, nodes: reports });
-    }
-    let votes = |holder| found.iter().filter(|(other, _)| other == holder).count();
-    // Of several the first: clients queue at that node.
-    let best = found.iter().rev().max_by_key(|(holder, _)| votes(holder));
-    best.map_or(Reply::Null, |(_, value)| value.clone().into())
 }
 
 /// Reports that this is an agent and not a node: two agents in a list of nodes would be one quorum twice.

@@ -38,16 +38,6 @@ pub fn reply(error: &Error) -> Reply {
     }
 }
 
-/// The reply when no majority answers, or too many nodes refuse for good.
-pub fn no_answer(error: Error) -> Reply {
-    match error {
-        Error::NoQuorum { key, nodes, .. } if !error.may_pass() => {
-            reply(&Error::Refused { key, nodes })
-        }
-        _ => reply(&error),
-    }
-}
-
 /// The reply when no majority answers.
 pub fn no_quorum(needed: usize, nodes: &[Report]) -> Reply {
     let (all, listed) = (nodes.len(), listed(nodes));

@@ -1,10 +1,8 @@
 //! The state that all connections share.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use dlock_client::{Client, Token};
-use dlock_core::Owner;
 use nix::unistd::gethostname;
 
 use super::figures::Figures;
@@ -27,12 +25,7 @@ pub struct Agent {
     /// True once the agent is shutting down.
     pub ending: Flag,
     pub connections: Connections,
-    /// A turn for each user: a reply of INSPECT is large, and comes over the connections of renewals.
-    pub inspecting: Mutex<BTreeMap<Owner, Arc<Turn>>>,
 }
-
-/// Held during an INSPECT.
-pub type Turn = tokio::sync::Mutex<()>;
 
 impl Agent {
     /// An agent of these nodes, in a process that may have this many open files.
@@ -52,13 +45,6 @@ impl Agent {
             ending: Flag::default(),
             connections: Connections::of(files, &common.figures.connections),
             common,
-            inspecting: Mutex::default(),
         })
-    }
-
-    /// The turn of this user.
-    pub fn turn_to_inspect(&self, owner: Owner) -> Arc<Turn> {
-        let mut turns = self.inspecting.lock().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(turns.entry(owner).or_default())
     }
 }
