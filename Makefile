@@ -58,7 +58,6 @@ test-world: build servers python nodejs ## test docs/agent, docs/fences.md and d
 	@scripts/world.sh
 	$(CARGO) test -p dlock-tests --test world -- $(ARGS)
 	@scripts/python.sh world
-	@scripts/nodejs.sh world
 
 soak: build servers ## crashes and bad networks at length, for half an hour or so (KILLS=5000 kills each server so often, CHAOS=60 seconds of fail-overs; HOURS=8: all shapes in turns, and a report)
 ifdef HOURS

@@ -142,7 +142,6 @@ modules() {
     compile program --release -p dlock
     plant
     pack "$tree" "$release/$archive.tar.gz"
-    [[ $target == *-musl ]] || redis_software
     debs
 }
 
@@ -164,20 +163,6 @@ with_flags() { # program or library, command
     [[ $target != *-musl ]] || flags+=$'\x1f'-Clink-self-contained=no
     [[ $target != *-musl || $1 = program ]] || flags+=$'\x1f'-Ctarget-feature=-crt-static
     CARGO_ENCODED_RUSTFLAGS=$flags "${@:2}"
-}
-
-# The package that Redis Software installs: the module and module.json.
-redis_software() {
-    local folder=$built/redis-software numbers file=$release/$archives-redis-software-${target%%-*}.zip
-    rm -rf "$folder"
-    mkdir -p "$folder"
-    cp "$tree/lib/libdlock.so" "$folder/"
-    IFS=. read -ra numbers <<<"$version"
-    sed "s/@VERSION@/$version/; s/\"@NUMBER@\"/$((numbers[0] * 10000 + numbers[1] * 100 + numbers[2]))/" \
-        packaging/redis-software.json >"$folder/module.json"
-    touch --date="@$SOURCE_DATE_EPOCH" "$folder"/*
-    (cd "$folder" && python3 -m zipfile --create "$file" module.json libdlock.so)
-    shown "$file"
 }
 
 # What the archive holds, and the Debian packages are made of.

@@ -8,7 +8,6 @@
 #        nodejs.sh test [FILTER…]   the tests whose names contain one of these; SERVER=redis-8.2 picks those
 #                                 with that server
 #        nodejs.sh test-oldest [FILTER…]  some of them, by the oldest Node.js that the library promises
-#        nodejs.sh world            the examples for schedulers, with node-cron, Nest and BullMQ
 #        nodejs.sh bench            figures, beside what they are to be compared with
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -67,7 +66,7 @@ judge() {
 check() {
     setup
     "$modules/@biomejs/cli-linux-x64/biome" check --config-path=$crate/lint.json --error-on-warnings $crate/dlock \
-        $crate/examples $tests/*.?js $tests/world/*.?js
+        $crate/examples $tests/*.?js
     "$modules/.bin/tsc" --project $crate --noEmit
 }
 
@@ -95,17 +94,6 @@ test_oldest() {
     run_tests "$oldest" $tests/{lock,process,waiting}.test.mjs
 }
 
-# Beside real programs of others; `make test-world` calls it.
-world() {
-    place
-    local list=$tests/world/package-lock.json there=$tests/world/node_modules
-    cmp -s "$list" "$there/done" || {
-        npm ci --loglevel=error --no-audit --no-fund --ignore-scripts --prefix "$tests/world" >/dev/null
-        cp "$list" "$there/done"
-    }
-    run_tests node $tests/world/*.test.mjs
-}
-
 npm() {
     # A folder of headers, which some machines name, means nothing here.
     env -u npm_config_nodedir npm "$@"
@@ -128,7 +116,6 @@ check) check ;;
 install) place ;;
 test) run_tests node $tests/*.test.mjs ;;
 test-oldest) test_oldest ;;
-world) world ;;
 bench) node --expose-gc $tests/bench.mjs ;;
 *) fail "say setup, build, check, install, test, test-oldest, world or bench" ;;
 esac

@@ -8,7 +8,7 @@
 #        python.sh install          that wheel, beside the tools
 #        python.sh test [FILTER…]   the tests whose names contain one of these; SERVER=redis-8.2 picks those
 #                                   with that server
-#        python.sh world            the examples, with Celery, gunicorn, APScheduler, Django and Alembic
+#        python.sh world            the examples, with gunicorn, and other lock libraries
 #        python.sh bench            figures, beside what they are to be compared with
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -1,7 +1,7 @@
-//! Files that generators of clients and installers read, made from the table of commands.
+//! Files that generators of clients read, made from the table of commands.
 //!
-//! `src/commands/*.json` have the form of Valkey's modules; `packaging/redis-software.json` is the `module.json` of
-//! a package for Redis Software. To write them anew: `DLOCK_WRITE=1 cargo test -p dlock-tests --test machines`.
+//! `src/commands/*.json` have the form of Valkey's modules. To write them anew:
+//! `DLOCK_WRITE=1 cargo test -p dlock-tests --test machines`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,25 +14,12 @@ use serde_json::{Value, json};
 #[test]
 fn the_files_for_machines_are_made_from_the_table_of_commands() {
     let docs = || Command::ALL.iter().map(|command| command.doc());
-    let mut want: BTreeMap<PathBuf, String> = docs()
+    let want: BTreeMap<PathBuf, String> = docs()
         .map(|doc| {
             (format!("{}.json", doc.name.to_lowercase()), json!({ doc.name: described(doc) }))
         })
         .map(|(name, value)| (top().join("src/commands").join(name), pretty(&value)))
         .collect();
-    let software = json!({
-        "module_name": "dlock",
-        "display_name": "dlock",
-        "version": "@NUMBER@",
-        "semantic_version": "@VERSION@",
-        "min_redis_version": "7.0",
-        "description": "Distributed locks with fair queues and fencing tokens",
-        "license": env!("CARGO_PKG_LICENSE"),
-        "command_line_args": "",
-        "capabilities": CAPABILITIES,
-        "commands": docs().map(packaged).collect::<Vec<_>>(),
-    });
-    want.insert(top().join("packaging/redis-software.json"), pretty(&software));
     if std::env::var_os("DLOCK_WRITE").is_some() {
         let _ = fs::remove_dir_all(top().join("src/commands"));
         fs::create_dir(top().join("src/commands")).expect("there is room");
@@ -45,24 +32,10 @@ fn the_files_for_machines_are_made_from_the_table_of_commands() {
     let again =
         "out of date; write them anew: DLOCK_WRITE=1 cargo test -p dlock-tests --test machines";
     assert!(
-        old.is_empty() && there + 1 == want.len(),
+        old.is_empty() && there == want.len(),
         "{old:#?} or other files beside them are {again}"
     );
 }
-
-/// The features of Redis Software with which a module can say that it works.
-const CAPABILITIES: [&str; 10] = [
-    "types",
-    "no_multi_key",
-    "replica_of",
-    "backup_restore",
-    "eviction_expiry",
-    "reshard_rebalance",
-    "failover_migrate",
-    "persistence_aof",
-    "persistence_rdb",
-    "clustering",
-];
 
 fn top() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("tests/ is in the tree")
@@ -124,20 +97,6 @@ fn argument(arg: &Arg) -> Value {
         described["optional"] = true.into();
     }
     described
-}
-
-/// A command as Redis Software reads it.
-fn packaged(doc: &Doc) -> Value {
-    let key = key(doc);
-    let flags = doc.flags.replace("deny-oom", "denyoom").replace("getkeys-api", "movablekeys");
-    json!({
-        "command_name": doc.name.to_lowercase(),
-        "command_arity": doc.arity,
-        "first_key": key,
-        "last_key": key,
-        "step": u8::from(key > 0),
-        "flags": flags.split(' ').collect::<Vec<_>>(),
-    })
 }
 
 fn upper(words: &str) -> Vec<String> {

@@ -27,7 +27,6 @@ def main(schema):
     for (kind, name), one in objects.items():
         if kind in ("StatefulSet", "Deployment"):
             check_pod(f"{kind} {name}", one["spec"]["template"]["spec"])
-    check_job(objects["CronJob", "backup"]["spec"])
     check_sidecar(objects["Pod", "app"]["spec"])
 
 
@@ -71,16 +70,6 @@ def check_around(objects):
     [exporter] = objects["Deployment", "dlock-exporter"]["spec"]["template"]["spec"]["containers"]
     nodes = exporter["env"][1]["value"].split(",")
     equal("the exporter's nodes", nodes, [f"redis://watch:$(WATCH)@dlock-{i}.dlock" for i in range(3)])
-
-
-def check_job(spec):
-    pod = spec["jobTemplate"]["spec"]["template"]["spec"]
-    check_pod("CronJob backup", pod)
-    [job] = pod["containers"]
-    equal("one time zone", spec["timeZone"], "Etc/UTC")
-    equal("the lock is the Job", job["args"][3], "$(JOB)")
-    [name] = [each["valueFrom"]["fieldRef"]["fieldPath"] for each in job["env"] if each["name"] == "JOB"]
-    equal("the name of the Job", name, "metadata.labels['batch.kubernetes.io/job-name']")
 
 
 def check_sidecar(pod):

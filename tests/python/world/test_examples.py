@@ -11,26 +11,6 @@ from conftest import Start
 from server import PATIENCE, Server, eventually
 
 
-def test_a_celery_task_does_not_run_twice_at_a_time(server: Server, start: Start, tmp_path: Path) -> None:
-    options = ["--pool", "prefork", "--concurrency", "4", "--loglevel", "error", "--without-gossip"]
-    start("-m", "celery", "--app", "celery_task", "worker", *options)
-    asks = "import celery_task; [celery_task.settle.delay(7) for _ in range(40)]"
-    assert start("-c", asks).wait(PATIENCE) == 0
-    ledger = tmp_path / "ledger"
-    eventually("40 tasks have run", lambda: ledger.exists() and len(_lines(ledger)) == 80)
-    lines = _lines(ledger)
-    for begin, end in zip(lines[::2], lines[1::2]):
-        assert (begin[0], end[0]) == ("begin", "end")
-        assert begin[1:] == end[1:]
-    fences = [int(line[2]) for line in lines[::2]]
-    assert fences == sorted(set(fences))
-    server.until_free("account:7")
-
-
-def _lines(file: Path) -> list[list[str]]:
-    return [line.split() for line in file.read_text().splitlines()]
-
-
 def test_a_wsgi_program_under_gunicorn_that_was_loaded_before_the_fork(
     server: Server, start: Start, tmp_path: Path
 ) -> None:
