@@ -29,7 +29,7 @@ pub struct Args {
     data: Option<String>,
 
     /// The fence
-    #[arg(long, value_name = "FENCE", env = "DLOCK_FENCE", value_parser = one_fence)]
+    #[arg(long, value_name = "FENCE", env = "DLOCK_FENCE", value_parser = fence)]
     fence: u64,
 
     /// The command and its arguments
@@ -75,10 +75,10 @@ impl Args {
     }
 }
 
-/// Reads a fence; `dlock run` gives several for several locks, which is an error here.
-fn one_fence(text: &str) -> Result<u64, String> {
+/// Reads a fence.
+fn fence(text: &str) -> Result<u64, String> {
     let fence = text.parse().ok().filter(|fence| (1..=MAX_FENCE).contains(fence));
-    fence.ok_or_else(|| "DLOCK_FENCE, or --fence, must be one fence".to_owned())
+    fence.ok_or_else(|| "DLOCK_FENCE, or --fence, must be a fence".to_owned())
 }
 
 /// Returns the address of the server with the data.
@@ -140,9 +140,9 @@ mod tests {
 
     #[test]
     fn several_fences_are_no_fence() {
-        assert_eq!(one_fence("9007199254740991"), Ok(MAX_FENCE));
+        assert_eq!(fence("9007199254740991"), Ok(MAX_FENCE));
         for text in ["0", "7 8", "x", "9007199254740992"] {
-            assert!(one_fence(text).is_err(), "{text}");
+            assert!(fence(text).is_err(), "{text}");
         }
     }
 }

@@ -90,10 +90,12 @@ fn operators_see_find_and_end_a_lock_whose_key_is_no_text(kind: Kind) {
 #[apply(on_one_server)]
 fn a_key_may_begin_with_a_dash(kind: Kind) {
     let servers = servers(kind, 1);
-    let run = ["run", "--key=-n", "--key", "--json", "-c", "printf %s \"$DLOCK_KEY\""];
-    assert_eq!(dlock(&servers, &run).with_code(0).out, "-n --json");
-    let beside = ["run", "a", "--key=-b", "--", "sh", "-c", "printf %s \"$DLOCK_KEY\""];
-    assert_eq!(dlock(&servers, &beside).with_code(0).out, "a -b");
+    for given in [&["--key=-n"][..], &["--key", "-n"]] {
+        let run = [&["run"], given, &["-c", "printf %s \"$DLOCK_KEY\""]].concat();
+        assert_eq!(dlock(&servers, &run).with_code(0).out, "-n");
+    }
+    dlock(&servers, &["run", "a", "--key=-b", "--", "true"]).with_code(64);
+    dlock(&servers, &["run", "a", "b", "--", "true"]).with_code(64);
 
     let said = dlock(&servers, &["acquire", "--json", "--", "-key"]).with_code(0).json();
     let token = said[0]["token"].as_str().expect("a token");

@@ -130,26 +130,6 @@ fn the_command_is_told_about_its_lock() {
 }
 
 #[test]
-fn several_keys_are_held_together_or_not_at_all() {
-    let quorum = Quorum::start(1);
-    let all = ["b", "a", "c"];
-    let end = End::new();
-    let script =
-        end.after("echo \"$DLOCK_KEY\"; echo $DLOCK_FENCE | wc -w; echo $DLOCK_TOKEN | wc -w");
-    let mut arguments = all.to_vec();
-    arguments.extend(["-c", &script]);
-    let running = Running::start(&quorum, &arguments);
-    running.until_it_prints("3\n3\n");
-    assert!(running.out().starts_with("b a c\n"), "{}", running.out());
-    assert!(all.iter().all(|key| quorum.held(key) == 1));
-    run(&quorum, &["-n", "d", "c", "--", "true"]).with_code(1);
-    eventually("the free key is free again", || quorum.held("d") == 0);
-    end.comes();
-    running.ended().with_code(0);
-    quorum.until_released();
-}
-
-#[test]
 fn others_see_the_holder() {
     let quorum = Quorum::start(1);
     let end = End::new();

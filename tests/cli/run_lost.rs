@@ -148,20 +148,6 @@ fn a_command_whose_dlock_was_suspended_over_its_lease_is_ended() {
 }
 
 #[test]
-fn a_loss_while_one_still_waits_for_another_key_starts_nothing() {
-    let quorum = Quorum::start(1);
-    let _holder = crate::run::hold(&quorum, "b");
-    let waiting = Running::start(&quorum, &["--ttl", LEASE, "a", "b", "--", "echo", "run"]);
-    harness::eventually("it waits", || quorum[0].node("waiters").int() == 1);
-    for node in quorum.iter() {
-        node.run("DLOCK.BREAK a");
-    }
-    let said = waiting.ended().with_code(75);
-    assert_eq!(said.out, "");
-    harness::eventually("nobody waits", || quorum.iter().all(|n| n.node("waiters").int() == 0));
-}
-
-#[test]
 fn a_loss_is_told_as_json() {
     let quorum = Quorum::start(1);
     let running = start(&quorum, &["--json", "--grace", "200ms"], STUBBORN);

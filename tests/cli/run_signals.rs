@@ -106,17 +106,6 @@ fn until_it_catches(running: &Running, signal: Signal) {
 }
 
 #[test]
-fn a_wait_for_the_second_key_that_ends_by_a_signal_gives_the_first_back() {
-    let quorum = Quorum::start(1);
-    let _holder = hold(&quorum, "b");
-    let waiting = Running::start(&quorum, &["b", "a", "--", "true"]);
-    eventually("it waits", || quorum[0].node("waiters").int() == 1);
-    waiting.signal(Signal::SIGINT);
-    waiting.ended().with_code(130);
-    eventually("the first is free", || quorum.held("a") == 0);
-}
-
-#[test]
 fn signals_are_passed_on_to_the_command() {
     let quorum = Quorum::start(1);
     for signal in [

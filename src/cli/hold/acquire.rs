@@ -37,7 +37,7 @@ impl Args {
     async fn take(&self, global: &Global, events: &Events) -> Result<Exit, Failure> {
         // The script is the holder: this process ends before the lock does.
         let script = getppid().as_raw().cast_unsigned();
-        let keys = [self.key.named()?];
+        let name = self.key.named()?;
         // Without renewal a waiter, too, gets the lease that it asks for, or an error.
         let options = LockOptions { renew: false, ..self.lock.options(script, None) };
         let mut signals = Signals::listen()?;
@@ -46,10 +46,9 @@ impl Args {
             Ok(client) => client,
             Err(signal) => return Ok(Exit::Signal(signal)),
         };
-        let end = match take::take(&client, (&keys, &options), &mut signals, events).await {
-            Outcome::All(guards) => hand_over(&keys[0], guards, global.json).await,
+        let end = match take::take(&client, (&name.key, &options), &mut signals, events).await {
+            Outcome::Taken(guard) => hand_over(&name, guard, global.json).await,
             Outcome::Failed(error) => Err(self.lock.failure(&error)),
-            Outcome::Lost(loss) => Err(Failure::new(Kind::Lost, loss)),
             Outcome::Interrupted(signal) => Ok(Exit::Signal(signal)),
         };
         client.close().await;
@@ -57,20 +56,14 @@ impl Args {
     }
 }
 
-async fn hand_over(name: &Named, guards: Vec<Guard>, json: bool) -> Result<Exit, Failure> {
-    for guard in guards {
-        let lease = ShownLease {
-            name,
-            token: guard.token(),
-            fence: guard.fence(),
-            left: guard.valid_for(),
-        };
-        if let Err(error) = lease.deliver(json) {
-            take::release(vec![guard]).await;
-            return Err(Failure::internal(&format_args!("cannot print the token: {error}")));
-        }
-        guard.detach().await.map_err(|loss| Failure::new(Kind::Lost, loss))?;
+async fn hand_over(name: &Named, guard: Guard, json: bool) -> Result<Exit, Failure> {
+    let lease =
+        ShownLease { name, token: guard.token(), fence: guard.fence(), left: guard.valid_for() };
+    if let Err(error) = lease.deliver(json) {
+        let _ = guard.release().await;
+        return Err(Failure::internal(&format_args!("cannot print the token: {error}")));
     }
+    guard.detach().await.map_err(|loss| Failure::new(Kind::Lost, loss))?;
     Ok(Exit::OK)
 }
 

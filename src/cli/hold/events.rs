@@ -1,5 +1,6 @@
 //! Events of `run` and `acquire`, on stderr: stdout belongs to the command, or is for the lease.
 
+use std::convert::Infallible;
 use std::io::{self, IsTerminal};
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
@@ -136,7 +137,7 @@ impl Events {
     }
 
     /// Reports a wait after a while: a short one needs no line, and no request to the nodes. Never ends.
-    pub async fn wait(&self, client: &Client, key: &Key) {
+    pub async fn wait(&self, client: &Client, key: &Key) -> Infallible {
         let patience = match (self.verbose || self.json, self.watched) {
             (true, _) => SOON,
             (false, true) => LONG,

@@ -1,7 +1,7 @@
 //! Locks by hand, for scripts, and the parts that `dlock run` shares with them.
 //!
 //! [`acquire`], [`extend`], [`release`]: the subcommands; [`lease`]: their output. [`take`]: the options of
-//! locks, and taking one or several. [`events`]: what happens to them, on stderr. [`waiting`]: the reasons of a wait. [`meta`]: the text about a holder.
+//! a lock, and taking it. [`events`]: what happens to them, on stderr. [`waiting`]: the reasons of a wait. [`meta`]: the text about a holder.
 
 pub mod acquire;
 pub mod events;

@@ -14,13 +14,13 @@ pub mod terminal;
 use std::ffi::OsString;
 use std::time::Duration;
 
-use dlock_client::{Error, Guard, LockOptions, Loss, LossReason};
+use dlock_client::{Error, Guard, LockOptions, LossReason};
 use nix::sys::signal::Signal;
 use tokio::time::Instant;
 
 use crate::global::Global;
 use crate::hold::events::Events;
-use crate::hold::take::{self, GivenBack, LockArgs, Outcome};
+use crate::hold::take::{self, LockArgs, Outcome};
 use crate::key::{Escaped, Named};
 use crate::nodes;
 use crate::say::duration;
@@ -36,13 +36,14 @@ use terminal::Terminal;
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, after_long_help = HELP, override_usage = USAGE)]
 pub struct Args {
-    /// The locks. Several are taken all or none, without deadlocks
-    #[arg(value_name = "KEY", required_unless_present = "more_keys")]
-    keys: Vec<OsString>,
+    /// The lock
+    #[arg(value_name = "KEY", required_unless_present = "dashed")]
+    key: Option<OsString>,
 
-    /// One more lock, which may begin with a dash: --key=-nightly; may be repeated
-    #[arg(long = "key", value_name = "KEY", allow_hyphen_values = true)]
-    more_keys: Vec<OsString>,
+    /// The lock, if it begins with a dash: --key=-nightly
+    #[arg(long = "key", id = "dashed", value_name = "KEY", allow_hyphen_values = true)]
+    #[arg(conflicts_with = "key")]
+    dashed: Option<OsString>,
 
     #[command(flatten)]
     escaped: Escaped,
@@ -74,7 +75,7 @@ pub struct Args {
 type Prepared = (Vec<OsString>, Vec<(&'static str, OsString)>);
 
 impl Args {
-    /// Runs the command under the locks. Failures are reported here, in order with the other events.
+    /// Runs the command under the lock. Failures are reported here, in order with the other events.
     pub async fn run(self, global: &Global) -> Result<Exit, Failure> {
         let events = Events::new(global, self.lock.quiet);
         let exit = self.take_and_run(global, &events).await.unwrap_or_else(|failure| {
@@ -87,24 +88,22 @@ impl Args {
 
     async fn take_and_run(&self, global: &Global, events: &Events) -> Result<Exit, Failure> {
         let command = self.command()?;
-        let mut keys = self.keys()?;
+        let mut name = self.name()?;
         let options = LockOptions {
             again: self.once.again,
             ..self.lock.options(std::process::id(), command.first())
         };
-        self.once.check(&mut keys, &options.meta)?;
+        self.once.check(&mut name, &options.meta)?;
         let mut signals = Signals::listen()?;
         let tell = events.noticing();
         let client = match nodes::connect_to_wait(global, &self.lock, &mut signals, tell).await? {
             Ok(client) => client,
             Err(signal) => return Ok(Exit::Signal(signal)),
         };
-        let exit = match take::take(&client, (&keys, &options), &mut signals, events).await {
-            Outcome::All(guards) => {
-                let environment = take::environment(&keys, &guards);
-                let command = (command, environment);
-                let meta = &options.meta;
-                self.hold(command, guards, meta, &mut signals, events).await
+        let exit = match take::take(&client, (&name.key, &options), &mut signals, events).await {
+            Outcome::Taken(guard) => {
+                let command = (command, take::environment(&name, &guard));
+                self.hold(command, guard, &options.meta, &mut signals, events).await
             }
             Outcome::Failed(error @ Error::Done { .. }) => {
                 if !self.lock.quiet {
@@ -113,18 +112,14 @@ impl Args {
                 Ok(Exit::OK)
             }
             Outcome::Failed(error) => Err(self.lock.failure(&error)),
-            Outcome::Lost(loss) => {
-                events.lost(&loss, NOT_STARTED);
-                Ok(Exit::LOST)
-            }
             Outcome::Interrupted(signal) => Ok(Exit::Signal(signal)),
         };
         client.close().await;
         exit
     }
 
-    fn keys(&self) -> Result<Vec<Named>, Failure> {
-        self.keys.iter().chain(&self.more_keys).map(|key| self.escaped.read(key)).collect()
+    fn name(&self) -> Result<Named, Failure> {
+        self.escaped.read(self.key.as_deref().or(self.dashed.as_deref()).unwrap_or_default())
     }
 
     fn command(&self) -> Result<Vec<OsString>, Failure> {
@@ -135,40 +130,40 @@ impl Args {
         }
     }
 
-    /// Supervises the command. Releases the locks at every end.
+    /// Supervises the command. Releases the lock at every end.
     async fn hold(
         &self,
         command: Prepared,
-        guards: Vec<Guard>,
+        guard: Guard,
         meta: &str,
         signals: &mut Signals,
         events: &Events,
     ) -> Result<Exit, Failure> {
-        let end = self.supervise(command, &guards, signals, events).await;
-        let were_held = guards.iter().all(Guard::is_valid);
+        let end = self.supervise(command, &guard, signals, events).await;
+        let was_held = guard.is_valid();
         let mut left = Left::Held;
         if let Ok(End::Ended(status)) = end {
             events.ended(status);
-            left = self.once.leave_done(&guards, meta, status, signals, events).await;
+            left = self.once.leave_done(&guard, meta, status, signals, events).await;
         }
-        let given_back = match left {
+        let key = guard.key().clone();
+        let released = match left {
             // A release would wait for the nodes, too. The guard goes on until dlock ends.
-            Left::InDoubt => GivenBack::default(),
-            _ => take::release(guards).await,
+            Left::InDoubt => None,
+            _ => Some(guard.release().await),
         };
         let End::Ended(status) = end? else { return Ok(Exit::LOST) };
-        if left == Left::Held {
-            given_back.free.iter().for_each(|key| events.released(key));
+        match released {
+            // The lock was broken a moment before, shown only by its release.
+            Some(Err(loss)) if was_held && matches!(loss.why, LossReason::Ended { .. }) => {
+                events.lost(&loss, "the command had just ended");
+                return Ok(Exit::LOST);
+            }
+            // If it is not free, the client reports that.
+            Some(Ok(release)) if release.is_free && left == Left::Held => events.released(&key),
+            _ => {}
         }
-        // A lock may have been broken a moment before, shown only by its release.
-        let is_ended = |loss: &&Loss| matches!(loss.why, LossReason::Ended { .. });
-        let broken = given_back.losses.iter().find(is_ended).filter(|_| were_held);
-        if let Some(loss) = broken {
-            events.lost(loss, "the command had just ended");
-        }
-        Ok(if broken.is_some() {
-            Exit::LOST
-        } else if child::signal_of(status) == Some(Signal::SIGINT) {
+        Ok(if child::signal_of(status) == Some(Signal::SIGINT) {
             // A shell that has received the same Ctrl-C leaves its loop.
             Exit::Signal(Signal::SIGINT)
         } else {
@@ -179,12 +174,12 @@ impl Args {
     async fn supervise(
         &self,
         (command, environment): Prepared,
-        guards: &[Guard],
+        guard: &Guard,
         signals: &mut Signals,
         events: &Events,
     ) -> Result<End, Failure> {
-        if !guards.iter().all(Guard::is_valid) {
-            events.lost(&take::first_loss(guards).await, NOT_STARTED);
+        if !guard.is_valid() {
+            events.lost(&guard.lost().await, NOT_STARTED);
             return Ok(End::Lost);
         }
         let terminal = Terminal::open();
@@ -201,7 +196,7 @@ impl Args {
         events.started(processes.first);
         let supervised = Supervised {
             processes,
-            guards,
+            guard,
             signals,
             terminal: terminal.as_ref(),
             events,
@@ -218,8 +213,8 @@ const NOT_STARTED: &str = "the command was not started";
 const NO_COMMAND: &str =
     "no command: write `dlock run KEY -- CMD`, or `dlock run KEY -c 'COMMAND LINE'`";
 
-const USAGE: &str = "dlock run [OPTIONS] KEY... -- CMD [ARG...]
-       dlock run [OPTIONS] KEY... -c STRING";
+const USAGE: &str = "dlock run [OPTIONS] KEY -- CMD [ARG...]
+       dlock run [OPTIONS] KEY -c STRING";
 
 macro_rules! examples {
     () => {
@@ -229,7 +224,7 @@ Examples:
   dlock run -n nightly -- ./backup.sh           exit with 1 if another client holds it
   dlock run -w 10 -E 0 nightly -- ./backup.sh   wait 10 s; if it is not free then, all is well too
   dlock run -s site -c 'tar c /srv | gzip > site.tar.gz'
-  dlock run --max-hold 1h account:7 account:9 -- ./transfer 7 9
+  dlock run --max-hold 1h account:7 -- ./settle 7
   dlock run --done-for 12h nightly -- ./backup.sh    on all hosts: it runs once a night"
     };
 }
@@ -244,11 +239,11 @@ const HELP: &str = concat!(
     "
 
 In addition to dlock's own environment, the command gets:
-  DLOCK_KEY          the keys as given, separated by spaces
-  DLOCK_FENCE        their fences, in the same order: numbers that only grow. Pass them along with
-                     every write, and let the resource refuse a smaller one than it has seen
-  DLOCK_TOKEN        their tokens, in the same order
-  DLOCK_DEADLINE_MS  when the first lease ends unless dlock renews it (ms since 1970)
+  DLOCK_KEY          the key as given
+  DLOCK_FENCE        its fence: a number that only grows. Pass it along with every write, and let
+                     the resource refuse a smaller one than it has seen
+  DLOCK_TOKEN        its token
+  DLOCK_DEADLINE_MS  when the lease ends unless dlock renews it (ms since 1970)
 
 It has the terminal and the process group of dlock. INT, TERM, HUP, QUIT, ALRM, USR1 and USR2 to dlock go on to all
 its processes. All that descends from it belongs to it, daemons too. If the lock is lost, all its processes are ended, and
@@ -299,8 +294,8 @@ mod tests {
 
     #[test]
     fn what_follows_the_dashes_is_the_command_as_it_is() {
-        let args = parsed("-n a b --ttl 2s -- echo -n --ttl -- x").unwrap();
-        assert_eq!(args.keys, ["a", "b"]);
+        let args = parsed("-n a --ttl 2s -- echo -n --ttl -- x").unwrap();
+        assert_eq!(args.name().unwrap().typed, "a");
         assert_eq!(args.command().unwrap(), ["echo", "-n", "--ttl", "--", "x"]);
         assert_eq!(args.lock.ttl, Duration::from_secs(2));
         assert!(args.lock.nonblock);

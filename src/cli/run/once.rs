@@ -51,13 +51,11 @@ pub enum DoneOn {
 }
 
 impl OnceArgs {
-    /// Adds the fire time to the key. Refuses several keys, and a text that is too long for a completion
-    /// record.
-    pub fn check(&self, keys: &mut [Named], meta: &str) -> Result<(), Failure> {
+    /// Adds the fire time to the key. Refuses a text that is too long for a completion record.
+    pub fn check(&self, named: &mut Named, meta: &str) -> Result<(), Failure> {
         if self.done_for.is_none() {
             return Ok(());
         }
-        let [named] = keys else { return Err(Failure::usage(ONE_KEY)) };
         if outcome(meta, Exit::Code(u8::MAX)).len() > MAX_META {
             return Err(Failure::usage(LONG_META));
         }
@@ -74,13 +72,13 @@ impl OnceArgs {
     /// The command has ended, so a failure changes no exit code: it is reported.
     pub async fn leave_done(
         &self,
-        guards: &[Guard],
+        guard: &Guard,
         meta: &str,
         status: ExitStatus,
         signals: &mut Signals,
         events: &Events,
     ) -> Left {
-        let (Some(window), [guard]) = (self.done_for, guards) else { return Left::Held };
+        let Some(window) = self.done_for else { return Left::Held };
         if !(status.success() || self.done_on == DoneOn::Any) {
             return Left::Held;
         }
@@ -150,8 +148,6 @@ fn parse_window(text: &str) -> Result<Duration, String> {
 /// Time for a majority to answer after a signal.
 const LAST_CHANCE: Duration = Duration::from_secs(2);
 
-const ONE_KEY: &str = "--done-for is for one lock: for others as well, let the command be \
-                       `dlock run OTHER -- CMD`";
 const LONG_META: &str = "--meta is too long: with --done-for, dlock adds the exit code to it";
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Supervises the command: its signals, its end, and the loss of a lock.
+//! Supervises the command: its signals, its end, and the loss of the lock.
 
 use std::pin::pin;
 use std::process::ExitStatus;
@@ -11,7 +11,6 @@ use tokio::time::{Instant, sleep};
 use super::processes::{Processes, Whom};
 use super::terminal::{self, Terminal};
 use crate::hold::events::Events;
-use crate::hold::take;
 use crate::say::failure::Failure;
 use crate::say::kind::Kind;
 use crate::signals::{ENDING, Heard, Signals};
@@ -19,33 +18,33 @@ use crate::signals::{ENDING, Heard, Signals};
 /// A command and its surroundings.
 pub struct Supervised<'a> {
     pub processes: Processes,
-    pub guards: &'a [Guard],
+    pub guard: &'a Guard,
     pub signals: &'a mut Signals,
     pub terminal: Option<&'a Terminal>,
     pub events: &'a Events,
-    /// Time between TERM and KILL when a lock is lost; zero: KILL at once.
+    /// Time between TERM and KILL when the lock is lost; zero: KILL at once.
     pub grace: Duration,
-    /// Time after which dlock ends the command, while it still renews the locks.
+    /// Time after which dlock ends the command, while it still renews the lock.
     pub max_hold: Option<Duration>,
     pub started: Instant,
 }
 
 /// The outcome of a supervision.
 pub enum End {
-    /// The command ended while the locks were held.
+    /// The command ended while the lock was held.
     Ended(ExitStatus),
-    /// A lock was lost before the command ended. No process of the command is left, or dlock holds no lock.
+    /// The lock was lost before the command ended. No process of the command is left, or dlock does not hold it.
     Lost,
 }
 
 impl Supervised<'_> {
     /// Waits until the command has ended, by itself or because of a loss.
     pub async fn run(mut self) -> End {
-        let mut loss = pin!(first_loss(self.guards, self.max_hold));
+        let mut loss = pin!(loss(self.guard, self.max_hold));
         let mut told = false;
         loop {
             if let Some(status) = self.processes.ended
-                && self.all_valid()
+                && self.guard.is_valid()
                 && self.processes.are_gone()
             {
                 if status.code().is_none() {
@@ -88,7 +87,7 @@ impl Supervised<'_> {
         }
     }
 
-    /// Continues the command after Ctrl-Z: nothing may stop dlock, which renews the locks. A command that the terminal has
+    /// Continues the command after Ctrl-Z: nothing may stop dlock, which renews the lock. A command that the terminal has
     /// stopped in the background waits until its job is in the foreground.
     fn go_on(&mut self) {
         if terminal::is_in_foreground() {
@@ -114,7 +113,7 @@ impl Supervised<'_> {
     }
 
     /// Waits until no process of the command is left, even if the first one has ended. Processes that hang in
-    /// a system call, or belong to another user, keep the locks that dlock still holds.
+    /// a system call, or belong to another user, keep the lock that dlock still holds.
     async fn end_all(&mut self) {
         let begun = Instant::now();
         let (mut killed, mut hopeless) = (self.grace.is_zero(), false);
@@ -131,7 +130,7 @@ impl Supervised<'_> {
                 hopeless = true;
                 self.events.failed(&Failure::new(Kind::Internal, STAY));
             }
-            if hopeless && !self.any_valid() {
+            if hopeless && !self.guard.is_valid() {
                 return;
             }
             tokio::select! {
@@ -140,14 +139,6 @@ impl Supervised<'_> {
             }
         }
     }
-
-    fn any_valid(&self) -> bool {
-        self.guards.iter().any(Guard::is_valid)
-    }
-
-    fn all_valid(&self) -> bool {
-        self.guards.iter().all(Guard::is_valid)
-    }
 }
 
 /// The first signal to a command when its lock is lost, or its dlock was killed.
@@ -155,24 +146,20 @@ pub fn signal_at_a_loss(grace: Duration) -> Signal {
     if grace.is_zero() { Signal::SIGKILL } else { Signal::SIGTERM }
 }
 
-/// Resolves when the first lock is lost, or when all are held for `max_hold`.
-async fn first_loss(guards: &[Guard], max_hold: Option<Duration>) -> Loss {
+/// Resolves when the lock is lost, or has been held for `max_hold`.
+async fn loss(guard: &Guard, max_hold: Option<Duration>) -> Loss {
     let limit = async {
         let Some(longest) = max_hold else { return std::future::pending().await };
-        let held = || guards.iter().map(Guard::held_for).min();
-        while let Some(left) = longest.checked_sub(held().unwrap_or_default()) {
+        while let Some(left) = longest.checked_sub(guard.held_for()) {
             // Timers stop while the machine sleeps, and that clock does not.
             sleep(left.min(READ_CLOCK)).await;
         }
     };
     tokio::select! {
         biased;
-        loss = take::first_loss(guards) => loss,
+        loss = guard.lost() => loss,
         () = limit => {
-            let (key, fence) = guards.first().map_or(("".into(), 0), |guard| {
-                (guard.key().clone(), guard.fence())
-            });
-            Loss { key, fence, why: LossReason::MaxHold }
+            Loss { key: guard.key().clone(), fence: guard.fence(), why: LossReason::MaxHold }
         }
     }
 }
