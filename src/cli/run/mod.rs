@@ -310,7 +310,8 @@ mod tests {
 
     #[test]
     fn a_command_is_needed_and_one_is_enough() {
-        assert_eq!(parsed("job echo hi").unwrap().command().unwrap_err().exit, Exit::USAGE);
+        assert_eq!(parsed("job").unwrap().command().unwrap_err().exit, Exit::USAGE);
+        assert!(parsed("job echo hi").is_err());
         assert!(parsed("job -c exit -- exit").is_err());
     }
 
