@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what `make test-world` tests against: PostgreSQL, SQLite, PHP, Ruby, Perl and C with their clients, systemd
+# Installs what `make test-world` tests against: PostgreSQL, SQLite, PHP and Ruby with their clients, systemd
 # and cron, of Debian; and into .world/ Debian's Prometheus, which starts no service there, and a newer Go of Debian
 # with go-redis. A second run finds everything there and asks no network.
 set -euo pipefail
@@ -22,10 +22,7 @@ install_packages() {
     command -v sqlite3 >/dev/null || missing+=(sqlite3)
     php -m 2>/dev/null | grep -qx redis || missing+=(php-cli php-redis)
     ruby -e 'require "redis"' 2>/dev/null || missing+=(ruby ruby-redis)
-    php -r 'require "Predis/Autoloader.php";' 2>/dev/null || missing+=(php-nrk-predis)
-    perl -MRedis -e 1 2>/dev/null || missing+=(libredis-perl)
     command -v redis-cli >/dev/null || missing+=(redis-tools)
-    [ -e /usr/include/hiredis/hiredis.h ] || missing+=(libhiredis-dev gcc libc6-dev)
     command -v systemd-analyze >/dev/null || missing+=(systemd)
     [ -x /usr/sbin/cron ] || missing+=(cron)
     apt_install "${missing[@]}"

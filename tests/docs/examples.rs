@@ -26,7 +26,7 @@ const RANDOM: [&str; 7] = [
 
 #[test]
 fn a_program_on_a_page_is_the_file_that_is_tested() {
-    let (page, file) = (page::read("docs/php.md"), page::read("docs/agent/phpredis_renewed.php"));
+    let (page, file) = (page::read("docs/php.md"), page::read("docs/agent/phpredis.php"));
     let shown = page.text.split("```php\n").nth(1).and_then(|rest| rest.split("```").next());
     let (from, to) = (file.path.display(), page.path.display());
     assert!(shown == Some(&file.text), "copy {from} into {to}");

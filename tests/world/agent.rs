@@ -24,19 +24,10 @@ fn programs() -> Vec<(&'static str, Command)> {
     vec![
         by("sh".into(), &[], "lock.sh"),
         by("php".into(), &[], "phpredis.php"),
-        by("php".into(), &[], "phpredis_renewed.php"),
-        by("php".into(), &[], "predis.php"),
         by("ruby".into(), &[], "redis_rb.rb"),
-        by("perl".into(), &[], "redis.pl"),
-        by(top().join(".python/bin/python"), &[], "redis_py.py"),
         ("go_redis.go", Command::new(&*COMPILED_GO)),
-        ("hiredis.c", Command::new(&*COMPILED_C)),
     ]
 }
-
-/// The program in C.
-static COMPILED_C: LazyLock<PathBuf> =
-    LazyLock::new(|| compiled("cc", &["-Wall", "-Wextra", "-Werror", "-lhiredis"], "hiredis.c"));
 
 /// The program in Go.
 static COMPILED_GO: LazyLock<PathBuf> =
