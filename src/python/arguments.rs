@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use dlock_client::{Key, Token};
 use pyo3::exceptions::{PyOverflowError, PyTypeError};
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyString};
 
@@ -37,7 +36,7 @@ pub(crate) fn span(name: &str, given: &Bound<'_, PyAny>) -> PyResult<Duration> {
             true => f64::NEG_INFINITY,
             false => f64::INFINITY,
         },
-        _ => match given.call_method0(intern!(py, "total_seconds")) {
+        _ => match given.call_method0("total_seconds") {
             Ok(seconds) => seconds.extract()?,
             Err(_) => {
                 return Err(wrong_type(&format!("{name} is in seconds, or a timedelta"), given));

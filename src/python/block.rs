@@ -8,10 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pyo3::exceptions::PyRuntimeError;
-use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyList, PyType};
+use pyo3::types::PyList;
 
 use crate::errors;
 use crate::events;
@@ -143,13 +141,11 @@ impl LockBase {
         slf: &Bound<'py, Self>,
         guard: Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, GuardBase>> {
-        static GUARD: PyOnceLock<Py<PyType>> = PyOnceLock::new();
         let py = slf.py();
-        let guard = GUARD.import(py, "dlock._sync", "Guard")?.call1((guard,))?;
+        let guard = py.import("dlock._sync")?.getattr("Guard")?.call1((guard,))?;
         // Python's garbage collector follows these references, and does not look into this type.
-        let client = intern!(py, "_client");
-        guard.setattr(client, slf.getattr(client)?)?;
-        guard.setattr(intern!(py, "_hooks"), PyList::empty(py))?;
+        guard.setattr("_client", slf.getattr("_client")?)?;
+        guard.setattr("_hooks", PyList::empty(py))?;
         Ok(guard.cast_into()?)
     }
 
@@ -170,21 +166,20 @@ fn finish<'py>(
     };
     let queue = Bound::new(py, OutcomeQueue::new()?)?;
     let task = begin(Some((queue.clone(), ID)))?;
-    green.call_method1(intern!(py, "outcome"), (queue, task))
+    green.call_method1("outcome", (queue, task))
 }
 
 /// Returns the module that waits while greenlets run: a thread that blocks would stop all of them. Returns none if
 /// no greenlets run here. Without a library of greenlets, and at the end of the interpreter, no code of Python runs
 /// here.
 fn green(py: Python<'_>) -> PyResult<Option<Bound<'_, PyModule>>> {
-    let modules = py.import(intern!(py, "sys"))?.getattr(intern!(py, "modules"))?;
-    let has_library = modules.contains(intern!(py, "gevent.monkey"))?
-        || modules.contains(intern!(py, "eventlet.patcher"))?;
+    let modules = py.import("sys")?.getattr("modules")?;
+    let has_library = modules.contains("gevent.monkey")? || modules.contains("eventlet.patcher")?;
     if !has_library || is_late() {
         return Ok(None);
     }
-    let green = py.import(intern!(py, "dlock._green"))?;
-    let is_patched = green.call_method0(intern!(py, "is_patched"))?.is_truthy()?;
+    let green = py.import("dlock._green")?;
+    let is_patched = green.call_method0("is_patched")?.is_truthy()?;
     Ok(is_patched.then_some(green))
 }
 

@@ -4,7 +4,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use dlock_client::Address;
-use pyo3::intern;
 use pyo3::prelude::*;
 
 use crate::arguments::{self, Name, fence, span};
@@ -137,7 +136,7 @@ impl Client {
         }
         // A child process starts its thread for notices and log lines.
         if !is_late() {
-            py.import(intern!(py, "dlock._hooks"))?.call_method0(intern!(py, "follow"))?;
+            py.import("dlock._hooks")?.call_method0("follow")?;
         }
         // Another thread may have made the state meanwhile.
         if let Some(local) = self.present() {

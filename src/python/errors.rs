@@ -3,13 +3,9 @@
 use dlock_bindings::failure::Failure;
 use dlock_client::Key;
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyDict, PyType};
+use pyo3::types::PyType;
 
 use crate::value::to_python;
-
-/// The classes of exceptions, by code.
-static CLASSES: PyOnceLock<Py<PyDict>> = PyOnceLock::new();
 
 /// The exception for an error of the library.
 pub(crate) fn raised(py: Python<'_>, failure: impl Into<Failure>) -> PyErr {
@@ -45,10 +41,7 @@ fn exception<'py>(py: Python<'py>, failure: &Failure) -> PyResult<Bound<'py, PyA
 
 /// Returns the class of the exceptions with this code.
 fn class_of<'py>(py: Python<'py>, code: &str) -> PyResult<Bound<'py, PyType>> {
-    let classes = CLASSES.import(py, "dlock._errors", "CLASSES")?;
-    let class = match classes.get_item(code)? {
-        Some(class) => class,
-        None => classes.as_any().get_item("internal")?,
-    };
+    let classes = py.import("dlock._errors")?.getattr("CLASSES")?;
+    let class = classes.get_item(code).or_else(|_| classes.get_item("internal"))?;
     Ok(class.cast_into()?)
 }

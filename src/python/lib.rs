@@ -12,6 +12,9 @@
 //! - `held`, `exit`: the end of the interpreter releases held locks. `fork`: hooks before and after a fork.
 //! - `options`, `arguments`: read the options of a lock, keys and lengths of time from Python.
 //! - `events`: log lines, notices and warnings, for a thread of Python.
+//!
+//! Nothing here is made at its first use behind a lock (`PyOnceLock`, `intern!`): a child of a fork would wait for ever
+//! for a thread that it does not have.
 
 mod arguments;
 mod block;

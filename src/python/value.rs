@@ -2,11 +2,8 @@
 //! in seconds.
 
 use dlock_bindings::value::{Record, Value};
-use pyo3::exceptions::PyLookupError;
-use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyBytes, PyDict, PyTuple};
+use pyo3::types::{PyBytes, PyTuple};
 use pyo3::{IntoPyObjectExt, PyTypeInfo};
 
 /// Converts a value.
@@ -30,15 +27,13 @@ pub(crate) fn to_python(py: Python<'_>, value: &Value) -> PyResult<Py<PyAny>> {
 
 /// Makes a named tuple by `tuple.__new__`, a function in C: the class's own is in Python.
 fn tuple(py: Python<'_>, Record { kind, fields }: &Record) -> PyResult<Py<PyAny>> {
-    static CLASSES: PyOnceLock<Py<PyDict>> = PyOnceLock::new();
-    let class = CLASSES.import(py, "dlock._report", "__dict__")?.get_item(kind)?;
-    let class = class.ok_or_else(|| PyLookupError::new_err(*kind))?;
-    let names: Vec<String> = class.getattr(intern!(py, "_fields"))?.extract()?;
+    let class = py.import("dlock._report")?.getattr(*kind)?;
+    let names: Vec<String> = class.getattr("_fields")?.extract()?;
     let given = names.iter().map(|name| match fields.iter().find(|(field, _)| field == name) {
         Some((_, value)) => to_python(py, value),
         None => Ok(py.None()),
     });
     let given: PyResult<Vec<_>> = given.collect();
-    let new = PyTuple::type_object(py).getattr(intern!(py, "__new__"))?;
+    let new = PyTuple::type_object(py).getattr("__new__")?;
     new.call1((class, PyTuple::new(py, given?)?)).map(Bound::unbind)
 }

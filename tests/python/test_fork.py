@@ -242,6 +242,32 @@ assert len(set(fences)) == 8, fences
     server.until_free(key)
 
 
+def test_a_child_of_a_process_whose_threads_use_dlock_for_the_first_time_does_not_hang(
+    server: Server, key: str, program: Start
+) -> None:
+    text = """
+import threading
+guard = dlock.Client(url).lock(key).acquire()
+sys.setswitchinterval(1e-6)
+def use():
+    client.inspect(key)
+    try:
+        with client.lock(key, wait=0):
+            raise AssertionError("it is held")
+    except dlock.HeldError:
+        pass
+    with client.lock(f"{key}:{os.getpid()}:{threading.get_ident()}"):
+        pass
+for _ in range(8):
+    threading.Thread(target=use, daemon=True).start()
+children = [in_child(use) for _ in range(30)]
+assert not any(map(code, children))
+"""
+    # One in a few would hang.
+    for _ in range(8):
+        program(BEGIN + text, server.url, key).end()
+
+
 def test_a_subinterpreter_is_refused_and_its_end_releases_nothing(
     server: Server, key: str, program: Start
 ) -> None:
