@@ -6,7 +6,7 @@ use super::fences::Counter;
 use super::lease_bound::LeaseBound;
 use super::promise::Promise;
 use super::quarantine::{Cause, Policy, Quarantine, Start};
-use crate::limits::MAX_FENCE_AHEAD;
+use crate::limits::MAX_LEAD;
 use crate::node::settings::Settings;
 use crate::words::{Deadline, Fence, Instant, Key, Millis, Owner, Time};
 
@@ -100,8 +100,7 @@ impl Durable {
         let now = time.now;
         self.cap.look(settings.max_ttl(), now);
         if self.primary.bound == Told::Nothing {
-            self.primary.fence =
-                self.primary.fence.max(Fence(time.unix.saturating_add(MAX_FENCE_AHEAD)));
+            self.primary.fence = self.primary.fence.max(Fence(time.unix.saturating_add(MAX_LEAD)));
         }
         let bound = self.leases.least().max(self.told().unwrap_or_default());
         let unknown = self.unknown(now);

@@ -16,7 +16,7 @@ use core::fmt;
 use super::clock::Reached;
 use super::keys_ahead::{KeyAhead, KeysAhead};
 use super::slot::{SLOTS, Slot};
-use crate::limits::{MAX_FENCE, MAX_FENCE_AHEAD, MAX_FLOOR_AHEAD, MAX_SHARED_AHEAD};
+use crate::limits::{MAX_FENCE, MAX_FENCE_AHEAD, MAX_FLOOR_AHEAD, MAX_LEAD, MAX_SHARED_AHEAD};
 use crate::words::{Fence, Instant, Owner, Time};
 
 /// The node's counters.
@@ -132,7 +132,7 @@ impl Counter {
         let by_clock = (unix - unix % FARTHEST_STAYS).saturating_add(MAX_FENCE_AHEAD);
         let by_floor = self.floor.saturating_add(MAX_FLOOR_AHEAD);
         // A floor that a client may have raised by a proposal before a crash does not raise the limit.
-        let by_floor = if self.floor > unix.saturating_add(MAX_FENCE_AHEAD) { by_floor } else { 0 };
+        let by_floor = if self.floor > unix.saturating_add(MAX_LEAD) { by_floor } else { 0 };
         Fence(by_clock.max(by_floor).min(MAX_FENCE))
     }
 

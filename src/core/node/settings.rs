@@ -2,7 +2,7 @@
 
 use crate::durability::promise::Promise;
 use crate::durability::quarantine::Policy;
-use crate::limits::{self, MAX_FENCE_AHEAD};
+use crate::limits::{self, MAX_LEAD};
 use crate::words::{Fence, Millis};
 
 /// The limits of requests, and the policy of quarantine.
@@ -35,7 +35,7 @@ impl Settings {
     #[must_use]
     pub fn lost(&self, unix: u64) -> Option<Promise> {
         let bound = self.newborn();
-        let fence = Fence(unix.saturating_add(MAX_FENCE_AHEAD));
+        let fence = Fence(unix.saturating_add(MAX_LEAD));
         (bound.0 > 0).then(|| Promise { fence, bound, ..Promise::default() })
     }
 }

@@ -111,8 +111,8 @@ export class Client {
   }
 
   /**
-   * Waits until releases in the background are done, and closes the idle connections. Guards stay valid, and the
-   * client can still be used.
+   * Waits until releases in the background are done, for one node time-out at most, and closes the idle
+   * connections. Guards stay valid, and the client can still be used.
    */
   async close(): Promise<void> {
     await outcome((id) => this.#native.close(id));

@@ -70,8 +70,8 @@ class Client(BaseClient):
         return cast("tuple[NodeBreak, ...]", _green.call(self._native.break_lock, key, token))
 
     def close(self) -> None:
-        """Waits until releases in the background are done, and closes the idle connections. Guards stay
-        valid, and the client can still be used."""
+        """Waits until releases in the background are done, for one node time-out at most, and closes the
+        idle connections. Guards stay valid, and the client can still be used."""
         _green.call(self._native.close)
 
     def __enter__(self) -> Client:

@@ -69,8 +69,8 @@ class Client(BaseClient):
         return cast("tuple[NodeBreak, ...]", await _run(self._native.break_lock, key, token))
 
     async def close(self) -> None:
-        """Waits until releases in the background are done, and closes the idle connections. Guards stay
-        valid, and the client can still be used."""
+        """Waits until releases in the background are done, for one node time-out at most, and closes the
+        idle connections. Guards stay valid, and the client can still be used."""
         await _run(self._native.close)
 
     async def __aenter__(self) -> Client:

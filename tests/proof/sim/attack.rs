@@ -10,7 +10,9 @@ use dlock_core::command::acquire::Acquire;
 use dlock_core::command::extend::Extend;
 use dlock_core::command::release::Release;
 use dlock_core::durability::slot::Slot;
-use dlock_core::limits::{MAX_FENCE_AHEAD, MAX_FLOOR_AHEAD, MAX_KEYS_AHEAD, MAX_SHARED_AHEAD};
+use dlock_core::limits::{
+    MAX_FENCE_AHEAD, MAX_FLOOR_AHEAD, MAX_KEYS_AHEAD, MAX_LEAD, MAX_SHARED_AHEAD,
+};
 use dlock_core::quorum::Rules;
 use dlock_core::simulated::Report;
 use dlock_core::{
@@ -108,7 +110,7 @@ impl<R: Rules> World<R> {
     pub(super) fn check_near(&mut self, place: usize, log: &[Report]) {
         let Some(Attack { restarts, .. }) = self.attack else { return };
         let clocks = UNIX + self.now + self.now / 100 + CLOCKS;
-        let floor = if restarts > 0 { MAX_FENCE_AHEAD + restarts * MAX_FLOOR_AHEAD } else { 0 };
+        let floor = if restarts > 0 { MAX_LEAD + restarts * MAX_FLOOR_AHEAD } else { 0 };
         let most = clocks + MAX_SHARED_AHEAD + floor;
         for event in log {
             if let Report::Granted { key, holder, .. } = event

@@ -12,7 +12,7 @@
 //! replica (`min-replicas-max-lag`), and the replica takes over later than that. Then a deposed primary
 //! grants nothing.
 
-use dlock_core::limits::MAX_FENCE_AHEAD;
+use dlock_core::limits::MAX_LEAD;
 use dlock_core::quorum::{Answer, Rules};
 use dlock_core::simulated::Report;
 use dlock_core::{Fence, Holder, KeyBuf, Millis, Mode};
@@ -122,7 +122,7 @@ impl<R: Rules> World<R> {
             known.then(|| new.end_at(end, now))
         });
         let untold = new.knowledge.knows == Knows::Untold;
-        let ahead = if untold { MAX_FENCE_AHEAD } else { 0 };
+        let ahead = if untold { MAX_LEAD } else { 0 };
         let said = pair.known.fence.max(Fence(new.time(now).unix + ahead));
         if old.node.durable.counter.last() > said {
             judge.forget_fences(node);

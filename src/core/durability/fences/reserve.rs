@@ -6,7 +6,7 @@
 //! effect only if fences were handed out by it.
 
 use super::Counter;
-use crate::limits::MAX_FENCE;
+use crate::limits::{MAX_FENCE, MAX_FENCE_AHEAD, MAX_LEAD};
 use crate::words::Fence;
 
 impl Counter {
@@ -25,7 +25,7 @@ impl Counter {
     /// True if it is time to reserve more, well before the reserve is used up.
     #[must_use]
     pub fn runs_low(&self) -> bool {
-        let most = self.farthest().0.max(self.last);
+        let most = self.most(self.last);
         let ahead = if self.last == 0 { 0 } else { self.last.saturating_add(STEP / 2).min(most) };
         self.reserved < self.foreseen().saturating_sub(RESERVE / 2).max(ahead).min(MAX_FENCE)
     }
@@ -40,18 +40,23 @@ impl Counter {
     /// The fence to reserve next, so that `fence` can be handed out.
     ///
     /// After a crash the reserved number is the floor. So where fences are ahead of the clock the node reserves
-    /// little more, and nothing beyond the largest proposal. Otherwise each crash would drive fences farther
-    /// ahead.
+    /// little more, and nothing beyond the largest lead. Otherwise each crash would drive fences farther ahead.
     #[must_use]
     pub fn to_reserve(&self, fence: Fence) -> Fence {
         let used = self.last.max(fence.0);
-        let most = self.farthest().0.max(used);
+        let most = self.most(used);
         let enough = used == 0 || self.asked >= used.saturating_add(STEP / 2).min(most);
         let ahead = if enough { 0 } else { used.saturating_add(STEP).min(most) };
         // A fence near the clock will be followed by others.
         let is_near = fence.0 > 0 && fence.0 <= self.near();
         let near = if is_near { fence.0.saturating_add(RESERVE) } else { 0 };
         Fence(self.foreseen().max(near).max(ahead).min(MAX_FENCE).max(self.asked))
+    }
+
+    /// The largest number to reserve. A key with the largest proposal has room for millions of grants: otherwise
+    /// each would need a write.
+    fn most(&self, used: u64) -> u64 {
+        self.farthest().0.saturating_add(MAX_LEAD - MAX_FENCE_AHEAD).max(used)
     }
 
     /// Notes that a write of this fence into the state file has begun.

@@ -175,10 +175,10 @@ fn how_far_a_proposal_may_be_ahead_hangs_on_the_clock_and_the_floor_alone() {
     assert_eq!(counter.farthest(), Fence(ten_minutes), "it stays for a while");
     counter.look(at(0, FARTHEST_STAYS));
     assert_eq!(counter.farthest(), Fence(FARTHEST_STAYS + ten_minutes));
-    counter.raise_all(Fence(FARTHEST_STAYS + ten_minutes));
+    counter.raise_all(Fence(FARTHEST_STAYS + MAX_LEAD));
     assert_eq!(counter.farthest(), Fence(FARTHEST_STAYS + ten_minutes));
-    counter.raise_all(Fence(FARTHEST_STAYS + ten_minutes + 1));
-    assert_eq!(counter.farthest(), Fence(FARTHEST_STAYS + ten_minutes + 1 + MINUTE));
+    counter.raise_all(Fence(FARTHEST_STAYS + MAX_LEAD + 1));
+    assert_eq!(counter.farthest(), Fence(FARTHEST_STAYS + MAX_LEAD + 1 + MINUTE));
     counter.look(at(0, MAX_FENCE));
     assert_eq!(counter.farthest(), Fence(MAX_FENCE));
 }
@@ -242,16 +242,34 @@ fn the_wall_clock_alone_reserves_little_and_less_than_others_accept() {
 }
 
 #[test]
-fn nothing_that_is_proposed_reserves_more_than_may_be_proposed() {
+fn what_is_proposed_reserves_no_more_than_a_fixed_lead() {
     let mut counter = counter(0, DAY);
     for second in 0..60 {
         counter.look(at(second * SECOND, DAY + second * SECOND));
         let far = counter.farthest();
         let time = counter.time;
-        assert_eq!(reserve(&mut counter, time, far.0), far.0);
+        assert_eq!(reserve(&mut counter, time, far.0), far.0 + STEP);
         assert!(!counter.runs_low());
         counter.hand_out(HERE, far, EVE);
     }
+    assert!(counter.reserved().0 <= counter.time.unix + MAX_LEAD);
+}
+
+#[test]
+fn a_key_with_the_largest_proposal_needs_no_write_for_each_grant() {
+    let mut counter = counter(0, DAY);
+    let (mut writes, mut fence) = (0, counter.farthest());
+    for micro in 0..1_000_000 {
+        counter.look(at(micro, DAY + micro));
+        if !counter.allows(fence) {
+            let time = counter.time;
+            reserve(&mut counter, time, fence.0);
+            writes += 1;
+        }
+        counter.hand_out(HERE, fence, EVE);
+        fence = counter.next(HERE, None).unwrap();
+    }
+    assert_eq!(writes, 1);
 }
 
 #[test]

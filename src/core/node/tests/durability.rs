@@ -6,7 +6,7 @@ use super::bench::{Bench, KEY, record};
 use crate::durability::promise::Promise;
 use crate::durability::quarantine::{Cause, Policy, Start};
 use crate::durability::record::Ended;
-use crate::limits::{DEFAULT_MAX_TTL, MAX_FENCE_AHEAD};
+use crate::limits::{DEFAULT_MAX_TTL, MAX_FENCE_AHEAD, MAX_LEAD};
 use crate::node::Acquired;
 use crate::node::host::WaitOutcome;
 use crate::reason::Reason;
@@ -319,7 +319,7 @@ fn a_node_without_a_state_file_waits_and_goes_on_above_all_fences_that_it_may_ha
         assert_eq!(bench.acquire(1, "a 10"), Err(refused));
         // A crash at this moment makes it no shorter.
         assert_eq!(bench.write().longest(), Millis(left));
-        let farthest = bench.now + MAX_FENCE_AHEAD;
+        let farthest = bench.now + MAX_LEAD;
         bench.pass_and_sweep(left * 1_000);
         assert_eq!(bench.take_at(KEY, "a 10 FENCE 5"), Fence(farthest + 1));
     }
@@ -382,7 +382,7 @@ fn a_replica_that_was_told_nothing_waits_for_the_largest_of_its_setting_its_file
 
 #[test]
 fn the_fences_of_a_replica_that_was_told_nothing_begin_above_all_that_a_node_accepts() {
-    for (told, first) in [(false, MAX_FENCE_AHEAD), (true, 0)] {
+    for (told, first) in [(false, MAX_LEAD), (true, 0)] {
         let mut bench = synced();
         if told {
             bench.inherit(Promise { bound: Millis(10), ..Promise::default() });

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use super::bench::{Bench, KEY};
 use crate::durability::quarantine::Policy;
 use crate::durability::slot::Slot;
-use crate::limits::{MAX_FENCE, MAX_FENCE_AHEAD};
+use crate::limits::{MAX_FENCE, MAX_FENCE_AHEAD, MAX_LEAD};
 use crate::node::Acquired;
 use crate::reason::Reason;
 use crate::words::{Fence, Key, Time};
@@ -357,7 +357,7 @@ fn a_clock_that_was_put_right_leaves_no_client_a_way_to_the_day_ahead() {
         assert!(site.farthest() <= unix + MAX_FENCE_AHEAD);
         push_all_slots(&mut site);
         site.crash();
-        assert!(site.acquire(OTHER, "honest", unix).unwrap() <= unix + MAX_FENCE_AHEAD + SECOND);
+        assert!(site.acquire(OTHER, "honest", unix).unwrap() <= unix + MAX_LEAD + SECOND);
         site.release(OTHER, "honest");
         site.pass(SECOND);
     }
