@@ -160,7 +160,9 @@ impl Run {
         traffic.finish_later();
         match &mut error {
             Error::Held { holder, nodes, .. } if wanted.names_holder => {
-                *holder = holder::find(&shared, &wanted.key, nodes, timeout).await.map(Box::new);
+                // A node may hang that has answered before.
+                let within = timeout / 4;
+                *holder = holder::find(&shared, &wanted.key, nodes, within).await.map(Box::new);
             }
             Error::Done { key, fence, by, nodes, .. } => {
                 *by = holder::find_done(&shared, key, (nodes, *fence), timeout).await.map(Box::new);

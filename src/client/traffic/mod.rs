@@ -284,7 +284,6 @@ impl Traffic {
         self.attempt = Arc::new(Attempt::new(number, Token::random(), self.shared.nodes.len()));
         self.released = vec![false; self.shared.nodes.len()];
         self.not_held = 0;
-        self.states.fill(NodeState::NotAsked);
     }
 
     fn note(&mut self, reply: &Reply) {
