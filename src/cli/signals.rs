@@ -3,7 +3,7 @@
 use std::{io, thread};
 
 use nix::libc::{SI_KERNEL, siginfo_t};
-use nix::sys::signal::{SigSet, Signal, kill};
+use nix::sys::signal::{SigSet, Signal};
 use nix::unistd::{Pid, getpid};
 use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::WithRawSiginfo;
@@ -29,7 +29,8 @@ fn all() -> SigSet {
     HEARD.into_iter().chain(STOPPING).collect()
 }
 
-/// Blocks these signals for this thread. A command may ignore them, and would run on without renewals.
+/// Blocks these signals for this thread. A command may ignore them, and would run on without renewals; a full screen
+/// would stay.
 pub fn hold_off_stops(stopping: &[Signal]) {
     let _ = stopping.iter().copied().collect::<SigSet>().thread_block();
 }
@@ -104,16 +105,6 @@ impl Signals {
     }
 }
 
-/// Stops this process together with its group, as Ctrl-Z does, until the shell continues it. All threads hold this
-/// signal off. The kernel drops all such signals when it continues the process, and stops none that no shell could
-/// continue.
-pub fn stop_group() {
-    let _ = kill(Pid::from_raw(0), Signal::SIGTSTP);
-    let stop = SigSet::from(Signal::SIGTSTP);
-    let _ = stop.thread_unblock();
-    let _ = stop.thread_block();
-}
-
 /// Ends this process by this signal, as if it were not caught: a shell leaves its loop only after such an end. Does
 /// nothing as process 1 of a container, which no signal can end. Ignores QUIT, too: its core file would contain
 /// passwords.
@@ -124,7 +115,7 @@ pub fn end_by(signal: Signal) {
 }
 
 /// Signals that dlock handles. SIGCHLD is about the command; the others go on to it.
-const HEARD: [Signal; 8] = [
+pub const HEARD: [Signal; 8] = [
     Signal::SIGCHLD,
     Signal::SIGINT,
     Signal::SIGTERM,

@@ -91,6 +91,20 @@ fn only_hot_keys_have_series_of_their_own_and_they_can_be_switched_off(kind: Kin
     assert_eq!(series(&none), 0);
 }
 
+#[apply(on_one_server)]
+fn the_oldest_holder_counts_whatever_its_token(kind: Kind) {
+    let servers = servers(kind, 1);
+    let held = || servers[0].run("DLOCK.INSPECT job").at("holders").items()[0].at("held-ms").int();
+    servers[0].run("DLOCK.ACQUIRE job b 600000 LIMIT 2");
+    eventually("it is two seconds older than the next", || held() > 2_000);
+    servers[0].run("DLOCK.ACQUIRE job a 600000 LIMIT 2");
+    let _waits = servers[0].waiter("DLOCK.ACQUIRE job c 600000 LIMIT 2 WAIT 0");
+    let exporter = start(&servers, &[]);
+    eventually("it is seen", || exporter.metric("dlock_hot_held_seconds{").is_some());
+    let oldest = exporter.metric("dlock_hot_held_seconds{").expect("it is seen");
+    assert!(oldest > 2.0, "{oldest}");
+}
+
 /// The node keeps the beginnings of long names.
 #[apply(on_one_server)]
 fn no_series_is_there_twice(kind: Kind) {

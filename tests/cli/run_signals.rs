@@ -129,6 +129,24 @@ fn signals_are_passed_on_to_the_command() {
     }
 }
 
+#[test]
+fn the_command_of_two_dlock_run_gets_a_signal_once() {
+    let quorum = Quorum::start(1);
+    let script = "trap 'echo got' USR1; echo in; while :; do sleep 0.02 & wait; done";
+    let mut command = program::command(&quorum.urls());
+    command.args(["run", "a", "--"]).arg(program::path()).args(["run", "b", "-c", script]);
+    let running = Running::of(command);
+    running.until_it_prints("in");
+    for times in 1..=20 {
+        running.signal(Signal::SIGUSR1);
+        eventually("it gets the signal", || running.out().matches("got").count() >= times);
+    }
+    running.signal(Signal::SIGTERM);
+    let said = running.ended().with_code(143);
+    assert_eq!(said.out.matches("got").count(), 20, "{}", said.out);
+    quorum.until_released();
+}
+
 /// A shell leaves its loop only if it has received the signal, too.
 #[test]
 fn a_signal_to_the_command_alone_does_not_end_the_script() {

@@ -1,6 +1,6 @@
 //! `dlock top`: one frame as text, and the screen in a terminal.
 
-use harness::{Client, Kind, Quorum, apply, eventually, on_one_server};
+use harness::{Client, Kind, Quorum, apply, on_one_server};
 
 use crate::run_terminal::on_a_terminal;
 use crate::{addresses, dlock, servers};
@@ -91,21 +91,4 @@ fn a_hot_lock_of_another_database_has_no_page() {
     top.until_it_prints("in another database");
     top.write(b"q");
     top.ended().with_code(0);
-}
-
-#[test]
-fn ctrl_z_gives_the_terminal_back_until_it_goes_on() {
-    let quorum = Quorum::start(1);
-    let script =
-        "set -m; stty rows 24 cols 80; sh -c '$DLOCK top; echo \"code $?\"'; stty --all; fg";
-    let mut top = on_a_terminal(&quorum, script);
-    top.until_it_prints("grants");
-    top.write(b"\x1a");
-    top.until_it_prints("isig icanon ");
-    eventually("the screen is drawn again", || top.out().matches("\x1b[?1049h").count() == 2);
-    // Ctrl-C is a key like any other, in a raw terminal.
-    top.write(b"\x03");
-    let said = top.ended().with_code(0);
-    assert_eq!(said.out.matches("\x1b[?1049l").count(), 2, "{}", said.out);
-    assert!(said.out.contains("code 0"), "{}", said.out);
 }

@@ -16,7 +16,7 @@ use nix::unistd::{Pid, getpgid, getpgrp, getpid};
 use rustix::io::Errno;
 use rustix::process::{self as system, WaitOptions};
 
-use crate::signals::STOPPING;
+use crate::signals::{HEARD, STOPPING};
 
 /// The processes that get a signal.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -78,12 +78,14 @@ impl Processes {
         Ok(())
     }
 
-    /// Sends a signal to processes of the command. It may miss a process of one that starts them without end.
+    /// Sends a signal to processes of the command. It may miss a process of one that starts them without end. A dlock
+    /// among them passes signals on by itself.
     pub fn send(&self, signal: Signal, whom: Whom) {
         let mut sent = BTreeSet::new();
+        let passes_on = |process: Pid| HEARD.contains(&signal) && is_dlock(process);
         for _ in 0..AT_ONCE {
             let children = self.children().unwrap_or_else(|_| self.known());
-            let all = with_descendants(&children);
+            let all = with_descendants(&children, passes_on);
             // A process may have started another one before it got the signal.
             let new: BTreeSet<Pid> = all.difference(&sent).copied().collect();
             if new.is_empty() {
@@ -132,15 +134,28 @@ fn children(parent: Pid) -> io::Result<BTreeSet<Pid>> {
     Ok(all)
 }
 
-fn with_descendants(processes: &BTreeSet<Pid>) -> BTreeSet<Pid> {
+/// The processes and their descendants, without those of the processes to leave alone.
+fn with_descendants(
+    processes: &BTreeSet<Pid>,
+    leaves_alone: impl Fn(Pid) -> bool,
+) -> BTreeSet<Pid> {
     let mut all = processes.clone();
     let mut parents: Vec<Pid> = processes.iter().copied().collect();
     while let Some(parent) = parents.pop() {
+        if leaves_alone(parent) {
+            continue;
+        }
         parents.extend(
             children(parent).unwrap_or_default().into_iter().filter(|&pid| all.insert(pid)),
         );
     }
     all
+}
+
+/// True if the process runs this program.
+fn is_dlock(process: Pid) -> bool {
+    let program = |process: &str| fs::read_link(format!("/proc/{process}/exe")).ok();
+    program(&process.to_string()).is_some_and(|other| Some(other) == program("self"))
 }
 
 /// The parent of a process, as /proc shows it.

@@ -8,8 +8,6 @@ use super::view::{Page, View};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wish {
     Quit,
-    /// Ctrl-Z: back to the shell for a while.
-    Stop,
     /// Look at the lock of the page.
     Look,
 }
@@ -19,7 +17,6 @@ pub fn pressed(view: &mut View, key: KeyEvent) -> Option<Wish> {
     if key.modifiers.contains(KeyModifiers::CONTROL) {
         return match key.code {
             KeyCode::Char('c') => Some(Wish::Quit),
-            KeyCode::Char('z') => Some(Wish::Stop),
             _ => None,
         };
     }

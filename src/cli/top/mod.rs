@@ -22,7 +22,7 @@ use crate::nodes::ask::Nodes;
 use crate::say::exit::Exit;
 use crate::say::failure::Failure;
 use crate::say::stdout;
-use crate::signals::{Signals, hold_off_stops, stop_group};
+use crate::signals::{Signals, hold_off_stops};
 use crate::watch::Watch;
 use keys::Wish;
 use screen::{Input, Screen};
@@ -56,30 +56,17 @@ impl Args {
         hold_off_stops(&[Signal::SIGTSTP]);
         let mut screen = Screen::enter()?;
         let mut view = View::default();
-        loop {
-            let ended = tokio::select! {
-                ended = show(&mut screen, &mut view, &mut watch) => ended,
-                signal = signals.next_that_ends() => Ok(Some(signal)),
-            };
-            screen::leave();
-            match ended? {
-                None => return Ok(Exit::OK),
-                Some(Signal::SIGTSTP) => {
-                    stop_group();
-                    screen.come_back()?;
-                }
-                Some(signal) => return Ok(Exit::Signal(signal)),
-            }
-        }
+        let exit = tokio::select! {
+            ended = show(&mut screen, &mut view, &mut watch) => ended.map(|()| Exit::OK),
+            signal = signals.next_that_ends() => Ok(Exit::Signal(signal)),
+        };
+        screen::leave();
+        Ok(exit?)
     }
 }
 
-/// Draws and reads keys until the user quits, or presses the key of a signal.
-async fn show(
-    screen: &mut Screen,
-    view: &mut View,
-    watch: &mut Watch,
-) -> io::Result<Option<Signal>> {
+/// Draws and reads keys until the user quits.
+async fn show(screen: &mut Screen, view: &mut View, watch: &mut Watch) -> io::Result<()> {
     let mut ticks = interval(EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -106,14 +93,13 @@ async fn show(
         let Some(Input::Key(key)) = input else {
             // The window has another size, or the terminal is gone.
             if input.is_none() {
-                return Ok(None);
+                return Ok(());
             }
             continue;
         };
         match keys::pressed(view, key) {
             None => {}
-            Some(Wish::Quit) => return Ok(None),
-            Some(Wish::Stop) => return Ok(Some(Signal::SIGTSTP)),
+            Some(Wish::Quit) => return Ok(()),
             Some(Wish::Look) => ticks.reset_immediately(),
         }
     }

@@ -56,12 +56,6 @@ impl Screen {
         Ok(Screen { terminal, inputs })
     }
 
-    /// Takes the terminal again, after [`leave`].
-    pub fn come_back(&mut self) -> io::Result<()> {
-        self.terminal = take()?;
-        Ok(())
-    }
-
     /// The next input; `None`: the terminal is gone.
     pub async fn input(&mut self) -> Option<Input> {
         self.inputs.recv().await

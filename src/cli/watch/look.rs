@@ -1,5 +1,6 @@
 //! One look at a node.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -80,6 +81,8 @@ async fn inspect(link: &mut Link, keys: &mut [HotKey]) -> Result<(), Trouble> {
     for (key, answer) in asked.iter_mut().zip(answers) {
         // Without permission to inspect the lock the rest is shown.
         key.lock = operator::inspection(&answer).ok().flatten();
+        let holders = key.lock.iter_mut().map(|lock| &mut lock.holders);
+        holders.for_each(|holders| holders.sort_by_key(|holder| Reverse(holder.held)));
     }
     Ok(())
 }

@@ -67,7 +67,7 @@ HELD BY   host:process, or META, and for how long
 
 arrows, j, k, PgUp, PgDn, g, G   select
 Enter     the lock with its holders and its queue
-Esc       back         Ctrl-Z   to the shell; fg comes back         q   quit";
+Esc       back         q   quit";
 
 #[cfg(test)]
 mod tests {
