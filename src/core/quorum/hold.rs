@@ -353,6 +353,10 @@ impl<R: Rules> Hold<R> {
         let State::Held(before) = self.state else { return };
         self.state = match self.ballot.claim() {
             _ if self.limit.is_some_and(|limit| now >= limit) => State::Lost(LossReason::Limit),
+            // The claim ends with the record that it asked for, and so does the time for which the lock is done.
+            _ if now >= before.until && self.ballot.is_record_over(now) => {
+                State::Lost(LossReason::Released)
+            }
             // A claim that ended before an answer came stays ended.
             _ if now >= before.until => State::Lost(LossReason::NotRenewed),
             Some(_) if self.finishes.is_some() && self.ballot.is_finished() => {

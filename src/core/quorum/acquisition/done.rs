@@ -167,6 +167,12 @@ impl<R: Rules> Ballot<R> {
         }
     }
 
+    /// True if the record that was asked for may be over.
+    pub fn is_record_over(&self, now: Instant) -> bool {
+        let is_over = |vote: &Vote| matches!(vote.record, RecordState::Asked(end) if end <= now);
+        self.votes.iter().any(is_over)
+    }
+
     /// True if a majority has the record.
     pub fn is_finished(&self) -> bool {
         let recorded = |vote: &&Vote| vote.held().is_some() && vote.record == RecordState::Has;

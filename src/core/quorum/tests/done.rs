@@ -344,10 +344,21 @@ fn nodes_that_refuse_records_end_it_when_no_majority_is_left() {
 }
 
 #[test]
-fn a_record_that_is_shorter_than_the_lease_ends_the_claim() {
-    let mut trial = finishes(300);
-    // The answers may be lost, and the records be over then.
-    assert!(trial.until() <= 300);
+fn a_record_that_is_shorter_than_the_lease_ends_the_claim_and_that_is_no_loss() {
+    for length in [1, 2, 300] {
+        let mut trial = finishes(length);
+        // The answers may be lost, and the records be over then.
+        assert!(trial.until() <= length);
+        let now = trial.time().now;
+        trial.hold().tick(now);
+        while matches!(trial.hold().state(), State::Held(_)) {
+            trial.wakes();
+            trial.sent();
+        }
+        trial.is_lost(LossReason::Released);
+        trial.hold().release();
+        trial.sends("0F 1F 2F");
+    }
 }
 
 #[test]
