@@ -54,14 +54,17 @@ fn persistence(node: &NodeAnswers) -> Option<Finding> {
         (false, false) => ("it saves nothing", AFTER_A_RESTART, "any restart"),
     };
     Some(match node.info_number("dlock_done_keys").unwrap_or(0) {
-        0 => Finding::hint("persistence", found)
-            .why(why)
-            .fix("appendonly yes, as a line of its configuration file; then restart it"),
+        0 => Finding::hint("persistence", found).why(why).fix(APPEND_ONLY),
         done => Finding::warning("persistence", format!("{found}, and locks are done: {done}"))
-            .why(format!("after {when} it may have forgotten which jobs were done, and they run again"))
-            .fix("appendonly yes and appendfsync always, each a line of its configuration file; then restart it"),
+            .why(format!(
+                "after {when} it may have forgotten which jobs were done, and they run again"
+            ))
+            .fix(format!("CONFIG SET appendfsync always; and {APPEND_ONLY}")),
     })
 }
+
+/// A server that starts with `appendonly yes` and without a log begins empty, whatever its RDB file has.
+const APPEND_ONLY: &str = "CONFIG SET appendonly yes while it runs; then CONFIG REWRITE, or the same lines in its configuration file. Do not restart it for this: with the line and without a log it would begin empty";
 
 const AFTER_A_CRASH: &str = "after a crash holders lose the locks on it that were not saved";
 const AFTER_A_RESTART: &str =
