@@ -13,7 +13,7 @@ pub const MAX_FENCE: u64 = (1 << 53) - 1;
 /// The largest lead of a fence that is proposed, or that comes with RESTORE, over the node's clock:
 /// ten minutes in µs.
 pub const MAX_FENCE_AHEAD: u64 = 10 * 60 * 1_000_000;
-/// A key whose fence is that far ahead gives larger ones, up to five seconds more.
+/// The largest lead of a fence in µs: five seconds more than a proposal, for the grants after it.
 pub const MAX_LEAD: u64 = MAX_FENCE_AHEAD + 5 * 1_000_000;
 /// A proposal raises the shared counter, and so the fences of other keys, to at most this far ahead of the wall
 /// clock: five seconds in µs.
