@@ -102,8 +102,9 @@ fn newborn(node: &NodeAnswers) -> Option<Finding> {
 /// The length of the quarantine after a start without a state file, in milliseconds. `None`: the settings are
 /// not known, or `dlock.quarantine` is off, which has a finding of its own.
 fn waits_when_newborn(node: &NodeAnswers) -> Option<i64> {
-    let set = node.config("dlock.quarantine").filter(|set| *set != "off")?;
-    Some(set.parse().unwrap_or(0).max(node.config_number(NEWBORN)?))
+    let least = node.config("dlock.quarantine").filter(|set| *set != "off")?.parse().unwrap_or(0);
+    // Zero says that it is new.
+    node.config_number(NEWBORN).map(|newborn| if newborn == 0 { 0 } else { newborn.max(least) })
 }
 
 /// True if every lease has ended after a quarantine of this length. A bound is rounded up, the setting is not.

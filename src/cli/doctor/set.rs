@@ -211,7 +211,7 @@ fn fences(nodes: &[Facts]) -> Vec<Finding> {
     );
     let finding = Finding::warning("fences", found)
         .why("it refuses fences that far ahead, so it does not count for locks with such fences")
-        .fix("if these locks need that node: start it with a new state file and dlock.newborn-quarantine no shorter than the longest lease in use, as docs/several-nodes.md says of a node that is replaced; else wait until the time has come to that fence");
+        .fix("wait until the time has come to that fence; or replace the node whose clock was wrong (docs/failures.md)");
     vec![about(finding, &behind)]
 }
 

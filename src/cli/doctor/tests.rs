@@ -122,8 +122,9 @@ fn leases_that_outlast_the_quarantine_after_a_lost_disk() {
     assert_only(&leases("600000", "60000", "auto"), Warning, "newborn", fix);
     assert_only(&leases("600000", "60000", "auto"), Warning, "newborn", "it would wait for 60 s");
     assert_only(&leases("30720", "0", "auto"), Warning, "newborn", "it would wait for 0");
-    assert_only(&leases("600000", "0", "30000"), Warning, "newborn", "it would wait for 30 s");
-    assert_eq!(findings(&leases("600000", "0", "600000")), []);
+    assert_only(&leases("600000", "9", "30000"), Warning, "newborn", "it would wait for 30 s");
+    assert_eq!(findings(&leases("600000", "9", "600000")), []);
+    assert_only(&leases("600000", "0", "600000"), Warning, "newborn", "it would wait for 0");
     assert_only(&leases("600000", "0", "off"), Warning, "quarantine_off", "");
 }
 

@@ -119,8 +119,9 @@ impl Start<'_> {
     pub fn forgotten(&self, newborn: Millis) -> Option<(Cause, Millis)> {
         let Some(before) = self.before else {
             let cause = if self.back.leases > 0 { Cause::Unrecorded } else { Cause::Unknown };
-            // Other leases may have been lost, too.
-            return Some((cause, self.held.max(newborn)));
+            // Other leases may have been lost, too, unless the operator says that the node is new.
+            let bound = self.held.max(newborn);
+            return (bound.0 > 0).then_some((cause, bound));
         };
         match before.ended {
             Some(ended) if ended == self.back || ended.leases == 0 => None,
@@ -183,9 +184,8 @@ mod tests {
     fn at_the_first_start_the_leases_of_the_data_set_count() {
         assert_eq!(forgotten(None, THREE), Some((Cause::Unrecorded, Millis(40))));
         let none = Start { before: None, back: NONE, held: Millis(0) };
-        assert_eq!(none.forgotten(Millis(0)), Some((Cause::Unknown, Millis(0))));
+        assert_eq!(none.forgotten(Millis(0)), None);
         assert_eq!(none.forgotten(Millis(30)), Some((Cause::Unknown, Millis(30))));
-        assert_eq!(Quarantine::begin(None, Cause::Unknown, Millis(0), Instant(0)), None);
     }
 
     #[test]

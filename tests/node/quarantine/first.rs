@@ -30,7 +30,7 @@ fn assert_exactly(left: i64, ttl: i64, since: Instant) {
 
 #[apply(on_one_server)]
 fn a_first_start_without_leases_grants_at_once(kind: Kind) {
-    let mut server = Server::start(kind);
+    let mut server = Server::build(kind).config("dlock.quarantine 60000").start();
     server.assert_grants();
     server.run("SET text any");
     start_without_state(&mut server);
