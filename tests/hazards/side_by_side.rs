@@ -152,8 +152,6 @@ fn a_least_quarantine_waits_for_the_old_locks_that_a_crash_took_along(kind: Kind
     assert!(server.run("DLOCK.ACQUIRE job alice 60000").is_int(), "the old one still works");
 
     let mut server = Server::build(kind).config("dlock.quarantine 60000").start();
-    server.leave_quarantine();
-    server.run("CONFIG SET dlock.quarantine 60000");
     crashes(&mut server);
     assert_eq!(server.run("DLOCK.ACQUIRE job alice 60000").code(), "QUARANTINE");
     assert!(server.assert_in_quarantine(CRASHED) > 30_000);
