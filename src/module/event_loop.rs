@@ -11,6 +11,8 @@ use crate::state::{self, State};
 /// The pieces of work done in one iteration of the event loop. Many endings take several, so that other clients
 /// are served in between.
 const BUDGET: usize = 300;
+/// The scratch buffer keeps this many bytes. A longer key leaves it with more.
+const LONGEST_KEPT: usize = 4096;
 /// While writes are paused, the event loop retries pending work after this many µs.
 const PAUSED: u64 = 10_000;
 
@@ -59,6 +61,9 @@ pub fn cron(ctx: Ctx<'_>) {
     state::with(|state| {
         let now = now();
         state.store.replication.look(ctx);
+        if state.store.scratch.capacity() > LONGEST_KEPT {
+            state.store.scratch = Vec::new();
+        }
         state.node.look_at_places(now, ctx.avoids_traffic());
         state.node.look_at_queues(now);
         state.begin_if_loaded(ctx);

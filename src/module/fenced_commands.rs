@@ -46,14 +46,13 @@ fn show<'c>(call: &Call<'c>) -> Result<(), Refusal<'c>> {
     } else {
         match call.carry_out(fenced::INNER) {
             Inner::Ran(reply) => reply.give(),
-            Inner::Refused { words, certainly } => {
-                call.ctx.reply_error(&words);
-                if certainly {
-                    if let Some(before) = before {
-                        put_back(call, before);
-                    }
-                    return Ok(());
+            Inner::NoReply => call.ctx.reply_error(NO_REPLY),
+            Inner::Refused(words) => {
+                if let Some(before) = before {
+                    put_back(call, before);
                 }
+                call.ctx.reply_error(&words);
+                return Ok(());
             }
         }
     }
@@ -64,6 +63,9 @@ fn show<'c>(call: &Call<'c>) -> Result<(), Refusal<'c>> {
     }
     Ok(())
 }
+
+/// The client's error, if a command has left no reply, or more than one.
+const NO_REPLY: &str = "ERR the command has run, and the server gave no usable reply";
 
 /// DLOCK.APPLY of a mark.
 pub fn apply(call: &Call<'_>, fence: &[u8]) {
@@ -134,7 +136,7 @@ fn raise<'c>(
     Ok(None)
 }
 
-/// Restores the mark, here and on replicas, after an inner command that has certainly not begun.
+/// Restores the mark, here and on replicas, after an inner command that has not begun.
 fn put_back(call: &Call<'_>, before: Option<Fence>) {
     if let Ok(mut mark) = Mark::open(call) {
         mark.set(before);

@@ -10,7 +10,7 @@ use crate::words::Fence;
 
 /// The command's documentation.
 pub const DOC: Doc = Doc {
-    name: inner::FENCED,
+    name: "DLOCK.FENCED",
     summary: "Raises a mark to a fence and runs a command; STALE if the mark has seen a larger fence",
     complexity: "That of the command, and O(1)",
     arity: -3,

@@ -175,7 +175,7 @@ impl Refusal<'_> {
                 "ERR this server may evict marks; set maxmemory-policy to noeviction or volatile-*"
             }
             R::NoMemory => "OOM no memory for a new mark: 'maxmemory' is reached",
-            R::Nested => "NOTALLOWED DLOCK.FENCED cannot run DLOCK.FENCED",
+            R::Nested => "NOTALLOWED DLOCK.FENCED runs none of dlock's own commands",
             R::Threads => {
                 "NOTALLOWED DLOCK.FENCED would crash this server in a cluster; set io-threads to 1"
             }

@@ -335,7 +335,7 @@ impl Block {
     }
 
     /// An estimate of the bytes that an exclusive lock takes with its key and in the index: the name is in the
-    /// record, and the server keeps a copy. The estimate is rather too large than too small, and constant for
+    /// record, and the server keeps a copy. The name counts as half of a short record. The estimate is constant for
     /// the block's lifetime. An owner must hold the block.
     pub fn weight(self) -> usize {
         let name = match self.head().tag {

@@ -109,7 +109,7 @@ impl<'c> Ctx<'c> {
         by_itself && !flags.has(raw::REDISMODULE_CTX_FLAGS_LUA) && self.is_connected(client)
     }
 
-    /// The number of the user that the command runs as, in a script or inside FENCED, too. Requests of other modules
+    /// The number of the user that the command runs as, in a script, too. Requests of other modules
     /// without a user count for one user.
     pub fn owner(self) -> Owner {
         // SAFETY: the server returns a string of its own, or NULL without a user. The string is freed once, after its

@@ -18,9 +18,10 @@ use dlock_core::command::Touch;
 pub enum Inner<'c> {
     /// The command has run, and has a reply, perhaps an error.
     Ran(Reply<'c>),
-    /// The server has refused it: the error for the client; and true if the command has certainly not begun.
-    /// One of dlock's own may have run, and pass on an error that the server gave it.
-    Refused { words: String, certainly: bool },
+    /// The command has run, and its reply is lost.
+    NoReply,
+    /// The command has not begun: the error for the client.
+    Refused(String),
 }
 
 /// The reply of an inner command.
@@ -97,10 +98,7 @@ impl<'c> Call<'c> {
             Some(start) if given.len() <= inner::MAX_NAME && !given.contains(&0) => {
                 start.copy_from_slice(given);
             }
-            _ => {
-                let words = "ERR unknown command".to_owned();
-                return Inner::Refused { words, certainly: true };
-            }
+            _ => return Inner::Refused("ERR unknown command".to_owned()),
         }
         let name = CStr::from_bytes_until_nul(&name).unwrap_or_default();
         let (raw, why) = self.call(name, inner);
@@ -108,7 +106,7 @@ impl<'c> Call<'c> {
         if !reply.is_one() {
             drop(reply);
             self.take_what_is_left();
-            return Inner::Refused { words: NO_REPLY.to_owned(), certainly: false };
+            return Inner::NoReply;
         }
         if reply.is_error() {
             self.take_what_is_left();
@@ -117,9 +115,7 @@ impl<'c> Call<'c> {
             return Inner::Ran(reply);
         }
         match reply.error().and_then(|words| refused(why, &words)) {
-            Some(words) => {
-                Inner::Refused { words, certainly: !is_own(&given.to_ascii_uppercase()) }
-            }
+            Some(words) => Inner::Refused(words),
             None => Inner::Ran(reply),
         }
     }
@@ -149,13 +145,13 @@ impl<'c> Call<'c> {
         }
     }
 
-    /// True if the command that begins at `inner` is the server's own or dlock's, or does not exist. Another
+    /// True if the command that begins at `inner` is the server's own, or does not exist. Another
     /// module's command may block the client of this call, which stops the server. If the server does not name
     /// the owner, it may be another module.
     pub fn may_be_inside(&self, inner: usize) -> bool {
         let Some(given) = self.arg(inner) else { return true };
         let name = given.to_ascii_uppercase();
-        is_own(&name) || OF_THE_SERVER.with_borrow(|all| all.contains(&name)) || {
+        OF_THE_SERVER.with_borrow(|all| all.contains(&name)) || {
             let whose = self.whose(inner);
             if whose == Some(Whose::Server) {
                 OF_THE_SERVER.with_borrow_mut(|all| all.insert(name));
@@ -191,11 +187,6 @@ enum Whose {
     Server,
     Module,
     Nobody,
-}
-
-/// True for dlock's own commands, in capital letters.
-fn is_own(name: &[u8]) -> bool {
-    name.starts_with(b"DLOCK.")
 }
 
 /// The client's error, if the server has not begun a command for this reason.
@@ -303,8 +294,6 @@ thread_local! {
     static OF_THE_SERVER: RefCell<BTreeSet<Vec<u8>>> = const { RefCell::new(BTreeSet::new()) };
 }
 
-/// The client's error, if a command has left no reply, or more than one.
-const NO_REPLY: &str = "ERR the command has run, and the server gave no usable reply";
 /// One call takes all that is left.
 const MOST_PROBES: usize = 3;
 

@@ -72,6 +72,7 @@ fn what_is_refused_beforehand_leaves_the_mark_as_it_was(kind: Kind) {
         ("SUBSCRIBE channel", "NOTALLOWED "),
         ("CLIENT LIST", "NOTALLOWED "),
         ("DLOCK.FENCED mark 8 SET text w", "NOTALLOWED "),
+        ("dlock.acquire lock t 1000", "NOTALLOWED "),
         ("BLPOP list 0", "NOTALLOWED "),
         ("wait 0 0", "NOTALLOWED "),
     ] {

@@ -209,7 +209,6 @@ fn the_keys_of_a_command_are_in_the_slot_of_the_mark(kind: Kind) {
         format!("SET {elsewhere} 1"),
         format!("SET {beside} 1"),
         format!("MSET {here} 2 {beside} 1"),
-        format!("DLOCK.ACQUIRE {beside} token 60000"),
     ] {
         let answer = node.run(&format!("DLOCK.FENCED {{{mark}}}:mark 8 {command}"));
         assert_eq!(answer.code(), "CROSSSLOT", "{command}: {answer:?}");

@@ -1,6 +1,6 @@
 //! Memory: operations that work when none is left, and no leaks.
 
-use harness::{Client, Kind, Server, apply, on_one_server, on_two_servers};
+use harness::{Client, Kind, Server, apply, eventually, on_one_server, on_two_servers};
 
 // --- full ------------------------------------------------------------------------------------
 
@@ -77,7 +77,44 @@ fn fill(server: &Server) {
     server.run("CONFIG SET maxmemory 1000000");
 }
 
+#[apply(on_two_servers)]
+fn the_memory_of_locks_is_what_they_take(kind: Kind) {
+    const MANY: i64 = 5_000;
+    let server = Server::start(kind);
+    let figures = || {
+        let counted = server.info_number("dlock", "dlock_memory");
+        (server.settled_memory() as i64, counted)
+    };
+    for (mode, holders) in [("", 1), ("SHARED", 1), ("LIMIT 9", 1), ("LIMIT 9", 4), ("SHARED", 50)]
+    {
+        server.run("FLUSHALL");
+        let before = figures();
+        let ask = |n| {
+            let (key, token) = (n / holders, n % holders);
+            format!("DLOCK.ACQUIRE key{key} token{token} 600000 {mode}")
+        };
+        server.client().pipeline((0..MANY).map(ask));
+        let after = figures();
+        let (real, counted) = (after.0 - before.0, after.1 - before.1);
+        // Tables grow by doubling.
+        assert!(real < counted * 3 / 2 && counted < real * 2, "{mode} {holders}: {real} {counted}");
+    }
+}
+
 // --- leaks -----------------------------------------------------------------------------------
+
+#[apply(on_one_server)]
+fn a_long_key_leaves_no_memory_behind(kind: Kind) {
+    let server = Server::start(kind);
+    let before = server.settled_memory() as i64;
+    let mut client = server.client();
+    let key = "k".repeat(50 << 20);
+    assert!(client.run_args(&["DLOCK.ACQUIRE", &key, "t", "60000"]).int() > 0);
+    assert_eq!(client.run_args(&["DLOCK.RELEASE", &key, "t"]).int(), 1);
+    client.close();
+    let used = || server.info_number("memory", "used_memory");
+    eventually("it is free", || used() < before + (10 << 20));
+}
 
 #[apply(on_one_server)]
 fn fifty_thousand_locks_leave_no_memory_behind(kind: Kind) {
