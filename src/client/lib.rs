@@ -85,7 +85,7 @@ pub use token::{InvalidToken, Token};
 #[cfg(feature = "operator")]
 pub mod operator {
     pub use crate::inspect::{Fields, UnexpectedReply};
-    pub use crate::printable::Printable;
+    pub use crate::printable::{Printable, is_invisible};
     pub use crate::reach::address::servers::Server;
     pub use crate::reach::address::stand_by::StandBy;
     pub use crate::reach::endpoint::{Connection, Endpoint};

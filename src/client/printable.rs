@@ -27,7 +27,7 @@ impl fmt::Display for Printable<'_> {
 
 /// True for control characters, characters that change the direction of writing, and invisible ones (Unicode's
 /// Default_Ignorable_Code_Point): they could disguise a key as another one.
-fn is_invisible(letter: char) -> bool {
+pub fn is_invisible(letter: char) -> bool {
     letter.is_control()
         || matches!(letter, '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}')
         || matches!(letter, '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}')

@@ -113,16 +113,3 @@ fn doctor_looks_at_replicas_and_sentinels(kind: Kind) {
     let slow = found(&url, "sentinels");
     assert!(slow.iter().any(|one| one.contains("down-after-milliseconds is 40000")), "{slow:?}");
 }
-
-#[test]
-fn doctor_looks_at_the_replicas_of_a_cluster() {
-    let cluster = Cluster::start(Kind::Redis82);
-    let url = cluster.url(&[0]);
-    assert_eq!(found(&url, "stand_by").len(), 1, "there is no replica");
-    let replica = cluster.replica_of(1);
-    replica.run("CONFIG SET dlock.max-ttl 5000");
-    let port = replica.port().to_string();
-    eventually("the cluster tells of the replica", || {
-        found(&url, "replica_setting").iter().any(|one| one.contains(&port))
-    });
-}

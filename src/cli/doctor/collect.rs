@@ -27,16 +27,15 @@ pub async fn facts(nodes: &Nodes) -> Vec<Facts> {
     join_all(asked).await.into_iter().flatten().collect()
 }
 
-/// Returns the replicas and Sentinels of each node that fails over.
+/// Returns the replicas and Sentinels of each node that fails over by Sentinels.
 pub async fn reserves(nodes: &Nodes, facts: &[Facts]) -> Vec<Reserve> {
     let apart = nodes.apart();
     let asked = apart.iter().enumerate().map(async |(node, alone)| {
         let StandBy { replicas, sentinels, .. } = alone.stand_by().await.ok()??;
         let replicas = replicas.into_iter().map(|server| (server.name.clone(), Ok(server)));
         let answers = alone.ask_all(replicas, answers).await.into_iter();
-        let primaries = facts.iter().filter(|facts| facts.node == node);
         Some(Reserve {
-            primaries: primaries.cloned().collect(),
+            primary: facts.iter().find(|facts| facts.node == node)?.clone(),
             replicas: answers.map(|(name, said)| (name, said.map_err(String::from))).collect(),
             sentinels: sentinels
                 .into_iter()

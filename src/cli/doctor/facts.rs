@@ -15,11 +15,10 @@ pub struct Facts {
     pub answers: Result<NodeAnswers, String>,
 }
 
-/// A node that fails over: its primaries, replicas and Sentinels.
+/// A node that fails over by Sentinels.
 #[derive(Clone, Debug)]
 pub struct Reserve {
-    /// The servers that grant locks.
-    pub primaries: Vec<Facts>,
+    pub primary: Facts,
     pub replicas: Vec<(String, Result<NodeAnswers, String>)>,
     /// Each Sentinel's report about the primary.
     pub sentinels: Vec<(String, Asked)>,

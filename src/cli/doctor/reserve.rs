@@ -30,9 +30,9 @@ fn no_replica(reserve: &Reserve) -> Vec<Finding> {
         Finding::warning("stand_by", "there is no replica")
             .why("nothing takes over when the primary fails")
             .fix("REPLICAOF host port, on another server with the module")
+            .about(&reserve.primary.name)
     };
-    let primaries = reserve.primaries.first().filter(|_| reserve.replicas.is_empty());
-    primaries.map(|facts| finding().about(&facts.name)).into_iter().collect()
+    reserve.replicas.is_empty().then(finding).into_iter().collect()
 }
 
 fn of_replica(replica: &NodeAnswers, reserve: &Reserve) -> Vec<Finding> {
@@ -53,8 +53,7 @@ fn of_replica(replica: &NodeAnswers, reserve: &Reserve) -> Vec<Finding> {
                 .fix("look at its log; check masterauth, masteruser and the network"),
         );
     }
-    let primary = reserve.primaries.iter().find_map(|facts| facts.answers.as_ref().ok());
-    let Some(primary) = primary else { return found };
+    let Ok(primary) = &reserve.primary.answers else { return found };
     let theirs = |name: &str| replica.config(name);
     let differing = primary.settings().filter_map(|(name, value)| {
         let other = theirs(name).filter(|other| *other != value)?;
@@ -76,19 +75,18 @@ fn of_replica(replica: &NodeAnswers, reserve: &Reserve) -> Vec<Finding> {
 }
 
 /// Finds a primary that would go on granting while it is cut off from its replicas.
-fn unfenced(reserve: &Reserve) -> Vec<Finding> {
+fn unfenced(reserve: &Reserve) -> Option<Finding> {
+    let needed = reserve.primary.answers.as_ref().ok()?.config_number(MIN)?;
     let words = "min-replicas-to-write is 0, though it can be replaced by a replica";
     let why = "cut off from the others, it goes on granting to the clients that reach it, beside the promoted replica";
     let fix = "CONFIG SET min-replicas-to-write 1 and min-replicas-max-lag 3 on all its servers (keep the lag below the fail-over time); with one replica only, locks then need both";
-    let finding = || match reserve.replicas.len() <= reserve.primaries.len() {
-        true => Finding::hint("old_primary", words).why(why).fix(fix),
-        false => Finding::warning("old_primary", words).why(why).fix(fix),
+    let finding = match reserve.replicas.len() {
+        _ if needed != 0 => return None,
+        0 => return None,
+        1 => Finding::hint("old_primary", words),
+        _ => Finding::warning("old_primary", words),
     };
-    let open = reserve.primaries.iter().filter(|facts| {
-        let needed = facts.answers.as_ref().ok().and_then(|node| node.config_number(MIN));
-        needed == Some(0) && !reserve.replicas.is_empty()
-    });
-    open.map(|facts| finding().about(&facts.name)).collect()
+    Some(finding.why(why).fix(fix).about(&reserve.primary.name))
 }
 
 fn of_sentinels(sentinels: &[(String, Asked)]) -> Vec<Finding> {

@@ -102,7 +102,7 @@ fn marks_removed(node: &NodeAnswers) -> Option<Finding> {
     Some(
         Finding::warning("marks_removed", format!("{removed} marks of fences were removed"))
             .why("a mark that is gone refuses no late holder")
-            .fix("find the client that sends DEL, FLUSHALL or RENAME there; for keys of marks, give users the right to +dlock.fenced alone"),
+            .fix("find the client that sends DEL, SET or RENAME there; for keys of marks, give users the right to +dlock.fenced alone"),
     )
 }
 

@@ -158,7 +158,7 @@ impl Guard {
         Err(told.unwrap_or_else(|| self.view.over()))
     }
 
-    /// The length of each lease.
+    /// The length of lease that it asks for. A node may grant a shorter one.
     #[must_use]
     pub fn ttl(&self) -> Duration {
         Duration::from_millis(self.view.ttl.load(Ordering::Relaxed))

@@ -97,7 +97,8 @@ const NO_REDIS: &str = "the server there does not speak the Redis protocol \
 
 /// A server's error, with advice where its own text gives none.
 fn of_line(line: String) -> NodeError {
-    let line = brief(line);
+    // Some servers repeat the arguments of an unknown command, and HELLO has the password.
+    let line = brief(line.split(", with args").next().unwrap_or_default());
     let unknown = line.starts_with("ERR unknown command");
     if unknown && line.to_ascii_uppercase().contains("DLOCK.") {
         return NodeError::Unfit(NO_MODULE.to_owned());
@@ -130,10 +131,12 @@ mod tests {
 
     #[test]
     fn a_server_without_the_module_is_told_so() {
-        let unknown = of_line("ERR unknown command 'DLOCK.ACQUIRE', with args".to_owned());
+        let unknown =
+            of_line("ERR unknown command 'DLOCK.ACQUIRE', with args beginning".to_owned());
         assert_eq!(unknown, NodeError::Unfit(NO_MODULE.to_owned()));
         let line = "ERR unknown command 'FOO'".to_owned();
-        assert_eq!(of_line(line.clone()), NodeError::Refused(line));
+        let told = format!("{line}, with args beginning with: 'AUTH' 'secret'");
+        assert_eq!(of_line(told), NodeError::Refused(line));
         assert_eq!(plain("Connection refused (os error 111)"), "Connection refused");
     }
 }

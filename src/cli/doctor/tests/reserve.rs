@@ -22,7 +22,7 @@ fn whole() -> Reserve {
     let config = primary.answers.as_mut().unwrap().config.as_mut().unwrap();
     config.set("min-replicas-to-write", "1");
     Reserve {
-        primaries: vec![primary],
+        primary,
         replicas: vec![replica(1), replica(2)],
         sentinels: (1..=3).map(sentinel).collect(),
     }
@@ -58,7 +58,7 @@ fn replicas_that_cannot_take_over() {
     });
     // With one replica only, the fix makes locks need both.
     finds(Hint, "old_primary", "min-replicas-to-write is 0", |node| {
-        let primary = node.primaries[0].answers.as_mut().unwrap();
+        let primary = node.primary.answers.as_mut().unwrap();
         primary.config.as_mut().unwrap().set("min-replicas-to-write", "0");
         node.replicas.pop();
     });

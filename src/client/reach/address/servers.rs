@@ -72,7 +72,7 @@ impl Address {
     }
 }
 
-pub(super) async fn slots(seeds: &Seeds, within: Duration) -> Result<Slots, NodeError> {
+async fn slots(seeds: &Seeds, within: Duration) -> Result<Slots, NodeError> {
     let asked = seeds.hosts.iter().map(|host| (host.clone(), None)).collect();
     newest(seeds, asked, &BTreeSet::new(), within).await
 }

@@ -8,7 +8,7 @@ use redis::Value;
 use tokio::time::timeout;
 
 use super::host::Host;
-use super::servers::{Server, server, slots};
+use super::servers::{Server, server};
 use super::{Address, Place, Watched};
 use crate::inspect::Fields;
 use crate::reach::sentinel::ask_about;
@@ -28,21 +28,14 @@ pub struct StandBy {
 pub type Said = Result<BTreeMap<String, String>, NodeError>;
 
 impl Address {
-    /// Returns the replicas and Sentinels of a node; `None` for a server by itself.
+    /// Returns the replicas and Sentinels of a primary behind Sentinels; `None` for other nodes.
     ///
     /// # Errors
-    /// Fails when no server of the cluster can name its replicas. Each Sentinel has an error of its own.
+    /// Fails when a replica's address cannot be used. Each Sentinel has an error of its own.
     pub async fn stand_by(&self, within: Duration) -> Result<Option<StandBy>, NodeError> {
         match &self.place {
-            Place::Server(_) => Ok(None),
+            Place::Server(_) | Place::Cluster(_) => Ok(None),
             Place::Sentinel(watched) => behind_sentinels(watched, within).await.map(Some),
-            Place::Cluster(seeds) => {
-                let slots = slots(seeds, within).await?;
-                let replicas = slots.replicas.iter();
-                let replicas = replicas.map(|host| server(&seeds.servers, host, host.to_string()));
-                let replicas = replicas.collect::<Result<_, _>>()?;
-                Ok(Some(StandBy { replicas, sentinels: Vec::new() }))
-            }
         }
     }
 }

@@ -14,8 +14,6 @@ pub(crate) struct Slots {
     /// Number of times it was read.
     pub(crate) version: u64,
     hosts: Vec<Host>,
-    /// All replicas.
-    pub(crate) replicas: Vec<Host>,
     /// The servers' ids in the cluster.
     pub(crate) members: BTreeSet<String>,
     /// For each slot the index of its server; `NO_OWNER` if that is not known.
@@ -28,7 +26,6 @@ impl Slots {
         Slots {
             version: 0,
             hosts: Vec::new(),
-            replicas: Vec::new(),
             members: BTreeSet::new(),
             owners: vec![NO_OWNER; SLOTS].into(),
         }
@@ -49,16 +46,10 @@ impl Slots {
 
     fn add(&mut self, range: &Value, read: impl Fn(&Value) -> Option<Host>) -> Option<()> {
         let [first, last, servers @ ..] = range.as_sequence()? else { return None };
-        let (primary, replicas) = servers.split_first()?;
         if self.members.len() < MAX_SERVERS_OF_A_NODE {
             self.members.extend(servers.iter().filter_map(id));
         }
-        let (first, last, primary) = (number(first)?, number(last)?, read(primary)?);
-        for replica in replicas.iter().take(MAX_SERVERS_OF_A_NODE).filter_map(read) {
-            if self.replicas.len() < MAX_SERVERS_OF_A_NODE && !self.replicas.contains(&replica) {
-                self.replicas.push(replica);
-            }
-        }
+        let (first, last, primary) = (number(first)?, number(last)?, read(servers.first()?)?);
         let owner = self.place(primary);
         self.owners.get_mut(first..=last)?.fill(owner);
         Some(())
