@@ -105,6 +105,27 @@ fn a_release_ends_the_wait_of_its_token(kind: Kind) {
     assert_eq!(agent.run("DLOCK.RELEASE job alice FINAL"), Value::Int(1));
 }
 
+/// A waiter's lease is a short one. And an earlier request of the token may have asked for a shorter one.
+#[apply(on_one_server)]
+fn a_reply_after_a_wait_is_for_the_whole_ttl(kind: Kind) {
+    let (servers, agent) = agent(kind);
+    for options in ["", "EPHEMERAL RENEW"] {
+        let fence = agent.run("DLOCK.ACQUIRE job alice 500000").int();
+        let mut bob = agent.client();
+        assert_eq!(
+            bob.run(&format!("DLOCK.ACQUIRE job bob 5000 KEEP 60000 {options}")),
+            Value::Null
+        );
+        bob.send(&format!("DLOCK.ACQUIRE job bob 50000 WAIT 0 KEEP 60000 {options}"));
+        eventually("bob waits", || servers[0].traces().waiters == 1);
+        agent.run("DLOCK.RELEASE job alice");
+        assert!(bob.recv().int() > fence);
+        let left = servers[0].holder("job")["ttl-ms"].int();
+        assert!(left > 30_000, "{options}: {left}");
+        bob.run("DLOCK.RELEASE job bob").int();
+    }
+}
+
 /// Its lease is a short one, until it has been extended to what was asked for.
 #[apply(on_one_server)]
 fn a_waiter_whose_lock_is_broken_at_once_is_told_no_fence(kind: Kind) {

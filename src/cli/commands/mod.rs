@@ -101,11 +101,7 @@ pub fn explained(mut error: clap::Error) -> clap::Error {
     }
     let is_run = text(ContextKind::Usage).is_some_and(|usage| usage.contains("dlock run"));
     if is_run && error.get(ContextKind::Suggested).is_some() {
-        let letter = text(ContextKind::InvalidArg).unwrap_or_default();
-        let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
-        let key = words.skip(1).find(|word| word.starts_with(&letter)).unwrap_or(letter);
-        let key = without_secrets(&key);
-        let advice = format!("to lock '{key}', write '--key={key}'");
+        let advice = "a key that begins with a dash is written '--key=-key'";
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![advice.into()]));
     }
     error

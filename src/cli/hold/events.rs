@@ -132,7 +132,7 @@ impl Events {
     }
 
     fn say(&self, event: Value, text: &str) {
-        let text = if self.json { format!("{event}\n") } else { prefixed(text) };
+        let text = if self.json { bytes::line(&event) } else { prefixed(text) };
         self.writer.write(text);
     }
 

@@ -33,7 +33,7 @@ impl ShownLease<'_> {
             "fence": self.fence,
             "deadline_ms": u64::try_from(take::deadline(self.left)).unwrap_or(u64::MAX),
         });
-        format!("{}\n", bytes::about(&self.name.key, others)).into_bytes()
+        bytes::line(&bytes::about(&self.name.key, others)).into_bytes()
     }
 
     fn assignments(&self) -> Vec<u8> {

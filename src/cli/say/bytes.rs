@@ -1,7 +1,7 @@
 //! Keys, tokens and texts of any bytes: shown to people and in JSON, and typed in.
 
 use dlock_client::Key;
-use dlock_client::operator::Printable;
+use dlock_client::operator::{Printable, is_invisible};
 use serde_json::{Value, json};
 
 /// The form for people: bytes that cannot be printed are escaped as in `\x00`, and so is the backslash.
@@ -25,6 +25,21 @@ pub fn insert(object: &mut Value, name: &str, bytes: &[u8]) {
 /// The form for programs: unchanged if it is UTF-8, else as [`shown`].
 pub fn text(bytes: &[u8]) -> String {
     str::from_utf8(bytes).map_or_else(|_| shown(bytes), str::to_owned)
+}
+
+/// An object on a line of its own. Letters that could harm a terminal are escaped as in `\u009b`.
+pub fn line(object: &Value) -> String {
+    let mut line = String::new();
+    for letter in object.to_string().chars() {
+        if is_invisible(letter) {
+            let mut units = [0; 2];
+            let units = letter.encode_utf16(&mut units).iter();
+            line.extend(units.map(|unit| format!("\\u{unit:04x}")));
+        } else {
+            line.push(letter);
+        }
+    }
+    line + "\n"
 }
 
 /// Two digits for each byte.
@@ -102,6 +117,9 @@ mod tests {
         insert(&mut object, "meta", b"\xff");
         let expected = serde_json::json!({"key": "job", "meta": "\\xff", "meta_hex": "ff"});
         assert_eq!(object, expected);
+        let hostile = json!({"key": "\u{9b}2J\u{e0041}\u{7}"});
+        assert_eq!(line(&hostile), "{\"key\":\"\\u009b2J\\udb40\\udc41\\u0007\"}\n");
+        assert_eq!(serde_json::from_str::<Value>(&line(&hostile)).unwrap(), hostile);
         let event = event("lost", &Key::from(&b"\xfe"[..]), serde_json::json!({"fence": 7}));
         let text = r#"{"event":"lost","key_hex":"fe","key":"\\xfe","fence":7}"#;
         assert_eq!(event.to_string(), text);

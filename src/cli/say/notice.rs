@@ -10,7 +10,7 @@ use super::stderr::prefixed;
 /// Lines for people, or the event on a line of its own.
 pub fn text(notice: &Notice, as_json: bool) -> String {
     match as_json {
-        true => format!("{}\n", event(notice)),
+        true => bytes::line(&event(notice)),
         false => prefixed(&notice.to_string()),
     }
 }

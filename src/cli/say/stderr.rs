@@ -9,6 +9,7 @@ use std::time::Duration;
 use nix::sys::signal::{SigSet, Signal};
 use serde_json::{Value, json};
 
+use super::bytes;
 use crate::signals;
 
 /// Prints `dlock: …`, on every line of the message.
@@ -20,7 +21,7 @@ pub fn complain(message: impl Display) {
 
 /// Prints one object on a line of its own.
 pub fn event(event: &Value) {
-    let _ = io::stderr().write_all(format!("{event}\n").as_bytes());
+    let _ = io::stderr().write_all(bytes::line(event).as_bytes());
 }
 
 /// Prints a warning. The kind is for programs.
@@ -32,7 +33,7 @@ pub fn warn(kind: &str, message: impl Display, as_json: bool) {
 pub fn warning(kind: &str, message: impl Display, as_json: bool) -> String {
     let message = message.to_string();
     match as_json {
-        true => format!("{}\n", json!({"event": "warning", "kind": kind, "message": message})),
+        true => bytes::line(&json!({"event": "warning", "kind": kind, "message": message})),
         false => prefixed(&message),
     }
 }

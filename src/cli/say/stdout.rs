@@ -5,6 +5,7 @@ use std::io::{self, ErrorKind, Write};
 
 use serde_json::Value;
 
+use super::bytes;
 use super::failure::Failure;
 
 /// Prints all of it at once.
@@ -24,7 +25,7 @@ pub fn line(text: impl Display) -> Result<(), Failure> {
 
 /// Prints one object, on a line of its own.
 pub fn json(value: &Value) -> Result<(), Failure> {
-    line(value)
+    print(bytes::line(value))
 }
 
 /// Prints output that must reach its reader: a reader that has gone is an error.

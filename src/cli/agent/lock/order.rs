@@ -66,7 +66,7 @@ pub struct Acquisition {
 }
 
 /// The terms of a lock.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Terms {
     pub ttl: Millis,
     pub mode: Mode,

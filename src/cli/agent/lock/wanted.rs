@@ -98,7 +98,7 @@ impl Wanted {
 
     /// Takes the granted lock. `None`: it was given back, because no majority extends it.
     async fn won(self, lock: &Lock, guard: Guard) -> Option<Box<Held>> {
-        let Terms { ttl, mode, renew, .. } = self.terms;
+        let Terms { ttl, mode, .. } = self.terms;
         let mut held = Held::new(guard, mode, &lock.common.figures);
         let Some(asker) = self.asker else {
             held.alone_until = Some(end_of(ttl));
@@ -107,8 +107,7 @@ impl Wanted {
         // After a long wait the lease is a short one, and the lease of an earlier request may end before this
         // request's ttl. A reply is for the whole ttl.
         let whole = Duration::from_millis(ttl.0);
-        if !renew
-            && held.guard.valid_for() < whole - asker.since.elapsed().min(whole / 10)
+        if held.guard.valid_for() < whole - asker.since.elapsed().min(whole / 10)
             && let Err((reply, _)) = held.extend(ttl).await
         {
             asker.reply.answer(reply);
@@ -173,12 +172,9 @@ impl Wanted {
         if let Some(asker) = self.asker.take() {
             asker.reply.answer(Reply::error(REPLACED));
         }
-        let of = |terms: &Terms| (terms.mode, terms.again, terms.renew);
-        let is_same = of(&self.terms) == of(&ask.terms);
-        if !self.has_place || !is_same {
+        if !self.has_place || self.terms != ask.terms {
             return Err(Some(Order::Acquire(ask)));
         }
-        self.terms = ask.terms.clone();
         self.due = end_of_wait(&ask);
         self.asker = Some(Asker::of(lock, *ask));
         if is_poll { self.not_yet(lock) } else { Ok(()) }
