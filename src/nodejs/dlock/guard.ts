@@ -42,7 +42,7 @@ export class Guard {
     return this.#native.token;
   }
 
-  /** Length of each lease, in milliseconds. */
+  /** Length of lease that it asks for, in milliseconds. A node may grant a shorter one. */
   get ttl(): number {
     return this.#native.ttl();
   }

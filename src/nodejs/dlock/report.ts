@@ -81,7 +81,7 @@ export interface Waiter {
 
 /** One node's report about a lock that is not free. */
 export interface Inspection {
-  /** `exclusive`, `shared`, `limit`, `done`, or `foreign`: a plain string, as older kinds of locks are. */
+  /** `exclusive`, `shared`, `limit`, `done`, `foreign`: a plain string, as older kinds of locks are, or `evicted`. */
   mode: string;
   /** Permits of a semaphore; 0 in the other modes. */
   limit: number;
@@ -89,7 +89,7 @@ export interface Inspection {
   holding: number;
   /** First holders, in the order of their tokens. */
   holders: Holder[];
-  /** Milliseconds until a foreign lock expires, if it does, or a done one is free. */
+  /** Milliseconds until a foreign lock expires, if it does, or a done or evicted one is free. */
   expires?: number;
   /** The holder that has left the lock done. */
   done?: Done;

@@ -36,7 +36,7 @@ class BaseGuard(Own):
 
     @property
     def ttl(self) -> float:
-        """The length of each lease, in seconds."""
+        """The length of lease that it asks for, in seconds. A node may grant a shorter one."""
         return self._native.ttl
 
     @property

@@ -78,8 +78,8 @@ class Inspection(NamedTuple):
     """One node's report about a lock that is not free."""
 
     mode: str
-    """``exclusive``, ``shared``, ``limit``, ``done``, or ``foreign``: a plain string, as older kinds of locks
-    are."""
+    """``exclusive``, ``shared``, ``limit``, ``done``, ``foreign``: a plain string, as older kinds of locks are, or
+    ``evicted``."""
     limit: int
     """Permits of a semaphore; 0 in the other modes."""
     holding: int
@@ -87,7 +87,7 @@ class Inspection(NamedTuple):
     holders: tuple[Holder, ...]
     """First holders, in the order of their tokens."""
     expires: float | None
-    """Time until a foreign lock expires, if it does, or a done one is free."""
+    """Time until a foreign lock expires, if it does, or a done or evicted one is free."""
     done: Done | None
     """The holder that has left the lock done."""
     waiting: int
