@@ -78,8 +78,8 @@ class Inspection(NamedTuple):
     """One node's report about a lock that is not free."""
 
     mode: str
-    """``exclusive``, ``shared``, ``limit``, ``done``, ``foreign``: a plain string, as older kinds of locks are, or
-    ``evicted``."""
+    """``exclusive``, ``shared``, ``limit``, ``done``, ``evicted``, or ``foreign``: a plain string, as older
+    kinds of locks are."""
     limit: int
     """Permits of a semaphore; 0 in the other modes."""
     holding: int

@@ -83,7 +83,7 @@ fn the_memory_of_locks_is_what_they_take(kind: Kind) {
     let server = Server::start(kind);
     let figures = || {
         let counted = server.info_number("dlock", "dlock_memory");
-        (server.settled_memory() as i64, counted)
+        (server.settled_memory(), counted)
     };
     for (mode, holders) in [("", 1), ("SHARED", 1), ("LIMIT 9", 1), ("LIMIT 9", 4), ("SHARED", 50)]
     {
@@ -106,7 +106,7 @@ fn the_memory_of_locks_is_what_they_take(kind: Kind) {
 #[apply(on_one_server)]
 fn a_long_key_leaves_no_memory_behind(kind: Kind) {
     let server = Server::start(kind);
-    let before = server.settled_memory() as i64;
+    let before = server.settled_memory();
     let mut client = server.client();
     let key = "k".repeat(50 << 20);
     assert!(client.run_args(&["DLOCK.ACQUIRE", &key, "t", "60000"]).int() > 0);
