@@ -119,7 +119,7 @@ fn the_help_tells_how_a_key_that_begins_with_a_dash_is_written() {
     let help = dlock_at(&[], &["run", "--help"]).with_code(0);
     assert!(help.out.contains("--key=-nightly"), "{}", help.out);
     let said = dlock_at(&[], &["run", "-zebra", "--", "true"]).with_code(64);
-    assert!(said.err.contains("--key=-zebra"), "{}", said.err);
+    assert!(said.err.contains("--key=-key"), "{}", said.err);
     assert!(!said.err.contains("'-- -z"), "that would be the command: {}", said.err);
 }
 
