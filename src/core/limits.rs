@@ -1,5 +1,7 @@
 //! Every limit, named once.
 
+/// The longest key, in bytes: queues, indexes and logs copy and compare it.
+pub const MAX_KEY: usize = 16_384;
 /// The longest token, in bytes; the shortest is one byte.
 pub const MAX_TOKEN: usize = 255;
 /// The longest META text, in bytes.
@@ -18,7 +20,7 @@ pub const MAX_LEAD: u64 = MAX_FENCE_AHEAD + 5 * 1_000_000;
 /// A proposal raises the shared counter, and so the fences of other keys, to at most this far ahead of the wall
 /// clock: five seconds in µs.
 pub const MAX_SHARED_AHEAD: u64 = 5 * 1_000_000;
-/// The largest number of keys with fences farther ahead than that, about 100 bytes each. One user alone can
+/// The largest number of keys with fences farther ahead than that, about 170 bytes each. One user alone can
 /// have half of them.
 pub const MAX_KEYS_AHEAD: u64 = 100_000;
 /// The largest lead over the floor, where the floor is farther ahead than a proposal may be: a minute

@@ -2,6 +2,7 @@
 
 use dlock_core::command::apply::Apply;
 use dlock_core::command::{Refusal, acquire, apply, r#break, check, extend, promise, release};
+use dlock_core::limits::MAX_KEY;
 use dlock_core::{Acquired, Key, Node, Reason, Time, WaitOutcome, WaiterId};
 
 use crate::fenced_commands;
@@ -168,6 +169,10 @@ fn on_key<'c>(
     let (Some(name), Some(bytes)) = (call.name(1), call.key(1, &mut copy)) else {
         return ctx.reply_wrong_arity();
     };
+    if bytes.len() > MAX_KEY {
+        let (least, most, given) = (0, MAX_KEY, bytes.len());
+        return ctx.reply_error(Refusal::Length { what: "key", least, most, given });
+    }
     let key = Key { db: ctx.db(), name: bytes };
     // The key is opened first: if it has expired, the server removes it now, and reports the removal.
     let mut open = open(ctx, key.db, name);

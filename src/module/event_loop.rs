@@ -11,8 +11,6 @@ use crate::state::{self, State};
 /// The pieces of work done in one iteration of the event loop. Many endings take several, so that other clients
 /// are served in between.
 const BUDGET: usize = 300;
-/// The scratch buffer keeps this many bytes. A longer key leaves it with more.
-const LONGEST_KEPT: usize = 4096;
 /// While writes are paused, the event loop retries pending work after this many µs.
 const PAUSED: u64 = 10_000;
 
@@ -58,12 +56,11 @@ pub fn timer_fired(ctx: Ctx<'_>) {
 
 /// Runs about ten times a second. The timer follows the wall clock, which may have been set back.
 pub fn cron(ctx: Ctx<'_>) {
+    let server_refuses = ctx.refuses_writes();
     state::with(|state| {
         let now = now();
+        state.store.server_refuses = server_refuses;
         state.store.replication.look(ctx);
-        if state.store.scratch.capacity() > LONGEST_KEPT {
-            state.store.scratch = Vec::new();
-        }
         state.node.look_at_places(now, ctx.avoids_traffic());
         state.node.look_at_queues(now);
         state.begin_if_loaded(ctx);

@@ -51,6 +51,8 @@ pub struct Store {
     pub memory: ServerMemory,
     /// The need to replicate.
     pub replication: ReplicationDemand,
+    /// True if the server refused writes when it was last asked.
+    pub server_refuses: bool,
     /// A buffer that is kept so that a grant need not allocate one.
     pub scratch: Vec<u8>,
 }
@@ -77,6 +79,7 @@ lazy_static! {
             arriving: Arriving::default(),
             memory: ServerMemory::default(),
             replication: ReplicationDemand::default(),
+            server_refuses: false,
             scratch: Vec::new(),
         },
     });
@@ -151,6 +154,8 @@ impl State {
             && !self.node.durable.is_vouched_for()
         {
             Some(Refusing::NotDurable)
+        } else if self.store.server_refuses {
+            Some(Refusing::Server)
         } else {
             None
         };

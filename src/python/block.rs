@@ -101,12 +101,14 @@ impl LockBase {
     /// returned guard: without a reference it releases the lock at once.
     #[pyo3(signature = (*, wait = Wait::OfLock))]
     fn acquire<'py>(slf: &Bound<'py, Self>, wait: Wait) -> PyResult<Bound<'py, GuardBase>> {
+        follow(slf.py())?;
         let guard = finish(slf.py(), |to| slf.get().lock.get().acquire(slf.py(), to, wait))?;
         Self::guard(slf, guard)
     }
 
     /// Acquires the lock if it is free.
     fn try_acquire<'py>(slf: &Bound<'py, Self>) -> PyResult<Option<Bound<'py, GuardBase>>> {
+        follow(slf.py())?;
         let guard = finish(slf.py(), |to| slf.get().lock.get().try_acquire(slf.py(), to))?;
         if guard.is_none() { Ok(None) } else { Self::guard(slf, guard).map(Some) }
     }
@@ -153,6 +155,14 @@ impl LockBase {
     fn block(&self) -> MutexGuard<'_, Option<Py<GuardBase>>> {
         self.block.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Passes on the logger's level: logging may have been configured since the lock was made.
+fn follow(py: Python<'_>) -> PyResult<()> {
+    if !is_late() {
+        py.import("dlock._hooks")?.call_method0("follow")?;
+    }
+    Ok(())
 }
 
 /// Begins this work, and waits for its outcome, while other greenlets run. If the wait is interrupted, it cancels

@@ -68,7 +68,7 @@ fn durable(node: &NodeAnswers) -> Option<Finding> {
     let finding = match node.node("durable")? {
         "no" => Finding::warning("state_file", "it has no state file")
             .why("each start is one after a lost disk: it waits for dlock.newborn-quarantine, and its fences hang on its clock alone")
-            .fix("dlock.state-file dlock.state (in its configuration file; then restart it)"),
+            .fix("remove dlock.state-file from its configuration file; then restart it"),
         "failing" if node.node("granting") == Some("not-durable") => {
             Finding::error("state_file", format!("it grants nothing: {error}"))
                 .why("the promises of its state file are used up, and it cannot write new ones")

@@ -79,7 +79,7 @@ fn unfenced(reserve: &Reserve) -> Option<Finding> {
     let needed = reserve.primary.answers.as_ref().ok()?.config_number(MIN)?;
     let words = "min-replicas-to-write is 0, though it can be replaced by a replica";
     let why = "cut off from the others, it goes on granting to the clients that reach it, beside the promoted replica";
-    let fix = "CONFIG SET min-replicas-to-write 1 and min-replicas-max-lag 3 on all its servers (keep the lag below the fail-over time); with one replica only, locks then need both";
+    let fix = "set min-replicas-to-write and min-replicas-max-lag on all its servers, as docs/fail-over.md says; with one replica only, locks then need both";
     let finding = match reserve.replicas.len() {
         _ if needed != 0 => return None,
         0 => return None,

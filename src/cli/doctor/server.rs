@@ -72,19 +72,21 @@ const AFTER_A_RESTART: &str =
 
 fn eviction(node: &NodeAnswers) -> Option<Finding> {
     let policy = node.config("maxmemory-policy")?;
-    (policy.starts_with("allkeys") && node.config_number("maxmemory")? > 0).then(|| {
-        // Completion records have an expiry, so volatile policies evict them.
-        let better = match node.info_number("dlock_done_keys").unwrap_or(0) {
-            0 => policy.replace("allkeys", "volatile"),
-            _ => "noeviction".to_owned(),
-        };
+    let why = match policy {
+        policy if policy.starts_with("allkeys") => EVICTS_LOCKS,
+        // Completion records have an expiry.
+        "noeviction" => return None,
+        _ if node.info_number("dlock_done_keys").unwrap_or(0) == 0 => return None,
+        _ => "it evicts the records of done locks, and their jobs run again",
+    };
+    (node.config_number("maxmemory")? > 0).then(|| {
         Finding::warning("eviction", format!("maxmemory-policy is {policy}"))
-            .why("it evicts locks: these are lost to their holders, and no client gets them before their leases would have ended")
-            .fix(format!(
-                "CONFIG SET maxmemory-policy {better}, and the same in its configuration file"
-            ))
+            .why(why)
+            .fix("noeviction; if no job is ever left done, volatile-* is enough (CONFIG SET maxmemory-policy, and in its configuration file)")
     })
 }
+
+const EVICTS_LOCKS: &str = "it evicts locks: these are lost to their holders, and no client gets them before their leases would have ended";
 
 fn lock_memory(node: &NodeAnswers) -> Option<Finding> {
     let used = node.info_number("dlock_memory")?;
@@ -123,10 +125,7 @@ fn replicas_missing(node: &NodeAnswers) -> Option<Finding> {
             .why("when one of them is away, it refuses writes, and with them every lock"),
         _ => return None,
     };
-    Some(finding.fix(format!(
-        "attach one more replica, or CONFIG SET min-replicas-to-write {}",
-        needed.min(good).max(1) - 1
-    )))
+    Some(finding.fix("attach one more replica; never lower min-replicas-to-write on a server that may be cut off from a new primary"))
 }
 
 fn replicas(node: &NodeAnswers) -> Option<Finding> {

@@ -168,9 +168,18 @@ fn eviction_that_takes_locks() {
     let mut nodes = config(&[("maxmemory-policy", "allkeys-lfu")]);
     assert_eq!(findings(&nodes), []);
     nodes[1].answers.as_mut().unwrap().config.as_mut().unwrap().set("maxmemory", "1100");
-    assert_only(&nodes, Warning, "eviction", "volatile-lfu");
+    assert_only(&nodes, Warning, "eviction", "it evicts locks");
+    nodes[1]
+        .answers
+        .as_mut()
+        .unwrap()
+        .config
+        .as_mut()
+        .unwrap()
+        .set("maxmemory-policy", "volatile-lfu");
+    assert_eq!(findings(&nodes), []);
     nodes[1].answers.as_mut().unwrap().info.as_mut().unwrap().set("dlock_done_keys", "7");
-    assert_only(&nodes, Warning, "eviction", "noeviction");
+    assert_only(&nodes, Warning, "eviction", "records of done locks");
 }
 
 #[test]

@@ -25,12 +25,20 @@ impl Link {
         u64::try_from(self.endpoint.info().redis_settings().db()).unwrap_or(0)
     }
 
-    /// Runs many commands at once. An error among the answers is a value of its own.
+    /// Runs many commands at once, perhaps twice. An error among the answers is a value of its own.
     pub async fn run_all(&mut self, commands: Pipeline) -> Result<Vec<Value>, Trouble> {
-        let mut node = match self.node.take() {
-            Some(node) => node,
-            None => Node::connect(&self.endpoint, self.timeout).await?,
-        };
+        if let Some(node) = self.node.take() {
+            match self.run_at(node, commands.clone()).await {
+                // Servers and firewalls close idle connections.
+                Err(trouble) if trouble.kind == Kind::Unreachable => {}
+                answers => return answers,
+            }
+        }
+        let node = Node::connect(&self.endpoint, self.timeout).await?;
+        self.run_at(node, commands).await
+    }
+
+    async fn run_at(&mut self, mut node: Node, commands: Pipeline) -> Result<Vec<Value>, Trouble> {
         let answers = node.run_all(commands).await;
         let broken = |trouble: &Trouble| matches!(trouble.kind, Kind::Unreachable | Kind::TimedOut);
         if !answers.as_ref().is_err_and(broken) {

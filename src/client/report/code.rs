@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use dlock_core::quorum::Obstacle;
 use dlock_core::reason::{TOO_FAR, TOO_LONG, TOO_MANY};
+use dlock_core::words::Millis;
 
 /// The code of a node that cannot write its state file.
 pub(crate) const NOT_DURABLE: &str = "NOTDURABLE";
@@ -16,7 +17,10 @@ pub(crate) fn code(text: &str) -> &str {
 /// Classifies a refusal: may the same request succeed later?
 pub(crate) fn why(text: &str) -> Obstacle {
     match code(text) {
-        "QUARANTINE" => Obstacle::Quarantine,
+        "QUARANTINE" => {
+            let left = quarantine(text).unwrap_or_default();
+            Obstacle::Quarantine(Millis(u64::try_from(left.as_millis()).unwrap_or(u64::MAX)))
+        }
         NOT_DURABLE => Obstacle::NotDurable,
         // A completion record that finds no room finds none before the lease ends.
         _ if text.starts_with("TOOMANY done") => Obstacle::Never,

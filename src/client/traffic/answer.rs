@@ -128,7 +128,7 @@ mod tests {
     #[test]
     fn a_quarantine_says_how_long() {
         let (answer, state) = refusal("QUARANTINE 29516 ms until grants resume: a crash");
-        assert_eq!(answer, Answer::Refused(Obstacle::Quarantine));
+        assert_eq!(answer, Answer::Refused(Obstacle::Quarantine(Millis(29_516))));
         assert_eq!(state, NodeState::Quarantine(Duration::from_millis(29_516)));
     }
 

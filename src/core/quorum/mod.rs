@@ -157,7 +157,7 @@ impl Answer {
     /// True if the node does not answer, or is in quarantine.
     fn is_failure(self) -> bool {
         use Answer::{Refused, Silent, Unreachable};
-        matches!(self, Silent | Unreachable | Refused(Obstacle::Quarantine))
+        matches!(self, Silent | Unreachable | Refused(Obstacle::Quarantine(_)))
     }
 }
 
@@ -173,8 +173,8 @@ pub struct DoneRecord {
 /// The reason why a node refuses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Obstacle {
-    /// The node is in quarantine.
-    Quarantine,
+    /// The node is in quarantine, for this much longer.
+    Quarantine(Millis),
     /// The node cannot grant just now: out of memory, loading, too many waiters, or a waiter that was
     /// unblocked.
     Busy,

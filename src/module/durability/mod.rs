@@ -38,6 +38,8 @@ pub enum Refusing {
     Replica,
     Quarantine,
     NotDurable,
+    /// The server refuses writes: it has no memory, cannot write its disk, or has too few replicas.
+    Server,
 }
 
 impl Refusing {
@@ -47,6 +49,7 @@ impl Refusing {
             Refusing::Replica => "replica",
             Refusing::Quarantine => "quarantine",
             Refusing::NotDurable => "not-durable",
+            Refusing::Server => "server-refuses",
         }
     }
 }

@@ -148,7 +148,10 @@ class Watch {
 
   constructor(native: rust.Guard) {
     this.#native = native;
-    this.#id = expect((completion) => this.#abort(completion.failure));
+    this.#id = expect((completion) => {
+      this.end();
+      this.#abort(completion.failure);
+    });
     // After a release there is nothing to watch.
     if (native.isOpen()) native.watch(this.#id);
     else this.end();

@@ -15,6 +15,7 @@ from __future__ import annotations
 import atexit
 import os
 import sysconfig
+from typing import ClassVar as ClassVar
 
 from ._own import is_main_interpreter
 
@@ -41,8 +42,10 @@ from ._errors import (
     UsageError,
 )
 from ._options import LockOptions, Seconds
+from ._report import Key as Key
 from ._report import Done, Holder, Inspection, Lease, NodeBreak, NodeInspection, NodeReport, Notice, Waiter
 from ._sync import Client, Guard, Lock
+from ._sync import _Hook as _Hook
 
 __version__: str = _native.VERSION
 
@@ -71,7 +74,7 @@ __all__ = [
     "Waiter",
 ]
 
-# Tracebacks show the names that programs use.
+# Tracebacks show the names that programs use. Annotations are looked up here then.
 for _name in __all__:
     if isinstance(globals()[_name], type):
         globals()[_name].__module__ = __name__

@@ -1,5 +1,11 @@
+import sys
 from types import TracebackType
-from typing import Any, Self, TypeAlias, Unpack
+from typing import Any
+
+if sys.version_info >= (3, 11):
+    from typing import Self, TypeAlias, Unpack
+else:
+    from typing_extensions import Self, TypeAlias, Unpack
 
 from ._errors import LostError
 from ._options import LockOptions, Seconds

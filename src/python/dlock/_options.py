@@ -40,6 +40,7 @@ def is_coroutine_function(function: object) -> bool:
     """True if a function to decorate is a coroutine function, or an object with such a ``__call__``."""
     if not callable(function):
         raise TypeError(f"a lock decorates a function, not {type(function).__name__}")
+    function = getattr(function, "__func__", function)  # of a staticmethod
     called = (function, getattr(type(function), "__call__"))  # noqa: B004, B009
     if any(inspect.isgeneratorfunction(body) or inspect.isasyncgenfunction(body) for body in called):
         raise TypeError("a generator runs when the lock is released already; use the lock inside of it")

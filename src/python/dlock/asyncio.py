@@ -19,9 +19,9 @@ import weakref
 from collections.abc import Awaitable, Callable, Generator
 from contextvars import Context
 from types import TracebackType
-from typing import Any, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from . import _native, _options
+from . import _hooks, _native, _options
 from ._client import BaseClient
 from ._errors import Error, LostError, UsageError
 from ._guard import BaseGuard
@@ -33,6 +33,9 @@ if sys.version_info < (3, 11):
     raise ImportError(
         "dlock.asyncio needs Python 3.11: before that a cancellation by a lost lock looks like any other"
     )
+
+if TYPE_CHECKING or sys.version_info >= (3, 11):
+    from typing import Unpack
 
 __all__ = ["Client", "Guard", "Lock"]
 
@@ -98,11 +101,13 @@ class Lock(Own):
         """Acquires the lock; ``wait`` replaces the lock's own. Raises HeldError when that time is over. A
         cancellation leaves nothing behind on any node. Keep the returned guard: without a reference it
         releases the lock at once."""
+        _hooks.follow()
         own = () if wait is _OF_LOCK else (wait,)
         return Guard(await _run(self._native.acquire, *own), self._client)
 
     async def try_acquire(self) -> Guard | None:
         """Acquires the lock if it is free."""
+        _hooks.follow()
         guard = await _run(self._native.try_acquire)
         return None if guard is None else Guard(guard, self._client)
 

@@ -1,6 +1,8 @@
 //! Memory: operations that work when none is left, and no leaks.
 
-use harness::{Client, Kind, Server, apply, eventually, on_one_server, on_two_servers};
+use harness::{
+    Client, Kind, Server, apply, eventually, on_every_server, on_one_server, on_two_servers,
+};
 
 // --- full ------------------------------------------------------------------------------------
 
@@ -28,6 +30,22 @@ fn a_full_server_refuses_new_locks_and_gives_back_old_ones(kind: Kind) {
     assert_eq!(server.run("DLOCK.RELEASE shared alice").int(), 1);
     assert_eq!(server.run("DLOCK.BREAK other").int(), 1);
     assert_eq!(server.node("leases").int(), 0);
+}
+
+#[apply(on_every_server)]
+fn a_server_that_refuses_writes_says_that_it_grants_nothing(kind: Kind) {
+    let server = Server::start(kind);
+    let granting = || server.node("granting").text();
+    assert_eq!(granting(), "yes");
+    for (refuses, usual) in
+        [("maxmemory 1", "maxmemory 0"), ("min-replicas-to-write 1", "min-replicas-to-write 0")]
+    {
+        server.run(&format!("CONFIG SET {refuses}"));
+        eventually("it says so", || granting() == "server-refuses");
+        assert_eq!(server.info("dlock")["dlock_granting"], "server-refuses");
+        server.run(&format!("CONFIG SET {usual}"));
+        eventually("it grants again", || granting() == "yes");
+    }
 }
 
 #[apply(on_two_servers)]
@@ -103,17 +121,24 @@ fn the_memory_of_locks_is_what_they_take(kind: Kind) {
 
 // --- leaks -----------------------------------------------------------------------------------
 
-#[apply(on_one_server)]
-fn a_long_key_leaves_no_memory_behind(kind: Kind) {
+/// It would be copied and compared again and again.
+#[apply(on_two_servers)]
+fn a_key_of_megabytes_is_refused_and_leaves_nothing(kind: Kind) {
     let server = Server::start(kind);
-    let before = server.settled_memory();
     let mut client = server.client();
-    let key = "k".repeat(50 << 20);
-    assert!(client.run_args(&["DLOCK.ACQUIRE", &key, "t", "60000"]).int() > 0);
-    assert_eq!(client.run_args(&["DLOCK.RELEASE", &key, "t"]).int(), 1);
-    client.close();
-    let used = || server.info_number("memory", "used_memory");
-    eventually("it is free", || used() < before + (10 << 20));
+    let (longest, longer) = ("k".repeat(16_384), "k".repeat(16_385));
+    assert!(client.run_args(&["DLOCK.ACQUIRE", &longest, "t", "60000"]).int() > 0);
+    assert_eq!(client.run_args(&["DLOCK.RELEASE", &longest, "t"]).int(), 1);
+    let before = server.traces();
+    for words in [
+        &["DLOCK.ACQUIRE", &longer, "t", "60000", "WAIT", "0"][..],
+        &["DLOCK.EXTEND", &longer, "t", "60000"],
+        &["DLOCK.RELEASE", &longer, "t", "FINAL"],
+        &["DLOCK.INSPECT", &longer],
+    ] {
+        client.run_args(words).assert_error("ERR", "key must be 0 to 16384 bytes long, not 16385");
+    }
+    assert_eq!(server.traces(), before);
 }
 
 #[apply(on_one_server)]

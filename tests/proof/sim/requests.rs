@@ -40,7 +40,10 @@ impl Server {
                 None
             }
             Ask::Ping if self.node.is_in_quarantine(time.now) => {
-                Some(Answer::Refused(Obstacle::Quarantine))
+                let left = self.node.durable.quarantine_left(time.now);
+                Some(Answer::Refused(Obstacle::Quarantine(
+                    left.map_or(Millis(0), |(_, left)| left),
+                )))
             }
             Ask::Ping => Some(Answer::Answered),
         }
@@ -155,7 +158,7 @@ impl Server {
 
 fn refused(refusal: &Reason) -> Answer {
     match refusal {
-        Reason::Quarantine { .. } => Answer::Refused(Obstacle::Quarantine),
+        &Reason::Quarantine { left, .. } => Answer::Refused(Obstacle::Quarantine(left)),
         &Reason::Done { left, fence } => {
             Answer::Done(DoneRecord { fence, left: left.unwrap_or(Millis(u64::MAX)) })
         }

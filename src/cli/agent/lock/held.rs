@@ -97,7 +97,13 @@ impl Held {
                 }
                 Err((refused, None)) => reply.answer(refused),
             },
-            Order::Check { reply } => reply.answer(self.checked(lock).await),
+            Order::Check { reply } => tokio::select! {
+                biased;
+                loss = self.guard.lost() => {
+                    return Err(self.lost(lock, &loss, Some(Order::Check { reply })));
+                }
+                checked = self.checked(lock) => reply.answer(checked),
+            },
             Order::Leave => match &self.bond {
                 // The connection ends first, and then the lock with it.
                 Some(bond) => bond.tie.lost.set(),
@@ -164,9 +170,13 @@ impl Held {
         if let Some(done) = done {
             return self.finish(lock, done, reply).await;
         }
-        let was_held = self.guard.release().await.is_ok();
-        reply.answer(Reply::Int(was_held.into()));
-        Err(Over::Free(None))
+        let Held { guard, bond, alone_until, .. } = *self;
+        let released = guard.release().await;
+        reply.answer(Reply::Int(released.is_ok().into()));
+        Err(match released {
+            Ok(_) => Over::Free(None),
+            Err(loss) => lost(lock, &loss, bond.as_ref(), alone_until, None),
+        })
     }
 
     /// Leaves the lock done. Without an answer of a majority the reply is an error, and the request is repeated
@@ -234,18 +244,7 @@ impl Held {
 
     /// Reports a loss. The order was not carried out.
     fn lost(&self, lock: &Lock, loss: &Loss, order: Option<Order>) -> Over {
-        // A DONE was answered late.
-        if matches!(loss.why, LossReason::Done) {
-            return Over::Done(order);
-        }
-        // No client was told of a lock without its caller.
-        if self.alone_until.is_none() {
-            lock.tell_loss(loss);
-        }
-        if let Some(bond) = self.bond.as_ref().filter(|bond| bond.close) {
-            bond.tie.lost.set();
-        }
-        Over::Free(order)
+        lost(lock, loss, self.bond.as_ref(), self.alone_until, order)
     }
 
     /// The lock, for the next process.
@@ -260,6 +259,28 @@ impl Held {
             end: Entry::end_in(guard.valid_for()),
         }
     }
+}
+
+/// Reports a loss.
+fn lost(
+    lock: &Lock,
+    loss: &Loss,
+    bond: Option<&Bond>,
+    alone_until: Option<Instant>,
+    order: Option<Order>,
+) -> Over {
+    // A DONE was answered late.
+    if matches!(loss.why, LossReason::Done) {
+        return Over::Done(order);
+    }
+    // No client was told of a lock without its caller.
+    if alone_until.is_none() {
+        lock.tell_loss(loss);
+    }
+    if let Some(bond) = bond.filter(|bond| bond.close) {
+        bond.tie.lost.set();
+    }
+    Over::Free(order)
 }
 
 const NOT_EXTENDED: &str = "no majority of the nodes has answered; the lease so far ends within";

@@ -66,7 +66,7 @@ pub struct Acquisition {
 }
 
 /// The terms of a lock.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone)]
 pub struct Terms {
     pub ttl: Millis,
     pub mode: Mode,

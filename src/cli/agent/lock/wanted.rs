@@ -172,7 +172,9 @@ impl Wanted {
         if let Some(asker) = self.asker.take() {
             asker.reply.answer(Reply::error(REPLACED));
         }
-        if !self.has_place || self.terms != ask.terms {
+        // Each process has a META of its own.
+        let of = |terms: &Terms| (terms.ttl, terms.mode, terms.again, terms.renew);
+        if !self.has_place || of(&self.terms) != of(&ask.terms) {
             return Err(Some(Order::Acquire(ask)));
         }
         self.due = end_of_wait(&ask);

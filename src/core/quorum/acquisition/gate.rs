@@ -99,7 +99,7 @@ impl<R: Rules> Acquisition<R> {
                 self.ask_gate(gate, false, fence, time);
             }
             // The other nodes may be a majority, and serve clients that queue at one of them.
-            Answer::Silent | Answer::Refused(Obstacle::Quarantine) if !alone => {
+            Answer::Silent | Answer::Refused(Obstacle::Quarantine(_)) if !alone => {
                 self.missing_since.get_or_insert(time.now);
                 self.ask_anew(time);
             }

@@ -194,6 +194,12 @@ impl Vote {
         let end = rules.ends(rules.begins(sent, now), ttl);
         self.limit = self.limit_in(open, answer).or(self.limit);
         self.said = self.says(open, answer, end, now, rules);
+        // In its quarantine a node without the lease grants the lock to nobody, and afterwards it may.
+        if let (Some(held), Answer::Refused(Obstacle::Quarantine(left))) =
+            (&mut self.lease.held, answer)
+        {
+            held.end = held.end.min(rules.ends(rules.begins(sent, now), left));
+        }
         // The lease may end early, with the record.
         if let (Some(held), RecordState::Asked(end)) = (&mut self.lease.held, self.record) {
             held.end = held.end.min(end);

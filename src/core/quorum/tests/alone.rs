@@ -43,7 +43,7 @@ fn where_a_request_to_wait_was_sent_again_the_release_is_final() {
 fn a_client_of_the_only_node_in_quarantine_asks_again_now_and_then_and_keeps_its_place() {
     let mut trial = trial(plan(1, Forever));
     trial.sends("0A100");
-    trial.hears(0, Answer::Refused(Obstacle::Quarantine));
+    trial.hears(0, Answer::Refused(Obstacle::Quarantine(Millis(TTL))));
     trial.sends("");
     trial.wakes();
     trial.sends("0A100");
@@ -52,7 +52,7 @@ fn a_client_of_the_only_node_in_quarantine_asks_again_now_and_then_and_keeps_its
     trial.waited(0, Answer::Unreachable);
     trial.sends("0Ak");
     for _ in 0..3 {
-        trial.hears(0, Answer::Refused(Obstacle::Quarantine));
+        trial.hears(0, Answer::Refused(Obstacle::Quarantine(Millis(TTL))));
         trial.sends("");
         trial.wakes();
         trial.sends("0Ak");
@@ -65,7 +65,7 @@ fn a_client_of_the_only_node_in_quarantine_asks_again_now_and_then_and_keeps_its
 fn a_wait_that_ends_after_the_quarantine_of_the_only_node_was_for_the_holder() {
     let mut trial = trial(plan(1, within(3_000)));
     trial.sends("0A100");
-    trial.hears(0, Answer::Refused(Obstacle::Quarantine));
+    trial.hears(0, Answer::Refused(Obstacle::Quarantine(Millis(TTL))));
     trial.wakes();
     trial.sends("0A100");
     trial.hears(0, Answer::Denied);

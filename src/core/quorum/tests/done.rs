@@ -259,7 +259,7 @@ fn a_client_that_takes_a_done_lock_again_rests_while_its_only_node_is_in_quarant
     for _ in 0..3 {
         trial.hears(0, done(90, 500));
         trial.sends("0A100o90");
-        trial.hears(0, Answer::Refused(Obstacle::Quarantine));
+        trial.hears(0, Answer::Refused(Obstacle::Quarantine(Millis(TTL))));
         // The client does not queue there, because it would get DONE at once.
         trial.sends("");
         trial.wakes();

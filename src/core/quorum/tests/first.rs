@@ -277,8 +277,8 @@ fn a_quarantine_is_waited_for() {
     let mut trial = asked(Forever);
     for _ in 0..100 {
         trial.grants(0, 100);
-        trial.hears(1, Answer::Refused(Obstacle::Quarantine));
-        trial.hears(2, Answer::Refused(Obstacle::Quarantine));
+        trial.hears(1, Answer::Refused(Obstacle::Quarantine(Millis(TTL))));
+        trial.hears(2, Answer::Refused(Obstacle::Quarantine(Millis(TTL))));
         trial.is_pending();
         trial.sends("0R");
         trial.wakes();
@@ -293,7 +293,8 @@ fn a_quarantine_is_waited_for() {
 fn no_client_queues_at_a_node_in_quarantine_beside_others() {
     for (wait, lost) in [(Try, true), (Forever, false)] {
         let mut trial = asked(wait);
-        (0..3).for_each(|node| trial.hears(node, Answer::Refused(Obstacle::Quarantine)));
+        (0..3)
+            .for_each(|node| trial.hears(node, Answer::Refused(Obstacle::Quarantine(Millis(TTL)))));
         trial.sends("");
         assert_eq!(trial.verdict() == Verdict::Lost(Failure::NoQuorum), lost);
     }

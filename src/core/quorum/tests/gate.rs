@@ -386,7 +386,7 @@ fn a_gate_is_asked_whether_it_is_there_less_and_less_often() {
     }
     trial.wakes();
     trial.sends("0P");
-    trial.hears(0, Answer::Refused(Obstacle::Quarantine));
+    trial.hears(0, Answer::Refused(Obstacle::Quarantine(Millis(TTL))));
     trial.sends("0F 0A101 1A101 2A101");
 }
 
@@ -395,9 +395,9 @@ fn a_gate_in_quarantine_is_left_if_the_others_may_be_a_majority() {
     let mut trial = queued(Forever);
     trial.waited(0, Answer::Unreachable);
     trial.sends("0A101kt");
-    trial.hears(0, Answer::Refused(Obstacle::Quarantine));
+    trial.hears(0, Answer::Refused(Obstacle::Quarantine(Millis(TTL))));
     trial.sends("0F 0A101 1A101 2A101");
-    trial.hears(0, Answer::Refused(Obstacle::Quarantine));
+    trial.hears(0, Answer::Refused(Obstacle::Quarantine(Millis(TTL))));
     trial.grants(2, 101);
     trial.hears(1, Answer::Denied);
     trial.sends("2R 1A102wt");

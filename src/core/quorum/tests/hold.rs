@@ -37,12 +37,32 @@ fn in_a_quarantine_a_renewal_names_its_fence_as_always() {
     for _ in 0..2 {
         trial.wakes();
         trial.sends("0E");
-        trial.hears(0, Answer::Refused(Obstacle::Quarantine));
+        trial.hears(0, Answer::Refused(Obstacle::Quarantine(Millis(TTL))));
     }
     trial.wakes();
     trial.sends("0E");
     trial.hears(0, Answer::Extended);
     assert!(trial.until() > TTL);
+}
+
+/// A server that was promoted, or has forgotten the lease, waits no longer than it says.
+#[test]
+fn a_lease_counts_until_the_quarantine_of_its_node_ends() {
+    let mut trial = held();
+    let until = trial.until();
+    trial.wakes();
+    trial.sends("0E 1E 2E");
+    for node in 0..2 {
+        trial.hears(node, Answer::Refused(Obstacle::Quarantine(Millis(TTL / 2))));
+    }
+    assert!(trial.until() < until);
+    assert!(trial.until() <= trial.now / 1000 + TTL / 2);
+    // A node with the lease extends it in its quarantine, too.
+    trial.wakes();
+    trial.sends("0E 1E");
+    trial.hears(2, Answer::Extended);
+    trial.hears(0, Answer::Extended);
+    assert!(trial.until() > until);
 }
 
 /// Held, since node 2 granted it again with a larger fence: all nodes have confirmed it after that.
@@ -422,12 +442,12 @@ fn a_node_that_forgot_the_lock_is_waited_at_when_another_client_has_it() {
     (1..3).for_each(|node| trial.hears(node, Answer::Extended));
     trial.wakes();
     trial.sends("1E 2E");
-    trial.waited(0, Answer::Refused(Obstacle::Quarantine));
+    trial.waited(0, Answer::Refused(Obstacle::Quarantine(Millis(TTL))));
     (1..3).for_each(|node| trial.hears(node, Answer::Extended));
     trial.wakes();
     // A request that waits needs its own connection: at a free lock, none is made.
     trial.sends("0A100 1E 2E");
-    trial.hears(0, Answer::Refused(Obstacle::Quarantine));
+    trial.hears(0, Answer::Refused(Obstacle::Quarantine(Millis(TTL))));
     trial.sends("");
     (1..3).for_each(|node| trial.hears(node, Answer::Extended));
     trial.wakes();

@@ -297,7 +297,7 @@ fn a_renewal_that_is_refused_is_repeated_at_once_with_the_longest_lease_that_the
 
 #[test]
 fn a_node_that_does_not_grant_makes_up_no_majority_for_a_lease_that_is_too_long_for_others() {
-    let quarantine = Answer::Refused(Obstacle::Quarantine);
+    let quarantine = Answer::Refused(Obstacle::Quarantine(Millis(TTL)));
     for (no_vote, waits) in [
         (Answer::Silent, false),
         (Answer::Unreachable, false),
