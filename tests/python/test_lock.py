@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import gc
 import importlib.metadata
+import logging
 import pickle
 import re
 import subprocess
@@ -13,6 +14,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Iterator
 from datetime import timedelta
+from typing import get_type_hints
 
 import pytest
 
@@ -330,7 +332,7 @@ def test_what_would_run_after_the_release_is_not_decorated(client: dlock.Client,
     class Later:
         async def __call__(self) -> None: ...
 
-    for function in (numbers, later_numbers):
+    for function in (numbers, later_numbers, staticmethod(numbers)):
         with pytest.raises(TypeError, match="use the lock inside of it"):
             client.lock(key)(function)
         with pytest.raises(TypeError, match="use the lock inside of it"):
@@ -376,6 +378,22 @@ def test_nothing_else_can_be_pickled_or_copied(client: dlock.Client, key: str) -
         # A copy that is collected would release it.
         gc.collect()
         guard.check()
+
+
+def test_annotations_can_be_read() -> None:
+    """Pydantic and msgspec do so."""
+    for name in dlock.__all__:
+        if isinstance(kind := getattr(dlock, name), type):
+            get_type_hints(kind)
+
+
+def test_a_level_that_is_set_after_the_lock_was_made_counts(
+    client: dlock.Client, key: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    lock = client.lock(key)
+    with caplog.at_level(logging.DEBUG, logger="dlock"):
+        lock.acquire().release()
+        eventually("it is logged", lambda: "acquired" in caplog.text)
 
 
 def test_names_are_those_that_programs_use(client: dlock.Client, key: str) -> None:

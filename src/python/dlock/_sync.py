@@ -136,9 +136,9 @@ class Guard(BaseGuard, _native.GuardBase):
     def done(self, window: Seconds, outcome: str = "") -> None:
         """Leaves the lock done until ``window`` after it was acquired: until then every request for it raises
         DoneError at once, with this ``outcome``. From this call on the guard is not valid, and the end of a
-        ``with`` block raises only if this has. Waits until a majority of the nodes has answered. Raises UsageError if
-        the lock is shared or has a limit; then it is held as before. Raises LostError if the lock was lost
-        before, or too few nodes have answered: another client may do the work again."""
+        ``with`` block raises only if this has. Waits until a majority of the nodes has answered. Raises
+        UsageError if the lock is shared or has a limit; then it is held as before. Raises LostError if the lock
+        was lost before, or too few nodes have answered: another client may do the work again."""
         _green.call(self._native.done, window, outcome)
 
     def detach(self) -> Lease:

@@ -121,7 +121,7 @@ fn the_memory_of_locks_is_what_they_take(kind: Kind) {
 
 // --- leaks -----------------------------------------------------------------------------------
 
-/// It would be copied and compared again and again.
+/// Such a key would be copied and compared again and again.
 #[apply(on_two_servers)]
 fn a_key_of_megabytes_is_refused_and_leaves_nothing(kind: Kind) {
     let server = Server::start(kind);
