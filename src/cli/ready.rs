@@ -162,7 +162,6 @@ async fn look(mut node: Node) -> Result<Readiness, Trouble> {
             shown(length("quarantine-ms"))
         )),
         "replica" => Some("a replica, which grants nothing".to_owned()),
-        "server-refuses" => Some(SERVER_REFUSES.to_owned()),
         other => Some(format!("grants nothing: {other}")),
     };
     let info = text(info).unwrap_or_default();
@@ -175,8 +174,6 @@ async fn look(mut node: Node) -> Result<Readiness, Trouble> {
         bound: length("lease-bound-ms"),
     })
 }
-
-const SERVER_REFUSES: &str = "grants nothing: its server refuses writes (memory, disk, replicas or cluster; INFO errorstats tells)";
 
 /// Two entries of the list that lead to one server.
 fn same<'l>(looks: impl Iterator<Item = &'l ServerAnswer>) -> Option<(&'l str, &'l str)> {

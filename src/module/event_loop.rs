@@ -56,10 +56,8 @@ pub fn timer_fired(ctx: Ctx<'_>) {
 
 /// Runs about ten times a second. The timer follows the wall clock, which may have been set back.
 pub fn cron(ctx: Ctx<'_>) {
-    let server_refuses = ctx.refuses_writes();
     state::with(|state| {
         let now = now();
-        state.store.server_refuses = server_refuses;
         state.store.replication.look(ctx);
         state.node.look_at_places(now, ctx.avoids_traffic());
         state.node.look_at_queues(now);

@@ -51,8 +51,6 @@ pub struct Store {
     pub memory: ServerMemory,
     /// The need to replicate.
     pub replication: ReplicationDemand,
-    /// True if the server refused writes when it was last asked.
-    pub server_refuses: bool,
     /// A buffer that is kept so that a grant need not allocate one.
     pub scratch: Vec<u8>,
 }
@@ -79,7 +77,6 @@ lazy_static! {
             arriving: Arriving::default(),
             memory: ServerMemory::default(),
             replication: ReplicationDemand::default(),
-            server_refuses: false,
             scratch: Vec::new(),
         },
     });
@@ -154,8 +151,6 @@ impl State {
             && !self.node.durable.is_vouched_for()
         {
             Some(Refusing::NotDurable)
-        } else if self.store.server_refuses {
-            Some(Refusing::Server)
         } else {
             None
         };

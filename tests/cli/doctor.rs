@@ -161,7 +161,7 @@ fn servers_that_are_hazards(kind: Kind) {
     let with = |server: &Server| vec![address(&one), address(server), address(&three)];
     for (line, severity, check, words) in [
         ("appendonly no", "hint", "persistence", "appendonly yes"),
-        ("dlock.state-file \"\"", "warning", "state_file", "dlock.state-file dlock.state"),
+        ("dlock.state-file \"\"", "warning", "state_file", "remove dlock.state-file"),
     ] {
         let server = start(good(kind).config(line));
         assert_finds(&with(&server), severity, check, words);

@@ -75,7 +75,7 @@ impl MetricsPage<'_, '_> {
         )?;
         let help = "The state of the node: does it grant locks, or why not";
         self.each("dlock_granting", help, None, MetricType::Gauge, |node, look, metric| {
-            for state in ["yes", "quarantine", "not-durable", "replica", "server-refuses"] {
+            for state in ["yes", "quarantine", "not-durable", "replica"] {
                 let labels: [Label<'_>; 2] = [("node", node), ("state", state)];
                 let is = i64::from(look.text("granting") == state);
                 metric.encode_family(&labels)?.encode_gauge(&is)?;

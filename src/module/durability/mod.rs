@@ -38,8 +38,6 @@ pub enum Refusing {
     Replica,
     Quarantine,
     NotDurable,
-    /// The server refuses writes: it has no memory, cannot write its disk, or has too few replicas.
-    Server,
 }
 
 impl Refusing {
@@ -49,7 +47,6 @@ impl Refusing {
             Refusing::Replica => "replica",
             Refusing::Quarantine => "quarantine",
             Refusing::NotDurable => "not-durable",
-            Refusing::Server => "server-refuses",
         }
     }
 }

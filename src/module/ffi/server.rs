@@ -26,11 +26,6 @@ impl<'c> Ctx<'c> {
         }
     }
 
-    /// True if the server refuses all writes now, for lack of memory, too.
-    pub fn refuses_writes(self) -> bool {
-        self.refuses(&Name::new(b"dlock"), c"SMEs").is_some_and(|why| why != ELSEWHERE)
-    }
-
     /// The errno of the server's refusal of a write to the key, before the command runs. S makes the server
     /// check what it checks for scripts, E makes a refusal a reply, and the slot is always checked.
     fn refuses(self, key: &Name, format: &CStr) -> Option<i32> {

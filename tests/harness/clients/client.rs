@@ -67,7 +67,7 @@ impl Client {
     #[track_caller]
     pub fn fill_done(&mut self, name: &str, room: usize) {
         let mut left = MAX_DONE - room;
-        for length in (9..25).rev().map(|power| 1 << power) {
+        for length in (9..15).rev().map(|power| 1 << power) {
             while left > length / BYTES_PER_UNIT {
                 let width = length - name.len() - left.to_string().len();
                 self.leave_done(&format!("{name}{}", "x".repeat(width)), left);

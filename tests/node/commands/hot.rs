@@ -46,7 +46,7 @@ const FIELDS: [&str; 9] = [
 fn keys_of_any_bytes_and_any_length_are_listed_in_bounded_memory(kind: Kind) {
     let server = Server::start(kind);
     let mut client = server.client();
-    let long = [b"\x1b[2J<b>\r\n\xff".repeat(1000), vec![0; 200_000]].concat();
+    let long = [b"\x1b[2J<b>\r\n\xff".repeat(1000), vec![0; 6_000]].concat();
     for token in ["alice", "bob"] {
         client.run_args(&[b"DLOCK.ACQUIRE", &long[..], token.as_bytes(), b"60000"]);
     }

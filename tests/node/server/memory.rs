@@ -1,8 +1,6 @@
 //! Memory: operations that work when none is left, and no leaks.
 
-use harness::{
-    Client, Kind, Server, apply, eventually, on_every_server, on_one_server, on_two_servers,
-};
+use harness::{Client, Kind, Server, apply, on_one_server, on_two_servers};
 
 // --- full ------------------------------------------------------------------------------------
 
@@ -30,22 +28,6 @@ fn a_full_server_refuses_new_locks_and_gives_back_old_ones(kind: Kind) {
     assert_eq!(server.run("DLOCK.RELEASE shared alice").int(), 1);
     assert_eq!(server.run("DLOCK.BREAK other").int(), 1);
     assert_eq!(server.node("leases").int(), 0);
-}
-
-#[apply(on_every_server)]
-fn a_server_that_refuses_writes_says_that_it_grants_nothing(kind: Kind) {
-    let server = Server::start(kind);
-    let granting = || server.node("granting").text();
-    assert_eq!(granting(), "yes");
-    for (refuses, usual) in
-        [("maxmemory 1", "maxmemory 0"), ("min-replicas-to-write 1", "min-replicas-to-write 0")]
-    {
-        server.run(&format!("CONFIG SET {refuses}"));
-        eventually("it says so", || granting() == "server-refuses");
-        assert_eq!(server.info("dlock")["dlock_granting"], "server-refuses");
-        server.run(&format!("CONFIG SET {usual}"));
-        eventually("it grants again", || granting() == "yes");
-    }
 }
 
 #[apply(on_two_servers)]
