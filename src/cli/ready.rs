@@ -9,7 +9,7 @@ use redis::{Value, pipe};
 use serde_json::json;
 
 use crate::global::Global;
-use crate::nodes::ask::{Answers, Node, Nodes, Trouble};
+use crate::nodes::ask::{Answers, Node, Nodes, Trouble, WRITE, refuses_writes};
 use crate::nodes::reply::text;
 use crate::say::duration::{self, shown};
 use crate::say::exit::Exit;
@@ -142,9 +142,10 @@ impl Observed {
 
 async fn look(mut node: Node) -> Result<Readiness, Trouble> {
     let mut questions = pipe();
-    questions.cmd("DLOCK.NODE").cmd("INFO").arg("server");
+    let (write, arguments) = WRITE;
+    questions.cmd("DLOCK.NODE").cmd("INFO").arg("server").cmd(write).arg(arguments);
     let answers = node.run_all(questions).await?;
-    let [about, info] = &answers[..] else {
+    let [about, info, written] = &answers[..] else {
         return Err("it sent fewer replies than it got requests: is a proxy in between?".into());
     };
     if let Value::ServerError(error) = about {
@@ -156,7 +157,7 @@ async fn look(mut node: Node) -> Result<Readiness, Trouble> {
     }
     let length = |name: &str| fields.millis(name).unwrap_or_default();
     let refuses = match fields.text("granting").unwrap_or_default().as_str() {
-        "yes" => None,
+        "yes" => refuses_writes(written),
         "quarantine" => Some(format!(
             "in quarantine: it may have forgotten locks, and grants none for {} more",
             shown(length("quarantine-ms"))

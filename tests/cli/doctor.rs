@@ -93,13 +93,8 @@ fn settings_that_are_hazards(kind: Kind) {
             "eviction",
             "noeviction; if no job",
         ),
-        (
-            "min-replicas-to-write 1",
-            "min-replicas-to-write 0",
-            "error",
-            "min_replicas",
-            "attach one more replica",
-        ),
+        ("maxmemory 1", "maxmemory 0", "error", "refuses", "OOM"),
+        ("min-replicas-to-write 1", "min-replicas-to-write 0", "error", "refuses", "NOREPLICAS"),
     ] {
         assert_eq!(servers[1].run(&format!("CONFIG SET {setting}")).text(), "OK", "{setting}");
         assert_finds(&nodes, severity, check, words);
@@ -127,7 +122,7 @@ fn states_that_are_hazards(kind: Kind) {
     eventually("it cannot save", || {
         servers[1].info("persistence")["rdb_last_bgsave_status"] == "err"
     });
-    assert_finds(&nodes, "error", "saving", "stop-writes-on-bgsave-error is yes");
+    assert_finds(&nodes, "error", "refuses", "MISCONF");
     servers[1].client().run_args(&["CONFIG", "SET", "save", ""]);
 
     servers[1].client().fill_done("done", 0);

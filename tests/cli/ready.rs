@@ -23,6 +23,21 @@ fn nodes_that_grant_are_ready_and_those_that_do_not_are_named() {
     assert_eq!(ready, [true, false, true]);
 }
 
+#[test]
+fn a_server_that_takes_no_writes_is_not_ready() {
+    let quorum = Quorum::start(1);
+    for (refuses, usual, code) in [
+        ("maxmemory 1", "maxmemory 0", "OOM"),
+        ("min-replicas-to-write 1", "min-replicas-to-write 0", "NOREPLICAS"),
+    ] {
+        quorum[0].run(&format!("CONFIG SET {refuses}"));
+        let said = dlock(&quorum, &["ready"]).with_code(69);
+        assert!(said.err.contains(code), "{}", said.err);
+        quorum[0].run(&format!("CONFIG SET {usual}"));
+        dlock(&quorum, &["ready"]).with_code(0);
+    }
+}
+
 /// One server has one vote, whatever its names.
 #[test]
 fn a_node_that_is_named_twice_is_not_two() {

@@ -7,7 +7,7 @@ use futures_util::future::join_all;
 use redis::{Pipeline, Value, pipe};
 
 use super::facts::{Asked, Clock, Facts, Fields, NodeAnswers, Reserve};
-use crate::nodes::ask::{Node, Nodes, Trouble};
+use crate::nodes::ask::{Node, Nodes, Trouble, WRITE, refuses_writes};
 use crate::nodes::reply::{bytes, text};
 
 /// The facts of all nodes.
@@ -64,6 +64,7 @@ pub async fn answers(mut node: Node) -> Result<NodeAnswers, Trouble> {
         node: pairs(about),
         cluster: lines(cluster),
         denied: denied(probes),
+        refuses: probes.first().and_then(refuses_writes),
         clock: clock(time, before, uncertainty),
     })
 }
@@ -94,7 +95,7 @@ fn questions() -> Pipeline {
 /// Requests that a server refuses for their arguments, or earlier for a missing permission. They do not change
 /// the key.
 const PROBES: [(&str, &[&str]); 7] = [
-    ("DLOCK.ACQUIRE", &[KEY, "", "1"]),
+    WRITE,
     ("DLOCK.EXTEND", &[KEY, "", "1"]),
     ("DLOCK.RELEASE", &[KEY, ""]),
     ("DLOCK.CHECK", &[KEY, ""]),
@@ -116,7 +117,6 @@ const SETTINGS: &[&str] = &[
     "min-replicas-max-lag",
     "min-replicas-to-write",
     "save",
-    "stop-writes-on-bgsave-error",
     "timeout",
 ];
 

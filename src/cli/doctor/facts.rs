@@ -37,6 +37,8 @@ pub struct NodeAnswers {
     pub cluster: Asked,
     /// The commands of the module that this user may not run.
     pub denied: Vec<&'static str>,
+    /// The server's error if it takes no writes now.
+    pub refuses: Option<String>,
     /// Its wall clock.
     pub clock: Option<Clock>,
 }
@@ -145,7 +147,7 @@ impl NodeAnswers {
 
     /// True if it grants now.
     pub fn grants(&self) -> bool {
-        self.node("granting") == Some("yes")
+        self.node("granting") == Some("yes") && self.refuses.is_none()
     }
 
     /// True if it is a server of a cluster.

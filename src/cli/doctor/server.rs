@@ -5,8 +5,7 @@ use super::facts::NodeAnswers;
 use super::finding::Finding;
 
 pub const CHECKS: &[Check] = &[
-    cluster,
-    saving_fails,
+    refuses,
     persistence,
     eviction,
     lock_memory,
@@ -16,28 +15,12 @@ pub const CHECKS: &[Check] = &[
     timeout,
 ];
 
-fn cluster(node: &NodeAnswers) -> Option<Finding> {
-    (node.cluster("cluster_state")? != "ok").then(|| {
-        Finding::error("cluster_down", "its cluster is down")
-            .why("it refuses every command that has a key")
-            .fix("redis-cli --cluster check <host>:<port>")
-    })
-}
-
-fn saving_fails(node: &NodeAnswers) -> Option<Finding> {
-    let failed = |field: &str| node.info(field) == Some("err");
-    let stops = node.config("stop-writes-on-bgsave-error") == Some("yes") && saves(node)?;
-    let what = match (failed("aof_last_write_status"), failed("rdb_last_bgsave_status") && stops) {
-        (true, _) => "its append-only log cannot be written",
-        (_, true) => {
-            "its last RDB file could not be written, and stop-writes-on-bgsave-error is yes"
-        }
-        _ => return None,
-    };
+fn refuses(node: &NodeAnswers) -> Option<Finding> {
+    let error = node.refuses.as_ref()?;
     Some(
-        Finding::error("saving", what)
-            .why("it refuses writes, and with them every lock")
-            .fix("make room on its disk, or make its dir writable; then run BGSAVE"),
+        Finding::error("refuses", format!("it takes no writes: {error}"))
+            .why("it refuses every lock")
+            .fix("look at its memory, disk, replicas or cluster, as the error says; never lower min-replicas-to-write on a server that may be cut off from a new primary"),
     )
 }
 
@@ -116,16 +99,12 @@ fn replicas_missing(node: &NodeAnswers) -> Option<Finding> {
     }
     let good =
         node.info_number("min_slaves_good_slaves").or(node.info_number("connected_slaves"))?;
-    let found = format!("min-replicas-to-write is {needed}, and it has {good}");
-    let finding = match good {
-        good if good < needed => {
-            Finding::error("min_replicas", found).why("it refuses writes, and with them every lock")
-        }
-        good if good == needed => Finding::warning("min_replicas", found)
-            .why("when one of them is away, it refuses writes, and with them every lock"),
-        _ => return None,
-    };
-    Some(finding.fix("attach one more replica; never lower min-replicas-to-write on a server that may be cut off from a new primary"))
+    (good == needed).then(|| {
+        let found = format!("min-replicas-to-write is {needed}, and it has {good}");
+        Finding::warning("min_replicas", found)
+            .why("when one of them is away, it refuses writes, and with them every lock")
+            .fix("attach one more replica")
+    })
 }
 
 fn replicas(node: &NodeAnswers) -> Option<Finding> {
