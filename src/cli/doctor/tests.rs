@@ -46,10 +46,6 @@ fn with(change: impl Fn(&mut NodeAnswers)) -> Vec<Facts> {
     nodes
 }
 
-fn info(name: &'static str, value: &'static str) -> Vec<Facts> {
-    with(|node| node.info.as_mut().unwrap().set(name, value))
-}
-
 fn config(changes: &[(&str, &str)]) -> Vec<Facts> {
     with(|node| {
         changes.iter().for_each(|(name, value)| node.config.as_mut().unwrap().set(name, value));
