@@ -16,6 +16,17 @@ testWithServer(
   },
 );
 
+testWithServer('a body does not begin if the lock was lost before', async ({ client, key }) => {
+  let begun = false;
+  const running = client.lock(key, { maxHold: 100 }).run(() => {
+    begun = true;
+  });
+  block(2_000);
+  const error = await thrown(LostError, running);
+  assert.equal(error.why, 'max_hold');
+  assert.equal(begun, false);
+});
+
 /** Keeps the event loop from doing anything. */
 function block(milliseconds) {
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, milliseconds);

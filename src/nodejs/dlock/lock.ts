@@ -70,6 +70,8 @@ export class Lock {
     const guard = await this.acquire(wait);
     let done: T;
     try {
+      // This thread may have been blocked since the grant.
+      guard.check();
       done = await body(guard);
     } catch (error) {
       // The body's own error is more specific.
