@@ -266,6 +266,12 @@ fn a_loss_is_told_to_the_users_subscribers_and_to_every_request(kind: Kind) {
     assert!(said.contains("\"key\":\"tied\""), "{said}");
     assert!(tied.is_closed_by_server());
     assert_eq!(agent.run("DLOCK.RELEASE tied alice"), Value::Int(0));
+    // A loss that is found by the RELEASE.
+    agent.run("DLOCK.ACQUIRE broken alice 500000").int();
+    servers[0].run("DLOCK.BREAK broken");
+    assert_eq!(agent.run("DLOCK.RELEASE broken alice"), Value::Int(0));
+    let said = lost(&listener.recv());
+    assert!(said.contains("\"key\":\"broken\""), "{said}");
 }
 
 #[apply(on_one_server)]
