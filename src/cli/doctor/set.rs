@@ -211,7 +211,7 @@ fn fences(nodes: &[Facts]) -> Vec<Finding> {
     );
     let finding = Finding::warning("fences", found)
         .why("it refuses fences that far ahead, so it does not count for locks with such fences")
-        .fix("wait until the time has come to that fence; or replace the node whose clock was wrong (docs/failures.md)");
+        .fix("wait until its clock has reached that fence, which is a time in µs; or replace the node whose clock was wrong (docs/failures.md)");
     vec![about(finding, &behind)]
 }
 

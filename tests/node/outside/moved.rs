@@ -152,6 +152,17 @@ fn a_client_that_moves_a_key_stays_in_its_database(kind: Kind) {
     }
 }
 
+/// Clients cannot lock such a name, and replicas hear all the same of its end.
+#[apply(on_two_servers)]
+fn a_lock_that_is_renamed_to_a_name_too_long_for_a_lock_goes_everywhere(kind: Kind) {
+    let (primary, replica) = Server::pair(kind);
+    primary.run("DLOCK.ACQUIRE job alice 60000");
+    primary.run(&format!("RENAME job {}", "x".repeat(20_000)));
+    eventually("it goes", || primary.run("DBSIZE").int() == 0);
+    eventually("at the replica, too", || replica.run("DBSIZE").int() == 0);
+    primary.assert_agrees_with(&replica);
+}
+
 /// The names of all places that a lock may have come to would take 80 MB.
 #[apply(on_two_servers)]
 fn locks_that_are_moved_all_the_time_leave_no_names_behind(kind: Kind) {

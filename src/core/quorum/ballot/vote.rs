@@ -194,7 +194,7 @@ impl Vote {
         let end = rules.ends(rules.begins(sent, now), ttl);
         self.limit = self.limit_in(open, answer).or(self.limit);
         self.said = self.says(open, answer, end, now, rules);
-        // In its quarantine a node without the lease grants the lock to nobody, and afterwards it may.
+        // A node without the lease grants the lock again when its quarantine has ended.
         if let (Some(held), Answer::Refused(Obstacle::Quarantine(left))) =
             (&mut self.lease.held, answer)
         {
