@@ -169,10 +169,8 @@ fn on_key<'c>(
     let (Some(name), Some(bytes)) = (call.name(1), call.key(1, &mut copy)) else {
         return ctx.reply_wrong_arity();
     };
-    // Another command can move a lock to any name, and replicas have to hear of its end.
-    if bytes.len() > MAX_KEY && !ctx.flags().is_replay() {
-        let (least, most, given) = (0, MAX_KEY, bytes.len());
-        return ctx.reply_error(Refusal::Length { what: "key", least, most, given });
+    if let Err(refusal) = check_name(ctx, bytes) {
+        return ctx.reply_error(refusal);
     }
     let key = Key { db: ctx.db(), name: bytes };
     // The key is opened first: if it has expired, the server removes it now, and reports the removal.
@@ -219,6 +217,15 @@ fn on_key<'c>(
     if done.is_none() {
         reply::busy(ctx);
     }
+}
+
+/// Refuses a name that is too long for a lock. Another command can move a lock to any name, and replicas have to hear
+/// of its end.
+fn check_name<'c>(ctx: Ctx<'_>, name: &[u8]) -> std::result::Result<(), Refusal<'c>> {
+    if name.len() <= MAX_KEY || ctx.flags().is_replay() {
+        return Ok(());
+    }
+    Err(Refusal::Length { what: "key", least: 0, most: MAX_KEY, given: name.len() })
 }
 
 /// Replicates a command verbatim on a replica and on a server that loads its data: both carry out decisions of
