@@ -105,6 +105,27 @@ fn a_release_ends_the_wait_of_its_token(kind: Kind) {
     assert_eq!(agent.run("DLOCK.RELEASE job alice FINAL"), Value::Int(1));
 }
 
+#[apply(on_one_server)]
+fn the_newest_request_of_a_token_takes_the_place_of_the_one_before(kind: Kind) {
+    let (servers, agent) = agent(kind);
+    agent.run("DLOCK.ACQUIRE job alice 500000").int();
+    let [mut first, mut second] = [agent.client(), agent.client()];
+    first.send("DLOCK.ACQUIRE job bob 500000 WAIT 0");
+    eventually("bob waits", || servers[0].traces().waiters == 1);
+    second.send("DLOCK.ACQUIRE job bob 500000 WAIT 0");
+    assert_eq!(first.recv().code(), "REPLACED");
+    agent.run("DLOCK.RELEASE job alice");
+    second.recv().int();
+    // Requests that do not wait.
+    servers[0].pause();
+    first.send("DLOCK.ACQUIRE other bob 500000");
+    eventually("it arrives", || agent.figure("locks") == 2);
+    second.send("DLOCK.ACQUIRE other bob 500000");
+    assert_eq!(first.recv().code(), "REPLACED");
+    servers[0].resume();
+    second.recv().int();
+}
+
 /// A waiter's lease is a short one. And an earlier request of the token may have asked for a shorter one.
 #[apply(on_one_server)]
 fn a_reply_after_a_wait_is_for_the_whole_ttl(kind: Kind) {
@@ -230,8 +251,10 @@ fn a_majority_is_enough_and_without_one_the_error_says_so(kind: Kind) {
     assert_eq!(agent.run("DLOCK.RELEASE job alice"), Value::Int(1));
     assert!(agent.run("DLOCK.ACQUIRE job bob 500000 WAIT 0").int() > before);
     servers[1].stop();
-    let refused = agent.run("DLOCK.ACQUIRE other alice 500000");
-    assert!(refused.text().starts_with("NOQUORUM 2 of 3 nodes are needed"), "{refused:?}");
+    for options in ["", "WAIT 300", "WAIT 300 KEEP 50000"] {
+        let refused = agent.run(&format!("DLOCK.ACQUIRE other alice 50000 {options}"));
+        assert!(refused.text().starts_with("NOQUORUM 2 of 3 nodes are needed"), "{refused:?}");
+    }
 }
 
 #[apply(on_one_server)]

@@ -24,9 +24,7 @@ pub fn reply(error: &Error) -> Reply {
                     wait.as_millis(),
                     listed(nodes)
                 )),
-                None => refused(nodes)
-                    .filter(|_| nodes.len() == 1)
-                    .unwrap_or_else(|| no_quorum(*needed, nodes)),
+                None => no_quorum(*needed, nodes),
             }
         }
         Error::TooLong { ttl, limit, .. } => Reply::error(too_long(millis(*ttl), millis(*limit))),
@@ -38,10 +36,11 @@ pub fn reply(error: &Error) -> Reply {
     }
 }
 
-/// The reply when no majority answers.
+/// The reply when no majority answers. A single node's refusal has its code.
 pub fn no_quorum(needed: usize, nodes: &[Report]) -> Reply {
     let (all, listed) = (nodes.len(), listed(nodes));
-    Reply::Error(format!("{NO_QUORUM} {needed} of {all} nodes are needed: {listed}"))
+    let text = || Reply::Error(format!("{NO_QUORUM} {needed} of {all} nodes are needed: {listed}"));
+    refused(nodes).filter(|_| all == 1).unwrap_or_else(text)
 }
 
 /// The reply for a lease that was not granted. The agent asks nodes for more than the caller's length, so the numbers

@@ -98,7 +98,7 @@ impl Run {
     async fn drive(&mut self) -> Verdict {
         let Some(going) = &mut self.going else { return Verdict::Pending };
         let shared = Arc::clone(&going.traffic.shared);
-        let (mut waiting, mut told) = (None, false);
+        let (mut waiting, mut heard, mut told) = (None, false, false);
         loop {
             going.send();
             let verdict = going.machine.verdict();
@@ -107,7 +107,7 @@ impl Run {
                     && (matches!(verdict, Verdict::Won(_))
                         || going.machine.missing_since().is_none())
                 {
-                    going.tell(false);
+                    shared.listener.tell(&going.notice(false));
                 }
                 return verdict;
             }
@@ -115,9 +115,13 @@ impl Run {
                 waiting = going.machine.is_queued().then(|| (shared.counts.waits(), going.waits()));
             }
             let missing = going.machine.missing_since();
+            if heard != missing.is_some() {
+                heard = !heard;
+                going.traffic.wanted.listener.hear(&going.notice(heard));
+            }
             if told != missing.is_some_and(|since| clock::now().since(since) >= SHORT_OUTAGE) {
                 told = !told;
-                going.tell(told);
+                shared.listener.tell(&going.notice(told));
             }
             tokio::select! {
                 biased;
@@ -203,15 +207,17 @@ impl Going {
         span
     }
 
-    /// Tells the listener that no majority answers during the wait, or that one answers again.
-    fn tell(&self, is_outage: bool) {
-        let Traffic { shared, wanted, .. } = &self.traffic;
-        let key = wanted.key.clone();
-        let (needed, nodes) = (shared.majority(), self.traffic.reports());
-        let outage = Notice::Outage { key: key.clone(), needed, nodes };
-        let notice = if is_outage { outage } else { Notice::Back { key } };
-        wanted.listener.hear(&notice);
-        shared.listener.tell(&notice);
+    /// Says that no majority answers during the wait, or that one answers again.
+    fn notice(&self, is_outage: bool) -> Notice {
+        let key = self.traffic.wanted.key.clone();
+        match is_outage {
+            false => Notice::Back { key },
+            true => Notice::Outage {
+                key,
+                needed: self.traffic.shared.majority(),
+                nodes: self.traffic.reports(),
+            },
+        }
     }
 
     /// The error of a failure; the holder of the lock is not known yet.
@@ -259,6 +265,6 @@ impl Going {
     }
 }
 
-/// A shorter outage is not reported, in µs.
+/// The client's listener is told of longer outages only, in µs.
 const SHORT_OUTAGE: u64 = 1_000_000;
 const OVER: &str = "the acquisition has ended already";

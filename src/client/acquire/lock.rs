@@ -100,7 +100,7 @@ impl Lock {
         self
     }
 
-    /// Sets a listener for the outages of this acquisition alone. The listener of the
+    /// Sets a listener for the outages of this acquisition alone, also short ones. The listener of the
     /// [client](crate::ClientBuilder::notify) is called, too.
     #[cfg(feature = "operator")]
     pub fn notify(mut self, listener: impl Fn(&Notice) + Send + Sync + 'static) -> Lock {

@@ -21,10 +21,10 @@ struct Wanted {
     acquisition: BoxFuture<'static, Result<Guard, Error>>,
     outage: Outage,
     terms: Terms,
-    /// True if it asks the nodes until it is dropped: the place is kept beyond the limit of a wait.
-    has_place: bool,
+    /// True if it asks the nodes until it is dropped; false if it asks them once.
+    waits: bool,
     asker: Option<Asker>,
-    /// End of the request's wait if the place outlasts it; without a request, end of the place.
+    /// End of the request's wait; without a request, end of its place.
     due: Option<Instant>,
 }
 
@@ -72,19 +72,13 @@ pub async fn acquire(
 
 impl Wanted {
     fn new(lock: &Lock, ask: Acquisition) -> Wanted {
-        let patience = match (ask.wait, ask.keep) {
-            (None, _) => Patience::Try,
-            (Some(Millis(0)), _) | (Some(_), Some(_)) => Patience::Forever,
-            (Some(Millis(wait)), None) => Patience::Within(Duration::from_millis(wait)),
-        };
-        let outage = Outage::default();
-        let has_place = ask.wait.is_some() && ask.keep.is_some();
+        let (outage, waits) = (Outage::default(), ask.wait.is_some());
         Wanted {
-            acquisition: acquisition(lock, &ask.terms, patience, &outage),
+            acquisition: acquisition(lock, &ask.terms, waits, &outage),
             outage,
             terms: ask.terms.clone(),
-            has_place,
-            due: end_of_wait(&ask).filter(|_| has_place),
+            waits,
+            due: end_of_wait(&ask),
             asker: Some(Asker::of(lock, ask)),
         }
     }
@@ -124,7 +118,7 @@ impl Wanted {
         let asker = self.asker.take().ok_or(None)?;
         asker.reply.answer(refusal::of_lease(error, self.terms.ttl));
         let may_pass = matches!(error, Error::Held { .. }) || error.may_pass();
-        self.has_place = false;
+        self.waits = false;
         self.stay(lock, asker.keep.filter(|_| may_pass))
     }
 
@@ -141,10 +135,9 @@ impl Wanted {
     /// Goes on without a request, if its place is kept: its caller asks again.
     fn stay(&mut self, lock: &Lock, keep: Option<Millis>) -> Result<(), NotHeld> {
         let keep = keep.ok_or(None)?;
-        if !self.has_place {
-            self.outage = Outage::default();
-            self.acquisition = acquisition(lock, &self.terms, Patience::Forever, &self.outage);
-            self.has_place = true;
+        if !self.waits {
+            self.waits = true;
+            self.acquisition = acquisition(lock, &self.terms, true, &self.outage);
         }
         self.due = Some(end_of(keep));
         Ok(())
@@ -168,18 +161,18 @@ impl Wanted {
 
     /// Replaces the old request of this token by the new one.
     fn ask_again(&mut self, lock: &Lock, ask: Box<Acquisition>) -> Result<(), NotHeld> {
-        let is_poll = ask.wait.is_none();
+        let waits = ask.wait.is_some();
         if let Some(asker) = self.asker.take() {
             asker.reply.answer(Reply::error(REPLACED));
         }
         // Each process has a META of its own.
         let of = |terms: &Terms| (terms.ttl, terms.mode, terms.again, terms.renew);
-        if !self.has_place || of(&self.terms) != of(&ask.terms) {
+        if of(&self.terms) != of(&ask.terms) || (waits && !self.waits) {
             return Err(Some(Order::Acquire(ask)));
         }
         self.due = end_of_wait(&ask);
         self.asker = Some(Asker::of(lock, *ask));
-        if is_poll { self.not_yet(lock) } else { Ok(()) }
+        if self.waits && !waits { self.not_yet(lock) } else { Ok(()) }
     }
 }
 
@@ -205,10 +198,11 @@ fn end_of_wait(ask: &Acquisition) -> Option<Instant> {
 fn acquisition(
     lock: &Lock,
     terms: &Terms,
-    wait: Patience,
+    waits: bool,
     outage: &Outage,
 ) -> BoxFuture<'static, Result<Guard, Error>> {
     let Terms { ttl, mode, again, renew, meta } = terms.clone();
+    let wait = if waits { Patience::Forever } else { Patience::Try };
     let options =
         LockOptions { ttl: stretched(ttl), wait, mode, renew, meta, ..LockOptions::default() };
     let (outage, count) = (Arc::downgrade(outage), Arc::clone(&lock.common.figures.outages));
