@@ -45,6 +45,8 @@ pub enum Bend {
     BeginsAtAnswer,
     /// A claim stands until the last of its leases ends.
     UntilLatest,
+    /// A lease outlasts the quarantine of a node that lacks it.
+    OutlastsQuarantine,
     /// All clocks run alike.
     NoDrift,
     /// A node that says that the lease is gone still counts.
@@ -69,7 +71,7 @@ pub enum Bend {
 
 impl Bend {
     /// All of them.
-    pub const ALL: [Bend; 22] = [
+    pub const ALL: [Bend; 23] = [
         Bend::HalfIsEnough,
         Bend::ClaimsSmallest,
         Bend::CountsAbove,
@@ -82,6 +84,7 @@ impl Bend {
         Bend::RestsEqually,
         Bend::BeginsAtAnswer,
         Bend::UntilLatest,
+        Bend::OutlastsQuarantine,
         Bend::NoDrift,
         Bend::DoubtsGone,
         Bend::CountsMended,
@@ -178,6 +181,10 @@ impl Rules for Bent {
 
     fn begins(&self, sent: Instant, answered: Instant) -> Instant {
         if self.0 == Bend::BeginsAtAnswer { answered } else { Sound.begins(sent, answered) }
+    }
+
+    fn lacks(&self, end: Instant, quarantine: Instant) -> Instant {
+        if self.0 == Bend::OutlastsQuarantine { end } else { Sound.lacks(end, quarantine) }
     }
 
     fn until(&self, ends: &[Instant], majority: usize) -> Option<Instant> {

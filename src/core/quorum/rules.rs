@@ -107,6 +107,12 @@ pub trait Rules: Clone + Debug {
         Instant(begun.0.saturating_add(length))
     }
 
+    /// The earliest end of a lease that its node lacks. In its quarantine the node grants the lock to nobody,
+    /// and afterwards it may.
+    fn lacks(&self, end: Instant, quarantine: Instant) -> Instant {
+        end.min(quarantine)
+    }
+
     /// End of the time in which a majority supports the claim, by the ends of the supporters' leases.
     fn until(&self, ends: &[Instant], majority: usize) -> Option<Instant> {
         let mut ends: Vec<Instant> = ends.into();

@@ -29,6 +29,9 @@ pub const NO_GRANT_BESIDE: &str = "a node grants nothing beside a lease that may
 pub const NODE_COUNTS: &str = "a node's fences grow, crashes or not";
 /// A guard that a majority of the nodes has disowned says that it is lost.
 pub const BELIEVES_NODES: &str = "a guard that a majority has disowned is lost";
+/// The only node lacks the lease and is in quarantine, as after a promotion. The guard ends before it grants.
+pub const QUARANTINED: &str =
+    "a guard does not outlast the quarantine of a node that lacks its lease";
 /// An operator may end a guard's lock at a majority of the nodes, all at the same moment, or another client
 /// may have had it since. Then the guard is lost when its lease is over, at the latest.
 pub const ENDED_IS_LOST: &str = "a guard whose lock was ended everywhere is lost";

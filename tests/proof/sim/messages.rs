@@ -1,6 +1,6 @@
 //! Requests and answers: the connections that they take, and what becomes of them.
 
-use dlock_core::quorum::{Answer, Ask, LastWord, Rules, Send, State, Wait};
+use dlock_core::quorum::{Answer, Ask, LastWord, Obstacle, Rules, Send, State, Wait};
 use dlock_core::{Fence, Millis};
 
 use super::flaw::Flaw;
@@ -164,7 +164,25 @@ impl<R: Rules> World<R> {
         }
         self.check_disowned(task);
         self.check_ended(task);
+        if let Answer::Refused(Obstacle::Quarantine(_)) = answer {
+            self.check_quarantined(task);
+        }
         self.pump(task);
+    }
+
+    fn check_quarantined(&mut self, task: usize) {
+        let Machine::Holding(hold) = &self.tasks[task].machine else { return };
+        let State::Held(claim) = hold.state() else { return };
+        let server = &self.servers[self.leader(0)];
+        let name = token(task, self.tasks[task].attempt);
+        let lacks = server.host.holder(&self.tasks[task].key, &name).is_none();
+        let Some(quarantine) = server.node.durable.in_quarantine() else { return };
+        let ends = self.now + quarantine.left(server.time(self.now).now).0 * 1_000;
+        let until = self.when(task, claim.until);
+        if self.nodes == 1 && lacks && until > ends {
+            let how = format!("task {task} is valid until {until}, and {quarantine:?} to {ends}");
+            self.judge.accuse(judge::QUARANTINED, how);
+        }
     }
 
     fn hear_disowned(&mut self, task: usize, node: usize, id: u32, answer: Answer) {

@@ -194,11 +194,10 @@ impl Vote {
         let end = rules.ends(rules.begins(sent, now), ttl);
         self.limit = self.limit_in(open, answer).or(self.limit);
         self.said = self.says(open, answer, end, now, rules);
-        // A node without the lease grants the lock again when its quarantine has ended.
         if let (Some(held), Answer::Refused(Obstacle::Quarantine(left))) =
             (&mut self.lease.held, answer)
         {
-            held.end = held.end.min(rules.ends(rules.begins(sent, now), left));
+            held.end = rules.lacks(held.end, rules.ends(rules.begins(sent, now), left));
         }
         // The lease may end early, with the record.
         if let (Some(held), RecordState::Asked(end)) = (&mut self.lease.held, self.record) {
