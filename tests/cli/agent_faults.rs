@@ -269,17 +269,24 @@ fn connections_whose_clients_do_not_read_have_a_bound_in_bytes(kind: Kind) {
     // The sockets have room for some of these replies, and the agent keeps the next one.
     let unread = request(&["ECHO", &"x".repeat(60_000)]).repeat(5);
     let part = unread[..60_000].to_vec();
-    for requests in [unread, part] {
-        assert_bounded(&agent, &requests, CLIENTS);
-    }
+    // A request waits, and a long one before it has left its buffer.
+    agent.run("DLOCK.ACQUIRE job alice 500000").int();
+    let long = request(&["ECHO", &"x".repeat(60_000)]);
+    let behind = |n: usize| {
+        let wait = request(&["DLOCK.ACQUIRE", "job", &n.to_string(), "500000", "WAIT", "0"]);
+        [&long[..], &wait, &request(&["PING"])].concat()
+    };
+    assert_bounded(&agent, |_| unread.clone(), CLIENTS);
+    assert_bounded(&agent, |_| part.clone(), CLIENTS);
+    assert_bounded(&agent, behind, CLIENTS);
 }
 
 /// Sends these bytes over many connections.
-fn assert_bounded(agent: &Agent, requests: &[u8], clients: usize) {
-    let connect = |_| {
+fn assert_bounded(agent: &Agent, requests: impl Fn(usize) -> Vec<u8>, clients: usize) {
+    let connect = |n| {
         let mut stream = UnixStream::connect(agent.socket()).expect("it listens");
         // The agent may have closed it by now.
-        let _ = stream.write_all(requests);
+        let _ = stream.write_all(&requests(n));
         stream
     };
     let deaf: Vec<UnixStream> = (0..clients).map(connect).collect();

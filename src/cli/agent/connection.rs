@@ -20,6 +20,7 @@ use super::limits::{LAST_REPLY, ORDER_PATIENCE, PIECE, REQUEST, STRANGERS_REQUES
 use super::losses::CHANNEL;
 use super::reply::{Answer, Protocol, Reply};
 use super::request::{self, Request};
+use super::room::Part;
 use super::session::Session;
 use super::shared::Agent;
 
@@ -89,10 +90,7 @@ impl Connection {
                         return Ok(());
                     }
                     incoming.shrink();
-                    // A part of a request takes room of the client's user, as unread replies do.
-                    let (agent, bytes) = (Arc::clone(&self.agent), incoming.bytes.capacity());
-                    let part = agent.connections.unread(self.session.peer.owner(), bytes);
-                    let _part = part.ok_or(Closed)?;
+                    let _part = self.buffered(&incoming, &outgoing)?;
                     self.idle(&mut incoming, &mut outgoing).await?;
                 }
                 Err(nonsense) => {
@@ -134,6 +132,7 @@ impl Connection {
         let asked = acquire::parse_at_agent(words.get(2..).unwrap_or_default());
         let waits = asked.is_ok_and(|asked| asked.asked.wait.is_some());
         incoming.shrink();
+        let _part = self.buffered(incoming, outgoing)?;
         let mut has_closed = false;
         let ending = &self.agent.ending;
         let mut ends = pin!(async {
@@ -165,15 +164,19 @@ impl Connection {
         }
     }
 
-    /// Sends replies. Unread ones take room of the client's user.
+    /// Counts unread replies, and requests without an answer, in the room of the client's user.
+    fn buffered(&self, incoming: &Incoming, outgoing: &Outgoing) -> Result<Part, Closed> {
+        let bytes = incoming.bytes.capacity() + outgoing.0.capacity();
+        self.agent.connections.unread(self.session.peer.owner(), bytes).ok_or(Closed)
+    }
+
+    /// Sends replies.
     async fn send_all(&self, incoming: &Incoming, outgoing: &mut Outgoing) -> Result<(), Closed> {
         while !outgoing.0.is_empty() {
             if self.stream.send_now(outgoing)? {
                 continue;
             }
-            let bytes = outgoing.0.capacity() + incoming.bytes.capacity();
-            let unread = self.agent.connections.unread(self.session.peer.owner(), bytes);
-            let _unread = unread.ok_or(Closed)?;
+            let _unread = self.buffered(incoming, outgoing)?;
             let late = async {
                 self.agent.ending.wait().await;
                 sleep(LAST_REPLY).await;
