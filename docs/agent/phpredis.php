@@ -5,7 +5,7 @@ $agent = new Redis();
 $agent->connect($argv[1]);
 $token = bin2hex(random_bytes(16));
 
-// phpredis returns false for null and for errors, and keeps the last error until it is cleared.
+// phpredis returns false for null and for some errors, and keeps the last error until it is cleared. It throws others.
 $ask = function (...$words) use ($agent) {
     $agent->clearLastError();
     $reply = $agent->rawCommand(...$words);

@@ -35,7 +35,7 @@ pub struct NodeAnswers {
     pub node: Asked,
     /// CLUSTER INFO, of a server in cluster mode.
     pub cluster: Asked,
-    /// The commands of the module that this user may not run.
+    /// The commands that a lock needs and this user may not run.
     pub denied: Vec<&'static str>,
     /// The server's error if it takes no writes now.
     pub refuses: Option<String>,

@@ -11,8 +11,17 @@ use super::finding::Finding;
 pub const BASICS: &[Check] = &[agent, no_module, no_answer, replica];
 
 /// The checks of a node that has the module.
-pub const CHECKS: &[Check] =
-    &[quarantine, durable, newborn, quarantine_off, max_ttl, denied, info_denied, config_denied];
+pub const CHECKS: &[Check] = &[
+    quarantine,
+    durable,
+    newborn,
+    quarantine_off,
+    max_ttl,
+    denied,
+    node_denied,
+    info_denied,
+    config_denied,
+];
 
 fn agent(node: &NodeAnswers) -> Option<Finding> {
     node.is_agent().then(|| {
@@ -132,15 +141,20 @@ fn max_ttl(node: &NodeAnswers) -> Option<Finding> {
 fn denied(node: &NodeAnswers) -> Option<Finding> {
     let names = node.denied.join(", ");
     let rights: Vec<String> = node.denied.iter().map(|name| format!("+{name}")).collect();
-    let locks = node.denied.iter().any(|name| LOCKING.contains(name));
-    let finding = match (node.denied.is_empty(), locks) {
-        (true, _) => return None,
-        (_, true) => Finding::error("acl", format!("this user may not run {names}"))
-            .why("without them it can neither take nor extend nor release a lock here"),
-        (_, false) => Finding::hint("acl", format!("this user may not run {names}"))
-            .why("the checks that need it were skipped, and commands such as `dlock inspect` fail"),
-    };
-    Some(finding.fix(format!("ACL SETUSER <this user> {}", rights.join(" "))))
+    (!node.denied.is_empty()).then(|| {
+        Finding::error("acl", format!("this user may not run {names}"))
+            .why("without them it can neither take nor extend nor release a lock here")
+            .fix(format!(
+                "run doctor as the user that takes locks; or ACL SETUSER <this user> {}",
+                rights.join(" ")
+            ))
+    })
+}
+
+fn node_denied(node: &NodeAnswers) -> Option<Finding> {
+    let error = node.node.as_ref().err().filter(|error| error.starts_with("NOPERM"))?;
+    // INFO reports the same.
+    node.node("granting").is_none().then(|| skipped("DLOCK.NODE", error, "+dlock.node"))
 }
 
 fn info_denied(node: &NodeAnswers) -> Option<Finding> {
@@ -160,6 +174,3 @@ fn skipped(command: &str, error: &str, right: &str) -> Finding {
 }
 
 const NEWBORN: &str = "dlock.newborn-quarantine";
-
-/// The commands that a lock needs.
-const LOCKING: [&str; 3] = ["DLOCK.ACQUIRE", "DLOCK.EXTEND", "DLOCK.RELEASE"];

@@ -226,14 +226,11 @@ fn replicas_that_are_needed_or_promoted() {
 #[test]
 fn what_could_not_be_asked_is_said() {
     let no_permission = || Err("NOPERM this user has no permissions".to_owned());
-    let blind = with(|node| {
-        node.node = no_permission();
-        node.denied = vec!["DLOCK.NODE"];
-    });
-    assert_only(&blind, Hint, "acl", "DLOCK.NODE");
-    // INFO reports the same.
+    let blind = with(|node| node.node = no_permission());
+    assert_only(&blind, Hint, "skipped", "DLOCK.NODE");
     let seen = with(|node| {
         node.node = no_permission();
+        node.info.as_mut().unwrap().set("dlock_granting", "quarantine");
         node.info.as_mut().unwrap().set("dlock_quarantine_ms", "90000");
     });
     assert_only(&seen, Warning, "quarantine", "for 90 s");

@@ -1,7 +1,7 @@
 //! Tables for people: aligned columns, no wider than the terminal.
 //!
-//! Crates for tables break a long cell into several lines, so their output cannot be searched by line. Here a
-//! long cell is cut, and a table that would still be too wide is printed as a list.
+//! Crates for tables break a long cell into several lines, so their output cannot be searched by line. Here the
+//! last column is cut, and a table that would still be too wide is printed as a list.
 
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
@@ -39,26 +39,17 @@ impl Table {
 
     /// The text of the table, no wider than this, if it is for a terminal.
     fn text(&self, width: Option<usize>) -> String {
-        let mut widths = self.widths();
-        if let Some(width) = width
-            && !fit(&mut widths, width)
-        {
+        let widths = self.widths();
+        if width.is_some_and(|width| !fits(&widths, width)) {
             return self.list();
         }
         let mut text = String::new();
         for row in &self.rows {
             let mut line = String::new();
-            for (index, cell) in row.iter().enumerate() {
-                if index + 1 == row.len() && row.len() < widths.len() {
-                    line.push_str(cell);
-                    break;
-                }
-                let cell = cut(cell, widths[index]);
-                line.push_str(&cell);
-                line.extend(std::iter::repeat_n(
-                    ' ',
-                    (widths[index] + GAP).saturating_sub(cell.width()),
-                ));
+            for (cell, width) in row.iter().zip(&widths) {
+                line.push_str(cell);
+                let space = (width + GAP).saturating_sub(cell.width());
+                line.extend(std::iter::repeat_n(' ', space));
             }
             let line = line.trim_end();
             text.push_str(&width.map_or_else(|| line.to_owned(), |width| cut(line, width)));
@@ -99,16 +90,10 @@ impl Table {
     }
 }
 
-/// Narrows the widest columns until all fit, but not below the width of a number. Returns true if they fit.
-fn fit(widths: &mut [usize], width: usize) -> bool {
-    let total = |widths: &[usize]| widths.iter().sum::<usize>() + GAP * (widths.len() - 1);
-    while total(widths) > width {
-        match widths.iter_mut().max() {
-            Some(widest) if *widest > NARROW => *widest -= 1,
-            _ => return false,
-        }
-    }
-    true
+/// True if all columns fit. The last one has room for a word at least: it is cut, and others never are.
+fn fits(widths: &[usize], width: usize) -> bool {
+    let (last, others) = widths.split_last().map_or((0, &[][..]), |(last, others)| (*last, others));
+    others.iter().map(|other| other + GAP).sum::<usize>() + last.min(WORD) <= width
 }
 
 /// Cuts a text to this width, and marks the cut.
@@ -132,8 +117,8 @@ pub fn width(out: impl AsFd + IsTerminal) -> Option<usize> {
 /// Space between columns.
 const GAP: usize = 2;
 
-/// Width below which no column is narrowed.
-const NARROW: usize = 14;
+/// The least width of a last column that is cut.
+const WORD: usize = 14;
 
 #[cfg(test)]
 mod tests {
@@ -156,22 +141,16 @@ mod tests {
     }
 
     #[test]
-    fn a_long_cell_is_cut_and_leaves_the_others_whole() {
-        let text = table(&"k".repeat(300)).text(Some(40));
-        let widest = text.lines().map(UnicodeWidthStr::width).max();
-        assert_eq!(widest, Some(40), "{text}");
-        assert!(text.contains("job"), "{text}");
-        assert!(text.contains("  exclusive  host=a\n"), "{text}");
-        assert!(text.contains("k…  free, and"), "{text}");
-        // Half of a wide letter cannot be shown.
-        assert_eq!(cut("鍵鍵鍵", 4), "鍵…");
-    }
-
-    /// The sun with U+FE0F is wider than its two letters by themselves.
-    #[test]
-    fn a_cut_cell_is_no_wider_than_its_column() {
-        let text = table(&"☀\u{fe0f}".repeat(40)).text(Some(40));
+    fn the_last_column_is_cut_and_no_other() {
+        let mut table = table("key");
+        table.row(vec!["long".into(), "shared".into(), "☀\u{fe0f}鍵".repeat(40)]);
+        let text = table.text(Some(40));
         assert!(text.lines().all(|line| line.width() <= 40), "{text}");
+        assert!(text.contains("\nlong  shared     ☀\u{fe0f}鍵") && text.contains('…'), "{text}");
+        table.row(vec!["k".repeat(40), "shared".into(), String::new()]);
+        assert!(table.text(Some(40)).starts_with("KEY   job\n"));
+        // Half of a wide letter cannot be shown. The sun with U+FE0F is wider than its two letters by themselves.
+        assert_eq!(cut("鍵鍵鍵", 4), "鍵…");
         for width in 1..8 {
             assert!(cut(&"☀\u{fe0f}".repeat(9), width).width() <= width, "{width}");
         }
