@@ -1,6 +1,6 @@
 //! FENCED: commands that a mark accepts by their holder's fence.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use dlock_core::command::{Refusal, Touch, apply, fenced};
 use dlock_core::durability::mark::{self, Verdict};
@@ -219,15 +219,3 @@ fn now_of(state: &mut State) -> u64 {
     state.time();
     state.node.durable.counter.unix()
 }
-
-/// Counts a mark that another command removed or replaced.
-pub fn removed() {
-    REMOVED.fetch_add(1, Ordering::Relaxed);
-}
-
-/// The number of marks removed since the start, emptied databases excluded.
-pub fn marks_removed() -> u64 {
-    REMOVED.load(Ordering::Relaxed)
-}
-
-static REMOVED: AtomicU64 = AtomicU64::new(0);

@@ -1,6 +1,5 @@
 //! `INFO dlock`.
 
-use crate::fenced_commands;
 use crate::ffi::done;
 use crate::ffi::info::InfoLines;
 use crate::node_figures::{self, Figure};
@@ -38,7 +37,6 @@ fn write_more(lines: &mut InfoLines, state: &State) {
         ("extensions", stats.extensions),
         ("breaks", stats.breaks),
         ("ephemeral_ends", stats.ephemeral_ends),
-        ("marks_removed", fenced_commands::marks_removed()),
     ] {
         lines.number(name, value);
     }

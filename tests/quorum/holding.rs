@@ -89,6 +89,24 @@ fn a_lease_that_no_majority_grants_is_an_error_that_names_limit_setting_and_rene
 }
 
 #[test]
+fn one_lease_is_as_long_as_it_was_asked_for_though_the_client_has_waited() {
+    const TTL: u64 = 1_000;
+    let quorum = Quorum::start(1);
+    run(async {
+        let client = healthy_program(&quorum).await;
+        let guard = client.lock("job").acquire().await.expect("it is free");
+        let (waited, ()) =
+            tokio::join!(client.lock("job").ttl(ms(TTL)).unrenewed().acquire(), async {
+                tokio::time::sleep(ms(TTL * 2 / 5)).await;
+                guard.release().await.expect("it is held");
+            });
+        let _guard = waited.expect("it is free now");
+        let left = quorum[0].holder("job")["ttl-ms"].int().unsigned_abs();
+        assert!(left > TTL * 3 / 4, "{left}");
+    });
+}
+
+#[test]
 fn extensions_at_the_same_time_are_answered_each_for_its_own_length() {
     let quorum = Quorum::start(1);
     quorum[0].run("CONFIG SET dlock.max-ttl 100000");

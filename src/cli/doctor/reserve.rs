@@ -22,7 +22,7 @@ pub fn findings(reserve: &Reserve) -> Vec<Finding> {
 fn silent(what: &str, why: &str) -> Finding {
     Finding::warning("stand_by", format!("this {what} cannot be asked: {why}"))
         .why("it cannot help when the primary fails")
-        .fix("start it, or correct what it tells of its address (announce-ip; or ?map= in the node's address)")
+        .fix("start it, give this user the right, or correct what it tells of its address (announce-ip; or ?map= in the node's address)")
 }
 
 fn no_replica(reserve: &Reserve) -> Vec<Finding> {
@@ -32,7 +32,8 @@ fn no_replica(reserve: &Reserve) -> Vec<Finding> {
             .fix("REPLICAOF host port, on another server with the module")
             .about(&reserve.primary.name)
     };
-    reserve.replicas.is_empty().then(finding).into_iter().collect()
+    let are_told = reserve.sentinels.iter().any(|(_, said)| said.is_ok());
+    (are_told && reserve.replicas.is_empty()).then(finding).into_iter().collect()
 }
 
 fn of_replica(replica: &NodeAnswers, reserve: &Reserve) -> Vec<Finding> {

@@ -4,16 +4,8 @@ use super::check::Check;
 use super::facts::NodeAnswers;
 use super::finding::Finding;
 
-pub const CHECKS: &[Check] = &[
-    refuses,
-    persistence,
-    eviction,
-    lock_memory,
-    marks_removed,
-    replicas_missing,
-    replicas,
-    timeout,
-];
+pub const CHECKS: &[Check] =
+    &[refuses, persistence, eviction, lock_memory, replicas_missing, replicas, timeout];
 
 fn refuses(node: &NodeAnswers) -> Option<Finding> {
     let error = node.refuses.as_ref()?;
@@ -80,15 +72,6 @@ fn lock_memory(node: &NodeAnswers) -> Option<Finding> {
             .why("when it is used up, new locks are refused with TOOMANY locks")
             .fix("see with `dlock ls` which they are; raise maxmemory or dlock.max-memory-percent if all of them are needed")
     })
-}
-
-fn marks_removed(node: &NodeAnswers) -> Option<Finding> {
-    let removed = node.info_number("dlock_marks_removed").filter(|removed| *removed > 0)?;
-    Some(
-        Finding::warning("marks_removed", format!("{removed} marks of fences were removed"))
-            .why("a mark that is gone refuses no late holder")
-            .fix("find the client that sends DEL, SET or RENAME there; for keys of marks, give users the right to +dlock.fenced alone"),
-    )
 }
 
 fn replicas_missing(node: &NodeAnswers) -> Option<Finding> {

@@ -201,13 +201,6 @@ fn locks_that_take_nearly_all_the_memory_that_they_may() {
 }
 
 #[test]
-fn marks_that_were_removed() {
-    let removed = |n: &str| with(|node| node.info.as_mut().unwrap().set("dlock_marks_removed", n));
-    assert_eq!(findings(&removed("0")), []);
-    assert_only(&removed("2"), Warning, "marks_removed", "+dlock.fenced");
-}
-
-#[test]
 fn replicas_that_are_needed_or_promoted() {
     let replicas = |good: &'static str| {
         with(|node| {

@@ -198,7 +198,7 @@ impl MetricsPage<'_, '_> {
 }
 
 /// Name, help, and line in INFO.
-const COUNTERS: [(&str, &str, &str); 11] = [
+const COUNTERS: [(&str, &str, &str); 10] = [
     ("dlock_grants", "Locks granted", "grants"),
     ("dlock_handovers", "Locks granted to a waiter", "handovers"),
     ("dlock_denials", "Locks refused to a request that did not wait", "denials"),
@@ -209,7 +209,6 @@ const COUNTERS: [(&str, &str, &str); 11] = [
     ("dlock_breaks", "Leases ended by an operator", "breaks"),
     ("dlock_ephemeral_ends", "Leases ended with their connection", "ephemeral_ends"),
     ("dlock_places_refused", "Requests with KEEP that found no room", "places_refused"),
-    ("dlock_marks_removed", "Marks removed by another command", "marks_removed"),
 ];
 
 /// Name, help, unit, factor of the line in INFO, and that line.

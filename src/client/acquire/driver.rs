@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use dlock_core::quorum::{Acquisition, Claim, Failure, Plan, Verdict};
+use dlock_core::quorum::{Acquisition, Claim, Failure, Plan, Rules, Sound, Verdict};
 use dlock_core::words::Instant;
 use tracing::{Instrument, Span, debug, debug_span, field};
 
@@ -138,7 +138,7 @@ impl Run {
         }
     }
 
-    /// Returns the guard, and true if its lease is still the short one of a waiter.
+    /// Returns the guard, and true if its lease is still the short one of a waiter, or a tenth of it is over.
     fn won(&mut self, claim: Claim) -> Option<(Guard, bool)> {
         let going = self.going.take()?;
         going.learn();
@@ -146,8 +146,10 @@ impl Run {
         let Going { machine, traffic, .. } = going;
         let key = &traffic.wanted.key;
         debug!(%key, fence = claim.fence.0, attempt = machine.attempt(), "acquired");
-        let hold = machine.into_hold(clock::time());
-        let is_short = hold.is_short();
+        let (time, ttl) = (clock::time(), clock::millis(traffic.wanted.options.ttl));
+        let left = claim.until.since(time.now) + Sound.drift(ttl);
+        let hold = machine.into_hold(time);
+        let is_short = hold.is_short() || left < ttl.0 * 900;
         Some((keeper::start(hold, traffic, claim), is_short))
     }
 

@@ -85,7 +85,10 @@ impl Wire {
         let answer = pin!(async {
             let mut connection = (*self.0.connection).clone();
             let answers = connection.send_packed_commands(&both, 0, 2).await?;
-            Ok(answers.into_iter().next_back().unwrap_or(Value::Nil))
+            // Where ASKING is refused, the command is answered with ASK once more.
+            let refused = |answer: &Value| matches!(answer, Value::ServerError(_));
+            let first = |asking, answer| if refused(&asking) { asking } else { answer };
+            Ok(answers.into_iter().reduce(first).unwrap_or(Value::Nil))
         });
         self.answered(answer).await
     }

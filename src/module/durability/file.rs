@@ -206,11 +206,11 @@ fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// An operator's options when the file cannot be used.
+/// An operator's way out when the file cannot be used. An older copy would have older promises.
 const WHAT_TO_DO: &str = "it holds the fences and leases that this node may have granted, so \
-                          the node does not start without it. Put back the file from before. If it \
-                          is lost, move the file away, and start once with \
-                          dlock.newborn-quarantine set to the longest lease in use";
+                          the node does not start without it. Use no older copy: move the file \
+                          away, and start once with dlock.newborn-quarantine set to the longest \
+                          lease in use";
 
 pub fn unwritable(path: &Path, error: &dyn std::fmt::Display) -> String {
     format!(

@@ -29,7 +29,6 @@ pub fn register(ctx: Ctx<'_>) -> Result<(), &'static str> {
     methods.mem_usage = Some(mem_usage);
     methods.digest = Some(digest);
     methods.free = Some(free);
-    methods.unlink = Some(unlink);
     // SAFETY: the new context lives as long as the server.
     let context = unsafe { api!(RedisModule_GetDetachedThreadSafeContext(ctx.raw())) };
     CONTEXT.store(context, Ordering::Relaxed);
@@ -90,12 +89,5 @@ unsafe extern "C" fn digest(digest: *mut raw::RedisModuleDigest, value: *mut c_v
 
 /// Frees nothing: the pointer itself is the value.
 unsafe extern "C" fn free(_value: *mut c_void) {}
-
-/// Counts a mark that was removed, replaced, expired, evicted, or moved to another name.
-unsafe extern "C" fn unlink(_key: *mut raw::RedisModuleString, value: *const c_void) {
-    if !kind::is_ours(value) {
-        fenced_commands::removed();
-    }
-}
 
 const VERSION: c_int = 1;

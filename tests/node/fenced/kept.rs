@@ -172,22 +172,6 @@ fn a_server_that_may_evict_marks_refuses_to_fence(kind: Kind) {
     }
 }
 
-#[apply(on_one_server)]
-fn info_counts_marks_that_were_removed(kind: Kind) {
-    let server = Server::start(kind);
-    let removed = || server.info_number("dlock", "dlock_marks_removed");
-    for mark in ["a", "b", "c", "d"] {
-        server.run(&format!("DLOCK.FENCED {mark} 7"));
-    }
-    server.run("DLOCK.FENCED refused 7 NOPE");
-    assert_eq!(removed(), 0);
-    server.run("DEL a");
-    server.run("SET b text");
-    server.run("PEXPIRE c 1");
-    eventually("the mark is gone", || server.run("EXISTS c").int() == 0);
-    assert_eq!(removed(), 3);
-}
-
 /// Servers look for all keys of a client's command in the table of one slot.
 #[apply(on_every_server)]
 fn the_keys_of_a_command_are_in_the_slot_of_the_mark(kind: Kind) {

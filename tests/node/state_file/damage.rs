@@ -61,7 +61,7 @@ impl Ended {
 #[track_caller]
 fn assert_tells_what_to_do(line: &str) {
     assert!(
-        line.contains("Put back") && line.contains("move the file away"),
+        line.contains("no older copy") && line.contains("move the file away"),
         "it does not say what to do: {line}"
     );
 }
