@@ -65,7 +65,7 @@ removed() {
 
 # This node is new: no client has ever had a lock here.
 set_newborn() {
-    sed -i 's/^# *\(dlock.newborn-quarantine 0\)$/\1/' /etc/dlock/module.conf
+    sed -i 's/^# *\(dlock.newborn-quarantine\) .*/\1 0/' /etc/dlock/module.conf
 }
 
 # --- the server -------------------------------------------------------------------------------

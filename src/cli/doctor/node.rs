@@ -93,14 +93,14 @@ fn durable(node: &NodeAnswers) -> Option<Finding> {
 
 /// Checks the setting in advance: a lost disk shows only when locks are granted a second time.
 fn newborn(node: &NodeAnswers) -> Option<Finding> {
-    let longest = node.node_number("lease-bound-ms")?;
+    let longest = node.node_number("lease-bound-ms")?.max(USUAL_TTL_MS);
     let waits = waits_when_newborn(node)?;
     if covers(waits, longest) {
         return None;
     }
     let (waits, run) = (shown(waits), shown(longest));
     let found =
-        format!("leases run for up to {run}, and after a lost disk it would wait for {waits}");
+        format!("leases may run for {run}, and after a lost disk it would wait for {waits}");
     Some(
         Finding::warning("newborn", found)
             .why("a node without its state file may have granted locks, and grants them again after that time")
