@@ -21,6 +21,7 @@ pub const CHECKS: &[Check] = &[
     node_denied,
     info_denied,
     config_denied,
+    time_denied,
 ];
 
 fn agent(node: &NodeAnswers) -> Option<Finding> {
@@ -68,7 +69,7 @@ fn quarantine(node: &NodeAnswers) -> Option<Finding> {
     Some(
         Finding::warning("quarantine", format!("it is in quarantine for {}: {why}", shown(left)))
             .why("it may have forgotten leases, and grants nothing until they have ended")
-            .fix("wait; or, if all clients were restarted too: CONFIG SET dlock.quarantine off, and auto a second later"),
+            .fix("wait; or, if all clients were restarted too: CONFIG SET dlock.quarantine off, and the value from before a second later"),
     )
 }
 
@@ -165,6 +166,10 @@ fn info_denied(node: &NodeAnswers) -> Option<Finding> {
 fn config_denied(node: &NodeAnswers) -> Option<Finding> {
     let error = node.config.as_ref().err()?;
     Some(skipped("CONFIG GET", error, "+config|get"))
+}
+
+fn time_denied(node: &NodeAnswers) -> Option<Finding> {
+    node.clock.is_none().then(|| skipped("TIME", "no time", "+time"))
 }
 
 fn skipped(command: &str, error: &str, right: &str) -> Finding {
