@@ -85,7 +85,7 @@ fn decides<'c>(call: &Call<'c>) -> Result<Option<Time>, Refusal<'c>> {
         let time = state.time();
         let told = state.is_told(call.ctx);
         if !(told || state.node.is_following()) {
-            return if state.store.memory.evicts_marks {
+            return if state.store.memory.evicts_any {
                 Err(Refusal::Evicts)
             } else {
                 Ok(Some(Time { unix: state.node.durable.counter.unix(), ..time }))

@@ -8,8 +8,8 @@ use crate::ffi::context::Ctx;
 pub struct ServerMemory {
     /// The bytes that the server may use; `None`: no limit.
     most: Option<u64>,
-    /// True if the server may evict any key, marks included.
-    pub evicts_marks: bool,
+    /// True if the server may evict any key, and not only those with an expiry.
+    pub evicts_any: bool,
     /// The percentage that locks may take.
     pub percent: u64,
 }
@@ -17,7 +17,7 @@ pub struct ServerMemory {
 impl Default for ServerMemory {
     fn default() -> ServerMemory {
         let percent = limits::DEFAULT_MAX_MEMORY_PERCENT;
-        ServerMemory { most: None, evicts_marks: false, percent }
+        ServerMemory { most: None, evicts_any: false, percent }
     }
 }
 
@@ -25,7 +25,7 @@ impl ServerMemory {
     /// Asks the server for its own settings.
     pub fn look(&mut self, ctx: Ctx<'_>) {
         let policy = ctx.server_text(c"memory", c"maxmemory_policy");
-        self.evicts_marks = policy.is_some_and(|policy| policy.starts_with(b"allkeys"));
+        self.evicts_any = policy.is_some_and(|policy| policy.starts_with(b"allkeys"));
         self.most = ctx.max_memory();
     }
 

@@ -117,17 +117,18 @@ impl State {
         }
     }
 
-    /// Handles an eviction: the key stays shut until the lease would have ended. False if it was not a dlock key.
+    /// Handles an eviction: the key stays shut until the lease would have ended. False if it was not a dlock key. Where
+    /// only keys with an expiry are evicted, a client had set one, which ends the lease.
     fn evicted(&mut self, key: Key<'_>) -> bool {
         let Some(lock) = self.store.moved_keys.last_at(key) else { return false };
         match lock.end {
-            Some(end) => {
+            Some(end) if self.store.memory.evicts_any => {
                 self.forget_noted(key, &lock.noted);
                 self.node.evict(key, end, lock.block.top());
                 lock.block.release();
                 self.store.arriving.slots.hold_back(key.name);
             }
-            None => self.lose(lock),
+            _ => self.lose(lock),
         }
         self.set_alarm_if_pending();
         true

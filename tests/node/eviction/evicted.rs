@@ -26,6 +26,19 @@ fn a_lock_that_is_evicted_by_any_policy_is_lost_and_its_key_is_shut(kind: Kind) 
     }
 }
 
+/// A user could shut the keys of others, if the node stored the ends of leases that he lets it evict.
+#[apply(on_two_servers)]
+fn a_lock_with_an_expiry_that_is_evicted_leaves_its_key_free(kind: Kind) {
+    let server = Server::start(kind);
+    let fence = server.run("DLOCK.ACQUIRE job alice 600000").int();
+    server.run("PEXPIRE job 600000");
+    server.run("CONFIG SET maxmemory-policy volatile-ttl");
+    server.run("CONFIG SET maxmemory 1");
+    eventually("it is evicted", || server.run("EXISTS job").int() == 0);
+    server.run("CONFIG SET maxmemory 0");
+    assert!(server.run("DLOCK.ACQUIRE job bob 1000").int() > fence);
+}
+
 /// For the server a lock has no expiry.
 #[apply(on_two_servers)]
 fn a_policy_that_evicts_only_what_has_a_date_leaves_locks_alone(kind: Kind) {
