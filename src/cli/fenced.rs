@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 
-use dlock_client::{Address, Key, Late, NodeError};
+use dlock_client::{Address, Key, NodeError};
 use dlock_core::limits::MAX_FENCE;
 use redis::{AsyncConnectionConfig, RedisError, Value};
 
@@ -95,8 +95,12 @@ fn url(data: Option<&str>, global: &Global) -> Result<String, Failure> {
 }
 
 fn failure(name: &str, error: &RedisError) -> Failure {
-    if let Some(late) = Late::of(error) {
-        return Failure::new(Kind::Lost, late);
+    if error.code() == Some("STALE") {
+        let seen = error.detail().and_then(|detail| detail.split(' ').next()).unwrap_or_default();
+        return Failure::new(
+            Kind::Lost,
+            format_args!("a later holder has been there, with fence {seen}"),
+        );
     }
     let error = NodeError::from(error);
     let words = format!("{name}: {error}");

@@ -69,7 +69,6 @@ mod traffic;
 pub use acquire::lock::Lock;
 pub use client::{Client, ClientBuilder};
 pub use dlock_core::words::{Mode, Patience};
-pub use hold::fenced::{Fenced, Late};
 pub use hold::guard::{Guard, Lease};
 pub use inspect::{DoneInfo, HolderInfo, Inspection, WaiterInfo};
 pub use key::Key;
@@ -90,6 +89,7 @@ pub mod operator {
     pub use crate::reach::address::stand_by::StandBy;
     pub use crate::reach::endpoint::{Connection, Endpoint};
     pub use crate::reach::node::Node;
+    pub use crate::reach::socket::lookups;
 
     use crate::Inspection;
     use redis::Value;

@@ -80,19 +80,6 @@ impl Guard {
         self.held().is_some()
     }
 
-    /// Returns the fence, or an error if other holders have different ones at the same time.
-    #[napi(catch_unwind)]
-    pub fn exclusive_fence<'env>(&self, env: &'env Env) -> napi::Result<Either<f64, Object<'env>>> {
-        let fence = match &*self.held() {
-            None => Err(self.released().into()),
-            Some(guard) => guard.exclusive_fence(),
-        };
-        match fence {
-            Ok(fence) => Ok(Either::A(arguments::number(fence))),
-            Err(error) => failure(env, error).map(Either::B),
-        }
-    }
-
     /// Returns the loss; null while the lock is held.
     #[napi(catch_unwind)]
     pub fn loss<'env>(&self, env: &'env Env) -> napi::Result<Option<Object<'env>>> {

@@ -49,12 +49,6 @@ impl Guard {
         &self.token
     }
 
-    /// Returns the fence. Fails if other holders have different ones at the same time.
-    fn exclusive_fence(&self, py: Python<'_>) -> PyResult<u64> {
-        let fence = self.with(|held| held.guard.exclusive_fence());
-        fence.ok_or_else(|| self.gone(py))?.map_err(|error| errors::raised(py, error))
-    }
-
     /// The lease, in seconds.
     #[getter]
     fn ttl(&self) -> f64 {

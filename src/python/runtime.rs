@@ -11,8 +11,9 @@ use std::process;
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use dlock_client::operator;
 use nix::sys::signal::SigSet;
 use nix::unistd::{getpid, gettid};
 use pyo3::exceptions::PyOSError;
@@ -132,7 +133,7 @@ impl Runtime {
     }
 
     /// Stops the runtime between two steps, until the returned sender is dropped, for a while at most: a fork must
-    /// not copy a half-done step.
+    /// not copy a half-done step, nor a lock of the C library that a lookup of a name holds.
     pub(crate) fn pause(&self) -> Sender<()> {
         let (paused, has_paused) = mpsc::sync_channel(1);
         let (resume, resumed) = mpsc::channel();
@@ -142,6 +143,10 @@ impl Runtime {
             let _ = resumed.recv_timeout(LONGEST_STEP);
         });
         let _ = has_paused.recv_timeout(LONGEST_STEP);
+        let begun = Instant::now();
+        while operator::lookups() > 0 && begun.elapsed() < LONGEST_STEP {
+            thread::sleep(SOON);
+        }
         resume
     }
 }

@@ -327,51 +327,6 @@ testWithServer('a request for a longer lease is answered at once each time', asy
   await guard.release();
 });
 
-testWithServer('only the fence of an exclusive lock is shown to a mark', async ({ server, client, key }) => {
-  for (const options of [{ shared: true }, { limit: 2 }]) {
-    await client.lock(key, options).run((guard) => {
-      assert.throws(() => guard.fenced(server, key), UsageError);
-    });
-  }
-  const guard = await client.lock(key).acquire();
-  assert.throws(() => guard.fenced(server, 5), /a key is text or a Buffer, not 5/);
-  for (const other of [server, null]) assert.throws(() => guard.fenced(other, key), /ioredis or node-redis/);
-  const prefixed = server.redis({ keyPrefix: 'mine:', lazyConnect: true });
-  const refuse = () => guard.fenced(prefixed, key);
-  assert.throws(refuse, (error) => error instanceof UsageError && /without keyPrefix/.test(error.message));
-  await guard.release();
-  assert.throws(() => guard.fenced(server, key), LostError);
-});
-
-testWithEveryServer(
-  'fenced commands are refused once a later holder was there',
-  async ({ server, client, key }) => {
-    const [mark, data] = [`${key}:mark`, `${key}:data`];
-    const redis = server.redis();
-    let early;
-    await client.lock(key).run(async (guard) => {
-      early = guard.fenced(redis, mark);
-      assert.equal(await early.call('SET', data, 'early'), 'OK');
-    });
-    await client.lock(key).run((guard) => guard.fenced(redis, mark).call('SET', data, 'late'));
-    await assert.rejects(early.call('SET', data, 'too late'), /STALE/);
-    assert.equal(await redis.get(data), 'late');
-    redis.disconnect();
-  },
-);
-
-testWithServer('fenced commands are sent by what node-redis has', async ({ client, key }) => {
-  const [one, cluster] = [
-    { sendCommand: async (...sent) => sent },
-    { slots: [], sendCommand: async (...sent) => sent },
-  ];
-  await client.lock(key).run(async (guard) => {
-    const words = ['DLOCK.FENCED', 'mark', String(guard.fence), 'SET', 'data', '5'];
-    assert.deepEqual(await guard.fenced(one, 'mark').call('SET', 'data', 5), [words]);
-    assert.deepEqual(await guard.fenced(cluster, 'mark').call('SET', 'data', 5), ['mark', false, words]);
-  });
-});
-
 testWithServer('a panic is an error', async ({ client, key }) => {
   const guard = await client.lock(key).acquire();
   const panicked = await thrown(InternalError, client[Symbol.for('dlock.panic')]());

@@ -407,21 +407,6 @@ def test_names_are_those_that_programs_use(client: dlock.Client, key: str) -> No
     assert repr(guard).endswith(", not held>")
 
 
-def test_fenced_commands_are_refused_once_a_later_holder_was_there(
-    server: Server, client: dlock.Client, key: str
-) -> None:
-    mark, data = f"{key}:mark", f"{key}:data"
-    with server.redis() as redis:
-        with client.lock(key) as guard:
-            early = guard.fenced(redis, mark)
-            assert early.execute_command("SET", data, "early") == b"OK"
-        with client.lock(key) as late:
-            late.fenced(redis, mark).execute_command("SET", data, "late")
-        with pytest.raises(Exception, match="STALE"):
-            early.execute_command("SET", data, "too late")
-        assert redis.get(data) == b"late"
-
-
 def test_a_panic_is_an_exception(client: dlock.Client, key: str) -> None:
     with client.lock(key) as guard:
         with pytest.raises(dlock.InternalError, match="a panic for a test"):

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use dlock_client::{Client, Guard, Late};
+use dlock_client::{Client, Guard};
 use dlock_judges::{Asked, Heard};
 use harness::contender::change_networks;
 use harness::wait::PATIENCE;
@@ -74,6 +74,13 @@ impl Seen {
         let (counted, lost) = (self.counted(), self.lost());
         format!("counted {counted} times, and the counter says {}: {lost} lost", self.count)
     }
+}
+
+/// The beginning of a command that shows the fence to the mark.
+fn fenced(fence: u64, command: &str) -> redis::Cmd {
+    let mut fenced = redis::cmd("DLOCK.FENCED");
+    fenced.arg(MARK).arg(fence).arg(command);
+    fenced
 }
 
 fn is_change(asked: &Asked) -> bool {
@@ -208,8 +215,7 @@ impl Holder {
     }
 
     async fn write(&mut self, guard: &Guard) {
-        let Ok(Ok(data)) = timeout(ms(200), self.open()).await else { return };
-        let mut data = guard.fenced(data, MARK).expect("it is exclusive");
+        let Ok(Ok(mut data)) = timeout(ms(200), self.open()).await else { return };
         if self.count(&mut data, guard).await {
             self.push(&mut data, guard.fence()).await;
         }
@@ -223,17 +229,17 @@ impl Holder {
     /// not go on: its request may arrive after its next one.
     async fn count(&mut self, data: &mut impl ConnectionLike, guard: &Guard) -> bool {
         let (asked, token) = (Instant::now(), guard.token().as_str());
-        let mut get = redis::cmd("GET");
+        let mut get = fenced(guard.fence(), "GET");
         let read = timeout(ms(200), get.arg(COUNTER).query_async::<Option<String>>(data)).await;
         let Ok(Ok(read)) = read else { return false };
         let read = read.unwrap_or_default();
         self.stand_still();
         let wrote = format!("{} {token}", count_of(&read) + 1);
-        let mut set = redis::cmd("SET");
+        let mut set = fenced(guard.fence(), "SET");
         let written = timeout(ms(200), set.arg(COUNTER).arg(&wrote).exec_async(data)).await;
         let heard = match written {
             Ok(Ok(())) => Heard::Done,
-            Ok(Err(error)) if Late::of(&error).is_some() => {
+            Ok(Err(error)) if error.code() == Some("STALE") => {
                 self.refused.fetch_add(1, Ordering::Relaxed);
                 Heard::Refused
             }
@@ -254,10 +260,10 @@ impl Holder {
     async fn push(&mut self, data: &mut impl ConnectionLike, fence: u64) {
         for _ in 0..self.rng.random_range(1..5) {
             self.stand_still();
-            let mut write = redis::cmd("RPUSH");
+            let mut write = fenced(fence, "RPUSH");
             let written = write.arg(HISTORY).arg(fence).exec_async(data);
             if let Ok(Err(error)) = timeout(ms(200), written).await
-                && Late::of(&error).is_some()
+                && error.code() == Some("STALE")
             {
                 self.refused.fetch_add(1, Ordering::Relaxed);
                 return;

@@ -25,7 +25,6 @@ mod coordinator;
 mod cut;
 mod done;
 mod fault;
-mod fenced;
 mod fences;
 mod gate;
 mod given_back;

@@ -108,19 +108,6 @@ impl Guard {
         self.view.fence
     }
 
-    /// The fence, to show to a service that refuses smaller ones.
-    ///
-    /// # Errors
-    /// Fails when the lock is shared or has permits: its holders have different fences at the same time.
-    pub fn exclusive_fence(&self) -> Result<u64, Error> {
-        if self.view.is_exclusive {
-            return Ok(self.fence());
-        }
-        let why = "this needs an exclusive lock: holders of a shared one have \
-                   different fences at the same time";
-        Err(Error::Usage(why.to_owned()))
-    }
-
     /// True if the client renews the lease until the lock is released.
     #[must_use]
     pub fn is_renewed(&self) -> bool {

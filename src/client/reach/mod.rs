@@ -34,7 +34,7 @@ pub(crate) mod node;
 mod route;
 pub(crate) mod sentinel;
 mod server_connections;
-mod socket;
+pub(crate) mod socket;
 mod tls;
 pub(crate) mod waiting_connections;
 pub(crate) mod wire;

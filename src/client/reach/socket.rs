@@ -5,9 +5,10 @@
 //! their time-outs, again and again. Here the certificates are read once.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures_util::future::{FutureExt, select_ok};
 use redis::aio::AsyncStream;
@@ -16,7 +17,8 @@ use redis::io::tcp::socket2::SockRef;
 use redis::{ConnectionAddr, ConnectionInfo};
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
-use tokio::net::{TcpStream, UnixStream, lookup_host};
+use tokio::net::{TcpStream, UnixStream};
+use tokio::task::spawn_blocking;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
@@ -50,9 +52,40 @@ fn boxed<S: AsyncStream + Send + Sync + 'static, T>((stream, _): (S, T)) -> Stre
     Box::pin(stream)
 }
 
+/// A lookup of a name, until the thread that makes it has ended it.
+struct Lookup;
+
+static LOOKUPS: AtomicUsize = AtomicUsize::new(0);
+
+/// The number of lookups under way, in threads of the runtime. A fork during one leaves a child in which no lookup ends.
+pub fn lookups() -> usize {
+    LOOKUPS.load(Ordering::SeqCst)
+}
+
+impl Lookup {
+    fn begin() -> Lookup {
+        LOOKUPS.fetch_add(1, Ordering::SeqCst);
+        Lookup
+    }
+}
+
+impl Drop for Lookup {
+    fn drop(&mut self) {
+        LOOKUPS.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
 /// Returns all addresses of a host, at least one.
 async fn addresses(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
-    let all: Vec<SocketAddr> = lookup_host((host, port)).await?.collect();
+    if let Ok(ip) = host.parse::<IpAddr>() {
+        return Ok(vec![(ip, port).into()]);
+    }
+    let (name, under_way) = (host.to_owned(), Lookup::begin());
+    let find = move || {
+        let _under_way = under_way;
+        (name.as_str(), port).to_socket_addrs().map(Vec::from_iter)
+    };
+    let all = spawn_blocking(find).await.map_err(io::Error::other)??;
     if all.is_empty() { Err(io::Error::other("the host has no address")) } else { Ok(all) }
 }
 

@@ -1,11 +1,8 @@
 // A lock that is held.
 
 import { inspect } from 'node:util';
-import { key } from './arguments';
 import { type LostError, made } from './errors';
-import { Fenced, type Redis } from './fenced';
 import type * as rust from './native';
-import type { Key } from './options';
 import { expect, forget, outcome, value } from './outcomes';
 import type { Failure, Lease } from './report';
 
@@ -114,18 +111,6 @@ export class Guard {
     this.#watch?.end();
     settle(this.#native);
     return value<Lease>((id) => this.#native.detach(id));
-  }
-
-  /**
-   * Returns a client with commands that show this guard's fence to `mark`: once a later holder has been there, the
-   * server refuses them. `client` is of ioredis or node-redis, for any server with the module. Throws UsageError if the
-   * lock is shared or has a limit, because its holders have different fences at the same time, and LostError if it was
-   * released.
-   */
-  fenced(client: Redis, mark: Key): Fenced {
-    const fence = this.#native.exclusiveFence();
-    if (typeof fence !== 'number') throw made(fence);
-    return new Fenced(client, 'DLOCK.FENCED', key(mark), fence);
   }
 
   /** Releases the lock unless that was done already, for `await using`. */

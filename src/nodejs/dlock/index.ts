@@ -15,7 +15,6 @@ export {
   RefusedError,
   UsageError,
 } from './errors';
-export type { Fenced, Redis } from './fenced';
 export type { Guard } from './guard';
 export type { Lock } from './lock';
 export type { Key, LockOptions, WaitOptions } from './options';

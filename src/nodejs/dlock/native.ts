@@ -50,7 +50,6 @@ export interface Guard {
   validFor(): number;
   isOpen(): boolean;
   loss(): Failure | null;
-  exclusiveFence(): number | Failure;
   extend(id: number, ttl: number): void;
   done(id: number, window: number, outcome: string): void;
   release(id: number): void;

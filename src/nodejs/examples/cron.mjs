@@ -1,11 +1,9 @@
-// A job for cron on several machines: it runs on one of them, and the others end at once.
+// A job for cron on several machines: it runs on one of them, and the others wait, in case that one fails.
 //
 // Run it: DLOCK_NODES=redis://localhost node cron.mjs
 
 import { text } from 'node:stream/consumers';
-import { Client, HeldError } from 'dlock';
-
-const client = new Client();
+import { Client, DoneError } from 'dlock';
 
 /** The job. */
 async function nightly() {
@@ -14,8 +12,8 @@ async function nightly() {
 }
 
 try {
-  await client.lock('nightly', { wait: 0, meta: `process ${process.pid}` }).run(nightly);
+  await new Client().lock('nightly').runOnce(12 * 3_600_000, nightly);
 } catch (error) {
-  if (!(error instanceof HeldError)) throw error;
-  console.log(`runs elsewhere: ${error.holder?.meta ?? ''}`);
+  if (!(error instanceof DoneError)) throw error;
+  console.log('done already');
 }

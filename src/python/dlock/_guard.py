@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
-
 from . import _native
-from ._fenced import Fenced, Redis
 from ._own import Own
 from ._report import Key
-
-R = TypeVar("R", bound=Redis)
 
 
 class BaseGuard(Own):
@@ -56,13 +51,6 @@ class BaseGuard(Own):
             loss = self._native.loss()
             if loss is not None:
                 raise loss
-
-    def fenced(self, client: R, mark: Key) -> Fenced[R]:
-        """Returns a client with commands that show this guard's fence to ``mark``: once a later holder has been
-        there, the server refuses them. ``client`` is redis-py's, for any server with the module, and may be an
-        asyncio one. Raises UsageError if the lock is shared or has a limit, because its holders have different
-        fences at the same time, and LostError if it was released."""
-        return Fenced(client, "DLOCK.FENCED", mark, self._native.exclusive_fence())
 
     def __repr__(self) -> str:
         state = f"valid for {self.valid_for:.1f} s" if self.is_valid else "not held"
