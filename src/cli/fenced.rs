@@ -4,12 +4,14 @@ use std::env;
 use std::ffi::OsString;
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
+use std::time::Duration;
 
-use dlock_client::{Address, Key, NodeError};
+use dlock_client::{Address, Key};
 use dlock_core::limits::MAX_FENCE;
 use redis::{AsyncConnectionConfig, RedisError, Value};
 
 use crate::global::Global;
+use crate::nodes::ask::Trouble;
 use crate::nodes::{self, NOT_GIVEN};
 use crate::say::exit::Exit;
 use crate::say::failure::Failure;
@@ -62,7 +64,7 @@ impl Args {
             command.query_async::<Value>(&mut *connection).await
         };
         let reply = said.await.map_err(|error| {
-            let mut failure = failure(&server.name, &error);
+            let mut failure = failure(&server.name, &error, within);
             if is_default && matches!(failure.kind, Kind::Unfit | Kind::Unreachable) {
                 failure.message.push_str(&format!("\n{NOT_GIVEN}"));
             }
@@ -94,7 +96,7 @@ fn url(data: Option<&str>, global: &Global) -> Result<String, Failure> {
     }
 }
 
-fn failure(name: &str, error: &RedisError) -> Failure {
+fn failure(name: &str, error: &RedisError, within: Duration) -> Failure {
     if error.code() == Some("STALE") {
         let seen = error.detail().and_then(|detail| detail.split(' ').next()).unwrap_or_default();
         return Failure::new(
@@ -102,9 +104,8 @@ fn failure(name: &str, error: &RedisError) -> Failure {
             format_args!("a later holder has been there, with fence {seen}"),
         );
     }
-    let error = NodeError::from(error);
-    let words = format!("{name}: {error}");
-    Failure::new(Kind::from(error), words)
+    let Trouble { kind, words } = Trouble::of(error, within);
+    Failure::new(kind, format!("{name}: {words}"))
 }
 
 fn write(out: &mut impl Write, reply: &Value) -> io::Result<()> {

@@ -4,6 +4,7 @@ use std::process::Command;
 
 use harness::program::{self, Said};
 use harness::{Quorum, eventually, wall_clock};
+use nix::sys::signal::Signal;
 
 use crate::running::{Running, dlock};
 
@@ -98,6 +99,21 @@ fn a_lease_may_be_shared() {
     dlock(&quorum, &["acquire", "-s", "page"]).with_code(0);
     dlock(&quorum, &["acquire", "-n", "-s", "page"]).with_code(0);
     dlock(&quorum, &["acquire", "-n", "page"]).with_code(1);
+}
+
+/// The caller takes the exit code for a failure, and releases nothing.
+#[test]
+fn a_signal_while_a_node_hangs_leaves_no_lock() {
+    let quorum = Quorum::start(3);
+    quorum[2].pause();
+    let mut command = program::command(&quorum.urls());
+    command.args(["--node-timeout", "10s", "acquire", "--ttl", "60s", "job"]);
+    let acquiring = Running::of(command);
+    eventually("it is held", || (0..2).all(|node| quorum[node].node("leases").int() == 1));
+    acquiring.signal(Signal::SIGTERM);
+    quorum[2].resume();
+    acquiring.ended().with_code(143);
+    quorum.until_released();
 }
 
 /// Runs a script with the program as `$DLOCK`.

@@ -306,6 +306,9 @@ fn an_agent_is_no_node(kind: Kind) {
     let said = dlock_at(std::slice::from_ref(&url), &["doctor"]).with_code(1);
     let behind = format!("its nodes are redis://{}", addresses(&servers)[0]);
     assert!(said.out.contains(&behind), "{}", said.out);
-    let said = dlock_at(&[url], &["run", "-n", "job", "--", "true"]).with_code(78);
-    assert!(said.err.contains("an agent"), "{}", said.err);
+    for words in ["run -n job -- true", "fenced --fence 1 mark -- GET data"] {
+        let words: Vec<&str> = words.split(' ').collect();
+        let said = dlock_at(std::slice::from_ref(&url), &words).with_code(78);
+        assert!(said.err.contains("an agent"), "{}", said.err);
+    }
 }

@@ -1,6 +1,8 @@
 //! `dlock acquire`: takes a lock for a script.
 
-use dlock_client::{Guard, LockOptions};
+use std::pin::pin;
+
+use dlock_client::{Client, Guard, LockOptions};
 use nix::unistd::getppid;
 
 use super::events::Events;
@@ -47,7 +49,9 @@ impl Args {
             Err(signal) => return Ok(Exit::Signal(signal)),
         };
         let end = match take::take(&client, (&name.key, &options), &mut signals, events).await {
-            Outcome::Taken(guard) => hand_over(&name, guard, global.json).await,
+            Outcome::Taken(guard) => {
+                hand_over(&name, guard, global.json, (&client, &mut signals)).await
+            }
             Outcome::Failed(error) => Err(self.lock.failure(&error)),
             Outcome::Interrupted(signal) => Ok(Exit::Signal(signal)),
         };
@@ -56,15 +60,32 @@ impl Args {
     }
 }
 
-async fn hand_over(name: &Named, guard: Guard, json: bool) -> Result<Exit, Failure> {
+/// Prints the lease, and leaves it to the caller, unless a signal arrives before the nodes have answered.
+async fn hand_over(
+    name: &Named,
+    guard: Guard,
+    json: bool,
+    (client, signals): (&Client, &mut Signals),
+) -> Result<Exit, Failure> {
     let lease =
         ShownLease { name, token: guard.token(), fence: guard.fence(), left: guard.valid_for() };
     if let Err(error) = lease.deliver(json) {
         let _ = guard.release().await;
         return Err(Failure::internal(&format_args!("cannot print the token: {error}")));
     }
-    guard.detach().await.map_err(|loss| Failure::new(Kind::Lost, loss))?;
-    Ok(Exit::OK)
+    let token = *guard.token();
+    let mut detached = pin!(guard.detach());
+    tokio::select! {
+        biased;
+        signal = signals.next_that_ends() => {
+            let _ = detached.await;
+            let _ = client.release(name.key.clone(), &token).await;
+            Ok(Exit::Signal(signal))
+        }
+        detached = &mut detached => {
+            detached.map(|_| Exit::OK).map_err(|loss| Failure::new(Kind::Lost, loss))
+        }
+    }
 }
 
 const HELP: &str = "\

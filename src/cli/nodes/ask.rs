@@ -207,7 +207,7 @@ impl Node {
 }
 
 impl Trouble {
-    fn of(error: &RedisError, timeout: Duration) -> Trouble {
+    pub fn of(error: &RedisError, timeout: Duration) -> Trouble {
         if error.is_timeout() {
             let words = format!("no answer within {}", duration::shown(timeout));
             return Trouble { kind: Kind::TimedOut, words };
