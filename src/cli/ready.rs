@@ -148,8 +148,12 @@ async fn look(mut node: Node) -> Result<Readiness, Trouble> {
     let [about, info, written] = &answers[..] else {
         return Err("it sent fewer replies than it got requests: is a proxy in between?".into());
     };
-    if let Value::ServerError(error) = about {
-        return Err(Trouble::said(error));
+    for answer in [about, written] {
+        if let Value::ServerError(error) = answer
+            && (answer == about || error.code() == "NOPERM")
+        {
+            return Err(Trouble::said(error));
+        }
     }
     let fields = Fields::of(about).ok_or("its answer to DLOCK.NODE cannot be understood")?;
     if fields.text("role").as_deref() == Some("agent") {

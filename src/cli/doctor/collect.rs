@@ -64,6 +64,7 @@ pub async fn answers(mut node: Node) -> Result<NodeAnswers, Trouble> {
         node: pairs(about),
         cluster: lines(cluster),
         denied: denied(probes),
+        no_key: probes.first().and_then(error).filter(|error| error.starts_with("NOPERM")),
         refuses: probes.first().and_then(refuses_writes),
         clock: clock(time, before, uncertainty),
     })

@@ -21,6 +21,7 @@ pub const CHECKS: &[Check] = &[
     node_denied,
     info_denied,
     config_denied,
+    key_denied,
     time_denied,
 ];
 
@@ -166,6 +167,11 @@ fn info_denied(node: &NodeAnswers) -> Option<Finding> {
 fn config_denied(node: &NodeAnswers) -> Option<Finding> {
     let error = node.config.as_ref().err()?;
     Some(skipped("CONFIG GET", error, "+config|get"))
+}
+
+fn key_denied(node: &NodeAnswers) -> Option<Finding> {
+    let error = node.no_key.as_ref().filter(|_| node.denied.is_empty())?;
+    Some(skipped("a request with the key dlock:doctor", error, "~dlock:doctor"))
 }
 
 fn time_denied(node: &NodeAnswers) -> Option<Finding> {

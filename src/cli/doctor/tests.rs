@@ -26,6 +26,7 @@ fn good(number: u32) -> Facts {
         node: Ok(Fields::of_lines(&node)),
         cluster: Err("not in cluster mode".into()),
         denied: Vec::new(),
+        no_key: None,
         refuses: None,
         clock: Some(Clock { time: NOW, ahead: 300, uncertainty: 200 }),
     };

@@ -73,6 +73,7 @@ impl From<&RedisError> for NodeError {
             (_, Some("ERR")) if details.contains(NO_PERMISSION) => {
                 of_line(format!("NOPERM {details}"))
             }
+            (_, Some("ERR")) if details.contains(IS_BUSY) => of_line(format!("BUSY {details}")),
             (_, Some(code)) => of_line(format!("{code} {details}")),
             (ErrorKind::AuthenticationFailed, _) => NodeError::Refused(format!(
                 "WRONGPASS the user or the password is not accepted: {details}"
@@ -90,6 +91,7 @@ impl From<&RedisError> for NodeError {
 }
 
 const NO_PERMISSION: &str = "has no permissions";
+const IS_BUSY: &str = "is busy running a";
 const HUNG_UP: &str = "the connection was closed before the server answered";
 const MAX_CLIENTS: &str = "are there too many clients? then raise maxclients";
 const NO_REDIS: &str = "the server there does not speak the Redis protocol \

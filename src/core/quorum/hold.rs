@@ -182,7 +182,7 @@ impl<R: Rules> Hold<R> {
                 self.complete(node, now);
             }
             // The node forgot the lease, and then granted it to another client. That client releases its grant
-            // after a while, and this request waits for it, however many other clients wait.
+            // after a while. At the gate the clients that waited before have their turn first.
             Answer::Denied if self.is_own(id) && self.hands_on.is_none() => {
                 self.ballot.wait_behind(&mut self.out, node, now);
             }

@@ -104,7 +104,7 @@ impl<R: Rules> Acquisition<R> {
                 self.ask_anew(time);
             }
             // There is no other node, and this one keeps the place for a while.
-            _ if alone && answer.is_failure() => {
+            _ if alone && (answer.is_failure() || answer == Answer::Refused(Obstacle::Busy)) => {
                 self.missing_since.get_or_insert(time.now);
                 if self.is_late(time) {
                     return self.lose(Failure::NoQuorum);
