@@ -148,12 +148,12 @@ async fn look(mut node: Node) -> Result<Readiness, Trouble> {
     let [about, info, written] = &answers[..] else {
         return Err("it sent fewer replies than it got requests: is a proxy in between?".into());
     };
-    for answer in [about, written] {
-        if let Value::ServerError(error) = answer
-            && (answer == about || error.code() == "NOPERM")
-        {
+    match (about, written) {
+        (Value::ServerError(error), _) => return Err(Trouble::said(error)),
+        (_, Value::ServerError(error)) if error.code() == "NOPERM" => {
             return Err(Trouble::said(error));
         }
+        _ => {}
     }
     let fields = Fields::of(about).ok_or("its answer to DLOCK.NODE cannot be understood")?;
     if fields.text("role").as_deref() == Some("agent") {

@@ -139,6 +139,12 @@ mod tests {
         let line = "ERR unknown command 'FOO'".to_owned();
         let told = format!("{line}, with args beginning with: 'AUTH' 'secret'");
         assert_eq!(of_line(told), NodeError::Refused(line));
+        let busy = RedisError::from((
+            redis::ErrorKind::Server(redis::ServerErrorKind::ResponseError),
+            "",
+            "Redis is busy running a script".to_owned(),
+        ));
+        assert_eq!(NodeError::from(&busy).to_string(), "BUSY Redis is busy running a script");
         assert_eq!(plain("Connection refused (os error 111)"), "Connection refused");
     }
 }

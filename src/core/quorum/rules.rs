@@ -107,8 +107,8 @@ pub trait Rules: Clone + Debug {
         Instant(begun.0.saturating_add(length))
     }
 
-    /// The earliest end of a lease that its node lacks. In its quarantine the node grants the lock to nobody,
-    /// and afterwards it may.
+    /// The earliest end of a lease that its node lacks. The node grants the lock to other clients as soon as its
+    /// quarantine has ended.
     fn lacks(&self, end: Instant, quarantine: Instant) -> Instant {
         end.min(quarantine)
     }

@@ -137,6 +137,8 @@ impl Wanted {
         let keep = keep.ok_or(None)?;
         if !self.waits {
             self.waits = true;
+            // The outage of the request before may be over.
+            self.outage = Outage::default();
             self.acquisition = acquisition(lock, &self.terms, true, &self.outage);
         }
         self.due = Some(end_of(keep));

@@ -40,25 +40,27 @@ fn where_a_request_to_wait_was_sent_again_the_release_is_final() {
 }
 
 #[test]
-fn a_client_of_the_only_node_in_quarantine_asks_again_now_and_then_and_keeps_its_place() {
-    let mut trial = trial(plan(1, Forever));
-    trial.sends("0A100");
-    trial.hears(0, Answer::Refused(Obstacle::Quarantine(Millis(TTL))));
-    trial.sends("");
-    trial.wakes();
-    trial.sends("0A100");
-    trial.hears(0, Answer::Denied);
-    trial.sends("0A100w");
-    trial.waited(0, Answer::Unreachable);
-    trial.sends("0Ak");
-    for _ in 0..3 {
-        trial.hears(0, Answer::Refused(Obstacle::Quarantine(Millis(TTL))));
+fn a_client_of_the_only_node_that_refuses_asks_again_now_and_then_and_keeps_its_place() {
+    for obstacle in [Obstacle::Quarantine(Millis(TTL)), Obstacle::Busy] {
+        let mut trial = trial(plan(1, Forever));
+        trial.sends("0A100");
+        trial.hears(0, Answer::Refused(obstacle));
         trial.sends("");
         trial.wakes();
+        trial.sends("0A100");
+        trial.hears(0, Answer::Denied);
+        trial.sends("0A100w");
+        trial.waited(0, Answer::Unreachable);
         trial.sends("0Ak");
+        for _ in 0..3 {
+            trial.hears(0, Answer::Refused(obstacle));
+            trial.sends("");
+            trial.wakes();
+            trial.sends("0Ak");
+        }
+        trial.hears(0, Answer::Granted(Fence(120)));
+        trial.wins(120);
     }
-    trial.hears(0, Answer::Granted(Fence(120)));
-    trial.wins(120);
 }
 
 #[test]
