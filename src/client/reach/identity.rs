@@ -6,6 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use dlock_core::quorum::{Met, Occupant, Roster};
+use dlock_core::words::Instant;
 use futures_util::future::join_all;
 use redis::Value;
 use tokio::select;
@@ -13,6 +14,7 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 use tracing::debug;
 
+use crate::clock;
 use crate::inspect::Fields;
 use crate::reach::address::host::Host;
 use crate::reach::address::{Address, Place, Seeds};
@@ -30,8 +32,6 @@ pub(crate) struct Identities {
     roster: Mutex<Roster<String>>,
     /// Wakes clients when a node's server has changed, or a connection is back.
     taken: watch::Sender<()>,
-    /// For each node: how often its connection has come back.
-    returns: Vec<AtomicU64>,
     listener: Listener,
     /// Time-out of a request that has none of its own.
     pub(crate) timeout: Duration,
@@ -41,6 +41,10 @@ pub(crate) struct Identities {
 struct Entry {
     name: String,
     leads: Leads,
+    /// End of the node's quarantine, on [`clock::now`], as the node reported it; zero without one.
+    quarantined: AtomicU64,
+    /// How often its connection has come back.
+    returns: AtomicU64,
 }
 
 /// Destination of an address.
@@ -75,11 +79,10 @@ impl Identities {
                     Leads::Primary { sentinels: Sentinels::new(watched), last: Mutex::default() }
                 }
             };
-            Entry { name, leads }
+            Entry { name, leads, quarantined: AtomicU64::default(), returns: AtomicU64::default() }
         };
-        let entries: Vec<Entry> = addresses.into_iter().map(entry).collect();
-        let returns = entries.iter().map(|_| AtomicU64::new(0)).collect();
-        Identities { entries, roster, taken: watch::Sender::new(()), returns, listener, timeout }
+        let entries = addresses.into_iter().map(entry).collect();
+        Identities { entries, roster, taken: watch::Sender::new(()), listener, timeout }
     }
 
     /// Number of changes of a node's server.
@@ -99,15 +102,26 @@ impl Identities {
 
     /// Number of times the connection to a node has come back.
     pub(crate) fn returns(&self, node: usize) -> u64 {
-        self.returns.get(node).map_or(0, |returns| returns.load(Ordering::Relaxed))
+        self.entries.get(node).map_or(0, |entry| entry.returns.load(Ordering::Relaxed))
     }
 
     /// Notes that the connection to a node is back.
     pub(crate) fn is_back(&self, node: usize) {
-        if let Some(returns) = self.returns.get(node) {
-            returns.fetch_add(1, Ordering::Relaxed);
+        if let Some(entry) = self.entries.get(node) {
+            entry.returns.fetch_add(1, Ordering::Relaxed);
             self.taken.send_replace(());
         }
+    }
+
+    /// Notes the time left of a node's quarantine; zero: it grants locks.
+    pub(crate) fn in_quarantine(&self, node: usize, left: Duration) {
+        let until = if left.is_zero() { 0 } else { clock::now().later(left).0 };
+        self.entries[node].quarantined.store(until, Ordering::Relaxed);
+    }
+
+    /// Time left of a node's quarantine, as far as is known.
+    pub(crate) fn quarantine(&self, node: usize) -> Duration {
+        clock::left(Instant(self.entries[node].quarantined.load(Ordering::Relaxed)))
     }
 
     /// The address as it is shown.
@@ -157,31 +171,33 @@ impl Identities {
     async fn find(&self, node: usize, within: Duration) -> Result<Wire, NodeError> {
         let before = self.roster().address(node);
         let reached = self.reach(before, within).await;
-        let (mut wire, mut id) = reached.map_err(|error| self.lapsed(node, error))?;
+        let (mut wire, mut about) = reached.map_err(|error| self.lapsed(node, error))?;
         {
             let mut roster = self.roster();
-            if roster.meet(node, &id) == Met::Known {
+            if roster.meet(node, &about.id) == Met::Known {
+                self.met(node, &about);
                 return Ok(wire.of_tenure(roster.changes(node)));
             }
         }
         debug!(node = self.name(node), "another server is at its address; it is looked for");
-        let seen = self.look_around(before, &id, within).await;
+        let seen = self.look_around(before, &about.id, within).await;
         let address = {
             let mut roster = self.roster();
             roster.rebind(&seen);
             roster.address(node)
         };
         if address != before {
-            (wire, id) = self.reach(address, within).await?;
+            (wire, about) = self.reach(address, within).await?;
         }
         let (taken, tenure) = {
             let mut roster = self.roster();
-            (roster.take(node, id.clone()), roster.changes(node))
+            (roster.take(node, about.id.clone()), roster.changes(node))
         };
+        self.met(node, &about);
         match taken {
             Occupant::Same => {}
-            Occupant::Stranger(before) => self.tell_stranger(node, before, id),
-            Occupant::Twin(other) => return Err(self.duplicate(other, id)),
+            Occupant::Stranger(before) => self.tell_stranger(node, before, about.id),
+            Occupant::Twin(other) => return Err(self.duplicate(other, about.id)),
         }
         Ok(wire.of_tenure(tenure))
     }
@@ -200,15 +216,15 @@ impl Identities {
         let reach = |address| async move {
             match self.leads(address) {
                 _ if address == known => Some(id.to_owned()),
-                Some(Leads::Server(_)) => Some(self.reach(address, within).await.ok()?.1),
+                Some(Leads::Server(_)) => Some(self.reach(address, within).await.ok()?.1.id),
                 _ => self.roster().id(address).cloned(),
             }
         };
         join_all((0..self.entries.len()).map(reach)).await
     }
 
-    /// Opens a connection to an address, and reads the node-id there.
-    async fn reach(&self, address: usize, within: Duration) -> Result<(Wire, String), NodeError> {
+    /// Opens a connection to an address, and asks the server there about itself.
+    async fn reach(&self, address: usize, within: Duration) -> Result<(Wire, About), NodeError> {
         let Some(Leads::Server(endpoint)) = self.leads(address) else {
             return Err(NodeError::Unreachable("it has no address".to_owned()));
         };
@@ -219,7 +235,7 @@ impl Identities {
                         (redis+sentinel://host:26379/NAME)";
             return Err(NodeError::Unfit(text.to_owned()));
         }
-        Ok((wire, about.id))
+        Ok((wire, about))
     }
 
     // --- a primary behind Sentinels ----------------------------------------------------------------
@@ -250,6 +266,7 @@ impl Identities {
             }
             (is_there, taken, roster.changes(node))
         };
+        self.met(node, &about);
         match taken {
             Occupant::Same => {}
             Occupant::Stranger(before) if is_there => self.tell_stranger(node, before, about.id),
@@ -282,6 +299,7 @@ impl Identities {
             let now = recognise(&wire, host, seeds, &members, within).await;
             self.has_members(node, now.map_err(named)?);
         }
+        self.met(node, &about);
         let taken = self.roster().join(node, about.id.clone());
         match taken {
             Occupant::Twin(other) => Err(self.duplicate(other, about.id)),
@@ -313,6 +331,13 @@ impl Identities {
             && !ids.is_empty()
         {
             *lock(members) = ids;
+        }
+    }
+
+    /// Notes the quarantine of a node's server.
+    fn met(&self, node: usize, about: &About) {
+        if !about.quarantine.is_zero() {
+            self.in_quarantine(node, about.quarantine);
         }
     }
 

@@ -2,15 +2,13 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use dlock_core::words::Instant;
 use redis::{Cmd, Value};
 use tokio::time::timeout;
 use tracing::debug;
 
-use crate::clock;
 use crate::key::Key;
 use crate::reach::identity::Identities;
 use crate::reach::route::{NodeConnections, Route};
@@ -23,8 +21,6 @@ pub struct Node {
     identities: Arc<Identities>,
     /// True if the node did not answer the last request.
     suspect: AtomicBool,
-    /// End of its quarantine, on [`clock::now`], as the node reported it; zero without one.
-    quarantined: AtomicU64,
     connections: NodeConnections,
 }
 
@@ -49,8 +45,7 @@ impl Answered {
 impl Node {
     pub(crate) fn new(place: usize, identities: Arc<Identities>) -> Node {
         let connections = NodeConnections::new(&identities, place);
-        let (suspect, quarantined) = (AtomicBool::default(), AtomicU64::default());
-        Node { place, identities, suspect, quarantined, connections }
+        Node { place, identities, suspect: AtomicBool::default(), connections }
     }
 
     /// The node's address, without secrets.
@@ -163,12 +158,11 @@ impl Node {
 
     /// Notes a node's quarantine and its end.
     pub(crate) fn note(&self, state: &NodeState) {
-        let until = match state {
-            NodeState::Quarantine(left) => clock::now().later(*left),
-            NodeState::Granted(_) => Instant(0),
-            _ => return,
-        };
-        self.quarantined.store(until.0, Ordering::Relaxed);
+        match state {
+            NodeState::Quarantine(left) => self.identities.in_quarantine(self.place, *left),
+            NodeState::Granted(_) => self.identities.in_quarantine(self.place, Duration::ZERO),
+            _ => {}
+        }
     }
 
     /// True if the node did not answer the last request, or is in quarantine.
@@ -178,7 +172,7 @@ impl Node {
 
     /// Time left of the node's quarantine, as far as is known.
     pub(crate) fn quarantine(&self) -> Duration {
-        clock::left(Instant(self.quarantined.load(Ordering::Relaxed)))
+        self.identities.quarantine(self.place)
     }
 
     /// Sends a command that waits at the node, over a connection of its own. Dropping this future closes the
