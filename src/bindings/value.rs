@@ -38,8 +38,8 @@ pub struct Record {
 /// Names and values.
 pub type Fields = Vec<(&'static str, Value)>;
 
-/// Each node's answer or error.
-type Answers<T> = Vec<(String, Result<T, NodeError>)>;
+/// Each node's report about a lock, or its error.
+type Answers = Vec<(String, Result<Option<Inspection>, NodeError>)>;
 
 impl Record {
     fn new<const N: usize>(kind: &'static str, fields: [(&'static str, Value); N]) -> Record {
@@ -174,35 +174,20 @@ impl From<Lease> for Value {
     }
 }
 
-impl From<Answers<Option<Inspection>>> for Value {
-    fn from(answers: Answers<Option<Inspection>>) -> Value {
-        of_nodes("NodeInspection", "lock", answers, |lock| lock.as_ref().map(Record::from).into())
-    }
-}
-
-impl From<Answers<u64>> for Value {
-    fn from(answers: Answers<u64>) -> Value {
-        of_nodes("NodeBreak", "ended", answers, Value::Number)
-    }
-}
-
-fn of_nodes<T>(
-    kind: &'static str,
-    name: &'static str,
-    answers: Answers<T>,
-    value: impl Fn(T) -> Value,
-) -> Value {
-    let answer = |(node, answer): (String, Result<T, NodeError>)| {
-        let answer = match answer {
-            Ok(answer) => (name, value(answer)),
-            Err(error) => {
-                let report = Report { node: node.clone(), state: error.into() };
-                ("error", Record::from(&report).into())
-            }
+impl From<Answers> for Value {
+    fn from(answers: Answers) -> Value {
+        let answer = |(node, answer): (String, Result<Option<Inspection>, NodeError>)| {
+            let answer = match answer {
+                Ok(lock) => ("lock", lock.as_ref().map(Record::from).into()),
+                Err(error) => {
+                    let report = Report { node: node.clone(), state: error.into() };
+                    ("error", Record::from(&report).into())
+                }
+            };
+            Record::new("NodeInspection", [("node", node.into()), answer])
         };
-        Record::new(kind, [("node", node.into()), answer])
-    };
-    Value::List(answers.into_iter().map(answer).collect())
+        Value::List(answers.into_iter().map(answer).collect())
+    }
 }
 
 /// A list of records.

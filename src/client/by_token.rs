@@ -1,4 +1,4 @@
-//! Locks without a guard: extended and released by their token, inspected and broken.
+//! Locks without a guard: extended and released by their token, and inspected.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use dlock_core::quorum::{Hold, State};
 use dlock_core::words::Mode;
 use dlock_core::words::{Fence, Instant};
 use futures_util::future::join_all;
-use redis::{Cmd, Value};
+use redis::Cmd;
 use tokio::sync::oneshot;
 
 use crate::client::Client;
@@ -151,45 +151,15 @@ impl Client {
     ) -> Result<Vec<(String, Result<Option<Inspection>, NodeError>)>, Error> {
         let key = &key.into();
         check_key(key)?;
-        Ok(self.named(self.inspections(key).await.into_iter()))
-    }
-
-    async fn inspections(&self, key: &Key) -> Vec<Result<Option<Inspection>, NodeError>> {
         let within = self.shared.timeout(Duration::MAX);
-        let replies = self
-            .send_all(redis::cmd("DLOCK.INSPECT").arg(key.as_bytes()), within, |_| Ok(()))
-            .await;
-        replies.into_iter().map(|reply| Ok(Inspection::read(&reply?)?)).collect()
-    }
-
-    /// Ends all leases of a lock on all nodes, or only the lease of this token. Returns the number of leases
-    /// that each node ended. A guard notices at its next renewal, after a third of its lease at the latest.
-    ///
-    /// # Errors
-    /// Fails when the key is empty.
-    pub async fn break_lock(
-        &self,
-        key: impl Into<Key>,
-        token: Option<&Token>,
-    ) -> Result<Vec<(String, Result<u64, NodeError>)>, Error> {
-        let key = &key.into();
-        check_key(key)?;
-        let mut command = redis::cmd("DLOCK.BREAK");
+        let mut command = redis::cmd("DLOCK.INSPECT");
         command.arg(key.as_bytes());
-        if let Some(token) = token {
-            command.arg(token.as_str());
-        }
-        let within = self.shared.timeout(Duration::MAX);
-        // A second request could end the lock of the next holder.
-        let once = |again| match again {
-            true => Err(NodeError::Unreachable(NO_ANSWER.to_owned())),
-            false => Ok(()),
-        };
-        let replies = self.send_all(&command, within, once).await;
-        Ok(self.named(replies.into_iter().map(|reply| match reply? {
-            Value::Int(ended) => Ok(u64::try_from(ended).unwrap_or(0)),
-            other => Err(NodeError::Refused(format!("an unexpected reply: {other:?}"))),
-        })))
+        let asked = self.shared.nodes.iter().map(async |node| {
+            let reply = node.counted(node.ask(&command, within, |_| Ok(())).await);
+            let inspected = reply.and_then(|reply| Ok(Inspection::read(&reply)?));
+            (node.name().to_owned(), inspected)
+        });
+        Ok(join_all(asked).await)
     }
 
     /// Fails unless the nodes that agree are a majority: either the lock is lost, or too few nodes answer.
@@ -262,21 +232,6 @@ impl Client {
         }
         answers
     }
-
-    async fn send_all(
-        &self,
-        command: &Cmd,
-        within: Duration,
-        enter: impl Fn(bool) -> Result<(), NodeError> + Copy,
-    ) -> Vec<Result<Value, NodeError>> {
-        let asked = self.shared.nodes.iter().map(|node| node.ask(command, within, enter));
-        let replies = join_all(asked).await;
-        self.shared.nodes.iter().zip(replies).map(|(node, reply)| node.counted(reply)).collect()
-    }
-
-    fn named<T>(&self, values: impl Iterator<Item = T>) -> Vec<(String, T)> {
-        self.shared.nodes.iter().map(|node| node.name().to_owned()).zip(values).collect()
-    }
 }
 
 /// Locks that one process of a program hands over to the next one.
@@ -335,7 +290,3 @@ fn against(nodes: &[(Answer, NodeState)]) -> usize {
 }
 
 const RUNTIME: &str = "the runtime has ended";
-
-/// The error for a request that is not sent twice.
-const NO_ANSWER: &str =
-    "the connection broke before the answer, and the request may have ended the lock";

@@ -117,17 +117,6 @@ impl Client {
         self.run(id, async move { client.inspect(key).await });
     }
 
-    /// Ends all leases of a lock on all nodes, or only the lease of this token. The outcome has the number of
-    /// leases that each node ended.
-    #[napi(catch_unwind)]
-    pub fn break_lock(&self, id: u32, key: Name, token: Option<String>) {
-        let (client, key) = (Arc::clone(&self.client), arguments::key(key));
-        self.run(id, async move {
-            let token = token.as_deref().map(arguments::token).transpose()?;
-            client.break_lock(key, token.as_ref()).await
-        });
-    }
-
     /// Waits until releases in the background are done, and closes the idle connections.
     #[napi(catch_unwind)]
     pub fn close(&self, id: u32) {

@@ -89,22 +89,6 @@ impl Client {
         carry_out(py, &local, to, inspected)
     }
 
-    /// Ends all leases of a lock on all nodes, or only the lease of this token. Returns the number of leases
-    /// that each node ended.
-    fn break_lock(
-        &self,
-        py: Python<'_>,
-        to: ReplyTo<'_>,
-        key: Name,
-        token: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<Py<PyAny>> {
-        let token = token.map(arguments::token).transpose()?;
-        let local = self.local(py)?;
-        let client = local.client.clone();
-        let broken = async move { client.break_lock(key.0, token.as_ref()).await };
-        carry_out(py, &local, to, broken)
-    }
-
     /// Waits until releases in the background are done, and closes the idle connections.
     fn close(&self, py: Python<'_>, to: ReplyTo<'_>) -> PyResult<Py<PyAny>> {
         let local = match self.present() {

@@ -124,7 +124,6 @@ impl Run {
                 self.held.insert(text(&step["as"]), held);
             }
             "lost" => self.lost(&name, step),
-            "break" => self.break_lock(step),
             "grows" => {
                 let all = strings(&step["grows"]);
                 let fences: Vec<u64> = all.iter().map(|name| self.fences[name]).collect();
@@ -284,19 +283,6 @@ impl Run {
                 is_this
             })
         });
-    }
-
-    /// An operator ends locks at the nodes.
-    fn break_lock(&mut self, step: &Json) {
-        let key = self.keys.key(&step["break"]);
-        let token = step["token"].as_str().map(|name| self.at_node(name));
-        for (at, server) in self.servers.iter().enumerate().filter(|(_, one)| one.is_running()) {
-            let words = [Some(b"DLOCK.BREAK".to_vec()), Some(key.clone()), token.clone()];
-            let words: Vec<Vec<u8>> = words.into_iter().flatten().collect();
-            if step["fails"].is_null() {
-                assert_eq!(step["ended"][at], server.client().run_args(&words).int());
-            }
-        }
     }
 
     /// The token that the agent has at the first node for a holder. The fence there is the holder's, too.

@@ -78,7 +78,6 @@ impl Run {
             }
             "detach" | "extendLease" | "releaseLease" => self.lease(verb, &name, step).await,
             "inspect" => self.inspect(step).await,
-            "break" => self.break_lock(step).await,
             "hears" => self.hears(step),
             "release" | "extend" | "done" | "check" | "lost" | "ttl" => {
                 self.guard(verb, &name, step).await
@@ -233,19 +232,6 @@ impl Run {
         }
     }
 
-    async fn break_lock(&self, step: &Json) {
-        let token = step["token"].as_str().map(|name| *self.guards[name].token());
-        let answers = match self.client.break_lock(self.key(&step["break"]), token.as_ref()).await {
-            Ok(answers) => answers,
-            Err(error) => return self.judge(Err(error), step),
-        };
-        self.judge(Ok(()), step);
-        for (at, (_, answer)) in answers.iter().enumerate() {
-            assert_eq!(step["ended"][at], Json::from(answer.as_ref().ok().copied()));
-            judge_state(step, at, answer.as_ref().err());
-        }
-    }
-
     fn hears(&self, step: &Json) {
         let key = Key::from(self.key(&step["key"]));
         eventually(&step.to_string(), || {
@@ -372,7 +358,7 @@ pub fn strings(words: &Json) -> Vec<String> {
 }
 
 /// The verbs of the steps.
-pub const VERBS: [&str; 30] = [
+pub const VERBS: [&str; 29] = [
     "lock",
     "try",
     "begin",
@@ -389,7 +375,6 @@ pub const VERBS: [&str; 30] = [
     "extendLease",
     "releaseLease",
     "inspect",
-    "break",
     "hears",
     "grows",
     "forget",

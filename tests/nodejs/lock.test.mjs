@@ -180,11 +180,7 @@ testAlone('wrong options, keys and addresses are refused', async () => {
     ['', /the key is empty/],
   ]) {
     assert.throws(() => client.lock(name), words);
-    for (const ask of [
-      () => client.inspect(name),
-      () => client.breakLock(name),
-      () => client.release(name, TOKEN),
-    ])
+    for (const ask of [() => client.inspect(name), () => client.release(name, TOKEN)])
       assert.match((await thrown(UsageError, ask())).message, words);
   }
   const lock = client.lock('key');
@@ -200,7 +196,6 @@ testAlone('wrong options, keys and addresses are refused', async () => {
     [() => client.extend('key', TOKEN, 5_000), /options are an object, not undefined/],
     [() => client.extend('key', TOKEN, 5_000, { fenc: 1 }), /there is no option fenc/],
     [() => client.release('key', Buffer.from('mine')), /a token is a text, not object/],
-    [() => client.breakLock('key', ''), /a token is 32 hex digits/],
   ]) {
     assert.match((await thrown(UsageError, ask())).message, words);
   }
@@ -310,7 +305,7 @@ testWithServer('a lease without renewal outlives its guard', async ({ server, cl
   });
   await client.close();
   assert.ok(!(await server.isFree(key)));
-  await client.breakLock(key);
+  await server.run('DLOCK.BREAK', key);
   assert.deepEqual(warnings, []);
   process.off('warning', listen);
 });
@@ -406,7 +401,6 @@ testWithServer('the holder and the waiters of a lock are shown', async ({ server
   assert.deepEqual([foreign.mode, foreign.holders], ['foreign', []]);
   assert.ok(foreign.expires > 0 && foreign.expires <= 60_000);
   await server.run('DEL', key);
-  assert.deepEqual(await client.breakLock(key), [{ node: server.url, ended: 0 }]);
   const away = new Client('redis://127.0.0.1:1');
   const [unknown] = await away.inspect(key);
   assert.equal(unknown.lock, undefined);

@@ -104,21 +104,6 @@ def test_a_lock_is_inspected_with_its_holder_and_waiter(server: Server, client: 
     assert away.error.state == "unreachable"
 
 
-def test_a_lock_is_broken_or_the_lease_of_one_token(server: Server, client: dlock.Client, key: str) -> None:
-    first = client.lock(key, shared=True).acquire()
-    second = client.lock(key, shared=True).acquire()
-    assert client.break_lock(key, first.token) == (dlock.NodeBreak(server.url, 1, None),)
-    second.check()
-    assert client.break_lock(key)[0].ended == 1
-    for guard in (first, second):
-        with pytest.raises(dlock.LostError, match="ended"):
-            guard.release()
-    assert client.break_lock(key)[0].ended == 0
-    away = dlock.Client("redis://127.0.0.1:1").break_lock(key)[0]
-    assert away.ended is None
-    assert away.error is not None
-
-
 @pytest.mark.parametrize(
     ("call", "error", "words"),
     [
@@ -133,8 +118,6 @@ def test_a_lock_is_broken_or_the_lease_of_one_token(server: Server, client: dloc
         (lambda client: client.release(5, TOKEN), TypeError, "a key is str or bytes, not int"),
         (lambda client: client.release("", TOKEN), dlock.UsageError, "the key is empty"),
         (lambda client: client.inspect(""), dlock.UsageError, "the key is empty"),
-        (lambda client: client.break_lock(""), dlock.UsageError, "the key is empty"),
-        (lambda client: client.break_lock("k", ""), dlock.UsageError, "a token is 32 hex digits"),
     ],
 )
 def test_wrong_arguments_are_refused(call: Callable[[Any], Any], error: type[Exception], words: str) -> None:
@@ -175,7 +158,7 @@ def test_acquire_replaces_the_wait_of_the_lock(server: Server, client: dlock.Cli
     asyncio.run(main())
 
 
-def test_hooks_that_several_threads_set_are_all_called(client: dlock.Client, key: str) -> None:
+def test_hooks_that_several_threads_set_are_all_called(server: Server, client: dlock.Client, key: str) -> None:
     guard = client.lock(key).acquire()
     heard: list[int] = []
 
@@ -191,7 +174,7 @@ def test_hooks_that_several_threads_set_are_all_called(client: dlock.Client, key
     for thread in threads:
         thread.join()
     sys.setswitchinterval(interval)
-    client.break_lock(key)
+    server.run("DLOCK.BREAK", key)
     with pytest.raises(dlock.LostError):
         guard.extend(60)
     eventually("all are called", lambda: sorted(heard) == list(range(200)))
@@ -225,7 +208,7 @@ def test_a_hook_is_called_after_a_loss_only(server: Server, client: dlock.Client
         with client.lock(f"{key}:{end}") as other:
             other.on_lost(kept)
             getattr(other, end)()
-    client.break_lock(key)
+    server.run("DLOCK.BREAK", key)
     # Hooks are called in any order.
     eventually("they are told", lambda: threads and lost)
     assert threads == ["dlock-hooks"]

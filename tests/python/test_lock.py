@@ -350,7 +350,7 @@ def test_a_lease_without_renewal_outlives_its_guard(server: Server, client: dloc
     gc.collect()
     client.close()
     assert server.fence(key) == fence
-    client.break_lock(key)
+    server.run("DLOCK.BREAK", key)
 
 
 def test_a_guard_without_a_reference_is_logged_by_default(server: Server, key: str) -> None:

@@ -47,13 +47,13 @@ fn a_waiter_for_a_loss_hears_that_the_guard_was_detached_and_gives_up_nothing_by
 fn work_under_a_lock_is_stopped_when_the_lock_is_lost() {
     let quorum = Quorum::start(3);
     run(async {
-        let (client, operator) = (program(&quorum).await, healthy_program(&quorum).await);
+        let client = program(&quorum).await;
         let done = client.lock("job").ttl(LONG).run(async |guard| guard.fence()).await;
         assert!(done.expect("nobody disturbs it") > 0);
         quorum.until_released();
 
         let endless = client.lock("job").ttl(LONG).run(async |_| {
-            operator.break_lock("job", None).await.unwrap();
+            quorum.iter().for_each(|node| assert_eq!(node.run("DLOCK.BREAK job").int(), 1));
             // The client asks all nodes as soon as it has new connections.
             quorum.iter().for_each(|node| node.network().cut());
             std::future::pending::<()>().await
@@ -128,17 +128,6 @@ async fn without_an_answer<T>(quorum: &Quorum, work: impl Future<Output = T>) ->
     assert_eq!(quorum.held("job"), 1, "the next holder keeps its lock");
     drop(bob);
     answer
-}
-
-#[test]
-fn a_break_without_an_answer_is_not_sent_again() {
-    let quorum = Quorum::start(1);
-    run(async {
-        let operator = program(&quorum).await;
-        let _alice = take(&healthy_program(&quorum).await, "job", LONG).await;
-        let broken = without_an_answer(&quorum, operator.break_lock("job", None)).await;
-        assert!(matches!(&broken.unwrap()[..], [(_, Err(_))]));
-    });
 }
 
 #[test]

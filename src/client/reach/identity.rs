@@ -43,7 +43,7 @@ struct Entry {
     leads: Leads,
     /// End of the node's quarantine, on [`clock::now`], as the node reported it; zero without one.
     quarantined: AtomicU64,
-    /// How often its connection has come back.
+    /// Number of returns of the connection to it.
     returns: AtomicU64,
 }
 

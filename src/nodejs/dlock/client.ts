@@ -8,7 +8,7 @@ import type * as rust from './native';
 import { native } from './native';
 import type { Key, LockOptions } from './options';
 import { expect, forget, outcome, queue, value } from './outcomes';
-import type { Lease, NodeBreak, NodeInspection, Notice } from './report';
+import type { Lease, NodeInspection, Notice } from './report';
 
 /** The options of a client. */
 export interface ClientOptions {
@@ -99,15 +99,6 @@ export class Client {
   async inspect(name: Key): Promise<NodeInspection[]> {
     const lock = key(name);
     return value<NodeInspection[]>((id) => this.#native.inspect(id, lock));
-  }
-
-  /**
-   * Ends all leases of a lock on all nodes, or only the lease of this token. A guard notices when it next renews its
-   * lease.
-   */
-  async breakLock(name: Key, by?: string): Promise<NodeBreak[]> {
-    const [lock, held] = [key(name), by === undefined ? undefined : token(by)];
-    return value<NodeBreak[]>((id) => this.#native.breakLock(id, lock, held));
   }
 
   /**

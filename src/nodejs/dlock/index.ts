@@ -25,7 +25,6 @@ export type {
   Inspection,
   Lease,
   LogMessage,
-  NodeBreak,
   NodeInspection,
   NodeReport,
   Notice,

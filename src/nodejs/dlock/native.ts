@@ -29,7 +29,6 @@ export interface Client {
   extend(id: number, key: Key, token: string, ttl: number, fence: number): void;
   release(id: number, key: Key, token: string): void;
   inspect(id: number, key: Key): void;
-  breakLock(id: number, key: Key, token?: string): void;
   close(id: number): void;
   panic(id: number): void;
 }

@@ -109,16 +109,6 @@ export interface NodeInspection {
   error?: NodeReport;
 }
 
-/** The number of leases of a lock that one node ended. */
-export interface NodeBreak {
-  /** The node's address, without user and password. */
-  node: string;
-  /** Number of leases; missing if there is an `error`. */
-  ended?: number;
-  /** Its error, if it did not answer. */
-  error?: NodeReport;
-}
-
 /** A lock without renewal here: the owner of the token extends and releases it. */
 export interface Lease {
   /** The lock; text where its name is UTF-8. */

@@ -42,7 +42,7 @@ from ._errors import (
     UsageError,
 )
 from ._options import LockOptions, Seconds
-from ._report import Done, Holder, Inspection, Lease, NodeBreak, NodeInspection, NodeReport, Notice, Waiter
+from ._report import Done, Holder, Inspection, Lease, NodeInspection, NodeReport, Notice, Waiter
 from ._report import Key as Key
 from ._sync import Client, Guard, Lock
 from ._sync import _Hook as _Hook
@@ -64,7 +64,6 @@ __all__ = [
     "LockOptions",
     "LostError",
     "NoQuorumError",
-    "NodeBreak",
     "NodeInspection",
     "NodeReport",
     "Notice",

@@ -107,16 +107,6 @@ class NodeInspection(NamedTuple):
     """Its error, if it did not answer."""
 
 
-class NodeBreak(NamedTuple):
-    """The number of leases of a lock that one node ended."""
-
-    node: str
-    """The node's address, without user and password."""
-    ended: int | None
-    error: NodeReport | None
-    """Its error, if it did not answer."""
-
-
 class Lease(NamedTuple):
     """A lock without renewal here: the owner of the token extends and releases it."""
 

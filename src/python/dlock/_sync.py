@@ -14,7 +14,7 @@ from ._errors import LostError
 from ._guard import BaseGuard
 from ._options import LockOptions, Seconds
 from ._own import Own
-from ._report import Key, Lease, NodeBreak, NodeInspection
+from ._report import Key, Lease, NodeInspection
 
 if sys.version_info >= (3, 11):
     from typing import Unpack
@@ -63,11 +63,6 @@ class Client(BaseClient):
     def inspect(self, key: Key) -> tuple[NodeInspection, ...]:
         """Returns each node's report about a lock: its holders and waiters."""
         return cast("tuple[NodeInspection, ...]", _green.call(self._native.inspect, key))
-
-    def break_lock(self, key: Key, token: str | None = None) -> tuple[NodeBreak, ...]:
-        """Ends all leases of a lock on all nodes, or only the lease of this token. A guard notices when it next
-        renews its lease."""
-        return cast("tuple[NodeBreak, ...]", _green.call(self._native.break_lock, key, token))
 
     def close(self) -> None:
         """Waits until releases in the background are done, for one node time-out at most, and closes the

@@ -27,7 +27,7 @@ from ._errors import Error, LostError, UsageError
 from ._guard import BaseGuard
 from ._options import LockOptions, Seconds, logger
 from ._own import Own
-from ._report import Key, Lease, NodeBreak, NodeInspection
+from ._report import Key, Lease, NodeInspection
 
 if sys.version_info < (3, 11):
     raise ImportError(
@@ -66,10 +66,6 @@ class Client(BaseClient):
     async def inspect(self, key: Key) -> tuple[NodeInspection, ...]:
         """Like ``dlock.Client.inspect``."""
         return cast("tuple[NodeInspection, ...]", await _run(self._native.inspect, key))
-
-    async def break_lock(self, key: Key, token: str | None = None) -> tuple[NodeBreak, ...]:
-        """Like ``dlock.Client.break_lock``."""
-        return cast("tuple[NodeBreak, ...]", await _run(self._native.break_lock, key, token))
 
     async def close(self) -> None:
         """Waits until releases in the background are done, for one node time-out at most, and closes the
