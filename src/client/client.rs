@@ -13,7 +13,6 @@ use tokio::time::timeout;
 use tracing::debug;
 
 use crate::acquire::lock::Lock;
-use crate::count::Counts;
 use crate::key::Key;
 use crate::options::given;
 use crate::reach::address::{self, Address};
@@ -185,10 +184,9 @@ impl ClientBuilder {
         let node = |place| Arc::new(Node::new(place, Arc::clone(&identities)));
         let nodes = places.map(node).collect();
         let ClientBuilder { node_timeout, listener, .. } = self;
-        let (memory, background, counts) = (Memory::default(), Background::new(), Counts::new());
+        let (memory, background) = (Memory::default(), Background::new());
         let ended = watch::Sender::default();
-        let shared =
-            Shared { nodes, taken, node_timeout, memory, background, counts, listener, ended };
+        let shared = Shared { nodes, taken, node_timeout, memory, background, listener, ended };
         Ok(Client { shared: Arc::new(shared) })
     }
 }

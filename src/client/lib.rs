@@ -29,10 +29,6 @@
 //! the way. Where they fit, fields have OpenTelemetry's names for databases (`db.system.name`,
 //! `db.operation.name`, `server.address`, `error.type`). They never contain a token or a password.
 //!
-//! With the feature `otel` the library records OpenTelemetry metrics: acquisitions, waits, holds, losses and
-//! failed renewals, with the meter provider that is set when the client is made. `examples/otel.rs` prints
-//! both.
-//!
 //! With the feature `operator` the module `operator` has the parts for tools that look at single nodes.
 //!
 //! The rules are in `dlock-redis-core`, in its module `quorum`, without any IO. This crate runs them. In
@@ -45,7 +41,7 @@
 //! - `traffic`: the requests of both, their connections, and the meaning of the replies.
 //! - `reach`: from a URL to a connection, and the identity of the node at its other end.
 //! - `by_token`: locks that no guard keeps; `inspect`: a node's report about a lock.
-//! - `report`: errors, the state of each node, and notices for operators. `count`: metrics for OpenTelemetry.
+//! - `report`: errors, the state of each node, and notices for operators.
 //! - `key`, `token`, `printable`, `clock`: names, secrets, their safe display, and the time.
 
 #![forbid(unsafe_code)]
@@ -54,7 +50,6 @@ mod acquire;
 mod by_token;
 mod client;
 mod clock;
-mod count;
 mod hold;
 mod inspect;
 mod key;

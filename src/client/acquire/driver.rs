@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dlock_core::quorum::{Acquisition, Claim, Failure, Plan, Rules, Sound, Verdict};
-use dlock_core::words::Instant;
 use tracing::{Instrument, Span, debug, debug_span, field};
 
 use crate::acquire::holder;
@@ -70,7 +69,6 @@ struct Run {
 }
 
 struct Going {
-    since: Instant,
     machine: Acquisition,
     traffic: Traffic,
 }
@@ -92,7 +90,7 @@ impl Run {
         let time = clock::time();
         let machine = Acquisition::new(plan, time);
         let traffic = Traffic::new(shared, wanted);
-        Run { going: Some(Going { since: time.now, machine, traffic }) }
+        Run { going: Some(Going { machine, traffic }) }
     }
 
     async fn drive(&mut self) -> Verdict {
@@ -112,7 +110,7 @@ impl Run {
                 return verdict;
             }
             if waiting.is_some() != going.machine.is_queued() {
-                waiting = going.machine.is_queued().then(|| (shared.counts.waits(), going.waits()));
+                waiting = going.machine.is_queued().then(|| going.waits());
             }
             let missing = going.machine.missing_since();
             if heard != missing.is_some() {
@@ -142,7 +140,6 @@ impl Run {
     fn won(&mut self, claim: Claim) -> Option<(Guard, bool)> {
         let going = self.going.take()?;
         going.learn();
-        going.count(None);
         let Going { machine, traffic, .. } = going;
         let key = &traffic.wanted.key;
         debug!(%key, fence = claim.fence.0, attempt = machine.attempt(), "acquired");
@@ -158,7 +155,7 @@ impl Run {
         going.learn();
         going.send();
         let mut error = going.error(failure);
-        going.count(Some(error.code()));
+        Span::current().record("error.type", error.code());
         let traffic = going.traffic;
         let (shared, wanted) = (Arc::clone(&traffic.shared), Arc::clone(&traffic.wanted));
         let timeout = traffic.timeout;
@@ -184,7 +181,7 @@ impl Drop for Run {
         let Some(mut going) = self.going.take() else { return };
         debug!(key = %going.traffic.wanted.key, "given up");
         going.learn();
-        going.count(Some("given_up"));
+        Span::current().record("error.type", "given_up");
         going.traffic.forget_requests();
         going.machine.abandon();
         going.send();
@@ -247,14 +244,6 @@ impl Going {
             },
             Failure::Refused => Error::Refused { key, nodes: traffic.reports() },
         }
-    }
-
-    /// Records the end of the acquisition; `failure` is its error's code.
-    fn count(&self, failure: Option<&'static str>) {
-        if let Some(why) = failure {
-            Span::current().record("error.type", why);
-        }
-        self.traffic.shared.counts.acquired(self.since, failure);
     }
 
     /// Stores hints for the next acquisition.

@@ -243,11 +243,6 @@ impl Keeper {
             Heard::CutOff(node) => self.hold.cut_off(node, now),
             Heard::Back(node) => self.hold.is_back(node, now),
             Heard::Reply(reply) => {
-                if !reply.is_yes() && self.hold.is_own(reply.id) {
-                    let Shared { counts, nodes, .. } = &*self.traffic.shared;
-                    let node = nodes.get(reply.node).map_or("", |node| node.name());
-                    counts.not_renewed(node, &reply.state);
-                }
                 self.hold.sent(reply.node, reply.id, reply.sent);
                 self.hold.answer(reply.node, reply.id, reply.answer, now);
             }
@@ -305,13 +300,6 @@ impl Keeper {
 
     fn lose(&mut self, why: LossReason) {
         let loss = self.view.loss(why);
-        let counts = &self.traffic.shared.counts;
-        counts.held(self.view.since);
-        let meant =
-            matches!(loss.why, LossReason::Released | LossReason::Done | LossReason::Detached);
-        if !meant {
-            counts.lost(loss.why.name());
-        }
         for finisher in self.finishers.drain(..) {
             let _ = finisher.send(but_done(Err(loss.clone())));
         }
@@ -388,7 +376,6 @@ impl Keeper {
             self.lose(LossReason::Ended { nodes });
         }
         let outcome = self.outcome();
-        // Counts before the caller receives the outcome.
         if outcome.is_ok() {
             self.lose(LossReason::Released);
         }

@@ -16,7 +16,6 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 use tracing::debug;
 
-use crate::count::Counts;
 use crate::reach::node::Node;
 use crate::report::error::Error;
 use crate::report::notice::Listener;
@@ -31,7 +30,6 @@ pub(crate) struct Shared {
     pub(crate) node_timeout: Option<Duration>,
     pub(crate) memory: Memory,
     pub(crate) background: Background,
-    pub(crate) counts: Counts,
     pub(crate) listener: Listener,
     /// Changes at the end of the program: keepers release their locks.
     pub(crate) ended: watch::Sender<()>,

@@ -88,14 +88,6 @@ pub(crate) struct Reply {
     pub(crate) state: NodeState,
 }
 
-impl Reply {
-    /// True if the node granted the request.
-    pub(crate) fn is_yes(&self) -> bool {
-        use Answer::{Answered, Extended, Finished, Granted};
-        matches!(self.answer, Granted(_) | Extended | Finished | Answered)
-    }
-}
-
 impl Traffic {
     pub(crate) fn new(shared: Arc<Shared>, wanted: Arc<Wanted>) -> Traffic {
         let attempt = Attempt::new(FIRST, Token::random(), shared.nodes.len());

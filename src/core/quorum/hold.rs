@@ -191,8 +191,7 @@ impl<R: Rules> Hold<R> {
     }
 
     /// True if the hold has sent this request; earlier ones are the acquisition's.
-    #[must_use]
-    pub fn is_own(&self, id: u32) -> bool {
+    fn is_own(&self, id: u32) -> bool {
         id >= self.first
     }
 
