@@ -3,32 +3,11 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { text } from 'node:stream/consumers';
-import { eventually, freePort, HERE, TOP } from './server.mjs';
+import { eventually, freePort, TOP } from './server.mjs';
 import { testWithServer } from './with.mjs';
-
-testWithServer('example: acquisitions are spans of OpenTelemetry', async ({ t, server, client }) => {
-  const guard = await client.lock('example:otel').acquire();
-  // The example finds OpenTelemetry where the tests do.
-  const example = readFileSync(join(TOP, 'src/nodejs/examples/otel.mjs'), 'utf8');
-  const program = spawn(process.execPath, ['--input-type=module', '--eval', example], {
-    cwd: HERE,
-    env: { ...process.env, DLOCK_NODES: server.url },
-    stdio: ['ignore', 'pipe', 'inherit'],
-  });
-  t.after(() => program.kill('SIGKILL'));
-  const printed = text(program.stdout);
-  await server.untilWaiting('example:otel', 2);
-  await guard.release();
-  const said = await printed;
-  const values = (name) => [...said.matchAll(new RegExp(`^  ${name}: '(.*)'`, 'gm'))].map(([, value]) => value);
-  const count = (name) => values('name').filter((other) => other === name).length;
-  assert.deepEqual(['job', 'dlock acquire'].map(count), [2, 2], said);
-  assert.equal(new Set(values('traceId')).size, 2);
-});
 
 /** Starts an example; it ends with the test. */
 function start(t, server, name, env = {}) {

@@ -76,7 +76,7 @@ export class Client {
     checkSignal(given);
     const native = this.#native.lock(wanted, given);
     if ('code' in native) throw made(native);
-    return new Lock(native, { key: wanted, signal: given.signal, nodes: () => this.nodes, client: this });
+    return new Lock(native, { key: wanted, signal: given.signal, client: this });
   }
 
   /**

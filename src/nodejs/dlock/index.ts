@@ -30,4 +30,3 @@ export type {
   Notice,
   Waiter,
 } from './report';
-export type { AcquireMessage } from './trace';

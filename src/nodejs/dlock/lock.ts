@@ -7,7 +7,6 @@ import { Guard } from './guard';
 import type * as rust from './native';
 import type { Key, WaitOptions } from './options';
 import { outcome } from './outcomes';
-import { traced } from './trace';
 
 /**
  * A lock and its options. It can be acquired any number of times. It is not reentrant: a holder that acquires it again
@@ -46,15 +45,11 @@ export class Lock {
 
   async #acquire(given: WaitOptions, begin: (id: number) => void): Promise<Guard | null> {
     checkSignal(given);
-    const { key, nodes, client } = this.#wanted;
     const { signal = this.#wanted.signal } = given;
-    const acquired = await traced(
-      () => ({ key, nodes: nodes() }),
-      async () => (await outcome(begin, signal)).guard ?? null,
-    );
-    if (acquired === null) return null;
+    const acquired = (await outcome(begin, signal)).guard;
+    if (acquired === undefined) return null;
     const guard = new Guard(acquired);
-    clients.set(guard, client);
+    clients.set(guard, this.#wanted.client);
     return guard;
   }
 
@@ -108,7 +103,6 @@ export class Lock {
 interface Wanted {
   key: Key;
   signal: AbortSignal | undefined;
-  nodes: () => string[];
   /** A reference to the client, so that its `notify` is called as long as the lock exists. */
   client: object;
 }

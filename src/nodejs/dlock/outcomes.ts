@@ -4,7 +4,7 @@ import { setInterval } from 'node:timers';
 import { made } from './errors';
 import { type Completion, native, type OutcomeQueue } from './native';
 import type { LogMessage } from './report';
-import { publishLine, wantsLines } from './trace';
+import { publishLine, wantsLines } from './log';
 
 const expected = new Map<number, (completion: Completion) => void>();
 let own: OutcomeQueue | undefined;

@@ -1,10 +1,9 @@
-// The messages in node:diagnostics_channel.
+// The channel `dlock:log` of node:diagnostics_channel.
 
 import assert from 'node:assert/strict';
-import { channel, tracingChannel } from 'node:diagnostics_channel';
-import { HeldError } from 'dlock';
+import { channel } from 'node:diagnostics_channel';
 import { eventually, PATIENCE } from './server.mjs';
-import { Program, testWithServer, thrown } from './with.mjs';
+import { Program, testWithServer } from './with.mjs';
 
 /** Watches what is logged until the test ends. */
 function watchLog(t) {
@@ -14,23 +13,6 @@ function watchLog(t) {
   t.after(() => channel('dlock:log').unsubscribe(hear));
   return lines;
 }
-
-testWithServer('an acquisition is traced', async ({ t, server, client, key }) => {
-  const told = [];
-  const tell = (kind) => (message) => message.key === key && told.push([kind, message]);
-  const subscribers = { start: tell('start'), asyncEnd: tell('end'), error: tell('error') };
-  tracingChannel('dlock:acquire').subscribe(subscribers);
-  t.after(() => tracingChannel('dlock:acquire').unsubscribe(subscribers));
-  const guard = await client.lock(key).acquire();
-  assert.deepEqual(told[0][1], { key, nodes: [server.url], result: guard.fence });
-  assert.equal(await client.lock(key).tryAcquire(), null);
-  assert.equal(told[2][1].result, null);
-  const error = await thrown(HeldError, client.lock(key, { wait: 0 }).acquire());
-  assert.equal(told[4][1].error, error);
-  const kinds = told.map(([kind]) => kind);
-  assert.deepEqual(kinds, ['start', 'end', 'start', 'end', 'start', 'error', 'end']);
-  await guard.release();
-});
 
 testWithServer('what happens is logged, without secrets', async ({ t, client, key }) => {
   const lines = watchLog(t);
@@ -55,9 +37,8 @@ testWithServer('what happens is logged, without secrets', async ({ t, client, ke
 const WORK = `const client = new Client(url, { nodeTimeout: ${PATIENCE} });`;
 
 testWithServer('a process with subscribers ends', async ({ t, server, key }) => {
-  const text = `import { subscribe, tracingChannel } from 'node:diagnostics_channel';
+  const text = `import { subscribe } from 'node:diagnostics_channel';
     subscribe('dlock:log', () => {});
-    tracingChannel('dlock:acquire').subscribe({ start() {} });
     ${WORK} globalThis.guard = await client.lock(key, { ttl: 600_000 }).acquire();
     console.log('held');`;
   const program = new Program(t, text, [server.url, key]);
