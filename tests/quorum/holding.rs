@@ -46,9 +46,6 @@ fn a_release_at_a_node_that_has_forgotten_the_lease_in_a_crash_reports_no_loss()
         let guard = take_everywhere(&quorum, &alice, "job", LONG).await;
         quorum[0].kill();
         quorum[0].start_again();
-        // The first request may end with the old connection.
-        let asks = async || alice.lock("other").try_acquire().await.expect_err("no new lock");
-        while !asks().await.to_string().contains("in quarantine") {}
         guard.release().await.expect("no other client had it");
     });
 }
