@@ -58,13 +58,25 @@ pub async fn answers(mut node: Node) -> Result<NodeAnswers, Trouble> {
     let [time, info, config, about, cluster, probes @ ..] = &said[..] else {
         return Err("it sent fewer replies than it got requests: is a proxy in between?".into());
     };
+    let denied = denied(probes);
+    let no_key = |answer: &&Value| {
+        denied.is_empty() && error(answer).is_some_and(|error| error.starts_with("NOPERM"))
+    };
+    let refused = [
+        (Some(about), "+dlock.node"),
+        (Some(info), "+info"),
+        (Some(config), "+config|get"),
+        (Some(time), "+time"),
+        (probes.first().filter(no_key), "~dlock:doctor"),
+    ];
+    let refused = refused.iter().filter(|(answer, _)| answer.and_then(error).is_some());
     Ok(NodeAnswers {
         info: lines(info),
         config: pairs(config),
         node: pairs(about),
         cluster: lines(cluster),
-        denied: denied(probes),
-        no_key: probes.first().and_then(error).filter(|error| error.starts_with("NOPERM")),
+        lacks: refused.map(|(_, right)| *right).collect(),
+        denied,
         refuses: probes.first().and_then(refuses_writes),
         clock: clock(time, before, uncertainty),
     })

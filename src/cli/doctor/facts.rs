@@ -37,8 +37,8 @@ pub struct NodeAnswers {
     pub cluster: Asked,
     /// The commands that a lock needs and this user may not run.
     pub denied: Vec<&'static str>,
-    /// The server's error if this user may not ask for a write.
-    pub no_key: Option<String>,
+    /// The rights for requests of the checks that the server refuses.
+    pub lacks: Vec<&'static str>,
     /// The server's error if it takes no writes now.
     pub refuses: Option<String>,
     /// Its wall clock.

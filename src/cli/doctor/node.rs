@@ -11,19 +11,8 @@ use super::finding::Finding;
 pub const BASICS: &[Check] = &[agent, no_module, no_answer, replica];
 
 /// The checks of a node that has the module.
-pub const CHECKS: &[Check] = &[
-    quarantine,
-    durable,
-    newborn,
-    quarantine_off,
-    max_ttl,
-    denied,
-    node_denied,
-    info_denied,
-    config_denied,
-    key_denied,
-    time_denied,
-];
+pub const CHECKS: &[Check] =
+    &[quarantine, durable, newborn, quarantine_off, max_ttl, denied, skipped];
 
 fn agent(node: &NodeAnswers) -> Option<Finding> {
     node.is_agent().then(|| {
@@ -153,35 +142,13 @@ fn denied(node: &NodeAnswers) -> Option<Finding> {
     })
 }
 
-fn node_denied(node: &NodeAnswers) -> Option<Finding> {
-    let error = node.node.as_ref().err().filter(|error| error.starts_with("NOPERM"))?;
-    // INFO reports the same.
-    node.node("granting").is_none().then(|| skipped("DLOCK.NODE", error, "+dlock.node"))
-}
-
-fn info_denied(node: &NodeAnswers) -> Option<Finding> {
-    let error = node.info.as_ref().err()?;
-    Some(skipped("INFO", error, "+info"))
-}
-
-fn config_denied(node: &NodeAnswers) -> Option<Finding> {
-    let error = node.config.as_ref().err()?;
-    Some(skipped("CONFIG GET", error, "+config|get"))
-}
-
-fn key_denied(node: &NodeAnswers) -> Option<Finding> {
-    let error = node.no_key.as_ref().filter(|_| node.denied.is_empty())?;
-    Some(skipped("a request with the key dlock:doctor", error, "~dlock:doctor"))
-}
-
-fn time_denied(node: &NodeAnswers) -> Option<Finding> {
-    node.clock.is_none().then(|| skipped("TIME", "no time", "+time"))
-}
-
-fn skipped(command: &str, error: &str, right: &str) -> Finding {
-    Finding::hint("skipped", format!("{command} is answered with: {error}"))
-        .why("the checks that need it were skipped: this report is not complete")
-        .fix(format!("run doctor as another user, or ACL SETUSER <this user> {right}"))
+fn skipped(node: &NodeAnswers) -> Option<Finding> {
+    let rights = node.lacks.join(" ");
+    (!node.lacks.is_empty()).then(|| {
+        Finding::hint("skipped", format!("it refuses requests that need {rights}"))
+            .why("the checks that need them were skipped: this report is not complete")
+            .fix(format!("run doctor as another user, or ACL SETUSER <this user> {rights}"))
+    })
 }
 
 const NEWBORN: &str = "dlock.newborn-quarantine";

@@ -26,7 +26,7 @@ fn good(number: u32) -> Facts {
         node: Ok(Fields::of_lines(&node)),
         cluster: Err("not in cluster mode".into()),
         denied: Vec::new(),
-        no_key: None,
+        lacks: Vec::new(),
         refuses: None,
         clock: Some(Clock { time: NOW, ahead: 300, uncertainty: 200 }),
     };
@@ -220,8 +220,8 @@ fn replicas_that_are_needed_or_promoted() {
 #[test]
 fn what_could_not_be_asked_is_said() {
     let no_permission = || Err("NOPERM this user has no permissions".to_owned());
-    let blind = with(|node| node.node = no_permission());
-    assert_only(&blind, Hint, "skipped", "DLOCK.NODE");
+    let blind = with(|node| node.lacks = vec!["+info", "+time"]);
+    assert_only(&blind, Hint, "skipped", "+info +time");
     let seen = with(|node| {
         node.node = no_permission();
         node.info.as_mut().unwrap().set("dlock_granting", "quarantine");
