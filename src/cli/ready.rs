@@ -9,7 +9,7 @@ use redis::{Value, pipe};
 use serde_json::json;
 
 use crate::global::Global;
-use crate::nodes::ask::{Answers, Node, Nodes, Trouble, WRITE, refuses_writes};
+use crate::nodes::ask::{Answers, Node, Nodes, Trouble};
 use crate::nodes::reply::text;
 use crate::say::duration::{self, shown};
 use crate::say::exit::Exit;
@@ -142,18 +142,13 @@ impl Observed {
 
 async fn look(mut node: Node) -> Result<Readiness, Trouble> {
     let mut questions = pipe();
-    let (write, arguments) = WRITE;
-    questions.cmd("DLOCK.NODE").cmd("INFO").arg("server").cmd(write).arg(arguments);
+    questions.cmd("DLOCK.NODE").cmd("INFO").arg("server");
     let answers = node.run_all(questions).await?;
-    let [about, info, written] = &answers[..] else {
+    let [about, info] = &answers[..] else {
         return Err("it sent fewer replies than it got requests: is a proxy in between?".into());
     };
-    match (about, written) {
-        (Value::ServerError(error), _) => return Err(Trouble::said(error)),
-        (_, Value::ServerError(error)) if error.code() == "NOPERM" => {
-            return Err(Trouble::said(error));
-        }
-        _ => {}
+    if let Value::ServerError(error) = about {
+        return Err(Trouble::said(error));
     }
     let fields = Fields::of(about).ok_or("its answer to DLOCK.NODE cannot be understood")?;
     if fields.text("role").as_deref() == Some("agent") {
@@ -161,13 +156,14 @@ async fn look(mut node: Node) -> Result<Readiness, Trouble> {
     }
     let length = |name: &str| fields.millis(name).unwrap_or_default();
     let refuses = match fields.text("granting").unwrap_or_default().as_str() {
-        "yes" => refuses_writes(written),
+        "yes" => None,
         "quarantine" => Some(format!(
             "in quarantine: it may have forgotten locks, and grants none for {} more",
             shown(length("quarantine-ms"))
         )),
         "replica" => Some("a replica, which grants nothing".to_owned()),
-        other => Some(format!("grants nothing: {other}")),
+        "not-durable" => Some("grants nothing: it cannot write its state file".to_owned()),
+        code => Some(format!("grants nothing: the server answers writes with {code}")),
     };
     let info = text(info).unwrap_or_default();
     let uptime = info.lines().find_map(|line| line.strip_prefix("uptime_in_seconds:"));

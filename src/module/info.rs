@@ -8,7 +8,8 @@ use crate::state::{self, State};
 /// Writes the section.
 pub fn write(lines: &mut InfoLines) {
     state::with(|state| {
-        for (name, figure) in node_figures::figures(state) {
+        let Some(ctx) = state.store.alarm.ctx() else { return };
+        for (name, figure) in node_figures::figures(state, ctx) {
             let name = name.replace('-', "_");
             match figure {
                 Figure::Number(value) => lines.number(&name, value),

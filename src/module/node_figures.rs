@@ -2,7 +2,8 @@
 
 use dlock_core::Millis;
 
-use crate::ffi::context::unix_micros;
+use crate::durability::Refusing;
+use crate::ffi::context::{Ctx, unix_micros};
 use crate::state::State;
 
 /// The value of a figure.
@@ -14,7 +15,7 @@ pub enum Figure {
 /// Returns the figures: if this node grants, its promise, and its numbers of leases and waiters.
 ///
 /// The names are as in DLOCK.NODE; INFO and JSON write `_` for `-`.
-pub fn figures(state: &mut State) -> [(&'static str, Figure); 18] {
+pub fn figures(state: &mut State, ctx: Ctx<'_>) -> [(&'static str, Figure); 17] {
     use Figure::{Number, Text};
     let time = state.time();
     let refusing = state.refusing(time);
@@ -22,8 +23,7 @@ pub fn figures(state: &mut State) -> [(&'static str, Figure); 18] {
     let (promise, path) = (node.promise(time), writer.path());
     let quarantine = node.durable.in_quarantine().filter(|_| node.is_in_quarantine(time.now));
     let left = quarantine.map_or(Millis(0), |quarantine| quarantine.left(time.now));
-    let granting = refusing.map_or("yes", |(why, _)| why.name());
-    let refusing_ms = refusing.map_or(0, |(_, since)| time.now.since(since) / 1000);
+    let granting = refusing.map(Refusing::name).or_else(|| ctx.refusal()).unwrap_or("yes");
     let fence_ahead_ms = node.durable.counter.last().0.saturating_sub(unix_micros()) / 1000;
     let durable = match (path, writer.failure()) {
         (None, _) => "no",
@@ -36,7 +36,6 @@ pub fn figures(state: &mut State) -> [(&'static str, Figure); 18] {
         ("node-id", Text(format!("{:032x}", writer.node_id()))),
         ("boot", Number(writer.boot())),
         ("granting", Text(granting.to_owned())),
-        ("refusing-ms", Number(refusing_ms)),
         ("fence", Number(node.durable.counter.last().0)),
         ("fence-reserved", Number(path.map_or(0, |_| promise.fence.0))),
         // The largest fence's lead over the wall clock.

@@ -48,7 +48,7 @@ pub fn node(call: &Call<'_>) {
             state.finish_taken();
             state.begin_if_loaded(ctx);
         }
-        let figures = node_figures::figures(state);
+        let figures = node_figures::figures(state, ctx);
         ctx.reply_map(figures.len() + 1);
         for (name, figure) in figures {
             match figure {

@@ -1,5 +1,7 @@
 //! The module's state beside the keyspace.
 
+use std::mem;
+
 use dlock_core::{Deadline, Instant, Key, KeyBuf, Memory, Node, Time};
 use lazy_static::lazy_static;
 
@@ -141,8 +143,8 @@ impl State {
         time
     }
 
-    /// The reason why this node grants nothing, and the time since then; `None`: it grants.
-    pub fn refusing(&mut self, time: Time) -> Option<(Refusing, Instant)> {
+    /// The reason why this node grants nothing; `None`: it grants, if its server takes writes.
+    pub fn refusing(&mut self, time: Time) -> Option<Refusing> {
         let why = if self.node.is_following() {
             Some(Refusing::Replica)
         } else if self.node.is_in_quarantine(time.now) {
@@ -154,17 +156,13 @@ impl State {
         } else {
             None
         };
-        let was = self.store.durability.refusing;
-        self.store.durability.refusing = why.map(|why| match was {
-            Some((old, since)) if old == why => (why, since),
-            _ => (why, time.now),
-        });
-        if was.is_some_and(|(was, _)| was == Refusing::Quarantine)
+        let was = mem::replace(&mut self.store.durability.refusing, why);
+        if was == Some(Refusing::Quarantine)
             && !matches!(why, Some(Refusing::Quarantine | Refusing::Replica))
         {
             log(c"notice", "the quarantine is over");
         }
-        self.store.durability.refusing
+        why
     }
 
     /// Sets the timer for the next work. With pending work it fires at once.

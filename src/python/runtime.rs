@@ -135,6 +135,19 @@ impl Runtime {
     /// Stops the runtime between two steps, until the returned sender is dropped, for a while at most: a fork must
     /// not copy a half-done step, nor a lock of the C library that a lookup of a name holds.
     pub(crate) fn pause(&self) -> Sender<()> {
+        let begun = Instant::now();
+        loop {
+            let resume = self.stop();
+            if operator::lookups() == 0 || begun.elapsed() >= LONGEST_LOOKUP {
+                return resume;
+            }
+            // Locks are renewed meanwhile.
+            drop(resume);
+            thread::sleep(SOON);
+        }
+    }
+
+    fn stop(&self) -> Sender<()> {
         let (paused, has_paused) = mpsc::sync_channel(1);
         let (resume, resumed) = mpsc::channel();
         self.handle.spawn(async move {
@@ -143,10 +156,6 @@ impl Runtime {
             let _ = resumed.recv_timeout(LONGEST_STEP);
         });
         let _ = has_paused.recv_timeout(LONGEST_STEP);
-        let begun = Instant::now();
-        while operator::lookups() > 0 && begun.elapsed() < LONGEST_STEP {
-            thread::sleep(SOON);
-        }
         resume
     }
 }
@@ -180,5 +189,7 @@ const SOON: Duration = Duration::from_millis(1);
 /// Stack that driving may need; real work needs a quarter. It is half of the stack that a thread of the
 /// runtime usually has.
 const LEAST_STACK: usize = 1 << 20;
+/// Limit of the wait for lookups. A lookup that takes longer waits for the network, and holds no lock.
+const LONGEST_LOOKUP: Duration = Duration::from_millis(100);
 /// Limit of the wait for one step, and of a pause. Both are far shorter, but the machine may be busy.
 const LONGEST_STEP: Duration = Duration::from_secs(5);

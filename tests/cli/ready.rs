@@ -36,12 +36,6 @@ fn a_server_that_takes_no_writes_is_not_ready() {
         quorum[0].run(&format!("CONFIG SET {usual}"));
         dlock(&quorum, &["ready"]).with_code(0);
     }
-    // A user that may not ask cannot tell.
-    quorum[0].run("ACL SETUSER app on >secret ~job:* +@all");
-    let nodes = [quorum[0].url().replace("redis://", "redis://app:secret@")];
-    dlock_at(&nodes, &["ready"]).with_code(77);
-    quorum[0].run("ACL SETUSER app ~dlock:doctor");
-    dlock_at(&nodes, &["ready"]).with_code(0);
 }
 
 /// One server has one vote, whatever its names.

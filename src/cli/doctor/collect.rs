@@ -7,7 +7,7 @@ use futures_util::future::join_all;
 use redis::{Pipeline, Value, pipe};
 
 use super::facts::{Asked, Clock, Facts, Fields, NodeAnswers, Reserve};
-use crate::nodes::ask::{Node, Nodes, Trouble, WRITE, refuses_writes};
+use crate::nodes::ask::{Node, Nodes, Trouble};
 use crate::nodes::reply::{bytes, text};
 
 /// The facts of all nodes.
@@ -58,26 +58,16 @@ pub async fn answers(mut node: Node) -> Result<NodeAnswers, Trouble> {
     let [time, info, config, about, cluster, probes @ ..] = &said[..] else {
         return Err("it sent fewer replies than it got requests: is a proxy in between?".into());
     };
-    let denied = denied(probes);
-    let no_key = |answer: &&Value| {
-        denied.is_empty() && error(answer).is_some_and(|error| error.starts_with("NOPERM"))
-    };
-    let refused = [
-        (Some(about), "+dlock.node"),
-        (Some(info), "+info"),
-        (Some(config), "+config|get"),
-        (Some(time), "+time"),
-        (probes.first().filter(no_key), "~dlock:doctor"),
-    ];
-    let refused = refused.iter().filter(|(answer, _)| answer.and_then(error).is_some());
+    let rights =
+        [(about, "+dlock.node"), (info, "+info"), (config, "+config|get"), (time, "+time")];
+    let lacks = rights.iter().filter(|(answer, _)| error(answer).is_some());
     Ok(NodeAnswers {
         info: lines(info),
         config: pairs(config),
         node: pairs(about),
         cluster: lines(cluster),
-        lacks: refused.map(|(_, right)| *right).collect(),
-        denied,
-        refuses: probes.first().and_then(refuses_writes),
+        lacks: lacks.map(|(_, right)| *right).collect(),
+        denied: denied(probes),
         clock: clock(time, before, uncertainty),
     })
 }
@@ -107,8 +97,11 @@ fn questions() -> Pipeline {
 
 /// The commands that a lock needs, in requests that a server refuses for their arguments, or earlier for a missing
 /// permission. They do not change the key.
-const PROBES: [(&str, &[&str]); 3] =
-    [WRITE, ("DLOCK.EXTEND", &[KEY, "", "1"]), ("DLOCK.RELEASE", &[KEY, ""])];
+const PROBES: [(&str, &[&str]); 3] = [
+    ("DLOCK.ACQUIRE", &[KEY, "", "1"]),
+    ("DLOCK.EXTEND", &[KEY, "", "1"]),
+    ("DLOCK.RELEASE", &[KEY, ""]),
+];
 
 const KEY: &str = "dlock:doctor";
 

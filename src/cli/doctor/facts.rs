@@ -39,8 +39,6 @@ pub struct NodeAnswers {
     pub denied: Vec<&'static str>,
     /// The rights for requests of the checks that the server refuses.
     pub lacks: Vec<&'static str>,
-    /// The server's error if it takes no writes now.
-    pub refuses: Option<String>,
     /// Its wall clock.
     pub clock: Option<Clock>,
 }
@@ -149,7 +147,7 @@ impl NodeAnswers {
 
     /// True if it grants now.
     pub fn grants(&self) -> bool {
-        self.node("granting") == Some("yes") && self.refuses.is_none()
+        self.node("granting") == Some("yes")
     }
 
     /// True if it is a server of a cluster.

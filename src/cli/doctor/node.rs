@@ -49,7 +49,7 @@ fn replica(node: &NodeAnswers) -> Option<Finding> {
         let primary = primary.map(|(host, port)| format!(" of {host}:{port}")).unwrap_or_default();
         Finding::error("replica", format!("it is a replica{primary}"))
             .why("a replica grants nothing, and is not independent of its primary")
-            .fix("leave it out of DLOCK_NODES, or make it a node: REPLICAOF NO ONE")
+            .fix("give the address of its primary, or of its Sentinels (redis+sentinel://host:26379/NAME)")
     })
 }
 

@@ -8,9 +8,10 @@ pub const CHECKS: &[Check] =
     &[refuses, persistence, eviction, lock_memory, replicas_missing, replicas, timeout];
 
 fn refuses(node: &NodeAnswers) -> Option<Finding> {
-    let error = node.refuses.as_ref()?;
+    let granting = node.node("granting")?;
+    let code = granting.bytes().all(|byte| byte.is_ascii_uppercase()).then_some(granting)?;
     Some(
-        Finding::error("refuses", format!("it takes no writes: {error}"))
+        Finding::error("refuses", format!("it answers writes with {code}"))
             .why("it refuses every lock")
             .fix("look at its memory, disk, replicas or cluster, as the error says; never lower min-replicas-to-write on a server that may be cut off from a new primary"),
     )

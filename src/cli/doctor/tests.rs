@@ -27,7 +27,6 @@ fn good(number: u32) -> Facts {
         cluster: Err("not in cluster mode".into()),
         denied: Vec::new(),
         lacks: Vec::new(),
-        refuses: None,
         clock: Some(Clock { time: NOW, ahead: 300, uncertainty: 200 }),
     };
     let (name, node) = (format!("redis://node{number}"), number as usize);
@@ -181,7 +180,7 @@ fn eviction_that_takes_locks() {
 
 #[test]
 fn writes_that_are_refused() {
-    let refuses = with(|node| node.refuses = Some("MISCONF Errors writing".to_owned()));
+    let refuses = node(&[("granting", "MISCONF")]);
     assert_only(&refuses, Error, "refuses", "MISCONF");
 }
 

@@ -60,6 +60,10 @@ struct MetricsPage<'p, 'e> {
 
 type Label<'l> = (&'l str, &'l str);
 
+/// The states of a node; in capitals the server's error for writes.
+const STATES: [&str; 8] =
+    ["yes", "quarantine", "not-durable", "replica", "OOM", "MISCONF", "NOREPLICAS", "CLUSTERDOWN"];
+
 impl MetricsPage<'_, '_> {
     /// A node's texts, as labels of series with the value 1 or 0.
     fn about_nodes(&mut self) -> fmt::Result {
@@ -75,7 +79,7 @@ impl MetricsPage<'_, '_> {
         )?;
         let help = "The state of the node: does it grant locks, or why not";
         self.each("dlock_granting", help, None, MetricType::Gauge, |node, look, metric| {
-            for state in ["yes", "quarantine", "not-durable", "replica"] {
+            for state in STATES {
                 let labels: [Label<'_>; 2] = [("node", node), ("state", state)];
                 let is = i64::from(look.text("granting") == state);
                 metric.encode_family(&labels)?.encode_gauge(&is)?;
@@ -212,12 +216,11 @@ const COUNTERS: [(&str, &str, &str); 10] = [
 ];
 
 /// Name, help, unit, factor of the line in INFO, and that line.
-const GAUGES: [(&str, &str, Option<Unit>, f64, &str); 12] = [
+const GAUGES: [(&str, &str, Option<Unit>, f64, &str); 11] = [
     ("dlock_leases", "Leases that are held", None, 1.0, "leases"),
     ("dlock_done_locks", "Locks that are done", None, 1.0, "done_keys"),
     ("dlock_waiters", "Requests that wait", None, 1.0, "waiters"),
     ("dlock_places", "Places kept for tokens that are away", None, 1.0, "places"),
-    ("dlock_refusing", "Time for which nothing was granted", S, MS, "refusing_ms"),
     ("dlock_quarantine", "Time until grants resume", S, MS, "quarantine_ms"),
     ("dlock_lease_bound", "Limit of lease lengths", S, MS, "lease_bound_ms"),
     ("dlock_keys_ahead", "Keys with fences ahead of the clock", None, 1.0, "keys_ahead"),

@@ -40,16 +40,6 @@ pub struct Trouble {
     pub words: String,
 }
 
-/// A request that a server refuses for its arguments, or earlier because it takes no writes now.
-pub const WRITE: (&str, &[&str]) = ("DLOCK.ACQUIRE", &["dlock:doctor", "", "1"]);
-
-/// The server's error, if it takes no writes now.
-pub fn refuses_writes(answer: &Value) -> Option<String> {
-    let Value::ServerError(error) = answer else { return None };
-    let refuses = ["OOM", "MISCONF", "NOREPLICAS", "CLUSTERDOWN"].contains(&error.code());
-    refuses.then(|| format!("{} {}", error.code(), error.details().unwrap_or_default()))
-}
-
 impl Nodes {
     /// Reads the nodes of the command line.
     pub fn of(global: &Global) -> Result<Nodes, Failure> {

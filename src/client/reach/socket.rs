@@ -57,7 +57,7 @@ struct Lookup;
 
 static LOOKUPS: AtomicUsize = AtomicUsize::new(0);
 
-/// The number of lookups under way, in threads of the runtime. A fork during one leaves a child in which no lookup ends.
+/// The number of lookups under way, in threads of the runtime. A fork during one can leave a child in which no lookup ends.
 pub fn lookups() -> usize {
     LOOKUPS.load(Ordering::SeqCst)
 }

@@ -24,8 +24,8 @@ pub(crate) fn why(text: &str) -> Obstacle {
         NOT_DURABLE => Obstacle::NotDurable,
         // A completion record that finds no room finds none before the lease ends.
         _ if text.starts_with("TOOMANY done") => Obstacle::Never,
-        TOO_MANY | "OOM" | "LOADING" | "BUSY" | "MASTERDOWN" | "UNBLOCKED" | "CLUSTERDOWN"
-        | "TRYAGAIN" | "MISCONF" | "NOREPLICAS" => Obstacle::Busy,
+        TOO_FAR | TOO_MANY | "OOM" | "LOADING" | "BUSY" | "MASTERDOWN" | "UNBLOCKED"
+        | "CLUSTERDOWN" | "TRYAGAIN" | "MISCONF" | "NOREPLICAS" => Obstacle::Busy,
         _ if text.starts_with("ERR max number of clients") => Obstacle::Busy,
         _ => Obstacle::Never,
     }

@@ -12,7 +12,7 @@ pub mod writer;
 
 use dlock_core::command::apply::write_promise;
 use dlock_core::servers::slots::name_in;
-use dlock_core::{Instant, Node, Promise, Record, Time};
+use dlock_core::{Node, Promise, Record, Time};
 
 use crate::ffi::context::{Ctx, Name, now};
 
@@ -26,8 +26,8 @@ pub struct Durability {
     pub state_file: String,
     /// The record of the last process, until this one has its data set.
     pub last_life: Option<LastLife>,
-    /// The reason why this node grants nothing, and the time since when.
-    pub refusing: Option<(Refusing, Instant)>,
+    /// The reason why this node grants nothing.
+    pub refusing: Option<Refusing>,
     /// True if replicas should get the promise.
     pub owes_promise: bool,
 }

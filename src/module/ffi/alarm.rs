@@ -38,6 +38,12 @@ impl Alarm {
         self.ctx = unsafe { api!(RedisModule_GetDetachedThreadSafeContext(ctx.raw())) };
     }
 
+    /// The module's own context, once the module is loaded.
+    pub fn ctx(&self) -> Option<Ctx<'static>> {
+        // SAFETY: the context lives as long as the server.
+        (!self.ctx.is_null()).then(|| unsafe { Ctx::new(self.ctx) })
+    }
+
     /// Sets the alarm to `at`, unless it is set to an earlier time.
     pub fn set(&mut self, now: Instant, at: Instant) {
         if self.ctx.is_null() || self.set.is_some_and(|(_, earlier)| earlier <= at) {

@@ -237,7 +237,7 @@ impl Reply<'_> {
         kind == raw::REDISMODULE_REPLY_ERROR as c_int
     }
 
-    fn error(&self) -> Option<String> {
+    pub(super) fn error(&self) -> Option<String> {
         // SAFETY: the reply is open; the words are copied.
         self.is_error().then(|| unsafe { String::from_utf8_lossy(text_of(self.raw)).into_owned() })
     }

@@ -26,6 +26,21 @@ impl<'c> Ctx<'c> {
         }
     }
 
+    /// The code of the server's error for writes, if it takes none now.
+    pub fn refusal(self) -> Option<&'static str> {
+        if self.flags().is_out_of_memory() {
+            return Some("OOM");
+        }
+        let (reply, why) = self.probe(Name::new(b"dlock").raw(), c"SEs");
+        if reply.is_good() || why == ELSEWHERE {
+            return None;
+        }
+        let words = reply.error().unwrap_or_default();
+        let code = ["MISCONF", "NOREPLICAS"].into_iter().find(|code| words.starts_with(code));
+        // The server's words about its cluster have no code.
+        code.or(Some("CLUSTERDOWN"))
+    }
+
     /// The errno of the server's refusal of a write to the key, before the command runs. S makes the server
     /// check what it checks for scripts, E makes a refusal a reply, and the slot is always checked.
     fn refuses(self, key: &Name, format: &CStr) -> Option<i32> {

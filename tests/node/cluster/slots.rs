@@ -233,6 +233,7 @@ fn what_ends_while_the_cluster_is_down_is_made_up_for(kind: Kind) {
     let state = |words| node.run("CLUSTER INFO").text().contains(words);
     eventually("the cluster is down", || state("cluster_state:fail"));
     assert_eq!(node.run(&format!("DLOCK.CHECK {job} alice")).code(), "CLUSTERDOWN");
+    assert!(cluster.nodes.iter().any(|one| one.node("granting").text() == "CLUSTERDOWN"));
     std::thread::sleep(Duration::from_millis(800));
     node.run(&format!("CLUSTER ADDSLOTS {unused}"));
     eventually("the cluster is up", || state("cluster_state:ok"));

@@ -1,6 +1,6 @@
 //! DLOCK.NODE: a node's report about itself.
 
-use harness::{Kind, Server, apply, eventually, on_one_server};
+use harness::{Kind, Server, apply, eventually, on_every_server, on_one_server};
 
 #[apply(on_one_server)]
 fn a_fresh_node_describes_itself(kind: Kind) {
@@ -17,7 +17,7 @@ fn a_fresh_node_describes_itself(kind: Kind) {
     assert_eq!(node.at("state-file").text(), server.state_file().display().to_string());
     assert_eq!(node.at("role").text(), "primary");
     assert_eq!(node.at("boot").int(), 1);
-    for number in ["refusing-ms", "lease-bound-ms", "quarantine-ms", "leases", "waiters"] {
+    for number in ["lease-bound-ms", "quarantine-ms", "leases", "waiters"] {
         assert_eq!(node.at(number).int(), 0, "{number}");
     }
     for text in ["state-file-error", "quarantine-reason"] {
@@ -26,12 +26,11 @@ fn a_fresh_node_describes_itself(kind: Kind) {
 }
 
 /// The fields of DLOCK.NODE.
-const FIELDS: [&str; 19] = [
+const FIELDS: [&str; 18] = [
     "version",
     "node-id",
     "boot",
     "granting",
-    "refusing-ms",
     "fence",
     "fence-reserved",
     "fence-ahead-ms",
@@ -47,6 +46,36 @@ const FIELDS: [&str; 19] = [
     "places-refused",
     "role",
 ];
+
+/// A server that takes no writes refuses every lock.
+#[apply(on_every_server)]
+fn a_server_that_takes_no_writes_says_so(kind: Kind) {
+    let server = Server::start(kind);
+    let set = |name: &str, value: &str| {
+        let set = server.client().run_args(&["CONFIG", "SET", name, value]);
+        assert_eq!(set.text(), "OK", "{name}");
+    };
+    // A folder in the place of the file: it cannot be saved.
+    std::fs::create_dir(server.folder().join("dump.rdb")).expect("a folder can be made");
+    for (name, refuses, usual, code) in [
+        ("maxmemory", "1", "0", "OOM"),
+        ("min-replicas-to-write", "1", "0", "NOREPLICAS"),
+        ("save", "3600 1", "", "MISCONF"),
+    ] {
+        set(name, refuses);
+        if name == "save" {
+            server.run("BGSAVE");
+        }
+        eventually("it says so", || server.node("granting").text() == code);
+        assert_eq!(server.info("dlock")["dlock_granting"], code);
+        let script = "return redis.call('DLOCK.NODE')[8]";
+        assert_eq!(server.client().run_args(&["EVAL", script, "0"]).text(), code);
+        assert_eq!(server.run("DLOCK.ACQUIRE job alice 60000").code(), code);
+        set(name, usual);
+        assert_eq!(server.node("granting").text(), "yes");
+    }
+    assert!(server.run("KEYS *").items().is_empty());
+}
 
 #[apply(on_one_server)]
 fn leases_and_waiters_are_counted_over_all_databases(kind: Kind) {
@@ -74,7 +103,6 @@ fn a_replica_says_so(kind: Kind) {
     assert_eq!(replica.node("role").text(), "replica");
     assert_eq!(primary.node("role").text(), "primary");
     assert_eq!(replica.node("granting").text(), "replica");
-    eventually("time passes", || replica.node("refusing-ms").int() > 0);
     assert_ne!(replica.node("node-id").text(), primary.node("node-id").text());
     replica.run("REPLICAOF NO ONE");
     assert_eq!(replica.node("role").text(), "primary");

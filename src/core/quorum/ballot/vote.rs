@@ -246,7 +246,9 @@ impl Vote {
                 self.lease.behind = true;
                 Said::Yes
             }
-            Answer::TooFar | Answer::TooLong(_) => Said::Refused(Obstacle::Never),
+            // Until the node's clock has caught up.
+            Answer::TooFar => Said::Refused(Obstacle::Busy),
+            Answer::TooLong(_) => Said::Refused(Obstacle::Never),
             Answer::Refused(why) => {
                 if ask.finishes() && why == Obstacle::Never {
                     self.record = RecordState::Refused;
