@@ -4,11 +4,10 @@ use std::env;
 use std::ffi::OsString;
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::time::Duration;
 
-use dlock_client::{Address, Key};
+use dlock_client::{Address, Key, NodeError};
 use dlock_core::limits::MAX_FENCE;
-use redis::{AsyncConnectionConfig, RedisError, Value};
+use redis::Value;
 
 use crate::global::Global;
 use crate::nodes::ask::Trouble;
@@ -54,17 +53,9 @@ impl Args {
         let address = Address::read(&url)?;
         let within = nodes::timeout(global);
         let key = Key::from(self.mark.as_bytes());
-        let server = address.primary_of(&key, within).await.map_err(|error| {
-            let words = format!("{}: {error}", address.name());
-            Failure::new(Kind::from(error), words)
-        })?;
-        let config = AsyncConnectionConfig::new().set_response_timeout(Some(within));
-        let said = async {
-            let mut connection = server.endpoint.connect(config, within).await?;
-            command.query_async::<Value>(&mut *connection).await
-        };
-        let reply = said.await.map_err(|error| {
-            let mut failure = failure(&server.name, &error, within);
+        let (server, answer) = address.ask(&key, &command, within).await;
+        let reply = answer.map_err(|error| {
+            let mut failure = failure(&server, error);
             if is_default && matches!(failure.kind, Kind::Unfit | Kind::Unreachable) {
                 failure.message.push_str(&format!("\n{NOT_GIVEN}"));
             }
@@ -96,15 +87,15 @@ fn url(data: Option<&str>, global: &Global) -> Result<String, Failure> {
     }
 }
 
-fn failure(name: &str, error: &RedisError, within: Duration) -> Failure {
-    if error.code() == Some("STALE") {
-        let seen = error.detail().and_then(|detail| detail.split(' ').next()).unwrap_or_default();
-        return Failure::new(
-            Kind::Lost,
-            format_args!("a later holder has been there, with fence {seen}"),
-        );
+fn failure(name: &str, error: NodeError) -> Failure {
+    if let NodeError::Refused(why) = &error
+        && let Some(seen) = why.strip_prefix("STALE ")
+    {
+        let seen = seen.split(' ').next().unwrap_or_default();
+        let words = format!("a later holder has been there, with fence {seen}");
+        return Failure::new(Kind::Lost, words);
     }
-    let Trouble { kind, words } = Trouble::of(error, within);
+    let Trouble { kind, words } = error.into();
     Failure::new(kind, format!("{name}: {words}"))
 }
 

@@ -73,7 +73,7 @@ impl Args {
         let (apart, mut told) = (nodes.apart(), BTreeSet::new());
         let needed = if self.majority { nodes.majority() } else { nodes.count() };
         loop {
-            let each = join_all(apart.iter().map(|node| node.each(None, look))).await;
+            let each = join_all(apart.iter().map(|node| node.each(look))).await;
             let looks = each.iter().flatten();
             if let Some((one, other)) = same(looks.clone()) {
                 let words = format_args!("{one} and {other} are the same node, which has one vote");

@@ -63,6 +63,31 @@ fn every_subcommand_finds_the_server_of_a_cluster_that_has_the_key(kind: Kind) {
     assert!(keys.iter().all(|key| said.out.contains(key)), "{said:?}");
 }
 
+/// Key by key: the lock and the data are at the new server, and the slot is still the old one's.
+#[apply(on_one_server)]
+fn every_subcommand_finds_a_key_whose_slot_moves(kind: Kind) {
+    let cluster = Cluster::start(kind);
+    let (url, job) = (cluster.url(&[2]), format!("{{{}}}", cluster.key(0, "job")));
+    let slot = cluster.slot(&job);
+    dlock(&url, &["acquire", "--ttl", "10m", &job]).with_code(0);
+    let fenced = || {
+        let (mark, data) = (format!("{job}mark"), format!("{job}a"));
+        dlock(&url, &["fenced", "--fence", "7", &mark, "--", "SET", &data, "b"]).with_code(0)
+    };
+    fenced();
+    cluster.open(slot, 0, 1);
+    cluster.move_keys(slot, 0, 1);
+    assert_works(&url, &format!("{job}:other"));
+    dlock(&url, &["inspect", &job]).with_code(0);
+    let listed = dlock(&url, &["--json", "ls"]).with_code(0).json();
+    assert_eq!(listed.len(), 1, "{listed:?}");
+    assert_eq!(listed[0]["key"], job);
+    assert_eq!(fenced().out, "OK\n");
+    dlock(&url, &["break", "--yes", &job]).with_code(0);
+    cluster.close(slot, 0, 1);
+    assert_eq!(fenced().out, "OK\n");
+}
+
 #[test]
 fn run_goes_on_over_a_fail_over_and_names_the_primary() {
     let mut node = Watched::start(Kind::Redis82, 1);

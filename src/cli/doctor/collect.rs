@@ -15,7 +15,7 @@ pub async fn facts(nodes: &Nodes) -> Vec<Facts> {
     let apart = nodes.apart();
     let asked = apart.iter().enumerate().map(async |(node, alone)| {
         let in_cluster = alone.has_cluster();
-        let answers = alone.each(None, answers).await.into_iter();
+        let answers = alone.each(answers).await.into_iter();
         let facts = answers.map(|(name, answers)| Facts {
             name,
             node,

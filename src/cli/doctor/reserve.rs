@@ -40,9 +40,10 @@ fn of_replica(replica: &NodeAnswers, reserve: &Reserve) -> Vec<Finding> {
     if !replica.has_module() {
         let finding =
             Finding::error("replica_module", "this replica runs without the module dlock")
-                .why("it cannot load locks; and when it is promoted, no client gets a lock")
+                .why("it has no locks and no records of done ones; and when it is promoted, no client gets a lock")
                 .fix(
-                    "loadmodule /path/to/libdlock.so (in its configuration file; then restart it)",
+                    "stop it; remove its RDB and AOF, so that it receives all data anew; loadmodule \
+                     /path/to/libdlock.so (in its configuration file); start it",
                 );
         return vec![finding];
     }

@@ -146,17 +146,13 @@ async fn ended(nodes: &Nodes, key: &Key, token: Option<Vec<u8>>) -> Answers<u64>
     if let Some(token) = &token {
         question.arg(token);
     }
-    nodes
-        .each(Some(key), move |mut node| {
-            let question = question.clone();
-            async move {
-                match node.run(&question).await? {
-                    Value::Int(leases) => Ok(leases.unsigned_abs()),
-                    _ => Err("its answer to DLOCK.BREAK cannot be understood".into()),
-                }
-            }
-        })
-        .await
+    let read = |answer| match answer {
+        Ok(Value::Int(leases)) => Ok(leases.unsigned_abs()),
+        Ok(_) => Err("its answer to DLOCK.BREAK cannot be understood".into()),
+        Err(trouble) => Err(trouble),
+    };
+    let answers = nodes.ask(key, &question).await.into_iter();
+    answers.map(|(name, answer)| (name, read(answer))).collect()
 }
 
 fn report(

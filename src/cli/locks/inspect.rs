@@ -55,12 +55,9 @@ pub type Inspections = Answers<Option<Inspection>>;
 pub async fn ask(nodes: &Nodes, key: &Key, tokens: bool) -> Inspections {
     let mut question = cmd(if tokens { "DLOCK.TOKENS" } else { "DLOCK.INSPECT" });
     question.arg(key.as_bytes());
-    nodes
-        .each(Some(key), move |mut node| {
-            let question = question.clone();
-            async move { Ok(operator::inspection(&node.run(&question).await?)?) }
-        })
-        .await
+    let answers = nodes.ask(key, &question).await.into_iter();
+    let read = |answer: Result<_, Trouble>| Ok(operator::inspection(&answer?)?);
+    answers.map(|(name, answer)| (name, read(answer))).collect()
 }
 
 /// The verdict of all nodes together.

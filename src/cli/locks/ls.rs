@@ -39,7 +39,7 @@ impl Args {
     pub async fn run(self, global: &Global) -> Result<Exit, Failure> {
         let nodes = Nodes::of(global)?;
         let types = if self.done { &["dlock-key", "dlockdone"][..] } else { &["dlock-key"] };
-        let answers = nodes.each(None, move |node| locks(node, self.pattern.clone(), types)).await;
+        let answers = nodes.each(move |node| locks(node, self.pattern.clone(), types)).await;
         ask::complain(&answers, global.json);
         if answers.iter().all(|(_, answer)| answer.is_err()) {
             return Ok(ask::kind(&answers).exit());
@@ -100,28 +100,44 @@ async fn has_module(node: &mut Node) -> Result<(), Trouble> {
     }
 }
 
-/// Asks for each lock separately, and leaves out those that have ended meanwhile. Returns the last refusal.
+/// Asks for each lock separately, and leaves out those that have ended or moved meanwhile. Returns the last refusal.
 async fn inspect(
     node: &mut Node,
-    keys: Vec<Vec<u8>>,
+    mut keys: Vec<Vec<u8>>,
     found: &mut LocksByKey,
 ) -> Result<Option<Trouble>, Trouble> {
     let mut refused = None;
-    for keys in keys.chunks(AT_ONCE) {
-        let mut questions = pipe();
-        for key in keys {
-            questions.cmd("DLOCK.INSPECT").arg(key);
-        }
-        let answers = node.run_all(questions).await?;
-        for (key, answer) in keys.iter().zip(&answers) {
-            match read(answer) {
-                Ok(None) => {}
-                Ok(Some(inspection)) => drop(found.insert(key.clone(), inspection)),
-                // The lock has ended, and the key has another value now.
-                Err(trouble) if trouble.kind == Kind::WrongType => {}
-                Err(trouble) => refused = Some(trouble),
+    // A cluster server that is importing a slot answers for its keys after ASKING only.
+    for asking in [false, true] {
+        let mut importing = Vec::new();
+        for keys in keys.chunks(AT_ONCE) {
+            let mut questions = pipe();
+            for key in keys {
+                if asking {
+                    questions.cmd("ASKING").ignore();
+                }
+                questions.cmd("DLOCK.INSPECT").arg(key);
+            }
+            let answers = node.run_all(questions).await?;
+            for (key, answer) in keys.iter().zip(&answers) {
+                match read(answer) {
+                    Ok(None) => {}
+                    Ok(Some(inspection)) => drop(found.insert(key.clone(), inspection)),
+                    // The lock has ended, and the key has another value now.
+                    Err(trouble) if trouble.kind == Kind::WrongType => {}
+                    Err(trouble) if trouble.words.starts_with("MOVED ") && !asking => {
+                        importing.push(key.clone());
+                    }
+                    // The other server of a slot that moves shows it.
+                    Err(trouble)
+                        if ["ASK ", "MOVED "]
+                            .iter()
+                            .any(|code| trouble.words.starts_with(code)) => {}
+                    Err(trouble) => refused = Some(trouble),
+                }
             }
         }
+        keys = importing;
     }
     Ok(refused)
 }

@@ -79,14 +79,23 @@ impl Nodes {
         self.targets.iter().any(|target| target.address.is_cluster())
     }
 
-    /// Connects to all nodes at once, and asks each; of a cluster the primary that has this key, or all primaries.
-    pub async fn each<T, F, A>(&self, key: Option<&Key>, ask: F) -> Answers<T>
+    /// Sends a command about this key to all nodes at once.
+    pub async fn ask(&self, key: &Key, command: &Cmd) -> Answers<Value> {
+        let asked = self.targets.iter().map(async |target| {
+            let (name, answer) = target.address.ask(key, command, self.timeout).await;
+            (short(&name), answer.map_err(|error| self.explained(error.into())))
+        });
+        join_all(asked).await
+    }
+
+    /// Connects to all nodes at once, and asks each; of a cluster all primaries.
+    pub async fn each<T, F, A>(&self, ask: F) -> Answers<T>
     where
         T: Send + 'static,
         F: Fn(Node) -> A + Clone + Send + Sync + 'static,
         A: Future<Output = Result<T, Trouble>> + Send,
     {
-        self.ask_all(self.servers(key).await.into_iter(), ask).await
+        self.ask_all(self.servers().await.into_iter(), ask).await
     }
 
     /// Returns the replicas and Sentinels of the first node, if it fails over.
@@ -122,26 +131,17 @@ impl Nodes {
 }
 
 impl Nodes {
-    /// Returns the present servers of all nodes, with the names to show: of a cluster all primaries, or the
-    /// one that has this key.
-    pub async fn servers(&self, key: Option<&Key>) -> Answers<Server> {
-        let servers = self.targets.iter().map(|target| target.servers(key, self.timeout));
+    /// Returns the present servers of all nodes, with the names to show: of a cluster all primaries.
+    pub async fn servers(&self) -> Answers<Server> {
+        let servers = self.targets.iter().map(|target| target.servers(self.timeout));
         join_all(servers).await.into_iter().flatten().collect()
     }
 }
 
 impl Target {
     /// Returns the servers to ask, with the names to show.
-    async fn servers(
-        &self,
-        key: Option<&Key>,
-        within: Duration,
-    ) -> Vec<(String, Result<Server, Trouble>)> {
-        let found = match key {
-            None => self.address.primaries(within).await,
-            Some(key) => self.address.primary_of(key, within).await.map(|server| vec![server]),
-        };
-        match found {
+    async fn servers(&self, within: Duration) -> Vec<(String, Result<Server, Trouble>)> {
+        match self.address.primaries(within).await {
             Err(error) => vec![(self.name.clone(), Err(error.into()))],
             Ok(servers) => {
                 servers.into_iter().map(|server| (short(&server.name), Ok(server))).collect()
@@ -202,10 +202,6 @@ impl Trouble {
             let words = format!("no answer within {}", duration::shown(timeout));
             return Trouble { kind: Kind::TimedOut, words };
         }
-        // An agent has few of a node's commands.
-        if error.to_string().ends_with("at an agent") {
-            return Trouble::agent();
-        }
         NodeError::from(error).into()
     }
 
@@ -233,6 +229,10 @@ impl Trouble {
 
 impl From<NodeError> for Trouble {
     fn from(error: NodeError) -> Trouble {
+        // An agent has few of a node's commands.
+        if error.to_string().ends_with("at an agent") {
+            return Trouble::agent();
+        }
         let words = match &error {
             // The caller names the node.
             NodeError::Unreachable(words) => words.clone(),

@@ -81,7 +81,7 @@ impl Watch {
         }
         let mut before = std::mem::take(&mut self.servers);
         let timeout = self.nodes.timeout();
-        for (name, server) in self.nodes.servers(None).await {
+        for (name, server) in self.nodes.servers().await {
             let same = before.iter().position(|server| server.name == name && server.link.is_ok());
             let known = same.filter(|_| server.is_ok()).map(|at| before.swap_remove(at));
             let link = server.map(|server| Link::new(server.endpoint, timeout));

@@ -278,6 +278,6 @@ fn on_and_on(why: &str) -> NodeError {
 /// Prefix of the module's commands.
 const OURS: &[u8] = b"DLOCK.";
 /// Limit of redirects: a request with more goes in circles.
-const MAX_HOPS: usize = 8;
+pub(crate) const MAX_HOPS: usize = 8;
 /// Pause before asking a server again during a migration of its slot.
-const MOMENT: Duration = Duration::from_millis(20);
+pub(crate) const MOMENT: Duration = Duration::from_millis(20);

@@ -69,8 +69,7 @@ impl fmt::Display for Cause {
             Cause::Replaced => "a data set was loaded over the live one",
             Cause::Unrecorded => "leases came with the data set, and there was no state file",
             Cause::Unknown => {
-                "this node started without a state file, so it may have lost its disk and leases; if it is \
-                 new, set dlock.newborn-quarantine to 0 before its first start"
+                "this node started without a state file: it is new, or has lost its disk and leases"
             }
         })
     }

@@ -22,8 +22,8 @@ pub const RELOADED: &str = "a data set was loaded over the live one";
 /// A first start with another node's data.
 pub const FOUND: &str = "leases came with the data set, and there was no state file";
 /// A first start, where the operator wants a quarantine after it.
-pub const NO_FILE: &str = "this node started without a state file, so it may have lost its disk and leases; if it \
-                           is new, set dlock.newborn-quarantine to 0 before its first start";
+pub const NO_FILE: &str =
+    "this node started without a state file: it is new, or has lost its disk and leases";
 
 /// The parts of an answer `QUARANTINE N ms until grants resume: <reason>`.
 #[derive(Clone, Debug, PartialEq, Eq)]
