@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -295,6 +298,42 @@ guard.check()
 guard.release()
 """
     program(BEGIN + text, server.url, key).end()
+
+
+HANGS = """
+#include <netdb.h>
+#include <unistd.h>
+int getaddrinfo(const char *name, const char *port, const struct addrinfo *hints, struct addrinfo **found) {
+    sleep(60);
+    return EAI_AGAIN;
+}
+"""
+
+
+def test_a_fork_waits_for_no_lookup_that_hangs(
+    server: Server, key: str, program: Start, tmp_path: Path
+) -> None:
+    library = tmp_path / "hangs.so"
+    (tmp_path / "hangs.c").write_text(HANGS)
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, tmp_path / "hangs.c"], check=True)
+    text = """
+several = dlock.Client([url, "redis://named:1"], node_timeout=60)
+try:
+    several.lock(key, ttl=2).acquire(wait=0)
+except dlock.NoQuorumError:
+    pass
+guard = client.lock(f"{key}:held").acquire()
+begun = time.monotonic()
+def child():
+    client.lock(f"{key}:child").acquire().release()
+assert code(in_child(child)) == 0
+# As long as the runtime may stand still for a fork.
+assert time.monotonic() - begun < 5
+guard.release()
+os._exit(0)
+"""
+    python = ["env", f"LD_PRELOAD={library}", sys.executable]
+    program(BEGIN + text, server.url, key, python=python).end()
 
 
 def test_free_threaded_python_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
