@@ -147,7 +147,9 @@ mod tests {
             assert_eq!(refusal(text).0, Answer::Refused(Obstacle::Never), "{text}");
         }
         let far = "TOOFAR 1 is the largest fence that this node accepts now; FENCE 9 is too far";
-        assert_eq!(refusal(far).0, Answer::TooFar);
+        let (answer, state) = refusal(far);
+        assert_eq!(answer, Answer::TooFar);
+        assert!(!state.refuses_for_good(), "the node's clock goes on");
         assert_eq!(refusal(&format!("ERR {far}")).0, Answer::Refused(Obstacle::Never));
     }
 }
