@@ -156,6 +156,10 @@ async fn look(mut node: Node) -> Result<Readiness, Trouble> {
     }
     let length = |name: &str| fields.millis(name).unwrap_or_default();
     let refuses = match fields.text("granting").unwrap_or_default().as_str() {
+        "yes" if fields.text("durable").as_deref() == Some("failing") => Some(
+            "cannot write its state file: it refuses longer leases now, and all within a minute"
+                .to_owned(),
+        ),
         "yes" => None,
         "quarantine" => Some(format!(
             "in quarantine: it may have forgotten locks, and grants none for {} more",

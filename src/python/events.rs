@@ -1,6 +1,6 @@
-//! Events for the thread of Python that logs lines and calls the program's functions, `dlock-hooks`.
+//! Events for the threads of Python that call the program's functions, `dlock-hooks`, and log lines, `dlock-log`.
 //!
-//! Threads of Rust run no code of Python: they queue events for that thread, which ends before the interpreter does.
+//! Threads of Rust run no code of Python: they queue events for those threads, which end before the interpreter does.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
@@ -14,15 +14,28 @@ use crate::outcome::Outcome;
 use crate::outcome_queue::{OutcomeQueue, Outcomes};
 use crate::own::Own;
 
-/// The thread's queue.
-static QUEUE: Mutex<Option<Own<Arc<Outcomes>>>> = Mutex::new(None);
+/// The queue of a thread.
+type Queue = Mutex<Option<Own<Arc<Outcomes>>>>;
 
-/// Sets the queue of the thread in this process.
+static HOOKS: Queue = Mutex::new(None);
+static LINES: Queue = Mutex::new(None);
+
+/// Sets the queue of the thread that calls functions in this process.
 #[pyfunction]
 pub(crate) fn serve(queue: &OutcomeQueue) -> PyResult<()> {
+    set(&HOOKS, queue)
+}
+
+/// Sets the queue of the thread that logs lines in this process.
+#[pyfunction]
+pub(crate) fn serve_lines(queue: &OutcomeQueue) -> PyResult<()> {
+    set(&LINES, queue)
+}
+
+fn set(to: &Queue, queue: &OutcomeQueue) -> PyResult<()> {
     let serving = Own::new(queue.outcomes()?);
     // The last queue is dropped while the mutex is not locked.
-    let _last = lock().replace(serving);
+    let _last = lock(to).replace(serving);
     Ok(())
 }
 
@@ -35,7 +48,7 @@ pub(crate) fn set_level(level: u32) {
 
 /// Queues a warning for the log.
 pub(crate) fn warn(message: String) {
-    if let Some(queue) = queue() {
+    if let Some(queue) = queue(&LINES) {
         queue.push_within(MOST_EVENTS, LINE, Outcome::Line(number(Level::WARN), message));
     }
 }
@@ -46,7 +59,7 @@ pub(crate) struct Notices(pub(crate) u64);
 impl Notices {
     /// Queues a notice. Notices beyond the limit are lost.
     pub(crate) fn send(&self, notice: &Notice) {
-        if let Some(queue) = queue() {
+        if let Some(queue) = queue(&HOOKS) {
             queue.push_within(MOST_EVENTS, self.0, Outcome::Value(Record::from(notice).into()));
         }
     }
@@ -54,18 +67,18 @@ impl Notices {
 
 impl Drop for Notices {
     fn drop(&mut self) {
-        if let Some(queue) = queue() {
+        if let Some(queue) = queue(&HOOKS) {
             queue.push(self.0, ().into());
         }
     }
 }
 
-fn queue() -> Option<Arc<Outcomes>> {
-    lock().as_ref().and_then(Own::get).map(Arc::clone)
+fn queue(of: &Queue) -> Option<Arc<Outcomes>> {
+    lock(of).as_ref().and_then(Own::get).map(Arc::clone)
 }
 
-fn lock() -> MutexGuard<'static, Option<Own<Arc<Outcomes>>>> {
-    QUEUE.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(queue: &Queue) -> MutexGuard<'_, Option<Own<Arc<Outcomes>>>> {
+    queue.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A listener for log lines.
@@ -78,7 +91,7 @@ impl Listener for Log {
 
     fn line(&self, line: Line) {
         // This must not block: a line is lost while the mutex is locked.
-        if let Ok(queue) = QUEUE.try_lock()
+        if let Ok(queue) = LINES.try_lock()
             && let Some(queue) = queue.as_ref().and_then(Own::get)
         {
             let line = Outcome::Line(number(line.level), line.to_string());
@@ -102,5 +115,5 @@ static LEVEL: AtomicU32 = AtomicU32::new(30);
 static LISTENS: Once = Once::new();
 /// The id of log lines.
 const LINE: u64 = 0;
-/// Limit of events in the queue, beyond which log lines and notices are lost.
+/// Limit of events in a queue, beyond which lines or notices are lost.
 const MOST_EVENTS: usize = 1024;

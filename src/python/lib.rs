@@ -46,7 +46,7 @@ mod _native {
     #[pymodule_export]
     use crate::client::Client;
     #[pymodule_export]
-    use crate::events::{serve, set_level};
+    use crate::events::{serve, serve_lines, set_level};
     #[pymodule_export]
     use crate::exit::release_all;
     #[pymodule_export]

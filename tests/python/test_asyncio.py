@@ -466,5 +466,9 @@ def test_a_task_that_has_left_its_lock_done_is_not_cancelled(server: Server, key
             await lock.run_once(60, work)
         assert done.value.by is not None
         assert done.value.by.outcome == "3 rows"
+        plain = dlock.asyncio.Client(server.url, node_timeout=PATIENCE).lock(f"{key}:plain")
+        assert await plain.run_once(60, lambda guard: guard.fence) > 0  # type: ignore[arg-type, return-value]
+        with pytest.raises(dlock.DoneError):
+            await plain.run_once(60, work)
 
     asyncio.run(main())

@@ -180,6 +180,42 @@ def test_hooks_that_several_threads_set_are_all_called(server: Server, client: d
     eventually("all are called", lambda: sorted(heard) == list(range(200)))
 
 
+def test_a_handler_of_the_log_that_hangs_or_fails_keeps_no_hook_back(
+    server: Server, key: str, program: Callable[..., Program]
+) -> None:
+    text = """
+import logging, sys, threading, dlock
+from server import eventually
+url, key = sys.argv[1:]
+hangs, called = threading.Event(), []
+class Handler(logging.Handler):
+    def emit(self, record):
+        called.append(record)
+        if len(called) < 3:
+            raise ConnectionError("away")
+        hangs.wait()
+logging.getLogger("dlock").addHandler(Handler())
+client = dlock.Client(url)
+guard = client.lock(key, ttl=3).acquire()
+lost = threading.Event()
+guard.on_lost(lambda loss: lost.set())
+# A guard that is collected is logged: the first line fails, and so does the report of that; the second line hangs.
+for lines in (2, 3):
+    client.lock(f"{key}:{lines}").acquire()
+    eventually("it is logged", lambda: len(called) == lines)
+sys.stdin.readline()
+assert lost.wait(60)
+hangs.set()
+print("told")
+"""
+    running = program(text, server.url, key)
+    eventually("it is held", lambda: server.holders(key) == 1)
+    server.run("DLOCK.BREAK", key)
+    running.tell()
+    assert running.line() == "told"
+    running.end()
+
+
 class Heard:
     """The events that a hook was called with."""
 

@@ -100,6 +100,12 @@ def test_work_is_done_once_a_window_and_tried_again_if_it_fails(
     # A window that is over by the end of the work is no loss.
     for window in (0.001, 0.002, 0.004):
         assert client.lock(f"{key}:{window}").run_once(window, lambda guard: 7) == 7
+
+    async def later(_: dlock.Guard) -> int:
+        return 7
+
+    with pytest.raises(TypeError, match="the work has not begun: it is a coroutine"):
+        _ = lock.run_once(60, later)
     assert lock.run_once(60, lambda guard: guard.key) == key
     with pytest.raises(dlock.DoneError):
         lock.run_once(60, fails)

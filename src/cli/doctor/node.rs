@@ -75,7 +75,7 @@ fn durable(node: &NodeAnswers) -> Option<Finding> {
                 .fix("make room on the disk, or make the folder writable; the node tries again by itself")
         }
         "failing" => Finding::error("state_file", format!("its state file fails: {error}"))
-            .why("about a minute after the first failure it grants nothing any more")
+            .why("it refuses leases that are longer than those of the last minutes; about a minute after the first failure it grants nothing any more")
             .fix("make room on the disk, or make the folder writable; the node tries again by itself"),
         _ => return None,
     };

@@ -229,10 +229,6 @@ impl Trouble {
 
 impl From<NodeError> for Trouble {
     fn from(error: NodeError) -> Trouble {
-        // An agent has few of a node's commands.
-        if error.to_string().ends_with("at an agent") {
-            return Trouble::agent();
-        }
         let words = match &error {
             // The caller names the node.
             NodeError::Unreachable(words) => words.clone(),

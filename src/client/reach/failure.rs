@@ -101,6 +101,9 @@ const NO_REDIS: &str = "the server there does not speak the Redis protocol \
 fn of_line(line: String) -> NodeError {
     // Some servers repeat the arguments of an unknown command, and HELLO has the password.
     let line = brief(line.split(", with args").next().unwrap_or_default());
+    if line.ends_with("at an agent") {
+        return NodeError::Unfit(AN_AGENT.to_owned());
+    }
     let unknown = line.starts_with("ERR unknown command");
     if unknown && line.to_ascii_uppercase().contains("DLOCK.") {
         return NodeError::Unfit(NO_MODULE.to_owned());
@@ -110,7 +113,7 @@ fn of_line(line: String) -> NodeError {
             "NOAUTH a password is needed: redis://user:password@host".to_owned(),
         );
     }
-    if ["MOVED", "ASK", "CROSSSLOT"].contains(&code(&line)) {
+    if ["MOVED", "ASK"].contains(&code(&line)) {
         return NodeError::Refused(format!("{line}{A_CLUSTER}"));
     }
     NodeError::Refused(line)
@@ -118,6 +121,9 @@ fn of_line(line: String) -> NodeError {
 
 /// Advice after a cluster server's redirect, for the address of a single server.
 pub(super) const A_CLUSTER: &str = " (a Redis Cluster: write redis+cluster://host:port)";
+
+pub(super) const AN_AGENT: &str =
+    "it is an agent and no node: give the addresses of the nodes behind it";
 
 const NO_MODULE: &str = "the dlock module is not loaded (loadmodule /path/to/libdlock.so); \
                          for a Sentinel write redis+sentinel://host:26379/NAME";
@@ -136,6 +142,8 @@ mod tests {
         let unknown =
             of_line("ERR unknown command 'DLOCK.ACQUIRE', with args beginning".to_owned());
         assert_eq!(unknown, NodeError::Unfit(NO_MODULE.to_owned()));
+        let agent = of_line("ERR unknown command 'DLOCK.INSPECT' at an agent".to_owned());
+        assert_eq!(agent, NodeError::Unfit(AN_AGENT.to_owned()));
         let line = "ERR unknown command 'FOO'".to_owned();
         let told = format!("{line}, with args beginning with: 'AUTH' 'secret'");
         assert_eq!(of_line(told), NodeError::Refused(line));

@@ -20,6 +20,7 @@ use crate::reach::address::host::Host;
 use crate::reach::address::{Address, Place, Seeds};
 use crate::reach::cluster::survey::recognise;
 use crate::reach::endpoint::Endpoint;
+use crate::reach::failure::AN_AGENT;
 use crate::reach::sentinel::Sentinels;
 use crate::reach::sentinel::primary_watch::PrimaryWatch;
 use crate::reach::wire::Wire;
@@ -420,6 +421,5 @@ impl About {
     }
 }
 
-const AN_AGENT: &str = "it is an agent and no node: give the addresses of the nodes behind it";
 /// Limit of a node-id's length in bytes, because the client stores many. Real ones are shorter.
 const LONGEST_ID: usize = 128;

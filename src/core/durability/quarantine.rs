@@ -60,7 +60,7 @@ impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Cause::Crash => "the server was not shut down cleanly, so earlier leases may still be held",
-            Cause::Lost => "not all leases that were held at the shutdown came back",
+            Cause::Lost => "the leases that came back are not those that were held at the shutdown",
             Cause::Promoted => "this server was promoted, and may not have received all leases of its primary",
             Cause::Untold => {
                 "this server was promoted before its primary told it how long leases run, so they may run \
@@ -116,17 +116,17 @@ impl Start<'_> {
     /// was forgotten. A node without a state file may have lost its disk, and leases of the length `newborn`.
     #[must_use]
     pub fn forgotten(&self, newborn: Millis) -> Option<(Cause, Millis)> {
-        let Some(before) = self.before else {
-            let cause = if self.back.leases > 0 { Cause::Unrecorded } else { Cause::Unknown };
+        let (cause, bound) = match self.before.map(|before| (before.ended, before.bound)) {
             // Other leases may have been lost, too, unless the operator says that the node is new.
-            let bound = self.held.max(newborn);
-            return (bound.0 > 0).then_some((cause, bound));
+            None if self.back.leases > 0 => (Cause::Unrecorded, newborn),
+            None => (Cause::Unknown, newborn),
+            Some((Some(ended), _)) if ended == self.back => return None,
+            Some((Some(_), bound)) => (Cause::Lost, bound),
+            Some((None, bound)) => (Cause::Crash, bound),
         };
-        match before.ended {
-            Some(ended) if ended == self.back || ended.leases == 0 => None,
-            Some(_) => Some((Cause::Lost, before.bound)),
-            None => Some((Cause::Crash, before.bound)),
-        }
+        // The leases that came back may be of an older data set: over long ago, or granted to other clients since.
+        let bound = bound.max(self.held);
+        (bound.0 > 0).then_some((cause, bound))
     }
 }
 
@@ -168,7 +168,6 @@ mod tests {
     fn after_a_shutdown_nothing_is_forgotten_if_all_leases_came_back() {
         assert_eq!(forgotten(Some(&before(Some(THREE))), THREE), None);
         assert_eq!(forgotten(Some(&before(Some(NONE))), NONE), None);
-        assert_eq!(forgotten(Some(&before(Some(NONE))), THREE), None);
     }
 
     #[test]
@@ -177,6 +176,11 @@ mod tests {
         let others = Ended { digest: 78, ..THREE };
         assert_eq!(forgotten(Some(&before(Some(THREE))), NONE), lost);
         assert_eq!(forgotten(Some(&before(Some(THREE))), others), lost);
+        // Those of an older data set, when none was held, and longer ones.
+        let none = Record { bound: Millis(0), ..before(Some(NONE)) };
+        assert_eq!(forgotten(Some(&none), THREE), Some((Cause::Lost, Millis(40))));
+        let short = Record { bound: Millis(9), ..before(None) };
+        assert_eq!(forgotten(Some(&short), THREE), Some((Cause::Crash, Millis(40))));
     }
 
     #[test]

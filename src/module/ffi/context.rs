@@ -112,8 +112,11 @@ impl<'c> Ctx<'c> {
     /// The number of the user that the command runs as, in a script, too. Requests of other modules
     /// without a user count for one user.
     pub fn owner(self) -> Owner {
-        // SAFETY: the server returns a string of its own, or NULL without a user. The string is freed once, after its
-        // last use.
+        if !self.has_user() {
+            return Owner(0);
+        }
+        // SAFETY: older servers look for a user without a check, and there is one. The server returns a string of its
+        // own, or NULL. The string is freed once, after its last use.
         unsafe {
             let name = api!(RedisModule_GetCurrentUserName(self.raw));
             if name.is_null() {

@@ -310,5 +310,5 @@ const ARITY: i32 = 22;
 const MEMORY: i32 = 28;
 const SCRIPT: i32 = 29;
 const READ_ONLY_CLUSTER: i32 = 30;
-const NO_USER: i32 = 95;
+pub(super) const NO_USER: i32 = 95;
 const CLUSTER_DOWN: i32 = 100;

@@ -9,7 +9,7 @@ use dlock_core::Serves;
 use dlock_core::servers::quirks::{Family, Version};
 
 use super::context::{Ctx, Name, OK, api, variadic};
-use super::inner::{ELSEWHERE, Reply, text_of};
+use super::inner::{ELSEWHERE, NO_USER, Reply, text_of};
 
 impl<'c> Ctx<'c> {
     /// Tells if the server would accept a client's write to the key now. Its slot may have moved, the cluster
@@ -39,6 +39,18 @@ impl<'c> Ctx<'c> {
         let code = ["MISCONF", "NOREPLICAS"].into_iter().find(|code| words.starts_with(code));
         // The server's words about its cluster have no code.
         code.or(Some("CLUSTERDOWN"))
+    }
+
+    /// True if the command runs as a user: other modules can call without one. A key may be open, so this calls a
+    /// command without keys.
+    pub(super) fn has_user(self) -> bool {
+        let call = variadic!(RedisModule_Call);
+        Errno::clear();
+        // SAFETY: C calls as the user of this command, and E makes a refusal a reply.
+        let raw = unsafe { call(self.raw(), c"DLOCK.HELP".as_ptr(), c"CE".as_ptr()) };
+        let why = Errno::last_raw();
+        drop(Reply { ctx: self, raw });
+        why != NO_USER
     }
 
     /// The errno of the server's refusal of a write to the key, before the command runs. S makes the server

@@ -1,8 +1,9 @@
-"""The thread that logs dlock's lines and calls the program's functions. Each process has its own."""
+"""The threads that call the program's functions, and that log dlock's lines. Each process has its own."""
 
 from __future__ import annotations
 
 import _thread as threads
+import contextlib
 import itertools
 import os
 import threading
@@ -29,14 +30,14 @@ _LONGEST_END = 1.0
 
 
 class _Thread:
-    def __init__(self) -> None:
+    def __init__(self, name: str, queue: _native.OutcomeQueue) -> None:
         self.process = os.getpid()
-        self.queue = _native.OutcomeQueue()
+        self.queue = queue
+        self._name = name
         self._is_over = False
         # Locked until it ends.
         self._runs = threading.Lock()
         self._runs.acquire()
-        _native.serve(self.queue)
 
     def start(self) -> None:
         # After the end of the interpreter has begun, no thread starts.
@@ -51,7 +52,7 @@ class _Thread:
     def _run(self) -> None:
         # It is killed with all greenlets, or its descriptor is closed with all files.
         try:
-            threading.current_thread().name = "dlock-hooks"
+            threading.current_thread().name = self._name
             self._serve()
         finally:
             self._runs.release()
@@ -72,9 +73,10 @@ class _Thread:
                 try:
                     if then is not None:
                         then(event)
-                # A SystemExit would end this thread in silence.
+                # A SystemExit would end this thread in silence. A handler of the log may fail, too.
                 except BaseException:
-                    logger.exception("a function that dlock called raised an exception")
+                    with contextlib.suppress(BaseException):
+                        logger.exception("a function that dlock called raised an exception")
                 # No reference stays while this waits for more.
                 del then, event
 
@@ -88,45 +90,55 @@ class _Thread:
         self._runs.acquire(timeout=_LONGEST_END)
 
 
-_thread: _Thread | None = None
+_hooks: _Thread | None = None
+_log_lines: _Thread | None = None
 _starting = threading.Lock()
 _has_ended = False
 
 
 def follow() -> None:
-    """Starts the thread, if it does not run in this process. Passes on the logger's present level."""
+    """Starts the threads, if they do not run in this process. Passes on the logger's present level."""
     _native.set_level(logger.getEffectiveLevel())
     _current()
 
 
 def _current() -> _Thread:
-    global _thread
-    thread = _thread
-    if thread is None or not thread.serves():
+    """The thread that calls functions. A slow handler of the log has a thread of its own."""
+    global _hooks, _log_lines
+    hooks, lines = _hooks, _log_lines
+    if hooks is None or lines is None or not (hooks.serves() and lines.serves()):
         with _starting:
-            thread = _thread
-            if thread is None or not thread.serves():
-                thread = _Thread()
-                thread.start()
-                # A signal's exception before this leaves a thread without work.
-                _thread = thread
-    return thread
+            _hooks = hooks = _started(_hooks, "dlock-hooks", _native.serve)
+            _log_lines = _started(_log_lines, "dlock-log", _native.serve_lines)
+    return hooks
+
+
+def _started(thread: _Thread | None, name: str, serve: Callable[[_native.OutcomeQueue], None]) -> _Thread:
+    if thread is not None and thread.serves():
+        return thread
+    # Guards go on to use the queue of a thread that has ended.
+    same_process = thread is not None and thread.process == os.getpid()
+    new = _Thread(name, thread.queue if thread is not None and same_process else _native.OutcomeQueue())
+    serve(new.queue)
+    new.start()
+    return new
 
 
 def after_fork() -> None:
-    """Forgets the parent's thread. A child process starts its own when it first uses a client."""
-    global _starting, _thread
+    """Forgets the parent's threads. A child process starts its own when it first uses a client."""
+    global _starting, _hooks, _log_lines
     _starting = threading.Lock()
-    _thread = None
+    _hooks = _log_lines = None
 
 
 def end() -> None:
-    """Ends the thread when it has handled all events. A thread that logs while the interpreter ends may abort
-    the process."""
+    """Ends the threads when they have handled all events. A thread that logs while the interpreter ends may end
+    the process by SIGABRT."""
     global _has_ended
     _has_ended = True
-    if _thread is not None and _thread.process == os.getpid():
-        _thread.end()
+    for thread in (_hooks, _log_lines):
+        if thread is not None and thread.process == os.getpid():
+            thread.end()
 
 
 def watch(guard: _native.Guard, then: Callable[[object], object]) -> None:

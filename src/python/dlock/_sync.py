@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import sys
 import weakref
 from collections.abc import Callable
@@ -92,6 +93,8 @@ class Lock(Own, _native.LockBase):
         self._native.check_once(window)
         with self.acquire() as guard:
             result = work(guard)
+            if inspect.isawaitable(result) or inspect.isgenerator(result):
+                raise TypeError(f"the work has not begun: it is a {type(result).__name__}")
             guard.done(window)
         return result
 

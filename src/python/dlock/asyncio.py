@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import inspect
 import itertools
 import sys
 import weakref
@@ -111,7 +112,9 @@ class Lock(Own):
         """Like ``dlock.Lock.run_once``, with a coroutine function."""
         self._native.check_once(window)
         async with await self.acquire() as guard:
-            result = await work(guard)
+            work_done = work(guard)
+            # A plain function has done its work already: its job must not run again.
+            result = await work_done if inspect.isawaitable(work_done) else cast(T, work_done)
             await guard.done(window)
         return result
 

@@ -10,7 +10,8 @@ use crate::wait::eventually;
 pub const CRASHED: &str =
     "the server was not shut down cleanly, so earlier leases may still be held";
 /// After a clean shutdown, with leases that did not come back.
-pub const FORGOTTEN: &str = "not all leases that were held at the shutdown came back";
+pub const FORGOTTEN: &str =
+    "the leases that came back are not those that were held at the shutdown";
 /// A replica has become a primary.
 pub const PROMOTED: &str =
     "this server was promoted, and may not have received all leases of its primary";

@@ -57,6 +57,23 @@ fn without_a_lease_there_is_none(kind: Kind) {
     assert_eq!(server.quarantine_lines(), 0, "{}", server.log());
 }
 
+/// The file is from before the end of its lease. Another client may have held the lock since.
+#[apply(on_two_servers)]
+fn an_older_data_set_gives_no_lease_back_without_a_quarantine(kind: Kind) {
+    let mut server = Server::start(kind);
+    let fence = server.run("DLOCK.ACQUIRE job alice 60000").int();
+    assert_eq!(server.run("SAVE").text(), "OK");
+    server.run("DLOCK.RELEASE job alice");
+    assert!(server.run("DLOCK.ACQUIRE job bob 60000").int() > fence);
+    server.run("DLOCK.RELEASE job bob");
+    end(&mut server, "SHUTDOWN NOSAVE");
+    server.start_again();
+    assert!(server.assert_in_quarantine(FORGOTTEN) <= 60_000);
+    for request in ["EXTEND job alice 60000", "CHECK job alice", "ACQUIRE job carol 60000"] {
+        assert_eq!(server.run(&format!("DLOCK.{request}")).code(), "QUARANTINE", "{request}");
+    }
+}
+
 #[apply(on_two_servers)]
 fn a_lease_that_was_not_saved_is_waited_for(kind: Kind) {
     for way in ENDS {

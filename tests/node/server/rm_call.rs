@@ -48,6 +48,24 @@ fn a_module_that_allows_a_call_to_block_leaves_nothing_behind(kind: Kind) {
     });
 }
 
+/// A call without the flag C has no user. What is shared among users has a share for such calls.
+#[apply(on_every_server)]
+fn a_module_that_calls_without_a_user_is_answered(kind: Kind) {
+    let server = Server::build(kind).with_caller().start();
+    server.run("DLOCK.ACQUIRE held alice 60000");
+    let mut client = server.client();
+    let far = server.node("fence").int() + 10_000_000;
+    for flags in ["E", "SE", "CE"] {
+        let mut call = |words: &str| client.run(&format!("CALLER.CALL {flags} DLOCK.{words}"));
+        assert!(call(&format!("ACQUIRE held {flags} 1000 KEEP 1000")).is_null());
+        assert_eq!(call(&format!("RELEASE held {flags} FINAL")).int(), 0);
+        assert!(call(&format!("ACQUIRE far alice 1000 FENCE {far}")).int() >= far);
+        assert_eq!(call("RELEASE far alice DONE 100").int(), 1);
+        assert_eq!(call("BREAK far").int(), 1);
+    }
+    client.assert_in_step();
+}
+
 #[apply(on_two_servers)]
 fn a_module_takes_no_ephemeral_lock(kind: Kind) {
     let server = Server::build(kind).with_caller().start();
