@@ -240,6 +240,8 @@ fn a_disk_that_fails(kind: Kind) {
     assert_eq!(server.run("DLOCK.ACQUIRE job alice 600000").code(), "NOTDURABLE");
     let found = findings_of(&nodes, "state_file");
     assert!(found.contains("No space left on device"), "{found}");
+    let said = dlock_at(&nodes, &["ready"]).with_code(69);
+    assert!(said.err.contains("cannot write its state file"), "{}", said.err);
 }
 
 #[apply(on_one_server)]
