@@ -304,6 +304,21 @@ fn a_node_that_has_not_answered_yet_gets_the_record_too() {
 }
 
 #[test]
+fn a_confirmation_that_comes_after_the_window_is_no_loss() {
+    let mut trial = trial(plan(1, Try));
+    trial.sends("0A100");
+    trial.hears(0, Answer::Granted(Fence(100)));
+    trial.wins(100);
+    trial.holds();
+    let now = trial.time().now;
+    trial.hold().finish(Millis(4), now);
+    trial.sends("0D100/4");
+    trial.now += 5_000;
+    trial.hears(0, Answer::Finished);
+    trial.is_lost(LossReason::Released);
+}
+
+#[test]
 fn a_node_that_does_not_answer_is_asked_again_until_the_lease_is_over() {
     let mut trial = finishes(60_000);
     trial.hears(0, Answer::Finished);
