@@ -199,7 +199,7 @@ client = dlock.Client(url)
 guard = client.lock(key, ttl=3).acquire()
 lost = threading.Event()
 guard.on_lost(lambda loss: lost.set())
-# A guard that is collected is logged: the first line fails, and so does the report of that; the second line hangs.
+# A guard that is collected is logged. The first line fails, and so does the report of that; the second hangs.
 for lines in (2, 3):
     client.lock(f"{key}:{lines}").acquire()
     eventually("it is logged", lambda: len(called) == lines)
