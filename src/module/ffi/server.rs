@@ -41,13 +41,13 @@ impl<'c> Ctx<'c> {
         code.or(Some("CLUSTERDOWN"))
     }
 
-    /// True if the command runs as a user: other modules can call without one. A key may be open, so this calls a
-    /// command without keys.
+    /// True if the command runs as a user: other modules can call without one. The server looks for the user first, and
+    /// then refuses this call, which has no key: a key may be open.
     pub(super) fn has_user(self) -> bool {
         let call = variadic!(RedisModule_Call);
         Errno::clear();
         // SAFETY: C calls as the user of this command, and E makes a refusal a reply.
-        let raw = unsafe { call(self.raw(), c"DLOCK.HELP".as_ptr(), c"CE".as_ptr()) };
+        let raw = unsafe { call(self.raw(), c"DLOCK.PROBE".as_ptr(), c"CE".as_ptr()) };
         let why = Errno::last_raw();
         drop(Reply { ctx: self, raw });
         why != NO_USER
