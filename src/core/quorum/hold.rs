@@ -155,7 +155,7 @@ impl<R: Rules> Hold<R> {
 
     /// Takes a node's answer, or its silence at the time-out.
     pub fn answer(&mut self, node: usize, id: u32, answer: Answer, now: Instant) {
-        // What has ended before this answer has ended.
+        // A claim that ended before this answer stays ended.
         self.look(now);
         let Some(asked) = self.ballot.answer(node, id, answer, now) else { return };
         if !self.is_held() {
