@@ -2,9 +2,9 @@
 
 import { setInterval } from 'node:timers';
 import { made } from './errors';
+import { publishLine, wantsLines } from './log';
 import { type Completion, native, type OutcomeQueue } from './native';
 import type { LogMessage } from './report';
-import { publishLine, wantsLines } from './log';
 
 const expected = new Map<number, (completion: Completion) => void>();
 let own: OutcomeQueue | undefined;
