@@ -126,7 +126,8 @@ impl Start<'_> {
         };
         // The leases that came back may be of an older data set: over long ago, or granted to other clients since.
         let bound = bound.max(self.held);
-        (bound.0 > 0).then_some((cause, bound))
+        let is_new = self.before.is_none() && bound.0 == 0;
+        (!is_new).then_some((cause, bound))
     }
 }
 
@@ -162,6 +163,14 @@ mod tests {
         for back in [NONE, THREE] {
             assert_eq!(forgotten(Some(&before(None)), back), Some((Cause::Crash, Millis(900))));
         }
+    }
+
+    /// The operator may ask for a longer quarantine after each crash.
+    #[test]
+    fn a_crash_without_leases_is_a_crash() {
+        let none = Record { bound: Millis(0), ..before(None) };
+        let start = Start { before: Some(&none), back: NONE, held: Millis(0) };
+        assert_eq!(start.forgotten(Millis(30)), Some((Cause::Crash, Millis(0))));
     }
 
     #[test]
