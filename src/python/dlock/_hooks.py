@@ -30,9 +30,9 @@ _LONGEST_END = 1.0
 
 
 class _Thread:
-    def __init__(self, name: str, queue: _native.OutcomeQueue) -> None:
+    def __init__(self, name: str) -> None:
         self.process = os.getpid()
-        self.queue = queue
+        self.queue = _native.OutcomeQueue()
         self._name = name
         self._is_over = False
         # Locked until it ends.
@@ -116,9 +116,8 @@ def _current() -> _Thread:
 def _started(thread: _Thread | None, name: str, serve: Callable[[_native.OutcomeQueue], None]) -> _Thread:
     if thread is not None and thread.serves():
         return thread
-    # Guards go on to use the queue of a thread that has ended.
-    same_process = thread is not None and thread.process == os.getpid()
-    new = _Thread(name, thread.queue if thread is not None and same_process else _native.OutcomeQueue())
+    # The queue's descriptor may be closed, so that the thread has ended.
+    new = _Thread(name)
     serve(new.queue)
     new.start()
     return new
