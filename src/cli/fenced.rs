@@ -10,8 +10,8 @@ use dlock_core::limits::MAX_FENCE;
 use redis::Value;
 
 use crate::global::Global;
+use crate::nodes;
 use crate::nodes::ask::Trouble;
-use crate::nodes::{self, NOT_GIVEN};
 use crate::say::exit::Exit;
 use crate::say::failure::Failure;
 use crate::say::kind::Kind;
@@ -49,18 +49,11 @@ impl Args {
         // All users of this machine can read a program's arguments, and there may be a password.
         let data = self.data.or_else(|| env::var("DLOCK_DATA").ok());
         let url = url(data.as_deref(), global)?;
-        let is_default = data.is_none() && nodes::is_default(global);
         let address = Address::read(&url)?;
         let within = nodes::timeout(global);
         let key = Key::from(self.mark.as_bytes());
         let (server, answer) = address.ask(&key, &command, within).await;
-        let reply = answer.map_err(|error| {
-            let mut failure = failure(&server, error);
-            if is_default && matches!(failure.kind, Kind::Unfit | Kind::Unreachable) {
-                failure.message.push_str(&format!("\n{NOT_GIVEN}"));
-            }
-            failure
-        })?;
+        let reply = answer.map_err(|error| failure(&server, error))?;
         let mut text = Vec::new();
         write(&mut text, &reply).map_err(|error| Failure::internal(&error))?;
         stdout::print(text)?;

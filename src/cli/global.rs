@@ -17,7 +17,7 @@ pub struct Global {
     /// machine can read the arguments of a program, so put URLs with passwords into DLOCK_NODES.
     /// A cluster is one node, and so is a primary with its Sentinels: between their hosts a comma begins a
     /// new node only where a scheme:// follows.
-    /// Without --nodes and DLOCK_NODES the node is redis://127.0.0.1:6379; `dlock agent` needs them named.
+    /// There is no default: --nodes or DLOCK_NODES has to name them.
     #[arg(long, global = true, value_name = "URL,…")]
     #[arg(env = "DLOCK_NODES", hide_env_values = true)]
     pub nodes: Option<Vec<String>>,

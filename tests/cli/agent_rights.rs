@@ -8,7 +8,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 
 use harness::client::request;
 use harness::{
-    Agent, Client, Kind, Server, Value, apply, eventually, many, on_one_server, program, scratch,
+    Agent, Client, Kind, Server, Value, apply, eventually, many, on_one_server, scratch,
 };
 use nix::sys::resource::{Resource, getrlimit};
 use nix::sys::signal::Signal;
@@ -159,18 +159,6 @@ fn an_agent_needs_no_more_rights_at_the_nodes_than_its_page_says(kind: Kind) {
     let logs = servers.iter().flat_map(|server| server.run("ACL LOG").items().to_vec());
     let refused: Vec<String> = logs.map(|entry| entry.at("object").text()).collect();
     assert!(refused.iter().all(|command| command.contains("client|setinfo")), "{refused:?}");
-}
-
-#[test]
-fn an_agent_wants_its_nodes_named() {
-    let mut command = program::command(&[]);
-    command.env_remove("DLOCK_NODES").args([
-        "agent",
-        "--listen",
-        "unix:/no/such/folder/agent.sock",
-    ]);
-    let said = program::run(&mut command).with_code(64);
-    assert!(said.err.contains("no nodes are named"), "{}", said.err);
 }
 
 #[test]

@@ -105,10 +105,6 @@ struct Running {
 
 impl Args {
     pub async fn run(self, global: &Global) -> Result<Exit, Failure> {
-        // With the default node each host would have locks of its own.
-        if nodes::is_default(global) {
-            return Err(Failure::usage(NO_NODES));
-        }
         let mut signals = Signals::listen()?;
         let mut running = tokio::select! {
             running = self.start(global) => running?,
@@ -287,7 +283,6 @@ fn open_more_files() -> u64 {
     limits().map_or(u64::MAX, |(soft, _)| soft)
 }
 
-const NO_NODES: &str = "no nodes are named: dlock agent needs --nodes or DLOCK_NODES";
 const NO_PASSWORD: &str = "a port is open to all users of this machine: give --password-file FILE, or listen \
                            at unix:PATH alone";
 

@@ -23,7 +23,6 @@ use serde_json::json;
 
 use crate::global::Global;
 use crate::nodes::ask::Nodes;
-use crate::nodes::{self, NOT_GIVEN};
 use crate::say::exit::Exit;
 use crate::say::failure::Failure;
 use crate::say::stdout;
@@ -43,10 +42,6 @@ impl Args {
         let reserves = collect::reserves(&nodes, &facts).await;
         findings.extend(reserves.iter().flat_map(reserve::findings));
         findings = finding::merged(findings);
-        if nodes::is_default(global) {
-            let bare = findings.iter_mut().filter(|finding| finding.check == "module");
-            bare.for_each(|finding| finding.fix.push_str(&format!("; {NOT_GIVEN}")));
-        }
         let reached = set::count(&facts, |facts| facts.answers.is_ok());
         let summary = Summary::of(&findings, &facts, reached);
         if global.json {

@@ -11,7 +11,7 @@ use redis::{AsyncConnectionConfig, Cmd, Pipeline, RedisError, ServerError, Value
 use serde_json::json;
 
 use crate::global::Global;
-use crate::nodes::{self, NOT_GIVEN};
+use crate::nodes;
 use crate::say::failure::Failure;
 use crate::say::kind::Kind;
 use crate::say::{duration, stderr};
@@ -20,8 +20,6 @@ use crate::say::{duration, stderr};
 pub struct Nodes {
     targets: Vec<Target>,
     timeout: Duration,
-    /// True if the user has named no nodes.
-    are_default: bool,
 }
 
 #[derive(Clone)]
@@ -48,8 +46,7 @@ impl Nodes {
             let address = Address::read(&url)?;
             targets.push(Target { name: short(address.name()), address });
         }
-        let timeout = nodes::timeout(global);
-        Ok(Nodes { targets, timeout, are_default: nodes::is_default(global) })
+        Ok(Nodes { targets, timeout: nodes::timeout(global) })
     }
 
     /// Time-out of a request to a node.
@@ -69,8 +66,8 @@ impl Nodes {
 
     /// Returns each node by itself.
     pub fn apart(&self) -> Vec<Nodes> {
-        let Nodes { timeout, are_default, .. } = *self;
-        let alone = |target: &Target| Nodes { targets: vec![target.clone()], timeout, are_default };
+        let alone =
+            |target: &Target| Nodes { targets: vec![target.clone()], timeout: self.timeout };
         self.targets.iter().map(alone).collect()
     }
 
@@ -83,7 +80,7 @@ impl Nodes {
     pub async fn ask(&self, key: &Key, command: &Cmd) -> Answers<Value> {
         let asked = self.targets.iter().map(async |target| {
             let (name, answer) = target.address.ask(key, command, self.timeout).await;
-            (short(&name), answer.map_err(|error| self.explained(error.into())))
+            (short(&name), answer.map_err(Trouble::from))
         });
         join_all(asked).await
     }
@@ -124,7 +121,7 @@ impl Nodes {
         let mut answers = Vec::new();
         for (name, task) in asked {
             let answer = task.await.unwrap_or_else(|error| Err(error.to_string().into()));
-            answers.push((name, answer.map_err(|trouble| self.explained(trouble))));
+            answers.push((name, answer));
         }
         answers
     }
@@ -153,16 +150,6 @@ impl Target {
 /// Leaves out the usual scheme.
 fn short(name: &str) -> String {
     name.strip_prefix("redis://").unwrap_or(name).to_owned()
-}
-
-impl Nodes {
-    /// Adds advice if the user has named no nodes.
-    pub fn explained(&self, mut trouble: Trouble) -> Trouble {
-        if self.are_default && matches!(trouble.kind, Kind::Unreachable | Kind::Unfit) {
-            trouble.words = format!("{}; {NOT_GIVEN}", trouble.words);
-        }
-        trouble
-    }
 }
 
 /// A connection to one node.

@@ -8,7 +8,7 @@ pub mod reply;
 
 use std::time::Duration;
 
-use dlock_client::{Address, Client, ClientBuilder, Error, Notice};
+use dlock_client::{Address, Client, ClientBuilder, Notice};
 use dlock_core::quorum::node_timeout;
 use nix::sys::signal::Signal;
 
@@ -20,11 +20,11 @@ use crate::signals::Signals;
 
 /// Connects to at least a majority.
 pub async fn connect(global: &Global) -> Result<Client, Failure> {
-    builder(global)?.connect().await.map_err(|error| failed(global, error))
+    Ok(builder(global)?.connect().await?)
 }
 
-/// Connects before waiting for a lock, and waits through an outage of the nodes. If the user has named no
-/// nodes, there are probably none, so that case fails at once. `Err` is a signal that came before.
+/// Connects before waiting for a lock, and waits through an outage of the nodes. `Err` is a signal that came
+/// before.
 pub async fn connect_to_wait(
     global: &Global,
     lock: &LockArgs,
@@ -32,14 +32,14 @@ pub async fn connect_to_wait(
     tell: impl Fn(&Notice) + Send + Sync + 'static,
 ) -> Result<Result<Client, Signal>, Failure> {
     let builder = builder(global)?.notify(tell);
-    let waits = lock.patience().waits() && !is_default(global);
+    let waits = lock.patience().waits();
     let connected = tokio::select! {
         signal = signals.next_that_ends() => return Ok(Err(signal)),
         connected = builder.clone().connect() => connected,
     };
     match connected {
         Err(error) if waits && error.may_pass() => Ok(Ok(builder.connect_later()?)),
-        connected => connected.map(Ok).map_err(|error| failed(global, error)),
+        connected => Ok(Ok(connected?)),
     }
 }
 
@@ -54,7 +54,7 @@ pub async fn connect_or_later(
             stderr::warn("no_quorum", &error, global.json);
             Ok(builder.connect_later()?)
         }
-        connected => connected.map_err(|error| failed(global, error)),
+        connected => Ok(connected?),
     }
 }
 
@@ -66,19 +66,10 @@ fn builder(global: &Global) -> Result<ClientBuilder, Failure> {
     })
 }
 
-fn failed(global: &Global, error: Error) -> Failure {
-    let mut failure = Failure::from(error);
-    if is_default(global) {
-        failure.message.push_str(&format!("\n{NOT_GIVEN}"));
-    }
-    failure
-}
-
-/// Returns the addresses of the nodes.
+/// Returns the addresses of the nodes. There is no default: each host would have locks of its own.
 pub fn urls(global: &Global) -> Result<Vec<String>, Failure> {
-    let Some(given) = &global.nodes else { return Ok(vec![DEFAULT.to_owned()]) };
-    let named = read(given);
-    if named.is_empty() { Err(Failure::usage(EMPTY)) } else { Ok(named) }
+    let named = read(global.nodes.as_deref().unwrap_or_default());
+    if named.is_empty() { Err(Failure::usage(NO_NODES)) } else { Ok(named) }
 }
 
 /// Reads a list of nodes.
@@ -86,24 +77,13 @@ pub fn read(list: &[String]) -> Vec<String> {
     list.iter().flat_map(|part| Address::split(part)).map(str::to_owned).collect()
 }
 
-/// True if the user has named no nodes.
-pub fn is_default(global: &Global) -> bool {
-    global.nodes.is_none()
-}
-
 /// Time-out of a request that has no lease.
 pub fn timeout(global: &Global) -> Duration {
     node_timeout(global.node_timeout, Duration::MAX)
 }
 
-const DEFAULT: &str = "redis://127.0.0.1:6379";
-
-/// Advice if the user has named no nodes, and the default one does not answer or has no module.
-pub const NOT_GIVEN: &str = "no nodes are named, so dlock asked redis://127.0.0.1:6379: name yours with \
-                             --nodes or in DLOCK_NODES; `dlock dev` starts some to try";
-
-const EMPTY: &str = "the list of nodes is empty: name them with --nodes or in DLOCK_NODES; \
-                     `dlock dev` starts some to try";
+const NO_NODES: &str = "no nodes are named: name them with --nodes or in DLOCK_NODES; \
+                        `dlock dev` starts some to try";
 
 #[cfg(test)]
 mod tests {

@@ -58,13 +58,10 @@ impl Watch {
     pub async fn look(&mut self) -> Look {
         self.find().await;
         let hot = self.hot;
-        let mut seen = join_all(self.servers.iter_mut().map(|server| server.look(hot))).await;
-        for seen in &mut seen {
-            if let Err(trouble) = &mut seen.look {
-                *trouble = self.nodes.explained(trouble.clone());
-                // Another server may have taken its place.
-                self.found = None;
-            }
+        let seen = join_all(self.servers.iter_mut().map(|server| server.look(hot))).await;
+        // Another server may have taken the place of one that fails.
+        if seen.iter().any(|seen| seen.look.is_err()) {
+            self.found = None;
         }
         Look { nodes: seen }
     }
