@@ -124,7 +124,7 @@ pub trait Rules: Clone + Debug {
     /// tries follow, in shorter and shorter intervals. But an interval is at least a fixed part of the `of` µs
     /// of validity at the last renewal.
     fn pause(&self, left: u64, of: u64) -> u64 {
-        (left / 3).max(of / MOST_TRIES)
+        (left / 3).max(of / MOST_TRIES).max(1)
     }
 
     /// The drift allowed between the nodes' clocks and ours during a lease, in microseconds: one per cent, and

@@ -170,7 +170,9 @@ impl<R: Rules> World<R> {
 
     pub(super) fn calm(&mut self) {
         self.say("--- nothing fails from now on ---".to_owned());
-        self.calm_since = Some(self.now);
+        // Messages that a cut has delayed still arrive, and later ones over the same connection wait for them.
+        let arrive = self.wires.values().map(|wire| wire.there.max(wire.back));
+        self.calm_since = arrive.max().max(Some(self.now));
         self.conditions = NetworkConditions { slow: 0, slowest: 2_000, breaks: 0 };
         let mut leads = self.leads.clone();
         leads.sort_unstable();
