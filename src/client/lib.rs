@@ -17,6 +17,7 @@
 //!     loss = guard.lost() => return Err(loss.into()),
 //! }
 //! guard.release().await?;
+//! client.close().await;
 //! # Ok(())
 //! # }
 //! # async fn work(_: u64) {}

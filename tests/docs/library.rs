@@ -18,6 +18,7 @@ async fn example() -> Result<(), Box<dyn AnyError>> {
         loss = guard.lost() => return Err(loss.into()),
     }
     guard.release().await?;
+    client.close().await;
     Ok(())
 }
 

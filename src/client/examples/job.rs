@@ -9,16 +9,16 @@ use dlock_redis::{Client, Guard};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let nodes = env::var("DLOCK_NODES").unwrap_or_else(|_| "redis://127.0.0.1:6379".to_owned());
-    let fences = jobs(&nodes).await?;
-    println!("it ran twice, with the fences {fences:?}");
+    let client = Client::connect(&env::var("DLOCK_NODES")?).await?;
+    let fences = jobs(&client).await;
+    // After an error, too: the releases of dropped guards need the runtime.
+    client.close().await;
+    println!("it ran twice, with the fences {:?}", fences?);
     Ok(())
 }
 
 /// Runs the job in both possible ways, and returns its fences.
-pub async fn jobs(nodes: &str) -> Result<[u64; 2], Box<dyn Error>> {
-    let client = Client::connect(nodes).await?;
-
+pub async fn jobs(client: &Client) -> Result<[u64; 2], Box<dyn Error>> {
     // A guard; `select!` watches for its loss while the work goes on.
     let lock = client.lock("example:job").ttl(Duration::from_secs(10)).meta("an example");
     let guard = lock.acquire_within(Duration::from_secs(5)).await?;
@@ -38,7 +38,6 @@ pub async fn jobs(nodes: &str) -> Result<[u64; 2], Box<dyn Error>> {
         })
         .await?;
 
-    client.close().await;
     Ok([first, second])
 }
 

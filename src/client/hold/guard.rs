@@ -22,6 +22,8 @@ use crate::token::Token;
 /// A lock that is held. The client renews it in the background until it is released or dropped, unless
 /// [`Lock::unrenewed`](crate::Lock::unrenewed) was asked for.
 ///
+/// A task of tokio releases a dropped lock: await [`Client::close`](crate::Client::close) before the runtime ends.
+///
 /// Validity ends with time: [`check`](Guard::check) before work that must not be done twice, await
 /// [`lost`](Guard::lost) beside long work, and pass [`fence`](Guard::fence) to each resource that
 /// can refuse a smaller one.

@@ -102,22 +102,23 @@ impl Node {
         let mut used: Option<Wire> = None;
         let mut entered = Ok(());
         let answer = timeout(within, async {
-            let (mut left, mut again) = (tries, false);
+            let (mut left, mut broken) = (tries, None);
             loop {
-                let wire = self.connections.wire(&mut route).await?;
-                entered = enter(again);
+                let wire = self.connections.wire(&mut route).await;
+                // A server that refuses the second connection does not answer what was sent over the first.
+                let wire = wire.map_err(|error| broken.clone().unwrap_or(error))?;
+                entered = enter(broken.take().is_some());
                 entered.clone()?;
                 used = Some(wire.clone());
                 let answer = route.send(&wire, command).await;
                 // This server has answered: a later time-out belongs to another server.
                 used = None;
-                again = false;
                 if self.connections.goes_on(&mut route, &wire, &answer).await {
                     continue;
                 }
                 left -= 1;
                 match answer {
-                    Err(NodeError::Unreachable(_)) if left > 0 => again = true,
+                    Err(error @ NodeError::Unreachable(_)) if left > 0 => broken = Some(error),
                     answer => return answered(&wire, answer),
                 }
             }

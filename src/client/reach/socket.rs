@@ -58,6 +58,7 @@ struct Lookup;
 static LOOKUPS: AtomicUsize = AtomicUsize::new(0);
 
 /// The number of lookups under way, in threads of the runtime. A fork during one can leave a child in which no lookup ends.
+#[cfg(feature = "operator")]
 pub fn lookups() -> usize {
     LOOKUPS.load(Ordering::SeqCst)
 }

@@ -9,6 +9,8 @@ mod maps;
 mod redirects;
 mod sentinels;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use dlock_client::{Client, Error, Guard};
@@ -128,4 +130,26 @@ async fn assert_served(waiter: JoinHandle<Result<Guard, Error>>, client: &Client
     let guard = waited.unwrap_or_else(|error| panic!("{}: {error}", case.words));
     assert!(guard.is_valid(), "{guard:?}");
     guard.release().await.expect("it is held");
+}
+
+/// The server may have carried out a request whose connection broke. A refusal of the next connection is no answer to
+/// it.
+#[test]
+fn a_request_without_an_answer_is_released_though_the_next_connection_is_refused() {
+    let broke = Arc::new(AtomicBool::new(false));
+    let loads = Arc::clone(&broke);
+    let server = Fake::start(move |words| match names(words) {
+        ("DLOCK.ACQUIRE", _) => {
+            loads.store(true, Ordering::Relaxed);
+            Answer::End
+        }
+        ("HELLO", _) if loads.load(Ordering::Relaxed) => Answer::error("LOADING it loads its data"),
+        _ => grants(words),
+    });
+    run(async {
+        let client = program(&format!("redis://127.0.0.1:{}", server.port()));
+        client.lock("job").ttl(TTL).try_acquire().await.expect_err("it loads its data");
+        broke.store(false, Ordering::Relaxed);
+        until("it is released", || server.asked("DLOCK.RELEASE") > 0).await;
+    });
 }
