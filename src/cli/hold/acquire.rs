@@ -94,7 +94,7 @@ The lock is not renewed: it is free again when the lease (--ttl) ends. `dlock ru
   lease=$(dlock acquire --ttl 10m deploy) || exit
   eval \"$lease\"     # exports DLOCK_KEY, DLOCK_TOKEN, DLOCK_FENCE, DLOCK_DEADLINE_MS
   ./deploy --fence \"$DLOCK_FENCE\"
-  dlock extend --ttl 10m deploy          # exits with 75 if the lease was over
+  lease=$(dlock extend --ttl 10m deploy) || exit     # 75 if the lease was over
   dlock release deploy
 
 DLOCK_DEADLINE_MS is when the lease ends: milliseconds since 1970, by this machine's clock.
