@@ -62,14 +62,14 @@ impl Ephemeral {
         !self.closed.is_empty()
     }
 
-    /// Takes the next such grant.
+    /// Takes the next such grant. Connections take turns: one grant does not wait for thousands of another connection.
     pub fn next_leaving(&mut self) -> Option<GrantId> {
-        while let Some(client) = self.closed.front() {
-            if let Some(grant) = self.first_of(*client).cloned() {
+        while let Some(client) = self.closed.pop_front() {
+            if let Some(grant) = self.first_of(client).cloned() {
                 self.remove(grant.key.as_key(), &grant.token, grant.client);
+                self.closed.push_back(client);
                 return Some(grant);
             }
-            self.closed.pop_front();
         }
         None
     }
@@ -91,4 +91,22 @@ impl Ephemeral {
 /// The bytes of a grant's name and of its entry.
 pub(super) fn size(key: Key<'_>, token: &[u8]) -> u64 {
     100 + (key.name.len() + token.len()) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_closed_connection_does_not_wait_for_all_grants_of_another() {
+        let mut ephemeral = Ephemeral::default();
+        for (name, client) in [("a", 1), ("b", 1), ("c", 1), ("d", 2)] {
+            ephemeral.add(Key { db: 0, name: name.as_bytes() }, b"t", ClientId(client));
+        }
+        ephemeral.closed(ClientId(1));
+        ephemeral.closed(ClientId(2));
+        let leaving = core::iter::from_fn(|| ephemeral.next_leaving());
+        let clients: alloc::vec::Vec<u64> = leaving.map(|grant| grant.client.0).collect();
+        assert_eq!(clients, [1, 2, 1, 1]);
+    }
 }
