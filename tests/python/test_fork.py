@@ -131,7 +131,9 @@ def test_a_child_logs_and_gets_notices_of_a_client_from_before_the_fork(
     text = """
 import logging, select
 logging.basicConfig(level=logging.WARNING, format="%(process)d %(message)s", stream=sys.stdout)
-client = dlock.Client(url, node_timeout=60, notify=lambda notice: print(os.getpid(), notice.event))
+# One write: print makes several, and the thread of the log may write between them.
+notify = lambda notice: sys.stdout.write(f"{os.getpid()} {notice.event}\\n")
+client = dlock.Client(url, node_timeout=60, notify=notify)
 lock = client.lock(key)
 with lock:
     pass
