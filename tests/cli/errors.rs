@@ -206,4 +206,5 @@ fn without_nodes_the_error_says_how_to_name_and_get_some() {
             }
         }
     }
+    assert!(!socket.exists(), "the agent leaves a socket behind");
 }

@@ -52,7 +52,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::global::Global;
 use crate::http;
-use crate::nodes;
+use crate::nodes::{self, ask::Nodes};
 use crate::say::exit::Exit;
 use crate::say::failure::Failure;
 use crate::say::{notice, stderr, stdout};
@@ -131,6 +131,8 @@ impl Args {
     }
 
     async fn start(&self, global: &Global) -> Result<Running, Failure> {
+        // Before the socket and the instance file: a wrong address leaves no trace.
+        Nodes::of(global)?;
         let allow = Allow::read(&self.allow).map_err(Failure::usage)?;
         let password = self.password_file.as_deref().map(password).transpose()?;
         let mut listeners = listen::inherited().map_err(Failure::usage)?;

@@ -43,7 +43,8 @@ impl Args {
 }
 
 /// The error when the token does not hold the lock.
-pub const NOT_HELD: &str = "the token does not hold the lock: its lease has ended, an operator ended it, or it is another lock's token";
+pub const NOT_HELD: &str = "the token does not hold the lock: its lease has ended, an operator ended it, \
+                            or it is another lock's token";
 
 const HELP: &str = "\
 Without TOKEN, the environment variable DLOCK_TOKEN is used.
