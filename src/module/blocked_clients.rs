@@ -23,7 +23,7 @@ pub struct BlockedClients {
 impl Answers for BlockedClients {
     fn answer(&mut self, waiter: WaiterId, answer: WaitOutcome) {
         match self.blocked.remove(&waiter) {
-            Some((blocked, key)) => blocked.answer(waiter, answer, key),
+            Some((blocked, key)) => blocked.answer(answer, key),
             None => {
                 self.early.insert(waiter, answer);
             }

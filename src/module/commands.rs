@@ -244,7 +244,6 @@ fn replayed<'c>(call: &Call<'_>, node: &Node) -> std::result::Result<(), Refusal
 /// Makes the client wait for its answer, which may exist already.
 fn wait(call: &Call<'_>, state: &mut State, key: Key<'_>, waiter: WaiterId) {
     if let Some(answer) = state.store.blocked.early(waiter) {
-        state.node.waiting.delivered(waiter);
         return reply::answer(call.ctx, answer, key.name);
     }
     let shared = state.node.waiting.key_of(waiter).unwrap_or_else(|| key.to_owned().into());

@@ -44,7 +44,6 @@ impl Stats {
                     Ending::Expired => self.expiries += 1,
                     Ending::Broken => self.breaks += 1,
                     Ending::Disconnected => self.ephemeral_ends += 1,
-                    Ending::Undelivered => {}
                 }
                 self.holds.record(*held);
             }

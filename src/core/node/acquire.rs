@@ -1,6 +1,6 @@
 //! ACQUIRE: granted, denied, or queued.
 
-use super::{GrantId, Node, ephemeral};
+use super::{Node, ephemeral};
 use crate::command::acquire::Acquire;
 use crate::limits::{MAX_HOLDERS, MAX_WAITERS, WAITERS_OF_ALL};
 use crate::lock::queue::{Asks, Presence, Queue, Waiter};
@@ -330,12 +330,6 @@ impl Node {
 fn replaced<H: Host>(host: &mut H, old: Option<Waiter>) {
     if let Some(old) = old.filter(Waiter::is_present) {
         host.answer(old.id, WaitOutcome::Replaced);
-    }
-}
-
-impl GrantId {
-    pub(super) fn of(key: Key<'_>, token: &[u8], client: ClientId) -> GrantId {
-        GrantId { key: key.to_owned(), token: token.into(), client }
     }
 }
 

@@ -1,9 +1,17 @@
 //! The grants that end with a connection, and the grants of closed connections.
 
+use alloc::boxed::Box;
 use alloc::collections::{BTreeSet, VecDeque};
 
-use super::GrantId;
 use crate::words::{ClientId, Key, KeyBuf};
+
+/// A grant: a token at a key, and its connection.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct GrantId {
+    pub client: ClientId,
+    pub key: KeyBuf,
+    pub token: Box<[u8]>,
+}
 
 #[derive(Debug, Default)]
 pub(super) struct Ephemeral {
@@ -85,6 +93,12 @@ impl Ephemeral {
         let bytes = self.grants.iter().map(|grant| size(grant.key.as_key(), &grant.token));
         assert_eq!(bytes.sum::<u64>(), self.bytes);
         self.grants.iter().filter(|grant| !self.closed.contains(&grant.client))
+    }
+}
+
+impl GrantId {
+    fn of(key: Key<'_>, token: &[u8], client: ClientId) -> GrantId {
+        GrantId { key: key.to_owned(), token: token.into(), client }
     }
 }
 

@@ -57,13 +57,8 @@ impl Node {
         self.waiting.serve_later(key);
     }
 
-    /// Notes that a connection has closed, before its blocked request is [gone](Self::gone). Its EPHEMERAL grants end as
-    /// soon as that can be written. Without KEEP a grant whose reply was not written ends, too, unless its token has asked
-    /// over another connection.
+    /// Notes that a connection has closed. Its EPHEMERAL grants end as soon as that can be written.
     pub fn closed(&mut self, client: ClientId) {
-        let unwritten = &mut self.waiting.unwritten;
-        let unread = unwritten.iter().find(|(_, grant)| grant.client == client).map(|(id, _)| *id);
-        self.undelivered.extend(unread.and_then(|id| unwritten.remove(&id)));
         self.ephemeral.closed(client);
     }
 
@@ -81,10 +76,9 @@ impl Node {
         }
         // The server has closed their connections, or is about to.
         self.tell_dismissed(host, usize::MAX);
-        (self.undelivered, self.dismissed) = Default::default();
+        self.dismissed.clear();
         self.waiting.rechecks = Rechecks::default();
         // These leases run out at the primary.
-        self.waiting.unwritten.clear();
         self.ephemeral = Ephemeral::default();
         self.waiting.places.clear();
     }

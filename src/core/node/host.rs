@@ -140,8 +140,6 @@ pub enum Ending {
     Broken,
     /// The connection of an EPHEMERAL grant closed.
     Disconnected,
-    /// The waiter was gone when its grant was made.
-    Undelivered,
 }
 
 /// The end of a wait, as answered to the blocked request.

@@ -42,7 +42,6 @@ mod tests;
 mod waiting;
 pub mod who;
 
-use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 
 pub use acquire::Acquired;
@@ -56,7 +55,7 @@ use crate::durability::durable::Durable;
 use crate::lock::queue::Queue;
 use crate::node::host::WaitOutcome;
 use crate::node::settings::Settings;
-use crate::words::{ClientId, Deadline, Fence, Key, KeyBuf, Millis};
+use crate::words::{Deadline, Fence, Key, Millis};
 
 /// One server's locks without their holders, which are in the host's keyspace.
 #[derive(Debug, Default)]
@@ -77,9 +76,6 @@ pub struct Node {
     evicted: Evicted,
     /// The grants that end with a connection.
     ephemeral: Ephemeral,
-    /// Grants to waiters with connections that closed before the replies were written. Each ends in a later
-    /// iteration of the event loop, if it is still that connection's.
-    undelivered: VecDeque<GrantId>,
     /// The queues of removed locks, with the waiters that are not answered yet.
     dismissed: VecDeque<(Queue, WaitOutcome)>,
     /// The operator's figures.
@@ -96,14 +92,6 @@ enum Role {
     Follows,
     /// This node is a primary, but another node has decided the effects that it carries out now.
     Obeys,
-}
-
-/// The identity of a grant: a token at a key, and the grant's connection.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct GrantId {
-    client: ClientId,
-    key: KeyBuf,
-    token: Box<[u8]>,
 }
 
 impl Node {
@@ -127,8 +115,9 @@ impl Node {
     /// True if there is deferred work.
     #[must_use]
     pub fn has_pending(&self) -> bool {
-        let any_gone = !self.undelivered.is_empty() || self.ephemeral.any_leaving();
-        let any = any_gone || !self.dismissed.is_empty() || self.waiting.rechecks.any_next();
+        let any = self.ephemeral.any_leaving()
+            || !self.dismissed.is_empty()
+            || self.waiting.rechecks.any_next();
         any && !self.is_following()
     }
 

@@ -1,7 +1,7 @@
 //! Hand-over to the next waiters, and waiters that leave before.
 
+use super::Node;
 use super::acquire::speaks;
-use super::{GrantId, Node};
 use crate::lock::queue::{Queue, Waiter};
 use crate::lock::{Found, Grant};
 use crate::node::host::{Answers, Host, WaitOutcome};
@@ -140,9 +140,6 @@ impl Node {
         let waited = Some(time.now.since(waiter.since));
         self.grant(host, key, asks.mode, grant, waited);
         if present {
-            if asks.keep.is_none() {
-                self.waiting.unwritten.insert(waiter.id, GrantId::of(key, token, client));
-            }
             host.answer(waiter.id, WaitOutcome::Granted(fence));
         }
         true
@@ -151,7 +148,6 @@ impl Node {
     /// Handles a blocked client that waits no longer: it has [closed](Self::closed), or an operator has unblocked it. A
     /// queued request leaves, or its place is kept. A grant stays: the connection may ask again at any moment.
     pub fn gone(&mut self, id: WaiterId, now: Instant) {
-        self.waiting.unwritten.remove(&id);
         if self.waiting.standing(id).is_some() {
             self.depart(id, now);
         } else {

@@ -1,6 +1,7 @@
 //! The sweep: ends leases and waits that are over, and does deferred work.
 
-use super::{GrantId, Node};
+use super::Node;
+use super::ephemeral::GrantId;
 use crate::lock::{Found, Grant, Holders};
 use crate::node::host::{Effect, Ending, Host, Serves, WaitOutcome};
 use crate::words::{Key, Millis, Time};
@@ -73,14 +74,12 @@ impl Node {
     /// Does a piece or two of deferred work: ends grants, and serves keys.
     /// Returns the pieces of work done.
     fn catch_up<H: Host>(&mut self, host: &mut H, time: Time, left: usize) -> usize {
-        let undelivered = self.undelivered.pop_front().map(|grant| (grant, Ending::Undelivered));
-        let gone = undelivered
-            .or_else(|| self.ephemeral.next_leaving().map(|grant| (grant, Ending::Disconnected)));
+        let gone = self.ephemeral.next_leaving();
         let to_serve = self.waiting.rechecks.pop_next();
         let mut pieces = 0;
-        if let Some((grant, why)) = gone {
+        if let Some(grant) = gone {
             pieces += A_GRANT;
-            pieces += self.look_after(host, grant.key.as_key(), Some((&grant, why)), time, left);
+            pieces += self.look_after(host, grant.key.as_key(), Some(&grant), time, left);
         }
         if let Some(key) = to_serve {
             pieces += A_GRANT + self.look_after(host, key.as_key(), None, time, left);
@@ -94,25 +93,24 @@ impl Node {
         &mut self,
         host: &mut H,
         key: Key<'_>,
-        gone: Option<(&GrantId, Ending)>,
+        gone: Option<&GrantId>,
         time: Time,
         left: usize,
     ) -> usize {
         let serves = self.may_hand_over(host, key);
-        if let Some((grant, why)) = gone {
-            self.end_gone(host, grant, why, time);
+        if let Some(grant) = gone {
+            self.end_gone(host, grant, time);
         }
         let ended = self.end_over(host, key, time, left.min(A_FEW));
         ended + self.hand_over(host, key, time, serves)
     }
 
-    /// Ends the grant of a connection that is gone, if the grant is still that connection's.
-    fn end_gone<H: Host>(&mut self, host: &mut H, id: &GrantId, why: Ending, time: Time) {
+    /// Ends the EPHEMERAL grant of a connection that is gone, if the grant is still that connection's.
+    fn end_gone<H: Host>(&mut self, host: &mut H, id: &GrantId, time: Time) {
         let key = id.key.as_key();
-        let grant = host.find(key).grant(&id.token).map(|grant| (grant.client, grant.ephemeral));
-        let Some((client, ephemeral)) = grant else { return };
-        if client == id.client && (ephemeral || why == Ending::Undelivered) {
-            self.end(host, key, &id.token, why, time);
+        let is_its = |grant: Grant<'_>| grant.ephemeral && grant.client == id.client;
+        if host.find(key).grant(&id.token).is_some_and(is_its) {
+            self.end(host, key, &id.token, Ending::Disconnected, time);
         }
     }
 

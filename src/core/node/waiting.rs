@@ -5,7 +5,6 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::GrantId;
 use super::places::Places;
 use super::rechecks::Rechecks;
 use crate::lock::queue::{Presence, Queue, Waiter};
@@ -25,8 +24,6 @@ pub struct Waiting {
     pub(super) ends: BTreeSet<(Deadline, WaiterId)>,
     /// The places of waiters that are away.
     pub(super) places: Places,
-    /// Grants to waiters without KEEP, while their replies are not written.
-    pub(super) unwritten: BTreeMap<WaiterId, GrantId>,
     /// Locks that must be checked again for their waiters.
     pub(super) rechecks: Rechecks,
     /// True if some lock's first waiter also waits for the state file. On a full disk, a list of these locks
@@ -265,11 +262,6 @@ impl Waiting {
         if let Some(next) = left.into_iter().chain(look).min() {
             self.watch(key, next, time);
         }
-    }
-
-    /// Notes that the reply to a waiter is written.
-    pub fn delivered(&mut self, id: WaiterId) {
-        self.unwritten.remove(&id);
     }
 
     /// The keys with waiters that `meant` selects.

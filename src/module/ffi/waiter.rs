@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use redis_module::raw;
 
-use dlock_core::{KeyBuf, WaitOutcome, WaiterId};
+use dlock_core::{KeyBuf, WaitOutcome};
 
 use super::context::{Ctx, api};
 
@@ -18,7 +18,6 @@ pub struct Blocked(NonNull<raw::RedisModuleBlockedClient>);
 
 /// The answer to a blocked client, not yet sent.
 pub struct PendingAnswer {
-    pub waiter: WaiterId,
     pub answer: WaitOutcome,
     pub key: Arc<KeyBuf>,
     pub handle: Handle,
@@ -60,8 +59,8 @@ impl Blocked {
     }
 
     /// Unblocks the client with an answer. The reply is sent before the server sleeps next.
-    pub fn answer(self, waiter: WaiterId, answer: WaitOutcome, key: Arc<KeyBuf>) {
-        let pending = Box::new(PendingAnswer { waiter, answer, key, handle: self.handle() });
+    pub fn answer(self, answer: WaitOutcome, key: Arc<KeyBuf>) {
+        let pending = Box::new(PendingAnswer { answer, key, handle: self.handle() });
         // SAFETY: `self` is used up, so this is the only time; `Callbacks::free` frees the pending answer.
         unsafe {
             api!(RedisModule_UnblockClient(

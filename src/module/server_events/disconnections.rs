@@ -1,6 +1,6 @@
 //! Connections that close, and blocked clients that go or get their answers.
 
-use dlock_core::{ClientId, WaitOutcome, WaiterId};
+use dlock_core::{ClientId, WaitOutcome};
 
 use crate::ffi::context::now;
 use crate::ffi::waiter::Handle;
@@ -31,10 +31,9 @@ pub fn wait_ended(handle: Handle) {
 }
 
 /// Handles a blocked client that gets its answer.
-pub fn answered(waiter: WaiterId, handle: Handle, answer: WaitOutcome) {
+pub fn answered(handle: Handle, answer: WaitOutcome) {
     state::with(|state| {
         state.store.stats.denials += u64::from(answer == WaitOutcome::Denied);
         state.store.blocked.answered(handle);
-        state.node.waiting.delivered(waiter);
     });
 }

@@ -378,11 +378,6 @@ impl Server {
         }
     }
 
-    /// A blocked request has got its answer.
-    pub fn delivered(&mut self, waiter: WaiterId) {
-        self.node.waiting.delivered(waiter);
-    }
-
     /// The node's own work.
     pub fn sweep(&mut self, now: u64) {
         let time = self.time(now);

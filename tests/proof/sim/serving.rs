@@ -68,7 +68,6 @@ impl<R: Rules> World<R> {
                 server.node.gone(waiter, time.now);
                 continue;
             };
-            server.delivered(waiter);
             if self.tells {
                 self.say(format!("node {place}: task {} waited -> {answer:?}", blocked.task));
             }

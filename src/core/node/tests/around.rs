@@ -52,10 +52,8 @@ impl World {
     pub fn deliver(&mut self, nth: usize) -> Verdict {
         let granted: Vec<WaiterId> =
             self.blocked.iter().filter(|(_, b)| b.granted).map(|(id, _)| *id).collect();
-        if let Some(id) = granted.get(nth % granted.len().max(1))
-            && let Some(blocked) = self.blocked.remove(id)
-        {
-            self.sides[blocked.side].node.waiting.delivered(*id);
+        if let Some(id) = granted.get(nth % granted.len().max(1)) {
+            self.blocked.remove(id);
         }
         self.settle(Cause::Quiet).map(drop)
     }
@@ -67,9 +65,6 @@ impl World {
             && let Some(blocked) = self.blocked.remove(&id)
         {
             self.judge.departs(id, self.now);
-            for hold in self.judge.holds.values_mut().flatten() {
-                hold.waiter = hold.waiter.filter(|waiter| *waiter != id);
-            }
             self.sides[blocked.side].node.gone(id, self.time().now);
         }
         self.settle(Cause::Quiet).map(drop)

@@ -238,9 +238,8 @@ fn an_ephemeral_grant_goes_with_the_connection_that_asked_last() {
 fn a_waiters_ephemeral_grant_ends_with_its_connection() {
     let mut bench = Bench::new();
     bench.hold(1, "a 10");
-    let b = bench.wait(2, "b 10 WAIT 0 EPHEMERAL");
+    bench.wait(2, "b 10 WAIT 0 EPHEMERAL");
     assert!(bench.release("a"));
-    bench.node.waiting.delivered(b);
     bench.node.closed(ClientId(2));
     bench.sweep();
     assert_eq!(bench.holders(), "");

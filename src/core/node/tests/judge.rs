@@ -47,10 +47,6 @@ pub struct Hold {
     /// The latest end: within a millisecond, unless it began again on a replica.
     pub latest: u64,
     pub since: u64,
-    /// The request that waited for this grant, unless the token has asked or extended since.
-    pub waiter: Option<WaiterId>,
-    /// True if that request had KEEP.
-    pub keep: bool,
     /// True if the waiter was away at the grant, and has not asked since.
     pub away: bool,
     /// True if this node made the grant, and has led ever since.
@@ -210,7 +206,7 @@ impl Judge {
         let highest = self.highest.entry(key.name.clone()).or_default();
         prop_assert!(grant.fence.0 > *highest, "not above {highest}");
         *highest = grant.fence.0;
-        let mut hold = Hold {
+        let hold = Hold {
             token: grant.token.into(),
             mode,
             fence: grant.fence,
@@ -220,8 +216,6 @@ impl Judge {
             end: self.now + grant.lease.ttl.0 * 1000,
             latest: self.now + grant.lease.ttl.0 * 1000 + 999,
             since: self.now,
-            waiter: None,
-            keep: false,
             away: grant.client == ClientId::AWAY,
             bound: true,
         };
@@ -231,8 +225,6 @@ impl Judge {
             };
             prop_assert_eq!(&*first.token, grant.token, "out of order");
             prop_assert_eq!(waited, self.now - first.since);
-            hold.waiter = first.away.is_none().then_some(first.id);
-            hold.keep = first.keep.is_some();
             self.check_turn(&first, &hold, asked(cause, key, grant.token).ok())?;
         } else {
             let ask = asked(cause, key, grant.token)?;
@@ -267,7 +259,7 @@ impl Judge {
         hold.client = grant.client;
         hold.ephemeral = grant.ephemeral;
         hold.meta = grant.meta.into();
-        (hold.waiter, hold.away) = (None, hold.away && ask.turn);
+        hold.away = hold.away && ask.turn;
         prop_assert_eq!(hold.away, grant.client == ClientId::AWAY);
         hold.bound = true;
         Ok(())
@@ -291,8 +283,6 @@ impl Judge {
         prop_assert_eq!(grant.fence, ask.fence.unwrap_or(hold.fence));
         prop_assert_eq!(mode, hold.mode);
         prop_assert!(!(hold.bound && hold.ephemeral) || hold.client == grant.client);
-        // An EPHEMERAL grant stays tied to the connection that waited.
-        hold.waiter = hold.waiter.filter(|_| hold.client == grant.client);
         (hold.client, hold.away) = (grant.client, false);
         hold.end = hold.end.max(now + ask.ttl.0 * 1000);
         hold.latest = hold.latest.max(now + ask.ttl.0 * 1000 + 999);
@@ -318,9 +308,6 @@ impl Judge {
             Ending::Broken => matches!(cause, Cause::Break(at, _) if at == key),
             Ending::Expired => hold.end <= self.now,
             Ending::Disconnected => self.has_closed(&hold),
-            Ending::Undelivered => {
-                !hold.keep && hold.waiter.is_some_and(|id| self.gone.contains(&id))
-            }
         };
         prop_assert!(rightly, "no reason to end {hold:?} at {}", self.now);
         prop_assert_eq!(held, self.now - hold.since);

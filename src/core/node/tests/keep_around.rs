@@ -233,17 +233,3 @@ fn one_turn_of_the_server_ends_so_many_waits_and_places_and_leaves_the_rest() {
         assert_eq!(bench.node.waiting.places(), left);
     }
 }
-
-#[test]
-fn the_turn_of_one_that_is_away_is_nothing_to_others_that_were_served_with_it() {
-    let mut bench = Bench::new();
-    bench.hold(1, "a 100");
-    let b = bench.wait(2, "b 100 SHARED WAIT 0");
-    assert_eq!(bench.acquire(3, "c 50 SHARED KEEP 50"), Ok(Acquired::Denied));
-    assert!(bench.release("a"));
-    assert_eq!(bench.holders(), "b c");
-    // The client did not receive the grant.
-    bench.closed(2, b);
-    bench.sweep();
-    assert_eq!(bench.holders(), "c");
-}

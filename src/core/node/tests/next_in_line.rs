@@ -80,7 +80,6 @@ fn a_waiter_granted_before_it_was_told_asks_without_turn_before_the_next_is_told
     assert!(bench.release("a"));
     let fence = Fence(1_000_001);
     assert_eq!(bench.answers(), vec![(b, WaitOutcome::Granted(fence))]);
-    bench.node.waiting.delivered(b);
     bench.hold(2, "b 100");
     assert_eq!(bench.answers(), vec![(c, WaitOutcome::Turn(fence))]);
 }

@@ -36,8 +36,6 @@ fn step() -> impl Strategy<Value = Step> {
         3 => (place(), ttl(), prop::option::of(proposal()))
             .prop_map(|((key, token), ttl, fence)| Step::Extend { key, token, ttl, fence }),
         1 => place().prop_map(|(key, token)| Step::Check { key, token }),
-        1 => (any::<usize>(), prop::option::of(ttl()))
-            .prop_map(|(nth, ttl)| Step::Hear { nth, ttl }),
         1 => (0..3_usize, prop::option::of(0..6_usize))
             .prop_map(|(key, token)| Step::Break { key, token }),
         5 => passing().prop_map(|micros| Step::Pass { micros }),

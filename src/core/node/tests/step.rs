@@ -19,76 +19,24 @@ use crate::words::{ClientId, Deadline, Fence, Instant, KeyBuf, Millis, Mode, Wai
 
 #[derive(Clone, Debug)]
 pub enum Step {
-    Acquire {
-        slot: usize,
-        key: usize,
-        ask: Ask,
-    },
-    Release {
-        key: usize,
-        token: usize,
-    },
-    Extend {
-        key: usize,
-        token: usize,
-        ttl: u64,
-        fence: Option<Proposal>,
-    },
-    Check {
-        key: usize,
-        token: usize,
-    },
-    /// The token of an undelivered grant extends it, or checks it.
-    Hear {
-        nth: usize,
-        ttl: Option<u64>,
-    },
-    Break {
-        key: usize,
-        token: Option<usize>,
-    },
-    Pass {
-        micros: u64,
-    },
-    WallClock {
-        unix: u64,
-    },
-    Sweep {
-        budget: usize,
-        may_write: bool,
-    },
-    Drain {
-        budget: usize,
-    },
-    Deliver {
-        nth: usize,
-    },
-    Unblock {
-        nth: usize,
-    },
-    Disconnect {
-        slot: usize,
-    },
-    DisconnectBlocked {
-        nth: usize,
-    },
-    Remove {
-        key: usize,
-    },
-    Evict {
-        key: usize,
-    },
-    SetText {
-        key: usize,
-        token: usize,
-        ttl: Option<u64>,
-    },
-    SetOther {
-        key: usize,
-    },
-    Flush {
-        db: Option<u32>,
-    },
+    Acquire { slot: usize, key: usize, ask: Ask },
+    Release { key: usize, token: usize },
+    Extend { key: usize, token: usize, ttl: u64, fence: Option<Proposal> },
+    Check { key: usize, token: usize },
+    Break { key: usize, token: Option<usize> },
+    Pass { micros: u64 },
+    WallClock { unix: u64 },
+    Sweep { budget: usize, may_write: bool },
+    Drain { budget: usize },
+    Deliver { nth: usize },
+    Unblock { nth: usize },
+    Disconnect { slot: usize },
+    DisconnectBlocked { nth: usize },
+    Remove { key: usize },
+    Evict { key: usize },
+    SetText { key: usize, token: usize, ttl: Option<u64> },
+    SetOther { key: usize },
+    Flush { db: Option<u32> },
     Flap,
     Failover,
 }
@@ -144,7 +92,6 @@ impl World {
                 self.extend(&key(at), &Extend { token: token(by), ttl: Millis(ttl), fence })
             }
             Step::Check { key: at, token: by } => self.look(&key(at), token(by)),
-            Step::Hear { nth, ttl } => self.hear(nth, ttl.map(Millis)),
             Step::Break { key: at, token: by } => self.break_lock(&key(at), by.map(token)),
             Step::Pass { micros } => {
                 self.pass(micros);
@@ -285,7 +232,8 @@ impl World {
                 prop_assert!(there.is_none(), "holds and waits");
                 return Ok(());
             }
-            Ok(_) if hold.is_some_and(|hold| hold.waiter.is_none()) => {
+            Ok(Acquired::Waiting(id)) if self.blocked.get(&id).is_some_and(|it| it.granted) => {}
+            Ok(_) if hold.is_some() => {
                 return Err(TestCaseError::fail("holds, and is not told"));
             }
             Ok(_) => prop_assert!(!self.has_other_data(key), "not refused"),
@@ -407,19 +355,6 @@ impl World {
         }
         prop_assert_eq!(before, self.snapshot(), "left a trace");
         self.settle(Cause::Quiet).map(drop)
-    }
-
-    fn hear(&mut self, nth: usize, ttl: Option<Millis>) -> Verdict {
-        let holds = self.judge.holds.iter().flat_map(|(key, holds)| {
-            let untold = holds.iter().filter(|hold| hold.waiter.is_some());
-            untold.map(|hold| (key.clone(), hold.token.clone()))
-        });
-        let holds: Vec<(KeyBuf, Box<[u8]>)> = holds.collect();
-        let Some((key, token)) = holds.get(nth % holds.len().max(1)) else { return Ok(()) };
-        match ttl {
-            Some(ttl) => self.extend(key, &Extend { token, ttl, fence: None }),
-            None => self.look(key, token),
-        }
     }
 
     fn break_lock(&mut self, key: &KeyBuf, token: Option<&[u8]>) -> Verdict {
