@@ -66,10 +66,12 @@ impl<R: Rules> Acquisition<R> {
     /// gives the reason.
     fn judge_without(&mut self, gate: Gate, time: Time) {
         self.ballot.settle(&mut self.out, time.now);
-        // A further attempt does not wait for nodes that were silent in the last one.
+        // Silent nodes are waited for once, and only for a majority of votes: two clients with a minority each would hold up
+        // one another until then.
         let open = self.ballot.nodes_that(Vote::is_open);
         let is_silent = |node: &usize| self.plan.suspects.get(*node) == Some(&true);
-        let is_awaited = self.rests == 0 || !open.iter().all(is_silent);
+        let is_worth_it = self.rests == 0 && !self.ballot.has_voted();
+        let is_awaited = is_worth_it || !open.iter().all(is_silent);
         let waits = gate == Gate::Silent || (is_awaited && self.ballot.may_decide());
         match self.ballot.claim() {
             Some(claim) if claim.until > time.now => self.win(claim),

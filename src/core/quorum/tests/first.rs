@@ -99,6 +99,17 @@ fn without_a_wait_a_client_is_told_held_once_a_majority_has_denied() {
     trial.loses(Failure::Held);
 }
 
+/// Otherwise two clients with a node each would hold up one another for a node time-out.
+#[test]
+fn without_a_wait_a_minority_does_not_wait_for_a_node_that_was_silent_before() {
+    let mut trial = trial(Plan { suspects: vec![false, false, true], ..plan(3, Try) });
+    trial.sends("0A100 1A100 2A100");
+    trial.grants(0, 100);
+    trial.is_pending();
+    trial.hears(1, Answer::Denied);
+    trial.sends("0R 2F");
+}
+
 /// Otherwise each of three clients that ask at once could have one node, and none of them the lock.
 #[test]
 fn without_a_wait_a_client_with_a_minority_asks_again_a_few_times() {
