@@ -107,12 +107,12 @@ fn a_signal_while_a_node_hangs_leaves_no_lock() {
     let quorum = Quorum::start(3);
     quorum[2].pause();
     let mut command = program::command(&quorum.urls());
-    command.args(["--node-timeout", "10s", "acquire", "--ttl", "60s", "job"]);
+    command.args(["--node-timeout", "5s", "acquire", "--ttl", "60s", "job"]);
     let acquiring = Running::of(command);
     eventually("it is held", || (0..2).all(|node| quorum[node].node("leases").int() == 1));
     acquiring.signal(Signal::SIGTERM);
-    quorum[2].resume();
     acquiring.ended().with_code(143);
+    quorum[2].resume();
     quorum.until_released();
 }
 
