@@ -119,7 +119,7 @@ fn an_operators_unblock_leaves_a_place_that_is_kept(kind: Kind) {
 
 /// The grant and the end of the client come in one turn of the server.
 #[apply(on_two_servers)]
-fn a_grant_to_a_client_that_ends_in_the_same_moment_is_handed_on(kind: Kind) {
+fn a_grant_to_a_client_that_ends_in_the_same_moment_leaves_nothing_else_behind(kind: Kind) {
     let (server, replica) = Server::pair(kind);
     for round in 0..4 {
         for (end, reason) in
@@ -147,7 +147,7 @@ fn a_grant_to_a_client_that_ends_in_the_same_moment_is_handed_on(kind: Kind) {
     server.assert_agrees_with(&replica);
 }
 
-/// Bob got the lock, or null, or an error, or was disconnected: then carol has it.
+/// Bob got the lock, or null, or an error, or was disconnected. A grant stays. Carol has the lock after bob.
 #[track_caller]
 fn end_of_bob(server: &Server, mut bob: Client, carol: &mut Client) {
     match bob.try_recv() {
@@ -156,10 +156,10 @@ fn end_of_bob(server: &Server, mut bob: Client, carol: &mut Client) {
         Ok(granted) => {
             assert!(granted.int() > 0);
             assert_eq!(server.holders("job"), ["bob"]);
-            assert_eq!(server.run("DLOCK.RELEASE job bob").int(), 1);
         }
         Err(_) => {}
     }
+    server.run("DLOCK.RELEASE job bob");
     assert!(carol.recv().int() > 0);
     assert_eq!(server.holders("job"), ["carol"]);
 }
