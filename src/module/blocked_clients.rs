@@ -23,7 +23,10 @@ pub struct BlockedClients {
 impl Answers for BlockedClients {
     fn answer(&mut self, waiter: WaiterId, answer: WaitOutcome) {
         match self.blocked.remove(&waiter) {
-            Some((blocked, key)) => blocked.answer(answer, key),
+            Some((blocked, key)) => {
+                self.handles.remove(&blocked.handle());
+                blocked.answer(answer, key);
+            }
             None => {
                 self.early.insert(waiter, answer);
             }
@@ -50,12 +53,7 @@ impl BlockedClients {
         self.early.remove(&waiter)
     }
 
-    /// Notes that a client got its answer.
-    pub fn answered(&mut self, handle: Handle) {
-        self.handles.remove(&handle);
-    }
-
-    /// Notes that a client is gone.
+    /// Notes that a client is gone. None: it has been answered.
     pub fn gone(&mut self, handle: Handle) -> Option<WaiterId> {
         let waiter = self.handles.remove(&handle)?;
         if let Some((blocked, _)) = self.blocked.remove(&waiter) {

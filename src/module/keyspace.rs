@@ -145,6 +145,7 @@ impl Keyspace<'_, '_> {
 
 impl Answers for Keyspace<'_, '_> {
     fn answer(&mut self, waiter: WaiterId, answer: WaitOutcome) {
+        self.store.stats.denials += u64::from(answer == WaitOutcome::Denied);
         self.store.blocked.answer(waiter, answer);
     }
 }

@@ -33,7 +33,6 @@ unsafe extern "C" fn on_reply(
         (ctx, PendingAnswer::of(ctx))
     };
     if let Some(pending) = pending {
-        disconnections::answered(pending.handle, pending.answer);
         reply::answer(ctx, pending.answer, &pending.key.name);
     }
     OK

@@ -20,7 +20,6 @@ pub struct Blocked(NonNull<raw::RedisModuleBlockedClient>);
 pub struct PendingAnswer {
     pub answer: WaitOutcome,
     pub key: Arc<KeyBuf>,
-    pub handle: Handle,
 }
 
 /// The server's callbacks for a blocked client.
@@ -60,7 +59,7 @@ impl Blocked {
 
     /// Unblocks the client with an answer. The reply is sent before the server sleeps next.
     pub fn answer(self, answer: WaitOutcome, key: Arc<KeyBuf>) {
-        let pending = Box::new(PendingAnswer { answer, key, handle: self.handle() });
+        let pending = Box::new(PendingAnswer { answer, key });
         // SAFETY: `self` is used up, so this is the only time; `Callbacks::free` frees the pending answer.
         unsafe {
             api!(RedisModule_UnblockClient(

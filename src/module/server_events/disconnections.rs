@@ -1,6 +1,6 @@
-//! Connections that close, and blocked clients that go or get their answers.
+//! Connections that close, and blocked clients that go.
 
-use dlock_core::{ClientId, WaitOutcome};
+use dlock_core::ClientId;
 
 use crate::ffi::context::now;
 use crate::ffi::waiter::Handle;
@@ -28,12 +28,4 @@ pub fn waiter_gone(handle: Handle) {
 pub fn wait_ended(handle: Handle) {
     state::with(|state| state.store.stats.denials += 1);
     waiter_gone(handle);
-}
-
-/// Handles a blocked client that gets its answer.
-pub fn answered(handle: Handle, answer: WaitOutcome) {
-    state::with(|state| {
-        state.store.stats.denials += u64::from(answer == WaitOutcome::Denied);
-        state.store.blocked.answered(handle);
-    });
 }
