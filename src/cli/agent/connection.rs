@@ -204,14 +204,8 @@ impl Connection {
         let Some(answer) = self.wait_for(&words, incoming, outgoing).await? else {
             return Ok(true);
         };
-        let Answer { replies, ends, heard } = answer;
-        replies.iter().for_each(|reply| outgoing.add(reply, self.session.protocol));
-        if let Some(heard) = heard {
-            // If this fails, the dropped sender tells the lock that its client has no reply.
-            self.send_all(incoming, outgoing).await?;
-            let _ = heard.send(());
-        }
-        Ok(ends)
+        answer.replies.iter().for_each(|reply| outgoing.add(reply, self.session.protocol));
+        Ok(answer.ends)
     }
 }
 

@@ -161,7 +161,7 @@ pub fn subscribe(agent: &Arc<Agent>, session: &mut Session, channels: &[&[u8]]) 
         session.subscribe(agent, channel);
         replies.push(subscribed("subscribe", Some(channel), session));
     }
-    Answer { replies, ends: false, heard: None }
+    Answer { replies, ends: false }
 }
 
 pub fn unsubscribe(_: &Arc<Agent>, session: &mut Session, channels: &[&[u8]]) -> Answer {
@@ -177,7 +177,7 @@ pub fn unsubscribe(_: &Arc<Agent>, session: &mut Session, channels: &[&[u8]]) ->
         session.unsubscribe(&channel);
         replies.push(subscribed("unsubscribe", Some(&channel), session));
     }
-    Answer { replies, ends: false, heard: None }
+    Answer { replies, ends: false }
 }
 
 fn subscribed(word: &str, channel: Option<&[u8]>, session: &Session) -> Reply {

@@ -54,7 +54,7 @@ pub async fn answer(
     let name = Arc::new(Name { key: key.into(), token: token.into() });
     agent.locks.send(share.owner(), &name, order);
     match coming.await {
-        Ok((reply, heard)) => Answer { heard, ..reply.into() },
+        Ok(reply) => reply.into(),
         Err(_) => Reply::error(ENDS).into(),
     }
 }

@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 
 use redis::Value;
-use tokio::sync::oneshot;
 
 /// The answer to a request.
 pub struct Answer {
@@ -11,18 +10,13 @@ pub struct Answer {
     pub replies: Vec<Reply>,
     /// True if the connection ends after it.
     pub ends: bool,
-    /// Set for a grant: notified when its reply was written.
-    pub heard: Option<Heard>,
 }
 
 impl From<Reply> for Answer {
     fn from(reply: Reply) -> Answer {
-        Answer { replies: vec![reply], ends: false, heard: None }
+        Answer { replies: vec![reply], ends: false }
     }
 }
-
-/// Tells a lock that the reply to its caller was written. Dropping it means that it was not.
-pub type Heard = oneshot::Sender<()>;
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reply {

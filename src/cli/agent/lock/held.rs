@@ -5,7 +5,6 @@ use std::sync::Arc;
 use dlock_client::{Error, Guard, Loss, LossReason, Mode};
 use dlock_core::{Millis, Reason};
 use futures_util::future::OptionFuture;
-use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::super::figures::{Counted, Figures};
@@ -25,8 +24,6 @@ pub struct Held {
     pub bond: Option<Bond>,
     /// Set if its turn came while its caller was away: the end of the lease, unless the caller asks again.
     pub alone_until: Option<Instant>,
-    /// Set until the reply to a request without KEEP is written, or another request extends the lock.
-    pub hears: Option<oneshot::Receiver<()>>,
     _counted: Counted,
 }
 
@@ -60,10 +57,6 @@ pub async fn keep(
             loss = held.guard.lost() => {
                 return held.lost(lock, &loss, None);
             }
-            Some(heard) = OptionFuture::from(held.hears.as_mut()) => match heard {
-                Ok(()) => held.hears = None,
-                Err(_) => return Over::Free(None),
-            },
             order = inbox.recv() => match order {
                 None => return Over::Free(None),
                 order => next = order,
@@ -77,7 +70,7 @@ pub async fn keep(
 impl Held {
     pub fn new(guard: Guard, mode: Mode, figures: &Figures) -> Box<Held> {
         let _counted = Counted::new(&figures.held);
-        Box::new(Held { guard, mode, bond: None, alone_until: None, hears: None, _counted })
+        Box::new(Held { guard, mode, bond: None, alone_until: None, _counted })
     }
 
     async fn carry_out(mut self: Box<Self>, lock: &Lock, order: Order) -> Result<Box<Held>, Over> {
@@ -88,7 +81,6 @@ impl Held {
             Order::Extend { reply, .. } | Order::Check { reply } if reply.is_gone() => {}
             Order::Extend { ttl, reply } => match self.extend(ttl).await {
                 Ok(()) => {
-                    self.hears = None;
                     self.alone_until = self.alone_until.map(|end| end.max(end_of(ttl)));
                     reply.answer(Reply::Int(1));
                 }
@@ -152,7 +144,7 @@ impl Held {
             reply.answer(refused);
             return Ok(self);
         }
-        (self.bond, self.hears, self.alone_until) = (bond, None, None);
+        (self.bond, self.alone_until) = (bond, None);
         reply.answer(Reply::number(self.guard.fence()));
         Ok(self)
     }

@@ -144,7 +144,7 @@ impl Locks {
         None
     }
 
-    /// Gives up locks without a reply to a client, and hands the rest over. Refuses all later orders.
+    /// Gives up locks that are wanted, and hands over those that are held. Refuses all later orders.
     pub fn close(&self) {
         let mut entries = self.entries();
         entries.is_closed = true;
@@ -223,7 +223,7 @@ mod tests {
         };
         timeout(Duration::from_secs(60), are_refused).await.unwrap();
         let mut refused = waits.iter_mut().filter_map(|coming| coming.try_recv().ok());
-        assert!(refused.all(|(reply, _)| reply == Reply::error(TOO_MANY)));
+        assert!(refused.all(|reply| reply == Reply::error(TOO_MANY)));
         assert!(agent.locks.len() as u64 > most - 9);
     }
 }

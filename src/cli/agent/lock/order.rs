@@ -12,7 +12,7 @@ use super::super::figures::Figures;
 use super::super::handover::Entry;
 use super::super::losses::Losses;
 use super::super::name::Name;
-use super::super::reply::{Heard, Reply};
+use super::super::reply::Reply;
 use super::super::room::Share;
 use super::super::tie::Bond;
 
@@ -87,26 +87,19 @@ pub struct Done {
 
 /// The way back to a connection, with the connection's share until it is answered.
 pub struct ReplyTo {
-    sender: oneshot::Sender<(Reply, Option<Heard>)>,
+    sender: oneshot::Sender<Reply>,
     _share: Arc<Share>,
 }
 
 impl ReplyTo {
-    pub fn channel(share: &Arc<Share>) -> (ReplyTo, oneshot::Receiver<(Reply, Option<Heard>)>) {
+    pub fn channel(share: &Arc<Share>) -> (ReplyTo, oneshot::Receiver<Reply>) {
         let (sender, coming) = oneshot::channel();
         (ReplyTo { sender, _share: Arc::clone(share) }, coming)
     }
 
     /// Answers, unless the client has gone.
     pub fn answer(self, reply: Reply) {
-        let _ = self.sender.send((reply, None));
-    }
-
-    /// Answers that the lock is granted. The receiver resolves when the reply was written, or cannot be.
-    pub fn grant(self, fence: u64) -> oneshot::Receiver<()> {
-        let (heard, hears) = oneshot::channel();
-        let _ = self.sender.send((Reply::number(fence), Some(heard)));
-        hears
+        let _ = self.sender.send(reply);
     }
 
     /// True if the client has gone.

@@ -107,9 +107,7 @@ impl Wanted {
             asker.reply.answer(reply);
             return None;
         }
-        let hears = asker.reply.grant(held.guard.fence());
-        // With KEEP the lock stays if the reply cannot be written.
-        held.hears = asker.keep.is_none().then_some(hears);
+        asker.reply.answer(Reply::number(held.guard.fence()));
         held.bond = asker.bond;
         Some(held)
     }
