@@ -233,8 +233,8 @@ impl Running {
         let _ = timeout(FAREWELL, all).await;
     }
 
-    /// Ends all connections, and with them EPHEMERAL locks and the requests that wait. Hands plain leases over, last
-    /// of all.
+    /// Ends all connections, and with them the requests that wait. EPHEMERAL locks last until their leases end. Hands
+    /// plain leases over, last of all.
     async fn leave(self) {
         self.agent.ending.set();
         self.gone(|agent| agent.connections.len() == 0).await;

@@ -100,9 +100,11 @@ impl Session {
         self.is_known = self.peer != Peer::Tcp;
     }
 
-    /// Ends the locks that end with the connection.
+    /// Ends the locks that end with the connection, unless the agent ends it: then its client may still be at work.
     pub fn end(&mut self, agent: &Agent) {
         agent.connections.remove_stranger(self.id);
-        self.tie.ended.set();
+        if !agent.ending.is_set() {
+            self.tie.ended.set();
+        }
     }
 }

@@ -96,23 +96,25 @@ impl Held {
                 }
                 checked = self.checked(lock) => reply.answer(checked),
             },
-            Order::Leave => match &self.bond {
-                // The connection ends first, and then the lock with it.
-                Some(bond) => bond.tie.lost.set(),
-                None => {
-                    if !self.guard.is_renewed() {
-                        let entry = self.entry(lock);
-                        // A node that hangs may take too long. The entry is a hint: the next agent confirms it.
-                        let detached = timeout(FAREWELL - ORDER_PATIENCE, self.guard.detach());
-                        if !matches!(detached.await, Ok(Err(_))) {
-                            lock.hand_over(entry);
-                        }
-                    }
-                    return Err(Over::Free(None));
+            Order::Leave => {
+                // A turn with RENEW whose caller was away has no holder.
+                if self.bond.is_some() || !self.guard.is_renewed() {
+                    self.leave(lock).await;
                 }
-            },
+                return Err(Over::Free(None));
+            }
         }
         Ok(self)
+    }
+
+    /// Leaves the lock to the end of its lease, because its holder may be at work. Hands a plain lease over.
+    async fn leave(self, lock: &Lock) {
+        let entry = self.entry(lock);
+        // A node that hangs may take too long. The entry is a hint: the next agent confirms it.
+        let detached = timeout(FAREWELL - ORDER_PATIENCE, self.guard.detach());
+        if !matches!(detached.await, Ok(Err(_))) && self.bond.is_none() {
+            lock.hand_over(entry);
+        }
     }
 
     /// Answers a holder that asks again: with the same fence, and a lease of the newly requested length.
