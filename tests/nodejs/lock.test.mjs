@@ -81,6 +81,10 @@ testWithServer('work is done once a window, and tried again if it fails', async 
     throw new RangeError('no disk');
   };
   await thrown(RangeError, lock.runOnce(60_000, fails));
+  await thrown(
+    TypeError,
+    lock.runOnce(60_000, function* () {}),
+  );
   assert.ok(await server.isFree(key));
   assert.equal(await lock.runOnce(60_000, (guard) => guard.key), key);
   await thrown(DoneError, lock.runOnce(60_000, fails));

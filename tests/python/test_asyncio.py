@@ -7,6 +7,7 @@ import gc
 import random
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
 
 import pytest
 
@@ -431,8 +432,22 @@ def test_a_decorated_coroutine_function_holds_the_lock(server: Server, key: str)
 
         assert await add(1, 2) == 3
         assert server.is_free(key)
-        with pytest.raises(TypeError, match=r"dlock\.Client"):
-            client.lock(key)(len)  # type: ignore[type-var]
+
+        def wrapped(a: int, b: int) -> Awaitable[int]:
+            return add(a, b)
+
+        assert await client.lock(f"{key}:wrapped")(wrapped)(1, 2) == 3
+
+        def numbers() -> Any:
+            yield 1
+
+        async def later_numbers() -> Any:
+            yield 1
+
+        for work in (numbers, later_numbers):
+            with pytest.raises(TypeError, match="the work has not begun"):
+                await client.lock(key)(work)()
+            assert server.is_free(key)
 
     asyncio.run(main())
 

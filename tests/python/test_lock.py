@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Iterator
 from datetime import timedelta
-from typing import get_type_hints
+from typing import Any, get_type_hints
 
 import pytest
 
@@ -322,29 +322,29 @@ def test_a_decorated_function_holds_the_lock(server: Server, client: dlock.Clien
 
     assert (add(1, b=2), add.__name__, add.__doc__) == (3, "add", "Adds.")
     assert server.is_free(key)
-    with pytest.raises(TypeError, match=r"dlock\.asyncio"):
-
-        @client.lock(key)
-        async def later() -> None: ...
 
 
-def test_what_would_run_after_the_release_is_not_decorated(client: dlock.Client, key: str) -> None:
+def test_a_result_that_is_work_to_do_is_refused(server: Server, client: dlock.Client, key: str) -> None:
     def numbers() -> Iterator[int]:
         yield 1
 
     async def later_numbers() -> AsyncIterator[int]:
         yield 1
 
-    class Later:
-        async def __call__(self) -> None: ...
+    async def later() -> None: ...
 
-    for function in (numbers, later_numbers, staticmethod(numbers)):
-        with pytest.raises(TypeError, match="use the lock inside of it"):
-            client.lock(key)(function)
-        with pytest.raises(TypeError, match="use the lock inside of it"):
-            dlock.asyncio.Client("redis://localhost").lock(key)(function)  # type: ignore[type-var]
-    with pytest.raises(TypeError, match=r"dlock\.asyncio"):
-        client.lock(key)(Later())
+    def wrapped() -> object:
+        return later()
+
+    works: list[Any] = [numbers, later_numbers, later, wrapped]
+    for work in works:
+        for begin in (
+            client.lock(key)(work),
+            lambda work=work: client.lock(key).run_once(60, lambda _: work()),
+        ):
+            with pytest.raises(TypeError, match="the work has not begun"):
+                begin()
+            assert server.is_free(key)
     with pytest.raises(TypeError, match="a lock decorates a function, not property"):
         client.lock(key)(property())  # type: ignore[type-var]
 

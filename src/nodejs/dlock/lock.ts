@@ -1,6 +1,6 @@
 // A lock and its options.
 
-import { inspect } from 'node:util';
+import { inspect, types } from 'node:util';
 import { called, checkSignal, onlyKnown } from './arguments';
 import { made } from './errors';
 import { Guard } from './guard';
@@ -67,7 +67,7 @@ export class Lock {
     try {
       // This thread may have been blocked since the grant.
       guard.check();
-      done = await body(guard);
+      done = ended(await body(guard));
     } catch (error) {
       // The body's own error is more specific.
       await guard[Symbol.asyncDispose]().catch(() => {});
@@ -87,7 +87,7 @@ export class Lock {
     if (wrong !== null) throw made(wrong);
     called('body', body);
     return this.run(async (guard) => {
-      const done = await body(guard);
+      const done = ended(await body(guard));
       await guard.done(window);
       return done;
     });
@@ -97,6 +97,12 @@ export class Lock {
   [inspect.custom](): string {
     return `Lock { ${inspect(this.key)} }`;
   }
+}
+
+/** Returns the result of work. Throws if that is work still to be done, without the lock. */
+function ended<T>(result: T): T {
+  if (types.isGeneratorObject(result)) throw new TypeError('the work has not begun: it is a generator');
+  return result;
 }
 
 /** The parts of a lock. */

@@ -5,10 +5,12 @@ from __future__ import annotations
 import inspect
 import logging
 from datetime import timedelta
-from typing import TypedDict, Union
+from typing import TypedDict, TypeVar, Union
 
 Seconds = Union[float, timedelta]
 """A length of time: a number of seconds, or a timedelta."""
+
+T = TypeVar("T")
 
 logger = logging.getLogger("dlock")
 
@@ -36,12 +38,17 @@ class LockOptions(TypedDict, total=False):
     before. Then a guard that is garbage-collected leaves the lease to its end. The default is True."""
 
 
-def is_coroutine_function(function: object) -> bool:
-    """True if a function to decorate is a coroutine function, or an object with such a ``__call__``."""
+def check_function(function: object) -> None:
+    """Raises TypeError for an object that cannot be decorated."""
     if not callable(function):
         raise TypeError(f"a lock decorates a function, not {type(function).__name__}")
-    function = getattr(function, "__func__", function)  # of a staticmethod
-    called = (function, getattr(type(function), "__call__"))  # noqa: B004, B009
-    if any(inspect.isgeneratorfunction(body) or inspect.isasyncgenfunction(body) for body in called):
-        raise TypeError("a generator runs when the lock is released already; use the lock inside of it")
-    return any(inspect.iscoroutinefunction(body) for body in called)
+
+
+def ended(result: T) -> T:
+    """Returns the result of work. Raises TypeError if that is work still to be done, without the lock."""
+    if inspect.isawaitable(result) or inspect.isgenerator(result) or inspect.isasyncgen(result):
+        raise TypeError(
+            f"the work has not begun: it is a {type(result).__name__}."
+            " Use dlock.asyncio for coroutines, and the lock inside of a generator"
+        )
+    return result

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import inspect
 import sys
 import weakref
 from collections.abc import Callable
@@ -92,9 +91,7 @@ class Lock(Own, _native.LockBase):
         Raises DoneError if the work of this window has been done already."""
         self._native.check_once(window)
         with self.acquire() as guard:
-            result = work(guard)
-            if inspect.isawaitable(result) or inspect.isgenerator(result):
-                raise TypeError(f"the work has not begun: it is a {type(result).__name__}")
+            result = _options.ended(work(guard))
             guard.done(window)
         return result
 
@@ -103,13 +100,12 @@ class Lock(Own, _native.LockBase):
 
     def __call__(self, function: F) -> F:
         """Decorates a function: each call acquires the lock, and holds it until the function returns."""
-        if _options.is_coroutine_function(function):
-            raise TypeError("a coroutine would return before it has run; use a lock of dlock.asyncio")
+        _options.check_function(function)
 
         @functools.wraps(function)
         def locked(*args: object, **kwargs: object) -> object:
             with self.acquire():
-                return function(*args, **kwargs)
+                return _options.ended(function(*args, **kwargs))
 
         return cast(F, locked)
 

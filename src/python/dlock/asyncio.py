@@ -112,9 +112,7 @@ class Lock(Own):
         """Like ``dlock.Lock.run_once``, with a coroutine function."""
         self._native.check_once(window)
         async with await self.acquire() as guard:
-            work_done = work(guard)
-            # A plain function has done its work already: its job must not run again.
-            result = await work_done if inspect.isawaitable(work_done) else cast(T, work_done)
+            result = await _ended(work(guard))
             await guard.done(window)
         return result
 
@@ -150,15 +148,19 @@ class Lock(Own):
     def __call__(self, function: F) -> F:
         """Decorates a coroutine function: each call acquires the lock, and holds it until the function
         has returned."""
-        if not _options.is_coroutine_function(function):
-            raise TypeError("this is no coroutine function; use a lock of dlock.Client")
+        _options.check_function(function)
 
         @functools.wraps(function)
         async def locked(*args: object, **kwargs: object) -> object:
             async with await self.acquire():
-                return await function(*args, **kwargs)
+                return await _ended(function(*args, **kwargs))
 
         return cast(F, locked)
+
+
+async def _ended(result: Awaitable[T]) -> T:
+    """Awaits the work of a coroutine function. A plain function has done its work already."""
+    return _options.ended(await result if inspect.isawaitable(result) else cast(T, result))
 
 
 class Guard(BaseGuard):
