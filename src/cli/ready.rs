@@ -5,12 +5,11 @@ use std::time::{Duration, Instant};
 
 use dlock_client::operator::Fields;
 use futures_util::future::join_all;
-use redis::{Value, pipe};
+use redis::cmd;
 use serde_json::json;
 
 use crate::global::Global;
 use crate::nodes::ask::{Answers, Node, Nodes, Trouble};
-use crate::nodes::reply::text;
 use crate::say::duration::{self, shown};
 use crate::say::exit::Exit;
 use crate::say::failure::Failure;
@@ -37,8 +36,6 @@ struct Readiness {
     id: String,
     /// Reason why it refuses; `None`: it grants locks.
     refuses: Option<String>,
-    /// Time since its server has started.
-    uptime: Duration,
     /// Limit of lease lengths.
     bound: Duration,
 }
@@ -51,8 +48,6 @@ type ServerAnswer = (String, Result<Readiness, Trouble>);
 struct Observed {
     /// For each node that grants locks, the time since which it does.
     granting: BTreeMap<String, Instant>,
-    /// Nodes that have refused.
-    refused: BTreeSet<String>,
     /// The longest lease bound of any node. A node that has just started has forgotten its own.
     bound: Duration,
 }
@@ -125,32 +120,19 @@ impl Observed {
         };
         if let Some(why) = refuses {
             self.granting.remove(name);
-            self.refused.insert(name.to_owned());
             return Some(why);
         }
-        let uptime = look.as_ref().ok()?.uptime;
         let since = self.granting.entry(name.to_owned()).or_insert_with(Instant::now);
-        let renewed = self.bound / 2;
-        let is_new = uptime <= self.bound + renewed || self.refused.contains(name);
-        let left = renewed.saturating_sub(since.elapsed());
-        let waits = for_next && is_new && !left.is_zero();
-        waits.then(|| {
+        let left = (self.bound / 2).saturating_sub(since.elapsed());
+        (for_next && !left.is_zero()).then(|| {
             format!("grants locks; holders need {} more to renew theirs there", shown(left))
         })
     }
 }
 
 async fn look(mut node: Node) -> Result<Readiness, Trouble> {
-    let mut questions = pipe();
-    questions.cmd("DLOCK.NODE").cmd("INFO").arg("server");
-    let answers = node.run_all(questions).await?;
-    let [about, info] = &answers[..] else {
-        return Err("it sent fewer replies than it got requests: is a proxy in between?".into());
-    };
-    if let Value::ServerError(error) = about {
-        return Err(Trouble::said(error));
-    }
-    let fields = Fields::of(about).ok_or("its answer to DLOCK.NODE cannot be understood")?;
+    let about = node.run(&cmd("DLOCK.NODE")).await?;
+    let fields = Fields::of(&about).ok_or("its answer to DLOCK.NODE cannot be understood")?;
     if fields.text("role").as_deref() == Some("agent") {
         return Err(Trouble::agent());
     }
@@ -169,13 +151,9 @@ async fn look(mut node: Node) -> Result<Readiness, Trouble> {
         "not-durable" => Some("grants nothing: it cannot write its state file".to_owned()),
         code => Some(format!("grants nothing: the server answers writes with {code}")),
     };
-    let info = text(info).unwrap_or_default();
-    let uptime = info.lines().find_map(|line| line.strip_prefix("uptime_in_seconds:"));
-    let uptime = uptime.and_then(|seconds| seconds.trim().parse().ok()).unwrap_or(0);
     Ok(Readiness {
         id: fields.text("node-id").unwrap_or_default(),
         refuses,
-        uptime: Duration::from_secs(uptime),
         bound: length("lease-bound-ms"),
     })
 }
@@ -218,10 +196,26 @@ const NOTES: &str = "\
 A rolling restart, one node after the other (docs/failures.md says why each has to be waited for):
   systemctl restart redis@1 && dlock ready --wait 2m && systemctl restart redis@2 && …
 
-With --wait a node that has just started counts when it has granted locks for half of the lease bound, too: by
-then holders have renewed their locks there. Without it, as a readiness probe, it counts at once:
+With --wait a node counts when dlock has seen it grant locks for half of the lease bound (15 s for leases of 30 s):
+by then holders have renewed their locks there. Without it, as a readiness probe, it counts at once:
   dlock ready --nodes redis://localhost:6379
 A node in quarantine is not dead: do not make a liveness probe of this.
 
 Exit codes: 0 all nodes grant locks (--majority: more than half); 69 some do not; 77, 78 one refuses the user, or
 has no module.";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_caller_that_waits_has_seen_each_node_grant_for_half_of_the_bound() {
+        let grants = Readiness { id: String::new(), refuses: None, bound: Duration::ZERO };
+        let (grants, long_ago) = (Ok(grants), Instant::now().checked_sub(Duration::from_secs(16)));
+        let granting = [("old".to_owned(), long_ago.unwrap())].into();
+        let mut seen = Observed { granting, bound: Duration::from_secs(30) };
+        assert!(seen.lacks("new", &grants, true).is_some());
+        assert!(seen.lacks("new", &grants, false).is_none(), "a probe looks once");
+        assert!(seen.lacks("old", &grants, true).is_none());
+    }
+}
