@@ -37,6 +37,9 @@ impl Args {
     }
 
     async fn take(&self, global: &Global, events: &Events) -> Result<Exit, Failure> {
+        if self.lock.conflict_exit_code == 0 {
+            return Err(Failure::usage("-E 0 would tell the script that it has the lock"));
+        }
         // The script is the holder: this process ends before the lock does.
         let script = getppid().as_raw().cast_unsigned();
         let name = self.key.named()?;
