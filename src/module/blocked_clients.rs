@@ -1,9 +1,8 @@
 //! The blocked clients, and the answers to them.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
-use dlock_core::{Answers, KeyBuf, WaitOutcome, WaiterId};
+use dlock_core::{Answers, WaitOutcome, WaiterId};
 
 use crate::ffi::context::Ctx;
 use crate::ffi::waiter::{Blocked, Callbacks, Handle};
@@ -11,8 +10,7 @@ use crate::ffi::waiter::{Blocked, Callbacks, Handle};
 /// The blocked clients.
 #[derive(Default)]
 pub struct BlockedClients {
-    /// The blocked clients, each with its key, which is shared with the key's queue.
-    blocked: BTreeMap<WaiterId, (Blocked, Arc<KeyBuf>)>,
+    blocked: BTreeMap<WaiterId, Blocked>,
     handles: BTreeMap<Handle, WaiterId>,
     /// Answers found before their client was blocked.
     early: BTreeMap<WaiterId, WaitOutcome>,
@@ -23,9 +21,9 @@ pub struct BlockedClients {
 impl Answers for BlockedClients {
     fn answer(&mut self, waiter: WaiterId, answer: WaitOutcome) {
         match self.blocked.remove(&waiter) {
-            Some((blocked, key)) => {
+            Some(blocked) => {
                 self.handles.remove(&blocked.handle());
-                blocked.answer(answer, key);
+                blocked.answer(answer);
             }
             None => {
                 self.early.insert(waiter, answer);
@@ -41,10 +39,10 @@ impl BlockedClients {
     }
 
     /// Blocks the client that sent the command. False: the server does not allow it.
-    pub fn block(&mut self, ctx: Ctx<'_>, waiter: WaiterId, key: Arc<KeyBuf>) -> bool {
+    pub fn block(&mut self, ctx: Ctx<'_>, waiter: WaiterId) -> bool {
         let Some(blocked) = Blocked::block(ctx, self.callbacks) else { return false };
         self.handles.insert(blocked.handle(), waiter);
-        self.blocked.insert(waiter, (blocked, key));
+        self.blocked.insert(waiter, blocked);
         true
     }
 
@@ -56,7 +54,7 @@ impl BlockedClients {
     /// Notes that a client is gone. None: it has been answered.
     pub fn gone(&mut self, handle: Handle) -> Option<WaiterId> {
         let waiter = self.handles.remove(&handle)?;
-        if let Some((blocked, _)) = self.blocked.remove(&waiter) {
+        if let Some(blocked) = self.blocked.remove(&waiter) {
             blocked.abandon();
         }
         Some(waiter)

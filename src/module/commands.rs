@@ -204,7 +204,7 @@ fn on_key<'c>(
                 state.store.stats.denials += 1;
                 ctx.reply_null();
             }
-            Ok(Outcome::Waits(waiter)) => wait(call, state, key, waiter),
+            Ok(Outcome::Waits(waiter)) => wait(call, state, waiter),
             Ok(Outcome::Done) => {}
             Err(Refusal::Arity) => ctx.reply_wrong_arity(),
             Err(refusal) => ctx.reply_error(refusal),
@@ -242,13 +242,12 @@ fn replayed<'c>(call: &Call<'_>, node: &Node) -> std::result::Result<(), Refusal
 }
 
 /// Makes the client wait for its answer, which may exist already.
-fn wait(call: &Call<'_>, state: &mut State, key: Key<'_>, waiter: WaiterId) {
+fn wait(call: &Call<'_>, state: &mut State, waiter: WaiterId) {
     if let Some(answer) = state.store.blocked.early(waiter) {
-        return reply::answer(call.ctx, answer, key.name);
+        return reply::answer(call.ctx, answer);
     }
-    let shared = state.node.waiting.key_of(waiter).unwrap_or_else(|| key.to_owned().into());
-    if !state.store.blocked.block(call.ctx, waiter, shared) {
+    if !state.store.blocked.block(call.ctx, waiter) {
         state.node.gone(waiter, now());
-        reply::answer(call.ctx, WaitOutcome::Denied, key.name);
+        reply::answer(call.ctx, WaitOutcome::Denied);
     }
 }

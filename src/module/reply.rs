@@ -1,15 +1,15 @@
 //! Replies with more than a number, and their parts.
 
 use dlock_core::command::{Command, Refusal};
-use dlock_core::{ClientId, Serves, WaitOutcome};
+use dlock_core::{ClientId, WaitOutcome};
 
 use crate::ffi::call::Call;
-use crate::ffi::context::{Ctx, Name};
+use crate::ffi::context::Ctx;
 use crate::node_figures::{self, Figure};
 use crate::state;
 
 /// Sends the reply to a request that waited.
-pub fn answer(ctx: Ctx<'_>, answer: WaitOutcome, key: &[u8]) {
+pub fn answer(ctx: Ctx<'_>, answer: WaitOutcome) {
     match answer {
         WaitOutcome::Granted(fence) => ctx.reply_int(fence.0),
         WaitOutcome::Denied => ctx.reply_null(),
@@ -18,14 +18,13 @@ pub fn answer(ctx: Ctx<'_>, answer: WaitOutcome, key: &[u8]) {
             "TURN {} is the largest fence of the key so far; this request is next",
             fence.0
         )),
+        // In a cluster the key may be moving to another node: after this error cluster clients ask again, and are
+        // redirected.
+        WaitOutcome::Removed if ctx.flags().is_cluster() => {
+            ctx.reply_error("TRYAGAIN the key was removed or moved while the request waited; ask again")
+        }
         WaitOutcome::Removed => {
-            // In a cluster the key may be moving to another node: after this error cluster clients ask again,
-            // and are redirected.
-            if ctx.flags().is_cluster() && ctx.serves(&Name::new(key)) == Serves::Moved {
-                ctx.reply_error("TRYAGAIN this node no longer serves the key; ask again");
-            } else {
-                ctx.reply_error("UNBLOCKED the key was removed while the request waited; ask again");
-            }
+            ctx.reply_error("UNBLOCKED the key was removed while the request waited; ask again")
         }
         WaitOutcome::Replaced => ctx.reply_error(
             "REPLACED the same token asked again, and its newest request counts; use one token for each acquisition",

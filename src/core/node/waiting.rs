@@ -78,12 +78,6 @@ impl Waiting {
         self.queues.get(&key.db).and_then(|names| names.get(key.name))
     }
 
-    /// The key of a request that waits, shared with its queue.
-    #[must_use]
-    pub fn key_of(&self, id: WaiterId) -> Option<Arc<KeyBuf>> {
-        self.stands.get(&id).map(|at| at.key.clone())
-    }
-
     /// The waiter at the key with this token.
     pub(super) fn waiter(&self, key: Key<'_>, token: &[u8]) -> Option<&Waiter> {
         self.queue(key)?.get(token)

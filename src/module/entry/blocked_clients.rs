@@ -33,7 +33,7 @@ unsafe extern "C" fn on_reply(
         (ctx, PendingAnswer::of(ctx))
     };
     if let Some(pending) = pending {
-        reply::answer(ctx, pending.answer, &pending.key.name);
+        reply::answer(ctx, pending.answer);
     }
     OK
 }
@@ -50,7 +50,7 @@ unsafe extern "C" fn on_timeout(
         (ctx, Handle::of_context(ctx))
     };
     disconnections::wait_ended(handle);
-    reply::answer(ctx, WaitOutcome::Denied, b"");
+    reply::answer(ctx, WaitOutcome::Denied);
     OK
 }
 

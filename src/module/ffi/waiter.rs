@@ -5,11 +5,10 @@
 
 use std::ffi::c_void;
 use std::ptr::{self, NonNull};
-use std::sync::Arc;
 
 use redis_module::raw;
 
-use dlock_core::{KeyBuf, WaitOutcome};
+use dlock_core::WaitOutcome;
 
 use super::context::{Ctx, api};
 
@@ -19,7 +18,6 @@ pub struct Blocked(NonNull<raw::RedisModuleBlockedClient>);
 /// The answer to a blocked client, not yet sent.
 pub struct PendingAnswer {
     pub answer: WaitOutcome,
-    pub key: Arc<KeyBuf>,
 }
 
 /// The server's callbacks for a blocked client.
@@ -58,8 +56,8 @@ impl Blocked {
     }
 
     /// Unblocks the client with an answer. The reply is sent before the server sleeps next.
-    pub fn answer(self, answer: WaitOutcome, key: Arc<KeyBuf>) {
-        let pending = Box::new(PendingAnswer { answer, key });
+    pub fn answer(self, answer: WaitOutcome) {
+        let pending = Box::new(PendingAnswer { answer });
         // SAFETY: `self` is used up, so this is the only time; `Callbacks::free` frees the pending answer.
         unsafe {
             api!(RedisModule_UnblockClient(

@@ -146,10 +146,10 @@ fn a_foreign_lock_is_held_until_it_is_deleted() {
 fn a_queue_at_a_foreign_lock_and_the_plan_to_check_it_share_one_name() {
     let mut bench = Bench::new();
     bench.set_text("old", Some(10));
-    let b = bench.wait(2, "b 10 WAIT 0");
+    bench.wait(2, "b 10 WAIT 0");
     let waiting = &bench.node.waiting;
-    let (name, planned) = (waiting.key_of(b).unwrap(), waiting.rechecks.keys().next().unwrap());
-    assert!(alloc::sync::Arc::ptr_eq(&name, planned));
+    let (queue, planned) = (waiting.queue(KEY).unwrap(), waiting.rechecks.keys().next().unwrap());
+    assert!(alloc::sync::Arc::ptr_eq(&queue.key(), planned));
 }
 
 #[test]
