@@ -97,7 +97,7 @@ impl Held {
                 checked = self.checked(lock) => reply.answer(checked),
             },
             Order::Leave => {
-                // A turn with RENEW whose caller was away has no holder.
+                // While its caller is away, a turn with RENEW has no holder.
                 if self.bond.is_some() || !self.guard.is_renewed() {
                     self.leave(lock).await;
                 }

@@ -66,8 +66,8 @@ impl<R: Rules> Acquisition<R> {
     /// gives the reason.
     fn judge_without(&mut self, gate: Gate, time: Time) {
         self.ballot.settle(&mut self.out, time.now);
-        // Silent nodes are waited for once, and only for a majority of votes: two clients with a minority each would hold up
-        // one another until then.
+        // A client waits for nodes that were silent before once, and only until a majority has voted. Two clients with a
+        // minority each would block each other for a node time-out.
         let open = self.ballot.nodes_that(Vote::is_open);
         let is_silent = |node: &usize| self.plan.suspects.get(*node) == Some(&true);
         let is_worth_it = self.rests == 0 && !self.ballot.has_voted();
