@@ -1,7 +1,10 @@
 //! Errors: the words, the kind for programs, and the exit code.
 
+use std::fs;
+
 use harness::program::{self, Said};
 use harness::{Agent, Kind, Server, apply, on_one_server, ports, scratch};
+use nix::unistd::geteuid;
 use serde_json::Value;
 
 use crate::{addresses, dlock, dlock_at, servers, take};
@@ -207,4 +210,37 @@ fn without_nodes_the_error_says_how_to_name_and_get_some() {
         }
     }
     assert!(!socket.exists(), "the agent leaves a socket behind");
+}
+
+/// The name has two addresses, first of one server, then of two.
+#[test]
+fn a_name_of_several_servers_is_no_node() {
+    let servers = servers(Kind::Redis82, 2);
+    let (port, folder) = (servers[0].port(), scratch::folder());
+    let hosts = folder.path().join("hosts");
+    fs::write(&hosts, "127.0.0.1 nodes.invalid\n127.0.0.2 nodes.invalid\n").expect("a file");
+    let at_the_name = |subcommand: &[&str]| {
+        let script = "mount --bind \"$1\" /etc/hosts && shift && exec \"$@\"";
+        let mut command = program::with_usual_signals("unshare");
+        command.args((!geteuid().is_root()).then_some("--map-root-user"));
+        command.args(["--mount", "sh", "-c", script, "sh"]).arg(&hosts).arg(program::path());
+        program::run(command.arg("--nodes").arg(format!("nodes.invalid:{port}")).args(subcommand))
+    };
+    let bound = |server: &Server, to: &str| {
+        let answer =
+            server.client().run_args(&["CONFIG", "SET", "bind", to, "port", &port.to_string()]);
+        assert_eq!(answer.text(), "OK");
+    };
+    bound(&servers[0], "127.0.0.1 127.0.0.2");
+    at_the_name(&["run", "-n", "job", "--", "true"]).with_code(0);
+    at_the_name(&["ls"]).with_code(0);
+    bound(&servers[0], "127.0.0.1");
+    at_the_name(&["run", "-n", "job", "--", "true"]).with_code(0);
+    bound(&servers[1], "127.0.0.2");
+    for subcommand in [&["run", "-n", "job", "--", "true"][..], &["ls"], &["doctor"]] {
+        let said = at_the_name(subcommand);
+        let words = said.out.clone() + &said.err;
+        assert!(words.contains("its name leads to several servers"), "{subcommand:?}: {words}");
+        assert_ne!(said.code, Some(0), "{subcommand:?}");
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::net::SocketAddr;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,6 +15,7 @@ use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
 use super::socket;
+use crate::report::NodeError;
 
 /// A server's address, its login and its TLS settings.
 #[derive(Clone)]
@@ -21,6 +23,8 @@ pub struct Endpoint {
     info: ConnectionInfo,
     /// TLS settings: trusted CA certificates, and the client's own certificate.
     tls_config: Option<Arc<ClientConfig>>,
+    /// Addresses of the host, if they have been looked up.
+    found: Vec<SocketAddr>,
 }
 
 /// A connection to a server. Dropping the last clone closes it, even with requests in flight.
@@ -39,7 +43,21 @@ struct Driver {
 
 impl Endpoint {
     pub(crate) fn new(info: ConnectionInfo, tls_config: Option<Arc<ClientConfig>>) -> Endpoint {
-        Endpoint { info, tls_config }
+        Endpoint { info, tls_config, found: Vec::new() }
+    }
+
+    /// Looks up the host, and returns one endpoint: of its addresses the first that answers is used. If the host has
+    /// several addresses of one family, they may be several servers, and each gets an endpoint.
+    pub(crate) async fn each(&self, within: Duration) -> Result<Vec<Endpoint>, NodeError> {
+        let found = timeout(within, socket::addresses(self.info.addr())).await;
+        let found = found.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
+        let found = found.map_err(|error| NodeError::not_connected(self, &error.into(), within))?;
+        let at = |found| Endpoint { found, ..self.clone() };
+        let of_ipv6 = found.iter().filter(|at| at.is_ipv6()).count();
+        Ok(match of_ipv6.max(found.len() - of_ipv6) {
+            0 | 1 => vec![at(found)],
+            _ => found.into_iter().map(|one| at(vec![one])).collect(),
+        })
     }
 
     /// Returns the address and the login.
@@ -62,7 +80,7 @@ impl Endpoint {
         within: Duration,
     ) -> RedisResult<Connection> {
         let connected = timeout(within, async {
-            let stream = socket::open(&self.info, self.tls_config.as_ref()).await?;
+            let stream = socket::open(&self.info, self.tls_config.as_ref(), &self.found).await?;
             let login = self.info.redis_settings();
             let (inner, driver) =
                 MultiplexedConnection::new_with_config(login, stream, config).await?;

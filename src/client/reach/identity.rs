@@ -59,7 +59,7 @@ enum Leads {
 }
 
 /// A server's report about itself.
-struct About {
+pub(super) struct About {
     id: String,
     is_replica: bool,
     quarantine: Duration,
@@ -224,19 +224,13 @@ impl Identities {
         join_all((0..self.entries.len()).map(reach)).await
     }
 
-    /// Opens a connection to an address, and asks the server there about itself.
+    /// Opens a connection to an address, and asks the server there about itself. If the host has several addresses,
+    /// all that answer must be one server.
     async fn reach(&self, address: usize, within: Duration) -> Result<(Wire, About), NodeError> {
         let Some(Leads::Server(endpoint)) = self.leads(address) else {
             return Err(NodeError::Unreachable("it has no address".to_owned()));
         };
-        let wire = Wire::open(endpoint, within).await?;
-        let about = About::of(&wire, within).await?;
-        if about.is_replica {
-            let text = "it is a replica; give the address of its primary, or of its Sentinels \
-                        (redis+sentinel://host:26379/NAME)";
-            return Err(NodeError::Unfit(text.to_owned()));
-        }
-        Ok((wire, about))
+        meet_one(&endpoint.each(within).await?, within).await
     }
 
     // --- a primary behind Sentinels ----------------------------------------------------------------
@@ -370,6 +364,35 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Opens a connection to the server that all of these endpoints lead to.
+///
+/// # Errors
+/// Fails when two different servers answer.
+pub(super) async fn meet_one(
+    endpoints: &[Endpoint],
+    within: Duration,
+) -> Result<(Wire, About), NodeError> {
+    let met = join_all(endpoints.iter().map(|one| meet(one, within))).await;
+    let ids = met.iter().flatten().map(|(_, about)| &about.id);
+    if ids.collect::<BTreeSet<_>>().len() > 1 {
+        return Err(NodeError::Unfit(SEVERAL_SERVERS.to_owned()));
+    }
+    let first = met.into_iter().reduce(|first, next| if first.is_ok() { first } else { next });
+    first.unwrap_or_else(|| Err(NodeError::Unreachable("it has no address".to_owned())))
+}
+
+/// Opens a connection to a server, and asks it about itself.
+async fn meet(endpoint: &Endpoint, within: Duration) -> Result<(Wire, About), NodeError> {
+    let wire = Wire::open(endpoint, within).await?;
+    let about = About::of(&wire, within).await?;
+    if about.is_replica {
+        let text = "it is a replica; give the address of its primary, or of its Sentinels \
+                    (redis+sentinel://host:26379/NAME)";
+        return Err(NodeError::Unfit(text.to_owned()));
+    }
+    Ok((wire, about))
+}
+
 /// Opens a connection to the server that Sentinels call the primary.
 async fn open(
     host: &Host,
@@ -421,5 +444,7 @@ impl About {
     }
 }
 
+const SEVERAL_SERVERS: &str = "its name leads to several servers: each client would take another of them for the node; \
+                               write the address of one, or list each as a node of its own";
 /// Limit of a node-id's length in bytes, because the client stores many. Real ones are shorter.
 const LONGEST_ID: usize = 128;

@@ -24,21 +24,26 @@ use tokio_rustls::client::TlsStream;
 
 pub(crate) type Stream = Pin<Box<dyn AsyncStream + Send + Sync>>;
 
-/// Opens a stream. For TLS, `tls_config` has the certificates.
+/// Opens a stream, to these addresses of the host if they have been found. For TLS, `tls_config` has the certificates.
 pub(crate) async fn open(
     info: &ConnectionInfo,
     tls_config: Option<&Arc<ClientConfig>>,
+    found: &[SocketAddr],
 ) -> io::Result<Stream> {
     let settings = info.tcp_settings();
+    let found = match found {
+        [] => addresses(info.addr()).await?,
+        found => found.to_vec(),
+    };
     Ok(match (info.addr(), tls_config) {
-        (ConnectionAddr::Tcp(host, port), _) => {
+        (ConnectionAddr::Tcp(..), _) => {
             let open = |at| tcp(at, settings).boxed();
-            select_ok(addresses(host, *port).await?.into_iter().map(open)).await.map(boxed)?
+            select_ok(found.into_iter().map(open)).await.map(boxed)?
         }
-        (ConnectionAddr::TcpTls { host, port, .. }, Some(tls_config)) => {
+        (ConnectionAddr::TcpTls { host, .. }, Some(tls_config)) => {
             let name = ServerName::try_from(host.as_str()).map_err(io::Error::other)?.to_owned();
             let open = |at| tls(at, settings, name.clone(), tls_config).boxed();
-            select_ok(addresses(host, *port).await?.into_iter().map(open)).await.map(boxed)?
+            select_ok(found.into_iter().map(open)).await.map(boxed)?
         }
         (ConnectionAddr::Unix(path), _) => Box::pin(UnixStream::connect(path).await?),
         _ => {
@@ -76,12 +81,16 @@ impl Drop for Lookup {
     }
 }
 
-/// Returns all addresses of a host, at least one.
-async fn addresses(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+/// Returns all addresses of a host, at least one. The path of a socket has none.
+pub(super) async fn addresses(addr: &ConnectionAddr) -> io::Result<Vec<SocketAddr>> {
+    let (ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. }) = addr else {
+        return Ok(Vec::new());
+    };
+    let port = *port;
     if let Ok(ip) = host.parse::<IpAddr>() {
         return Ok(vec![(ip, port).into()]);
     }
-    let (name, under_way) = (host.to_owned(), Lookup::begin());
+    let (name, under_way) = (host.clone(), Lookup::begin());
     let find = move || {
         let _under_way = under_way;
         (name.as_str(), port).to_socket_addrs().map(Vec::from_iter)

@@ -15,6 +15,7 @@ use crate::reach::cluster::map::Slots;
 use crate::reach::cluster::redirect::Redirect;
 use crate::reach::cluster::survey::newest;
 use crate::reach::endpoint::Endpoint;
+use crate::reach::identity::meet_one;
 use crate::reach::route::{MAX_HOPS, MOMENT};
 use crate::reach::sentinel::Sentinels;
 use crate::reach::wire::Wire;
@@ -75,6 +76,13 @@ impl Address {
     async fn only(&self, within: Duration) -> Result<Server, NodeError> {
         match &self.place {
             Place::Server(endpoint) => {
+                let all = endpoint.each(within).await?;
+                // A single address needs no comparison.
+                if all.len() > 1
+                    && let Err(error @ NodeError::Unfit(_)) = meet_one(&all, within).await
+                {
+                    return Err(error);
+                }
                 Ok(Server { name: self.name.clone(), endpoint: endpoint.clone() })
             }
             Place::Sentinel(watched) => {
