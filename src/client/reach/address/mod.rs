@@ -222,6 +222,7 @@ fn name(place: String, db: i64) -> String {
 fn url(text: &str) -> Cow<'_, str> {
     match text {
         _ if text.contains("://") => text.into(),
+        _ if text.starts_with("//") => format!("redis:{text}").into(),
         _ if text.starts_with('/') => format!("unix://{text}").into(),
         _ if text.starts_with("unix:/") => text.replacen("unix:", "unix://", 1).into(),
         _ => format!("redis://{text}").into(),

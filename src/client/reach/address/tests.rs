@@ -29,6 +29,7 @@ fn an_address_is_named_without_its_secrets() {
         ("redis://10.0.0.1", "redis://10.0.0.1:6379"),
         ("redis://me:secret@host:7000/3", "redis://host:7000 (db 3)"),
         ("redis://[::1]:7000", "redis://[::1]:7000"),
+        ("//me:secret@host/3", "redis://host:6379 (db 3)"),
         ("rediss://:secret@host", "rediss://host:6379"),
         ("unix:///run/redis.sock?pass=secret&db=1", "unix:///run/redis.sock (db 1)"),
         ("redis+sentinel://me:secret@a,b:1/main", "redis+sentinel://a:26379,b:1/main"),
