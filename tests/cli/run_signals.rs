@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::{Command, Stdio};
 
-use harness::{Quorum, eventually, program};
+use harness::{Quorum, eventually, program, scratch};
 use nix::sys::signal::Signal;
 use nix::sys::stat::Mode;
 use nix::unistd::{geteuid, mkfifo};
@@ -129,12 +129,17 @@ fn signals_are_passed_on_to_the_command() {
     }
 }
 
+/// The program's file is replaced between the two, as an upgrade does.
 #[test]
 fn the_command_of_two_dlock_run_gets_a_signal_once() {
-    let quorum = Quorum::start(1);
+    let (quorum, folder) = (Quorum::start(1), scratch::folder());
+    let file = folder.path().join("dlock");
+    fs::copy(program::path(), &file).expect("there is room");
     let script = "trap 'echo got' USR1; echo in; while :; do sleep 0.02 & wait; done";
-    let mut command = program::command(&quorum.urls());
-    command.args(["run", "a", "--"]).arg(program::path()).args(["run", "b", "-c", script]);
+    let upgrade = "cp \"$0\" \"$0.new\" && mv \"$0.new\" \"$0\" && exec \"$0\" \"$@\"";
+    let mut command = program::with_usual_signals(&file);
+    command.env("DLOCK_NODES", quorum.urls().join(",")).args(["run", "a", "--"]);
+    command.args(["sh", "-c", upgrade]).arg(&file).args(["run", "b", "-c", script]);
     let running = Running::of(command);
     running.until_it_prints("in");
     for times in 1..=20 {

@@ -152,9 +152,12 @@ fn with_descendants(
     all
 }
 
-/// True if the process runs this program.
+/// True if the process runs this program, perhaps from a file that an upgrade has replaced.
 fn is_dlock(process: Pid) -> bool {
-    let program = |process: &str| fs::read_link(format!("/proc/{process}/exe")).ok();
+    let program = |process: &str| {
+        let file = fs::read_link(format!("/proc/{process}/exe")).ok()?.into_os_string();
+        Some(file.to_string_lossy().trim_end_matches(" (deleted)").to_owned())
+    };
     program(&process.to_string()).is_some_and(|other| Some(other) == program("self"))
 }
 
