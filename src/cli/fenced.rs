@@ -121,7 +121,7 @@ The server runs the command unless a later holder has been there, and raises the
 the same step. `dlock run` gives the fence in DLOCK_FENCE. Show it with reads as well as writes.
 
 Exit codes: 75 a later holder has been there, and nothing has happened; 65 the server refuses the
-command; 77 it refuses this user; 69 no answer; 64 wrong usage.";
+command; 77 it refuses this user; 69 no answer: the command may have run; 64 wrong usage.";
 
 #[cfg(test)]
 mod tests {

@@ -483,7 +483,7 @@ def test_notices_arrive_while_a_guard_is_all_that_is_left_of_a_client(
 def test_without_nodes_those_of_dlock_nodes_are_used(
     server: Server, key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for nodes in (None, "", " , "):
+    for nodes in (None, "", " "):
         monkeypatch.setenv("DLOCK_NODES", nodes) if nodes is not None else monkeypatch.delenv(
             "DLOCK_NODES", raising=False
         )
@@ -496,6 +496,9 @@ def test_without_nodes_those_of_dlock_nodes_are_used(
         assert dlock.asyncio.Client().nodes == [server.url]
     with pytest.raises(dlock.UsageError, match="no node is given"):
         dlock.Client([])
+    for empty in (f"{server.url},", [server.url, ""]):
+        with pytest.raises(dlock.UsageError, match="an empty entry"):
+            dlock.Client(empty)
 
 
 def test_after_an_interrupt_while_a_guard_is_detached_its_token_releases_it(

@@ -68,8 +68,11 @@ fn builder(global: &Global) -> Result<ClientBuilder, Failure> {
 
 /// Returns the addresses of the nodes. There is no default: each host would have locks of its own.
 pub fn urls(global: &Global) -> Result<Vec<String>, Failure> {
-    let named = read(global.nodes.as_deref().unwrap_or_default());
-    if named.is_empty() { Err(Failure::usage(NO_NODES)) } else { Ok(named) }
+    let list = global.nodes.as_deref().unwrap_or_default();
+    match list.iter().all(|part| part.trim().is_empty()) {
+        true => Err(Failure::usage(NO_NODES)),
+        false => Ok(read(list)),
+    }
 }
 
 /// Reads a list of nodes.

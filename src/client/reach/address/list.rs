@@ -45,11 +45,10 @@ impl Address {
     /// # Errors
     /// Fails when there are none: a lock on a default server of each machine would exclude no other machine.
     pub fn of_environment(value: Option<&str>) -> Result<Vec<String>, Error> {
-        let urls: Vec<String> = split(value.unwrap_or_default()).map(str::to_owned).collect();
-        if urls.is_empty() {
-            return Err(Error::Usage(NO_NODES.to_owned()));
+        match value.map(str::trim) {
+            None | Some("") => Err(Error::Usage(NO_NODES.to_owned())),
+            Some(list) => Ok(split(list).map(str::to_owned).collect()),
         }
-        Ok(urls)
     }
 
     /// Splits a list at the commas between its addresses. The commas inside of an address that begins
@@ -68,7 +67,7 @@ pub(crate) fn split(list: &str) -> impl Iterator<Item = &str> {
         rest = after;
         Some(part)
     });
-    parts.map(|part| part.trim().trim_end_matches(',')).filter(|part| !part.is_empty())
+    parts.map(str::trim)
 }
 
 /// Returns the first address, and the rest of the list.

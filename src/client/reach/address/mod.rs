@@ -83,6 +83,9 @@ impl Address {
 
 /// Reads one address.
 pub(crate) fn read(text: &str) -> Result<Address, Error> {
+    if text.is_empty() {
+        return Err(Error::Usage(AN_EMPTY_ONE.to_owned()));
+    }
     let (text, shown) = (&*url(text), without_secrets(text));
     let (scheme, rest) = text.split_once("://").unwrap_or_default();
     let tls = scheme.starts_with("rediss");
@@ -169,7 +172,10 @@ fn hosts_and_rest(rest: &str, shown: &str, port: u16) -> Result<(Vec<Host>, Url)
     let (authority, path) = rest.split_at(end);
     let (login, list) = authority.rsplit_once('@').unwrap_or(("", authority));
     let mut hosts = Vec::new();
-    for part in list.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+    for part in list.split(',').map(str::trim) {
+        if part.is_empty() {
+            return usage(shown, "names an empty host (is a variable without a value?)");
+        }
         let Some(host) = Host::read(part, port) else {
             return usage(shown, NOT_UNDERSTOOD);
         };
@@ -177,9 +183,6 @@ fn hosts_and_rest(rest: &str, shown: &str, port: u16) -> Result<(Vec<Host>, Url)
             return usage(shown, &format!("names {host} twice"));
         }
         hosts.push(host);
-    }
-    if hosts.is_empty() {
-        return usage(shown, "names no host");
     }
     let login = if login.is_empty() { String::new() } else { format!("{login}@") };
     match Url::parse(&format!("redis://{login}host{path}")) {
@@ -268,6 +271,8 @@ fn usage<T>(shown: &str, what: &str) -> Result<T, Error> {
     Err(Error::Usage(format!("the node address {shown} {what}")))
 }
 
+/// A list without the entry would be another set of nodes, with a smaller majority.
+const AN_EMPTY_ONE: &str = "the list of nodes has an empty entry (is a variable without a value?)";
 const DEFAULT_PORT: u16 = 6379;
 const SENTINEL_PORT: u16 = 26379;
 const SCHEMES: &str = "redis://, rediss:// or unix:// (a server), redis+sentinel:// or \
