@@ -45,7 +45,7 @@ impl Client {
     ///
     /// - `redis://[user][:password@]host[:port][/db]`;
     /// - `rediss://…` with TLS; `?ca=FILE` replaces the system's CA certificates; `&cert=FILE&key=FILE` is the
-    ///   client's own certificate; all files are in PEM form, and read once;
+    ///   client's own certificate; all files are in PEM form, and read again for each connection;
     /// - `unix:///path[?user=…&pass=…&db=…]`;
     /// - `redis+sentinel://[user:password@]s1[:26379],s2,…/NAME[/db]`: the primary that Sentinels watch under
     ///   this name, followed through fail-overs. User and password belong to the servers; for Sentinels that

@@ -1,5 +1,7 @@
 //! Nodes behind TLS: certificates are checked, always. Redis 7.0 is the server here that has TLS.
 
+use std::fs;
+
 use dlock_client::{Client, Error};
 use harness::{Certificates, Quorum};
 
@@ -33,6 +35,31 @@ fn a_program_shows_a_certificate_of_its_own_where_the_node_wants_one() {
         take(&client, "job", LONG).await.release().await.expect("it is held");
         let without = try_connect(&format!("rediss://127.0.0.1:{port}?ca={ca}")).await;
         assert!(matches!(without, Err(Error::Connect { .. })), "{:?}", without.err());
+    });
+}
+
+#[test]
+fn renewed_certificates_are_used_for_the_next_connection() {
+    let (certificates, others) = (Certificates::valid(), Certificates::valid());
+    let (quorum, port) = node(&certificates, "yes");
+    let own = ["node.pem", "node.key"].map(|name| others.path(name));
+    run(async {
+        let ca = certificates.path("ca.pem");
+        let [cert, key] = own.each_ref().map(|path| path.display());
+        let url = format!("rediss://127.0.0.1:{port}?ca={}&cert={cert}&key={key}", ca.display());
+        let client = Client::builder().nodes([&url]).node_timeout(NODE_TIMEOUT);
+        let client = client.connect_later().expect("they are certificates");
+        let refused =
+            client.lock("job").try_acquire().await.map(drop).expect_err("of no authority");
+        assert!(refused.to_string().contains("certificate"), "{refused}");
+        for (name, path) in ["node.pem", "node.key"].iter().zip(&own) {
+            fs::copy(certificates.path(name), path).expect("it is replaced");
+        }
+        take(&client, "job", LONG).await.release().await.expect("it is held");
+        // Without files the last ones serve.
+        own.iter().for_each(|path| fs::remove_file(path).expect("it is there"));
+        quorum[0].run("CLIENT KILL TYPE normal SKIPME yes");
+        take(&client, "job", LONG).await.release().await.expect("it is held");
     });
 }
 

@@ -9,20 +9,19 @@ use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, ConnectionInfo, RedisResult};
-use rustls::ClientConfig;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
 use super::socket;
+use super::tls::Tls;
 use crate::report::NodeError;
 
 /// A server's address, its login and its TLS settings.
 #[derive(Clone)]
 pub struct Endpoint {
     info: ConnectionInfo,
-    /// TLS settings: trusted CA certificates, and the client's own certificate.
-    tls_config: Option<Arc<ClientConfig>>,
+    tls: Option<Arc<Tls>>,
     /// Addresses of the host, if they have been looked up.
     found: Vec<SocketAddr>,
 }
@@ -42,8 +41,8 @@ struct Driver {
 }
 
 impl Endpoint {
-    pub(crate) fn new(info: ConnectionInfo, tls_config: Option<Arc<ClientConfig>>) -> Endpoint {
-        Endpoint { info, tls_config, found: Vec::new() }
+    pub(crate) fn new(info: ConnectionInfo, tls: Option<Arc<Tls>>) -> Endpoint {
+        Endpoint { info, tls, found: Vec::new() }
     }
 
     /// Looks up the host, and returns one endpoint: of its addresses the first that answers is used. If the host has
@@ -67,7 +66,7 @@ impl Endpoint {
     }
 
     pub(crate) fn uses_tls(&self) -> bool {
-        self.tls_config.is_some()
+        self.tls.is_some()
     }
 
     /// Opens a new connection within this time.
@@ -80,7 +79,7 @@ impl Endpoint {
         within: Duration,
     ) -> RedisResult<Connection> {
         let connected = timeout(within, async {
-            let stream = socket::open(&self.info, self.tls_config.as_ref(), &self.found).await?;
+            let stream = socket::open(&self.info, self.tls.as_deref(), &self.found).await?;
             let login = self.info.redis_settings();
             let (inner, driver) =
                 MultiplexedConnection::new_with_config(login, stream, config).await?;

@@ -140,9 +140,9 @@ impl Identities {
         match self.leads(node) {
             Some(Leads::Server(endpoint)) => endpoint.uses_tls(),
             Some(Leads::Primary { sentinels, .. }) => {
-                sentinels.watched().servers.tls || sentinels.watched().access.tls
+                sentinels.watched().servers.uses_tls() || sentinels.watched().access.uses_tls()
             }
-            Some(Leads::Cluster { seeds, .. }) => seeds.servers.tls,
+            Some(Leads::Cluster { seeds, .. }) => seeds.servers.uses_tls(),
             None => false,
         }
     }

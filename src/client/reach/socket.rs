@@ -2,7 +2,7 @@
 //!
 //! For each TLS connection the redis crate would read all system CA certificates, hundreds of files, and
 //! block its thread meanwhile. A client that loses many connections at once could not reopen them within
-//! their time-outs, again and again. Here the certificates are read once.
+//! their time-outs, again and again. Here those of the system are read once.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
@@ -22,12 +22,14 @@ use tokio::task::spawn_blocking;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
+use super::tls::Tls;
+
 pub(crate) type Stream = Pin<Box<dyn AsyncStream + Send + Sync>>;
 
-/// Opens a stream, to these addresses of the host if they have been found. For TLS, `tls_config` has the certificates.
+/// Opens a stream, to these addresses of the host if they have been found.
 pub(crate) async fn open(
     info: &ConnectionInfo,
-    tls_config: Option<&Arc<ClientConfig>>,
+    certificates: Option<&Tls>,
     found: &[SocketAddr],
 ) -> io::Result<Stream> {
     let settings = info.tcp_settings();
@@ -35,14 +37,15 @@ pub(crate) async fn open(
         [] => addresses(info.addr()).await?,
         found => found.to_vec(),
     };
-    Ok(match (info.addr(), tls_config) {
+    Ok(match (info.addr(), certificates) {
         (ConnectionAddr::Tcp(..), _) => {
             let open = |at| tcp(at, settings).boxed();
             select_ok(found.into_iter().map(open)).await.map(boxed)?
         }
-        (ConnectionAddr::TcpTls { host, .. }, Some(tls_config)) => {
+        (ConnectionAddr::TcpTls { host, .. }, Some(certificates)) => {
+            let config = certificates.config();
             let name = ServerName::try_from(host.as_str()).map_err(io::Error::other)?.to_owned();
-            let open = |at| tls(at, settings, name.clone(), tls_config).boxed();
+            let open = |at| tls(at, settings, name.clone(), &config).boxed();
             select_ok(found.into_iter().map(open)).await.map(boxed)?
         }
         (ConnectionAddr::Unix(path), _) => Box::pin(UnixStream::connect(path).await?),
@@ -112,8 +115,8 @@ async fn tls(
     at: SocketAddr,
     settings: &TcpSettings,
     name: ServerName<'static>,
-    tls_config: &Arc<ClientConfig>,
+    config: &Arc<ClientConfig>,
 ) -> io::Result<TlsStream<TcpStream>> {
     let stream = tcp(at, settings).await?;
-    TlsConnector::from(Arc::clone(tls_config)).connect(name, stream).await
+    TlsConnector::from(Arc::clone(config)).connect(name, stream).await
 }

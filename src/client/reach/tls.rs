@@ -3,7 +3,7 @@
 use std::error::Error as _;
 use std::fs;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use redis::RedisError;
 use rustls::client::Resumption;
@@ -11,9 +11,48 @@ use rustls::crypto::ring::default_provider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{AlertDescription, CertificateError, ClientConfig, Error, RootCertStore};
+use tracing::debug;
+
+/// TLS settings of an address.
+pub(crate) struct Tls {
+    files: Certificates,
+    /// The system's CA certificates; none if the address names others.
+    system: Arc<RootCertStore>,
+    last: Mutex<Arc<ClientConfig>>,
+}
+
+impl Tls {
+    /// Reads the files.
+    ///
+    /// # Errors
+    /// Names the file, and what is wrong with it.
+    pub(crate) fn new(files: Certificates) -> Result<Tls, String> {
+        let mut system = RootCertStore::empty();
+        // Without any CA certificate, the error appears when a server shows its certificate.
+        if files.ca.is_none() {
+            system.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        }
+        let system = Arc::new(system);
+        let last = Mutex::new(files.read(&system)?);
+        Ok(Tls { files, system, last })
+    }
+
+    /// The settings for a new connection. The files of the address are read again, as certificates are renewed. Files
+    /// that cannot be used, perhaps because they are being replaced, leave the earlier ones in use.
+    pub(crate) fn config(&self) -> Arc<ClientConfig> {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.files.are_given() {
+            match self.files.read(&self.system) {
+                Ok(config) => *last = config,
+                Err(why) => debug!(why, "the earlier certificates are used"),
+            }
+        }
+        Arc::clone(&last)
+    }
+}
 
 /// The certificate files of an address.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Certificates {
     /// CA certificates to trust, in place of the system's.
     pub(crate) ca: Option<String>,
@@ -27,15 +66,11 @@ impl Certificates {
         self.ca.is_some() || self.cert.is_some() || self.key.is_some()
     }
 
-    /// Reads the files, for all connections to come.
-    ///
-    /// # Errors
-    /// Names the file, and what is wrong with it.
-    pub(crate) fn read(&self) -> Result<Arc<ClientConfig>, String> {
+    fn read(&self, system: &Arc<RootCertStore>) -> Result<Arc<ClientConfig>, String> {
         let config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
             .with_safe_default_protocol_versions()
             .map_err(|error| error.to_string())?
-            .with_root_certificates(self.trusted()?);
+            .with_root_certificates(self.trusted(system)?);
         let mut config = match (&self.cert, &self.key) {
             (None, None) => config.with_no_client_auth(),
             (Some(cert), Some(key)) => {
@@ -50,18 +85,14 @@ impl Certificates {
         Ok(Arc::new(config))
     }
 
-    /// Without any CA certificate, the error appears when a server shows its certificate.
-    fn trusted(&self) -> Result<RootCertStore, String> {
+    fn trusted(&self, system: &Arc<RootCertStore>) -> Result<Arc<RootCertStore>, String> {
+        let Some(ca) = &self.ca else { return Ok(Arc::clone(system)) };
         let mut trusted = RootCertStore::empty();
-        let Some(ca) = &self.ca else {
-            trusted.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-            return Ok(trusted);
-        };
         for authority in certificates(ca)? {
             let refused = |error| format!("names the file {ca}, which cannot be used: {error}");
             trusted.add(authority).map_err(refused)?;
         }
-        Ok(trusted)
+        Ok(Arc::new(trusted))
     }
 }
 
@@ -102,7 +133,7 @@ fn words(error: &Error) -> String {
         Error::AlertReceived(Alert::CertificateRequired) => {
             "it wants a certificate from the client: rediss://host?cert=FILE&key=FILE".to_owned()
         }
-        Error::AlertReceived(Alert::UnknownCA | Alert::BadCertificate) => {
+        Error::AlertReceived(Alert::UnknownCA | Alert::BadCertificate | Alert::DecryptError) => {
             "it does not accept the client's certificate in ?cert=FILE".to_owned()
         }
         Error::AlertReceived(Alert::CertificateExpired) => {

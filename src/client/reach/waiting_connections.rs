@@ -14,28 +14,28 @@ use tracing::warn;
 /// The right to a waiting connection, until this is dropped.
 pub(crate) type Permit = OwnedSemaphorePermit;
 
-/// Returns a permit, if one is free.
-pub(crate) fn take() -> Option<Permit> {
-    let permit = of_this_process().try_acquire_owned().ok();
+/// Returns a permit, if one is free. Requests that queue leave a quarter to clients that are next in line: while one
+/// of those polls, the lock stays idle.
+pub(crate) fn take(queues: bool) -> Option<Permit> {
+    let (permits, all) = of_this_process();
+    let is_free = !queues || permits.available_permits() > all / 4;
+    let permit = is_free.then(|| permits.try_acquire_owned().ok()).flatten();
     if permit.is_none() {
         tell();
     }
     permit
 }
 
-/// A child of a fork has none of its parent's connections.
-fn of_this_process() -> Arc<Semaphore> {
-    let Ok(mut known) = KNOWN.lock() else { return Arc::new(Semaphore::new(1)) };
-    match &*known {
-        Some(known) if known.process == process::id() => Arc::clone(&known.permits),
-        _ => {
-            let permits =
-                Arc::new(Semaphore::new(most(&fs::read_to_string(LIMITS).unwrap_or_default())));
-            *known =
-                Some(Known { process: process::id(), permits: Arc::clone(&permits), told: false });
-            permits
-        }
-    }
+/// Returns the permits and their number. A child of a fork has none of its parent's connections.
+fn of_this_process() -> (Arc<Semaphore>, usize) {
+    let Ok(mut known) = KNOWN.lock() else { return (Arc::new(Semaphore::new(1)), 1) };
+    let process = process::id();
+    known.take_if(|known| known.process != process);
+    let known = known.get_or_insert_with(|| {
+        let all = most(&fs::read_to_string(LIMITS).unwrap_or_default());
+        Known { process, permits: Arc::new(Semaphore::new(all)), all, told: false }
+    });
+    (Arc::clone(&known.permits), known.all)
 }
 
 /// Warns, once in a process, that some waiters poll.
@@ -45,8 +45,8 @@ fn tell() {
     {
         known.told = true;
         warn!(
-            "more requests wait for locks than half of the open files that this process may have (ulimit -n): the \
-             others ask again and again, up to half a second later each"
+            "the requests that wait for locks have half of the open files that this process may have (ulimit -n): \
+             others ask again and again, and each can get its lock up to half a second later"
         );
     }
 }
@@ -65,6 +65,7 @@ fn most(limits: &str) -> usize {
 struct Known {
     process: u32,
     permits: Arc<Semaphore>,
+    all: usize,
     told: bool,
 }
 

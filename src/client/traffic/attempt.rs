@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use dlock_core::quorum::{Answer, Ask, LastWord, Obstacle, Requests};
+use dlock_core::quorum::{Answer, Ask, LastWord, Obstacle, Requests, Wait};
 use dlock_core::words::{Instant, Millis};
 use redis::{Cmd, Value};
 use tokio::sync::{Semaphore, SemaphorePermit, oneshot};
@@ -83,7 +83,8 @@ impl Attempt {
         let slice = Duration::from_millis(slice.0);
         let answer = async {
             let begun = clock::now();
-            let (sent, pause) = match waiting_connections::take() {
+            let queues = matches!(ask, Ask::Acquire { wait: Some(Wait { turn: true, .. }), .. });
+            let (sent, pause) = match waiting_connections::take(queues) {
                 Some(_seat) => {
                     let mut sending = self.sending(to.1, ask);
                     let limit = slice.saturating_add(within);

@@ -7,20 +7,17 @@ use redis::io::tcp::socket2::TcpKeepalive;
 use redis::{
     ConnectionAddr, IntoConnectionInfo, ProtocolVersion, RedisConnectionInfo, RedisResult,
 };
-use rustls::ClientConfig;
 
 use super::host::Host;
 use crate::reach::endpoint::Endpoint;
+use crate::reach::tls::Tls;
 
 /// Settings that all servers of a node share.
 #[derive(Clone)]
 pub(crate) struct Access {
     pub(crate) login: Login,
     pub(crate) db: i64,
-    /// True for TLS.
-    pub(crate) tls: bool,
-    /// TLS settings: trusted CA certificates, and the client's own certificate.
-    pub(crate) tls_config: Option<Arc<ClientConfig>>,
+    pub(crate) tls: Option<Arc<Tls>>,
     pub(crate) map: Map,
 }
 
@@ -41,7 +38,7 @@ type Told = (String, Option<u16>);
 impl Access {
     /// The endpoint of a server.
     pub(crate) fn endpoint(&self, host: &Host) -> RedisResult<Endpoint> {
-        self.at(host.addr(self.tls))
+        self.at(host.addr(self.uses_tls()))
     }
 
     pub(super) fn at(&self, addr: ConnectionAddr) -> RedisResult<Endpoint> {
@@ -50,8 +47,11 @@ impl Access {
         // probes, a waiting request's broken connection would go unnoticed.
         let probes = TcpKeepalive::new().with_time(PROBE_AFTER).with_interval(PROBE_EVERY);
         let settings = info.tcp_settings().clone().set_nodelay(true).set_keepalive(probes);
-        let tls_config = self.tls_config.clone().filter(|_| self.tls);
-        Ok(Endpoint::new(info.set_tcp_settings(settings), tls_config))
+        Ok(Endpoint::new(info.set_tcp_settings(settings), self.tls.clone()))
+    }
+
+    pub(crate) fn uses_tls(&self) -> bool {
+        self.tls.is_some()
     }
 
     fn settings(&self) -> RedisConnectionInfo {
@@ -70,7 +70,7 @@ impl Access {
 
 impl std::fmt::Debug for Access {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Access").field("tls", &self.tls).finish_non_exhaustive()
+        f.debug_struct("Access").field("tls", &self.uses_tls()).finish_non_exhaustive()
     }
 }
 

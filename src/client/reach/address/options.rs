@@ -1,12 +1,13 @@
 //! Options of an address: the part after the question mark.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use url::Url;
 
 use super::access::{Access, Login, Map};
 use super::usage;
-use crate::reach::tls::Certificates;
+use crate::reach::tls::{Certificates, Tls};
 use crate::report::error::Error;
 
 #[derive(Default)]
@@ -85,9 +86,9 @@ impl Options {
             user: self.user.clone().or_else(|| decoded(url.username())),
             password: self.password.clone().or_else(|| url.password().and_then(decoded)),
         };
-        let tls_config = tls.then(|| self.certificates.read()).transpose();
-        let tls_config = tls_config.or_else(|why| usage(shown, &why))?;
-        Ok(Access { login, db, tls, tls_config, map: self.map.clone() })
+        let tls = tls.then(|| Tls::new(self.certificates.clone())).transpose();
+        let tls = tls.or_else(|why| usage(shown, &why))?.map(Arc::new);
+        Ok(Access { login, db, tls, map: self.map.clone() })
     }
 
     /// Returns the access to the Sentinels: the servers', but with a login of its own.

@@ -74,7 +74,9 @@ impl<'a> Session<'a> {
             AsyncConnectionConfig::new().set_response_timeout(Some(ANSWER)).set_push_sender(tell);
         let mut connection =
             endpoint.connect(config, ANSWER).await.map_err(|error| match error {
-                error if error.is_timeout() => NodeError::no_connection(watched.access.tls, ANSWER),
+                error if error.is_timeout() => {
+                    NodeError::no_connection(watched.access.uses_tls(), ANSWER)
+                }
                 error => failed(&error),
             })?;
         // Without permission to subscribe, the client asks at intervals only.
