@@ -410,3 +410,23 @@ def test_importing_the_package_starts_nothing() -> None:
     text = "import os, dlock, dlock.asyncio; print(len(os.listdir('/proc/self/task')))"
     said = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
     assert said.stdout == "1\n"
+
+
+def test_a_crowd_with_few_open_files_does_not_wait_for_polls(
+    own_servers: Callable[..., Server], key: str, program: Start
+) -> None:
+    # Waiters that poll twice a second would need longer than a minute.
+    servers = [own_servers() for _ in range(3)]
+    text = """
+import asyncio, resource
+import dlock.asyncio
+resource.setrlimit(resource.RLIMIT_NOFILE, (128, 128))
+async def main():
+    async with dlock.asyncio.Client(url, node_timeout=60) as client:
+        async def work():
+            async with client.lock(key, wait=60):
+                pass
+        await asyncio.gather(*(work() for _ in range(200)))
+asyncio.run(main())
+"""
+    program(BEGIN + text, ",".join(server.url for server in servers), key).end()

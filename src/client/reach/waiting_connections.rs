@@ -46,7 +46,7 @@ fn tell() {
         known.told = true;
         warn!(
             "the requests that wait for locks have half of the open files that this process may have (ulimit -n): \
-             others ask again and again, and each can get its lock up to half a second later"
+             others ask again and again, and each can get its lock up to a second later"
         );
     }
 }

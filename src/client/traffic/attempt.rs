@@ -84,20 +84,24 @@ impl Attempt {
         let answer = async {
             let begun = clock::now();
             let queues = matches!(ask, Ask::Acquire { wait: Some(Wait { turn: true, .. }), .. });
-            let (sent, pause) = match waiting_connections::take(queues) {
+            let sent = match waiting_connections::take(queues) {
                 Some(_seat) => {
                     let mut sending = self.sending(to.1, ask);
                     let limit = slice.saturating_add(within);
                     let answer = to.0.wait(blocked, limit, |again| sending.next(again)).await;
-                    (sending.ends(answer), PAUSE.min(slice / 2))
+                    sending.ends(answer)
                 }
-                // Boxed, because it is rare, and would make each request larger.
-                None => (Box::pin(self.ask(to, ask, polled, within)).await, POLL.min(slice / 4)),
+                None => {
+                    // First the pause: requests with a connection must not come after those that poll.
+                    sleep(POLL.min(slice / 4)).await;
+                    // Boxed, because it is rare, and would make each request larger.
+                    Box::pin(self.ask(to, ask, polled, within)).await
+                }
             };
             // A server that refuses at once, or cannot be reached, would otherwise be asked in a busy loop.
             let is_no = sent.0.as_ref().is_ok_and(Answered::is_no);
             if is_no || matches!(sent.0, Err(NodeError::Unreachable(_))) {
-                sleep(clock::left(begun.later(pause))).await;
+                sleep(clock::left(begun.later(PAUSE.min(slice / 2)))).await;
             }
             sent
         };
