@@ -413,7 +413,7 @@ testWithServer('the holder and the waiters of a lock are shown', async ({ server
 
 testWithServer('without nodes those of DLOCK_NODES are used', async ({ t, server, key }) => {
   const text = `
-    for (const nodes of [undefined, '', ' , ']) {
+    for (const nodes of [undefined, '', ' ']) {
       if (nodes === undefined) delete process.env.DLOCK_NODES;
       else process.env.DLOCK_NODES = nodes;
       try { new Client(); } catch (error) { console.log(error.code, /DLOCK_NODES names none/.test(error.message)); }
