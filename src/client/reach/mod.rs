@@ -3,7 +3,7 @@
 //! - [`address`]: URLs. [`endpoint`]: a server's address and login. [`socket`]: the byte stream below.
 //! - [`wire`]: a connection. [`server_connections`]: all connections to one server. [`waiting_connections`]: the
 //!   limit of waiting connections.
-//! - [`identity`]: the identity of the node at the other end.
+//! - [`about`]: a server's report about itself. [`identity`]: the identity of the node at the other end.
 //! - [`sentinel`]: the present primary. [`cluster`]: the server of a key. [`route`]: redirects of a request.
 //!   [`node`]: one node of any kind.
 //! - [`failure`]: errors of connections. [`tls`]: certificates, and errors about them.
@@ -25,6 +25,7 @@
 //! The protocol, TLS sockets and single connections are the crate's. The rest can go when the crate hands out
 //! connections to single servers, reports repeated requests, and compares Sentinels by epoch.
 
+mod about;
 pub(crate) mod address;
 pub(crate) mod cluster;
 pub(crate) mod endpoint;
