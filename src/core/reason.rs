@@ -137,7 +137,10 @@ impl fmt::Display for Reason {
                 f.write_str(" (see DLOCK.INSPECT)")
             }
             R::NotAlone => {
-                write!(f, "ERR DONE needs an exclusive lock, granted without SHARED and LIMIT")
+                write!(
+                    f,
+                    "ERR the option DONE needs an exclusive lock, granted without SHARED and LIMIT"
+                )
             }
             R::TooManyDone => write!(
                 f,

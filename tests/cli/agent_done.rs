@@ -59,7 +59,7 @@ fn what_cannot_be_left_done_stays_held(kind: Kind) {
     client.run("DLOCK.ACQUIRE job alice 500000").int();
     let long = "x".repeat(1_020);
     for (request, why) in [
-        ("shared alice DONE 1000".to_owned(), "ERR DONE needs an exclusive lock"),
+        ("shared alice DONE 1000".to_owned(), "ERR the option DONE needs an exclusive lock"),
         (format!("job alice DONE 1000 META {long}"), "ERR "),
     ] {
         let said = client.run(&format!("DLOCK.RELEASE {request}"));

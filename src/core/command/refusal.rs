@@ -115,7 +115,10 @@ impl fmt::Display for Refusal<'_> {
             R::Rule(reason) => reason.fmt(f),
             R::Number { what, least, most, given } => {
                 let given = Shown(given);
-                write!(f, "ERR {what} must be a whole number from {least} to {most}, not {given}")
+                write!(
+                    f,
+                    "ERR the value of {what} must be a whole number from {least} to {most}, not {given}"
+                )
             }
             R::Length { what, least, most, given } => {
                 write!(f, "ERR {what} must be {least} to {most} bytes long, not {given}")
@@ -123,8 +126,8 @@ impl fmt::Display for Refusal<'_> {
             R::Unknown { given, doc } => {
                 write!(f, "ERR unknown option {}; valid options: {}", Shown(given), Listed(doc))
             }
-            R::Repeated(option) => write!(f, "ERR {option} is given twice"),
-            R::Unfinished(option) => write!(f, "ERR {option} needs a value"),
+            R::Repeated(option) => write!(f, "ERR the option {option} is given twice"),
+            R::Unfinished(option) => write!(f, "ERR the option {option} needs a value"),
             R::LongerThanKeep { ttl, keep } => write!(
                 f,
                 "ERR ttl-ms {} is longer than KEEP {}; ask for at most that, and send DLOCK.EXTEND once \
@@ -163,7 +166,7 @@ impl Refusal<'_> {
         match self {
             R::Arity => "ERR wrong number of arguments",
             R::TwoModes => "ERR SHARED and LIMIT cannot be combined",
-            R::TurnAlone => "ERR TURN needs KEEP",
+            R::TurnAlone => "ERR the option TURN needs KEEP",
             R::DoneAlone => "ERR FENCE and META need DONE",
             R::NotEphemeral => "ERR RENEW and CLOSE need EPHEMERAL",
             R::NoConnection => {
@@ -200,6 +203,22 @@ mod tests {
     use super::super::acquire;
     use super::*;
     use alloc::string::ToString;
+
+    /// Some clients remove the code ERR.
+    #[test]
+    fn words_that_are_codes_do_not_follow_err() {
+        let (what, given) = ("DONE", &b"1.0"[..]);
+        for refusal in [
+            Refusal::Number { what, least: 1, most: 2, given },
+            Refusal::Repeated("FINAL"),
+            Refusal::Unfinished("DONE"),
+            Refusal::TurnAlone,
+            Refusal::Rule(Reason::NotAlone),
+        ] {
+            let text = refusal.to_string();
+            assert!(text.starts_with("ERR the "), "{text}");
+        }
+    }
 
     #[test]
     fn a_refusal_is_one_printable_line_whatever_was_given() {
