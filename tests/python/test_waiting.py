@@ -430,3 +430,30 @@ async def main():
 asyncio.run(main())
 """
     program(BEGIN + text, ",".join(server.url for server in servers), key).end()
+
+
+def test_a_program_that_starts_beside_a_hung_node_soon_asks_the_others_first(
+    own_servers: Callable[..., Server], key: str, program: Start
+) -> None:
+    servers = sorted((own_servers() for _ in range(3)), key=lambda server: server.url)
+    # Waiters queue at the first node that answers.
+    servers[0].pause()
+    text = """
+import asyncio
+import dlock.asyncio
+client = dlock.asyncio.Client(url, node_timeout=3)
+async def is_quick():
+    for turn in range(8):
+        begun = time.monotonic()
+        async with client.lock(key):
+            took = time.monotonic() - begun
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.02)
+        # The first requests cannot know.
+        if turn > 1 and took < 1.5:
+            return True
+async def main():
+    return await asyncio.gather(*(is_quick() for _ in range(5)))
+assert any(asyncio.run(main()))
+"""
+    program(BEGIN + text, ",".join(server.url for server in servers), key).end()

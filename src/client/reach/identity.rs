@@ -1,7 +1,7 @@
 //! The identity of the node at the other end of a connection: the server behind an address can change.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -43,6 +43,8 @@ struct Entry {
     quarantined: AtomicU64,
     /// Number of returns of the connection to it.
     returns: AtomicU64,
+    /// True if the node did not answer the last request or connection.
+    silent: AtomicBool,
 }
 
 /// Destination of an address.
@@ -70,7 +72,8 @@ impl Identities {
                     Leads::Primary { sentinels: Sentinels::new(watched), last: Mutex::default() }
                 }
             };
-            Entry { name, leads, quarantined: AtomicU64::default(), returns: AtomicU64::default() }
+            let (quarantined, returns, silent) = Default::default();
+            Entry { name, leads, quarantined, returns, silent }
         };
         let entries = addresses.into_iter().map(entry).collect();
         Identities { entries, roster, taken: watch::Sender::new(()), listener, timeout }
@@ -102,6 +105,21 @@ impl Identities {
             entry.returns.fetch_add(1, Ordering::Relaxed);
             self.taken.send_replace(());
         }
+    }
+
+    /// Notes whether a node answers, by the outcome of a request or a connection.
+    pub(crate) fn hear<T>(&self, node: usize, outcome: &Result<T, NodeError>) {
+        use NodeError as E;
+        let silent = matches!(outcome, Err(E::Unreachable(_) | E::TimedOut(_) | E::Lapsed(_)));
+        self.is_silent(node, silent);
+    }
+
+    pub(crate) fn is_silent(&self, node: usize, silent: bool) {
+        self.entries[node].silent.store(silent, Ordering::Relaxed);
+    }
+
+    pub(crate) fn was_silent(&self, node: usize) -> bool {
+        self.entries[node].silent.load(Ordering::Relaxed)
     }
 
     /// Notes the time left of a node's quarantine; zero: it grants locks.

@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use redis::{Cmd, Value};
@@ -19,8 +18,6 @@ use crate::report::{NodeError, NodeState};
 pub struct Node {
     place: usize,
     identities: Arc<Identities>,
-    /// True if the node did not answer the last request.
-    suspect: AtomicBool,
     connections: NodeConnections,
 }
 
@@ -45,7 +42,7 @@ impl Answered {
 impl Node {
     pub(crate) fn new(place: usize, identities: Arc<Identities>) -> Node {
         let connections = NodeConnections::new(&identities, place);
-        Node { place, identities, suspect: AtomicBool::default(), connections }
+        Node { place, identities, connections }
     }
 
     /// The node's address, without secrets.
@@ -134,27 +131,14 @@ impl Node {
         let answer = self.connections.heard(answer);
         // A request that `enter` has stopped is no sign of the node's state.
         if entered.is_ok() {
-            self.hear(&answer);
+            self.identities.hear(self.place, &answer);
         }
         answer
     }
 
-    /// Notes whether the node answers.
-    fn hear<T>(&self, answer: &Result<T, NodeError>) {
-        let silent = matches!(
-            answer,
-            Err(NodeError::Unreachable(_) | NodeError::TimedOut(_) | NodeError::Lapsed(_))
-        );
-        self.suspect.store(silent, Ordering::Relaxed);
-    }
-
-    /// Notes that the node does not answer; with `connects`, until a connection to it succeeds.
-    pub(crate) fn suspect(self: &Arc<Self>, connects: bool) {
-        self.suspect.store(true, Ordering::Relaxed);
-        if connects {
-            let node = Arc::clone(self);
-            tokio::spawn(async move { node.hear(&node.wire().await) });
-        }
+    /// Notes that the node does not answer, until it does.
+    pub(crate) fn suspect(&self) {
+        self.identities.is_silent(self.place, true);
     }
 
     /// Notes a node's quarantine and its end.
@@ -166,9 +150,9 @@ impl Node {
         }
     }
 
-    /// True if the node did not answer the last request, or is in quarantine.
+    /// True if the node did not answer the last request or connection, or is in quarantine.
     pub(crate) fn is_suspect(&self) -> bool {
-        self.suspect.load(Ordering::Relaxed) || !self.quarantine().is_zero()
+        self.identities.was_silent(self.place) || !self.quarantine().is_zero()
     }
 
     /// Time left of the node's quarantine, as far as is known.

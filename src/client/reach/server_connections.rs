@@ -148,8 +148,14 @@ impl ServerConnections {
     pub(crate) fn connect(&self) -> BoxFuture<'_, Result<Wire, NodeError>> {
         let within = self.identities.timeout.max(CONNECT);
         let is_up = self.up().is_some();
+        let connect = async move {
+            let host = self.host.as_ref();
+            let outcome = self.identities.connect(self.place, host, is_up, within).await;
+            self.identities.hear(self.place, &outcome);
+            outcome
+        };
         // Boxed, because it is rare, and would make the type of each request larger.
-        self.identities.connect(self.place, self.host.as_ref(), is_up, within).boxed()
+        connect.boxed()
     }
 
     pub(crate) fn uses_tls(&self) -> bool {

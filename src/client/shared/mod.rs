@@ -82,7 +82,7 @@ impl Shared {
         for (node, report) in self.nodes.iter().zip(&nodes) {
             debug!(%report, "connects");
             if report.state != NodeState::Answers {
-                node.suspect(matches!(report.state, NodeState::TimedOut(_)));
+                node.suspect();
             }
         }
         if usable < self.majority() {
