@@ -60,7 +60,7 @@ impl LockOptions {
     /// Checks the options, for a client of this many nodes.
     pub(crate) fn check(&self, nodes: usize) -> Result<(), Error> {
         check_ttl(self.ttl)?;
-        check_meta("meta", self.meta.as_bytes())?;
+        check_meta(&self.meta)?;
         if self.max_hold.is_some_and(|max| max.is_zero()) {
             return usage("max_hold must be longer than zero".to_owned());
         }
@@ -109,11 +109,11 @@ pub(crate) fn check_exclusive(is_exclusive: bool) -> Result<(), Error> {
     usage("only an exclusive lock can be left done".to_owned())
 }
 
-pub(crate) fn check_meta(what: &str, meta: &[u8]) -> Result<(), Error> {
+fn check_meta(meta: &str) -> Result<(), Error> {
     if meta.len() <= MAX_META {
         return Ok(());
     }
-    usage(format!("{what} must be at most {MAX_META} bytes long, not {}", meta.len()))
+    usage(format!("meta must be at most {MAX_META} bytes long, not {}", meta.len()))
 }
 
 fn wrong_ttl(ttl: Duration) -> Result<(), Error> {

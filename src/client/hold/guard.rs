@@ -7,12 +7,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use dlock_core::limits::MAX_META;
 use dlock_core::words::Instant;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::clock;
 use crate::key::Key;
-use crate::options::{check_exclusive, check_longest, check_meta, check_window};
+use crate::options::{check_exclusive, check_longest, check_window};
 use crate::report::error::{Error, Loss, LossReason};
 use crate::report::{Release, Report};
 use crate::shared::Shared;
@@ -195,16 +196,16 @@ impl Guard {
 
     /// Leaves the lock done, for a job that runs once a window, on one of several hosts. Until `window` after this
     /// guard's acquisition every request for the lock fails at once with [`Error::Done`], with the time left and the
-    /// `outcome`. From this call on the guard is not valid. Waits until a majority of the nodes has answered;
+    /// first 1,024 bytes of the `outcome`. From this call on the guard is not valid. Waits until a majority of the nodes has answered;
     /// requests are repeated until the lease has ended. The lock is left done even if the future is dropped at once.
     ///
     /// If the window is over by now, the lock is free once the guard is released or dropped. A lock that was left
     /// done before stays as it is.
     ///
     /// # Errors
-    /// [`Error::Usage`] when the lock is shared or has permits, or the window or the outcome is too long; then it
-    /// is held as before. Also fails when the lock was lost before, no majority can be reached, or too many nodes
-    /// refuse: then another client may do the work again.
+    /// [`Error::Usage`] when the lock is shared or has permits, or the window is too long; then it is held as
+    /// before. Also fails when the lock was lost before, no majority can be reached, or too many nodes refuse: then
+    /// another client may do the work again.
     pub fn done<O: Into<String>>(
         &self,
         window: Duration,
@@ -232,9 +233,12 @@ impl Guard {
         &self,
         since: Instant,
         window: Duration,
-        outcome: Vec<u8>,
+        mut outcome: Vec<u8>,
     ) -> impl Future<Output = Result<(), Error>> + Send + use<> {
-        let checked = self.check_done(window, &outcome);
+        // A text for people must not decide whether the work counts as done.
+        let is_whole = |end: &usize| outcome.get(*end).is_none_or(|byte| byte & 0xc0 != 0x80);
+        outcome.truncate((0..=MAX_META).rev().find(is_whole).unwrap_or_default());
+        let checked = check_window(window).and_then(|()| check_exclusive(self.view.is_exclusive));
         let (sender, done) = oneshot::channel();
         let order = Order::Done(since.later(window), outcome, sender);
         let asked = checked.is_ok() && self.order(order);
@@ -246,12 +250,6 @@ impl Guard {
                 _ => Err(lost.await.into()),
             }
         }
-    }
-
-    fn check_done(&self, window: Duration, outcome: &[u8]) -> Result<(), Error> {
-        check_window(window)?;
-        check_meta("the outcome", outcome)?;
-        check_exclusive(self.view.is_exclusive)
     }
 
     /// Awaits the work, unless the lock is lost before. A lock that the work has left done is not lost.

@@ -250,7 +250,8 @@ impl Identities {
         last: &Mutex<Option<Host>>,
         within: Duration,
     ) -> Result<Wire, NodeError> {
-        let host = sentinels.primary(within).await?;
+        // Their answers, or who does not answer, must be known before the request's own time-out.
+        let host = sentinels.primary(within * 3 / 4).await?;
         let primary = sentinels.primary_watch(host.clone());
         let (wire, about) = select! {
             biased;

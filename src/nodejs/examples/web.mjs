@@ -16,9 +16,10 @@ if (cluster.isPrimary) {
     response.once('close', () => gone.abort());
     try {
       const account = `account:${request.url}`;
-      await client.lock(account, { wait: 60_000, signal: gone.signal }).run((guard) => {
-        response.end(`${process.pid} ${guard.fence}`);
+      const body = await client.lock(account, { wait: 60_000, signal: gone.signal }).run((guard) => {
+        return `${process.pid} ${guard.fence}`;
       });
+      response.end(body);
     } catch (error) {
       if (response.closed) return;
       const after = error instanceof DlockError ? error.retryAfter : undefined;
