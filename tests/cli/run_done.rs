@@ -73,7 +73,6 @@ fn what_happens_is_told_to_programs() {
     // For a script, a done lock is a refused one.
     let said = dlock(&quorum, &["--json", "acquire", "job"]).with_code(1);
     assert_eq!((only_event(&said, "error")["kind"].as_str(), &*said.out), (Some("done"), ""));
-    dlock(&quorum, &["acquire", "-E", "9", "job"]).with_code(9);
 }
 
 #[test]

@@ -37,9 +37,6 @@ impl Args {
     }
 
     async fn take(&self, global: &Global, events: &Events) -> Result<Exit, Failure> {
-        if self.lock.conflict_exit_code == 0 {
-            return Err(Failure::usage("-E 0 would tell the script that it has the lock"));
-        }
         // The script is the holder: this process ends before the lock does.
         let script = getppid().as_raw().cast_unsigned();
         let name = self.key.named()?;
@@ -105,4 +102,4 @@ DLOCK_DEADLINE_MS is when the lease ends: milliseconds since 1970, by this machi
 The token is enough to release the lock. All users of this machine can read the arguments of
 a program, so `extend` and `release` take the token from DLOCK_TOKEN.
 
-Exit codes: 1 (-E) the lock was not free; 69 no majority of the nodes; 64 wrong usage.";
+Exit codes: 1 the lock was not free; 69 no majority of the nodes; 64 wrong usage.";

@@ -11,7 +11,6 @@ use super::events::Events;
 use super::meta::{self, Meta};
 use crate::key::Named;
 use crate::say::duration;
-use crate::say::exit::Exit;
 use crate::say::failure::Failure;
 use crate::say::kind::Kind;
 use crate::signals::Signals;
@@ -36,10 +35,6 @@ pub struct LockArgs {
     #[arg(long, value_name = "N", conflicts_with = "shared")]
     #[arg(value_parser = clap::value_parser!(u16).range(1..))]
     pub limit: Option<u16>,
-
-    /// Exit code if the lock is not free, or not in time
-    #[arg(short = 'E', long, value_name = "N", default_value_t = Exit::CONFLICT.code())]
-    pub conflict_exit_code: u8,
 
     /// The lease: if dlock is killed, the lock is free again after this time
     #[arg(long, value_name = "TIME", value_parser = duration::parse_lease)]
@@ -88,10 +83,7 @@ impl LockArgs {
         // The first line names the holder; the others list the states of the nodes.
         let message = error.to_string();
         let line = message.lines().next().filter(|_| !self.quiet).unwrap_or_default();
-        Failure {
-            exit: Exit::Code(self.conflict_exit_code),
-            ..Failure::new(Kind::from(error), line)
-        }
+        Failure::new(Kind::from(error), line)
     }
 }
 

@@ -59,6 +59,10 @@ pub struct Args {
     #[command(flatten)]
     lock: LockArgs,
 
+    /// Exit code if the lock is not free, or not in time
+    #[arg(short = 'E', long, value_name = "N", default_value_t = Exit::CONFLICT.code())]
+    conflict_exit_code: u8,
+
     /// End the command after this time, as if the lock were lost
     #[arg(long, value_name = "TIME", value_parser = duration::parse_positive)]
     max_hold: Option<Duration>,
@@ -111,6 +115,10 @@ impl Args {
                 }
                 Ok(Exit::OK)
             }
+            Outcome::Failed(error @ Error::Held { .. }) => Err(Failure {
+                exit: Exit::Code(self.conflict_exit_code),
+                ..self.lock.failure(&error)
+            }),
             Outcome::Failed(error) => Err(self.lock.failure(&error)),
             Outcome::Interrupted(signal) => Ok(Exit::Signal(signal)),
         };
@@ -328,6 +336,6 @@ mod tests {
         }
         assert!(parsed("--again j -- x").is_ok());
         assert!(parsed("-E 256 j -- x").is_err());
-        assert_eq!(parsed("-E 0 j -- x").unwrap().lock.conflict_exit_code, 0);
+        assert_eq!(parsed("-E 0 j -- x").unwrap().conflict_exit_code, 0);
     }
 }
