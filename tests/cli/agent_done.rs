@@ -57,18 +57,15 @@ fn what_cannot_be_left_done_stays_held(kind: Kind) {
     let mut client = agent.client();
     client.run("DLOCK.ACQUIRE shared alice 500000 SHARED").int();
     client.run("DLOCK.ACQUIRE job alice 500000").int();
-    let long = "x".repeat(1_020);
-    for (request, why) in [
-        ("shared alice DONE 1000".to_owned(), "ERR the option DONE needs an exclusive lock"),
-        (format!("job alice DONE 1000 META {long}"), "ERR "),
-    ] {
-        let said = client.run(&format!("DLOCK.RELEASE {request}"));
-        assert!(said.text().starts_with(why), "{said:?}");
-    }
+    let said = client.run("DLOCK.RELEASE shared alice DONE 1000");
+    assert!(said.text().starts_with("ERR the option DONE needs an exclusive lock"), "{said:?}");
     assert!(client.run("DLOCK.CHECK shared alice").is_int());
-    assert!(client.run("DLOCK.CHECK job alice").is_int());
     assert_eq!(finish(&mut client, "job", "bob"), Value::Int(0), "he does not hold it");
-    assert_eq!(finish(&mut client, "job", "alice"), Value::Int(1));
+    assert!(client.run("DLOCK.CHECK job alice").is_int());
+    // With what the agent adds it is too long, and cut.
+    let long = "x".repeat(1_020);
+    let done = client.run(&format!("DLOCK.RELEASE job alice DONE 1000 META {long}"));
+    assert_eq!(done, Value::Int(1));
 }
 
 #[test]
