@@ -47,14 +47,16 @@ pub struct Signals(Receiver<Heard>);
 #[derive(Clone, Copy)]
 pub struct Heard {
     pub signal: Signal,
-    /// True for a key of the terminal, or its end: all processes of the group in the foreground have got the signal.
-    pub by_terminal: bool,
+    /// True for a key of the terminal: all processes of the group in the foreground have got the signal.
+    pub by_key: bool,
 }
 
 impl Heard {
     fn of(info: siginfo_t) -> Option<Heard> {
         let signal = Signal::try_from(info.si_signo).ok()?;
-        Some(Heard { signal, by_terminal: info.si_code == SI_KERNEL })
+        // The kernel also sends ALRM for a timer, and HUP at the end of the terminal, perhaps to dlock alone.
+        let is_of_a_key = matches!(signal, Signal::SIGINT | Signal::SIGQUIT);
+        Some(Heard { signal, by_key: is_of_a_key && info.si_code == SI_KERNEL })
     }
 }
 

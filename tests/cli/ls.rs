@@ -42,6 +42,9 @@ fn the_locks_of_all_nodes_are_merged_and_sorted(kind: Kind) {
     assert_eq!(dlock(&servers, &["ls", "--json"]).with_code(0).json().len(), 2);
     let said = dlock(&servers, &["ls"]).with_code(0);
     assert!(said.err.starts_with(&format!("dlock: {}: ", address_of(&servers))), "{}", said.err);
+    // Then a lock that a majority holds may be missing.
+    servers[2].stop();
+    assert_eq!(dlock(&servers, &["ls", "--json"]).with_code(69).json().len(), 2);
 }
 
 #[apply(on_one_server)]

@@ -129,6 +129,16 @@ fn signals_are_passed_on_to_the_command() {
     }
 }
 
+/// The kernel sends it, as it sends Ctrl-C, but to dlock alone.
+#[test]
+fn a_timer_that_the_caller_set_ends_the_command() {
+    let quorum = Quorum::start(1);
+    let mut command = program::with_usual_signals("perl");
+    command.env("DLOCK_NODES", quorum.urls().join(","));
+    command.args(["-e", "alarm shift; exec @ARGV", "1"]).arg(program::path());
+    program::run(command.args(["run", "job", "--", "sleep", "1000"])).with_code(142);
+}
+
 /// The program's file is replaced between the two, as an upgrade does.
 #[test]
 fn the_command_of_two_dlock_run_gets_a_signal_once() {

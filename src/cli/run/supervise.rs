@@ -70,16 +70,14 @@ impl Supervised<'_> {
         }
     }
 
-    fn handle(&mut self, Heard { signal, by_terminal }: Heard) {
+    fn handle(&mut self, Heard { signal, by_key }: Heard) {
         if signal == Signal::SIGCHLD {
             // `are_gone` tells a failure.
             let _ = self.processes.collect();
             return;
         }
-        // A key of the terminal has reached the group, unless it came before the command. The end of the terminal may have
-        // reached dlock alone.
-        let is_new = self.started.elapsed() < START;
-        let in_group = by_terminal && signal != Signal::SIGHUP && !is_new;
+        // A key of the terminal has reached the group, unless it came before the command.
+        let in_group = by_key && self.started.elapsed() >= START;
         self.processes.send(signal, if in_group { Whom::OtherGroups } else { Whom::All });
         if ENDING.contains(&signal) {
             // A stopped process receives it when it goes on.
