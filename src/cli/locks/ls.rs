@@ -47,6 +47,9 @@ impl Args {
             true => ask::kind(&answers).exit(),
             false => Exit::OK,
         };
+        if silent == answers.len() {
+            return Ok(exit);
+        }
         let mut locks = merge(answers.into_iter().filter_map(|(_, found)| found.ok()));
         if self.contended {
             locks.retain(|_, lock| lock.waiters > 0);
