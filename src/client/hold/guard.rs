@@ -196,8 +196,9 @@ impl Guard {
 
     /// Leaves the lock done, for a job that runs once a window, on one of several hosts. Until `window` after this
     /// guard's acquisition every request for the lock fails at once with [`Error::Done`], with the time left and the
-    /// first 1,024 bytes of the `outcome`. From this call on the guard is not valid. Waits until a majority of the nodes has answered;
-    /// requests are repeated until the lease has ended. The lock is left done even if the future is dropped at once.
+    /// first 1,024 bytes of the `outcome`. From this call on the guard is not valid. Waits until a majority of the
+    /// nodes has answered; requests are repeated until the lease has ended. The lock is left done even if the future
+    /// is dropped at once.
     ///
     /// If the window is over by now, the lock is free once the guard is released or dropped. A lock that was left
     /// done before stays as it is.

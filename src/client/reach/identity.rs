@@ -111,10 +111,10 @@ impl Identities {
     pub(crate) fn hear<T>(&self, node: usize, outcome: &Result<T, NodeError>) {
         use NodeError as E;
         let silent = matches!(outcome, Err(E::Unreachable(_) | E::TimedOut(_) | E::Lapsed(_)));
-        self.is_silent(node, silent);
+        self.set_silent(node, silent);
     }
 
-    pub(crate) fn is_silent(&self, node: usize, silent: bool) {
+    pub(crate) fn set_silent(&self, node: usize, silent: bool) {
         self.entries[node].silent.store(silent, Ordering::Relaxed);
     }
 
@@ -250,7 +250,7 @@ impl Identities {
         last: &Mutex<Option<Host>>,
         within: Duration,
     ) -> Result<Wire, NodeError> {
-        // Their answers, or who does not answer, must be known before the request's own time-out.
+        // The time-out of the request is often the same: the error must name the silent Sentinels before.
         let host = sentinels.primary(within * 3 / 4).await?;
         let primary = sentinels.primary_watch(host.clone());
         let (wire, about) = select! {

@@ -138,7 +138,7 @@ impl Node {
 
     /// Notes that the node does not answer, until it does.
     pub(crate) fn suspect(&self) {
-        self.identities.is_silent(self.place, true);
+        self.identities.set_silent(self.place, true);
     }
 
     /// Notes a node's quarantine and its end.

@@ -40,12 +40,12 @@ impl Tls {
     /// The settings for a new connection. The files of the address are read again, as certificates are renewed. Files
     /// that cannot be used, perhaps because they are being replaced, leave the earlier ones in use.
     pub(crate) fn config(&self) -> Arc<ClientConfig> {
+        let read = self.files.are_given().then(|| self.files.read(&self.system));
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.files.are_given() {
-            match self.files.read(&self.system) {
-                Ok(config) => *last = config,
-                Err(why) => debug!(why, "the earlier certificates are used"),
-            }
+        match read {
+            Some(Ok(config)) => *last = config,
+            Some(Err(why)) => debug!(why, "the earlier certificates are used"),
+            None => {}
         }
         Arc::clone(&last)
     }

@@ -2,8 +2,7 @@
 //!
 //! A place is a waiter that is away. If its turn comes, it holds the lock for the requested lease, which is no
 //! longer than KEEP: so there is no third state between free and held. A client that returns in time is served
-//! by its first arrival, however it waits. Waiters that die together cost one KEEP and one lease in
-//! total.
+//! by its first arrival, however it waits. Waiters that die together cost one KEEP and one lease in total.
 
 use alloc::collections::BTreeSet;
 
