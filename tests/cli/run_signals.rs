@@ -136,7 +136,7 @@ fn a_timer_that_the_caller_set_ends_the_command() {
     let mut command = program::with_usual_signals("perl");
     command.env("DLOCK_NODES", quorum.urls().join(","));
     command.args(["-e", "alarm shift; exec @ARGV", "1"]).arg(program::path());
-    program::run(command.args(["run", "job", "--", "sleep", "1000"])).with_code(142);
+    program::run(command.args(["run", "job", "--", "sleep", "60"])).with_code(142);
 }
 
 /// The program's file is replaced between the two, as an upgrade does.

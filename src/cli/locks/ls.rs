@@ -265,4 +265,5 @@ const AT_ONCE: usize = 100;
 const NOTES: &str = "\
 Lists every lock that is held on at least one node, even without a majority, in the database of the
 address. Plain strings of older kinds of locks are not listed: nothing tells them from other data.
-Exits with 69 if no majority of the nodes answers: then the list may lack locks; 77 if the nodes refuse this user, 78 if they lack the module.";
+Exits with 69 if no majority of the nodes answers: then the list may lack locks;
+77 if the nodes refuse this user, 78 if they lack the module.";
