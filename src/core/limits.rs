@@ -1,5 +1,7 @@
 //! Every limit, named once.
 
+use crate::words::Millis;
+
 /// The longest key, in bytes: queues, indexes and logs copy and compare it.
 pub const MAX_KEY: usize = 16_384;
 /// The longest token, in bytes; the shortest is one byte.
@@ -64,10 +66,10 @@ pub const MAX_DONE: u64 = 100_000;
 pub const MAX_PLACES: u64 = 20_000;
 /// A number limit counts one unit more for each so many bytes of names and texts.
 pub const BYTES_PER_UNIT: usize = 512;
-/// The room for tokens that were released with FINAL, in a minute.
-pub const MAX_FINALS: u64 = 20_000;
-/// The shortest time that they are stored, in µs: a minute.
-pub const FINAL_LASTS: u64 = 60 * 1_000_000;
+/// The number of tokens that are remembered after FINAL, the newest: a table of a megabyte.
+pub const FINAL_TOKENS: usize = 65_536;
+/// The longest time that they are remembered: a minute.
+pub const FINAL_LASTS: Millis = Millis(60_000);
 /// The number of waiters at the front of a queue that are checked for TURN.
 pub const MAX_TURNS: usize = 256;
 /// The largest number of servers of one cluster that a client recognises by their identities.

@@ -1,82 +1,65 @@
 //! Final tokens: an ACQUIRE with one of them was overtaken in flight, and is too late.
 //!
-//! They are stored for at least a minute, in two generations; the older one is dropped as a whole. FINAL serves
-//! progress and not safety: a token that is not stored, for lack of room or after a restart, costs at most one
-//! unused lease.
+//! They are stored for a minute, in a table, by a hash. So there is always room, and users need no shares: a newer
+//! token takes the slot of an older one. FINAL serves progress and not safety: a token that is not stored any more, or
+//! not after a restart, costs at most one unused lease.
 
-use alloc::boxed::Box;
-use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+
+use sha2::{Digest, Sha256};
 
 use super::Node;
 use crate::command::release::Release;
-use crate::limits::{FINAL_LASTS, MAX_FINALS};
-use crate::node::host::Host;
-use crate::node::shares::{Shares, units};
-use crate::words::{Instant, Key, KeyBuf, Owner};
+use crate::limits::{FINAL_LASTS, FINAL_TOKENS};
+use crate::words::{Deadline, Instant, Key};
 
 #[derive(Debug, Default)]
 pub(super) struct FinalTokens {
-    young: Generation,
-    old: Generation,
-    /// Start of the young generation.
-    since: Option<Instant>,
-}
-
-#[derive(Debug, Default)]
-struct Generation {
-    tokens: BTreeSet<(KeyBuf, Box<[u8]>)>,
-    shares: Shares,
+    /// A hash of the token, and its end. Empty before the first FINAL.
+    slots: Vec<(u64, Deadline)>,
+    /// The latest end of all. Without any, no command needs a hash.
+    last: Option<Deadline>,
 }
 
 impl FinalTokens {
-    /// Drops the old generation when it is old enough.
-    pub fn look(&mut self, now: Instant) {
-        if self.since.is_some_and(|since| now.since(since) >= FINAL_LASTS) {
-            self.old = core::mem::take(&mut self.young);
-            self.since = if self.old.tokens.is_empty() { None } else { Some(now) };
-        }
-    }
-
-    #[cfg(test)]
-    pub fn is_empty(&self) -> bool {
-        self.young.tokens.is_empty() && self.old.tokens.is_empty()
-    }
-
     /// True if the token is final.
-    pub fn has(&mut self, key: Key<'_>, token: &[u8], now: Instant) -> bool {
-        if self.since.is_none() {
+    pub fn has(&self, key: Key<'_>, token: &[u8], now: Instant) -> bool {
+        if self.last.is_none_or(|last| last.is_over(now)) {
             return false;
         }
-        self.look(now);
-        let id = (key.to_owned(), token.into());
-        self.young.tokens.contains(&id) || self.old.tokens.contains(&id)
+        let hash = hash(key, token);
+        self.slots.get(slot(hash)).is_some_and(|(of, end)| *of == hash && !end.is_over(now))
     }
 
-    /// Stores the token, if there is room.
-    fn add(&mut self, key: Key<'_>, token: &[u8], owner: Owner, now: Instant) {
-        self.look(now);
-        let units = units(key.name.len() + token.len());
-        let id = (key.to_owned(), token.into());
-        let young = &mut self.young;
-        if !young.tokens.contains(&id) && young.shares.take(owner, units, MAX_FINALS) {
-            young.tokens.insert(id);
-            self.since.get_or_insert(now);
+    fn add(&mut self, key: Key<'_>, token: &[u8], now: Instant) {
+        let (hash, end) = (hash(key, token), Deadline::after(now, FINAL_LASTS));
+        self.slots.resize(FINAL_TOKENS, (0, Deadline(0)));
+        if let Some(there) = self.slots.get_mut(slot(hash)) {
+            *there = (hash, end);
         }
+        self.last = Some(end);
     }
 }
 
 impl Node {
-    /// Stores the token, if the request says FINAL and there is room.
-    pub(super) fn note_final<H: Host>(
-        &mut self,
-        host: &mut H,
-        key: Key<'_>,
-        ask: &Release<'_>,
-        now: Instant,
-    ) {
+    /// Stores the token, if the request says FINAL.
+    pub(super) fn note_final(&mut self, key: Key<'_>, ask: &Release<'_>, now: Instant) {
         if ask.is_final && !self.is_following() {
-            let owner = host.owner();
-            self.final_tokens.add(key, ask.token, owner, now);
+            self.final_tokens.add(key, ask.token, now);
         }
     }
+}
+
+fn hash(key: Key<'_>, token: &[u8]) -> u64 {
+    let lengths = [u64::from(key.db), key.name.len() as u64].map(u64::to_le_bytes);
+    let hash = Sha256::new()
+        .chain_update(lengths.as_flattened())
+        .chain_update(key.name)
+        .chain_update(token)
+        .finalize();
+    hash.iter().take(8).fold(0, |number, byte| number << 8 | u64::from(*byte))
+}
+
+fn slot(hash: u64) -> usize {
+    hash as usize % FINAL_TOKENS
 }

@@ -95,7 +95,6 @@ fn units(key: Key<'_>, waiter: &Waiter) -> u64 {
 impl Node {
     /// Checks if requests get through: otherwise places must not end. The caller calls this often.
     pub fn look_at_places(&mut self, now: Instant, paused: bool) {
-        self.final_tokens.look(now);
         let runs = !paused && self.durable.in_quarantine().is_none();
         let places = &mut self.waiting.places;
         if places.len() > 0 {

@@ -37,7 +37,7 @@ impl Node {
             self.expire_due(host, key, token, time);
             owner = self.check_done(host, key, token, terms, time)?;
         }
-        self.note_final(host, key, ask, time.now);
+        self.note_final(key, ask, time.now);
         self.expire_due(host, key, token, time);
         if let Some(terms) = &ask.done
             && self.finish(host, key, token, (terms, owner), time)
