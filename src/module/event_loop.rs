@@ -8,9 +8,6 @@ use crate::keyspace::Keyspace;
 use crate::server_events::migration;
 use crate::state::{self, State};
 
-/// The pieces of work done in one iteration of the event loop. Many endings take several, so that other clients
-/// are served in between.
-const BUDGET: usize = 300;
 /// While writes are paused, the event loop retries pending work after this many µs.
 const PAUSED: u64 = 10_000;
 
@@ -36,7 +33,8 @@ pub fn timer_fired(ctx: Ctx<'_>) {
             node.pass_on(key.as_key(), keyspace.find(key.as_key()).top());
             keyspace.remove_dead(key.as_key());
         }
-        node.sweep(&mut keyspace, time, BUDGET, may_write);
+        let budget = node.budget();
+        node.sweep(&mut keyspace, time, budget, may_write);
         drop(keyspace);
         state.take_notes();
         let now = now();

@@ -78,6 +78,8 @@ pub struct Node {
     ephemeral: Ephemeral,
     /// The queues of removed locks, with the waiters that are not answered yet.
     dismissed: VecDeque<(Queue, WaitOutcome)>,
+    /// The number of commands since the last sweep.
+    commands: usize,
     /// The operator's figures.
     pub observed: Observed,
 }

@@ -1,5 +1,7 @@
 //! The sweep: ends leases and waits that are over, and does deferred work.
 
+use core::mem;
+
 use super::Node;
 use super::ephemeral::GrantId;
 use crate::lock::{Found, Grant, Holders};
@@ -46,6 +48,12 @@ impl Node {
             left = left.saturating_sub(caught_up + ended);
         }
         true
+    }
+
+    /// The budget of the next sweep. The work that commands bring must not pile up, however many there are in one
+    /// iteration of the event loop.
+    pub fn budget(&mut self) -> usize {
+        BUDGET.max(A_COMMAND.saturating_mul(mem::take(&mut self.commands)))
     }
 
     /// Ends leases that are over at the key that is due first. Returns the pieces of work done.
@@ -150,6 +158,7 @@ impl Node {
         token: &[u8],
         time: Time,
     ) {
+        self.commands += 1;
         let is_due = host.first_end(key).is_some_and(|end| end.is_over(time.now));
         if !is_due || self.is_following() || self.end_all(host, key, time) {
             return;
@@ -180,6 +189,10 @@ impl Node {
     }
 }
 
+/// The least budget. Many endings take several iterations, so that other clients are served in between.
+const BUDGET: usize = 300;
+/// Twice what one command can bring: the end of a lease and a grant. Waits take the other half of the budget.
+const A_COMMAND: usize = 2 * (1 + A_GRANT);
 /// The largest number of leases that one command ends.
 const AT_ONCE: usize = 256;
 /// The number of leases at one key that end, or are granted, before other work has its turn.

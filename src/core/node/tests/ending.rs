@@ -86,6 +86,25 @@ fn a_burst_of_endings_is_spread_over_several_sweeps() {
 }
 
 #[test]
+fn leases_that_are_over_do_not_pile_up_however_many_commands_come_between_two_sweeps() {
+    let mut bench = Bench::new();
+    let mut held = 0;
+    for round in 0..10 {
+        for number in 0..2_000 {
+            let name = format!("{round} {number}");
+            let key = Key { db: 0, name: name.as_bytes() };
+            assert!(matches!(bench.acquire_at(key, 1, "a 10"), Ok(Acquired::Granted(_))));
+        }
+        bench.pass(20_000);
+        let (time, budget) = (bench.time(), bench.node.budget());
+        bench.node.sweep(&mut bench.host, time, budget, true);
+        held += 2_000;
+        held -= bench.endings().len();
+        assert_eq!(held, 0, "{round}");
+    }
+}
+
+#[test]
 fn an_extension_makes_a_lease_longer_and_never_shorter() {
     let mut bench = Bench::new();
     bench.hold(1, "a 10 SHARED");
