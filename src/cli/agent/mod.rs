@@ -167,8 +167,10 @@ impl Args {
             At::Tcp(_) => None,
         });
         let socket = inherited.iter().find_map(Listener::path).or(own);
-        let folder = env::var_os("RUNTIME_DIRECTORY").filter(|folder| !folder.is_empty());
-        let Some(path) = folder.map(|folder| Path::new(&folder).join("agent")).or(socket) else {
+        // Of several folders, the first.
+        let folders = env::var_os("RUNTIME_DIRECTORY").unwrap_or_default();
+        let folder = env::split_paths(&folders).find(|folder| !folder.as_os_str().is_empty());
+        let Some(path) = folder.map(|folder| folder.join("agent")).or(socket) else {
             return Ok(Err(io::Error::other("there is no unix socket beside which to put it")));
         };
         match Instance::take(&path) {

@@ -63,8 +63,8 @@ pub async fn ask(nodes: &Nodes, key: &Key, tokens: bool) -> Inspections {
 /// The verdict of all nodes together.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// A majority has this holder; its fence, if a majority agrees on it.
-    Held { nodes: usize, fence: Option<u64> },
+    /// A majority has this holder. Its fence is not always known: a node that has lost the lease gives it a larger one.
+    Held { nodes: usize },
     /// A majority has a plain string at the key.
     Foreign { nodes: usize },
     /// A majority has a completion record with this fence.
@@ -86,13 +86,11 @@ impl Verdict {
         let silent = answers.iter().filter(|(_, answer)| answer.is_err()).count();
         let foreign = found.iter().filter(|inspection| inspection.is_foreign()).count();
         let evicted = found.iter().filter(|inspection| inspection.is_evicted()).count();
-        let mut fences: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
+        let mut holders: BTreeMap<&str, usize> = BTreeMap::new();
         for holder in found.iter().flat_map(|inspection| &inspection.holders) {
-            fences.entry(&holder.id).or_default().push(holder.fence);
+            *holders.entry(&holder.id).or_default() += 1;
         }
-        let widest =
-            fences.into_values().max_by_key(|fences| (fences.len(), fences.iter().max().copied()));
-        let widest = widest.unwrap_or_default();
+        let widest = holders.into_values().max().unwrap_or_default();
         let mut records: BTreeMap<u64, usize> = BTreeMap::new();
         for done in found.iter().filter_map(|inspection| inspection.done.as_ref()) {
             *records.entry(done.fence).or_default() += 1;
@@ -100,12 +98,8 @@ impl Verdict {
         let done =
             records.into_iter().map(|(fence, nodes)| (nodes, fence)).max().unwrap_or_default();
         let held = found.iter().filter(|inspection| inspection.is_held()).count();
-        match widest.len() {
-            nodes if nodes >= majority => {
-                let agree = |fence: &u64| widest.iter().filter(|other| *other == fence).count();
-                let fence = widest.iter().copied().find(|fence| agree(fence) >= majority);
-                Verdict::Held { nodes, fence }
-            }
+        match widest {
+            nodes if nodes >= majority => Verdict::Held { nodes },
             _ if foreign >= majority => Verdict::Foreign { nodes: foreign },
             _ if done.0 >= majority => Verdict::Done { nodes: done.0, fence: done.1 },
             _ if evicted >= majority => Verdict::Evicted { nodes: evicted },
@@ -143,12 +137,7 @@ impl Verdict {
     /// The text for people, when there are several nodes.
     pub fn sentence(&self, all: usize) -> String {
         match self {
-            Verdict::Held { nodes, fence: Some(fence) } => {
-                format!("held on {nodes} of {all} nodes, with fence {fence}")
-            }
-            Verdict::Held { nodes, fence: None } => {
-                format!("held on {nodes} of {all} nodes, which do not agree on a fence (yet)")
-            }
+            Verdict::Held { nodes } => format!("held on {nodes} of {all} nodes"),
             Verdict::Foreign { nodes } => {
                 format!(
                     "held by a client of an older kind of lock: a plain string on {nodes} of {all} nodes"
@@ -296,10 +285,8 @@ fn print_json(key: &Key, answers: &Inspections, verdict: &Verdict) -> Result<(),
         stdout::json(&bytes::about(key, object))?;
     }
     let mut object = json!({ "state": verdict.name() });
-    match verdict {
-        Verdict::Held { fence, .. } => object["fence"] = json!(fence),
-        Verdict::Done { fence, .. } => object["fence"] = json!(fence),
-        _ => {}
+    if let Verdict::Done { fence, .. } = verdict {
+        object["fence"] = json!(fence);
     }
     object["nodes"] = answers.len().into();
     object["answered"] = answers.iter().filter(|(_, answer)| answer.is_ok()).count().into();
@@ -412,14 +399,13 @@ mod tests {
     #[test]
     fn a_majority_holds() {
         let (a, b) = (|| held(&[("a", 5)]), || held(&[("b", 6)]));
-        assert_eq!(verdict([a()]), Verdict::Held { nodes: 1, fence: Some(5) });
-        assert_eq!(verdict([a(), Ok(None), a()]), Verdict::Held { nodes: 2, fence: Some(5) });
-        assert_eq!(verdict([a(), a(), b()]), Verdict::Held { nodes: 2, fence: Some(5) });
-        assert_eq!(verdict([a(), a(), silent()]), Verdict::Held { nodes: 2, fence: Some(5) });
-        let differ = [a(), held(&[("a", 7)]), silent()];
-        assert_eq!(verdict(differ), Verdict::Held { nodes: 2, fence: None });
+        assert_eq!(verdict([a()]), Verdict::Held { nodes: 1 });
+        assert_eq!(verdict([a(), Ok(None), a()]), Verdict::Held { nodes: 2 });
+        assert_eq!(verdict([a(), a(), b()]), Verdict::Held { nodes: 2 });
+        let lost_it_once = held(&[("a", 7)]);
+        assert_eq!(verdict([a(), lost_it_once, silent()]), Verdict::Held { nodes: 2 });
         let readers = [held(&[("a", 5), ("b", 5)]), held(&[("b", 5)]), Ok(None)];
-        assert_eq!(verdict(readers), Verdict::Held { nodes: 2, fence: Some(5) });
+        assert_eq!(verdict(readers), Verdict::Held { nodes: 2 });
     }
 
     #[test]
