@@ -14,7 +14,8 @@ use crate::options::{Given, span, text};
 use crate::outcome::Outcome;
 use crate::value::failure;
 
-/// A lock that is held, and renewed until it is released. Collecting this object releases it.
+/// A lock that is held, and renewed until it is released. Collecting this object does not release it: the work under
+/// the lock may go on, as an `async` function that waits for ever is collected, too.
 #[napi]
 pub struct Guard {
     key: Key,
@@ -24,7 +25,7 @@ pub struct Guard {
     why: Arc<Mutex<LossReason>>,
     held: Mutex<Option<dlock_client::Guard>>,
     /// The end of the event loop finds it.
-    _client: Arc<Client>,
+    client: Arc<Client>,
     event_loop: Arc<EventLoop>,
 }
 
@@ -37,7 +38,7 @@ impl Guard {
         let (key, token, fence) = (guard.key().clone(), guard.token().to_string(), guard.fence());
         let held = Mutex::new(Some(guard));
         let why = Arc::new(Mutex::new(LossReason::Released));
-        Guard { key, token, fence, why, held, _client: client, event_loop }
+        Guard { key, token, fence, why, held, client, event_loop }
     }
 }
 
@@ -152,17 +153,6 @@ impl Guard {
     pub fn drop(&self) {
         drop(self.held().take());
     }
-
-    /// Ends the lock of a collected guard. Returns true if that releases it, in the background. A lease without
-    /// renewal goes on to its end, and its loss is still reported.
-    #[napi]
-    pub fn end(&self) -> bool {
-        let is_renewed = self.held().as_ref().is_some_and(dlock_client::Guard::is_renewed);
-        if is_renewed {
-            self.drop();
-        }
-        is_renewed
-    }
 }
 
 impl Guard {
@@ -182,6 +172,14 @@ fn set(why: &Mutex<LossReason>, is: LossReason) {
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        self.held().take().into_iter().for_each(held::end);
+        let Some(guard) = self.held().take() else { return };
+        if !guard.is_renewed() {
+            return held::end(guard);
+        }
+        let client = Arc::clone(&self.client);
+        self.event_loop.runtime.spawn(async move {
+            guard.lost().await;
+            drop((guard, client));
+        });
     }
 }

@@ -7,8 +7,8 @@ import { expect, forget, outcome, value } from './outcomes';
 import type { Failure, Lease } from './report';
 
 /**
- * A lock that is held, and renewed until it is released. A guard that is garbage-collected releases the lock, aborts its
- * signal, and warns.
+ * A lock that is held, and renewed until it is released, or until the process ends. Garbage collection releases nothing:
+ * the work under the lock may go on.
  */
 export class Guard {
   readonly #native: rust.Guard;
@@ -17,8 +17,6 @@ export class Guard {
   /** @internal */
   constructor(native: rust.Guard) {
     this.#native = native;
-    collected.register(this, native, native);
-    held.add(native);
   }
 
   /** The lock; text where its name is UTF-8. */
@@ -98,7 +96,6 @@ export class Guard {
    */
   async release(): Promise<void> {
     this.#watch?.end();
-    settle(this.#native);
     await outcome((id) => this.#native.release(id));
   }
 
@@ -109,7 +106,6 @@ export class Guard {
    */
   async detach(): Promise<Lease> {
     this.#watch?.end();
-    settle(this.#native);
     return value<Lease>((id) => this.#native.detach(id));
   }
 
@@ -158,22 +154,3 @@ class Watch {
     this.#controller.abort(made(loss) as LostError);
   }
 }
-
-const collected = new FinalizationRegistry((native: rust.Guard) => {
-  held.delete(native);
-  const isHeld = native.loss() === null;
-  if (!native.end() || !isHeld) return;
-  const name = inspect(native.key);
-  process.emitWarning(`the guard of lock ${name} was collected; it should be released`, 'DlockWarning');
-});
-
-/** The guards that are registered. */
-const held = new Set<rust.Guard>();
-
-function settle(native: rust.Guard): void {
-  held.delete(native);
-  collected.unregister(native);
-}
-
-// Node.js 18.20.0 and earlier never end if a guard is collected at the end of the process.
-process.once('exit', () => held.forEach(settle));

@@ -55,7 +55,6 @@ export interface Guard {
   detach(id: number): void;
   watch(id: number): void;
   drop(): void;
-  end(): boolean;
 }
 
 interface Native {

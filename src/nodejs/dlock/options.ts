@@ -28,9 +28,6 @@ export interface LockOptions extends WaitOptions {
   maxHold?: number | undefined;
   /** Takes the lock even if its last holder left it done. */
   again?: boolean | undefined;
-  /**
-   * False asks for one lease without renewal: the lock ends with it, unless the guard extends or releases it before.
-   * Then a guard that is garbage-collected leaves the lease to its end.
-   */
+  /** False asks for one lease without renewal: the lock ends with it, unless the guard extends or releases it before. */
   renew?: boolean | undefined;
 }
