@@ -51,9 +51,8 @@ impl Address {
         }
     }
 
-    /// Splits a list at the commas between its addresses. The commas inside of an address that begins
-    /// with `redis+` or `rediss+` separate its hosts: there only a comma before another `scheme://`
-    /// ends it. A comma in a password is written `%2C`.
+    /// Splits a list at the commas between its addresses. An address with a scheme can have commas, between its hosts or
+    /// in its password: there only a comma before another `scheme://` ends it.
     pub fn split(list: &str) -> impl Iterator<Item = &str> {
         split(list)
     }
@@ -72,11 +71,8 @@ pub(crate) fn split(list: &str) -> impl Iterator<Item = &str> {
 
 /// Returns the first address, and the rest of the list.
 fn cut(list: &str) -> (&str, Option<&str>) {
-    let has_several_hosts = begins_with(list, |scheme| scheme.contains('+'));
-    let ends = |at: &usize| {
-        let after = &list[at + 1..];
-        !has_several_hosts || begins_with(after, |_| true)
-    };
+    let has_scheme = begins_with_scheme(list);
+    let ends = |at: &usize| !has_scheme || begins_with_scheme(&list[at + 1..]);
     let commas = list.match_indices(',').map(|(at, _)| at);
     match commas.into_iter().find(ends) {
         Some(at) => (&list[..at], Some(&list[at + 1..])),
@@ -84,9 +80,8 @@ fn cut(list: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// True if the text begins with a scheme that satisfies `is`.
-fn begins_with(text: &str, is: impl Fn(&str) -> bool) -> bool {
+fn begins_with_scheme(text: &str) -> bool {
     let Some((scheme, _)) = text.trim_start().split_once("://") else { return false };
     let is_scheme = |c: char| c.is_ascii_alphanumeric() || "+-.".contains(c);
-    !scheme.is_empty() && scheme.chars().all(is_scheme) && is(scheme)
+    !scheme.is_empty() && scheme.chars().all(is_scheme)
 }

@@ -103,6 +103,11 @@ fn server(text: &str, shown: &str, scheme: &str) -> Result<Address, Error> {
     if scheme != "unix" && (place.is_empty() || place.starts_with('/')) {
         return usage(shown, "names no host");
     }
+    let authority = place.split('/').next().unwrap_or_default();
+    if scheme != "unix" && authority.contains(',') {
+        let is_empty = authority.split(',').any(|host| host.trim().is_empty());
+        return usage(shown, if is_empty { AN_EMPTY_HOST } else { SEVERAL_HOSTS });
+    }
     let Some(url) = redis::parse_redis_url(text) else {
         return usage(shown, NOT_UNDERSTOOD);
     };
@@ -174,7 +179,7 @@ fn hosts_and_rest(rest: &str, shown: &str, port: u16) -> Result<(Vec<Host>, Url)
     let mut hosts = Vec::new();
     for part in list.split(',').map(str::trim) {
         if part.is_empty() {
-            return usage(shown, "names an empty host (is a variable without a value?)");
+            return usage(shown, AN_EMPTY_HOST);
         }
         let Some(host) = Host::read(part, port) else {
             return usage(shown, NOT_UNDERSTOOD);
@@ -236,22 +241,20 @@ fn url(text: &str) -> Cow<'_, str> {
 pub(crate) fn without_secrets(text: &str) -> String {
     let text = &*url(text);
     let (text, rest) = text.split_at(text.find(['?', '#']).unwrap_or(text.len()));
-    // A ? in a password that is not escaped: what looks like a port may be its beginning.
-    let text = match text.rsplit_once(':') {
-        Some((before, _)) if rest.contains('@') && !text.contains('@') => &format!("{before}:…"),
-        _ => text,
-    };
-    let (scheme, rest) = text.split_once("://").unwrap_or_default();
+    let (scheme, place) = text.split_once("://").unwrap_or_default();
     let is_scheme = scheme.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b'+');
     let scheme = if is_scheme { scheme } else { "…" };
-    let place = match rest.rsplit_once('@') {
+    // A ? or # in a password that is not escaped: what looks like a host may be a part of it.
+    let place = if rest.contains('@') { "…" } else { place };
+    let place = match place.rsplit_once('@') {
         Some((_, place)) => place.to_owned(),
-        None => without_half_a_password(rest),
+        None => without_half_a_password(place),
     };
     format!("{scheme}://{place}").escape_debug().to_string()
 }
 
-/// Leaves out all that follows a `:` without a port: a comma in a password ends the address before its host.
+/// Leaves out all that follows a `:` without a port: without a scheme, a comma in a password ends the address before its
+/// host.
 fn without_half_a_password(place: &str) -> String {
     let authority = place.split('/').next().unwrap_or_default();
     let is_secret = |at: &usize| {
@@ -273,6 +276,9 @@ fn usage<T>(shown: &str, what: &str) -> Result<T, Error> {
 
 /// A list without the entry would be another set of nodes, with a smaller majority.
 const AN_EMPTY_ONE: &str = "the list of nodes has an empty entry (is a variable without a value?)";
+const AN_EMPTY_HOST: &str = "names an empty host (is a variable without a value?)";
+const SEVERAL_HOSTS: &str =
+    "names several hosts: a further node needs its scheme, as in …,redis://host";
 const DEFAULT_PORT: u16 = 6379;
 const SENTINEL_PORT: u16 = 26379;
 const SCHEMES: &str = "redis://, rediss:// or unix:// (a server), redis+sentinel:// or \

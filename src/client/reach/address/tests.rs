@@ -42,7 +42,9 @@ fn an_address_is_named_without_its_secrets() {
 
 #[test]
 fn user_and_password_are_decoded() {
-    assert_eq!(settings("redis://me:p%40ss%2Cw@host"), some("me", "p@ss,w"));
+    for url in ["redis://me:p%40ss%2Cw@host", "redis://me:p@ss,w@host"] {
+        assert_eq!(settings(url), some("me", "p@ss,w"));
+    }
     assert_eq!(settings("unix:///s?user=me&password=secret"), some("me", "secret"));
     // An option is no field of a form: a + is a plus.
     assert_eq!(settings("unix:///s?user=m%2Be&&pass=a+b/c=%26%20"), some("m+e", "a+b/c=& "));
@@ -83,7 +85,13 @@ fn what_is_wrong_with_an_address_is_said_without_its_secrets() {
         ("rediss://host?ca=Cargo.toml", "holds no 'BEGIN CERTIFICATE'"),
         ("rediss://host?certs=x", "rediss://host has an unknown option; valid options: user, "),
         ("redis://host?pass=a&secret", "has an unknown option"),
-        ("redis://me:2024?secret@host", "redis://me:… has an unknown option"),
+        ("redis://me:2024?secret@host", "redis://… has an unknown option"),
+        ("redis://:a@secret?secret@host", "redis://… has an unknown option"),
+        ("redis+cluster://:a@secret#secret@host", "redis+cluster://… has a # part"),
+        (
+            "redis://a,b:7000",
+            "redis://a,b:7000 names several hosts: a further node needs its scheme",
+        ),
         ("rediss://host#insecure", "always checked"),
         ("unix://", "names no socket"),
         ("redis+sentinel://me:secret@a,b", "does not say which primary"),
@@ -172,6 +180,7 @@ fn commas_inside_of_a_node_separate_its_hosts() {
         ["redis+sentinel://a,b/main", "redis://c", "redis+cluster://d,e:1", "unix:///x"]
     );
     assert_eq!(split("a,,redis+cluster://b,c,"), ["a", "", "redis+cluster://b,c,"]);
+    assert_eq!(split("redis://:p,w@a,redis://b"), ["redis://:p,w@a", "redis://b"]);
 }
 
 #[test]
