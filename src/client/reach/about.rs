@@ -1,11 +1,10 @@
 //! A server's report about itself, and whether several addresses lead to one server.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
-use futures_util::future::join_all;
+use futures_util::stream::{FuturesUnordered, StreamExt};
 use redis::Value;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::endpoint::Endpoint;
 use super::failure::AN_AGENT;
@@ -20,7 +19,8 @@ pub(super) struct About {
     pub(super) quarantine: Duration,
 }
 
-/// Opens a connection to the server that all of these endpoints lead to.
+/// Opens a connection to the server that all of these endpoints lead to. After half of the time an endpoint without an
+/// answer is left out: a request may wait for this connection.
 ///
 /// # Errors
 /// Fails when two different servers answer.
@@ -28,13 +28,24 @@ pub(super) async fn meet_one(
     endpoints: &[Endpoint],
     within: Duration,
 ) -> Result<(Wire, About), NodeError> {
-    let met = join_all(endpoints.iter().map(|one| meet(one, within))).await;
-    let ids = met.iter().flatten().map(|(_, about)| &about.id);
-    if ids.collect::<BTreeSet<_>>().len() > 1 {
-        return Err(NodeError::Unfit(SEVERAL_SERVERS.to_owned()));
+    let half = Instant::now() + within / 2;
+    let mut coming: FuturesUnordered<_> = endpoints.iter().map(|one| meet(one, within)).collect();
+    let mut first: Option<(Wire, About)> = None;
+    let mut failed = NodeError::Unreachable("it has no address".to_owned());
+    loop {
+        let next = match &first {
+            None => coming.next().await,
+            Some(_) => timeout_at(half, coming.next()).await.unwrap_or(None),
+        };
+        match (next, &first) {
+            (None, _) => return first.ok_or(failed),
+            (Some(Ok((_, about))), Some((_, known))) if about.id != known.id => {
+                return Err(NodeError::Unfit(SEVERAL_SERVERS.to_owned()));
+            }
+            (Some(Ok(met)), _) => first = Some(met),
+            (Some(Err(error)), _) => failed = error,
+        }
     }
-    let first = met.into_iter().reduce(|first, next| if first.is_ok() { first } else { next });
-    first.unwrap_or_else(|| Err(NodeError::Unreachable("it has no address".to_owned())))
 }
 
 /// Opens a connection to a server, and asks it about itself.
