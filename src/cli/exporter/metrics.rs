@@ -34,7 +34,7 @@ impl fmt::Debug for LookMetrics {
 impl Collector for LookMetrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let mut page = MetricsPage { look: &self.0, encoder: &mut encoder };
-        page.gauge("dlock_up", "Whether the node answers", None, |_| Some(1.0))?;
+        page.gauge("dlock_up", "Whether the node answers the exporter", None, |_| Some(1.0))?;
         page.about_nodes()?;
         for (name, help, line) in COUNTERS {
             page.counter(name, help, line)?;

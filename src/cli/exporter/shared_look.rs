@@ -28,9 +28,9 @@ impl SharedLook {
         {
             return Arc::clone(look);
         }
-        let begun = Instant::now();
         let look = Arc::new(inner.watch.look().await);
-        inner.last = Some((begun, Arc::clone(&look)));
+        // At its end: a look at a node that hangs takes as long as `PAUSE`, and others wait for it.
+        inner.last = Some((Instant::now(), Arc::clone(&look)));
         look
     }
 }
