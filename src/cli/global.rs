@@ -15,8 +15,8 @@ pub struct Global {
     ///
     /// User and password belong in the URL: redis://user:password@host:port. All users of this
     /// machine can read the arguments of a program, so put URLs with passwords into DLOCK_NODES.
-    /// A cluster is one node, and so is a primary with its Sentinels: after a scheme:// a comma begins a
-    /// new node only before another scheme://.
+    /// A cluster is one node, and so is a primary with its Sentinels: between their hosts a comma begins a
+    /// new node only where a scheme:// follows.
     /// There is no default: --nodes or DLOCK_NODES has to name them.
     #[arg(long, global = true, value_name = "URL,…")]
     #[arg(env = "DLOCK_NODES", hide_env_values = true)]

@@ -60,8 +60,8 @@ impl Client {
     ///
     /// The order of the list has no meaning: the client sorts it.
     ///
-    /// Special characters in a password are written as in any URL: `%40` for `@`, `%2F` for
-    /// `/`.
+    /// Special characters in a password are written as in any URL: `%40` for `@`, `%2C` for a
+    /// comma.
     ///
     /// # Errors
     /// Fails as [`ClientBuilder::connect`].

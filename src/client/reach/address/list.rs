@@ -51,8 +51,9 @@ impl Address {
         }
     }
 
-    /// Splits a list at the commas between its addresses. An address with a scheme can have commas, between its hosts or
-    /// in its password: there only a comma before another `scheme://` ends it.
+    /// Splits a list at the commas between its addresses. The commas inside of an address that begins
+    /// with `redis+` or `rediss+` separate its hosts: there only a comma before another `scheme://`
+    /// ends it. A comma in a password is written `%2C`.
     pub fn split(list: &str) -> impl Iterator<Item = &str> {
         split(list)
     }
@@ -71,8 +72,11 @@ pub(crate) fn split(list: &str) -> impl Iterator<Item = &str> {
 
 /// Returns the first address, and the rest of the list.
 fn cut(list: &str) -> (&str, Option<&str>) {
-    let has_scheme = begins_with_scheme(list);
-    let ends = |at: &usize| !has_scheme || begins_with_scheme(&list[at + 1..]);
+    let has_several_hosts = begins_with(list, |scheme| scheme.contains('+'));
+    let ends = |at: &usize| {
+        let after = &list[at + 1..];
+        !has_several_hosts || begins_with(after, |_| true)
+    };
     let commas = list.match_indices(',').map(|(at, _)| at);
     match commas.into_iter().find(ends) {
         Some(at) => (&list[..at], Some(&list[at + 1..])),
@@ -80,8 +84,9 @@ fn cut(list: &str) -> (&str, Option<&str>) {
     }
 }
 
-fn begins_with_scheme(text: &str) -> bool {
+/// True if the text begins with a scheme that satisfies `is`.
+fn begins_with(text: &str, is: impl Fn(&str) -> bool) -> bool {
     let Some((scheme, _)) = text.trim_start().split_once("://") else { return false };
     let is_scheme = |c: char| c.is_ascii_alphanumeric() || "+-.".contains(c);
-    !scheme.is_empty() && scheme.chars().all(is_scheme)
+    !scheme.is_empty() && scheme.chars().all(is_scheme) && is(scheme)
 }

@@ -86,7 +86,12 @@ pub(crate) fn read(text: &str) -> Result<Address, Error> {
     if text.is_empty() {
         return Err(Error::Usage(AN_EMPTY_ONE.to_owned()));
     }
-    let (text, shown) = (&*url(text), without_secrets(text));
+    let shown = without_secrets(text);
+    let is_host = !text.contains("//") && !text.starts_with('/') && !text.starts_with("unix:/");
+    if is_host && text.contains('@') {
+        return usage(&shown, A_LOGIN_ALONE);
+    }
+    let text = &*url(text);
     let (scheme, rest) = text.split_once("://").unwrap_or_default();
     let tls = scheme.starts_with("rediss");
     match scheme {
@@ -102,11 +107,6 @@ fn server(text: &str, shown: &str, scheme: &str) -> Result<Address, Error> {
     let place = shown.split("://").nth(1).unwrap_or_default();
     if scheme != "unix" && (place.is_empty() || place.starts_with('/')) {
         return usage(shown, "names no host");
-    }
-    let authority = place.split('/').next().unwrap_or_default();
-    if scheme != "unix" && authority.contains(',') {
-        let is_empty = authority.split(',').any(|host| host.trim().is_empty());
-        return usage(shown, if is_empty { AN_EMPTY_HOST } else { SEVERAL_HOSTS });
     }
     let Some(url) = redis::parse_redis_url(text) else {
         return usage(shown, NOT_UNDERSTOOD);
@@ -179,7 +179,7 @@ fn hosts_and_rest(rest: &str, shown: &str, port: u16) -> Result<(Vec<Host>, Url)
     let mut hosts = Vec::new();
     for part in list.split(',').map(str::trim) {
         if part.is_empty() {
-            return usage(shown, AN_EMPTY_HOST);
+            return usage(shown, "names an empty host (is a variable without a value?)");
         }
         let Some(host) = Host::read(part, port) else {
             return usage(shown, NOT_UNDERSTOOD);
@@ -253,8 +253,7 @@ pub(crate) fn without_secrets(text: &str) -> String {
     format!("{scheme}://{place}").escape_debug().to_string()
 }
 
-/// Leaves out all that follows a `:` without a port: without a scheme, a comma in a password ends the address before its
-/// host.
+/// Leaves out all that follows a `:` without a port: a comma in a password ends the address before its host.
 fn without_half_a_password(place: &str) -> String {
     let authority = place.split('/').next().unwrap_or_default();
     let is_secret = |at: &usize| {
@@ -276,9 +275,8 @@ fn usage<T>(shown: &str, what: &str) -> Result<T, Error> {
 
 /// A list without the entry would be another set of nodes, with a smaller majority.
 const AN_EMPTY_ONE: &str = "the list of nodes has an empty entry (is a variable without a value?)";
-const AN_EMPTY_HOST: &str = "names an empty host (is a variable without a value?)";
-const SEVERAL_HOSTS: &str =
-    "names several hosts: a further node needs its scheme, as in …,redis://host";
+const A_LOGIN_ALONE: &str = "has a login and no scheme: write redis://user:password@host, and %2C for a comma in a \
+                             password";
 const DEFAULT_PORT: u16 = 6379;
 const SENTINEL_PORT: u16 = 26379;
 const SCHEMES: &str = "redis://, rediss:// or unix:// (a server), redis+sentinel:// or \
