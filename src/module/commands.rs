@@ -131,6 +131,9 @@ pub fn apply(call: &Call<'_>) {
         }
         replayed(call, node)?;
         node.apply(keyspace, key, &apply, time);
+        if matches!(apply, Apply::Floor(_)) {
+            keyspace.told(key);
+        }
         Ok(Outcome::Int(1))
     });
 }

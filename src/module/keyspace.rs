@@ -62,6 +62,11 @@ impl<'s, 'c> Keyspace<'s, 'c> {
         self.store.arriving.slots.refuses(key.name)
     }
 
+    /// Notes that the largest fence arrives with this key's slot.
+    pub fn told(&mut self, key: Key<'_>) {
+        self.store.arriving.slots.told(key.name);
+    }
+
     /// Makes the index track the block at the open key.
     fn track(&mut self, block: Block) {
         self.store.index_at(self.open.key()).refresh(block);

@@ -109,6 +109,13 @@ impl Durable {
         self.quarantine(cause, bound.max(unknown), settings.quarantine, now);
     }
 
+    /// Assumes that every fence that a node accepts was handed out: another server had these locks, and has not sent its
+    /// largest fence.
+    pub fn assume_fences(&mut self, time: Time) {
+        self.counter.look(time);
+        self.counter.raise_all(Fence(time.unix.saturating_add(MAX_LEAD)));
+    }
+
     /// Notes that another data set has replaced this primary's.
     pub fn replaced(&mut self, policy: Policy, now: Instant) {
         self.quarantine(Cause::Replaced, self.leases.least(), policy, now);

@@ -10,7 +10,9 @@
 //!   an index of their own, in which no lease falls due. They count as memory of locks all the same.
 //! - Keys without holders take no fence along. So the first server sends its largest fence so far when the
 //!   snapshot has begun. It sends fences far ahead of the clock key by key, because they belong to their keys
-//!   alone. Each later fence arrives with its grant. On Redis it can send fences ahead of the snapshot.
+//!   alone. Each later fence arrives with its grant. On Redis it can send fences ahead of the snapshot. On Valkey a
+//!   pause of writes may come first, as that of another migration: then the second node assumes the largest
+//!   fence that any node can have.
 //! - A node in quarantine may have forgotten leases, and a node that has evicted locks keeps their keys shut.
 //!   The node that takes its slots over would grant these locks. So it cancels the migration.
 //! - If this node refuses an effect, Valkey ends the migration. Redis continues regardless; so there this node
@@ -51,7 +53,10 @@ pub fn migrates(step: Step, job: Job) {
             }
             Step::ImportBegins => {}
             Step::ImportEnds => {
-                state.store.arriving.slots.end_import(&job, &mut state.store.index);
+                if state.store.arriving.slots.end_import(&job, &mut state.store.index) {
+                    let time = state.time();
+                    state.node.durable.assume_fences(time);
+                }
                 state.promise_now();
             }
             Step::ImportFails => {

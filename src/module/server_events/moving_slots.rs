@@ -13,6 +13,8 @@ use crate::ffi::index::Index;
 #[derive(Default)]
 pub struct MovingSlots {
     imports: Vec<Job>,
+    /// The names of the imports whose largest fence has not arrived.
+    untold: Vec<[u8; 40]>,
     /// The leases that arrive with them. None of them ends here before the slots are this node's.
     pub index: Index,
     exports: Vec<Job>,
@@ -135,13 +137,25 @@ impl MovingSlots {
     /// Begins a migration of slots to this node.
     pub fn begin_import(&mut self, job: Job, live: &mut Index) {
         live.hand_over(|key| job.has(key.name), &mut self.index);
+        self.untold.push(job.name);
         self.imports.push(job);
     }
 
-    /// Ends the migration: the locks that have arrived are this node's, or about to be removed.
-    pub fn end_import(&mut self, job: &Job, live: &mut Index) {
+    /// Notes that the largest fence of the other server has arrived, at this key.
+    pub fn told(&mut self, name: &[u8]) {
+        let told = self.imports.iter().filter(|job| job.has(name)).map(|job| job.name);
+        let told: Vec<_> = told.collect();
+        self.untold.retain(|job| !told.contains(job));
+    }
+
+    /// Ends the migration: the locks that have arrived are this node's, or about to be removed. True if the largest
+    /// fence of the other server has not arrived.
+    pub fn end_import(&mut self, job: &Job, live: &mut Index) -> bool {
+        let untold = self.untold.len();
+        self.untold.retain(|other| *other != job.name);
         self.imports.retain(|other| other.name != job.name);
         self.index.hand_over(|key| job.has(key.name), live);
+        self.untold.len() < untold
     }
 
     /// Begins a migration of slots to another node. With `stays` this node stops it.
