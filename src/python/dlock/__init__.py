@@ -85,8 +85,10 @@ def _after_in_child() -> None:
 
 
 def _end() -> None:
-    _native.release_all()
-    _hooks.end()
+    try:
+        _native.release_all()
+    finally:
+        _hooks.end()
 
 
 os.register_at_fork(

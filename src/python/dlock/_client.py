@@ -28,7 +28,6 @@ class BaseClient(Own):
         self._notify = notify
         notices = None if notify is None else _hooks.notices(weakref.WeakMethod(self._tell))
         try:
-            _hooks.follow()
             given, environment = _addresses(nodes), os.environ.get("DLOCK_NODES")
             self._native = _native.Client(given, environment, node_timeout, notices)
         except BaseException:
