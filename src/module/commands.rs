@@ -132,7 +132,7 @@ pub fn apply(call: &Call<'_>) {
         replayed(call, node)?;
         node.apply(keyspace, key, &apply, time);
         if matches!(apply, Apply::Floor(_)) {
-            keyspace.told(key);
+            keyspace.hear_floor(key);
         }
         Ok(Outcome::Int(1))
     });

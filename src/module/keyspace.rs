@@ -63,8 +63,8 @@ impl<'s, 'c> Keyspace<'s, 'c> {
     }
 
     /// Notes that the largest fence arrives with this key's slot.
-    pub fn told(&mut self, key: Key<'_>) {
-        self.store.arriving.slots.told(key.name);
+    pub fn hear_floor(&mut self, key: Key<'_>) {
+        self.store.arriving.slots.hear_floor(key.name);
     }
 
     /// Makes the index track the block at the open key.

@@ -78,8 +78,8 @@ pub struct Node {
     ephemeral: Ephemeral,
     /// The queues of removed locks, with the waiters that are not answered yet.
     dismissed: VecDeque<(Queue, WaitOutcome)>,
-    /// The number of commands since the last sweep.
-    commands: usize,
+    /// The number of commands since the last sweep, if that has left work.
+    commands: Option<usize>,
     /// The operator's figures.
     pub observed: Observed,
 }

@@ -1,7 +1,5 @@
 //! The sweep: ends leases and waits that are over, and does deferred work.
 
-use core::mem;
-
 use super::Node;
 use super::ephemeral::GrantId;
 use crate::lock::{Found, Grant, Holders};
@@ -14,6 +12,25 @@ impl Node {
     ///
     /// If `may_write` is false only waits end: they write nothing.
     pub fn sweep<H: Host>(
+        &mut self,
+        host: &mut H,
+        time: Time,
+        budget: usize,
+        may_write: bool,
+    ) -> bool {
+        let more = self.work_off(host, time, budget, may_write);
+        self.commands = more.then_some(0);
+        more
+    }
+
+    /// The budget of the next sweep. While there is a backlog, it must not grow: then the budget is at least what commands
+    /// have brought in the last iteration of the event loop.
+    #[must_use]
+    pub fn budget(&self) -> usize {
+        BUDGET.max(A_COMMAND.saturating_mul(self.commands.unwrap_or(0)))
+    }
+
+    fn work_off<H: Host>(
         &mut self,
         host: &mut H,
         time: Time,
@@ -48,12 +65,6 @@ impl Node {
             left = left.saturating_sub(caught_up + ended);
         }
         true
-    }
-
-    /// The budget of the next sweep. The work that commands bring must not pile up, however many there are in one
-    /// iteration of the event loop.
-    pub fn budget(&mut self) -> usize {
-        BUDGET.max(A_COMMAND.saturating_mul(mem::take(&mut self.commands)))
     }
 
     /// Ends leases that are over at the key that is due first. Returns the pieces of work done.
@@ -158,7 +169,7 @@ impl Node {
         token: &[u8],
         time: Time,
     ) {
-        self.commands += 1;
+        self.commands = self.commands.map(|commands| commands + 1);
         let is_due = host.first_end(key).is_some_and(|end| end.is_over(time.now));
         if !is_due || self.is_following() || self.end_all(host, key, time) {
             return;

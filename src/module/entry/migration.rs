@@ -66,7 +66,15 @@ unsafe extern "C" fn on_step_of_redis(
         };
         let name = if info.task_id.is_null() { c"" } else { CStr::from_ptr(info.task_id) };
         let slots = ranges(info.slots);
-        (Ctx::new(ctx), Job { name: name_of(name.to_bytes()), slots, refusals: Refusals::Unheard })
+        (
+            Ctx::new(ctx),
+            Job {
+                name: name_of(name.to_bytes()),
+                slots,
+                refusals: Refusals::Unheard,
+                has_floor: false,
+            },
+        )
     };
     let step = match step {
         raw::REDISMODULE_SUBEVENT_CLUSTER_SLOT_MIGRATION_IMPORT_STARTED => Step::ImportBegins,
@@ -97,7 +105,8 @@ unsafe extern "C" fn on_trim(
     unsafe {
         if let Some(info) = data.cast::<raw::RedisModuleClusterSlotMigrationTrimInfo>().as_ref() {
             let slots = ranges(info.slots);
-            let job = Job { name: name_of(b""), slots, refusals: Refusals::Unheard };
+            let job =
+                Job { name: name_of(b""), slots, refusals: Refusals::Unheard, has_floor: false };
             // The server may remove them without an event for each.
             keys::emptied(|key| job.has(key.name));
         }
@@ -134,7 +143,7 @@ impl Info {
         };
         let name: Vec<u8> = self.name.iter().flat_map(|byte| byte.to_ne_bytes()).collect();
         let slots = slots.iter().filter_map(range).collect();
-        Job { name: name_of(&name), slots, refusals: Refusals::EndIt }
+        Job { name: name_of(&name), slots, refusals: Refusals::EndIt, has_floor: false }
     }
 }
 

@@ -53,7 +53,7 @@ pub fn migrates(step: Step, job: Job) {
             }
             Step::ImportBegins => {}
             Step::ImportEnds => {
-                if state.store.arriving.slots.end_import(&job, &mut state.store.index) {
+                if !state.store.arriving.slots.end_import(&job, &mut state.store.index) {
                     let time = state.time();
                     state.node.durable.assume_fences(time);
                 }

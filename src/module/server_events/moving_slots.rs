@@ -13,8 +13,6 @@ use crate::ffi::index::Index;
 #[derive(Default)]
 pub struct MovingSlots {
     imports: Vec<Job>,
-    /// The names of the imports whose largest fence has not arrived.
-    untold: Vec<[u8; 40]>,
     /// The leases that arrive with them. None of them ends here before the slots are this node's.
     pub index: Index,
     exports: Vec<Job>,
@@ -49,6 +47,8 @@ pub struct Job {
     pub name: [u8; 40],
     pub slots: Vec<RangeInclusive<u16>>,
     pub refusals: Refusals,
+    /// True if the other server's largest fence has arrived.
+    pub has_floor: bool,
 }
 
 impl Job {
@@ -137,25 +137,21 @@ impl MovingSlots {
     /// Begins a migration of slots to this node.
     pub fn begin_import(&mut self, job: Job, live: &mut Index) {
         live.hand_over(|key| job.has(key.name), &mut self.index);
-        self.untold.push(job.name);
         self.imports.push(job);
     }
 
     /// Notes that the largest fence of the other server has arrived, at this key.
-    pub fn told(&mut self, name: &[u8]) {
-        let told = self.imports.iter().filter(|job| job.has(name)).map(|job| job.name);
-        let told: Vec<_> = told.collect();
-        self.untold.retain(|job| !told.contains(job));
+    pub fn hear_floor(&mut self, name: &[u8]) {
+        let jobs = self.imports.iter_mut().filter(|job| job.has(name));
+        jobs.for_each(|job| job.has_floor = true);
     }
 
-    /// Ends the migration: the locks that have arrived are this node's, or about to be removed. True if the largest
+    /// Ends the migration: the locks that have arrived are this node's, or about to be removed. False if the largest
     /// fence of the other server has not arrived.
     pub fn end_import(&mut self, job: &Job, live: &mut Index) -> bool {
-        let untold = self.untold.len();
-        self.untold.retain(|other| *other != job.name);
-        self.imports.retain(|other| other.name != job.name);
         self.index.hand_over(|key| job.has(key.name), live);
-        self.untold.len() < untold
+        let is_it = |other: &mut Job| other.name == job.name;
+        self.imports.extract_if(.., is_it).all(|job| job.has_floor)
     }
 
     /// Begins a migration of slots to another node. With `stays` this node stops it.

@@ -1,5 +1,6 @@
 //! One node on a host in memory, called with the words of the commands. All at one key.
 
+use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
@@ -67,6 +68,22 @@ impl Bench {
         let time = self.time();
         let mut sweep = || self.node.sweep(&mut self.host, time, 100, true);
         assert!((0..1000).any(|_| !sweep()), "it never ends");
+    }
+
+    /// One sweep with its usual budget. Returns the number of leases that have ended.
+    pub fn sweep_once(&mut self) -> usize {
+        let (time, budget) = (self.time(), self.node.budget());
+        self.node.sweep(&mut self.host, time, budget, true);
+        self.endings().len()
+    }
+
+    /// Acquires this many locks for ten milliseconds, each at a key of its own.
+    pub fn hold_many(&mut self, round: u32, locks: u32) {
+        for number in 0..locks {
+            let name = format!("{round} {number}");
+            let key = Key { db: 0, name: name.as_bytes() };
+            assert!(matches!(self.acquire_at(key, 1, "a 10"), Ok(Acquired::Granted(_))));
+        }
     }
 
     pub fn acquire(&mut self, client: u64, words: &str) -> Result<Acquired, Reason> {
