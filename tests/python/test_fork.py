@@ -345,3 +345,21 @@ def test_free_threaded_python_is_refused(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(sysconfig, "get_config_var", lambda name: 1)
     with pytest.raises(ImportError, match="free-threaded"):
         importlib.reload(dlock)
+
+
+def test_a_client_starts_the_threads_that_pass_on_its_log_with_its_first_use(
+    server: Server, key: str, program: Start
+) -> None:
+    text = """
+import logging, os, sys
+import dlock
+logging.basicConfig(level=logging.DEBUG)
+def tasks():
+    return len(os.listdir("/proc/self/task"))
+begun = tasks()
+client = dlock.Client(sys.argv[1], node_timeout=60)
+# A server may import the program and fork, before threads that are about to start have begun.
+assert tasks() <= begun + 1, "the runtime, perhaps, and no more"
+client.inspect(sys.argv[2])
+"""
+    assert ":dlock:" in program(text, server.url, key).end()

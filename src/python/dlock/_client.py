@@ -36,8 +36,14 @@ class BaseClient(Own):
             raise
 
     def _lock(self, key: Key, options: LockOptions) -> _native.Lock:
+        return _native.Lock(self._used(), key, **options)
+
+    def _used(self) -> _native.Client:
+        """The client, which is about to be used: from now on threads pass on its log lines. Not from its
+        beginning: a server that imports the program and forks just then would copy threads that are about to
+        start."""
         _hooks.follow()
-        return _native.Lock(self._native, key, **options)
+        return self._native
 
     def _tell(self, notice: Notice) -> None:
         if self._notify is not None:

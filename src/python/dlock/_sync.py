@@ -54,15 +54,15 @@ class Client(BaseClient):
     def extend(self, key: Key, token: str, ttl: Seconds, *, fence: int) -> Lease:
         """Extends a lock by its token and fence: the lease ends ``ttl`` from now, or later if it does so
         anyway. Raises LostError if the token does not hold the lock."""
-        return cast(Lease, _green.call(self._native.extend, key, token, ttl, fence))
+        return cast(Lease, _green.call(self._used().extend, key, token, ttl, fence))
 
     def release(self, key: Key, token: str) -> bool:
         """Releases a lock by its token. Returns True if the token held it at any node."""
-        return cast(bool, _green.call(self._native.release, key, token))
+        return cast(bool, _green.call(self._used().release, key, token))
 
     def inspect(self, key: Key) -> tuple[NodeInspection, ...]:
         """Returns each node's report about a lock: its holders and waiters."""
-        return cast("tuple[NodeInspection, ...]", _green.call(self._native.inspect, key))
+        return cast("tuple[NodeInspection, ...]", _green.call(self._used().inspect, key))
 
     def close(self) -> None:
         """Waits until releases in the background are done, for one node time-out at most, and closes the

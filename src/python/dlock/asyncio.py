@@ -58,15 +58,15 @@ class Client(BaseClient):
 
     async def extend(self, key: Key, token: str, ttl: Seconds, *, fence: int) -> Lease:
         """Like ``dlock.Client.extend``."""
-        return cast(Lease, await _run(self._native.extend, key, token, ttl, fence))
+        return cast(Lease, await _run(self._used().extend, key, token, ttl, fence))
 
     async def release(self, key: Key, token: str) -> bool:
         """Like ``dlock.Client.release``. The lock is released even if this is cancelled while it waits."""
-        return cast(bool, await _run(self._native.release, key, token))
+        return cast(bool, await _run(self._used().release, key, token))
 
     async def inspect(self, key: Key) -> tuple[NodeInspection, ...]:
         """Like ``dlock.Client.inspect``."""
-        return cast("tuple[NodeInspection, ...]", await _run(self._native.inspect, key))
+        return cast("tuple[NodeInspection, ...]", await _run(self._used().inspect, key))
 
     async def close(self) -> None:
         """Waits until releases in the background are done, for one node time-out at most, and closes the
