@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::mem;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak, mpsc};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use dlock_bindings::exit::{self, LONGEST_END};
 use dlock_bindings::failure::Failure;
@@ -151,12 +151,7 @@ impl EventLoop {
         if clients.is_empty() {
             return;
         }
-        let (done, is_done) = mpsc::sync_channel(1);
-        self.runtime.spawn(async move {
-            exit::end(clients).await;
-            let _ = done.send(());
-        });
-        let _ = is_done.recv_timeout(LONGEST_END);
+        let _ = exit::end(&self.runtime, clients).recv_timeout(LONGEST_END);
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

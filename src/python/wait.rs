@@ -54,4 +54,4 @@ fn reseed(process: u32) -> PyResult<()> {
 }
 
 /// Interval of checks for signals: Python runs their handlers in its main thread, when it checks for them.
-const BETWEEN_SIGNALS: Duration = Duration::from_millis(50);
+pub(crate) const BETWEEN_SIGNALS: Duration = Duration::from_millis(50);

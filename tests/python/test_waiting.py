@@ -66,11 +66,21 @@ with client.lock(key):
     running.end()
 
 
-@pytest.mark.parametrize("ending", ["", "sys.exit(3)", "raise ValueError"])
+# As uWSGI does it: variables of the thread end before the interpreter.
+IN_EXIT = """
+import ctypes
+library = ctypes.PyDLL(None)
+library.__cxa_atexit(ctypes.pythonapi.Py_FinalizeEx, None, None)
+library.exit(4)
+"""
+
+
+@pytest.mark.parametrize("ending", ["", "sys.exit(3)", "raise ValueError", IN_EXIT])
 def test_the_end_of_the_interpreter_releases(server: Server, key: str, program: Start, ending: str) -> None:
     text = "guards = [client.lock(f'{key}:{n}', ttl=600).acquire() for n in range(20)]\n" + ending
     running = program(BEGIN + text, server.url, key)
-    running.end({"": 0, "sys.exit(3)": 3}.get(ending, 1))
+    said = running.end({"": 0, "sys.exit(3)": 3, IN_EXIT: 4}.get(ending, 1))
+    assert "atexit" not in said
     # Nothing is left when the process has ended.
     for number in range(20):
         assert server.is_free(f"{key}:{number}")
