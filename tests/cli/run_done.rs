@@ -40,7 +40,7 @@ fn a_job_that_has_succeeded_is_not_run_again_and_later_hosts_see_its_run() {
     assert_eq!((&*first.out, &*first.err), ("run\n", ""));
     let second = job(&quorum, &[], "echo run").with_code(0);
     assert_eq!(second.out, "");
-    for words in ["dlock: lock 'job' is done for ", " ago (host=web-1 pid=", " exit=0)"] {
+    for words in ["dlock: lock 'job' is done for ", " ago (host=web-1 pid="] {
         assert!(second.err.contains(words), "{words}: {}", second.err);
     }
     assert_eq!(second.err.lines().count(), 1, "{}", second.err);
@@ -67,7 +67,7 @@ fn what_happens_is_told_to_programs() {
     assert_eq!((&done["key"], &done["fence"]), (&"job".into(), &fence));
     assert!(done["left_ms"].as_u64() <= Some(left) && done["since_ms"].is_u64(), "{done}");
     let meta = done["outcome"].as_str().unwrap_or_default();
-    assert!(meta.starts_with("host=web-1 pid=") && meta.ends_with(" exit=0"), "{meta}");
+    assert!(meta.starts_with("host=web-1 pid="), "{meta}");
     assert!(done["message"].is_string(), "{done}");
 
     // For a script, a done lock is a refused one.
@@ -76,15 +76,12 @@ fn what_happens_is_told_to_programs() {
 }
 
 #[test]
-fn a_job_that_fails_is_tried_by_the_next_one_unless_any_end_will_do() {
+fn a_job_that_fails_is_tried_by_the_next_one() {
     let quorum = Quorum::start(1);
     assert_eq!(job(&quorum, &[], "exit 3").with_code(3).err, "");
     quorum.until_released();
     job(&quorum, &[], "kill -KILL $$").with_code(137);
-    assert_eq!(job(&quorum, &["--done-on", "any"], "echo run; exit 3").with_code(3).out, "run\n");
-    let said = job(&quorum, &[], "echo run").with_code(0);
-    assert_eq!(said.out, "");
-    assert!(said.err.contains(" exit=3)"), "{}", said.err);
+    assert_eq!(job(&quorum, &[], "echo run").with_code(0).out, "run\n");
 }
 
 #[test]
@@ -102,7 +99,7 @@ fn a_job_runs_again_on_request() {
     let said = dlock(&quorum, &["break", "--yes", "job"]).with_code(0);
     // The third node may have an older record or none, if it answered last.
     assert!(said.out.matches(": 1 completion record ended\n").count() >= 2, "{}", said.out);
-    assert!(said.err.contains(" of 3 nodes") && said.err.contains("exit=0"), "{said:?}");
+    assert!(said.err.contains(" of 3 nodes") && said.err.contains("host="), "{said:?}");
     assert_eq!(job(&quorum, &[], "echo run").with_code(0).out, "run\n");
 }
 
@@ -163,8 +160,7 @@ fn a_waiter_learns_that_it_is_done_and_gets_the_lock_if_it_is_not() {
 fn a_job_whose_lock_is_lost_in_the_middle_is_ended_and_runs_again() {
     let quorum = Quorum::start(1);
     let script = "trap 'exit 0' TERM; echo in; while :; do sleep 0.02; done";
-    let running =
-        Running::start(&quorum, &[&DAY[..], &["--done-on", "any", "job", "-c", script]].concat());
+    let running = Running::start(&quorum, &[&DAY[..], &["job", "-c", script]].concat());
     running.until_it_prints("in\n");
     quorum.iter().for_each(|node| drop(node.run("DLOCK.BREAK job")));
     // Its ttl is 30 s, so it learns of the loss at its next renewal.
@@ -205,7 +201,7 @@ fn a_job_that_cannot_be_left_done_says_so_and_ends_with_its_own_code() {
         "{warning}"
     );
     quorum.until_released();
-    let said = job(&quorum, &["--done-on", "any"], "exit 7").with_code(7);
+    let said = job(&quorum, &[], "true").with_code(0);
     assert!(said.err.starts_with("dlock: could not leave 'job' done"), "{}", said.err);
 }
 

@@ -4,17 +4,14 @@ use std::pin::pin;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use clap::ValueEnum;
 use dlock_client::{Error, Guard};
-use dlock_core::limits::{MAX_DONE_FOR, MAX_META};
+use dlock_core::limits::MAX_DONE_FOR;
 use tokio::time::timeout;
 
 use super::fire::FireTime;
 use crate::hold::events::Events;
 use crate::key::Named;
 use crate::say::duration::{self, shown};
-use crate::say::exit::Exit;
-use crate::say::failure::Failure;
 use crate::signals::Signals;
 
 /// Options for a job that runs once a window.
@@ -27,11 +24,6 @@ pub struct OnceArgs {
     #[arg(conflicts_with_all = ["shared", "limit"])]
     pub done_for: Option<Duration>,
 
-    /// The ends of the command after which the lock is done
-    #[arg(long, value_name = "END", value_enum, default_value_t = DoneOn::Success)]
-    #[arg(requires = "done_for")]
-    done_on: DoneOn,
-
     /// Run the command although the lock is done
     #[arg(long)]
     pub again: bool,
@@ -41,33 +33,17 @@ pub struct OnceArgs {
     fire: Option<FireTime>,
 }
 
-/// The ends of a command after which its lock is done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum DoneOn {
-    /// Exit code 0
-    Success,
-    /// Any end, failures too
-    Any,
-}
-
 impl OnceArgs {
-    /// Adds the fire time to the key. Refuses a text that is too long for a completion record.
-    pub fn check(&self, named: &mut Named, meta: &str) -> Result<(), Failure> {
-        if self.done_for.is_none() {
-            return Ok(());
-        }
-        if outcome(meta, Exit::Code(u8::MAX)).len() > MAX_META {
-            return Err(Failure::usage(LONG_META));
-        }
+    /// Adds the fire time to the key.
+    pub fn add_time(&self, named: &mut Named) {
         if let Some(fire) = &self.fire {
             let suffix = format!("@{fire}");
             named.key = [named.key.as_bytes(), suffix.as_bytes()].concat().into();
             named.typed.push(suffix);
         }
-        Ok(())
     }
 
-    /// Leaves the lock done if the options say so for this end of the command.
+    /// Leaves the lock done if the options say so, and the command has succeeded.
     ///
     /// The command has ended, so a failure changes no exit code: it is reported.
     pub async fn leave_done(
@@ -79,11 +55,10 @@ impl OnceArgs {
         events: &Events,
     ) -> Left {
         let Some(window) = self.done_for else { return Left::Held };
-        if !(status.success() || self.done_on == DoneOn::Any) {
+        if !status.success() {
             return Left::Held;
         }
-        let end = outcome(meta, Exit::of(status));
-        let mut done = pin!(guard.done(window, end));
+        let mut done = pin!(guard.done(window, meta));
         let answered = tokio::select! {
             biased;
             done = &mut done => Ok(done),
@@ -131,11 +106,6 @@ pub enum Left {
     InDoubt,
 }
 
-/// The text of the completion record: the holder, and the end of its command.
-fn outcome(meta: &str, exit: Exit) -> String {
-    format!("{meta} exit={}", exit.code())
-}
-
 fn parse_window(text: &str) -> Result<Duration, String> {
     match duration::parse_positive(text)? {
         window if window > Duration::from_millis(MAX_DONE_FOR) => {
@@ -147,8 +117,6 @@ fn parse_window(text: &str) -> Result<Duration, String> {
 
 /// Time for a majority to answer after a signal.
 const LAST_CHANCE: Duration = Duration::from_secs(2);
-
-const LONG_META: &str = "--meta is too long: with --done-for, dlock adds the exit code to it";
 
 #[cfg(test)]
 mod tests {
