@@ -1,8 +1,8 @@
 //! One connection: requests in, replies out, in the same order.
 //!
 //! While a request waits, the agent reads ahead a little, so that it notices the end of the connection at once. While
-//! a client does not read its replies, the agent answers no further request, and the connection's buffers count in
-//! its user's room.
+//! a client does not read its replies, the agent answers no further request, but reads all: many clients send a whole
+//! pipeline before they read. The connection's buffers count in its user's room.
 
 use std::io;
 use std::pin::pin;
@@ -39,6 +39,8 @@ pub struct Connection {
 #[derive(Default)]
 struct Incoming {
     bytes: Vec<u8>,
+    /// Number of bytes at the front that were taken.
+    taken: usize,
     /// True if the client has ended its side of the connection.
     has_ended: bool,
 }
@@ -68,9 +70,9 @@ impl Connection {
         let mut requests = 0_u64;
         loop {
             let most = if self.session.is_known { REQUEST } else { STRANGERS_REQUEST };
-            match request::read(&incoming.bytes, most) {
+            match request::read(incoming.left(), most) {
                 Ok(Some((request, length))) => {
-                    incoming.bytes.drain(..length);
+                    incoming.take(length);
                     // A client that sends without a pause must not starve the others.
                     requests += 1;
                     if requests.is_multiple_of(TURN) {
@@ -78,14 +80,17 @@ impl Connection {
                     }
                     let ends = self.answer(request, &mut incoming, &mut outgoing).await?;
                     if ends || outgoing.0.len() >= UNSENT {
-                        self.send_all(&incoming, &mut outgoing).await?;
+                        self.send_all(&mut incoming, &mut outgoing).await?;
                     }
                     if ends {
                         return Ok(());
                     }
                 }
+                // Meanwhile a request may arrive.
+                Ok(None) if !outgoing.0.is_empty() => {
+                    self.send_all(&mut incoming, &mut outgoing).await?;
+                }
                 Ok(None) => {
-                    self.send_all(&incoming, &mut outgoing).await?;
                     if incoming.has_ended || self.agent.ending.is_set() {
                         return Ok(());
                     }
@@ -95,7 +100,7 @@ impl Connection {
                 }
                 Err(nonsense) => {
                     outgoing.add(&Reply::error(nonsense.0), self.session.protocol);
-                    return self.send_all(&incoming, &mut outgoing).await;
+                    return self.send_all(&mut incoming, &mut outgoing).await;
                 }
             }
         }
@@ -149,7 +154,7 @@ impl Connection {
             if has_closed && waits {
                 return Err(Closed);
             }
-            let is_full = !incoming.bytes.is_empty();
+            let is_full = !incoming.left().is_empty();
             tokio::select! {
                 biased;
                 answer = &mut answer => return Ok(Some(answer)),
@@ -170,21 +175,26 @@ impl Connection {
         self.agent.connections.unread(self.session.peer.owner(), bytes).ok_or(Closed)
     }
 
-    /// Sends replies.
-    async fn send_all(&self, incoming: &Incoming, outgoing: &mut Outgoing) -> Result<(), Closed> {
+    /// Sends replies, and reads meanwhile.
+    async fn send_all(
+        &self,
+        incoming: &mut Incoming,
+        outgoing: &mut Outgoing,
+    ) -> Result<(), Closed> {
+        let mut late = pin!(async {
+            self.agent.ending.wait().await;
+            sleep(LAST_REPLY).await;
+        });
         while !outgoing.0.is_empty() {
             if self.stream.send_now(outgoing)? {
                 continue;
             }
             let _unread = self.buffered(incoming, outgoing)?;
-            let late = async {
-                self.agent.ending.wait().await;
-                sleep(LAST_REPLY).await;
-            };
             tokio::select! {
                 biased;
                 sent = self.stream.send(outgoing) => sent?,
-                () = late => return Err(Closed),
+                read = self.stream.read(incoming), if !incoming.has_ended => read?,
+                () = &mut late => return Err(Closed),
             }
         }
         Ok(())
@@ -210,10 +220,23 @@ impl Connection {
 }
 
 impl Incoming {
+    fn left(&self) -> &[u8] {
+        self.bytes.get(self.taken..).unwrap_or_default()
+    }
+
+    fn take(&mut self, length: usize) {
+        self.taken += length;
+        // Seldom: it moves the rest of a long pipeline.
+        if self.taken > self.bytes.len() / 2 {
+            self.bytes.drain(..self.taken);
+            self.taken = 0;
+        }
+    }
+
     /// An idle connection has no buffer.
     fn shrink(&mut self) {
-        if self.bytes.is_empty() {
-            self.bytes = Vec::new();
+        if self.left().is_empty() {
+            *self = Incoming { has_ended: self.has_ended, ..Incoming::default() };
         }
     }
 }

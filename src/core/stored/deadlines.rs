@@ -57,13 +57,17 @@ impl Deadlines {
     pub fn insert(&mut self, end: Deadline, entry: Entry) {
         debug_assert!(entry <= Entry::MAX, "an entry has 48 bits");
         let at = self.run_for(end, entry);
+        let has_room = |run: &Run| run.reaches(end) && run.entries.len() < RUN;
         match self.runs.get_mut(at) {
-            Some(run) if run.reaches(end) && run.entries.len() < RUN => run.insert(end, entry),
+            Some(run) if has_room(run) => run.insert(end, entry),
             Some(run) if run.first().is_some_and(|first| (end, entry) < first) => {
                 self.runs.insert(at, Run::starting(end, entry));
             }
             Some(run) if run.last().is_some_and(|last| (end, entry) > last) => {
-                self.runs.insert(at + 1, Run::starting(end, entry));
+                match self.runs.get_mut(at + 1) {
+                    Some(next) if has_room(next) => next.insert(end, entry),
+                    _ => self.runs.insert(at + 1, Run::starting(end, entry)),
+                }
             }
             Some(run) => {
                 let tail = run.split();
@@ -205,6 +209,16 @@ mod tests {
         assert!(index.runs.len() <= 100_000 / RUN + 1, "{}", index.runs.len());
         let bytes: usize = index.runs.iter().map(|run| run.entries.capacity() * 10 + 32).sum();
         assert!(bytes < 11 * 100_000, "{bytes}");
+    }
+
+    #[test]
+    fn ends_in_reverse_order_fill_whole_runs_behind_a_full_one() {
+        let mut index = Deadlines::default();
+        (0..RUN as u64).for_each(|i| index.insert(Deadline(i), Entry(i)));
+        for i in 0..10_000 {
+            index.insert(Deadline(30_000 - i), Entry(i));
+        }
+        assert!(index.runs.len() <= 10_000 / RUN + 2, "{}", index.runs.len());
     }
 
     #[test]
