@@ -39,8 +39,6 @@ pub struct Acquisition<R = Sound> {
     pub(super) missing_since: Option<Instant>,
     /// The number of rests, which get longer each time.
     rests: u32,
-    /// The number of turns given up without a majority. The patience gets longer each time.
-    turns: u32,
     contended: bool,
 }
 
@@ -105,7 +103,6 @@ impl<R: Rules> Acquisition<R> {
             deadline,
             missing_since: None,
             rests: 0,
-            turns: 0,
             contended: false,
             plan,
         };
@@ -325,7 +322,7 @@ impl<R: Rules> Acquisition<R> {
         if !self.ballot.has_minority() || !self.ballot.rules.withdraws() {
             self.withdraws_at = None;
         } else if self.withdraws_at.is_none() {
-            let longest = self.time_out().0.saturating_mul(1_000 << self.turns.min(MOST_DOUBLED));
+            let longest = self.time_out().0.saturating_mul(1_000);
             self.withdraws_at = Some(self.at_random(longest, time));
         }
     }
@@ -333,7 +330,6 @@ impl<R: Rules> Acquisition<R> {
     /// Withdraws, rests, and queues anew, with another token, at the first responsive node, as other clients
     /// do.
     fn give_up_turn(&mut self, time: Time) {
-        self.turns = self.turns.saturating_add(1);
         let Phase::Gathering(gathering) = &self.phase else { return };
         if gathering.missing.is_some() || self.missing_since.is_some() {
             return self.fail(time);
@@ -413,5 +409,3 @@ const FIRST_REST: u64 = 5_000;
 const LONGEST_REST: u64 = 250_000;
 /// The longest back-off while no majority answers: there may be many such clients.
 const LONGEST_OUTAGE: u64 = 1_000_000;
-/// The patience with grants without a majority is doubled this often at most.
-const MOST_DOUBLED: u32 = 3;

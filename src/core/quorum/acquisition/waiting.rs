@@ -22,8 +22,8 @@
 //! - *Ties.* All clients have the nodes in the same order, and the gate is the first that answers. Clients that
 //!   see different nodes, or write their addresses differently, queue at different gates, and each can get
 //!   nodes that another lacks. So a client withdraws everything after a random time with grants and no
-//!   majority: half a time-out to a whole one, doubled at each repetition, up to eightfold. It rests for a
-//!   random time, and queues anew with another token: a late RELEASE of the former token releases nothing.
+//!   majority: half a time-out to a whole one. It rests for a random time, and queues anew with another token:
+//!   a late RELEASE of the former token releases nothing.
 //! - *The price.* If a node has forgotten its healthy holder and grants to a waiter, the waiter loses its
 //!   place. The holder gets the node back meanwhile.
 
