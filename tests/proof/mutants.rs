@@ -121,7 +121,7 @@ const SHOWN_BY: [(&str, u64); 30] = [
     ("HandsNothingOn", 46),
     ("KeepsConnections", 124),
     ("RecordsBeginAnew", 1265),
-    ("NamesNoFence", 15),
+    ("NamesNoFence", 287),
     ("NoDrift", 11),
     ("PromisesByClock", 8),
     ("PromotedWithoutFence", 46),

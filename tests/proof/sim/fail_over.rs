@@ -17,6 +17,7 @@ use dlock_core::quorum::{Answer, Rules};
 use dlock_core::simulated::Report;
 use dlock_core::{Fence, Holder, KeyBuf, Millis, Mode};
 
+use super::clock;
 use super::judge;
 use super::knowledge::Knows;
 use super::life::token;
@@ -122,8 +123,10 @@ impl<R: Rules> World<R> {
             known.then(|| new.end_at(end, now))
         });
         let untold = new.knowledge.knows == Knows::Untold;
-        let ahead = if untold { MAX_LEAD } else { 0 };
-        let said = pair.known.fence.max(Fence(new.time(now).unix + ahead));
+        // Without the fence its clock alone tells, which may be set back to the slowest.
+        let slowest = clock::UNIX + now - now / 100;
+        let unix = if untold { new.time(now).unix + MAX_LEAD } else { slowest };
+        let said = pair.known.fence.max(Fence(unix));
         if old.node.durable.counter.last() > said {
             judge.forget_fences(node);
         }

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use dlock_core::KeyBuf;
 use dlock_core::quorum::Rules;
+use dlock_core::{KeyBuf, Millis};
 
 use super::life::token;
 use super::task::Machine;
@@ -139,7 +139,7 @@ impl<R: Rules> World<R> {
     pub(super) fn break_lock(&mut self, key: KeyBuf, only: Option<usize>) {
         self.say(format!("an operator breaks a lock, {only:?}"));
         self.judge.excuse(&key, self.now);
-        let mut ended: BTreeMap<Box<[u8]>, usize> = BTreeMap::new();
+        let mut ended: BTreeMap<Box<[u8]>, (usize, Millis)> = BTreeMap::new();
         for node in 0..self.nodes {
             let place = self.leader(node);
             self.look_at_link(place);
@@ -148,7 +148,9 @@ impl<R: Rules> World<R> {
             if may && only.is_none_or(|only| only == node) {
                 let grants = server.host.grants().into_iter();
                 for (_, _, holder) in grants.filter(|(held, ..)| *held == key) {
-                    *ended.entry(holder.grant().token.into()).or_default() += 1;
+                    let grant = holder.grant();
+                    let (nodes, longest) = ended.entry(grant.token.into()).or_default();
+                    (*nodes, *longest) = (*nodes + 1, grant.lease.ttl.max(*longest));
                 }
                 let time = server.clock.time(self.now);
                 let broken = server.node.break_lock(&mut server.host, key.as_key(), None, time);
@@ -160,10 +162,12 @@ impl<R: Rules> World<R> {
         for (place, task) in self.tasks.iter_mut().enumerate() {
             let ended = ended.get(token(place, task.attempt).as_slice());
             if let Machine::Holding(hold) = &task.machine
-                && ended.is_some_and(|nodes| *nodes >= majority)
+                && let Some((nodes, longest)) = ended
+                && *nodes >= majority
             {
                 // A request before this moment may still lengthen it; clocks differ.
-                task.ended.get_or_insert(self.now + hold.ttl().0 * 1_200);
+                let longest = hold.ttl().max(*longest);
+                task.ended.get_or_insert(self.now + longest.0 * 1_200);
             }
         }
     }

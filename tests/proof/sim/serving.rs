@@ -136,6 +136,7 @@ impl<R: Rules> World<R> {
         }
         server.start(self.now);
         let grants = server.host.grants();
+        let in_quarantine = server.node.durable.in_quarantine().is_some();
         let node = self.node_of(place);
         self.check_wait(place);
         if self.servers[place].life > 1 {
@@ -148,8 +149,10 @@ impl<R: Rules> World<R> {
             }
             for (place, task) in self.tasks.iter_mut().enumerate() {
                 let name = super::life::token(place, task.attempt);
-                // A lock that an operator had ended may be back, with an older data set.
-                if grants.iter().any(|(_, _, holder)| *holder.grant().token == name) {
+                // A lock that an operator had ended may be back, with an older data set. A node in quarantine
+                // counts as if it had it.
+                let is_back = grants.iter().any(|(_, _, holder)| *holder.grant().token == name);
+                if is_back || in_quarantine {
                     task.ended = None;
                 }
             }
