@@ -8,7 +8,9 @@ use dlock_core::quorum::Rules;
 use dlock_core::{Millis, Policy, Promise};
 
 use super::judge;
+use super::life::token;
 use super::server::Server;
+use super::task::{Machine, Task};
 use super::world::World;
 
 /// A server's knowledge of the length of leases that it may not have.
@@ -96,7 +98,14 @@ impl<R: Rules> World<R> {
             let server = &self.servers[place];
             let waits = server.knowledge.waits && server.is_up && self.speaks(place);
             let has = |key: &_, token: &[u8]| server.host.holder(key, token).is_some();
-            if waits && !self.judge.may_hold(node, server.time(self.now).now, has) {
+            // The judge forgets a lease that no promise covers; its holder may go on.
+            let goes_on = |(place, task): (usize, &Task<R>)| {
+                matches!(task.machine, Machine::Holding(_))
+                    && !has(&task.key, &token(place, task.attempt))
+            };
+            let may_hold = self.judge.may_hold(node, server.time(self.now).now, has)
+                || self.tasks.iter().enumerate().any(goes_on);
+            if waits && !may_hold {
                 self.say(format!("an operator ends the quarantine of server {place}"));
                 self.servers[place].end_quarantine(self.now);
                 self.settle(place);
