@@ -244,6 +244,10 @@ impl Vote {
             // The token holds, with the fence that the node granted.
             Answer::TooFar if matches!(ask, Ask::Extend { .. }) => {
                 self.lease.behind = true;
+                // It has had no gap until now.
+                if let Some(held) = &mut self.lease.held {
+                    held.sent = open.sent;
+                }
                 Said::Yes
             }
             // Until the node's clock has caught up.

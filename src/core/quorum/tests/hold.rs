@@ -139,6 +139,35 @@ fn a_node_that_confirms_it_after_another_gave_it_again_vouches_for_it() {
 }
 
 #[test]
+fn a_lease_that_cannot_be_raised_to_the_claim_has_had_no_gap_until_its_last_answer() {
+    let mut trial = trial(plan(5, Try));
+    trial.sent();
+    trial.hears(0, Answer::TooFar);
+    trial.sends("0A");
+    trial.grants(0, 90);
+    (1..4).for_each(|node| trial.grants(node, 100));
+    trial.holds();
+    trial.grants(4, 100);
+    trial.sends("0E100");
+    trial.hears(0, Answer::TooFar);
+    // Two others give it again, one after the other.
+    for (lost, fence) in [(3, 107), (4, 108)] {
+        trial.wakes();
+        trial.sent();
+        trial.hears(lost, Answer::Gone);
+        trial.sent();
+        trial.grants(lost, fence);
+        trial.hears(0, Answer::TooFar);
+        (1..5).filter(|node| *node != lost).for_each(|node| trial.hears(node, Answer::Extended));
+    }
+    trial.wakes();
+    trial.sent();
+    (1..5).for_each(|node| trial.hears(node, Answer::Extended));
+    trial.hears(0, Answer::Gone);
+    trial.until();
+}
+
+#[test]
 fn a_lease_that_was_over_anyway_says_nothing_of_the_others() {
     let mut trial = held();
     let until = trial.until();
