@@ -244,7 +244,7 @@ impl Vote {
             // The token holds, with the fence that the node granted.
             Answer::TooFar if matches!(ask, Ask::Extend { .. }) => {
                 self.lease.behind = true;
-                // It has had no gap until now.
+                // The lease has had no gap until now.
                 if let Some(held) = &mut self.lease.held {
                     held.sent = open.sent;
                 }
