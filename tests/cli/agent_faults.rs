@@ -1,6 +1,6 @@
 //! `dlock agent`: clients and agents that fail. No other client is harmed, and no lock outlives its lease.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::process::Stdio;
@@ -126,6 +126,18 @@ fn a_client_that_reads_after_a_pipeline_of_a_hundred_thousand_requests_is_answer
     let mut answers = vec![0; expected.len() * REQUESTS];
     stream.read_exact(&mut answers).expect("all are answered");
     assert!(answers.chunks(expected.len()).all(|answer| answer == expected));
+}
+
+#[apply(on_one_server)]
+fn a_client_that_never_reads_is_closed_and_others_of_its_user_are_served(kind: Kind) {
+    let (_servers, agent) = agent(kind);
+    let mut stream = UnixStream::connect(agent.socket()).expect("it listens");
+    stream.set_write_timeout(Some(Duration::from_secs(30))).expect("it is open");
+    let requests = request(&["ECHO", "0123456789"]).repeat(1_000_000);
+    let error = stream.write_all(&requests).expect_err("there is a limit");
+    assert!(error.kind() != ErrorKind::WouldBlock, "it is closed: {error}");
+    assert!(memory(&agent) < 100_000, "{} kB", memory(&agent));
+    agent.run("DLOCK.ACQUIRE job alice 500000").int();
 }
 
 #[apply(on_one_server)]

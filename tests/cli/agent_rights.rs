@@ -1,10 +1,12 @@
 //! `dlock agent`: rights to connect, and to lock keys.
 
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::time::Duration;
 
 use harness::client::request;
 use harness::{
@@ -52,6 +54,17 @@ fn a_user_may_lock_the_keys_that_are_allowed(kind: Kind) {
         assert!(said.text().starts_with("NOPERM "), "{request}: {said:?}");
     }
     assert!(servers[0].run("DLOCK.INSPECT job").is_null());
+}
+
+#[apply(on_one_server)]
+fn a_client_without_the_password_that_does_not_read_is_not_read_any_more(kind: Kind) {
+    let servers = servers(kind, 1);
+    let (_agent, port) = at_port(&servers, "secret");
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("it listens");
+    stream.set_write_timeout(Some(Duration::from_secs(1))).expect("it is open");
+    // More than sockets hold.
+    let error = stream.write_all(&request(&["PING"]).repeat(3_000_000)).expect_err("it is full");
+    assert_eq!(error.kind(), ErrorKind::WouldBlock);
 }
 
 #[apply(on_one_server)]

@@ -1,8 +1,8 @@
 //! One connection: requests in, replies out, in the same order.
 //!
 //! While a request waits, the agent reads ahead a little, so that it notices the end of the connection at once. While
-//! a client does not read its replies, the agent answers no further request, but reads all: many clients send a whole
-//! pipeline before they read. The connection's buffers count in its user's room.
+//! a client does not read its replies, the agent answers no further request, but reads them, unless the client has not
+//! logged in: many clients send a whole pipeline before they read. The buffers count in the user's room.
 
 use std::io;
 use std::pin::pin;
@@ -16,7 +16,9 @@ use tokio::time::{sleep, timeout};
 use dlock_core::command::acquire;
 
 use super::dispatch;
-use super::limits::{LAST_REPLY, ORDER_PATIENCE, PIECE, REQUEST, STRANGERS_REQUEST, TURN, UNSENT};
+use super::limits::{
+    LAST_REPLY, ORDER_PATIENCE, PIECE, PIPELINE, REQUEST, STRANGERS_REQUEST, TURN, UNSENT,
+};
 use super::losses::CHANNEL;
 use super::reply::{Answer, Protocol, Reply};
 use super::request::{self, Request};
@@ -181,6 +183,7 @@ impl Connection {
         incoming: &mut Incoming,
         outgoing: &mut Outgoing,
     ) -> Result<(), Closed> {
+        let may_read = self.session.is_known;
         let mut late = pin!(async {
             self.agent.ending.wait().await;
             sleep(LAST_REPLY).await;
@@ -193,7 +196,12 @@ impl Connection {
             tokio::select! {
                 biased;
                 sent = self.stream.send(outgoing) => sent?,
-                read = self.stream.read(incoming), if !incoming.has_ended => read?,
+                read = self.stream.read(incoming), if may_read && !incoming.has_ended => {
+                    read?;
+                    if incoming.left().len() > PIPELINE {
+                        return Err(Closed);
+                    }
+                }
                 () = &mut late => return Err(Closed),
             }
         }

@@ -26,8 +26,11 @@ pub const ARGUMENTS: usize = 64;
 pub const LINE: usize = 1024;
 /// Requests of one connection that are answered before other connections have their turn.
 pub const TURN: u64 = 8;
-/// Bytes that the agent reads at a time, and so the most that it reads ahead while it answers a request.
+/// Bytes that the agent reads at a time, and so the most that it reads ahead while a request waits for its answer.
 pub const PIECE: usize = 4 * 1024;
+/// Requests of one connection that the agent reads while the client does not read its replies, in bytes. More closes the
+/// connection.
+pub const PIPELINE: usize = 8 << 20;
 /// Bytes of replies that the agent collects before it sends them.
 pub const UNSENT: usize = 16 * 1024;
 /// Bytes of buffered replies and requests of clients that do not read, over all connections. Beyond this the

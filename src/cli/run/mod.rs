@@ -260,8 +260,8 @@ If dlock itself is killed, the command gets TERM (KILL with --grace 0), its othe
 get nothing, and the lock is free when the lease ends. So what must never happen twice needs the fence.
 
 With --done-for the lock is not released when the command succeeds, but done until that time has passed since it was
-acquired. Each dlock that comes meanwhile, or waits, says on stderr which host has done the work, and
-ends with 0 at once. If the command fails, the lock is released, and the next one tries. Let the time be half of that
+acquired. Each dlock that comes meanwhile, or waits, says on stderr which host has done the work, and ends
+with 0 at once. If the command fails, the lock is released, and the next one tries. Let the time be half of that
 between two runs: if it is as long, the next run comes too early and is skipped. --fire puts the time for which a
 scheduler started the job into the key (nightly@2026-11-25T02:00:00Z): then the time need only be longer than hosts may
 be late. If the lock cannot be left done, a warning says so, and the exit code is the command's own.
