@@ -128,7 +128,7 @@ impl<R: Rules> World<R> {
         let unix = if untold { new.time(now).unix + MAX_LEAD } else { slowest };
         let said = pair.known.fence.max(Fence(unix));
         if old.node.durable.counter.last() > said {
-            judge.forget_fences(node);
+            judge.forget_fences(node, now);
         }
         for (key, mode, holder) in new.host.grants() {
             let grant = holder.grant();

@@ -81,6 +81,9 @@ pub struct Judge {
     counted: BTreeMap<(usize, KeyBuf), u64>,
     /// The time of a node's last loss of completion records.
     forgot: Option<u64>,
+    /// The time of a node's last loss of fences that no promise covers. An attempt that began before may have had
+    /// such a fence from it.
+    fences_lost: Option<u64>,
     /// The tasks that have come to the gate, and in order those that have not had the lock.
     came: BTreeSet<usize>,
     waiting: VecDeque<usize>,
@@ -151,12 +154,13 @@ impl Judge {
 
     /// A client won at `now`. `clock` gives the time at a task.
     pub fn won(&mut self, key: &KeyBuf, guard: Guard, now: u64, clock: impl Fn(usize) -> Instant) {
-        self.note_claim(key, guard, now);
+        let counts = self.fences_lost.is_none_or(|at| at < guard.begun);
+        self.note_claim(key, guard, now, counts);
         let book = self.keys.entry(key.clone()).or_default();
         let shared = guard.mode == Mode::Shared;
         let Guard { task, fence, begun, .. } = guard;
         let mut wrong = Vec::new();
-        match book.claimed.insert(fence, shared) {
+        match counts.then(|| book.claimed.insert(fence, shared)).flatten() {
             Some(before) if !(before && shared) => {
                 wrong.push((DISTINCT, format!("{fence:?} of task {task}")));
             }
@@ -174,8 +178,10 @@ impl Judge {
                 format!("task {task} takes what {before:?} left done until {until}"),
             ));
         }
-        let highest = book.highest.last().map_or(fence, |(_, highest)| fence.max(*highest));
-        book.highest.push((now, highest));
+        if counts {
+            let highest = book.highest.last().map_or(fence, |(_, highest)| fence.max(*highest));
+            book.highest.push((now, highest));
+        }
         let valid = |guard: &Guard| !excused(guard) && clock(guard.task) < guard.until;
         book.guards.retain(valid);
         let clashes = |other: &&Guard| !shared || other.mode != Mode::Shared;
@@ -271,12 +277,12 @@ impl Judge {
         });
     }
 
-    fn note_claim(&mut self, key: &KeyBuf, guard: Guard, now: u64) {
+    fn note_claim(&mut self, key: &KeyBuf, guard: Guard, now: u64, counts: bool) {
         let mode = match guard.mode {
             Mode::Shared => dlock_judges::Mode::Shared,
             _ => dlock_judges::Mode::Exclusive,
         };
-        let (fence, until) = (Some(guard.fence.0), Some(guard.over));
+        let (fence, until) = (counts.then_some(guard.fence.0), Some(guard.over));
         self.history.push(Line {
             process: name(guard.task),
             key: text(key),
@@ -377,7 +383,8 @@ impl Judge {
     }
 
     /// The primary of a node has granted fences that no other server or client has received.
-    pub fn forget_fences(&mut self, node: usize) {
+    pub fn forget_fences(&mut self, node: usize, now: u64) {
+        self.fences_lost = Some(now);
         self.counted.retain(|(of, _), _| *of != node);
         for book in self.keys.values_mut() {
             book.claimed.clear();

@@ -151,18 +151,19 @@ impl<R: Rules> World<R> {
         let does_not_wait = !wait.waits() && means.patience.is_none() && !raised;
         let calm = self.calm_since.is_some_and(|calm| begun > calm + 1_000_000);
         if does_not_wait && failure == Failure::Held && calm && self.nodes_agree() {
-            self.check_free(task);
+            self.check_free(task, acquisition.suspects());
         }
     }
 
     /// A client is told that the lock is held. It is wrong if a majority of the nodes has granted it to that
-    /// client.
-    fn check_free(&mut self, task: usize) {
+    /// client. It does not wait for a node that has been silent, or in quarantine a moment ago.
+    fn check_free(&mut self, task: usize, suspects: &[bool]) {
         let Task { key, attempt, .. } = &self.tasks[task];
         let token = token(task, *attempt);
         let grants =
             |node: &usize| self.servers[self.leader(*node)].host.holder(key, &token).is_some();
-        let granted: Vec<usize> = (0..self.nodes).filter(grants).collect();
+        let awaited = |node: &usize| suspects.get(*node) != Some(&true);
+        let granted: Vec<usize> = (0..self.nodes).filter(awaited).filter(grants).collect();
         if granted.len() > self.nodes / 2 {
             let how = format!("task {task} was granted it by {granted:?}");
             self.judge.accuse(judge::FREE, how);

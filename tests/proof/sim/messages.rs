@@ -164,7 +164,9 @@ impl<R: Rules> World<R> {
         }
         self.check_disowned(task);
         self.check_ended(task);
-        if let Answer::Refused(Obstacle::Quarantine(_)) = answer {
+        // An answer to an earlier request does not count for its client.
+        let is_newest = self.tasks[task].newest.get(&node) == Some(&id);
+        if is_newest && matches!(answer, Answer::Refused(Obstacle::Quarantine(_))) {
             self.check_quarantined(task);
         }
         self.pump(task);
@@ -209,11 +211,13 @@ impl<R: Rules> World<R> {
 
     pub(super) fn check_ended(&mut self, task: usize) {
         let Machine::Holding(hold) = &self.tasks[task].machine else { return };
-        let Task { ended, heard_since, .. } = &self.tasks[task];
+        let Task { ended, heard_since, truth, .. } = &self.tasks[task];
+        let now = self.clock_of(task).now;
+        let keeps = hold.fence().is_some_and(|fence| truth.keeps(fence, now, self.needed()));
         let overdue = ended.is_some_and(|by| self.now > by);
         // A node that lost the lease and does not answer looks like one that has it still.
         let told = heard_since.len() == self.nodes && !self.tasks[task].is_astray;
-        if overdue && told && matches!(hold.state(), State::Held(_)) {
+        if overdue && told && !keeps && matches!(hold.state(), State::Held(_)) {
             self.judge.accuse(judge::ENDED_IS_LOST, format!("task {task} goes on"));
         }
     }

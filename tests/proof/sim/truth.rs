@@ -72,6 +72,11 @@ impl Truth {
         self.known.values().filter(move |known| known.fence >= claimed && now < known.end)
     }
 
+    /// True if a majority has had the lease without a gap until now.
+    pub fn keeps(&self, claimed: Fence, now: Instant, needed: usize) -> bool {
+        !self.gap && self.sure(claimed, now).count() >= needed
+    }
+
     /// Starts anew for another attempt.
     fn begin(&mut self, attempt: u32) {
         if self.attempt < attempt {
@@ -178,7 +183,7 @@ impl<R: Rules> World<R> {
         }
     }
 
-    fn needed(&self) -> usize {
+    pub(super) fn needed(&self) -> usize {
         self.nodes / 2 + 1
     }
 
@@ -291,7 +296,7 @@ impl<R: Rules> World<R> {
         let astray = self.tasks[task].is_astray || self.tasks[task].finishes_since > 0;
         let truth = &mut self.tasks[task].truth;
         let Some(fence) = fence.filter(|_| !truth.gap && !astray) else { return };
-        if truth.sure(fence, now).count() >= needed {
+        if truth.keeps(fence, now, needed) {
             let how = format!("task {task} has {:?} at {now:?}", truth.known);
             self.judge.accuse(judge::HOLDS_ON, how);
         }
