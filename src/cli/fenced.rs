@@ -33,7 +33,7 @@ pub struct Args {
     #[arg(long, value_name = "FENCE", env = "DLOCK_FENCE", value_parser = fence)]
     fence: u64,
 
-    /// The command and its arguments
+    /// A Redis command, such as SET key value
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
@@ -115,10 +115,11 @@ fn write(out: &mut impl Write, reply: &Value) -> io::Result<()> {
 
 const HELP: &str = "\
 Example:
-  dlock run job -c 'dlock fenced \"{account:7}:mark\" -- SET account:7 120'
+  dlock run job -c 'dlock fenced --data redis://10.0.0.1 \"{account:7}:mark\" -- SET account:7 120'
 
-The server runs the command unless a later holder has been there, and raises the mark to the fence in
-the same step. `dlock run` gives the fence in DLOCK_FENCE. Show it with reads as well as writes.
+The data server, which needs the module, runs the command unless a later holder has been there, and \
+raises the mark to the fence in the same step. `dlock run` gives the fence in DLOCK_FENCE. Send it \
+with reads as well as writes.
 
 Exit codes: 75 a later holder has been there, and nothing has happened; 65 the server refuses the
 command; 77 it refuses this user; 69 no answer: the command may have run; 64 wrong usage.";

@@ -193,16 +193,17 @@ fn exit<'l>(looks: impl Iterator<Item = &'l ServerAnswer>) -> Exit {
 const PAUSE: Duration = Duration::from_millis(200);
 
 const NOTES: &str = "\
-A rolling restart, one node after the other (docs/failures.md says why each has to be waited for):
+A rolling restart, one node after the other (docs/upgrading.md says why each has to be waited for):
   systemctl restart redis@1 && dlock ready --wait 2m && systemctl restart redis@2 && …
 
-With --wait a node counts when dlock has seen it grant locks for half of the lease bound (15 s for leases of 30 s):
-by then holders have renewed their locks there. Without it, as a readiness probe, it counts at once:
+With --wait a node counts when dlock has seen it grant locks for half of the lease bound (15 s for \
+leases of 30 s): by then holders have renewed their locks there. 2m is enough for leases of up to a \
+minute. Without --wait, as a readiness probe, a node that grants counts at once:
   dlock ready --nodes redis://localhost:6379
 A node in quarantine is not dead: do not make a liveness probe of this.
 
-Exit codes: 0 all nodes grant locks (--majority: more than half); 69 some do not; 77, 78 one refuses the user, or
-has no module.";
+Exit codes: 0 all nodes grant locks (--majority: more than half); 69 some do not; 77, 78 one refuses \
+the user, or has no module.";
 
 #[cfg(test)]
 mod tests {

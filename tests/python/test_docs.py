@@ -52,14 +52,19 @@ def examples(page: str) -> list[str]:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_examples_run_as_they_stand(
-    server: Server, page: str, sentinel: str, capsys: pytest.CaptureFixture[str]
+    server: Server,
+    page: str,
+    sentinel: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setenv("DLOCK_NODES", server.url)
     found = examples(page)
     assert found
     SPANS.clear()
     for example in found:
         text = example.replace("redis://localhost", server.url)
-        text = text.replace("redis.Redis()", f"redis.Redis(port={server.port})")
+        text = text.replace("redis.Redis(", f"redis.Redis(port={server.port}, ")
         text = text.replace("s1:26379,s2:26379,s3:26379", sentinel)
         exec(compile(text, page, "exec"), {})
     assert "held" in capsys.readouterr().out

@@ -291,13 +291,15 @@ const NO_PASSWORD: &str = "a port is open to all users of this machine: give --p
                            at unix:PATH alone";
 
 const NOTES: &str = "\
+Example:
   $ dlock agent --listen unix:/run/dlock/agent.sock      # nodes from DLOCK_NODES
   $ redis-cli -s /run/dlock/agent.sock DLOCK.ACQUIRE job:42 worker-7 30000 WAIT 5000
   (integer) 1795238075371227
 
-Clients of Redis in any language use it as one node, and a majority is behind. A lease ends after its ttl,
-unless DLOCK.EXTEND extends it; with EPHEMERAL RENEW the agent renews it while the connection lives, and
-releases it with the connection. SUBSCRIBE dlock:lost tells of locks that are lost.
+Clients of Redis in any language use it as one node, and a majority is behind. A lease ends after \
+its ttl, unless DLOCK.EXTEND extends it; with EPHEMERAL RENEW the agent renews it while the \
+connection lives, and releases it with the connection. SUBSCRIBE dlock:lost tells of locks that are \
+lost.
 
-The owner and the group of this process may connect to the unix socket. docs/agent.md has a program for
-each language.";
+The owner and the group of this process may connect to the unix socket. docs/agent.md has a program \
+for each language.";

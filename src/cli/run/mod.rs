@@ -229,11 +229,11 @@ macro_rules! examples {
         "\
 Examples:
   dlock run nightly -- ./backup.sh --full       wait for the lock, run, release
-  dlock run -n nightly -- ./backup.sh           exit with 1 if another client holds it
-  dlock run -w 10 -E 0 nightly -- ./backup.sh   wait 10 s; if it is not free then, all is well too
+  dlock run -n nightly -- ./backup.sh           exit with 1 if it is held
+  dlock run -w 10 -E 0 nightly -- ./backup.sh   wait 10 s, then exit with 0
   dlock run -s site -c 'tar c /srv | gzip > site.tar.gz'
   dlock run --max-hold 1h account:7 -- ./settle 7
-  dlock run --done-for 12h nightly -- ./backup.sh    on all hosts: it runs once a night"
+  dlock run --done-for 12h nightly -- ./backup.sh  once a night, on all hosts"
     };
 }
 
@@ -248,30 +248,31 @@ const HELP: &str = concat!(
 
 In addition to dlock's own environment, the command gets:
   DLOCK_KEY          the key as given
-  DLOCK_FENCE        its fence: a number that only grows. Pass it along with every write, and let
-                     the resource refuse a smaller one than it has seen
+  DLOCK_FENCE        its fence: a number that only grows. Send it with every
+                     read and write to a resource that refuses smaller ones
   DLOCK_TOKEN        its token
   DLOCK_DEADLINE_MS  when the lease ends unless dlock renews it (ms since 1970)
 
-It has the terminal and the process group of dlock. INT, TERM, HUP, QUIT, ALRM, USR1 and USR2 to dlock go on to all
-its processes. All that descends from it belongs to it, daemons too. If the lock is lost, all its processes are ended, and
-the exit code is 75. Else dlock holds the lock until the last of them has ended, and the exit code is that of the first.
-If dlock itself is killed, the command gets TERM (KILL with --grace 0), its other processes and programs such as sudo
-get nothing, and the lock is free when the lease ends. So what must never happen twice needs the fence.
+The command has the terminal and the process group of dlock. INT, TERM, HUP, QUIT, ALRM, USR1 and \
+USR2 to dlock go on to all its processes. All descendants belong to it, daemons too. If the lock is \
+lost, all of them are ended, and the exit code is 75. Otherwise dlock holds the lock until the last \
+one has ended, and the exit code is that of the first. If dlock itself is killed, the command gets \
+TERM (KILL with --grace 0), its other processes and programs such as sudo get nothing, and the lock \
+is free when the lease ends. Work that must never overlap needs the fence.
 
-With --done-for the lock is not released when the command succeeds, but done until that time has passed since it was
-acquired. Each dlock that comes meanwhile, or waits, says on stderr which host has done the work, and ends
-with 0 at once. If the command fails, the lock is released, and the next one tries. Let the time be half of that
-between two runs: if it is as long, the next run comes too early and is skipped. --fire puts the time for which a
-scheduler started the job into the key (nightly@2026-11-25T02:00:00Z): then the time need only be longer than hosts may
-be late. If the lock cannot be left done, a warning says so, and the exit code is the command's own.
+With --done-for, a lock whose command succeeds is done until TIME after it was acquired. Every dlock \
+that comes meanwhile, or waits, says on stderr which host has done the work, and ends with 0 at once. \
+If the command fails, the lock is released, and the next one tries. Use half of the period: with the \
+whole period the next run is skipped. --fire puts the scheduled time into the key \
+(nightly@2026-11-25T02:00:00Z): then TIME must exceed the length of the job plus the delay of the \
+latest host. If the lock cannot be left done, a warning says so, and the exit code is the command's own.
 
-With --json there is one object a line for each event, on stderr: waiting, acquired, started, lost,
-killing, ended, released, left_done, done, warning, error; and of the nodes outage, back, promoted,
+With --json there is one object a line for each event, on stderr: waiting, acquired, started, lost, \
+killing, ended, released, left_done, done, warning, error; and of the nodes outage, back, promoted, \
 stranger, not_released.
 
-Exit codes: the command's own; 128+n if signal n ended it; 1 (-E) the lock was not free; 75 lost;
-0 the lock is done; 69 no majority of the nodes; 64 wrong usage; 65 the nodes refuse the request;
+Exit codes: the command's own; 128+n if signal n ended it; 1 (-E) the lock was not free; 75 lost; \
+0 the lock is done; 69 no majority of the nodes; 64 wrong usage; 65 the nodes refuse the request; \
 77 they refuse the user; 78 they are no nodes for locks; 126, 127 cannot execute; 70 a bug."
 );
 

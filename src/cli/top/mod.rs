@@ -137,8 +137,8 @@ const WIDTH: u16 = 100;
 const NOTES: &str = "\
 Keys: arrows or j and k select, Enter shows a lock with its queue, ? helps, Esc goes back, q quits.
 
-It asks each node once a second for INFO, DLOCK.HOT and DLOCK.INSPECT of the keys that are shown, and
-never scans the keyspace. `dlock ls` lists all locks, and `dlock break` ends one. The user of the nodes needs no
-more than
+It asks each node once a second for INFO, DLOCK.HOT and DLOCK.INSPECT of the keys that are shown, and \
+never scans the keyspace. `dlock ls` lists all locks, and `dlock break` ends one. The user of the \
+nodes needs no more than
   ACL SETUSER watch on >PASSWORD resetkeys %R~* -@all +info +dlock.hot +dlock.inspect
 Colours are off if NO_COLOR is set.";
