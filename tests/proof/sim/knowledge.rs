@@ -4,7 +4,7 @@
 //! use, it waits that long; if not, it waits for [`UNKNOWN`], which is much longer. That must not be taken
 //! for the length of any lease, nor outlive the quarantine that an operator has ended.
 
-use dlock_core::quorum::Rules;
+use dlock_core::quorum::{Rules, State};
 use dlock_core::{Millis, Policy, Promise};
 
 use super::judge;
@@ -98,10 +98,14 @@ impl<R: Rules> World<R> {
             let server = &self.servers[place];
             let waits = server.knowledge.waits && server.is_up && self.speaks(place);
             let has = |key: &_, token: &[u8]| server.host.holder(key, token).is_some();
-            // The judge forgets a lease that no promise covers; its holder may go on.
+            // The judge forgets a lease that no promise covers, and the server may lack its last renewal: its holder
+            // may go on.
             let goes_on = |(place, task): (usize, &Task<R>)| {
-                matches!(task.machine, Machine::Holding(_))
-                    && !has(&task.key, &token(place, task.attempt))
+                let Machine::Holding(hold) = &task.machine else { return false };
+                let holder = server.host.holder(&task.key, &token(place, task.attempt));
+                let ends = holder.map(|holder| server.true_end(holder.grant().lease.end));
+                let State::Held(claim) = hold.state() else { return ends.is_none() };
+                ends.is_none_or(|ends| ends < self.when(place, claim.until))
             };
             let may_hold = self.judge.may_hold(node, server.time(self.now).now, has)
                 || self.tasks.iter().enumerate().any(goes_on);
