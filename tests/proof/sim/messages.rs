@@ -129,6 +129,7 @@ impl<R: Rules> World<R> {
         let Under { wire, attempt, .. } = under;
         let is_outdated = self.wires.get(&wire).is_some_and(|wire| !self.is_current(wire));
         let answer = if is_outdated { Answer::Unreachable } else { answer };
+        let leads = self.wires.get(&wire).is_some_and(|wire| self.leads(wire.server));
         let time = self.clock_of(task);
         if self.tells && !self.tasks[task].is_over() {
             self.say(format!(
@@ -164,9 +165,10 @@ impl<R: Rules> World<R> {
         }
         self.check_disowned(task);
         self.check_ended(task);
-        // An answer to an earlier request does not count for its client.
-        let is_newest = self.tasks[task].newest.get(&node) == Some(&id);
-        if is_newest && matches!(answer, Answer::Refused(Obstacle::Quarantine(_))) {
+        // An answer to an earlier request does not count for its client, and a former primary's is of its own
+        // quarantine.
+        let counts = self.tasks[task].newest.get(&node) == Some(&id) && leads;
+        if counts && matches!(answer, Answer::Refused(Obstacle::Quarantine(_))) {
             self.check_quarantined(task);
         }
         self.pump(task);
