@@ -8,8 +8,6 @@ use std::process::Command;
 use std::sync::OnceLock;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use tempfile::TempDir;
-
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/faults/wall_clock.c");
 
 /// Makes a server use the clock of this file when it starts, and run faster by this many millionths.
@@ -48,18 +46,19 @@ pub fn micros(seconds: i64) -> i64 {
     now.as_micros() as i64 + seconds * 1_000_000
 }
 
-/// The library that is loaded into the server, compiled once for a test run.
-fn library() -> PathBuf {
-    static FOLDER: OnceLock<TempDir> = OnceLock::new();
-    let folder = FOLDER.get_or_init(|| {
-        let folder = TempDir::with_prefix("dlock-test-").expect("a temporary folder can be made");
-        let compiled = Command::new("gcc")
-            .args(["-shared", "-fPIC", "-O2", SOURCE, "-o"])
-            .arg(folder.path().join("wall_clock.so"))
-            .status();
-        let compiled = compiled.expect("gcc is missing: run `make setup`");
+/// The library that is loaded into the server, compiled once for a test run, beside its program.
+fn library() -> &'static Path {
+    static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
+    LIBRARY.get_or_init(|| {
+        let program = std::env::current_exe().expect("a program has a path");
+        let library = program.with_file_name("wall_clock.so");
+        // Servers of other tests may have it loaded.
+        let new = library.with_extension(std::process::id().to_string());
+        let mut gcc = Command::new("gcc");
+        gcc.args(["-shared", "-fPIC", "-O2", SOURCE, "-o"]).arg(&new);
+        let compiled = gcc.status().expect("gcc is missing: run `make setup`");
         assert!(compiled.success(), "{SOURCE} does not compile");
-        folder
-    });
-    folder.path().join("wall_clock.so")
+        std::fs::rename(&new, &library).expect("the folder is ours");
+        library
+    })
 }
